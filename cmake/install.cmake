@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Where the built files go. Twice: as a system library (the default component, under a prefix), and
+# into the Python package (component `python`, under python/fleetblas), whose folder is a prefix of
+# its own with everything directly below it.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(installed_targets fleetblas)
+if(TARGET fleetblas_preload)
+  list(APPEND installed_targets fleetblas_preload)
+endif()
+
+# One call per layout. The config file and the .pc file find the prefix from where they lie
+# themselves, so an installed tree can be moved.
+function(fleetblas_install component libdir includedir cmakedir pkgconfigdir machinesdir docdir)
+  if(component STREQUAL "python")
+    set(rule COMPONENT python EXCLUDE_FROM_ALL)
+  else()
+    set(rule COMPONENT ${component})
+  endif()
+  set(staging ${CMAKE_BINARY_DIR}/install-${component})
+
+  install(TARGETS ${installed_targets} LIBRARY DESTINATION ${libdir} ${rule})
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/fleetblas DESTINATION ${includedir} ${rule})
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/machines/ DESTINATION ${machinesdir} ${rule}
+          FILES_MATCHING PATTERN *.json)
+  if(docdir)
+    install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${docdir} ${rule})
+  endif()
+
+  set(config_libdir ${libdir})
+  set(config_includedir ${includedir})
+  configure_package_config_file(
+    ${CMAKE_SOURCE_DIR}/cmake/fleetblas-config.cmake.in ${staging}/fleetblas-config.cmake
+    INSTALL_DESTINATION ${cmakedir} PATH_VARS config_libdir config_includedir
+    NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+  # Until 1.0 a minor version may change the interface.
+  write_basic_package_version_file(${staging}/fleetblas-config-version.cmake
+                                   COMPATIBILITY SameMinorVersion)
+  install(FILES ${staging}/fleetblas-config.cmake ${staging}/fleetblas-config-version.cmake
+          DESTINATION ${cmakedir} ${rule})
+
+  if(pkgconfigdir)
+    file(RELATIVE_PATH pc_to_prefix /prefix/${pkgconfigdir} /prefix)
+    configure_file(${CMAKE_SOURCE_DIR}/cmake/fleetblas.pc.in ${staging}/fleetblas.pc @ONLY)
+    install(FILES ${staging}/fleetblas.pc DESTINATION ${pkgconfigdir} ${rule})
+  endif()
+endfunction()
+
+fleetblas_install(system ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR}
+                  ${CMAKE_INSTALL_LIBDIR}/cmake/fleetblas ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+                  ${CMAKE_INSTALL_DATADIR}/fleetblas/machines ${CMAKE_INSTALL_DOCDIR})
+fleetblas_install(python lib include cmake "" machines "")

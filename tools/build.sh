@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# build.sh: configures a preset once and builds its targets, silently unless something is wrong.
+#
+# usage: tools/build.sh PRESET [TARGET...]   (no target: all)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+preset=$1
+shift
+folder=build/$preset
+log=$folder/build.log
+mkdir -p "$folder"
+
+quietly() {
+  "$@" >"$log" 2>&1 && return
+  grep -E 'error|FAILED|CMake Error' -A 6 "$log" | head -n 60 >&2 || tail -n 20 "$log" >&2
+  printf 'build: failed (the whole log: %s)\n' "$PWD/$log" >&2
+  exit 1
+}
+
+# A compiler newer than ours may warn of more; that must stop us, not a user.
+werror=$([ -n "${CI:-}" ] && echo ON || echo OFF)
+[ -f "$folder/build.ninja" ] || quietly cmake --preset "$preset" -DFLEETBLAS_WERROR="$werror"
+started=$SECONDS
+quietly cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" ${1:+--target "$@"}
+printf 'build: %s in %d s\n' "$folder" $((SECONDS - started))

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# demo.sh: the demonstration behind `make demo`: a NumPy script that nobody changed, over four
+# virtual devices. It expects a built tree and .venv's bin folder in PATH.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mkdir -p out
+devices=(--backend host --devices 4)
+
+heading() { printf '\n== %s\n' "$1"; }
+
+heading "examples/demo.py, unmodified, with every product on four virtual devices"
+printf '%s\n\n' "A line of the library tells of a call; the script's own line after it checks the result."
+FLEETBLAS_OFFLOAD=always FLEETBLAS_VERBOSE=1 fleetblas run "${devices[@]}" -- \
+  python examples/demo.py 2>&1
+
+heading "Predicted against measured"
+fleetblas bench gemm --type d --size 2K "${devices[@]}" --repeat 5 --warmup 2 --vs hostblas
+fleetblas bench gemm --type s --m 4K --n 1K --k 1K --transa t "${devices[@]}" --repeat 5 --warmup 2 |
+  tail -n +2
+
+heading "The same script's timeline"
+FLEETBLAS_OFFLOAD=always fleetblas trace "${devices[@]}" -o out/demo.html -- \
+  python examples/demo.py >/dev/null
+printf 'Open %s in a browser.\n' "$PWD/out/demo.html"
+
+heading "What would be done on a node with eight H200 GPUs"
+fleetblas plan gemm --type d --size 16K --place h,h,h --machine h200x8

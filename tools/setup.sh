@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# setup.sh: everything that a fresh Debian or Ubuntu machine lacks, inside this folder and without
+# root: .venv (Python packages), .deps (C++ headers from Debian packages), .venv-tests (the
+# environments of the drop-in tests). Does nothing when all is there. It knows no source file.
+#
+# usage: tools/setup.sh [dev] [dropin]
+#   (nothing)  what `make` and `make demo` need
+#   dev        and what `make test`, `make lint`, `make format` and `make wheel` need
+#   dropin     and one environment per NumPy generation that the drop-in tests run in
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+python=${PYTHON:-python3}
+cxx=${CXX:-g++}
+log=.deps/setup.log
+mkdir -p .deps
+
+fail() {
+  printf 'setup: %s\n' "$1" >&2
+  exit 1
+}
+
+say() { printf 'setup: %s\n' "$1"; }
+
+# Runs a command into the log; one line and the log's last lines when it fails.
+logged() {
+  local what=$1
+  shift
+  "$@" >>"$log" 2>&1 && return
+  tail -n 5 "$log" >&2
+  fail "$what failed (the whole log: $root/$log)"
+}
+
+command -v "$cxx" >/dev/null || fail "no C++ compiler: sudo apt-get install g++ (or set CXX)"
+command -v "$python" >/dev/null || fail "no $python: sudo apt-get install python3 python3-venv"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' ||
+  fail "$("$python" --version) is too old: 3.9 or later is needed (set PYTHON)"
+
+# A virtual environment belongs to a place and to a Python: where either changed it is made anew.
+place="$root $("$python" -c 'import sys; print(sys.version, sys.base_prefix)' | tr '\n' ' ')"
+
+# make_venv FOLDER REQUIREMENTS...: installs what is not installed yet.
+make_venv() {
+  local folder=$1 file stamp
+  shift
+  if [ "$(cat "$folder/place" 2>/dev/null)" != "$place" ]; then
+    rm -rf "$folder"
+    "$python" -m venv "$folder" >>"$log" 2>&1 || {
+      rm -rf "$folder"
+      fail "$python cannot make virtual environments: sudo apt-get install python3-venv"
+    }
+    printf '%s\n' "$place" >"$folder/place"
+  fi
+  for file in "$@"; do
+    stamp=$folder/$(basename "$file")
+    cmp -s "$file" "$stamp" && continue
+    say "$folder: $(basename "$file")"
+    logged "pip install -r $file" "$folder/bin/python" -m pip install --quiet \
+      --disable-pip-version-check -r "$file"
+    cp "$file" "$stamp"
+  done
+}
+
+# The package is imported from python/, so an edit needs no second installation.
+link_package() {
+  local site
+  site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  printf '%s\n' "$root/python" >"$site/fleetblas-tree.pth"
+  cat >.venv/bin/fleetblas <<'END'
+#!/bin/sh
+exec "$(dirname "$0")/python" -m fleetblas "$@"
+END
+  chmod +x .venv/bin/fleetblas
+}
+
+has_headers() {
+  local paths=()
+  [ -d .deps/usr/include ] && paths=(-isystem .deps/usr/include)
+  printf '#if !__has_include(<nlohmann/json.hpp>) || !__has_include(<gtest/gtest.h>)\n#error\n#endif\n' |
+    "$cxx" -std=c++17 "${paths[@]}" -fsyntax-only -x c++ - 2>/dev/null || return 1
+  [ -f "$("$cxx" -print-file-name=libgtest.a)" ] || ls .deps/usr/lib/*/libgtest.a >/dev/null 2>&1
+}
+
+# nlohmann/json and GoogleTest are headers and a static library: unpacked here, nothing installed.
+get_headers() {
+  local packages=(nlohmann-json3-dev libgtest-dev) state="$root/.deps/apt" private
+  command -v apt-get >/dev/null && command -v dpkg >/dev/null ||
+    fail "nlohmann/json and GoogleTest are missing, and there is no apt-get to get them with"
+  say ".deps: ${packages[*]}"
+  mkdir -p .deps/debs "$state/lists/partial" "$state/cache/archives/partial"
+  private=(-o "Dir::State::lists=$state/lists" -o "Dir::Cache=$state/cache" -o Debug::NoLocking=1)
+  # First with the machine's own package lists; a fresh image has none, so then with our own.
+  if ! (cd .deps/debs && apt-get download "${packages[@]}") >>"$log" 2>&1; then
+    logged "apt-get update" apt-get "${private[@]}" update
+    (cd .deps/debs && apt-get "${private[@]}" download "${packages[@]}") >>"$log" 2>&1 ||
+      fail "cannot download ${packages[*]}: sudo apt-get install ${packages[*]}"
+  fi
+  for package in .deps/debs/*.deb; do logged "dpkg -x $package" dpkg -x "$package" .deps; done
+  rm -rf .deps/debs "$state"
+  has_headers || fail "${packages[*]} lack what is needed: sudo apt-get install ${packages[*]}"
+}
+
+requirements=(tools/requirements.txt)
+dropin=no
+for word in "$@"; do
+  case $word in
+    dev) requirements+=(tools/requirements-dev.txt) ;;
+    dropin) dropin=yes ;;
+    *) fail "unknown word '$word'; known: dev dropin" ;;
+  esac
+done
+
+make_venv .venv "${requirements[@]}"
+link_package
+has_headers || get_headers
+if [ $dropin = yes ]; then
+  mkdir -p .venv-tests
+  if "$python" -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then
+    make_venv .venv-tests/numpy1 tools/requirements-numpy1.txt
+  else
+    say "no NumPy 1.26 wheel for $("$python" --version): its drop-in tests are left out"
+  fi
+  make_venv .venv-tests/numpy2 tools/requirements-numpy2.txt
+fi
