@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// options.cpp: the table of settings and their texts. The only code that reads the environment; it
+// opens no file but the one named by FLEETBLAS_CONFIG.
+#include "base/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/json_text.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr std::array<OptionInfo, 18> kTable = {{
+    {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
+    {"devices", "", "a count (4), ids (0,2 or 2,), or empty for all; 4 on the host backend"},
+    {"offload", "auto", "auto (the model decides), never or always"},
+    {"machine", "", "machine file, or the name of a shipped one; empty: the measured one"},
+    {"memory_cap", "0", "bytes per device for staging (suffixes K, M, G); 0: 80 % of what is free"},
+    {"tile", "0", "tile edge in elements; 0: by model"},
+    {"rules", "all", "planner rules: all, none or a comma-joined list"},
+    {"min_flops", "0", "smallest product offloaded, in flops; 0: by model, 1: everything"},
+    {"verbose", "0", "1: one line per call on stderr"},
+    {"log_level", "0", "0 silent, 1 errors, 2 warnings, 3 hints, 4 information, 5 everything"},
+    {"log_file", "", "file for the log; empty: stderr"},
+    {"summary", "", "1: a summary on stderr at exit; else a file (.json: as JSON; %p: process id)"},
+    {"trace", "",
+     "file for the timeline of the last calls, at exit (Chrome trace JSON; %p: process id)"},
+    {"cpu_blas", "", "library file of the CPU BLAS; empty: searched for"},
+    {"cache_dir", "", "folder for measured machines; empty: nothing is kept"},
+    {"deterministic", "0", "1: never use operands in place, so that bits are free of alignment"},
+    {"device_memory", "0", "test hook: bytes a device has (suffixes K, M, G); 0: what it has"},
+    {"inject", "", "test hook: comma-joined faults, see docs/testing.md"},
+}};
+
+[[noreturn]] void refuse(std::string_view name, std::string_view value, std::string_view allowed) {
+  throw Error(Status::bad_option,
+              std::string(name) + "=" + std::string(value) + ": expected " + std::string(allowed));
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+/// The whole of `text` as a number; nothing if it is anything else.
+template <typename Number>
+std::optional<Number> number_of(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+int integer_in(std::string_view name, std::string_view value, int low, int high) {
+  const auto number = number_of<int>(value);
+  if (!number || *number < low || *number > high)
+    refuse(name, value, "a number from " + std::to_string(low) + " to " + std::to_string(high));
+  return *number;
+}
+
+std::int64_t size_for(std::string_view name, std::string_view value) {
+  try {
+    return parse_size(value);
+  } catch (const Error&) {
+    refuse(name, value, "a size such as 0, 4096, 512M or 16G");
+  }
+}
+
+template <typename Enum, std::size_t N>
+Enum word_in(std::string_view name, std::string_view value,
+             const std::array<std::pair<std::string_view, Enum>, N>& words) {
+  std::string allowed;
+  for (const auto& [word, meaning] : words) {
+    if (word == value) return meaning;
+    allowed += (allowed.empty() ? "" : ", ") + std::string(word);
+  }
+  refuse(name, value, allowed);
+}
+
+constexpr std::array<std::pair<std::string_view, BackendKind>, 4> kBackends = {
+    {{"auto", BackendKind::automatic},
+     {"cuda", BackendKind::cuda},
+     {"host", BackendKind::host},
+     {"sim", BackendKind::sim}}};
+constexpr std::array<std::pair<std::string_view, Offload>, 3> kOffloads = {
+    {{"auto", Offload::automatic}, {"never", Offload::never}, {"always", Offload::always}}};
+
+template <typename Enum, std::size_t N>
+std::string word_of(Enum value, const std::array<std::pair<std::string_view, Enum>, N>& words) {
+  for (const auto& [word, meaning] : words)
+    if (meaning == value) return std::string(word);
+  return {};
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+void set_devices(Options& options, std::string_view value) {
+  constexpr std::string_view kAllowed = "a count (4), ids (0,2 or 2,) or all";
+  constexpr int kMost = 4096;
+  int count = 0;
+  std::vector<int> ids;
+  if (value.find(',') != std::string_view::npos) {
+    auto words = split(value, ',');
+    if (words.back().empty()) words.pop_back();
+    for (const std::string_view word : words) {
+      const auto id = number_of<int>(trimmed(word));
+      if (!id || *id < 0 || *id >= kMost || std::ranges::count(ids, *id) > 0)
+        refuse("devices", value, kAllowed);
+      ids.push_back(*id);
+    }
+    if (ids.empty()) refuse("devices", value, kAllowed);
+  } else if (!value.empty() && value != "all") {
+    const auto number = number_of<int>(value);
+    if (!number || *number < 1 || *number > kMost) refuse("devices", value, kAllowed);
+    count = *number;
+  }
+  options.device_count = count;
+  options.device_ids = ids;
+}
+
+std::string devices_text(const Options& options) {
+  if (options.device_ids.empty())
+    return options.device_count == 0 ? "" : std::to_string(options.device_count);
+  std::string text;
+  for (const int id : options.device_ids) text += std::to_string(id) + ",";
+  if (options.device_ids.size() > 1) text.pop_back();
+  return text;
+}
+
+/// "0-1" -> {0, 1}.
+std::optional<Inject::NoPeer> pair_of(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto a = number_of<int>(text.substr(0, dash));
+  const auto b = number_of<int>(text.substr(dash + 1));
+  if (!a || !b || *a < 0 || *b < 0) return std::nullopt;
+  return Inject::NoPeer{*a, *b};
+}
+
+/// "host->0*2.5" with '*' -> link and number; false if it is not of this shape.
+bool link_and_number(std::string_view text, char separator, std::string& link, double& number) {
+  const std::size_t at = text.find(separator);
+  if (at == std::string_view::npos || text.substr(0, at).find("->") == std::string_view::npos)
+    return false;
+  const auto value = number_of<double>(text.substr(at + 1));
+  if (!value || !(*value >= 0) || !std::isfinite(*value)) return false;
+  link = std::string(text.substr(0, at));
+  number = *value;
+  return true;
+}
+
+bool set_counter(std::int64_t& counter, std::string_view text) {
+  const auto number = number_of<std::int64_t>(text);
+  if (!number || *number < 1) return false;
+  counter = *number;
+  return true;
+}
+
+/// One fault of the list; false if the text means nothing.
+bool add_fault(Inject& inject, std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view word = text.substr(0, colon);
+  const std::string_view value =
+      colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  if (word == "alloc") return set_counter(inject.alloc, value);
+  if (word == "copy") return set_counter(inject.copy, value);
+  if (word == "launch") return set_counter(inject.launch, value);
+  if (word == "poison") return inject.poison = colon == std::string_view::npos;
+  if (word == "order") {
+    inject.order = number_of<std::uint64_t>(value);
+    return inject.order.has_value();
+  }
+  if (word == "lost") {
+    const std::size_t at = value.find('@');
+    if (at == std::string_view::npos) return false;
+    const auto device = number_of<int>(value.substr(0, at));
+    const auto tiles = number_of<std::int64_t>(value.substr(at + 1));
+    if (!device || !tiles || *device < 0 || *tiles < 0) return false;
+    inject.lost = Inject::Lost{*device, *tiles};
+    return true;
+  }
+  if (word == "slow") {
+    Inject::Slow& slow = inject.slow.emplace_back();
+    return link_and_number(value, '*', slow.link, slow.factor) && slow.factor > 0;
+  }
+  if (word == "delay") {
+    Inject::Delay& delay = inject.delay.emplace_back();
+    return link_and_number(value, '+', delay.link, delay.seconds);
+  }
+  if (word == "nopeer") {
+    const auto pair = colon == std::string_view::npos ? Inject::NoPeer{} : pair_of(value);
+    if (pair) inject.nopeer.push_back(*pair);
+    return pair.has_value();
+  }
+  return false;
+}
+
+void set_inject(Options& options, std::string_view value) {
+  Inject inject;
+  for (const std::string_view word : split(value, ','))
+    if (!trimmed(word).empty() && !add_fault(inject, trimmed(word)))
+      refuse("inject", trimmed(word),
+             "alloc:N, copy:N, launch:N, lost:DEV@TILES, slow:LINK*FACTOR, delay:LINK+SECONDS, "
+             "nopeer[:i-j], order:SEED or poison");
+  options.inject = inject;
+  options.inject_text = value;
+}
+
+void set_min_flops(Options& options, std::string_view value) {
+  const auto number = number_of<double>(value);
+  if (!number || !(*number >= 0)) refuse("min_flops", value, "a number of flops such as 0 or 1e9");
+  options.min_flops = *number;
+}
+
+bool flag_of(std::string_view name, std::string_view value) {
+  if (value == "1" || value == "on" || value == "true" || value == "yes") return true;
+  if (value == "0" || value == "off" || value == "false" || value == "no") return false;
+  refuse(name, value, "0 or 1");
+}
+
+void set_value(Options& options, std::string_view name, std::string_view value) {
+  if (name == "backend") {
+    options.backend = word_in(name, value, kBackends);
+  } else if (name == "devices") {
+    set_devices(options, value);
+  } else if (name == "offload") {
+    options.offload = word_in(name, value, kOffloads);
+  } else if (name == "machine") {
+    options.machine = value;
+  } else if (name == "memory_cap") {
+    options.memory_cap = size_for(name, value);
+  } else if (name == "tile") {
+    options.tile = size_for(name, value);
+  } else if (name == "rules") {
+    options.rules = value.empty() ? "all" : value;
+  } else if (name == "min_flops") {
+    set_min_flops(options, value);
+  } else if (name == "verbose") {
+    options.verbose = integer_in(name, value, 0, 2);
+  } else if (name == "log_level") {
+    options.log_level = integer_in(name, value, 0, 5);
+  } else if (name == "log_file") {
+    options.log_file = value;
+  } else if (name == "summary") {
+    options.summary = value == "0" ? std::string_view() : value;
+  } else if (name == "trace") {
+    options.trace = value;
+  } else if (name == "cpu_blas") {
+    options.cpu_blas = value;
+  } else if (name == "cache_dir") {
+    options.cache_dir = value;
+  } else if (name == "deterministic") {
+    options.deterministic = flag_of(name, value);
+  } else if (name == "device_memory") {
+    options.device_memory = size_for(name, value);
+  } else if (name == "inject") {
+    set_inject(options, value);
+  }
+}
+
+void write_value(JsonText& json, const Options& o, std::string_view name) {
+  if (name == "backend") json.value(word_of(o.backend, kBackends));
+  if (name == "devices") json.value(devices_text(o));
+  if (name == "offload") json.value(word_of(o.offload, kOffloads));
+  if (name == "machine") json.value(o.machine);
+  if (name == "memory_cap") json.value(o.memory_cap);
+  if (name == "tile") json.value(o.tile);
+  if (name == "rules") json.value(o.rules);
+  if (name == "min_flops") json.value(o.min_flops);
+  if (name == "verbose") json.value(o.verbose);
+  if (name == "log_level") json.value(o.log_level);
+  if (name == "log_file") json.value(o.log_file);
+  if (name == "summary") json.value(o.summary);
+  if (name == "trace") json.value(o.trace);
+  if (name == "cpu_blas") json.value(o.cpu_blas);
+  if (name == "cache_dir") json.value(o.cache_dir);
+  if (name == "deterministic") json.value(o.deterministic);
+  if (name == "device_memory") json.value(o.device_memory);
+  if (name == "inject") json.value(o.inject_text);
+}
+
+std::string environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string environment_name(std::string_view option) {
+  std::string name = "FLEETBLAS_";
+  for (const char c : option)
+    name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+/// Folder for what is measured once: as the XDG rules say; none without a home.
+std::string default_cache_dir() {
+  const std::string cache = environment("XDG_CACHE_HOME");
+  if (cache.starts_with('/')) return cache + "/fleetblas";
+  const std::string home = environment("HOME");
+  return home.starts_with('/') ? home + "/.cache/fleetblas" : std::string();
+}
+
+/// Applies one setting; a bad one becomes a complaint that begins with `where`.
+void apply(Options& options, std::string_view name, std::string_view value, Origin origin,
+           const std::string& where, std::vector<std::string>& complaints) {
+  try {
+    set_option(options, name, value, origin);
+  } catch (const Error& error) {
+    complaints.push_back(where + error.what());
+  }
+}
+
+void read_file(Options& options, const std::string& file, std::vector<std::string>& complaints) {
+  // A relative name would make the settings depend on the folder that a program happens to run in.
+  if (!file.starts_with('/')) {
+    complaints.push_back("FLEETBLAS_CONFIG=" + file + ": expected an absolute path");
+    return;
+  }
+  std::ifstream stream(file);
+  if (!stream) {
+    complaints.push_back("FLEETBLAS_CONFIG=" + file + ": cannot be read");
+    return;
+  }
+  int number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    const std::string where = file + ":" + std::to_string(++number) + ": ";
+    const std::string_view text = trimmed(line);
+    if (text.empty() || text.front() == '#') continue;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos)
+      complaints.push_back(where + "expected name=value");
+    else
+      apply(options, trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)),
+            Origin::file, where, complaints);
+  }
+}
+
+}  // namespace
+
+const char* to_string(Origin origin) {
+  switch (origin) {
+    case Origin::fallback:
+      return "default";
+    case Origin::file:
+      return "file";
+    case Origin::environment:
+      return "environment";
+    case Origin::caller:
+      return "caller";
+  }
+  return "unknown";
+}
+
+std::span<const OptionInfo> option_table() { return kTable; }
+
+void set_option(Options& options, std::string_view name, std::string_view value, Origin origin) {
+  const auto row = std::ranges::find(kTable, name, &OptionInfo::name);
+  if (row == kTable.end()) {
+    std::string known;
+    for (const OptionInfo& info : kTable)
+      known += (known.empty() ? "" : ", ") + std::string(info.name);
+    throw Error(Status::bad_option, std::string(name) + ": no such option; there are " + known);
+  }
+  set_value(options, name, value);
+  options.origins.resize(kTable.size(), Origin::fallback);
+  options.origins[static_cast<std::size_t>(row - kTable.begin())] = origin;
+}
+
+void set_options(Options& options, std::string_view text) {
+  for (const std::string_view line : split(text, '\n')) {
+    for (const std::string_view part : split(line, ';')) {
+      const std::string_view setting = trimmed(part);
+      if (setting.empty()) continue;
+      const std::size_t equals = setting.find('=');
+      if (equals == std::string_view::npos)
+        throw Error(Status::bad_option, std::string(setting) + ": expected name=value");
+      set_option(options, trimmed(setting.substr(0, equals)), trimmed(setting.substr(equals + 1)),
+                 Origin::caller);
+    }
+  }
+}
+
+Options read_options(std::vector<std::string>& complaints) {
+  Options options;
+  options.cache_dir = default_cache_dir();
+  const std::string file = environment("FLEETBLAS_CONFIG");
+  if (!file.empty()) read_file(options, file, complaints);
+  for (const OptionInfo& info : kTable) {
+    const std::string variable = environment_name(info.name);
+    const std::string value = environment(variable);
+    if (!value.empty())
+      apply(options, info.name, trimmed(value), Origin::environment, variable + ": ", complaints);
+  }
+  return options;
+}
+
+std::int64_t parse_size(std::string_view text) {
+  const std::string_view whole = text;
+  std::int64_t unit = 1;
+  if (!text.empty()) {
+    switch (std::toupper(static_cast<unsigned char>(text.back()))) {
+      case 'K':
+        unit = std::int64_t{1} << 10;
+        break;
+      case 'M':
+        unit = std::int64_t{1} << 20;
+        break;
+      case 'G':
+        unit = std::int64_t{1} << 30;
+        break;
+    }
+  }
+  if (unit > 1) text.remove_suffix(1);
+  const auto number = number_of<std::int64_t>(text);
+  if (!number || *number < 0 || *number > std::numeric_limits<std::int64_t>::max() / unit)
+    throw Error(Status::bad_option,
+                std::string(whole) + ": expected a size such as 4096, 512M or 16G");
+  return *number * unit;
+}
+
+std::string to_json(const Options& options) {
+  JsonText json;
+  json.open('{');
+  for (std::size_t i = 0; i < kTable.size(); ++i) {
+    const Origin origin = i < options.origins.size() ? options.origins[i] : Origin::fallback;
+    json.key(kTable[i].name).open('{').key("value");
+    write_value(json, options, kTable[i].name);
+    json.member("origin", to_string(origin)).close('}');
+  }
+  return json.close('}').text();
+}
+
+}  // namespace fleet

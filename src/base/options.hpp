@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// options.hpp: every setting, read once and passed on as a value. The only file (with its .cpp)
+// that reads the environment.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fleet {
+
+enum class BackendKind { automatic, cuda, host, sim };
+enum class Offload { automatic, never, always };
+
+/// Where a setting comes from; later ones go before earlier ones.
+enum class Origin { fallback, file, environment, caller };
+const char* to_string(Origin origin);  ///< "default", "file", "environment", "caller"
+
+/// Faults and disturbances on purpose (FLEETBLAS_INJECT), for tests: part of the product,
+/// documented in docs/testing.md.
+struct Inject {
+  struct Lost {
+    int device;
+    std::int64_t tiles;
+  };  ///< lost:DEV@TILES
+  struct Slow {
+    std::string link;
+    double factor;
+  };  ///< slow:LINK*FACTOR ("host->0")
+  struct Delay {
+    std::string link;
+    double seconds;
+  };  ///< delay:LINK+SECONDS
+  struct NoPeer {
+    int a = -1;
+    int b = -1;
+  };                        ///< nopeer[:i-j]; -1: all pairs
+  std::int64_t alloc = 0;   ///< alloc:N, the N-th fails; 0: none
+  std::int64_t copy = 0;    ///< copy:N
+  std::int64_t launch = 0;  ///< launch:N
+  std::optional<Lost> lost;
+  std::vector<Slow> slow;
+  std::vector<Delay> delay;
+  std::vector<NoPeer> nopeer;
+  std::optional<std::uint64_t> order;  ///< order:SEED, random legal order
+  bool poison = false;                 ///< NaN in fresh and freed memory
+};
+
+struct Options {
+  BackendKind backend = BackendKind::automatic;
+  int device_count = 0;         ///< `devices=4`: 0 = all
+  std::vector<int> device_ids;  ///< `devices=0,2` or `devices=2,`: these
+  Offload offload = Offload::automatic;
+  std::string machine;             ///< file or shipped name; empty: measured
+  std::int64_t memory_cap = 0;     ///< bytes per device for slots; 0: 80 % of what is free
+  std::int64_t device_memory = 0;  ///< test hook: bytes a device has; 0: what it has
+  std::int64_t tile = 0;           ///< 0: by model
+  std::string rules = "all";
+  double min_flops = 0;        ///< smallest product offloaded; 0: by model, 1: everything
+  int verbose = 0;             ///< 1: a line per call on stderr
+  int log_level = 0;           ///< 0 silent, 1 errors, 2 warnings, 3 hints, 4 info, 5 trace
+  std::string log_file;        ///< instead of stderr
+  std::string summary;         ///< "1": at exit on stderr; else a file it is written to
+  std::string trace;           ///< file: Chrome trace of all calls, written at exit
+  std::string cpu_blas;        ///< library file with the CPU BLAS to use
+  std::string cache_dir;       ///< where the measured machine is kept; empty: nowhere
+  bool deterministic = false;  ///< no effect yet; to be: never use operands in place
+  Inject inject;
+  std::string inject_text;      ///< as given
+  std::vector<Origin> origins;  ///< per row of option_table(); shorter: defaults
+};
+
+/// One row of the table of settings: `FLEETBLAS_<NAME in capitals>` in the environment, `name` in
+/// an option text and on the command line.
+struct OptionInfo {
+  const char* name;
+  const char* fallback;  ///< the default, as text
+  const char* meaning;
+};
+std::span<const OptionInfo> option_table();
+
+/// Sets one option from text. Throws Error(bad_option) with one line: name, value, what is allowed.
+void set_option(Options& options, std::string_view name, std::string_view value,
+                Origin origin = Origin::caller);
+
+/// "name=value" lines (or ';' between them). Throws as set_option.
+void set_options(Options& options, std::string_view text);
+
+/// The options of this process: defaults, then the file named by FLEETBLAS_CONFIG (name=value
+/// lines), then the environment; cache_dir is the user's cache folder if nothing else is said. Bad
+/// values are not fatal here: they are left at their defaults and described, one line each, in
+/// `complaints`.
+Options read_options(std::vector<std::string>& complaints);
+
+/// Sizes with the binary suffixes K, M, G ("4K" = 4096). Throws Error(bad_option).
+std::int64_t parse_size(std::string_view text);
+
+/// {"devices": {"value": "4", "origin": "environment"}, ...} for fleet_config_json.
+std::string to_json(const Options& options);
+
+}  // namespace fleet

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// machine.cpp: look-ups in a machine, and machines of fewer devices. It must not know JSON.
+#include "machine/machine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace fleet {
+namespace {
+
+double cube(std::int64_t edge) {
+  const auto e = static_cast<double>(edge);
+  return e * e * e;
+}
+
+/// The machine's devices among `kept`, in terms of the new ids (index in `kept`), or -1.
+std::vector<DeviceId> renumbering(std::size_t devices, const std::vector<DeviceId>& kept) {
+  std::vector<DeviceId> now(devices, -1);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    now[static_cast<std::size_t>(kept[i])] = static_cast<DeviceId>(i);
+  return now;
+}
+
+}  // namespace
+
+LinkId Machine::find_link(DeviceId source, DeviceId target) const {
+  const auto found = std::ranges::find_if(
+      links, [&](const Link& link) { return link.source == source && link.target == target; });
+  return found == links.end() ? -1 : static_cast<LinkId>(found - links.begin());
+}
+
+double Machine::best_rate(DeviceId device, DataType type) const {
+  double best = 0;
+  for (const KernelRate& kernel : devices[static_cast<std::size_t>(device)].kernels)
+    if (kernel.type == type) best = std::max(best, kernel.flops_per_s);
+  return best;
+}
+
+double Machine::rate(DeviceId device, DataType type, double m, double n, double k) const {
+  // Volumes instead of edges: log2 of both differ by the factor 3 only, which cancels.
+  const double volume = m * n * k;
+  const KernelRate* below = nullptr;
+  for (const KernelRate& kernel : devices[static_cast<std::size_t>(device)].kernels) {
+    if (kernel.type != type) continue;
+    if (volume <= cube(kernel.edge)) {
+      if (below == nullptr) return kernel.flops_per_s;
+      const double share =
+          std::log2(volume / cube(below->edge)) / std::log2(cube(kernel.edge) / cube(below->edge));
+      return below->flops_per_s + share * (kernel.flops_per_s - below->flops_per_s);
+    }
+    below = &kernel;
+  }
+  return below == nullptr ? 0 : below->flops_per_s;
+}
+
+double Machine::multiply_s(DeviceId device, DataType type, std::int64_t m, std::int64_t n,
+                           std::int64_t k) const {
+  const double launch_s = devices[static_cast<std::size_t>(device)].launch_s;
+  const auto [rows, cols, depth] =
+      std::array{static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)};
+  const double flops = (is_complex(type) ? 8 : 2) * rows * cols * depth;
+  if (flops == 0) return launch_s;
+  return launch_s + flops / rate(device, type, rows, cols, depth);
+}
+
+double Machine::stream_s(DeviceId device, std::int64_t bytes) const {
+  const Device& d = devices[static_cast<std::size_t>(device)];
+  if (d.memory_bytes_per_s <= 0) return d.launch_s;  // not known: nothing to bound it by
+  return d.launch_s + static_cast<double>(bytes) / d.memory_bytes_per_s;
+}
+
+LinkTable::LinkTable(const Machine& machine)
+    : devices_(machine.devices.size()), ids_(devices_ * devices_, -1) {
+  // Backwards, so that of two links for one pair the lower id stays, as in find_link.
+  for (std::size_t l = machine.links.size(); l-- > 0;) {
+    const Link& link = machine.links[l];
+    ids_[static_cast<std::size_t>(link.source) * devices_ + static_cast<std::size_t>(link.target)] =
+        static_cast<LinkId>(l);
+  }
+}
+
+Machine sub_machine(const Machine& machine, const std::vector<int>& user_devices) {
+  std::vector<DeviceId> kept{kHost, kPageable};
+  for (const int device : user_devices) {
+    const std::string name = "device " + std::to_string(device);
+    if (device < 0 || device >= machine.device_count())
+      throw Error(Status::bad_argument, name + " is not there: the machine has " +
+                                            std::to_string(machine.device_count()) +
+                                            " devices, counted from 0");
+    if (std::ranges::find(kept, kFirstDevice + device) != kept.end())
+      throw Error(Status::bad_argument, name + " is named twice");
+    kept.push_back(kFirstDevice + device);
+  }
+
+  Machine part = machine;
+  part.devices.clear();
+  part.links.clear();
+  for (const DeviceId device : kept)
+    part.devices.push_back(machine.devices[static_cast<std::size_t>(device)]);
+  const std::vector<DeviceId> now = renumbering(machine.devices.size(), kept);
+  for (Link link : machine.links) {
+    link.source = now[static_cast<std::size_t>(link.source)];
+    link.target = now[static_cast<std::size_t>(link.target)];
+    if (link.source >= 0 && link.target >= 0) part.links.push_back(std::move(link));
+  }
+  return part;
+}
+
+}  // namespace fleet

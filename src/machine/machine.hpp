@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// machine.hpp: what to compute on, as numbers. Measured by `probe`, stored as JSON, read-only
+// after. It knows no problem and no plan.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+using PortId = int;
+using LinkId = int;
+
+/// A capacity that several links (or the kernels of several devices) share: a GPU's way out, its
+/// way in, a PCIe switch, host memory, the CPU's cores, the one thread of a virtual device.
+/// Capacity is in units per second; a unit is whatever the shares of this port are weighted in
+/// (bytes for memory and wires, busy seconds for cores and threads).
+struct Port {
+  std::string name;
+  double capacity = 0;
+  friend bool operator==(const Port&, const Port&) = default;
+};
+
+/// How much of a port one user takes: units per byte for a link, units per second for kernels.
+struct PortShare {
+  PortId port = 0;
+  double weight = 1;
+  friend bool operator==(const PortShare&, const PortShare&) = default;
+};
+
+/// Rate of the multiply kernel on cubes of `edge`, with every device busy.
+struct KernelRate {
+  DataType type = DataType::f64;
+  std::int64_t edge = 0;
+  double flops_per_s = 0;
+  friend bool operator==(const KernelRate&, const KernelRate&) = default;
+};
+
+struct Device {
+  std::string name;                 ///< "host", "pageable", then "0", "1", ...: as in bytes_by_link
+  std::int64_t memory_bytes = 0;    ///< what there is; plans use at most the cap in Tuning
+  int lanes = 8;                    ///< compute queues (paper 1, III-B: 8 streams)
+  double launch_s = 0;              ///< from issue to start of a kernel, on top of its arithmetic
+  double memory_bytes_per_s = 0;    ///< what bounds the add and scale kernels
+  std::vector<KernelRate> kernels;  ///< sorted by (type, edge); none of a type: cannot compute it
+  std::vector<PortShare> ports;     ///< taken while a kernel runs
+  double idle_watts = 0;            ///< 0 = not known
+  double busy_watts = 0;
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+/// A directed connection. Two devices without a Link cannot copy to each other directly.
+struct Link {
+  DeviceId source = kHost;
+  DeviceId target = kHost;
+  double latency_s = 0;    ///< per copy (per chunk, in a chunked one), on top of bytes/rate
+  double bytes_per_s = 0;  ///< alone on the machine
+  std::vector<PortShare> ports;
+  friend bool operator==(const Link&, const Link&) = default;
+};
+
+struct Machine {
+  std::string name;
+  std::string source;  ///< where the numbers come from: a measurement, a paper, assumptions
+  /// What issuing one task costs the thread that does it: task i of a plan starts no earlier than
+  /// i * issue_s, so that many small tasks are not free.
+  double issue_s = 0;
+  std::vector<Device> devices;
+  std::vector<Link> links;
+  std::vector<Port> ports;
+
+  int device_count() const { return static_cast<int>(devices.size()) - kFirstDevice; }
+
+  /// Id of the link source -> target, or -1.
+  LinkId find_link(DeviceId source, DeviceId target) const;
+
+  /// Seconds of one unchunked copy on an idle machine.
+  double copy_s(LinkId link, std::int64_t bytes) const {
+    const Link& l = links[static_cast<std::size_t>(link)];
+    return l.latency_s + static_cast<double>(bytes) / l.bytes_per_s;
+  }
+
+  bool can_compute(DeviceId device, DataType type) const { return best_rate(device, type) > 0; }
+
+  /// Highest flops_per_s over all edges, 0 when the device cannot compute this type.
+  double best_rate(DeviceId device, DataType type) const;
+
+  /// Rate for an m x n x k product: the table interpolated (linearly in log2(edge)) at the edge
+  /// cbrt(m*n*k), held constant beyond its ends.
+  double rate(DeviceId device, DataType type, double m, double n, double k) const;
+
+  /// Seconds of C += A*B on tiles of this shape with the device otherwise idle, launch included.
+  double multiply_s(DeviceId device, DataType type, std::int64_t m, std::int64_t n,
+                    std::int64_t k) const;
+
+  /// Seconds of a kernel that only streams `bytes` through the device's memory (add, scale).
+  double stream_s(DeviceId device, std::int64_t bytes) const;
+
+  friend bool operator==(const Machine&, const Machine&) = default;
+};
+
+/// find_link for hot loops (planner, simulator): the link of every pair, built once per machine.
+class LinkTable {
+ public:
+  explicit LinkTable(const Machine& machine);
+  /// Id of the link source -> target, or -1. Both must be devices of the machine.
+  LinkId at(DeviceId source, DeviceId target) const {
+    return ids_[static_cast<std::size_t>(source) * devices_ + static_cast<std::size_t>(target)];
+  }
+
+ private:
+  std::size_t devices_;
+  std::vector<LinkId> ids_;
+};
+
+inline constexpr int kMachineSchema = 1;
+
+/// JSON with "schema": 1. parse_machine(to_json(m)) == m, numbers bit for bit.
+std::string to_json(const Machine& machine);
+/// Throws Error(bad_file) with one line that says what is wrong and where: damaged JSON, another
+/// schema, a link to a device that is not there, a capacity that is not positive.
+Machine parse_machine(std::string_view json);
+
+/// Reads a shipped machine by its name ("h200x8": `shipped_folder`/h200x8.json), or else a file. A
+/// text with '/' or ending in ".json" is always a file. Throws Error(bad_file) naming the file.
+Machine load_machine(const std::string& file_or_name, const std::string& shipped_folder);
+
+/// The machine with only these user-facing devices (0, 1, ...), renumbered in the given order but
+/// keeping their names. Host and pageable stay, and so do all ports. Throws Error(bad_argument) for
+/// a device that is not there or is named twice.
+Machine sub_machine(const Machine& machine, const std::vector<int>& user_devices);
+
+}  // namespace fleet

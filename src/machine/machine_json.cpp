@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// machine_json.cpp: machines as JSON, schema 1, both ways. Devices and ports are named, not
+// numbered, so that a file can be read and edited by hand. It must not know what the numbers mean.
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.hpp"
+#include "machine/machine.hpp"
+
+namespace fleet {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(Status::bad_file, "machine file: " + what);
+}
+
+const json& member(const json& object, const std::string& where, const char* key) {
+  if (!object.is_object()) refuse(where + " is not an object");
+  const auto it = object.find(key);
+  if (it == object.end()) refuse(where + " has no '" + key + "'");
+  return *it;
+}
+
+void know_only(const json& object, const std::string& where, const std::set<std::string>& keys) {
+  if (!object.is_object()) refuse(where + " is not an object");
+  for (const auto& [key, value] : object.items())
+    if (!keys.contains(key)) refuse(where + " has an unknown key '" + key + "'");
+}
+
+std::string text(const json& object, const std::string& where, const char* key) {
+  const json& value = member(object, where, key);
+  if (!value.is_string()) refuse(where + ": '" + key + "' is not a text");
+  return value.get<std::string>();
+}
+
+double number(const json& object, const std::string& where, const char* key) {
+  const json& value = member(object, where, key);
+  if (!value.is_number()) refuse(where + ": '" + key + "' is not a number");
+  return value.get<double>();
+}
+
+double at_least_zero(const json& object, const std::string& where, const char* key) {
+  if (!object.contains(key)) return 0;
+  const double value = number(object, where, key);
+  if (!(value >= 0) || !std::isfinite(value)) refuse(where + ": '" + key + "' is negative");
+  return value;
+}
+
+double positive(const json& object, const std::string& where, const char* key) {
+  const double value = number(object, where, key);
+  if (!(value > 0) || !std::isfinite(value)) refuse(where + ": '" + key + "' is not positive");
+  return value;
+}
+
+std::int64_t whole(const json& object, const std::string& where, const char* key) {
+  const json& value = member(object, where, key);
+  if (!value.is_number_integer() || value.get<double>() > 9e18)
+    refuse(where + ": '" + key + "' is not a whole number");
+  return value.get<std::int64_t>();
+}
+
+const json& list(const json& object, const std::string& where, const char* key) {
+  static const json kEmpty = json::array();
+  if (!object.contains(key)) return kEmpty;
+  const json& value = member(object, where, key);
+  if (!value.is_array()) refuse(where + ": '" + key + "' is not a list");
+  return value;
+}
+
+template <typename Named>
+int id_of(const std::vector<Named>& of, const std::string& name, const std::string& where,
+          const char* kind) {
+  for (std::size_t i = 0; i < of.size(); ++i)
+    if (of[i].name == name) return static_cast<int>(i);
+  refuse(where + " names " + kind + " '" + name + "', which is not there");
+}
+
+std::vector<PortShare> read_shares(const Machine& m, const json& object, const std::string& where) {
+  std::vector<PortShare> shares;
+  for (const json& share : list(object, where, "ports")) {
+    know_only(share, where + ", a port", {"port", "weight"});
+    shares.push_back({id_of(m.ports, text(share, where, "port"), where, "port"),
+                      positive(share, where, "weight")});
+  }
+  return shares;
+}
+
+std::vector<KernelRate> read_kernels(const json& object, const std::string& where) {
+  std::vector<KernelRate> kernels;
+  for (const json& kernel : list(object, where, "kernels")) {
+    know_only(kernel, where + ", a kernel", {"type", "edge", "flops_per_s"});
+    const std::string letter = text(kernel, where, "type");
+    int type = -1;
+    for (int t = 0; t < kDataTypes; ++t)
+      if (letter == std::string(1, letter_of(static_cast<DataType>(t)))) type = t;
+    if (type < 0) refuse(where + ": kernel type '" + letter + "' is none of s, d, c, z");
+    const KernelRate rate{static_cast<DataType>(type), whole(kernel, where, "edge"),
+                          positive(kernel, where, "flops_per_s")};
+    if (rate.edge < 1) refuse(where + ": a kernel's edge is not positive");
+    kernels.push_back(rate);
+  }
+  std::stable_sort(kernels.begin(), kernels.end(), [](const KernelRate& a, const KernelRate& b) {
+    return a.type != b.type ? a.type < b.type : a.edge < b.edge;
+  });
+  for (std::size_t i = 1; i < kernels.size(); ++i)
+    if (kernels[i].type == kernels[i - 1].type && kernels[i].edge == kernels[i - 1].edge)
+      refuse(where + " gives the rate of one kernel twice");
+  return kernels;
+}
+
+Device read_device(const Machine& m, const json& object, const std::string& where) {
+  know_only(object, where,
+            {"name", "memory_bytes", "lanes", "launch_s", "memory_bytes_per_s", "kernels", "ports",
+             "idle_watts", "busy_watts"});
+  Device d;
+  d.name = text(object, where, "name");
+  d.memory_bytes = whole(object, where, "memory_bytes");
+  if (d.memory_bytes <= 0) refuse(where + ": 'memory_bytes' is not positive");
+  const std::int64_t lanes = object.contains("lanes") ? whole(object, where, "lanes") : d.lanes;
+  if (lanes < 1 || lanes > 256) refuse(where + ": 'lanes' is not between 1 and 256");
+  d.lanes = static_cast<int>(lanes);
+  d.launch_s = at_least_zero(object, where, "launch_s");
+  d.memory_bytes_per_s = at_least_zero(object, where, "memory_bytes_per_s");
+  d.kernels = read_kernels(object, where);
+  d.ports = read_shares(m, object, where);
+  d.idle_watts = at_least_zero(object, where, "idle_watts");
+  d.busy_watts = at_least_zero(object, where, "busy_watts");
+  return d;
+}
+
+Link read_link(const Machine& m, const json& object, const std::string& where) {
+  know_only(object, where, {"from", "to", "latency_s", "bytes_per_s", "ports"});
+  Link l;
+  l.source = id_of(m.devices, text(object, where, "from"), where, "device");
+  l.target = id_of(m.devices, text(object, where, "to"), where, "device");
+  if (l.source == l.target) refuse(where + " leads from a device to itself");
+  if (m.find_link(l.source, l.target) >= 0) refuse(where + " is there twice");
+  l.latency_s = at_least_zero(object, where, "latency_s");
+  l.bytes_per_s = positive(object, where, "bytes_per_s");
+  l.ports = read_shares(m, object, where);
+  return l;
+}
+
+Machine read_machine(const json& root) {
+  know_only(root, "the file",
+            {"schema", "name", "source", "notes", "issue_s", "devices", "ports", "links"});
+  if (whole(root, "the file", "schema") != kMachineSchema)
+    refuse("schema " + member(root, "the file", "schema").dump() + ", this version reads schema " +
+           std::to_string(kMachineSchema));
+  Machine m;
+  m.name = text(root, "the file", "name");
+  m.source = text(root, "the file", "source");
+  m.issue_s = at_least_zero(root, "the file", "issue_s");
+  for (const json& object : list(root, "the file", "ports")) {
+    const std::string where = "port " + std::to_string(m.ports.size());
+    know_only(object, where, {"name", "capacity"});
+    for (const Port& other : m.ports)
+      if (other.name == text(object, where, "name")) refuse(where + " has the name of another");
+    m.ports.push_back({text(object, where, "name"), positive(object, where, "capacity")});
+  }
+  for (const json& object : list(root, "the file", "devices")) {
+    const Device d = read_device(m, object, "device " + std::to_string(m.devices.size()));
+    for (const Device& other : m.devices)
+      if (other.name == d.name) refuse("two devices are named '" + d.name + "'");
+    m.devices.push_back(d);
+  }
+  if (m.devices.size() < kFirstDevice || m.devices[kHost].name != "host" ||
+      m.devices[kPageable].name != "pageable")
+    refuse("the first two devices must be 'host' and 'pageable'");
+  for (const json& object : list(root, "the file", "links"))
+    m.links.push_back(read_link(m, object, "link " + std::to_string(m.links.size())));
+  return m;
+}
+
+ordered_json write_shares(const Machine& m, const std::vector<PortShare>& shares) {
+  ordered_json out = ordered_json::array();
+  for (const PortShare& share : shares)
+    out.push_back({{"port", m.ports.at(static_cast<std::size_t>(share.port)).name},
+                   {"weight", share.weight}});
+  return out;
+}
+
+ordered_json write_device(const Machine& m, const Device& d) {
+  ordered_json out = {{"name", d.name},
+                      {"memory_bytes", d.memory_bytes},
+                      {"lanes", d.lanes},
+                      {"launch_s", d.launch_s},
+                      {"memory_bytes_per_s", d.memory_bytes_per_s},
+                      {"kernels", ordered_json::array()},
+                      {"ports", write_shares(m, d.ports)},
+                      {"idle_watts", d.idle_watts},
+                      {"busy_watts", d.busy_watts}};
+  for (const KernelRate& rate : d.kernels)
+    out["kernels"].push_back({{"type", std::string(1, letter_of(rate.type))},
+                              {"edge", rate.edge},
+                              {"flops_per_s", rate.flops_per_s}});
+  return out;
+}
+
+}  // namespace
+
+std::string to_json(const Machine& m) {
+  ordered_json root = {{"schema", kMachineSchema},
+                       {"name", m.name},
+                       {"source", m.source},
+                       {"issue_s", m.issue_s},
+                       {"ports", ordered_json::array()},
+                       {"devices", ordered_json::array()},
+                       {"links", ordered_json::array()}};
+  for (const Port& port : m.ports)
+    root["ports"].push_back({{"name", port.name}, {"capacity", port.capacity}});
+  for (const Device& device : m.devices) root["devices"].push_back(write_device(m, device));
+  for (const Link& link : m.links)
+    root["links"].push_back({{"from", m.devices.at(static_cast<std::size_t>(link.source)).name},
+                             {"to", m.devices.at(static_cast<std::size_t>(link.target)).name},
+                             {"latency_s", link.latency_s},
+                             {"bytes_per_s", link.bytes_per_s},
+                             {"ports", write_shares(m, link.ports)}});
+  return root.dump(1) + "\n";
+}
+
+Machine parse_machine(std::string_view text) {
+  json root;
+  try {
+    root = json::parse(text);
+  } catch (const json::parse_error& e) {
+    refuse("damaged JSON at byte " + std::to_string(e.byte));
+  } catch (const json::out_of_range&) {
+    refuse("a number is out of range");
+  }
+  return read_machine(root);
+}
+
+Machine load_machine(const std::string& file_or_name, const std::string& shipped_folder) {
+  const bool is_file =
+      file_or_name.find('/') != std::string::npos || file_or_name.ends_with(".json");
+  const std::string shipped = shipped_folder + "/" + file_or_name + ".json";
+  const std::string file = !is_file && std::ifstream(shipped).good() ? shipped : file_or_name;
+  std::ifstream in(file, std::ios::binary);
+  if (!in.good())
+    throw Error(Status::bad_file, "machine '" + file_or_name +
+                                      "': no such file, and no shipped machine of that name");
+  try {
+    return parse_machine(std::string{std::istreambuf_iterator<char>(in), {}});
+  } catch (const std::ios_base::failure&) {  // a folder opens, but does not read
+    throw Error(Status::bad_file, file + ": cannot be read");
+  } catch (const Error& e) {
+    throw Error(e.status(), file + ": " + e.what());
+  }
+}
+
+}  // namespace fleet
