@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// bound.cpp: the lower bound of a problem on a machine. It must not know plans or tunings.
+#include "plan/bound.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "plan/bound_traffic.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kRounding = 1e-12;
+constexpr double kPrecision = 1e-6;  // of the bound, always on the low side
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+/// The largest of several times, and what it is the time of. Of equal ones the first.
+struct Worst {
+  double seconds = 0;
+  const std::string* name = nullptr;
+  void take(double candidate_s, const std::string& of) {
+    if (name != nullptr && candidate_s <= seconds) return;
+    seconds = candidate_s;
+    name = &of;
+  }
+};
+
+/// No sum of rates under the ports of kernels is above this: with all ports but one forgotten, the
+/// devices that give most flops for a unit of that port come first. Exact for one shared port, as
+/// the cores are.
+double rate_together(const Machine& machine, DataType type, const std::vector<DeviceId>& devices,
+                     const std::vector<Meter>& ports) {
+  double alone = 0;
+  for (const DeviceId d : devices) alone += machine.best_rate(d, type);
+  double least = alone;
+  for (const Meter& port : ports) {
+    std::vector<std::pair<double, double>> takers;  // {flops per unit, flops per second}
+    double sum = alone;
+    for (const DeviceId d : devices) {
+      if (port.per_busy_s[index(d)] == 0) continue;
+      const double rate = machine.best_rate(d, type);
+      takers.emplace_back(rate / port.per_busy_s[index(d)], rate);
+      sum -= rate;
+    }
+    std::ranges::sort(takers, std::greater<>());
+    double left = port.capacity;
+    for (const auto& [flops_per_unit, rate] : takers) {
+      const double taken = std::min(left, rate / flops_per_unit);
+      sum += taken * flops_per_unit;
+      left -= taken;
+    }
+    least = std::min(least, sum);
+  }
+  return least;
+}
+
+/// A device that is home of operands and can compute. What it needs for a share of the arithmetic
+/// depends on that share alone.
+class Home {
+ public:
+  Home(double all_flops_s, std::vector<Term> terms)
+      : all_flops_s_(all_flops_s), terms_(std::move(terms)) {}
+
+  enum class Side { least, most };
+  /// The least or the most share between `low` and `high` that it can do itself in `limit_s`, or
+  /// nothing. Rounded outwards to kFinest, so what is possible is never called impossible.
+  std::optional<double> reach(double limit_s, Side side, double low = 0, double high = 1) const;
+  /// The worst of its terms, when it is not its arithmetic.
+  void name_worst(Worst& worst, double share) const;
+
+ private:
+  static constexpr double kFinest = 1e-5;
+  bool excluded(double low, double high, double limit_s) const;
+
+  double all_flops_s_;
+  std::vector<Term> terms_;
+};
+
+/// Whether no share between `low` and `high` can be done in time.
+bool Home::excluded(double low, double high, double limit_s) const {
+  if (low * all_flops_s_ > limit_s) return true;
+  return std::ranges::any_of(
+      terms_, [&](const Term& term) { return term.least_seconds(low, high) > limit_s; });
+}
+
+// The times are neither convex nor monotone in the share: what goes out falls and what comes in
+// rises with it, both like s^(2/3) at their beginnings. So halves are excluded, not stepped
+// through.
+std::optional<double> Home::reach(double limit_s, Side side, double low, double high) const {
+  if (excluded(low, high, limit_s)) return std::nullopt;
+  if (high - low < kFinest) return side == Side::most ? high : low;
+  const double middle = (low + high) / 2;
+  const bool upper_first = side == Side::most;
+  if (const auto found =
+          upper_first ? reach(limit_s, side, middle, high) : reach(limit_s, side, low, middle))
+    return found;
+  return upper_first ? reach(limit_s, side, low, middle) : reach(limit_s, side, middle, high);
+}
+
+void Home::name_worst(Worst& worst, double share) const {
+  for (const Term& term : terms_) worst.take(term.least_seconds(share, share), term.name);
+}
+
+class Bounder {
+ public:
+  Bounder(const Problem& problem, const Machine& machine);
+  Bound run() const;
+
+ private:
+  void add_places(const Machine& machine, const std::vector<Meter>& meters,
+                  const std::vector<DeviceId>& all);
+  bool possible(double limit_s) const;
+  double least_possible_s() const;
+
+  const Problem& problem_;
+  double flops_ = 0, all_rate_ = 0, other_rate_ = 0;
+  std::vector<Term> still_;  ///< of places that compute nothing: their share is 0
+  std::vector<Home> homes_;
+};
+
+Bounder::Bounder(const Problem& problem, const Machine& machine)
+    : problem_(problem), flops_(flops(problem)) {
+  std::vector<DeviceId> all, others;
+  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d) {
+    if (!machine.can_compute(d, problem.type)) continue;
+    all.push_back(d);
+    if (std::ranges::none_of(problem.operands, [d](const Operand& o) { return o.home == d; }))
+      others.push_back(d);
+  }
+  const std::vector<Meter> ports = port_meters(machine);
+  all_rate_ = rate_together(machine, problem.type, all, ports);
+  other_rate_ = rate_together(machine, problem.type, others, ports);
+
+  std::vector<Meter> meters = ports;
+  if (auto pool = pooled_meter(machine, all)) meters.push_back(std::move(*pool));
+  add_places(machine, meters, all);
+}
+
+void Bounder::add_places(const Machine& machine, const std::vector<Meter>& meters,
+                         const std::vector<DeviceId>& all) {
+  const TermMaker maker(problem_, machine, all);
+  for (const Term& term : maker.host_terms(meters)) still_.push_back(term);
+  std::vector<DeviceId> seen;
+  for (const Operand& operand : problem_.operands) {
+    const DeviceId home = operand.home;
+    if (on_host(home) || std::ranges::count(seen, home) > 0) continue;
+    seen.push_back(home);
+    std::vector<Term> terms = maker.device_terms(home, meters);
+    if (std::ranges::count(all, home) > 0)
+      homes_.emplace_back(flops_ / machine.best_rate(home, problem_.type), std::move(terms));
+    else
+      still_.insert(still_.end(), terms.begin(), terms.end());
+  }
+}
+
+/// Whether homes and others together can do all of the arithmetic in time. Where a home's reach has
+/// a gap, it is taken as reached: that can only lower the bound.
+bool Bounder::possible(double limit_s) const {
+  double most = 0;
+  for (const Home& home : homes_) {
+    const auto reach = home.reach(limit_s, Home::Side::most);
+    if (!reach) return false;
+    most += *reach;
+  }
+  if (most + limit_s * other_rate_ / flops_ < 1 - kRounding) return false;
+  double least = 0;
+  if (most > 1)
+    for (const Home& home : homes_) least += home.reach(limit_s, Home::Side::least).value_or(0);
+  return least <= 1;
+}
+
+double Bounder::least_possible_s() const {
+  double low = all_rate_ > 0 ? flops_ / all_rate_ : kInfinity;
+  for (const Term& term : still_) low = std::max(low, term.least_seconds(0, 0));
+  if (low == kInfinity || possible(low)) return low;
+  double high = 2 * low;
+  while (high < kInfinity && !possible(high)) low = high, high *= 2;
+  if (high == kInfinity) return high;
+  while (high > low * (1 + kPrecision)) {
+    const double middle = low + (high - low) / 2;
+    (possible(middle) ? high : low) = middle;
+  }
+  return low;
+}
+
+Bound Bounder::run() const {
+  const double seconds = least_possible_s();
+  if (all_rate_ == 0 || seconds <= flops_ / all_rate_) return {seconds, "flops"};
+  // It is not the arithmetic: the port or cut that is busiest when every home does what it can.
+  Worst worst;
+  for (const Term& term : still_) worst.take(term.least_seconds(0, 0), term.name);
+  for (const Home& home : homes_) {
+    const auto share = home.reach(seconds * (1 + 2 * kPrecision), Home::Side::most);
+    home.name_worst(worst, share.value_or(0));
+  }
+  return {seconds, worst.name == nullptr ? "flops" : *worst.name};
+}
+
+}  // namespace
+
+Bound bound(const Problem& problem, const Machine& machine) {
+  // Without products nothing need leave home: a plan may scale C where it lies.
+  if (flops(problem) == 0) return {0, "flops"};
+  return Bounder(problem, machine).run();
+}
+
+}  // namespace fleet

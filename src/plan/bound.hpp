@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// bound.hpp: the least time in which any plan could do a problem on a machine.
+#pragma once
+#include <string>
+
+#include "machine/machine.hpp"
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+struct Bound {
+  double seconds = 0;
+  std::string limited_by;  ///< "flops", or the name of the port that limits
+};
+
+/// Lower bound of problem and machine, never of a plan: the minimum over f, the share of the
+/// arithmetic done where the data is, of the larger of the arithmetic at the best rates and, for
+/// every port, the bytes that must cross it whatever the plan, over its capacity. What must leave
+/// home follows from Loomis-Whitney: devices that do a share s of the products must see fractions
+/// a, b, c of A, B, C with a*b*c >= s*s and each at most 1.
+///
+/// Whole items of a batch may be shared out, so there a share costs no more than its part. What
+/// comes home of C is at least the part that the others must have seen when they see all of A and
+/// B.
+///
+/// All links out of (into) a place together are bounded by charging each to itself or to a port
+/// that it crosses; without such a port the limit is named after the place ("out of 0", "into
+/// host"). Ports that kernels share (cores, the thread of a virtual device) count what kernels and
+/// copies take together. The host does no arithmetic here: f counts a device's own share, and for
+/// host operands is zero until the CPU takes part. Without products the bound is 0; where no device
+/// computes the type, or what must move cannot, it is infinite. The search rounds down.
+Bound bound(const Problem& problem, const Machine& machine);
+
+}  // namespace fleet

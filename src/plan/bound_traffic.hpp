@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// bound_traffic.hpp: what must cross ports and cuts whatever the plan, as a function of how much a
+// place computes itself. Used by bound only; it knows no plan and no tuning.
+#pragma once
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+/// Something with a capacity that links use by the byte and kernels by the second: a port, several
+/// ports taken as one, or all links out of (into) a place.
+struct Meter {
+  std::string name;
+  double capacity = 0;
+  std::vector<double> per_byte;    ///< index LinkId
+  std::vector<double> per_busy_s;  ///< index DeviceId
+};
+
+/// One per port of the machine.
+std::vector<Meter> port_meters(const Machine& machine);
+
+/// The ports that belong to the kernels of one device each (threads of virtual devices), taken
+/// together: what one of them cannot do for another. Empty unless every one of `devices` has one.
+std::optional<Meter> pooled_meter(const Machine& machine, const std::vector<DeviceId>& devices);
+
+/// The least of sum cost_i * x_i over fractions x_i <= 1 with product >= s*s (Loomis-Whitney: what
+/// has to be seen of the operands for a share s of the products).
+class LeastTraffic {
+ public:
+  LeastTraffic() = default;
+  /// `whole_items`: independent products, so that a share may also be whole items of them.
+  LeastTraffic(std::array<double, 3> costs, bool whole_items);
+  double units(double share) const;
+
+ private:
+  double of_one_product(double share) const;
+
+  std::array<double, 3> costs_{};  ///< the positive ones, ascending
+  int count_ = 0;
+  double chord_end_ = 0;  ///< below this share whole items are cheaper
+  double chord_ = 0;      ///< units per share there
+};
+
+/// The time that one meter needs when a place computes a share of the products itself.
+struct Term {
+  std::string name;
+  double capacity = 0;
+  double always = 0;       ///< units, whatever the share
+  double own_kernels = 0;  ///< units of the place's kernels if it computed everything
+  double all_kernels = 0;  ///< units that kernels take at least, whoever computes
+  LeastTraffic away;       ///< for what the others compute
+  LeastTraffic here;       ///< for what the place itself computes
+  /// No share between `low` and `high` takes less; exact where they are the same.
+  double least_seconds(double low, double high) const;
+};
+
+/// Makes the terms of the places of one problem on one machine.
+class TermMaker {
+ public:
+  /// `workers`: all devices that can compute.
+  TermMaker(const Problem& problem, const Machine& machine, const std::vector<DeviceId>& workers);
+
+  /// Of the host, pinned and pageable: it computes nothing, so all of its operands go and come.
+  std::vector<Term> host_terms(const std::vector<Meter>& meters) const;
+  std::vector<Term> device_terms(DeviceId device, const std::vector<Meter>& meters) const;
+
+ private:
+  struct Place {
+    std::string name;
+    std::vector<LinkId> out, in;
+  };
+  Place place_of(DeviceId device) const;
+  Meter cut_meter(const Place& place, bool out) const;
+  double kernel_units(const Meter& meter) const;
+  bool leaves(int operand) const;
+  std::vector<Meter> with_cuts(const Place& place, const std::vector<Meter>& meters) const;
+
+  const Problem& problem_;
+  const Machine& machine_;
+  const std::vector<DeviceId>& workers_;
+  std::array<double, 3> bytes_{};
+};
+
+}  // namespace fleet

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// decompose.cpp: groups, blocks and tiles of each dimension.
+#include "plan/decompose.hpp"
+
+#include <algorithm>
+
+namespace fleet {
+namespace {
+
+struct Piece {
+  std::int64_t begin = 0;
+  int group = 0;
+  int block = 0;
+};
+
+// Tiles whose edges are multiples of this keep kernels and copies aligned; only worth it where the
+// rounding is small beside the piece.
+std::int64_t alignment_of(std::int64_t piece) { return piece >= 1024 ? 64 : piece >= 128 ? 8 : 1; }
+
+// Begins of `parts` nearly equal pieces of [0, size), aligned; fewer if some would be empty.
+std::vector<std::int64_t> split(std::int64_t size, std::int64_t parts) {
+  parts = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(size, 1));
+  const std::int64_t even = (size + parts - 1) / parts;
+  const std::int64_t unit = alignment_of(even);
+  std::vector<std::int64_t> begins;
+  for (std::int64_t p = 0; p < parts; ++p) {
+    // Rounding the ideal cut (not the piece) keeps pieces within one unit of each other.
+    const std::int64_t ideal = size * p / parts;
+    const std::int64_t begin = (ideal + unit / 2) / unit * unit;
+    if (begin < size && (begins.empty() || begin > begins.back())) begins.push_back(begin);
+  }
+  return begins;
+}
+
+std::int64_t end_of(const std::vector<std::int64_t>& begins, std::size_t i, std::int64_t size) {
+  return i + 1 < begins.size() ? begins[i + 1] : size;
+}
+
+// [0, size) into groups of at most `group` (0: one), each into `blocks`, each into tiles.
+std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, int blocks, std::int64_t tile) {
+  std::vector<Piece> pieces;
+  if (size == 0) return pieces;
+  const auto groups = split(size, group > 0 ? (size + group - 1) / group : 1);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::int64_t group_size = end_of(groups, g, size) - groups[g];
+    const auto begins = split(group_size, blocks);
+    for (std::size_t b = 0; b < begins.size(); ++b) {
+      const std::int64_t block_size = end_of(begins, b, group_size) - begins[b];
+      for (std::int64_t t : split(block_size, (block_size + tile - 1) / tile))
+        pieces.push_back({groups[g] + begins[b] + t, static_cast<int>(g), static_cast<int>(b)});
+    }
+  }
+  return pieces;
+}
+
+Cuts cuts_of(const std::vector<Piece>& pieces, std::int64_t size) {
+  Cuts cuts;
+  for (const Piece& p : pieces) cuts.push_back(p.begin);
+  cuts.push_back(size);
+  return cuts;
+}
+
+int count_of(const std::vector<int>& ids) { return ids.empty() ? 1 : ids.back() + 1; }
+
+// The rows of C over all items: groups of whole items where an item is smaller than a group.
+void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Piece>& pieces,
+              Decomposition& d) {
+  const int groups_per_item = pieces.empty() ? 1 : pieces.back().group + 1;
+  const std::int64_t items_per_group =
+      tuning.group == 0
+          ? problem.batch
+          : std::max<std::int64_t>(1, tuning.group / std::max<std::int64_t>(problem.m, 1));
+  for (std::int64_t item = 0; item < problem.batch; ++item)
+    for (const Piece& piece : pieces) {
+      d.row_group.push_back(groups_per_item > 1
+                                ? static_cast<int>(item) * groups_per_item + piece.group
+                                : static_cast<int>(item / items_per_group));
+      d.row_owner.push_back(piece.block);
+    }
+  if (problem.batch == 1) return;
+  // Several items: their rows of tiles are dealt to the grid's rows in equal contiguous runs.
+  for (std::size_t begin = 0; begin < d.row_group.size();) {
+    std::size_t end = begin;
+    while (end < d.row_group.size() && d.row_group[end] == d.row_group[begin]) ++end;
+    for (std::size_t i = begin; i < end; ++i)
+      d.row_owner[i] = static_cast<int>((i - begin) * static_cast<std::size_t>(tuning.grid.rows) /
+                                        (end - begin));
+    begin = end;
+  }
+}
+
+}  // namespace
+
+Decomposition decompose(const Problem& problem, const Tuning& tuning) {
+  Decomposition d;
+  const std::int64_t tile = std::max<std::int64_t>(tuning.tile, 1);
+  const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);
+  const auto rows = pieces_of(problem.m, tuning.group, std::max(row_blocks, 1), tile);
+  const auto cols = pieces_of(problem.n, tuning.group, tuning.grid.cols, tile);
+  const auto steps =
+      pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, 1, tile);
+  d.m = cuts_of(rows, problem.m);
+  d.n = cuts_of(cols, problem.n);
+  d.k = cuts_of(steps, problem.k);
+  own_rows(problem, tuning, rows, d);
+  for (const Piece& p : cols) {
+    d.col_owner.push_back(p.block);
+    d.col_group.push_back(p.group);
+  }
+  for (const Piece& p : steps) d.k_group.push_back(p.group);
+  d.row_groups = count_of(d.row_group);
+  d.col_groups = count_of(d.col_group);
+  d.k_groups = count_of(d.k_group);
+  return d;
+}
+
+std::vector<Grid> grids_of(int workers) {
+  std::vector<Grid> grids;
+  for (int rows = 1; rows <= workers; ++rows)
+    if (workers % rows == 0) grids.push_back({rows, workers / rows});
+  return grids;
+}
+
+Grid near_square_grid(int workers) {
+  Grid best{workers, 1};
+  for (const Grid& g : grids_of(workers))
+    if (g.rows >= g.cols && g.rows < best.rows) best = g;
+  return best;
+}
+
+}  // namespace fleet

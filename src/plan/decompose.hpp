@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// decompose.hpp: where the tiles begin and who computes which tile of C (paper 1, III-A). It knows
+// no link and no time.
+#pragma once
+#include "plan/plan.hpp"
+
+namespace fleet {
+
+/// The tiles of a problem under a tuning. C is split into groups (one, unless the tuning asks for
+/// more), each group into grid.rows x grid.cols blocks, each block into tiles of nearly equal size:
+/// a block of 5000 with tile edge 2048 becomes 3 tiles of 1667, not 2048 + 2048 + 904, so no tile
+/// is padding. Rows of C run over all items of a batch: item b has rows b*tile_count(m) and up.
+struct Decomposition {
+  Cuts m, n, k;
+  std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column
+  std::vector<int> row_group, col_group, k_group;
+  int row_groups = 1, col_groups = 1, k_groups = 1;
+};
+
+Decomposition decompose(const Problem& problem, const Tuning& tuning);
+
+/// The grids that hold `workers`: all factor pairs, rows ascending (7 -> 1x7, 7x1).
+std::vector<Grid> grids_of(int workers);
+/// The fixed one: as square as possible, more rows than columns (paper 2, 2.1: 4x2, 3x3, 5x1).
+Grid near_square_grid(int workers);
+
+}  // namespace fleet

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// link_clock.hpp: the planner's own idea of when links and ports are free: the LAM of paper 1,
+// III-D2, with ports as well as pairs. A rough clock for choosing, not a simulation.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "machine/machine.hpp"
+
+namespace fleet {
+
+class LinkClock {
+ public:
+  /// One copy as the clock sees it. `first_s` is when its first chunk has arrived.
+  struct Hop {
+    LinkId link = -1;
+    double first_s = 0;
+    double stop_s = 0;
+  };
+
+  explicit LinkClock(const Machine& machine)
+      : machine_(machine),
+        link_free_s_(machine.links.size(), 0.0),
+        port_busy_s_(machine.ports.size(), 0.0) {}
+
+  /// When `bytes` in `chunks` pieces over `link` would arrive, not before `ready_s` and, behind an
+  /// upstream hop, chunk by chunk after it. Changes nothing.
+  Hop hop(LinkId link, std::int64_t bytes, double ready_s, int chunks = 1,
+          const Hop* upstream = nullptr) const {
+    const Link& l = machine_.links[static_cast<std::size_t>(link)];
+    const double chunk_s = l.latency_s + static_cast<double>(bytes) / chunks / l.bytes_per_s;
+    double start_s = std::max(ready_s, link_free_s_[static_cast<std::size_t>(link)]);
+    if (upstream) start_s = std::max(start_s, upstream->first_s);
+    Hop hop{link, start_s + chunk_s, start_s + chunks * chunk_s};
+    if (upstream) hop.stop_s = std::max(hop.stop_s, upstream->stop_s + chunk_s);
+    for (const PortShare& share : l.ports)
+      hop.stop_s = std::max(
+          hop.stop_s, port_busy_s_[static_cast<std::size_t>(share.port)] + port_s(share, bytes));
+    return hop;
+  }
+
+  /// Plans the copy: its link is taken until it stops. A port only remembers how much work it has
+  /// been given: it may serve an earlier copy that is planned later, so it is never "taken until".
+  void commit(const Hop& hop, std::int64_t bytes) {
+    link_free_s_[static_cast<std::size_t>(hop.link)] = hop.stop_s;
+    for (const PortShare& share : machine_.links[static_cast<std::size_t>(hop.link)].ports)
+      port_busy_s_[static_cast<std::size_t>(share.port)] += port_s(share, bytes);
+  }
+
+  double free_s(LinkId link) const { return link_free_s_[static_cast<std::size_t>(link)]; }
+
+ private:
+  double port_s(const PortShare& share, std::int64_t bytes) const {
+    return static_cast<double>(bytes) * share.weight /
+           machine_.ports[static_cast<std::size_t>(share.port)].capacity;
+  }
+
+  const Machine& machine_;
+  std::vector<double> link_free_s_;
+  std::vector<double> port_busy_s_;
+};
+
+}  // namespace fleet

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// mover.cpp: residency of tiles, and the copies between places.
+#include "plan/mover.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr std::int64_t kNoUse = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t largest_edge(const Cuts& cuts) {
+  std::int64_t edge = 0;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) edge = std::max(edge, cuts[i + 1] - cuts[i]);
+  return edge;
+}
+
+}  // namespace
+
+Mover::Mover(Plan& plan, const Machine& machine, const Decomposition& decomposition,
+             TaskList& tasks)
+    : plan_(plan),
+      problem_(plan.problem),
+      machine_(machine),
+      tuning_(plan.tuning),
+      cut_(decomposition),
+      tasks_(tasks),
+      router_(machine, plan.tuning),
+      stores_(machine.devices.size()),
+      positions_(plan.tuning.workers.size()) {
+  number_tiles();
+  held_.resize(tuning_.workers.size() * tiles_.size());
+  row_present_.assign(static_cast<std::size_t>(cut_.row_groups),
+                      std::vector<char>(static_cast<std::size_t>(tuning_.grid.rows), 0));
+  col_present_.assign(static_cast<std::size_t>(cut_.col_groups),
+                      std::vector<char>(static_cast<std::size_t>(tuning_.grid.cols), 0));
+  for (std::size_t i = 0; i < cut_.row_owner.size(); ++i)
+    row_present_[static_cast<std::size_t>(cut_.row_group[i])]
+                [static_cast<std::size_t>(cut_.row_owner[i])] = 1;
+  for (std::size_t j = 0; j < cut_.col_owner.size(); ++j)
+    col_present_[static_cast<std::size_t>(cut_.col_group[j])]
+                [static_cast<std::size_t>(cut_.col_owner[j])] = 1;
+  limit_pools();
+}
+
+void Mover::number_tiles() {
+  const int items[2] = {problem_.operands[kA].shared ? 1 : static_cast<int>(problem_.batch),
+                        problem_.operands[kB].shared ? 1 : static_cast<int>(problem_.batch)};
+  for (int operand : {kA, kB}) {
+    if (operand == kB) b_base_ = static_cast<int>(tiles_.size());
+    const int rows = plan_.tile_rows(operand) * items[operand];
+    const int cols = tile_count(plan_.col_cuts(operand));
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < cols; ++c) {
+        tiles_.push_back({operand, r, c});
+        tile_bytes_.push_back(plan_.bytes_of(tiles_.back()));
+      }
+  }
+}
+
+int Mover::key_a(int row, int k) const {
+  const int rows_per_item = tile_count(cut_.m), steps = tile_count(cut_.k);
+  if (problem_.operands[kA].shared) row %= rows_per_item;
+  if (problem_.op_a == Op::none) return row * steps + k;
+  const int item = row / rows_per_item;
+  return (item * steps + k) * rows_per_item + row % rows_per_item;
+}
+
+int Mover::key_b(int item, int k, int col) const {
+  const int cols = tile_count(cut_.n), steps = tile_count(cut_.k);
+  if (problem_.operands[kB].shared) item = 0;
+  if (problem_.op_b == Op::none) return b_base_ + (item * steps + k) * cols + col;
+  return b_base_ + (item * cols + col) * steps + k;
+}
+
+bool Mover::in_place(int operand, int worker) const {
+  const DeviceId home = problem_.operands[static_cast<std::size_t>(operand)].home;
+  const DeviceId device = device_of(worker);
+  return home == device || (device == kHost && home == kPageable);
+}
+
+double Mover::held_s(int key, int worker) const {
+  if (in_place(key < b_base_ ? kA : kB, worker)) return 0;
+  return held(key, worker).arrival_s;
+}
+
+std::span<const Holder> Mover::holders_of(int key) {
+  holders_.assign(1, {problem_.operands[key < b_base_ ? kA : kB].home, 0.0});
+  if (tuning_.rules.has(Rule::eta) || tuning_.rules.has(Rule::bandwidth))
+    for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
+      if (const Held& h = held(key, w); h.slot >= 0)
+        holders_.push_back({device_of(w), h.arrival_s});
+  return holders_;
+}
+
+double Mover::estimate_s(int key, int worker) const {
+  return router_.arrival_s(const_cast<Mover*>(this)->holders_of(key), device_of(worker),
+                           tile_bytes_[static_cast<std::size_t>(key)]);
+}
+
+// The other workers of the grid row (for A) or grid column (for B) that will need the tile.
+void Mover::find_users(int key, int worker) {
+  users_.assign(1, worker);
+  if (!tuning_.rules.has(Rule::batching)) return;
+  const bool is_a = key < b_base_;
+  if (problem_.batch > 1 && !problem_.operands[is_a ? kA : kB].shared && is_a == false) return;
+  const Grid& grid = tuning_.grid;
+  const Step& at = positions_[static_cast<std::size_t>(worker)];
+  for (int other = 0; other < static_cast<int>(tuning_.workers.size()); ++other) {
+    if (other == worker || held_s(key, other) >= 0) continue;
+    const int row = other / grid.cols, col = other % grid.cols;
+    if (is_a ? row != worker / grid.cols : col != worker % grid.cols) continue;
+    if (!row_present_[static_cast<std::size_t>(at.row_group)][static_cast<std::size_t>(row)] ||
+        !col_present_[static_cast<std::size_t>(at.col_group)][static_cast<std::size_t>(col)])
+      continue;
+    const Step& theirs = positions_[static_cast<std::size_t>(other)];
+    if (theirs.row_group != at.row_group || theirs.col_group != at.col_group || theirs.k > at.k)
+      continue;
+    if (!may_take(key, other, -1)) continue;
+    users_.push_back(other);
+  }
+}
+
+// A worker that did not ask yet takes a tile only if that throws out nothing it needs sooner.
+bool Mover::may_take(int key, int worker, int pinned) {
+  const SlotStore& slots = store(device_of(worker));
+  if (!slots.recycles(Pool::input) || slots.has_room(Pool::input)) return true;
+  std::int64_t victim_use = 0;
+  return furthest(worker, pinned, victim_use) >= 0 && victim_use > next_use(key, worker);
+}
+
+// Steps are numbered group by group (rows outer; columns to and fro), k within.
+std::int64_t Mover::next_use(int key, int worker) const {
+  const Step& at = positions_[static_cast<std::size_t>(worker)];
+  const std::int64_t steps = std::max(1, tile_count(cut_.k));
+  const std::int64_t groups = cut_.col_groups;
+  const auto number = [&](std::int64_t row_group, std::int64_t col_group) {
+    return (row_group * groups + (row_group % 2 ? groups - 1 - col_group : col_group)) * steps;
+  };
+  const std::int64_t now = number(at.row_group, at.col_group) + at.k;
+  const TileId tile = tiles_[static_cast<std::size_t>(key)];
+  if (key < b_base_) {
+    const int row = problem_.op_a == Op::none ? tile.row : tile.col;
+    const int k = problem_.op_a == Op::none ? tile.col : tile.row;
+    const std::int64_t row_group = cut_.row_group[static_cast<std::size_t>(row)];
+    std::int64_t use = row_group * groups * steps + k % steps;
+    while (use < now) use += steps;
+    return use < (row_group + 1) * groups * steps ? use : kNoUse;
+  }
+  const int col = problem_.op_b == Op::none ? tile.col : tile.row % tile_count(cut_.n);
+  const int k = problem_.op_b == Op::none ? tile.row : tile.col;
+  const std::int64_t col_group = cut_.col_group[static_cast<std::size_t>(col)];
+  for (std::int64_t row_group = at.row_group; row_group < cut_.row_groups; ++row_group)
+    if (const std::int64_t use = number(row_group, col_group) + k % steps; use >= now) return use;
+  return kNoUse;
+}
+
+int Mover::furthest(int worker, int pinned, std::int64_t& use) const {
+  const SlotStore& slots = stores_[static_cast<std::size_t>(device_of(worker))];
+  int victim = -1;
+  use = -1;
+  for (int s = 0; s < slots.slot_count(); ++s) {
+    const int content = slots.content(s);
+    if (slots.pool(s) != Pool::input || content == SlotStore::kNothing || content == pinned)
+      continue;
+    const std::int64_t next = next_use(content, worker);
+    if (next > use) {
+      use = next;
+      victim = s;
+    }
+  }
+  return victim;
+}
+
+int Mover::take_input(int key, int worker, int pinned) {
+  SlotStore& slots = store(device_of(worker));
+  const int slot = slots.take(Pool::input, tile_bytes_[static_cast<std::size_t>(key)], key);
+  if (slot >= 0) return slot;
+  std::int64_t use = 0;
+  const int victim = furthest(worker, pinned, use);
+  if (victim < 0)
+    throw Error(Status::no_memory,
+                "the memory cap of device " +
+                    machine_.devices[static_cast<std::size_t>(device_of(worker))].name +
+                    " does not hold one tile of each operand");
+  held(slots.content(victim), worker) = {};
+  slots.refill(victim, key);
+  return victim;
+}
+
+Where Mover::acquire(int key, int worker, int pinned) {
+  if (in_place(key < b_base_ ? kA : kB, worker)) return {device_of(worker), -1};
+  if (const Held& h = held(key, worker); h.slot >= 0) return {device_of(worker), h.slot};
+  find_users(key, worker);
+  user_devices_.clear();
+  for (int user : users_) user_devices_.push_back(device_of(user));
+  const TileId tile = tiles_[static_cast<std::size_t>(key)];
+  const std::int64_t bytes = tile_bytes_[static_cast<std::size_t>(key)];
+  const Chain& chain = router_.route(holders_of(key), user_devices_, bytes, plan_.cols_of(tile));
+
+  Where from{chain.source, -1};
+  for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
+    if (device_of(w) == chain.source && held(key, w).slot >= 0) from.slot = held(key, w).slot;
+  TaskId upstream = kNoTask;
+  for (std::size_t u = 0; u < chain.users.size(); ++u) {
+    const auto at = std::find(user_devices_.begin(), user_devices_.end(), chain.users[u]);
+    const int user = users_[static_cast<std::size_t>(at - user_devices_.begin())];
+    const Where to{chain.users[u], take_input(key, user, pinned)};
+    if (upstream == kNoTask) before_read(from);
+    upstream = emit_leg(TaskKind::fetch, tile, chain.legs[u], from, to, chain.chunks, upstream);
+    router_.commit(chain.legs[u], bytes);
+    held(key, user) = {to.slot, chain.legs[u].stop_s()};
+    from = to;
+  }
+  return {device_of(worker), held(key, worker).slot};
+}
+
+void Mover::drop(int key, int worker) {
+  Held& h = held(key, worker);
+  if (h.slot < 0) return;
+  store(device_of(worker)).give_back(h.slot);
+  h = {};
+}
+
+void Mover::forget_inputs(int worker) {
+  for (int key = 0; key < static_cast<int>(tiles_.size()); ++key) drop(key, worker);
+}
+
+Where Mover::take_output(int worker, std::int64_t bytes) {
+  const DeviceId device = device_of(worker);
+  const int slot = store(device).take(Pool::output, bytes, 0);
+  if (slot < 0)
+    throw Error(Status::no_memory, "the memory cap of device " +
+                                       machine_.devices[static_cast<std::size_t>(device)].name +
+                                       " does not hold its tiles of C");
+  return {device, slot};
+}
+
+void Mover::give_back_output(const Where& where) { store(where.device).give_back(where.slot); }
+
+double Mover::fetch_output(const TileId& tile, const Where& to, TaskId after_writer) {
+  const Holder home{problem_.operands[kC].home, 0.0};
+  const std::int64_t bytes = plan_.bytes_of(tile);
+  const Chain& chain = router_.route({&home, 1}, {&to.device, 1}, bytes, plan_.cols_of(tile));
+  after_.push_back(after_writer);
+  emit_leg(TaskKind::fetch, tile, chain.legs[0], {home.device, -1}, to, chain.chunks, kNoTask);
+  router_.commit(chain.legs[0], bytes);
+  return chain.legs[0].stop_s();
+}
+
+double Mover::write_back(const TileId& tile, const Where& from, double ready_s, TaskId& last) {
+  const Holder worker{from.device, ready_s};
+  const DeviceId home = problem_.operands[kC].home;
+  const std::int64_t bytes = plan_.bytes_of(tile);
+  const Chain& chain = router_.route({&worker, 1}, {&home, 1}, bytes, plan_.cols_of(tile));
+  before_read(from);
+  last =
+      emit_leg(TaskKind::writeback, tile, chain.legs[0], from, {home, -1}, chain.chunks, kNoTask);
+  router_.commit(chain.legs[0], bytes);
+  return chain.legs[0].stop_s();
+}
+
+TaskId Mover::emit_leg(TaskKind kind, const TileId& tile, const Leg& leg, const Where& from,
+                       const Where& to, int chunks, TaskId upstream) {
+  if (leg.hop_count == 1) return emit_hop(kind, tile, leg.hops[0].link, from, to, chunks, upstream);
+  const Where ring{kHost, store(kHost).take(Pool::transit, 0, 0)};
+  const TaskId first = emit_hop(kind, tile, leg.hops[0].link, from, ring, chunks, upstream);
+  const TaskId second = emit_hop(kind, tile, leg.hops[1].link, ring, to, chunks, first);
+  store(kHost).give_back(ring.slot);
+  return second;
+}
+
+TaskId Mover::emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Where& from,
+                       const Where& to, int chunks, TaskId upstream) {
+  Task task;
+  task.kind = kind;
+  task.chunks = static_cast<std::uint8_t>(chunks);
+  task.queue = queue_of(kind, link);
+  task.link = link;
+  task.upstream = upstream;
+  task.tile = tile;
+  task.from = from;
+  task.to = to;
+  before_write(to);
+  const TaskId id = tasks_.add(task, after_);
+  note_read(from, id);
+  note_write(to, id);
+  return id;
+}
+
+QueueId Mover::queue_of(TaskKind kind, LinkId link) const {
+  if (tuning_.rules.has(Rule::overlap)) return link;
+  const Link& l = machine_.links[static_cast<std::size_t>(link)];
+  const DeviceId device = kind == TaskKind::writeback ? l.source : l.target;
+  return static_cast<QueueId>(machine_.links.size()) + device;
+}
+
+void Mover::before_write(const Where& where) {
+  if (!where.in_place()) store(where.device).former_users(where.slot, after_);
+}
+
+void Mover::before_read(const Where& where) {
+  if (!where.in_place()) after_.push_back(store(where.device).writer(where.slot));
+}
+
+void Mover::note_read(const Where& where, TaskId task) {
+  if (!where.in_place()) store(where.device).note_read(where.slot, task);
+}
+
+void Mover::note_write(const Where& where, TaskId task) {
+  if (!where.in_place()) store(where.device).note_write(where.slot, task);
+}
+
+void Mover::limit_pools() {
+  const std::int64_t element = fleet::bytes_of(problem_.type);
+  const std::int64_t m = largest_edge(cut_.m), n = largest_edge(cut_.n), k = largest_edge(cut_.k);
+  // At least one unit, so that an empty problem divides by something.
+  const std::int64_t input_bytes = std::max<std::int64_t>(1, std::max(m * k, k * n) * element);
+  const std::int64_t output_bytes = std::max<std::int64_t>(1, m * n * element);
+  // Two transit slots per worker: one fills while the other empties, in each direction.
+  store(kHost).limit(Pool::transit, std::max<std::int64_t>(4, 2 * std::ssize(tuning_.workers)),
+                     std::max(input_bytes, output_bytes));
+  if (tuning_.out_of_core == OutOfCore::none && tuning_.rules.has(Rule::caching)) return;
+  for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
+    limit_worker(w, (input_bytes + 255) / 256 * 256, (output_bytes + 255) / 256 * 256);
+}
+
+// Divides a worker's cap: C's tiles of the largest group first (twice, so that one group drains
+// while the next begins, if that leaves room for the inputs of three steps), inputs take the rest.
+void Mover::limit_worker(int worker, std::int64_t input_bytes, std::int64_t output_bytes) {
+  const DeviceId device = device_of(worker);
+  if (!tuning_.rules.has(Rule::caching)) {
+    // Every product fetches its own tiles: as many as the lanes work on, twice.
+    const int lanes = std::max(1, machine_.devices[static_cast<std::size_t>(device)].lanes);
+    store(device).limit(Pool::input, 4 * lanes, input_bytes);
+    return;
+  }
+  std::int64_t rows = 0, cols = 0;
+  for (int g = 0; g < cut_.row_groups; ++g) {
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < cut_.row_owner.size(); ++i)
+      count += cut_.row_group[i] == g && cut_.row_owner[i] == worker / tuning_.grid.cols;
+    rows = std::max(rows, count);
+  }
+  for (int g = 0; g < cut_.col_groups; ++g) {
+    std::int64_t count = 0;
+    for (std::size_t j = 0; j < cut_.col_owner.size(); ++j)
+      count += cut_.col_group[j] == g && cut_.col_owner[j] == worker % tuning_.grid.cols;
+    cols = std::max(cols, count);
+  }
+  const std::int64_t cap = tuning_.memory_cap[static_cast<std::size_t>(device)];
+  // The lazily fetched original of C needs room beside the accumulator, two at a time.
+  const std::int64_t once = in_place(kC, worker) ? 0 : rows * cols + 2;
+  const std::int64_t step_bytes = 3 * (rows + cols) * input_bytes;
+  const std::int64_t outputs = cap - 2 * once * output_bytes >= step_bytes ? 2 * once : once;
+  store(device).limit(Pool::output, outputs, output_bytes);
+  const std::int64_t left = cap - outputs * output_bytes;
+  store(device).limit(Pool::input, std::max<std::int64_t>(0, left / input_bytes), input_bytes);
+}
+
+void Mover::finish() {
+  plan_.slots.resize(stores_.size());
+  plan_.arena_bytes.resize(stores_.size());
+  for (std::size_t d = 0; d < stores_.size(); ++d) {
+    plan_.slots[d] = stores_[d].slots();
+    plan_.arena_bytes[d] = stores_[d].arena_bytes();
+    if (d < tuning_.memory_cap.size() && plan_.arena_bytes[d] > tuning_.memory_cap[d])
+      throw Error(Status::no_memory, "the plan needs " + std::to_string(plan_.arena_bytes[d]) +
+                                         " bytes on device " + machine_.devices[d].name +
+                                         ", its cap is " + std::to_string(tuning_.memory_cap[d]));
+  }
+}
+
+}  // namespace fleet

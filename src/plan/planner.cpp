@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// planner.cpp: make_plan, the static schedule of paper 1, Algorithm 1: workers in turn, each with
+// its next tile product; the fetches that it needs, the product, and at a tile's end its way home.
+#include <optional>
+
+#include "base/error.hpp"
+#include "plan/mover.hpp"
+#include "plan/walk.hpp"
+
+namespace fleet {
+namespace {
+
+// What is known of a tile of C while it is being computed.
+struct Output {
+  int slot = -1;
+  QueueId queue = -1;            ///< the lane that computes it, all k steps long
+  double ready_s = 0;            ///< its last product stops
+  TaskId home_writer = kNoTask;  ///< its last writeback
+  bool add_at_end = false;       ///< lazy: the caller's C still has to be added
+};
+
+class Planner {
+ public:
+  Planner(const Problem& problem, const Machine& machine, const Tuning& tuning)
+      : machine_(machine) {
+    plan_.problem = problem;
+    plan_.tuning = tuning;
+    cut_ = decompose(problem, tuning);
+    plan_.m_cuts = cut_.m;
+    plan_.n_cuts = cut_.n;
+    plan_.k_cuts = cut_.k;
+    make_queues();
+    tasks_.emplace(plan_, plan_.queues.size());
+    mover_.emplace(plan_, machine_, cut_, *tasks_);
+    outputs_.resize(cut_.row_owner.size() * static_cast<std::size_t>(tile_count(cut_.n)));
+    compute_free_s_.resize(tuning.workers.size(), 0.0);
+    next_lane_.resize(tuning.workers.size(), 0);
+  }
+
+  Plan run() {
+    if (plan_.problem.k == 0) {
+      scale_in_place();
+    } else {
+      multiply();
+    }
+    mover_->finish();
+    return std::move(plan_);
+  }
+
+ private:
+  void make_queues();
+  void scale_in_place();
+  void multiply();
+  void emit(int worker, const Product& product);
+  Accumulate begin_tile(int worker, const Product& product, const TileId& tile, Output& out,
+                        double& arrival_s);
+  void end_tile(int worker, const Product& product, const TileId& tile, Output& out);
+  void add_compute(const Task& task);
+  QueueId next_lane(int worker);
+  double multiply_s(int worker, const Product& product);
+  bool lazy(int worker) const;
+  Where where_of(int worker, const Output& out) const {
+    return {mover_->device_of(worker), out.slot};
+  }
+
+  const Machine& machine_;
+  Plan plan_;
+  Decomposition cut_;
+  std::optional<TaskList> tasks_;
+  std::optional<Mover> mover_;
+  std::vector<Output> outputs_;  ///< per tile of C, row by row
+  std::vector<double> compute_free_s_;
+  std::vector<int> next_lane_;
+  std::vector<QueueId> first_lane_;  ///< per device
+  struct {
+    std::int64_t m = -1, n = -1, k = -1;
+    DeviceId device = -1;
+    double seconds = 0;
+  } last_multiply_;
+};
+
+void Planner::make_queues() {
+  const bool overlap = plan_.tuning.rules.has(Rule::overlap);
+  for (const Link& link : machine_.links)
+    plan_.queues.push_back({Queue::Kind::link, link.target, link.source, 0});
+  first_lane_.assign(machine_.devices.size(), -1);
+  for (DeviceId d = 0; d < static_cast<DeviceId>(machine_.devices.size()); ++d) {
+    first_lane_[static_cast<std::size_t>(d)] = static_cast<QueueId>(plan_.queues.size());
+    const int lanes =
+        overlap ? std::max(1, machine_.devices[static_cast<std::size_t>(d)].lanes) : 1;
+    for (int lane = 0; lane < lanes; ++lane)
+      plan_.queues.push_back({overlap ? Queue::Kind::lane : Queue::Kind::device, d, d, lane});
+  }
+}
+
+// C = beta*C where it lies: no tile has to move.
+void Planner::scale_in_place() {
+  if (plan_.problem.m == 0 || plan_.problem.n == 0) return;
+  const DeviceId home = plan_.problem.operands[kC].home;
+  const DeviceId device = on_host(home) ? kHost : home;
+  std::vector<TaskId> after;
+  for (int row = 0; row < static_cast<int>(cut_.row_owner.size()); ++row)
+    for (int col = 0; col < tile_count(cut_.n); ++col) {
+      Task task;
+      task.kernel = Kernel::scale;
+      task.accumulate = Accumulate::beta;
+      task.queue = first_lane_[static_cast<std::size_t>(device)];
+      task.tile = {kC, row, col};
+      task.to = {device, -1};
+      tasks_->add(task, after);
+      plan_.planned_s += machine_.stream_s(device, 2 * plan_.bytes_of(task.tile));
+    }
+}
+
+void Planner::multiply() {
+  std::vector<Walk> walks;
+  const int workers = static_cast<int>(plan_.tuning.workers.size());
+  for (int w = 0; w < workers; ++w) walks.emplace_back(plan_, cut_, *mover_, w);
+  const bool cubes = plan_.tuning.out_of_core == OutOfCore::cube;
+  for (bool more = true; more;) {
+    more = false;
+    for (int w = 0; w < workers; ++w) {
+      const auto product = walks[static_cast<std::size_t>(w)].next();
+      if (!product) continue;
+      more = true;
+      if (cubes && walks[static_cast<std::size_t>(w)].new_cube()) mover_->forget_inputs(w);
+      emit(w, *product);
+    }
+  }
+}
+
+// Tiles of C take the lanes of their device in turn, so that neighbours overlap.
+QueueId Planner::next_lane(int worker) {
+  const std::size_t device = static_cast<std::size_t>(mover_->device_of(worker));
+  const int lanes =
+      plan_.tuning.rules.has(Rule::overlap) ? std::max(1, machine_.devices[device].lanes) : 1;
+  return first_lane_[device] + next_lane_[static_cast<std::size_t>(worker)]++ % lanes;
+}
+
+bool Planner::lazy(int worker) const {
+  const auto& operands = plan_.problem.operands;
+  const auto same_home = [&](int x) {
+    return operands[static_cast<std::size_t>(x)].home == operands[kC].home;
+  };
+  return plan_.tuning.rules.has(Rule::lazy) && operands[kC].access == Access::update &&
+         !mover_->in_place(kC, worker) && (same_home(kA) || same_home(kB));
+}
+
+double Planner::multiply_s(int worker, const Product& product) {
+  const std::size_t row = static_cast<std::size_t>(product.row % tile_count(cut_.m));
+  const std::size_t col = static_cast<std::size_t>(product.col),
+                    k = static_cast<std::size_t>(product.k);
+  const std::int64_t m = cut_.m[row + 1] - cut_.m[row], n = cut_.n[col + 1] - cut_.n[col];
+  const std::int64_t depth = cut_.k[k + 1] - cut_.k[k];
+  const DeviceId device = mover_->device_of(worker);
+  auto& last = last_multiply_;
+  if (last.m != m || last.n != n || last.k != depth || last.device != device)
+    last = {m, n, depth, device, machine_.multiply_s(device, plan_.problem.type, m, n, depth)};
+  return last.seconds;
+}
+
+// Makes room for a tile of C at its first product (of the call, or of a cube), and says what that
+// product does with what is there.
+Accumulate Planner::begin_tile(int worker, const Product& product, const TileId& tile, Output& out,
+                               double& arrival_s) {
+  const bool first = product.k == 0;
+  const bool in_place = mover_->in_place(kC, worker);
+  if (!in_place && out.slot < 0) {
+    out.slot = mover_->take_output(worker, plan_.bytes_of(tile)).slot;
+    out.queue = next_lane(worker);
+    out.add_at_end = first && lazy(worker);
+    const bool fetch =
+        first ? plan_.problem.operands[kC].access == Access::update && !out.add_at_end : true;
+    if (fetch)
+      arrival_s =
+          std::max(arrival_s, mover_->fetch_output(tile, where_of(worker, out), out.home_writer));
+  } else if (in_place && first) {
+    out.queue = next_lane(worker);
+  }
+  if (!first) return Accumulate::sum;
+  return plan_.problem.operands[kC].access == Access::write || out.add_at_end
+             ? Accumulate::overwrite
+             : Accumulate::beta;
+}
+
+void Planner::add_compute(const Task& task) {
+  auto& after = mover_->after();
+  mover_->before_read(task.inputs[0]);
+  if (task.kernel == Kernel::multiply) mover_->before_read(task.inputs[1]);
+  if (!task.to.in_place()) mover_->before_write(task.to);
+  const TaskId id = tasks_->add(task, after);
+  mover_->note_read(task.inputs[0], id);
+  if (task.kernel == Kernel::multiply) mover_->note_read(task.inputs[1], id);
+  mover_->note_write(task.to, id);
+}
+
+void Planner::emit(int worker, const Product& product) {
+  const TileId tile{kC, product.row, product.col};
+  Output& out = outputs_[static_cast<std::size_t>(product.row) *
+                             static_cast<std::size_t>(tile_count(cut_.n)) +
+                         static_cast<std::size_t>(product.col)];
+  const int a = mover_->key_a(product.row, product.k);
+  const int b = mover_->key_b(product.row / tile_count(cut_.m), product.k, product.col);
+  Task task;
+  task.inputs[0] = mover_->acquire(a, worker, b);
+  task.inputs[1] = mover_->acquire(b, worker, a);
+  double arrival_s = std::max(mover_->held_s(a, worker), mover_->held_s(b, worker));
+  task.accumulate = begin_tile(worker, product, tile, out, arrival_s);
+  task.queue = out.queue;
+  task.tile = tile;
+  task.to = where_of(worker, out);
+  task.input_tiles = {mover_->tile_of(a), mover_->tile_of(b)};
+  task.k_index = product.k;
+  add_compute(task);
+
+  double& free_s = compute_free_s_[static_cast<std::size_t>(worker)];
+  free_s = std::max(free_s, arrival_s) + multiply_s(worker, product);
+  out.ready_s = free_s;
+  plan_.planned_s = std::max(plan_.planned_s, free_s);
+  if (!plan_.tuning.rules.has(Rule::caching)) {
+    mover_->drop(a, worker);
+    mover_->drop(b, worker);
+  }
+  const std::size_t k = static_cast<std::size_t>(product.k);
+  const bool last = product.k + 1 == tile_count(cut_.k);
+  if (last || cut_.k_group[k + 1] != cut_.k_group[k]) end_tile(worker, product, tile, out);
+}
+
+// Adds the caller's C where that was put off, and sends the tile home.
+void Planner::end_tile(int worker, const Product& product, const TileId& tile, Output& out) {
+  if (out.slot < 0) return;
+  const Where accumulator = where_of(worker, out);
+  if (out.add_at_end) {
+    const Where original = mover_->take_output(worker, plan_.bytes_of(tile));
+    const double arrival_s = mover_->fetch_output(tile, original, kNoTask);
+    Task task;
+    task.kernel = Kernel::add;
+    task.accumulate = Accumulate::beta;
+    task.queue = out.queue;
+    task.tile = tile;
+    task.to = accumulator;
+    task.input_tiles[0] = tile;
+    task.inputs[0] = original;
+    task.k_index = product.k;
+    add_compute(task);
+    mover_->give_back_output(original);
+    out.ready_s = std::max(out.ready_s, arrival_s);
+    out.add_at_end = false;
+  }
+  const double home_s = mover_->write_back(tile, accumulator, out.ready_s, out.home_writer);
+  plan_.planned_s = std::max(plan_.planned_s, home_s);
+  mover_->give_back_output(accumulator);
+  out.slot = -1;
+}
+
+void validate(const Problem& problem, const Machine& machine, const Tuning& tuning) {
+  if (tuning.workers.empty()) throw Error(Status::bad_argument, "a plan needs at least one worker");
+  if (tuning.grid.rows * tuning.grid.cols != static_cast<int>(tuning.workers.size()))
+    throw Error(Status::bad_argument, "the grid does not hold the workers");
+  if (tuning.tile < 1) throw Error(Status::bad_argument, "the tile edge must be positive");
+  if (tuning.out_of_core != OutOfCore::none && tuning.memory_cap.size() < machine.devices.size())
+    throw Error(Status::bad_argument, "an out-of-core plan needs a memory cap for every device");
+  const auto known = [&](DeviceId d) {
+    return d >= 0 && d < static_cast<DeviceId>(machine.devices.size());
+  };
+  for (DeviceId worker : tuning.workers)
+    if (!known(worker) || worker == kPageable)
+      throw Error(Status::bad_argument, "a worker is no device of the machine");
+  for (const Operand& operand : problem.operands)
+    if (!known(operand.home))
+      throw Error(Status::bad_argument, "an operand is at device " + place_word(operand.home) +
+                                            ", which the machine does not have");
+}
+
+}  // namespace
+
+Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tuning) {
+  validate(problem, machine, tuning);
+  return Planner(problem, machine, tuning).run();
+}
+
+}  // namespace fleet

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// router.hpp: from which holder, over which links and in which order a tile travels (paper 1,
+// III-D and III-E; paper 5, III-B and III-C). It plans legs; it does not emit tasks.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "plan/link_clock.hpp"
+#include "plan/tuning.hpp"
+
+namespace fleet {
+
+/// A place that has (or will have, at `ready_s`) a valid copy of a tile.
+struct Holder {
+  DeviceId device = kHost;
+  double ready_s = 0;
+};
+
+/// A way from one place to another: one link, or two through host memory where no link exists
+/// (pageable memory, or devices without peer access).
+struct Leg {
+  LinkClock::Hop hops[2];
+  int hop_count = 0;
+  double stop_s() const { return hops[hop_count - 1].stop_s; }
+  const LinkClock::Hop& last() const { return hops[hop_count - 1]; }
+};
+
+/// A fetch for several users: source -> users[0] -> users[1] -> ..., legs[i] ends at users[i].
+struct Chain {
+  DeviceId source = kHost;
+  int chunks = 1;
+  std::vector<DeviceId> users;
+  std::vector<Leg> legs;
+};
+
+class Router {
+ public:
+  Router(const Machine& machine, const Tuning& tuning)
+      : machine_(machine), tuning_(tuning), links_(machine), clock_(machine) {}
+
+  /// The best way for one tile to all `users` (at least one). holders[0] is the tile's home. The
+  /// result is valid until the next call. Throws Error(unreachable).
+  const Chain& route(std::span<const Holder> holders, std::span<const DeviceId> users,
+                     std::int64_t bytes, std::int64_t columns);
+
+  /// When a tile could arrive at `user` from the best of `holders`, were it asked for now.
+  double arrival_s(std::span<const Holder> holders, DeviceId user, std::int64_t bytes) const;
+
+  /// Plans the hops of a leg on the clock.
+  void commit(const Leg& leg, std::int64_t bytes) {
+    for (int h = 0; h < leg.hop_count; ++h) clock_.commit(leg.hops[h], bytes);
+  }
+
+ private:
+  bool has_leg(DeviceId from, DeviceId to) const;
+  Leg leg(DeviceId from, DeviceId to, std::int64_t bytes, double ready_s, int chunks,
+          const LinkClock::Hop* upstream) const;
+  double rate_of(DeviceId from, DeviceId to) const;
+  const Holder& choose(std::span<const Holder> holders, DeviceId user, std::int64_t bytes) const;
+  int chunks_for(DeviceId source, std::span<const DeviceId> users, std::int64_t bytes,
+                 std::int64_t columns) const;
+  void search(const Holder& source, std::span<const DeviceId> users, std::int64_t bytes);
+  void search_from(std::size_t depth, double stop_s, std::span<const DeviceId> users,
+                   std::int64_t bytes);
+  void greedy(const Holder& source, std::span<const DeviceId> users, std::int64_t bytes);
+
+  const Machine& machine_;
+  const Tuning& tuning_;
+  LinkTable links_;
+  LinkClock clock_;
+  Chain best_, trial_;
+  double best_stop_s_ = 0;
+  double first_ready_s_ = 0;
+  std::vector<bool> taken_;
+};
+
+}  // namespace fleet

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// slots.hpp: the staging slots of one device while a plan is made: what each holds, and who wrote
+// and read it, so that a slot used again waits for its former users.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace fleet {
+
+/// What a slot is for. Slots of one pool have one size once they are recycled.
+enum class Pool { input, output, transit };
+inline constexpr int kPools = 3;
+
+class SlotStore {
+ public:
+  static constexpr std::int64_t kUnlimited = INT64_MAX;
+  static constexpr int kNothing = -1;
+
+  /// A pool without a limit grows by slots of just the bytes asked for (everything stays); a
+  /// limited one has at most `slots` slots of `slot_bytes` and is recycled.
+  void limit(Pool pool, std::int64_t slots, std::int64_t slot_bytes) {
+    limits_[static_cast<std::size_t>(pool)] = {slots, slot_bytes};
+  }
+  bool recycles(Pool pool) const {
+    return limits_[static_cast<std::size_t>(pool)].slots != kUnlimited;
+  }
+
+  /// Whether take would succeed.
+  bool has_room(Pool pool) const {
+    const FreeList& free = free_[static_cast<std::size_t>(pool)];
+    return used_[static_cast<std::size_t>(pool)] < limits_[static_cast<std::size_t>(pool)].slots ||
+           free.head < free.slots.size();
+  }
+
+  /// A slot never used, else the one given back first, or -1 when there is neither.
+  int take(Pool pool, std::int64_t bytes, int content) {
+    const Limit& limit = limits_[static_cast<std::size_t>(pool)];
+    if (used_[static_cast<std::size_t>(pool)] >= limit.slots) {
+      FreeList& free = free_[static_cast<std::size_t>(pool)];
+      if (free.head == free.slots.size()) return -1;
+      const int slot = free.slots[free.head++];
+      refill(slot, content);
+      return slot;
+    }
+    ++used_[static_cast<std::size_t>(pool)];
+    const std::int64_t size = round_up(recycles(pool) ? limit.slot_bytes : bytes);
+    slots_.push_back({arena_bytes_, size});
+    arena_bytes_ += size;
+    states_.push_back({content, pool, kNoTask, {}});
+    return static_cast<int>(states_.size()) - 1;
+  }
+
+  /// Gives a slot back; first in, first out, so that its last users are long done when it is taken.
+  void give_back(int slot) {
+    State& state = states_[static_cast<std::size_t>(slot)];
+    state.content = kNothing;
+    free_[static_cast<std::size_t>(state.pool)].slots.push_back(slot);
+  }
+
+  /// Hands a slot over to other content, without a detour through the free list.
+  void refill(int slot, int content) { states_[static_cast<std::size_t>(slot)].content = content; }
+
+  int content(int slot) const { return states_[static_cast<std::size_t>(slot)].content; }
+  Pool pool(int slot) const { return states_[static_cast<std::size_t>(slot)].pool; }
+  int slot_count() const { return static_cast<int>(states_.size()); }
+
+  TaskId writer(int slot) const { return states_[static_cast<std::size_t>(slot)].writer; }
+  void note_write(int slot, TaskId task) {
+    State& state = states_[static_cast<std::size_t>(slot)];
+    state.writer = task;
+    state.readers.clear();
+  }
+  void note_read(int slot, TaskId task) {
+    State& state = states_[static_cast<std::size_t>(slot)];
+    if (recycles(state.pool)) state.readers.push_back(task);
+  }
+  /// What must be done before the slot may be written: its writer and all its readers.
+  void former_users(int slot, std::vector<TaskId>& out) const {
+    const State& state = states_[static_cast<std::size_t>(slot)];
+    if (state.writer != kNoTask) out.push_back(state.writer);
+    out.insert(out.end(), state.readers.begin(), state.readers.end());
+  }
+
+  std::int64_t arena_bytes() const { return arena_bytes_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+
+ private:
+  struct Limit {
+    std::int64_t slots = kUnlimited;
+    std::int64_t slot_bytes = 0;
+  };
+  struct State {
+    int content = kNothing;
+    Pool pool = Pool::input;
+    TaskId writer = kNoTask;
+    std::vector<TaskId> readers;
+  };
+  struct FreeList {
+    std::vector<int> slots;
+    std::size_t head = 0;
+  };
+  static std::int64_t round_up(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+  Limit limits_[kPools];
+  std::int64_t used_[kPools] = {};
+  FreeList free_[kPools];
+  std::vector<State> states_;
+  std::vector<Slot> slots_;
+  std::int64_t arena_bytes_ = 0;
+};
+
+}  // namespace fleet

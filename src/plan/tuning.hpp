@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tuning.hpp: everything the tuner decides, and nothing else does. A value; printable as JSON.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+/// The planner's rules, each a switch so that its worth can be measured alone. What "off" means
+/// is said beside each; INTERFACE words are the enumerators' names.
+enum class Rule {
+  caching,     ///< a tile fetched once stays for the call; off: a fetch per tile product
+  overlap,     ///< queues per (source, target) pair and lanes; off: one queue per device
+  bandwidth,   ///< fetch from the holder with the fastest link; off (and eta off): from home
+  eta,         ///< fetch from the source with the earliest arrival, links and ports considered
+  forwarding,  ///< a copy under way counts as a source (eta contains it)
+  batching,    ///< one fetch for all users of a read-only tile, as a chunked chain
+  lazy,        ///< C' = alpha*A*B first; C is fetched late, added and written back
+  order,       ///< next the tile product whose inputs arrive first; off: row by row
+  outofcore,   ///< a further level of decomposition when slots exceed the cap; off: an error
+  grid,        ///< the grid by the shape of C; off: the fixed near-square one
+  tile,        ///< the tile edge by model; off: 2048
+};
+inline constexpr int kRules = 11;
+
+/// A set of rules.
+class Rules {
+ public:
+  static Rules all() { return Rules((1u << kRules) - 1); }
+  static Rules none() { return Rules(0); }
+  bool has(Rule rule) const { return (bits_ >> static_cast<unsigned>(rule)) & 1u; }
+  Rules with(Rule rule) const { return Rules(bits_ | (1u << static_cast<unsigned>(rule))); }
+  Rules without(Rule rule) const { return Rules(bits_ & ~(1u << static_cast<unsigned>(rule))); }
+  friend bool operator==(const Rules&, const Rules&) = default;
+
+ private:
+  explicit Rules(unsigned bits) : bits_(bits) {}
+  unsigned bits_;
+};
+
+const char* to_string(Rule rule);
+/// "all", "none", or a comma-joined list of rule names, each optionally with '-' before it to take
+/// it away from "all" ("all,-lazy"). Throws Error(bad_option) naming the word it does not know.
+Rules parse_rules(std::string_view text);
+std::string to_string(Rules rules);  ///< "all", "none" or the list
+
+/// Workers as a 2D grid over C: grid.rows * grid.cols == workers.size(), row-major.
+struct Grid {
+  int rows = 1;
+  int cols = 1;
+  friend bool operator==(const Grid&, const Grid&) = default;
+};
+
+/// How a plan deals with slots that do not fit the memory cap.
+enum class OutOfCore {
+  none,        ///< everything fits
+  stationary,  ///< groups of C tiles stay while k streams by; inputs evicted by furthest next use
+  cube,        ///< paper 1, III-C1: cubes of edge T_L one after another, C spilled between them
+};
+const char* to_string(OutOfCore mode);
+
+struct Tuning {
+  std::vector<DeviceId> workers;  ///< devices that compute; {kHost}: the CPU does it in place
+  Grid grid;
+  std::int64_t tile = 0;                 ///< largest tile edge in elements, in each dimension
+  int chunks = 8;                        ///< pieces of a chained fetch (paper 1, III-E: p = 8)
+  std::vector<std::int64_t> memory_cap;  ///< bytes for slots per device (index DeviceId)
+  OutOfCore out_of_core = OutOfCore::none;
+  std::int64_t group = 0;  ///< edge in elements of a group of C tiles that a worker finishes before
+                           ///< the next; 0: all of its block
+  Rules rules = Rules::all();
+  friend bool operator==(const Tuning&, const Tuning&) = default;
+};
+
+}  // namespace fleet
