@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// backend.hpp: the only door to a device.
+#pragma once
+#include <array>
+#include <complex>
+#include <cstdint>
+#include <memory>
+
+#include "exec/trace.hpp"
+#include "machine/machine.hpp"
+#include "plan/plan.hpp"
+
+namespace fleet {
+
+/// A column-major piece of memory at some location. `ld` in elements.
+struct View {
+  void* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t ld = 0;
+};
+
+/// What one call binds to a plan: per operand a pointer, a leading dimension and the distance
+/// between the items of a batch (elements), and the scalars. Real types use the real parts.
+struct Arguments {
+  std::array<void*, 3> data{};
+  std::array<std::int64_t, 3> ld{};
+  std::array<std::int64_t, 3> stride{};
+  std::complex<double> alpha{1, 0};
+  std::complex<double> beta{1, 0};
+};
+
+/// One kernel launch with its operands resolved. Unused views are empty.
+struct Launch {
+  Kernel kernel = Kernel::multiply;
+  DataType type = DataType::f64;
+  Op op_a = Op::none;
+  Op op_b = Op::none;
+  std::complex<double> alpha{};
+  std::complex<double> beta{};  ///< what the old contents of c are multiplied by; 0: never read
+  View a{};                     ///< multiply: A; add: the caller's C
+  View b{};
+  View c{};
+};
+
+/// Calls to copy and launch only enqueue; nothing is promised to have run before finish(), and
+/// nothing of the caller's data is touched before the first of them. One run at a time (the
+/// Context sees to it); allocate, release and transfer may be called between runs from any thread.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// The devices, links and ports that plans for this backend are made for.
+  virtual const Machine& machine() const = 0;
+
+  /// Gets the arenas of `plan` ready. Throws Error(no_memory) with nothing touched.
+  virtual void prepare(const Plan& plan) = 0;
+  /// Address of a staging slot of the prepared plan.
+  virtual void* slot(const Where& where) = 0;
+  virtual void copy(TaskId id, const Task& task, const View& from, const View& to) = 0;
+  virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
+  /// Waits for everything. Never throws for a failed task: the Trace says so.
+  virtual Trace finish() = 0;
+
+  /// Memory at a location (kHost: pinned). Throws Error(no_memory).
+  virtual void* allocate(DeviceId location, std::int64_t bytes) = 0;
+  virtual void release(DeviceId location, void* data) = 0;
+  /// Copies between any two locations, at once. Used for recovery and by fleet_copy.
+  virtual void transfer(DeviceId to_location, const View& to, DeviceId from_location,
+                        const View& from, std::int64_t element_bytes) = 0;
+  /// Gives pooled arenas back.
+  virtual void trim() = 0;
+  /// Free bytes at a location now (a default memory cap is 80 % of it).
+  virtual std::int64_t available_bytes(DeviceId location) = 0;
+};
+
+}  // namespace fleet

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// copy_columns.hpp: a copy between two pieces of host memory. It must not know whose they are.
+#pragma once
+#include "exec/backend.hpp"
+
+namespace fleet {
+
+/// Columns [first, last) of `from` into the same of `to`, which has as many rows. Touches nothing
+/// between the columns.
+void copy_columns(const View& from, const View& to, std::int64_t element_bytes, std::int64_t first,
+                  std::int64_t last);
+
+}  // namespace fleet

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// execute.cpp: the loop that replays a plan. It resolves tiles to addresses and scalars to factors;
+// it must not know clocks, threads or what a backend does with a task.
+#include "exec/execute.hpp"
+
+#include "base/error.hpp"
+
+namespace fleet {
+namespace {
+
+View resolve(const Plan& plan, const Arguments& arguments, Backend& backend, const TileId& tile,
+             const Where& where) {
+  return view_of(plan, arguments, tile, where, where.in_place() ? nullptr : backend.slot(where));
+}
+
+std::complex<double> factor_of_target(const Task& task, std::complex<double> beta) {
+  if (task.kernel != Kernel::multiply || task.accumulate == Accumulate::beta) return beta;
+  return task.accumulate == Accumulate::overwrite ? 0.0 : 1.0;
+}
+
+void enqueue(TaskId id, const Plan& plan, const Arguments& arguments, Backend& backend) {
+  const Task& task = plan.tasks[static_cast<std::size_t>(id)];
+  const auto view = [&](const TileId& tile, const Where& where) {
+    return resolve(plan, arguments, backend, tile, where);
+  };
+  if (task.kind != TaskKind::compute) {
+    backend.copy(id, task, view(task.tile, task.from), view(task.tile, task.to));
+    return;
+  }
+  Launch launch{.kernel = task.kernel,
+                .type = plan.problem.type,
+                .op_a = plan.problem.op_a,
+                .op_b = plan.problem.op_b,
+                .alpha = arguments.alpha,
+                .beta = factor_of_target(task, arguments.beta),
+                .a = {},
+                .b = {},
+                .c = view(task.tile, task.to)};
+  if (task.kernel != Kernel::scale) launch.a = view(task.input_tiles[0], task.inputs[0]);
+  if (task.kernel == Kernel::multiply) launch.b = view(task.input_tiles[1], task.inputs[1]);
+  backend.launch(id, task, launch);
+}
+
+}  // namespace
+
+View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, const Where& where,
+             void* slot_address) {
+  View view{.data = slot_address, .rows = plan.rows_of(tile), .cols = plan.cols_of(tile)};
+  view.ld = view.rows;
+  if (!where.in_place()) return view;
+
+  const auto operand = static_cast<std::size_t>(tile.operand);
+  const int tile_rows = plan.tile_rows(tile.operand);
+  const int item = plan.problem.operands[operand].shared ? 0 : tile.row / tile_rows;
+  const auto row = static_cast<std::size_t>(tile.row - item * tile_rows);
+  const auto col = static_cast<std::size_t>(tile.col);
+  view.ld = arguments.ld[operand];
+  const std::int64_t elements = item * arguments.stride[operand] +
+                                plan.row_cuts(tile.operand)[row] +
+                                plan.col_cuts(tile.operand)[col] * view.ld;
+  view.data = static_cast<char*>(arguments.data[operand]) + elements * bytes_of(plan.problem.type);
+  return view;
+}
+
+Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend) {
+  backend.prepare(plan);
+  try {
+    for (TaskId id = 0; id < static_cast<TaskId>(plan.tasks.size()); ++id)
+      enqueue(id, plan, arguments, backend);
+  } catch (...) {
+    backend.finish();  // what has started still uses the caller's memory
+    throw;
+  }
+  return backend.finish();
+}
+
+}  // namespace fleet

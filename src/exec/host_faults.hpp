@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// host_faults.hpp: the faults and disturbances that FLEETBLAS_INJECT asks of virtual devices. It
+// must not know who runs tasks.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/options.hpp"
+#include "machine/machine.hpp"
+
+namespace fleet {
+
+/// `machine` without the links that `nopeer` takes away.
+Machine without_peers(Machine machine, const Inject& inject);
+
+/// Counts from its creation on. counts_copy and counts_launch are called in plan order by one
+/// thread; the rest from any.
+class HostFaults {
+ public:
+  /// `machine` as plans see it, `whole` before without_peers. Throws Error(bad_option) for a link
+  /// or device that is not in `whole`: a fault that never comes would pass for one that was
+  /// survived.
+  HostFaults(const Inject& inject, const Machine& machine, const Machine& whole);
+
+  /// Is the copy (kernel) that is enqueued now the one to fail?
+  bool next_copy_fails() { return ++copies_ == copy_; }
+  bool next_launch_fails() { return ++launches_ == launch_; }
+
+  double delay_s(LinkId link) const { return delay_s_[static_cast<std::size_t>(link)]; }
+  double slow_factor(LinkId link) const { return slow_factor_[static_cast<std::size_t>(link)]; }
+
+  /// A kernel has finished on `device`; after the last that it is to do, the device is lost.
+  void note_kernel(DeviceId device);
+  /// Lost for good, or -1.
+  DeviceId lost() const { return lost_.load(); }
+  bool is_lost(DeviceId device) const { return device >= 0 && device == lost(); }
+
+ private:
+  std::int64_t copy_, launch_;
+  std::int64_t copies_ = 0;
+  std::int64_t launches_ = 0;
+  std::vector<double> delay_s_, slow_factor_;
+  DeviceId dying_ = -1;
+  std::atomic<std::int64_t> kernels_left_{0};
+  std::atomic<DeviceId> lost_{-1};
+};
+
+}  // namespace fleet

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// probe_ports.cpp: loads each port with all the links that take it, and finds the capacity with
+// which a simulation takes as long as the backend took. It must not know clocks.
+#include "exec/probe_ports.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "exec/simulate.hpp"
+
+namespace fleet {
+namespace {
+
+/// A load that takes this much longer than without the port, and more than repeated runs differ,
+/// shows that the port is full.
+constexpr double kNoticed = 0.02;
+constexpr int kRuns = 3;
+constexpr double kUnlimited = 1e300;
+/// Tiles of a load: the smallest whose copies are all data and hardly any latency.
+constexpr std::int64_t kLoadEdges[] = {512, 1024, 2048, 4096};
+constexpr double kHardlyAny = 0.01;
+/// Copies of the slowest and the fastest link of a load.
+constexpr int kFewest = 3;
+constexpr double kMost = 60;
+/// Weights are only changed by what is beyond the noise of a measurement.
+constexpr double kNewWeight = 0.05;
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+/// 0: pinned host, 1: pageable host, 2: any device.
+int kind_of(DeviceId device) { return std::min(device, kFirstDevice); }
+
+double weight_at(const Link& link, PortId port) {
+  double weight = 0;
+  for (const PortShare& share : link.ports)
+    if (share.port == port) weight += share.weight;
+  return weight;
+}
+
+/// Links that take the port by the byte.
+std::vector<LinkId> links_at(const Machine& machine, PortId port) {
+  std::vector<LinkId> found;
+  for (LinkId id = 0; id < static_cast<LinkId>(machine.links.size()); ++id) {
+    const Link& link = machine.links[index(id)];
+    if (std::ranges::any_of(link.ports, [&](const PortShare& share) {
+          return share.port == port && !takes_thread(link, share);
+        }))
+      found.push_back(id);
+  }
+  return found;
+}
+
+/// Copies on all the links at once, as many on each as it can do in about the same time alone.
+ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, std::int64_t edge) {
+  double slowest = kUnlimited;
+  for (const LinkId id : links) slowest = std::min(slowest, machine.links[index(id)].bytes_per_s);
+  ProbePlan plan(machine, DataType::f64, edge);
+  std::vector<int> left;
+  for (const LinkId id : links)
+    left.push_back(static_cast<int>(
+        kFewest * std::min(kMost / kFewest, machine.links[index(id)].bytes_per_s / slowest)));
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      if (left[i]-- <= 0) continue;
+      plan.copy(links[i], {});
+      more = true;
+    }
+  }
+  return plan;
+}
+
+double makespan_s(const Trace& trace) {
+  double start_s = kUnlimited, stop_s = 0;
+  for (const Span& span : trace.spans) {
+    start_s = std::min(start_s, span.start_s);
+    stop_s = std::max(stop_s, span.stop_s);
+  }
+  return stop_s - start_s;
+}
+
+struct Load {
+  ProbePlan plan;
+  double seconds = 0;     ///< of the least disturbed run
+  double noticeable = 0;  ///< what is more than chance, as a share
+};
+
+std::int64_t load_edge(const Machine& machine, const std::vector<LinkId>& links) {
+  for (const std::int64_t edge : kLoadEdges) {
+    const auto bytes = static_cast<double>(edge * edge * bytes_of(DataType::f64));
+    if (std::ranges::all_of(links, [&](LinkId id) {
+          const Link& link = machine.links[index(id)];
+          return link.latency_s <= kHardlyAny * bytes / link.bytes_per_s;
+        }))
+      return edge;
+  }
+  return std::ranges::max(kLoadEdges);
+}
+
+/// The load as the backend runs it, with smaller tiles if its memory asks for them.
+std::optional<Load> measure(const Machine& machine, const std::vector<LinkId>& links,
+                            ProbeMemory& memory) {
+  for (std::int64_t edge = load_edge(machine, links); edge >= 32; edge /= 2) {
+    Load load{load_plan(machine, links, edge)};
+    if (!memory.run(load.plan)) continue;  // it touches the memory for the first time
+    std::vector<double> seconds;
+    for (int run = 0; run < kRuns; ++run)
+      if (const auto trace = memory.run(load.plan)) seconds.push_back(makespan_s(*trace));
+    if (seconds.empty()) continue;
+    std::ranges::sort(seconds);
+    load.seconds = seconds.front();
+    load.noticeable = kNoticed + 2 * (seconds[seconds.size() / 2] / load.seconds - 1);
+    return load;
+  }
+  return std::nullopt;
+}
+
+double simulated_s(Machine& machine, const Load& load, PortId port, double capacity) {
+  const double kept = std::exchange(machine.ports[index(port)].capacity, capacity);
+  const double seconds = simulate(load.plan.plan(), machine).seconds;
+  machine.ports[index(port)].capacity = kept;
+  return seconds;
+}
+
+/// What the port has to be able to do for all its links at full speed.
+double demand(const Machine& machine, const std::vector<LinkId>& links, PortId port) {
+  double units = 0;
+  for (const LinkId id : links) {
+    const Link& link = machine.links[index(id)];
+    units += weight_at(link, port) * link.bytes_per_s;
+  }
+  return units;
+}
+
+/// The capacity that explains the seconds of the load, or nothing if it is not the port's doing.
+std::optional<double> fitted_capacity(Machine& machine, const Load& load,
+                                      const std::vector<LinkId>& links, PortId port) {
+  if (load.seconds <= simulated_s(machine, load, port, kUnlimited) * (1 + load.noticeable))
+    return std::nullopt;
+  double high = demand(machine, links, port), low = high / 1e6;
+  while (high > low * (1 + 1e-6)) {
+    const double middle = std::sqrt(low * high);
+    (simulated_s(machine, load, port, middle) > load.seconds ? low : high) = middle;
+  }
+  return high;
+}
+
+/// One port, with the others as they are known so far.
+class PortFit {
+ public:
+  PortFit(const Machine& machine, PortId port, ProbeMemory& memory)
+      : port_(port), said_(machine.ports[index(port)].capacity), links_(links_at(machine, port)) {
+    if (links_.empty()) return;
+    for (const LinkId id : links_)
+      (machine.links[index(id)].target == kHost ? writes_ : reads_).push_back(id);
+    all_ = measure(machine, links_, memory);
+    if (writes_.empty() || reads_.empty()) return;
+    only_reads_ = measure(machine, reads_, memory);
+    only_writes_ = measure(machine, writes_, memory);
+  }
+
+  std::size_t links() const { return links_.size(); }
+  void forget(Machine& machine) const {
+    if (all_) machine.ports[index(port_)].capacity = kUnlimited;
+  }
+  void fit_capacity(Machine& machine) const;
+  void fit_weights(Machine& machine) const;
+
+ private:
+  PortId port_;
+  double said_;
+  std::vector<LinkId> links_, reads_, writes_;
+  std::optional<Load> all_, only_reads_, only_writes_;
+};
+
+void PortFit::fit_capacity(Machine& machine) const {
+  if (!all_) return;
+  Port& port = machine.ports[index(port_)];
+  if (const auto capacity = fitted_capacity(machine, *all_, links_, port_))
+    port.capacity = *capacity;
+  else if (simulated_s(machine, *all_, port_, said_) <= all_->seconds * (1 + all_->noticeable))
+    port.capacity = said_;
+  else
+    port.capacity = demand(machine, links_, port_);
+}
+
+/// Writes to the host weigh what they take of the port in terms of reads: both alone fill it.
+void PortFit::fit_weights(Machine& machine) const {
+  if (!only_reads_ || !only_writes_) return;
+  const auto reads = fitted_capacity(machine, *only_reads_, reads_, port_);
+  const auto writes = fitted_capacity(machine, *only_writes_, writes_, port_);
+  if (!reads || !writes || std::abs(*writes / *reads - 1) < kNewWeight) return;
+  for (const LinkId id : writes_)
+    for (PortShare& share : machine.links[index(id)].ports)
+      if (share.port == port_) share.weight *= *reads / *writes;
+}
+
+}  // namespace
+
+bool takes_thread(const Link& link, const PortShare& share) {
+  return std::abs(share.weight * link.bytes_per_s - 1) < 1e-6;
+}
+
+bool links_alike(const Machine& machine, LinkId one, LinkId other) {
+  const auto by_thread = [](const Link& link) {
+    return std::ranges::any_of(link.ports,
+                               [&](const PortShare& share) { return takes_thread(link, share); });
+  };
+  const Link &a = machine.links[index(one)], &b = machine.links[index(other)];
+  return by_thread(a) && by_thread(b) && kind_of(a.source) == kind_of(b.source) &&
+         kind_of(a.target) == kind_of(b.target) && a.ports.size() == b.ports.size();
+}
+
+bool devices_alike(const Machine& machine, DeviceId one, DeviceId other) {
+  const auto by_thread = [&](const Device& device) {
+    return std::ranges::any_of(device.ports, [&](const PortShare& own) {
+      return std::ranges::any_of(machine.links, [&](const Link& link) {
+        return std::ranges::any_of(link.ports, [&](const PortShare& share) {
+          return share.port == own.port && takes_thread(link, share);
+        });
+      });
+    });
+  };
+  const Device &a = machine.devices[index(one)], &b = machine.devices[index(other)];
+  return by_thread(a) && by_thread(b) && a.kernels == b.kernels && a.lanes == b.lanes &&
+         a.ports.size() == b.ports.size();
+}
+
+void set_rate(Machine& machine, LinkId id, double latency_s, double bytes_per_s) {
+  Link& link = machine.links[index(id)];
+  for (PortShare& share : link.ports)
+    if (takes_thread(link, share)) share.weight = 1 / bytes_per_s;
+  link.latency_s = latency_s;
+  link.bytes_per_s = bytes_per_s;
+}
+
+void fit_ports(Machine& machine, ProbeMemory& memory) {
+  std::vector<PortFit> fits;
+  for (PortId port = 0; port < static_cast<PortId>(machine.ports.size()); ++port)
+    fits.emplace_back(machine, port, memory);
+  // A port with few links is less likely to be hidden by the others than one with many.
+  std::ranges::stable_sort(fits, {}, &PortFit::links);
+  for (const PortFit& fit : fits) fit.forget(machine);
+  // What the first rounds give a small port may turn out to be the doing of a large one, and
+  // weights are not to be guessed before the others are known.
+  for (int round = 0; round < 4; ++round)
+    for (const PortFit& fit : fits) {
+      if (round >= 2) fit.fit_weights(machine);
+      fit.fit_capacity(machine);
+    }
+}
+
+}  // namespace fleet

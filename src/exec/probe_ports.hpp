@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// probe_ports.hpp: what links and devices share, as a probe finds out. It knows no kind of backend.
+#pragma once
+#include "exec/probe_plan.hpp"
+
+namespace fleet {
+
+/// A port's unit is a second of a CPU thread for a share whose weight is the inverse of its link's
+/// rate: alone, the copy keeps one thread busy. Such weights follow the rate; what is left of the
+/// thread for others is not measured.
+bool takes_thread(const Link& link, const PortShare& share);
+
+/// Copies by CPU threads between the same kinds of places, and kernels on virtual devices that the
+/// machine describes alike, are alike: one measurement stands for all. Wires and real devices never
+/// are.
+bool links_alike(const Machine& machine, LinkId one, LinkId other);
+bool devices_alike(const Machine& machine, DeviceId one, DeviceId other);
+
+/// Gives a link its measured rate, and its shares of threads the weights that go with it.
+void set_rate(Machine& machine, LinkId link, double latency_s, double bytes_per_s);
+
+/// Fits the capacities of the ports that links share. `machine` has the measured rates of its
+/// links; a capacity that no load reaches stays as it is, unless it is lower than what was reached.
+void fit_ports(Machine& machine, ProbeMemory& memory);
+
+}  // namespace fleet

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// queue_reader.hpp: which piece is next in some of a run's queues. It must not know what pieces do.
+#pragma once
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "exec/run_board.hpp"
+
+namespace fleet {
+
+/// The queues of one worker (or all of them), filled from the board as tasks come. For one thread.
+class QueueReader {
+ public:
+  explicit QueueReader(RunBoard& board) : board_(board) {}
+
+  /// Starts on the run that is open at the board; reads queue q where mine[q] is not 0.
+  void open(std::vector<char> mine);
+
+  /// The runnable piece of the lowest task: plan order is priority.
+  std::optional<Piece> lowest();
+  /// Any runnable piece, all equally likely.
+  std::optional<Piece> any(std::mt19937_64& random);
+  /// The piece has been run.
+  void pass(const Piece& piece);
+  /// Nothing is left to do here, now or later. To be asked when there was no runnable piece.
+  bool finished() const;
+
+ private:
+  struct Reading {
+    std::vector<TaskId> tasks;
+    std::size_t head = 0;
+    int next_piece = 0;
+    bool empty() const { return head == tasks.size(); }
+  };
+
+  void absorb();
+  /// The head of a queue, if it can run now.
+  std::optional<Piece> candidate(const Reading& queue) const;
+
+  RunBoard& board_;
+  std::vector<char> mine_;
+  std::vector<Reading> queues_;
+  TaskId seen_ = 0;
+  std::size_t left_ = 0;  ///< tasks seen and not yet done
+};
+
+}  // namespace fleet

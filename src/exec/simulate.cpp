@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// simulate.cpp: when each task of a plan starts and stops: queues, `after` and upstream chunks as
+// events; rates are FairShare's and KernelPool's. It must not know routines beyond a task's shape.
+#include "exec/simulate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "exec/fair_share.hpp"
+#include "exec/kernel_pool.hpp"
+
+namespace fleet {
+namespace {
+
+/// Events nearer than this (relative to the clock) happen together.
+constexpr double kTogether = 1e-12;
+
+constexpr int kNoQueue = -1;
+
+/// The earliest of a fixed set of times that change one by one: minima of blocks, then of all.
+class EventTimes {
+ public:
+  explicit EventTimes(std::size_t count)
+      : due_s_((count + kBlock - 1) / kBlock * kBlock, kNever),
+        least_s_(due_s_.size() / kBlock, kNever) {}
+
+  void set(std::size_t slot, double time_s) {
+    due_s_[slot] = time_s;
+    const double* block = &due_s_[slot / kBlock * kBlock];
+    least_s_[slot / kBlock] = *std::min_element(block, block + kBlock);
+  }
+  double least_s() const { return *std::min_element(least_s_.begin(), least_s_.end()); }
+
+  /// Calls act(slot) for each slot due by `time_s` at the time of its turn.
+  template <typename Act>
+  void for_each_due(double time_s, Act act) {
+    for (std::size_t block = 0; block < least_s_.size(); ++block) {
+      if (least_s_[block] > time_s) continue;
+      for (std::size_t slot = block * kBlock; slot < (block + 1) * kBlock; ++slot)
+        if (due_s_[slot] <= time_s) act(slot);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 8;
+  std::vector<double> due_s_;
+  std::vector<double> least_s_;
+};
+
+/// Seconds of kernels. Plans have few distinct shapes, and the rate look-up takes logarithms.
+class KernelTimes {
+ public:
+  KernelTimes(const Plan& plan, const Machine& machine) : plan_(plan), machine_(machine) {}
+
+  /// Without the launch.
+  double work_s(const Task& task) {
+    const std::int64_t m = plan_.rows_of(task.tile), n = plan_.cols_of(task.tile);
+    std::int64_t k = 0;
+    if (task.kernel == Kernel::multiply) {
+      const auto step = static_cast<std::size_t>(task.k_index);
+      k = plan_.k_cuts[step + 1] - plan_.k_cuts[step];
+    }
+    const auto hash = static_cast<std::size_t>((m * 31 + n) * 31 + k * 7 + task.device());
+    Known& known = known_[hash % known_.size()];
+    if (known.m != m || known.n != n || known.k != k || known.device != task.device() ||
+        known.kernel != task.kernel)
+      known = {m, n, k, task.device(), task.kernel, compute_s(task, m, n, k)};
+    return known.seconds;
+  }
+
+ private:
+  struct Known {
+    std::int64_t m = -1, n = -1, k = -1;
+    DeviceId device = -1;
+    Kernel kernel = Kernel::multiply;
+    double seconds = 0;
+  };
+
+  double compute_s(const Task& task, std::int64_t m, std::int64_t n, std::int64_t k) const {
+    const std::int64_t bytes = plan_.bytes_of(task.tile);
+    double seconds = 0;
+    switch (task.kernel) {
+      case Kernel::multiply:
+        seconds = machine_.multiply_s(task.device(), plan_.problem.type, m, n, k);
+        break;
+      case Kernel::add:  // reads both tiles, writes one
+        seconds = machine_.stream_s(task.device(), 3 * bytes);
+        break;
+      case Kernel::scale:
+        seconds = machine_.stream_s(task.device(), 2 * bytes);
+        break;
+    }
+    const Device& device = machine_.devices[static_cast<std::size_t>(task.device())];
+    if (!std::isfinite(seconds))
+      throw Error(Status::unsupported, "device " + device.name + " of machine " + machine_.name +
+                                           " has no rate for this type of kernel");
+    return std::max(0.0, seconds - device.launch_s);
+  }
+
+  const Plan& plan_;
+  const Machine& machine_;
+  std::array<Known, 128> known_;
+};
+
+class Simulation {
+ public:
+  Simulation(const Plan& plan, const Machine& machine);
+  Trace run();
+
+ private:
+  struct QueueState {
+    TaskId head = kNoTask;
+    TaskId tail = kNoTask;     ///< while building: the last task seen
+    std::int32_t checked = 0;  ///< how many `after` of the head are known to have finished
+    int next_watcher = kNoQueue;
+    bool running = false;
+    double launched_s = kNever;  ///< a kernel that will be a flow starts to flow then
+  };
+  struct TaskState {
+    TaskId next = kNoTask;  ///< in its queue
+    int finish_watcher = kNoQueue;
+    int chunk_watcher = kNoQueue;
+  };
+
+  const Task& task(TaskId id) const { return plan_.tasks[static_cast<std::size_t>(id)]; }
+  TaskState& state(TaskId id) { return states_[static_cast<std::size_t>(id)]; }
+  QueueState& queue(int id) { return queues_[static_cast<std::size_t>(id)]; }
+  Span& span(TaskId id) { return trace_.spans[static_cast<std::size_t>(id)]; }
+  std::size_t slot_of_kernels(DeviceId device) const {
+    return queues_.size() + static_cast<std::size_t>(device);
+  }
+  bool has_own_clock(DeviceId device) const {
+    return machine_.devices[static_cast<std::size_t>(device)].ports.empty();
+  }
+
+  void examine(int queue_id);
+  bool upstream_allows(int queue_id, TaskId upstream);
+  void start(int queue_id);
+  void start_copy(int queue_id, const Task& task);
+  void start_kernel(int queue_id, const Task& task);
+  void start_kernel_flow(int queue_id);
+  void finish(int queue_id);
+  void wake(int& first_watcher);
+  void settle();
+  void happen(std::size_t slot);
+
+  const Plan& plan_;
+  const Machine& machine_;
+  std::vector<QueueState> queues_;
+  std::vector<TaskState> states_;
+  std::vector<KernelPool> pools_;  ///< per device whose kernels share nothing but the device
+  std::vector<int> to_examine_;
+  std::vector<DeviceId> touched_pools_;
+  FairShare share_;
+  EventTimes events_;
+  KernelTimes kernel_times_;
+  double now_s_ = 0;
+  double horizon_s_ = 0;  ///< what is due by then happens now
+  std::size_t finished_ = 0;
+  Trace trace_;
+};
+
+Simulation::Simulation(const Plan& plan, const Machine& machine)
+    : plan_(plan),
+      machine_(machine),
+      queues_(plan.queues.size()),
+      states_(plan.tasks.size()),
+      pools_(machine.devices.size()),
+      share_(machine, static_cast<int>(plan.queues.size())),
+      events_(plan.queues.size() + machine.devices.size()),
+      kernel_times_(plan, machine) {
+  trace_.source = CostSource::simulated;
+  trace_.spans.resize(plan.tasks.size());
+  to_examine_.reserve(2 * queues_.size());
+  touched_pools_.reserve(4 * queues_.size());
+  for (TaskId id = 0; id < static_cast<TaskId>(plan.tasks.size()); ++id) {
+    if (task(id).link >= static_cast<LinkId>(machine.links.size()) ||
+        task(id).device() >= static_cast<DeviceId>(machine.devices.size()))
+      throw Error(Status::internal, "the plan is not made for machine " + machine.name);
+    QueueState& q = queue(task(id).queue);
+    (q.tail == kNoTask ? q.head : state(q.tail).next) = id;
+    q.tail = id;
+  }
+}
+
+Trace Simulation::run() {
+  for (int q = static_cast<int>(queues_.size()); q-- > 0;) to_examine_.push_back(q);
+  while (true) {
+    while (!to_examine_.empty()) {
+      const int q = to_examine_.back();
+      to_examine_.pop_back();
+      examine(q);
+    }
+    settle();
+    const double next_s = events_.least_s();
+    if (next_s == kNever) break;
+    now_s_ = std::max(now_s_, next_s);
+    horizon_s_ = now_s_ * (1 + kTogether);
+    events_.for_each_due(horizon_s_, [this](std::size_t slot) { happen(slot); });
+  }
+  if (finished_ != plan_.tasks.size())
+    throw Error(Status::internal, "a plan whose tasks wait for each other cannot be simulated");
+  trace_.seconds = now_s_;
+  return std::move(trace_);
+}
+
+/// Starts the head of an idle queue, or has it watch one task that it waits for.
+void Simulation::examine(int id) {
+  QueueState& q = queue(id);
+  if (q.running || q.head == kNoTask) return;
+  const Task& head = task(q.head);
+  const std::span<const TaskId> after = plan_.after(head);
+  for (; q.checked < head.after_count; ++q.checked) {
+    const TaskId before = after[static_cast<std::size_t>(q.checked)];
+    if (span(before).done()) continue;
+    q.next_watcher = state(before).finish_watcher;
+    state(before).finish_watcher = id;
+    return;
+  }
+  if (head.upstream != kNoTask && !upstream_allows(id, head.upstream)) return;
+  const double issued_s = q.head * machine_.issue_s;
+  if (issued_s > horizon_s_)
+    events_.set(static_cast<std::size_t>(id), issued_s);
+  else
+    start(id);
+}
+
+bool Simulation::upstream_allows(int id, TaskId upstream) {
+  if (span(upstream).done()) return true;
+  const int hop = task(upstream).queue;
+  const bool under_way = queue(hop).running && queue(hop).head == upstream;
+  if (under_way && share_.first_chunk_arrived(hop, now_s_)) return true;
+  queue(id).next_watcher = state(upstream).chunk_watcher;
+  state(upstream).chunk_watcher = id;
+  if (under_way) share_.announce(hop, now_s_);
+  return false;
+}
+
+void Simulation::start(int id) {
+  QueueState& q = queue(id);
+  q.running = true;
+  span(q.head).start_s = now_s_;
+  const Task& head = task(q.head);
+  if (head.kind == TaskKind::compute)
+    start_kernel(id, head);
+  else
+    start_copy(id, head);
+}
+
+/// Latency lowers the rate of a copy instead of coming before it: in a busy queue the latency of
+/// one copy hides behind the data of others at the shared ports, and alone the time is the same.
+void Simulation::start_copy(int id, const Task& copy) {
+  const Link& link = machine_.links[static_cast<std::size_t>(copy.link)];
+  const auto bytes = static_cast<double>(std::max<std::int64_t>(1, plan_.bytes_of(copy.tile)));
+  const double chunk = bytes / copy.chunks;
+  const double alone_s = link.latency_s + chunk / link.bytes_per_s;
+  const FlowId upstream =
+      copy.upstream == kNoTask || span(copy.upstream).done() ? kNoFlow : task(copy.upstream).queue;
+  share_.start(id,
+               {.user = share_.user_of_link(copy.link),
+                .amount = bytes,
+                .cap = link.latency_s > 0 ? chunk / alone_s : link.bytes_per_s,
+                .chunk = chunk},
+               upstream, now_s_);
+  if (state(queue(id).head).chunk_watcher != kNoQueue) share_.announce(id, now_s_);
+}
+
+void Simulation::start_kernel(int id, const Task& kernel) {
+  const DeviceId device = kernel.device();
+  const double launch_s = machine_.devices[static_cast<std::size_t>(device)].launch_s;
+  if (has_own_clock(device)) {
+    pools_[static_cast<std::size_t>(device)].start(id, launch_s, kernel_times_.work_s(kernel),
+                                                   now_s_);
+    touched_pools_.push_back(device);
+  } else if (launch_s > 0) {
+    queue(id).launched_s = now_s_ + launch_s;
+    events_.set(static_cast<std::size_t>(id), queue(id).launched_s);
+  } else {
+    start_kernel_flow(id);
+  }
+}
+
+void Simulation::start_kernel_flow(int id) {
+  const Task& kernel = task(queue(id).head);
+  queue(id).launched_s = kNever;
+  share_.start(id,
+               {.user = share_.user_of_kernels(kernel.device()),
+                .amount = kernel_times_.work_s(kernel),
+                .cap = 1},
+               kNoFlow, now_s_);
+}
+
+void Simulation::finish(int id) {
+  QueueState& q = queue(id);
+  const TaskId done = q.head;
+  span(done).stop_s = now_s_;
+  ++finished_;
+  q.running = false;
+  q.head = state(done).next;
+  q.checked = 0;
+  to_examine_.push_back(id);
+  wake(state(done).finish_watcher);
+  wake(state(done).chunk_watcher);
+}
+
+void Simulation::wake(int& first_watcher) {
+  for (int q = first_watcher; q != kNoQueue; q = queue(q).next_watcher) to_examine_.push_back(q);
+  first_watcher = kNoQueue;
+}
+
+/// Brings the times of the next events up to date with what has started and stopped.
+void Simulation::settle() {
+  for (const FlowId flow : share_.settle(now_s_))
+    events_.set(static_cast<std::size_t>(flow), share_.next_event_s(flow));
+  for (const DeviceId device : touched_pools_)
+    events_.set(slot_of_kernels(device), pools_[static_cast<std::size_t>(device)].next_event_s());
+  touched_pools_.clear();
+}
+
+void Simulation::happen(std::size_t slot) {
+  if (slot >= queues_.size()) {
+    const auto device = slot - queues_.size();
+    for (int q = pools_[device].take_finished(now_s_); q != KernelPool::kNone;
+         q = pools_[device].take_finished(now_s_))
+      finish(q);
+    touched_pools_.push_back(static_cast<DeviceId>(device));
+    return;
+  }
+  const int id = static_cast<int>(slot);
+  events_.set(slot, kNever);
+  if (!queue(id).running) {  // its head has been issued
+    to_examine_.push_back(id);
+    return;
+  }
+  if (queue(id).launched_s <= horizon_s_) {
+    start_kernel_flow(id);
+    return;
+  }
+  for (auto event = share_.take_event(id, horizon_s_); event != FairShare::Event::none;
+       event = share_.take_event(id, horizon_s_)) {
+    if (event == FairShare::Event::chunk_arrived) {
+      wake(state(queue(id).head).chunk_watcher);
+      continue;
+    }
+    share_.stop(id);
+    finish(id);
+  }
+  if (queue(id).running) events_.set(slot, share_.next_event_s(id));
+}
+
+}  // namespace
+
+Trace simulate(const Plan& plan, const Machine& machine) { return Simulation(plan, machine).run(); }
+
+}  // namespace fleet
