@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// estimate.cpp: the time of a tuning in closed form, from volumes alone. It makes no plan.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tune/tune.hpp"
+
+namespace fleet {
+namespace {
+
+// What a tuning makes of the problem: sizes of blocks and tiles, in elements.
+struct Sizes {
+  double block_m, block_n, tile_m, tile_n, tile_k, products;
+};
+
+double pieces(double size, double edge) { return std::max(1.0, std::ceil(size / edge)); }
+
+Sizes sizes_of(const Problem& p, const Tuning& t) {
+  Sizes s{};
+  const double batch = static_cast<double>(p.batch), edge = static_cast<double>(t.tile);
+  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n),
+               k = static_cast<double>(p.k);
+  s.block_m = std::ceil(m * batch / t.grid.rows);
+  s.block_n = std::ceil(n / t.grid.cols);
+  const double item_m = std::min(s.block_m, m);
+  s.tile_m = item_m / pieces(item_m, edge);
+  s.tile_n = s.block_n / pieces(s.block_n, edge);
+  s.tile_k = k / pieces(k, edge);
+  s.products = std::ceil(s.block_m / std::max(1.0, s.tile_m) - 1e-9) *
+               std::ceil(s.block_n / std::max(1.0, s.tile_n) - 1e-9) * pieces(k, edge);
+  return s;
+}
+
+double tasks_of(const Problem& p, const Tuning& t, const Sizes& s) {
+  const double rows = pieces(static_cast<double>(p.m * p.batch), s.tile_m);
+  const double cols = pieces(static_cast<double>(p.n), s.tile_n);
+  const double steps = pieces(static_cast<double>(p.k), s.tile_k);
+  return rows * cols * (steps + 3) + rows * steps * t.grid.cols + cols * steps * t.grid.rows;
+}
+
+// Bytes and copies that the links carry in all, spread evenly over the links of each kind.
+class Traffic {
+ public:
+  Traffic(const Problem& problem, const Machine& machine, const Tuning& tuning)
+      : problem_(problem),
+        machine_(machine),
+        tuning_(tuning),
+        bytes_(machine.links.size(), 0.0),
+        copies_(machine.links.size(), 0.0) {}
+
+  void operand(int x, double tile_elements) {
+    const Operand& op = problem_.operands[static_cast<std::size_t>(x)];
+    const double element = static_cast<double>(bytes_of(problem_.type));
+    const double items = op.shared ? 1.0 : static_cast<double>(problem_.batch);
+    const double whole =
+        static_cast<double>(op.rows) * static_cast<double>(op.cols) * items * element;
+    const double tile = std::max(1.0, tile_elements) * element;
+    const auto& grid = tuning_.grid;
+    const double users = x == kA ? grid.cols : x == kB ? grid.rows : 1;
+    // The worker that is the operand's home uses its share in place.
+    const double workers = static_cast<double>(tuning_.workers.size());
+    const bool home_works =
+        std::find(tuning_.workers.begin(), tuning_.workers.end(), op.home) != tuning_.workers.end();
+    const double away = home_works ? (workers - 1) / workers : 1.0;
+    const bool chained = tuning_.rules.has(Rule::batching) || tuning_.rules.has(Rule::bandwidth) ||
+                         tuning_.rules.has(Rule::eta);
+    const double from_home = x == kC || !chained ? users : 1.0;
+    if (x != kC || op.access == Access::update) {
+      spread(op.home, true, whole * from_home * away, tile);
+      if (users > from_home) between_workers(whole * (users - from_home) * away, tile);
+    }
+    if (x == kC) spread(op.home, false, whole * away, tile);
+  }
+
+  /// Seconds of the busiest link or port.
+  double seconds() const {
+    double worst_s = 0;
+    std::vector<double> port_s(machine_.ports.size(), 0.0);
+    for (std::size_t l = 0; l < machine_.links.size(); ++l) {
+      const Link& link = machine_.links[l];
+      worst_s = std::max(worst_s, bytes_[l] / link.bytes_per_s + copies_[l] * link.latency_s);
+      for (const PortShare& share : link.ports)
+        port_s[static_cast<std::size_t>(share.port)] +=
+            bytes_[l] * share.weight /
+            machine_.ports[static_cast<std::size_t>(share.port)].capacity;
+    }
+    for (double s : port_s) worst_s = std::max(worst_s, s);
+    return worst_s;
+  }
+
+ private:
+  bool is_worker(DeviceId d) const {
+    return std::find(tuning_.workers.begin(), tuning_.workers.end(), d) != tuning_.workers.end();
+  }
+  void add(const std::vector<LinkId>& links, double bytes, double tile) {
+    double rate = 0;
+    for (LinkId l : links) rate += machine_.links[static_cast<std::size_t>(l)].bytes_per_s;
+    for (LinkId l : links) {
+      const double part = bytes * machine_.links[static_cast<std::size_t>(l)].bytes_per_s / rate;
+      bytes_[static_cast<std::size_t>(l)] += part;
+      copies_[static_cast<std::size_t>(l)] += part / tile;
+    }
+  }
+  void spread(DeviceId home, bool out, double bytes, double tile) {
+    if (home == kPageable) {
+      const LinkId ring =
+          out ? machine_.find_link(kPageable, kHost) : machine_.find_link(kHost, kPageable);
+      if (ring >= 0) add({ring}, bytes, tile);
+      home = kHost;
+    }
+    std::vector<LinkId> links;
+    for (LinkId l = 0; l < std::ssize(machine_.links); ++l) {
+      const Link& link = machine_.links[static_cast<std::size_t>(l)];
+      if (out ? link.source == home && is_worker(link.target)
+              : link.target == home && is_worker(link.source))
+        links.push_back(l);
+    }
+    if (!links.empty()) add(links, bytes, tile);
+  }
+  void between_workers(double bytes, double tile) {
+    std::vector<LinkId> links;
+    for (LinkId l = 0; l < std::ssize(machine_.links); ++l) {
+      const Link& link = machine_.links[static_cast<std::size_t>(l)];
+      if (is_worker(link.source) && is_worker(link.target)) links.push_back(l);
+    }
+    if (!links.empty()) add(links, bytes, tile);
+  }
+
+  const Problem& problem_;
+  const Machine& machine_;
+  const Tuning& tuning_;
+  std::vector<double> bytes_, copies_;
+};
+
+}  // namespace
+
+double tile_cost(const Problem& problem, int workers, std::int64_t tile) {
+  const double edge = static_cast<double>(tile);
+  double padding = 0, volume = 1;
+  for (std::int64_t size : {problem.m, problem.n, problem.k}) {
+    if (size == 0) continue;
+    const double s = static_cast<double>(size);
+    padding += (std::ceil(s / edge) * edge - s) / s;
+    volume *= s;
+  }
+  // T_min = 2048, weight 0.2: paper 1, III-A.
+  const double overlap = workers * edge * edge * edge / volume;
+  const double latency = 0.2 * 2048 / edge;
+  return padding + overlap + latency;
+}
+
+double estimate(const Problem& problem, const Machine& machine, const Tuning& tuning) {
+  const Sizes s = sizes_of(problem, tuning);
+  const auto round = [](double x) { return static_cast<std::int64_t>(std::ceil(x)); };
+  double product_s = 0;
+  int lanes = 1;
+  for (DeviceId worker : tuning.workers) {
+    product_s = std::max(product_s, machine.multiply_s(worker, problem.type, round(s.tile_m),
+                                                       round(s.tile_n), round(s.tile_k)));
+    lanes = std::max(lanes, machine.devices[static_cast<std::size_t>(worker)].lanes);
+  }
+  double work_s = s.products * product_s;
+  // Kernels also take ports (cores) that the workers share.
+  std::vector<double> port_s(machine.ports.size(), 0.0);
+  for (DeviceId worker : tuning.workers)
+    for (const PortShare& share : machine.devices[static_cast<std::size_t>(worker)].ports)
+      port_s[static_cast<std::size_t>(share.port)] +=
+          s.products * product_s * share.weight /
+          machine.ports[static_cast<std::size_t>(share.port)].capacity;
+  for (double seconds : port_s) work_s = std::max(work_s, seconds);
+
+  Traffic traffic(problem, machine, tuning);
+  traffic.operand(kA, s.tile_m * s.tile_k);
+  traffic.operand(kB, s.tile_k * s.tile_n);
+  traffic.operand(kC, s.tile_m * s.tile_n);
+  const double traffic_s = std::max(traffic.seconds(), machine.issue_s * tasks_of(problem, tuning, s));
+  // Before the first product and after the last one nothing overlaps: about one step of either.
+  const double steps = std::max(1.0, s.products);
+  return std::max(work_s, traffic_s) + std::min(work_s, traffic_s) / steps + product_s;
+}
+
+double host_s(const Problem& problem, const Machine& machine) {
+  if (problem.k == 0)
+    return machine.stream_s(kHost,
+                            2 * problem.m * problem.n * problem.batch * bytes_of(problem.type));
+  if (!machine.can_compute(kHost, problem.type)) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(problem.batch) *
+         machine.multiply_s(kHost, problem.type, problem.m, problem.n, problem.k);
+}
+
+}  // namespace fleet

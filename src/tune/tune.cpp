@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tune.cpp: candidates, their estimates, and the best few planned and simulated. Pure: the budget
+// is counted in tasks, not in seconds.
+#include "tune/tune.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "exec/simulate.hpp"
+#include "plan/decompose.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kFixedTile = 2048;  // rule `tile` off (paper 1: T_min)
+constexpr double kMemoryShare = 0.8;       // of the available memory (paper 1, III-C1)
+constexpr std::int64_t kLeastTile = 16;    // below this nothing fits for other reasons
+// Planning and simulating costs about 0.6 us a task. Budgets are counted in tasks: about 1 ms at
+// least, and up to 6 ms where that is no more than 40 % of the estimated run, since a first call
+// should not plan longer than it gains; or three plans of the size at hand.
+constexpr std::int64_t kLeastBudget = 1500;
+constexpr double kMostBudget = 9000;
+constexpr double kTasksPerSecond = 0.4 / 0.6e-6;
+constexpr double kBudgetFactor = 3.0;
+constexpr std::int64_t kMostTasks = 30000;  // larger plans cost more than they gain
+constexpr int kMostPlanned = 16;
+// Estimates that are no further apart say nothing about which is better: the cheaper to plan first.
+constexpr double kAlike = 1.12;
+
+struct Candidate {
+  Tuning tuning;
+  double estimate_s = 0;
+  std::int64_t tasks = 0;
+};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+class Tuner {
+ public:
+  Tuner(const Problem& problem, const Machine& machine, const TuneRequest& request)
+      : problem_(problem), machine_(machine), request_(request) {
+    base_.rules = request.rules;
+    base_.workers = request.workers;
+    if (base_.workers.empty())
+      for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
+        if (machine.can_compute(d, problem.type)) base_.workers.push_back(d);
+    if (base_.workers.empty())
+      throw Error(Status::unsupported,
+                  "no device of machine '" + machine.name + "' computes this type");
+    base_.memory_cap = request.memory_cap;
+    if (base_.memory_cap.empty())
+      for (const Device& d : machine.devices)
+        base_.memory_cap.push_back(
+            static_cast<std::int64_t>(kMemoryShare * static_cast<double>(d.memory_bytes)));
+  }
+
+  Tuned run();
+
+ private:
+  Tuned trivial();
+  void attempt(const Tuning& tuning);
+  std::vector<std::int64_t> tiles(const Grid& grid) const;
+  std::vector<Candidate> candidates() const;
+  void add(std::vector<Candidate>& list, Tuning tuning) const;
+  bool fits_in_core(const Tuning& t) const;
+  void add_out_of_core(std::vector<Candidate>& list, Tuning tuning) const;
+  std::int64_t largest_group(const Tuning& t) const;
+  bool group_fits(const Tuning& t, std::int64_t group) const;
+  bool lazy() const {
+    const auto& o = problem_.operands;
+    return base_.rules.has(Rule::lazy) && o[kC].access == Access::update &&
+           (o[kA].home == o[kC].home || o[kB].home == o[kC].home);
+  }
+  std::int64_t tasks_of(const Tuning& t) const;
+  std::int64_t least_cap() const {
+    std::int64_t cap = INT64_MAX;
+    for (DeviceId w : base_.workers)
+      cap = std::min(cap, base_.memory_cap[static_cast<std::size_t>(w)]);
+    return cap;
+  }
+
+  const Problem& problem_;
+  const Machine& machine_;
+  const TuneRequest& request_;
+  Tuning base_;
+  Tuned best_;
+  Error refusal_{Status::no_memory, "the memory caps hold no tile product"};
+  std::int64_t spent_ = 0, budget_ = kLeastBudget;  ///< in tasks
+  double affordable_ = 0;
+};
+
+// Nothing to multiply: where C lies it is scaled, or left alone.
+Tuned Tuner::trivial() {
+  const DeviceId home = problem_.operands[kC].home;
+  Tuning t = base_;
+  t.workers = {on_host(home) ? kHost : home};
+  t.grid = {1, 1};
+  t.tile = std::max<std::int64_t>({1, problem_.m, problem_.n});
+  Tuned tuned;
+  tuned.plan = make_plan(problem_, machine_, t);
+  tuned.predicted_s = simulate(tuned.plan, machine_).seconds;
+  tuned.planned = 1;
+  return tuned;
+}
+
+// Edges that cut a block into 1, 2, 3, ... pieces, and the one that the paper's cost likes best.
+std::vector<std::int64_t> Tuner::tiles(const Grid& grid) const {
+  if (request_.tile > 0) return {request_.tile};
+  if (!base_.rules.has(Rule::tile)) return {kFixedTile};
+  const std::int64_t block_m = ceil_div(problem_.m * problem_.batch, grid.rows);
+  const std::int64_t block_n = ceil_div(problem_.n, grid.cols);
+  const std::int64_t longest = std::max({std::min(block_m, problem_.m), block_n, problem_.k});
+  std::set<std::int64_t> edges;
+  for (int pieces : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64}) {
+    const std::int64_t edge = ceil_div(longest, pieces);
+    if (edge <= 8192 || pieces == 64)
+      edges.insert(std::max<std::int64_t>(edge, std::min<std::int64_t>(longest, 128)));
+  }
+  const std::int64_t least = std::min({block_m, block_n, problem_.k});
+  std::int64_t best = 0;
+  const int workers = static_cast<int>(base_.workers.size());
+  for (std::int64_t edge = 128; edge <= least; edge += 128)
+    if (best == 0 || tile_cost(problem_, workers, edge) < tile_cost(problem_, workers, best))
+      best = edge;
+  if (best > 0) edges.insert(best);
+  return {edges.begin(), edges.end()};
+}
+
+std::int64_t Tuner::tasks_of(const Tuning& t) const {
+  const std::int64_t batch = problem_.batch;
+  const std::int64_t rows =
+      ceil_div(problem_.m, std::min(t.tile, std::max<std::int64_t>(
+                                                1, ceil_div(problem_.m * batch, t.grid.rows)))) *
+      batch;
+  const std::int64_t cols = ceil_div(
+      problem_.n, std::min(t.tile, std::max<std::int64_t>(1, ceil_div(problem_.n, t.grid.cols))));
+  const std::int64_t steps = ceil_div(problem_.k, t.tile);
+  const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
+  return rows * cols * steps + passes * steps * (rows * t.grid.cols + cols * t.grid.rows) +
+         3 * rows * cols;
+}
+
+bool Tuner::fits_in_core(const Tuning& t) const {
+  const std::int64_t element = bytes_of(problem_.type), batch = problem_.batch;
+  const std::int64_t m = ceil_div(problem_.m * batch, t.grid.rows),
+                     n = ceil_div(problem_.n, t.grid.cols);
+  // Tiles round up and slots are aligned: a percent, and a few pages, cover it.
+  const auto away = [&](int x) {
+    return base_.workers.size() > 1 ||
+           problem_.operands[static_cast<std::size_t>(x)].home != base_.workers[0];
+  };
+  double bytes = 65536;
+  if (away(kA)) bytes += 1.01 * static_cast<double>(m * problem_.k * element);
+  if (away(kB))
+    bytes += 1.01 * static_cast<double>(problem_.k * n * element) *
+             (problem_.operands[kB].shared
+                  ? 1.0
+                  : static_cast<double>(std::max<std::int64_t>(1, batch / t.grid.rows)));
+  if (away(kC)) bytes += 1.01 * static_cast<double>(m * n * element) * (lazy() ? 2 : 1);
+  return bytes <= static_cast<double>(least_cap());
+}
+
+bool Tuner::group_fits(const Tuning& t, std::int64_t group) const {
+  Tuning trial = t;
+  trial.group = group;
+  const Decomposition d = decompose(problem_, trial);
+  const auto most = [](const std::vector<int>& owner, const std::vector<int>& of, std::size_t i) {
+    std::size_t j = i;
+    while (j < of.size() && of[j] == of[i] && owner[j] == owner[i]) ++j;
+    return static_cast<std::int64_t>(j - i);
+  };
+  std::int64_t rows = 0, cols = 0, edge_m = 0, edge_n = 0, edge_k = 0;
+  for (std::size_t i = 0; i < d.row_owner.size(); ++i)
+    rows = std::max(rows, most(d.row_owner, d.row_group, i));
+  for (std::size_t j = 0; j < d.col_owner.size(); ++j)
+    cols = std::max(cols, most(d.col_owner, d.col_group, j));
+  for (std::size_t i = 0; i + 1 < d.m.size(); ++i) edge_m = std::max(edge_m, d.m[i + 1] - d.m[i]);
+  for (std::size_t i = 0; i + 1 < d.n.size(); ++i) edge_n = std::max(edge_n, d.n[i + 1] - d.n[i]);
+  for (std::size_t i = 0; i + 1 < d.k.size(); ++i) edge_k = std::max(edge_k, d.k[i + 1] - d.k[i]);
+  const std::int64_t element = bytes_of(problem_.type);
+  const auto aligned = [](std::int64_t bytes) { return ceil_div(bytes, 256) * 256; };
+  const std::int64_t input = aligned(std::max(edge_m, edge_n) * edge_k * element);
+  const std::int64_t output = aligned(edge_m * edge_n * element);
+  const std::int64_t steps =
+      t.out_of_core == OutOfCore::cube
+          ? std::max<std::int64_t>(
+                1, ceil_div(std::min(group, problem_.k), std::max<std::int64_t>(1, edge_k)))
+          : 2;
+  return (rows * cols + 2) * output + steps * (rows + cols) * input <= least_cap();
+}
+
+// The largest group whose C tiles, and the inputs of two steps (or of the whole cube), fit.
+std::int64_t Tuner::largest_group(const Tuning& t) const {
+  const std::int64_t whole =
+      std::max({problem_.m, problem_.n, t.out_of_core == OutOfCore::cube ? problem_.k : 1});
+  for (std::int64_t pieces = 1; pieces <= 4096; pieces += std::max<std::int64_t>(1, pieces / 4)) {
+    const std::int64_t group = ceil_div(whole, pieces);
+    if (group_fits(t, group)) return group;
+    if (group <= t.tile && group <= kLeastTile) break;
+  }
+  return 0;
+}
+
+void Tuner::add(std::vector<Candidate>& list, Tuning t) const {
+  Candidate c;
+  c.estimate_s = estimate(problem_, machine_, t);
+  c.tasks = tasks_of(t);
+  c.tuning = std::move(t);
+  list.push_back(std::move(c));
+}
+
+void Tuner::add_out_of_core(std::vector<Candidate>& list, Tuning t) const {
+  for (OutOfCore mode : {OutOfCore::stationary, OutOfCore::cube}) {
+    t.out_of_core = mode;
+    t.group = largest_group(t);
+    if (t.group > 0) add(list, t);
+  }
+}
+
+std::vector<Candidate> Tuner::candidates() const {
+  const int workers = static_cast<int>(base_.workers.size());
+  const auto grids = base_.rules.has(Rule::grid) ? grids_of(workers)
+                                                 : std::vector<Grid>{near_square_grid(workers)};
+  const bool may_split = base_.rules.has(Rule::outofcore);
+  std::vector<Candidate> list;
+  for (const Grid& grid : grids) {
+    Tuning t = base_;
+    t.grid = grid;
+    for (std::int64_t tile : tiles(grid)) {
+      t.tile = tile;
+      if (fits_in_core(t) || !may_split)
+        add(list, t);
+      else
+        add_out_of_core(list, t);
+    }
+    // Nothing fits at the tiles that would be fastest: smaller ones.
+    if (list.empty())
+      for (t.tile = tiles(grid).front() / 2; t.tile >= kLeastTile && list.empty(); t.tile /= 2)
+        add_out_of_core(list, t);
+  }
+  double least_s = kNever;
+  for (const Candidate& c : list) least_s = std::min(least_s, c.estimate_s);
+  const auto rank = [&](const Candidate& c) {
+    const double alike_s = std::max(c.estimate_s, kAlike * least_s);
+    return std::tuple(c.tasks > kMostTasks, alike_s, c.tasks);
+  };
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
+  return list;
+}
+
+// Plans and simulates one tuning and keeps it if it is the best so far. Tunings that fit nowhere,
+// or for which there is no way, are passed over.
+void Tuner::attempt(const Tuning& tuning) {
+  try {
+    Plan plan = make_plan(problem_, machine_, tuning);
+    const double seconds = simulate(plan, machine_).seconds;
+    const auto tasks = static_cast<std::int64_t>(plan.tasks.size());
+    spent_ += tasks;
+    const double wanted = kBudgetFactor * static_cast<double>(tasks);
+    budget_ = std::max(budget_, static_cast<std::int64_t>(std::min(wanted, affordable_)));
+    ++best_.planned;
+    if (seconds < best_.predicted_s) {
+      best_.predicted_s = seconds;
+      best_.plan = std::move(plan);
+    }
+  } catch (const Error& e) {
+    if (e.status() != Status::no_memory && e.status() != Status::unreachable) throw;
+    refusal_ = e;
+  }
+}
+
+Tuned Tuner::run() {
+  if (problem_.k == 0 || problem_.m == 0 || problem_.n == 0) return trivial();
+  const std::vector<Candidate> list = candidates();
+  if (!list.empty()) affordable_ = list.front().estimate_s * kTasksPerSecond;
+  budget_ = std::max(budget_, static_cast<std::int64_t>(std::min(affordable_, kMostBudget)));
+  best_.predicted_s = kNever;
+  bool seen[3] = {};  // of each way to deal with memory, one at least is tried
+  for (const Candidate& c : list) {
+    bool& mode = seen[static_cast<std::size_t>(c.tuning.out_of_core)];
+    if (best_.planned >= kMostPlanned) break;
+    if (best_.planned > 0 && mode && spent_ + c.tasks > budget_) continue;
+    const int planned = best_.planned;
+    attempt(c.tuning);
+    mode |= best_.planned > planned;
+  }
+  if (best_.planned == 0) throw refusal_;
+  // C in four groups, one after another: the first go home while the last are computed.
+  Tuning grouped = best_.plan.tuning;
+  const bool chosen = grouped.group == 0 && grouped.rules.has(Rule::order);
+  if (chosen && spent_ + std::ssize(best_.plan.tasks) <= budget_) {
+    grouped.group = ceil_div(std::max(problem_.m, problem_.n), 2);
+    attempt(grouped);
+  }
+  return std::move(best_);
+}
+
+}  // namespace
+
+Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request) {
+  return Tuner(problem, machine, request).run();
+}
+
+}  // namespace fleet

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tune.hpp: from problem and machine to Tuning, and from there to the best plan. Pure.
+#pragma once
+#include <optional>
+
+#include "exec/trace.hpp"
+#include "machine/machine.hpp"
+#include "plan/plan.hpp"
+
+namespace fleet {
+
+/// What the caller fixed; everything else is the tuner's.
+struct TuneRequest {
+  std::vector<DeviceId> workers;         ///< empty: every device that can compute the type
+  std::vector<std::int64_t> memory_cap;  ///< per device; empty: 80 % of Machine memory
+  std::int64_t tile = 0;                 ///< 0: by model
+  Rules rules = Rules::all();
+};
+
+struct Tuned {
+  Plan plan;
+  double predicted_s = 0;  ///< simulated makespan of `plan`
+  int planned = 0;         ///< candidates that were planned and simulated
+};
+
+/// Closed-form time of a tuning: the larger of arithmetic and traffic per port, plus the first
+/// tiles' arrival and the last one's way home. Ranks candidates; never reported as a prediction.
+double estimate(const Problem& problem, const Machine& machine, const Tuning& tuning);
+
+/// Paper 1, III-A: padding(T) + overlap(T) + latency(T), as read in PAPERS.md.
+double tile_cost(const Problem& problem, int workers, std::int64_t tile);
+
+/// Candidates -> estimate -> the best few planned and simulated -> the best. Throws as make_plan.
+Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request);
+
+/// Seconds of the whole problem by the CPU BLAS in place on all cores, by the machine's host rates
+/// (infinite when it gives none).
+double host_s(const Problem& problem, const Machine& machine);
+
+}  // namespace fleet
