@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fleetblas.h: level-3 BLAS on all the devices of a node. C99. This header is the manual.
+ *
+ * Matrices are column-major; all sizes, leading dimensions and strides are int64_t, in elements.
+ * Every function may be called from any thread. Calls on one context run in turn.
+ * Functions return FLEET_OK or a status; fleet_message() has the one-line reason, per thread.
+ * Nothing is printed unless asked for (FLEETBLAS_VERBOSE, FLEETBLAS_LOG_LEVEL), nothing aborts.
+ *
+ * After a fork the child computes on the CPU with one thread, and can make no context's devices
+ * work; the parent goes on as before. While the process exits, calls from exit handlers compute on
+ * the CPU, and other threads are held back. Once used the library stays loaded.
+ */
+#ifndef FLEETBLAS_H
+#define FLEETBLAS_H
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define FLEET_API __attribute__((visibility("default")))
+#else
+#define FLEET_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FLEETBLAS_VERSION_MAJOR 0
+#define FLEETBLAS_VERSION_MINOR 1
+#define FLEETBLAS_VERSION_PATCH 0
+
+typedef enum fleet_status {
+  FLEET_OK = 0,
+  FLEET_BAD_ARGUMENT = 1,  /* a size, flag or pointer is illegal; nothing was touched */
+  FLEET_NO_MEMORY = 2,     /* neither devices nor host have enough; C untouched */
+  FLEET_DEVICE_FAILED = 3, /* C's own device was lost; C is undefined */
+  FLEET_UNREACHABLE = 4,   /* no route between two places that must exchange data */
+  FLEET_BAD_OPTION = 5,    /* an option has a value that means nothing */
+  FLEET_BAD_FILE = 6,      /* a machine file is missing, damaged or of another schema */
+  FLEET_UNSUPPORTED = 7,   /* a combination that this version does not do */
+  FLEET_INTERNAL = 8       /* a bug in the library */
+} fleet_status;
+
+typedef enum fleet_op { FLEET_NO_TRANS = 'n', FLEET_TRANS = 't', FLEET_CONJ_TRANS = 'c' } fleet_op;
+typedef enum fleet_type {
+  FLEET_F32 = 's',
+  FLEET_F64 = 'd',
+  FLEET_C32 = 'c',
+  FLEET_C64 = 'z'
+} fleet_type;
+
+/* Locations of memory: a device 0, 1, ..., or one of these. */
+#define FLEET_HOST (-1)          /* pinned host memory */
+#define FLEET_HOST_PAGEABLE (-2) /* any other host memory: what malloc and NumPy give */
+
+/* Devices, plans and pools. NULL stands for the process-wide default context wherever a
+ * fleet_context* is taken: it is made on first use from the environment, and never destroyed. */
+typedef struct fleet_context fleet_context;
+
+/* "0.1.0" */
+FLEET_API const char* fleet_version(void);
+/* "ok", "bad_argument", ... */
+FLEET_API const char* fleet_status_string(fleet_status status);
+/* Why this thread's last call failed, one line; "" if it did not. Valid until its next call. */
+FLEET_API const char* fleet_message(void);
+
+/* Makes a context. `options` is NULL or "name=value" lines (';' also separates): the settings of
+ * the environment without FLEETBLAS_, in lower case: backend, devices, machine, tile, rules,
+ * memory_cap, offload, ... They go before the environment. Bad values, there or in the environment:
+ * FLEET_BAD_OPTION or FLEET_BAD_FILE, and *context is NULL. (The default context leaves what it
+ * cannot use at its default instead, and says so at FLEETBLAS_LOG_LEVEL=2.) */
+FLEET_API fleet_status fleet_context_create(const char* options, fleet_context** context);
+/* Waits for calls in progress, frees everything that fleet_alloc gave from it. NULL: nothing. */
+FLEET_API fleet_status fleet_context_destroy(fleet_context* context);
+
+/* Memory at a location. `*data` is aligned to 256 bytes; 0 bytes give NULL. */
+FLEET_API fleet_status fleet_alloc(fleet_context* context, int location, size_t bytes, void** data);
+FLEET_API fleet_status fleet_free(fleet_context* context, void* data);
+/* Copies between any two locations; returns when done. */
+FLEET_API fleet_status fleet_copy(fleet_context* context, void* to, const void* from, size_t bytes);
+/* Gives pooled device memory back to the system. */
+FLEET_API fleet_status fleet_trim(fleet_context* context);
+/* Makes existing host memory reachable for devices (pinned) until it is unregistered. */
+FLEET_API fleet_status fleet_host_register(fleet_context* context, void* data, size_t bytes);
+FLEET_API fleet_status fleet_host_unregister(fleet_context* context, void* data);
+
+/* C := alpha*op(A)*op(B) + beta*C on the devices expected to finish it first.
+ *   op(A)  m x k    lda >= max(1, transa == FLEET_NO_TRANS ? m : k)
+ *   op(B)  k x n    ldb >= max(1, transb == FLEET_NO_TRANS ? k : n)
+ *   C      m x n    ldc >= max(1, m); not read when beta == 0, so it may hold NaN
+ * A and B are not read when alpha == 0 or k == 0. Each matrix may lie in host memory or in the
+ * memory of any one device. A and B may overlap each other. Where C overlaps A or B the CPU BLAS
+ * does the call, with what its reference leaves undefined left undefined.
+ * The scalars of complex types are read from host memory, as two numbers.
+ *
+ * Returns when C is complete:
+ *   FLEET_OK
+ *   FLEET_BAD_ARGUMENT   a flag or size is illegal, or a leading dimension too small; C untouched
+ *   FLEET_NO_MEMORY      neither devices nor host can hold what the call needs; C untouched
+ *   FLEET_DEVICE_FAILED  the device that holds an operand was lost; C is undefined */
+FLEET_API fleet_status fleet_sgemm(fleet_context* context, fleet_op transa, fleet_op transb,
+                                   int64_t m, int64_t n, int64_t k, float alpha, const float* a,
+                                   int64_t lda, const float* b, int64_t ldb, float beta, float* c,
+                                   int64_t ldc);
+FLEET_API fleet_status fleet_dgemm(fleet_context* context, fleet_op transa, fleet_op transb,
+                                   int64_t m, int64_t n, int64_t k, double alpha, const double* a,
+                                   int64_t lda, const double* b, int64_t ldb, double beta,
+                                   double* c, int64_t ldc);
+FLEET_API fleet_status fleet_cgemm(fleet_context* context, fleet_op transa, fleet_op transb,
+                                   int64_t m, int64_t n, int64_t k, const void* alpha,
+                                   const void* a, int64_t lda, const void* b, int64_t ldb,
+                                   const void* beta, void* c, int64_t ldc);
+FLEET_API fleet_status fleet_zgemm(fleet_context* context, fleet_op transa, fleet_op transb,
+                                   int64_t m, int64_t n, int64_t k, const void* alpha,
+                                   const void* a, int64_t lda, const void* b, int64_t ldb,
+                                   const void* beta, void* c, int64_t ldc);
+
+/* The same for any types: A, B and C of their own types, arithmetic as `compute` says, alpha and
+ * beta of the compute type. This version does the combinations in which all four are equal;
+ * others: FLEET_UNSUPPORTED. */
+FLEET_API fleet_status fleet_gemm_ex(fleet_context* context, fleet_op transa, fleet_op transb,
+                                     int64_t m, int64_t n, int64_t k, const void* alpha,
+                                     const void* a, fleet_type atype, int64_t lda, const void* b,
+                                     fleet_type btype, int64_t ldb, const void* beta, void* c,
+                                     fleet_type ctype, int64_t ldc, fleet_type compute);
+
+/* `batch` independent products: item i uses a + i*stride_a, b + i*stride_b, c + i*stride_c. The
+ * items are spread over the devices. A stride of 0 for A or B means one matrix for all items: it is
+ * moved once. Items of C must not overlap (FLEET_BAD_ARGUMENT where the strides say that they do).
+ * batch == 0: nothing is done. */
+FLEET_API fleet_status fleet_sgemm_strided_batched(fleet_context* context, fleet_op transa,
+                                                   fleet_op transb, int64_t m, int64_t n, int64_t k,
+                                                   float alpha, const float* a, int64_t lda,
+                                                   int64_t stride_a, const float* b, int64_t ldb,
+                                                   int64_t stride_b, float beta, float* c,
+                                                   int64_t ldc, int64_t stride_c, int64_t batch);
+FLEET_API fleet_status fleet_dgemm_strided_batched(fleet_context* context, fleet_op transa,
+                                                   fleet_op transb, int64_t m, int64_t n, int64_t k,
+                                                   double alpha, const double* a, int64_t lda,
+                                                   int64_t stride_a, const double* b, int64_t ldb,
+                                                   int64_t stride_b, double beta, double* c,
+                                                   int64_t ldc, int64_t stride_c, int64_t batch);
+FLEET_API fleet_status fleet_cgemm_strided_batched(fleet_context* context, fleet_op transa,
+                                                   fleet_op transb, int64_t m, int64_t n, int64_t k,
+                                                   const void* alpha, const void* a, int64_t lda,
+                                                   int64_t stride_a, const void* b, int64_t ldb,
+                                                   int64_t stride_b, const void* beta, void* c,
+                                                   int64_t ldc, int64_t stride_c, int64_t batch);
+FLEET_API fleet_status fleet_zgemm_strided_batched(fleet_context* context, fleet_op transa,
+                                                   fleet_op transb, int64_t m, int64_t n, int64_t k,
+                                                   const void* alpha, const void* a, int64_t lda,
+                                                   int64_t stride_a, const void* b, int64_t ldb,
+                                                   int64_t stride_b, const void* beta, void* c,
+                                                   int64_t ldc, int64_t stride_c, int64_t batch);
+
+/* Texts. `*text` is allocated by the library: give it back with fleet_free_text.
+ * A problem is written as "dgemm m=8192 n=8192 k=8192 a@h b@0 c@h" with, where they differ from
+ * the default, transa=t transb=c beta=0 batch=16; `@h` pinned host, `@p` pageable host, `@0` device
+ * 0. */
+FLEET_API void fleet_free_text(char* text);
+/* What would be done and why: workers, grid, tile, tasks, bytes_by_link, plan_s, predicted_s,
+ * bound_s, limited_by, rules, and more. Needs no device: the context's machine is enough. */
+FLEET_API fleet_status fleet_plan_json(fleet_context* context, const char* problem, char** text);
+/* The simulated timeline of that plan, as Chrome trace JSON. */
+FLEET_API fleet_status fleet_simulate_json(fleet_context* context, const char* problem,
+                                           char** text);
+/* {"bound_s": ..., "limited_by": ...} */
+FLEET_API fleet_status fleet_bound_json(fleet_context* context, const char* problem, char** text);
+/* The measured timeline of the context's last call that ran a plan; FLEET_UNSUPPORTED if none did.
+ */
+FLEET_API fleet_status fleet_trace_json(fleet_context* context, char** text);
+/* The machine that the context plans for (probed now if it has to be). */
+FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);
+/* Version, settings in force and where they come from, backend, devices, the CPU BLAS in use. */
+FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
+/* Calls so far, where they ran and why, bytes per link, seconds; and the last call by itself. */
+FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

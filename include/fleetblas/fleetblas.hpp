@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// fleetblas.hpp: fleetblas.h for C++17: a context that destroys itself, one name for all element
+// types, exceptions instead of statuses. It adds no concept: what everything means is in
+// fleetblas.h.
+#pragma once
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "fleetblas/fleetblas.h"
+
+namespace fleetblas {
+
+/// A status other than FLEET_OK, with its message.
+class Error : public std::runtime_error {
+ public:
+  Error(fleet_status status, const char* message) : std::runtime_error(message), status_(status) {}
+  fleet_status status() const noexcept { return status_; }
+
+ private:
+  fleet_status status_;
+};
+
+inline void check(fleet_status status) {
+  if (status != FLEET_OK) throw Error(status, fleet_message());
+}
+
+/// Owns a context. The one that `Context::standard()` gives stands for NULL and owns nothing.
+class Context {
+ public:
+  /// "name=value" lines, as fleet_context_create takes them.
+  explicit Context(const std::string& options = {}) {
+    check(fleet_context_create(options.c_str(), &handle_));
+  }
+  static Context standard() noexcept { return Context(nullptr); }
+  ~Context() {
+    if (handle_ != nullptr) fleet_context_destroy(handle_);
+  }
+  Context(Context&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Context& operator=(Context&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  fleet_context* handle() const noexcept { return handle_; }
+
+  void trim() const { check(fleet_trim(handle_)); }
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    check(fleet_copy(handle_, to, from, bytes));
+  }
+
+  std::string plan_json(const std::string& problem) const {
+    return text(fleet_plan_json, problem.c_str());
+  }
+  std::string simulate_json(const std::string& problem) const {
+    return text(fleet_simulate_json, problem.c_str());
+  }
+  std::string bound_json(const std::string& problem) const {
+    return text(fleet_bound_json, problem.c_str());
+  }
+  std::string trace_json() const { return text(fleet_trace_json); }
+  std::string machine_json() const { return text(fleet_machine_json); }
+  std::string config_json() const { return text(fleet_config_json); }
+  std::string stats_json() const { return text(fleet_stats_json); }
+
+ private:
+  explicit Context(fleet_context* handle) noexcept : handle_(handle) {}
+
+  template <typename Give, typename... Words>
+  std::string text(Give give, Words... words) const {
+    char* text = nullptr;
+    check(give(handle_, words..., &text));
+    const std::string copy = text;
+    fleet_free_text(text);
+    return copy;
+  }
+
+  fleet_context* handle_ = nullptr;
+};
+
+/// `count` elements at a location, freed with the Memory. The context must outlive it.
+template <typename T>
+class Memory {
+ public:
+  Memory(const Context& context, int location, std::size_t count) : context_(context.handle()) {
+    void* data = nullptr;
+    check(fleet_alloc(context_, location, count * sizeof(T), &data));
+    data_ = static_cast<T*>(data);
+  }
+  ~Memory() { fleet_free(context_, data_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  T* data() const noexcept { return data_; }
+
+ private:
+  fleet_context* context_;
+  T* data_ = nullptr;
+};
+
+/// fleet_sgemm, fleet_dgemm, fleet_cgemm and fleet_zgemm by the type of their arguments.
+inline void gemm(const Context& context, fleet_op transa, fleet_op transb, std::int64_t m,
+                 std::int64_t n, std::int64_t k, float alpha, const float* a, std::int64_t lda,
+                 const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
+  check(
+      fleet_sgemm(context.handle(), transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
+}
+
+inline void gemm(const Context& context, fleet_op transa, fleet_op transb, std::int64_t m,
+                 std::int64_t n, std::int64_t k, double alpha, const double* a, std::int64_t lda,
+                 const double* b, std::int64_t ldb, double beta, double* c, std::int64_t ldc) {
+  check(
+      fleet_dgemm(context.handle(), transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));
+}
+
+inline void gemm(const Context& context, fleet_op transa, fleet_op transb, std::int64_t m,
+                 std::int64_t n, std::int64_t k, std::complex<float> alpha,
+                 const std::complex<float>* a, std::int64_t lda, const std::complex<float>* b,
+                 std::int64_t ldb, std::complex<float> beta, std::complex<float>* c,
+                 std::int64_t ldc) {
+  check(fleet_cgemm(context.handle(), transa, transb, m, n, k, &alpha, a, lda, b, ldb, &beta, c,
+                    ldc));
+}
+
+inline void gemm(const Context& context, fleet_op transa, fleet_op transb, std::int64_t m,
+                 std::int64_t n, std::int64_t k, std::complex<double> alpha,
+                 const std::complex<double>* a, std::int64_t lda, const std::complex<double>* b,
+                 std::int64_t ldb, std::complex<double> beta, std::complex<double>* c,
+                 std::int64_t ldc) {
+  check(fleet_zgemm(context.handle(), transa, transb, m, n, k, &alpha, a, lda, b, ldb, &beta, c,
+                    ldc));
+}
+
+}  // namespace fleetblas

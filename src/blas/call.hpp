@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// call.hpp: one gemm as a caller gave it, checked, and what follows from its sizes and addresses.
+// It knows no context and no device.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "exec/backend.hpp"
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+/// Positions of the arguments of one front, from 1; 0: it has no such argument.
+struct Signature {
+  const char* function;
+  int transa, transb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c,
+      batch;
+};
+
+/// A call as it came in.
+struct RawCall {
+  const Signature& signature;
+  DataType type = DataType::f64;
+  int transa = 'n';
+  int transb = 'n';
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  const void* alpha = nullptr;  ///< of the call's type
+  const void* a = nullptr;
+  std::int64_t lda = 1;
+  std::int64_t stride_a = 0;
+  const void* b = nullptr;
+  std::int64_t ldb = 1;
+  std::int64_t stride_b = 0;
+  const void* beta = nullptr;
+  void* c = nullptr;
+  std::int64_t ldc = 1;
+  std::int64_t stride_c = 0;
+  std::int64_t batch = 1;
+};
+
+/// A legal call.
+struct GemmCall {
+  const char* symbol = "";
+  DataType type = DataType::f64;
+  Op op_a = Op::none;
+  Op op_b = Op::none;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;  ///< as given
+  std::int64_t batch = 1;
+  Arguments arguments;
+
+  bool alpha_is_zero() const;
+  bool beta_is_zero() const;
+  bool beta_is_one() const;
+  /// k == 0 or alpha == 0: A and B are not looked at.
+  bool only_scales() const { return k == 0 || alpha_is_zero(); }
+  /// Nothing of C changes.
+  bool changes_nothing() const;
+  std::int64_t stored_rows(int operand) const;
+  std::int64_t stored_cols(int operand) const;
+  /// Bytes from the first to the last element of one item, and of all items.
+  std::int64_t item_bytes(int operand) const;
+  std::int64_t all_bytes(int operand) const;
+};
+
+/// Throws Error(bad_argument) naming the function and the first illegal argument.
+GemmCall parse(const RawCall& raw);
+
+/// Does any element of C belong to A or B too (of any item)? Blocks of one larger matrix that only
+/// lie between each other's columns do not overlap; where that cannot be told the answer is yes.
+bool output_overlaps(const GemmCall& call);
+
+/// The Problem with its operands at `homes`, for `items` consecutive items.
+Problem problem_of(const GemmCall& call, const std::array<DeviceId, 3>& homes, std::int64_t items);
+
+/// The arguments of the items from `first` on.
+Arguments arguments_from(const GemmCall& call, std::int64_t first);
+
+}  // namespace fleet

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// capi_gemm.cpp: the products of the C API. Flags become enums here; it decides nothing.
+#include "blas/capi.hpp"
+#include "blas/cpu_path.hpp"
+
+using namespace fleet;  // NOLINT: this file is the border between the two languages
+
+namespace {
+
+constexpr Signature gemm_signature(const char* function) {
+  return {.function = function,
+          .transa = 2,
+          .transb = 3,
+          .m = 4,
+          .n = 5,
+          .k = 6,
+          .alpha = 7,
+          .a = 8,
+          .lda = 9,
+          .stride_a = 0,
+          .b = 10,
+          .ldb = 11,
+          .stride_b = 0,
+          .beta = 12,
+          .c = 13,
+          .ldc = 14,
+          .stride_c = 0,
+          .batch = 0};
+}
+
+constexpr Signature batched_signature(const char* function) {
+  return {.function = function,
+          .transa = 2,
+          .transb = 3,
+          .m = 4,
+          .n = 5,
+          .k = 6,
+          .alpha = 7,
+          .a = 8,
+          .lda = 9,
+          .stride_a = 10,
+          .b = 11,
+          .ldb = 12,
+          .stride_b = 13,
+          .beta = 14,
+          .c = 15,
+          .ldc = 16,
+          .stride_c = 17,
+          .batch = 18};
+}
+
+constexpr Signature kSgemm = gemm_signature("fleet_sgemm");
+constexpr Signature kDgemm = gemm_signature("fleet_dgemm");
+constexpr Signature kCgemm = gemm_signature("fleet_cgemm");
+constexpr Signature kZgemm = gemm_signature("fleet_zgemm");
+constexpr Signature kSgemmBatched = batched_signature("fleet_sgemm_strided_batched");
+constexpr Signature kDgemmBatched = batched_signature("fleet_dgemm_strided_batched");
+constexpr Signature kCgemmBatched = batched_signature("fleet_cgemm_strided_batched");
+constexpr Signature kZgemmBatched = batched_signature("fleet_zgemm_strided_batched");
+constexpr Signature kGemmEx = {.function = "fleet_gemm_ex",
+                               .transa = 2,
+                               .transb = 3,
+                               .m = 4,
+                               .n = 5,
+                               .k = 6,
+                               .alpha = 7,
+                               .a = 8,
+                               .lda = 10,
+                               .stride_a = 0,
+                               .b = 11,
+                               .ldb = 13,
+                               .stride_b = 0,
+                               .beta = 14,
+                               .c = 15,
+                               .ldc = 17,
+                               .stride_c = 0,
+                               .batch = 0};
+
+/// Everything but the scalars, which come by value in the real routines.
+struct Shape {
+  fleet_op transa, transb;
+  std::int64_t m, n, k;
+  const void* a;
+  std::int64_t lda, stride_a;
+  const void* b;
+  std::int64_t ldb, stride_b;
+  void* c;
+  std::int64_t ldc, stride_c;
+  std::int64_t batch;
+};
+
+fleet_status run(fleet_context* context, const Signature& signature, DataType type,
+                 const Shape& shape, const void* alpha, const void* beta) {
+  return capi::guarded([&] {
+    const GemmCall call = parse({.signature = signature,
+                                 .type = type,
+                                 .transa = shape.transa,
+                                 .transb = shape.transb,
+                                 .m = shape.m,
+                                 .n = shape.n,
+                                 .k = shape.k,
+                                 .alpha = alpha,
+                                 .a = shape.a,
+                                 .lda = shape.lda,
+                                 .stride_a = shape.stride_a,
+                                 .b = shape.b,
+                                 .ldb = shape.ldb,
+                                 .stride_b = shape.stride_b,
+                                 .beta = beta,
+                                 .c = shape.c,
+                                 .ldc = shape.ldc,
+                                 .stride_c = shape.stride_c,
+                                 .batch = shape.batch});
+    Context* found = nullptr;
+    try {
+      found = &capi::context_of(context);
+    } catch (const std::bad_alloc&) {
+      // Not even the default context: what there is no memory for is done without.
+      return call.changes_nothing() ? void() : multiply_plainly(call);
+    }
+    found->gemm(call);
+  });
+}
+
+DataType type_of(fleet_type type, int position, const char* name) {
+  switch (type) {
+    case FLEET_F32:
+      return DataType::f32;
+    case FLEET_F64:
+      return DataType::f64;
+    case FLEET_C32:
+      return DataType::c32;
+    case FLEET_C64:
+      return DataType::c64;
+  }
+  throw Error(Status::bad_argument, "fleet_gemm_ex: argument " + std::to_string(position) + " (" +
+                                        name + ") is " + std::to_string(static_cast<int>(type)) +
+                                        ", expected 's', 'd', 'c' or 'z'");
+}
+
+}  // namespace
+
+fleet_status fleet_sgemm(fleet_context* context, fleet_op transa, fleet_op transb, int64_t m,
+                         int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
+                         const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+  return run(context, kSgemm, DataType::f32,
+             {transa, transb, m, n, k, a, lda, 0, b, ldb, 0, c, ldc, 0, 1}, &alpha, &beta);
+}
+
+fleet_status fleet_dgemm(fleet_context* context, fleet_op transa, fleet_op transb, int64_t m,
+                         int64_t n, int64_t k, double alpha, const double* a, int64_t lda,
+                         const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
+  return run(context, kDgemm, DataType::f64,
+             {transa, transb, m, n, k, a, lda, 0, b, ldb, 0, c, ldc, 0, 1}, &alpha, &beta);
+}
+
+fleet_status fleet_cgemm(fleet_context* context, fleet_op transa, fleet_op transb, int64_t m,
+                         int64_t n, int64_t k, const void* alpha, const void* a, int64_t lda,
+                         const void* b, int64_t ldb, const void* beta, void* c, int64_t ldc) {
+  return run(context, kCgemm, DataType::c32,
+             {transa, transb, m, n, k, a, lda, 0, b, ldb, 0, c, ldc, 0, 1}, alpha, beta);
+}
+
+fleet_status fleet_zgemm(fleet_context* context, fleet_op transa, fleet_op transb, int64_t m,
+                         int64_t n, int64_t k, const void* alpha, const void* a, int64_t lda,
+                         const void* b, int64_t ldb, const void* beta, void* c, int64_t ldc) {
+  return run(context, kZgemm, DataType::c64,
+             {transa, transb, m, n, k, a, lda, 0, b, ldb, 0, c, ldc, 0, 1}, alpha, beta);
+}
+
+fleet_status fleet_gemm_ex(fleet_context* context, fleet_op transa, fleet_op transb, int64_t m,
+                           int64_t n, int64_t k, const void* alpha, const void* a, fleet_type atype,
+                           int64_t lda, const void* b, fleet_type btype, int64_t ldb,
+                           const void* beta, void* c, fleet_type ctype, int64_t ldc,
+                           fleet_type compute) {
+  DataType type = DataType::f64;
+  const fleet_status status = capi::guarded([&] {
+    constexpr int kAtype = 9, kBtype = 12, kCtype = 16, kCompute = 18;
+    type = type_of(compute, kCompute, "compute");
+    const bool equal = type_of(atype, kAtype, "atype") == type &&
+                       type_of(btype, kBtype, "btype") == type &&
+                       type_of(ctype, kCtype, "ctype") == type;
+    if (!equal)
+      throw Error(Status::unsupported, "fleet_gemm_ex: this version does equal types only");
+  });
+  if (status != FLEET_OK) return status;
+  return run(context, kGemmEx, type, {transa, transb, m, n, k, a, lda, 0, b, ldb, 0, c, ldc, 0, 1},
+             alpha, beta);
+}
+
+fleet_status fleet_sgemm_strided_batched(fleet_context* context, fleet_op transa, fleet_op transb,
+                                         int64_t m, int64_t n, int64_t k, float alpha,
+                                         const float* a, int64_t lda, int64_t stride_a,
+                                         const float* b, int64_t ldb, int64_t stride_b, float beta,
+                                         float* c, int64_t ldc, int64_t stride_c, int64_t batch) {
+  return run(context, kSgemmBatched, DataType::f32,
+             {transa, transb, m, n, k, a, lda, stride_a, b, ldb, stride_b, c, ldc, stride_c, batch},
+             &alpha, &beta);
+}
+
+fleet_status fleet_dgemm_strided_batched(fleet_context* context, fleet_op transa, fleet_op transb,
+                                         int64_t m, int64_t n, int64_t k, double alpha,
+                                         const double* a, int64_t lda, int64_t stride_a,
+                                         const double* b, int64_t ldb, int64_t stride_b,
+                                         double beta, double* c, int64_t ldc, int64_t stride_c,
+                                         int64_t batch) {
+  return run(context, kDgemmBatched, DataType::f64,
+             {transa, transb, m, n, k, a, lda, stride_a, b, ldb, stride_b, c, ldc, stride_c, batch},
+             &alpha, &beta);
+}
+
+fleet_status fleet_cgemm_strided_batched(fleet_context* context, fleet_op transa, fleet_op transb,
+                                         int64_t m, int64_t n, int64_t k, const void* alpha,
+                                         const void* a, int64_t lda, int64_t stride_a,
+                                         const void* b, int64_t ldb, int64_t stride_b,
+                                         const void* beta, void* c, int64_t ldc, int64_t stride_c,
+                                         int64_t batch) {
+  return run(context, kCgemmBatched, DataType::c32,
+             {transa, transb, m, n, k, a, lda, stride_a, b, ldb, stride_b, c, ldc, stride_c, batch},
+             alpha, beta);
+}
+
+fleet_status fleet_zgemm_strided_batched(fleet_context* context, fleet_op transa, fleet_op transb,
+                                         int64_t m, int64_t n, int64_t k, const void* alpha,
+                                         const void* a, int64_t lda, int64_t stride_a,
+                                         const void* b, int64_t ldb, int64_t stride_b,
+                                         const void* beta, void* c, int64_t ldc, int64_t stride_c,
+                                         int64_t batch) {
+  return run(context, kZgemmBatched, DataType::c64,
+             {transa, transb, m, n, k, a, lda, stride_a, b, ldb, stride_b, c, ldc, stride_c, batch},
+             alpha, beta);
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context.cpp: the way of a call: where its operands lie, who does it and why, and the books. It
+// knows no C types and no files.
+#include "blas/context.hpp"
+
+#include <chrono>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <thread>
+
+#include "blas/cpu_path.hpp"
+#include "blas/gate.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kSampleItems = 64;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double flops_asked(const GemmCall& call) {
+  return 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n) *
+         static_cast<double>(call.k) * static_cast<double>(call.batch);
+}
+
+bool all_on_host(const std::array<DeviceId, 3>& homes) {
+  return on_host(homes[kA]) && on_host(homes[kB]) && on_host(homes[kC]);
+}
+
+/// The items from `first` on as a call of their own.
+GemmCall rest_of(const GemmCall& call, std::int64_t first) {
+  GemmCall rest = call;
+  rest.batch -= first;
+  rest.arguments = arguments_from(call, first);
+  return rest;
+}
+
+std::shared_ptr<CpuBlas> load_blas(const Options& options) {
+  auto blas = gate::guarded(CpuBlas::load(options.cpu_blas));
+  gate::install();
+  return blas;
+}
+
+}  // namespace
+
+Context::Context(const Options& options)
+    : options_(options),
+      log_(options.log_level, options.log_file),
+      blas_(load_blas(options)),
+      cores_(core_count()),
+      journal_(std::make_shared<Journal>(options)),
+      offloader_(options, blas_) {}
+
+Context::~Context() {
+  while (users_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  for (const Range& range : registry_.remove_all()) give_back(range);
+}
+
+void Context::open_books(const std::vector<std::string>& complaints) {
+  for (const std::string& complaint : complaints) log_.line(Log::kWarning, complaint);
+  log_.line(Log::kInfo, "CPU BLAS: " + blas_->name());
+  report_at_exit(journal_);
+}
+
+void Context::gemm(const GemmCall& call) {
+  const User inside(users_);
+  const double start_s = now_s();
+  CallRecord record;
+  begin_record(record, call);
+  try {
+    run(call, record);
+  } catch (const Error& error) {
+    record.status = error.status();
+    close_record(record, start_s);
+    throw;
+  }
+  close_record(record, start_s);
+}
+
+void Context::run(const GemmCall& call, CallRecord& record) {
+  if (call.changes_nothing()) {
+    record.reason = "nothing to do";
+    return;
+  }
+  if (options_.backend == BackendKind::sim)
+    throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
+  const Homes homes = locate(call);
+  note_place(record, homes);
+  std::unique_lock<std::mutex> turn;
+  const Choice choice = choose_in_turn(call, homes, turn);
+  const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, record) : 0;
+  if (done == call.batch) return;
+  record.ran = Ran::cpu;
+  if (!choice.devices) note_choice(record, choice);
+  run_on_cpu(rest_of(call, done), homes, turn);
+}
+
+/// Takes the turn unless the call needs neither plan nor device.
+Context::Choice Context::choose_in_turn(const GemmCall& call, const Homes& homes,
+                                        std::unique_lock<std::mutex>& turn) {
+  const char* reason = reason_for_cpu(call, homes);
+  const bool alone = gate::only_cpu_left();
+  if (!alone && (reason == nullptr || !all_on_host(homes))) turn = take_turn();
+  if (reason != nullptr) return {.reason = reason};
+  try {
+    const double before_s = offloader_.planning_s();
+    Choice choice = choose(call, homes);
+    choice.plan_s = offloader_.planning_s() - before_s;
+    return choice;
+  } catch (const std::bad_alloc&) {
+    return {.reason = "no memory to plan"};
+  }
+}
+
+void Context::run_on_cpu(const GemmCall& call, const Homes& homes,
+                         std::unique_lock<std::mutex>& turn) {
+  // No backend works now, but the memory of virtual devices can be reached.
+  if (gate::only_cpu_left()) return multiply_in_place(call, *blas_, 1);
+  if (!all_on_host(homes))
+    return multiply_staged(call, homes, *blas_, cores_, *offloader_.engine().backend);
+  if (turn.owns_lock()) turn.unlock();
+  multiply_in_place(call, *blas_, cores_);
+}
+
+/// Items done on devices, from the first on: fewer than all where memory or devices ran out.
+std::int64_t Context::run_on_devices(const GemmCall& call, const Homes& homes, const Choice& choice,
+                                     CallRecord& record) {
+  note_choice(record, choice);
+  std::int64_t done = 0;
+  try {
+    const std::int64_t most = offloader_.items_per_plan(problem_of(call, homes, call.batch));
+    while (done < call.batch) {
+      const std::int64_t items = std::min(most, call.batch - done);
+      const Problem problem = problem_of(call, homes, items);
+      const bool known = choice.planned->tuned.plan.problem == problem;
+      auto planned = known ? choice.planned : offloader_.plan(problem);
+      const auto outcome = offloader_.run(problem, arguments_from(call, done), std::move(planned),
+                                          record, *journal_, log_);
+      if (outcome == Offloader::Outcome::not_possible) break;
+      record.ran = Ran::devices;
+      if (outcome == Offloader::Outcome::finished_on_cpu)
+        record.reason = "finished on the CPU after a fault";
+      done += items;
+    }
+  } catch (const std::bad_alloc&) {
+    // What is left goes to the CPU.
+  } catch (const Error& error) {
+    const bool cannot_plan =
+        error.status() == Status::no_memory || error.status() == Status::unreachable;
+    if (!cannot_plan) throw;
+  }
+  if (done < call.batch) record.reason = "no memory on the devices";
+  return done;
+}
+
+const char* Context::reason_for_cpu(const GemmCall& call, const Homes& homes) const {
+  if (gate::in_forked_child()) return "forked child";
+  if (gate::only_cpu_left()) return "the process ends";
+  if (!offloader_.has_backend()) return "no usable device";
+  if (options_.offload == Offload::never) return "offload=never";
+  if (call.only_scales() && on_host(homes[kC])) return "nothing to multiply";
+  if (options_.offload != Offload::always && flops_asked(call) < options_.min_flops)
+    return "below min_flops";
+  if (output_overlaps(call)) return "C overlaps A or B";
+  return nullptr;
+}
+
+Context::Choice Context::choose(const GemmCall& call, const Homes& homes) {
+  try {
+    offloader_.engine();
+  } catch (const Error& error) {
+    if (error.status() == Status::bad_option) throw;
+    return {.reason = "no usable device", .detail = error.what()};
+  }
+  for (const DeviceId home : homes)
+    if (offloader_.is_lost(home))
+      throw Error(Status::device_failed,
+                  "device " + offloader_.place_of(home) + ", which holds an operand, was lost");
+  if (offloader_.workers(call.type).empty()) return {.reason = "no device is left"};
+  try {
+    const Problem problem = problem_of(call, homes, std::min(call.batch, kSampleItems));
+    if (options_.offload == Offload::always)
+      return {.devices = true, .reason = "offload=always", .planned = offloader_.plan(problem)};
+    if (options_.min_flops > 0)
+      return {.devices = true, .reason = "min_flops", .planned = offloader_.plan(problem)};
+    return choose_by_model(problem);
+  } catch (const Error& error) {
+    if (error.status() == Status::internal) throw;
+    return {.reason = "no plan", .detail = error.what()};
+  } catch (const std::length_error&) {
+    return {.reason = "no plan", .detail = "too large to plan"};
+  }
+}
+
+Context::Choice Context::choose_by_model(const Problem& problem) {
+  Choice choice;
+  choice.planned = offloader_.plan_if_promising(problem);
+  const double devices_s = choice.planned->tuned.predicted_s, cpu_s = choice.planned->host_s;
+  choice.devices = choice.planned->tuned.planned > 0 && devices_s < cpu_s;
+  choice.reason = choice.devices ? "the model: devices are faster" : "the model: the CPU is faster";
+  choice.detail = duration(devices_s) + " on devices, " + duration(cpu_s) + " on the CPU";
+  return choice;
+}
+
+bool Context::gemm_if_profitable(const GemmCall& call, const char*& reason) {
+  const User inside(users_);
+  reason = "nothing to do";
+  if (call.changes_nothing() || options_.backend == BackendKind::sim) return false;
+  const double start_s = now_s();
+  CallRecord record;
+  try {
+    const Homes homes = locate(call);
+    std::unique_lock<std::mutex> turn;
+    const Choice choice = choose_in_turn(call, homes, turn);
+    reason = choice.reason;
+    // The BLAS behind cannot reach a device, so what lies there is for us in any case.
+    if (!choice.devices && all_on_host(homes)) return false;
+    begin_record(record, call);
+    note_place(record, homes);
+    if (!choice.devices) note_choice(record, choice);
+    const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, record) : 0;
+    if (done < call.batch) {
+      reason = record.reason;
+      if (all_on_host(homes)) return false;
+      record.ran = Ran::cpu;
+      run_on_cpu(call, homes, turn);
+    }
+  } catch (const Error& error) {
+    log_.line(Log::kError, error.what());
+    reason = "an error on the devices";
+    if (error.status() != Status::device_failed) return false;
+    record.status = error.status();
+  }
+  close_record(record, start_s);
+  return true;
+}
+
+void Context::note_host_call(const GemmCall& call, const char* reason, double seconds) {
+  const User inside(users_);
+  CallRecord record;
+  begin_record(record, call);
+  try {
+    note_place(record, locate(call));
+  } catch (const Error&) {
+    // The place is for the log only.
+  }
+  record.ran = Ran::cpu;
+  record.reason = reason;
+  close_record(record, now_s() - seconds);
+}
+
+double Context::min_flops() {
+  if (!offloader_.has_backend() || options_.offload == Offload::never) return kNever;
+  if (options_.offload == Offload::always || options_.min_flops == 1) return 0;
+  if (options_.min_flops > 0) return options_.min_flops;
+  if (gate::only_cpu_left()) return kNever;
+  const User inside(users_);
+  const auto turn = take_turn();
+  if (min_flops_ < 0) min_flops_ = profitable_flops();
+  return min_flops_;
+}
+
+/// By bisection over cubes in pageable memory, which is what unmodified programs have.
+double Context::profitable_flops() {
+  constexpr std::int64_t kLeast = 128, kMost = 16384;
+  std::int64_t high = kLeast;
+  while (high <= kMost && !profitable(high)) high *= 2;
+  if (high > kMost) return kNever;
+  std::int64_t low = high / 2;
+  while (high > kLeast && high - low > high / 8) {
+    const std::int64_t middle = (low + high) / 2;
+    (profitable(middle) ? high : low) = middle;
+  }
+  const auto edge = static_cast<double>(high);
+  return 2 * edge * edge * edge;
+}
+
+bool Context::profitable(std::int64_t edge) {
+  const Problem problem =
+      make_gemm({.m = edge, .n = edge, .k = edge, .homes = {kPageable, kPageable, kPageable}});
+  try {
+    return choose_by_model(problem).devices;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Context::Homes Context::locate(const GemmCall& call) {
+  const gate::StateLock lock(registry_mutex_);
+  Homes homes{kHost, kHost, kHost};
+  for (const std::size_t operand : {kA, kB, kC})
+    if (operand == kC || !call.only_scales())
+      homes[operand] =
+          registry_.locate(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
+  return homes;
+}
+
+void Context::begin_record(CallRecord& record, const GemmCall& call) const noexcept {
+  record.type = call.type;
+  record.op_a = call.op_a;
+  record.op_b = call.op_b;
+  record.m = call.m;
+  record.n = call.n;
+  record.k = call.k;
+  record.batch = call.batch;
+  record.ld = call.arguments.ld;
+  record.alpha = call.arguments.alpha;
+  record.beta = call.arguments.beta;
+  try {
+    record.symbol = call.symbol;
+  } catch (const std::bad_alloc&) {
+    record.symbol.clear();
+  }
+}
+
+void Context::note_place(CallRecord& record, const Homes& homes) const noexcept {
+  try {
+    record.place = offloader_.place_of(homes[kA]) + "," + offloader_.place_of(homes[kB]) + "," +
+                   offloader_.place_of(homes[kC]);
+  } catch (const std::bad_alloc&) {
+    record.place.clear();
+  }
+}
+
+void Context::note_choice(CallRecord& record, const Choice& choice) noexcept {
+  record.reason = choice.reason;
+  if (choice.planned != nullptr) record.predicted_s = choice.planned->tuned.predicted_s;
+  record.plan_s = choice.plan_s;
+  try {
+    record.detail = choice.detail;
+  } catch (const std::bad_alloc&) {
+    record.detail.clear();
+  }
+}
+
+void Context::close_record(CallRecord& record, double start_s) noexcept {
+  try {
+    record.seconds = now_s() - start_s;
+    journal_->note(record);
+    if (options_.verbose > 0) log_.say(verbose_line(record));
+    if (log_.wants(Log::kEverything)) log_.line(Log::kEverything, verbose_line(record));
+  } catch (const std::bad_alloc&) {
+    // The call is done; only its line in the books is missing.
+  }
+}
+
+}  // namespace fleet

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context_memory.cpp: memory by location: given, found again by address, copied, taken back. It
+// knows no calls.
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/error.hpp"
+#include "blas/context.hpp"
+#include "blas/gate.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+void* from_heap(std::int64_t bytes) {
+  const auto size = static_cast<std::size_t>(bytes);
+  void* data =
+      size > SIZE_MAX - kAlignment
+          ? nullptr
+          : std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
+  if (data == nullptr)
+    throw Error(Status::no_memory, "the host has no " + std::to_string(bytes) + " bytes left");
+  return data;
+}
+
+View bytes_view(const void* data, std::int64_t bytes) {
+  return {.data = const_cast<void*>(data), .rows = bytes, .cols = 1, .ld = bytes};
+}
+
+}  // namespace
+
+DeviceId Context::locate(const void* data, std::int64_t bytes) {
+  const gate::StateLock lock(registry_mutex_);
+  return registry_.locate(data, bytes);
+}
+
+void* Context::allocate(int location, std::int64_t bytes) {
+  const User inside(users_);
+  const DeviceId device =
+      on_host(location) ? location : offloader_.device_of(location - kFirstDevice);
+  const bool no_backend = !offloader_.has_backend() || gate::only_cpu_left();
+  if (no_backend && !on_host(device))
+    throw Error(Status::unsupported, "no backend runs here: there is no memory on a device");
+  if (bytes == 0) return nullptr;
+
+  Range range{.bytes = bytes, .location = device};
+  if (no_backend || device == kPageable) {
+    range.data = from_heap(bytes);
+  } else {
+    const auto turn = take_turn();
+    range.origin = Range::Origin::backend;
+    range.data = offloader_.engine().backend->allocate(device, bytes);
+  }
+  try {
+    const gate::StateLock lock(registry_mutex_);
+    registry_.add(range);
+  } catch (...) {
+    give_back(range);
+    throw;
+  }
+  return range.data;
+}
+
+void Context::give_back(const Range& range) {
+  if (range.origin == Range::Origin::heap) return std::free(range.data);
+  // What a backend gave goes with the process then.
+  if (range.origin == Range::Origin::registered || gate::only_cpu_left()) return;
+  const auto turn = take_turn();
+  offloader_.engine().backend->release(range.location, range.data);
+}
+
+void Context::release(void* data) {
+  const User inside(users_);
+  if (data == nullptr) return;
+  std::optional<Range> range;
+  {
+    const gate::StateLock lock(registry_mutex_);
+    range = registry_.remove(data, Registry::Kind::allocated);
+  }
+  if (!range) throw Error(Status::bad_argument, "the address is not one that fleet_alloc gave");
+  give_back(*range);
+}
+
+void Context::copy(void* to, const void* from, std::int64_t bytes) {
+  const User inside(users_);
+  if (bytes == 0) return;
+  const DeviceId target = locate(to, bytes), source = locate(from, bytes);
+  if ((on_host(target) && on_host(source)) || gate::only_cpu_left()) {
+    std::memmove(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  const auto turn = take_turn();
+  offloader_.engine().backend->transfer(target, bytes_view(to, bytes), source,
+                                        bytes_view(from, bytes), 1);
+}
+
+void Context::trim() {
+  const User inside(users_);
+  if (gate::only_cpu_left()) return;
+  const auto turn = take_turn();
+  offloader_.trim();
+}
+
+void Context::register_host(void* data, std::int64_t bytes) {
+  const User inside(users_);
+  const gate::StateLock lock(registry_mutex_);
+  registry_.add(
+      {.data = data, .bytes = bytes, .location = kHost, .origin = Range::Origin::registered});
+}
+
+void Context::unregister_host(void* data) {
+  const User inside(users_);
+  const gate::StateLock lock(registry_mutex_);
+  if (!registry_.remove(data, Registry::Kind::registered))
+    throw Error(Status::bad_argument, "no registered memory begins at this address");
+}
+
+}  // namespace fleet

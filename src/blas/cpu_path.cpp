@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cpu_path.cpp: the items of a call one after another, each by the CPU BLAS. It knows no plan.
+#include "blas/cpu_path.hpp"
+
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "exec/plain_gemm.hpp"
+
+namespace fleet {
+namespace {
+
+View item_view(const GemmCall& call, const Arguments& item, int operand) {
+  const auto at = static_cast<std::size_t>(operand);
+  return {.data = item.data[at],
+          .rows = call.stored_rows(operand),
+          .cols = call.stored_cols(operand),
+          .ld = item.ld[at]};
+}
+
+Launch launch_of(const GemmCall& call, const View& a, const View& b, const View& c) {
+  return {.kernel = call.only_scales() ? Kernel::scale : Kernel::multiply,
+          .type = call.type,
+          .op_a = call.op_a,
+          .op_b = call.op_b,
+          .alpha = call.arguments.alpha,
+          .beta = call.arguments.beta,
+          .a = a,
+          .b = b,
+          .c = c};
+}
+
+void run(const Launch& launch, CpuBlas& blas) {
+  launch.kernel == Kernel::scale ? scale(launch) : blas.gemm(launch);
+}
+
+/// Without memory for a lease the product still gets done, on however many threads there are.
+void lease_if_possible(std::optional<CpuBlas::Lease>& lease, CpuBlas& blas, int threads) {
+  try {
+    lease.emplace(blas, threads);
+  } catch (const std::bad_alloc&) {
+    lease.reset();
+  }
+}
+
+class Staged {
+ public:
+  Staged(const View& home, DeviceId location, DataType type, Backend& backend)
+      : home_(home), location_(location), element_(bytes_of(type)), backend_(backend), view_(home) {
+    if (on_host(location)) return;
+    storage_.resize(static_cast<std::size_t>(home.rows * home.cols * element_));
+    view_.data = storage_.data();
+    view_.ld = home.rows;
+  }
+  const View& view() const { return view_; }
+  void fetch() {
+    if (!on_host(location_)) backend_.transfer(kPageable, view_, location_, home_, element_);
+  }
+  void write_back() {
+    if (!on_host(location_)) backend_.transfer(location_, home_, kPageable, view_, element_);
+  }
+
+ private:
+  View home_;
+  DeviceId location_;
+  std::int64_t element_;
+  Backend& backend_;
+  View view_;
+  std::vector<char> storage_;
+};
+
+void multiply_item_staged(const GemmCall& call, const Arguments& item,
+                          const std::array<DeviceId, 3>& homes, CpuBlas& blas, Backend& backend) {
+  // A pure scaling has no A and B to bring.
+  const auto home_of = [&](int operand) {
+    return call.only_scales() && operand != kC ? kPageable
+                                               : homes[static_cast<std::size_t>(operand)];
+  };
+  Staged a(item_view(call, item, kA), home_of(kA), call.type, backend);
+  Staged b(item_view(call, item, kB), home_of(kB), call.type, backend);
+  Staged c(item_view(call, item, kC), home_of(kC), call.type, backend);
+  a.fetch();
+  b.fetch();
+  if (!call.beta_is_zero()) c.fetch();
+  run(launch_of(call, a.view(), b.view(), c.view()), blas);
+  c.write_back();
+}
+
+}  // namespace
+
+void multiply_in_place(const GemmCall& call, CpuBlas& blas, int threads) {
+  std::optional<CpuBlas::Lease> lease;
+  if (!call.only_scales()) lease_if_possible(lease, blas, threads);
+  for (std::int64_t i = 0; i < call.batch; ++i) {
+    const Arguments item = arguments_from(call, i);
+    run(launch_of(call, item_view(call, item, kA), item_view(call, item, kB),
+                  item_view(call, item, kC)),
+        blas);
+  }
+}
+
+void multiply_plainly(const GemmCall& call) {
+  for (std::int64_t i = 0; i < call.batch; ++i) {
+    const Arguments item = arguments_from(call, i);
+    const Launch launch = launch_of(call, item_view(call, item, kA), item_view(call, item, kB),
+                                    item_view(call, item, kC));
+    scale(launch);
+    if (!call.only_scales()) add_plain_product(launch);
+  }
+}
+
+void multiply_staged(const GemmCall& call, const std::array<DeviceId, 3>& homes, CpuBlas& blas,
+                     int threads, Backend& backend) {
+  std::optional<CpuBlas::Lease> lease;
+  lease_if_possible(lease, blas, threads);
+  for (std::int64_t i = 0; i < call.batch; ++i) {
+    try {
+      multiply_item_staged(call, arguments_from(call, i), homes, blas, backend);
+    } catch (const std::bad_alloc&) {
+      if (i == 0) throw Error(Status::no_memory, "the host cannot hold the operands on devices");
+      throw Error(Status::device_failed,
+                  "memory ran out between the items of a batch: C is undefined");
+    }
+  }
+}
+
+}  // namespace fleet

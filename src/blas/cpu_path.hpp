@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cpu_path.hpp: a call by the CPU BLAS on all cores. It knows no plan and no reason.
+#pragma once
+#include <array>
+
+#include "blas/call.hpp"
+#include "exec/cpu_blas.hpp"
+
+namespace fleet {
+
+/// All operands where the CPU can address them. Allocates nothing that it could not do without, so
+/// it works where memory has run out.
+void multiply_in_place(const GemmCall& call, CpuBlas& blas, int threads);
+
+/// The same without a CPU BLAS and without any memory at all: slow, but right.
+void multiply_plainly(const GemmCall& call);
+
+/// By the CPU BLAS with operands at `homes`: those on devices come to the host, and C goes back.
+/// Throws Error(no_memory) with C untouched.
+void multiply_staged(const GemmCall& call, const std::array<DeviceId, 3>& homes, CpuBlas& blas,
+                     int threads, Backend& backend);
+
+}  // namespace fleet

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// dropin.cpp: what the preload library asks of the core. It knows no symbol names.
+#include "blas/dropin.h"
+
+#include <limits>
+
+#include "blas/capi.hpp"
+#include "blas/gate.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Why the last call that this thread offered was not taken; nullptr when it was not offered.
+thread_local const char* refusal = nullptr;
+
+DataType type_of(char letter) {
+  switch (letter) {
+    case 's':
+      return DataType::f32;
+    case 'd':
+      return DataType::f64;
+    case 'c':
+      return DataType::c32;
+    default:
+      return DataType::c64;
+  }
+}
+
+GemmCall parse(const fleet_dropin_call& call) {
+  const Signature signature{.function = call.symbol,
+                            .transa = 1,
+                            .transb = 2,
+                            .m = 3,
+                            .n = 4,
+                            .k = 5,
+                            .alpha = 6,
+                            .a = 7,
+                            .lda = 8,
+                            .stride_a = 0,
+                            .b = 9,
+                            .ldb = 10,
+                            .stride_b = 0,
+                            .beta = 11,
+                            .c = 12,
+                            .ldc = 13,
+                            .stride_c = 0,
+                            .batch = 0};
+  return fleet::parse({.signature = signature,
+                       .type = type_of(call.type),
+                       .transa = call.transa,
+                       .transb = call.transb,
+                       .m = call.m,
+                       .n = call.n,
+                       .k = call.k,
+                       .alpha = call.alpha,
+                       .a = call.a,
+                       .lda = call.lda,
+                       .b = call.b,
+                       .ldb = call.ldb,
+                       .beta = call.beta,
+                       .c = call.c,
+                       .ldc = call.ldc});
+}
+
+int offer(const fleet_dropin_call* call) {
+  refusal = "an error before the devices";
+  int taken = 0;
+  capi::guarded(
+      [&] { taken = default_context().gemm_if_profitable(parse(*call), refusal) ? 1 : 0; });
+  if (taken != 0) refusal = nullptr;
+  return taken;
+}
+
+void note_host(const fleet_dropin_call* call, double seconds) {
+  const char* reason = refusal == nullptr ? "below min_flops" : refusal;
+  refusal = nullptr;
+  capi::guarded([&] { default_context().note_host_call(parse(*call), reason, seconds); });
+}
+
+fleet_dropin_core make_core() {
+  fleet_dropin_core core{.version = FLEET_DROPIN_VERSION,
+                         .min_flops = kNever,
+                         .wants_all = 0,
+                         .gemm = offer,
+                         .note_host = note_host};
+  capi::guarded([&] {
+    core.wants_all = default_context().wants_all_calls() ? 1 : 0;
+    core.min_flops = default_context().min_flops();
+  });
+  return core;
+}
+
+}  // namespace
+}  // namespace fleet
+
+const fleet_dropin_core* fleet_dropin(void) {
+  static const fleet_dropin_core core = fleet::make_core();
+  return &core;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * dropin.h: what the thin preload library and the core say to each other. C, private to the
+ * project; both sides come from the same build (fleet_dropin_version must match).
+ */
+#ifndef FLEETBLAS_DROPIN_H
+#define FLEETBLAS_DROPIN_H
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FLEET_DROPIN_VERSION 1
+
+/* One BLAS call, column-major, arguments already checked by the preload library (row-major CBLAS
+ * calls are turned round before). Flags are lower case. */
+typedef struct fleet_dropin_call {
+  const char* symbol; /* the name that the program called, for the log: "cblas_dgemm64_" */
+  char type;          /* s, d, c, z */
+  char transa, transb;
+  int64_t m, n, k;
+  const void* alpha; /* of the call's type */
+  const void* a;
+  int64_t lda;
+  const void* b;
+  int64_t ldb;
+  const void* beta;
+  void* c;
+  int64_t ldc;
+} fleet_dropin_call;
+
+/* What the core offers, by one exported function so that one dlsym is enough. */
+typedef struct fleet_dropin_core {
+  int version;
+  /* Products with fewer flops (2mnk) than this are never worth a look: the preload library calls
+   * the BLAS behind without asking. 0 = ask always. From the options and the model. */
+  double min_flops;
+  /* 1: log every call, also those below min_flops (FLEETBLAS_VERBOSE or a summary is on). */
+  int wants_all;
+  /* 1: done, C is complete. 0: not taken (unprofitable, no device, a forked child, an error that
+   * left C untouched): the caller runs the BLAS behind. The core has noted the reason. */
+  int (*gemm)(const fleet_dropin_call* call);
+  /* Reports a call that the BLAS behind did (after gemm returned 0, or below min_flops when
+   * wants_all), with its seconds. */
+  void (*note_host)(const fleet_dropin_call* call, double seconds);
+} fleet_dropin_core;
+
+/* Exported by libfleetblas.so. Starts the default context on first use; never throws, never fails:
+ * without devices min_flops is infinite. */
+__attribute__((visibility("default"))) const fleet_dropin_core* fleet_dropin(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

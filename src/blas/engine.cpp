@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// engine.cpp: looks for machine files, measures the host, starts its virtual devices. It knows no
+// call.
+#include "blas/engine.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "exec/host_backend.hpp"
+#include "exec/probe.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr int kDefaultDevices = 4;
+constexpr double kMemoryShare = 0.8;
+
+std::vector<int> first_devices(int count) {
+  std::vector<int> ids;
+  for (int id = 0; id < count; ++id) ids.push_back(id);
+  return ids;
+}
+
+/// Bytes that one of `devices` virtual devices gets: half of the memory there is, shared out, so
+/// that operands and everything else on this machine have the other half.
+std::int64_t share_of_memory(const Options& options, int devices) {
+  if (options.device_memory > 0) return options.device_memory;
+  const auto pages = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES));
+  const auto page_bytes = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  return pages * page_bytes / 2 / std::max(1, devices);
+}
+
+/// Probing must see the devices as they are, not the faults that a test asks for.
+Machine measure(const Options& options, int devices, const std::shared_ptr<CpuBlas>& blas) {
+  Options undisturbed = options;
+  undisturbed.inject = {};
+  const Machine shape = host_machine(devices, core_count(), share_of_memory(options, devices));
+  const std::unique_ptr<Backend> backend = make_host_backend(shape, blas, undisturbed);
+  Machine machine = cached_host_machine(undisturbed, devices, *blas, *backend);
+  // A cached one may come from a run with other limits.
+  for (std::size_t d = 0; d < shape.devices.size(); ++d)
+    machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
+  return machine;
+}
+
+}  // namespace
+
+std::string shipped_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&shipped_folder), &info) == 0 || info.dli_fname == nullptr)
+    return {};
+  std::error_code error;
+  const auto library = std::filesystem::canonical(info.dli_fname, error);
+  if (error) return {};
+  for (const char* folder : {"machines", "../machines", "../share/fleetblas/machines",
+                             "../../../machines", "../../machines"}) {
+    const auto path = library.parent_path() / folder;
+    if (std::filesystem::is_directory(path, error)) return path.lexically_normal().string();
+  }
+  return {};
+}
+
+std::optional<Machine> named_machine(const Options& options) {
+  if (options.machine.empty()) return std::nullopt;
+  const Machine whole = load_machine(options.machine, shipped_folder());
+  std::vector<int> ids = options.device_ids;
+  if (ids.empty())
+    ids = first_devices(options.device_count > 0 ? options.device_count : whole.device_count());
+  for (const int id : ids)
+    if (id >= whole.device_count())
+      throw Error(Status::bad_option, "devices: machine '" + whole.name + "' has " +
+                                          std::to_string(whole.device_count()) + ", not a device " +
+                                          std::to_string(id));
+  Machine machine = sub_machine(whole, ids);
+  if (options.device_memory > 0)
+    for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)
+      machine.devices[d].memory_bytes = options.device_memory;
+  return machine;
+}
+
+std::vector<int> user_devices(const Options& options, const std::optional<Machine>& named) {
+  if (!options.device_ids.empty()) return options.device_ids;
+  if (named) return first_devices(named->device_count());
+  if (options.backend != BackendKind::host) return {};
+  return first_devices(options.device_count > 0 ? options.device_count : kDefaultDevices);
+}
+
+Engine start_engine(const Options& options, const std::optional<Machine>& named,
+                    const std::shared_ptr<CpuBlas>& blas) {
+  Engine engine;
+  const std::vector<int> ids = user_devices(options, named);
+  if (options.backend != BackendKind::host) {
+    engine.machine = std::make_shared<Machine>(named ? *named : measured_host(options, blas));
+    return engine;
+  }
+  Machine machine = named ? *named : measure(options, static_cast<int>(ids.size()), blas);
+  // Users' device numbers stay what they are, also where only some of them are used.
+  if (!named)
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      machine.devices[kFirstDevice + i].name = std::to_string(ids[i]);
+  engine.backend = make_host_backend(machine, blas, options);
+  engine.machine = std::make_shared<Machine>(engine.backend->machine());
+  return engine;
+}
+
+Machine measured_host(const Options& options, const std::shared_ptr<CpuBlas>& blas) {
+  return sub_machine(measure(options, kDefaultDevices, blas), {});
+}
+
+std::vector<std::int64_t> memory_caps(const Options& options, const Engine& engine) {
+  std::vector<std::int64_t> caps;
+  for (DeviceId d = 0; d < static_cast<DeviceId>(engine.machine->devices.size()); ++d) {
+    const Device& device = engine.machine->devices[static_cast<std::size_t>(d)];
+    std::int64_t bytes = device.memory_bytes;
+    if (engine.backend) {
+      const std::int64_t free = engine.backend->available_bytes(d);
+      bytes = bytes > 0 ? std::min(bytes, free) : free;
+    }
+    const bool asked_for = options.memory_cap > 0 && !on_host(d);
+    caps.push_back(asked_for
+                       ? options.memory_cap
+                       : static_cast<std::int64_t>(kMemoryShare * static_cast<double>(bytes)));
+  }
+  return caps;
+}
+
+}  // namespace fleet

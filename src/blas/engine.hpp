@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// engine.hpp: from options to what a context computes on: a machine, and a backend where there is
+// one. It knows no call.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/options.hpp"
+#include "exec/backend.hpp"
+#include "exec/cpu_blas.hpp"
+#include "machine/machine.hpp"
+#include "tune/tune.hpp"
+
+namespace fleet {
+
+/// The machine that the options name, with the devices that they ask for; nothing where they name
+/// none. Throws Error(bad_file) for the file, Error(bad_option) for devices that it does not have.
+std::optional<Machine> named_machine(const Options& options);
+
+/// User-facing numbers of the devices, in the order of Machine::devices.
+std::vector<int> user_devices(const Options& options, const std::optional<Machine>& named);
+
+/// Where machines that come with the library lie: next to it, as the package or the build tree has
+/// it. Empty when there is no such folder.
+std::string shipped_folder();
+
+struct Engine {
+  std::shared_ptr<const Machine> machine;  ///< what plans are made for
+  std::unique_ptr<Backend> backend;        ///< none: the CPU, or plans only
+};
+
+/// Starts the backend that the options ask for. The machine is `named`, or measured now.
+Engine start_engine(const Options& options, const std::optional<Machine>& named,
+                    const std::shared_ptr<CpuBlas>& blas);
+
+/// The host alone, with its measured rates, for a context without devices.
+Machine measured_host(const Options& options, const std::shared_ptr<CpuBlas>& blas);
+
+/// Bytes that plans may use at each location (index DeviceId): the option, or 80 % of what is free
+/// now.
+std::vector<std::int64_t> memory_caps(const Options& options, const Engine& engine);
+
+}  // namespace fleet

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// gate.hpp: what a fork must wait for. Process-wide state on purpose, since a process forks as a
+// whole; it knows nothing of contexts, devices or calls.
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "exec/cpu_blas.hpp"
+
+namespace fleet::gate {
+
+/// Installs the fork handlers, and keeps this library loaded for good, because its threads outlive
+/// a dlclose. Called once the CPU BLAS is loaded: handlers run in reverse order, and OpenBLAS stops
+/// its threads in its own, which must find no product under way. Any number of calls.
+void install();
+
+/// This process was forked from one in which install() had run.
+bool in_forked_child();
+
+/// In a forked child, and once the process has begun to exit: nothing may wait for another thread,
+/// since it may not exist, or never go on. Only the CPU is left.
+bool only_cpu_left();
+
+/// A short stretch that fork waits for: one kernel of the CPU BLAS, or a change of shared state. A
+/// forked child thus finds the CPU BLAS idle and the state whole. Passes must not nest.
+class Pass {
+ public:
+  Pass();
+  ~Pass();
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+};
+
+/// A lock on state that a forked child may use too.
+class StateLock {
+ public:
+  explicit StateLock(std::mutex& mutex) : lock_(mutex) {}
+
+ private:
+  Pass pass_;
+  std::lock_guard<std::mutex> lock_;
+};
+
+/// `blas` with a Pass around each product. Long products are cut into panels of columns, so that
+/// neither a fork nor the end of the process waits long for one.
+std::shared_ptr<CpuBlas> guarded(std::shared_ptr<CpuBlas> blas);
+
+}  // namespace fleet::gate

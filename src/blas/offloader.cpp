@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// offloader.cpp: the ladder down from a plan that does not work: the same again, less memory, fewer
+// devices, the CPU. It knows no addresses but what it passes on.
+#include "blas/offloader.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <new>
+
+#include "base/error.hpp"
+#include "exec/execute.hpp"
+#include "exec/recover.hpp"
+#include "plan/bound.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr int kTimesHalved = 4;
+/// After so many runs with less memory, all of it is tried again: others may have gone.
+constexpr int kRunsWithLess = 32;
+constexpr double kMemoryShare = 0.8;
+/// A device with less than this part of the richest one's memory is not worth planning for.
+constexpr std::int64_t kPoorest = 16;
+/// More tasks in one plan cost more to plan than a second plan does.
+constexpr std::int64_t kMostTasks = 50'000;
+constexpr std::int64_t kSampleItems = 64;
+/// Takes a few seconds to plan.
+constexpr double kMostProducts = 1e6;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// A tile edge that somebody chose must not keep the planner busy for hours.
+void require_few_products(const Problem& problem, std::int64_t tile) {
+  if (tile <= 0) return;
+  const auto pieces = [&](std::int64_t size) {
+    return std::ceil(static_cast<double>(size) / static_cast<double>(tile));
+  };
+  const double products = pieces(problem.m) * pieces(problem.n) * pieces(problem.k) *
+                          static_cast<double>(problem.batch);
+  if (products > kMostProducts)
+    throw Error(Status::unsupported, "tile=" + std::to_string(tile) + " cuts the problem into " +
+                                         number(products) + " products, the most is " +
+                                         number(kMostProducts));
+}
+
+void verify([[maybe_unused]] const Plan& plan) {
+#if !defined(NDEBUG) || defined(FLEETBLAS_CHECK_PLANS)
+  const std::string wrong = check(plan);
+  if (!wrong.empty()) throw Error(Status::internal, "a wrong plan: " + wrong);
+#endif
+}
+
+}  // namespace
+
+Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
+    : options_(options),
+      rules_(parse_rules(options.rules)),
+      named_(named_machine(options)),
+      users_(user_devices(options, named_)),
+      blas_(std::move(blas)),
+      cores_(core_count()) {
+  if (options.backend == BackendKind::cuda)
+    throw Error(Status::unsupported, "backend=cuda: there is no CUDA backend in this build");
+  if (options.backend == BackendKind::sim && !named_)
+    throw Error(Status::bad_option, "backend=sim: expected machine=FILE or NAME with it");
+}
+
+const Engine& Offloader::engine() {
+  if (started()) return engine_;
+  if (failure_) throw *failure_;
+  lost_.reserve(users_.size());
+  try {
+    Engine fresh = start_engine(options_, named_, blas_);
+    caps_ = memory_caps(options_, fresh);
+    engine_ = std::move(fresh);
+  } catch (const Error& error) {
+    failure_ = error;
+    throw;
+  }
+  return engine_;
+}
+
+DeviceId Offloader::device_of(int user_device) const {
+  const auto found = std::ranges::find(users_, user_device);
+  if (found == users_.end())
+    throw Error(Status::bad_argument, "there is no device " + std::to_string(user_device) +
+                                          " (this context has " + std::to_string(users_.size()) +
+                                          ")");
+  return kFirstDevice + static_cast<DeviceId>(found - users_.begin());
+}
+
+std::string Offloader::place_of(DeviceId device) const {
+  if (on_host(device)) return place_word(device);
+  return std::to_string(users_.at(static_cast<std::size_t>(device - kFirstDevice)));
+}
+
+std::vector<DeviceId> Offloader::workers(DataType type) {
+  const Machine& machine = *engine().machine;
+  std::int64_t most_bytes = 0;
+  for (std::size_t d = kFirstDevice; d < caps_.size(); ++d)
+    most_bytes = std::max(most_bytes, caps_[d]);
+  std::vector<DeviceId> usable;
+  for (DeviceId d = kFirstDevice; d < static_cast<DeviceId>(machine.devices.size()); ++d) {
+    // All workers plan with the memory of the poorest: one without any would stop the others.
+    const std::int64_t bytes = caps_[static_cast<std::size_t>(d)];
+    const bool poor = bytes <= 0 || bytes < most_bytes / kPoorest;
+    if (!poor && !is_lost(d) && machine.can_compute(d, type)) usable.push_back(d);
+  }
+  const auto most = static_cast<std::size_t>(most_workers_);
+  if (most > 0 && usable.size() > most) usable.resize(most);
+  return usable;
+}
+
+bool Offloader::is_lost(DeviceId device) const { return std::ranges::count(lost_, device) > 0; }
+
+TuneRequest Offloader::request(DataType type) {
+  TuneRequest request{
+      .workers = workers(type), .memory_cap = caps_, .tile = options_.tile, .rules = rules_};
+  if (request.workers.empty())
+    throw Error(Status::unsupported, "no device is left that computes this type");
+  return request;
+}
+
+/// By the CPU BLAS, with the way there and back of what lies on devices.
+double Offloader::host_seconds(const Problem& problem) {
+  const Machine& machine = *engine().machine;
+  double seconds = host_s(problem, machine);
+  for (const Operand& operand : problem.operands) {
+    if (on_host(operand.home)) continue;
+    const std::int64_t items = operand.shared ? 1 : problem.batch;
+    const std::int64_t bytes = operand.rows * operand.cols * items * bytes_of(problem.type);
+    const LinkId out = machine.find_link(operand.home, kHost);
+    const LinkId in = machine.find_link(kHost, operand.home);
+    if (out >= 0 && operand.access != Access::write) seconds += machine.copy_s(out, bytes);
+    if (in >= 0 && operand.access != Access::read) seconds += machine.copy_s(in, bytes);
+  }
+  return seconds;
+}
+
+Planned Offloader::plan_afresh(const Problem& problem) {
+  const TuneRequest wanted = request(problem.type);
+  require_few_products(problem, wanted.tile);
+  const double start_s = now_s();
+  Planned planned{.tuned = tune(problem, *engine().machine, wanted)};
+  planned.plan_s = now_s() - start_s;
+  planned.host_s = host_seconds(problem);
+  verify(planned.tuned.plan);
+  return planned;
+}
+
+std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned planned) {
+  planning_s_ += planned.plan_s;
+  auto kept = std::make_shared<const Planned>(std::move(planned));
+  cache_.insert(problem, kept);
+  return kept;
+}
+
+std::shared_ptr<const Planned> Offloader::plan(const Problem& problem) {
+  const auto known = cache_.find(problem);
+  if (known && known->tuned.planned > 0) return known;
+  return keep(problem, plan_afresh(problem));
+}
+
+std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem) {
+  if (auto known = cache_.find(problem)) return known;
+  const double by_cpu_s = host_seconds(problem);
+  const double at_least_s = bound(problem, *engine().machine).seconds;
+  if (at_least_s < by_cpu_s) return keep(problem, plan_afresh(problem));
+  Planned hopeless{.tuned = {.plan = {}, .predicted_s = at_least_s}, .host_s = by_cpu_s};
+  return keep(problem, std::move(hopeless));
+}
+
+std::int64_t Offloader::items_per_plan(const Problem& problem) {
+  if (problem.batch <= kSampleItems) return problem.batch;
+  Problem sample = problem;
+  sample.batch = kSampleItems;
+  const auto planned = plan(sample);
+  const std::int64_t tasks = std::ssize(planned->tuned.plan.tasks);
+  const std::int64_t items = kMostTasks * kSampleItems / std::max<std::int64_t>(1, tasks);
+  return std::clamp<std::int64_t>(items, 1, problem.batch);
+}
+
+Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& arguments,
+                                  std::shared_ptr<const Planned> planned, CallRecord& record,
+                                  Journal& journal, const Log& log) {
+  if (runs_with_less_ > 0 && ++runs_with_less_ > kRunsWithLess) reset_limits();
+  for (int attempt = 0; planned != nullptr; ++attempt) {
+    const double start_s = now_s();
+    Trace trace;
+    try {
+      trace = execute(planned->tuned.plan, arguments, *engine().backend);
+    } catch (const Error& error) {
+      if (error.status() != Status::no_memory) throw;
+      log.line(Log::kWarning, std::string(error.what()) + "; trying with less");
+      planned = smaller(problem, planned, attempt);
+      continue;
+    }
+    if (trace.lost >= 0) note_lost(trace.lost, log);
+    const bool whole = trace.status == Status::ok;
+    if (!whole) finish_by_cpu(*planned, arguments, trace, log);
+    keep_books(*planned, trace, record);
+    try {
+      auto kept = std::make_shared<const Trace>(std::move(trace));
+      journal.note(Run{std::move(planned), engine_.machine, std::move(kept), start_s});
+    } catch (const std::bad_alloc&) {
+      // C is complete: that counts, not the timeline.
+    }
+    return whole ? Outcome::done : Outcome::finished_on_cpu;
+  }
+  return Outcome::not_possible;
+}
+
+void Offloader::finish_by_cpu(const Planned& planned, const Arguments& arguments,
+                              const Trace& trace, const Log& log) {
+  try {
+    log.line(Log::kWarning, trace.message + "; finishing on the CPU");
+    const CpuBlas::Lease lease(*blas_, cores_);
+    recover(planned.tuned.plan, arguments, trace, lost_, *engine_.backend, *blas_);
+  } catch (const std::bad_alloc&) {
+    throw Error(Status::device_failed, "a device failed and memory ran out: C is undefined");
+  }
+}
+
+void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecord& record) {
+  const Plan& plan = planned.tuned.plan;
+  record.workers = static_cast<int>(plan.tuning.workers.size());
+  record.tile = plan.tuning.tile;
+  try {
+    add_bytes(record, *engine_.machine, cost_of(plan, *engine_.machine, trace).bytes_by_link);
+  } catch (const std::bad_alloc&) {
+    // As above: a call that is done stays done.
+  }
+}
+
+std::shared_ptr<const Planned> Offloader::smaller(const Problem& problem,
+                                                  const std::shared_ptr<const Planned>& last,
+                                                  int attempt) {
+  engine_.backend->trim();
+  if (attempt == 0) return last;
+  runs_with_less_ = 1;
+  cache_.clear();
+  if (attempt <= kTimesHalved) {
+    for (std::size_t d = 0; d < caps_.size(); ++d) {
+      const auto free =
+          static_cast<double>(engine_.backend->available_bytes(static_cast<DeviceId>(d)));
+      caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(kMemoryShare * free));
+    }
+    try {
+      return plan(problem);
+    } catch (const Error& error) {
+      if (error.status() != Status::no_memory) throw;
+    }
+  }
+  const auto devices = static_cast<int>(workers(problem.type).size());
+  if (devices <= 1) return nullptr;
+  most_workers_ = devices / 2;
+  try {
+    return plan(problem);
+  } catch (const Error& error) {
+    if (error.status() != Status::no_memory) throw;
+    return nullptr;
+  }
+}
+
+void Offloader::note_lost(DeviceId device, const Log& log) {
+  if (is_lost(device)) return;
+  lost_.push_back(device);  // there is room for every device
+  cache_.clear();
+  try {
+    log.line(Log::kWarning, "device " + place_of(device) + " was lost and is not used any more");
+  } catch (const std::bad_alloc&) {
+    // C may be half done by now: nothing may fail for a line of log.
+  }
+}
+
+void Offloader::reset_limits() {
+  caps_ = memory_caps(options_, engine_);
+  most_workers_ = 0;
+  runs_with_less_ = 0;
+  cache_.clear();
+}
+
+void Offloader::trim() {
+  if (!engine_.backend) return;
+  engine_.backend->trim();
+  reset_limits();
+}
+
+}  // namespace fleet

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// offloader.hpp: the device side of a context: plans, runs them, and copes with what fails. One
+// thread at a time (the Context sees to it); it knows no address registry and no C API.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "blas/call.hpp"
+#include "blas/engine.hpp"
+#include "blas/journal.hpp"
+#include "blas/output.hpp"
+#include "blas/plan_cache.hpp"
+
+namespace fleet {
+
+class Offloader {
+ public:
+  /// Throws Error(bad_file, bad_option) for what the options say; starts nothing yet.
+  Offloader(const Options& options, std::shared_ptr<CpuBlas> blas);
+
+  /// Can calls run on devices at all?
+  bool has_backend() const { return options_.backend == BackendKind::host; }
+  /// Starts the backend and measures the machine, the first time. Throws Error when that fails, and
+  /// the same again from then on.
+  const Engine& engine();
+  bool started() const { return engine_.machine != nullptr; }
+
+  const std::vector<int>& users() const { return users_; }
+  /// Index in Machine::devices of a user-facing device. Throws Error(bad_argument) if there is
+  /// none.
+  DeviceId device_of(int user_device) const;
+  std::string place_of(DeviceId device) const;  ///< "h", "p", or the user's number
+
+  /// Devices that may be planned for: those that are not lost and have memory.
+  std::vector<DeviceId> workers(DataType type);
+  bool is_lost(DeviceId device) const;
+
+  /// The plan for `problem` from the cache, or made now. Throws as tune().
+  std::shared_ptr<const Planned> plan(const Problem& problem);
+  /// The same, without a plan (planned == 0) where even the lower bound loses against the CPU.
+  std::shared_ptr<const Planned> plan_if_promising(const Problem& problem);
+  /// Made now and not kept; takes no state but the machine and the options.
+  Planned plan_afresh(const Problem& problem);
+  /// Seconds spent on tuning and planning so far.
+  double planning_s() const { return planning_s_; }
+  /// Items of a batch that one plan should hold.
+  std::int64_t items_per_plan(const Problem& problem);
+
+  enum class Outcome {
+    done,
+    finished_on_cpu,  ///< after a fault: C is right
+    not_possible,     ///< no memory, no device: C untouched
+  };
+  /// Runs `planned` for `problem`. Throws Error(device_failed) when C cannot be completed.
+  Outcome run(const Problem& problem, const Arguments& arguments,
+              std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
+              const Log& log);
+
+  /// Gives pooled memory back, and forgets that memory was short.
+  void trim();
+
+ private:
+  TuneRequest request(DataType type);
+  double host_seconds(const Problem& problem);
+  std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
+  /// After memory ran out for the `attempt`-th time: a plan that needs less, or none.
+  std::shared_ptr<const Planned> smaller(const Problem& problem,
+                                         const std::shared_ptr<const Planned>& last, int attempt);
+  void finish_by_cpu(const Planned& planned, const Arguments& arguments, const Trace& trace,
+                     const Log& log);
+  void keep_books(const Planned& planned, const Trace& trace, CallRecord& record);
+  void note_lost(DeviceId device, const Log& log);
+  void reset_limits();
+
+  const Options options_;
+  const Rules rules_;
+  const std::optional<Machine> named_;
+  const std::vector<int> users_;
+  std::shared_ptr<CpuBlas> blas_;
+  const int cores_;
+  Engine engine_;
+  std::optional<Error> failure_;  ///< why the engine does not start
+  PlanCache cache_;
+  std::vector<std::int64_t> caps_;
+  double planning_s_ = 0;
+  std::vector<DeviceId> lost_;
+  int most_workers_ = 0;    ///< 0: all
+  int runs_with_less_ = 0;  ///< since memory was short; 0: it is not
+};
+
+}  // namespace fleet

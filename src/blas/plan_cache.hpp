@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// plan_cache.hpp: plans by problem, the least recently used ones dropped. It knows no machine; the
+// owner sees to locks.
+#pragma once
+#include <list>
+#include <memory>
+
+#include "tune/tune.hpp"
+
+namespace fleet {
+
+/// A plan, and what deciding whether to use it needs.
+struct Planned {
+  Tuned tuned;
+  double plan_s = 0;  ///< tuning and planning together, measured
+  double host_s = 0;  ///< what the CPU BLAS would take, copies from devices included
+};
+
+class PlanCache {
+ public:
+  /// nullptr when the problem is not in it.
+  std::shared_ptr<const Planned> find(const Problem& problem) {
+    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry)
+      if (entry->first == problem) {
+        entries_.splice(entries_.begin(), entries_, entry);
+        return entry->second;
+      }
+    return nullptr;
+  }
+
+  void insert(const Problem& problem, std::shared_ptr<const Planned> planned) {
+    tasks_ += planned->tuned.plan.tasks.size();
+    entries_.emplace_front(problem, std::move(planned));
+    while (entries_.size() > 1 && (entries_.size() > kMostPlans || tasks_ > kMostTasks)) {
+      tasks_ -= entries_.back().second->tuned.plan.tasks.size();
+      entries_.pop_back();
+    }
+  }
+
+  /// Forgets everything: devices or caps have changed.
+  void clear() {
+    entries_.clear();
+    tasks_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kMostPlans = 128;
+  static constexpr std::size_t kMostTasks = 400'000;  // about 50 MB
+
+  // Comparing a hundred problems takes less than a microsecond, so a list is enough.
+  std::list<std::pair<Problem, std::shared_ptr<const Planned>>> entries_;
+  std::size_t tasks_ = 0;
+};
+
+}  // namespace fleet

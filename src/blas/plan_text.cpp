@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// plan_text.cpp: the keys of `fleetblas plan --json`. It knows no context.
+#include "blas/plan_text.hpp"
+
+#include <algorithm>
+
+#include "base/json_text.hpp"
+
+namespace fleet {
+namespace {
+
+void write_links(JsonText& json, const Plan& plan, const Machine& machine) {
+  const std::vector<std::int64_t> bytes = bytes_by_link(plan, machine.links.size());
+  json.key("bytes_by_link").open('{');
+  for (std::size_t link = 0; link < bytes.size(); ++link)
+    if (bytes[link] > 0) json.member(link_name(machine, static_cast<LinkId>(link)), bytes[link]);
+  json.close('}');
+}
+
+void write_kinds(JsonText& json, const Plan& plan) {
+  std::int64_t fetches = 0, writebacks = 0, multiplies = 0, adds = 0, scales = 0;
+  for (const Task& task : plan.tasks) {
+    if (task.kind == TaskKind::fetch) ++fetches;
+    if (task.kind == TaskKind::writeback) ++writebacks;
+    if (task.kind != TaskKind::compute) continue;
+    (task.kernel == Kernel::multiply ? multiplies : task.kernel == Kernel::add ? adds : scales)++;
+  }
+  json.key("tasks_by_kind")
+      .open('{')
+      .member("fetch", fetches)
+      .member("multiply", multiplies)
+      .member("add", adds)
+      .member("scale", scales)
+      .member("writeback", writebacks)
+      .close('}');
+}
+
+void write_cuts(JsonText& json, const char* dimension, const Cuts& cuts) {
+  std::int64_t least = 0, most = 0;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    const std::int64_t edge = cuts[i + 1] - cuts[i];
+    least = i == 0 ? edge : std::min(least, edge);
+    most = std::max(most, edge);
+  }
+  json.key(dimension)
+      .open('{')
+      .member("tiles", tile_count(cuts))
+      .member("least", least)
+      .member("most", most)
+      .close('}');
+}
+
+void write_memory(JsonText& json, const Plan& plan, const Machine& machine) {
+  json.key("memory").open('[');
+  for (std::size_t d = 0; d < machine.devices.size(); ++d) {
+    const std::int64_t used = d < plan.arena_bytes.size() ? plan.arena_bytes[d] : 0;
+    if (used == 0 && d < kFirstDevice) continue;
+    const auto& caps = plan.tuning.memory_cap;
+    json.open('{')
+        .member("device", machine.devices[d].name)
+        .member("slots", d < plan.slots.size() ? plan.slots[d].size() : 0)
+        .member("bytes", used)
+        .member("cap_bytes", d < caps.size() ? caps[d] : machine.devices[d].memory_bytes)
+        .close('}');
+  }
+  json.close(']');
+}
+
+void write_shape(JsonText& json, const PlanReport& report) {
+  const Plan& plan = report.planned->tuned.plan;
+  json.key("workers").open('[');
+  for (const int worker : report.workers) json.value(worker);
+  json.close(']').key("grid").open('[').value(plan.tuning.grid.rows).value(plan.tuning.grid.cols);
+  json.close(']').member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
+  write_kinds(json, plan);
+  json.key("cuts").open('{');
+  write_cuts(json, "m", plan.m_cuts);
+  write_cuts(json, "n", plan.n_cuts);
+  write_cuts(json, "k", plan.k_cuts);
+  json.close('}')
+      .member("chunks", plan.tuning.chunks)
+      .member("out_of_core", to_string(plan.tuning.out_of_core))
+      .member("group", plan.tuning.group);
+  write_memory(json, plan, *report.machine);
+  write_links(json, plan, *report.machine);
+  json.member("candidates", report.planned->tuned.planned);
+}
+
+/// The CPU does it in place: no tiles, no traffic.
+void write_no_shape(JsonText& json) {
+  json.key("workers").open('[').close(']').key("grid").open('[').value(0).value(0).close(']');
+  json.member("tile", 0).member("tasks", 0).key("tasks_by_kind").open('{').close('}');
+  json.key("bytes_by_link").open('{').close('}');
+}
+
+}  // namespace
+
+std::string to_json(const PlanReport& report) {
+  const Planned* planned = report.planned;
+  const double predicted_s = planned != nullptr ? planned->tuned.predicted_s : report.host_s;
+  JsonText json;
+  json.open('{')
+      .member("problem", to_text(report.problem))
+      .member("machine", report.machine->name)
+      .member("machine_source", report.machine->source);
+  if (planned != nullptr)
+    write_shape(json, report);
+  else
+    write_no_shape(json);
+  json.member("plan_s", planned != nullptr ? planned->plan_s : 0.0)
+      .member("predicted_s", predicted_s)
+      .member("bound_s", report.bound.seconds)
+      .member("bound_fraction", report.bound.seconds / predicted_s)
+      .member("limited_by", report.bound.limited_by)
+      .member("host_s", report.host_s)
+      .key("offload")
+      .open('{')
+      .member("where", report.offloaded ? "devices" : "cpu")
+      .member("reason", report.reason)
+      .close('}')
+      .member("rules", report.rules);
+  return json.close('}').text();
+}
+
+}  // namespace fleet

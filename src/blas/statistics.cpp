@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// statistics.cpp: counting calls, and the words and JSON for it. It knows no backend and no clock.
+#include "blas/statistics.hpp"
+
+#include <cctype>
+
+#include "base/json_text.hpp"
+#include "blas/output.hpp"
+#include "plan/plan.hpp"
+
+namespace fleet {
+namespace {
+
+char upper(char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); }
+
+std::string scalar_text(std::complex<double> value, DataType type) {
+  if (!is_complex(type)) return exact(value.real());
+  return "(" + exact(value.real()) + "," + exact(value.imag()) + ")";
+}
+
+void write_kinds(JsonText& json, const std::array<std::int64_t, kLinkKinds>& bytes) {
+  json.key("bytes_by_kind").open('{');
+  for (int kind = 0; kind < kLinkKinds; ++kind)
+    json.member(to_string(static_cast<LinkKind>(kind)), bytes[static_cast<std::size_t>(kind)]);
+  json.close('}');
+}
+
+void write_links(JsonText& json, const std::map<std::string, std::int64_t>& bytes) {
+  json.key("bytes_by_link").open('{');
+  for (const auto& [link, count] : bytes) json.member(link, count);
+  json.close('}');
+}
+
+void write_record(JsonText& json, const CallRecord& record) {
+  json.open('{')
+      .member("symbol", record.symbol)
+      .member("routine", "gemm")
+      .member("type", std::string(1, letter_of(record.type)))
+      .member("m", record.m)
+      .member("n", record.n)
+      .member("k", record.k)
+      .member("batch", record.batch)
+      .member("transa", std::string(1, letter_of(record.op_a)))
+      .member("transb", std::string(1, letter_of(record.op_b)))
+      .member("place", record.place)
+      .member("where", to_string(record.ran))
+      .member("reason", record.reason)
+      .member("detail", record.detail)
+      .member("workers", record.workers)
+      .member("tile", record.tile)
+      .member("seconds", record.seconds)
+      .member("plan_s", record.plan_s)
+      .member("predicted_s", record.predicted_s)
+      .member("status", to_string(record.status));
+  write_links(json, record.bytes_by_link);
+  write_kinds(json, record.bytes_by_kind);
+  json.close('}');
+}
+
+}  // namespace
+
+const char* to_string(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::host_to_device:
+      return "h2d";
+    case LinkKind::device_to_device:
+      return "p2p";
+    case LinkKind::device_to_host:
+      return "d2h";
+    case LinkKind::host_to_host:
+      return "h2h";
+  }
+  return "unknown";
+}
+
+LinkKind kind_of(const Link& link) {
+  if (on_host(link.source))
+    return on_host(link.target) ? LinkKind::host_to_host : LinkKind::host_to_device;
+  return on_host(link.target) ? LinkKind::device_to_host : LinkKind::device_to_device;
+}
+
+const char* to_string(Ran ran) {
+  switch (ran) {
+    case Ran::devices:
+      return "devices";
+    case Ran::cpu:
+      return "cpu";
+    case Ran::nowhere:
+      return "nowhere";
+  }
+  return "unknown";
+}
+
+double CallRecord::flops() const {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+         static_cast<double>(batch) * (is_complex(type) ? 4 : 1);
+}
+
+void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes) {
+  for (std::size_t link = 0; link < bytes.size(); ++link) {
+    if (bytes[link] == 0) continue;
+    record.bytes_by_link[link_name(machine, static_cast<LinkId>(link))] += bytes[link];
+    const auto kind = static_cast<std::size_t>(kind_of(machine.links[link]));
+    record.bytes_by_kind[kind] += bytes[link];
+  }
+}
+
+std::string verbose_line(const CallRecord& r) {
+  const auto gigabytes = [&](LinkKind kind) {
+    return number(static_cast<double>(r.bytes_by_kind[static_cast<std::size_t>(kind)]) * 1e-9);
+  };
+  std::string text = r.symbol + "(" + upper(letter_of(r.op_a)) + "," + upper(letter_of(r.op_b));
+  for (const std::int64_t size : {r.m, r.n, r.k}) text += "," + std::to_string(size);
+  text += "," + scalar_text(r.alpha, r.type) + ",A," + std::to_string(r.ld[0]) + ",B," +
+          std::to_string(r.ld[1]) + "," + scalar_text(r.beta, r.type) + ",C," +
+          std::to_string(r.ld[2]) + ")";
+  if (r.batch != 1) text += "x" + std::to_string(r.batch);
+  text += " " + duration(r.seconds) + " gpus:" + std::to_string(r.workers) +
+          " tile:" + std::to_string(r.tile) + " " + gigabytes(LinkKind::host_to_device) + "/" +
+          gigabytes(LinkKind::device_to_device) + "/" + gigabytes(LinkKind::device_to_host) +
+          "GB h2d/p2p/d2h";
+  const double rate = r.seconds > 0 ? r.flops() / r.seconds * 1e-12 : 0;
+  text += " " + number(rate) + "TFLOPS " + to_string(r.ran) + " (" + r.reason;
+  if (!r.detail.empty()) text += ": " + r.detail;
+  text += ")";
+  if (r.status != Status::ok) text += std::string(" ") + to_string(r.status);
+  return text;
+}
+
+void Statistics::add(const CallRecord& record) {
+  ++calls_;
+  failed_ += record.status == Status::ok ? 0 : 1;
+  seconds_ += record.seconds;
+  flops_ += record.flops();
+  Tally& tally = where_and_why_[{record.ran, record.reason}];
+  ++tally.calls;
+  tally.seconds += record.seconds;
+  tally.flops += record.flops();
+  for (const auto& [link, bytes] : record.bytes_by_link) bytes_by_link_[link] += bytes;
+  for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
+    bytes_by_kind_[kind] += record.bytes_by_kind[kind];
+  last_ = record;
+}
+
+void Statistics::merge(const Statistics& other) {
+  if (other.calls_ == 0) return;
+  calls_ += other.calls_;
+  failed_ += other.failed_;
+  seconds_ += other.seconds_;
+  flops_ += other.flops_;
+  for (const auto& [key, tally] : other.where_and_why_) {
+    Tally& sum = where_and_why_[key];
+    sum.calls += tally.calls;
+    sum.seconds += tally.seconds;
+    sum.flops += tally.flops;
+  }
+  for (const auto& [link, bytes] : other.bytes_by_link_) bytes_by_link_[link] += bytes;
+  for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
+    bytes_by_kind_[kind] += other.bytes_by_kind_[kind];
+  last_ = other.last_;
+}
+
+std::string Statistics::json() const {
+  JsonText json;
+  json.open('{')
+      .member("calls", calls_)
+      .member("failed", failed_)
+      .member("seconds", seconds_)
+      .member("flops", flops_)
+      .key("ran")
+      .open('[');
+  for (const auto& [key, tally] : where_and_why_)
+    json.open('{')
+        .member("where", to_string(key.first))
+        .member("reason", key.second)
+        .member("calls", tally.calls)
+        .member("seconds", tally.seconds)
+        .member("flops", tally.flops)
+        .close('}');
+  json.close(']');
+  write_kinds(json, bytes_by_kind_);
+  write_links(json, bytes_by_link_);
+  json.key("last");
+  if (calls_ == 0)
+    json.null();
+  else
+    write_record(json, last_);
+  return json.close('}').text();
+}
+
+std::string Statistics::text() const {
+  std::string text = "fleetblas: " + std::to_string(calls_) + (calls_ == 1 ? " call" : " calls") +
+                     ", " + duration(seconds_) + " in all";
+  if (seconds_ > 0) text += ", " + number(flops_ / seconds_ * 1e-9) + " GFLOPS";
+  if (failed_ > 0) text += ", " + std::to_string(failed_) + " failed";
+  text += "\n";
+  for (const auto& [key, tally] : where_and_why_)
+    text += "fleetblas:   " + std::string(to_string(key.first)) + ": " +
+            std::to_string(tally.calls) + " (" + key.second + "), " + duration(tally.seconds) +
+            "\n";
+  text += "fleetblas:   moved";
+  for (int kind = 0; kind < kLinkKinds; ++kind)
+    text += std::string(kind == 0 ? " " : ", ") + to_string(static_cast<LinkKind>(kind)) + " " +
+            byte_count(static_cast<double>(bytes_by_kind_[static_cast<std::size_t>(kind)]));
+  return text + "\n";
+}
+
+}  // namespace fleet
