@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// illegal.cpp: finds the error handlers that a program brought along, at the time of the error. It
+// must not call the handler of a BLAS library: that one answers for its own calls only, and the
+// reference CBLAS's ends the process.
+#include "preload/illegal.hpp"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "preload/behind.hpp"
+#include "preload/objects.hpp"
+
+namespace fleet::preload {
+namespace {
+
+using Xerbla = void(const char* name, const std::int64_t* position, std::size_t name_length);
+using CblasXerbla = void(std::int64_t position, const char* name, const char* form, ...);
+
+// As the reference spells it: six characters, the last a blank.
+struct FortranName {
+  char text[7];
+};
+
+FortranName fortran_name(SymbolId id) {
+  return {{static_cast<char>(toupper(symbols[id].type)), 'G', 'E', 'M', 'M', ' ', '\0'}};
+}
+
+bool in_blas_library(const void* handler) {
+  const void* base = base_of(handler);
+  void* library = library_of(handler);
+  if (!library) return false;
+  bool found = false;
+  for (int row = 0; row < kSymbolCount && !found; ++row) {
+    const void* gemm = symbols[row].type == 'd' ? find_in(library, symbols[row].name) : nullptr;
+    found = gemm && base_of(gemm) == base;
+  }
+  dlclose(library);
+  return found;
+}
+
+// A handler of the program's own, by the name of the caller's family of names or the plain one.
+template <class Handler>
+Handler* own_handler(const char* family_name, const char* plain_name) {
+  for (const char* name : {family_name, plain_name}) {
+    void* handler = find_in(RTLD_DEFAULT, name);
+    if (handler && !in_blas_library(handler)) return reinterpret_cast<Handler*>(handler);
+  }
+  return nullptr;
+}
+
+// The position in the call as the program wrote it.
+int position_as_written(const Illegal& illegal) {
+  if (!illegal.row_major) return illegal.cblas_position;
+  switch (illegal.cblas_position) {
+    case 4:
+      return 5;
+    case 5:
+      return 4;
+    case 9:
+      return 11;
+    case 11:
+      return 9;
+    default:
+      return illegal.cblas_position;
+  }
+}
+
+// Handlers written for the reference CBLAS turn positions of row-major calls round themselves, as
+// told by variables of that library. Where the variables do not exist, they cannot.
+class ReferenceFlags {
+ public:
+  explicit ReferenceFlags(const Illegal& illegal)
+      : row_major_(find("RowMajorStrg")), from_c_(find("CBLAS_CallFromC")) {
+    if (row_major_) *row_major_ = illegal.row_major;
+    if (from_c_) *from_c_ = 1;
+  }
+  ~ReferenceFlags() {
+    if (row_major_) *row_major_ = 0;
+    if (from_c_) *from_c_ = 0;
+  }
+  ReferenceFlags(const ReferenceFlags&) = delete;
+  ReferenceFlags& operator=(const ReferenceFlags&) = delete;
+  bool handler_turns_positions() const { return row_major_ != nullptr; }
+
+ private:
+  static int* find(const char* name) { return static_cast<int*>(find_in(RTLD_DEFAULT, name)); }
+  int* row_major_;
+  int* from_c_;
+};
+
+void call_fortran_handler(Xerbla* handler, SymbolId id, const Illegal& illegal) {
+  // 64 bits serve both widths: the low half comes first on every machine we build for.
+  const std::int64_t position = illegal.fortran_position;
+  const FortranName name = fortran_name(id);
+  handler(name.text, &position, sizeof name.text - 1);
+}
+
+void call_cblas_handler(CblasXerbla* handler, SymbolId id, const Illegal& illegal) {
+  char name[] = "cblas_?gemm";
+  name[sizeof "cblas_" - 1] = symbols[id].type;
+  const ReferenceFlags flags(illegal);
+  handler(flags.handler_turns_positions() ? illegal.cblas_position : position_as_written(illegal),
+          name, illegal.form, illegal.value);
+}
+
+}  // namespace
+
+bool tell_program(SymbolId id, const Illegal& illegal) {
+  const Symbol& symbol = symbols[id];
+  // The reference CBLAS judges its flags itself and leaves the sizes to the Fortran routine.
+  if (illegal.fortran_position)
+    if (auto* handler = own_handler<Xerbla>(symbol.xerbla, "xerbla_")) {
+      if (symbol.shape == Shape::fortran) return call_fortran_handler(handler, id, illegal), true;
+      const ReferenceFlags flags(illegal);
+      return call_fortran_handler(handler, id, illegal), true;
+    }
+  if (symbol.shape == Shape::fortran) return false;
+  auto* handler = own_handler<CblasXerbla>(symbol.cblas_xerbla, "cblas_xerbla");
+  return handler && (call_cblas_handler(handler, id, illegal), true);
+}
+
+void print_illegal(SymbolId id, const Illegal& illegal) {
+  if (symbols[id].shape == Shape::fortran) {
+    fprintf(stderr, " ** On entry to %.5s parameter number %2d had an illegal value\n",
+            fortran_name(id).text, illegal.fortran_position);
+    return;
+  }
+  fprintf(stderr, "Parameter %d to routine cblas_%cgemm was incorrect\n",
+          position_as_written(illegal), symbols[id].type);
+  fprintf(stderr, illegal.form, illegal.value);
+}
+
+}  // namespace fleet::preload

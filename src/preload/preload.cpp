@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// preload.cpp: loads the core on the first call worth it, and stays out of the way in forked
+// children, after failures and while the process exits. It must not need the C++ library, nor know
+// symbol names.
+//
+// This is the one place outside base/options that reads the environment: whether to load the core
+// at all has to be known before the core, which owns the settings, is there.
+#include "preload/preload.hpp"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <initializer_list>
+#include <limits>
+
+#include "preload/objects.hpp"
+
+namespace fleet::preload {
+
+constinit std::atomic<double> min_flops{0};
+constinit thread_local bool inside [[gnu::tls_model("initial-exec")]] = false;
+
+namespace {
+
+// Until the core is there: 256^3 takes one core about a millisecond, less than any device needs to
+// be worth starting, and programs that never go beyond it never pay for loading the core.
+constexpr double kFlopsWorthLoading = 2.0 * 256 * 256 * 256;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kEveryCall = 0;
+constexpr int kWarningLevel = 2;
+// Exit waits this long for calls under way, and late callers for the end of the process. Not for
+// ever, since exit handlers of the program may wait for those very threads.
+constexpr double kLongestWait_s = 2;
+constexpr long kPollEvery_ns = 500'000;
+
+enum class Phase : int { unread, unloaded, loading, ready, exiting, off };
+constinit std::atomic<Phase> phase{Phase::unread};
+constinit std::atomic<const fleet_dropin_core*> core{nullptr};
+constinit std::atomic<void*> core_library{nullptr};
+constinit std::atomic<int> offers_under_way{0};
+constinit std::atomic<pthread_t> exiting_thread{};
+constinit std::atomic<double> waiting_ends_s{0};
+
+double now_s() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+void wait_a_moment() {
+  const timespec moment{.tv_sec = 0, .tv_nsec = kPollEvery_ns};
+  nanosleep(&moment, nullptr);
+}
+
+void switch_off() {
+  min_flops.store(kNever, std::memory_order_relaxed);
+  core.store(nullptr, std::memory_order_relaxed);
+  phase.store(Phase::off, std::memory_order_release);
+}
+
+// Devices, threads and locks of the core do not survive a fork: the child computes on the CPU.
+void forget_parent() {
+  offers_under_way.store(0, std::memory_order_relaxed);
+  switch_off();
+}
+__attribute__((constructor)) void watch_forks() { pthread_atfork(nullptr, nullptr, forget_parent); }
+
+// Runs before the exit handlers of the core and of a BLAS, which take down what calls work with
+// (OpenBLAS hangs in its own when a thread computes): no call begins any more, and those under way
+// get the time to end.
+void begin_exit() {
+  Phase expected = Phase::ready;
+  exiting_thread.store(pthread_self());
+  waiting_ends_s.store(now_s() + kLongestWait_s);
+  if (!phase.compare_exchange_strong(expected, Phase::exiting)) return;
+  min_flops.store(kEveryCall);
+  const int our_own = inside ? 1 : 0;  // exit called from within a call, as by a signal handler
+  while (offers_under_way.load() > our_own && now_s() < waiting_ends_s.load()) wait_a_moment();
+}
+
+void hold_back_late_caller() {
+  if (pthread_equal(exiting_thread.load(), pthread_self())) return;
+  offers_under_way.fetch_sub(1);
+  while (now_s() < waiting_ends_s.load()) wait_a_moment();
+  offers_under_way.fetch_add(1);
+}
+
+bool any_set(std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (setting(name)) return true;
+  return false;
+}
+
+// Leaves it to the core to judge the settings: here only whether it has to see calls that are too
+// small by our own constant.
+void read_settings() {
+  const char* offload = setting("OFFLOAD");
+  const auto offload_is = [&](const char* word) { return offload && strcmp(offload, word) == 0; };
+  const bool reported = any_set({"VERBOSE", "SUMMARY", "TRACE"});
+  if (offload_is("never") && !reported) return switch_off();
+  const bool at_once = reported || offload_is("always") || any_set({"MIN_FLOPS", "CONFIG"});
+  Phase expected = Phase::unread;
+  if (phase.compare_exchange_strong(expected, Phase::unloaded))
+    min_flops.store(at_once ? kEveryCall : kFlopsWorthLoading, std::memory_order_relaxed);
+}
+
+void warn_not_loaded(const char* path) {
+  const char* level = setting("LOG_LEVEL");
+  const char* reason = dlerror();
+  if (!level || atoi(level) < kWarningLevel) return;
+  fprintf(stderr, "fleetblas: %s cannot be used (%s): products stay on the CPU BLAS\n", path,
+          reason ? reason : "another version");
+}
+
+const fleet_dropin_core* open_core() {
+  char path[kPathBytes];
+  if (!file_beside_us("libfleetblas.so", path)) return nullptr;
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  using Start = const fleet_dropin_core*();
+  Start* start = library ? reinterpret_cast<Start*>(dlsym(library, "fleet_dropin")) : nullptr;
+  const fleet_dropin_core* started = start ? start() : nullptr;
+  if (!started || started->version != FLEET_DROPIN_VERSION) {
+    warn_not_loaded(path);
+    return nullptr;
+  }
+  core_library.store(library, std::memory_order_release);
+  return started;
+}
+
+// The core, loaded by the first thread that gets here. The others do not wait: loading may run
+// products itself, on threads of its own, and those must come through.
+const fleet_dropin_core* core_for(double flops) {
+  if (phase.load(std::memory_order_acquire) == Phase::unread) read_settings();
+  if (phase.load(std::memory_order_acquire) == Phase::ready) return core.load();
+  Phase expected = Phase::unloaded;
+  if (flops < min_flops.load(std::memory_order_relaxed) ||
+      !phase.compare_exchange_strong(expected, Phase::loading))
+    return nullptr;
+
+  const fleet_dropin_core* started = open_core();
+  if (!started) {
+    switch_off();
+    return nullptr;
+  }
+  core.store(started);
+  phase.store(Phase::ready, std::memory_order_release);
+  refresh_min_flops();
+  atexit(begin_exit);
+  return started;
+}
+
+}  // namespace
+
+const char* setting(const char* name) {
+  char full_name[64];
+  snprintf(full_name, sizeof full_name, "FLEETBLAS_%s", name);
+  const char* value = secure_getenv(full_name);
+  return value && *value && strcmp(value, "0") != 0 ? value : nullptr;
+}
+
+void refresh_min_flops() {
+  const fleet_dropin_core* loaded = core.load();
+  if (loaded && phase.load() == Phase::ready)
+    min_flops.store(loaded->wants_all ? kEveryCall : loaded->min_flops, std::memory_order_relaxed);
+}
+
+void* core_function(const char* name) {
+  core_for(kNever);
+  void* library = core_library.load(std::memory_order_acquire);
+  return library && phase.load() == Phase::ready ? dlsym(library, name) : nullptr;
+}
+
+Offer::Offer(const fleet_dropin_call& call) : call_(call) {
+  offers_under_way.fetch_add(1);
+  if (phase.load() == Phase::exiting) {
+    hold_back_late_caller();
+    return;
+  }
+  const double flops = flops_of(call.m, call.n, call.k);
+  core_ = core_for(flops);
+  if (!core_) return;
+  const bool worth_a_look = flops >= core_->min_flops;
+  if (worth_a_look && core_->gemm(&call)) {
+    taken_ = true;
+    return;
+  }
+  noted_ = worth_a_look || core_->wants_all;
+  if (noted_) start_s_ = now_s();
+}
+
+Offer::~Offer() {
+  if (noted_) core_->note_host(&call_, now_s() - start_s_);
+  offers_under_way.fetch_sub(1);
+}
+
+}  // namespace fleet::preload

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// preload.hpp: what every entry shares: when a call is offered to the core, and what keeps a call
+// from being taken twice. It knows nothing of symbol names or of the BLAS behind.
+//
+// The library is process-wide by nature, so its state is too: all of it is atomic, constant before
+// the first call, and never destroyed (calls may come while the process exits).
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "blas/dropin.h"
+
+namespace fleet::preload {
+
+/// Products with fewer flops (2mnk) go straight to the BLAS behind. 0 until the first call has read
+/// the settings, infinite in a forked child, else what the core says.
+extern constinit std::atomic<double> min_flops;
+
+/// True while this thread is inside a call of ours: Netlib's cblas_dgemm calls dgemm_, and the core
+/// calls a BLAS, and neither must be taken again.
+extern constinit thread_local bool inside [[gnu::tls_model("initial-exec")]];
+
+class Inside {
+ public:
+  Inside() : before_(inside) { inside = true; }
+  ~Inside() { inside = before_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  bool before_;
+};
+
+inline double flops_of(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+
+/// One call that may be worth the core's attention. While it lives, calls of this thread go to the
+/// BLAS behind; when it ends, the core hears how long that took, if it wants to.
+class Offer {
+ public:
+  explicit Offer(const fleet_dropin_call& call);
+  ~Offer();
+  Offer(const Offer&) = delete;
+  Offer& operator=(const Offer&) = delete;
+
+  /// True when the core has done the call. False: the BLAS behind has to.
+  bool taken() const { return taken_; }
+
+ private:
+  Inside inside_;
+  const fleet_dropin_call& call_;
+  const fleet_dropin_core* core_ = nullptr;
+  double start_s_ = 0;
+  bool taken_ = false;
+  bool noted_ = false;
+};
+
+/// A function of the core's public interface, the core loaded if it may be; else nullptr.
+void* core_function(const char* name);
+
+/// Takes over what the core now says about min_flops.
+void refresh_min_flops();
+
+/// The value of FLEETBLAS_<name> in the environment; nullptr when unset, empty or "0".
+const char* setting(const char* name);
+
+}  // namespace fleet::preload
