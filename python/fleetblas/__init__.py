@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""FleetBLAS: matrix products on all the devices of a node, planned, routed and verified.
+
+    import fleetblas
+    c = fleetblas.matmul(a, b)          # NumPy arrays in, a NumPy array out
+    with fleetblas.offload():           # or: everything that NumPy and SciPy multiply
+        c = a @ b
+
+The functions here use the default context, which the environment (FLEETBLAS_*) configures;
+`Context` makes others. From the shell: `fleetblas --help`.
+"""
+
+from ._context import Context
+from ._native import (
+    BadArgument,
+    BadFile,
+    BadOption,
+    DeviceFailed,
+    Error,
+    NoMemory,
+    Unreachable,
+    Unsupported,
+    library,
+)
+from ._offload import offload
+
+__version__ = library.fleet_version().decode()
+
+_default = Context._default()
+gemm = _default.gemm
+matmul = _default.matmul
+empty = _default.empty
+copy = _default.copy
+register = _default.register
+unregister = _default.unregister
+trim = _default.trim
+plan = _default.plan
+simulate = _default.simulate
+bound = _default.bound
+trace = _default.trace
+stats = _default.stats
+config = _default.config
+machine = _default.machine
+
+__all__ = [
+    "BadArgument",
+    "BadFile",
+    "BadOption",
+    "Context",
+    "DeviceFailed",
+    "Error",
+    "NoMemory",
+    "Unreachable",
+    "Unsupported",
+    "bound",
+    "config",
+    "copy",
+    "empty",
+    "gemm",
+    "machine",
+    "matmul",
+    "offload",
+    "plan",
+    "register",
+    "simulate",
+    "stats",
+    "trace",
+    "trim",
+    "unregister",
+]

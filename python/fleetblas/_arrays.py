@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""NumPy arrays in and out of the C API: layouts, transpose flags, stacks, memory at a location.
+
+The library is column-major: a C-ordered matrix is the transpose of what the library sees, and a
+product with a C-ordered result is done as C^T = op(B)^T op(A)^T. Knows no command line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._native import HOST, HOST_PAGEABLE, BadArgument, check, library
+
+LETTERS = {
+    np.dtype(np.float32): "s",
+    np.dtype(np.float64): "d",
+    np.dtype(np.complex64): "c",
+    np.dtype(np.complex128): "z",
+}
+DTYPES = {letter: dtype for dtype, letter in LETTERS.items()}
+
+
+# ---- memory -------------------------------------------------------------------------------------
+
+
+def location_number(location) -> int:
+    """'h' and 'p' and device numbers as fleetblas.h numbers locations."""
+    numbers = {"h": HOST, "p": HOST_PAGEABLE}
+    if location in numbers:
+        return numbers[location]
+    try:
+        number = int(location)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0:
+        raise BadArgument(f"location {location!r} is none of 'h', 'p', 0, 1, ...", "bad_argument")
+    return number
+
+
+def _give_back(handle, address: int) -> None:
+    # The status has nowhere to go: the array is gone already.
+    library.fleet_free(handle.pointer, address)
+
+
+def empty(context, shape, dtype, location, order) -> np.ndarray:
+    number = location_number(location)
+    dtype = np.dtype(dtype)
+    shape = tuple(shape) if np.iterable(shape) else (shape,)
+    if dtype.hasobject:
+        raise TypeError("objects cannot lie in memory of the library")
+    count = math.prod(int(edge) for edge in shape)
+    if count <= 0 or dtype.itemsize == 0 or number == HOST_PAGEABLE:
+        return np.empty(shape, dtype, order)
+    pointer = ctypes.c_void_p()
+    handle = context.handle
+    check(
+        library.fleet_alloc(handle.pointer, number, count * dtype.itemsize, ctypes.byref(pointer))
+    )
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(pointer.value)
+    # Views keep `memory` alive through their base. Not at exit: views may be in use until the end.
+    weakref.finalize(memory, _give_back, handle, pointer.value).atexit = False
+    return np.ndarray(shape, dtype, buffer=memory, order=order)
+
+
+def extent(array: np.ndarray) -> tuple[int, int]:
+    """Address and bytes of a contiguous array."""
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        raise ValueError("the array is not contiguous")
+    return array.ctypes.data, array.nbytes
+
+
+def copy(context, to: np.ndarray, source: np.ndarray) -> np.ndarray:
+    if to.nbytes != source.nbytes or to.dtype != source.dtype:
+        raise ValueError(f"cannot copy {source.nbytes} bytes into {to.nbytes}, or other types")
+    if not to.flags.writeable:
+        raise ValueError("the target is read-only")
+    (target, size), (start, _) = extent(to), extent(source)
+    check(library.fleet_copy(context.pointer, target, start, size))
+    return to
+
+
+# ---- one matrix, or a stack of them, as the library sees it -------------------------------------
+
+
+def _leading(rows: int, cols: int, row_step: int, col_step: int, item: int) -> int | None:
+    """The leading dimension of a column-major rows x cols matrix, or None if it is not one.
+
+    Steps that are never taken (of an edge of length one, of an empty matrix) may be anything.
+    """
+    if rows == 0 or cols == 0:
+        return max(1, rows)
+    if rows > 1 and row_step != item:
+        return None
+    if cols == 1:
+        return rows
+    if col_step % item or col_step // item < rows:
+        return None
+    return col_step // item
+
+
+def layout(array: np.ndarray) -> tuple[bool, int] | None:
+    """(transposed, leading dimension) of the last two axes as stored column-major, or None."""
+    rows, cols = array.shape[-2:]
+    row_step, col_step = array.strides[-2:]
+    if not array.flags.aligned or not array.dtype.isnative:
+        return None
+    leading = _leading(cols, rows, col_step, row_step, array.itemsize)
+    if leading is not None:
+        return True, leading
+    leading = _leading(rows, cols, row_step, col_step, array.itemsize)
+    return None if leading is None else (False, leading)
+
+
+@dataclass
+class _Input:
+    """A stored operand: the flag with which the library has to read it."""
+
+    array: np.ndarray
+    op: str
+    leading: int
+
+
+def _input(array: np.ndarray, op: str, product_transposed: bool) -> _Input:
+    """`op(array)`, or its transpose for a transposed product; copied only where no flag says it."""
+    found = layout(array)
+    if found is None:
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        found = layout(array)
+    stored_transposed, leading = found
+    transposed = (op != "n") ^ stored_transposed ^ product_transposed
+    conjugated = op == "c" and array.dtype.kind == "c"
+    if conjugated and not transposed:
+        # BLAS has no flag for a conjugate that is not transposed.
+        return _input(array.conj(), "t", product_transposed)
+    return _Input(array, "c" if conjugated else "t" if transposed else "n", leading)
+
+
+def _scalar(letter: str, value):
+    """A scalar as its function takes it, and what has to stay alive meanwhile."""
+    if letter in "sd":
+        return value
+    return np.array([value], dtype=DTYPES[letter]).ctypes.data_as(ctypes.c_void_p)
+
+
+def real_or_complex(dtype: np.dtype, name: str, value):
+    """`value` as a number that fits the type. TypeError for a complex scalar of a real one."""
+    value = complex(value)
+    if dtype.kind == "c":
+        return value
+    if value.imag != 0:
+        raise TypeError(f"{name} is complex, but the product is of {dtype}")
+    return value.real
+
+
+def call(context, letter, ops, sizes, alpha, a, b, beta, c, batch=None) -> None:
+    """One C call. a, b and c are (address, leading[, stride]); with `batch`, strides are there."""
+    name = f"fleet_{letter}gemm" + ("" if batch is None else "_strided_batched")
+    tail = () if batch is None else (batch,)
+    alpha, beta = _scalar(letter, alpha), _scalar(letter, beta)
+    op_codes = [ord(op) for op in ops]
+    function = getattr(library, name)
+    check(function(context.pointer, *op_codes, *sizes, alpha, *a, *b, beta, *c, *tail))
+
+
+# ---- gemm ---------------------------------------------------------------------------------------
+
+
+def _checked_matrix(name: str, value) -> np.ndarray:
+    array = np.asarray(value)
+    if array.ndim != 2:
+        raise BadArgument(f"{name} has {array.ndim} dimensions instead of 2", "bad_argument")
+    if array.dtype.newbyteorder("=") not in LETTERS:
+        raise TypeError(
+            f"{name} is of {array.dtype}; known: float32, float64, complex64, complex128"
+        )
+    return array
+
+
+def _checked_out(out, shape, dtype) -> None:
+    if not isinstance(out, np.ndarray):
+        raise TypeError("out is not an array")
+    if out.shape != shape:
+        raise BadArgument(f"out has shape {out.shape}, the product {shape}", "bad_argument")
+    if not out.flags.writeable:
+        raise BadArgument("out is read-only", "bad_argument")
+    if out.dtype.newbyteorder("=") != dtype:
+        raise TypeError(f"out is of {out.dtype}, the product of {dtype}")
+
+
+def gemm(context, a, b, c, alpha, beta, transa, transb, out) -> np.ndarray:
+    a, b = _checked_matrix("a", a), _checked_matrix("b", b)
+    ops = (str(transa).lower(), str(transb).lower())
+    for name, op in zip(("transa", "transb"), ops):
+        if op not in ("n", "t", "c"):
+            raise BadArgument(f"{name} {op!r} is none of 'n', 't', 'c'", "bad_argument")
+    (m, k), (k_of_b, n) = (
+        a.shape[:: -1 if ops[0] != "n" else 1],
+        b.shape[:: -1 if ops[1] != "n" else 1],
+    )
+    if k != k_of_b:
+        raise BadArgument(f"op(a) is {m} x {k}, but op(b) is {k_of_b} x {n}", "bad_argument")
+    operands = [a, b]
+    if c is not None:
+        c = _checked_matrix("c", c)
+        if c.shape != (m, n):
+            raise BadArgument(f"c has shape {c.shape}, the product {(m, n)}", "bad_argument")
+        operands.append(c)
+    dtype = np.result_type(*(array.dtype for array in operands))
+    a, b = (array.astype(dtype, copy=False) for array in (a, b))
+    alpha, beta = real_or_complex(dtype, "alpha", alpha), real_or_complex(dtype, "beta", beta)
+    if beta != 0 and c is None:
+        raise BadArgument("beta is not 0, but there is no c", "bad_argument")
+    if out is not None:
+        _checked_out(out, (m, n), dtype)
+
+    result = _target(out, (m, n), dtype, (a, b))
+    if beta != 0 and not _same(result, c):
+        np.copyto(result, c)
+    transposed, leading = layout(result)
+    left, right = _input(a, ops[0], transposed), _input(b, ops[1], transposed)
+    sizes = (m, n, k)
+    if transposed:
+        left, right, sizes = right, left, (n, m, k)
+    call(
+        context,
+        LETTERS[dtype],
+        (left.op, right.op),
+        sizes,
+        alpha,
+        (left.array.ctypes.data, left.leading),
+        (right.array.ctypes.data, right.leading),
+        beta,
+        (result.ctypes.data, leading),
+    )
+    return _delivered(result, out)
+
+
+def _same(x: np.ndarray, y: np.ndarray) -> bool:
+    """True where both are one matrix in memory."""
+    return (
+        x.ctypes.data == y.ctypes.data
+        and x.strides == y.strides
+        and x.shape == y.shape
+        and x.dtype == y.dtype
+    )
+
+
+def _target(out, shape, dtype, inputs) -> np.ndarray:
+    """`out`, if the library can write there while it reads the inputs; else a new array."""
+    if (
+        out is not None
+        and out.dtype == dtype
+        and layout(out) is not None
+        and not any(np.may_share_memory(out, array) for array in inputs)
+    ):
+        return out
+    return np.empty(shape, dtype)
+
+
+def _delivered(result: np.ndarray, out) -> np.ndarray:
+    if out is None or out is result:
+        return result
+    np.copyto(out, result, casting="same_kind")
+    return out
+
+
+# ---- matmul -------------------------------------------------------------------------------------
+
+
+def matmul(context, a, b, out) -> np.ndarray:
+    a, b = np.asarray(a), np.asarray(b)
+    if isinstance(out, tuple) and len(out) == 1:
+        (out,) = out
+    dtype = np.result_type(a, b).newbyteorder("=") if a.ndim and b.ndim else np.dtype(object)
+    if dtype not in LETTERS:
+        return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
+    vector_a, vector_b = a.ndim == 1, b.ndim == 1
+    left = a[np.newaxis, :] if vector_a else a
+    right = b[:, np.newaxis] if vector_b else b
+    (m, k), (k_of_b, n) = left.shape[-2:], right.shape[-2:]
+    if k != k_of_b:
+        raise ValueError(
+            f"matmul: the inner sizes of {a.shape} and {b.shape} differ: {k}, {k_of_b}"
+        )
+    stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    shape = stack + (() if vector_a else (m,)) + (() if vector_b else (n,))
+    if out is not None:
+        _checked_matmul_out(out, shape, dtype)
+
+    left, right = (array.astype(dtype, copy=False) for array in (left, right))
+    result = None
+    if out is not None and out.dtype == dtype and not vector_a and not vector_b:
+        result = _target(out, shape, dtype, (left, right))
+    if result is None or _overlaps_itself(result):
+        result = np.empty((*stack, m, n), dtype)
+    if result.size and k:
+        _multiply_stacks(context, left, right, result)
+    else:
+        result[...] = 0
+    if result is out:
+        return out
+    result = result.reshape(shape)
+    return result[()] if out is None and not shape else _delivered(result, out)
+
+
+def _checked_matmul_out(out, shape, dtype) -> None:
+    if not isinstance(out, np.ndarray):
+        raise TypeError("out is not an array")
+    if out.shape != shape:
+        raise ValueError(f"matmul: out has shape {out.shape}, the product {shape}")
+    if not out.flags.writeable:
+        raise ValueError("matmul: out is read-only")
+    if not np.can_cast(dtype, out.dtype, "same_kind"):
+        raise TypeError(f"matmul: cannot cast the product from {dtype} to {out.dtype}")
+
+
+def _overlaps_itself(array: np.ndarray) -> bool:
+    """True unless each axis steps over all that is inside it: enough for every ordinary view."""
+    steps = sorted((abs(step), edge) for step, edge in zip(array.strides, array.shape) if edge > 1)
+    inside = array.itemsize
+    for step, edge in steps:
+        if step < inside:
+            return True
+        inside = step * edge
+    return False
+
+
+def _merged(shape: tuple, *strides: tuple) -> list[list[int]]:
+    """The axes of a stack, joined where every operand steps through them as if through one.
+
+    Rows of [length, step of A, step of B, step of C], outermost first.
+    """
+    rows: list[list[int]] = []
+    for length, *steps in zip(shape, *strides):
+        if length == 1:
+            continue
+        if rows and all(outer == step * length for outer, step in zip(rows[-1][1:], steps)):
+            rows[-1] = [rows[-1][0] * length, *steps]
+        else:
+            rows.append([length, *steps])
+    return rows or [[1, 0, 0, 0]]
+
+
+def _stackable(array: np.ndarray) -> np.ndarray:
+    """The stack itself where the library can step through it, else a contiguous copy."""
+    item = array.itemsize
+    usable = layout(array) is not None and all(
+        edge == 1 or (step >= 0 and step % item == 0)
+        for step, edge in zip(array.strides[:-2], array.shape[:-2])
+    )
+    return array if usable else np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+
+
+def _multiply_stacks(context, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+    """c = a @ b with stacks of a and b broadcast to that of c; c must not overlap a or b."""
+    target = c if _stackable(c) is c else np.empty_like(c, order="C")
+    transposed, leading_c = layout(target)
+    left = _input(_stackable(a), "n", transposed)
+    right = _input(_stackable(b), "n", transposed)
+    stack, (m, n), k = c.shape[:-2], c.shape[-2:], a.shape[-1]
+    letter, item = LETTERS[c.dtype], c.itemsize
+    steps_a = np.broadcast_to(left.array, stack + left.array.shape[-2:]).strides[:-2]
+    steps_b = np.broadcast_to(right.array, stack + right.array.shape[-2:]).strides[:-2]
+    axes = _merged(stack, steps_a, steps_b, target.strides[:-2])
+    length, step_a, step_b, step_c = axes.pop()
+    for place in np.ndindex(*(axis[0] for axis in axes)):
+        offsets = [sum(i * axis[j] for i, axis in zip(place, axes)) for j in (1, 2, 3)]
+        first = (left.array.ctypes.data + offsets[0], left.leading, step_a // item)
+        second = (right.array.ctypes.data + offsets[1], right.leading, step_b // item)
+        third = (target.ctypes.data + offsets[2], leading_c, step_c // item)
+        ops, sizes = (left.op, right.op), (m, n, k)
+        if transposed:
+            first, second, ops, sizes = second, first, ops[::-1], (n, m, k)
+        if length == 1:
+            call(context, letter, ops, sizes, 1, first[:2], second[:2], 0, third[:2])
+        else:
+            call(context, letter, ops, sizes, 1, first, second, 0, third, length)
+    if target is not c:
+        np.copyto(c, target)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The C API as ctypes sees it: finds the library, declares it, turns statuses into exceptions.
+
+Knows nothing of NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import pathlib
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
+
+PACKAGE = pathlib.Path(__file__).resolve().parent
+REPOSITORY = PACKAGE.parent.parent  # of a source tree; meaningless once installed
+
+HOST = -1
+HOST_PAGEABLE = -2
+
+
+class Error(Exception):
+    """A call that the library refused or could not finish; `status` is its word for why."""
+
+    def __init__(self, message: str, status: str = "internal"):
+        super().__init__(message)
+        self.status = status
+
+
+class BadArgument(Error, ValueError):
+    """A size, flag or pointer is illegal; nothing was touched."""
+
+
+class NoMemory(Error, MemoryError):
+    """Neither the devices nor the host have enough memory; the output is untouched."""
+
+
+class DeviceFailed(Error, RuntimeError):
+    """The device that holds an operand was lost; the output is undefined."""
+
+
+class Unreachable(Error, RuntimeError):
+    """No route between two places that must exchange data."""
+
+
+class BadOption(Error, ValueError):
+    """An option has a value that means nothing."""
+
+
+class BadFile(Error, ValueError):
+    """A machine file is missing, damaged or of another schema."""
+
+
+class Unsupported(Error, NotImplementedError):
+    """A combination that this version does not do."""
+
+
+_EXCEPTIONS = {
+    1: BadArgument,
+    2: NoMemory,
+    3: DeviceFailed,
+    4: Unreachable,
+    5: BadOption,
+    6: BadFile,
+    7: Unsupported,
+}
+
+
+def library_folders() -> list[pathlib.Path]:
+    """Where libfleetblas.so and libfleetblas_preload.so may be, best first."""
+    chosen = os.environ.get("FLEETBLAS_LIB_DIR")
+    folders = [pathlib.Path(chosen)] if chosen else []
+    return [*folders, PACKAGE / "lib", REPOSITORY / "build" / "release" / "lib"]
+
+
+def find_library(name: str) -> pathlib.Path:
+    """The file `name` in the first folder that has it. Raises ImportError naming the folders."""
+    folders = library_folders()
+    for folder in folders:
+        if (folder / name).is_file():
+            return (folder / name).resolve()
+    looked = ", ".join(str(folder) for folder in folders)
+    raise ImportError(f"{name} not found in {looked} (set FLEETBLAS_LIB_DIR to its folder)")
+
+
+def _name_wheel_blas() -> None:
+    """Points FLEETBLAS_CPU_BLAS at the OpenBLAS of a scipy-openblas wheel, unless it is set."""
+    if "FLEETBLAS_CPU_BLAS" in os.environ:
+        return
+    for package in ("scipy_openblas64", "scipy_openblas32"):
+        try:
+            spec = importlib.util.find_spec(package)
+        except (ImportError, ValueError):
+            continue
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            for file in sorted(pathlib.Path(folder, "lib").glob("libscipy_openblas*.so*")):
+                os.environ["FLEETBLAS_CPU_BLAS"] = str(file)
+                return
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    """Argument and result types of every function of fleetblas.h."""
+    context, text = c_void_p, POINTER(c_void_p)
+    functions = {
+        "context_create": [c_char_p, POINTER(c_void_p)],
+        "context_destroy": [context],
+        "alloc": [context, c_int, c_size_t, POINTER(c_void_p)],
+        "free": [context, c_void_p],
+        "copy": [context, c_void_p, c_void_p, c_size_t],
+        "trim": [context],
+        "host_register": [context, c_void_p, c_size_t],
+        "host_unregister": [context, c_void_p],
+        "plan_json": [context, c_char_p, text],
+        "simulate_json": [context, c_char_p, text],
+        "bound_json": [context, c_char_p, text],
+        "trace_json": [context, text],
+        "machine_json": [context, text],
+        "config_json": [context, text],
+        "stats_json": [context, text],
+    }
+    # Complex scalars are read through pointers, real ones passed by value.
+    for letter, scalar in (("s", c_float), ("d", c_double), ("c", c_void_p), ("z", c_void_p)):
+        head = [context, c_int, c_int, c_int64, c_int64, c_int64, scalar]
+        matrix, stride = [c_void_p, c_int64], [c_int64]
+        functions[letter + "gemm"] = head + matrix * 2 + [scalar] + matrix
+        functions[letter + "gemm_strided_batched"] = (
+            head + (matrix + stride) * 2 + [scalar] + matrix + stride + [c_int64]
+        )
+    for name, arguments in functions.items():
+        function = getattr(library, "fleet_" + name)
+        function.argtypes, function.restype = arguments, c_int
+    library.fleet_version.restype = c_char_p
+    library.fleet_message.restype = c_char_p
+    library.fleet_status_string.argtypes = [c_int]
+    library.fleet_status_string.restype = c_char_p
+    library.fleet_free_text.argtypes, library.fleet_free_text.restype = [c_void_p], None
+
+
+def _load() -> ctypes.CDLL:
+    _name_wheel_blas()
+    file = find_library("libfleetblas.so")
+    try:
+        library = ctypes.CDLL(str(file))
+        _declare(library)
+    except (OSError, AttributeError) as error:
+        raise ImportError(f"{file} cannot be used: {error}") from None
+    return library
+
+
+library = _load()
+
+
+def check(status: int) -> None:
+    """Raises the exception of `status` with the library's one-line reason; nothing for FLEET_OK."""
+    if status == 0:
+        return
+    word = library.fleet_status_string(status).decode()
+    reason = library.fleet_message().decode("utf-8", "replace") or word
+    raise _EXCEPTIONS.get(status, Error)(reason, word)
+
+
+def text_of(function, *arguments) -> str:
+    """Calls one of the fleet_*_json functions and takes over the text that it returns."""
+    pointer = c_void_p()
+    check(function(*arguments, ctypes.byref(pointer)))
+    try:
+        return ctypes.string_at(pointer).decode()
+    finally:
+        library.fleet_free_text(pointer)

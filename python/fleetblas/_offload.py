@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""offload(): the drop-in for a process that has loaded its libraries already, and its undoing."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+
+from . import _native
+
+
+@functools.cache
+def _preload() -> ctypes.CDLL:
+    """The preload library, kept for good: patched code leads there."""
+    file = _native.find_library("libfleetblas_preload.so")
+    try:
+        # PyDLL keeps the interpreter's lock, so no other Python thread sees half a patch.
+        library = ctypes.PyDLL(str(file), mode=ctypes.RTLD_LOCAL)
+        library.fleetblas_preload_patch.restype = ctypes.c_int
+        library.fleetblas_preload_unpatch.restype = ctypes.c_int
+    except (OSError, AttributeError) as error:
+        raise ImportError(f"{file} cannot be used: {error}") from None
+    return library
+
+
+def _changed(function) -> int:
+    slots = function()
+    if slots < 0:
+        raise _native.Error(f"patching the loaded libraries failed: errno {-slots}", "internal")
+    return slots
+
+
+@contextlib.contextmanager
+def offload():
+    """Runs the matrix products of NumPy, SciPy and every other loaded library through FleetBLAS.
+
+        with fleetblas.offload():
+            c = a @ b
+
+    It concerns the whole process, all threads, for as long as the block lasts; blocks nest, and an
+    exception undoes it too. Libraries imported inside the block are not concerned. Gives the number
+    of places that lead to FleetBLAS.
+    """
+    library = _preload()
+    slots = _changed(library.fleetblas_preload_patch)
+    try:
+        yield slots
+    finally:
+        _changed(library.fleetblas_preload_unpatch)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line: its commands, and what becomes of an exception. Knows no option of a command.
+
+Exit status: 0 done, 1 failed, 2 wrong usage; `fleetblas run` has the status of its command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from . import __version__, _native
+from .commands import bench, common, paths, plan, run, trace
+
+COMMANDS = {"run": run, "bench": bench, "plan": plan, "trace": trace, "paths": paths}
+USAGE_STATUSES = ("bad_option", "bad_argument")
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        sys.stderr.write(f"{self.prog}: {message} (see {self.prog} --help)\n")
+        sys.exit(2)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="fleetblas",
+        description="Matrix products on all the devices of a node.",
+        epilog="example: fleetblas run --backend host --devices 4 -- python script.py\n\n"
+        "Every command has its own --help, with an example.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"fleetblas {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, module in COMMANDS.items():
+        summary = module.__doc__.strip().splitlines()[0]
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=module.EXAMPLE,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_arguments(command)
+        command.set_defaults(module=module, parser=command)
+    return parser
+
+
+def split_command(words: list[str]) -> tuple[list[str], list[str] | None]:
+    """Our words, and those after the first `--`: another program's, whatever they look like."""
+    if "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def main(words: list[str] | None = None) -> int:
+    ours, program = split_command(sys.argv[1:] if words is None else list(words))
+    arguments = make_parser().parse_args(ours)
+    arguments.program = program
+    try:
+        if program is not None and not getattr(arguments.module, "TAKES_PROGRAM", False):
+            raise common.UsageError(f"{arguments.command} takes no command after --")
+        return arguments.module.execute(arguments)
+    except common.UsageError as error:
+        arguments.parser.error(str(error))
+    except _native.Error as error:
+        if error.status in USAGE_STATUSES:
+            arguments.parser.error(str(error))
+        return _failed(arguments, error)
+    except BrokenPipeError:
+        # The reader of our output has gone; what Python still wants to flush has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (common.Failure, MemoryError, OSError, ImportError) as error:
+        return _failed(arguments, error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _failed(arguments, error: BaseException) -> int:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    sys.stderr.write(f"fleetblas {arguments.command}: {reason}\n")
+    return 1

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One module per command, each with add_arguments(parser) and execute(arguments) -> exit status."""

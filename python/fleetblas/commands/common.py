@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the commands share: words of the command line, numbers for people, tables, JSON.
+
+Knows no command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import pathlib
+import re
+import subprocess
+import sys
+
+from .. import _native
+
+SUFFIXES = {"K": 2**10, "M": 2**20, "G": 2**30}
+GEMM_FLOPS = {"s": 2, "d": 2, "c": 8, "z": 8}  # per m*n*k
+
+
+class UsageError(Exception):
+    """Words that mean nothing together: exit status 2."""
+
+
+class Failure(Exception):
+    """What was asked for could not be done: exit status 1."""
+
+
+# ---- words --------------------------------------------------------------------------------------
+
+
+def size(word: str) -> int:
+    """4096, 4K, 2G: binary suffixes."""
+    match = re.fullmatch(r"(\d+)([KMG]?)", word.strip(), re.IGNORECASE)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a size, as in 4096, 4K, 2G")
+    return int(match[1]) * SUFFIXES.get(match[2].upper(), 1)
+
+
+def positive_size(word: str) -> int:
+    if size(word) == 0:
+        raise argparse.ArgumentTypeError("0 is too small")
+    return size(word)
+
+
+def sizes(word: str) -> list[int]:
+    return [size(part) for part in word.split(",")]
+
+
+def count(word: str) -> int:
+    if not word.isdigit():
+        raise argparse.ArgumentTypeError(f"{word!r} is not a count")
+    return int(word)
+
+
+def scalar(word: str) -> complex:
+    try:
+        value = complex(word.replace(" ", "").replace("i", "j"))
+    except ValueError:
+        value = complex(math.nan)
+    if not (math.isfinite(value.real) and math.isfinite(value.imag)):
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number, as in 1, -0.5, 2+1j")
+    return value
+
+
+def devices(word: str) -> str:
+    if not re.fullmatch(r"\d+|(\d+,)+\d*", word):
+        raise argparse.ArgumentTypeError(f"{word!r} is neither a count (4) nor ids (0,2 or 2,)")
+    return word
+
+
+def place(word: str) -> str:
+    if not re.fullmatch(r"(h|p|\d+),(h|p|\d+),(h|p|\d+)", word):
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is not three of h (pinned host), p (pageable host), 0, 1, ..., as in h,h,0"
+        )
+    return word
+
+
+def add_backend_arguments(parser, backends: tuple[str, ...]) -> None:
+    parser.add_argument(
+        "--devices", type=devices, metavar="N|LIST", help="a count (4), or ids (0,2 or 2,)"
+    )
+    parser.add_argument(
+        "--backend",
+        choices=backends,
+        help="auto: GPUs if there are any; host: virtual devices on the CPU"
+        + ("; sim: no data, needs --machine" if "sim" in backends else ""),
+    )
+
+
+def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
+    parser.add_argument("routine", choices=["gemm"], nargs=routine_nargs, help="what to compute")
+    parser.add_argument("--type", choices=list("sdcz"), default="d", help="data type (default d)")
+    parser.add_argument("--size", type=size, metavar="N", help="m, n and k (suffixes K, M, G)")
+    for name, meaning in (("m", "rows of C"), ("n", "columns of C"), ("k", "the inner size")):
+        parser.add_argument("--" + name, type=size, metavar=name.upper(), help=meaning)
+    for name in ("transa", "transb"):
+        parser.add_argument("--" + name, choices=list("ntc"), default="n", help="default n")
+    parser.add_argument("--alpha", type=scalar, default=1, metavar="X", help="default 1")
+    parser.add_argument("--beta", type=scalar, default=1, metavar="X", help="default 1")
+    parser.add_argument(
+        "--place",
+        type=place,
+        default="h,h,h",
+        metavar="A,B,C",
+        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device",
+    )
+    parser.add_argument("--machine", metavar="FILE", help="machine file or shipped name (h200x8)")
+    parser.add_argument("--memory-cap", type=positive_size, metavar="BYTES", help="per device")
+    parser.add_argument("--tile", type=positive_size, metavar="T", help="largest tile edge")
+    parser.add_argument("--rules", metavar="all|none|LIST", help="the planner's rules in force")
+
+
+def problem_words(arguments) -> dict:
+    """The problem of the command line, as the keywords of Context.plan."""
+    edges = {name: getattr(arguments, name) for name in "mnk"}
+    if arguments.size is not None and any(edge is not None for edge in edges.values()):
+        raise UsageError("give --size, or --m, --n and --k, not both")
+    if arguments.size is not None:
+        edges = dict.fromkeys("mnk", arguments.size)
+    missing = ["--" + name for name, edge in edges.items() if edge is None]
+    if missing:
+        raise UsageError(f"give --size, or --m, --n and --k ({', '.join(missing)} missing)")
+    for name in ("alpha", "beta"):
+        if complex(getattr(arguments, name)).imag and arguments.type in "sd":
+            raise UsageError(f"--{name} is complex, but --type {arguments.type} is real")
+    names = ("type", "transa", "transb", "place", "alpha", "beta")
+    return {**edges, **{name: getattr(arguments, name) for name in names}}
+
+
+def context_options(arguments) -> dict:
+    """Those options of the command line that a context takes; what is not given is left out."""
+    names = ("backend", "devices", "machine", "memory_cap", "tile", "rules")
+    options = {name: getattr(arguments, name, None) for name in names}
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def program_environment(arguments, environment) -> dict[str, str]:
+    """The environment in which a program runs under the drop-in."""
+    preload = str(_native.find_library("libfleetblas_preload.so"))
+    if " " in preload or ":" in preload:
+        raise Failure(f"{preload}: LD_PRELOAD takes no blanks and no ':' in a path")
+    before = environment.get("LD_PRELOAD")
+    extra = {"LD_PRELOAD": f"{preload}:{before}" if before else preload}
+    for name, value in context_options(arguments).items():
+        extra["FLEETBLAS_" + name.upper()] = str(value)
+    return {**environment, **extra}
+
+
+# ---- for people ---------------------------------------------------------------------------------
+
+
+def _significant(value: float) -> str:
+    return (
+        f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"
+        if 0 < value < 100
+        else f"{value:.0f}"
+    )
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, name in ((1, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= unit * 0.9995:
+            return f"{_significant(seconds / unit)} {name}"
+    return "0 s" if seconds == 0 else f"{_significant(seconds * 1e9)} ns"
+
+
+def byte_text(value: float) -> str:
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= unit * 0.9995:
+            return f"{_significant(value / unit)} {name}"
+    return f"{value:.0f} B"
+
+
+def edge_text(value: int) -> str:
+    """16384 as 16K, 5000 as it is."""
+    for name in "GMK":
+        if value and value % SUFFIXES[name] == 0:
+            return f"{value // SUFFIXES[name]}{name}"
+    return str(value)
+
+
+def rate_text(tflops: float | None) -> str:
+    if tflops is None:
+        return "-"
+    return (
+        f"{_significant(tflops)} TFLOPS" if tflops >= 1 else f"{_significant(tflops * 1e3)} GFLOPS"
+    )
+
+
+def percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def table(rows: list[list[str]], left: int = 1) -> str:
+    """Rows under their first row, in columns; the first `left` columns to the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = (
+        "  ".join(
+            word.ljust(width) if i < left else word.rjust(width)
+            for i, (word, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def _without_nonfinite(value):
+    if isinstance(value, dict):
+        return {key: _without_nonfinite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nonfinite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_text(target: str, text: str) -> None:
+    """Writes to a file, or to stdout for "-"."""
+    if target == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    try:
+        pathlib.Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"cannot write {target}: {error.strerror}") from None
+
+
+def write_json(target: str, value) -> None:
+    write_text(target, json.dumps(_without_nonfinite(value), indent=1, allow_nan=False) + "\n")
+
+
+def require_writable(*targets: str | None) -> None:
+    """Fails before the work is done rather than after it."""
+    for target in targets:
+        if target in (None, "-"):
+            continue
+        path = pathlib.Path(target)
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise Failure(f"cannot write {target}: not a file in an existing folder")
+
+
+@functools.cache
+def commit() -> str | None:
+    """The commit of this source tree, with + where files differ from it; None when installed."""
+    if not (_native.REPOSITORY / ".git").exists():
+        return None
+    git = ["git", "-C", str(_native.REPOSITORY), "describe", "--always", "--dirty=+", "--abbrev=12"]
+    try:
+        done = subprocess.run(git, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def tflops(letter: str, m: int, n: int, k: int, seconds: float | None) -> float | None:
+    return GEMM_FLOPS[letter] * m * n * k / seconds / 1e12 if seconds else None

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Says what would be done for a product and why, and how near to the lower bound that comes.
+
+Needs no device: a machine file is enough. Knows only what the library's plan says.
+"""
+
+from __future__ import annotations
+
+import json
+
+from .. import Context
+from . import common
+
+EXAMPLE = """example: fleetblas plan gemm --type d --size 16K --machine h200x8
+
+Without --machine it plans for this one, which is measured first (up to 2 s)."""
+
+LINKS_SHOWN = 8
+
+
+def add_arguments(parser) -> None:
+    common.add_problem_arguments(parser)
+    common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
+    parser.add_argument("--json", metavar="FILE", help="write the plan; - for stdout")
+    parser.add_argument("--trace", metavar="FILE", help="write the simulated timeline (Chrome)")
+
+
+def link_kind(link: str) -> str:
+    source, target = link.split("->")
+    host = ("host", "pageable")
+    if source in host:
+        return "within the host" if target in host else "host -> devices"
+    return "devices -> host" if target in host else "device -> device"
+
+
+def _ids(numbers: list[int]) -> str:
+    """0-3,6"""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _cut(edges: dict) -> str:
+    """How one dimension is cut: 8 x 2048, or 9 x 1808..2048."""
+    least, most = edges["least"], edges["most"]
+    span = str(most) if least == most else f"{least}..{most}"
+    return f"{edges['tiles']} x {span}"
+
+
+def _moved(plan: dict) -> list[tuple[str, str]]:
+    links = plan["bytes_by_link"]
+    if not links:
+        return [("moved", "nothing")]
+    kinds: dict[str, int] = {}
+    for link, number in links.items():
+        kinds[link_kind(link)] = kinds.get(link_kind(link), 0) + number
+    lines = [f"{kind} {common.byte_text(number)}" for kind, number in kinds.items()]
+    rows = [("moved", ", ".join(lines))]
+    busiest = sorted(links.items(), key=lambda item: -item[1])
+    for link, number in busiest[:LINKS_SHOWN]:
+        rows.append(("", f"{link:<14} {common.byte_text(number):>9}"))
+    if len(busiest) > LINKS_SHOWN:
+        rows.append(("", f"and {len(busiest) - LINKS_SHOWN} more links (--json has them all)"))
+    return rows
+
+
+def _schedule(plan: dict) -> list[tuple[str, str]]:
+    """Workers, grid, tiles, tasks and memory: what only a plan for devices has."""
+    workers, (rows, columns), cuts = plan["workers"], plan["grid"], plan["cuts"]
+    kinds = ", ".join(f"{name} {n:,}" for name, n in plan["tasks_by_kind"].items() if n)
+    lines = [
+        ("workers", f"{len(workers)} ({_ids(workers)})"),
+        ("grid", f"{rows} x {columns}: each worker has its own block of C"),
+        ("tile", f"{plan['tile']}: m {_cut(cuts['m'])}, n {_cut(cuts['n'])}, k {_cut(cuts['k'])}"),
+        ("tasks", f"{plan['tasks']:,}: {kinds}"),
+    ]
+    memory = [device for device in plan["memory"] if device["bytes"]]
+    if memory:
+        fullest = max(memory, key=lambda device: device["bytes"])
+        used, cap = (common.byte_text(fullest[name]) for name in ("bytes", "cap_bytes"))
+        lines.append(("memory", f"at most {used} of staging per device (cap {cap})"))
+    if plan["out_of_core"] != "none":
+        group = f", groups of {plan['group']}" if plan["group"] else ""
+        lines.append(("out of core", plan["out_of_core"] + group))
+    return lines
+
+
+def text_of(plan: dict, words: dict) -> str:
+    predicted, bound = plan["predicted_s"], plan["bound_s"]
+    rate = common.tflops(words["type"], words["m"], words["n"], words["k"], predicted)
+    offload = plan["offload"]
+    lines = [("where", f"{offload['where']} ({offload['reason']})")]
+    if plan["workers"]:
+        lines += _schedule(plan)
+    lines += _moved(plan)
+    if plan["workers"]:
+        tried = plan["candidates"]
+        lines.append(("planned in", f"{common.duration(plan['plan_s'])}, {tried} plans simulated"))
+    lines.append(("predicted", f"{common.duration(predicted)}, {common.rate_text(rate)}"))
+    lines.append(("bound", f"{common.duration(bound)}, limited by {plan['limited_by']}"))
+    if predicted and bound is not None:
+        lines.append(("of bound", common.percent(bound / predicted)))
+    lines.append(("CPU alone", common.duration(plan["host_s"])))
+    lines.append(("rules", str(plan["rules"])))
+    head = f"{plan['problem']}\non {plan['machine']} ({plan['machine_source']})\n"
+    body = "\n".join(f"  {name:<12} {text}".rstrip() for name, text in lines)
+    hint = "" if plan["workers"] else "\n  (no device: try --machine h200x8, or --backend host)"
+    return head + body + hint
+
+
+def execute(arguments) -> int:
+    words = common.problem_words(arguments)
+    if arguments.json == "-" and arguments.trace == "-":
+        raise common.UsageError("--json and --trace cannot both go to stdout")
+    common.require_writable(arguments.json, arguments.trace)
+    with Context(**common.context_options(arguments)) as context:
+        plan = context.plan(**words)
+        timeline = context.simulate(**words) if arguments.trace else None
+    if "-" not in (arguments.json, arguments.trace):
+        print(text_of(plan, words))
+    if arguments.json:
+        common.write_json(arguments.json, plan)
+    if arguments.trace:
+        common.write_text(arguments.trace, json.dumps(timeline) + "\n")
+    return 0

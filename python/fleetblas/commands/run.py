@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs a program with its matrix products on the devices, and says what became of them.
+
+Knows nothing of the program: the drop-in library does the work, this sets it up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import common
+
+EXAMPLE = """example: fleetblas run --backend host --devices 4 -- python script.py
+
+The exit status is that of the program (128 + n when signal n ended it). A summary goes to stderr:
+calls, where they ran and why, bytes moved per kind of link, time."""
+TAKES_PROGRAM = True
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
+LINK_KINDS = {
+    "h2d": "host->device",
+    "p2p": "device->device",
+    "d2h": "device->host",
+    "h2h": "pageable<->pinned",
+}
+
+
+def add_arguments(parser) -> None:
+    parser.usage = "fleetblas run [--devices N|LIST] [--backend auto|cuda|host] -- COMMAND..."
+    common.add_backend_arguments(parser, ("auto", "cuda", "host"))
+
+
+def run_program(words: list[str], environment: dict[str, str]) -> int:
+    """Its exit status, as a shell would report it."""
+    try:
+        child = subprocess.Popen(words, env=environment)
+    except FileNotFoundError:
+        sys.stderr.write(f"fleetblas: {words[0]}: command not found\n")
+        return NOT_FOUND
+    except OSError as error:
+        sys.stderr.write(f"fleetblas: {words[0]}: {error.strerror}\n")
+        return NOT_EXECUTABLE
+    # Ctrl-C reaches the program too; it decides what to do, and we wait to report it. A TERM
+    # reaches only us.
+    kept = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, _: child.send_signal(number)),
+    }
+    try:
+        status = child.wait()
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    return 128 - status if status < 0 else status
+
+
+def read_summaries(folder: pathlib.Path) -> list[dict]:
+    """What the processes of the program left; one that died half-way left nothing."""
+    found = []
+    for file in sorted(folder.glob("*.json")):
+        try:
+            found.append(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def merged(summaries: list[dict]) -> dict:
+    """The sums over the processes."""
+    total: dict = {"calls": 0, "failed": 0, "seconds": 0.0, "flops": 0.0}
+    ran: dict = {}
+    kinds = dict.fromkeys(LINK_KINDS, 0)
+    for summary in summaries:
+        for key in total:
+            total[key] += summary.get(key, 0)
+        for row in summary.get("ran", []):
+            entry = ran.setdefault((row["where"], row["reason"]), dict(row, calls=0, seconds=0.0))
+            entry["calls"] += row["calls"]
+            entry["seconds"] += row["seconds"]
+        for kind, moved in summary.get("bytes_by_kind", {}).items():
+            kinds[kind] = kinds.get(kind, 0) + moved
+    return {**total, "ran": list(ran.values()), "bytes_by_kind": kinds}
+
+
+def summary_text(summary: dict, wall_s: float) -> str:
+    calls = summary["calls"]
+    line = f"fleetblas: {calls:,} matrix product{'' if calls == 1 else 's'}"
+    if calls == 0:
+        return line + f" in {common.duration(wall_s)}: the program called no gemm\n"
+    line += f", {common.duration(summary['seconds'])} of {common.duration(wall_s)}"
+    if summary["seconds"] > 0:
+        line += f", {common.rate_text(summary['flops'] / summary['seconds'] / 1e12)}"
+    if summary["failed"]:
+        line += f", {summary['failed']:,} FAILED"
+    lines = [line]
+    for row in sorted(summary["ran"], key=lambda row: -row["seconds"]):
+        spent = common.duration(row["seconds"])
+        lines.append(f"  {row['where']:<8} {row['calls']:>8,} calls {spent:>9}  {row['reason']}")
+    moved = (
+        f"{LINK_KINDS.get(kind, kind)} {common.byte_text(number)}"
+        for kind, number in summary["bytes_by_kind"].items()
+    )
+    lines.append("  moved    " + ", ".join(moved))
+    return "\n".join(lines) + "\n"
+
+
+def execute(arguments) -> int:
+    if not arguments.program:
+        raise common.UsageError("give the program after --, as in: fleetblas run -- python x.py")
+    environment = common.program_environment(arguments, os.environ)
+    with tempfile.TemporaryDirectory(prefix="fleetblas-") as folder:
+        environment["FLEETBLAS_SUMMARY"] = str(pathlib.Path(folder, "%p.json"))
+        start = time.perf_counter()
+        status = run_program(arguments.program, environment)
+        wall_s = time.perf_counter() - start
+        summary = merged(read_summaries(pathlib.Path(folder)))
+    if status not in (NOT_FOUND, NOT_EXECUTABLE) or summary["calls"]:
+        sys.stdout.flush()
+        sys.stderr.write(summary_text(summary, wall_s))
+    return status

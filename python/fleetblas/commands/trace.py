@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Draws the timeline of a product, or of a program's products, as one page for a browser.
+
+Knows nothing of what the page looks like: that is page.html, which gets the trace as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+from .. import Context, _native
+from . import bench, common, run
+
+EXAMPLE = """examples: fleetblas trace gemm --size 4K --backend host -o page.html
+          fleetblas trace gemm --size 16K --backend sim --machine h200x8 -o page.html
+          fleetblas trace --backend host --devices 4 -o page.html -- python script.py
+
+The page needs no network; --json writes the same timeline for chrome://tracing or Perfetto."""
+TAKES_PROGRAM = True
+
+PAGE = _native.PACKAGE / "page.html"
+PLACE_OF_TRACE = "/*TRACE*/"
+
+
+def add_arguments(parser) -> None:
+    common.add_problem_arguments(parser, routine_nargs="?")
+    common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
+    parser.add_argument("-o", "--output", metavar="PAGE.html", help="the page to write")
+    parser.add_argument("--json", metavar="TRACE.json", help="write the timeline; - for stdout")
+
+
+def page_of(trace: dict) -> str:
+    """The page with the trace inside; `</` is broken up, since it could end the script element."""
+    text = json.dumps(trace, separators=(",", ":")).replace("</", "<\\/")
+    return PAGE.read_text(encoding="utf-8").replace(PLACE_OF_TRACE, text)
+
+
+def trace_of_product(arguments) -> dict:
+    words = common.problem_words(arguments)
+    options = common.context_options(arguments)
+    if arguments.backend == "sim":
+        with Context(**options) as context:
+            return context.simulate(**words)
+    if "FLEETBLAS_OFFLOAD" not in os.environ:
+        options["offload"] = "always"  # a timeline of devices needs devices
+    with Context(**options) as context:
+        engine = bench.Engine("fleetblas", context, bench.Operands(context, words))
+        engine.start_up()
+        for _ in range(2):
+            # The second one is drawn: the plan is there, and memory has been touched.
+            engine.operands.reset()
+            engine.call()
+        engine.verified(everything=False)
+        if not engine.verdicts[-1].ok:
+            raise common.Failure("the result is wrong")
+        last = context.stats()["last"]
+        if last["where"] != "devices":
+            raise common.Failure(f"no device took part ({last['reason']}): there is no timeline")
+        return context.trace()
+
+
+def trace_of_program(arguments) -> tuple[dict, int]:
+    environment = common.program_environment(arguments, os.environ)
+    with tempfile.TemporaryDirectory(prefix="fleetblas-") as folder:
+        environment["FLEETBLAS_TRACE"] = str(pathlib.Path(folder, "%p.json"))
+        status = run.run_program(arguments.program, environment)
+        traces = run.read_summaries(pathlib.Path(folder))
+    traces = [trace for trace in traces if trace["fleetblas"]["calls"]]
+    if not traces:
+        reason = "no product ran on devices" if status == 0 else f"the program ended with {status}"
+        raise common.Failure(f"{reason}: there is no timeline (try FLEETBLAS_OFFLOAD=always)")
+    # The longest one: clocks of different processes do not agree on when it all began.
+    longest = max(traces, key=lambda trace: len(trace["traceEvents"]))
+    if len(traces) > 1:
+        sys.stderr.write(f"fleetblas trace: the busiest of {len(traces)} processes is drawn\n")
+    return longest, status
+
+
+def execute(arguments) -> int:
+    if (arguments.routine is None) == (arguments.program is None):
+        raise common.UsageError("give either gemm with its options, or a command after --")
+    if not arguments.output and not arguments.json:
+        raise common.UsageError("give -o PAGE.html, or --json TRACE.json")
+    common.require_writable(arguments.output, arguments.json)
+    if arguments.program is not None:
+        if not arguments.program:
+            raise common.UsageError("give the program after --")
+        trace, status = trace_of_program(arguments)
+    else:
+        trace, status = trace_of_product(arguments), 0
+    if arguments.json:
+        common.write_text(arguments.json, json.dumps(trace) + "\n")
+    if arguments.output:
+        common.write_text(arguments.output, page_of(trace))
+    return status
