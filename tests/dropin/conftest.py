@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the drop-in tests share: the preload library, compiled programs, the BLAS libraries and the
+Python environments of this machine. It knows nothing of any single test.
+
+FLEETBLAS_PRELOAD     libfleetblas_preload.so, with libfleetblas.so beside it
+FLEETBLAS_TEST_VENVS  a folder with the environments numpy1 (or numpy126) and numpy2: NumPy, SciPy,
+                      pytest, hypothesis
+FLEETBLAS_CPU_BLAS    goes on to the programs
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parent.parent
+LIMIT_S = 300
+
+
+def _preload_library():
+    path = os.environ.get("FLEETBLAS_PRELOAD")
+    if not path or not os.path.exists(path):
+        pytest.exit("FLEETBLAS_PRELOAD must name libfleetblas_preload.so", returncode=2)
+    return Path(path).resolve()
+
+
+@pytest.fixture(scope="session")
+def preload():
+    """The preload library as built, beside the real core."""
+    library = _preload_library()
+    if not (library.parent / "libfleetblas.so").exists():
+        pytest.exit(f"no libfleetblas.so beside {library}", returncode=2)
+    return library
+
+
+@pytest.fixture(scope="session")
+def recorder(tmp_path_factory):
+    """A copy of the preload library beside a core that records what it is asked."""
+    folder = tmp_path_factory.mktemp("recorder")
+    shutil.copy(_preload_library(), folder)
+    compile_c("recording_core.c", folder / "libfleetblas.so", ["-shared", "-fPIC"])
+    return folder / "libfleetblas_preload.so"
+
+
+def compile_c(source, target, flags):
+    compiler = ["g++", "-std=c++20"] if source.endswith(".cpp") else ["gcc"]
+    command = [*compiler, "-O1", "-Wall", "-Wextra", f"-I{SOURCE / 'src'}", "-o", str(target)]
+    subprocess.run([*command, str(HERE / source), *flags], check=True, timeout=LIMIT_S)
+    return target
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    """Compiles a program of this folder once per set of flags: program("threads.c", "-lblas")."""
+    folder = tmp_path_factory.mktemp("programs")
+    built = {}
+
+    def build(source, *flags):
+        if (source, flags) not in built:
+            target = folder / f"{Path(source).stem}-{len(built)}"
+            built[source, flags] = compile_c(source, target, [*flags, "-pthread", "-ldl"])
+        return built[source, flags]
+
+    return build
+
+
+def _blas_libraries():
+    """name -> link flags, for each BLAS of this machine that has plain names."""
+    found = {}
+    for name, file in (("netlib", "blas/libblas.so.3"), ("openblas", "libopenblas.so.0")):
+        for path in glob.glob(f"/usr/lib/*/{file}") + glob.glob(f"/usr/lib64/{file}"):
+            found[name] = [path]
+    wheels = f"{os.environ.get('FLEETBLAS_TEST_VENVS')}/numpy1*/lib/python3*/site-packages"
+    for path in glob.glob(f"{wheels}/scipy.libs/libopenblas*.so"):
+        # Its own needs lie beside it, which only DT_RPATH of the program helps it to find.
+        folder = os.path.dirname(path)
+        found["openblas-wheel"] = [path, f"-Wl,-rpath,{folder},--disable-new-dtags"]
+    return found
+
+
+BLAS_LIBRARIES = _blas_libraries()
+
+
+@pytest.fixture(params=["netlib", "openblas", "openblas-wheel"])
+def blas(request):
+    """Link flags of a BLAS with plain names."""
+    if request.param not in BLAS_LIBRARIES:
+        pytest.skip(f"no {request.param} on this machine")
+    return BLAS_LIBRARIES[request.param]
+
+
+@pytest.fixture
+def netlib():
+    if "netlib" not in BLAS_LIBRARIES:
+        pytest.skip("the reference BLAS (libblas3) is not on this machine")
+    return BLAS_LIBRARIES["netlib"]
+
+
+def environment_python(name):
+    """The interpreter of an environment, "numpy1" or "numpy2"."""
+    folder = os.environ.get("FLEETBLAS_TEST_VENVS", "/nonexistent")
+    found = sorted(glob.glob(f"{folder}/{name}*/bin/python"))
+    if not found:
+        pytest.skip(f"no environment {name} in {folder} (its wheels may not exist for this Python)")
+    return Path(found[0])
+
+
+@pytest.fixture(params=["numpy1", "numpy2"])
+def python(request):
+    """A Python interpreter with NumPy and SciPy wheels."""
+    return environment_python(request.param)
+
+
+def clean_environment(**settings):
+    """This process's environment without settings of ours but the CPU BLAS, plus `settings`."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key == "FLEETBLAS_CPU_BLAS"
+        or not (key.startswith(("FLEETBLAS_", "RECORD_")) or key == "LD_PRELOAD")
+    }
+    return kept | {key: str(value) for key, value in settings.items()}
+
+
+class Result:
+    """What a program printed, and the events that a recording core noted: lists of words."""
+
+    def __init__(self, completed, record):
+        self.returncode = completed.returncode
+        self.stdout = completed.stdout
+        self.stderr = completed.stderr
+        lines = record.read_text().splitlines() if record.exists() else []
+        self.events = [line.split() for line in lines]
+
+    def count(self, event):
+        return sum(words[0] == event for words in self.events)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs a command: run([program, ...], preload=library, FLEETBLAS_OFFLOAD="always")."""
+
+    def run_command(command, preload=None, limit_s=LIMIT_S, cwd=None, **settings):
+        record = tmp_path / f"record-{len(list(tmp_path.iterdir()))}"
+        settings.setdefault("RECORD_FILE", record)
+        settings.setdefault("FLEETBLAS_CACHE_DIR", tmp_path / "cache")
+        environment = clean_environment(**settings)
+        if preload:
+            environment["LD_PRELOAD"] = str(preload)
+        completed = subprocess.run(
+            [str(word) for word in command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            cwd=cwd,
+        )
+        return Result(completed, record)
+
+    return run_command
+
+
+VERBOSE_LINE = re.compile(r"(\w+)\(.*\) \S+ gpus:(\d+) .* (devices|cpu|nowhere) \(")
+
+
+def where_calls_ran(stderr):
+    """(symbol, place, number of devices) of each call, from what FLEETBLAS_VERBOSE prints."""
+    lines = [VERBOSE_LINE.match(line) for line in stderr.splitlines()]
+    return [(line[1], line[3], int(line[2])) for line in lines if line]
+
+
+HOST_DEVICES = {
+    "FLEETBLAS_BACKEND": "host",
+    "FLEETBLAS_DEVICES": "4",
+    "FLEETBLAS_OFFLOAD": "always",
+}

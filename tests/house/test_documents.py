@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the documents name exists: tests, files, make targets, and one version everywhere."""
+
+import glob
+import os
+import re
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/*.md"]
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def documents():
+    for pattern in DOCUMENTS:
+        for path in sorted(glob.glob(os.path.join(ROOT, pattern))):
+            yield os.path.relpath(path, ROOT), read(path)
+
+
+def test_names():
+    """Suite.Name of each GoogleTest, and test_name of each pytest."""
+    names = set()
+    for path in glob.glob(os.path.join(ROOT, "tests", "unit", "*.cpp")):
+        found = re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", read(path), re.MULTILINE)
+        names.update(f"{suite}.{name}" for suite, name in found)
+    for path in glob.glob(os.path.join(ROOT, "tests", "*", "*.py")):
+        names.update(re.findall(r"def (test_\w+)", read(path)))
+    return names
+
+
+class Documents(unittest.TestCase):
+    def test_every_test_that_testing_md_names_exists(self):
+        named = re.findall(r"`([A-Z]\w+\.[A-Z]\w+|test_\w+)`", read("docs/testing.md"))
+        self.assertGreater(len(named), 50)
+        self.assertEqual(sorted(set(named) - test_names()), [])
+
+    def test_every_link_to_a_file_leads_somewhere(self):
+        for document, text in documents():
+            for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+                path = os.path.join(ROOT, os.path.dirname(document), target)
+                self.assertTrue(os.path.exists(path), f"{document}: {target}")
+
+    def test_every_make_target_that_a_document_names_exists(self):
+        targets = set(
+            re.findall(r"[\w-]+", " ".join(re.findall(r"^([\w -]+):", read("Makefile"), re.M)))
+        )
+        for document, text in documents():
+            for words in re.findall(r"(?:`|^)make ([a-z -]+?)\s*(?:`|#|$)", text, re.MULTILINE):
+                for word in words.split():
+                    self.assertIn(word, targets, f"{document}: make {words}")
+
+    def test_the_version_is_the_same_everywhere(self):
+        version = re.search(r"project\(fleetblas VERSION ([\d.]+)", read("CMakeLists.txt")).group(1)
+        header = read("include/fleetblas/fleetblas.h")
+        parts = re.findall(r"#define FLEETBLAS_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header)
+        self.assertEqual(".".join(parts), version)
+        self.assertIn(f'version = "{version}"', read("pyproject.toml"))
+        self.assertIn(f"## {version}", read("CHANGELOG.md"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line: words, exit statuses, JSON keys, programs under the drop-in, the page."""
+
+import json
+import re
+import signal
+
+import pytest
+
+PRODUCT = "import numpy as np; a = np.ones((300, 300)); print(int((a @ a).sum()))"
+BENCH_KEYS = (
+    "engine routine type m n k place devices tile first_s median_s min_s p95_s tflops bound_s "
+    "limited_by bound_fraction predicted_s error status measured"
+)
+PLAN_KEYS = "workers grid tile tasks bytes_by_link plan_s predicted_s bound_s limited_by rules"
+
+
+def only_json(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "plan", "trace", "paths"])
+def test_every_command_has_help_with_an_example(main, command):
+    done = main(f"{command} --help")
+    assert done.returncode == 0
+    assert re.search(rf"examples?: .*fleetblas {command}", done.stdout)
+
+
+def test_help_lists_the_commands_and_version_is_one_line(cli):
+    done = cli("--help")
+    assert done.returncode == 0
+    for command in ("run", "bench", "plan", "trace", "paths"):
+        assert f"\n    {command} " in done.stdout
+    assert re.fullmatch(r"fleetblas \d+\.\d+\.\d+\n", cli("--version").stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "fly",
+        "bench",
+        "bench gemm",
+        "bench gemv --size 4",
+        "bench gemm --size 4Q",
+        "bench gemm --size -4",
+        "bench gemm --size 4 --m 3",
+        "bench gemm --m 4 --n 4",
+        "bench gemm --size 4 --type q",
+        "bench gemm --size 4 --place h,h",
+        "bench gemm --size 4 --place h,h,x",
+        "bench gemm --size 4 --place h,h,9",
+        "bench gemm --size 4 --transa x",
+        "bench gemm --size 4 --alpha one",
+        "bench gemm --size 4 --alpha 1j",
+        "bench gemm --size 4 --devices two",
+        "bench gemm --size 4 --repeat 0",
+        "bench gemm --size 4 --backend sim",
+        "bench gemm --size 4 --backend sim --machine h200x4 --check",
+        "bench gemm --size 4 --rules swiftly",
+        "bench gemm --siz 4",
+        "bench gemm --size 4 -- true",
+        "plan gemm",
+        "plan gemm --size 4 --json - --trace -",
+        "plan gemm --size 64 --machine h200x4 --devices 9,",
+        "run",
+        "run --",
+        "run python x.py",
+        "run --backend sim -- true",
+        "trace -o x.html",
+        "trace gemm --size 4",
+        "trace gemm --size 4 -o x.html -- true",
+        "trace -o x.html --",
+        "paths --here",
+    ],
+)
+def test_wrong_usage_is_one_clear_line_and_status_2(main, words):
+    done = main(words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert re.fullmatch(r"fleetblas[^\n]*\n", done.stderr)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "plan gemm --size 64 --machine nowhere.json",
+        "plan gemm --size 64 --machine damaged.json",
+        "plan gemm --size 64 --json no/such/folder/x.json",
+        "trace gemm --size 64 -o .",
+        "trace gemm --size 64 --backend cuda -o x.html",
+        "trace -o x.html -- true",
+    ],
+)
+def test_failures_are_one_clear_line_and_status_1(main, tmp_path, words):
+    (tmp_path / "damaged.json").write_text('{"schema": 1, "name"')
+    done = main(words)
+    assert done.returncode == 1
+    assert re.fullmatch(r"fleetblas[^\n]*\n", done.stderr)
+
+
+def test_paths_exist(cli):
+    paths = only_json(cli("paths"))
+    assert set(paths) == {"preload", "core", "include", "cmake", "version"}
+    with open(paths["include"] + "/fleetblas/fleetblas.h") as header:
+        assert "fleet_dgemm" in header.read()
+    for part in ("preload", "core"):
+        with open(paths[part], "rb") as library:
+            assert library.read(4) == b"\x7fELF"
+
+
+# ---- bench --------------------------------------------------------------------------------------
+
+
+def test_bench_verifies_both_engines_and_has_every_key(cli):
+    words = (
+        "bench gemm --size 384 --place h,p,1 --repeat 3 --warmup 1 --check --vs hostblas --json -"
+    )
+    rows = only_json(cli(words))["results"]
+    assert [row["engine"] for row in rows] == ["fleetblas", "hostblas"]
+    for row in rows:
+        assert set(BENCH_KEYS.split()) <= set(row)
+        assert row["status"] == "ok"
+        assert row["measured"] == "measured"
+        assert 0 < row["error"] < 4
+        assert 0 < row["min_s"] <= row["median_s"] <= row["p95_s"]
+        assert row["tflops"] == pytest.approx(2 * 384**3 / row["median_s"] / 1e12)
+    assert rows[0]["devices"] == 2
+    assert rows[0]["place"] == "h,p,1"
+    assert rows[0]["bound_fraction"] == pytest.approx(rows[0]["bound_s"] / rows[0]["median_s"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--type s --m 200 --n 130 --k 70 --transa t",
+        "--type c --m 90 --n 130 --k 70 --transa c --transb t --alpha 1-2j --beta 0.5j",
+        "--type z --size 100 --beta 0 --place 0,1,0",
+        "--type d --size 64 --beta 3 --rules none --tile 32",
+        "--type d --m 0 --n 5 --k 5",
+        "--type d --size 256 --memory-cap 256K",
+    ],
+)
+def test_bench_of_every_kind_of_product_passes(cli, words):
+    words = f"bench gemm {words} --repeat 2 --warmup 0 --check --json -"
+    (row,) = only_json(cli(words))["results"]
+    assert row["status"] == "ok"
+
+
+def test_bench_of_a_wrong_result_fails(script, tmp_path):
+    # A library that computes nothing: C stays C0.
+    done = script(
+        "import sys\nfrom fleetblas import _arrays, cli\n"
+        "_arrays.call = lambda *arguments: None\n"
+        "sys.exit(cli.main('bench gemm --size 300 --repeat 1 --warmup 0 --json x.json'.split()))"
+    )
+    assert done.returncode == 1
+    assert "wrong" in done.stderr
+    (row,) = json.loads((tmp_path / "x.json").read_text())["results"]
+    assert row["status"] == "internal"
+
+
+def test_bench_prints_a_table_and_writes_json_beside_it(cli, tmp_path):
+    done = cli("bench gemm --size 128 --repeat 1 --warmup 0 --json x.json")
+    assert done.returncode == 0
+    head, row = done.stdout.splitlines()
+    assert head.split()[:4] == ["engine", "problem", "place", "devices"]
+    assert row.split()[:2] == ["fleetblas", "dgemm"]
+    assert len(json.loads((tmp_path / "x.json").read_text())["results"]) == 1
+
+
+def test_bench_on_the_simulator_is_marked_as_such_and_needs_no_memory(cli):
+    words = "bench gemm --size 64K --backend sim --machine h200x8 --devices 4 --json -"
+    (row,) = only_json(cli(words))["results"]
+    assert row["measured"] == "simulated"
+    assert row["devices"] == 4
+    assert row["median_s"] == row["predicted_s"] >= row["bound_s"] > 0
+    assert row["error"] is None
+
+
+# ---- plan ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", ["h200x8", "h200x4", "karolina", "clx-ai", "dgx1"])
+def test_plans_for_every_shipped_machine(main, machine):
+    words = f"plan gemm --type d --size 8K --place h,h,h --machine {machine} --json -"
+    plan = only_json(main(words))
+    assert set(PLAN_KEYS.split()) <= set(plan)
+    assert plan["grid"][0] * plan["grid"][1] == len(plan["workers"])
+    assert plan["predicted_s"] >= plan["bound_s"] > 0
+    # A, B and C go to the devices at least once, C comes back once.
+    matrix = 8192 * 8192 * 8
+    into = sum(n for link, n in plan["bytes_by_link"].items() if link.startswith("host->"))
+    back = sum(n for link, n in plan["bytes_by_link"].items() if link.endswith("->host"))
+    assert into >= 3 * matrix
+    assert back == matrix
+
+
+def test_plan_says_in_words_what_its_json_says(cli, tmp_path):
+    words = (
+        "plan gemm --size 4K --machine h200x4 --rules all --json plan.json --trace timeline.json"
+    )
+    done = cli(words)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert f"{plan['grid'][0]} x {plan['grid'][1]}" in done.stdout
+    assert f"limited by {plan['limited_by']}" in done.stdout
+    assert f"{plan['tasks']:,}: " in done.stdout
+    timeline = json.loads((tmp_path / "timeline.json").read_text())
+    events = [event for event in timeline["traceEvents"] if event["ph"] == "X"]
+    assert len(events) == plan["tasks"]
+    assert max(e["ts"] + e["dur"] for e in events) == pytest.approx(plan["predicted_s"] * 1e6)
+
+
+def test_plan_without_any_device_says_that_the_cpu_does_it(cli):
+    done = cli("plan", "gemm", "--size", "1K", "--backend", "auto")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"where +cpu", done.stdout)
+
+
+# ---- run ----------------------------------------------------------------------------------------
+
+
+def test_run_takes_the_products_of_an_unmodified_script(cli):
+    done = cli("run", "--backend", "host", "--devices", "3", "--", "python", "-c", PRODUCT)
+    assert done.returncode == 0
+    assert done.stdout == "27000000\n"
+    assert "1 matrix product," in done.stderr
+    assert re.search(r"devices +1 calls", done.stderr)
+    assert re.search(r"host->device \d", done.stderr)
+
+
+def test_run_adds_up_the_processes_of_a_program(cli):
+    done = cli("run", "--", "sh", "-c", 'python -c "$0"; python -c "$0"', PRODUCT)
+    assert done.returncode == 0
+    assert "2 matrix products," in done.stderr
+
+
+def test_run_says_when_nothing_was_multiplied(cli):
+    done = cli("run", "--", "python", "-c", "print(1)")
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "called no gemm" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM),
+        (["no-such-program"], 127),
+        (["/"], 126),
+    ],
+)
+def test_run_has_the_exit_status_of_its_command(cli, words, status):
+    assert cli("run", "--", *words).returncode == status
+
+
+def test_run_gives_the_command_its_own_words_and_preloads_before_others(cli):
+    show = "import os, sys; print(sys.argv[1:], os.environ['LD_PRELOAD'].split(':')[1:])"
+    done = cli("run", "--", "python", "-c", show, "--", "--help", LD_PRELOAD="libm.so.6")
+    assert done.stdout == "['--', '--help'] ['libm.so.6']\n"
+
+
+# ---- trace --------------------------------------------------------------------------------------
+
+
+def embedded(page):
+    found = re.search(r'<script type="application/json" id="trace">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found[1])
+
+
+def test_trace_writes_one_page_that_contains_the_timeline(cli, tmp_path):
+    done = cli("trace gemm --size 500 --place p,h,0 -o page.html --json trace.json")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "page.html").read_text()
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert embedded(page) == trace
+    assert trace["fleetblas"]["source"] == "measured"
+    assert "https:" not in page
+    assert "http:" not in page
+    lanes = {queue["tid"] for queue in trace["fleetblas"]["queues"]}
+    assert {e["tid"] for e in trace["traceEvents"] if e["ph"] == "X"} == lanes
+
+
+def test_trace_of_a_simulation_is_marked_as_such(cli, tmp_path):
+    words = "trace gemm --size 8K --backend sim --machine karolina -o page.html"
+    assert cli(words).returncode == 0
+    summary = embedded((tmp_path / "page.html").read_text())["fleetblas"]
+    assert summary["source"] == "simulated"
+
+
+def test_trace_of_a_program_puts_its_calls_on_one_clock(cli, tmp_path):
+    twice = (
+        "import numpy as np\nfor n in (200, 300): a = np.ones((n, n)); a @ a\nraise SystemExit(3)"
+    )
+    done = cli("trace", "-o", "page.html", "--", "python", "-c", twice)
+    assert done.returncode == 3, done.stderr
+    trace = embedded((tmp_path / "page.html").read_text())
+    first, second = trace["fleetblas"]["calls"]
+    assert second["start_s"] >= first["start_s"] + first["seconds"] * 0.99
+    by_call = {0: [], 1: []}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X":
+            by_call[event["args"]["call"]].append(event)
+    assert [len(by_call[i]) for i in (0, 1)] == [first["tasks"], second["tasks"]]
+    assert max(e["ts"] for e in by_call[0]) <= min(e["ts"] for e in by_call[1])
+    # A queue has one number and one name in the whole timeline.
+    names = {}
+    for call in (first, second):
+        for queue in call["queues"]:
+            assert names.setdefault(queue["tid"], queue["name"]) == queue["name"]
+    assert len(set(names.values())) == len(names)
+
+
+def test_a_page_survives_markup_in_its_trace():
+    from fleetblas.commands import trace
+
+    nasty = {"fleetblas": {"problem": "</script><b>"}, "traceEvents": []}
+    assert embedded(trace.page_of(nasty)) == nasty

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// host_context.hpp: contexts of virtual devices for tests of the C API, without probing. It knows
+// the public header and machine files only.
+#pragma once
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "exec/probe.hpp"
+#include "fleetblas/fleetblas.h"
+#include "machine/machine.hpp"
+
+namespace fleet::test {
+
+/// A file name in the temporary folder that no other process uses.
+inline std::string temporary_file(const std::string& name) {
+  return (std::filesystem::temp_directory_path() /
+          ("fleet_" + std::to_string(getpid()) + "_" + name))
+      .string();
+}
+
+/// "machine=FILE" for this many virtual devices with placeholder rates; offload=always, so that the
+/// rates do not matter.
+inline std::string host_options(int devices, std::int64_t memory_bytes = std::int64_t{1} << 30) {
+  const std::string file = temporary_file("machine" + std::to_string(devices) + ".json");
+  std::ofstream(file) << to_json(host_machine(devices, 2, memory_bytes));
+  return "backend=host;offload=always;devices=" + std::to_string(devices) + ";machine=" + file;
+}
+
+class HostContext {
+ public:
+  explicit HostContext(const std::string& options) {
+    EXPECT_EQ(fleet_context_create(options.c_str(), &context_), FLEET_OK) << fleet_message();
+  }
+  ~HostContext() { EXPECT_EQ(fleet_context_destroy(context_), FLEET_OK); }
+  HostContext(const HostContext&) = delete;
+  HostContext& operator=(const HostContext&) = delete;
+
+  operator fleet_context*() const { return context_; }
+
+  /// The text that `give` makes; "" and a failed test when it does not.
+  template <typename Give, typename... Words>
+  std::string text(Give give, Words... words) const {
+    char* text = nullptr;
+    EXPECT_EQ(give(context_, words..., &text), FLEET_OK) << fleet_message();
+    const std::string copy = text == nullptr ? "" : text;
+    fleet_free_text(text);
+    return copy;
+  }
+
+ private:
+  fleet_context* context_ = nullptr;
+};
+
+}  // namespace fleet::test

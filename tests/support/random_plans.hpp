@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// random_plans.hpp: machines, problems and tunings for property tests, all from one seed.
+#pragma once
+#include <algorithm>
+#include <random>
+
+#include "plan/decompose.hpp"
+#include "plan/plan.hpp"
+
+namespace fleet::test {
+
+using Generator = std::mt19937_64;
+
+inline std::int64_t between(Generator& random, std::int64_t low, std::int64_t high) {
+  return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+}
+inline bool chance(Generator& random, int percent) { return between(random, 1, 100) <= percent; }
+
+/// A node of `devices` GPUs: every pair linked, ports per GPU and for host memory.
+inline Machine node(int devices, double host_rate = 50e9, double peer_rate = 300e9) {
+  Machine m;
+  m.name = "node";
+  m.source = "made up for a test";
+  m.issue_s = 1e-6;
+  m.devices = {{.name = "host", .memory_bytes = 1LL << 40, .lanes = 1},
+               {.name = "pageable", .memory_bytes = 1LL << 40, .lanes = 1}};
+  m.ports = {{"host out", 3 * host_rate}, {"host in", 2 * host_rate}};
+  for (int d = 0; d < devices; ++d) {
+    Device gpu{.name = std::to_string(d),
+               .memory_bytes = 1LL << 36,
+               .lanes = 4,
+               .launch_s = 3e-6,
+               .memory_bytes_per_s = 2e12};
+    for (DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64})
+      gpu.kernels.push_back({type, 1024, 20e12});
+    m.devices.push_back(gpu);
+    m.ports.push_back({"out of " + std::to_string(d), peer_rate});
+    m.ports.push_back({"into " + std::to_string(d), peer_rate});
+  }
+  const auto port = [](int d, bool in) { return 2 + 2 * d + (in ? 1 : 0); };
+  m.links.push_back({kPageable, kHost, 5e-6, 10e9, {}});
+  m.links.push_back({kHost, kPageable, 5e-6, 10e9, {}});
+  for (int a = 0; a < devices; ++a) {
+    m.links.push_back({kHost, kFirstDevice + a, 1e-5, host_rate, {{0, 1.0}}});
+    m.links.push_back({kFirstDevice + a, kHost, 1e-5, host_rate, {{1, 1.0}}});
+    for (int b = 0; b < devices; ++b)
+      if (a != b)
+        m.links.push_back({kFirstDevice + a,
+                           kFirstDevice + b,
+                           8e-6,
+                           peer_rate,
+                           {{port(a, false), 1.0}, {port(b, true), 1.0}}});
+  }
+  return m;
+}
+
+/// A node with some device-to-device links missing and uneven rates.
+inline Machine uneven_node(Generator& random, int devices) {
+  Machine m = node(devices);
+  std::vector<Link> kept;
+  for (Link link : m.links) {
+    const bool peer = link.source >= kFirstDevice && link.target >= kFirstDevice;
+    if (peer && chance(random, 30)) continue;
+    link.bytes_per_s *= static_cast<double>(between(random, 1, 4)) / 2;
+    kept.push_back(link);
+  }
+  m.links = kept;
+  return m;
+}
+
+inline DeviceId random_home(Generator& random, int devices) {
+  return static_cast<DeviceId>(between(random, 0, devices + 1));
+}
+
+inline std::int64_t random_size(Generator& random, std::int64_t most) {
+  constexpr std::int64_t kOdd[] = {0, 1, 2, 3, 5, 7, 13, 17, 31, 37, 61, 64};
+  if (chance(random, 30)) return std::min(most, kOdd[between(random, 0, 11)]);
+  return between(random, 1, most);
+}
+
+inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
+  GemmShape shape;
+  shape.type = static_cast<DataType>(between(random, 0, 3));
+  shape.op_a = static_cast<Op>(between(random, 0, 2));
+  shape.op_b = static_cast<Op>(between(random, 0, 2));
+  shape.m = random_size(random, most);
+  shape.n = random_size(random, most);
+  shape.k = random_size(random, most);
+  const DeviceId same = random_home(random, devices);
+  for (DeviceId& home : shape.homes)
+    home = chance(random, 50) ? same : random_home(random, devices);
+  shape.beta_is_zero = chance(random, 30);
+  shape.batch = chance(random, 15) ? between(random, 1, 5) : 1;
+  Problem problem = make_gemm(shape);
+  if (shape.batch > 1)
+    for (int x : {kA, kB})
+      problem.operands[static_cast<std::size_t>(x)].shared = chance(random, 30);
+  return problem;
+}
+
+inline Tuning random_tuning(Generator& random, const Machine& machine, const Problem& problem,
+                            std::int64_t most_tile) {
+  Tuning t;
+  const int devices = machine.device_count();
+  const int count = static_cast<int>(between(random, 1, devices));
+  std::vector<DeviceId> all;
+  for (int d = 0; d < devices; ++d) all.push_back(kFirstDevice + d);
+  std::shuffle(all.begin(), all.end(), random);
+  t.workers.assign(all.begin(), all.begin() + count);
+  const auto grids = grids_of(count);
+  t.grid = grids[static_cast<std::size_t>(between(random, 0, std::ssize(grids) - 1))];
+  // At most 8 tiles a dimension: thousands of small plans find more than a few large ones.
+  const std::int64_t least = (std::max({problem.m, problem.n, problem.k}) + 7) / 8;
+  t.tile = between(random, std::max<std::int64_t>(1, least), std::max(least, most_tile));
+  t.chunks = static_cast<int>(between(random, 1, 8));
+  for (const Device& d : machine.devices) t.memory_cap.push_back(d.memory_bytes);
+  if (chance(random, 60))
+    for (int r = 0; r < kRules; ++r)
+      if (chance(random, 30)) t.rules = t.rules.without(static_cast<Rule>(r));
+  if (chance(random, 20)) t.group = between(random, t.tile, 3 * t.tile);
+  if (chance(random, 40)) {
+    t.out_of_core = chance(random, 60) ? OutOfCore::stationary : OutOfCore::cube;
+    t.group = between(random, std::max<std::int64_t>(1, t.tile), 3 * t.tile + 4);
+    const std::int64_t tile_bytes = (t.tile * t.tile * bytes_of(problem.type) + 255) / 256 * 256;
+    for (std::int64_t& cap : t.memory_cap) cap = tile_bytes * between(random, 4, 60);
+    t.memory_cap[kHost] = 1LL << 40;
+  }
+  return t;
+}
+
+}  // namespace fleet::test

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_capi_texts.cpp: what contexts say: plans, bounds, timelines, settings, books. It knows
+// nothing below the C API.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "fleetblas/fleetblas.h"
+#include "support/host_context.hpp"
+
+namespace fleet {
+namespace {
+
+using Json = nlohmann::json;
+using test::host_options;
+using test::HostContext;
+
+constexpr const char* kH200 = "machine=" FLEETBLAS_SOURCE_DIR "/machines/h200x8.json";
+
+void multiply(fleet_context* context, std::int64_t edge) {
+  const auto elements = static_cast<std::size_t>(edge * edge);
+  const std::int64_t ld = std::max<std::int64_t>(1, edge);
+  std::vector<double> a(elements, 1.0), b(elements, 1.0), c(elements, 1.0);
+  ASSERT_EQ(fleet_dgemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, edge, edge, edge, 1.0, a.data(),
+                        ld, b.data(), ld, 1.0, c.data(), ld),
+            FLEET_OK)
+      << fleet_message();
+}
+
+TEST(PlanText, HasEveryKeyAndNeedsNoDevice) {
+  const HostContext context(kH200);
+
+  const Json plan = Json::parse(context.text(fleet_plan_json, "dgemm size=16384"));
+
+  for (const char* key : {"workers", "grid",        "tile",    "tasks",      "bytes_by_link",
+                          "plan_s",  "predicted_s", "bound_s", "limited_by", "rules",
+                          "problem", "machine",     "memory",  "chunks",     "out_of_core",
+                          "group",   "cuts",        "host_s",  "offload",    "tasks_by_kind"})
+    EXPECT_TRUE(plan.contains(key)) << key;
+  EXPECT_EQ(plan["workers"].size(), 8u);
+  EXPECT_EQ(plan["grid"][0].get<int>() * plan["grid"][1].get<int>(), 8);
+  EXPECT_GT(plan["plan_s"].get<double>(), 0.0);
+  EXPECT_GE(plan["predicted_s"].get<double>(), plan["bound_s"].get<double>());
+  EXPECT_EQ(plan["problem"], "dgemm m=16384 n=16384 k=16384 a@h b@h c@h");
+  EXPECT_EQ(plan["rules"], "all");
+  std::int64_t tasks = 0;
+  for (const auto& [kind, count] : plan["tasks_by_kind"].items()) tasks += count.get<int>();
+  EXPECT_EQ(tasks, plan["tasks"].get<std::int64_t>());
+}
+
+TEST(PlanText, ObeysTheOptions) {
+  const HostContext context(std::string(kH200) + ";devices=2;tile=1024;rules=all,-lazy");
+
+  const Json plan = Json::parse(context.text(fleet_plan_json, "sgemm size=4096 beta=0"));
+
+  EXPECT_EQ(plan["workers"], Json({0, 1}));
+  EXPECT_EQ(plan["tile"], 1024);
+  EXPECT_NE(plan["rules"].get<std::string>().find("tile"), std::string::npos);
+  EXPECT_EQ(plan["rules"].get<std::string>().find("lazy"), std::string::npos);
+}
+
+TEST(PlanText, RefusesWhatIsNoProblem) {
+  const HostContext context(kH200);
+  char* text = nullptr;
+
+  EXPECT_EQ(fleet_plan_json(context, "dgemm sice=8", &text), FLEET_BAD_ARGUMENT);
+  EXPECT_NE(std::string(fleet_message()).find("sice"), std::string::npos);
+  EXPECT_EQ(fleet_plan_json(context, nullptr, &text), FLEET_BAD_ARGUMENT);
+  EXPECT_EQ(fleet_plan_json(context, "dgemm size=8", nullptr), FLEET_BAD_ARGUMENT);
+  EXPECT_EQ(fleet_plan_json(context, "dgemm size=8 a@h b@h c@9", &text), FLEET_BAD_ARGUMENT);
+}
+
+TEST(PlanText, IsRefusedWhenATileCutsIntoTooManyProducts) {
+  const HostContext plans(std::string(kH200) + ";tile=1");
+  char* text = nullptr;
+
+  EXPECT_EQ(fleet_plan_json(plans, "dgemm size=16384", &text), FLEET_UNSUPPORTED);
+  EXPECT_STREQ(fleet_message(), "tile=1 cuts the problem into 4.4e+12 products, the most is 1e+06");
+
+  const HostContext context(host_options(1) + ";tile=1");
+  multiply(context, 128);  // 2 million products: the CPU does it
+  EXPECT_EQ(Json::parse(context.text(fleet_stats_json))["last"]["reason"], "no plan");
+}
+
+TEST(BoundText, IsTheBoundOfThePlan) {
+  const HostContext context(kH200);
+
+  const Json bound = Json::parse(context.text(fleet_bound_json, "dgemm size=8192"));
+  const Json plan = Json::parse(context.text(fleet_plan_json, "dgemm size=8192"));
+
+  EXPECT_EQ(bound["bound_s"], plan["bound_s"]);
+  EXPECT_EQ(bound["limited_by"], plan["limited_by"]);
+}
+
+TEST(Timelines, AreOfTheSimulatedPlanAndOfTheLastRun) {
+  const HostContext context(host_options(2));
+  char* text = nullptr;
+  EXPECT_EQ(fleet_trace_json(context, &text), FLEET_UNSUPPORTED);
+
+  const Json simulated = Json::parse(context.text(fleet_simulate_json, "dgemm size=256"));
+  multiply(context, 96);
+  const Json measured = Json::parse(context.text(fleet_trace_json));
+
+  EXPECT_GT(simulated["traceEvents"].size(), 10u);
+  EXPECT_NE(simulated["fleetblas"].dump().find("simulated"), std::string::npos);
+  EXPECT_NE(measured["fleetblas"].dump().find("measured"), std::string::npos);
+  EXPECT_NE(measured["fleetblas"].dump().find("m=96"), std::string::npos);
+}
+
+TEST(MachineText, IsTheMachineThatPlansAreMadeFor) {
+  const HostContext context(std::string(kH200) + ";devices=0,4");
+
+  const Machine machine = parse_machine(context.text(fleet_machine_json));
+
+  EXPECT_EQ(machine.device_count(), 2);
+  EXPECT_EQ(machine.devices[3].name, "4");
+}
+
+TEST(MachineText, IsMeasuredOnceAndKept) {
+  const std::string folder = test::temporary_file("cache");
+  const std::string options = "backend=host;devices=2;cache_dir=" + folder;
+
+  const std::string first = HostContext(options).text(fleet_machine_json);
+  const std::string second = HostContext(options).text(fleet_machine_json);
+
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(parse_machine(first).device_count(), 2);
+  EXPECT_FALSE(std::filesystem::is_empty(folder));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ConfigurationText, SaysWhatIsSetAndWhereItComesFrom) {
+  const HostContext context(host_options(3) + ";tile=64");
+
+  const Json config = Json::parse(context.text(fleet_config_json));
+
+  EXPECT_EQ(config["version"], fleet_version());
+  EXPECT_EQ(config["backend"], "host");
+  EXPECT_EQ(config["devices"], Json({0, 1, 2}));
+  EXPECT_EQ(config["options"]["tile"], Json({{"value", 64}, {"origin", "caller"}}));
+  EXPECT_EQ(config["options"]["rules"]["origin"], "default");
+  EXPECT_FALSE(config["cpu_blas"].get<std::string>().empty());
+}
+
+TEST(Statistics, CountCallsByWhereTheyRanAndWhy) {
+  const HostContext context(host_options(2));
+
+  multiply(context, 64);
+  multiply(context, 64);
+  multiply(context, 0);
+  const Json stats = Json::parse(context.text(fleet_stats_json));
+
+  EXPECT_EQ(stats["calls"], 3);
+  EXPECT_EQ(stats["failed"], 0);
+  EXPECT_EQ(stats["flops"], 2.0 * 2 * 64 * 64 * 64);
+  ASSERT_EQ(stats["ran"].size(), 2u);
+  EXPECT_EQ(stats["ran"][0]["where"], "devices");
+  EXPECT_EQ(stats["ran"][0]["reason"], "offload=always");
+  EXPECT_EQ(stats["ran"][0]["calls"], 2);
+  EXPECT_EQ(stats["ran"][1]["reason"], "nothing to do");
+  // Each of two calls: A, B and C go through the ring, and C comes back.
+  EXPECT_EQ(stats["bytes_by_link"]["pageable->host"], 2 * 3 * 64 * 64 * 8);
+  EXPECT_EQ(stats["bytes_by_link"]["host->pageable"], 2 * 64 * 64 * 8);
+  EXPECT_EQ(stats["bytes_by_kind"]["d2h"], 2 * 64 * 64 * 8);
+}
+
+TEST(Statistics, DescribeTheLastCall) {
+  const HostContext context(host_options(2));
+
+  multiply(context, 80);
+  const Json first = Json::parse(context.text(fleet_stats_json))["last"];
+  multiply(context, 80);
+  const Json second = Json::parse(context.text(fleet_stats_json))["last"];
+
+  EXPECT_EQ(first["routine"], "gemm");
+  EXPECT_EQ(first["type"], "d");
+  EXPECT_EQ(first["m"], 80);
+  EXPECT_EQ(first["place"], "p,p,p");
+  EXPECT_EQ(first["where"], "devices");
+  EXPECT_EQ(first["status"], "ok");
+  EXPECT_EQ(first["workers"], 2);
+  EXPECT_GT(first["plan_s"].get<double>(), 0.0);
+  EXPECT_GT(first["predicted_s"].get<double>(), 0.0);
+  EXPECT_GT(first["seconds"].get<double>(), first["plan_s"].get<double>());
+  EXPECT_EQ(second["plan_s"], 0.0) << "the plan was there already";
+}
+
+TEST(Choice, FollowsTheModelWhenNothingElseIsSaid) {
+  // The same two devices, once with rates that beat the host's and once with hopeless ones.
+  for (const bool fast : {true, false}) {
+    Machine machine = host_machine(2, 2, std::int64_t{1} << 30);
+    for (Device& device : machine.devices)
+      device.kernels = {{DataType::f64, 64, device.name == "host" ? 1e9 : fast ? 1e12 : 1e6}};
+    for (Link& link : machine.links) link.bytes_per_s = 1e12;
+    for (Port& port : machine.ports) port.capacity = 1e15;
+    const std::string file = test::temporary_file("choice.json");
+    std::ofstream(file) << to_json(machine);
+    const HostContext context("backend=host;machine=" + file);
+
+    multiply(context, 256);
+    const Json last = Json::parse(context.text(fleet_stats_json))["last"];
+    const Json plan = Json::parse(context.text(fleet_plan_json, "dgemm size=256 a@p b@p c@p"));
+
+    EXPECT_EQ(last["where"], fast ? "devices" : "cpu") << last.dump();
+    EXPECT_EQ(last["reason"],
+              fast ? "the model: devices are faster" : "the model: the CPU is faster");
+    EXPECT_EQ(plan["offload"]["where"], fast ? "devices" : "cpu");
+  }
+}
+
+TEST(Choice, IsTheCallersByMinimumFlops) {
+  const HostContext context(host_options(1) + ";offload=auto;min_flops=250000");
+
+  multiply(context, 40);  // 128,000 flops
+  const Json below = Json::parse(context.text(fleet_stats_json))["last"];
+  multiply(context, 50);  // 250,000 flops
+  const Json enough = Json::parse(context.text(fleet_stats_json))["last"];
+
+  EXPECT_EQ(below["reason"], "below min_flops");
+  EXPECT_EQ(below["where"], "cpu");
+  EXPECT_EQ(enough["where"], "devices");
+}
+
+}  // namespace
+}  // namespace fleet

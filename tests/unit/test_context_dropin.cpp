@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_context_dropin.cpp: the core as the preload library sees it, each time in a program of its
+// own. It knows no symbol names.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "blas/dropin.h"
+#include "fleetblas/fleetblas.h"
+#include "support/host_context.hpp"
+#include "support/processes.hpp"
+
+namespace fleet {
+namespace {
+
+using test::Ended;
+using test::run_program;
+
+/// A product of ones as the preload library hands it over.
+struct Offer {
+  std::int64_t edge;
+  double alpha = 1, beta = 2;
+  std::vector<double> ones, c;
+
+  explicit Offer(std::int64_t n)
+      : edge(n),
+        ones(static_cast<std::size_t>(n * n), 1.0),
+        c(static_cast<std::size_t>(n * n), 1.0) {}
+  fleet_dropin_call call() {
+    return {.symbol = "cblas_dgemm64_",
+            .type = 'd',
+            .transa = 'n',
+            .transb = 't',
+            .m = edge,
+            .n = edge,
+            .k = edge,
+            .alpha = &alpha,
+            .a = ones.data(),
+            .lda = edge,
+            .b = ones.data(),
+            .ldb = edge,
+            .beta = &beta,
+            .c = c.data(),
+            .ldc = edge};
+  }
+  bool done() const { return c == std::vector<double>(c.size(), static_cast<double>(edge) + 2); }
+  bool untouched() const { return c == std::vector<double>(c.size(), 1.0); }
+};
+
+/// Runs `program` with these settings in its environment, besides two virtual devices whose rates
+/// are `speed` times the CPU's.
+template <typename Program>
+Ended with_settings(const std::map<std::string, std::string>& settings, double speed,
+                    Program&& program) {
+  Machine machine = host_machine(2, 2, std::int64_t{1} << 30);
+  for (Device& device : machine.devices)
+    for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64}) {
+      std::erase_if(device.kernels, [&](const KernelRate& rate) { return rate.type == type; });
+      device.kernels.push_back({type, 64, device.name == "host" ? 1e9 : 1e9 * speed});
+    }
+  for (Link& link : machine.links) {
+    link.bytes_per_s = 1e9;
+    link.latency_s = 1e-4;
+  }
+  for (Port& port : machine.ports) port.capacity = 1e15;
+  const std::string file = test::temporary_file("dropin.json");
+  std::ofstream(file) << to_json(machine);
+  return run_program([&] {
+    setenv("FLEETBLAS_MACHINE", file.c_str(), 1);
+    setenv("FLEETBLAS_BACKEND", "host", 1);
+    for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 1);
+    return program();
+  });
+}
+
+TEST(TheDropin, NeverTakesACallWithoutDevices) {
+  const Ended ended = run_program([] {
+    const fleet_dropin_core* core = fleet_dropin();
+    Offer offer(64);
+    const fleet_dropin_call call = offer.call();
+    const bool refused = core->gemm(&call) == 0 && offer.untouched();
+    return refused && core->version == FLEET_DROPIN_VERSION && std::isinf(core->min_flops) &&
+                   core->wants_all == 0
+               ? 0
+               : 1;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(TheDropin, TakesEverythingWhenTold) {
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"FLEETBLAS_OFFLOAD", "always"}, {"FLEETBLAS_MIN_FLOPS", "1"}}) {
+    const Ended ended = with_settings({{name, value}}, 0.01, [] {
+      const fleet_dropin_core* core = fleet_dropin();
+      Offer offer(20);
+      const fleet_dropin_call call = offer.call();
+      return core->min_flops == 0 && core->gemm(&call) == 1 && offer.done() ? 0 : 1;
+    });
+    EXPECT_EQ(ended.code, 0) << name << ": " << ended.output;
+  }
+}
+
+TEST(TheDropin, TakesNothingWhenToldSo) {
+  const Ended ended = with_settings({{"FLEETBLAS_OFFLOAD", "never"}}, 100, [] {
+    const fleet_dropin_core* core = fleet_dropin();
+    Offer offer(512);
+    const fleet_dropin_call call = offer.call();
+    return std::isinf(core->min_flops) && core->gemm(&call) == 0 && offer.untouched() ? 0 : 1;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(TheDropin, FindsByTheModelFromWhichSizeOnDevicesPay) {
+  // Latencies of 0.1 ms and 1 GFLOPS on the CPU: cubes of a few hundred pay, cubes of 32 do not.
+  const Ended ended = with_settings({}, 100, [] {
+    const fleet_dropin_core* core = fleet_dropin();
+    Offer small(32), large(512);
+    const fleet_dropin_call small_call = small.call(), large_call = large.call();
+    if (core->min_flops < 2.0 * 32 * 32 * 32) return 1;
+    if (core->min_flops > 2.0 * 512 * 512 * 512) return 2;
+    if (core->gemm(&small_call) != 0 || !small.untouched()) return 3;
+    return core->gemm(&large_call) == 1 && large.done() ? 0 : 4;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(TheDropin, NeverPaysWithDevicesThatAreSlowerThanTheCpu) {
+  const Ended ended =
+      with_settings({}, 0.1, [] { return std::isinf(fleet_dropin()->min_flops) ? 0 : 1; });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(TheDropin, BooksWhatTheBlasBehindDid) {
+  const Ended ended =
+      with_settings({{"FLEETBLAS_SUMMARY", "1"}, {"FLEETBLAS_VERBOSE", "1"}}, 0.1, [] {
+        const fleet_dropin_core* core = fleet_dropin();
+        if (core->wants_all != 1) return 1;
+        Offer offer(64);
+        const fleet_dropin_call call = offer.call();
+        core->note_host(&call, 0.25);
+        if (core->gemm(&call) != 0) return 2;
+        core->note_host(&call, 0.5);
+        return 0;
+      });
+
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_NE(ended.output.find("cblas_dgemm64_(N,T,64,64,64,1,A,64,B,64,2,C,64) 250ms gpus:0"),
+            std::string::npos)
+      << ended.output;
+  EXPECT_NE(ended.output.find("cpu (below min_flops)"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("cpu (the model: the CPU is faster)"), std::string::npos)
+      << ended.output;
+  EXPECT_NE(ended.output.find("fleetblas: 2 calls, 750ms in all"), std::string::npos)
+      << ended.output;
+}
+
+TEST(TheDropin, LeavesAForkedChildToItsOwnBlas) {
+  const Ended ended = with_settings({{"FLEETBLAS_OFFLOAD", "always"}}, 1, [] {
+    Offer offer(40);
+    const fleet_dropin_call call = offer.call();
+    if (fleet_dropin()->gemm(&call) != 1) return 1;
+    const pid_t child = fork();
+    if (child == 0) {
+      Offer again(40);
+      const fleet_dropin_call second = again.call();
+      _exit(fleet_dropin()->gemm(&second) == 0 && again.untouched() ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    return status == 0 ? 0 : 2;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(TheDropin, FinishesWhatAFaultLeft) {
+  const Ended ended =
+      with_settings({{"FLEETBLAS_OFFLOAD", "always"}, {"FLEETBLAS_INJECT", "lost:0@1"}}, 1, [] {
+        for (int i = 0; i < 3; ++i) {
+          Offer offer(100);
+          const fleet_dropin_call call = offer.call();
+          if (fleet_dropin()->gemm(&call) != 1 || !offer.done()) return 1;
+        }
+        return 0;
+      });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+}  // namespace
+}  // namespace fleet

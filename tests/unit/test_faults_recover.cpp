@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_faults_recover.cpp: a fault at every copy, kernel and device of small plans, and what is
+// left to finish. It knows the backend as a whole only.
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <memory>
+#include <optional>
+
+#include "base/error.hpp"
+#include "exec/execute.hpp"
+#include "exec/host_backend.hpp"
+#include "exec/probe.hpp"
+#include "exec/recover.hpp"
+#include "support/reference.hpp"
+#include "support/scale.hpp"
+#include "tune/tune.hpp"
+
+namespace fleet {
+namespace {
+
+using test::Guarded;
+using test::Random;
+
+constexpr std::int64_t kMemory = std::int64_t{64} << 20;
+
+std::shared_ptr<CpuBlas> blas() {
+  static const std::shared_ptr<CpuBlas> loaded = CpuBlas::load("");
+  return loaded;
+}
+
+/// A problem, how it is planned, and where its operands are.
+struct Case {
+  GemmShape shape;
+  Tuning tuning;
+  int devices = 2;
+};
+
+/// The operands of a Case: random on the host, or in memory of the backend's devices.
+template <typename T>
+class Operands {
+ public:
+  Operands(const Case& c, Backend& backend, Random& random)
+      : case_(c),
+        backend_(backend),
+        problem_(make_gemm(c.shape)),
+        host_{matrix(kA), matrix(kB), matrix(kC)} {
+    for (Guarded<T>& operand : host_) operand.fill_random(random);
+    if (c.shape.beta_is_zero) host_[kC].fill(std::numeric_limits<double>::quiet_NaN());
+    original_ = host_[kC];
+    for (std::size_t x = 0; x < 3; ++x) {
+      const DeviceId home = problem_.operands[x].home;
+      if (on_host(home)) continue;
+      const Operand& o = problem_.operands[x];
+      on_device_[x] = backend.allocate(home, o.rows * o.cols * bytes_of(problem_.type));
+      backend.transfer(home, device_view(x), kPageable, host_view(x), sizeof(T));
+    }
+  }
+  ~Operands() {
+    for (std::size_t x = 0; x < 3; ++x)
+      if (on_device_[x] != nullptr) backend_.release(problem_.operands[x].home, on_device_[x]);
+  }
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
+
+  Arguments arguments() {
+    Arguments arguments;
+    for (std::size_t x = 0; x < 3; ++x) {
+      const View view = on_device_[x] != nullptr ? device_view(x) : host_view(x);
+      arguments.data[x] = view.data;
+      arguments.ld[x] = view.ld;
+    }
+    arguments.alpha = 2.0;
+    arguments.beta = case_.shape.beta_is_zero ? 0.0 : -0.5;
+    return arguments;
+  }
+
+  /// "" when C is what it should be.
+  std::string wrong() {
+    const auto expected = test::expect_gemm<T>({.op_a = case_.shape.op_a,
+                                                .op_b = case_.shape.op_b,
+                                                .m = case_.shape.m,
+                                                .n = case_.shape.n,
+                                                .k = case_.shape.k,
+                                                .alpha = T(2),
+                                                .a = host_[kA].data(),
+                                                .lda = host_[kA].ld(),
+                                                .b = host_[kB].data(),
+                                                .ldb = host_[kB].ld(),
+                                                .beta = T(case_.shape.beta_is_zero ? 0.0 : -0.5),
+                                                .c = original_->data(),
+                                                .ldc = original_->ld()});
+    if (on_device_[kC] != nullptr)
+      backend_.transfer(kPageable, host_view(kC), problem_.operands[kC].home, device_view(kC),
+                        sizeof(T));
+    const std::string guard = host_[kC].broken_guard();
+    return guard.empty() ? test::first_difference(expected, host_[kC].data(), host_[kC].ld())
+                         : guard;
+  }
+
+ private:
+  Guarded<T> matrix(std::size_t x) const {
+    const Operand& o = problem_.operands[x];
+    return Guarded<T>(o.rows, o.cols, o.rows + 3);
+  }
+  View host_view(std::size_t x) {
+    return {.data = host_[x].data(),
+            .rows = host_[x].rows(),
+            .cols = host_[x].cols(),
+            .ld = host_[x].ld()};
+  }
+  View device_view(std::size_t x) {
+    return {.data = on_device_[x],
+            .rows = host_[x].rows(),
+            .cols = host_[x].cols(),
+            .ld = host_[x].rows()};
+  }
+
+  const Case& case_;
+  Backend& backend_;
+  Problem problem_;
+  std::array<Guarded<T>, 3> host_;
+  std::optional<Guarded<T>> original_;
+  std::array<void*, 3> on_device_{};
+};
+
+enum class End { no_fault, finished, failed };
+
+/// Runs the case with the faults in `inject`; `why` says what is wrong with C, or why it failed.
+End run_with(const Case& c, const Inject& inject, std::string& why) {
+  Options options;
+  options.inject = inject;
+  const Machine machine = host_machine(c.devices, 2, kMemory);
+  const auto backend = make_host_backend(machine, blas(), options);
+  const Plan plan = make_plan(make_gemm(c.shape), machine, c.tuning);
+  Random random(7);
+  Operands<double> operands(c, *backend, random);
+  const Arguments arguments = operands.arguments();
+
+  const Trace trace = execute(plan, arguments, *backend);
+  const bool failed = trace.status != Status::ok;
+  try {
+    if (failed) recover(plan, arguments, trace, {}, *backend, *blas());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::device_failed);
+    why = error.what();
+    return End::failed;
+  }
+  why = operands.wrong();
+  return failed ? End::finished : End::no_fault;
+}
+
+Tuning tuning_for(int devices, std::int64_t tile, Rules rules) {
+  Tuning tuning;
+  for (int d = 0; d < devices; ++d) tuning.workers.push_back(kFirstDevice + d);
+  tuning.grid = {devices, 1};
+  tuning.tile = tile;
+  tuning.rules = rules;
+  tuning.memory_cap.assign(static_cast<std::size_t>(kFirstDevice + devices), kMemory);
+  return tuning;
+}
+
+std::string place_of(const Case& c) {
+  std::string text;
+  for (const DeviceId home : c.shape.homes) text += place_word(home) + ",";
+  return text + (c.shape.beta_is_zero ? " beta=0" : "");
+}
+
+std::vector<Case> cases_at_all_places(Rules rules) {
+  std::vector<Case> cases;
+  for (const DeviceId a : {kHost, kPageable, kFirstDevice})
+    for (const DeviceId b : {kHost, kFirstDevice + 1})
+      for (const DeviceId c : {kHost, kPageable, kFirstDevice})
+        for (const bool zero : {false, true})
+          cases.push_back({.shape = {.op_a = Op::transpose,
+                                     .m = 40,
+                                     .n = 23,
+                                     .k = 33,
+                                     .homes = {a, b, c},
+                                     .beta_is_zero = zero},
+                           .tuning = tuning_for(2, 16, rules)});
+  return cases;
+}
+
+/// Lets copy (launch) 1, 2, 3, ... fail until none is left to fail.
+void fail_each(const Case& c, std::int64_t Inject::*counter) {
+  std::int64_t index = 0;
+  for (End end = End::finished; end != End::no_fault;) {
+    Inject inject;
+    inject.*counter = ++index;
+    std::string why;
+    end = run_with(c, inject, why);
+    ASSERT_NE(end, End::failed) << place_of(c) << " at " << index << ": " << why;
+    ASSERT_EQ(why, "") << place_of(c) << " at " << index;
+    ASSERT_LT(index, 10000);
+  }
+  EXPECT_GT(index, 1) << "nothing was made to fail";
+}
+
+class AtEveryStep : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(AtEveryStep, AFailedCopyLeavesTheRightC) {
+  for (const Case& c : cases_at_all_places(parse_rules(GetParam()))) fail_each(c, &Inject::copy);
+}
+
+TEST_P(AtEveryStep, AFailedKernelLeavesTheRightC) {
+  for (const Case& c : cases_at_all_places(parse_rules(GetParam()))) fail_each(c, &Inject::launch);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, AtEveryStep, ::testing::Values("all", "none", "all,-lazy"));
+
+TEST(LostDevice, LeavesTheRightCWhenAllOperandsAreOnTheHost) {
+  for (const char* rules : {"all", "all,-lazy", "all,-overlap"})
+    for (const DeviceId home : {kHost, kPageable})
+      for (const bool zero : {false, true})
+        for (std::int64_t tiles = 0; tiles < 40; ++tiles) {
+          const Case c{.shape = {.m = 50,
+                                 .n = 37,
+                                 .k = 41,
+                                 .homes = {home, kHost, home},
+                                 .beta_is_zero = zero},
+                       .tuning = tuning_for(3, 16, parse_rules(rules)),
+                       .devices = 3};
+          Inject inject;
+          inject.lost = Inject::Lost{1, tiles};
+          std::string why;
+          const End end = run_with(c, inject, why);
+          ASSERT_NE(end, End::failed) << why;
+          ASSERT_EQ(why, "") << rules << " after " << tiles << " kernels, " << place_of(c);
+        }
+}
+
+TEST(LostDevice, IsReportedWhenItHoldsC) {
+  const Case c{.shape = {.m = 50, .n = 37, .k = 41, .homes = {kHost, kHost, kFirstDevice}},
+               .tuning = tuning_for(2, 16, Rules::all())};
+  Inject inject;
+  inject.lost = Inject::Lost{0, 2};
+  std::string why;
+
+  EXPECT_EQ(run_with(c, inject, why), End::failed);
+
+  EXPECT_EQ(why, "device 0, which holds C, was lost: C is undefined");
+}
+
+TEST(LostDevice, IsReportedWhenItHoldsWhatIsStillNeeded) {
+  const Case c{.shape = {.m = 50, .n = 37, .k = 41, .homes = {kFirstDevice + 1, kHost, kHost}},
+               .tuning = tuning_for(2, 16, Rules::all())};
+  Inject inject;
+  inject.lost = Inject::Lost{1, 1};
+  std::string why;
+
+  EXPECT_EQ(run_with(c, inject, why), End::failed);
+
+  EXPECT_EQ(why, "device 1, which holds A, was lost: C is undefined");
+}
+
+// Four cubes per tile of C: partial sums go home and come back three times.
+Case out_of_core(OutOfCore mode, bool zero) {
+  Case c{.shape =
+             {.m = 48, .n = 48, .k = 64, .homes = {kHost, kPageable, kHost}, .beta_is_zero = zero},
+         .tuning = tuning_for(2, 8, Rules::all())};
+  c.tuning.out_of_core = mode;
+  c.tuning.group = 16;
+  c.tuning.memory_cap.assign(4, 64 * 1024);
+  return c;
+}
+
+TEST(OutOfCorePlans, AreFinishedFromTheirPartialSums) {
+  for (const OutOfCore mode : {OutOfCore::cube, OutOfCore::stationary})
+    for (const bool zero : {false, true}) {
+      const Case c = out_of_core(mode, zero);
+      const auto step = static_cast<std::int64_t>(1 / test::test_scale());
+      for (std::int64_t index = 1;; index += 1 + step) {
+        Inject inject;
+        inject.copy = index;
+        std::string why;
+        const End end = run_with(c, inject, why);
+        ASSERT_NE(end, End::failed) << why;
+        ASSERT_EQ(why, "") << to_string(mode) << " at copy " << index;
+        if (end == End::no_fault) break;
+      }
+      for (std::int64_t tiles = 0; tiles < 150; tiles += 7) {
+        Inject inject;
+        inject.lost = Inject::Lost{1, tiles};
+        std::string why;
+        ASSERT_NE(run_with(c, inject, why), End::failed) << why;
+        ASSERT_EQ(why, "") << to_string(mode) << " lost after " << tiles;
+      }
+    }
+}
+
+TEST(RandomOrders, AreFinishedToo) {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(test::scaled(60)); ++seed) {
+    Random random(seed);
+    const auto place = [&] { return static_cast<DeviceId>(random.between(0, 3)); };
+    const Case c{.shape = {.op_b = random.chance(0.5) ? Op::none : Op::transpose,
+                           .m = random.between(1, 60),
+                           .n = random.between(1, 60),
+                           .k = random.between(1, 60),
+                           .homes = {place(), place(), place()},
+                           .beta_is_zero = random.chance(0.5)},
+                 .tuning = tuning_for(2, random.between(7, 30), Rules::all())};
+    Inject inject;
+    inject.order = seed;
+    (random.chance(0.5) ? inject.copy : inject.launch) = random.between(1, 30);
+    inject.poison = true;
+    std::string why;
+
+    ASSERT_NE(run_with(c, inject, why), End::failed) << why;
+    ASSERT_EQ(why, "") << "seed " << seed << ", " << place_of(c);
+  }
+}
+
+TEST(Recovery, ComputesOnlyWhatIsMissing) {
+  const Case c{.shape = {.m = 64, .n = 64, .k = 64},
+               .tuning = tuning_for(1, 16, Rules::all()),
+               .devices = 1};
+  const Machine machine = host_machine(1, 2, kMemory);
+  Options options;
+  options.inject.order = 3;
+  const auto backend = make_host_backend(machine, blas(), options);
+  const Plan plan = make_plan(make_gemm(c.shape), machine, c.tuning);
+  Random random(1);
+  Operands<double> operands(c, *backend, random);
+  const Arguments arguments = operands.arguments();
+  Trace trace = execute(plan, arguments, *backend);
+  ASSERT_EQ(trace.status, Status::ok);
+
+  // Every task has been done: nothing is left, and doing anything twice would show.
+  const Recovery nothing = recover(plan, arguments, trace, {}, *backend, *blas());
+
+  EXPECT_EQ(nothing.tiles, 0);
+  EXPECT_EQ(nothing.flops, 0);
+  EXPECT_EQ(operands.wrong(), "");
+}
+
+}  // namespace
+}  // namespace fleet

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_machine.cpp: look-ups in machines, machines of fewer devices, and their JSON both ways with
+// every refusal.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "machine/machine.hpp"
+#include "support/random_plans.hpp"
+#include "support/scale.hpp"
+
+namespace fleet {
+namespace {
+
+using test::between;
+using test::chance;
+using Random = test::Generator;
+
+// --- look-ups -----------------------------------------------------------------------------------
+
+/// One GPU with a table: 1, 3 and 5 TFLOPS at 256, 1024 and 2048, FP64 only.
+Machine with_table() {
+  Machine m = test::node(1);
+  m.devices[kFirstDevice].launch_s = 1e-5;
+  m.devices[kFirstDevice].memory_bytes_per_s = 1e12;
+  m.devices[kFirstDevice].kernels = {
+      {DataType::f64, 256, 1e12}, {DataType::f64, 1024, 3e12}, {DataType::f64, 2048, 5e12}};
+  return m;
+}
+
+double rate_of_cube(const Machine& m, double edge) {
+  return m.rate(kFirstDevice, DataType::f64, edge, edge, edge);
+}
+
+TEST(Rate, IsTheTablesAtItsEdges) {
+  const Machine m = with_table();
+  EXPECT_DOUBLE_EQ(rate_of_cube(m, 256), 1e12);
+  EXPECT_DOUBLE_EQ(rate_of_cube(m, 1024), 3e12);
+  EXPECT_DOUBLE_EQ(rate_of_cube(m, 2048), 5e12);
+}
+
+TEST(Rate, IsLinearInTheLogarithmOfTheEdge) {
+  const Machine m = with_table();
+  EXPECT_DOUBLE_EQ(rate_of_cube(m, 512), 2e12);  // one of two doublings from 1 to 3
+  EXPECT_NEAR(rate_of_cube(m, 1024 * std::sqrt(2.0)), 4e12, 1e3);
+}
+
+TEST(Rate, IsConstantBeyondTheTable) {
+  const Machine m = with_table();
+  EXPECT_EQ(rate_of_cube(m, 1), 1e12);
+  EXPECT_EQ(rate_of_cube(m, 1e6), 5e12);
+}
+
+TEST(Rate, DependsOnTheVolumeOfTheProductOnly) {
+  const Machine m = with_table();
+  EXPECT_DOUBLE_EQ(m.rate(kFirstDevice, DataType::f64, 4096, 2048, 128), 3e12);  // 1024 cubed
+}
+
+TEST(Rate, IsZeroForATypeThatTheDeviceCannotCompute) {
+  const Machine m = with_table();
+  EXPECT_EQ(m.rate(kFirstDevice, DataType::f32, 64, 64, 64), 0);
+  EXPECT_EQ(m.best_rate(kFirstDevice, DataType::f32), 0);
+  EXPECT_FALSE(m.can_compute(kFirstDevice, DataType::f32));
+  EXPECT_FALSE(m.can_compute(kHost, DataType::f64));
+  EXPECT_TRUE(m.can_compute(kFirstDevice, DataType::f64));
+  EXPECT_EQ(m.best_rate(kFirstDevice, DataType::f64), 5e12);
+}
+
+TEST(KernelSeconds, AreLaunchAndArithmetic) {
+  Machine m = with_table();
+  const double products = 1024.0 * 1024 * 1024;
+  EXPECT_DOUBLE_EQ(m.multiply_s(kFirstDevice, DataType::f64, 1024, 1024, 1024),
+                   1e-5 + 2 * products / 3e12);
+  EXPECT_EQ(m.multiply_s(kFirstDevice, DataType::f64, 1024, 1024, 0), 1e-5);
+
+  for (KernelRate& kernel : m.devices[kFirstDevice].kernels) kernel.type = DataType::c64;
+  EXPECT_DOUBLE_EQ(m.multiply_s(kFirstDevice, DataType::c64, 1024, 1024, 1024),
+                   1e-5 + 8 * products / 3e12);
+}
+
+TEST(KernelSeconds, AreLaunchAndMemoryWhereOnlyBytesStream) {
+  Machine m = with_table();
+  EXPECT_DOUBLE_EQ(m.stream_s(kFirstDevice, 1'000'000), 1.1e-5);
+  m.devices[kFirstDevice].memory_bytes_per_s = 0;  // not known
+  EXPECT_EQ(m.stream_s(kFirstDevice, 1'000'000), 1e-5);
+}
+
+TEST(CopySeconds, AreLatencyAndBytes) {
+  const Machine m = test::node(2);
+  EXPECT_DOUBLE_EQ(m.copy_s(m.find_link(kHost, kFirstDevice), 50'000'000), 1e-5 + 1e-3);
+}
+
+TEST(LinkTable, AgreesWithFindLinkForEveryPair) {
+  Random random(1);
+  for (int trial = 0; trial < test::scaled(200); ++trial) {
+    Machine m = test::uneven_node(random, static_cast<int>(between(random, 1, 8)));
+    std::shuffle(m.links.begin(), m.links.end(), random);
+    if (chance(random, 50)) m.links.push_back(m.links.front());  // the lower id counts
+    const LinkTable table(m);
+    for (DeviceId a = 0; a < std::ssize(m.devices); ++a)
+      for (DeviceId b = 0; b < std::ssize(m.devices); ++b)
+        ASSERT_EQ(table.at(a, b), m.find_link(a, b));
+    const Link& last = m.links.back();
+    ASSERT_GE(table.at(last.source, last.target), 0);
+  }
+}
+
+// --- machines of fewer devices ------------------------------------------------------------------
+
+TEST(SubMachine, RenumbersDevicesInTheGivenOrder) {
+  Machine whole = test::node(4);
+  whole.devices[kFirstDevice + 3].launch_s = 9e-6;
+  const Machine part = sub_machine(whole, {3, 1});
+
+  ASSERT_EQ(part.device_count(), 2);
+  EXPECT_EQ(part.devices[kFirstDevice].name, "3");
+  EXPECT_EQ(part.devices[kFirstDevice].launch_s, 9e-6);
+  EXPECT_EQ(part.devices[kFirstDevice + 1].name, "1");
+  EXPECT_EQ(part.ports, whole.ports);
+  EXPECT_EQ(part.issue_s, whole.issue_s);
+  EXPECT_EQ(part.name, whole.name);
+  EXPECT_EQ(part.source, whole.source);
+  EXPECT_EQ(part.links.size(), 2u + 2 * 2 + 2);  // pageable, host, the one pair
+  const LinkId link = part.find_link(kFirstDevice, kFirstDevice + 1);
+  ASSERT_GE(link, 0);
+  EXPECT_EQ(
+      part.ports[static_cast<std::size_t>(part.links[static_cast<std::size_t>(link)].ports[0].port)]
+          .name,
+      "out of 3");
+}
+
+TEST(SubMachine, OfAllDevicesIsTheMachine) {
+  const Machine whole = test::node(3);
+  EXPECT_EQ(sub_machine(whole, {0, 1, 2}), whole);
+}
+
+TEST(SubMachine, MayHaveNoDevice) {
+  const Machine part = sub_machine(test::node(3), {});
+  EXPECT_EQ(part.device_count(), 0);
+  EXPECT_EQ(part.links.size(), 2u);
+}
+
+std::string refusal(Status status, const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.status(), status) << e.what();
+    return e.what();
+  }
+  return "nothing was refused";
+}
+
+TEST(SubMachine, RefusesDevicesThatAreNotThereOrTwice) {
+  const Machine m = test::node(2);
+  const auto of = [&](std::vector<int> ids) {
+    return refusal(Status::bad_argument, [&] { sub_machine(m, ids); });
+  };
+  EXPECT_EQ(of({2}), "device 2 is not there: the machine has 2 devices, counted from 0");
+  EXPECT_EQ(of({-1}), "device -1 is not there: the machine has 2 devices, counted from 0");
+  EXPECT_EQ(of({1, 0, 1}), "device 1 is named twice");
+}
+
+// --- JSON ---------------------------------------------------------------------------------------
+
+/// Any positive double: every exponent, all bits of the fraction.
+double any_positive(Random& random) {
+  const double fraction = 1 + static_cast<double>(random() >> 12) * 0x1p-52;
+  return std::ldexp(fraction, static_cast<int>(between(random, -1022, 1023)));
+}
+
+std::vector<PortShare> any_shares(Random& random, std::int64_t ports) {
+  std::vector<PortShare> shares;
+  for (PortId p = 0; p < ports; ++p)
+    if (chance(random, 30)) shares.push_back({p, any_positive(random)});
+  return shares;
+}
+
+Machine any_machine(Random& random) {
+  Machine m;
+  m.name = "a \"name\"\n\\ of \u00e4\u4e2d";
+  m.source = chance(random, 50) ? "" : "measured";
+  m.issue_s = chance(random, 50) ? 0 : any_positive(random);
+  const std::int64_t ports = between(random, 0, 5), devices = between(random, 0, 5);
+  for (std::int64_t p = 0; p < ports; ++p)
+    m.ports.push_back({"port " + std::to_string(p), any_positive(random)});
+  for (std::int64_t d = -kFirstDevice; d < devices; ++d) {
+    Device device{.name = d == -2   ? "host"
+                          : d == -1 ? "pageable"
+                                    : std::to_string(d),
+                  .memory_bytes = between(random, 1, 9'000'000'000'000'000'000),
+                  .lanes = static_cast<int>(between(random, 1, 256)),
+                  .launch_s = chance(random, 50) ? 0 : any_positive(random),
+                  .memory_bytes_per_s = chance(random, 50) ? 0 : any_positive(random)};
+    for (int type = 0; type < kDataTypes; ++type)
+      for (std::int64_t edge = 1; chance(random, 60); edge += between(random, 1, 1'000'000))
+        device.kernels.push_back({static_cast<DataType>(type), edge, any_positive(random)});
+    device.ports = any_shares(random, ports);
+    if (chance(random, 50)) device.idle_watts = any_positive(random);
+    if (chance(random, 50)) device.busy_watts = any_positive(random);
+    m.devices.push_back(device);
+  }
+  for (DeviceId a = 0; a < std::ssize(m.devices); ++a)
+    for (DeviceId b = 0; b < std::ssize(m.devices); ++b)
+      if (a != b && chance(random, 70))
+        m.links.push_back({a, b, chance(random, 50) ? 0 : any_positive(random),
+                           any_positive(random), any_shares(random, ports)});
+  return m;
+}
+
+TEST(MachineJson, GivesBackEveryMachineBitForBit) {
+  Random random(2);
+  for (int trial = 0; trial < test::scaled(500); ++trial) {
+    const Machine m = any_machine(random);
+    ASSERT_EQ(parse_machine(to_json(m)), m) << to_json(m);
+  }
+}
+
+TEST(MachineJson, SortsKernelsByTypeAndEdge) {
+  const Machine m = parse_machine(R"({"schema": 1, "name": "", "source": "", "devices": [
+    {"name": "host", "memory_bytes": 1}, {"name": "pageable", "memory_bytes": 1},
+    {"name": "0", "memory_bytes": 1, "kernels": [
+      {"type": "d", "edge": 64, "flops_per_s": 2}, {"type": "s", "edge": 8, "flops_per_s": 3},
+      {"type": "d", "edge": 32, "flops_per_s": 1}]}]})");
+  EXPECT_EQ(m.devices[kFirstDevice].kernels,
+            (std::vector<KernelRate>{
+                {DataType::f32, 8, 3}, {DataType::f64, 32, 1}, {DataType::f64, 64, 2}}));
+  EXPECT_EQ(m.devices[kFirstDevice].lanes, 8);
+}
+
+/// A right file, in which `from` is replaced by `to`.
+std::string edited(const std::string& from, const std::string& to) {
+  std::string text = R"({"schema": 1, "name": "n", "source": "s", "notes": [1, {}], "issue_s": 0,
+    "ports": [{"name": "p", "capacity": 5}, {"name": "q", "capacity": 6}],
+    "devices": [{"name": "host", "memory_bytes": 7}, {"name": "pageable", "memory_bytes": 7},
+      {"name": "0", "memory_bytes": 8, "lanes": 2, "launch_s": 0.5,
+       "kernels": [{"type": "d", "edge": 9, "flops_per_s": 10}],
+       "ports": [{"port": "p", "weight": 11}]}],
+    "links": [{"from": "host", "to": "0", "latency_s": 12, "bytes_per_s": 13,
+               "ports": [{"port": "q", "weight": 14}]}]})";
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+struct Wrong {
+  const char* from;
+  const char* to;
+  const char* message;  ///< after "machine file: "
+};
+
+void PrintTo(const Wrong& wrong, std::ostream* out) { *out << wrong.message; }
+
+class WrongMachine : public testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongMachine, IsRefusedNamingThePlace) {
+  const auto& [from, to, message] = GetParam();
+  const std::string said = refusal(Status::bad_file, [&] { parse_machine(edited(from, to)); });
+  EXPECT_EQ(said, std::string("machine file: ") + message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Root, WrongMachine,
+    testing::Values(
+        Wrong{"{\"schema\"", "\"schema\"", "damaged JSON at byte 9"},
+        Wrong{"\"schema\": 1", "\"schema\": 2", "schema 2, this version reads schema 1"},
+        Wrong{"\"schema\": 1,", "", "the file has no 'schema'"},
+        Wrong{"\"schema\": 1", "\"schema\": 1.5", "the file: 'schema' is not a whole number"},
+        Wrong{"\"name\": \"n\"", "\"name\": 3", "the file: 'name' is not a text"},
+        Wrong{"\"source\": \"s\",", "", "the file has no 'source'"},
+        Wrong{"\"issue_s\": 0", "\"issue_s\": -1", "the file: 'issue_s' is negative"},
+        Wrong{"\"issue_s\": 0", "\"isue_s\": 0", "the file has an unknown key 'isue_s'"},
+        Wrong{"\"notes\": [1, {}]", "\"notes\": 1e999", "a number is out of range"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Ports, WrongMachine,
+    testing::Values(
+        Wrong{"[{\"name\": \"p\", \"capacity\": 5}", "[3", "port 0 is not an object"},
+        Wrong{"\"capacity\": 5", "\"capacity\": 0", "port 0: 'capacity' is not positive"},
+        Wrong{"\"capacity\": 6", "\"capacity\": \"6\"", "port 1: 'capacity' is not a number"},
+        Wrong{"{\"name\": \"q\"", "{\"name\": \"p\"", "port 1 has the name of another"},
+        Wrong{"\"capacity\": 6", "\"capacity\": 6, \"x\": 1", "port 1 has an unknown key 'x'"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, WrongMachine,
+    testing::Values(
+        Wrong{"{\"name\": \"host\"", "{\"name\": \"hast\"",
+              "the first two devices must be 'host' and 'pageable'"},
+        Wrong{"{\"name\": \"0\"", "{\"name\": \"host\"", "two devices are named 'host'"},
+        Wrong{"\"memory_bytes\": 8", "\"memory_bytes\": 0",
+              "device 2: 'memory_bytes' is not positive"},
+        Wrong{"\"memory_bytes\": 8", "\"memory_bytes\": 18446744073709551615",
+              "device 2: 'memory_bytes' is not a whole number"},
+        Wrong{"\"lanes\": 2", "\"lanes\": 0", "device 2: 'lanes' is not between 1 and 256"},
+        Wrong{"\"lanes\": 2", "\"lanes\": 4294967297",
+              "device 2: 'lanes' is not between 1 and 256"},
+        Wrong{"\"launch_s\": 0.5", "\"launch_s\": null", "device 2: 'launch_s' is not a number"},
+        Wrong{"[{\"type\": \"d\", \"edge\": 9, \"flops_per_s\": 10}]", "{}",
+              "device 2: 'kernels' is not a list"},
+        Wrong{"\"type\": \"d\"", "\"type\": \"h\"",
+              "device 2: kernel type 'h' is none of s, d, c, z"},
+        Wrong{"\"edge\": 9", "\"edge\": 0", "device 2: a kernel's edge is not positive"},
+        Wrong{"\"edge\": 9", "\"edge\": 9.5", "device 2: 'edge' is not a whole number"},
+        Wrong{"\"flops_per_s\": 10", "\"flops_per_s\": -1",
+              "device 2: 'flops_per_s' is not positive"},
+        Wrong{"\"flops_per_s\": 10}",
+              "\"flops_per_s\": 10}, {\"type\": \"d\", \"edge\": 9, \"flops_per_s\": 1}",
+              "device 2 gives the rate of one kernel twice"},
+        Wrong{"{\"port\": \"p\"", "{\"port\": \"r\"",
+              "device 2 names port 'r', which is not there"},
+        Wrong{"\"weight\": 11", "\"weight\": 0", "device 2: 'weight' is not positive"},
+        Wrong{"\"weight\": 11", "\"wight\": 0", "device 2, a port has an unknown key 'wight'"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Links, WrongMachine,
+    testing::Values(
+        Wrong{"\"to\": \"0\"", "\"to\": \"1\"", "link 0 names device '1', which is not there"},
+        Wrong{"\"to\": \"0\"", "\"to\": \"host\"", "link 0 leads from a device to itself"},
+        Wrong{"\"links\": [",
+              "\"links\": [{\"from\": \"host\", \"to\": \"0\", \"bytes_per_s\": 1},",
+              "link 1 is there twice"},
+        Wrong{"\"latency_s\": 12", "\"latency_s\": -12", "link 0: 'latency_s' is negative"},
+        Wrong{"\"bytes_per_s\": 13", "\"bytes_per_s\": 0", "link 0: 'bytes_per_s' is not positive"},
+        Wrong{"\"bytes_per_s\": 13,", "", "link 0 has no 'bytes_per_s'"},
+        Wrong{"{\"port\": \"q\"", "{\"port\": \"Q\"", "link 0 names port 'Q', which is not there"},
+        Wrong{"[{\"port\": \"q\", \"weight\": 14}]", "7", "link 0: 'ports' is not a list"}));
+
+TEST(MachineJson, TakesTheFileThatTheWrongOnesAreMadeOf) {
+  EXPECT_EQ(parse_machine(edited("n", "n")).links.size(), 1u);
+}
+
+TEST(MachineJson, RefusesEveryBeginningOfARightFile) {
+  const std::string text = to_json(test::node(2));
+  for (std::size_t length = 0; length + 2 < text.size(); length += 7)
+    ASSERT_THROW(parse_machine(text.substr(0, length)), Error) << length;
+}
+
+// --- files --------------------------------------------------------------------------------------
+
+std::string temporary(const std::string& name, const std::string& text) {
+  const std::string file = testing::TempDir() + name;
+  std::ofstream(file, std::ios::binary) << text;
+  return file;
+}
+
+TEST(LoadMachine, ReadsAShippedNameAndAFile) {
+  const Machine m = test::node(1);
+  const std::string file = temporary("fleet_test_machine.json", to_json(m));
+  EXPECT_EQ(load_machine(file, "/nowhere"), m);
+  EXPECT_EQ(load_machine("fleet_test_machine", testing::TempDir()), m);
+}
+
+TEST(LoadMachine, NamesTheFileThatIsWrong) {
+  const std::string file = temporary("fleet_test_damaged.json", "{");
+  EXPECT_EQ(refusal(Status::bad_file, [&] { load_machine(file, ""); }),
+            file + ": machine file: damaged JSON at byte 2");
+}
+
+TEST(LoadMachine, SaysThatThereIsNoSuchFileOrName) {
+  for (const char* name : {"h300x9", "h300x9.json", "./h200x8", ""})
+    EXPECT_EQ(
+        refusal(Status::bad_file, [&] { load_machine(name, testing::TempDir()); }),
+        "machine '" + std::string(name) + "': no such file, and no shipped machine of that name");
+}
+
+TEST(LoadMachine, RefusesAFolder) {
+  const std::string folder = testing::TempDir();
+  EXPECT_EQ(refusal(Status::bad_file, [&] { load_machine(folder, ""); }),
+            folder + ": cannot be read");
+}
+
+}  // namespace
+}  // namespace fleet

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_plan.cpp: plans are right, whatever the problem, machine and rules; and check() sees it when
+// they are not.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/plan.hpp"
+#include "support/random_plans.hpp"
+#include "support/scale.hpp"
+
+namespace fleet {
+namespace {
+
+using test::between;
+using test::chance;
+using test::node;
+using Random = test::Generator;
+
+Problem square(std::int64_t n, DeviceId home, bool beta_is_zero = false) {
+  return make_gemm(
+      {.m = n, .n = n, .k = n, .homes = {home, home, home}, .beta_is_zero = beta_is_zero});
+}
+
+Tuning simple(const Machine& machine, int workers, Grid grid, std::int64_t tile) {
+  Tuning t;
+  for (int w = 0; w < workers; ++w) t.workers.push_back(kFirstDevice + w);
+  t.grid = grid;
+  t.tile = tile;
+  for (const Device& d : machine.devices) t.memory_cap.push_back(d.memory_bytes);
+  return t;
+}
+
+std::int64_t count(const Plan& plan, TaskKind kind) {
+  return std::count_if(plan.tasks.begin(), plan.tasks.end(),
+                       [&](const Task& t) { return t.kind == kind; });
+}
+
+TEST(MakePlan, PassesItsCheckForRandomProblemsMachinesAndRules) {
+  Random random(20260101);
+  int planned = 0, refused = 0;
+  for (int trial = 0; trial < test::scaled(6000); ++trial) {
+    const int devices = static_cast<int>(between(random, 1, 6));
+    const Machine machine = chance(random, 50) ? node(devices) : test::uneven_node(random, devices);
+    const Problem problem = test::random_gemm(random, devices, 60);
+    const Tuning tuning = test::random_tuning(random, machine, problem, 24);
+    Plan plan;
+    try {
+      plan = make_plan(problem, machine, tuning);
+    } catch (const Error& e) {
+      ASSERT_TRUE(e.status() == Status::no_memory || e.status() == Status::unreachable)
+          << trial << ": " << to_text(problem) << ": " << e.what();
+      ++refused;
+      continue;
+    }
+    ++planned;
+    ASSERT_EQ(check(plan), "") << trial << ": " << to_text(problem) << " rules "
+                               << to_string(tuning.rules) << " " << to_string(tuning.out_of_core);
+  }
+  EXPECT_GT(planned, 4 * refused);
+}
+
+TEST(MakePlan, GivesTheSamePlanForTheSameInputs) {
+  Random random(7);
+  for (int trial = 0; trial < test::scaled(200); ++trial) {
+    const Machine machine = test::uneven_node(random, 4);
+    const Problem problem = test::random_gemm(random, 4, 60);
+    Tuning tuning = test::random_tuning(random, machine, problem, 24);
+    try {
+      EXPECT_EQ(make_plan(problem, machine, tuning), make_plan(problem, machine, tuning));
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST(MakePlan, MovesEachTileToEachUserOnce) {
+  const Machine machine = node(4);
+  const Problem problem = square(4096, kHost);
+
+  const Plan plan = make_plan(problem, machine, simple(machine, 4, {2, 2}, 1024));
+
+  // 4 x 4 tiles; A and B go to the two workers of a grid row or column, C there and back.
+  EXPECT_EQ(count(plan, TaskKind::fetch), 16 * 2 + 16 * 2 + 16);
+  EXPECT_EQ(count(plan, TaskKind::writeback), 16);
+  EXPECT_EQ(count(plan, TaskKind::compute), 64 + 16);  // lazy C: one addition per tile
+}
+
+TEST(MakePlan, NeverFetchesCWhenBetaIsZero) {
+  const Machine machine = node(4);
+
+  const Plan plan = make_plan(square(4096, kHost, true), machine, simple(machine, 4, {2, 2}, 1024));
+
+  EXPECT_EQ(count(plan, TaskKind::fetch), 16 * 2 + 16 * 2);
+  EXPECT_EQ(count(plan, TaskKind::compute), 64);
+}
+
+TEST(MakePlan, LeavesTheOwnersDataInPlace) {
+  const Machine machine = node(2);
+
+  const Plan plan =
+      make_plan(square(2048, kFirstDevice), machine, simple(machine, 2, {2, 1}, 1024));
+
+  for (const Task& task : plan.tasks)
+    EXPECT_FALSE(task.kind == TaskKind::fetch && task.to.device == kFirstDevice);
+  EXPECT_EQ(count(plan, TaskKind::writeback), 2);  // the other worker's half of C
+}
+
+TEST(MakePlan, WithoutCachingFetchesForEveryProduct) {
+  const Machine machine = node(2);
+  Tuning tuning = simple(machine, 2, {2, 1}, 1024);
+  tuning.rules = Rules::none();
+
+  const Plan plan = make_plan(square(4096, kHost), machine, tuning);
+
+  EXPECT_EQ(count(plan, TaskKind::fetch), 2 * 64 + 16);
+  EXPECT_EQ(check(plan), "");
+}
+
+TEST(MakePlan, ScalesInPlaceWhenThereIsNothingToMultiply) {
+  const Machine machine = node(2);
+  const Problem problem =
+      make_gemm({.m = 100, .n = 50, .k = 0, .homes = {kHost, kHost, kFirstDevice + 1}});
+
+  const Plan plan = make_plan(problem, machine, simple(machine, 2, {2, 1}, 1024));
+
+  EXPECT_EQ(check(plan), "");
+  EXPECT_EQ(count(plan, TaskKind::fetch), 0);
+  for (const Task& task : plan.tasks) EXPECT_EQ(task.to, (Where{kFirstDevice + 1, -1}));
+}
+
+TEST(MakePlan, RunsOnTheHostInPlaceWhenTheHostIsTheWorker) {
+  const Machine machine = node(1);
+  Tuning tuning = simple(machine, 1, {1, 1}, 4096);
+  tuning.workers = {kHost};
+
+  const Plan plan = make_plan(square(1000, kPageable), machine, tuning);
+
+  EXPECT_EQ(check(plan), "");
+  ASSERT_EQ(plan.tasks.size(), 1u);
+}
+
+TEST(MakePlan, RoutesOverTheHostWhereDevicesHaveNoLink) {
+  Machine machine = node(2);
+  std::erase_if(machine.links,
+                [](const Link& l) { return !on_host(l.source) && !on_host(l.target); });
+
+  const Plan plan = make_plan(square(512, kFirstDevice), machine, simple(machine, 2, {1, 2}, 256));
+
+  EXPECT_EQ(check(plan), "");
+  EXPECT_GT(plan.slots[kHost].size(), 0u);
+}
+
+TEST(MakePlan, RefusesAMachineWithNoWayToAWorker) {
+  Machine machine = node(2);
+  std::erase_if(machine.links, [](const Link& l) { return l.target == kFirstDevice + 1; });
+  try {
+    make_plan(square(512, kHost), machine, simple(machine, 2, {1, 2}, 256));
+    FAIL() << "planned without a link";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.status(), Status::unreachable);
+  }
+}
+
+TEST(MakePlan, StaysUnderTheMemoryCapOutOfCore) {
+  const Machine machine = node(2);
+  Tuning tuning = simple(machine, 2, {2, 1}, 512);
+  const std::int64_t cap = 24LL * 512 * 512 * 8;
+  tuning.memory_cap.assign(machine.devices.size(), cap);
+  tuning.memory_cap[kHost] = 1LL << 40;
+  for (OutOfCore mode : {OutOfCore::stationary, OutOfCore::cube}) {
+    tuning.out_of_core = mode;
+    tuning.group = 2048;
+    const Plan plan = make_plan(square(8192, kHost), machine, tuning);
+    EXPECT_EQ(check(plan), "") << to_string(mode);
+    EXPECT_LE(plan.arena_bytes[kFirstDevice], cap) << to_string(mode);
+  }
+}
+
+TEST(MakePlan, RefusesACapBelowOneTileProduct) {
+  const Machine machine = node(1);
+  Tuning tuning = simple(machine, 1, {1, 1}, 512);
+  tuning.memory_cap.assign(machine.devices.size(), 512 * 512 * 8);
+  tuning.out_of_core = OutOfCore::stationary;
+  tuning.group = 512;
+  EXPECT_THROW(make_plan(square(2048, kHost), machine, tuning), Error);
+}
+
+// Every dependency that the planner emits is needed, or implied by others: dropping one is either
+// noticed by check, or leaves an order that other queues and waits enforce all the same.
+TEST(Check, NoticesMostDroppedDependencies) {
+  Random random(99);
+  int dropped = 0, noticed = 0;
+  for (int trial = 0; trial < test::scaled(800); ++trial) {
+    const Machine machine = node(3);
+    const Problem problem = test::random_gemm(random, 3, 60);
+    Plan plan;
+    try {
+      plan = make_plan(problem, machine, test::random_tuning(random, machine, problem, 24));
+    } catch (const Error&) {
+      continue;
+    }
+    std::vector<Task*> with;
+    for (Task& task : plan.tasks)
+      if (task.after_count > 0) with.push_back(&task);
+    if (with.empty()) continue;
+    Task& victim = *with[static_cast<std::size_t>(between(random, 0, std::ssize(with) - 1))];
+    victim.after_begin += 1;
+    victim.after_count -= 1;
+    ++dropped;
+    noticed += !check(plan).empty();
+  }
+  EXPECT_GT(noticed, dropped / 2);
+}
+
+TEST(Check, NoticesAWrongTileAMissingWritebackAndASlotTooSmall) {
+  const Machine machine = node(2);
+  const Plan good = make_plan(square(1024, kHost), machine, simple(machine, 2, {2, 1}, 512));
+  ASSERT_EQ(check(good), "");
+
+  Plan wrong = good;
+  for (Task& task : wrong.tasks)
+    if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply) {
+      task.input_tiles[0].row ^= 1;
+      break;
+    }
+  EXPECT_NE(check(wrong), "");
+
+  Plan missing = good;
+  ASSERT_EQ(missing.tasks.back().kind, TaskKind::writeback);
+  missing.tasks.pop_back();
+  EXPECT_NE(check(missing), "");
+
+  Plan small = good;
+  small.slots[kFirstDevice][0].bytes = 8;
+  EXPECT_NE(check(small), "");
+}
+
+}  // namespace
+}  // namespace fleet

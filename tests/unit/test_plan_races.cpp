@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_plan_races.cpp: a plan that lacks one dependency is noticed by check() whenever any order of
+// its tasks can go wrong on real data. It knows nothing of faults and times.
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "support/host_trial.hpp"
+#include "support/random_plans.hpp"
+#include "support/scale.hpp"
+
+namespace fleet {
+namespace {
+
+using test::between;
+using test::Generator;
+using test::HostTrial;
+
+constexpr int kOrders = 25;
+
+// Takes one entry of some task's `after` away. False if the plan has none.
+bool drop_one(Plan& plan, Generator& random) {
+  std::vector<Task*> with;
+  for (Task& task : plan.tasks)
+    if (task.after_count > 0) with.push_back(&task);
+  if (with.empty()) return false;
+  Task& victim = *with[static_cast<std::size_t>(between(random, 0, std::ssize(with) - 1))];
+  // Its entries are consecutive: move the one that goes to the front, then begin behind it.
+  const auto first = plan.after_pool.begin() + victim.after_begin;
+  std::iter_swap(first, first + between(random, 0, victim.after_count - 1));
+  ++victim.after_begin;
+  --victim.after_count;
+  return true;
+}
+
+bool goes_wrong(const Plan& plan, const Machine& machine, Generator& random) {
+  Options options;
+  options.inject.poison = true;
+  for (int order = 0; order < kOrders; ++order) {
+    options.inject.order = random();
+    const auto backend = make_host_backend(machine, test::shared_cpu_blas(), options);
+    HostTrial<double> trial(plan.problem, random(), 0);
+    const Trace trace = trial.run(plan, *backend);
+    if (trace.status != Status::ok || !trial.verdict().empty()) return true;
+  }
+  return false;
+}
+
+TEST(Check, NoticesEveryDroppedDependencyThatAnyOrderShows) {
+  Generator random(2026);
+  int dropped = 0, wrong = 0, noticed = 0;
+  for (int trial = 0; trial < test::scaled(400); ++trial) {
+    const int devices = static_cast<int>(between(random, 1, 4));
+    const Machine machine = test::node(devices);
+    Problem problem = test::random_gemm(random, devices, 40);
+    problem.type = DataType::f64;
+    Plan plan;
+    try {
+      plan = make_plan(problem, machine, test::random_tuning(random, machine, problem, 16));
+    } catch (const Error&) {
+      continue;
+    }
+    if (!drop_one(plan, random)) continue;
+    ++dropped;
+    const bool caught = !check(plan).empty();
+    noticed += caught;
+    if (goes_wrong(plan, machine, random)) {
+      ++wrong;
+      ASSERT_TRUE(caught) << "check missed a race: " << to_text(problem);
+    }
+  }
+  EXPECT_GT(wrong, dropped / 4);  // the random orders do show races
+  EXPECT_GE(noticed, wrong);
+  std::printf("dropped %d, wrong in some order %d, noticed %d\n", dropped, wrong, noticed);
+}
+
+}  // namespace
+}  // namespace fleet

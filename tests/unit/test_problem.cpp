@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_problem.cpp: building problems, and their text form both ways.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "base/error.hpp"
+#include "problem/problem.hpp"
+#include "support/random_plans.hpp"
+#include "support/scale.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.status(), Status::bad_argument) << e.what();
+    return e.what();
+  }
+  return "nothing was refused";
+}
+
+std::string refusal_of_text(const std::string& text) {
+  return refusal([&] { parse_problem(text); });
+}
+
+TEST(MakeGemm, GivesEveryOperandItsStoredShape) {
+  const Problem p = make_gemm(
+      {.op_a = Op::transpose, .m = 5, .n = 7, .k = 3, .homes = {kHost, kPageable, 4}, .batch = 2});
+
+  EXPECT_EQ(p.operands[kA], (Operand{.rows = 3, .cols = 5, .home = kHost}));
+  EXPECT_EQ(p.operands[kB], (Operand{.rows = 3, .cols = 7, .home = kPageable}));
+  EXPECT_EQ(p.operands[kC], (Operand{.rows = 5, .cols = 7, .access = Access::update, .home = 4}));
+  EXPECT_EQ(p.batch, 2);
+}
+
+TEST(MakeGemm, DoesNotReadAnOutputWhoseBetaIsZero) {
+  const Problem p = make_gemm({.m = 5, .n = 7, .k = 3, .beta_is_zero = true});
+  EXPECT_EQ(p.operands[kC].access, Access::write);
+}
+
+TEST(MakeGemm, CountsFourTimesTheFlopsForComplexTypes) {
+  EXPECT_EQ(flops(make_gemm({.m = 5, .n = 7, .k = 3})), 210);
+  EXPECT_EQ(flops(make_gemm({.m = 5, .n = 7, .k = 3, .batch = 10})), 2100);
+  EXPECT_EQ(flops(make_gemm({.type = DataType::c32, .m = 5, .n = 7, .k = 3})), 840);
+  EXPECT_EQ(flops(make_gemm({.m = 5, .n = 7, .k = 0})), 0);
+}
+
+TEST(MakeGemm, NamesTheSizeThatIsNegative) {
+  EXPECT_EQ(refusal([] { make_gemm({.m = -1}); }), "gemm: m = -1 is negative");
+  EXPECT_EQ(refusal([] { make_gemm({.n = -2}); }), "gemm: n = -2 is negative");
+  EXPECT_EQ(refusal([] { make_gemm({.k = -3}); }), "gemm: k = -3 is negative");
+  EXPECT_EQ(refusal([] { make_gemm({.batch = -4}); }), "gemm: batch = -4 is negative");
+  EXPECT_EQ(refusal([] { make_gemm({.homes = {0, -5, 0}}); }), "gemm: location -5 is negative");
+}
+
+TEST(MakeGemm, RefusesOperandsWhoseBytesDoNotFit64Bits) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 30;  // 2^30 x 2^30 doubles are 2^63 bytes
+  const std::string end = " has more bytes than 64 bits can count";
+
+  EXPECT_EQ(refusal([] { make_gemm({.m = kLarge, .n = 1, .k = kLarge}); }), "gemm: A" + end);
+  EXPECT_EQ(refusal([] { make_gemm({.m = 1, .n = kLarge, .k = kLarge}); }), "gemm: B" + end);
+  EXPECT_EQ(refusal([] { make_gemm({.m = kLarge, .n = kLarge, .k = 1}); }), "gemm: C" + end);
+  EXPECT_EQ(refusal([] { make_gemm({.m = 1, .n = 1, .k = 1, .batch = kMost}); }), "gemm: A" + end);
+  EXPECT_NO_THROW(make_gemm({.m = kLarge - 1, .n = 1, .k = kLarge}));
+  EXPECT_NO_THROW(make_gemm({.m = kMost, .n = 0, .k = 0}));  // nothing is stored
+}
+
+TEST(Place, IsAWordForEveryLocation) {
+  EXPECT_EQ(place_word(kHost), "h");
+  EXPECT_EQ(place_word(kPageable), "p");
+  EXPECT_EQ(place_word(kFirstDevice), "0");
+  for (const DeviceId location : {0, 1, 2, 3, 11, 102})
+    EXPECT_EQ(parse_place(place_word(location)), location);
+}
+
+TEST(Place, RefusesAnyOtherWord) {
+  for (const char* word : {"", "x", "H", "-1", "+1", "01", "1 ", " 1", "4096", "99999999999", "h0"})
+    EXPECT_EQ(refusal([&] { parse_place(word); }),
+              "place '" + std::string(word) + "' is none of h, p, or a device number");
+}
+
+TEST(ProblemText, LeavesOutWhatIsUsual) {
+  const Problem p =
+      make_gemm({.m = 8192, .n = 4096, .k = 2048, .homes = {kFirstDevice, kHost, kPageable}});
+  EXPECT_EQ(to_text(p), "dgemm m=8192 n=4096 k=2048 a@0 b@h c@p");
+}
+
+TEST(ProblemText, SaysWhatIsNotUsual) {
+  const Problem p = make_gemm({.type = DataType::c64,
+                               .op_a = Op::transpose,
+                               .op_b = Op::conjugate,
+                               .m = 1,
+                               .n = 2,
+                               .k = 3,
+                               .homes = {kFirstDevice + 12, kHost, kHost},
+                               .beta_is_zero = true,
+                               .batch = 16,
+                               .share_a = true});
+  EXPECT_EQ(to_text(p), "zgemm m=1 n=2 k=3 a@12* b@h c@h transa=t transb=c beta=0 batch=16");
+}
+
+TEST(ProblemText, GivesBackEveryProblem) {
+  test::Generator random(1);
+  for (int trial = 0; trial < test::scaled(5000); ++trial) {
+    const Problem p = test::random_gemm(random, 8, std::int64_t{1} << 26);
+    EXPECT_EQ(parse_problem(to_text(p)), p) << to_text(p);
+  }
+}
+
+TEST(ProblemText, TakesWordsInAnyOrderAndWithAnySpace) {
+  EXPECT_EQ(parse_problem("  sgemm\tc@1 size=64\nbatch=3  "),
+            make_gemm({.type = DataType::f32,
+                       .m = 64,
+                       .n = 64,
+                       .k = 64,
+                       .homes = {kHost, kHost, kFirstDevice + 1},
+                       .batch = 3}));
+}
+
+TEST(ProblemText, NamesTheWordThatItDoesNotUnderstand) {
+  const std::string begin = "problem text: ";
+  EXPECT_EQ(refusal_of_text(""), "problem text is empty");
+  EXPECT_EQ(refusal_of_text(" \n"), "problem text is empty");
+  EXPECT_EQ(refusal_of_text("dgemv m=1"),
+            "problem text begins with 'dgemv'; the routines are sgemm, dgemm, cgemm and zgemm");
+  EXPECT_EQ(refusal_of_text("dgemm"), "problem text 'dgemm' gives no sizes");
+  EXPECT_EQ(refusal_of_text("dgemm m=8 k=8"), "problem text 'dgemm m=8 k=8' gives no n");
+  EXPECT_EQ(refusal_of_text("dgemm m=8 fast"), begin + "does not understand 'fast'");
+  EXPECT_EQ(refusal_of_text("dgemm m=8 lda=8"), begin + "does not understand 'lda=8'");
+  EXPECT_EQ(refusal_of_text("dgemm m=8 d@0"), begin + "does not understand 'd@0'");
+  EXPECT_EQ(refusal_of_text("dgemm m=8x"), begin + "'m=8x' needs a whole number");
+  EXPECT_EQ(refusal_of_text("dgemm m="), begin + "'m=' needs a whole number");
+  EXPECT_EQ(refusal_of_text("dgemm size=9223372036854775808"),
+            begin + "'size=9223372036854775808' needs a whole number");
+  EXPECT_EQ(refusal_of_text("dgemm m=8 transa=x"), begin + "'transa=x' needs n, t or c");
+  EXPECT_EQ(refusal_of_text("dgemm m=8 transb="), begin + "'transb=' needs n, t or c");
+  EXPECT_EQ(refusal_of_text("dgemm m=8 beta=2"), begin + "'beta=2' needs 0 or 1");
+  EXPECT_EQ(refusal_of_text("dgemm m=8 c@0*"), begin + "'c@0*': C cannot be shared by a batch");
+  EXPECT_EQ(refusal_of_text("dgemm m=8 a@x"), "place 'x' is none of h, p, or a device number");
+  EXPECT_EQ(refusal_of_text("dgemm m=-8"), "gemm: m = -8 is negative");
+}
+
+}  // namespace
+}  // namespace fleet

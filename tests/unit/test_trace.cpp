@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_trace.cpp: costs and timelines of hand-made runs, and the simulating backend.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "exec/busy_time.hpp"
+#include "exec/execute.hpp"
+#include "exec/sim_backend.hpp"
+#include "exec/simulate.hpp"
+#include "exec/trace.hpp"
+#include "support/hand_plan.hpp"
+
+namespace fleet::test {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr DeviceId kOne = kFirstDevice, kTwo = kFirstDevice + 1;
+
+/// Host -> 0 -> 1 in a chain, a product on 0 and one on 1, the first written back.
+struct SmallRun {
+  SmallRun()
+      : in(machine.link(kHost, kOne, 2)),
+        across(machine.link(kOne, kTwo, 2)),
+        out(machine.link(kOne, kHost, 4)),
+        plan(machine.get(), {8, 4}) {
+    machine.get().ports = {{"memory", 1e12}};
+    fetch = plan.copy({.link = in, .chunks = 4});
+    hop = plan.copy({.link = across, .chunks = 4, .upstream = fetch});
+    product = plan.compute({.lane = 3, .after = {fetch}});
+    far_product = plan.compute({.device = kTwo, .tile = 1, .after = {hop}});
+    home = plan.copy({.link = out, .after = {product}});
+    plan.set_workers({kOne, kTwo});
+  }
+  HandMachine machine{2};
+  LinkId in, across, out;
+  HandPlan plan;
+  TaskId fetch, hop, product, far_product, home;
+};
+
+/// Operands that nobody looks at.
+Arguments arguments() {
+  static double nothing[64];
+  return {.data = {nothing, nothing, nothing}, .ld = {16, 16, 16}};
+}
+
+TEST(BusyTime, CountsOverlappingSpansOnce) {
+  EXPECT_DOUBLE_EQ(busy_s({{4, 5}, {0, 2}, {1, 3}, {1, 1.5}}), 4);
+  EXPECT_DOUBLE_EQ(busy_s({{0, 2}, {5, -1}}), 2);
+  EXPECT_DOUBLE_EQ(busy_s({}), 0);
+}
+
+TEST(CostOf, CountsBytesPerHopAndJoulesOfDevices) {
+  SmallRun run;
+  for (const DeviceId device : {kOne, kTwo}) {
+    run.machine.get().devices[static_cast<std::size_t>(device)].idle_watts = 10;
+    run.machine.get().devices[static_cast<std::size_t>(device)].busy_watts = 100;
+  }
+  const Trace trace = simulate(run.plan.get(), run.machine.get());
+
+  const Cost cost = cost_of(run.plan.get(), run.machine.get(), trace);
+
+  EXPECT_EQ(cost.source, CostSource::simulated);
+  EXPECT_DOUBLE_EQ(cost.seconds, 4 + 8 + 2);
+  EXPECT_EQ(cost.bytes_by_link, (std::vector<std::int64_t>{64, 64, 64}));
+  // 0 computes for 8 of 14 s, 1 for 4.
+  EXPECT_DOUBLE_EQ(cost.joules, 100 * (8 + 4) + 10 * (6 + 10));
+}
+
+TEST(CostOf, LeavesOutWhatDidNotCompleteAndWattsNobodyKnows) {
+  SmallRun run;
+  Trace trace = simulate(run.plan.get(), run.machine.get());
+  trace.spans[static_cast<std::size_t>(run.home)].stop_s = -1;
+
+  const Cost cost = cost_of(run.plan.get(), run.machine.get(), trace);
+
+  EXPECT_EQ(cost.bytes_by_link, (std::vector<std::int64_t>{64, 64, 0}));
+  EXPECT_EQ(cost.joules, 0);
+}
+
+TEST(ChromeTrace, HasALaneForEachUsedQueueAndAnEventForEachTask) {
+  SmallRun run;
+  const Trace trace = simulate(run.plan.get(), run.machine.get());
+
+  const Json page = Json::parse(chrome_trace_json(run.plan.get(), run.machine.get(), trace));
+
+  std::set<std::string> lanes, processes;
+  std::vector<Json> tasks;
+  for (const Json& event : page.at("traceEvents")) {
+    if (event.at("name") == "thread_name") lanes.insert(event.at("args").at("name"));
+    if (event.at("name") == "process_name") processes.insert(event.at("args").at("name"));
+    if (event.at("ph") == "X") tasks.push_back(event);
+  }
+  EXPECT_EQ(lanes, (std::set<std::string>{"host->0", "0->1", "0->host", "0 lane 3", "1 lane 0"}));
+  EXPECT_EQ(processes, (std::set<std::string>{"host", "device 0", "device 1"}));
+  ASSERT_EQ(tasks.size(), 5u);
+  const Json& hop = tasks[static_cast<std::size_t>(run.hop)];
+  EXPECT_EQ(hop.at("name"), "A(0,0)");
+  EXPECT_EQ(hop.at("cat"), "fetch");
+  EXPECT_DOUBLE_EQ(hop.at("ts"), 1e6);
+  EXPECT_NEAR(hop.at("dur").get<double>(), 4e6, 1e-3);
+  EXPECT_EQ(hop.at("args").at("bytes"), 64);
+  EXPECT_EQ(hop.at("args").at("link"), "0->1");
+  EXPECT_EQ(hop.at("args").at("chunks"), 4);
+  EXPECT_EQ(hop.at("args").at("upstream"), run.fetch);
+  const Json& product = tasks[static_cast<std::size_t>(run.product)];
+  EXPECT_EQ(product.at("name"), "C(0,0) k=0");
+  EXPECT_EQ(product.at("cat"), "compute");
+  EXPECT_EQ(tasks[static_cast<std::size_t>(run.home)].at("cat"), "writeback");
+}
+
+TEST(ChromeTrace, SaysWhatRanAndHowLongItKeptWhatBusy) {
+  SmallRun run;
+  const Trace trace = simulate(run.plan.get(), run.machine.get());
+
+  const Json said =
+      Json::parse(chrome_trace_json(run.plan.get(), run.machine.get(), trace)).at("fleetblas");
+
+  EXPECT_EQ(said.at("problem"), to_text(run.plan.get().problem));
+  EXPECT_EQ(said.at("machine"), "by hand");
+  EXPECT_EQ(said.at("source"), "simulated");
+  EXPECT_EQ(said.at("status"), "ok");
+  EXPECT_DOUBLE_EQ(said.at("seconds"), 14);
+  EXPECT_GT(said.at("bound_s"), 0);
+  EXPECT_EQ(said.at("tasks"), 5);
+  EXPECT_EQ(said.at("unfinished_tasks"), 0);
+  EXPECT_EQ(said.at("workers"), (Json{0, 1}));
+  EXPECT_EQ(said.at("bytes_by_link"), (Json{{"host->0", 64}, {"0->1", 64}, {"0->host", 64}}));
+  EXPECT_DOUBLE_EQ(said.at("busy_s").at("devices").at("0"), 8);
+  EXPECT_DOUBLE_EQ(said.at("busy_s").at("links").at("0->host"), 2);
+  EXPECT_EQ(said.at("queues").size(), 5u);
+}
+
+TEST(ChromeTrace, IsValidForAnEmptyPlan) {
+  HandMachine machine(1);
+  const HandPlan plan(machine.get(), {});
+
+  const Json page = Json::parse(
+      chrome_trace_json(plan.get(), machine.get(), simulate(plan.get(), machine.get())));
+
+  EXPECT_TRUE(page.at("traceEvents").empty());
+  EXPECT_EQ(page.at("fleetblas").at("seconds"), 0);
+}
+
+TEST(ChromeTrace, TellsOfAFailedTaskInWhateverWords) {
+  SmallRun run;
+  Trace trace = simulate(run.plan.get(), run.machine.get());
+  trace.status = Status::device_failed;
+  trace.message = "lost \xff \"0\"";
+  trace.failed = run.product;
+  for (const TaskId task : {run.product, run.home})
+    trace.spans[static_cast<std::size_t>(task)].stop_s = -1;
+
+  const Json page = Json::parse(chrome_trace_json(run.plan.get(), run.machine.get(), trace));
+
+  const Json& said = page.at("fleetblas");
+  EXPECT_EQ(said.at("status"), "device_failed");
+  EXPECT_EQ(said.at("failed_task"), run.product);
+  EXPECT_EQ(said.at("unfinished_tasks"), 2);
+  EXPECT_TRUE(said.at("message").is_string());
+}
+
+TEST(SimBackend, RunsAPlanAsSimulateTimesIt) {
+  SmallRun run;
+  const auto backend = make_sim_backend(run.machine.get());
+
+  const Trace trace = execute(run.plan.get(), arguments(), *backend);
+  const Trace again = execute(run.plan.get(), arguments(), *backend);
+
+  EXPECT_EQ(trace.status, Status::ok);
+  EXPECT_EQ(trace.source, CostSource::simulated);
+  EXPECT_DOUBLE_EQ(trace.seconds, 14);
+  EXPECT_DOUBLE_EQ(again.seconds, 14);
+}
+
+TEST(SimBackend, ReportsAPlanThatWasNotEnqueuedAsAFailedRun) {
+  SmallRun run;
+  const auto backend = make_sim_backend(run.machine.get());
+  backend->prepare(run.plan.get());
+
+  const Trace trace = backend->finish();
+
+  EXPECT_EQ(trace.status, Status::internal);
+  EXPECT_EQ(trace.spans.size(), run.plan.get().tasks.size());
+  EXPECT_FALSE(trace.spans[0].done());
+}
+
+TEST(SimBackend, CountsMemoryPerLocation) {
+  HandMachine machine(2);
+  machine.get().devices[kOne].memory_bytes = 1000;
+  const auto backend = make_sim_backend(machine.get());
+
+  void* first = backend->allocate(kOne, 600);
+  void* second = backend->allocate(kOne, 400);
+  EXPECT_NE(first, nullptr);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(backend->available_bytes(kOne), 0);
+  EXPECT_THROW(backend->allocate(kOne, 1), Error);
+  EXPECT_NE(backend->allocate(kTwo, 1), nullptr);
+  backend->release(kOne, first);
+  backend->release(kOne, nullptr);
+  EXPECT_EQ(backend->available_bytes(kOne), 600);
+  EXPECT_NE(backend->allocate(kOne, 500), nullptr);
+}
+
+TEST(SimBackend, RefusesArenasThatDoNotFitAndReusesThoseThatDo) {
+  SmallRun run;
+  run.machine.get().devices[kOne].memory_bytes = 1000;
+  const auto backend = make_sim_backend(run.machine.get());
+  Plan plan = run.plan.get();
+  plan.arena_bytes[kOne] = 900;
+
+  EXPECT_EQ(execute(plan, arguments(), *backend).status, Status::ok);
+  EXPECT_EQ(execute(plan, arguments(), *backend).status, Status::ok);
+  EXPECT_EQ(backend->available_bytes(kOne), 1000);
+  backend->allocate(kOne, 200);
+  EXPECT_THROW(execute(plan, arguments(), *backend), Error);
+  plan.arena_bytes[kOne] = 800;
+  EXPECT_EQ(execute(plan, arguments(), *backend).status, Status::ok);
+  backend->trim();
+}
+
+}  // namespace
+}  // namespace fleet::test
