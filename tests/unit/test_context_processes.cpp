@@ -40,6 +40,9 @@ fleet_context* make(const std::string& options) {
   return fleet_context_create(options.c_str(), &context) == FLEET_OK ? context : nullptr;
 }
 
+/// A context that its program leaves to the end of the process: reachable, so no leak.
+fleet_context* kept_context = nullptr;
+
 /// Forks; the child leaves with 0 if `work` is true for it. True if that came to pass in time.
 template <typename Work>
 bool child_succeeds(Work&& work) {
@@ -155,6 +158,11 @@ TEST(AFork, AfterUseLeavesTheChildTheCpuAndTheParentEverything) {
 }
 
 void fork_under_load(const std::string& options) {
+#if defined(__SANITIZE_ADDRESS__) && __GNUC__ < 14
+  // Its allocator holds no locks over a fork: a child that allocates waits for ever for a thread
+  // that it does not have (in StackDepotBase::Put, seen). Newer ones know pthread_atfork.
+  GTEST_SKIP() << "this AddressSanitizer cannot fork beside threads that allocate";
+#endif
   const Ended ended = run_program(
       [&] {
         fleet_context* context = options.empty() ? nullptr : make(options);
@@ -204,19 +212,17 @@ TEST(TheEnd, MayComeFromAnyThread) {
   }));
 }
 
-fleet_context* late_context = nullptr;
-
 void call_late() {
-  if (!multiply(late_context, 60) || !multiply(nullptr, 60)) _exit(8);
+  if (!multiply(kept_context, 60) || !multiply(nullptr, 60)) _exit(8);
 }
 
 TEST(TheEnd, StillTakesCallsFromExitHandlers) {
   for (const bool busy : {false, true})
     expect_quiet_end(run_program([&] {
       std::atexit(call_late);  // runs after all handlers of the library
-      late_context = make(host_options(2));
-      if (!multiply(late_context, 60) || !multiply(nullptr, 60)) return 1;
-      if (busy) compute_for_ever(late_context, 2, 200);
+      kept_context = make(host_options(2));
+      if (!multiply(kept_context, 60) || !multiply(nullptr, 60)) return 1;
+      if (busy) compute_for_ever(kept_context, 2, 200);
       return 7;
     }));
 }
@@ -248,8 +254,8 @@ TEST(TheSummary, IsWrittenAtTheEndAsTextOrJson) {
 TEST(TheSummary, GoesToStderrWhenItIsOneAndCountsAllContexts) {
   const Ended ended = run_program([] {
     setenv("FLEETBLAS_SUMMARY", "1", 1);
-    fleet_context* context = make(host_options(2));
-    return multiply(context, 64) && multiply(nullptr, 64) ? 7 : 1;
+    kept_context = make(host_options(2));
+    return multiply(kept_context, 64) && multiply(nullptr, 64) ? 7 : 1;
   });
 
   EXPECT_EQ(ended.code, 7);
@@ -275,9 +281,9 @@ TEST(TheSummary, OfAParentIsNotWrittenByItsChildren) {
 TEST(TheTimeline, OfAllRunsIsWrittenAtTheEnd) {
   const std::string file = test::temporary_file("trace.json");
   const Ended ended = run_program([&] {
-    fleet_context* context = make(host_options(2) + ";trace=" + file);
+    kept_context = make(host_options(2) + ";trace=" + file);
     for (int call = 0; call < 3; ++call)
-      if (!multiply(context, 64)) return 1;
+      if (!multiply(kept_context, 64)) return 1;
     return 7;
   });
 
@@ -318,8 +324,8 @@ TEST(StandardStreams, MayBeClosedOrBroken) {
 
 TEST(VerboseLines, SayWhatRanWhereAndWhy) {
   const Ended ended = run_program([] {
-    fleet_context* context = make(host_options(2) + ";verbose=1;tile=32");
-    return multiply(context, 64) ? 7 : 1;
+    kept_context = make(host_options(2) + ";verbose=1;tile=32");
+    return multiply(kept_context, 64) ? 7 : 1;
   });
 
   EXPECT_EQ(ended.code, 7);
@@ -333,8 +339,8 @@ TEST(WithoutHomeAndFolders, ContextsWork) {
   const Ended ended = run_program([] {
     for (const char* name : {"HOME", "XDG_CACHE_HOME", "TMPDIR"}) unsetenv(name);
     setenv("TMPDIR", "/dev/null", 1);
-    fleet_context* context = make("backend=host;devices=1;offload=always");
-    return multiply(context, 64) ? 7 : 1;
+    kept_context = make("backend=host;devices=1;offload=always");
+    return multiply(kept_context, 64) ? 7 : 1;
   });
   expect_quiet_end(ended);
 }
