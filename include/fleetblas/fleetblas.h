@@ -47,7 +47,10 @@ typedef enum fleet_type {
   FLEET_F32 = 's',
   FLEET_F64 = 'd',
   FLEET_C32 = 'c',
-  FLEET_C64 = 'z'
+  FLEET_C64 = 'z',
+  FLEET_F16 = 'h',  /* IEEE binary16: 2 bytes */
+  FLEET_BF16 = 'b', /* bfloat16, the upper half of a float: 2 bytes */
+  FLEET_TF32 = 't'  /* no storage type, only a way to compute on floats: see fleet_gemm_ex */
 } fleet_type;
 
 /* Locations of memory: a device 0, 1, ..., or one of these. */
@@ -117,8 +120,17 @@ FLEET_API fleet_status fleet_zgemm(fleet_context* context, fleet_op transa, flee
                                    const void* beta, void* c, int64_t ldc);
 
 /* The same for any types: A, B and C of their own types, arithmetic as `compute` says, alpha and
- * beta of the compute type. This version does the combinations in which all four are equal;
- * others: FLEET_UNSUPPORTED. */
+ * beta of the compute type (FLEET_TF32: float). This version does these; others:
+ * FLEET_UNSUPPORTED.
+ *   A, B, C             compute
+ *   F32, F64, C32, C64  the same
+ *   F16 or BF16         F32    each product of tiles is summed in float; C is rounded to its type
+ *                              after each step of k. With s steps, u the rounding unit of the type
+ *                              (2^-11 for F16, 2^-8 for BF16) and v = 2^-24, the error is at most
+ *                              about ((s + 2)*u + (k + 2)*v) * (|alpha|*|op(A)|*|op(B)| +
+ *                              |beta|*|C|), and s*2^-25 besides where F16 gets subnormal
+ *   F32                 TF32   devices may round A and B to 11 significant bits (2^-11 each) and
+ *                              are many times as fast; sums in float. The CPU does not round */
 FLEET_API fleet_status fleet_gemm_ex(fleet_context* context, fleet_op transa, fleet_op transb,
                                      int64_t m, int64_t n, int64_t k, const void* alpha,
                                      const void* a, fleet_type atype, int64_t lda, const void* b,

@@ -44,6 +44,9 @@ void require_at_least(const RawCall& raw, std::int64_t value, std::int64_t least
 std::complex<double> scalar(const void* data, DataType type) {
   switch (type) {
     case DataType::f32:
+    case DataType::f16:
+    case DataType::bf16:
+    case DataType::tf32:
       return *static_cast<const float*>(data);
     case DataType::f64:
       return *static_cast<const double*>(data);

@@ -26,7 +26,7 @@ struct RawCall {
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
-  const void* alpha = nullptr;  ///< of the call's type
+  const void* alpha = nullptr;  ///< of the call's type; f32 for the types that sum in it
   const void* a = nullptr;
   std::int64_t lda = 1;
   std::int64_t stride_a = 0;

@@ -132,10 +132,35 @@ DataType type_of(fleet_type type, int position, const char* name) {
       return DataType::c32;
     case FLEET_C64:
       return DataType::c64;
+    case FLEET_F16:
+      return DataType::f16;
+    case FLEET_BF16:
+      return DataType::bf16;
+    case FLEET_TF32:
+      return DataType::tf32;
   }
   throw Error(Status::bad_argument, "fleet_gemm_ex: argument " + std::to_string(position) + " (" +
                                         name + ") is " + std::to_string(static_cast<int>(type)) +
-                                        ", expected 's', 'd', 'c' or 'z'");
+                                        ", expected 's', 'd', 'c', 'z', 'h', 'b' or 't'");
+}
+
+/// The types of one fleet_gemm_ex.
+struct Types {
+  DataType a, b, c, compute;
+};
+
+/// What a product of these types is called inside.
+DataType product_type(const Types& types) {
+  const bool equal = types.a == types.b && types.b == types.c;
+  const bool f32 = types.compute == DataType::f32;
+  if (equal && is_half(types.c) && f32) return types.c;
+  if (equal && types.c == DataType::f32 && types.compute == DataType::tf32) return types.compute;
+  const bool blas = !is_half(types.c) && types.c != DataType::tf32;
+  if (equal && blas && types.compute == types.c) return types.c;
+  throw Error(Status::unsupported, std::string("fleet_gemm_ex: this version does not multiply ") +
+                                       word_of(types.a) + " by " + word_of(types.b) + " into " +
+                                       word_of(types.c) + ", computed as " +
+                                       word_of(types.compute));
 }
 
 }  // namespace
@@ -176,12 +201,10 @@ fleet_status fleet_gemm_ex(fleet_context* context, fleet_op transa, fleet_op tra
   DataType type = DataType::f64;
   const fleet_status status = capi::guarded([&] {
     constexpr int kAtype = 9, kBtype = 12, kCtype = 16, kCompute = 18;
-    type = type_of(compute, kCompute, "compute");
-    const bool equal = type_of(atype, kAtype, "atype") == type &&
-                       type_of(btype, kBtype, "btype") == type &&
-                       type_of(ctype, kCtype, "ctype") == type;
-    if (!equal)
-      throw Error(Status::unsupported, "fleet_gemm_ex: this version does equal types only");
+    type = product_type({.a = type_of(atype, kAtype, "atype"),
+                         .b = type_of(btype, kBtype, "btype"),
+                         .c = type_of(ctype, kCtype, "ctype"),
+                         .compute = type_of(compute, kCompute, "compute")});
   });
   if (status != FLEET_OK) return status;
   return run(context, kGemmEx, type, {transa, transb, m, n, k, a, lda, 0, b, ldb, 0, c, ldc, 0, 1},

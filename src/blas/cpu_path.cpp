@@ -104,10 +104,8 @@ void multiply_in_place(const GemmCall& call, CpuBlas& blas, int threads) {
 void multiply_plainly(const GemmCall& call) {
   for (std::int64_t i = 0; i < call.batch; ++i) {
     const Arguments item = arguments_from(call, i);
-    const Launch launch = launch_of(call, item_view(call, item, kA), item_view(call, item, kB),
-                                    item_view(call, item, kC));
-    scale(launch);
-    if (!call.only_scales()) add_plain_product(launch);
+    plain_gemm(launch_of(call, item_view(call, item, kA), item_view(call, item, kB),
+                         item_view(call, item, kC)));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "exec/execute.hpp"
 #include "exec/recover.hpp"
 #include "plan/bound.hpp"
+#include "plan/decompose.hpp"
 
 namespace fleet {
 namespace {
@@ -36,10 +37,11 @@ double now_s() {
 /// A tile edge that somebody chose must not keep the planner busy for hours.
 void require_few_products(const Problem& problem, std::int64_t tile) {
   if (tile <= 0) return;
-  const auto pieces = [&](std::int64_t size) {
-    return std::ceil(static_cast<double>(size) / static_cast<double>(tile));
+  const auto pieces = [](std::int64_t size, std::int64_t edge) {
+    return std::ceil(static_cast<double>(size) / static_cast<double>(edge));
   };
-  const double products = pieces(problem.m) * pieces(problem.n) * pieces(problem.k) *
+  const double products = pieces(problem.m, tile) * pieces(problem.n, tile) *
+                          pieces(problem.k, longest_step(problem.type, tile)) *
                           static_cast<double>(problem.batch);
   if (products > kMostProducts)
     throw Error(Status::unsupported, "tile=" + std::to_string(tile) + " cuts the problem into " +

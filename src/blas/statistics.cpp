@@ -35,7 +35,7 @@ void write_record(JsonText& json, const CallRecord& record) {
   json.open('{')
       .member("symbol", record.symbol)
       .member("routine", "gemm")
-      .member("type", std::string(1, letter_of(record.type)))
+      .member("type", word_of(record.type))
       .member("m", record.m)
       .member("n", record.n)
       .member("k", record.k)

@@ -97,7 +97,7 @@ bool find_gemm(void* handle, BlasLibrary& library) {
   for (const Naming& naming : kNamings) {
     bool any = false;
     for (DataType type : kTypes) {
-      void* symbol = find(handle, std::string(naming.before) + letter_of(type) + naming.after);
+      void* symbol = find(handle, std::string(naming.before) + word_of(type) + naming.after);
       library.gemm[static_cast<std::size_t>(type)] = symbol;
       any = any || symbol != nullptr;
     }

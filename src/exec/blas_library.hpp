@@ -34,7 +34,7 @@ struct BlasLibrary {
   bool fortran = true;  ///< else the CBLAS interface
   bool wide_ints = false;
   bool in_use_before = false;  ///< the program had it loaded: its thread count is not ours
-  std::array<void*, kDataTypes> gemm{};
+  std::array<void*, kDataTypes> gemm{};  ///< none but those of s, d, c and z
   void (*set_threads)(std::int64_t) = nullptr;
   std::int64_t (*get_threads)() = nullptr;
 

@@ -17,6 +17,7 @@
 #include "exec/element.hpp"
 #include "exec/exit_guard.hpp"
 #include "exec/gemm_pieces.hpp"
+#include "exec/half_gemm.hpp"
 #include "exec/plain_gemm.hpp"
 #include "exec/thread_gate.hpp"
 
@@ -74,8 +75,8 @@ void call_library(const BlasLibrary& library, const Launch& launch, std::complex
 }
 
 void call_library(const BlasLibrary& library, const Launch& launch) {
-  with_element(launch.type,
-               [&](auto zero) { call_library<decltype(zero)>(library, launch, launch.beta); });
+  with_wide_element(launch.type,
+                    [&](auto zero) { call_library<decltype(zero)>(library, launch, launch.beta); });
 }
 
 class RunTimeBlas final : public CpuBlas {
@@ -93,15 +94,9 @@ class RunTimeBlas final : public CpuBlas {
   void gemm(const Launch& launch) override {
     if (launch.c.rows <= 0 || launch.c.cols <= 0) return;
     if (depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type)) return scale(launch);
-    if (!library_ || !library_->has(launch.type) || address_space_is_short(threads_))
-      return by_plain_loop(launch);
-    const ExitGuard guard;
-    if (library_->wide_ints) return call_library(*library_, launch);
-    for_each_piece(launch, kNarrowPiece, [&](const Launch& piece) {
-      const bool fits = std::max({effective_ld(piece.a), effective_ld(piece.b),
-                                  effective_ld(piece.c)}) <= kNarrowLimit;
-      fits ? call_library(*library_, piece) : by_plain_loop(piece);
-    });
+    const bool done = is_half(launch.type) &&
+                      gemm_by_floats(launch, [this](const Launch& floats) { multiply(floats); });
+    if (!done) multiply(launch);
   }
 
   /// Does the library give the products that its names promise? Small whole numbers, so exact.
@@ -109,7 +104,7 @@ class RunTimeBlas final : public CpuBlas {
     bool right = true;
     for (DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64})
       if (library_->has(type))
-        with_element(type, [&](auto zero) { right = right && verify<decltype(zero)>(type); });
+        with_wide_element(type, [&](auto zero) { right = right && verify<decltype(zero)>(type); });
     return right;
   }
 
@@ -127,9 +122,18 @@ class RunTimeBlas final : public CpuBlas {
     return value.real() == 0 && (!is_complex(type) || value.imag() == 0);
   }
 
-  static void by_plain_loop(const Launch& launch) {
-    scale(launch);
-    add_plain_product(launch);
+  /// By the library where it can, k > 0.
+  void multiply(Launch launch) {
+    if (launch.type == DataType::tf32) launch.type = DataType::f32;
+    if (!library_ || !library_->has(launch.type) || address_space_is_short(threads_))
+      return plain_gemm(launch);
+    const ExitGuard guard;
+    if (library_->wide_ints) return call_library(*library_, launch);
+    for_each_piece(launch, kNarrowPiece, kNarrowPiece, [&](const Launch& piece) {
+      const bool fits = std::max({effective_ld(piece.a), effective_ld(piece.b),
+                                  effective_ld(piece.c)}) <= kNarrowLimit;
+      fits ? call_library(*library_, piece) : plain_gemm(piece);
+    });
   }
 
   void set_threads(int threads) {

@@ -24,7 +24,8 @@ class CpuBlas {
   virtual std::string name() const = 0;  ///< file and version, for configuration and cache keys
 
   /// C = alpha*op(A)*op(B) + beta*C. 64-bit sizes are split for a 32-bit library. beta == 0 never
-  /// reads C; alpha == 0 or k == 0 never read A or B and never reach the library.
+  /// reads C; alpha == 0 or k == 0 never read A or B and never reach the library. f16 and bf16 are
+  /// multiplied as f32 and rounded once; tf32 is f32 here.
   virtual void gemm(const Launch& launch) = 0;
 
   /// While it lives, every gemm of this library uses `threads` threads; waits, in the order of
@@ -49,8 +50,8 @@ class CpuBlas {
 /// Cores this process may use (its affinity mask).
 int core_count();
 
-/// C += beta * A, and C = beta * C, elementwise with leading dimensions; beta == 0 in scale never
-/// reads C.
+/// C += beta * A, and C = beta * C, elementwise with leading dimensions, half types computed in
+/// f32; beta == 0 in scale never reads C.
 void add_scaled(const Launch& launch);
 void scale(const Launch& launch);
 

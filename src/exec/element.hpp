@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// element.hpp: the four element types for the few places of the host that do arithmetic themselves.
+// element.hpp: the element types for the few places of the host that do arithmetic themselves.
 // It must not know matrices.
 #pragma once
 #include <complex>
+#include <type_traits>
 
+#include "exec/half.hpp"
 #include "problem/problem.hpp"
 
 namespace fleet {
@@ -25,7 +27,39 @@ std::complex<Real> conjugate(std::complex<Real> a) {
   return {a.real(), -a.imag()};
 }
 
-/// A scalar of a call in the element type; real types take the real part.
+/// What elements of type T are computed and summed in.
+template <typename T>
+struct WideOf {
+  using Type = T;
+};
+template <>
+struct WideOf<Half> {
+  using Type = float;
+};
+template <>
+struct WideOf<BFloat16> {
+  using Type = float;
+};
+template <typename T>
+using Wide = typename WideOf<T>::Type;
+
+/// An element as it is computed with, and back.
+template <typename T>
+Wide<T> load(T value) {
+  if constexpr (std::is_same_v<T, Wide<T>>)
+    return value;
+  else
+    return widen(value);
+}
+template <typename T>
+T store(Wide<T> value) {
+  if constexpr (std::is_same_v<T, Wide<T>>)
+    return value;
+  else
+    return narrow<T>(value);
+}
+
+/// A scalar of a call in a wide type; real types take the real part.
 template <typename T>
 T scalar(std::complex<double> value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -36,11 +70,34 @@ T scalar(std::complex<double> value) {
   }
 }
 
-/// Calls `work` with a zero of the element type.
+/// Calls `work` with a zero of the element type as it is stored.
 template <typename Work>
 void with_element(DataType type, Work&& work) {
   switch (type) {
     case DataType::f32:
+    case DataType::tf32:
+      return work(float{});
+    case DataType::f64:
+      return work(double{});
+    case DataType::c32:
+      return work(std::complex<float>{});
+    case DataType::c64:
+      return work(std::complex<double>{});
+    case DataType::f16:
+      return work(Half{});
+    case DataType::bf16:
+      return work(BFloat16{});
+  }
+}
+
+/// Calls `work` with a zero of the type that elements are computed in, one of those of BLAS.
+template <typename Work>
+void with_wide_element(DataType type, Work&& work) {
+  switch (type) {
+    case DataType::f32:
+    case DataType::f16:
+    case DataType::bf16:
+    case DataType::tf32:
       return work(float{});
     case DataType::f64:
       return work(double{});

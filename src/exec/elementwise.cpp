@@ -16,24 +16,26 @@ T* column(const View& view, std::int64_t col) {
 
 template <typename T>
 void add_scaled_columns(const Launch& launch) {
-  const T beta = scalar<T>(launch.beta);
+  const auto beta = scalar<Wide<T>>(launch.beta);
   for (std::int64_t col = 0; col < launch.c.cols; ++col) {
     const T* from = column<T>(launch.a, col);
     T* to = column<T>(launch.c, col);
-    for (std::int64_t row = 0; row < launch.c.rows; ++row) to[row] += product(beta, from[row]);
+    for (std::int64_t row = 0; row < launch.c.rows; ++row)
+      to[row] = store<T>(load(to[row]) + product(beta, load(from[row])));
   }
 }
 
 template <typename T>
 void scale_columns(const Launch& launch) {
-  const T beta = scalar<T>(launch.beta);
-  if (beta == T(1)) return;
+  const auto beta = scalar<Wide<T>>(launch.beta);
+  if (beta == Wide<T>(1)) return;
   for (std::int64_t col = 0; col < launch.c.cols; ++col) {
     T* to = column<T>(launch.c, col);
-    if (beta == T(0)) {
-      std::fill_n(to, launch.c.rows, T(0));
+    if (beta == Wide<T>(0)) {
+      std::fill_n(to, launch.c.rows, T{});
     } else {
-      for (std::int64_t row = 0; row < launch.c.rows; ++row) to[row] = product(beta, to[row]);
+      for (std::int64_t row = 0; row < launch.c.rows; ++row)
+        to[row] = store<T>(product(beta, load(to[row])));
     }
   }
 }

@@ -21,15 +21,15 @@ View part_of(const View& x, Op op, DataType type, Part part) {
 
 }  // namespace
 
-void for_each_piece(const Launch& launch, std::int64_t edge,
+void for_each_piece(const Launch& launch, std::int64_t edge, std::int64_t depth,
                     const std::function<void(const Launch&)>& work) {
   const std::int64_t k = depth_of(launch);
   for (std::int64_t col = 0; col < launch.c.cols; col += edge)
     for (std::int64_t row = 0; row < launch.c.rows; row += edge)
-      for (std::int64_t step = 0; step < k; step += edge) {
+      for (std::int64_t step = 0; step < k; step += depth) {
         const std::int64_t rows = std::min(edge, launch.c.rows - row);
         const std::int64_t cols = std::min(edge, launch.c.cols - col);
-        const std::int64_t steps = std::min(edge, k - step);
+        const std::int64_t steps = std::min(depth, k - step);
         Launch piece = launch;
         piece.a = part_of(launch.a, launch.op_a, launch.type, {row, step, rows, steps});
         piece.b = part_of(launch.b, launch.op_b, launch.type, {step, col, steps, cols});

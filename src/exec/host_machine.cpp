@@ -71,7 +71,8 @@ class Shape {
     Device& device = machine_.devices.back();
     device.memory_bytes = memory_bytes;
     device.ports = {{port("thread " + name, 1), 1}, {cores_, 1}};
-    for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64})
+    for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64,
+                                DataType::f16, DataType::bf16})
       for (const std::int64_t edge : kEdges) device.kernels.push_back({type, edge, kFlopsPerS});
   }
 

@@ -5,8 +5,8 @@
 
 namespace fleet {
 
-/// c += alpha * op(a) * op(b) for any type, flags and sizes. Blocked, single-threaded, allocates
-/// nothing, so that it works where nothing else does. `launch.beta` is not looked at.
-void add_plain_product(const Launch& launch);
+/// c = alpha * op(a) * op(b) + beta * c for any type, flags and sizes; c is not read when beta ==
+/// 0. Blocked, single-threaded, allocates nothing, so that it works where nothing else does.
+void plain_gemm(const Launch& launch);
 
 }  // namespace fleet

@@ -33,7 +33,8 @@ constexpr int kIssued = 64;
 constexpr int kIssueRepeats = 5;
 constexpr std::int64_t kStreamEdge = 512;
 /// The order in which types get what time there is.
-constexpr DataType kTypes[] = {DataType::f64, DataType::f32, DataType::c64, DataType::c32};
+constexpr DataType kTypes[] = {DataType::f64, DataType::f32,  DataType::c64, DataType::c32,
+                               DataType::f16, DataType::bf16, DataType::tf32};
 
 /// The lower quartile: what else runs on the machine only ever makes things slower, but the fastest
 /// of many is luck.

@@ -33,7 +33,15 @@ LinkId Machine::find_link(DeviceId source, DeviceId target) const {
   return found == links.end() ? -1 : static_cast<LinkId>(found - links.begin());
 }
 
+DataType Machine::rated_as(DeviceId device, DataType type) const {
+  const bool like_f32 = type == DataType::tf32 || (on_host(device) && is_half(type));
+  if (!like_f32) return type;
+  const auto& kernels = devices[static_cast<std::size_t>(device)].kernels;
+  return std::ranges::count(kernels, type, &KernelRate::type) > 0 ? type : DataType::f32;
+}
+
 double Machine::best_rate(DeviceId device, DataType type) const {
+  type = rated_as(device, type);
   double best = 0;
   for (const KernelRate& kernel : devices[static_cast<std::size_t>(device)].kernels)
     if (kernel.type == type) best = std::max(best, kernel.flops_per_s);
@@ -43,6 +51,7 @@ double Machine::best_rate(DeviceId device, DataType type) const {
 double Machine::rate(DeviceId device, DataType type, double m, double n, double k) const {
   // Volumes instead of edges: log2 of both differ by the factor 3 only, which cancels.
   const double volume = m * n * k;
+  type = rated_as(device, type);
   const KernelRate* below = nullptr;
   for (const KernelRate& kernel : devices[static_cast<std::size_t>(device)].kernels) {
     if (kernel.type != type) continue;

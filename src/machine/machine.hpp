@@ -85,6 +85,11 @@ struct Machine {
 
   bool can_compute(DeviceId device, DataType type) const { return best_rate(device, type) > 0; }
 
+  /// The type whose rates stand for those of `type` on this device: itself where it has any; f32
+  /// for tf32, which is leave to be faster and no more; and on the host f32 for f16 and bf16, whose
+  /// products the CPU does in f32.
+  DataType rated_as(DeviceId device, DataType type) const;
+
   /// Highest flops_per_s over all edges, 0 when the device cannot compute this type.
   double best_rate(DeviceId device, DataType type) const;
 

@@ -96,11 +96,12 @@ std::vector<KernelRate> read_kernels(const json& object, const std::string& wher
   std::vector<KernelRate> kernels;
   for (const json& kernel : list(object, where, "kernels")) {
     know_only(kernel, where + ", a kernel", {"type", "edge", "flops_per_s"});
-    const std::string letter = text(kernel, where, "type");
+    const std::string word = text(kernel, where, "type");
     int type = -1;
     for (int t = 0; t < kDataTypes; ++t)
-      if (letter == std::string(1, letter_of(static_cast<DataType>(t)))) type = t;
-    if (type < 0) refuse(where + ": kernel type '" + letter + "' is none of s, d, c, z");
+      if (word == word_of(static_cast<DataType>(t))) type = t;
+    if (type < 0)
+      refuse(where + ": kernel type '" + word + "' is none of s, d, c, z, h, bf16, tf32");
     const KernelRate rate{static_cast<DataType>(type), whole(kernel, where, "edge"),
                           positive(kernel, where, "flops_per_s")};
     if (rate.edge < 1) refuse(where + ": a kernel's edge is not positive");
@@ -198,9 +199,8 @@ ordered_json write_device(const Machine& m, const Device& d) {
                       {"idle_watts", d.idle_watts},
                       {"busy_watts", d.busy_watts}};
   for (const KernelRate& rate : d.kernels)
-    out["kernels"].push_back({{"type", std::string(1, letter_of(rate.type))},
-                              {"edge", rate.edge},
-                              {"flops_per_s", rate.flops_per_s}});
+    out["kernels"].push_back(
+        {{"type", word_of(rate.type)}, {"edge", rate.edge}, {"flops_per_s", rate.flops_per_s}});
   return out;
 }
 

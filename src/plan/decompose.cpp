@@ -91,14 +91,19 @@ void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Pi
 
 }  // namespace
 
+std::int64_t longest_step(DataType type, std::int64_t tile) {
+  constexpr std::int64_t kTilesPerHalfStep = 4;
+  return is_half(type) ? kTilesPerHalfStep * tile : tile;
+}
+
 Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   Decomposition d;
   const std::int64_t tile = std::max<std::int64_t>(tuning.tile, 1);
   const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);
   const auto rows = pieces_of(problem.m, tuning.group, std::max(row_blocks, 1), tile);
   const auto cols = pieces_of(problem.n, tuning.group, tuning.grid.cols, tile);
-  const auto steps =
-      pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, 1, tile);
+  const auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0,
+                               1, longest_step(problem.type, tile));
   d.m = cuts_of(rows, problem.m);
   d.n = cuts_of(cols, problem.n);
   d.k = cuts_of(steps, problem.k);

@@ -17,6 +17,10 @@ struct Decomposition {
   int row_groups = 1, col_groups = 1, k_groups = 1;
 };
 
+/// The longest step of k: the tile edge, and four of them for half types, where each step rounds C
+/// to the type again. Their tiles of A and B then have the bytes of square tiles of doubles.
+std::int64_t longest_step(DataType type, std::int64_t tile);
+
 Decomposition decompose(const Problem& problem, const Tuning& tuning);
 
 /// The grids that hold `workers`: all factor pairs, rows ascending (7 -> 1x7, 7x1).

@@ -33,10 +33,11 @@ Op parse_op(std::string_view letter, std::string_view word) {
 }
 
 DataType parse_routine(std::string_view word) {
-  for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64})
-    if (word == std::string(1, letter_of(type)) + "gemm") return type;
+  for (int i = 0; i < kDataTypes; ++i)
+    if (word == std::string(word_of(static_cast<DataType>(i))) + "gemm")
+      return static_cast<DataType>(i);
   refuse("problem text begins with " + quoted(word) +
-         "; the routines are sgemm, dgemm, cgemm and zgemm");
+         "; the routines are sgemm, dgemm, cgemm, zgemm, hgemm, bf16gemm and tf32gemm");
 }
 
 std::vector<std::string_view> split(std::string_view text) {
@@ -143,14 +144,19 @@ DeviceId parse_place(std::string_view word) {
   return kFirstDevice + device;
 }
 
-char letter_of(DataType type) { return "sdcz"[static_cast<int>(type)]; }
+const char* word_of(DataType type) {
+  constexpr std::array<const char*, kDataTypes> kWords{"s", "d", "c", "z", "h", "bf16", "tf32"};
+  return kWords[static_cast<std::size_t>(type)];
+}
 
 std::int64_t bytes_of(DataType type) {
-  constexpr std::array<std::int64_t, kDataTypes> kBytes{4, 8, 8, 16};
+  constexpr std::array<std::int64_t, kDataTypes> kBytes{4, 8, 8, 16, 2, 2, 4};
   return kBytes[static_cast<std::size_t>(type)];
 }
 
 bool is_complex(DataType type) { return type == DataType::c32 || type == DataType::c64; }
+
+bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16; }
 
 char letter_of(Op op) { return "ntc"[static_cast<int>(op)]; }
 
@@ -192,7 +198,7 @@ double flops(const Problem& problem) {
 }
 
 std::string to_text(const Problem& problem) {
-  std::string text = std::string(1, letter_of(problem.type)) + "gemm";
+  std::string text = std::string(word_of(problem.type)) + "gemm";
   text += " m=" + std::to_string(problem.m);
   text += " n=" + std::to_string(problem.n);
   text += " k=" + std::to_string(problem.k);

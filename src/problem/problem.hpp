@@ -23,12 +23,18 @@ std::string place_word(DeviceId location);
 /// The inverse of place_word; throws Error(bad_argument) for anything else.
 DeviceId parse_place(std::string_view word);
 
-enum class DataType { f32, f64, c32, c64 };  ///< s, d, c, z: c32 is a pair of f32, c64 of f64
-inline constexpr int kDataTypes = 4;
+/// What the elements of A, B and C are, and what a product may do with them.
+///   f32, f64, c32, c64   as BLAS has them: c32 is a pair of f32, c64 of f64
+///   f16, bf16            IEEE binary16 and bfloat16; sums inside a tile product and the scalars in
+///                        f32, and C rounded to the type after each step of k
+///   tf32                 stored as f32; a product may round A and B to 11 significant bits first
+enum class DataType { f32, f64, c32, c64, f16, bf16, tf32 };
+inline constexpr int kDataTypes = 7;
 
-char letter_of(DataType type);         ///< 's', 'd', 'c', 'z'
-std::int64_t bytes_of(DataType type);  ///< 4, 8, 8, 16
+const char* word_of(DataType type);    ///< "s", "d", "c", "z", "h", "bf16", "tf32"
+std::int64_t bytes_of(DataType type);  ///< of one stored element: 4, 8, 8, 16, 2, 2, 4
 bool is_complex(DataType type);
+bool is_half(DataType type);  ///< f16 or bf16: stored in two bytes, summed in four
 
 enum class Op { none, transpose, conjugate };  ///< op(X) = X, X^T, X^H
 
@@ -88,8 +94,8 @@ Problem make_gemm(const GemmShape& shape);
 double flops(const Problem& problem);
 
 /// "dgemm m=8192 n=8192 k=8192 a@0 b@h c@0" [transa=t] [transb=c] [beta=0] [batch=16]; the defaults
-/// (n, n, beta != 0, batch 1) are left out. parse_problem(to_text(p)) == p. `shared` operands are
-/// written "a@0*".
+/// (n, n, beta != 0, batch 1) are left out. The routine is word_of(type) and "gemm".
+/// parse_problem(to_text(p)) == p. `shared` operands are written "a@0*".
 std::string to_text(const Problem& problem);
 /// Throws Error(bad_argument) naming the word that it does not understand. `size=N` sets m, n, k.
 Problem parse_problem(std::string_view text);

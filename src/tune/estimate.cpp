@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "plan/decompose.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -26,9 +27,10 @@ Sizes sizes_of(const Problem& p, const Tuning& t) {
   const double item_m = std::min(s.block_m, m);
   s.tile_m = item_m / pieces(item_m, edge);
   s.tile_n = s.block_n / pieces(s.block_n, edge);
-  s.tile_k = k / pieces(k, edge);
+  const double steps = pieces(k, static_cast<double>(longest_step(p.type, t.tile)));
+  s.tile_k = k / steps;
   s.products = std::ceil(s.block_m / std::max(1.0, s.tile_m) - 1e-9) *
-               std::ceil(s.block_n / std::max(1.0, s.tile_n) - 1e-9) * pieces(k, edge);
+               std::ceil(s.block_n / std::max(1.0, s.tile_n) - 1e-9) * steps;
   return s;
 }
 
@@ -174,7 +176,8 @@ double estimate(const Problem& problem, const Machine& machine, const Tuning& tu
   traffic.operand(kA, s.tile_m * s.tile_k);
   traffic.operand(kB, s.tile_k * s.tile_n);
   traffic.operand(kC, s.tile_m * s.tile_n);
-  const double traffic_s = std::max(traffic.seconds(), machine.issue_s * tasks_of(problem, tuning, s));
+  const double traffic_s =
+      std::max(traffic.seconds(), machine.issue_s * tasks_of(problem, tuning, s));
   // Before the first product and after the last one nothing overlaps: about one step of either.
   const double steps = std::max(1.0, s.products);
   return std::max(work_s, traffic_s) + std::min(work_s, traffic_s) / steps + product_s;

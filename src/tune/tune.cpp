@@ -139,7 +139,7 @@ std::int64_t Tuner::tasks_of(const Tuning& t) const {
       batch;
   const std::int64_t cols = ceil_div(
       problem_.n, std::min(t.tile, std::max<std::int64_t>(1, ceil_div(problem_.n, t.grid.cols))));
-  const std::int64_t steps = ceil_div(problem_.k, t.tile);
+  const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type, t.tile));
   const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
   return rows * cols * steps + passes * steps * (rows * t.grid.cols + cols * t.grid.rows) +
          3 * rows * cols;

@@ -125,17 +125,14 @@ std::string try_everything(std::uint64_t seed, std::int64_t rounds, Compute&& co
             return Trial<T>(shape, alpha, beta, random).run(compute);
           });
           if (!wrong.empty())
-            return std::string(1, letter_of(type)) + "gemm " + letter_of(op_a) + letter_of(op_b) +
+            return std::string(word_of(type)) + "gemm " + letter_of(op_a) + letter_of(op_b) +
                    " m=" + std::to_string(shape.m) + " n=" + std::to_string(shape.n) +
                    " k=" + std::to_string(shape.k) + ": " + wrong;
         }
   return "";
 }
 
-void by_plain_loop(const Launch& launch) {
-  scale(launch);
-  add_plain_product(launch);
-}
+void by_plain_loop(const Launch& launch) { plain_gemm(launch); }
 
 TEST(CpuBlas, MultipliesEveryTypeAndFlag) {
   CpuBlas::Lease lease(*shared_blas(), 1);
@@ -175,7 +172,7 @@ TEST(CpuBlas, NeverReadsAOrBWhenAlphaIsZero) {
         trial.a().fill(T(static_cast<typename test::Scalar<T>::Real>(kNaN)));
         return trial.run([](const Launch& l) { shared_blas()->gemm(l); });
       });
-      EXPECT_EQ(wrong, "") << letter_of(type) << " " << edge;
+      EXPECT_EQ(wrong, "") << word_of(type) << " " << edge;
     }
 }
 
@@ -339,7 +336,7 @@ TEST(PlainProduct, MultipliesEveryTypeAndFlag) {
 }
 
 TEST(GemmPieces, AddUpToTheWholeProduct) {
-  const auto in_pieces = [](const Launch& launch) { for_each_piece(launch, 13, by_plain_loop); };
+  const auto in_pieces = [](const Launch& launch) { for_each_piece(launch, 13, 9, by_plain_loop); };
 
   EXPECT_EQ(try_everything(8, test::scaled(3), in_pieces), "");
 }

@@ -73,6 +73,28 @@ TEST(Rate, IsZeroForATypeThatTheDeviceCannotCompute) {
   EXPECT_EQ(m.best_rate(kFirstDevice, DataType::f64), 5e12);
 }
 
+TEST(Rate, OfTf32IsThatOfF32WhereTheTableHasNone) {
+  Machine m = with_table();
+  EXPECT_FALSE(m.can_compute(kFirstDevice, DataType::tf32));
+  m.devices[kFirstDevice].kernels.push_back({DataType::f32, 512, 7e12});
+  EXPECT_EQ(m.rate(kFirstDevice, DataType::tf32, 64, 64, 64), 7e12);
+  EXPECT_EQ(m.best_rate(kFirstDevice, DataType::tf32), 7e12);
+
+  m.devices[kFirstDevice].kernels.push_back({DataType::tf32, 512, 9e12});
+  EXPECT_EQ(m.rate(kFirstDevice, DataType::tf32, 64, 64, 64), 9e12);
+  EXPECT_EQ(m.best_rate(kFirstDevice, DataType::f32), 7e12);
+}
+
+TEST(Rate, OfHalfTypesIsThatOfF32OnTheHostOnly) {
+  Machine m = with_table();
+  m.devices[kFirstDevice].kernels.push_back({DataType::f32, 512, 7e12});
+  m.devices[kHost].kernels.push_back({DataType::f32, 512, 1e12});
+  for (const DataType type : {DataType::f16, DataType::bf16}) {
+    EXPECT_EQ(m.best_rate(kHost, type), 1e12);
+    EXPECT_FALSE(m.can_compute(kFirstDevice, type));
+  }
+}
+
 TEST(KernelSeconds, AreLaunchAndArithmetic) {
   Machine m = with_table();
   const double products = 1024.0 * 1024 * 1024;
@@ -303,8 +325,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"\"launch_s\": 0.5", "\"launch_s\": null", "device 2: 'launch_s' is not a number"},
         Wrong{"[{\"type\": \"d\", \"edge\": 9, \"flops_per_s\": 10}]", "{}",
               "device 2: 'kernels' is not a list"},
-        Wrong{"\"type\": \"d\"", "\"type\": \"h\"",
-              "device 2: kernel type 'h' is none of s, d, c, z"},
+        Wrong{"\"type\": \"d\"", "\"type\": \"q\"",
+              "device 2: kernel type 'q' is none of s, d, c, z, h, bf16, tf32"},
         Wrong{"\"edge\": 9", "\"edge\": 0", "device 2: a kernel's edge is not positive"},
         Wrong{"\"edge\": 9", "\"edge\": 9.5", "device 2: 'edge' is not a whole number"},
         Wrong{"\"flops_per_s\": 10", "\"flops_per_s\": -1",

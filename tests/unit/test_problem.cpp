@@ -92,6 +92,25 @@ TEST(ProblemText, LeavesOutWhatIsUsual) {
   EXPECT_EQ(to_text(p), "dgemm m=8192 n=4096 k=2048 a@0 b@h c@p");
 }
 
+TEST(ProblemText, NamesEveryTypeByItsWord) {
+  constexpr std::array<const char*, kDataTypes> kTexts{"sgemm", "dgemm",    "cgemm",   "zgemm",
+                                                       "hgemm", "bf16gemm", "tf32gemm"};
+  for (int t = 0; t < kDataTypes; ++t) {
+    const Problem p = make_gemm({.type = static_cast<DataType>(t), .m = 1, .n = 2, .k = 3});
+    EXPECT_EQ(to_text(p),
+              std::string(kTexts[static_cast<std::size_t>(t)]) + " m=1 n=2 k=3 a@h b@h c@h");
+    EXPECT_EQ(parse_problem(to_text(p)), p);
+  }
+}
+
+TEST(DataTypes, HalvesHaveTwoBytesAndTf32IsStoredAsAFloat) {
+  EXPECT_EQ(bytes_of(DataType::f16), 2);
+  EXPECT_EQ(bytes_of(DataType::bf16), 2);
+  EXPECT_EQ(bytes_of(DataType::tf32), 4);
+  EXPECT_TRUE(is_half(DataType::f16) && is_half(DataType::bf16) && !is_half(DataType::tf32));
+  EXPECT_EQ(flops(make_gemm({.type = DataType::f16, .m = 5, .n = 7, .k = 3})), 210);
+}
+
 TEST(ProblemText, SaysWhatIsNotUsual) {
   const Problem p = make_gemm({.type = DataType::c64,
                                .op_a = Op::transpose,
@@ -129,7 +148,8 @@ TEST(ProblemText, NamesTheWordThatItDoesNotUnderstand) {
   EXPECT_EQ(refusal_of_text(""), "problem text is empty");
   EXPECT_EQ(refusal_of_text(" \n"), "problem text is empty");
   EXPECT_EQ(refusal_of_text("dgemv m=1"),
-            "problem text begins with 'dgemv'; the routines are sgemm, dgemm, cgemm and zgemm");
+            "problem text begins with 'dgemv'; the routines are sgemm, dgemm, cgemm, zgemm, hgemm, "
+            "bf16gemm and tf32gemm");
   EXPECT_EQ(refusal_of_text("dgemm"), "problem text 'dgemm' gives no sizes");
   EXPECT_EQ(refusal_of_text("dgemm m=8 k=8"), "problem text 'dgemm m=8 k=8' gives no n");
   EXPECT_EQ(refusal_of_text("dgemm m=8 fast"), begin + "does not understand 'fast'");
