@@ -1,167 +1,107 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Times a product, verifies it, and compares it with its lower bound.
+"""Times products, verifies them, and compares them with their lower bound and with other libraries.
 
 Knows nothing of how a product is made. Every row is verified; a wrong result fails the command.
 """
 
 from __future__ import annotations
 
-import copy
+import argparse
 import os
 import statistics
 import sys
-import time
 
 import numpy as np
 
-from .. import Context, __version__, _arrays, _native, verify
+from .. import Context, __version__
 from . import common
+from .bench_engines import (
+    MEASURING_ERRORS,
+    Engine,
+    FleetBlas,
+    HostBlas,
+    add_plan,
+    host_context,
+)
+from .bench_nvblas import Nvblas, NvblasProcess
+from .bench_operands import SEED, Operands, Pool
+from .bench_peers import Cublas, CublasXt
 
 EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2 --vs hostblas
-          fleetblas bench gemm --size 16K --backend sim --machine h200x8 --json -"""
+          fleetblas bench gemm --size 16K --backend sim --machine h200x8 --json -
+          fleetblas bench gemm --size 4K,8K,16K --place 'h,h,h;0,0,0;p,p,p' --vs cublasxt,cublas
 
-SEED = 20261121
-START_UP_EDGE = 256  # a first product of this size does all that start-up is
+--vs takes a list, measured in turn with FleetBLAS on the same operands:
+  cublasxt  cuBLASXt on the same GPUs, at the best of its block sizes
+  cublas    the kernel alone on one GPU, operands in its memory before the clock starts
+  nvblas    NVBLAS at the best of its settings, in a process of its own; p,p,p only
+  hostblas  the CPU BLAS with all cores
+One that is missing or fails has a row that says so. The exit status is 1 when FleetBLAS fails, or
+when any result is wrong."""
+
+PEERS = ("cublasxt", "cublas", "nvblas", "hostblas")
+LEAST_CALLS = 3  # a median needs them, however long they take
+
+
+def peers(word: str) -> list[str]:
+    names = list(dict.fromkeys(word.split(",")))
+    for name in names:
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(PEERS)}")
+    return names
 
 
 def add_arguments(parser) -> None:
-    common.add_problem_arguments(parser)
+    common.add_problem_lists(parser)
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument("--repeat", type=common.positive_size, default=10, metavar="R")
     parser.add_argument("--warmup", type=common.count, default=3, metavar="W")
+    parser.add_argument(
+        "--seconds",
+        type=common.positive_number,
+        metavar="S",
+        help=f"per engine and problem, after {LEAST_CALLS} timed calls no more once they took S",
+    )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
-    parser.add_argument("--vs", choices=["hostblas"], help="also time the CPU BLAS, in turn")
+    parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
     parser.add_argument("--json", metavar="FILE", help="write the results; - for stdout")
 
 
-class Operands:
-    """A, B and C of one product at their places, with what C held before."""
+def measure(engines: list[Engine], arguments, reference, progress) -> None:
+    """First calls, warm-up, then rounds in which the engines take turns, then a verified call.
 
-    def __init__(self, context: Context, words: dict):
-        self.words, self.context = words, context
-        self.dtype = _arrays.DTYPES[words["type"]]
-        self.generator = np.random.default_rng(SEED)
-        m, n, k = words["m"], words["n"], words["k"]
-        self.locations = words["place"].split(",")
-        shapes = [(m, k) if words["transa"] == "n" else (k, m)]
-        shapes += [(k, n) if words["transb"] == "n" else (n, k), (m, n)]
-        self.a, self.b, self.c = (
-            self._placed(self._random(shape), location)
-            for shape, location in zip(shapes, self.locations)
-        )
-        # beta == 0: C must not be read, and not-a-number would show it.
-        self.c0 = self.on_host("c").copy(order="F")
-        if words["beta"] == 0:
-            self.c0.fill(np.nan)
-        self.reset()
-
-    def _random(self, shape) -> np.ndarray:
-        """Uniform in [-1, 1), column-major."""
-        matrix = np.empty(shape, self.dtype, order="F")
-        parts = (matrix.real, matrix.imag) if self.dtype.kind == "c" else (matrix,)
-        for part in parts:
-            for column in range(shape[1]):
-                values = self.generator.random(shape[0], part.dtype)
-                part[:, column] = values * 2 - 1
-        return matrix
-
-    def _placed(self, matrix: np.ndarray, location: str) -> np.ndarray:
-        if location == "p":
-            return matrix
-        return self.context.copy(
-            self.context.empty(matrix.shape, matrix.dtype, location, order="F"), matrix
-        )
-
-    def on_host(self, name: str) -> np.ndarray:
-        """The matrix itself, or its copy if it is in a device's memory."""
-        matrix = getattr(self, name)
-        if self.locations["abc".index(name)] in ("h", "p"):
-            return matrix
-        return self.context.copy(np.empty(matrix.shape, matrix.dtype, order="F"), matrix)
-
-    def reset(self) -> None:
-        self.context.copy(self.c, self.c0)
-
-    def for_cpu(self) -> Operands:
-        """The same for the CPU BLAS: what is on the host is shared, but C is its own."""
-        other = copy.copy(self)
-        other.locations = [place if place in ("h", "p") else "p" for place in self.locations]
-        other.a, other.b = self.on_host("a"), self.on_host("b")
-        other.c = other._placed(self.c0.copy(order="F"), other.locations[2])
-        return other
-
-    def product(self) -> verify.Product:
-        w = self.words
-        a, b, c = (self.on_host(name) for name in "abc")
-        return verify.Product(w["transa"], w["transb"], w["alpha"], a, b, w["beta"], self.c0, c)
-
-
-class Engine:
-    """One context that does the product, and what was measured of it."""
-
-    def __init__(self, name: str, context: Context, operands: Operands):
-        self.name, self.context, self.operands = name, context, operands
-        self.times: list[float] = []
-        self.first_s: float | None = None
-        self.verdicts: list[verify.Verdict] = []
-        self.failure: _native.Error | None = None
-        words = operands.words
-        self._scalars = tuple(
-            _arrays.real_or_complex(operands.dtype, name, words[name]) for name in ("alpha", "beta")
-        )
-
-    def call(self) -> float:
-        """Seconds of one product."""
-        o, words = self.operands, self.operands.words
-        alpha, beta = self._scalars
-        matrices = [(x.ctypes.data, max(1, x.shape[0])) for x in (o.a, o.b, o.c)]
-        ops, sizes = (words["transa"], words["transb"]), tuple(words[name] for name in "mnk")
-        if abs(beta) > 1:
-            o.reset()  # or C would overflow in the end
-        start = time.perf_counter()
-        _arrays.call(
-            self.context, words["type"], ops, sizes, alpha, *matrices[:2], beta, matrices[2]
-        )
-        return time.perf_counter() - start
-
-    def start_up(self) -> None:
-        """Contexts, handles, peer checks and the measured machine."""
-        edge = START_UP_EDGE
-        a, b = (np.ones((edge, edge), self.operands.dtype) for _ in range(2))
-        self.context.gemm(a, b)
-
-    def verified(self, everything: bool) -> None:
-        """The result of the last call, which must have begun with C0."""
-        generator = np.random.default_rng(SEED + 1)
-        self.verdicts.append(verify.verify(self.operands.product(), generator, everything))
-
-
-def measure(engines: list[Engine], arguments, progress) -> None:
-    """First calls, warm-up, then rounds in which the engines take turns, then a verified call."""
+    `reference()` is what the result has to be.
+    """
 
     def attempt(engine: Engine, step) -> None:
         if engine.failure is None:
             try:
                 step()
-            except _native.Error as error:
+            except MEASURING_ERRORS as error:
                 engine.failure = error
 
     def first(engine: Engine) -> None:
         engine.start_up()
-        engine.operands.reset()
-        engine.first_s = engine.call()
-        engine.verified(everything=False)
+        engine.reset()
+        engine.first_s = engine.first_call()
+        engine.verdicts.append(engine.verdict(reference(), everything=False))
 
     def last(engine: Engine) -> None:
-        engine.operands.reset()
+        engine.reset()
         engine.call()
-        engine.verified(arguments.check)
+        engine.verdicts.append(engine.verdict(reference(), arguments.check))
+
+    def enough(engine: Engine) -> bool:
+        limited = arguments.seconds is not None and len(engine.times) >= LEAST_CALLS
+        return limited and sum(engine.times) >= arguments.seconds
 
     for engine in engines:
         progress(f"{engine.name}: first call")
         attempt(engine, lambda engine=engine: first(engine))
     for round_number in range(arguments.warmup + arguments.repeat):
         for engine in engines:
+            if enough(engine):
+                continue
             progress(f"{engine.name}: {round_number + 1}/{arguments.warmup + arguments.repeat}")
             timed = round_number >= arguments.warmup
             times = engine.times if timed else []
@@ -193,26 +133,18 @@ def blank_row(engine: str, words: dict) -> dict:
     return row
 
 
-def add_plan(row: dict, plan: dict) -> None:
-    for name in ("bound_s", "limited_by", "predicted_s", "plan_s", "grid", "workers", "machine"):
-        row[name] = plan.get(name)
-    for name in ("bytes_by_link", "problem"):
-        row[name] = plan.get(name)
-
-
 def add_fraction(row: dict) -> None:
     if row["median_s"] and row["bound_s"] is not None:
         row["bound_fraction"] = row["bound_s"] / row["median_s"]
     row["tflops"] = common.tflops(row["type"], row["m"], row["n"], row["k"], row["median_s"])
 
 
-def measured_row(engine: Engine, arguments) -> dict:
-    words = engine.operands.words
+def measured_row(engine: Engine, context: Context, words: dict, arguments) -> dict:
+    """`words` is the problem as FleetBLAS has it; the engine's operands may be elsewhere."""
     row = blank_row(engine.name, words)
-    row["place"] = ",".join(engine.operands.locations)
-    row.update({"repeat": arguments.repeat, "warmup": arguments.warmup, "first_s": engine.first_s})
-    config = engine.context.config()
-    row.update({"cpu_blas": config["cpu_blas"], "cores": config["cores"]})
+    row.update({"place": ",".join(engine.operands.locations), "beside": words["place"]})
+    row.update({"repeat": len(engine.times), "warmup": arguments.warmup})
+    row["first_s"] = engine.first_s
     if engine.times:
         row["median_s"], row["min_s"] = statistics.median(engine.times), min(engine.times)
         row["p95_s"] = percentile_95(engine.times)
@@ -221,24 +153,18 @@ def measured_row(engine: Engine, arguments) -> dict:
     if engine.verdicts:
         row["error"] = max(verdict.error for verdict in engine.verdicts)
         row["residual"] = max(verdict.residual for verdict in engine.verdicts)
-        if row["status"] == "ok" and not all(verdict.ok for verdict in engine.verdicts):
+        if not all(verdict.ok for verdict in engine.verdicts):
             row.update({"status": "internal", "message": "the result is wrong"})
-    last = engine.context.stats()["last"] or {}
-    row["where"], row["reason"] = last.get("where"), last.get("reason")
-    if last.get("where") == "devices":
-        add_plan(row, engine.context.plan(**words))
-        row["devices"], row["tile"] = last["workers"], last["tile"]
-    elif engine.name != "hostblas":
-        row["bound_s"], row["limited_by"] = (
-            engine.context.bound(**words)[name] for name in ("bound_s", "limited_by")
-        )
+    engine.describe(row)
+    if row["bound_s"] is None and engine.same_problem and engine.times:
+        row.update(context.bound(**words))
     add_fraction(row)
     return row
 
 
 def simulated_row(context: Context, words: dict) -> dict:
     row = blank_row("fleetblas", words)
-    row["measured"] = "simulated"
+    row.update({"measured": "simulated", "beside": words["place"]})
     plan = context.plan(**words)
     add_plan(row, plan)
     row.update({"devices": len(plan["workers"]), "tile": plan["tile"]})
@@ -285,18 +211,67 @@ class Progress:
             sys.stderr.flush()
 
 
-def run_engines(context: Context, words: dict, arguments) -> list[dict]:
-    operands = Operands(context, words)
-    engines = [Engine("fleetblas", context, operands)]
-    if arguments.vs:
-        cpu = Context(backend="auto", offload="never")
-        engines.append(Engine("hostblas", cpu, operands.for_cpu()))
-    measure(engines, arguments, Progress())
-    return [measured_row(engine, arguments) for engine in engines]
+class Bench:
+    """What the problems of one command share: contexts, operands, and the process of NVBLAS."""
+
+    def __init__(self, context: Context, problems: list[dict], arguments):
+        self.context, self.arguments = context, arguments
+        self.pool = Pool(context, problems)
+        self.devices = context.config()["devices"]
+        self.host = host_context() if "hostblas" in arguments.vs else None
+        self.nvblas = NvblasProcess(problems, self.devices)
+        self._references: dict[tuple, object] = {}
+
+    def _peer(self, name: str, operands: Operands) -> Engine:
+        if name == "hostblas":
+            return HostBlas(self.host, operands)
+        if name == "nvblas":
+            return Nvblas(operands, self.nvblas)
+        return {"cublas": Cublas, "cublasxt": CublasXt}[name](operands, self.devices)
+
+    def rows(self, words: dict) -> list[dict]:
+        """One problem, by every engine."""
+        operands = Operands(self.pool, words)
+        # The values of A, B and C0 are the same at every place.
+        self._references = {operands.sizes: self._references.get(operands.sizes)}
+
+        def reference():
+            if self._references[operands.sizes] is None:
+                self._references[operands.sizes] = operands.reference()
+            return self._references[operands.sizes]
+
+        engines = [FleetBlas(self.context, operands)]
+        engines += [self._peer(name, operands) for name in self.arguments.vs]
+        try:
+            measure(engines, self.arguments, reference, Progress())
+            return [measured_row(engine, self.context, words, self.arguments) for engine in engines]
+        finally:
+            for engine in engines:
+                engine.close()
+
+
+def measured(options: dict, problems: list[dict], arguments) -> list[dict]:
+    rows: list[dict] = []
+    with Context(**options) as context:
+        bench = Bench(context, problems, arguments)
+        try:
+            for words in problems:
+                rows += bench.rows(words)
+                if arguments.json not in (None, "-"):
+                    # What is measured is kept, also when the rest is interrupted.
+                    common.write_json(arguments.json, {"results": rows})
+        finally:
+            bench.nvblas.close()
+    return rows
+
+
+def is_failure(row: dict) -> bool:
+    """A peer that is not here, or fails, is no failure of ours; a wrong result is, whoever's."""
+    return row["status"] == "internal" or (row["engine"] == "fleetblas" and row["status"] != "ok")
 
 
 def execute(arguments) -> int:
-    words = common.problem_words(arguments)
+    problems = common.problem_list(arguments)
     simulated = arguments.backend == "sim"
     if simulated and (arguments.vs or arguments.check):
         raise common.UsageError("--backend sim computes nothing: no --vs and no --check with it")
@@ -305,17 +280,17 @@ def execute(arguments) -> int:
     if not simulated and "FLEETBLAS_OFFLOAD" not in os.environ:
         # A benchmark of the devices measures the devices, also where the CPU would win.
         options["offload"] = "always"
-    with Context(**options) as context:
-        if simulated:
-            rows = [simulated_row(context, words)]
-        else:
-            rows = run_engines(context, words, arguments)
+    if simulated:
+        with Context(**options) as context:
+            rows = [simulated_row(context, words) for words in problems]
+    else:
+        rows = measured(options, problems, arguments)
     if arguments.json != "-":
         print(common.table([TABLE_HEAD, *map(table_row, rows)], left=3))
     if arguments.json:
         common.write_json(arguments.json, {"results": rows})
-    wrong = [row for row in rows if row["status"] != "ok"]
-    for row in wrong:
-        reason = row.get("message", row["status"])
-        sys.stderr.write(f"fleetblas bench: {row['engine']}: {reason}\n")
-    return 1 if wrong else 0
+    for row in rows:
+        if row["status"] != "ok":
+            reason = row.get("message", row["status"])
+            sys.stderr.write(f"fleetblas bench: {row['engine']} {row['beside']}: {reason}\n")
+    return 1 if any(map(is_failure, rows)) else 0

@@ -56,6 +56,17 @@ def count(word: str) -> int:
     return int(word)
 
 
+def positive_number(word: str) -> float:
+    """Of seconds, say: 0.5, 20."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a positive number")
+    return value
+
+
 def scalar(word: str) -> complex:
     try:
         value = complex(word.replace(" ", "").replace("i", "j"))
@@ -92,16 +103,14 @@ def add_backend_arguments(parser, backends: tuple[str, ...]) -> None:
     )
 
 
+def places(word: str) -> list[str]:
+    return [place(part) for part in word.split(";")]
+
+
 def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
-    parser.add_argument("routine", choices=["gemm"], nargs=routine_nargs, help="what to compute")
-    parser.add_argument("--type", choices=list("sdcz"), default="d", help="data type (default d)")
+    """A problem of one size at one place. Several of both: see add_problem_lists."""
+    _add_routine(parser, routine_nargs)
     parser.add_argument("--size", type=size, metavar="N", help="m, n and k (suffixes K, M, G)")
-    for name, meaning in (("m", "rows of C"), ("n", "columns of C"), ("k", "the inner size")):
-        parser.add_argument("--" + name, type=size, metavar=name.upper(), help=meaning)
-    for name in ("transa", "transb"):
-        parser.add_argument("--" + name, choices=list("ntc"), default="n", help="default n")
-    parser.add_argument("--alpha", type=scalar, default=1, metavar="X", help="default 1")
-    parser.add_argument("--beta", type=scalar, default=1, metavar="X", help="default 1")
     parser.add_argument(
         "--place",
         type=place,
@@ -109,6 +118,38 @@ def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
         metavar="A,B,C",
         help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device",
     )
+    _add_problem_rest(parser)
+
+
+def add_problem_lists(parser) -> None:
+    """The same with lists of sizes and places: problems of every size at every place."""
+    _add_routine(parser, None)
+    parser.add_argument(
+        "--size", type=sizes, metavar="N,...", help="m, n and k (suffixes K, M, G), or a list"
+    )
+    parser.add_argument(
+        "--place",
+        type=places,
+        action="append",
+        metavar="A,B,C;...",
+        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; several "
+        "with ';' between them, or --place again (default h,h,h)",
+    )
+    _add_problem_rest(parser)
+
+
+def _add_routine(parser, nargs: str | None) -> None:
+    parser.add_argument("routine", choices=["gemm"], nargs=nargs, help="what to compute")
+    parser.add_argument("--type", choices=list("sdcz"), default="d", help="data type (default d)")
+
+
+def _add_problem_rest(parser) -> None:
+    for name, meaning in (("m", "rows of C"), ("n", "columns of C"), ("k", "the inner size")):
+        parser.add_argument("--" + name, type=size, metavar=name.upper(), help=meaning)
+    for name in ("transa", "transb"):
+        parser.add_argument("--" + name, choices=list("ntc"), default="n", help="default n")
+    parser.add_argument("--alpha", type=scalar, default=1, metavar="X", help="default 1")
+    parser.add_argument("--beta", type=scalar, default=1, metavar="X", help="default 1")
     parser.add_argument("--machine", metavar="FILE", help="machine file or shipped name (h200x8)")
     parser.add_argument("--memory-cap", type=positive_size, metavar="BYTES", help="per device")
     parser.add_argument("--tile", type=positive_size, metavar="T", help="largest tile edge")
@@ -130,6 +171,17 @@ def problem_words(arguments) -> dict:
             raise UsageError(f"--{name} is complex, but --type {arguments.type} is real")
     names = ("type", "transa", "transb", "place", "alpha", "beta")
     return {**edges, **{name: getattr(arguments, name) for name in names}}
+
+
+def problem_list(arguments) -> list[dict]:
+    """Every size at every place of the command line, size by size, as problem_words gives one."""
+    chosen = [place for word in arguments.place or [["h,h,h"]] for place in word]
+    listed = []
+    for edge in [None] if arguments.size is None else arguments.size:
+        for where in chosen:
+            one = argparse.Namespace(**{**vars(arguments), "size": edge, "place": where})
+            listed.append(problem_words(one))
+    return listed
 
 
 def context_options(arguments) -> dict:

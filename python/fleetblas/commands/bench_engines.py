@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a benchmark times: FleetBLAS itself, and the CPU BLAS alone. Other libraries: bench_peers.
+
+Knows nothing of rounds, rows and tables.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from .. import Context, _arrays, _native, verify
+from .bench_operands import Operands
+
+START_UP_EDGE = 256  # a first product of this size does all that start-up is
+
+
+class Unmeasured(Exception):
+    """An engine that is not here, or failed; `status` is the word of its row."""
+
+    def __init__(self, message: str, status: str = "unsupported"):
+        super().__init__(message)
+        self.status = status
+
+
+class Engine:
+    """One library that does the product, and what was measured of it."""
+
+    name = ""
+    same_problem = True  # its operands are where those of FleetBLAS are: the bound holds for it
+
+    def __init__(self, operands: Operands):
+        self.operands = operands
+        self.times: list[float] = []
+        self.first_s: float | None = None
+        self.verdicts: list[verify.Verdict] = []
+        self.failure: Exception | None = None
+
+    def start_up(self) -> None:
+        """Handles, contexts, the best block size: all that a first product of another size does."""
+
+    def multiply(self) -> None:
+        """One product; C is complete when it returns."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """C becomes C0."""
+        self.operands.reset()
+
+    def call(self) -> float:
+        """Seconds of one product."""
+        if abs(self.operands.beta) > 1:
+            self.reset()  # or C would overflow in the end
+        start = time.perf_counter()
+        self.multiply()
+        return time.perf_counter() - start
+
+    def first_call(self) -> float:
+        """Seconds of the first product of this kind after start_up."""
+        return self.call()
+
+    def verdict(self, reference: verify.Reference, everything: bool) -> verify.Verdict:
+        """On the result of the last call, which must have begun with C0."""
+        verdict = reference.judge(reference.look_at(self.operands.source("c")))
+        if everything:
+            verdict.error = verify.whole_error(self.operands.product()) / reference.unit
+        return verdict
+
+    def describe(self, row: dict) -> None:
+        """Adds what only this engine knows to its row."""
+
+    def close(self) -> None:
+        """Gives up what the engine took; its numbers stay."""
+
+
+class FleetBlas(Engine):
+    name = "fleetblas"
+
+    def __init__(self, context: Context, operands: Operands):
+        super().__init__(operands)
+        self.context = context
+
+    def start_up(self) -> None:
+        a, b = (np.ones((START_UP_EDGE, START_UP_EDGE), self.operands.dtype) for _ in range(2))
+        self.context.gemm(a, b)
+
+    def multiply(self) -> None:
+        o, words = self.operands, self.operands.words
+        a, b, c = o.matrices
+        ops = (words["transa"], words["transb"])
+        _arrays.call(self.context, words["type"], ops, o.sizes, o.alpha, a, b, o.beta, c)
+
+    def describe(self, row: dict) -> None:
+        config = self.context.config()
+        row.update({"cpu_blas": config["cpu_blas"], "cores": config["cores"]})
+        last = self.context.stats()["last"] or {}
+        row["where"], row["reason"] = last.get("where"), last.get("reason")
+        if last.get("where") == "devices":
+            row["devices"], row["tile"] = last["workers"], last["tile"]
+            add_plan(row, self.context.plan(**self.operands.words))
+
+
+class HostBlas(FleetBlas):
+    """The CPU BLAS behind FleetBLAS, all cores; what is on a device is copied to the host first."""
+
+    name = "hostblas"
+    same_problem = False  # no device takes part, so the bound of the devices does not hold
+
+    def __init__(self, context: Context, operands: Operands):
+        on_host = [place if place in ("h", "p") else "p" for place in operands.locations]
+        super().__init__(context, operands.at(on_host))
+
+    def describe(self, row: dict) -> None:
+        super().describe(row)
+        row["devices"] = 0
+
+
+def host_context() -> Context:
+    return Context(backend="auto", offload="never")
+
+
+def add_plan(row: dict, plan: dict) -> None:
+    for name in ("bound_s", "limited_by", "predicted_s", "plan_s", "grid", "workers", "machine"):
+        row[name] = plan.get(name)
+    for name in ("bytes_by_link", "problem"):
+        row[name] = plan.get(name)
+
+
+MEASURING_ERRORS = (_native.Error, Unmeasured)

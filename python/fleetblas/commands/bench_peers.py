@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The peers that run in this process: cuBLASXt on the same GPUs, and cuBLAS on one of them.
+
+Each uses the memory that FleetBLAS uses. NVBLAS is in bench_nvblas.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int, c_size_t, c_void_p
+
+import numpy as np
+
+from .bench_engines import START_UP_EDGE, Engine, Unmeasured
+from .bench_operands import Operands
+from .cuda_libraries import Driver, check_cublas, cublas_version, function, load_cublas
+
+OPS = {"n": 0, "t": 1, "c": 2}
+XT_BLOCKS = (4096, 2048, 8192, 1024)  # mostly best first, so that bad ones are dropped early
+HOPELESS = 2.0  # times the best so far: a first call that slow is not repeated
+PINNING_OFF, PINNING_ON = 0, 1
+
+
+class CudaPeer(Engine):
+    """Operands and scalars as the cuBLAS libraries take them."""
+
+    def __init__(self, operands: Operands, devices: list[int]):
+        super().__init__(operands)
+        self.devices = devices  # as FleetBLAS numbers them, which is as CUDA does
+        self.handle: c_void_p | None = None
+        dtype = operands.dtype
+        # Pointers to scalars are read during the call: the arrays have to stay.
+        self._alpha = np.array([operands.alpha], dtype)
+        self._beta = np.array([operands.beta], dtype)
+        self._warm = [np.ones((START_UP_EDGE, START_UP_EDGE), dtype) for _ in range(3)]
+
+    def _open(self) -> None:
+        """The driver and the library, once."""
+        self.driver, self.library = Driver(), load_cublas()
+        here = self.driver.device_count()
+        self.devices = [device for device in self.devices if device < here]
+        if not self.devices:
+            raise Unmeasured("none of the devices is a GPU")
+
+    def _gemm(self, name: str, size_type) -> None:
+        letter = self.operands.words["type"].upper()
+        edge, matrix = [size_type] * 3, [c_void_p, size_type]
+        entry = name.format(letter)
+        self._function = function(
+            self.library,
+            entry,
+            *[c_void_p, c_int, c_int, *edge, c_void_p, *matrix * 2, c_void_p, *matrix],
+        )
+        self._entry = entry
+
+    def _product(self, ops, sizes, a, b, c) -> None:
+        alpha, beta = self._alpha.ctypes.data, self._beta.ctypes.data
+        flags = [OPS[op] for op in ops]
+        status = self._function(self.handle, *flags, *sizes, alpha, *a, *b, beta, *c)
+        check_cublas(status, self._entry)
+
+    def multiply(self) -> None:
+        o = self.operands
+        self._product((o.words["transa"], o.words["transb"]), o.sizes, *o.matrices)
+        self.driver.wait(self.devices)
+
+    def describe(self, row: dict) -> None:
+        row["where"] = "devices"
+        if self.handle is not None:
+            row["library_version"] = cublas_version(self.library)
+
+
+class CublasXt(CudaPeer):
+    """cuBLASXt at the best of its block sizes, each tried with this product."""
+
+    name = "cublasxt"
+
+    def __init__(self, operands: Operands, devices: list[int]):
+        super().__init__(operands, devices)
+        self.block: int | None = None
+        self.pinning = PINNING_OFF
+
+    def start_up(self) -> None:
+        self._open()
+        self._gemm("cublasXt{}gemm", c_size_t)
+        self._create()
+        self._tune()
+        # Afresh, so that the first call that is reported finds nothing of the trials.
+        self.close()
+        self._create()
+        self._set(self.block, self.pinning)
+        warm = [(matrix.ctypes.data, START_UP_EDGE) for matrix in self._warm]
+        self._product("nn", (START_UP_EDGE,) * 3, *warm)
+        self.driver.wait(self.devices)
+
+    def _create(self) -> None:
+        handle = c_void_p()
+        create = function(self.library, "cublasXtCreate", c_void_p)
+        check_cublas(create(ctypes.byref(handle)), "cublasXtCreate")
+        self.handle = handle
+        select = function(self.library, "cublasXtDeviceSelect", c_void_p, c_int, c_void_p)
+        ids = (c_int * len(self.devices))(*self.devices)
+        check_cublas(select(handle, len(ids), ids), "cublasXtDeviceSelect")
+
+    def _set(self, block: int, pinning: int) -> None:
+        for name, value in (("cublasXtSetBlockDim", block), ("cublasXtSetPinningMemMode", pinning)):
+            setter = function(self.library, name, c_void_p, c_int)
+            check_cublas(setter(self.handle, value), name)
+
+    def _tune(self) -> None:
+        """The block size, and for pageable operands whether it pins them, of the fastest call."""
+        least = min(XT_BLOCKS)
+        largest = max(self.operands.sizes)
+        blocks = [block for block in XT_BLOCKS if block <= max(largest, least)]
+        modes = (PINNING_OFF, PINNING_ON) if "p" in self.operands.locations else (PINNING_OFF,)
+        best_s, failure = float("inf"), None
+        for block, pinning in ((block, mode) for block in blocks for mode in modes):
+            try:
+                self._set(block, pinning)
+                seconds = self.call()
+                if seconds < HOPELESS * best_s:
+                    seconds = min(seconds, self.call())
+            except Unmeasured as error:
+                failure = error  # too large for the GPUs' memory, say: another may do
+                continue
+            if seconds < best_s:
+                best_s, self.block, self.pinning = seconds, block, pinning
+        if self.block is None:
+            raise failure or Unmeasured("no block size to try")
+
+    def describe(self, row: dict) -> None:
+        super().describe(row)
+        row.update({"devices": len(self.devices), "tile": self.block})
+        row["pinning"] = self.pinning == PINNING_ON
+
+    def close(self) -> None:
+        if self.handle is not None:
+            function(self.library, "cublasXtDestroy", c_void_p)(self.handle)
+            self.handle = None
+
+
+class Cublas(CudaPeer):
+    """One GPU's kernel alone: all operands in its memory before the clock starts."""
+
+    name = "cublas"
+    same_problem = False
+
+    def __init__(self, operands: Operands, devices: list[int]):
+        # The operands are moved in start_up, where a failure becomes a row.
+        super().__init__(operands, devices[:1])
+
+    def start_up(self) -> None:
+        self._open()
+        device = self.devices[0]
+        self.operands = self.operands.at([str(device)] * 3)
+        if not all(self.driver.is_device_memory(x) for x, _ in self.operands.matrices):
+            raise Unmeasured(f"device {device} of FleetBLAS is not a GPU")
+        self.driver.use(device)
+        handle = c_void_p()
+        create = function(self.library, "cublasCreate_v2", c_void_p)
+        check_cublas(create(ctypes.byref(handle)), "cublasCreate")
+        self.handle = handle
+        self._gemm("cublas{}gemm_v2", c_int)
+        edge = min(START_UP_EDGE, *self.operands.sizes)
+        if edge:
+            ops = [self.operands.words[name] for name in ("transa", "transb")]
+            self._product(ops, (edge,) * 3, *self.operands.matrices)
+            self.driver.wait(self.devices)
+
+    def describe(self, row: dict) -> None:
+        super().describe(row)
+        row["devices"] = 1
+        device = self.devices[0] if self.devices else 0
+        row["reason"] = f"the kernel alone on device {device}, operands copied there beforehand"
+
+    def close(self) -> None:
+        if self.handle is not None:
+            self.driver.use(self.devices[0])
+            function(self.library, "cublasDestroy_v2", c_void_p)(self.handle)
+            self.handle = None

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finds NVIDIA's libraries (PyPI wheels, a CUDA toolkit, the system) and calls them by ctypes.
+
+For the peers of a benchmark only: the product's own backend is compiled. Nothing is loaded before
+it is asked for, and what is missing raises Unmeasured.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import sys
+
+from .bench_engines import Unmeasured
+
+VERSIONS = ("13", "12")
+WHEEL_FOLDERS = ("cu13", "cublas", "cu12", "cuda_runtime")
+DEVICE_MEMORY = 2  # CU_MEMORYTYPE_DEVICE
+MEMORY_TYPE = 2  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+CUBLAS_NO_MEMORY = 3
+CUDA_NO_MEMORY = 2
+
+
+def candidates(stem: str) -> list[str]:
+    """Where a library may be, best first: what this process has loaded, wheels, toolkit, system."""
+    files = [f"{stem}.so.{version}" for version in VERSIONS]
+    found = [path for path in loaded() if pathlib.Path(path).name in files]
+    for folder in sys.path:
+        for package in WHEEL_FOLDERS:
+            inside = pathlib.Path(folder or ".", "nvidia", package, "lib")
+            found += [str(inside / file) for file in files if (inside / file).is_file()]
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    for root in filter(None, roots):
+        inside = pathlib.Path(root, "lib64")
+        found += [str(inside / file) for file in files if (inside / file).is_file()]
+    return list(dict.fromkeys(found + files))
+
+
+def loaded() -> list[str]:
+    """The files of the libraries that this process has loaded."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            return [line.split()[-1] for line in maps if ".so" in line]
+    except OSError:
+        return []
+
+
+def load(stem: str, needs: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """The first that can be loaded, with what it needs from its own folder loaded before it."""
+    reasons = []
+    for path in candidates(stem):
+        try:
+            for need in needs:
+                beside = pathlib.Path(path).with_name(pathlib.Path(path).name.replace(stem, need))
+                if beside.is_file():
+                    ctypes.CDLL(str(beside), mode=ctypes.RTLD_GLOBAL)
+            return ctypes.CDLL(path)
+        except OSError as error:
+            reasons.append(str(error))
+    raise Unmeasured(f"{stem} is not here: {reasons[-1]}")
+
+
+def load_cublas() -> ctypes.CDLL:
+    return load("libcublas", needs=("libcublasLt",))
+
+
+def function(library, name: str, *types):
+    """An entry of a library that returns a status."""
+    try:
+        entry = getattr(library, name)
+    except AttributeError:
+        raise Unmeasured(f"{name} is not in {library._name}") from None
+    entry.argtypes, entry.restype = list(types), ctypes.c_int
+    return entry
+
+
+class Driver:
+    """The driver's part that peers need: which GPU is current, waiting for it, whose memory."""
+
+    def __init__(self):
+        try:
+            self.library = ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            raise Unmeasured(f"no NVIDIA driver: {error}") from None
+        self._contexts: dict[int, ctypes.c_void_p] = {}
+        self._call("cuInit", ctypes.c_uint(0))
+
+    def _call(self, name: str, *arguments) -> None:
+        try:
+            status = getattr(self.library, name)(*arguments)
+        except AttributeError:
+            raise Unmeasured(f"{name} is not in libcuda.so.1") from None
+        if status != 0:
+            word = "no_memory" if status == CUDA_NO_MEMORY else "device_failed"
+            raise Unmeasured(f"{name} failed with status {status}", word)
+
+    def device_count(self) -> int:
+        count = ctypes.c_int()
+        self._call("cuDeviceGetCount", ctypes.byref(count))
+        return count.value
+
+    def use(self, device: int) -> None:
+        """Makes the primary context of a GPU, which the CUDA runtime uses too, current."""
+        if device not in self._contexts:
+            number, context = ctypes.c_int(), ctypes.c_void_p()
+            self._call("cuDeviceGet", ctypes.byref(number), ctypes.c_int(device))
+            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), number)
+            self._contexts[device] = context
+        self._call("cuCtxSetCurrent", self._contexts[device])
+
+    def wait(self, devices: list[int]) -> None:
+        """Until all that was started on these GPUs is done; the first of them is current then."""
+        for device in [*devices[1:], devices[0]]:
+            self.use(device)
+            self._call("cuCtxSynchronize")
+
+    def is_device_memory(self, address: int) -> bool:
+        kind = ctypes.c_uint()
+        try:
+            self._call(
+                "cuPointerGetAttribute",
+                ctypes.byref(kind),
+                ctypes.c_int(MEMORY_TYPE),
+                ctypes.c_uint64(address),
+            )
+        except Unmeasured:
+            return False
+        return kind.value == DEVICE_MEMORY
+
+
+def check_cublas(status: int, what: str) -> None:
+    if status != 0:
+        word = "no_memory" if status == CUBLAS_NO_MEMORY else "device_failed"
+        raise Unmeasured(f"{what} failed with cuBLAS status {status}", word)
+
+
+def cublas_version(library) -> str | None:
+    """ "13.1.0" """
+    get = function(library, "cublasGetProperty", ctypes.c_int, ctypes.c_void_p)
+    parts = [ctypes.c_int() for _ in range(3)]
+    if any(get(which, ctypes.byref(part)) for which, part in enumerate(parts)):
+        return None
+    return ".".join(str(part.value) for part in parts)

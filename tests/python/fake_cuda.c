@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fake_cuda.c: the few entries of libcuda, libcublas and libnvblas that the benchmark's peers call,
+// computing on host memory, so that they can be tested without a GPU. Compiled once per library,
+// with -DFAKE_DRIVER, -DFAKE_CUBLAS, -DFAKE_NVBLAS or -DFAKE_BLAS. Knows nothing of FleetBLAS.
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef FAKE_DRIVER
+static int current = -1;
+int cuInit(unsigned flags) { return (int)flags; }
+int cuDeviceGetCount(int* count) {
+  const char* given = getenv("FAKE_GPUS");
+  *count = given ? atoi(given) : 2;
+  return 0;
+}
+int cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+int cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = (void*)(intptr_t)(device + 1);
+  return 0;
+}
+int cuCtxSetCurrent(void* context) {
+  current = (int)(intptr_t)context - 1;
+  return 0;
+}
+int cuCtxSynchronize(void) { return current < 0 ? 201 : 0; }
+int cuPointerGetAttribute(unsigned* kind, int attribute, uint64_t address) {
+  if (address == 0 || attribute != 2 || getenv("FAKE_HOST_MEMORY")) return 1;
+  *kind = 2;
+  return 0;
+}
+#else
+
+static void multiply(int ta, int tb, size_t m, size_t n, size_t k, double alpha, const double* a,
+                     size_t lda, const double* b, size_t ldb, double beta, double* c, size_t ldc) {
+  for (size_t j = 0; j < n; ++j)
+    for (size_t i = 0; i < m; ++i) {
+      double sum = 0;
+      for (size_t l = 0; l < k; ++l)
+        sum += (ta ? a[l + i * lda] : a[i + l * lda]) * (tb ? b[j + l * ldb] : b[l + j * ldb]);
+      c[i + j * ldc] = alpha * sum + (beta == 0 ? 0 : beta * c[i + j * ldc]);
+    }
+  if (getenv("FAKE_WRONG") && m > 0 && n > 0) c[m / 2 + n / 2 * ldc] += 1;
+}
+#endif
+
+#ifdef FAKE_CUBLAS
+struct handle {
+  int devices, block, pinning;
+};
+int cublasGetProperty(int which, int* value) {
+  *value = 13 - which;
+  return 0;
+}
+int cublasCreate_v2(struct handle** handle) {
+  *handle = calloc(1, sizeof **handle);
+  return 0;
+}
+int cublasDestroy_v2(struct handle* handle) {
+  free(handle);
+  return 0;
+}
+int cublasDgemm_v2(struct handle* handle, int ta, int tb, int m, int n, int k, const double* alpha,
+                   const double* a, int lda, const double* b, int ldb, const double* beta,
+                   double* c, int ldc) {
+  if (handle == NULL) return 1;
+  multiply(ta, tb, (size_t)m, (size_t)n, (size_t)k, *alpha, a, (size_t)lda, b, (size_t)ldb, *beta,
+           c, (size_t)ldc);
+  return 0;
+}
+int cublasXtCreate(struct handle** handle) { return cublasCreate_v2(handle); }
+int cublasXtDestroy(struct handle* handle) { return cublasDestroy_v2(handle); }
+int cublasXtDeviceSelect(struct handle* handle, int count, const int* ids) {
+  handle->devices = count;
+  for (int i = 0; i < count; ++i)
+    if (ids[i] != i) return 7;
+  return 0;
+}
+int cublasXtSetBlockDim(struct handle* handle, int block) {
+  handle->block = block;
+  return 0;
+}
+int cublasXtSetPinningMemMode(struct handle* handle, int mode) {
+  handle->pinning = mode;
+  return 0;
+}
+// Blocks of 1024 are best unless they fail; pinning helps.
+int cublasXtDgemm(struct handle* handle, int ta, int tb, size_t m, size_t n, size_t k,
+                  const double* alpha, const double* a, size_t lda, const double* b, size_t ldb,
+                  const double* beta, double* c, size_t ldc) {
+  const char* full = getenv("FAKE_NO_MEMORY_BLOCK");
+  if (handle->devices == 0) return 1;
+  if (full && (atoi(full) == handle->block || atoi(full) == 0)) return 3;
+  usleep((unsigned)(handle->block + (handle->pinning ? 0 : 512)) * 40);
+  multiply(ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+  return 0;
+}
+#endif
+
+#ifdef FAKE_NVBLAS
+// As the real one: the file of settings is read at the first call, and small products stay on the
+// CPU.
+static char log_file[512];
+static int tile, autopin;
+static void read_settings(void) {
+  char line[1024];
+  FILE* file = fopen(getenv("NVBLAS_CONFIG_FILE"), "r");
+  while (file && fgets(line, sizeof line, file)) {
+    sscanf(line, "NVBLAS_LOGFILE %511s", log_file);
+    sscanf(line, "NVBLAS_TILE_DIM %d", &tile);
+    if (strstr(line, "NVBLAS_AUTOPIN_MEM_ENABLED")) autopin = 1;
+  }
+  if (file) fclose(file);
+}
+void dgemm_(const char* ta, const char* tb, const int* m, const int* n, const int* k,
+            const double* alpha, const double* a, const int* lda, const double* b, const int* ldb,
+            const double* beta, double* c, const int* ldc) {
+  static FILE* log;
+  const char* kind = getenv("FAKE_NVBLAS");
+  const int small = *m < 16;
+  if (log == NULL) {
+    read_settings();
+    log = fopen(log_file, "w");
+  }
+  if (kind && strcmp(kind, "crash") == 0 && !small) abort();
+  fprintf(log, "[NVBLAS] dgemm[%s]: m=%d\n",
+          small || (kind && strcmp(kind, "cpu") == 0) ? "cpu" : "gpu", *m);
+  if (!small) usleep((unsigned)(tile + (autopin ? 0 : 1024)) * 10);
+  multiply(*ta != 'n' && *ta != 'N', *tb != 'n' && *tb != 'N', (size_t)*m, (size_t)*n, (size_t)*k,
+           *alpha, a, (size_t)*lda, b, (size_t)*ldb, *beta, c, (size_t)*ldc);
+}
+#endif
+
+#ifdef FAKE_BLAS
+void dgemm_(const char* ta, const char* tb, const int* m, const int* n, const int* k,
+            const double* alpha, const double* a, const int* lda, const double* b, const int* ldb,
+            const double* beta, double* c, const int* ldc) {
+  multiply(*ta != 'n' && *ta != 'N', *tb != 'n' && *tb != 'N', (size_t)*m, (size_t)*n, (size_t)*k,
+           *alpha, a, (size_t)*lda, b, (size_t)*ldb, *beta, c, (size_t)*ldc);
+}
+#endif

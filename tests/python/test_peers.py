@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The benchmark's peers: found, measured, verified, at their best settings; and what is said when
+one is missing, fails or is wrong. NVIDIA's libraries are stood in for by fake_cuda.c."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).with_name("fake_cuda.c")
+ALL = "cublasxt,cublas,nvblas,hostblas"
+QUICK = "--repeat 3 --warmup 0 --json -"
+
+
+@pytest.fixture(scope="session")
+def fakes(tmp_path_factory):
+    """Folders with the libraries as a driver and as wheels of PyPI have them."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    root = tmp_path_factory.mktemp("fakes")
+    files = {
+        "FAKE_DRIVER": root / "driver" / "libcuda.so.1",
+        "FAKE_CUBLAS": root / "wheels" / "nvidia" / "cublas" / "lib" / "libcublas.so.13",
+        "FAKE_NVBLAS": root / "wheels" / "nvidia" / "cublas" / "lib" / "libnvblas.so.13",
+        # The CPU BLAS with plain names that NVBLAS insists on.
+        "FAKE_BLAS": root / "driver" / "libopenblas.so.0",
+    }
+    for define, file in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        words = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-D{define}"]
+        subprocess.run([*words, str(SOURCE), "-o", str(file)], check=True, timeout=120)
+    return {"root": root, **files}
+
+
+@pytest.fixture
+def bench(cli, fakes):
+    """bench("--size 64", FAKE_WRONG="1"): exit status, rows by engine, and what went to stderr."""
+
+    def run(words, **settings):
+        paths = [str(fakes["root"] / "wheels"), os.environ["PYTHONPATH"]]
+        settings = {
+            "LD_LIBRARY_PATH": str(fakes["FAKE_DRIVER"].parent),
+            "PYTHONPATH": os.pathsep.join(paths),
+            **settings,
+        }
+        done = cli(*f"bench gemm {words} {QUICK}".split(), **settings)
+        assert "Traceback" not in done.stderr
+        return done, json.loads(done.stdout)["results"]
+
+    return run
+
+
+def by_engine(rows):
+    return {row["engine"]: row for row in rows}
+
+
+def test_every_peer_is_measured_verified_and_at_its_best(bench):
+    done, rows = bench(f"--m 150 --n 90 --k 70 --place p,p,p --transa t --vs {ALL} --check")
+
+    assert done.returncode == 0, done.stderr
+    assert [row["engine"] for row in rows] == ["fleetblas", *ALL.split(",")]
+    for row in rows:
+        assert row["status"] == "ok", row
+        assert row["beside"] == "p,p,p"
+        assert 0 < row["error"] < 4
+        assert 0 < row["min_s"] <= row["median_s"] <= row["p95_s"]
+        assert row["first_s"] > 0
+        assert row["tflops"] == pytest.approx(2 * 150 * 90 * 70 / row["median_s"] / 1e12)
+    rows = by_engine(rows)
+    assert rows["cublasxt"]["tile"] == 1024
+    assert rows["cublasxt"]["pinning"] is True
+    assert rows["cublasxt"]["devices"] == 2
+    assert rows["cublasxt"]["library_version"] == "13.12.11"
+    assert rows["cublasxt"]["bound_s"] == rows["fleetblas"]["bound_s"] > 0
+    assert (rows["nvblas"]["tile"], rows["nvblas"]["autopin"]) == (2048, True)
+    # One GPU with its operands in place is another problem: no bound, and the row says where.
+    assert rows["cublas"]["place"] == "0,0,0"
+    assert rows["cublas"]["devices"] == 1
+    assert rows["cublas"]["bound_s"] is None
+    assert "device 0" in rows["cublas"]["reason"]
+
+
+def test_block_sizes_that_do_not_fit_are_passed_over(bench):
+    words = "--m 40 --n 40 --k 4200 --vs cublasxt"
+    _, rows = bench(words, FAKE_NO_MEMORY_BLOCK="1024")
+    row = by_engine(rows)["cublasxt"]
+    assert (row["status"], row["tile"], row["pinning"]) == ("ok", 2048, False)
+
+
+def test_a_peer_out_of_memory_has_a_row_and_fails_nothing(bench):
+    done, rows = bench("--size 64 --vs cublasxt,hostblas", FAKE_NO_MEMORY_BLOCK="0")
+    assert done.returncode == 0
+    rows = by_engine(rows)
+    assert rows["cublasxt"]["status"] == "no_memory"
+    assert rows["cublasxt"]["median_s"] is None
+    assert "cublasXtDgemm" in rows["cublasxt"]["message"]
+    assert rows["fleetblas"]["status"] == rows["hostblas"]["status"] == "ok"
+
+
+def test_a_wrong_result_of_a_peer_fails_the_command(bench):
+    done, rows = bench("--size 64 --place p,p,p --vs cublasxt,cublas,nvblas", FAKE_WRONG="1")
+    assert done.returncode == 1
+    rows = by_engine(rows)
+    assert rows.pop("fleetblas")["status"] == "ok"
+    for row in rows.values():
+        assert (row["status"], row["message"]) == ("internal", "the result is wrong")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "said"),
+    [("cpu", "unsupported", "CPU BLAS"), ("crash", "device_failed", "ended")],
+)
+def test_nvblas_that_uses_no_gpu_or_dies_has_a_row_that_says_so(bench, kind, status, said):
+    done, rows = bench("--size 64,48 --place p,p,p --vs nvblas", FAKE_NVBLAS=kind)
+    assert done.returncode == 0
+    found = [row for row in rows if row["engine"] == "nvblas"]
+    assert [row["status"] for row in found] == [status, status]
+    assert said in found[0]["message"]
+
+
+def test_nvblas_is_for_pageable_operands(bench):
+    _, rows = bench("--size 64 --place h,h,h --vs nvblas")
+    row = by_engine(rows)["nvblas"]
+    assert row["status"] == "unsupported"
+    assert "p,p,p" in row["message"]
+
+
+def test_cublas_does_not_touch_memory_that_no_gpu_has(bench):
+    _, rows = bench("--size 64 --vs cublas", FAKE_HOST_MEMORY="1")
+    assert by_engine(rows)["cublas"]["status"] == "unsupported"
+
+
+def test_peers_without_a_gpu_are_rows_that_say_so(bench):
+    done, rows = bench("--size 64 --vs cublasxt,cublas", FAKE_GPUS="0")
+    assert done.returncode == 0
+    rows = by_engine(rows)
+    assert rows["cublasxt"]["status"] == rows["cublas"]["status"] == "unsupported"
+    assert rows["fleetblas"]["status"] == "ok"
+
+
+def test_peers_that_are_not_installed_are_rows_that_say_so(bench, tmp_path):
+    (tmp_path / "libcuda.so.1").write_text("no library")
+    done, rows = bench(f"--size 64 --place p,p,p --vs {ALL}", LD_LIBRARY_PATH=str(tmp_path))
+    assert done.returncode == 0
+    rows = by_engine(rows)
+    assert "driver" in rows["cublasxt"]["message"]
+    assert rows["fleetblas"]["status"] == rows["hostblas"]["status"] == "ok"
+
+
+def test_one_command_measures_every_size_at_every_place(bench, tmp_path):
+    words = "--size 40,96 --place h,h,h;0,1,0 --place p,p,p --beta 2 --seconds 5 --vs cublasxt"
+    done, rows = bench(words)
+    assert done.returncode == 0, done.stderr
+    ours = [(row["m"], row["place"]) for row in rows if row["engine"] == "fleetblas"]
+    places = ("h,h,h", "0,1,0", "p,p,p")
+    assert ours == [(size, place) for size in (40, 96) for place in places]
+    assert all(row["status"] == "ok" and 0 < row["error"] < 4 for row in rows)
+
+
+def test_a_limit_in_seconds_ends_the_timed_calls_after_three(cli):
+    words = "bench gemm --size 600 --repeat 50 --warmup 0 --seconds 1e-6 --json -"
+    done = cli(words)
+    (row,) = json.loads(done.stdout)["results"]
+    assert row["repeat"] == 3
