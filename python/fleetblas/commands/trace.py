@@ -13,7 +13,9 @@ import sys
 import tempfile
 
 from .. import Context, _native
-from . import bench, common, run
+from . import common, run
+from .bench_engines import FleetBlas
+from .bench_operands import Operands, Pool
 
 EXAMPLE = """examples: fleetblas trace gemm --size 4K --backend host -o page.html
           fleetblas trace gemm --size 16K --backend sim --machine h200x8 -o page.html
@@ -48,14 +50,14 @@ def trace_of_product(arguments) -> dict:
     if "FLEETBLAS_OFFLOAD" not in os.environ:
         options["offload"] = "always"  # a timeline of devices needs devices
     with Context(**options) as context:
-        engine = bench.Engine("fleetblas", context, bench.Operands(context, words))
+        operands = Operands(Pool(context, [words]), words)
+        engine = FleetBlas(context, operands)
         engine.start_up()
         for _ in range(2):
             # The second one is drawn: the plan is there, and memory has been touched.
-            engine.operands.reset()
+            engine.reset()
             engine.call()
-        engine.verified(everything=False)
-        if not engine.verdicts[-1].ok:
+        if not engine.verdict(operands.reference(), everything=False).ok:
             raise common.Failure("the result is wrong")
         last = context.stats()["last"]
         if last["where"] != "devices":
