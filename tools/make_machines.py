@@ -94,6 +94,8 @@ H200_OUT, H200_IN = 395 * GB, 398 * GB
 # TFLOPS per GPU by edge.
 H200_S = {256: 9, 512: 26, 1024: 40, 2048: 48.8, 4096: 50.5, 8192: 50.6, 16384: 51.7}
 H200_D = {256: 10, 512: 30, 1024: 50.7, 2048: 57.5, 4096: 52.6, 8192: 52.8, 16384: 56.4}
+H200_H = {256: 11, 512: 78, 1024: 338, 2048: 639.8, 4096: 654.3, 8192: 703.5, 16384: 651.8}
+H200_TF32 = {256: 11, 512: 71, 1024: 237, 2048: 334, 4096: 355.1, 16384: 324.8}
 # The most that four GPUs on the other node held: 205 and 224 in all.
 H200X4_S, H200X4_D = 51.25, 56.0
 
@@ -109,7 +111,7 @@ H200_NOTES = {
 def h200_gpus(count, most_s, most_d):
     s = {edge: min(rate, most_s) for edge, rate in H200_S.items()}
     d = {edge: min(rate, most_d) for edge, rate in H200_D.items()}
-    rates = {"s": s, "d": d, "c": s, "z": d}
+    rates = {"s": s, "d": d, "c": s, "z": d, "h": H200_H, "bf16": H200_H, "tf32": H200_TF32}
     return gpus(count, H200_MEMORY_BYTES, H200_LAUNCH_S, H200_MEMORY_RATE, rates)
 
 
@@ -140,7 +142,10 @@ def h200x8():
         "at 1024 and s at 2048 are of one GPU alone (50.7, 48.8): started on all eight from one "
         "thread they are bound by issuing (24.3, 42.4), which issue_s accounts for. Assumed: d and "
         "s at 256 and 512, s at 1024 (not measured); c takes the rates of s and z those of d, in "
-        "flops (8mnk).",
+        "flops (8mnk). h and tf32: measured in the same way (4096 654.3, 8192 703.5, 16384 651.8 "
+        "TFLOPS FP16 with sums in FP32; 4096 355.1, 16384 324.8 TF32), h at 2048 on one GPU alone "
+        "(639.8; all eight from one thread: 283.4). Assumed: h below 2048 and tf32 below 4096, "
+        "their arithmetic at 640 and 355 TFLOPS and 3 us more; bf16 as h.",
         **H200_NOTES,
         "latency_s": "fitted to 2D copies of FP64 tiles T = 512, 1024, 2048, 4096: GPU to GPU 11.2 "
         "us gives 126, 256, 345, 378 GB/s (measured 125, 256, 343, 382); host to GPU 22 us gives "
@@ -191,7 +196,7 @@ def h200x4():
     notes = {
         "kernels": "measured: all four together 224 TFLOPS FP64, 205 FP32. Assumed: the shape of "
         "the table, taken from h200x8 (see its notes) and capped at 56 TFLOPS (FP64) and 51.25 "
-        "(FP32).",
+        "(FP32); h, bf16 and tf32, of which none was measured on this node, as on h200x8.",
         **H200_NOTES,
         "issue_s": H200_NOTES["issue_s"] + " Measured on h200x8.",
         "latency_s": "assumed as on h200x8 (fitted there).",

@@ -129,8 +129,8 @@ FLEET_API fleet_status fleet_zgemm(fleet_context* context, fleet_op transa, flee
  *                              (2^-11 for F16, 2^-8 for BF16) and v = 2^-24, the error is at most
  *                              about ((s + 2)*u + (k + 2)*v) * (|alpha|*|op(A)|*|op(B)| +
  *                              |beta|*|C|), and s*2^-25 besides where F16 gets subnormal
- *   F32                 TF32   devices may round A and B to 11 significant bits (2^-11 each) and
- *                              are many times as fast; sums in float. The CPU does not round */
+ *   F32                 TF32   devices may round A and B to 11 significant bits (2^-11 each);
+ *                              sums in float. The CPU does not round */
 FLEET_API fleet_status fleet_gemm_ex(fleet_context* context, fleet_op transa, fleet_op transb,
                                      int64_t m, int64_t n, int64_t k, const void* alpha,
                                      const void* a, fleet_type atype, int64_t lda, const void* b,
@@ -165,11 +165,16 @@ FLEET_API fleet_status fleet_zgemm_strided_batched(fleet_context* context, fleet
                                                    int64_t stride_a, const void* b, int64_t ldb,
                                                    int64_t stride_b, const void* beta, void* c,
                                                    int64_t ldc, int64_t stride_c, int64_t batch);
+FLEET_API fleet_status fleet_gemm_strided_batched_ex(
+    fleet_context* context, fleet_op transa, fleet_op transb, int64_t m, int64_t n, int64_t k,
+    const void* alpha, const void* a, fleet_type atype, int64_t lda, int64_t stride_a,
+    const void* b, fleet_type btype, int64_t ldb, int64_t stride_b, const void* beta, void* c,
+    fleet_type ctype, int64_t ldc, int64_t stride_c, int64_t batch, fleet_type compute);
 
 /* Texts. `*text` is allocated by the library: give it back with fleet_free_text.
  * A problem is written as "dgemm m=8192 n=8192 k=8192 a@h b@0 c@h" with, where they differ from
  * the default, transa=t transb=c beta=0 batch=16; `@h` pinned host, `@p` pageable host, `@0` device
- * 0. */
+ * 0. The routines are sgemm, dgemm, cgemm, zgemm, hgemm (F16), bf16gemm and tf32gemm. */
 FLEET_API void fleet_free_text(char* text);
 /* What would be done and why: workers, grid, tile, tasks, bytes_by_link, plan_s, predicted_s,
  * bound_s, limited_by, rules, and more. Needs no device: the context's machine is enough. */

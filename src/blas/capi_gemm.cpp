@@ -76,6 +76,25 @@ constexpr Signature kGemmEx = {.function = "fleet_gemm_ex",
                                .stride_c = 0,
                                .batch = 0};
 
+constexpr Signature kGemmBatchedEx = {.function = "fleet_gemm_strided_batched_ex",
+                                      .transa = 2,
+                                      .transb = 3,
+                                      .m = 4,
+                                      .n = 5,
+                                      .k = 6,
+                                      .alpha = 7,
+                                      .a = 8,
+                                      .lda = 10,
+                                      .stride_a = 11,
+                                      .b = 12,
+                                      .ldb = 14,
+                                      .stride_b = 15,
+                                      .beta = 16,
+                                      .c = 17,
+                                      .ldc = 19,
+                                      .stride_c = 20,
+                                      .batch = 21};
+
 /// Everything but the scalars, which come by value in the real routines.
 struct Shape {
   fleet_op transa, transb;
@@ -122,7 +141,15 @@ fleet_status run(fleet_context* context, const Signature& signature, DataType ty
   });
 }
 
-DataType type_of(fleet_type type, int position, const char* name) {
+/// The types of one call, and where its arguments name them.
+struct Types {
+  fleet_type a, b, c, compute;
+};
+struct Positions {
+  int atype, btype, ctype, compute;
+};
+
+DataType type_of(fleet_type type, const char* function, int position, const char* name) {
   switch (type) {
     case FLEET_F32:
       return DataType::f32;
@@ -139,28 +166,33 @@ DataType type_of(fleet_type type, int position, const char* name) {
     case FLEET_TF32:
       return DataType::tf32;
   }
-  throw Error(Status::bad_argument, "fleet_gemm_ex: argument " + std::to_string(position) + " (" +
-                                        name + ") is " + std::to_string(static_cast<int>(type)) +
+  throw Error(Status::bad_argument, std::string(function) + ": argument " +
+                                        std::to_string(position) + " (" + name + ") is " +
+                                        std::to_string(static_cast<int>(type)) +
                                         ", expected 's', 'd', 'c', 'z', 'h', 'b' or 't'");
 }
 
-/// The types of one fleet_gemm_ex.
-struct Types {
-  DataType a, b, c, compute;
-};
-
 /// What a product of these types is called inside.
-DataType product_type(const Types& types) {
-  const bool equal = types.a == types.b && types.b == types.c;
-  const bool f32 = types.compute == DataType::f32;
-  if (equal && is_half(types.c) && f32) return types.c;
-  if (equal && types.c == DataType::f32 && types.compute == DataType::tf32) return types.compute;
-  const bool blas = !is_half(types.c) && types.c != DataType::tf32;
-  if (equal && blas && types.compute == types.c) return types.c;
-  throw Error(Status::unsupported, std::string("fleet_gemm_ex: this version does not multiply ") +
-                                       word_of(types.a) + " by " + word_of(types.b) + " into " +
-                                       word_of(types.c) + ", computed as " +
-                                       word_of(types.compute));
+DataType product_type(const char* function, const Types& types, const Positions& at) {
+  const DataType compute = type_of(types.compute, function, at.compute, "compute");
+  const DataType a = type_of(types.a, function, at.atype, "atype");
+  const DataType b = type_of(types.b, function, at.btype, "btype");
+  const DataType c = type_of(types.c, function, at.ctype, "ctype");
+  const bool equal = a == b && b == c;
+  if (equal && is_half(c) && compute == DataType::f32) return c;
+  if (equal && c == DataType::f32 && compute == DataType::tf32) return compute;
+  if (equal && !is_half(c) && c != DataType::tf32 && compute == c) return c;
+  throw Error(Status::unsupported, std::string(function) + ": this version does not multiply " +
+                                       word_of(a) + " by " + word_of(b) + " into " + word_of(c) +
+                                       " computed as " + word_of(compute));
+}
+
+fleet_status run(fleet_context* context, const Signature& signature, const Types& types,
+                 const Positions& at, const Shape& shape, const void* alpha, const void* beta) {
+  DataType type = DataType::f64;
+  const fleet_status status =
+      capi::guarded([&] { type = product_type(signature.function, types, at); });
+  return status == FLEET_OK ? run(context, signature, type, shape, alpha, beta) : status;
 }
 
 }  // namespace
@@ -198,17 +230,9 @@ fleet_status fleet_gemm_ex(fleet_context* context, fleet_op transa, fleet_op tra
                            int64_t lda, const void* b, fleet_type btype, int64_t ldb,
                            const void* beta, void* c, fleet_type ctype, int64_t ldc,
                            fleet_type compute) {
-  DataType type = DataType::f64;
-  const fleet_status status = capi::guarded([&] {
-    constexpr int kAtype = 9, kBtype = 12, kCtype = 16, kCompute = 18;
-    type = product_type({.a = type_of(atype, kAtype, "atype"),
-                         .b = type_of(btype, kBtype, "btype"),
-                         .c = type_of(ctype, kCtype, "ctype"),
-                         .compute = type_of(compute, kCompute, "compute")});
-  });
-  if (status != FLEET_OK) return status;
-  return run(context, kGemmEx, type, {transa, transb, m, n, k, a, lda, 0, b, ldb, 0, c, ldc, 0, 1},
-             alpha, beta);
+  return run(context, kGemmEx, {atype, btype, ctype, compute},
+             {.atype = 9, .btype = 12, .ctype = 16, .compute = 18},
+             {transa, transb, m, n, k, a, lda, 0, b, ldb, 0, c, ldc, 0, 1}, alpha, beta);
 }
 
 fleet_status fleet_sgemm_strided_batched(fleet_context* context, fleet_op transa, fleet_op transb,
@@ -250,6 +274,19 @@ fleet_status fleet_zgemm_strided_batched(fleet_context* context, fleet_op transa
                                          const void* beta, void* c, int64_t ldc, int64_t stride_c,
                                          int64_t batch) {
   return run(context, kZgemmBatched, DataType::c64,
+             {transa, transb, m, n, k, a, lda, stride_a, b, ldb, stride_b, c, ldc, stride_c, batch},
+             alpha, beta);
+}
+
+fleet_status fleet_gemm_strided_batched_ex(fleet_context* context, fleet_op transa, fleet_op transb,
+                                           int64_t m, int64_t n, int64_t k, const void* alpha,
+                                           const void* a, fleet_type atype, int64_t lda,
+                                           int64_t stride_a, const void* b, fleet_type btype,
+                                           int64_t ldb, int64_t stride_b, const void* beta, void* c,
+                                           fleet_type ctype, int64_t ldc, int64_t stride_c,
+                                           int64_t batch, fleet_type compute) {
+  return run(context, kGemmBatchedEx, {atype, btype, ctype, compute},
+             {.atype = 9, .btype = 13, .ctype = 18, .compute = 22},
              {transa, transb, m, n, k, a, lda, stride_a, b, ldb, stride_b, c, ldc, stride_c, batch},
              alpha, beta);
 }

@@ -109,7 +109,10 @@ std::string verbose_line(const CallRecord& r) {
   const auto gigabytes = [&](LinkKind kind) {
     return number(static_cast<double>(r.bytes_by_kind[static_cast<std::size_t>(kind)]) * 1e-9);
   };
-  std::string text = r.symbol + "(" + upper(letter_of(r.op_a)) + "," + upper(letter_of(r.op_b));
+  // No name that programs call says these types.
+  const bool unnamed = is_half(r.type) || r.type == DataType::tf32;
+  std::string text = r.symbol + (unnamed ? std::string(":") + word_of(r.type) : "") + "(" +
+                     upper(letter_of(r.op_a)) + "," + upper(letter_of(r.op_b));
   for (const std::int64_t size : {r.m, r.n, r.k}) text += "," + std::to_string(size);
   text += "," + scalar_text(r.alpha, r.type) + ",A," + std::to_string(r.ld[0]) + ",B," +
           std::to_string(r.ld[1]) + "," + scalar_text(r.beta, r.type) + ",C," +

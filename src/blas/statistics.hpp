@@ -55,7 +55,7 @@ struct CallRecord {
 void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes);
 
 /// `dgemm(N,N,m,n,k,alpha,A,lda,B,ldb,beta,C,ldc) 4.7ms gpus:8 tile:2048 0.27/1.88/0.13GB
-/// h2d/p2p/d2h 29.2TFLOPS devices (reason)`.
+/// h2d/p2p/d2h 29.2TFLOPS devices (reason)`; `fleet_gemm_ex:h(...)` for types that no name says.
 std::string verbose_line(const CallRecord& record);
 
 /// Sums over calls.

@@ -34,7 +34,9 @@ inline Machine virtual_devices(int devices, std::int64_t memory_bytes = 1 << 26)
                                .kernels = {{DataType::f32, 256, 1e10},
                                            {DataType::f64, 256, 1e10},
                                            {DataType::c32, 256, 1e10},
-                                           {DataType::c64, 256, 1e10}}});
+                                           {DataType::c64, 256, 1e10},
+                                           {DataType::f16, 256, 1e10},
+                                           {DataType::bf16, 256, 1e10}}});
   const auto both = [&](DeviceId x, DeviceId y) {
     machine.links.push_back({.source = x, .target = y, .latency_s = 1e-6, .bytes_per_s = 5e9});
     machine.links.push_back({.source = y, .target = x, .latency_s = 1e-6, .bytes_per_s = 5e9});
@@ -68,12 +70,23 @@ class HostTrial {
   }
 
   T alpha() const { return alpha_; }
+  /// Of a problem with all operands on the host, for what comes after a run.
+  Arguments arguments() {
+    Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};
+    for (std::size_t x = 0; x < 3; ++x) {
+      arguments.data[x] = host_[x].data();
+      arguments.ld[x] = host_[x].ld();
+      arguments.stride[x] = host_[x].stride();
+    }
+    return arguments;
+  }
   Guarded<T>& operand(int index) { return host_[static_cast<std::size_t>(index)]; }
 
   /// Runs `plan`, with operands of devices moved there before and back after.
   Trace run(const Plan& plan, Backend& backend) {
     Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};
-    expect();
+    // Once a step of k, and once where C is added at the end.
+    expect(tile_count(plan.k_cuts) + 1);
     for (int x = 0; x < 3; ++x) place(x, arguments, backend);
     const Trace trace = execute(plan, arguments, backend);
     if (trace.status == Status::ok) fetch_c(arguments, backend);
@@ -96,7 +109,7 @@ class HostTrial {
   }
 
  private:
-  void expect() {
+  void expect(std::int64_t roundings) {
     for (std::int64_t item = 0; item < problem_.batch; ++item) {
       const auto of = [&](int x) {
         return operand(x).item(problem_.operands[static_cast<std::size_t>(x)].shared ? 0 : item);
@@ -113,7 +126,9 @@ class HostTrial {
                                           .ldb = host_[kB].ld(),
                                           .beta = beta_,
                                           .c = of(kC),
-                                          .ldc = host_[kC].ld()}));
+                                          .ldc = host_[kC].ld(),
+                                          .roundings = roundings,
+                                          .type = problem_.type}));
     }
   }
 

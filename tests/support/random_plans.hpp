@@ -31,7 +31,8 @@ inline Machine node(int devices, double host_rate = 50e9, double peer_rate = 300
                .lanes = 4,
                .launch_s = 3e-6,
                .memory_bytes_per_s = 2e12};
-    for (DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64})
+    for (DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64, DataType::f16,
+                          DataType::bf16, DataType::tf32})
       gpu.kernels.push_back({type, 1024, 20e12});
     m.devices.push_back(gpu);
     m.ports.push_back({"out of " + std::to_string(d), peer_rate});
@@ -80,7 +81,7 @@ inline std::int64_t random_size(Generator& random, std::int64_t most) {
 
 inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
   GemmShape shape;
-  shape.type = static_cast<DataType>(between(random, 0, 3));
+  shape.type = static_cast<DataType>(between(random, 0, kDataTypes - 1));
   shape.op_a = static_cast<Op>(between(random, 0, 2));
   shape.op_b = static_cast<Op>(between(random, 0, 2));
   shape.m = random_size(random, most);

@@ -22,6 +22,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "exec/half.hpp"
 #include "problem/problem.hpp"
 
 namespace fleet::test {
@@ -55,9 +56,36 @@ class Random {
   std::uint64_t state_;
 };
 
+/// A two-byte number of the tests: made by rounding, used as the float that it stands for.
+template <typename Stored>
+struct Small {
+  Stored stored;
+  Small() = default;
+  explicit Small(double value) : stored(narrow<Stored>(static_cast<float>(value))) {}
+  operator float() const { return widen(stored); }
+};
+using F16 = Small<Half>;
+using BF16 = Small<BFloat16>;
+
+template <typename T>
+inline constexpr bool kSmall = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
+
+/// eps of the type: twice the most that rounding to it is off by, of numbers near 1.
+template <typename T>
+inline constexpr long double kEpsilon = std::numeric_limits<T>::epsilon();
+template <typename R>
+inline constexpr long double kEpsilon<std::complex<R>> = kEpsilon<R>;
+template <>
+inline constexpr long double kEpsilon<F16> = 0x1p-10L;
+template <>
+inline constexpr long double kEpsilon<BF16> = 0x1p-7L;
+inline constexpr long double kEpsilonTf32 = 0x1p-10L;
+/// Rounding to f16 is off by this much where the result is subnormal.
+inline constexpr long double kLeastF16 = 0x1p-25L;
+
 template <typename T>
 struct Scalar {
-  using Real = T;
+  using Real = std::conditional_t<kSmall<T>, float, T>;
   static constexpr bool kComplex = false;
 };
 template <typename R>
@@ -70,21 +98,29 @@ template <typename T>
 inline constexpr DataType kTypeOf = std::is_same_v<T, float>                 ? DataType::f32
                                     : std::is_same_v<T, double>              ? DataType::f64
                                     : std::is_same_v<T, std::complex<float>> ? DataType::c32
+                                    : std::is_same_v<T, F16>                 ? DataType::f16
+                                    : std::is_same_v<T, BF16>                ? DataType::bf16
                                                                              : DataType::c64;
 
-/// Calls `f.template operator()<T>()` with the C++ type of `type`.
+/// Calls `f.template operator()<T>()` with the C++ type in which `type` is stored.
 template <typename F>
 decltype(auto) with_type(DataType type, F&& f) {
   switch (type) {
     case DataType::f32:
+    case DataType::tf32:
       return f.template operator()<float>();
     case DataType::f64:
       return f.template operator()<double>();
     case DataType::c32:
       return f.template operator()<std::complex<float>>();
-    default:
+    case DataType::c64:
       return f.template operator()<std::complex<double>>();
+    case DataType::f16:
+      return f.template operator()<F16>();
+    case DataType::bf16:
+      break;
   }
+  return f.template operator()<BF16>();
 }
 
 template <typename T>
@@ -184,11 +220,15 @@ struct GemmCall {
   T beta{1};
   const T* c = nullptr;
   std::int64_t ldc = 1;
+  std::int64_t roundings = 1;  ///< of half types: how often C may be rounded on the way
+  DataType type = kTypeOf<T>;  ///< tf32: A and B may be rounded to it
 };
 
 /// m x n, dense and column-major: the right values, and how far a sum of k products in any order
 /// may be from each: (k + 4) * eps * (|alpha| |op(A)| |op(B)| + |beta| |C|), four times that for
-/// complex types, whose products are sums themselves.
+/// complex types, whose products are sums themselves. Half types: eps of float there, and
+/// (roundings
+/// + 1) * eps of the type besides. tf32: twice its eps besides, one for each rounded factor.
 struct Expected {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -248,9 +288,12 @@ void add_column(const GemmCall<T>& call, std::int64_t j, std::vector<Wide>& sum,
 template <typename T>
 Expected expect_gemm(const GemmCall<T>& call) {
   using Real = typename Scalar<T>::Real;
-  constexpr long double kEps = std::numeric_limits<Real>::epsilon();
-  const long double factor =
-      kEps * static_cast<long double>(call.k + 4) * (Scalar<T>::kComplex ? 4 : 1);
+  long double factor =
+      kEpsilon<Real> * static_cast<long double>(call.k + 4) * (Scalar<T>::kComplex ? 4 : 1);
+  const auto roundings = static_cast<long double>(call.roundings + 1);
+  if constexpr (kSmall<T>) factor += kEpsilon<T> * roundings;
+  if (call.type == DataType::tf32) factor += 2 * kEpsilonTf32;
+  const long double least = std::is_same_v<T, F16> ? kLeastF16 * roundings : 0;
   Expected expected{.m = call.m, .n = call.n, .value = {}, .tolerance = {}};
   for (std::int64_t j = 0; j < call.n; ++j) {
     std::vector<detail::Wide> sum(static_cast<std::size_t>(call.m));
@@ -266,7 +309,7 @@ Expected expect_gemm(const GemmCall<T>& call) {
         size[static_cast<std::size_t>(i)] += old.size();
       }
       expected.value.emplace_back(to.re, to.im);
-      expected.tolerance.push_back(factor * size[static_cast<std::size_t>(i)]);
+      expected.tolerance.push_back(factor * size[static_cast<std::size_t>(i)] + least);
     }
   }
   return expected;

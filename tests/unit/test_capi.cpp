@@ -41,10 +41,19 @@ struct Call {
   std::int64_t batch = 1;
 };
 
+/// Of the half types, whose scalars are floats.
+template <typename T>
+constexpr fleet_type kHalfType = std::is_same_v<T, test::F16> ? FLEET_F16 : FLEET_BF16;
+
 template <typename T>
 fleet_status gemm(fleet_context* context, const Call<T>& x) {
   const fleet_op ta = flag(x.op_a), tb = flag(x.op_b);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (test::kSmall<T>) {
+    constexpr fleet_type kType = kHalfType<T>;
+    const float alpha = x.alpha, beta = x.beta;
+    return fleet_gemm_ex(context, ta, tb, x.m, x.n, x.k, &alpha, x.a, kType, x.lda, x.b, kType,
+                         x.ldb, &beta, x.c, kType, x.ldc, FLEET_F32);
+  } else if constexpr (std::is_same_v<T, float>)
     return fleet_sgemm(context, ta, tb, x.m, x.n, x.k, x.alpha, x.a, x.lda, x.b, x.ldb, x.beta, x.c,
                        x.ldc);
   else if constexpr (std::is_same_v<T, double>)
@@ -61,7 +70,13 @@ fleet_status gemm(fleet_context* context, const Call<T>& x) {
 template <typename T>
 fleet_status gemm_batched(fleet_context* context, const Call<T>& x) {
   const fleet_op ta = flag(x.op_a), tb = flag(x.op_b);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (test::kSmall<T>) {
+    constexpr fleet_type kType = kHalfType<T>;
+    const float alpha = x.alpha, beta = x.beta;
+    return fleet_gemm_strided_batched_ex(context, ta, tb, x.m, x.n, x.k, &alpha, x.a, kType, x.lda,
+                                         x.stride_a, x.b, kType, x.ldb, x.stride_b, &beta, x.c,
+                                         kType, x.ldc, x.stride_c, x.batch, FLEET_F32);
+  } else if constexpr (std::is_same_v<T, float>)
     return fleet_sgemm_strided_batched(context, ta, tb, x.m, x.n, x.k, x.alpha, x.a, x.lda,
                                        x.stride_a, x.b, x.ldb, x.stride_b, x.beta, x.c, x.ldc,
                                        x.stride_c, x.batch);
@@ -125,8 +140,11 @@ struct Sizes {
   bool shared_a = false;
 };
 
+/// Steps of k with tiles of 24, four of them a step, and one for adding C.
+constexpr std::int64_t kLongestK = 97, kMostRoundings = (kLongestK + 95) / 96 + 1;
+
 Sizes random_sizes(Random& random) {
-  const std::vector<std::int64_t> edges = {0, 1, 2, 7, 13, 31, 64, 97};
+  const std::vector<std::int64_t> edges = {0, 1, 2, 7, 13, 31, 64, kLongestK};
   return {.m = random.pick(edges), .n = random.pick(edges), .k = random.pick(edges)};
 }
 
@@ -189,7 +207,8 @@ std::string try_one(fleet_context* context, Random& random, int devices, const S
                                                 .ldb = b->host().ld(),
                                                 .beta = beta,
                                                 .c = old.item(item),
-                                                .ldc = old.ld()});
+                                                .ldc = old.ld(),
+                                                .roundings = kMostRoundings});
     const std::string wrong =
         test::first_difference(expected, c->host().item(item), c->host().ld());
     if (!wrong.empty()) return "item " + std::to_string(item) + ": " + wrong;
@@ -198,7 +217,8 @@ std::string try_one(fleet_context* context, Random& random, int devices, const S
 }
 
 std::string try_any_type(fleet_context* context, Random& random, int devices, const Sizes& sizes) {
-  const std::vector<DataType> types = {DataType::f32, DataType::f64, DataType::c32, DataType::c64};
+  const std::vector<DataType> types = {DataType::f32, DataType::f64, DataType::c32,
+                                       DataType::c64, DataType::f16, DataType::bf16};
   return test::with_type(random.pick(types),
                          [&]<typename T>() { return try_one<T>(context, random, devices, sizes); });
 }
@@ -329,6 +349,65 @@ TEST(Aliases, BlocksOfOneMatrixGoToTheDevicesAndOverlapsToTheCpu) {
   EXPECT_NE(context.text(fleet_stats_json).find("C overlaps A or B"), std::string::npos);
 }
 
+/// One element by one: C = alpha*a*b + beta*c of these types.
+fleet_status one_by_one(fleet_context* context, fleet_type types, fleet_type compute, const void* a,
+                        const void* b, void* c) {
+  const float alpha = 2, beta = 0.5;
+  return fleet_gemm_ex(context, FLEET_NO_TRANS, FLEET_NO_TRANS, 1, 1, 1, &alpha, a, types, 1, b,
+                       types, 1, &beta, c, types, 1, compute);
+}
+
+TEST(GemmEx, ComputesHalfTypesInFloats) {
+  const HostContext context(host_options(1));
+  const test::F16 a(300), b(200);
+  test::F16 c(10);
+  const test::BF16 a2(300), b2(200);
+  test::BF16 c2(10);
+
+  EXPECT_EQ(one_by_one(context, FLEET_F16, FLEET_F32, &a, &b, &c), FLEET_OK) << fleet_message();
+  EXPECT_EQ(one_by_one(context, FLEET_BF16, FLEET_F32, &a2, &b2, &c2), FLEET_OK);
+
+  EXPECT_EQ(c, std::numeric_limits<float>::infinity());  // 120005 is beyond 65504
+  EXPECT_EQ(c2, 119808.0F);                              // 120005 in steps of 512
+  EXPECT_NE(context.text(fleet_stats_json).find(R"("type":"bf16")"), std::string::npos);
+}
+
+TEST(GemmEx, DoesFloatsAsTf32WhichTheCpuDoesNotRound) {
+  const HostContext context(host_options(2) + ";tile=24");
+  Random random(31);
+  Guarded<float> a(70, 90), b(90, 50), c(70, 50), c2(70, 50);
+  a.fill_random(random);
+  b.fill_random(random);
+  const float alpha = 1, beta = 0;
+
+  ASSERT_EQ(fleet_gemm_ex(context, FLEET_NO_TRANS, FLEET_NO_TRANS, 70, 50, 90, &alpha, a.data(),
+                          FLEET_F32, 70, b.data(), FLEET_F32, 90, &beta, c.data(), FLEET_F32, 70,
+                          FLEET_TF32),
+            FLEET_OK)
+      << fleet_message();
+  EXPECT_NE(context.text(fleet_stats_json).find(R"("type":"tf32")"), std::string::npos);
+  ASSERT_EQ(fleet_sgemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, 70, 50, 90, alpha, a.data(), 70,
+                        b.data(), 90, beta, c2.data(), 70),
+            FLEET_OK);
+
+  // The same rates give the same plan, so the same bits.
+  EXPECT_EQ(std::memcmp(c.data(), c2.data(), 70 * 50 * sizeof(float)), 0);
+}
+
+TEST(GemmEx, RefusesTypesThatDoNotGoTogether) {
+  const HostContext context(host_options(1));
+  const float a = 3, b = 4;
+  float c = 10;
+
+  for (const fleet_type types : {FLEET_F16, FLEET_BF16, FLEET_TF32})
+    for (const fleet_type compute : {FLEET_F16, FLEET_BF16, FLEET_TF32, FLEET_F64})
+      EXPECT_EQ(one_by_one(context, types, compute, &a, &b, &c), FLEET_UNSUPPORTED);
+  EXPECT_EQ(one_by_one(context, FLEET_F32, FLEET_F16, &a, &b, &c), FLEET_UNSUPPORTED);
+  EXPECT_STREQ(fleet_message(),
+               "fleet_gemm_ex: this version does not multiply s by s into s computed as h");
+  EXPECT_EQ(c, 10);
+}
+
 TEST(GemmEx, DoesEqualTypesAndRefusesOthers) {
   const HostContext context(host_options(1));
   const float a = 3, b = 4, alpha = 2, beta = 0.5;
@@ -346,7 +425,8 @@ TEST(GemmEx, DoesEqualTypesAndRefusesOthers) {
                           1, FLEET_F32),
             FLEET_BAD_ARGUMENT);
   EXPECT_STREQ(fleet_message(),
-               "fleet_gemm_ex: argument 9 (atype) is 113, expected 's', 'd', 'c' or 'z'");
+               "fleet_gemm_ex: argument 9 (atype) is 113, expected 's', 'd', 'c', 'z', 'h', 'b' or "
+               "'t'");
   EXPECT_EQ(c, 29);
 }
 

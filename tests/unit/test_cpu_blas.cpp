@@ -31,7 +31,8 @@ using test::Guarded;
 using test::Random;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::c32, DataType::c64};
+constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::c32,
+                               DataType::c64, DataType::f16, DataType::bf16};
 
 std::string configured_library() {
   const char* file = std::getenv("FLEETBLAS_CPU_BLAS");

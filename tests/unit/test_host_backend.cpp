@@ -66,7 +66,8 @@ TEST(HostBackend, MultipliesStridedOperandsOfEveryTypeAndFlag) {
   const Machine machine = virtual_devices(1);
   const auto backend = backend_of(machine);
   std::uint64_t seed = 0;
-  for (DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64})
+  for (DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64, DataType::f16,
+                        DataType::bf16, DataType::tf32})
     for (Op op_a : {Op::none, Op::transpose, Op::conjugate})
       for (Op op_b : {Op::none, Op::transpose, Op::conjugate})
         for (bool beta_is_zero : {false, true}) {

@@ -480,7 +480,8 @@ TEST(HostMachine, HasALinkForEachPairAndAThreadForEachDevice) {
     EXPECT_EQ(machine.find_link(kPageable, device), -1);  // pageable memory goes through the ring
     EXPECT_EQ(machine.devices[static_cast<std::size_t>(device)].lanes, 1);
     EXPECT_EQ(machine.devices[static_cast<std::size_t>(device)].memory_bytes, 1 << 20);
-    for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64})
+    for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64,
+                                DataType::f16, DataType::bf16, DataType::tf32})
       EXPECT_TRUE(machine.can_compute(device, type));
   }
   EXPECT_GE(machine.find_link(kPageable, kHost), 0);
