@@ -19,7 +19,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 18> kTable = {{
+constexpr std::array<OptionInfo, 19> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "", "a count (4), ids (0,2 or 2,), or empty for all; 4 on the host backend"},
     {"offload", "auto", "auto (the model decides), never or always"},
@@ -37,6 +37,7 @@ constexpr std::array<OptionInfo, 18> kTable = {{
     {"cpu_blas", "", "library file of the CPU BLAS; empty: searched for"},
     {"cache_dir", "", "folder for measured machines; empty: nothing is kept"},
     {"deterministic", "0", "1: never use operands in place, so that bits are free of alignment"},
+    {"graphs", "1", "0: GPUs never replay a plan as one graph"},
     {"device_memory", "0", "test hook: bytes a device has (suffixes K, M, G); 0: what it has"},
     {"inject", "", "test hook: comma-joined faults, see docs/testing.md"},
 }};
@@ -270,6 +271,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.cache_dir = value;
   } else if (name == "deterministic") {
     options.deterministic = flag_of(name, value);
+  } else if (name == "graphs") {
+    options.graphs = flag_of(name, value);
   } else if (name == "device_memory") {
     options.device_memory = size_for(name, value);
   } else if (name == "inject") {
@@ -294,6 +297,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "cpu_blas") json.value(o.cpu_blas);
   if (name == "cache_dir") json.value(o.cache_dir);
   if (name == "deterministic") json.value(o.deterministic);
+  if (name == "graphs") json.value(o.graphs);
   if (name == "device_memory") json.value(o.device_memory);
   if (name == "inject") json.value(o.inject_text);
 }

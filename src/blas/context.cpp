@@ -17,6 +17,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kSampleItems = 64;
+/// Of a product that no GPU does sooner than a CPU, its operands being with the CPU: 512 cubed.
+constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -260,6 +262,8 @@ double Context::min_flops() {
   if (gate::only_cpu_left()) return kNever;
   const User inside(users_);
   const auto turn = take_turn();
+  // GPUs take a second to start: small products are not worth asking the model.
+  if (!offloader_.started() && options_.backend != BackendKind::host) return kColdFlops;
   if (min_flops_ < 0) min_flops_ = profitable_flops();
   return min_flops_;
 }
@@ -290,12 +294,11 @@ bool Context::profitable(std::int64_t edge) {
 }
 
 Context::Homes Context::locate(const GemmCall& call) {
-  const gate::StateLock lock(registry_mutex_);
   Homes homes{kHost, kHost, kHost};
   for (const std::size_t operand : {kA, kB, kC})
     if (operand == kC || !call.only_scales())
       homes[operand] =
-          registry_.locate(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
+          locate(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
   return homes;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "blas/context.hpp"
 #include "blas/gate.hpp"
+#include "exec/device_library.hpp"
 
 namespace fleet {
 namespace {
@@ -32,8 +33,19 @@ View bytes_view(const void* data, std::int64_t bytes) {
 }  // namespace
 
 DeviceId Context::locate(const void* data, std::int64_t bytes) {
-  const gate::StateLock lock(registry_mutex_);
-  return registry_.locate(data, bytes);
+  {
+    const gate::StateLock lock(registry_mutex_);
+    const DeviceId known = registry_.locate(data, bytes);
+    if (known != kPageable) return known;
+  }
+  // It may be the program's own, on a device or pinned.
+  if (gate::only_cpu_left()) return kPageable;
+  Backend* backend = offloader_.backend_if_started();
+  if (backend == nullptr && offloader_.has_backend() && program_uses_gpus()) {
+    const auto turn = take_turn();
+    backend = offloader_.engine().backend.get();
+  }
+  return backend != nullptr ? backend->locate(data, bytes) : kPageable;
 }
 
 void* Context::allocate(int location, std::int64_t bytes) {
@@ -105,16 +117,34 @@ void Context::trim() {
 
 void Context::register_host(void* data, std::int64_t bytes) {
   const User inside(users_);
+  Range range{.data = data, .bytes = bytes, .location = kHost, .origin = Range::Origin::registered};
+  {
+    const gate::StateLock lock(registry_mutex_);
+    registry_.add(range);
+  }
+  if (!offloader_.has_backend() || gate::only_cpu_left()) return;
+  const auto turn = take_turn();
+  const auto& backend = offloader_.engine().backend;
+  if (backend == nullptr || backend->pin(data, bytes)) return;
+  // Refused: it stays what it was, pageable, and works as such.
+  range.location = kPageable;
   const gate::StateLock lock(registry_mutex_);
-  registry_.add(
-      {.data = data, .bytes = bytes, .location = kHost, .origin = Range::Origin::registered});
+  registry_.remove(data, Registry::Kind::registered);
+  registry_.add(range);
 }
 
 void Context::unregister_host(void* data) {
   const User inside(users_);
-  const gate::StateLock lock(registry_mutex_);
-  if (!registry_.remove(data, Registry::Kind::registered))
-    throw Error(Status::bad_argument, "no registered memory begins at this address");
+  std::optional<Range> range;
+  {
+    const gate::StateLock lock(registry_mutex_);
+    range = registry_.remove(data, Registry::Kind::registered);
+  }
+  if (!range) throw Error(Status::bad_argument, "no registered memory begins at this address");
+  Backend* backend = offloader_.backend_if_started();
+  if (backend == nullptr || range->location != kHost || gate::only_cpu_left()) return;
+  const auto turn = take_turn();
+  backend->unpin(data);
 }
 
 }  // namespace fleet

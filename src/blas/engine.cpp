@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "exec/device_library.hpp"
 #include "exec/host_backend.hpp"
 #include "exec/probe.hpp"
 
@@ -45,6 +46,41 @@ Machine measure(const Options& options, int devices, const std::shared_ptr<CpuBl
   for (std::size_t d = 0; d < shape.devices.size(); ++d)
     machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
   return machine;
+}
+
+/// Ids that the options ask for, of those that there are.
+std::vector<int> gpu_ids(const Options& options, const DeviceLibrary& library) {
+  std::string why;
+  const int count = library.count(why);
+  if (count == 0) throw Error(Status::unsupported, "no usable GPU: " + why);
+  for (const int id : options.device_ids)
+    if (id >= count)
+      throw Error(Status::bad_option, "devices: there are " + std::to_string(count) +
+                                          " GPUs, not a device " + std::to_string(id));
+  if (!options.device_ids.empty()) return options.device_ids;
+  return first_devices(options.device_count > 0 ? std::min(options.device_count, count) : count);
+}
+
+Engine start_gpus(const Options& options, const std::optional<Machine>& named,
+                  const std::shared_ptr<CpuBlas>& blas) {
+  const DeviceLibrary& library = device_library();
+  Engine engine;
+  engine.users = gpu_ids(options, library);
+  engine.backend = library.open(options, engine.users);
+  const Machine& shape = engine.backend->machine();
+  if (named && named->device_count() != shape.device_count())
+    throw Error(Status::bad_option, "machine: it has " + std::to_string(named->device_count()) +
+                                        " devices, and " + std::to_string(shape.device_count()) +
+                                        " are used");
+  Machine machine =
+      named ? *named
+            : cached_gpu_machine(options, library.identity(engine.users), *blas, *engine.backend);
+  for (std::size_t d = 0; d < shape.devices.size(); ++d) {
+    machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
+    machine.devices[d].name = shape.devices[d].name;
+  }
+  engine.machine = std::make_shared<Machine>(std::move(machine));
+  return engine;
 }
 
 }  // namespace
@@ -92,7 +128,16 @@ std::vector<int> user_devices(const Options& options, const std::optional<Machin
 Engine start_engine(const Options& options, const std::optional<Machine>& named,
                     const std::shared_ptr<CpuBlas>& blas) {
   Engine engine;
+  if (options.backend == BackendKind::cuda ||
+      (options.backend == BackendKind::automatic && may_have_gpus())) {
+    try {
+      return start_gpus(options, named, blas);
+    } catch (const Error& error) {
+      if (options.backend == BackendKind::cuda || error.status() == Status::bad_option) throw;
+    }
+  }
   const std::vector<int> ids = user_devices(options, named);
+  engine.users = ids;
   if (options.backend != BackendKind::host) {
     engine.machine = std::make_shared<Machine>(named ? *named : measured_host(options, blas));
     return engine;

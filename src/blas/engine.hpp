@@ -29,9 +29,12 @@ std::string shipped_folder();
 struct Engine {
   std::shared_ptr<const Machine> machine;  ///< what plans are made for
   std::unique_ptr<Backend> backend;        ///< none: the CPU, or plans only
+  std::vector<int> users;                  ///< user-facing numbers of the devices
 };
 
-/// Starts the backend that the options ask for. The machine is `named`, or measured now.
+/// Starts the backend that the options ask for. The machine is `named`, or measured now. With
+/// backend=auto, GPUs that cannot be used leave the CPU.
+/// Throws Error(unsupported, device_failed) for backend=cuda without a usable GPU.
 Engine start_engine(const Options& options, const std::optional<Machine>& named,
                     const std::shared_ptr<CpuBlas>& blas);
 

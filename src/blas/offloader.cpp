@@ -10,6 +10,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "exec/device_library.hpp"
 #include "exec/execute.hpp"
 #include "exec/recover.hpp"
 #include "plan/bound.hpp"
@@ -65,20 +66,26 @@ Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
       users_(user_devices(options, named_)),
       blas_(std::move(blas)),
       cores_(core_count()) {
-  if (options.backend == BackendKind::cuda)
-    throw Error(Status::unsupported, "backend=cuda: there is no CUDA backend in this build");
   if (options.backend == BackendKind::sim && !named_)
     throw Error(Status::bad_option, "backend=sim: expected machine=FILE or NAME with it");
+}
+
+bool Offloader::has_backend() const {
+  if (options_.backend == BackendKind::host) return true;
+  if (options_.backend == BackendKind::sim || failure_) return false;
+  return started() ? engine_.backend != nullptr : may_have_gpus();
 }
 
 const Engine& Offloader::engine() {
   if (started()) return engine_;
   if (failure_) throw *failure_;
-  lost_.reserve(users_.size());
   try {
     Engine fresh = start_engine(options_, named_, blas_);
+    users_ = fresh.users;
+    lost_.reserve(users_.size());
     caps_ = memory_caps(options_, fresh);
     engine_ = std::move(fresh);
+    running_.store(engine_.backend.get(), std::memory_order_release);
   } catch (const Error& error) {
     failure_ = error;
     throw;
@@ -156,6 +163,7 @@ Planned Offloader::plan_afresh(const Problem& problem) {
 
 std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned planned) {
   planning_s_ += planned.plan_s;
+  planned.serial = ++last_serial_;
   auto kept = std::make_shared<const Planned>(std::move(planned));
   cache_.insert(problem, kept);
   return kept;
@@ -194,7 +202,7 @@ Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& argum
     const double start_s = now_s();
     Trace trace;
     try {
-      trace = execute(planned->tuned.plan, arguments, *engine().backend);
+      trace = execute(planned->tuned.plan, arguments, *engine().backend, planned->serial);
     } catch (const Error& error) {
       if (error.status() != Status::no_memory) throw;
       log.line(Log::kWarning, std::string(error.what()) + "; trying with less");

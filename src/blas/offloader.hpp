@@ -2,6 +2,7 @@
 // offloader.hpp: the device side of a context: plans, runs them, and copes with what fails. One
 // thread at a time (the Context sees to it); it knows no address registry and no C API.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,13 +21,16 @@ class Offloader {
   /// Throws Error(bad_file, bad_option) for what the options say; starts nothing yet.
   Offloader(const Options& options, std::shared_ptr<CpuBlas> blas);
 
-  /// Can calls run on devices at all?
-  bool has_backend() const { return options_.backend == BackendKind::host; }
+  /// Can calls run on devices? Until the backend has been started, "perhaps" is yes.
+  bool has_backend() const;
   /// Starts the backend and measures the machine, the first time. Throws Error when that fails, and
   /// the same again from then on.
   const Engine& engine();
   bool started() const { return engine_.machine != nullptr; }
+  /// The backend if it has been started, from any thread.
+  Backend* backend_if_started() const { return running_.load(std::memory_order_acquire); }
 
+  /// User-facing numbers of the devices; empty before GPUs have been looked for.
   const std::vector<int>& users() const { return users_; }
   /// Index in Machine::devices of a user-facing device. Throws Error(bad_argument) if there is
   /// none.
@@ -77,14 +81,16 @@ class Offloader {
   const Options options_;
   const Rules rules_;
   const std::optional<Machine> named_;
-  const std::vector<int> users_;
+  std::vector<int> users_;
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
   Engine engine_;
   std::optional<Error> failure_;  ///< why the engine does not start
   PlanCache cache_;
   std::vector<std::int64_t> caps_;
+  std::atomic<Backend*> running_{nullptr};
   double planning_s_ = 0;
+  std::uint64_t last_serial_ = 0;
   std::vector<DeviceId> lost_;
   int most_workers_ = 0;    ///< 0: all
   int runs_with_less_ = 0;  ///< since memory was short; 0: it is not

@@ -53,6 +53,13 @@ class Backend {
   /// The devices, links and ports that plans for this backend are made for.
   virtual const Machine& machine() const = 0;
 
+  /// Runs the plan as a whole if the backend has kept it in that form from earlier runs; finish()
+  /// then waits for it. False if it has to be enqueued task by task. `serial` is a number that its
+  /// owner gives to one plan only; 0: a plan that is not expected again.
+  virtual bool replay(const Plan& /*plan*/, const Arguments& /*arguments*/,
+                      std::uint64_t /*serial*/) {
+    return false;
+  }
   /// Gets the arenas of `plan` ready. Throws Error(no_memory) with nothing touched.
   virtual void prepare(const Plan& plan) = 0;
   /// Address of a staging slot of the prepared plan.
@@ -61,6 +68,17 @@ class Backend {
   virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
   /// Waits for everything. Never throws for a failed task: the Trace says so.
   virtual Trace finish() = 0;
+  /// From the next run on, whether the spans of its Trace are measured one by one, where that has a
+  /// price. Without it, tasks may share the span of their run.
+  virtual void keep_times(bool /*wanted*/) {}
+
+  /// Where memory lies that allocate() did not give: kPageable if nothing is known of it. Throws
+  /// Error(bad_argument) for memory of a device that is not one of machine().
+  virtual DeviceId locate(const void* /*data*/, std::int64_t /*bytes*/) { return kPageable; }
+  /// Lets devices reach the caller's memory, which is then kHost. False, with nothing changed,
+  /// where that is refused.
+  virtual bool pin(void* /*data*/, std::int64_t /*bytes*/) { return true; }
+  virtual void unpin(void* /*data*/) {}
 
   /// Memory at a location (kHost: pinned). Throws Error(no_memory).
   virtual void* allocate(DeviceId location, std::int64_t bytes) = 0;

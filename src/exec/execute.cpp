@@ -62,7 +62,9 @@ View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, c
   return view;
 }
 
-Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend) {
+Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
+              std::uint64_t serial) {
+  if (backend.replay(plan, arguments, serial)) return backend.finish();
   backend.prepare(plan);
   try {
     for (TaskId id = 0; id < static_cast<TaskId>(plan.tasks.size()); ++id)

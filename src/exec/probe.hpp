@@ -24,4 +24,8 @@ Machine probe(Backend& backend, double budget_s);
 /// a symlink or absent is no error: it is probed then, and the cache quietly left.
 Machine cached_host_machine(const Options& options, int devices, CpuBlas& blas, Backend& backend);
 
+/// The same for GPUs: `identity` says which, and which driver.
+Machine cached_gpu_machine(const Options& options, const std::string& identity, CpuBlas& blas,
+                           Backend& backend);
+
 }  // namespace fleet

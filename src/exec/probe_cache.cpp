@@ -41,9 +41,9 @@ struct FileHandle {
 };
 
 /// What the numbers depend on.
-std::string key_of(int devices, const CpuBlas& blas) {
+std::string key_of(const std::string& devices, const CpuBlas& blas) {
   return "probe " + std::to_string(kProbeVersion) + " schema " + std::to_string(kMachineSchema) +
-         " devices " + std::to_string(devices) + " cores " + std::to_string(core_count()) +
+         " " + devices + " cores " + std::to_string(core_count()) +
          " blas " + blas.name();
 }
 
@@ -211,9 +211,11 @@ class HostKernels {
 
 }  // namespace
 
-Machine cached_host_machine(const Options& options, int devices, CpuBlas& blas, Backend& backend) {
+namespace {
+
+Machine cached_machine(const Options& options, const std::string& key, CpuBlas& blas,
+                       Backend& backend) {
   const Machine& shape = backend.machine();
-  const std::string key = key_of(devices, blas);
   const std::string path = options.cache_dir + "/" + file_name(key);
   if (!options.cache_dir.empty())
     if (auto machine = read_machine(path, key, shape)) return *std::move(machine);
@@ -226,6 +228,17 @@ Machine cached_host_machine(const Options& options, int devices, CpuBlas& blas, 
   });
   if (!options.cache_dir.empty() && whole) write_machine(options.cache_dir, path, key, machine);
   return machine;
+}
+
+}  // namespace
+
+Machine cached_host_machine(const Options& options, int devices, CpuBlas& blas, Backend& backend) {
+  return cached_machine(options, key_of("devices " + std::to_string(devices), blas), blas, backend);
+}
+
+Machine cached_gpu_machine(const Options& options, const std::string& identity, CpuBlas& blas,
+                           Backend& backend) {
+  return cached_machine(options, key_of(identity, blas), blas, backend);
 }
 
 }  // namespace fleet

@@ -70,6 +70,7 @@ class HostTrial {
   }
 
   T alpha() const { return alpha_; }
+  T beta() const { return beta_; }
   /// Of a problem with all operands on the host, for what comes after a run.
   Arguments arguments() {
     Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};

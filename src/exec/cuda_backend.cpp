@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cuda_backend.cpp: GPUs, put together from their memory, their streams, the faults that tests ask
+// for, and the run or graph that is under way. It must not know how plans are made.
+#include "exec/cuda_backend.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "exec/copy_columns.hpp"
+#include "exec/cpu_blas.hpp"
+#include "exec/cuda_graphs.hpp"
+#include "exec/cuda_machine.hpp"
+#include "exec/cuda_memory.hpp"
+#include "exec/cuda_run.hpp"
+#include "exec/device_library.hpp"
+#include "exec/host_faults.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+constexpr int kMostCopyThreads = 16;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool has_faults(const Inject& inject) {
+  return inject.copy > 0 || inject.launch > 0 || inject.lost.has_value();
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(const Options& options, const std::vector<int>& ordinals)
+      : ordinals_(ordinals),
+        cublas_(CublasLibrary::load()),
+        peers_(connect(ordinals)),
+        whole_(shape_of(ordinals, peers_)),
+        machine_(without_peers(whole_, options.inject)),
+        inject_(options.inject),
+        graphs_wanted_(options.graphs),
+        faults_(options.inject, machine_, whole_),
+        memory_({.ordinals = ordinals,
+                 .limit_bytes = options.device_memory,
+                 .failing_allocation = options.inject.alloc,
+                 .poison = options.inject.poison}),
+        streams_(ordinals) {
+    for (Device& device : machine_.devices)
+      if (options.device_memory > 0 && device.memory_bytes > options.device_memory &&
+          &device >= &machine_.devices[kFirstDevice])
+        device.memory_bytes = options.device_memory;
+  }
+
+  ~CudaBackend() override {
+    if (open_) finish();
+  }
+
+  const Machine& machine() const override { return machine_; }
+
+  bool replay(const Plan& plan, const Arguments& arguments, std::uint64_t serial) override {
+    wanted_graph_.reset();
+    if (!graphs_wanted_ || serial == 0 || timed_ || has_faults(inject_) || inject_.poison ||
+        plan.tasks.empty() || Run::stages(plan))
+      return false;
+    const GraphKey key{serial, memory_.generation(), arguments};
+    cudaGraphExec_t graph = graphs_.find(key);
+    if (graph == nullptr) {
+      if (graphs_.comes_again(key)) wanted_graph_ = key;
+      return false;
+    }
+    require_devices(plan);
+    plan_ = &plan;
+    begin_s_ = now_s();
+    failure_ = {};
+    launch_graph(graph);
+    open_ = true;
+    return true;
+  }
+
+  void prepare(const Plan& plan) override {
+    if (open_) finish();
+    require_devices(plan);
+    const std::int64_t generation = memory_.generation();
+    memory_.reserve(plan.arena_bytes);
+    if (memory_.generation() != generation) {
+      graphs_.clear();
+      wanted_graph_.reset();
+    }
+    if (inject_.poison) memory_.poison_arenas(plan.arena_bytes);
+    plan_ = &plan;
+    failure_ = {};
+    graph_stream_ = nullptr;
+    begin_s_ = now_s();
+    make_handles(plan);
+    if (wanted_graph_) {
+      run().open_capture(plan);
+    } else {
+      if (Run::stages(plan)) require_stager();
+      run().open(plan, timed_, before_);
+    }
+    open_ = true;
+  }
+
+  void* slot(const Where& where) override {
+    const auto& slots = plan_->slots.at(static_cast<std::size_t>(where.device));
+    return memory_.arena(where.device) +
+           slots.at(static_cast<std::size_t>(where.slot)).offset_bytes;
+  }
+
+  void copy(TaskId id, const Task&, const View& from, const View& to) override {
+    enqueue(id, faults_.next_copy_fails(), [&] { run().copy(id, from, to); });
+  }
+
+  void launch(TaskId id, const Task& task, const Launch& launch) override {
+    enqueue(id, faults_.next_launch_fails(), [&] {
+      run().launch(id, launch);
+      faults_.note_kernel(task.device());
+      if (faults_.lost() >= 0 && faults_.lost() != known_lost_)
+        throw Error(Status::device_failed, "device " + place_word(faults_.lost()) + " was lost");
+    });
+  }
+
+  Trace finish() override {
+    if (!open_) return {};
+    open_ = false;
+    if (wanted_graph_) capture_and_launch();
+    Trace trace;
+    trace.spans.assign(plan_->tasks.size(), {});
+    if (graph_stream_ != nullptr)
+      finish_graph(trace);
+    else
+      finish_run(trace);
+    trace.seconds = now_s() - begin_s_;
+    for (Span& span : trace.spans)
+      if (span.done() && !timed_) span.stop_s = trace.seconds;
+    before_.clear();
+    known_lost_ = trace.lost >= 0 ? trace.lost : known_lost_;
+    return trace;
+  }
+
+  void keep_times(bool wanted) override { timed_ = wanted; }
+
+  DeviceId locate(const void* data, std::int64_t bytes) override {
+    const DeviceId first = locate(data);
+    const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
+    return locate(last) == first ? first : kPageable;
+  }
+
+  bool pin(void* data, std::int64_t bytes) override {
+    return works(cudaHostRegister(data, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
+  }
+  void unpin(void* data) override { works(cudaHostUnregister(data)); }
+
+  void* allocate(DeviceId location, std::int64_t bytes) override {
+    require_alive(location);
+    return memory_.allocate(location, bytes);
+  }
+  void release(DeviceId location, void* data) override { memory_.release(location, data); }
+
+  void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
+                std::int64_t element_bytes) override {
+    require_alive(to_location);
+    require_alive(from_location);
+    if (from.rows == 0 || from.cols == 0) return;
+    if (on_host(to_location) && on_host(from_location))
+      return copy_columns(from, to, element_bytes, 0, from.cols);
+    const DeviceScope device(ordinal(on_host(to_location) ? from_location : to_location));
+    if (!on_host(to_location) && !on_host(from_location) && to_location != from_location)
+      return transfer_by_host(to, from, element_bytes);
+    copy_now(to, from, element_bytes);
+  }
+
+  void trim() override {
+    graphs_.clear();
+    memory_.trim();
+  }
+
+  std::int64_t available_bytes(DeviceId location) override {
+    return is_lost(location) ? 0 : memory_.available_bytes(location);
+  }
+
+ private:
+  struct Failure {
+    Status status = Status::ok;
+    std::string message;
+    TaskId task = kNoTask;
+  };
+
+  Run& run() {
+    if (!run_) run_ = std::make_unique<Run>(streams_, stager_.get());
+    return *run_;
+  }
+
+  void require_stager() {
+    if (stager_) return;
+    const int threads = std::clamp(core_count() / 2, 2, kMostCopyThreads);
+    stager_ = std::make_unique<Stager>(threads);
+    run_ = std::make_unique<Run>(streams_, stager_.get());
+  }
+
+  int ordinal(DeviceId device) const {
+    return ordinals_[static_cast<std::size_t>(device - kFirstDevice)];
+  }
+
+  bool is_lost(DeviceId device) const {
+    return !on_host(device) && (device == known_lost_ || device == faults_.lost());
+  }
+  void require_alive(DeviceId location) const {
+    if (is_lost(location))
+      throw Error(Status::device_failed, "device " + place_word(location) + " was lost");
+  }
+  /// The run in which a device is lost reports it; later ones do not begin.
+  void require_devices(const Plan& plan) const {
+    if (known_lost_ < 0) return;
+    for (const Task& task : plan.tasks) {
+      require_alive(task.to.device);
+      if (task.kind != TaskKind::compute) require_alive(task.from.device);
+    }
+  }
+
+  void make_handles(const Plan& plan) {
+    DeviceScope device;
+    for (const Queue& queue : plan.queues) {
+      if (queue.kind == Queue::Kind::link || on_host(queue.device)) continue;
+      Stream& stream = streams_.of(queue);
+      if (stream.blas) continue;
+      device.use(stream.ordinal);
+      check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
+      stream.blas = std::make_unique<CublasHandle>(cublas_, stream.stream);
+    }
+  }
+
+  /// After the first thing that goes wrong nothing more is enqueued: what is there can end.
+  template <typename Put>
+  void enqueue(TaskId id, bool doomed, Put&& put) {
+    if (failure_.status != Status::ok) return;
+    try {
+      if (doomed) throw Error(Status::device_failed, "failed on purpose");
+      put();
+    } catch (const Error& error) {
+      failure_ = {Status::device_failed, error.what(), id};
+    }
+  }
+
+  void launch_graph(cudaGraphExec_t graph) {
+    DeviceScope device;
+    Stream& stream = streams_.of(plan_->queues.front());
+    device.use(stream.ordinal);
+    check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
+    for (const cudaEvent_t event : before_)
+      check(cudaStreamWaitEvent(stream.stream, event, 0), "cudaStreamWaitEvent");
+    check(cudaGraphLaunch(graph, stream.stream), "cudaGraphLaunch");
+    graph_stream_ = stream.stream;
+  }
+
+  void capture_and_launch() {
+    const GraphKey key = *std::exchange(wanted_graph_, std::nullopt);
+    try {
+      if (failure_.status == Status::ok) {
+        cudaGraphExec_t graph = graphs_.keep(key, run().end_capture());
+        launch_graph(graph);
+        return;
+      }
+    } catch (const Error& error) {
+      failure_ = {Status::device_failed, error.what(), kNoTask};
+    }
+    run().abandon_capture();
+    graphs_wanted_ = false;  // it would fail again; streams have done it before
+    nothing_ran_ = true;
+  }
+
+  void finish_graph(Trace& trace) {
+    const cudaError_t code = cudaStreamSynchronize(graph_stream_);
+    if (code == cudaSuccess) {
+      trace.spans.assign(trace.spans.size(), {0, 0});
+      return;
+    }
+    cudaGetLastError();
+    trace.spans.assign(trace.spans.size(), {0, -1});  // begun, and who knows how far
+    trace.status = Status::device_failed;
+    trace.message = cudaGetErrorString(code);
+    trace.lost = broken_device();
+  }
+
+  void finish_run(Trace& trace) {
+    if (std::exchange(nothing_ran_, false)) {
+      trace.status = failure_.status;
+      trace.message = failure_.message;
+      return;
+    }
+    const TaskId enqueued = run().enqueued();
+    bool whole = true;
+    try {
+      run().wait();
+      for (TaskId id = 0; id < enqueued; ++id) trace.spans[static_cast<std::size_t>(id)] = {0, 0};
+      if (timed_) run().measure(trace.spans);
+    } catch (const Error& error) {
+      whole = false;
+      if (failure_.status == Status::ok) failure_ = {Status::device_failed, error.what(), kNoTask};
+      run().find_done(trace.spans);
+    }
+    if (failure_.status == Status::ok) return;
+    trace.status = failure_.status;
+    trace.message = failure_.message;
+    trace.failed = failure_.task;
+    // A copy in chunks may have been put into its stream in part.
+    if (failure_.task != kNoTask && static_cast<std::size_t>(failure_.task) < trace.spans.size())
+      trace.spans[static_cast<std::size_t>(failure_.task)] = {0, -1};
+    trace.lost = faults_.lost() >= 0 ? faults_.lost() : whole ? -1 : broken_device();
+  }
+
+  /// A device whose context has an error that stays, or -1.
+  DeviceId broken_device() const {
+    const DeviceScope scope;
+    for (std::size_t i = 0; i < ordinals_.size(); ++i)
+      if (!works(cudaSetDevice(ordinals_[i])) || !works(cudaDeviceSynchronize()))
+        return kFirstDevice + static_cast<DeviceId>(i);
+    return -1;
+  }
+
+  DeviceId locate(const void* data) const {
+    cudaPointerAttributes attributes{};
+    if (!works(cudaPointerGetAttributes(&attributes, data))) return kPageable;
+    if (attributes.type == cudaMemoryTypeHost) return kHost;
+    if (attributes.type != cudaMemoryTypeDevice) return kPageable;
+    const auto found = std::ranges::find(ordinals_, attributes.device);
+    if (found == ordinals_.end())
+      throw Error(Status::bad_argument, "an operand lies on device " +
+                                            std::to_string(attributes.device) +
+                                            ", which this context does not use");
+    return kFirstDevice + static_cast<DeviceId>(found - ordinals_.begin());
+  }
+
+  static void copy_now(const View& to, const View& from, std::int64_t element_bytes) {
+    copy_async(from, to, element_bytes, nullptr);
+    check(cudaStreamSynchronize(nullptr), "a copy");
+  }
+
+  /// Between devices: pairs without peer access have no other way that CUDA offers for columns.
+  static void transfer_by_host(const View& to, const View& from, std::int64_t element_bytes) {
+    std::vector<char> bytes(static_cast<std::size_t>(from.rows * from.cols * element_bytes));
+    const View between{bytes.data(), from.rows, from.cols, from.rows};
+    copy_now(between, from, element_bytes);
+    copy_now(to, between, element_bytes);
+  }
+
+  const std::vector<int> ordinals_;
+  std::shared_ptr<const CublasLibrary> cublas_;
+  const std::vector<std::vector<Peer>> peers_;
+  const Machine whole_;
+  Machine machine_;
+  const Inject inject_;
+  bool graphs_wanted_;
+  HostFaults faults_;
+  Memory memory_;
+  Streams streams_;
+  std::unique_ptr<Stager> stager_;
+  std::unique_ptr<Run> run_;
+  Graphs graphs_;
+  std::optional<GraphKey> wanted_graph_;  ///< the run under way is captured
+  cudaStream_t graph_stream_ = nullptr;   ///< the graph under way is in it
+  bool nothing_ran_ = false;
+  std::vector<cudaEvent_t> before_;
+  const Plan* plan_ = nullptr;
+  Failure failure_;
+  bool open_ = false;
+  bool timed_ = false;
+  double begin_s_ = 0;
+  DeviceId known_lost_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const Options& options, const std::vector<int>& ordinals) {
+  return std::make_unique<CudaBackend>(options, ordinals);
+}
+
+}  // namespace fleet::cuda
+
+extern "C" __attribute__((visibility("default"))) const fleet::DeviceLibrary*
+fleet_device_library() {
+  static const fleet::DeviceLibrary library{.version = fleet::kDeviceLibraryVersion,
+                                            .count = fleet::cuda::visible_devices,
+                                            .open = fleet::cuda::make_backend,
+                                            .identity = fleet::cuda::identity_of};
+  return &library;
+}

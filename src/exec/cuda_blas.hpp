@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cuda_blas.hpp: cuBLAS, found at run time. It knows launches, not plans.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <string>
+
+#include "exec/backend.hpp"
+
+namespace fleet::cuda {
+
+/// The functions of one loaded libcublas. Its file: the option `cublas` is not needed where it is
+/// loaded already, in the nvidia wheels beside this library, or known to the system.
+class CublasLibrary {
+ public:
+  /// Throws Error(unsupported) naming the places that were tried.
+  static std::shared_ptr<const CublasLibrary> load();
+  const std::string& file() const { return file_; }
+  int version() const { return version_; }
+
+  struct Functions;
+  const Functions& functions() const { return *functions_; }
+
+ private:
+  CublasLibrary() = default;
+  std::string file_;
+  int version_ = 0;
+  std::shared_ptr<const Functions> functions_;
+};
+
+/// A handle bound to one stream of the current device, with a workspace of its own so that it can
+/// be captured into graphs. Never destroyed at the end of a process, when CUDA may be gone.
+class CublasHandle {
+ public:
+  /// For the current device. Throws Error(no_memory, device_failed).
+  CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStream_t stream);
+  ~CublasHandle();
+  CublasHandle(const CublasHandle&) = delete;
+  CublasHandle& operator=(const CublasHandle&) = delete;
+
+  /// c = alpha*op(a)*op(b) + beta*c. Throws Error(device_failed).
+  void multiply(const Launch& launch);
+
+ private:
+  std::shared_ptr<const CublasLibrary> library_;
+  void* handle_ = nullptr;
+  void* workspace_ = nullptr;
+};
+
+}  // namespace fleet::cuda

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cuda_machine.cpp: asks CUDA what there is, and tries whether peers get what they are sent. It
+// must not know plans.
+#include "exec/cuda_machine.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "exec/cuda_check.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+// Stand-ins until measured: what PCIe 4 and a middling GPU do, so that plans are sensible.
+constexpr double kHostBytesPerS = 25e9;
+constexpr double kPeerBytesPerS = 200e9;
+constexpr double kPortBytesPerS = 1e15;
+constexpr double kStagingBytesPerS = 30e9;
+constexpr double kLatencyS = 8e-6;
+constexpr double kLaunchS = 4e-6;
+constexpr double kIssueS = 4e-6;
+constexpr double kFlopsPerS = 5e12;
+constexpr double kMemoryBytesPerS = 1e12;
+constexpr std::int64_t kAnyBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kEdges[] = {256, 512, 1024, 2048, 4096, 8192};
+constexpr int kLanes = 8;  // paper 1, III-B
+
+constexpr std::size_t kPatternWords = std::size_t{1} << 16;
+
+/// Device memory for the time of a test.
+class Scratch {
+ public:
+  explicit Scratch(int ordinal) : ordinal_(ordinal) {
+    const DeviceScope device(ordinal);
+    void* data = nullptr;
+    check(cudaMalloc(&data, kPatternWords * sizeof(unsigned)), "cudaMalloc");
+    data_ = data;
+  }
+  ~Scratch() {
+    int before = 0;
+    const bool known = works(cudaGetDevice(&before));
+    if (works(cudaSetDevice(ordinal_))) works(cudaFree(data_));
+    if (known) works(cudaSetDevice(before));
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  int ordinal_;
+  void* data_ = nullptr;
+};
+
+std::vector<unsigned> pattern(unsigned seed) {
+  std::vector<unsigned> words(kPatternWords);
+  unsigned word = 2654435761U * (seed + 1);
+  for (unsigned& next : words) next = word = word * 1664525U + 1013904223U;
+  return words;
+}
+
+Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, unsigned seed) {
+  int allowed = 0;
+  if (!works(cudaDeviceCanAccessPeer(&allowed, from, to)) || allowed == 0) return Peer::refused;
+  DeviceScope device(from);
+  const cudaError_t enabled = cudaDeviceEnablePeerAccess(to, 0);
+  if (enabled != cudaSuccess && enabled != cudaErrorPeerAccessAlreadyEnabled) {
+    cudaGetLastError();
+    return Peer::refused;
+  }
+  cudaGetLastError();
+  const std::size_t bytes = kPatternWords * sizeof(unsigned);
+  const std::vector<unsigned> sent = pattern(seed);
+  std::vector<unsigned> got(kPatternWords);
+  check(cudaMemcpy(source.data(), sent.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  device.use(to);
+  check(cudaMemset(target.data(), 0, bytes), "cudaMemset");
+  check(cudaDeviceSynchronize(), "cudaMemset");
+  device.use(from);
+  // As runs do it: by the stream of the source, not by cudaMemcpyPeer, which may go another way.
+  if (!works(cudaMemcpyAsync(target.data(), source.data(), bytes, cudaMemcpyDefault, nullptr)) ||
+      !works(cudaStreamSynchronize(nullptr)))
+    return Peer::refused;
+  device.use(to);
+  check(cudaMemcpy(got.data(), target.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  return got == sent ? Peer::direct : Peer::wrong;
+}
+
+class Shape {
+ public:
+  Shape(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers) {
+    machine_.name = std::to_string(ordinals.size()) + " GPUs";
+    machine_.source = "assumed: not measured yet";
+    machine_.issue_s = kIssueS;
+    add_location("host");
+    add_location("pageable");
+    const PortId memory = port("host memory"), reads = port("host reads"),
+                 writes = port("host writes");
+    const PortId threads = port("copy threads");
+    link(kPageable, kHost, kStagingBytesPerS, {threads, memory});
+    link(kHost, kPageable, kStagingBytesPerS, {threads, memory});
+    std::vector<PortId> out, in;
+    for (const int ordinal : ordinals) {
+      const DeviceId device = add_device(ordinal);
+      const std::string name = std::to_string(ordinal);
+      out.push_back(port("out of " + name));
+      in.push_back(port("into " + name));
+      const PortId pcie = port("pcie " + name);
+      link(kHost, device, kHostBytesPerS, {pcie, memory, reads});
+      link(device, kHost, kHostBytesPerS, {pcie, memory, writes});
+    }
+    for (std::size_t from = 0; from < ordinals.size(); ++from)
+      for (std::size_t to = 0; to < ordinals.size(); ++to)
+        if (from != to && peers[from][to] == Peer::direct)
+          link(kFirstDevice + static_cast<DeviceId>(from), kFirstDevice + static_cast<DeviceId>(to),
+               kPeerBytesPerS, {out[from], in[to]});
+  }
+
+  Machine take() { return std::move(machine_); }
+
+ private:
+  PortId port(const std::string& name) {
+    machine_.ports.push_back({name, kPortBytesPerS});
+    return static_cast<PortId>(machine_.ports.size() - 1);
+  }
+
+  void add_location(const std::string& name) {
+    machine_.devices.push_back({.name = name,
+                                .memory_bytes = kAnyBytes,
+                                .lanes = 1,
+                                .launch_s = kLaunchS,
+                                .memory_bytes_per_s = kMemoryBytesPerS,
+                                .kernels = {},
+                                .ports = {}});
+  }
+
+  DeviceId add_device(int ordinal) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+    add_location(std::to_string(ordinal));
+    Device& device = machine_.devices.back();
+    device.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
+    device.lanes = kLanes;
+    for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64,
+                                DataType::f16, DataType::bf16, DataType::tf32})
+      for (const std::int64_t edge : kEdges) device.kernels.push_back({type, edge, kFlopsPerS});
+    return static_cast<DeviceId>(machine_.devices.size() - 1);
+  }
+
+  void link(DeviceId source, DeviceId target, double bytes_per_s,
+            const std::vector<PortId>& ports) {
+    Link link{source, target, kLatencyS, bytes_per_s, {}};
+    for (const PortId taken : ports) link.ports.push_back({taken, 1});
+    machine_.links.push_back(std::move(link));
+  }
+
+  Machine machine_;
+};
+
+}  // namespace
+
+int visible_devices(std::string& why) {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaSuccess) {
+    if (count == 0) why = "CUDA shows no device";
+    return count;
+  }
+  cudaGetLastError();
+  why = cudaGetErrorString(code);
+  return 0;
+}
+
+std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals) {
+  const std::size_t count = ordinals.size();
+  std::vector<std::unique_ptr<Scratch>> sources, targets;
+  for (const int ordinal : ordinals) {
+    sources.push_back(std::make_unique<Scratch>(ordinal));
+    targets.push_back(std::make_unique<Scratch>(ordinal));
+  }
+  std::vector<std::vector<Peer>> peers(count, std::vector<Peer>(count, Peer::direct));
+  for (std::size_t from = 0; from < count; ++from)
+    for (std::size_t to = 0; to < count; ++to)
+      if (from != to)
+        peers[from][to] = try_pair(ordinals[from], ordinals[to], *sources[from], *targets[to],
+                                   static_cast<unsigned>(from * count + to));
+  return peers;
+}
+
+Machine shape_of(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers) {
+  return Shape(ordinals, peers).take();
+}
+
+std::string identity_of(const std::vector<int>& ordinals) {
+  int driver = 0, runtime = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  std::string identity = "cuda " + std::to_string(runtime) + " driver " + std::to_string(driver);
+  constexpr char kDigits[] = "0123456789abcdef";
+  for (const int ordinal : ordinals) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+    identity += std::string(", ") + properties.name + " ";
+    for (const char byte : properties.uuid.bytes) {
+      identity += kDigits[(static_cast<unsigned char>(byte) >> 4) & 15U];
+      identity += kDigits[static_cast<unsigned char>(byte) & 15U];
+    }
+  }
+  return identity;
+}
+
+}  // namespace fleet::cuda

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cuda_run.cpp: events between streams, flags between streams and the CPU's copies. It must not
+// know who asked for the run.
+#include "exec/cuda_run.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "exec/cuda_kernels.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+/// Bytes between columns that a 2D copy can do (cudaDevAttrMaxPitch).
+constexpr std::int64_t kLargestPitch = (std::int64_t{1} << 31) - 1;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Copies with both ends in host memory are the CPU's.
+bool is_staged(const Task& task) {
+  return task.kind != TaskKind::compute && on_host(task.from.device) && on_host(task.to.device);
+}
+
+}  // namespace
+
+void copy_async(const View& from, const View& to, std::int64_t element_bytes, cudaStream_t stream) {
+  if (from.cols == 0 || from.rows == 0) return;
+  const auto width = static_cast<std::size_t>(from.rows * element_bytes);
+  const auto put = [&](void* target, const void* source, std::size_t bytes) {
+    check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+  };
+  if ((from.ld == from.rows && to.ld == to.rows) || from.cols == 1)
+    return put(to.data, from.data, width * static_cast<std::size_t>(from.cols));
+  const std::int64_t source_pitch = from.ld * element_bytes, target_pitch = to.ld * element_bytes;
+  if (std::max(source_pitch, target_pitch) > kLargestPitch) {
+    for (std::int64_t col = 0; col < from.cols; ++col)
+      put(static_cast<char*>(to.data) + col * target_pitch,
+          static_cast<const char*>(from.data) + col * source_pitch, width);
+    return;
+  }
+  check(cudaMemcpy2DAsync(to.data, static_cast<std::size_t>(target_pitch), from.data,
+                          static_cast<std::size_t>(source_pitch), width,
+                          static_cast<std::size_t>(from.cols), cudaMemcpyDefault, stream),
+        "cudaMemcpy2DAsync");
+}
+
+bool Run::stages(const Plan& plan) { return std::ranges::any_of(plan.tasks, is_staged); }
+
+void Run::open(const Plan& plan, bool timed, const std::vector<cudaEvent_t>& before) {
+  timed_ = timed;
+  capturing_ = false;
+  before_ = before;
+  events_ = timed ? &timed_events_ : &untimed_;
+  prepare(plan);
+  if (staged_count_ > 0) {
+    if (stager_ == nullptr || !stager_->begin(staged_count_))
+      throw Error(Status::no_memory, "the system gives no threads to copy pageable memory");
+  }
+  if (timed_) start_clock();
+}
+
+void Run::open_capture(const Plan& plan) {
+  timed_ = false;
+  capturing_ = true;
+  before_.clear();
+  events_ = &untimed_;
+  prepare(plan);
+  Stream& origin = *lanes_.front().stream;
+  device_->use(origin.ordinal);
+  check(cudaStreamBeginCapture(origin.stream, cudaStreamCaptureModeRelaxed),
+        "cudaStreamBeginCapture");
+  before_ = {mark(origin)};
+  lanes_.front().used = true;
+}
+
+void Run::prepare(const Plan& plan) {
+  plan_ = &plan;
+  device_ = std::make_unique<DeviceScope>();
+  enqueued_ = 0;
+  opened_s_ = now_s();
+  events_->reset();
+  const std::size_t tasks = plan.tasks.size();
+  ends_.assign(tasks, {});
+  chunks_.assign(tasks, {});
+  staged_.assign(tasks, -1);
+  staged_count_ = 0;
+  for (std::size_t id = 0; id < tasks; ++id)
+    if (is_staged(plan.tasks[id])) staged_[id] = staged_count_++;
+  lanes_.assign(plan.queues.size(), {});
+  for (std::size_t q = 0; q < plan.queues.size(); ++q) {
+    const Queue& queue = plan.queues[q];
+    const bool on_cpu =
+        on_host(queue.device) && (queue.kind != Queue::Kind::link || on_host(queue.source));
+    if (!on_cpu) lanes_[q].stream = &streams_.of(queue);
+  }
+  find_needs();
+}
+
+void Run::find_needs() {
+  needed_.assign(plan_->tasks.size(), 0);
+  watched_.assign(plan_->tasks.size(), 0);
+  for (std::size_t id = 0; id < plan_->tasks.size(); ++id) {
+    const Task& now = plan_->tasks[id];
+    // After a fault, it matters what has come home.
+    if (now.kind == TaskKind::writeback) needed_[id] = 1;
+    for (const TaskId earlier : plan_->after(now))
+      if (task(earlier).queue != now.queue) needed_[static_cast<std::size_t>(earlier)] = 1;
+    if (now.upstream != kNoTask) {
+      needed_[static_cast<std::size_t>(now.upstream)] = 1;
+      watched_[static_cast<std::size_t>(now.upstream)] = now.chunks > 1;
+    }
+  }
+}
+
+/// A moment of each device on the host's clock. The least of a few tries: it is the one that was
+/// disturbed least.
+void Run::start_clock() {
+  for (const Lane& lane : lanes_) {
+    if (lane.stream == nullptr) continue;
+    const auto ordinal = static_cast<std::size_t>(lane.stream->ordinal);
+    if (epochs_.size() <= ordinal) epochs_.resize(ordinal + 1);
+    if (std::ranges::any_of(lanes_, [&](const Lane& other) {
+          return &other < &lane && other.stream != nullptr &&
+                 other.stream->ordinal == lane.stream->ordinal;
+        }))
+      continue;
+    device_->use(lane.stream->ordinal);
+    double least_s = 1e300;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const double before_s = now_s();
+      const cudaEvent_t event = mark(*lane.stream);
+      check(cudaEventSynchronize(event), "cudaEventSynchronize");
+      const double took_s = now_s() - before_s;
+      if (took_s < least_s) epochs_[ordinal] = {event, before_s + took_s / 2};
+      least_s = std::min(least_s, took_s);
+    }
+  }
+  opened_s_ = now_s();
+}
+
+cudaEvent_t Run::mark(Stream& stream) {
+  device_->use(stream.ordinal);
+  const cudaEvent_t event = events_->next(stream.ordinal);
+  check(cudaEventRecord(event, stream.stream), "cudaEventRecord");
+  return event;
+}
+
+void Run::await(Stream& stream, cudaEvent_t event) {
+  check(cudaStreamWaitEvent(stream.stream, event, 0), "cudaStreamWaitEvent");
+}
+
+void Run::await_task(TaskId earlier, Stream& stream) {
+  if (staged(earlier))
+    stager_->hold(stream.stream, staged_[static_cast<std::size_t>(earlier)]);
+  else
+    await(stream, ends(earlier).stop);
+}
+
+/// The stream of the task, with everything in front that its first piece waits for.
+Run::Lane& Run::begin(TaskId id) {
+  const Task& now = task(id);
+  Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
+  device_->use(lane.stream->ordinal);
+  if (!lane.used)
+    for (const cudaEvent_t event : before_) await(*lane.stream, event);
+  lane.used = true;
+  for (const TaskId earlier : plan_->after(now))
+    if (task(earlier).queue != now.queue) await_task(earlier, *lane.stream);
+  if (timed_) ends(id).start = mark(*lane.stream);
+  return lane;
+}
+
+void Run::end(TaskId id, Lane& lane) {
+  if (timed_ || needed_[static_cast<std::size_t>(id)]) ends(id).stop = mark(*lane.stream);
+  lane.last = id;
+  enqueued_ = id + 1;
+}
+
+void Run::copy(TaskId id, const View& from, const View& to) {
+  if (staged(id)) return stage(id, from, to);
+  const Task& now = task(id);
+  Lane& lane = begin(id);
+  const TaskId up = now.upstream;
+  const bool same_queue = up != kNoTask && task(up).queue == now.queue;
+  auto& marks = chunks_[static_cast<std::size_t>(id)];
+  for (int chunk = 0; chunk < now.chunks; ++chunk) {
+    if (up != kNoTask && !same_queue) {
+      const auto& events = chunks_[static_cast<std::size_t>(up)];
+      if (events.empty())
+        await_task(up, *lane.stream);
+      else
+        await(*lane.stream, events[static_cast<std::size_t>(chunk)]);
+    }
+    copy_columns(*lane.stream, from, to, from.cols * chunk / now.chunks,
+                 from.cols * (chunk + 1) / now.chunks);
+    if (watched_[static_cast<std::size_t>(id)]) marks.push_back(mark(*lane.stream));
+  }
+  end(id, lane);
+}
+
+void Run::copy_columns(Stream& stream, const View& from, const View& to, std::int64_t first,
+                       std::int64_t last) {
+  const std::int64_t element = bytes_of(plan_->problem.type);
+  View source = from, target = to;
+  source.data = static_cast<char*>(from.data) + first * from.ld * element;
+  target.data = static_cast<char*>(to.data) + first * to.ld * element;
+  source.cols = target.cols = last - first;
+  copy_async(source, target, element, stream.stream);
+}
+
+void Run::stage(TaskId id, const View& from, const View& to) {
+  const Task& now = task(id);
+  std::vector<Awaited> awaited;
+  const auto add = [&](TaskId earlier) {
+    if (staged(earlier))
+      awaited.push_back({.copy = staged_[static_cast<std::size_t>(earlier)]});
+    else
+      awaited.push_back({.event = ends(earlier).stop});
+  };
+  for (const TaskId earlier : plan_->after(now))
+    if (task(earlier).queue != now.queue) add(earlier);
+  if (now.upstream != kNoTask) add(now.upstream);
+  for (const cudaEvent_t event : before_) awaited.push_back({.event = event});
+  stager_->enqueue(now.to.device == kHost ? Stager::Line::in : Stager::Line::out,
+                   staged_[static_cast<std::size_t>(id)], from, to, bytes_of(plan_->problem.type),
+                   std::move(awaited));
+  enqueued_ = id + 1;
+}
+
+void Run::launch(TaskId id, const Launch& launch) {
+  Lane& lane = begin(id);
+  Stream& stream = *lane.stream;
+  if (launch.kernel != Kernel::multiply) {
+    stream_through(launch, stream.stream);
+  } else {
+    if (!stream.blas) throw Error(Status::internal, "a product in a stream that has no cuBLAS");
+    stream.blas->multiply(launch);
+  }
+  end(id, lane);
+}
+
+void Run::wait() {
+  std::string failure;
+  // The CPU's lines first: streams may wait for them, never for what comes after.
+  if (staged_count_ > 0) failure = stager_->finish();
+  for (Lane& lane : lanes_) {
+    if (lane.stream == nullptr || !lane.used) continue;
+    const cudaError_t code = cudaStreamSynchronize(lane.stream->stream);
+    if (code == cudaSuccess) continue;
+    cudaGetLastError();
+    if (failure.empty()) failure = cudaGetErrorString(code);
+  }
+  device_.reset();
+  if (!failure.empty()) throw Error(Status::device_failed, failure);
+}
+
+cudaGraph_t Run::end_capture() {
+  Stream& origin = *lanes_.front().stream;
+  for (Lane& lane : lanes_) {
+    if (lane.stream == nullptr || !lane.used || lane.stream == &origin) continue;
+    const cudaEvent_t event = mark(*lane.stream);
+    device_->use(origin.ordinal);
+    await(origin, event);
+  }
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(origin.stream, &graph), "cudaStreamEndCapture");
+  capturing_ = false;
+  device_.reset();
+  return graph;
+}
+
+void Run::abandon_capture() {
+  cudaGraph_t graph = nullptr;
+  if (capturing_ && works(cudaStreamEndCapture(lanes_.front().stream->stream, &graph)) &&
+      graph != nullptr)
+    works(cudaGraphDestroy(graph));
+  capturing_ = false;
+  device_.reset();
+}
+
+void Run::find_done(std::vector<Span>& spans) {
+  std::vector<char> later_done(lanes_.size(), 0);  // in the same queue: first in, first out
+  for (TaskId id = enqueued_ - 1; id >= 0; --id) {
+    auto& later = later_done[static_cast<std::size_t>(task(id).queue)];
+    if (staged(id))
+      later = stager_->span(staged_[static_cast<std::size_t>(id)]).second >= 0;
+    else if (!later && ends(id).stop != nullptr)
+      later = works(cudaEventQuery(ends(id).stop));
+    spans[static_cast<std::size_t>(id)] = later ? Span{0, 0} : Span{0, -1};
+  }
+}
+
+void Run::measure(std::vector<Span>& spans) {
+  const auto at = [&](int ordinal, cudaEvent_t event) {
+    const Epoch& epoch = epochs_[static_cast<std::size_t>(ordinal)];
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, epoch.event, event), "cudaEventElapsedTime");
+    return std::max(0.0, epoch.host_s + 1e-3 * static_cast<double>(milliseconds) - opened_s_);
+  };
+  for (TaskId id = 0; id < enqueued_; ++id) {
+    Span& span = spans[static_cast<std::size_t>(id)];
+    if (staged(id)) {
+      const auto [start_s, stop_s] = stager_->span(staged_[static_cast<std::size_t>(id)]);
+      if (stop_s >= 0) span = {start_s - opened_s_, stop_s - opened_s_};
+      continue;
+    }
+    const int ordinal = lanes_[static_cast<std::size_t>(task(id).queue)].stream->ordinal;
+    span.start_s = at(ordinal, ends(id).start);
+    span.stop_s = std::max(span.start_s, at(ordinal, ends(id).stop));
+  }
+}
+
+}  // namespace fleet::cuda

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_cuda_plans.cpp: the planner's plans for random problems and rules give the right C on the
+// GPUs of this machine, in streams and as graphs, with NaN in all memory that was not written.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "base/error.hpp"
+#include "exec/device_library.hpp"
+#include "exec/probe.hpp"
+#include "exec/recover.hpp"
+#include "support/host_trial.hpp"
+#include "support/random_plans.hpp"
+#include "support/scale.hpp"
+
+namespace fleet {
+namespace {
+
+using test::between;
+using test::Generator;
+using test::HostTrial;
+
+std::vector<int> all_gpus() {
+  std::string why;
+  const int count = device_library().count(why);
+  std::vector<int> ids;
+  for (int id = 0; id < count; ++id) ids.push_back(id);
+  return ids;
+}
+
+std::unique_ptr<Backend> gpus(const Options& options = {}) {
+  return device_library().open(options, all_gpus());
+}
+
+/// A random problem and plan for all or some of the devices; nothing if it cannot be planned.
+struct Case {
+  Problem problem;
+  Plan plan;
+};
+std::optional<Case> random_case(Generator& random, const Machine& machine, std::int64_t most) {
+  Case made;
+  made.problem = test::random_gemm(random, machine.device_count(), most);
+  const Tuning tuning = test::random_tuning(random, machine, made.problem, most / 3);
+  try {
+    made.plan = make_plan(made.problem, machine, tuning);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return made;
+}
+
+TEST(Cuda, RandomPlansGiveTheRightC) {
+  Generator random(20261121);
+  Options options;
+  options.inject.poison = true;
+  const auto backend = gpus(options);
+  int run = 0, refused = 0;
+  for (int trial = 0; trial < test::scaled(400); ++trial) {
+    const auto made = random_case(random, backend->machine(), trial % 8 == 0 ? 400 : 90);
+    if (!made) {
+      ++refused;
+      continue;
+    }
+    ++run;
+    const std::string wrong = test::with_type(made->problem.type, [&]<typename T>() {
+      HostTrial<T> trial_of(made->problem, random(), between(random, 0, 3));
+      const Trace trace = trial_of.run(made->plan, *backend);
+      return trace.status == Status::ok ? trial_of.verdict() : trace.message;
+    });
+    ASSERT_EQ(wrong, "") << to_text(made->problem) << " rules "
+                         << to_string(made->plan.tuning.rules) << " trial " << trial;
+  }
+  EXPECT_GT(run, refused);
+}
+
+TEST(Cuda, GraphsGiveWhatStreamsGive) {
+  Generator random(7);
+  const auto backend = gpus();
+  for (int trial = 0; trial < test::scaled(40); ++trial) {
+    Problem problem = test::random_gemm(random, backend->machine().device_count(), 200);
+    problem.type = DataType::f64;
+    problem.batch = 1;
+    for (Operand& operand : problem.operands) operand.home = kHost;
+    problem.operands[kC].access = Access::write;  // so that each run gives the same
+    const Tuning tuning = test::random_tuning(random, backend->machine(), problem, 70);
+    Plan plan;
+    try {
+      plan = make_plan(problem, backend->machine(), tuning);
+    } catch (const Error&) {
+      continue;
+    }
+    const auto bytes_at = [&](int x) {
+      const Operand& operand = problem.operands[static_cast<std::size_t>(x)];
+      return std::max<std::int64_t>(8, operand.rows * operand.cols * 8);
+    };
+    Arguments arguments{.alpha = 1.5, .beta = 0};
+    for (int x = 0; x < 3; ++x) {
+      const auto at = static_cast<std::size_t>(x);
+      arguments.data[at] = backend->allocate(kHost, bytes_at(x));
+      arguments.ld[at] = std::max<std::int64_t>(1, problem.operands[at].rows);
+      auto* numbers = static_cast<double*>(arguments.data[at]);
+      for (std::int64_t i = 0; i < bytes_at(x) / 8; ++i)
+        numbers[i] = static_cast<double>(between(random, -1000, 1000)) / 997;
+    }
+    const auto* c = static_cast<const double*>(arguments.data[kC]);
+    const std::vector<double> unset(static_cast<std::size_t>(bytes_at(kC) / 8), 1e300);
+    std::vector<double> by_streams;
+    for (int round = 0; round < 4; ++round) {  // streams, a capture, two replays
+      std::copy(unset.begin(), unset.end(), static_cast<double*>(arguments.data[kC]));
+      const Trace trace = execute(plan, arguments, *backend, static_cast<std::uint64_t>(trial) + 1);
+      ASSERT_EQ(trace.status, Status::ok) << trace.message << " round " << round;
+      const std::vector<double> got(c, c + unset.size());
+      if (round == 0) by_streams = got;
+      ASSERT_EQ(got, by_streams) << to_text(problem) << " round " << round;
+    }
+    for (int x = 0; x < 3; ++x)
+      backend->release(kHost, arguments.data[static_cast<std::size_t>(x)]);
+  }
+}
+
+TEST(Cuda, AFaultLeavesEnoughToFinishOnTheCpu) {
+  Generator random(3);
+  for (int trial = 0; trial < test::scaled(30); ++trial) {
+    Options options;
+    const int kind = trial % 3;
+    if (kind == 0) options.inject.copy = between(random, 1, 60);
+    if (kind == 1) options.inject.launch = between(random, 1, 30);
+    if (kind == 2) options.inject.lost = Inject::Lost{0, between(random, 1, 20)};
+    const auto backend = gpus(options);
+    Problem problem = test::random_gemm(random, backend->machine().device_count(), 150);
+    problem.type = DataType::f64;
+    problem.batch = 1;
+    for (Operand& operand : problem.operands) operand.home = kHost;
+    Plan plan;
+    try {
+      plan = make_plan(problem, backend->machine(),
+                       test::random_tuning(random, backend->machine(), problem, 40));
+    } catch (const Error&) {
+      continue;
+    }
+    HostTrial<double> run(problem, random(), 1);
+    const Trace trace = run.run(plan, *backend);
+    if (trace.status != Status::ok) {
+      Arguments arguments{.alpha = run.alpha(), .beta = run.beta()};
+      for (int x = 0; x < 3; ++x) {
+        const auto at = static_cast<std::size_t>(x);
+        arguments.data[at] = run.operand(x).data();
+        arguments.ld[at] = run.operand(x).ld();
+        arguments.stride[at] = run.operand(x).stride();
+      }
+      recover(plan, arguments, trace, {}, *backend, *test::shared_cpu_blas());
+    }
+    ASSERT_EQ(run.verdict(), "") << to_text(problem) << " " << trace.message << " trial " << trial;
+  }
+}
+
+TEST(Cuda, MemoryIsFoundByItsAddress) {
+  const auto backend = gpus();
+  const int devices = backend->machine().device_count();
+  void* pinned = backend->allocate(kHost, 1 << 20);
+  EXPECT_EQ(backend->locate(pinned, 1 << 20), kHost);
+  std::vector<char> heap(1 << 20);
+  EXPECT_EQ(backend->locate(heap.data(), 1 << 20), kPageable);
+  for (DeviceId d = kFirstDevice; d < kFirstDevice + devices; ++d) {
+    void* data = backend->allocate(d, 1000);
+    EXPECT_EQ(backend->locate(data, 1000), d);
+    backend->release(d, data);
+  }
+  ASSERT_TRUE(backend->pin(heap.data(), 1 << 20));
+  EXPECT_EQ(backend->locate(heap.data(), 1 << 20), kHost);
+  EXPECT_FALSE(backend->pin(heap.data(), 1 << 20));
+  backend->unpin(heap.data());
+  EXPECT_EQ(backend->locate(heap.data(), 1 << 20), kPageable);
+  backend->release(kHost, pinned);
+}
+
+TEST(Cuda, TheQuickProbeFindsAMachineThatMakesSense) {
+  const auto backend = gpus();
+  const auto start = std::chrono::steady_clock::now();
+  const Machine machine = probe(*backend, 1.5);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  RecordProperty("seconds", std::to_string(seconds));
+  std::printf("quick probe: %.2f s\n%s\n", seconds, to_json(machine).c_str());
+  for (const Link& link : machine.links) {
+    EXPECT_GT(link.bytes_per_s, 1e9);
+    EXPECT_LT(link.latency_s, 1e-3);
+  }
+  for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)
+    EXPECT_GT(machine.best_rate(static_cast<DeviceId>(d), DataType::f32), 1e12);
+}
+
+}  // namespace
+}  // namespace fleet
