@@ -193,6 +193,12 @@ FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);
 FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
 /* Calls so far, where they ran and why, bytes per link, seconds; and the last call by itself. */
 FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
+/* What was found on this machine and whether it works: each place and each link verified by data,
+ * the CPU BLAS, memory, limits, settings. `options` as in fleet_context_create, but what is bad in
+ * the environment, or cannot be started, is a finding and no error.
+ * {"healthy": no finding is broken, "findings": [{"subject": ..., "verdict": "ok", "slow" or
+ * "broken", "text": ..., "advice": ...}, ...]} */
+FLEET_API fleet_status fleet_doctor_json(const char* options, char** text);
 
 #ifdef __cplusplus
 }

@@ -26,7 +26,8 @@ class _Handle:
             weakref.finalize(self, library.fleet_context_destroy, pointer).atexit = False
 
 
-def _option_text(options: dict) -> bytes:
+def option_text(options: dict) -> bytes:
+    """Options as fleet_context_create reads them. Raises BadOption for what cannot be written."""
     lines = []
     for name, value in options.items():
         if value is None:
@@ -87,7 +88,7 @@ class Context:
 
     def __init__(self, **options):
         pointer = ctypes.c_void_p()
-        _native.check(library.fleet_context_create(_option_text(options), ctypes.byref(pointer)))
+        _native.check(library.fleet_context_create(option_text(options), ctypes.byref(pointer)))
         self._handle: _Handle | None = _Handle(pointer)
 
     @classmethod

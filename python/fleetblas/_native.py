@@ -83,10 +83,13 @@ def find_library(name: str) -> pathlib.Path:
     raise ImportError(f"{name} not found in {looked} (set FLEETBLAS_LIB_DIR to its folder)")
 
 
-def _name_wheel_blas() -> None:
-    """Points FLEETBLAS_CPU_BLAS at the OpenBLAS of a scipy-openblas wheel, unless it is set."""
+def _name_wheel_blas() -> bool:
+    """Points FLEETBLAS_CPU_BLAS at the OpenBLAS of a scipy-openblas wheel, unless it is set.
+
+    True if it did.
+    """
     if "FLEETBLAS_CPU_BLAS" in os.environ:
-        return
+        return False
     for package in ("scipy_openblas64", "scipy_openblas32"):
         try:
             spec = importlib.util.find_spec(package)
@@ -95,7 +98,8 @@ def _name_wheel_blas() -> None:
         for folder in (spec.submodule_search_locations or []) if spec else []:
             for file in sorted(pathlib.Path(folder, "lib").glob("libscipy_openblas*.so*")):
                 os.environ["FLEETBLAS_CPU_BLAS"] = str(file)
-                return
+                return True
+    return False
 
 
 def _declare(library: ctypes.CDLL) -> None:
@@ -117,6 +121,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "machine_json": [context, text],
         "config_json": [context, text],
         "stats_json": [context, text],
+        "doctor_json": [c_char_p, text],
     }
     # Complex scalars are read through pointers, real ones passed by value.
     for letter, scalar in (("s", c_float), ("d", c_double), ("c", c_void_p), ("z", c_void_p)):
@@ -137,7 +142,6 @@ def _declare(library: ctypes.CDLL) -> None:
 
 
 def _load() -> ctypes.CDLL:
-    _name_wheel_blas()
     file = find_library("libfleetblas.so")
     try:
         library = ctypes.CDLL(str(file))
@@ -147,6 +151,7 @@ def _load() -> ctypes.CDLL:
     return library
 
 
+named_blas = _name_wheel_blas()
 library = _load()
 
 

@@ -11,9 +11,16 @@ import os
 import sys
 
 from . import __version__, _native
-from .commands import bench, common, paths, plan, run, trace
+from .commands import bench, common, doctor, paths, plan, run, trace
 
-COMMANDS = {"run": run, "bench": bench, "plan": plan, "trace": trace, "paths": paths}
+COMMANDS = {
+    "run": run,
+    "bench": bench,
+    "plan": plan,
+    "trace": trace,
+    "doctor": doctor,
+    "paths": paths,
+}
 USAGE_STATUSES = ("bad_option", "bad_argument")
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 

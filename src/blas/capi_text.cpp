@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "blas/capi.hpp"
+#include "blas/doctor.hpp"
 
 using namespace fleet;  // NOLINT: this file is the border between the two languages
 
@@ -59,4 +60,15 @@ fleet_status fleet_config_json(fleet_context* context, char** text) {
 
 fleet_status fleet_stats_json(fleet_context* context, char** text) {
   return give_text(context, text, [](Context& c) { return c.statistics_json(); });
+}
+
+fleet_status fleet_doctor_json(const char* options, char** text) {
+  if (text != nullptr) *text = nullptr;
+  return capi::guarded([&] {
+    capi::required(text, "text");
+    std::vector<std::string> complaints;
+    Options read = read_options(complaints);
+    if (options != nullptr) set_options(read, options);
+    *text = copy_of(doctor_json(read, complaints));
+  });
 }

@@ -5,6 +5,8 @@
 #include <complex>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "exec/trace.hpp"
 #include "machine/machine.hpp"
@@ -41,6 +43,16 @@ struct Launch {
   View a{};                     ///< multiply: A; add: the caller's C
   View b{};
   View c{};
+};
+
+/// One thing that an examination looked at. `broken`: it does not do what is asked of it, and is
+/// not used or should not be; `slow`: it works, and could be faster.
+struct Finding {
+  enum class Verdict { ok, slow, broken };
+  std::string subject;  ///< "CPU BLAS", "device 0", "link 0->1"
+  Verdict verdict = Verdict::ok;
+  std::string text;    ///< what was found, one line
+  std::string advice;  ///< what would make it better, one line; may be empty
 };
 
 /// Calls to copy and launch only enqueue; nothing is promised to have run before finish(), and
@@ -90,6 +102,9 @@ class Backend {
   virtual void trim() = 0;
   /// Free bytes at a location now (a default memory cap is 80 % of it).
   virtual std::int64_t available_bytes(DeviceId location) = 0;
+  /// What this kind of backend can say of its devices, beyond what examine_links finds out on any.
+  /// Between runs only.
+  virtual std::vector<Finding> examine() { return {}; }
 };
 
 }  // namespace fleet

@@ -86,7 +86,7 @@ class RunTimeBlas final : public CpuBlas {
         gate_([this](int threads) { set_threads(threads); }, [this] { restore_threads(); }) {}
 
   std::string name() const override {
-    if (!library_) return "built-in loop";
+    if (!library_) return kBuiltIn;
     return library_->version.empty() ? library_->file
                                      : library_->file + " (" + library_->version + ")";
   }

@@ -21,6 +21,7 @@ class CpuBlas {
   static std::shared_ptr<CpuBlas> load(const std::string& file);
 
   virtual ~CpuBlas() = default;
+  static constexpr const char* kBuiltIn = "built-in loop";  ///< name() where there is no library
   virtual std::string name() const = 0;  ///< file and version, for configuration and cache keys
 
   /// C = alpha*op(A)*op(B) + beta*C. 64-bit sizes are split for a 32-bit library. beta == 0 never

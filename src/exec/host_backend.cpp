@@ -190,6 +190,23 @@ class HostBackend final : public Backend {
     return faults_->is_lost(location) ? 0 : memory_.available_bytes(location);
   }
 
+  std::vector<Finding> examine() override {
+    const int devices = machine_.device_count(), cores = core_count();
+    std::vector<Finding> findings = {
+        {"virtual devices", devices > cores ? Finding::Verdict::slow : Finding::Verdict::ok,
+         std::to_string(devices) + " on " + std::to_string(cores) +
+             (cores == 1 ? " core" : " cores"),
+         devices > cores ? "more devices than cores only wait for each other: --devices " +
+                               std::to_string(cores)
+                         : ""}};
+    for (DeviceId d = kFirstDevice; d < locations(); ++d)
+      if (faults_->is_lost(d))
+        findings.push_back({"device " + machine_.devices[static_cast<std::size_t>(d)].name,
+                            Finding::Verdict::broken, "it was lost",
+                            "start again; FLEETBLAS_INJECT loses devices on purpose"});
+    return findings;
+  }
+
  private:
   int locations() const { return static_cast<int>(machine_.devices.size()); }
 

@@ -20,7 +20,7 @@ def only_json(done):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("command", ["run", "bench", "plan", "trace", "paths"])
+@pytest.mark.parametrize("command", ["run", "bench", "plan", "trace", "doctor", "paths"])
 def test_every_command_has_help_with_an_example(main, command):
     done = main(f"{command} --help")
     assert done.returncode == 0
@@ -30,7 +30,7 @@ def test_every_command_has_help_with_an_example(main, command):
 def test_help_lists_the_commands_and_version_is_one_line(cli):
     done = cli("--help")
     assert done.returncode == 0
-    for command in ("run", "bench", "plan", "trace", "paths"):
+    for command in ("run", "bench", "plan", "trace", "doctor", "paths"):
         assert f"\n    {command} " in done.stdout
     assert re.fullmatch(r"fleetblas \d+\.\d+\.\d+\n", cli("--version").stdout)
 
@@ -73,6 +73,8 @@ def test_help_lists_the_commands_and_version_is_one_line(cli):
         "trace gemm --size 4 -o x.html -- true",
         "trace -o x.html --",
         "paths --here",
+        "doctor --backend fast",
+        "doctor --devices two",
     ],
 )
 def test_wrong_usage_is_one_clear_line_and_status_2(main, words):

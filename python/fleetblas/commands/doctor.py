@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Says what was found on this machine, whether it works, and what would make it faster.
+
+Exit status 0 when nothing is broken, else 1. Knows Python packages and files; what a device is, the
+library says.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import pathlib
+
+from .. import __version__, _native
+from .._context import option_text
+from . import common
+
+EXAMPLE = """example: fleetblas doctor
+         fleetblas doctor --backend host --devices 4 --json -
+
+Copies between each pair of devices are verified by data. ok: works; slow: works, and could be
+faster; broken: does not do what is asked of it."""
+
+PACKAGES = (
+    ("numpy", "numpy", "the package and --check need it: pip install numpy"),
+    ("scipy_openblas64", "scipy-openblas64", "a CPU BLAS: pip install scipy-openblas64"),
+    ("nvidia.cublas", "cuBLAS wheel", "cuBLAS for GPUs: pip install fleetblas[cuda]"),
+)
+
+
+def add_arguments(parser) -> None:
+    common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
+    parser.add_argument("--machine", metavar="FILE", help="machine file or shipped name (h200x8)")
+    parser.add_argument("--json", metavar="FILE", help="write the findings; - for stdout")
+
+
+def finding(subject: str, verdict: str, text: str, advice: str = "") -> dict:
+    return {"subject": subject, "verdict": verdict, "text": text, "advice": advice}
+
+
+def version_of(module: str) -> str | None:
+    """Of the distribution that has this module; "" when nobody knows; None: it is not there."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        return None
+    names = [module.replace("_", "-")]
+    if module == "nvidia.cublas":
+        folders = [pathlib.Path(folder) for folder in spec.submodule_search_locations or []]
+        if not any(any(folder.glob("lib/libcublas.so*")) for folder in folders):
+            return None
+        names = ["nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12"]
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def packages() -> list[dict]:
+    found = []
+    for module, name, advice in PACKAGES:
+        version = version_of(module)
+        if version is None:
+            # Each of them may also come from the system: what is missing, the library has said.
+            found.append(finding(name, "ok", "not installed as a Python package", advice))
+        else:
+            found.append(finding(name, "ok", version or "version unknown"))
+    return found
+
+
+def libraries() -> list[dict]:
+    core = _native.find_library("libfleetblas.so")
+    found = [finding("library", "ok", f"{core} ({__version__})")]
+    try:
+        found.append(finding("drop-in", "ok", str(_native.find_library("libfleetblas_preload.so"))))
+    except ImportError as error:
+        found.append(finding("drop-in", "broken", str(error), "install the package again"))
+    return found
+
+
+def environment() -> list[dict]:
+    names = sorted(name for name in os.environ if name.startswith("FLEETBLAS_"))
+    # The library's own choice of the wheel's BLAS is not something that a user has set.
+    names = [name for name in names if not (name == "FLEETBLAS_CPU_BLAS" and _native.named_blas)]
+    text = ", ".join(f"{name}={os.environ[name]}" for name in names) or "none set"
+    return [finding("FLEETBLAS_*", "ok", text)]
+
+
+def for_table(findings: list[dict]) -> list[dict]:
+    """Links between devices that are as they should be, in one row."""
+    links = [
+        each for each in findings if each["subject"].startswith("link ") and each["verdict"] == "ok"
+    ]
+    if len(links) < 2:
+        return findings
+    row = finding("pairs of devices", "ok", f"{len(links)} verified: {links[0]['text']}")
+    shown = []
+    for each in findings:
+        if each is links[0]:
+            shown.append(row)
+        if not any(each is link for link in links):
+            shown.append(each)
+    return shown
+
+
+def text_of(findings: list[dict]) -> str:
+    width = max(len(each["subject"]) for each in findings)
+    lines = []
+    for each in for_table(findings):
+        lines.append(f"{each['verdict']:<6}  {each['subject']:<{width}}  {each['text']}".rstrip())
+        if each["advice"]:
+            lines.append(" " * (width + 10) + "-> " + each["advice"])
+    return "\n".join(lines)
+
+
+def execute(arguments) -> int:
+    common.require_writable(arguments.json)
+    options = option_text(common.context_options(arguments))
+    report = json.loads(_native.text_of(_native.library.fleet_doctor_json, options))
+    findings = libraries() + packages() + environment() + report["findings"]
+    broken = [each for each in findings if each["verdict"] == "broken"]
+    slow = [each for each in findings if each["verdict"] == "slow"]
+    if arguments.json != "-":
+        print(text_of(findings))
+        state = f"not healthy: {len(broken)} broken" if broken else "healthy"
+        print(f"{state}, {len(slow)} slow" if slow else state)
+    if arguments.json:
+        common.write_json(
+            arguments.json,
+            {"healthy": not broken, "version": __version__, "findings": findings},
+        )
+    return 1 if broken else 0

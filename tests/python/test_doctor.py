@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""fleetblas doctor: what it finds, what it calls it, and its exit status."""
+
+import json
+
+HOST = "doctor --backend host --devices 3"
+
+
+def findings_of(done):
+    report = json.loads(done.stdout)
+    assert report["healthy"] == (done.returncode == 0)
+    return {each["subject"]: each for each in report["findings"]}
+
+
+def test_a_machine_of_virtual_devices_is_healthy(cli):
+    done = cli(f"{HOST} --json -")
+    assert done.returncode == 0, done.stderr
+    found = findings_of(done)
+    for subject in ("library", "drop-in", "numpy", "CPU BLAS", "virtual devices", "device 2"):
+        assert subject in found
+    pairs = [subject for subject in found if subject.startswith("link ")]
+    assert len(pairs) == 6
+    assert all(found[pair]["verdict"] == "ok" for pair in pairs)
+
+
+def test_the_table_has_one_row_for_all_good_pairs_and_ends_with_the_verdict(cli):
+    done = cli(HOST)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert sum("pairs of devices" in line for line in lines) == 1
+    assert "6 verified" in done.stdout
+    assert lines[-1].startswith("healthy")
+
+
+def test_missing_peer_copies_show_up_and_are_not_unhealthy(cli):
+    done = cli(f"{HOST} --json -", FLEETBLAS_INJECT="nopeer:0-1")
+    assert done.returncode == 0, done.stderr
+    found = findings_of(done)
+    assert found["peer copies"]["verdict"] == "slow"
+    assert "0->1, 1->0" in found["peer copies"]["text"]
+    assert found["inject"]["verdict"] == "slow"
+    assert "nopeer:0-1" in found["FLEETBLAS_*"]["text"]
+
+
+def test_a_lost_device_is_unhealthy(cli):
+    done = cli(HOST, FLEETBLAS_INJECT="lost:1@0")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1].startswith("not healthy")
+    assert any(line.startswith("broken  device 1") for line in done.stdout.splitlines())
+
+
+def test_a_bad_setting_in_the_environment_is_a_finding(cli):
+    done = cli(f"{HOST} --json -", FLEETBLAS_TILE="soft")
+    assert done.returncode == 1
+    assert "tile" in findings_of(done)["settings"]["text"]
+
+
+def test_a_machine_file_that_is_not_there_is_a_finding(cli):
+    done = cli("doctor --backend host --machine nowhere.json --json -")
+    assert done.returncode == 1
+    assert "nowhere.json" in findings_of(done)["devices"]["text"]

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_examine.cpp: an examination believes data and nothing else: what lies, fails or is missing
+// shows up under its name.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "exec/examine.hpp"
+#include "exec/host_backend.hpp"
+#include "exec/probe.hpp"
+#include "exec/sim_backend.hpp"
+#include "fleetblas/fleetblas.h"
+#include "support/host_context.hpp"
+
+namespace fleet::test {
+namespace {
+
+using Json = nlohmann::json;
+using Verdict = Finding::Verdict;
+
+constexpr std::int64_t kMemory = std::int64_t{64} << 20;
+
+Options injected(const std::string& faults) {
+  Options options;
+  if (!faults.empty()) set_option(options, "inject", faults);
+  return options;
+}
+
+/// Virtual devices of which one link, or one memory, does not give back what it got.
+class Liar final : public Backend {
+ public:
+  explicit Liar(const Machine& machine)
+      : backend_(make_host_backend(machine, CpuBlas::load(""), Options{})) {}
+
+  const Machine& machine() const override { return backend_->machine(); }
+  void prepare(const Plan& plan) override { backend_->prepare(plan); }
+  void* slot(const Where& where) override { return backend_->slot(where); }
+  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
+    if (task.link != lying_link) return backend_->copy(id, task, from, to);
+    // One number of the tile comes from elsewhere.
+    const auto words = static_cast<std::size_t>(from.ld * from.cols);
+    const auto* right = static_cast<const double*>(from.data);
+    wrong_.assign(right, right + words);
+    wrong_[words / 2] = -1;
+    View other = from;
+    other.data = wrong_.data();
+    backend_->copy(id, task, other, to);
+  }
+  void launch(TaskId id, const Task& task, const Launch& launch) override {
+    backend_->launch(id, task, launch);
+  }
+  Trace finish() override { return backend_->finish(); }
+  void* allocate(DeviceId location, std::int64_t bytes) override {
+    return backend_->allocate(location, bytes);
+  }
+  void release(DeviceId location, void* data) override { backend_->release(location, data); }
+  void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
+                std::int64_t element_bytes) override {
+    backend_->transfer(to_location, to, from_location, from, element_bytes);
+    if (to_location == lying_memory) static_cast<char*>(to.data)[100] ^= 1;
+  }
+  void trim() override { backend_->trim(); }
+  std::int64_t available_bytes(DeviceId location) override {
+    return backend_->available_bytes(location);
+  }
+
+  LinkId lying_link = -1;
+  DeviceId lying_memory = -1;
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  std::vector<double> wrong_;
+};
+
+std::vector<std::string> subjects(const std::vector<Finding>& findings, Verdict verdict) {
+  std::vector<std::string> names;
+  for (const Finding& finding : findings)
+    if (finding.verdict == verdict) names.push_back(finding.subject);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(ExamineLinks, VerifiesEveryDeviceAndEveryPair) {
+  const auto backend = make_host_backend(host_machine(3, 2, kMemory), CpuBlas::load(""), Options{});
+
+  const std::vector<Finding> findings = examine_links(*backend);
+
+  EXPECT_EQ(subjects(findings, Verdict::ok),
+            (Names{"device 0", "device 1", "device 2", "pageable memory", "link 0->1", "link 0->2",
+                   "link 1->0", "link 1->2", "link 2->0", "link 2->1"}));
+  EXPECT_EQ(findings.size(), 10U);
+}
+
+TEST(ExamineLinks, NamesThePairWhoseDataChangesOnTheWay) {
+  Liar backend(host_machine(3, 2, kMemory));
+  backend.lying_link = backend.machine().find_link(kFirstDevice + 2, kFirstDevice + 1);
+
+  const std::vector<Finding> findings = examine_links(backend);
+
+  EXPECT_EQ(subjects(findings, Verdict::broken), Names{"link 2->1"});
+  const auto lie = std::ranges::find(findings, std::string("link 2->1"), &Finding::subject);
+  EXPECT_EQ(lie->text, "1 of 262144 numbers are wrong, the first at byte 1048576");
+  EXPECT_NE(lie->advice, "");
+}
+
+TEST(ExamineLinks, NamesTheDeviceWhoseMemoryChangesData) {
+  Liar backend(host_machine(2, 2, kMemory));
+  backend.lying_memory = kFirstDevice + 1;
+
+  const Names broken = subjects(examine_links(backend), Verdict::broken);
+
+  EXPECT_NE(std::ranges::find(broken, "device 1"), broken.end());
+  EXPECT_EQ(std::ranges::find(broken, "device 0"), broken.end());
+}
+
+TEST(ExamineLinks, NamesPairsWithoutDirectCopies) {
+  const auto backend =
+      make_host_backend(host_machine(3, 2, kMemory), CpuBlas::load(""), injected("nopeer:0-2"));
+
+  const std::vector<Finding> findings = examine_links(*backend);
+
+  EXPECT_EQ(subjects(findings, Verdict::slow), Names{"peer copies"});
+  const auto peers = std::ranges::find(findings, std::string("peer copies"), &Finding::subject);
+  EXPECT_NE(peers->text.find("2 pairs (0->2, 2->0)"), std::string::npos) << peers->text;
+  EXPECT_TRUE(subjects(findings, Verdict::broken).empty());
+}
+
+TEST(ExamineLinks, ReportsALostDeviceAndGoesOnWithTheOthers) {
+  const auto backend =
+      make_host_backend(host_machine(3, 2, kMemory), CpuBlas::load(""), injected("lost:1@0"));
+
+  const std::vector<Finding> findings = examine_links(*backend);
+
+  const Names broken = subjects(findings, Verdict::broken), fine = subjects(findings, Verdict::ok);
+  EXPECT_NE(std::ranges::find(broken, "device 1"), broken.end());
+  EXPECT_NE(std::ranges::find(broken, "link 0->1"), broken.end());
+  EXPECT_NE(std::ranges::find(fine, "link 2->0"), fine.end());
+}
+
+TEST(ExamineLinks, SendsLessWhereMemoryIsShortAndSaysWhereThereIsNone) {
+  const auto tight = make_host_backend(host_machine(2, 2, 64 << 10), CpuBlas::load(""), Options{});
+  const auto none = make_host_backend(host_machine(2, 2, 4 << 10), CpuBlas::load(""), Options{});
+
+  EXPECT_TRUE(subjects(examine_links(*tight), Verdict::broken).empty());
+  const std::vector<Finding> findings = examine_links(*none);
+  const auto device = std::ranges::find(findings, std::string("device 0"), &Finding::subject);
+  EXPECT_EQ(device->verdict, Verdict::broken);
+  EXPECT_TRUE(device->text.starts_with("no memory")) << device->text;
+}
+
+TEST(ExamineLinks, NamesALinkThatIsMuchSlowerThanItsLikes) {
+  Machine machine = host_machine(3, 2, kMemory);
+  machine.links[static_cast<std::size_t>(machine.find_link(kHost, kFirstDevice + 1))].bytes_per_s =
+      1e9;
+  const auto backend = make_host_backend(machine, CpuBlas::load(""), Options{});
+
+  const std::vector<Finding> findings = examine_links(*backend);
+
+  EXPECT_EQ(subjects(findings, Verdict::slow), Names{"link host->1"});
+  const auto link = std::ranges::find(findings, std::string("link host->1"), &Finding::subject);
+  EXPECT_EQ(link->text, "1.0 GB/s where the fastest of its kind has 5.0 GB/s");
+}
+
+TEST(ExamineLinks, SaysThatASimulationHasNothingToVerify) {
+  const auto backend = make_sim_backend(host_machine(2, 2, kMemory));
+
+  const std::vector<Finding> findings = examine_links(*backend);
+
+  ASSERT_FALSE(findings.empty());
+  for (const Finding& finding : findings)
+    EXPECT_EQ(finding.text, "simulated: nothing to verify") << finding.subject;
+}
+
+TEST(ExamineHost, SaysWhereMachinesAreKeptAndHowOldTheyAre) {
+  namespace fs = std::filesystem;
+  const fs::path folder = temporary_file("cache");
+  fs::create_directory(folder);
+  Options options;
+  options.cache_dir = folder.string();
+  const auto blas = CpuBlas::load("");
+  const auto cache = [&] {
+    const std::vector<Finding> findings = examine_host(options, *blas);
+    return *std::ranges::find(findings, std::string("cache folder"), &Finding::subject);
+  };
+
+  const Finding empty = cache();
+  std::ofstream(folder / "machine-1.json") << "{}";
+  const Finding fresh = cache();
+  fs::last_write_time(folder / "machine-1.json",
+                      fs::file_time_type::clock::now() - std::chrono::hours(24 * 100));
+  const Finding old = cache();
+  fs::remove_all(folder);
+  options.cache_dir = "/proc/no/such/folder";
+  const Finding unwritable = cache();
+  options.cache_dir.clear();
+  const Finding none = cache();
+
+  EXPECT_EQ(empty.verdict, Verdict::ok);
+  EXPECT_NE(empty.text.find("no measured machine yet"), std::string::npos);
+  EXPECT_EQ(fresh.verdict, Verdict::ok);
+  EXPECT_NE(fresh.text.find("1 measured machine, the newest 0 days old"), std::string::npos);
+  EXPECT_EQ(old.verdict, Verdict::slow);
+  EXPECT_NE(old.text.find("100 days old"), std::string::npos);
+  EXPECT_EQ(unwritable.verdict, Verdict::slow);
+  EXPECT_NE(unwritable.text.find("cannot be written"), std::string::npos);
+  EXPECT_EQ(none.verdict, Verdict::slow);
+}
+
+Json doctor(const std::string& options) {
+  char* text = nullptr;
+  EXPECT_EQ(fleet_doctor_json(options.c_str(), &text), FLEET_OK) << fleet_message();
+  const Json found = Json::parse(text);
+  fleet_free_text(text);
+  return found;
+}
+
+std::map<std::string, std::string> verdicts(const Json& found) {
+  std::map<std::string, std::string> by_subject;
+  for (const Json& finding : found["findings"]) by_subject[finding["subject"]] = finding["verdict"];
+  return by_subject;
+}
+
+TEST(Doctor, FindsVirtualDevicesHealthy) {
+  const Json found = doctor(host_options(2));
+
+  EXPECT_EQ(found["healthy"], true) << found.dump(1);
+  const auto by_subject = verdicts(found);
+  for (const char* subject : {"CPU BLAS", "cores", "host memory", "locked memory", "cache folder",
+                              "machine", "virtual devices", "device 0", "link 1->0"})
+    EXPECT_EQ(by_subject.count(subject), 1U) << subject;
+}
+
+TEST(Doctor, ShowsFaultsOnPurpose) {
+  const Json slower = doctor(host_options(2) + ";inject=nopeer");
+  const Json lost = doctor(host_options(2) + ";inject=lost:1@0");
+
+  EXPECT_EQ(slower["healthy"], true);
+  EXPECT_EQ(verdicts(slower)["peer copies"], "slow");
+  EXPECT_EQ(verdicts(slower)["inject"], "slow");
+  EXPECT_EQ(lost["healthy"], false);
+  EXPECT_EQ(verdicts(lost)["device 1"], "broken");
+}
+
+TEST(Doctor, TakesWhatDoesNotStartAsAFinding) {
+  const Json no_file = doctor("backend=host;machine=/nowhere/at/all.json");
+  const Json no_blas = doctor(host_options(1) + ";cpu_blas=/nowhere/libblas.so");
+
+  EXPECT_EQ(no_file["healthy"], false);
+  EXPECT_EQ(verdicts(no_file)["devices"], "broken");
+  EXPECT_EQ(no_blas["healthy"], false);
+}
+
+TEST(Doctor, RefusesOptionsThatMeanNothing) {
+  char* text = nullptr;
+
+  EXPECT_EQ(fleet_doctor_json("backend=fast", &text), FLEET_BAD_OPTION);
+  EXPECT_EQ(fleet_doctor_json("", nullptr), FLEET_BAD_ARGUMENT);
+
+  EXPECT_EQ(text, nullptr);
+}
+
+}  // namespace
+}  // namespace fleet::test
