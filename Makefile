@@ -36,11 +36,12 @@ test-core test-sanitizers test-python test-dropin:
 bench-smoke: build
 	@fleetblas bench gemm --type d --size 4K --backend host --devices 2 --repeat 5 --vs hostblas
 
-#: make wheel       one wheel for every Python, into dist/
+#: make wheel       one wheel for every Python, into dist/, tried in an empty environment
 wheel: build
 	@tools/setup.sh dev
-	@python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
-	@ls dist/*.whl
+	@! cmake --build build/release --target help | grep -q '^fleetblas_cuda:' || tools/build.sh release fleetblas_cuda
+	@tools/wheel.sh build/release dist
+	@tests/house/wheel.sh . dist/fleetblas-*.whl cmake
 
 #: make format      clang-format and ruff, in place
 format:

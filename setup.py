@@ -3,7 +3,7 @@
 
 import pathlib
 
-from setuptools import setup
+from setuptools import Distribution, setup
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
@@ -24,4 +24,11 @@ class PlatformWheel(bdist_wheel):
         return ("py3", "none", super().get_tag()[2])
 
 
-setup(cmdclass={"bdist_wheel": PlatformWheel})
+class PlatformPackage(Distribution):
+    """With libraries, though none of them is an extension module: they belong into platlib."""
+
+    def has_ext_modules(self):
+        return True
+
+
+setup(cmdclass={"bdist_wheel": PlatformWheel}, distclass=PlatformPackage)

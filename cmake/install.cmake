@@ -53,4 +53,4 @@ endfunction()
 fleetblas_install(system ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR}
                   ${CMAKE_INSTALL_LIBDIR}/cmake/fleetblas ${CMAKE_INSTALL_LIBDIR}/pkgconfig
                   ${CMAKE_INSTALL_DATADIR}/fleetblas/machines ${CMAKE_INSTALL_DOCDIR})
-fleetblas_install(python lib include cmake "" machines "")
+fleetblas_install(python lib include cmake lib/pkgconfig machines "")

@@ -9,11 +9,21 @@ from __future__ import annotations
 import ctypes
 import json
 import weakref
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from . import _arrays, _native
+from . import _native
 from ._native import library
+
+if TYPE_CHECKING:
+    import numpy as np
+
+try:
+    from . import _arrays
+except ModuleNotFoundError as error:
+    if error.name != "numpy":
+        raise
+    # Plans, machines and the command line do without it.
+    _arrays = _native.Missing("NumPy", "pip install numpy")
 
 
 class _Handle:
@@ -136,7 +146,7 @@ class Context:
         """
         return _arrays.matmul(self, a, b, out)
 
-    def empty(self, shape, dtype=np.float64, location="h", order="C") -> np.ndarray:
+    def empty(self, shape, dtype="float64", location="h", order="C") -> np.ndarray:
         """An uninitialised array at a location: 'h' pinned host, 'p' pageable host, or a device.
 
         The memory is given back with the last array that views it.

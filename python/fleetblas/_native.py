@@ -55,6 +55,16 @@ class Unsupported(Error, NotImplementedError):
     """A combination that this version does not do."""
 
 
+class Missing:
+    """Stands for a module that is not installed, until something of it is asked for."""
+
+    def __init__(self, name: str, advice: str):
+        self._why = f"{name} is needed for this and not installed: {advice}"
+
+    def __getattr__(self, name: str):
+        raise ImportError(self._why)
+
+
 _EXCEPTIONS = {
     1: BadArgument,
     2: NoMemory,

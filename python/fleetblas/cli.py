@@ -7,20 +7,14 @@ Exit status: 0 done, 1 failed, 2 wrong usage; `fleetblas run` has the status of 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 
 from . import __version__, _native
-from .commands import bench, common, doctor, paths, plan, run, trace
+from .commands import common
 
-COMMANDS = {
-    "run": run,
-    "bench": bench,
-    "plan": plan,
-    "trace": trace,
-    "doctor": doctor,
-    "paths": paths,
-}
+COMMANDS = ("run", "bench", "plan", "trace", "doctor", "paths")
 USAGE_STATUSES = ("bad_option", "bad_argument")
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -29,6 +23,31 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str):
         sys.stderr.write(f"{self.prog}: {message} (see {self.prog} --help)\n")
         sys.exit(2)
+
+
+class _Unusable:
+    """A command whose module needs NumPy, where there is none: it says so instead of working."""
+
+    TAKES_PROGRAM = True
+    EXAMPLE = "It needs NumPy: pip install numpy"
+
+    def __init__(self, name: str):
+        self.__doc__ = f"Not usable here: {name} needs NumPy."
+
+    def add_arguments(self, parser) -> None:
+        parser.add_argument("words", nargs=argparse.REMAINDER)
+
+    def execute(self, arguments) -> int:
+        raise common.Failure("NumPy is needed for this and not installed: pip install numpy")
+
+
+def _module_of(name: str):
+    try:
+        return importlib.import_module(f".commands.{name}", __package__)
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        return _Unusable(name)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -41,7 +60,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fleetblas {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, module in COMMANDS.items():
+    for name in COMMANDS:
+        module = _module_of(name)
         summary = module.__doc__.strip().splitlines()[0]
         command = commands.add_parser(
             name,

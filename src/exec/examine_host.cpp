@@ -31,7 +31,7 @@ std::string byte_word(double bytes) {
 
 Finding look_at_blas(const CpuBlas& blas, int cores) {
   if (blas.name() == CpuBlas::kBuiltIn)
-    return {"CPU BLAS", Verdict::broken, "none found: products on the CPU take a slow loop",
+    return {"CPU BLAS", Verdict::slow, "none found: products on the CPU take a plain loop",
             "pip install scipy-openblas64, or name a library with FLEETBLAS_CPU_BLAS"};
   return {"CPU BLAS", Verdict::ok,
           blas.name() + ", up to " + std::to_string(cores) + (cores == 1 ? " thread" : " threads"),

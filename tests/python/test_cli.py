@@ -104,7 +104,7 @@ def test_failures_are_one_clear_line_and_status_1(main, tmp_path, words):
 
 def test_paths_exist(cli):
     paths = only_json(cli("paths"))
-    assert set(paths) == {"preload", "core", "include", "cmake", "version"}
+    assert set(paths) == {"preload", "core", "include", "cmake", "pkgconfig", "version"}
     with open(paths["include"] + "/fleetblas/fleetblas.h") as header:
         assert "fleet_dgemm" in header.read()
     for part in ("preload", "core"):

@@ -24,7 +24,7 @@ Copies between each pair of devices are verified by data. ok: works; slow: works
 faster; broken: does not do what is asked of it."""
 
 PACKAGES = (
-    ("numpy", "numpy", "the package and --check need it: pip install numpy"),
+    ("numpy", "numpy", "arrays, bench and trace need it: pip install numpy"),
     ("scipy_openblas64", "scipy-openblas64", "a CPU BLAS: pip install scipy-openblas64"),
     ("nvidia.cublas", "cuBLAS wheel", "cuBLAS for GPUs: pip install fleetblas[cuda]"),
 )

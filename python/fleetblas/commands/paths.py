@@ -31,6 +31,7 @@ def execute(arguments) -> int:
             package / "include", core.parent.parent / "include", tree / "include"
         ),
         "cmake": first_folder(package / "cmake", core.parent / "cmake" / "fleetblas"),
+        "pkgconfig": first_folder(core.parent / "pkgconfig"),
         "version": __version__,
     }
     print(json.dumps(where, indent=1))
