@@ -6,9 +6,6 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(installed_targets fleetblas)
-if(TARGET fleetblas_cuda)
-  list(APPEND installed_targets fleetblas_cuda)
-endif()
 if(TARGET fleetblas_preload)
   list(APPEND installed_targets fleetblas_preload)
 endif()
@@ -24,6 +21,10 @@ function(fleetblas_install component libdir includedir cmakedir pkgconfigdir mac
   set(staging ${CMAKE_BINARY_DIR}/install-${component})
 
   install(TARGETS ${installed_targets} LIBRARY DESTINATION ${libdir} ${rule})
+  # Where it was built: its kernels for every architecture take minutes, and nothing else needs it.
+  if(TARGET fleetblas_cuda)
+    install(TARGETS fleetblas_cuda LIBRARY DESTINATION ${libdir} ${rule} OPTIONAL)
+  endif()
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/fleetblas DESTINATION ${includedir} ${rule})
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/machines/ DESTINATION ${machinesdir} ${rule}
           FILES_MATCHING PATTERN *.json)
