@@ -102,7 +102,7 @@ class Context {
   static void note_choice(CallRecord& record, const Choice& choice) noexcept;
   void close_record(CallRecord& record, double start_s) noexcept;
 
-  Problem parse(std::string_view problem) const;
+  Problem parse(std::string_view problem);  ///< with the turn taken
   std::shared_ptr<const Planned> plan_for_text(const Problem& problem);
   /// Alone with the devices. Where a lock may be held for ever (gate::only_cpu_left), no lock, and
   /// only to look at what is there.

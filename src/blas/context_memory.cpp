@@ -50,8 +50,11 @@ DeviceId Context::locate(const void* data, std::int64_t bytes) {
 
 void* Context::allocate(int location, std::int64_t bytes) {
   const User inside(users_);
-  const DeviceId device =
-      on_host(location) ? location : offloader_.device_of(location - kFirstDevice);
+  DeviceId device = location;
+  if (!on_host(location)) {
+    const auto turn = take_turn();
+    device = offloader_.device_of(location - kFirstDevice);
+  }
   const bool no_backend = !offloader_.has_backend() || gate::only_cpu_left();
   if (no_backend && !on_host(device))
     throw Error(Status::unsupported, "no backend runs here: there is no memory on a device");

@@ -44,7 +44,7 @@ std::unique_lock<std::mutex> Context::take_turn() {
 }
 
 /// Problems name devices as users do; plans index the machine.
-Problem Context::parse(std::string_view text) const {
+Problem Context::parse(std::string_view text) {
   Problem problem = parse_problem(text);
   for (Operand& operand : problem.operands)
     if (!on_host(operand.home)) operand.home = offloader_.device_of(operand.home - kFirstDevice);
@@ -65,8 +65,8 @@ std::shared_ptr<const Planned> Context::plan_for_text(const Problem& problem) {
 std::string Context::plan_json(std::string_view text) {
   const User inside(users_);
   const Problem asked = parse_problem(text);
-  const Problem problem = parse(text);
   const auto turn = take_turn();
+  const Problem problem = parse(text);
   const Machine& machine = *offloader_.engine().machine;
   PlanReport report;
   report.problem = asked;
@@ -102,8 +102,8 @@ std::string Context::plan_json(std::string_view text) {
 
 std::string Context::simulate_json(std::string_view text) {
   const User inside(users_);
-  const Problem problem = parse(text);
   const auto turn = take_turn();
+  const Problem problem = parse(text);
   const Machine& machine = *offloader_.engine().machine;
   if (offloader_.users().empty())
     throw Error(Status::unsupported, "no device to simulate: name a machine, or backend=host");
@@ -113,8 +113,8 @@ std::string Context::simulate_json(std::string_view text) {
 
 std::string Context::bound_json(std::string_view text) {
   const User inside(users_);
-  const Problem problem = parse(text);
   const auto turn = take_turn();
+  const Problem problem = parse(text);
   const Machine& machine = *offloader_.engine().machine;
   const Bound least =
       offloader_.users().empty() ? bound_of_cpu(problem, machine) : bound(problem, machine);

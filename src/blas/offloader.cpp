@@ -93,7 +93,8 @@ const Engine& Offloader::engine() {
   return engine_;
 }
 
-DeviceId Offloader::device_of(int user_device) const {
+DeviceId Offloader::device_of(int user_device) {
+  if (users_.empty() && has_backend()) engine();
   const auto found = std::ranges::find(users_, user_device);
   if (found == users_.end())
     throw Error(Status::bad_argument, "there is no device " + std::to_string(user_device) +

@@ -33,8 +33,8 @@ class Offloader {
   /// User-facing numbers of the devices; empty before GPUs have been looked for.
   const std::vector<int>& users() const { return users_; }
   /// Index in Machine::devices of a user-facing device. Throws Error(bad_argument) if there is
-  /// none.
-  DeviceId device_of(int user_device) const;
+  /// none. GPUs are looked for if they have not been.
+  DeviceId device_of(int user_device);
   std::string place_of(DeviceId device) const;  ///< "h", "p", or the user's number
 
   /// Devices that may be planned for: those that are not lost and have memory.

@@ -60,7 +60,7 @@ class CudaBackend final : public Backend {
   bool replay(const Plan& plan, const Arguments& arguments, std::uint64_t serial) override {
     wanted_graph_.reset();
     if (!graphs_wanted_ || serial == 0 || timed_ || has_faults(inject_) || inject_.poison ||
-        plan.tasks.empty() || Run::stages(plan))
+        !Run::can_capture(plan))
       return false;
     const GraphKey key{serial, memory_.generation(), arguments};
     cudaGraphExec_t graph = graphs_.find(key);
@@ -220,9 +220,13 @@ class CudaBackend final : public Backend {
 
   void make_handles(const Plan& plan) {
     DeviceScope device;
-    for (const Queue& queue : plan.queues) {
-      if (queue.kind == Queue::Kind::link || on_host(queue.device)) continue;
-      Stream& stream = streams_.of(queue);
+    std::vector<char> multiplies(plan.queues.size(), 0);
+    for (const Task& task : plan.tasks)
+      if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply)
+        multiplies[static_cast<std::size_t>(task.queue)] = 1;
+    for (std::size_t q = 0; q < plan.queues.size(); ++q) {
+      if (!multiplies[q]) continue;
+      Stream& stream = streams_.of(plan.queues[q]);
       if (stream.blas) continue;
       device.use(stream.ordinal);
       check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
@@ -244,7 +248,7 @@ class CudaBackend final : public Backend {
 
   void launch_graph(cudaGraphExec_t graph) {
     DeviceScope device;
-    Stream& stream = streams_.of(plan_->queues.front());
+    Stream& stream = streams_.of({Queue::Kind::lane, kFirstDevice, kHost, 0});
     device.use(stream.ordinal);
     check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
     for (const cudaEvent_t event : before_)

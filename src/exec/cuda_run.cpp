@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "exec/cuda_kernels.hpp"
 
@@ -16,6 +17,12 @@ constexpr std::int64_t kLargestPitch = (std::int64_t{1} << 31) - 1;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// With overlap off, the host has one queue for all that ends there: copies of the CPU and of any
+/// device, one after the other.
+bool is_mixed(const Queue& queue) {
+  return queue.kind == Queue::Kind::device && on_host(queue.device);
 }
 
 /// Copies with both ends in host memory are the CPU's.
@@ -48,6 +55,10 @@ void copy_async(const View& from, const View& to, std::int64_t element_bytes, cu
 
 bool Run::stages(const Plan& plan) { return std::ranges::any_of(plan.tasks, is_staged); }
 
+bool Run::can_capture(const Plan& plan) {
+  return !plan.tasks.empty() && !stages(plan) && std::ranges::none_of(plan.queues, is_mixed);
+}
+
 void Run::open(const Plan& plan, bool timed, const std::vector<cudaEvent_t>& before) {
   timed_ = timed;
   capturing_ = false;
@@ -67,12 +78,13 @@ void Run::open_capture(const Plan& plan) {
   before_.clear();
   events_ = &untimed_;
   prepare(plan);
-  Stream& origin = *lanes_.front().stream;
-  device_->use(origin.ordinal);
-  check(cudaStreamBeginCapture(origin.stream, cudaStreamCaptureModeRelaxed),
+  origin_ = &stream_of(0);
+  device_->use(origin_->ordinal);
+  check(cudaStreamBeginCapture(origin_->stream, cudaStreamCaptureModeRelaxed),
         "cudaStreamBeginCapture");
-  before_ = {mark(origin)};
-  lanes_.front().used = true;
+  before_ = {mark(*origin_)};
+  origin_->run = run_;
+  begun_.push_back(origin_);
 }
 
 void Run::prepare(const Plan& plan) {
@@ -89,11 +101,13 @@ void Run::prepare(const Plan& plan) {
   for (std::size_t id = 0; id < tasks; ++id)
     if (is_staged(plan.tasks[id])) staged_[id] = staged_count_++;
   lanes_.assign(plan.queues.size(), {});
-  for (std::size_t q = 0; q < plan.queues.size(); ++q) {
-    const Queue& queue = plan.queues[q];
-    const bool on_cpu =
-        on_host(queue.device) && (queue.kind != Queue::Kind::link || on_host(queue.source));
-    if (!on_cpu) lanes_[q].stream = &streams_.of(queue);
+  ++run_;
+  begun_.clear();
+  for (TaskId id = 0; id < static_cast<TaskId>(tasks); ++id) {
+    Lane& lane = lanes_[static_cast<std::size_t>(task(id).queue)];
+    const Queue& queue = plan.queues[static_cast<std::size_t>(task(id).queue)];
+    lane.mixed = is_mixed(queue);
+    if (lane.stream == nullptr && !lane.mixed && !staged(id)) lane.stream = &streams_.of(queue);
   }
   find_needs();
 }
@@ -104,7 +118,8 @@ void Run::find_needs() {
   for (std::size_t id = 0; id < plan_->tasks.size(); ++id) {
     const Task& now = plan_->tasks[id];
     // After a fault, it matters what has come home.
-    if (now.kind == TaskKind::writeback) needed_[id] = 1;
+    const bool mixed = lanes_[static_cast<std::size_t>(now.queue)].mixed;
+    if (now.kind == TaskKind::writeback || mixed) needed_[id] = 1;
     for (const TaskId earlier : plan_->after(now))
       if (task(earlier).queue != now.queue) needed_[static_cast<std::size_t>(earlier)] = 1;
     if (now.upstream != kNoTask) {
@@ -117,20 +132,17 @@ void Run::find_needs() {
 /// A moment of each device on the host's clock. The least of a few tries: it is the one that was
 /// disturbed least.
 void Run::start_clock() {
-  for (const Lane& lane : lanes_) {
-    if (lane.stream == nullptr) continue;
-    const auto ordinal = static_cast<std::size_t>(lane.stream->ordinal);
+  epochs_.clear();
+  for (TaskId id = 0; id < static_cast<TaskId>(plan_->tasks.size()); ++id) {
+    if (staged(id)) continue;
+    Stream& stream = stream_of(id);
+    const auto ordinal = static_cast<std::size_t>(stream.ordinal);
     if (epochs_.size() <= ordinal) epochs_.resize(ordinal + 1);
-    if (std::ranges::any_of(lanes_, [&](const Lane& other) {
-          return &other < &lane && other.stream != nullptr &&
-                 other.stream->ordinal == lane.stream->ordinal;
-        }))
-      continue;
-    device_->use(lane.stream->ordinal);
+    if (epochs_[ordinal].event != nullptr) continue;
     double least_s = 1e300;
     for (int attempt = 0; attempt < 3; ++attempt) {
       const double before_s = now_s();
-      const cudaEvent_t event = mark(*lane.stream);
+      const cudaEvent_t event = mark(stream);
       check(cudaEventSynchronize(event), "cudaEventSynchronize");
       const double took_s = now_s() - before_s;
       if (took_s < least_s) epochs_[ordinal] = {event, before_s + took_s / 2};
@@ -159,29 +171,39 @@ void Run::await_task(TaskId earlier, Stream& stream) {
 }
 
 /// The stream of the task, with everything in front that its first piece waits for.
-Run::Lane& Run::begin(TaskId id) {
+Stream& Run::begin(TaskId id) {
   const Task& now = task(id);
-  Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
-  device_->use(lane.stream->ordinal);
-  if (!lane.used)
-    for (const cudaEvent_t event : before_) await(*lane.stream, event);
-  lane.used = true;
+  Stream& stream = stream_of(id);
+  device_->use(stream.ordinal);
+  if (std::exchange(stream.run, run_) != run_) {
+    begun_.push_back(&stream);
+    for (const cudaEvent_t event : before_) await(stream, event);
+  }
   for (const TaskId earlier : plan_->after(now))
-    if (task(earlier).queue != now.queue) await_task(earlier, *lane.stream);
-  if (timed_) ends(id).start = mark(*lane.stream);
-  return lane;
+    if (task(earlier).queue != now.queue) await_task(earlier, stream);
+  const Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
+  if (lane.mixed && lane.last != kNoTask) await_task(lane.last, stream);
+  if (timed_) ends(id).start = mark(stream);
+  return stream;
 }
 
-void Run::end(TaskId id, Lane& lane) {
-  if (timed_ || needed_[static_cast<std::size_t>(id)]) ends(id).stop = mark(*lane.stream);
-  lane.last = id;
+void Run::end(TaskId id, Stream& stream) {
+  if (timed_ || needed_[static_cast<std::size_t>(id)]) ends(id).stop = mark(stream);
+  lanes_[static_cast<std::size_t>(task(id).queue)].last = id;
   enqueued_ = id + 1;
+}
+
+Stream& Run::stream_of(TaskId id) {
+  const Task& now = task(id);
+  const Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
+  if (!lane.mixed) return *lane.stream;
+  return streams_.of({Queue::Kind::link, now.to.device, now.from.device, 0});
 }
 
 void Run::copy(TaskId id, const View& from, const View& to) {
   if (staged(id)) return stage(id, from, to);
   const Task& now = task(id);
-  Lane& lane = begin(id);
+  Stream& stream = begin(id);
   const TaskId up = now.upstream;
   const bool same_queue = up != kNoTask && task(up).queue == now.queue;
   auto& marks = chunks_[static_cast<std::size_t>(id)];
@@ -189,15 +211,15 @@ void Run::copy(TaskId id, const View& from, const View& to) {
     if (up != kNoTask && !same_queue) {
       const auto& events = chunks_[static_cast<std::size_t>(up)];
       if (events.empty())
-        await_task(up, *lane.stream);
+        await_task(up, stream);
       else
-        await(*lane.stream, events[static_cast<std::size_t>(chunk)]);
+        await(stream, events[static_cast<std::size_t>(chunk)]);
     }
-    copy_columns(*lane.stream, from, to, from.cols * chunk / now.chunks,
+    copy_columns(stream, from, to, from.cols * chunk / now.chunks,
                  from.cols * (chunk + 1) / now.chunks);
-    if (watched_[static_cast<std::size_t>(id)]) marks.push_back(mark(*lane.stream));
+    if (watched_[static_cast<std::size_t>(id)]) marks.push_back(mark(stream));
   }
-  end(id, lane);
+  end(id, stream);
 }
 
 void Run::copy_columns(Stream& stream, const View& from, const View& to, std::int64_t first,
@@ -222,6 +244,9 @@ void Run::stage(TaskId id, const View& from, const View& to) {
   for (const TaskId earlier : plan_->after(now))
     if (task(earlier).queue != now.queue) add(earlier);
   if (now.upstream != kNoTask) add(now.upstream);
+  Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
+  if (lane.mixed && lane.last != kNoTask) add(lane.last);
+  lane.last = id;
   for (const cudaEvent_t event : before_) awaited.push_back({.event = event});
   stager_->enqueue(now.to.device == kHost ? Stager::Line::in : Stager::Line::out,
                    staged_[static_cast<std::size_t>(id)], from, to, bytes_of(plan_->problem.type),
@@ -230,24 +255,22 @@ void Run::stage(TaskId id, const View& from, const View& to) {
 }
 
 void Run::launch(TaskId id, const Launch& launch) {
-  Lane& lane = begin(id);
-  Stream& stream = *lane.stream;
+  Stream& stream = begin(id);
   if (launch.kernel != Kernel::multiply) {
     stream_through(launch, stream.stream);
   } else {
     if (!stream.blas) throw Error(Status::internal, "a product in a stream that has no cuBLAS");
     stream.blas->multiply(launch);
   }
-  end(id, lane);
+  end(id, stream);
 }
 
 void Run::wait() {
   std::string failure;
   // The CPU's lines first: streams may wait for them, never for what comes after.
   if (staged_count_ > 0) failure = stager_->finish();
-  for (Lane& lane : lanes_) {
-    if (lane.stream == nullptr || !lane.used) continue;
-    const cudaError_t code = cudaStreamSynchronize(lane.stream->stream);
+  for (const Stream* stream : begun_) {
+    const cudaError_t code = cudaStreamSynchronize(stream->stream);
     if (code == cudaSuccess) continue;
     cudaGetLastError();
     if (failure.empty()) failure = cudaGetErrorString(code);
@@ -257,15 +280,14 @@ void Run::wait() {
 }
 
 cudaGraph_t Run::end_capture() {
-  Stream& origin = *lanes_.front().stream;
-  for (Lane& lane : lanes_) {
-    if (lane.stream == nullptr || !lane.used || lane.stream == &origin) continue;
-    const cudaEvent_t event = mark(*lane.stream);
-    device_->use(origin.ordinal);
-    await(origin, event);
+  for (Stream* stream : begun_) {
+    if (stream == origin_) continue;
+    const cudaEvent_t event = mark(*stream);
+    device_->use(origin_->ordinal);
+    await(*origin_, event);
   }
   cudaGraph_t graph = nullptr;
-  check(cudaStreamEndCapture(origin.stream, &graph), "cudaStreamEndCapture");
+  check(cudaStreamEndCapture(origin_->stream, &graph), "cudaStreamEndCapture");
   capturing_ = false;
   device_.reset();
   return graph;
@@ -273,8 +295,7 @@ cudaGraph_t Run::end_capture() {
 
 void Run::abandon_capture() {
   cudaGraph_t graph = nullptr;
-  if (capturing_ && works(cudaStreamEndCapture(lanes_.front().stream->stream, &graph)) &&
-      graph != nullptr)
+  if (capturing_ && works(cudaStreamEndCapture(origin_->stream, &graph)) && graph != nullptr)
     works(cudaGraphDestroy(graph));
   capturing_ = false;
   device_.reset();
@@ -306,7 +327,7 @@ void Run::measure(std::vector<Span>& spans) {
       if (stop_s >= 0) span = {start_s - opened_s_, stop_s - opened_s_};
       continue;
     }
-    const int ordinal = lanes_[static_cast<std::size_t>(task(id).queue)].stream->ordinal;
+    const int ordinal = stream_of(id).ordinal;
     span.start_s = at(ordinal, ends(id).start);
     span.stop_s = std::max(span.start_s, at(ordinal, ends(id).stop));
   }

@@ -44,7 +44,8 @@ class Run {
   /// After wait() has thrown: which tasks are known to be done, and which only to have begun.
   void find_done(std::vector<Span>& spans);
 
-  static bool stages(const Plan& plan);  ///< has it copies of pageable memory?
+  static bool stages(const Plan& plan);       ///< has it copies of pageable memory?
+  static bool can_capture(const Plan& plan);  ///< can it be kept as a graph?
 
  private:
   struct Ends {
@@ -52,21 +53,21 @@ class Run {
     cudaEvent_t stop = nullptr;
   };
   struct Lane {
-    Stream* stream = nullptr;  ///< none: a line of the stager
+    Stream* stream = nullptr;  ///< none: a line of the stager, or
+    bool mixed = false;        ///< a stream for each device, used one after the other
     TaskId last = kNoTask;
-    bool used = false;
   };
 
   const Task& task(TaskId id) const { return plan_->tasks[static_cast<std::size_t>(id)]; }
   Ends& ends(TaskId id) { return ends_[static_cast<std::size_t>(id)]; }
   void prepare(const Plan& plan);
   void find_needs();
-  Lane& begin(TaskId id);
-  void await_all(TaskId id, Stream& stream);
+  Stream& begin(TaskId id);
+  Stream& stream_of(TaskId id);
   void await(Stream& stream, cudaEvent_t event);
   void await_task(TaskId earlier, Stream& stream);
   cudaEvent_t mark(Stream& stream);
-  void end(TaskId id, Lane& lane);
+  void end(TaskId id, Stream& stream);
   void stage(TaskId id, const View& from, const View& to);
   void copy_columns(Stream& stream, const View& from, const View& to, std::int64_t first,
                     std::int64_t last);
@@ -82,6 +83,9 @@ class Run {
   const Plan* plan_ = nullptr;
   bool timed_ = false;
   bool capturing_ = false;
+  std::uint64_t run_ = 0;
+  std::vector<Stream*> begun_;  ///< streams that this run has used
+  Stream* origin_ = nullptr;    ///< of a capture
   std::vector<cudaEvent_t> before_;
   std::vector<Lane> lanes_;    ///< by queue
   std::vector<char> needed_;   ///< per task: does another queue wait for its end?

@@ -4,6 +4,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <utility>
@@ -20,6 +21,7 @@ struct Stream {
   int ordinal = 0;  ///< CUDA's number of the device that the stream belongs to
   cudaStream_t stream = nullptr;
   std::unique_ptr<CublasHandle> blas;  ///< made for the first product
+  std::uint64_t run = 0;               ///< the last one that has put something into it
 };
 
 /// Streams stay: a queue of a later plan gets the one that its like had. Copies between two devices
