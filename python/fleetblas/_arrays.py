@@ -14,16 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from . import _types
 from ._native import HOST, HOST_PAGEABLE, BadArgument, check, library
-
-LETTERS = {
-    np.dtype(np.float32): "s",
-    np.dtype(np.float64): "d",
-    np.dtype(np.complex64): "c",
-    np.dtype(np.complex128): "z",
-}
-DTYPES = {letter: dtype for dtype, letter in LETTERS.items()}
-
 
 # ---- memory -------------------------------------------------------------------------------------
 
@@ -140,11 +132,12 @@ def _input(array: np.ndarray, op: str, product_transposed: bool) -> _Input:
     return _Input(array, "c" if conjugated else "t" if transposed else "n", leading)
 
 
-def _scalar(letter: str, value):
+def _scalar(element, value):
     """A scalar as its function takes it, and what has to stay alive meanwhile."""
-    if letter in "sd":
+    if element.real and not element.codes:
         return value
-    return np.array([value], dtype=DTYPES[letter]).ctypes.data_as(ctypes.c_void_p)
+    dtype = np.float32 if element.codes else element.dtype
+    return np.array([value], dtype).ctypes.data_as(ctypes.c_void_p)
 
 
 def real_or_complex(dtype: np.dtype, name: str, value):
@@ -157,11 +150,21 @@ def real_or_complex(dtype: np.dtype, name: str, value):
     return value.real
 
 
-def call(context, letter, ops, sizes, alpha, a, b, beta, c, batch=None) -> None:
-    """One C call. a, b and c are (address, leading[, stride]); with `batch`, strides are there."""
-    name = f"fleet_{letter}gemm" + ("" if batch is None else "_strided_batched")
+def call(context, word, ops, sizes, alpha, a, b, beta, c, batch=None) -> None:
+    """One C call of the type `word`.
+
+    a, b and c are (address, leading[, stride]); with `batch`, strides are there.
+    """
+    element = _types.TYPES[word]
+    name = "gemm" + ("" if batch is None else "_strided_batched")
     tail = () if batch is None else (batch,)
-    alpha, beta = _scalar(letter, alpha), _scalar(letter, beta)
+    if element.codes:
+        stored, compute = map(ord, element.codes)
+        a, b, c = ((address, stored, *rest) for address, *rest in (a, b, c))
+        name, tail = f"fleet_{name}_ex", (*tail, compute)
+    else:
+        name = f"fleet_{word}{name}"
+    alpha, beta = _scalar(element, alpha), _scalar(element, beta)
     op_codes = [ord(op) for op in ops]
     function = getattr(library, name)
     check(function(context.pointer, *op_codes, *sizes, alpha, *a, *b, beta, *c, *tail))
@@ -174,10 +177,8 @@ def _checked_matrix(name: str, value) -> np.ndarray:
     array = np.asarray(value)
     if array.ndim != 2:
         raise BadArgument(f"{name} has {array.ndim} dimensions instead of 2", "bad_argument")
-    if array.dtype.newbyteorder("=") not in LETTERS:
-        raise TypeError(
-            f"{name} is of {array.dtype}; known: float32, float64, complex64, complex128"
-        )
+    if _types.of(array.dtype) is None:
+        raise TypeError(f"{name} is of {array.dtype}; known: {_types.KNOWN}")
     return array
 
 
@@ -192,7 +193,7 @@ def _checked_out(out, shape, dtype) -> None:
         raise TypeError(f"out is of {out.dtype}, the product of {dtype}")
 
 
-def gemm(context, a, b, c, alpha, beta, transa, transb, out) -> np.ndarray:
+def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32) -> np.ndarray:
     a, b = _checked_matrix("a", a), _checked_matrix("b", b)
     ops = (str(transa).lower(), str(transb).lower())
     for name, op in zip(("transa", "transb"), ops):
@@ -211,6 +212,7 @@ def gemm(context, a, b, c, alpha, beta, transa, transb, out) -> np.ndarray:
             raise BadArgument(f"c has shape {c.shape}, the product {(m, n)}", "bad_argument")
         operands.append(c)
     dtype = np.result_type(*(array.dtype for array in operands))
+    element = _types.of(dtype, tf32)
     a, b = (array.astype(dtype, copy=False) for array in (a, b))
     alpha, beta = real_or_complex(dtype, "alpha", alpha), real_or_complex(dtype, "beta", beta)
     if beta != 0 and c is None:
@@ -228,7 +230,7 @@ def gemm(context, a, b, c, alpha, beta, transa, transb, out) -> np.ndarray:
         left, right, sizes = right, left, (n, m, k)
     call(
         context,
-        LETTERS[dtype],
+        element.word,
         (left.op, right.op),
         sizes,
         alpha,
@@ -272,12 +274,13 @@ def _delivered(result: np.ndarray, out) -> np.ndarray:
 # ---- matmul -------------------------------------------------------------------------------------
 
 
-def matmul(context, a, b, out) -> np.ndarray:
+def matmul(context, a, b, out, tf32) -> np.ndarray:
     a, b = np.asarray(a), np.asarray(b)
     if isinstance(out, tuple) and len(out) == 1:
         (out,) = out
     dtype = np.result_type(a, b).newbyteorder("=") if a.ndim and b.ndim else np.dtype(object)
-    if dtype not in LETTERS:
+    element = _types.of(dtype, tf32)
+    if element is None:
         return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
     vector_a, vector_b = a.ndim == 1, b.ndim == 1
     left = a[np.newaxis, :] if vector_a else a
@@ -299,7 +302,7 @@ def matmul(context, a, b, out) -> np.ndarray:
     if result is None or _overlaps_itself(result):
         result = np.empty((*stack, m, n), dtype)
     if result.size and k:
-        _multiply_stacks(context, left, right, result)
+        _multiply_stacks(context, element, left, right, result)
     else:
         result[...] = 0
     if result is out:
@@ -356,14 +359,14 @@ def _stackable(array: np.ndarray) -> np.ndarray:
     return array if usable else np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
-def _multiply_stacks(context, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+def _multiply_stacks(context, element, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
     """c = a @ b with stacks of a and b broadcast to that of c; c must not overlap a or b."""
     target = c if _stackable(c) is c else np.empty_like(c, order="C")
     transposed, leading_c = layout(target)
     left = _input(_stackable(a), "n", transposed)
     right = _input(_stackable(b), "n", transposed)
     stack, (m, n), k = c.shape[:-2], c.shape[-2:], a.shape[-1]
-    letter, item = LETTERS[c.dtype], c.itemsize
+    word, item = element.word, c.itemsize
     steps_a = np.broadcast_to(left.array, stack + left.array.shape[-2:]).strides[:-2]
     steps_b = np.broadcast_to(right.array, stack + right.array.shape[-2:]).strides[:-2]
     axes = _merged(stack, steps_a, steps_b, target.strides[:-2])
@@ -377,8 +380,8 @@ def _multiply_stacks(context, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> No
         if transposed:
             first, second, ops, sizes = second, first, ops[::-1], (n, m, k)
         if length == 1:
-            call(context, letter, ops, sizes, 1, first[:2], second[:2], 0, third[:2])
+            call(context, word, ops, sizes, 1, first[:2], second[:2], 0, third[:2])
         else:
-            call(context, letter, ops, sizes, 1, first, second, 0, third, length)
+            call(context, word, ops, sizes, 1, first, second, 0, third, length)
     if target is not c:
         np.copyto(c, target)

@@ -129,22 +129,26 @@ class Context:
         return self.handle.pointer
 
     def gemm(
-        self, a, b, c=None, *, alpha=1, beta=0, transa="n", transb="n", out=None
+        self, a, b, c=None, *, alpha=1, beta=0, transa="n", transb="n", out=None, tf32=False
     ) -> np.ndarray:
-        """alpha * op(a) @ op(b) + beta * c, for float32, float64, complex64 and complex128.
+        """alpha * op(a) @ op(b) + beta * c, for float16, bfloat16, float32, float64 and complex.
 
         op is 'n' (as it is), 't' (transposed) or 'c' (conjugate transposed). C and Fortran order
         and strided views are used where they lie. The result goes to `out` (which may be c), or to
         a new array. c is not read when beta is 0.
-        """
-        return _arrays.gemm(self, a, b, c, alpha, beta, transa, transb, out)
 
-    def matmul(self, a, b, out=None) -> np.ndarray:
+        float16 and bfloat16 (of the package ml_dtypes) are summed in float32 and rounded after
+        each of few steps of k. tf32=True lets devices round float32 inputs to TF32.
+        """
+        return _arrays.gemm(self, a, b, c, alpha, beta, transa, transb, out, tf32)
+
+    def matmul(self, a, b, out=None, *, tf32=False) -> np.ndarray:
         """numpy.matmul(a, b, out): vectors, matrices, and stacks that broadcast.
 
-        Types without a BLAS product (integers, float16, longdouble, objects) are left to NumPy.
+        Types and tf32 as for gemm; a product of bfloat16 is bfloat16. Types without a product here
+        (integers, longdouble, objects) are left to NumPy.
         """
-        return _arrays.matmul(self, a, b, out)
+        return _arrays.matmul(self, a, b, out, tf32)
 
     def empty(self, shape, dtype="float64", location="h", order="C") -> np.ndarray:
         """An uninitialised array at a location: 'h' pinned host, 'p' pageable host, or a device.

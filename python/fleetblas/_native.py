@@ -141,6 +141,13 @@ def _declare(library: ctypes.CDLL) -> None:
         functions[letter + "gemm_strided_batched"] = (
             head + (matrix + stride) * 2 + [scalar] + matrix + stride + [c_int64]
         )
+    # Any types: each matrix with its own, and the arithmetic at the end.
+    head = [context, c_int, c_int, c_int64, c_int64, c_int64, c_void_p]
+    matrix = [c_void_p, c_int, c_int64]
+    functions["gemm_ex"] = head + matrix * 2 + [c_void_p] + matrix + [c_int]
+    functions["gemm_strided_batched_ex"] = (
+        head + (matrix + stride) * 2 + [c_void_p] + matrix + stride + [c_int64, c_int]
+    )
     for name, arguments in functions.items():
         function = getattr(library, "fleet_" + name)
         function.argtypes, function.restype = arguments, c_int

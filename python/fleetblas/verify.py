@@ -3,7 +3,8 @@
 
 Matrices are read through a `Source`, in pieces of whole columns, so that they may lie anywhere;
 `HostSource` is one for a NumPy array in host memory. `error` is max|diff| / (eps * k * max|A| *
-max|B|).
+max|B|); where numbers are rounded to a type that is coarser than that of the sums (f16, bf16,
+tf32), eps * k is that of the sums and eps * sqrt(k) of the coarser type more.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from . import _types
+
 SAMPLE = 64  # rows, and columns
 CHUNK_BYTES = 2**25
 THREADS = min(16, os.cpu_count() or 1)  # reading is limited by host memory, which few can fill
 # A sum of k products is off by less than k*eps times their sizes, mostly by about sqrt(k)*eps; one
-# missing tile shows as 1/eps. So a small number separates right from wrong.
+# missing tile shows as 1/eps. So a small number separates right from wrong. Coarser roundings of
+# the inputs, or of C which is about sqrt(k), are off by about sqrt(k)*eps for random matrices.
 TOLERANCE = 4.0
 LONGDOUBLE_FLOPS = 2.0**28  # a whole product without BLAS takes about a second
 
@@ -166,10 +170,11 @@ class Reference:
     higher precision, and times a vector of random signs, to which all of C counts.
 
     Reads A, B and C0 once; then any number of results can be judged by reading only them. `c0` is
-    not read where beta is 0. Row and column numbers, and the signs, come from `generator`.
+    not read where beta is 0. Row and column numbers, and the signs, come from `generator`. `tf32`
+    where products may round float32 inputs.
     """
 
-    def __init__(self, ops: tuple[str, str], scalars: tuple, sources: tuple, generator):
+    def __init__(self, ops: tuple[str, str], scalars, sources, generator, tf32: bool = False):
         a, b, c0 = sources
         (m, n), (alpha, beta) = c0.shape, scalars
         self.shape, self.dtype = (m, n), np.dtype(c0.dtype)
@@ -189,9 +194,12 @@ class Reference:
             self.product = self.product + _scalar(beta, double) * before.product
             of_c0 = before.largest
         k = max(1, left.sample.shape[1])
-        eps = float(np.finfo(self.dtype).eps)
+        element = _types.of(self.dtype, tf32)
+        eps = element.sum_eps + element.low_eps
+        of_product = left.largest * right.largest
         # Without a product (k or alpha 0) only the scaling of C is left to round.
-        self.unit = eps * (k * left.largest * right.largest or of_c0 or 1.0)
+        self.unit = (element.sum_eps * k + element.low_eps * math.sqrt(k)) * of_product
+        self.unit = self.unit or eps * (of_c0 or 1.0)
         weight = abs(alpha) * (4 if self.dtype.kind == "c" else 1)
         self.tolerance = TOLERANCE * (max(1.0, weight) + abs(beta) * of_c0 * eps / self.unit)
 
@@ -233,9 +241,11 @@ def whole_error(p: Product) -> float:
     return worst
 
 
-def verify(p: Product, generator: np.random.Generator, everything: bool = False) -> Verdict:
+def verify(
+    p: Product, generator: np.random.Generator, everything: bool = False, tf32: bool = False
+) -> Verdict:
     sources = (HostSource(p.a), HostSource(p.b), HostSource(p.c0))
-    reference = Reference((p.transa, p.transb), (p.alpha, p.beta), sources, generator)
+    reference = Reference((p.transa, p.transb), (p.alpha, p.beta), sources, generator, tf32)
     verdict = reference.judge(reference.look_at(HostSource(p.c)))
     if everything:
         verdict.error = whole_error(p) / reference.unit

@@ -133,6 +133,22 @@ def test_bench_verifies_both_engines_and_has_every_key(cli):
     assert rows[0]["bound_fraction"] == pytest.approx(rows[0]["bound_s"] / rows[0]["median_s"])
 
 
+def test_the_cpu_blas_is_no_peer_for_halves_but_is_for_tf32(cli):
+    for word, status in (("h", "unsupported"), ("tf32", "ok")):
+        words = f"bench gemm --type {word} --size 96 --repeat 1 --warmup 0 --vs hostblas --json -"
+        ours, theirs = only_json(cli(words))["results"]
+        assert (ours["status"], theirs["status"]) == ("ok", status)
+        assert ours["problem"].startswith(f"{word}gemm ")
+
+
+@pytest.mark.parametrize("word", ["h", "bf16", "tf32"])
+def test_plan_knows_the_rates_of_coarse_types(cli, word):
+    plan = only_json(cli(f"plan gemm --type {word} --size 8K --machine h200x8 --json -"))
+    double = only_json(cli("plan gemm --size 8K --machine h200x8 --json -"))
+    assert plan["problem"].startswith(f"{word}gemm ")
+    assert plan["predicted_s"] < double["predicted_s"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -142,6 +158,9 @@ def test_bench_verifies_both_engines_and_has_every_key(cli):
         "--type d --size 64 --beta 3 --rules none --tile 32",
         "--type d --m 0 --n 5 --k 5",
         "--type d --size 256 --memory-cap 256K",
+        "--type h --m 200 --n 90 --k 900 --transa t --tile 64",
+        "--type h --size 150 --beta 0 --place 0,p,1",
+        "--type tf32 --size 200 --transb t --place 0,1,h",
     ],
 )
 def test_bench_of_every_kind_of_product_passes(cli, words):

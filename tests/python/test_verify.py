@@ -77,3 +77,35 @@ def test_the_error_is_in_units_of_eps_k_and_the_largest_elements():
 def test_empty_products_pass(shape):
     m, n, k = shape
     assert judged(product(m=m, n=n, k=k), everything=True).ok
+
+
+def rounded(values, tf32):
+    """To TF32's 11 significant bits, or as they are."""
+    if not tf32:
+        return values
+    bits = values.view(np.uint32)
+    return ((bits + np.uint32(2**12)) & np.uint32(2**32 - 2**13)).view(np.float32)
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+@pytest.mark.parametrize("everything", [False, True])
+def test_coarser_types_pass_and_a_missing_tile_of_them_does_not(tf32, everything):
+    g = np.random.default_rng(7)
+    m = n = 150
+    k, tile = 600, 150
+    dtype = np.float32 if tf32 else np.float16
+    a, b, c0 = (
+        np.asfortranarray(g.uniform(-1, 1, shape).astype(dtype))
+        for shape in ((m, k), (k, n), (m, n))
+    )
+    left, right = (rounded(x, tf32).astype(np.float64) for x in (a, b))
+    scalars = (1.0, a, b, 0.5, c0)
+
+    def verdict(c):
+        p = verify.Product("n", "n", *scalars, np.asfortranarray(c.astype(dtype)))
+        return verify.verify(p, np.random.default_rng(2), everything, tf32)
+
+    assert verdict(left @ right + 0.5 * c0).ok
+    missing = verdict(left[:, tile:] @ right[tile:] + 0.5 * c0)
+    assert not missing.ok
+    assert missing.error > 10 * missing.tolerance

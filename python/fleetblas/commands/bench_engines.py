@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from .. import Context, _arrays, _native, verify
+from .. import Context, _arrays, _native, _types, verify
 from .bench_operands import Operands
 
 START_UP_EDGE = 256  # a first product of this size does all that start-up is
@@ -29,6 +29,7 @@ class Engine:
 
     name = ""
     same_problem = True  # its operands are where those of FleetBLAS are: the bound holds for it
+    types = tuple(_types.TYPES)  # words of those that it multiplies
 
     def __init__(self, operands: Operands):
         self.operands = operands
@@ -37,8 +38,16 @@ class Engine:
         self.verdicts: list[verify.Verdict] = []
         self.failure: Exception | None = None
 
+    def require_type(self) -> None:
+        word = self.operands.words["type"]
+        if word not in self.types:
+            raise Unmeasured(f"{self.name} has no product of type {word}")
+
     def start_up(self) -> None:
-        """Handles, contexts, the best block size: all that a first product of another size does."""
+        """Handles, contexts, the best block size: all that a first product of another size does.
+
+        Unmeasured where the engine has no product of this type.
+        """
 
     def multiply(self) -> None:
         """One product; C is complete when it returns."""
@@ -82,8 +91,9 @@ class FleetBlas(Engine):
         self.context = context
 
     def start_up(self) -> None:
+        self.require_type()
         a, b = (np.ones((START_UP_EDGE, START_UP_EDGE), self.operands.dtype) for _ in range(2))
-        self.context.gemm(a, b)
+        self.context.gemm(a, b, tf32=self.operands.words["type"] == "tf32")
 
     def multiply(self) -> None:
         o, words = self.operands, self.operands.words
@@ -106,6 +116,7 @@ class HostBlas(FleetBlas):
 
     name = "hostblas"
     same_problem = False  # no device takes part, so the bound of the devices does not hold
+    types = (*"sdcz", "tf32")  # tf32 as s; of the two-byte types a CPU BLAS has no product
 
     def __init__(self, context: Context, operands: Operands):
         on_host = [place if place in ("h", "p") else "p" for place in operands.locations]

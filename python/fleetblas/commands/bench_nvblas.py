@@ -102,6 +102,7 @@ class Nvblas(Engine):
     """NVBLAS at the best of its settings; operands in pageable memory, the only kind it is for."""
 
     name = "nvblas"
+    types = tuple("sdcz")
 
     def __init__(self, operands: Operands, process: NvblasProcess):
         super().__init__(operands)
@@ -109,6 +110,7 @@ class Nvblas(Engine):
         self.settings: dict = {}
 
     def start_up(self) -> None:
+        self.require_type()
         if self.operands.locations != ["p", "p", "p"]:
             raise Unmeasured("NVBLAS is measured with pageable operands only (--place p,p,p)")
         self.settings = self.process.ask("start_up", self.operands.words)

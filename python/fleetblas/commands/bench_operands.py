@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from .. import _arrays, verify
+from .. import _arrays, _types, verify
 
 SEED = 20261121
 NAMES = ("a", "b", "c", "c0")
@@ -35,17 +35,21 @@ def _in_threads(function, length: int, step: int) -> None:
 def fill_random(flat: np.ndarray, name: str, first: int = 0) -> None:
     """Numbers first, first + 1, ... of the matrix `name`, uniform in [-1, 1): always the same ones.
 
-    `first` is a multiple of BLOCK. For complex types both parts are such numbers.
+    `first` is a multiple of BLOCK. For complex types both parts are such numbers; two-byte types
+    have those of float32, rounded.
     """
-    reals = flat.view(flat.real.dtype)
+    reals = flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
+    drawn = np.dtype(np.float32) if reals.itemsize < 4 else reals.dtype
     width = BLOCK * (len(reals) // len(flat)) if len(flat) else BLOCK
 
     def fill(part: slice) -> None:
         seed = [SEED, NAMES.index(name), first // BLOCK + part.start // width]
-        values = reals[part]
-        np.random.Generator(np.random.SFC64(seed)).random(out=values, dtype=values.dtype)
+        values = reals[part] if reals.dtype == drawn else np.empty(len(reals[part]), drawn)
+        np.random.Generator(np.random.SFC64(seed)).random(out=values, dtype=drawn)
         values *= 2
         values -= 1
+        if reals.dtype != drawn:
+            reals[part] = values
 
     _in_threads(fill, len(reals), width)
 
@@ -84,7 +88,7 @@ class Pool:
 
     def __init__(self, context, problems: list[dict]):
         self.context = context
-        self.dtype = _arrays.DTYPES[problems[0]["type"]]
+        self.dtype = _types.TYPES[problems[0]["type"]].dtype
         self.not_read = problems[0]["beta"] == 0
         self.numbers = {
             "a": max(words["m"] * words["k"] for words in problems),
@@ -197,7 +201,8 @@ class Operands:
         sources = (self.source("a"), self.source("b"), self.source("c0"))
         generator = np.random.default_rng(SEED + 1)
         scalars = (self.alpha, self.beta)
-        return verify.Reference((w["transa"], w["transb"]), scalars, sources, generator)
+        ops, tf32 = (w["transa"], w["transb"]), w["type"] == "tf32"
+        return verify.Reference(ops, scalars, sources, generator, tf32)
 
     def on_host(self, name: str) -> np.ndarray:
         """The matrix itself, or a copy of it where it is in a device's memory."""

@@ -11,6 +11,7 @@ from ctypes import c_int, c_size_t, c_void_p
 
 import numpy as np
 
+from .. import _types
 from .bench_engines import START_UP_EDGE, Engine, Unmeasured
 from .bench_operands import Operands
 from .cuda_libraries import Driver, check_cublas, cublas_version, function, load_cublas
@@ -19,6 +20,9 @@ OPS = {"n": 0, "t": 1, "c": 2}
 XT_BLOCKS = (4096, 2048, 8192, 1024)  # mostly best first, so that bad ones are dropped early
 HOPELESS = 2.0  # times the best so far: a first call that slow is not repeated
 PINNING_OFF, PINNING_ON = 0, 1
+# cudaDataType of the matrices and cublasComputeType_t: sums in fp32, for tf32 from rounded inputs.
+EX_TYPES = {"h": (2, 68), "bf16": (14, 68), "tf32": (0, 77)}
+GEMM_DEFAULT = -1  # cublasGemmAlgo_t
 
 
 class CudaPeer(Engine):
@@ -29,9 +33,10 @@ class CudaPeer(Engine):
         self.devices = devices  # as FleetBLAS numbers them, which is as CUDA does
         self.handle: c_void_p | None = None
         dtype = operands.dtype
+        scalars = np.float32 if _types.TYPES[operands.words["type"]].codes else dtype
         # Pointers to scalars are read during the call: the arrays have to stay.
-        self._alpha = np.array([operands.alpha], dtype)
-        self._beta = np.array([operands.beta], dtype)
+        self._alpha = np.array([operands.alpha], scalars)
+        self._beta = np.array([operands.beta], scalars)
         self._warm = [np.ones((START_UP_EDGE, START_UP_EDGE), dtype) for _ in range(3)]
 
     def _open(self) -> None:
@@ -74,6 +79,7 @@ class CublasXt(CudaPeer):
     """cuBLASXt at the best of its block sizes, each tried with this product."""
 
     name = "cublasxt"
+    types = tuple("sdcz")
 
     def __init__(self, operands: Operands, devices: list[int]):
         super().__init__(operands, devices)
@@ -81,6 +87,7 @@ class CublasXt(CudaPeer):
         self.pinning = PINNING_OFF
 
     def start_up(self) -> None:
+        self.require_type()
         self._open()
         self._gemm("cublasXt{}gemm", c_size_t)
         self._create()
@@ -150,6 +157,7 @@ class Cublas(CudaPeer):
         super().__init__(operands, devices[:1])
 
     def start_up(self) -> None:
+        self.require_type()
         self._open()
         device = self.devices[0]
         self.operands = self.operands.at([str(device)] * 3)
@@ -160,12 +168,35 @@ class Cublas(CudaPeer):
         create = function(self.library, "cublasCreate_v2", c_void_p)
         check_cublas(create(ctypes.byref(handle)), "cublasCreate")
         self.handle = handle
-        self._gemm("cublas{}gemm_v2", c_int)
+        word = self.operands.words["type"]
+        if word in EX_TYPES:
+            self._gemm_ex(*EX_TYPES[word])
+        else:
+            self._gemm("cublas{}gemm_v2", c_int)
         edge = min(START_UP_EDGE, *self.operands.sizes)
         if edge:
             ops = [self.operands.words[name] for name in ("transa", "transb")]
             self._product(ops, (edge,) * 3, *self.operands.matrices)
             self.driver.wait(self.devices)
+
+    def _gemm_ex(self, stored: int, compute: int) -> None:
+        """cublasGemmEx as a function that takes what cublasDgemm takes."""
+        edge, matrix = [c_int] * 3, [c_void_p, c_int, c_int]
+        self._entry = "cublasGemmEx"
+        gemm_ex = function(
+            self.library,
+            self._entry,
+            *[c_void_p, c_int, c_int, *edge, c_void_p, *matrix * 2, c_void_p, *matrix],
+            *[c_int, c_int],
+        )
+
+        def gemm(handle, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+            a, b, c = ((x, stored, leading) for x, leading in ((a, lda), (b, ldb), (c, ldc)))
+            flags, sizes = (op_a, op_b), (m, n, k)
+            tail = (compute, GEMM_DEFAULT)
+            return gemm_ex(handle, *flags, *sizes, alpha, *a, *b, beta, *c, *tail)
+
+        self._function = gemm
 
     def describe(self, row: dict) -> None:
         super().describe(row)

@@ -15,10 +15,9 @@ import re
 import subprocess
 import sys
 
-from .. import _native
+from .. import _native, _types
 
 SUFFIXES = {"K": 2**10, "M": 2**20, "G": 2**30}
-GEMM_FLOPS = {"s": 2, "d": 2, "c": 8, "z": 8}  # per m*n*k
 
 
 class UsageError(Exception):
@@ -140,7 +139,12 @@ def add_problem_lists(parser) -> None:
 
 def _add_routine(parser, nargs: str | None) -> None:
     parser.add_argument("routine", choices=["gemm"], nargs=nargs, help="what to compute")
-    parser.add_argument("--type", choices=list("sdcz"), default="d", help="data type (default d)")
+    parser.add_argument(
+        "--type",
+        choices=list(_types.TYPES),
+        default="d",
+        help="data type (default d); h and bf16 are summed in fp32, tf32 rounds fp32 inputs",
+    )
 
 
 def _add_problem_rest(parser) -> None:
@@ -167,7 +171,7 @@ def problem_words(arguments) -> dict:
     if missing:
         raise UsageError(f"give --size, or --m, --n and --k ({', '.join(missing)} missing)")
     for name in ("alpha", "beta"):
-        if complex(getattr(arguments, name)).imag and arguments.type in "sd":
+        if complex(getattr(arguments, name)).imag and _types.TYPES[arguments.type].real:
             raise UsageError(f"--{name} is complex, but --type {arguments.type} is real")
     names = ("type", "transa", "transb", "place", "alpha", "beta")
     return {**edges, **{name: getattr(arguments, name) for name in names}}
@@ -313,5 +317,6 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def tflops(letter: str, m: int, n: int, k: int, seconds: float | None) -> float | None:
-    return GEMM_FLOPS[letter] * m * n * k / seconds / 1e12 if seconds else None
+def tflops(word: str, m: int, n: int, k: int, seconds: float | None) -> float | None:
+    flops = 2 if _types.TYPES[word].real else 8
+    return flops * m * n * k / seconds / 1e12 if seconds else None
