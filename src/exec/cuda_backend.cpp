@@ -184,6 +184,7 @@ class CudaBackend final : public Backend {
     Status status = Status::ok;
     std::string message;
     TaskId task = kNoTask;
+    bool begun = false;  ///< it may have been put into its stream in part
   };
 
   Run& run() {
@@ -242,7 +243,7 @@ class CudaBackend final : public Backend {
       if (doomed) throw Error(Status::device_failed, "failed on purpose");
       put();
     } catch (const Error& error) {
-      failure_ = {Status::device_failed, error.what(), id};
+      failure_ = {Status::device_failed, error.what(), id, !doomed};
     }
   }
 
@@ -266,7 +267,7 @@ class CudaBackend final : public Backend {
         return;
       }
     } catch (const Error& error) {
-      failure_ = {Status::device_failed, error.what(), kNoTask};
+      failure_ = {.status = Status::device_failed, .message = error.what()};
     }
     run().abandon_capture();
     graphs_wanted_ = false;  // it would fail again; streams have done it before
@@ -300,16 +301,15 @@ class CudaBackend final : public Backend {
       if (timed_) run().measure(trace.spans);
     } catch (const Error& error) {
       whole = false;
-      if (failure_.status == Status::ok) failure_ = {Status::device_failed, error.what(), kNoTask};
+      if (failure_.status == Status::ok)
+        failure_ = {.status = Status::device_failed, .message = error.what()};
       run().find_done(trace.spans);
     }
     if (failure_.status == Status::ok) return;
     trace.status = failure_.status;
     trace.message = failure_.message;
     trace.failed = failure_.task;
-    // A copy in chunks may have been put into its stream in part.
-    if (failure_.task != kNoTask && static_cast<std::size_t>(failure_.task) < trace.spans.size())
-      trace.spans[static_cast<std::size_t>(failure_.task)] = {0, -1};
+    if (failure_.begun) trace.spans[static_cast<std::size_t>(failure_.task)] = {0, -1};
     trace.lost = faults_.lost() >= 0 ? faults_.lost() : whole ? -1 : broken_device();
   }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "exec/cpu_blas.hpp"
 #include "exec/cuda_kernels.hpp"
 
 namespace fleet::cuda {
@@ -28,6 +29,11 @@ bool is_mixed(const Queue& queue) {
 /// Copies with both ends in host memory are the CPU's.
 bool is_staged(const Task& task) {
   return task.kind != TaskKind::compute && on_host(task.from.device) && on_host(task.to.device);
+}
+
+/// So is what is computed there: C that is only scaled, where it lies.
+bool is_cpus(const Task& task) {
+  return on_host(task.to.device) && (task.kind == TaskKind::compute || on_host(task.from.device));
 }
 
 }  // namespace
@@ -56,7 +62,8 @@ void copy_async(const View& from, const View& to, std::int64_t element_bytes, cu
 bool Run::stages(const Plan& plan) { return std::ranges::any_of(plan.tasks, is_staged); }
 
 bool Run::can_capture(const Plan& plan) {
-  return !plan.tasks.empty() && !stages(plan) && std::ranges::none_of(plan.queues, is_mixed);
+  return !plan.tasks.empty() && std::ranges::none_of(plan.tasks, is_cpus) &&
+         std::ranges::none_of(plan.queues, is_mixed);
 }
 
 void Run::open(const Plan& plan, bool timed, const std::vector<cudaEvent_t>& before) {
@@ -107,7 +114,8 @@ void Run::prepare(const Plan& plan) {
     Lane& lane = lanes_[static_cast<std::size_t>(task(id).queue)];
     const Queue& queue = plan.queues[static_cast<std::size_t>(task(id).queue)];
     lane.mixed = is_mixed(queue);
-    if (lane.stream == nullptr && !lane.mixed && !staged(id)) lane.stream = &streams_.of(queue);
+    if (lane.stream == nullptr && !lane.mixed && !is_cpus(task(id)))
+      lane.stream = &streams_.of(queue);
   }
   find_needs();
 }
@@ -134,7 +142,7 @@ void Run::find_needs() {
 void Run::start_clock() {
   epochs_.clear();
   for (TaskId id = 0; id < static_cast<TaskId>(plan_->tasks.size()); ++id) {
-    if (staged(id)) continue;
+    if (is_cpus(task(id))) continue;
     Stream& stream = stream_of(id);
     const auto ordinal = static_cast<std::size_t>(stream.ordinal);
     if (epochs_.size() <= ordinal) epochs_.resize(ordinal + 1);
@@ -255,6 +263,14 @@ void Run::stage(TaskId id, const View& from, const View& to) {
 }
 
 void Run::launch(TaskId id, const Launch& launch) {
+  if (is_cpus(task(id))) {
+    // Alone in its plan: such tasks wait for nothing, and nothing waits for them.
+    if (launch.kernel != Kernel::scale || task(id).after_count > 0)
+      throw Error(Status::unsupported, "the host is no worker of this backend");
+    scale(launch);
+    enqueued_ = id + 1;
+    return;
+  }
   Stream& stream = begin(id);
   if (launch.kernel != Kernel::multiply) {
     stream_through(launch, stream.stream);
@@ -305,7 +321,9 @@ void Run::find_done(std::vector<Span>& spans) {
   std::vector<char> later_done(lanes_.size(), 0);  // in the same queue: first in, first out
   for (TaskId id = enqueued_ - 1; id >= 0; --id) {
     auto& later = later_done[static_cast<std::size_t>(task(id).queue)];
-    if (staged(id))
+    if (is_cpus(task(id)) && !staged(id))
+      later = 1;
+    else if (staged(id))
       later = stager_->span(staged_[static_cast<std::size_t>(id)]).second >= 0;
     else if (!later && ends(id).stop != nullptr)
       later = works(cudaEventQuery(ends(id).stop));
@@ -327,6 +345,7 @@ void Run::measure(std::vector<Span>& spans) {
       if (stop_s >= 0) span = {start_s - opened_s_, stop_s - opened_s_};
       continue;
     }
+    if (is_cpus(task(id))) continue;
     const int ordinal = stream_of(id).ordinal;
     span.start_s = at(ordinal, ends(id).start);
     span.stop_s = std::max(span.start_s, at(ordinal, ends(id).stop));

@@ -400,6 +400,11 @@ void Prober::measure_edge(Series& series) {
 }  // namespace
 
 Machine probe(Backend& backend, double budget_s) {
+  struct Timed {
+    explicit Timed(Backend& b) : backend(b) { backend.keep_times(true); }
+    ~Timed() { backend.keep_times(false); }
+    Backend& backend;
+  } const timed(backend);
   Machine machine = Prober(backend, budget_s).measure();
   machine.source = "measured by probe";
   return machine;
