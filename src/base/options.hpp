@@ -66,7 +66,7 @@ struct Options {
   std::string trace;           ///< file: Chrome trace of all calls, written at exit
   std::string cpu_blas;        ///< library file with the CPU BLAS to use
   std::string cache_dir;       ///< where the measured machine is kept; empty: nowhere
-  bool deterministic = false;  ///< no effect yet; to be: never use operands in place
+  bool deterministic = false;  ///< devices never multiply operands in place
   bool graphs = true;          ///< a plan used again is replayed as one CUDA graph
   Inject inject;
   std::string inject_text;      ///< as given

@@ -128,8 +128,11 @@ std::vector<DeviceId> Offloader::workers(DataType type) {
 bool Offloader::is_lost(DeviceId device) const { return std::ranges::count(lost_, device) > 0; }
 
 TuneRequest Offloader::request(DataType type) {
-  TuneRequest request{
-      .workers = workers(type), .memory_cap = caps_, .tile = options_.tile, .rules = rules_};
+  TuneRequest request{.workers = workers(type),
+                      .memory_cap = caps_,
+                      .tile = options_.tile,
+                      .rules = rules_,
+                      .own_copies = options_.deterministic};
   if (request.workers.empty())
     throw Error(Status::unsupported, "no device is left that computes this type");
   return request;

@@ -79,6 +79,7 @@ int Mover::key_b(int item, int k, int col) const {
 bool Mover::in_place(int operand, int worker) const {
   const DeviceId home = problem_.operands[static_cast<std::size_t>(operand)].home;
   const DeviceId device = device_of(worker);
+  if (tuning_.own_copies && !on_host(device)) return false;
   return home == device || (device == kHost && home == kPageable);
 }
 

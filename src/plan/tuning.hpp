@@ -72,6 +72,8 @@ struct Tuning {
   OutOfCore out_of_core = OutOfCore::none;
   std::int64_t group = 0;  ///< edge in elements of a group of C tiles that a worker finishes before
                            ///< the next; 0: all of its block
+  bool own_copies = false;  ///< devices multiply in slots only, also what is at home on them, so
+                            ///< that addresses and leading dimensions of operands change no bits
   Rules rules = Rules::all();
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };

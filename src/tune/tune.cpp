@@ -45,6 +45,7 @@ class Tuner {
   Tuner(const Problem& problem, const Machine& machine, const TuneRequest& request)
       : problem_(problem), machine_(machine), request_(request) {
     base_.rules = request.rules;
+    base_.own_copies = request.own_copies;
     base_.workers = request.workers;
     if (base_.workers.empty())
       for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
@@ -151,7 +152,7 @@ bool Tuner::fits_in_core(const Tuning& t) const {
                      n = ceil_div(problem_.n, t.grid.cols);
   // Tiles round up and slots are aligned: a percent, and a few pages, cover it.
   const auto away = [&](int x) {
-    return base_.workers.size() > 1 ||
+    return base_.own_copies || base_.workers.size() > 1 ||
            problem_.operands[static_cast<std::size_t>(x)].home != base_.workers[0];
   };
   double bytes = 65536;

@@ -15,6 +15,7 @@ struct TuneRequest {
   std::vector<std::int64_t> memory_cap;  ///< per device; empty: 80 % of Machine memory
   std::int64_t tile = 0;                 ///< 0: by model
   Rules rules = Rules::all();
+  bool own_copies = false;  ///< as in Tuning
 };
 
 struct Tuned {

@@ -126,6 +126,7 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
     for (std::int64_t& cap : t.memory_cap) cap = tile_bytes * between(random, 4, 60);
     t.memory_cap[kHost] = 1LL << 40;
   }
+  t.own_copies = chance(random, 15);
   return t;
 }
 

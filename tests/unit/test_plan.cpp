@@ -106,6 +106,37 @@ TEST(MakePlan, LeavesTheOwnersDataInPlace) {
   EXPECT_EQ(count(plan, TaskKind::writeback), 2);  // the other worker's half of C
 }
 
+TEST(MakePlan, NeverMultipliesInPlaceWithOwnCopies) {
+  Random random(8);
+  int computed = 0;
+  for (int trial = 0; trial < test::scaled(1000); ++trial) {
+    const int devices = static_cast<int>(between(random, 1, 4));
+    const Machine machine = node(devices);
+    const Problem problem = test::random_gemm(random, devices, 60);
+    Tuning tuning = test::random_tuning(random, machine, problem, 24);
+    tuning.own_copies = true;
+    if (problem.k == 0) continue;  // C is scaled where it lies, element by element
+    Plan plan;
+    try {
+      plan = make_plan(problem, machine, tuning);
+    } catch (const Error& e) {
+      ASSERT_EQ(e.status(), Status::no_memory) << to_text(problem);
+      continue;
+    }
+    ASSERT_EQ(check(plan), "") << trial << ": " << to_text(problem);
+    for (const Task& task : plan.tasks) {
+      if (task.kind != TaskKind::compute) continue;
+      ++computed;
+      ASSERT_FALSE(task.to.in_place()) << to_text(problem);
+      ASSERT_FALSE(task.inputs[0].in_place()) << to_text(problem);
+      if (task.kernel == Kernel::multiply) {
+        ASSERT_FALSE(task.inputs[1].in_place()) << to_text(problem);
+      }
+    }
+  }
+  EXPECT_GT(computed, 0);
+}
+
 TEST(MakePlan, WithoutCachingFetchesForEveryProduct) {
   const Machine machine = node(2);
   Tuning tuning = simple(machine, 2, {2, 1}, 1024);
