@@ -149,14 +149,14 @@ std::int64_t Context::run_on_devices(const GemmCall& call, const Homes& homes, c
       done += items;
     }
   } catch (const std::bad_alloc&) {
-    // What is left goes to the CPU.
+    record.reason = "no memory on the devices";
   } catch (const Error& error) {
     const bool cannot_plan =
         error.status() == Status::no_memory || error.status() == Status::unreachable;
     if (!cannot_plan) throw;
+    record.reason = "no memory on the devices";
   }
-  if (done < call.batch) record.reason = "no memory on the devices";
-  return done;
+  return done;  // what is left goes to the CPU
 }
 
 const char* Context::reason_for_cpu(const GemmCall& call, const Homes& homes) const {
@@ -227,9 +227,9 @@ bool Context::gemm_if_profitable(const GemmCall& call, const char*& reason) {
     const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, record) : 0;
     if (done < call.batch) {
       reason = record.reason;
-      if (all_on_host(homes)) return false;
+      if (done == 0 && all_on_host(homes)) return false;
       record.ran = Ran::cpu;
-      run_on_cpu(call, homes, turn);
+      run_on_cpu(rest_of(call, done), homes, turn);
     }
   } catch (const Error& error) {
     log_.line(Log::kError, error.what());

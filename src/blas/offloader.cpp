@@ -202,17 +202,22 @@ Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& argum
                                   std::shared_ptr<const Planned> planned, CallRecord& record,
                                   Journal& journal, const Log& log) {
   if (runs_with_less_ > 0 && ++runs_with_less_ > kRunsWithLess) reset_limits();
+  const char* refusal = "no memory on the devices";
   for (int attempt = 0; planned != nullptr; ++attempt) {
     const double start_s = now_s();
-    Trace trace;
+    Start started = Start::prepared;
     try {
-      trace = execute(planned->tuned.plan, arguments, *engine().backend, planned->serial);
+      started = start(planned->tuned.plan, arguments, *engine().backend, planned->serial);
     } catch (const Error& error) {
-      if (error.status() != Status::no_memory) throw;
-      log.line(Log::kWarning, std::string(error.what()) + "; trying with less");
-      planned = smaller(problem, planned, attempt);
+      const bool no_memory = error.status() == Status::no_memory;
+      if (!no_memory && error.status() != Status::device_failed) throw;
+      log.line(Log::kWarning,
+               error.what() + std::string(no_memory ? "; trying with less" : "; left to the CPU"));
+      if (!no_memory) refusal = "the devices do not work";
+      planned = no_memory ? smaller(problem, planned, attempt) : nullptr;
       continue;
     }
+    Trace trace = complete(planned->tuned.plan, arguments, *engine_.backend, started);
     if (trace.lost >= 0) note_lost(trace.lost, log);
     const bool whole = trace.status == Status::ok;
     if (!whole) finish_by_cpu(*planned, arguments, trace, log);
@@ -225,6 +230,7 @@ Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& argum
     }
     return whole ? Outcome::done : Outcome::finished_on_cpu;
   }
+  record.reason = refusal;
   return Outcome::not_possible;
 }
 

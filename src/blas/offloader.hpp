@@ -55,9 +55,10 @@ class Offloader {
   enum class Outcome {
     done,
     finished_on_cpu,  ///< after a fault: C is right
-    not_possible,     ///< no memory, no device: C untouched
+    not_possible,     ///< no memory, no device that works: C untouched; the record has the reason
   };
-  /// Runs `planned` for `problem`. Throws Error(device_failed) when C cannot be completed.
+  /// Runs `planned` for `problem`. Throws Error(device_failed) when C was touched and cannot be
+  /// completed.
   Outcome run(const Problem& problem, const Arguments& arguments,
               std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
               const Log& log);

@@ -78,7 +78,8 @@ class Backend {
   virtual void* slot(const Where& where) = 0;
   virtual void copy(TaskId id, const Task& task, const View& from, const View& to) = 0;
   virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
-  /// Waits for everything. Never throws for a failed task: the Trace says so.
+  /// Waits for everything that was enqueued, which is less than the plan where copy or launch
+  /// threw. Never throws for a failed task: the Trace says so, and which tasks were done.
   virtual Trace finish() = 0;
   /// From the next run on, whether the spans of its Trace are measured one by one, where that has a
   /// price. Without it, tasks may share the span of their run.

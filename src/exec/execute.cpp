@@ -3,6 +3,12 @@
 // it must not know clocks, threads or what a backend does with a task.
 #include "exec/execute.hpp"
 
+#include <exception>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "base/error.hpp"
 
 namespace fleet {
@@ -41,6 +47,27 @@ void enqueue(TaskId id, const Plan& plan, const Arguments& arguments, Backend& b
   backend.launch(id, task, launch);
 }
 
+/// Why a task could not be handed over, in words where there is memory for words.
+struct Failure {
+  explicit Failure(const std::exception& error) noexcept {
+    try {
+      message = error.what();
+    } catch (const std::bad_alloc&) {
+      message.clear();
+    }
+  }
+  std::string message;
+};
+
+/// A backend that cannot even say what has run leaves C undefined, whatever its reason.
+Trace finish(Backend& backend) {
+  try {
+    return backend.finish();
+  } catch (const std::exception& error) {
+    throw Error(Status::device_failed, std::string(error.what()) + ": C is undefined");
+  }
+}
+
 }  // namespace
 
 View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, const Where& where,
@@ -62,18 +89,37 @@ View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, c
   return view;
 }
 
+Start start(const Plan& plan, const Arguments& arguments, Backend& backend, std::uint64_t serial) {
+  if (backend.replay(plan, arguments, serial)) return Start::whole;
+  backend.prepare(plan);
+  return Start::prepared;
+}
+
+Trace complete(const Plan& plan, const Arguments& arguments, Backend& backend, Start started) {
+  if (started == Start::whole) return finish(backend);
+  TaskId id = 0;
+  std::optional<Failure> failure;
+  try {
+    for (; id < static_cast<TaskId>(plan.tasks.size()); ++id) enqueue(id, plan, arguments, backend);
+  } catch (const std::exception& error) {
+    failure.emplace(error);
+  }
+  // What has started still uses the caller's memory, and may have changed C.
+  Trace trace = finish(backend);
+  if (!failure) return trace;
+  for (std::size_t t = static_cast<std::size_t>(id); t < trace.spans.size(); ++t)
+    trace.spans[t] = {};  // not handed over, whatever the backend says of the run as a whole
+  if (trace.status == Status::ok) {
+    trace.status = Status::device_failed;
+    trace.failed = id;
+    trace.message = std::move(failure->message);
+  }
+  return trace;
+}
+
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
               std::uint64_t serial) {
-  if (backend.replay(plan, arguments, serial)) return backend.finish();
-  backend.prepare(plan);
-  try {
-    for (TaskId id = 0; id < static_cast<TaskId>(plan.tasks.size()); ++id)
-      enqueue(id, plan, arguments, backend);
-  } catch (...) {
-    backend.finish();  // what has started still uses the caller's memory
-    throw;
-  }
-  return backend.finish();
+  return complete(plan, arguments, backend, start(plan, arguments, backend, serial));
 }
 
 }  // namespace fleet

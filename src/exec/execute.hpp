@@ -5,8 +5,20 @@
 
 namespace fleet {
 
-/// Runs `plan` with `arguments` and returns when C is home. Throws Error(no_memory) before anything
-/// is touched; a task that fails is reported in the Trace. `serial`: see Backend::replay.
+/// How a backend takes a plan: all of it at once, or prepared for one task after another.
+enum class Start { whole, prepared };
+
+/// Lets `backend` begin with `plan`. Throws what its replay() and prepare() throw:
+/// Error(no_memory), Error(device_failed), with nothing touched. `serial`: see Backend::replay.
+Start start(const Plan& plan, const Arguments& arguments, Backend& backend,
+            std::uint64_t serial = 0);
+
+/// Does the rest of `plan`, which `backend` began with, and returns when C is home. A task that
+/// fails, or that the backend does not take, is reported in the Trace, since others may have
+/// changed C. Throws Error(device_failed), with C undefined, for a backend that cannot finish.
+Trace complete(const Plan& plan, const Arguments& arguments, Backend& backend, Start started);
+
+/// Both in one.
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
               std::uint64_t serial = 0);
 

@@ -3,9 +3,13 @@
 // own. It knows no symbol names.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <map>
+#include <thread>
 #include <vector>
 
 #include "blas/dropin.h"
@@ -173,6 +177,46 @@ TEST(TheDropin, LeavesAForkedChildToItsOwnBlas) {
     return status == 0 ? 0 : 2;
   });
   EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+/// A call of another thread during which the process begins to exit.
+struct LateCall {
+  Offer offer{512};
+  fleet_dropin_call call = offer.call();
+  std::atomic<bool> begun{false};
+  int taken = -1;
+  std::thread thread;
+
+  void start() {
+    thread = std::thread([this] {
+      begun = true;
+      taken = fleet_dropin()->gemm(&call);
+    });
+    while (!begun) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+};
+LateCall* late_call = nullptr;
+
+// Runs after the handlers of the core, so the call went on without devices.
+void judge_late_call() {
+  late_call->thread.join();
+  const bool right = late_call->taken == 1 ? late_call->offer.done() : late_call->offer.untouched();
+  _exit(late_call->taken >= 0 && right ? 7 : 1);
+}
+
+TEST(TheDropin, LeavesACallThatTheExitOvertakesToTheBlasBehind) {
+  // 64^3 tile products take much longer to plan than the exit takes to begin.
+  const Ended ended =
+      with_settings({{"FLEETBLAS_OFFLOAD", "always"}, {"FLEETBLAS_TILE", "8"}}, 1, [] {
+        std::atexit(judge_late_call);
+        fleet_dropin();
+        late_call = new LateCall;
+        late_call->start();
+        std::exit(2);
+        return 3;
+      });
+  EXPECT_EQ(ended.code, 7) << ended.output;
 }
 
 TEST(TheDropin, FinishesWhatAFaultLeft) {

@@ -3,9 +3,12 @@
 // left to finish. It knows the backend as a whole only.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <complex>
 #include <memory>
+#include <new>
 #include <optional>
+#include <thread>
 
 #include "base/error.hpp"
 #include "exec/execute.hpp"
@@ -126,21 +129,17 @@ class Operands {
 
 enum class End { no_fault, finished, failed };
 
-/// Runs the case with the faults in `inject`; `why` says what is wrong with C, or why it failed.
-End run_with(const Case& c, const Inject& inject, std::string& why) {
-  Options options;
-  options.inject = inject;
-  const Machine machine = host_machine(c.devices, 2, kMemory);
-  const auto backend = make_host_backend(machine, blas(), options);
-  const Plan plan = make_plan(make_gemm(c.shape), machine, c.tuning);
+/// Runs the case on `backend`; `why` says what is wrong with C, or why it failed.
+End run_on(Backend& backend, const Case& c, std::string& why) {
+  const Plan plan = make_plan(make_gemm(c.shape), backend.machine(), c.tuning);
   Random random(7);
-  Operands<double> operands(c, *backend, random);
+  Operands<double> operands(c, backend, random);
   const Arguments arguments = operands.arguments();
 
-  const Trace trace = execute(plan, arguments, *backend);
+  const Trace trace = execute(plan, arguments, backend);
   const bool failed = trace.status != Status::ok;
   try {
-    if (failed) recover(plan, arguments, trace, {}, *backend, *blas());
+    if (failed) recover(plan, arguments, trace, {}, backend, *blas());
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::device_failed);
     why = error.what();
@@ -149,6 +148,57 @@ End run_with(const Case& c, const Inject& inject, std::string& why) {
   why = operands.wrong();
   return failed ? End::finished : End::no_fault;
 }
+
+/// The same with the faults in `inject`.
+End run_with(const Case& c, const Inject& inject, std::string& why) {
+  Options options;
+  options.inject = inject;
+  const auto backend = make_host_backend(host_machine(c.devices, 2, kMemory), blas(), options);
+  return run_on(*backend, c, why);
+}
+
+/// Virtual devices that do not take the n-th task: they throw instead, when others may have run.
+class Refusing final : public Backend {
+ public:
+  Refusing(std::unique_ptr<Backend> inner, TaskId refused)
+      : inner_(std::move(inner)), refused_(refused) {}
+
+  const Machine& machine() const override { return inner_->machine(); }
+  void prepare(const Plan& plan) override { inner_->prepare(plan); }
+  void* slot(const Where& where) override { return inner_->slot(where); }
+  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
+    refuse(id);
+    inner_->copy(id, task, from, to);
+  }
+  void launch(TaskId id, const Task& task, const Launch& launch) override {
+    refuse(id);
+    inner_->launch(id, task, launch);
+  }
+  Trace finish() override { return inner_->finish(); }
+  void* allocate(DeviceId location, std::int64_t bytes) override {
+    return inner_->allocate(location, bytes);
+  }
+  void release(DeviceId location, void* data) override { inner_->release(location, data); }
+  void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
+                std::int64_t element_bytes) override {
+    inner_->transfer(to_location, to, from_location, from, element_bytes);
+  }
+  void trim() override { inner_->trim(); }
+  std::int64_t available_bytes(DeviceId location) override {
+    return inner_->available_bytes(location);
+  }
+
+ private:
+  void refuse(TaskId id) const {
+    if (id != refused_) return;
+    // So that the tasks before this one have run, as far as they can.
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    throw std::bad_alloc();
+  }
+
+  std::unique_ptr<Backend> inner_;
+  const TaskId refused_;
+};
 
 Tuning tuning_for(int devices, std::int64_t tile, Rules rules) {
   Tuning tuning;
@@ -205,6 +255,23 @@ TEST_P(AtEveryStep, AFailedCopyLeavesTheRightC) {
 
 TEST_P(AtEveryStep, AFailedKernelLeavesTheRightC) {
   for (const Case& c : cases_at_all_places(parse_rules(GetParam()))) fail_each(c, &Inject::launch);
+}
+
+TEST_P(AtEveryStep, ATaskThatIsNotTakenLeavesTheRightC) {
+  const auto step = static_cast<TaskId>(1 / test::test_scale());
+  for (const Case& c : cases_at_all_places(parse_rules(GetParam()))) {
+    TaskId refused = 0;
+    int finished = 0;
+    for (End end = End::finished; end != End::no_fault; refused += step) {
+      Refusing backend(make_host_backend(host_machine(c.devices, 2, kMemory), blas(), {}), refused);
+      std::string why;
+      end = run_on(backend, c, why);
+      ASSERT_NE(end, End::failed) << place_of(c) << " at " << refused << ": " << why;
+      ASSERT_EQ(why, "") << place_of(c) << " at " << refused;
+      finished += end == End::finished;
+    }
+    EXPECT_GT(finished, 0) << "no task was refused";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, AtEveryStep, ::testing::Values("all", "none", "all,-lazy"));
