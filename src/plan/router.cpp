@@ -59,7 +59,8 @@ const Holder& Router::choose(std::span<const Holder> holders, DeviceId user,
       // A reactive scheduler decides when the way from home is free; what arrives later is unknown
       // to it then.
       const double now_s = from_home >= 0 ? clock_.free_s(from_home) : 0;
-      if (!under_way_counts && holder.ready_s > now_s) continue;
+      // The first is never a copy under way: the home, or where a result waits to leave.
+      if (!under_way_counts && &holder != &holders[0] && holder.ready_s > now_s) continue;
       value = -rate_of(holder.device, user);
     }
     if (value < best_value) {

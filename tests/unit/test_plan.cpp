@@ -182,6 +182,15 @@ TEST(MakePlan, RoutesOverTheHostWhereDevicesHaveNoLink) {
   EXPECT_GT(plan.slots[kHost].size(), 0u);
 }
 
+TEST(MakePlan, SendsResultsHomeWithoutTheRulesEtaAndForwarding) {
+  const Machine machine = node(2);
+  Tuning tuning = simple(machine, 2, {2, 1}, 256);
+  tuning.rules = Rules::all().without(Rule::eta).without(Rule::forwarding);
+
+  for (const DeviceId home : {kHost, kPageable})
+    EXPECT_EQ(check(make_plan(square(1024, home), machine, tuning)), "");
+}
+
 TEST(MakePlan, RefusesAMachineWithNoWayToAWorker) {
   Machine machine = node(2);
   std::erase_if(machine.links, [](const Link& l) { return l.target == kFirstDevice + 1; });
