@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "exec/blas_library.hpp"
+#include "exec/blas_search.hpp"
 #include "exec/element.hpp"
 #include "exec/exit_guard.hpp"
 #include "exec/gemm_pieces.hpp"
@@ -184,10 +185,6 @@ std::shared_ptr<RunTimeBlas> open_verified(const std::string& file, std::string&
   return nullptr;
 }
 
-constexpr const char* kKnownLibraries[] = {"libopenblas.so.0", "libopenblas64_.so.0",
-                                           "libblis.so.4",     "libmkl_rt.so.2",
-                                           "libblas.so.3",     "libblas64.so.3"};
-
 }  // namespace
 
 std::shared_ptr<CpuBlas> CpuBlas::load(const std::string& file) {
@@ -198,10 +195,9 @@ std::shared_ptr<CpuBlas> CpuBlas::load(const std::string& file) {
     if (auto blas = crowded ? nullptr : open_verified(file, why)) return blas;
     throw Error(Status::bad_option, "cpu_blas: " + why);
   }
-  for (const char* name : kKnownLibraries) {
-    if (crowded) break;
-    if (auto blas = open_verified(name, why)) return blas;
-  }
+  if (!crowded)
+    for (const std::string& name : blas_candidates(own_folder()))
+      if (auto blas = open_verified(name, why)) return blas;
   return std::make_shared<RunTimeBlas>(std::nullopt);
 }
 

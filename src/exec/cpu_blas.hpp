@@ -15,9 +15,10 @@ namespace fleet {
 /// (slowly).
 class CpuBlas {
  public:
-  /// `file`: a library to use (Options::cpu_blas), or empty to search: the scipy-openblas wheels
-  /// and the system's OpenBLAS, BLIS, MKL or reference BLAS. Our copy is private (RTLD_LOCAL), so
-  /// that its thread count is ours to set. Throws Error(bad_option) if a named file cannot be used.
+  /// `file`: a library to use (Options::cpu_blas), or empty to search as blas_candidates() says.
+  /// Our copy's names are private (RTLD_LOCAL). Where the program uses the same file, it finds the
+  /// number of threads that it had set again whenever no lease is out. Throws Error(bad_option) if
+  /// a named file cannot be used.
   static std::shared_ptr<CpuBlas> load(const std::string& file);
 
   virtual ~CpuBlas() = default;
