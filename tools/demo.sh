@@ -10,11 +10,14 @@ devices=(--backend host --devices 4)
 heading() { printf '\n== %s\n' "$1"; }
 
 heading "examples/demo.py, unmodified, with every product on four virtual devices"
-printf '%s\n\n' "A line of the library tells of a call; the script's own line after it checks the result."
+printf '%s\n' \
+  "A line of the library tells of a call: what it took (and how much of that went before the first" \
+  "task, where the plan is new), beside it what was predicted for the plan, and where it ran. The" \
+  "script's own line after it checks the result." ""
 FLEETBLAS_OFFLOAD=always FLEETBLAS_VERBOSE=1 fleetblas run "${devices[@]}" -- \
   python examples/demo.py 2>&1
 
-heading "Predicted against measured"
+heading "Predicted against measured again, with repeats, the lower bound and the CPU BLAS"
 fleetblas bench gemm --type d --size 2K "${devices[@]}" --repeat 5 --warmup 2 --vs hostblas
 fleetblas bench gemm --type s --m 4K --n 1K --k 1K --transa t "${devices[@]}" --repeat 5 --warmup 2 |
   tail -n +2

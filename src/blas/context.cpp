@@ -74,7 +74,7 @@ void Context::gemm(const GemmCall& call) {
   CallRecord record;
   begin_record(record, call);
   try {
-    run(call, record);
+    run(call, start_s, record);
   } catch (const Error& error) {
     record.status = error.status();
     close_record(record, start_s);
@@ -83,7 +83,7 @@ void Context::gemm(const GemmCall& call) {
   close_record(record, start_s);
 }
 
-void Context::run(const GemmCall& call, CallRecord& record) {
+void Context::run(const GemmCall& call, double start_s, CallRecord& record) {
   if (call.changes_nothing()) {
     record.reason = "nothing to do";
     return;
@@ -94,6 +94,7 @@ void Context::run(const GemmCall& call, CallRecord& record) {
   note_place(record, homes);
   std::unique_lock<std::mutex> turn;
   const Choice choice = choose_in_turn(call, homes, turn);
+  record.prepare_s = now_s() - start_s;
   const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, record) : 0;
   if (done == call.batch) return;
   record.ran = Ran::cpu;
@@ -140,10 +141,12 @@ std::int64_t Context::run_on_devices(const GemmCall& call, const Homes& homes, c
       const Problem problem = problem_of(call, homes, items);
       const bool known = choice.planned->tuned.plan.problem == problem;
       auto planned = known ? choice.planned : offloader_.plan(problem);
+      const double predicted_s = planned->tuned.predicted_s;
       const auto outcome = offloader_.run(problem, arguments_from(call, done), std::move(planned),
                                           record, *journal_, log_);
       if (outcome == Offloader::Outcome::not_possible) break;
       record.ran = Ran::devices;
+      record.predicted_s = (done == 0 ? 0 : record.predicted_s) + predicted_s;
       if (outcome == Offloader::Outcome::finished_on_cpu)
         record.reason = "finished on the CPU after a fault";
       done += items;
@@ -222,6 +225,7 @@ bool Context::gemm_if_profitable(const GemmCall& call, const char*& reason) {
     // The BLAS behind cannot reach a device, so what lies there is for us in any case.
     if (!choice.devices && all_on_host(homes)) return false;
     begin_record(record, call);
+    record.prepare_s = now_s() - start_s;
     note_place(record, homes);
     if (!choice.devices) note_choice(record, choice);
     const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, record) : 0;

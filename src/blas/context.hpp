@@ -81,7 +81,7 @@ class Context {
   };
   using Homes = std::array<DeviceId, 3>;
 
-  void run(const GemmCall& call, CallRecord& record);
+  void run(const GemmCall& call, double start_s, CallRecord& record);
   Choice choose_in_turn(const GemmCall& call, const Homes& homes,
                         std::unique_lock<std::mutex>& turn);
   Choice choose(const GemmCall& call, const Homes& homes);

@@ -49,6 +49,7 @@ void write_record(JsonText& json, const CallRecord& record) {
       .member("workers", record.workers)
       .member("tile", record.tile)
       .member("seconds", record.seconds)
+      .member("prepare_s", record.prepare_s)
       .member("plan_s", record.plan_s)
       .member("predicted_s", record.predicted_s)
       .member("status", to_string(record.status));
@@ -118,10 +119,14 @@ std::string verbose_line(const CallRecord& r) {
           std::to_string(r.ld[1]) + "," + scalar_text(r.beta, r.type) + ",C," +
           std::to_string(r.ld[2]) + ")";
   if (r.batch != 1) text += "x" + std::to_string(r.batch);
-  text += " " + duration(r.seconds) + " gpus:" + std::to_string(r.workers) +
-          " tile:" + std::to_string(r.tile) + " " + gigabytes(LinkKind::host_to_device) + "/" +
-          gigabytes(LinkKind::device_to_device) + "/" + gigabytes(LinkKind::device_to_host) +
-          "GB h2d/p2p/d2h";
+  text += " " + duration(r.seconds);
+  if (r.ran == Ran::devices) {
+    if (r.plan_s > 0) text += " (" + duration(r.prepare_s) + " to prepare)";
+    text += " predicted " + duration(r.predicted_s);
+  }
+  text += " gpus:" + std::to_string(r.workers) + " tile:" + std::to_string(r.tile) + " " +
+          gigabytes(LinkKind::host_to_device) + "/" + gigabytes(LinkKind::device_to_device) + "/" +
+          gigabytes(LinkKind::device_to_host) + "GB h2d/p2p/d2h";
   const double rate = r.seconds > 0 ? r.flops() / r.seconds * 1e-12 : 0;
   text += " " + number(rate) + "TFLOPS " + to_string(r.ran) + " (" + r.reason;
   if (!r.detail.empty()) text += ": " + r.detail;

@@ -42,6 +42,7 @@ struct CallRecord {
   int workers = 0;
   std::int64_t tile = 0;
   double seconds = 0;
+  double prepare_s = 0;    ///< of `seconds`, before the first task: start-up, waiting, planning
   double plan_s = 0;       ///< 0 when the plan was there already
   double predicted_s = 0;  ///< 0 when nothing was planned
   Status status = Status::ok;
@@ -54,8 +55,10 @@ struct CallRecord {
 /// Notes what `bytes` (index LinkId) say about `record`.
 void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes);
 
-/// `dgemm(N,N,m,n,k,alpha,A,lda,B,ldb,beta,C,ldc) 4.7ms gpus:8 tile:2048 0.27/1.88/0.13GB
-/// h2d/p2p/d2h 29.2TFLOPS devices (reason)`; `fleet_gemm_ex:h(...)` for types that no name says.
+/// `dgemm(N,N,m,n,k,alpha,A,lda,B,ldb,beta,C,ldc) 4.7ms predicted 4.5ms gpus:8 tile:2048
+/// 0.27/1.88/0.13GB h2d/p2p/d2h 29.2TFLOPS devices (reason)`; `fleet_gemm_ex:h(...)` for types that
+/// no name says. Where the plan was made for this very call, `4.7ms (2.1ms to prepare)`: what the
+/// prediction is not about. No prediction for calls that devices did not do.
 std::string verbose_line(const CallRecord& record);
 
 /// Sums over calls.

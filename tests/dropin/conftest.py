@@ -165,7 +165,9 @@ def run(tmp_path):
     return run_command
 
 
-VERBOSE_LINE = re.compile(r"(\w+)\(.*\) \S+ gpus:(\d+) .* (devices|cpu|nowhere) \(")
+VERBOSE_LINE = re.compile(
+    r"(\w+)\(.*\) \S+ (?:.*predicted \S+ )?gpus:(\d+) .* (devices|cpu|nowhere) \("
+)
 
 
 def where_calls_ran(stderr):

@@ -330,9 +330,34 @@ TEST(VerboseLines, SayWhatRanWhereAndWhy) {
 
   EXPECT_EQ(ended.code, 7);
   const std::regex shape(
-      R"(fleet_dgemm\(N,N,64,64,64,1,A,64,B,64,2,C,64\) [0-9.]+(us|ms|s) gpus:2 tile:32 )"
+      R"(fleet_dgemm\(N,N,64,64,64,1,A,64,B,64,2,C,64\) [0-9.]+(us|ms|s) )"
+      R"(\([0-9.]+(us|ms|s) to prepare\) predicted [0-9.]+(us|ms|s) gpus:2 tile:32 )"
       R"([0-9.e-]+/[0-9.e-]+/[0-9.e-]+GB h2d/p2p/d2h [0-9.e-]+TFLOPS devices \(offload=always\)\n)");
   EXPECT_TRUE(std::regex_match(ended.output, shape)) << ended.output;
+}
+
+TEST(VerboseLines, GiveTheMeasuredTimeAloneBesideThePredictionOfAPlanAtHand) {
+  const Ended ended = run_program([] {
+    kept_context = make(host_options(2) + ";verbose=1;tile=32");
+    return multiply(kept_context, 64) && multiply(kept_context, 64) ? 7 : 1;
+  });
+
+  EXPECT_EQ(ended.code, 7);
+  const std::string second = ended.output.substr(ended.output.find('\n') + 1);
+  const std::regex shape(R"(fleet_dgemm\([^)]*\) ([0-9.]+(us|ms|s)) predicted )"
+                         R"(([0-9.]+(us|ms|s)) gpus:2 .*\n)");
+  EXPECT_TRUE(std::regex_match(second, shape)) << ended.output;
+}
+
+TEST(VerboseLines, PredictNothingForCallsOnTheCpu) {
+  const Ended ended = run_program([] {
+    kept_context = make(host_options(2) + ";verbose=1;offload=never");
+    return multiply(kept_context, 64) ? 7 : 1;
+  });
+
+  EXPECT_EQ(ended.code, 7);
+  EXPECT_NE(ended.output.find("cpu (offload=never)"), std::string::npos) << ended.output;
+  EXPECT_EQ(ended.output.find("predicted"), std::string::npos) << ended.output;
 }
 
 TEST(WithoutHomeAndFolders, ContextsWork) {
