@@ -176,17 +176,11 @@ std::int64_t GemmCall::all_bytes(int operand) const {
                      arguments.stride[at], bytes_of(type));
 }
 
-GemmCall parse(const RawCall& raw) {
+GemmCall describe(const RawCall& raw) {
   const Signature& s = raw.signature;
   GemmCall call{.symbol = s.function, .type = raw.type, .arguments = {}};
   call.op_a = parse_op(raw, raw.transa, s.transa, "transa");
   call.op_b = parse_op(raw, raw.transb, s.transb, "transb");
-  require_at_least(raw, raw.m, 0, s.m, "m");
-  require_at_least(raw, raw.n, 0, s.n, "n");
-  require_at_least(raw, raw.k, 0, s.k, "k");
-  if (raw.alpha == nullptr) refuse(raw, s.alpha, "alpha", "is NULL");
-  if (raw.beta == nullptr) refuse(raw, s.beta, "beta", "is NULL");
-  require_at_least(raw, raw.batch, 0, s.batch, "batch");
   call.m = raw.m;
   call.n = raw.n;
   call.k = raw.k;
@@ -196,6 +190,20 @@ GemmCall parse(const RawCall& raw) {
                     .stride = {raw.stride_a, raw.stride_b, raw.stride_c},
                     .alpha = scalar(raw.alpha, raw.type),
                     .beta = scalar(raw.beta, raw.type)};
+  return call;
+}
+
+GemmCall parse(const RawCall& raw) {
+  const Signature& s = raw.signature;
+  parse_op(raw, raw.transa, s.transa, "transa");
+  parse_op(raw, raw.transb, s.transb, "transb");
+  require_at_least(raw, raw.m, 0, s.m, "m");
+  require_at_least(raw, raw.n, 0, s.n, "n");
+  require_at_least(raw, raw.k, 0, s.k, "k");
+  if (raw.alpha == nullptr) refuse(raw, s.alpha, "alpha", "is NULL");
+  if (raw.beta == nullptr) refuse(raw, s.beta, "beta", "is NULL");
+  require_at_least(raw, raw.batch, 0, s.batch, "batch");
+  GemmCall call = describe(raw);
   check_operand(raw, call, kA, s.a, s.lda, s.stride_a);
   check_operand(raw, call, kB, s.b, s.ldb, s.stride_b);
   check_operand(raw, call, kC, s.c, s.ldc, s.stride_c);

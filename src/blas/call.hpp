@@ -42,7 +42,7 @@ struct RawCall {
 
 /// A legal call.
 struct GemmCall {
-  const char* symbol = "";
+  const char* symbol = "";  ///< never freed: the books keep it
   DataType type = DataType::f64;
   Op op_a = Op::none;
   Op op_b = Op::none;
@@ -68,6 +68,10 @@ struct GemmCall {
 
 /// Throws Error(bad_argument) naming the function and the first illegal argument.
 GemmCall parse(const RawCall& raw);
+
+/// The same for a call whose arguments are known to be legal, without looking again: millions of
+/// small ones go into the books.
+GemmCall describe(const RawCall& raw);
 
 /// Does any element of C belong to A or B too (of any item)? Blocks of one larger matrix that only
 /// lie between each other's columns do not overlap; where that cannot be told the answer is yes.

@@ -77,10 +77,10 @@ void Context::gemm(const GemmCall& call) {
     run(call, start_s, record);
   } catch (const Error& error) {
     record.status = error.status();
-    close_record(record, start_s);
+    close_record(record, now_s() - start_s);
     throw;
   }
-  close_record(record, start_s);
+  close_record(record, now_s() - start_s);
 }
 
 void Context::run(const GemmCall& call, double start_s, CallRecord& record) {
@@ -241,7 +241,7 @@ bool Context::gemm_if_profitable(const GemmCall& call, const char*& reason) {
     if (error.status() != Status::device_failed) return false;
     record.status = error.status();
   }
-  close_record(record, start_s);
+  close_record(record, now_s() - start_s);
   return true;
 }
 
@@ -249,14 +249,10 @@ void Context::note_host_call(const GemmCall& call, const char* reason, double se
   const User inside(users_);
   CallRecord record;
   begin_record(record, call);
-  try {
-    note_place(record, locate(call));
-  } catch (const Error&) {
-    // The place is for the log only.
-  }
+  note_place(record, registered_homes(call));
   record.ran = Ran::cpu;
   record.reason = reason;
-  close_record(record, now_s() - seconds);
+  close_record(record, seconds);
 }
 
 double Context::min_flops() {
@@ -306,6 +302,16 @@ Context::Homes Context::locate(const GemmCall& call) {
   return homes;
 }
 
+/// By the registry alone: a BLAS on the CPU has worked on it, so no device needs to be asked.
+Context::Homes Context::registered_homes(const GemmCall& call) {
+  Homes homes{kPageable, kPageable, kPageable};
+  if (registry_.empty()) return homes;
+  const gate::StateLock lock(registry_mutex_);
+  for (const std::size_t operand : {kA, kB, kC})
+    homes[operand] = registry_.locate(call.arguments.data[operand], 1);
+  return homes;
+}
+
 void Context::begin_record(CallRecord& record, const GemmCall& call) const noexcept {
   record.type = call.type;
   record.op_a = call.op_a;
@@ -317,17 +323,20 @@ void Context::begin_record(CallRecord& record, const GemmCall& call) const noexc
   record.ld = call.arguments.ld;
   record.alpha = call.arguments.alpha;
   record.beta = call.arguments.beta;
-  try {
-    record.symbol = call.symbol;
-  } catch (const std::bad_alloc&) {
-    record.symbol.clear();
-  }
+  record.symbol = call.symbol;
 }
 
 void Context::note_place(CallRecord& record, const Homes& homes) const noexcept {
   try {
-    record.place = offloader_.place_of(homes[kA]) + "," + offloader_.place_of(homes[kB]) + "," +
-                   offloader_.place_of(homes[kC]);
+    record.place.clear();
+    for (const DeviceId home : homes) {
+      if (!record.place.empty()) record.place += ',';
+      // Nearly all calls: the letters of place_word without a string for each.
+      if (on_host(home))
+        record.place += home == kHost ? 'h' : 'p';
+      else
+        record.place += offloader_.place_of(home);
+    }
   } catch (const std::bad_alloc&) {
     record.place.clear();
   }
@@ -344,12 +353,12 @@ void Context::note_choice(CallRecord& record, const Choice& choice) noexcept {
   }
 }
 
-void Context::close_record(CallRecord& record, double start_s) noexcept {
+void Context::close_record(CallRecord& record, double seconds) noexcept {
   try {
-    record.seconds = now_s() - start_s;
-    journal_->note(record);
+    record.seconds = seconds;
     if (options_.verbose > 0) log_.say(verbose_line(record));
     if (log_.wants(Log::kEverything)) log_.line(Log::kEverything, verbose_line(record));
+    journal_->note(std::move(record));
   } catch (const std::bad_alloc&) {
     // The call is done; only its line in the books is missing.
   }

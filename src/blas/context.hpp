@@ -94,13 +94,14 @@ class Context {
   bool profitable(std::int64_t edge);
 
   Homes locate(const GemmCall& call);
+  Homes registered_homes(const GemmCall& call);
   DeviceId locate(const void* data, std::int64_t bytes);
   void give_back(const Range& range);
 
   void begin_record(CallRecord& record, const GemmCall& call) const noexcept;
   void note_place(CallRecord& record, const Homes& homes) const noexcept;
   static void note_choice(CallRecord& record, const Choice& choice) noexcept;
-  void close_record(CallRecord& record, double start_s) noexcept;
+  void close_record(CallRecord& record, double seconds) noexcept;
 
   Problem parse(std::string_view problem);  ///< with the turn taken
   std::shared_ptr<const Planned> plan_for_text(const Problem& problem);

@@ -28,7 +28,8 @@ DataType type_of(char letter) {
   }
 }
 
-GemmCall parse(const fleet_dropin_call& call) {
+/// `read` is fleet::parse or fleet::describe.
+GemmCall read_by(GemmCall (*read)(const RawCall&), const fleet_dropin_call& call) {
   const Signature signature{.function = call.symbol,
                             .transa = 1,
                             .transb = 2,
@@ -47,28 +48,29 @@ GemmCall parse(const fleet_dropin_call& call) {
                             .ldc = 13,
                             .stride_c = 0,
                             .batch = 0};
-  return fleet::parse({.signature = signature,
-                       .type = type_of(call.type),
-                       .transa = call.transa,
-                       .transb = call.transb,
-                       .m = call.m,
-                       .n = call.n,
-                       .k = call.k,
-                       .alpha = call.alpha,
-                       .a = call.a,
-                       .lda = call.lda,
-                       .b = call.b,
-                       .ldb = call.ldb,
-                       .beta = call.beta,
-                       .c = call.c,
-                       .ldc = call.ldc});
+  return read({.signature = signature,
+               .type = type_of(call.type),
+               .transa = call.transa,
+               .transb = call.transb,
+               .m = call.m,
+               .n = call.n,
+               .k = call.k,
+               .alpha = call.alpha,
+               .a = call.a,
+               .lda = call.lda,
+               .b = call.b,
+               .ldb = call.ldb,
+               .beta = call.beta,
+               .c = call.c,
+               .ldc = call.ldc});
 }
 
 int offer(const fleet_dropin_call* call) {
   refusal = "an error before the devices";
   int taken = 0;
-  capi::guarded(
-      [&] { taken = default_context().gemm_if_profitable(parse(*call), refusal) ? 1 : 0; });
+  capi::guarded([&] {
+    taken = default_context().gemm_if_profitable(read_by(parse, *call), refusal) ? 1 : 0;
+  });
   if (taken != 0) refusal = nullptr;
   return taken;
 }
@@ -76,7 +78,8 @@ int offer(const fleet_dropin_call* call) {
 void note_host(const fleet_dropin_call* call, double seconds) {
   const char* reason = refusal == nullptr ? "below min_flops" : refusal;
   refusal = nullptr;
-  capi::guarded([&] { default_context().note_host_call(parse(*call), reason, seconds); });
+  capi::guarded(
+      [&] { default_context().note_host_call(read_by(describe, *call), reason, seconds); });
 }
 
 fleet_dropin_core make_core() {

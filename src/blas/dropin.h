@@ -16,7 +16,7 @@ extern "C" {
 /* One BLAS call, column-major, arguments already checked by the preload library (row-major CBLAS
  * calls are turned round before). Flags are lower case. */
 typedef struct fleet_dropin_call {
-  const char* symbol; /* the name that the program called, for the log: "cblas_dgemm64_" */
+  const char* symbol; /* the name that the program called, for the log: "cblas_dgemm64_"; static */
   char type;          /* s, d, c, z */
   char transa, transb;
   int64_t m, n, k;

@@ -80,9 +80,9 @@ std::string path_of_process(std::string path) {
 
 Journal::Journal(const Options& options) : summary_(options.summary), trace_(options.trace) {}
 
-void Journal::note(const CallRecord& record) {
+void Journal::note(CallRecord&& record) {
   const gate::StateLock lock(mutex_);
-  statistics_.add(record);
+  statistics_.add(std::move(record));
 }
 
 void Journal::note(const Run& run) {

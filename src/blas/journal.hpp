@@ -29,7 +29,7 @@ class Journal {
   /// True when the end of the process asks for every call (a summary).
   bool keeps_summary() const { return !summary_.empty(); }
 
-  void note(const CallRecord& record);
+  void note(CallRecord&& record);
   void note(const Run& run);
 
   std::string statistics_json() const;

@@ -29,6 +29,7 @@ void Registry::add(const Range& range) {
   if (overlaps)
     throw Error(Status::bad_argument, "the memory overlaps a piece that is already registered");
   ranges_.emplace(address_of(range.data), range);
+  known_ = ranges_.size();
 }
 
 std::optional<Range> Registry::remove(const void* data, Kind kind) {
@@ -38,6 +39,7 @@ std::optional<Range> Registry::remove(const void* data, Kind kind) {
   if (registered != (kind == Kind::registered)) return std::nullopt;
   const Range range = found->second;
   ranges_.erase(found);
+  known_ = ranges_.size();
   return range;
 }
 
@@ -45,6 +47,7 @@ std::vector<Range> Registry::remove_all() {
   std::vector<Range> all;
   for (const auto& [address, range] : ranges_) all.push_back(range);
   ranges_.clear();
+  known_ = 0;
   return all;
 }
 

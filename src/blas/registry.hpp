@@ -2,6 +2,7 @@
 // registry.hpp: which addresses lie where: what fleet_alloc gave and fleet_host_register named. It
 // knows no backend; the owner sees to locks.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,6 +32,9 @@ class Registry {
   /// Takes every range out.
   std::vector<Range> remove_all();
 
+  /// The one question that may be asked while another thread changes the registry.
+  bool empty() const { return known_.load(std::memory_order_relaxed) == 0; }
+
   /// Where `bytes` from `data` on lie: kPageable unless one known range holds them all. Throws
   /// Error(bad_argument) for a piece that begins in a device's memory and ends beyond it.
   DeviceId locate(const void* data, std::int64_t bytes) const;
@@ -39,6 +43,7 @@ class Registry {
   const Range* find(std::uintptr_t address) const;
 
   std::map<std::uintptr_t, Range> ranges_;
+  std::atomic<std::size_t> known_{0};  ///< ranges_.size()
 };
 
 }  // namespace fleet

@@ -3,6 +3,7 @@
 #include "blas/statistics.hpp"
 
 #include <cctype>
+#include <utility>
 
 #include "base/json_text.hpp"
 #include "blas/output.hpp"
@@ -112,8 +113,8 @@ std::string verbose_line(const CallRecord& r) {
   };
   // No name that programs call says these types.
   const bool unnamed = is_half(r.type) || r.type == DataType::tf32;
-  std::string text = r.symbol + (unnamed ? std::string(":") + word_of(r.type) : "") + "(" +
-                     upper(letter_of(r.op_a)) + "," + upper(letter_of(r.op_b));
+  std::string text = std::string(r.symbol) + (unnamed ? std::string(":") + word_of(r.type) : "") +
+                     "(" + upper(letter_of(r.op_a)) + "," + upper(letter_of(r.op_b));
   for (const std::int64_t size : {r.m, r.n, r.k}) text += "," + std::to_string(size);
   text += "," + scalar_text(r.alpha, r.type) + ",A," + std::to_string(r.ld[0]) + ",B," +
           std::to_string(r.ld[1]) + "," + scalar_text(r.beta, r.type) + ",C," +
@@ -135,19 +136,35 @@ std::string verbose_line(const CallRecord& r) {
   return text;
 }
 
-void Statistics::add(const CallRecord& record) {
+void Statistics::Tally::add(const Tally& other) {
+  calls += other.calls;
+  seconds += other.seconds;
+  flops += other.flops;
+}
+
+Statistics::Tally& Statistics::tally_of(Ran ran, const char* reason) {
+  for (Group& group : where_and_why_)
+    if (group.ran == ran && group.reason == reason) return group.tally;
+  return where_and_why_.emplace_back(Group{ran, reason}).tally;
+}
+
+std::map<std::pair<Ran, std::string>, Statistics::Tally> Statistics::sorted() const {
+  std::map<std::pair<Ran, std::string>, Tally> sums;
+  for (const Group& group : where_and_why_) sums[{group.ran, group.reason}].add(group.tally);
+  return sums;
+}
+
+void Statistics::add(CallRecord&& record) {
+  const Tally one{.calls = 1, .seconds = record.seconds, .flops = record.flops()};
+  tally_of(record.ran, record.reason).add(one);
   ++calls_;
   failed_ += record.status == Status::ok ? 0 : 1;
-  seconds_ += record.seconds;
-  flops_ += record.flops();
-  Tally& tally = where_and_why_[{record.ran, record.reason}];
-  ++tally.calls;
-  tally.seconds += record.seconds;
-  tally.flops += record.flops();
+  seconds_ += one.seconds;
+  flops_ += one.flops;
   for (const auto& [link, bytes] : record.bytes_by_link) bytes_by_link_[link] += bytes;
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
     bytes_by_kind_[kind] += record.bytes_by_kind[kind];
-  last_ = record;
+  last_ = std::move(record);
 }
 
 void Statistics::merge(const Statistics& other) {
@@ -156,12 +173,8 @@ void Statistics::merge(const Statistics& other) {
   failed_ += other.failed_;
   seconds_ += other.seconds_;
   flops_ += other.flops_;
-  for (const auto& [key, tally] : other.where_and_why_) {
-    Tally& sum = where_and_why_[key];
-    sum.calls += tally.calls;
-    sum.seconds += tally.seconds;
-    sum.flops += tally.flops;
-  }
+  for (const Group& group : other.where_and_why_)
+    tally_of(group.ran, group.reason).add(group.tally);
   for (const auto& [link, bytes] : other.bytes_by_link_) bytes_by_link_[link] += bytes;
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
     bytes_by_kind_[kind] += other.bytes_by_kind_[kind];
@@ -177,7 +190,7 @@ std::string Statistics::json() const {
       .member("flops", flops_)
       .key("ran")
       .open('[');
-  for (const auto& [key, tally] : where_and_why_)
+  for (const auto& [key, tally] : sorted())
     json.open('{')
         .member("where", to_string(key.first))
         .member("reason", key.second)
@@ -202,7 +215,7 @@ std::string Statistics::text() const {
   if (seconds_ > 0) text += ", " + number(flops_ / seconds_ * 1e-9) + " GFLOPS";
   if (failed_ > 0) text += ", " + std::to_string(failed_) + " failed";
   text += "\n";
-  for (const auto& [key, tally] : where_and_why_)
+  for (const auto& [key, tally] : sorted())
     text += "fleetblas:   " + std::string(to_string(key.first)) + ": " +
             std::to_string(tally.calls) + " (" + key.second + "), " + duration(tally.seconds) +
             "\n";

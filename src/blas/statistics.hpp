@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "machine/machine.hpp"
@@ -24,7 +25,7 @@ const char* to_string(Ran ran);  ///< "devices", "cpu", "nowhere"
 
 /// One call: what it was, where it ran and why, and what it cost.
 struct CallRecord {
-  std::string symbol;  ///< the name that was called: "fleet_dgemm", "cblas_dgemm64_"
+  const char* symbol = "";  ///< the name that was called: "fleet_dgemm", "cblas_dgemm64_"
   DataType type = DataType::f64;
   Op op_a = Op::none;
   Op op_b = Op::none;
@@ -64,7 +65,9 @@ std::string verbose_line(const CallRecord& record);
 /// Sums over calls.
 class Statistics {
  public:
-  void add(const CallRecord& record);
+  /// `symbol` and `reason` of the record must outlive the statistics. Takes the record over, so
+  /// that the books of a call cost next to nothing: programs make millions of small ones.
+  void add(CallRecord&& record);
   void merge(const Statistics& other);
 
   std::int64_t calls() const { return calls_; }
@@ -76,13 +79,24 @@ class Statistics {
     std::int64_t calls = 0;
     double seconds = 0;
     double flops = 0;
+    void add(const Tally& other);
   };
+  /// All calls that ran somewhere for the same reason, which is the same words, mostly the same
+  /// pointer.
+  struct Group {
+    Ran ran = Ran::nowhere;
+    const char* reason = "";
+    Tally tally = {};
+  };
+
+  Tally& tally_of(Ran ran, const char* reason);
+  std::map<std::pair<Ran, std::string>, Tally> sorted() const;
 
   std::int64_t calls_ = 0;
   std::int64_t failed_ = 0;
   double seconds_ = 0;
   double flops_ = 0;
-  std::map<std::pair<Ran, std::string>, Tally> where_and_why_;
+  std::vector<Group> where_and_why_;  ///< a handful
   std::map<std::string, std::int64_t> bytes_by_link_;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind_{};
   CallRecord last_;

@@ -221,11 +221,13 @@ def test_a_relative_preload_survives_a_change_of_folder(program, recorder, netli
     assert (result.returncode, result.count("took")) == (0, 1)
 
 
-def test_a_small_call_costs_at_most_300_ns_more(program, preload, blas, run):
+@pytest.mark.parametrize("summary", ["", "calls.json"], ids=["plain", "with a summary"])
+def test_a_small_call_costs_at_most_300_ns_more(summary, program, preload, blas, run, tmp_path):
     overhead = program("overhead.c", *blas, "-O2")
+    file = tmp_path / summary if summary else ""
     extra_s = []
     for _ in range(3):
-        result = run([overhead, blas[0]], preload=preload)
+        result = run([overhead, blas[0]], preload=preload, FLEETBLAS_SUMMARY=file)
         assert result.returncode == 0, result.stderr
         extra_s.append(float(result.stdout.split()[2]))
 
