@@ -82,6 +82,12 @@ FLEET_API fleet_status fleet_alloc(fleet_context* context, int location, size_t 
 FLEET_API fleet_status fleet_free(fleet_context* context, void* data);
 /* Copies between any two locations; returns when done. */
 FLEET_API fleet_status fleet_copy(fleet_context* context, void* to, const void* from, size_t bytes);
+/* The context's next calls start after what is now in this stream of a device (a cudaStream_t; the
+ * legacy default stream is NULL or 1, the one of each thread 2). For operands that the caller's own
+ * kernels may still be writing or reading. Calls are complete when they return, so what the caller
+ * starts after them needs nothing. FLEET_BAD_ARGUMENT: the context has no such device;
+ * FLEET_UNSUPPORTED: it has none at all. Virtual devices have no streams: nothing is done. */
+FLEET_API fleet_status fleet_wait_stream(fleet_context* context, int device, void* stream);
 /* Gives pooled device memory back to the system. */
 FLEET_API fleet_status fleet_trim(fleet_context* context);
 /* Makes existing host memory reachable for devices (pinned) until it is unregistered. */

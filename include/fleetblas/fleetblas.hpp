@@ -50,6 +50,9 @@ class Context {
 
   fleet_context* handle() const noexcept { return handle_; }
 
+  void wait_stream(int device, void* stream) const {
+    check(fleet_wait_stream(handle_, device, stream));
+  }
   void trim() const { check(fleet_trim(handle_)); }
   void copy(void* to, const void* from, std::size_t bytes) const {
     check(fleet_copy(handle_, to, from, bytes));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NumPy arrays in and out of the C API: layouts, transpose flags, stacks, memory at a location.
+"""Arrays in and out of the C API: layouts, transpose flags, stacks, memory at a location.
 
 The library is column-major: a C-ordered matrix is the transpose of what the library sees, and a
 product with a C-ordered result is done as C^T = op(B)^T op(A)^T. Knows no command line.
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import _types
+from . import _interop, _types
+from ._interop import is_on_device, refuse_copy
 from ._native import HOST, HOST_PAGEABLE, BadArgument, check, library
 
 # ---- memory -------------------------------------------------------------------------------------
@@ -121,6 +122,7 @@ def _input(array: np.ndarray, op: str, product_transposed: bool) -> _Input:
     """`op(array)`, or its transpose for a transposed product; copied only where no flag says it."""
     found = layout(array)
     if found is None:
+        refuse_copy(array, f"has strides {array.strides}, which no BLAS call can express")
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         found = layout(array)
     stored_transposed, leading = found
@@ -128,6 +130,7 @@ def _input(array: np.ndarray, op: str, product_transposed: bool) -> _Input:
     conjugated = op == "c" and array.dtype.kind == "c"
     if conjugated and not transposed:
         # BLAS has no flag for a conjugate that is not transposed.
+        refuse_copy(array, "would have to be conjugated first: try the other order of rows in out")
         return _input(array.conj(), "t", product_transposed)
     return _Input(array, "c" if conjugated else "t" if transposed else "n", leading)
 
@@ -173,8 +176,32 @@ def call(context, word, ops, sizes, alpha, a, b, beta, c, batch=None) -> None:
 # ---- gemm ---------------------------------------------------------------------------------------
 
 
+def _as_array(value) -> np.ndarray:
+    return value if is_on_device(value) else np.asarray(value)
+
+
+def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if array.dtype == dtype:
+        return array
+    refuse_copy(array, f"is of {array.dtype}, the product of {dtype}")
+    return array.astype(dtype)
+
+
+def _copy_into(context, to: np.ndarray, source: np.ndarray) -> None:
+    """Elements of one place to another; both are of one type and shape."""
+    if not (is_on_device(to) or is_on_device(source)):
+        np.copyto(to, source)
+    elif any(to.flags[order] and source.flags[order] for order in ("C", "F")):
+        copy(context, to, source)
+    else:
+        refuse_copy(
+            to if is_on_device(to) else source,
+            "cannot be copied into another order of rows: use c itself as out",
+        )
+
+
 def _checked_matrix(name: str, value) -> np.ndarray:
-    array = np.asarray(value)
+    array = _as_array(value)
     if array.ndim != 2:
         raise BadArgument(f"{name} has {array.ndim} dimensions instead of 2", "bad_argument")
     if _types.of(array.dtype) is None:
@@ -193,8 +220,9 @@ def _checked_out(out, shape, dtype) -> None:
         raise TypeError(f"out is of {out.dtype}, the product of {dtype}")
 
 
-def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32) -> np.ndarray:
-    a, b = _checked_matrix("a", a), _checked_matrix("b", b)
+def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32):
+    guests = _interop.Guests()
+    a, b = _checked_matrix("a", guests.view(a)), _checked_matrix("b", guests.view(b))
     ops = (str(transa).lower(), str(transb).lower())
     for name, op in zip(("transa", "transb"), ops):
         if op not in ("n", "t", "c"):
@@ -207,22 +235,24 @@ def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32) -> np.ndarray
         raise BadArgument(f"op(a) is {m} x {k}, but op(b) is {k_of_b} x {n}", "bad_argument")
     operands = [a, b]
     if c is not None:
-        c = _checked_matrix("c", c)
+        c = _checked_matrix("c", guests.view(c))
         if c.shape != (m, n):
             raise BadArgument(f"c has shape {c.shape}, the product {(m, n)}", "bad_argument")
         operands.append(c)
     dtype = np.result_type(*(array.dtype for array in operands))
     element = _types.of(dtype, tf32)
-    a, b = (array.astype(dtype, copy=False) for array in (a, b))
+    a, b = _converted(a, dtype), _converted(b, dtype)
     alpha, beta = real_or_complex(dtype, "alpha", alpha), real_or_complex(dtype, "beta", beta)
     if beta != 0 and c is None:
         raise BadArgument("beta is not 0, but there is no c", "bad_argument")
+    out = guests.output(out)
     if out is not None:
         _checked_out(out, (m, n), dtype)
 
-    result = _target(out, (m, n), dtype, (a, b))
+    result = _target(out, (m, n), dtype, (a, b), guests)
+    guests.wait(context)
     if beta != 0 and not _same(result, c):
-        np.copyto(result, c)
+        _copy_into(context, result, _converted(c, dtype))
     transposed, leading = layout(result)
     left, right = _input(a, ops[0], transposed), _input(b, ops[1], transposed)
     sizes = (m, n, k)
@@ -239,7 +269,7 @@ def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32) -> np.ndarray
         beta,
         (result.ctypes.data, leading),
     )
-    return _delivered(result, out)
+    return guests.deliver(_delivered(result, out))
 
 
 def _same(x: np.ndarray, y: np.ndarray) -> bool:
@@ -252,15 +282,17 @@ def _same(x: np.ndarray, y: np.ndarray) -> bool:
     )
 
 
-def _target(out, shape, dtype, inputs) -> np.ndarray:
+def _target(out, shape, dtype, inputs, guests) -> np.ndarray:
     """`out`, if the library can write there while it reads the inputs; else a new array."""
+    if out is None:
+        return guests.empty(shape, dtype)
     if (
-        out is not None
-        and out.dtype == dtype
+        out.dtype == dtype
         and layout(out) is not None
         and not any(np.may_share_memory(out, array) for array in inputs)
     ):
         return out
+    refuse_copy(out, "cannot be out: of another type, strided, or part of an operand")
     return np.empty(shape, dtype)
 
 
@@ -274,13 +306,17 @@ def _delivered(result: np.ndarray, out) -> np.ndarray:
 # ---- matmul -------------------------------------------------------------------------------------
 
 
-def matmul(context, a, b, out, tf32) -> np.ndarray:
-    a, b = np.asarray(a), np.asarray(b)
+def matmul(context, a, b, out, tf32):
+    guests = _interop.Guests()
+    a, b = _as_array(guests.view(a)), _as_array(guests.view(b))
     if isinstance(out, tuple) and len(out) == 1:
         (out,) = out
+    out = guests.output(out)
     dtype = np.result_type(a, b).newbyteorder("=") if a.ndim and b.ndim else np.dtype(object)
     element = _types.of(dtype, tf32)
     if element is None:
+        for array in (a, b, out):
+            refuse_copy(array, f"is multiplied in {_types.KNOWN} only")
         return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
     vector_a, vector_b = a.ndim == 1, b.ndim == 1
     left = a[np.newaxis, :] if vector_a else a
@@ -295,20 +331,31 @@ def matmul(context, a, b, out, tf32) -> np.ndarray:
     if out is not None:
         _checked_matmul_out(out, shape, dtype)
 
-    left, right = (array.astype(dtype, copy=False) for array in (left, right))
-    result = None
-    if out is not None and out.dtype == dtype and not vector_a and not vector_b:
-        result = _target(out, shape, dtype, (left, right))
-    if result is None or _overlaps_itself(result):
-        result = np.empty((*stack, m, n), dtype)
-    if result.size and k:
+    left, right = _converted(left, dtype), _converted(right, dtype)
+    whole = guests.empty(shape, dtype) if out is None else out
+    expanded = _as_matrices(whole, vector_a, vector_b)
+    result = expanded
+    if out is not None:
+        result = _target(expanded, expanded.shape, dtype, (left, right), guests)
+    if result.size and _overlaps_itself(result):
+        refuse_copy(result, "overlaps itself")
+        result = np.empty(expanded.shape, dtype)
+    guests.wait(context)
+    if result.size and (k or is_on_device(result)):
         _multiply_stacks(context, element, left, right, result)
     else:
         result[...] = 0
-    if result is out:
-        return out
-    result = result.reshape(shape)
-    return result[()] if out is None and not shape else _delivered(result, out)
+    if result is not expanded:
+        np.copyto(expanded, result, casting="same_kind")
+    delivered = guests.deliver(whole)
+    return whole[()] if delivered is whole and out is None and not shape else delivered
+
+
+def _as_matrices(product: np.ndarray, vector_a: bool, vector_b: bool) -> np.ndarray:
+    """The result of matmul with the axes of length one that vectors have not."""
+    if vector_b:
+        product = product[..., np.newaxis]
+    return product[..., np.newaxis, :] if vector_a else product
 
 
 def _checked_matmul_out(out, shape, dtype) -> None:
@@ -356,7 +403,10 @@ def _stackable(array: np.ndarray) -> np.ndarray:
         edge == 1 or (step >= 0 and step % item == 0)
         for step, edge in zip(array.strides[:-2], array.shape[:-2])
     )
-    return array if usable else np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    if usable:
+        return array
+    refuse_copy(array, f"has strides {array.strides}, which no BLAS call can express")
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
 def _multiply_stacks(context, element, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:

@@ -128,9 +128,7 @@ class Context:
         """The fleet_context*; NULL for the default context."""
         return self.handle.pointer
 
-    def gemm(
-        self, a, b, c=None, *, alpha=1, beta=0, transa="n", transb="n", out=None, tf32=False
-    ) -> np.ndarray:
+    def gemm(self, a, b, c=None, *, alpha=1, beta=0, transa="n", transb="n", out=None, tf32=False):
         """alpha * op(a) @ op(b) + beta * c, for float16, bfloat16, float32, float64 and complex.
 
         op is 'n' (as it is), 't' (transposed) or 'c' (conjugate transposed). C and Fortran order
@@ -139,14 +137,22 @@ class Context:
 
         float16 and bfloat16 (of the package ml_dtypes) are summed in float32 and rounded after
         each of few steps of k. tf32=True lets devices round float32 inputs to TF32.
+
+        Arrays may also be of CuPy, PyTorch, or of any library with `__cuda_array_interface__` or
+        DLPack, each operand in host memory or on any device of this context. Work that is queued
+        on the stream that an array comes with is waited for, and the result is complete on return.
+        It is an array like a, unless `out` is given. An array on a device is never copied or
+        converted: a type that differs, or strides that no BLAS call can express, are a
+        BadArgument.
         """
         return _arrays.gemm(self, a, b, c, alpha, beta, transa, transb, out, tf32)
 
-    def matmul(self, a, b, out=None, *, tf32=False) -> np.ndarray:
+    def matmul(self, a, b, out=None, *, tf32=False):
         """numpy.matmul(a, b, out): vectors, matrices, and stacks that broadcast.
 
         Types and tf32 as for gemm; a product of bfloat16 is bfloat16. Types without a product here
-        (integers, longdouble, objects) are left to NumPy.
+        (integers, longdouble, objects) are left to NumPy. Arrays of other libraries, also on
+        devices: as for gemm.
         """
         return _arrays.matmul(self, a, b, out, tf32)
 

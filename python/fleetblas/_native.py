@@ -121,6 +121,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "alloc": [context, c_int, c_size_t, POINTER(c_void_p)],
         "free": [context, c_void_p],
         "copy": [context, c_void_p, c_void_p, c_size_t],
+        "wait_stream": [context, c_int, c_void_p],
         "trim": [context],
         "host_register": [context, c_void_p, c_size_t],
         "host_unregister": [context, c_void_p],

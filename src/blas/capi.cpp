@@ -100,6 +100,14 @@ fleet_status fleet_copy(fleet_context* context, void* to, const void* from, size
   });
 }
 
+fleet_status fleet_wait_stream(fleet_context* context, int device, void* stream) {
+  return capi::guarded([&] {
+    if (device < 0)
+      throw Error(Status::bad_argument, "device " + std::to_string(device) + " is no device");
+    capi::context_of(context).wait_for_stream(device, stream);
+  });
+}
+
 fleet_status fleet_trim(fleet_context* context) {
   return capi::guarded([&] { capi::context_of(context).trim(); });
 }

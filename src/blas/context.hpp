@@ -47,6 +47,8 @@ class Context {
   void* allocate(int location, std::int64_t bytes);
   void release(void* data);
   void copy(void* to, const void* from, std::int64_t bytes);
+  /// Calls from now on start after what is in this stream of a device, user-facing number.
+  void wait_for_stream(int device, void* stream);
   void trim();
   void register_host(void* data, std::int64_t bytes);
   void unregister_host(void* data);

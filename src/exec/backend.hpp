@@ -99,6 +99,10 @@ class Backend {
   /// Copies between any two locations, at once. Used for recovery and by fleet_copy.
   virtual void transfer(DeviceId to_location, const View& to, DeviceId from_location,
                         const View& from, std::int64_t element_bytes) = 0;
+  /// What is copied, launched or transferred from now on starts after what is in this stream of the
+  /// device (a cudaStream_t, see fleet_wait_stream). Between runs, from any thread. Nothing to do
+  /// where there are no streams.
+  virtual void wait_for_stream(DeviceId /*device*/, void* /*stream*/) {}
   /// Gives pooled arenas back.
   virtual void trim() = 0;
   /// Free bytes at a location now (a default memory cap is 80 % of it).

@@ -263,6 +263,18 @@ TEST(RegisteredMemory, IsPinnedUntilItIsUnregistered) {
   EXPECT_EQ(last_place(context), "p,p,p");
 }
 
+TEST(StreamsOfTheCaller, AreWaitedForOnDevicesOfTheContextOnly) {
+  const HostContext context(host_options(4) + ";devices=1,3");
+  int stream = 0;
+
+  EXPECT_EQ(fleet_wait_stream(context, 1, nullptr), FLEET_OK);
+  EXPECT_EQ(fleet_wait_stream(context, 3, &stream), FLEET_OK);
+  EXPECT_EQ(fleet_wait_stream(context, 0, nullptr), FLEET_BAD_ARGUMENT);
+  EXPECT_EQ(fleet_wait_stream(context, -1, nullptr), FLEET_BAD_ARGUMENT);
+  const HostContext simulated("backend=sim;machine=h200x4");
+  EXPECT_EQ(fleet_wait_stream(simulated, 0, nullptr), FLEET_UNSUPPORTED);
+}
+
 TEST(Devices, KeepTheirNumbersWhereOnlySomeAreUsed) {
   const HostContext context(host_options(4) + ";devices=1,3");
   void* data = nullptr;

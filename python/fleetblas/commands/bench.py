@@ -217,6 +217,7 @@ class Bench:
     def __init__(self, context: Context, problems: list[dict], arguments):
         self.context, self.arguments = context, arguments
         self.pool = Pool(context, problems)
+        context.machine()  # the devices are known once the backend runs
         self.devices = context.config()["devices"]
         self.host = host_context() if "hostblas" in arguments.vs else None
         self.nvblas = NvblasProcess(problems, self.devices)

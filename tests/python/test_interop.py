@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arrays of other libraries: what speaks the CUDA array interface or DLPack, on virtual devices.
+
+The stand-ins here have those attributes over memory of the host backend. CuPy and PyTorch
+themselves: tests/gpu/python.
+"""
+
+import ctypes
+import sys
+import types
+
+import fleetblas
+import numpy as np
+import pytest
+from fleetblas import _interop
+from test_gemm import apply, assert_near, random_array
+
+
+class CudaArray:
+    """What CuPy gives away of an array. `host` may be read by the test, and by nobody else."""
+
+    def __init__(self, values, device=0, stream=1, order="C", version=3):
+        values = np.asarray(values)
+        self.host = fleetblas.empty(values.shape, values.dtype, location=device, order=order)
+        self.host[...] = values
+        self._device, self._stream, self._version = device, stream, version
+        self.readonly = False
+
+    def sliced(self, *where):
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, host=self.host[where])
+        return other
+
+    @property
+    def __cuda_array_interface__(self):
+        interface = {
+            "shape": self.host.shape,
+            "typestr": self.host.dtype.str,
+            "data": (self.host.ctypes.data, self.readonly),
+            "strides": None if self.host.flags.c_contiguous else self.host.strides,
+            "version": self._version,
+        }
+        if self._version >= 3:
+            interface["stream"] = self._stream
+        return interface
+
+    def __dlpack_device__(self):
+        return (_interop.CUDA, self._device)
+
+
+class CapsuleArray:
+    """A producer of DLPack capsules, and of nothing else."""
+
+    def __init__(self, values, device=0, kind=_interop.CUDA, code=2):
+        values = np.asarray(values)
+        self.host = fleetblas.empty(values.shape, values.dtype, location=device)
+        self.host[...] = values
+        self._device, self._kind, self._code, self.asked = device, kind, code, []
+
+    def __dlpack_device__(self):
+        return (self._kind, self._device)
+
+    def __dlpack__(self, stream=None):
+        self.asked.append(stream)
+        host, item = self.host, self.host.itemsize
+        rank = host.ndim
+        self._shape = (ctypes.c_int64 * rank)(*host.shape)
+        self._strides = (ctypes.c_int64 * rank)(*(step // item for step in host.strides))
+        # One element before the first, to see that the offset counts.
+        self._tensor = _interop._DLTensor(
+            data=host.ctypes.data - item,
+            device_type=self._kind,
+            device_id=self._device,
+            ndim=rank,
+            code=self._code,
+            bits=8 * item,
+            lanes=1,
+            shape=self._shape,
+            strides=self._strides,
+            byte_offset=item,
+        )
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self._tensor), b"dltensor", None)
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """What streams a call waited for: (device, stream)."""
+    seen = []
+    original = fleetblas._native.library.fleet_wait_stream
+
+    def wait(context, device, stream):
+        seen.append((device, stream.value))
+        return original(context, device, stream)
+
+    stand_in = types.SimpleNamespace(fleet_wait_stream=wait)
+    monkeypatch.setattr(_interop, "library", stand_in)
+    return seen
+
+
+def last_place():
+    return fleetblas.stats()["last"]["place"]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_gemm_takes_mixed_arrays_at_mixed_places(seed):
+    g = np.random.default_rng(seed)
+    dtype = [np.float32, np.float64, np.complex64, np.complex128][seed % 4]
+    m, n, k = (int(edge) for edge in g.integers(1, 60, 3))
+    transa, transb = g.choice(list("nt"), 2)
+    a = random_array(g, (m, k) if transa == "n" else (k, m), dtype)
+    b = random_array(g, (k, n) if transb == "n" else (n, k), dtype)
+    c = random_array(g, (m, n), dtype)
+    first = CudaArray(a, device=0, order="CF"[seed % 2])
+    second = [b, CapsuleArray(b, 1, code=5 if a.dtype.kind == "c" else 2)][seed % 3 % 2]
+    third = CudaArray(c, device=1, order="CF"[seed // 2 % 2])
+
+    found = fleetblas.gemm(
+        first, second, third, alpha=2, beta=-1, transa=transa, transb=transb, out=third
+    )
+
+    assert found is third
+    assert_near(third.host.copy(), (2 * (apply(transa, a) @ apply(transb, b)) - c).astype(dtype), k)
+    np.testing.assert_array_equal(first.host, a)
+
+
+def test_each_operand_is_used_where_it_is():
+    a, c = CudaArray(np.ones((8, 8)), device=1), CudaArray(np.zeros((8, 8)), device=0)
+    fleetblas.gemm(a, np.ones((8, 8)), out=c)
+    # The product of rows is done as the transposed one, so its first operand is b.
+    assert last_place() == "p,1,0"
+    assert (c.host == 8).all()
+
+
+@pytest.mark.parametrize("op", ["n", "t", "c"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_conjugates_on_a_device_work_where_a_flag_says_them(op, order):
+    g = np.random.default_rng(5)
+    a, b = (random_array(g, (20, 20), np.complex128) for _ in range(2))
+    out = CudaArray(np.zeros((20, 20), complex), order=order)
+    fleetblas.gemm(CudaArray(a, order=order), b, transa=op, out=out)
+    assert_near(out.host.copy(), apply(op, a) @ b, 20)
+
+
+def test_slices_are_used_in_place_and_nothing_else_is_touched():
+    board = CudaArray(np.full((30, 40), 7.0))
+    a, b = np.random.default_rng(6).standard_normal((2, 20, 20))
+    fleetblas.gemm(
+        CudaArray(a), CudaArray(b, device=1), out=board.sliced(slice(5, 25), slice(9, 29))
+    )
+    assert_near(board.host[5:25, 9:29].copy(), a @ b, 20)
+    board.host[5:25, 9:29] = 7.0
+    assert (board.host == 7.0).all()
+
+
+def test_a_numpy_first_operand_gives_a_numpy_result():
+    found = fleetblas.gemm(np.ones((4, 4)), CudaArray(np.ones((4, 4))))
+    assert type(found) is np.ndarray
+    assert (found == 4).all()
+
+
+def test_beta_without_out_being_c_copies_c_first():
+    out, c = CudaArray(np.zeros((6, 5))), CudaArray(np.arange(30.0).reshape(6, 5), device=1)
+    fleetblas.gemm(np.ones((6, 2)), np.ones((2, 5)), c, beta=3, out=out)
+    np.testing.assert_array_equal(out.host, 2 + 3 * np.arange(30.0).reshape(6, 5))
+    assert c.host[0, 1] == 1
+
+
+@pytest.mark.parametrize(
+    ("shape_a", "shape_b"),
+    [
+        ((4, 5), (5, 6)),
+        ((3, 4, 5), (5, 6)),
+        ((3, 4, 5), (3, 5, 6)),
+        ((5,), (5, 6)),
+        ((4, 5), (5,)),
+        ((5,), (5,)),
+        ((2, 0), (0, 3)),
+        ((0, 3), (3, 4)),
+    ],
+)
+def test_matmul_of_devices_is_what_numpy_computes(shape_a, shape_b):
+    g = np.random.default_rng(7)
+    a, b = g.standard_normal(shape_a), g.standard_normal(shape_b)
+    expected = a @ b
+    out = CudaArray(np.full(np.shape(expected), np.nan), device=1)
+    assert fleetblas.matmul(CudaArray(a), CudaArray(b, device=1), out=out) is out
+    np.testing.assert_allclose(out.host, expected, rtol=1e-12)
+
+
+# ---- streams ------------------------------------------------------------------------------------
+
+
+def test_each_stream_is_waited_for_once_on_its_device(waits):
+    a, b = CudaArray(np.ones((4, 4)), 0, stream=1), CudaArray(np.ones((4, 4)), 1, stream=0xABC0)
+    fleetblas.gemm(a, b, out=CudaArray(np.ones((4, 4)), 0, stream=1))
+    assert sorted(waits) == [(0, 1), (1, 0xABC0)]
+
+
+def test_no_stream_is_waited_for_where_the_producer_says_so(waits):
+    quiet = CudaArray(np.ones((4, 4)), stream=None)
+    out = CudaArray(np.ones((4, 4)), stream=None)
+    fleetblas.gemm(quiet, np.ones((4, 4)), out=out)
+    assert waits == []
+
+
+def test_the_default_stream_is_waited_for_where_the_producer_says_nothing(waits):
+    old = CudaArray(np.ones((4, 4)), device=1, version=2)
+    fleetblas.gemm(old, np.ones((4, 4)), out=CudaArray(np.ones((4, 4)), stream=None))
+    assert waits == [(1, _interop.LEGACY_STREAM)]
+
+
+def test_a_default_stream_of_an_unknown_device_is_waited_for_on_all(waits, monkeypatch):
+    monkeypatch.delattr(CudaArray, "__dlpack_device__")
+    fleetblas.gemm(np.ones((4, 4)), np.ones((4, 4)), out=CudaArray(np.ones((4, 4))))
+    assert sorted(waits) == [(0, 1), (1, 1)]
+
+
+def test_dlpack_producers_are_asked_to_order_the_default_stream(waits):
+    a = CapsuleArray(np.ones((4, 4)), device=1)
+    found = fleetblas.gemm(np.ones((4, 4)), a)
+    assert (found == 4).all()
+    assert a.asked == [_interop.LEGACY_STREAM]
+    assert waits == [(1, _interop.LEGACY_STREAM)]
+
+
+def test_a_stream_of_a_device_that_the_context_has_not_is_refused():
+    elsewhere = CudaArray(np.ones((4, 4)), device=1)
+    elsewhere._device = 9
+    with pytest.raises(fleetblas.BadArgument, match="no device 9"):
+        fleetblas.gemm(elsewhere, elsewhere, out=CudaArray(np.ones((4, 4))))
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+
+def ones(shape=(4, 4), dtype=float, **keywords):
+    return CudaArray(np.ones(shape, dtype), **keywords)
+
+
+def read_only():
+    array = ones()
+    array.readonly = True
+    return array
+
+
+@pytest.mark.parametrize(
+    ("make", "exception", "words"),
+    [
+        (
+            lambda: ((ones((4, 8)).sliced(slice(None), slice(None, None, 2)), ones()), {}),
+            fleetblas.BadArgument,
+            "strides",
+        ),
+        (
+            lambda: ((ones().sliced(slice(None, None, -1)), ones()), {}),
+            fleetblas.BadArgument,
+            "negative",
+        ),
+        (lambda: ((ones(dtype=np.float32), ones()), {}), fleetblas.BadArgument, "float32"),
+        (lambda: ((ones(dtype=int), ones(dtype=int)), {}), TypeError, "int64"),
+        (lambda: ((ones(), ones()), {"out": ones(dtype=np.float32)}), TypeError, "float32"),
+        (lambda: ((ones(), ones()), {"out": read_only()}), fleetblas.BadArgument, "read-only"),
+        (lambda: ((ones(), ones()), {}), fleetblas.BadArgument, "give out"),
+        (lambda: ((ones(), CapsuleArray(np.ones((4, 4)), kind=10)), {}), TypeError, "kind 10"),
+        (lambda: ((CapsuleArray(np.ones((4, 4)), code=4), ones()), {}), TypeError, "known"),
+    ],
+)
+def test_what_needs_a_copy_on_a_device_is_refused_with_its_reason(make, exception, words):
+    operands, keywords = make()
+    keywords.setdefault("out", ones() if words != "give out" else None)
+    with pytest.raises(exception, match=words):
+        fleetblas.gemm(*operands, **keywords)
+
+
+def test_an_out_that_is_an_operand_is_refused_on_a_device():
+    a = ones()
+    with pytest.raises(fleetblas.BadArgument, match="part of an operand"):
+        fleetblas.gemm(a, ones(), out=a)
+
+
+def test_matmul_of_integers_on_a_device_is_refused():
+    with pytest.raises(fleetblas.BadArgument, match="only"):
+        fleetblas.matmul(ones(dtype=int), ones(dtype=int), out=ones(dtype=int))
+
+
+def test_a_context_without_devices_refuses_arrays_on_devices():
+    context = fleetblas.Context(backend="sim", machine="h200x4")
+    with pytest.raises(fleetblas.Unsupported, match="no backend"):
+        context.gemm(ones(), ones(), out=ones())
+
+
+# ---- results like the first operand -------------------------------------------------------------
+
+
+def test_the_result_of_cupy_arrays_is_made_by_cupy(monkeypatch, waits):
+    cupy = types.ModuleType("cupy")
+
+    class ndarray(CudaArray):
+        class Current:
+            def __enter__(self):
+                cupy.entered += 1
+
+            def __exit__(self, *exception):
+                pass
+
+        device = Current()
+
+    ndarray.__module__ = "cupy"
+    cupy.entered = 0
+    cupy.empty = lambda shape, dtype: ndarray(np.full(shape, np.nan, dtype), 0, stream=0x77)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    a, b = np.random.default_rng(8).standard_normal((2, 9, 9))
+
+    found = fleetblas.gemm(ndarray(a), b)
+
+    assert type(found) is ndarray
+    assert cupy.entered == 1
+    assert_near(found.host.copy(), a @ b, 9)
+    # Memory that is new to us may still be in use by what cupy queued before.
+    assert (0, 0x77) in waits
+    assert_near(fleetblas.matmul(ndarray(a), b).host.copy(), a @ b, 9)
