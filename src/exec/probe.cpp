@@ -18,7 +18,10 @@ namespace fleet {
 namespace {
 
 /// Copies from small ones, which are all latency, to those of large tiles.
-constexpr std::int64_t kCopyEdges[] = {16, 128, 256, 512};
+constexpr std::int64_t kCopyEdges[] = {16, 128, 256, 512, 2048};
+/// Larger tiles than this only tell more of links that move such a one in less time than it takes.
+constexpr std::int64_t kLargeEdge = 512;
+constexpr double kShortCopyS = 4e-4;
 constexpr int kCopyRepeats = 4;
 /// Links and devices that are alike are measured on a few of them.
 constexpr std::size_t kRepresentatives = 4;
@@ -31,7 +34,7 @@ constexpr double kCredible = 0.75;
 constexpr int kRetries = 2;
 constexpr int kIssued = 64;
 constexpr int kIssueRepeats = 5;
-constexpr std::int64_t kStreamEdge = 512;
+constexpr std::int64_t kStreamEdges[] = {512, 4096};
 /// The order in which types get what time there is.
 constexpr DataType kTypes[] = {DataType::f64, DataType::f32,  DataType::c64, DataType::c32,
                                DataType::f16, DataType::bf16, DataType::tf32};
@@ -112,8 +115,9 @@ class Prober {
       : memory_(backend),
         machine_(backend.machine()),
         said_(backend.machine().devices),
-        deadline_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                     std::chrono::duration<double>(budget_s))) {}
+        budget_(
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget_s))),
+        deadline_(Clock::now() + budget_) {}
 
   Machine measure() {
     measure_links();
@@ -124,6 +128,8 @@ class Prober {
     }
     measure_issue(all);
     fit_ports(machine_, memory_);
+    // Whatever came before took: without rates of kernels there is no plan.
+    deadline_ = std::max(deadline_, Clock::now() + budget_ / 2);
     measure_kernels(all);
     return machine_;
   }
@@ -137,8 +143,9 @@ class Prober {
     DataType type;
     std::vector<std::int64_t> edges;
     std::size_t next = 0;
-    double last_s = 0;     ///< wall time of the last edge
-    double last_rate = 0;  ///< flops_per_s at the last edge, in the mean
+    double last_s = 0;        ///< wall time of the last edge
+    double arithmetic_s = 0;  ///< what of it was spent in products
+    double last_rate = 0;     ///< flops_per_s at the last edge, in the mean
   };
 
   double left_s() const { return std::chrono::duration<double>(deadline_ - Clock::now()).count(); }
@@ -170,6 +177,7 @@ class Prober {
   ProbeMemory memory_;
   Machine machine_;
   std::vector<Device> said_;  ///< by the backend: which types and edges to measure
+  Clock::duration budget_;
   Clock::time_point deadline_;
 };
 
@@ -188,6 +196,7 @@ void Prober::measure_links() {
 void Prober::measure_links_alike(const std::vector<LinkId>& same) {
   std::vector<Sample> samples;
   for (const std::int64_t edge : kCopyEdges) {
+    if (edge > kLargeEdge && (samples.empty() || samples.back().seconds > kShortCopyS)) break;
     ProbePlan plan(machine_, DataType::f64, edge);
     std::vector<std::vector<TaskId>> copies;
     std::vector<TaskId> last;
@@ -293,14 +302,19 @@ void Prober::measure_launch(const Crew& crew) {
 }
 
 void Prober::measure_stream(const Crew& crew) {
-  const std::vector<double> taken = time_kernels(
-      {.busy = crew.busy, .edge = kStreamEdge, .kernel = Kernel::add, .repeats = kKernelRepeats});
-  // Reads two tiles and writes one.
-  const auto bytes = static_cast<double>(3 * kStreamEdge * kStreamEdge * bytes_of(DataType::f64));
-  for_each_measured(crew, crew.busy, taken, [&](DeviceId id, double seconds) {
-    const double moving_s = seconds - device(id).launch_s;
-    if (moving_s > 0) device(id).memory_bytes_per_s = bytes / moving_s;
-  });
+  for (const std::int64_t edge : kStreamEdges) {
+    const std::vector<double> taken = time_kernels(
+        {.busy = crew.busy, .edge = edge, .kernel = Kernel::add, .repeats = kKernelRepeats});
+    // Reads two tiles and writes one.
+    const auto bytes = static_cast<double>(3 * edge * edge * bytes_of(DataType::f64));
+    bool mostly_launch = false;
+    for_each_measured(crew, crew.busy, taken, [&](DeviceId id, double seconds) {
+      const double moving_s = seconds - device(id).launch_s;
+      if (moving_s > 0) device(id).memory_bytes_per_s = bytes / moving_s;
+      mostly_launch = mostly_launch || moving_s < 10 * device(id).launch_s;
+    });
+    if (!mostly_launch) break;
+  }
 }
 
 /// Kernels that do nothing, each in a queue of its own: what is between their starts is the
@@ -362,7 +376,10 @@ bool Prober::affordable(const Series& series) const {
   if (series.next == 0) return true;
   const double growth = static_cast<double>(series.edges[series.next]) /
                         static_cast<double>(series.edges[series.next - 1]);
-  return series.last_s * growth * growth * growth < left_s() / 2;
+  // Memory grows with the area, arithmetic with the volume.
+  const double around_s = std::max(0.0, series.last_s - series.arithmetic_s);
+  const double next_s = growth * growth * (around_s + growth * series.arithmetic_s);
+  return next_s < left_s() / 2;
 }
 
 void Prober::measure_edge(Series& series) {
@@ -395,6 +412,7 @@ void Prober::measure_edge(Series& series) {
     device(id).kernels.push_back({series.type, edge, work / arithmetic_s});
   });
   series.last_s = std::chrono::duration<double>(Clock::now() - start).count();
+  series.arithmetic_s = taken.empty() ? 0 : mean(taken) * (timing.repeats + 1);
 }
 
 }  // namespace
