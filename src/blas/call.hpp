@@ -13,9 +13,35 @@ namespace fleet {
 /// Positions of the arguments of one front, from 1; 0: it has no such argument.
 struct Signature {
   const char* function;
-  int transa, transb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c,
-      batch;
+  int transa = 0, transb = 0, m = 0, n = 0, k = 0, alpha = 0, a = 0, lda = 0, stride_a = 0, b = 0,
+      ldb = 0, stride_b = 0, beta = 0, c = 0, ldc = 0, stride_c = 0, batch = 0;
 };
+
+/// What one front has around and between the arguments that all have.
+struct Front {
+  int first = 1;         ///< position of transa
+  bool types = false;    ///< a type behind each matrix
+  bool strides = false;  ///< a stride behind each leading dimension, and the batch at the end
+};
+
+/// The positions in the order that all fronts have: transa, transb, m, n, k, alpha, A, B, beta, C.
+constexpr Signature signature_of(const char* function, Front front) {
+  Signature s{.function = function};
+  int at = front.first;
+  const auto matrix = [&](int& data, int& ld, int& stride) {
+    data = at++;
+    if (front.types) ++at;
+    ld = at++;
+    if (front.strides) stride = at++;
+  };
+  for (int* one : {&s.transa, &s.transb, &s.m, &s.n, &s.k, &s.alpha}) *one = at++;
+  matrix(s.a, s.lda, s.stride_a);
+  matrix(s.b, s.ldb, s.stride_b);
+  s.beta = at++;
+  matrix(s.c, s.ldc, s.stride_c);
+  if (front.strides) s.batch = at++;
+  return s;
+}
 
 /// A call as it came in.
 struct RawCall {

@@ -7,93 +7,19 @@ using namespace fleet;  // NOLINT: this file is the border between the two langu
 
 namespace {
 
-constexpr Signature gemm_signature(const char* function) {
-  return {.function = function,
-          .transa = 2,
-          .transb = 3,
-          .m = 4,
-          .n = 5,
-          .k = 6,
-          .alpha = 7,
-          .a = 8,
-          .lda = 9,
-          .stride_a = 0,
-          .b = 10,
-          .ldb = 11,
-          .stride_b = 0,
-          .beta = 12,
-          .c = 13,
-          .ldc = 14,
-          .stride_c = 0,
-          .batch = 0};
-}
-
-constexpr Signature batched_signature(const char* function) {
-  return {.function = function,
-          .transa = 2,
-          .transb = 3,
-          .m = 4,
-          .n = 5,
-          .k = 6,
-          .alpha = 7,
-          .a = 8,
-          .lda = 9,
-          .stride_a = 10,
-          .b = 11,
-          .ldb = 12,
-          .stride_b = 13,
-          .beta = 14,
-          .c = 15,
-          .ldc = 16,
-          .stride_c = 17,
-          .batch = 18};
-}
-
-constexpr Signature kSgemm = gemm_signature("fleet_sgemm");
-constexpr Signature kDgemm = gemm_signature("fleet_dgemm");
-constexpr Signature kCgemm = gemm_signature("fleet_cgemm");
-constexpr Signature kZgemm = gemm_signature("fleet_zgemm");
-constexpr Signature kSgemmBatched = batched_signature("fleet_sgemm_strided_batched");
-constexpr Signature kDgemmBatched = batched_signature("fleet_dgemm_strided_batched");
-constexpr Signature kCgemmBatched = batched_signature("fleet_cgemm_strided_batched");
-constexpr Signature kZgemmBatched = batched_signature("fleet_zgemm_strided_batched");
-constexpr Signature kGemmEx = {.function = "fleet_gemm_ex",
-                               .transa = 2,
-                               .transb = 3,
-                               .m = 4,
-                               .n = 5,
-                               .k = 6,
-                               .alpha = 7,
-                               .a = 8,
-                               .lda = 10,
-                               .stride_a = 0,
-                               .b = 11,
-                               .ldb = 13,
-                               .stride_b = 0,
-                               .beta = 14,
-                               .c = 15,
-                               .ldc = 17,
-                               .stride_c = 0,
-                               .batch = 0};
-
-constexpr Signature kGemmBatchedEx = {.function = "fleet_gemm_strided_batched_ex",
-                                      .transa = 2,
-                                      .transb = 3,
-                                      .m = 4,
-                                      .n = 5,
-                                      .k = 6,
-                                      .alpha = 7,
-                                      .a = 8,
-                                      .lda = 10,
-                                      .stride_a = 11,
-                                      .b = 12,
-                                      .ldb = 14,
-                                      .stride_b = 15,
-                                      .beta = 16,
-                                      .c = 17,
-                                      .ldc = 19,
-                                      .stride_c = 20,
-                                      .batch = 21};
+constexpr Front kPlain{.first = 2};  // behind the context
+constexpr Front kBatched{.first = 2, .strides = true};
+constexpr Signature kSgemm = signature_of("fleet_sgemm", kPlain);
+constexpr Signature kDgemm = signature_of("fleet_dgemm", kPlain);
+constexpr Signature kCgemm = signature_of("fleet_cgemm", kPlain);
+constexpr Signature kZgemm = signature_of("fleet_zgemm", kPlain);
+constexpr Signature kSgemmBatched = signature_of("fleet_sgemm_strided_batched", kBatched);
+constexpr Signature kDgemmBatched = signature_of("fleet_dgemm_strided_batched", kBatched);
+constexpr Signature kCgemmBatched = signature_of("fleet_cgemm_strided_batched", kBatched);
+constexpr Signature kZgemmBatched = signature_of("fleet_zgemm_strided_batched", kBatched);
+constexpr Signature kGemmEx = signature_of("fleet_gemm_ex", {.first = 2, .types = true});
+constexpr Signature kGemmBatchedEx =
+    signature_of("fleet_gemm_strided_batched_ex", {.first = 2, .types = true, .strides = true});
 
 /// Everything but the scalars, which come by value in the real routines.
 struct Shape {

@@ -30,24 +30,9 @@ DataType type_of(char letter) {
 
 /// `read` is fleet::parse or fleet::describe.
 GemmCall read_by(GemmCall (*read)(const RawCall&), const fleet_dropin_call& call) {
-  const Signature signature{.function = call.symbol,
-                            .transa = 1,
-                            .transb = 2,
-                            .m = 3,
-                            .n = 4,
-                            .k = 5,
-                            .alpha = 6,
-                            .a = 7,
-                            .lda = 8,
-                            .stride_a = 0,
-                            .b = 9,
-                            .ldb = 10,
-                            .stride_b = 0,
-                            .beta = 11,
-                            .c = 12,
-                            .ldc = 13,
-                            .stride_c = 0,
-                            .batch = 0};
+  constexpr Signature kFront = signature_of("", {.first = 1});
+  Signature signature = kFront;
+  signature.function = call.symbol;
   return read({.signature = signature,
                .type = type_of(call.type),
                .transa = call.transa,
