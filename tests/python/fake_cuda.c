@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fake_cuda.c: the few entries of libcuda, libcublas and libnvblas that the benchmark's peers call,
-// computing on host memory, so that they can be tested without a GPU. Compiled once per library,
-// with -DFAKE_DRIVER, -DFAKE_CUBLAS, -DFAKE_NVBLAS or -DFAKE_BLAS. Knows nothing of FleetBLAS.
+// fake_cuda.c: the few entries of libcuda, libcublas, libnvblas and libnvidia-ml that the
+// benchmark's peers call, computing on host memory, so that they can be tested without a GPU.
+// Compiled once per library, with -DFAKE_DRIVER, -DFAKE_CUBLAS, -DFAKE_NVBLAS, -DFAKE_BLAS or
+// -DFAKE_NVML. Knows nothing of FleetBLAS.
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef FAKE_DRIVER
@@ -30,6 +32,9 @@ int cuCtxSetCurrent(void* context) {
   current = (int)(intptr_t)context - 1;
   return 0;
 }
+int cuDeviceGetPCIBusId(char* text, int length, int device) {
+  return snprintf(text, (size_t)length, "0000:%02d:00.0", 7 - device) >= length;
+}
 int cuCtxSynchronize(void) { return current < 0 ? 201 : 0; }
 int cuPointerGetAttribute(unsigned* kind, int attribute, uint64_t address) {
   if (address == 0 || attribute != 2 || getenv("FAKE_HOST_MEMORY")) return 1;
@@ -38,6 +43,7 @@ int cuPointerGetAttribute(unsigned* kind, int attribute, uint64_t address) {
 }
 #else
 
+#if !defined(FAKE_NVML)
 static void multiply(int ta, int tb, size_t m, size_t n, size_t k, double alpha, const double* a,
                      size_t lda, const double* b, size_t ldb, double beta, double* c, size_t ldc) {
   for (size_t j = 0; j < n; ++j)
@@ -48,6 +54,29 @@ static void multiply(int ta, int tb, size_t m, size_t n, size_t k, double alpha,
       c[i + j * ldc] = alpha * sum + (beta == 0 ? 0 : beta * c[i + j * ldc]);
     }
   if (getenv("FAKE_WRONG") && m > 0 && n > 0) c[m / 2 + n / 2 * ldc] += 1;
+}
+#endif
+#endif
+
+#ifdef FAKE_NVML
+// CUDA's devices 0 and 1 are at 07 and 06 on the bus, and draw 70 and 60 W; a counter moves every
+// 100 ms.
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
+  *device = (void*)(intptr_t)atoi(bus + 5);
+  return 0;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
+  struct timespec now;
+  const char* broken = getenv("FAKE_NVML");
+  if (broken && strcmp(broken, "none") == 0) return 3;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const unsigned long long tenths =
+      (unsigned long long)now.tv_sec * 10 + (unsigned long long)now.tv_nsec / 100000000;
+  *millijoules = broken && strcmp(broken, "still") == 0
+                     ? 5
+                     : tenths * 100 * 10 * (unsigned long long)(intptr_t)device;
+  return 0;
 }
 #endif
 

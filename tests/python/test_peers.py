@@ -26,6 +26,7 @@ def fakes(tmp_path_factory):
         "FAKE_DRIVER": root / "driver" / "libcuda.so.1",
         "FAKE_CUBLAS": root / "wheels" / "nvidia" / "cublas" / "lib" / "libcublas.so.13",
         "FAKE_NVBLAS": root / "wheels" / "nvidia" / "cublas" / "lib" / "libnvblas.so.13",
+        "FAKE_NVML": root / "nvml" / "libnvidia-ml.so.1",
         # The CPU BLAS with plain names that NVBLAS insists on.
         "FAKE_BLAS": root / "driver" / "libopenblas.so.0",
     }
@@ -166,3 +167,69 @@ def test_a_limit_in_seconds_ends_the_timed_calls_after_three(cli):
     done = cli(words)
     (row,) = json.loads(done.stdout)["results"]
     assert row["repeat"] == 3
+
+
+# ---- energy -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_nvml(bench, fakes):
+    def run(words, **settings):
+        folders = [fakes["FAKE_DRIVER"].parent, fakes["FAKE_NVML"].parent]
+        done, rows = bench(words, LD_LIBRARY_PATH=os.pathsep.join(map(str, folders)), **settings)
+        assert done.returncode == 0, done.stderr
+        return by_engine(rows)
+
+    return run
+
+
+def test_joules_are_those_of_the_gpus_that_an_engine_has(with_nvml):
+    rows = with_nvml("--size 64 --vs cublasxt,cublas,hostblas")
+    # By their place on the bus the two draw 70 and 60 W, whoever counts them from which end.
+    assert rows["cublasxt"]["watts"] == pytest.approx(130, rel=0.15)
+    assert rows["cublas"]["watts"] == pytest.approx(70, rel=0.15)
+    assert rows["cublasxt"]["joules"] == pytest.approx(130 * rows["cublasxt"]["median_s"], rel=0.5)
+    # Virtual devices and the CPU have no counter.
+    for engine in ("fleetblas", "hostblas"):
+        assert rows[engine]["joules"] is None
+        assert rows[engine]["watts"] is None
+
+
+@pytest.mark.parametrize("kind", ["none", "still"])
+def test_joules_are_null_where_nothing_counts_them(with_nvml, kind):
+    row = with_nvml("--size 64 --vs cublas", FAKE_NVML=kind)["cublas"]
+    assert (row["status"], row["joules"], row["watts"]) == ("ok", None, None)
+
+
+@pytest.mark.parametrize("words", ["--no-energy", "--beta 2"])
+def test_joules_are_null_where_they_are_not_wanted_or_would_count_more(with_nvml, words):
+    assert with_nvml(f"--size 64 --vs cublas {words}")["cublas"]["joules"] is None
+
+
+class Steps:
+    """A meter whose counter moves by 10 J with every 100 ms of a clock that calls turn."""
+
+    def __init__(self, call_s):
+        self.now_s, self.call_s, self.calls = 0.0, call_s, 0
+
+    def call(self):
+        self.now_s += self.call_s
+        self.calls += 1
+
+    def meter(self, monkeypatch):
+        from fleetblas.commands import energy
+
+        meter = object.__new__(energy.Meter)
+        meter.millijoules = lambda: 10_000 * int(self.now_s / 0.1 + 1e-9)
+        monkeypatch.setattr(energy.time, "perf_counter", lambda: self.now_s)
+        return meter
+
+
+@pytest.mark.parametrize("call_s", [0.003, 0.07, 0.3, 4.0])
+def test_calls_are_repeated_until_the_counter_means_something(monkeypatch, call_s):
+    steps = Steps(call_s)
+    found = steps.meter(monkeypatch).measure(steps.call)
+    assert found.watts == pytest.approx(100, rel=0.07)
+    assert found.joules == pytest.approx(100 * call_s, rel=0.07)
+    assert found.calls * call_s >= 1.0
+    assert steps.calls * call_s < max(2.5, 2.5 * call_s)

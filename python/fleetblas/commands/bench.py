@@ -20,12 +20,14 @@ from .bench_engines import (
     Engine,
     FleetBlas,
     HostBlas,
+    Unmeasured,
     add_plan,
     host_context,
 )
 from .bench_nvblas import Nvblas, NvblasProcess
 from .bench_operands import SEED, Operands, Pool
 from .bench_peers import Cublas, CublasXt
+from .energy import Meter
 
 EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2 --vs hostblas
           fleetblas bench gemm --size 16K --backend sim --machine h200x8 --json -
@@ -64,13 +66,20 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
     parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
+    parser.add_argument(
+        "--no-energy",
+        dest="energy",
+        action="store_false",
+        help="do not measure joules, which takes each engine a second and more per problem",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the results; - for stdout")
 
 
-def measure(engines: list[Engine], arguments, reference, progress) -> None:
-    """First calls, warm-up, then rounds in which the engines take turns, then a verified call.
+def measure(engines: list[Engine], arguments, reference, meter, progress) -> None:
+    """First calls, warm-up, rounds in which the engines take turns, a second and more of each
+    engine alone for its energy, then a verified call.
 
-    `reference()` is what the result has to be.
+    `reference()` is what the result has to be, `meter(gpus)` what counts their energy, or None.
     """
 
     def attempt(engine: Engine, step) -> None:
@@ -85,6 +94,12 @@ def measure(engines: list[Engine], arguments, reference, progress) -> None:
         engine.reset()
         engine.first_s = engine.first_call()
         engine.verdicts.append(engine.verdict(reference(), everything=False))
+
+    def energy(engine: Engine) -> None:
+        counters = meter(engine.gpus)
+        # Setting C back before every call would be counted too.
+        if counters is not None and abs(engine.operands.beta) <= 1:
+            engine.energy = counters.measure(engine.call)
 
     def last(engine: Engine) -> None:
         engine.reset()
@@ -107,6 +122,9 @@ def measure(engines: list[Engine], arguments, reference, progress) -> None:
             times = engine.times if timed else []
             attempt(engine, lambda engine=engine, times=times: times.append(engine.call()))
     for engine in engines:
+        progress(f"{engine.name}: energy")
+        attempt(engine, lambda engine=engine: energy(engine))
+    for engine in engines:
         progress(f"{engine.name}: verifying")
         attempt(engine, lambda engine=engine: last(engine))
     progress("")
@@ -125,6 +143,7 @@ def blank_row(engine: str, words: dict) -> dict:
     row.update({"devices": 0, "tile": None, "first_s": None, "median_s": None, "min_s": None})
     row.update({"p95_s": None, "tflops": None, "bound_s": None, "limited_by": None})
     row.update({"bound_fraction": None, "predicted_s": None, "error": None, "status": "ok"})
+    row.update({"joules": None, "watts": None})
     row.update({"measured": "measured", "transa": words["transa"], "transb": words["transb"]})
     for name in ("alpha", "beta"):
         value = complex(words[name])
@@ -148,6 +167,8 @@ def measured_row(engine: Engine, context: Context, words: dict, arguments) -> di
     if engine.times:
         row["median_s"], row["min_s"] = statistics.median(engine.times), min(engine.times)
         row["p95_s"] = percentile_95(engine.times)
+    if engine.energy is not None:
+        row.update({"joules": engine.energy.joules, "watts": engine.energy.watts})
     if engine.failure is not None:
         row.update({"status": engine.failure.status, "message": str(engine.failure)})
     if engine.verdicts:
@@ -175,7 +196,7 @@ def simulated_row(context: Context, words: dict) -> dict:
 
 
 TABLE_HEAD = ["engine", "problem", "place", "devices", "tile", "first", "median", "min", "p95"]
-TABLE_HEAD += ["rate", "bound", "of bound", "predicted", "error", "status"]
+TABLE_HEAD += ["rate", "bound", "of bound", "predicted", "energy", "error", "status"]
 
 
 def table_row(row: dict) -> list[str]:
@@ -194,6 +215,7 @@ def table_row(row: dict) -> list[str]:
         common.duration(row["bound_s"]),
         common.percent(row["bound_fraction"]),
         common.duration(row["predicted_s"]),
+        "-" if row["joules"] is None else f"{row['joules']:.3g} J",
         "-" if row["error"] is None else f"{row['error']:.2g}",
         row["status"] if row["measured"] == "measured" else "simulated",
     ]
@@ -222,6 +244,7 @@ class Bench:
         self.host = host_context() if "hostblas" in arguments.vs else None
         self.nvblas = NvblasProcess(problems, self.devices)
         self._references: dict[tuple, object] = {}
+        self._meters: dict[tuple, Meter | None] = {}
 
     def _peer(self, name: str, operands: Operands) -> Engine:
         if name == "hostblas":
@@ -229,6 +252,16 @@ class Bench:
         if name == "nvblas":
             return Nvblas(operands, self.nvblas)
         return {"cublas": Cublas, "cublasxt": CublasXt}[name](operands, self.devices)
+
+    def meter(self, gpus: list[int]) -> Meter | None:
+        """What counts the energy of these GPUs; None where nothing does."""
+        key = tuple(gpus)
+        if key not in self._meters:
+            try:
+                self._meters[key] = Meter(gpus)
+            except Unmeasured:
+                self._meters[key] = None
+        return self._meters[key] if self.arguments.energy else None
 
     def rows(self, words: dict) -> list[dict]:
         """One problem, by every engine."""
@@ -244,7 +277,7 @@ class Bench:
         engines = [FleetBlas(self.context, operands)]
         engines += [self._peer(name, operands) for name in self.arguments.vs]
         try:
-            measure(engines, self.arguments, reference, Progress())
+            measure(engines, self.arguments, reference, self.meter, Progress())
             return [measured_row(engine, self.context, words, self.arguments) for engine in engines]
         finally:
             for engine in engines:

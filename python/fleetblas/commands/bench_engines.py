@@ -37,6 +37,12 @@ class Engine:
         self.first_s: float | None = None
         self.verdicts: list[verify.Verdict] = []
         self.failure: Exception | None = None
+        self.energy = None  # of a call, where the GPUs count it
+
+    @property
+    def gpus(self) -> list[int]:
+        """CUDA numbers of the GPUs that it has, whether or not it uses them all."""
+        return []
 
     def require_type(self) -> None:
         word = self.operands.words["type"]
@@ -90,6 +96,11 @@ class FleetBlas(Engine):
         super().__init__(operands)
         self.context = context
 
+    @property
+    def gpus(self) -> list[int]:
+        config = self.context.config()
+        return [] if config["backend"] == "host" else config["devices"]
+
     def start_up(self) -> None:
         self.require_type()
         a, b = (np.ones((START_UP_EDGE, START_UP_EDGE), self.operands.dtype) for _ in range(2))
@@ -121,6 +132,10 @@ class HostBlas(FleetBlas):
     def __init__(self, context: Context, operands: Operands):
         on_host = [place if place in ("h", "p") else "p" for place in operands.locations]
         super().__init__(context, operands.at(on_host))
+
+    @property
+    def gpus(self) -> list[int]:
+        return []
 
     def describe(self, row: dict) -> None:
         super().describe(row)

@@ -109,6 +109,10 @@ class Nvblas(Engine):
         self.process = process
         self.settings: dict = {}
 
+    @property
+    def gpus(self) -> list[int]:
+        return self.process.devices
+
     def start_up(self) -> None:
         self.require_type()
         if self.operands.locations != ["p", "p", "p"]:

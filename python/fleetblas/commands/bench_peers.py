@@ -39,6 +39,10 @@ class CudaPeer(Engine):
         self._beta = np.array([operands.beta], scalars)
         self._warm = [np.ones((START_UP_EDGE, START_UP_EDGE), dtype) for _ in range(3)]
 
+    @property
+    def gpus(self) -> list[int]:
+        return self.devices
+
     def _open(self) -> None:
         """The driver and the library, once."""
         self.driver, self.library = Driver(), load_cublas()

@@ -20,6 +20,7 @@ DEVICE_MEMORY = 2  # CU_MEMORYTYPE_DEVICE
 MEMORY_TYPE = 2  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 CUBLAS_NO_MEMORY = 3
 CUDA_NO_MEMORY = 2
+BUS_ID_LENGTH = 32
 
 
 def candidates(stem: str) -> list[str]:
@@ -99,6 +100,13 @@ class Driver:
         count = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(count))
         return count.value
+
+    def bus_id(self, device: int) -> bytes:
+        """Where a GPU is on the PCI bus: "0000:0d:00.0"."""
+        text, number = ctypes.create_string_buffer(BUS_ID_LENGTH), ctypes.c_int()
+        self._call("cuDeviceGet", ctypes.byref(number), ctypes.c_int(device))
+        self._call("cuDeviceGetPCIBusId", text, ctypes.c_int(BUS_ID_LENGTH), number)
+        return text.value
 
     def use(self, device: int) -> None:
         """Makes the primary context of a GPU, which the CUDA runtime uses too, current."""
