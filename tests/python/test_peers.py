@@ -82,7 +82,7 @@ def test_every_peer_is_measured_verified_and_at_its_best(bench):
     assert rows["cublas"]["place"] == "0,0,0"
     assert rows["cublas"]["devices"] == 1
     assert rows["cublas"]["bound_s"] is None
-    assert "device 0" in rows["cublas"]["reason"]
+    assert "one GPU (0)" in rows["cublas"]["reason"]
 
 
 def test_block_sizes_that_do_not_fit_are_passed_over(bench):

@@ -143,7 +143,8 @@ class HostBlas(FleetBlas):
 
 
 def host_context() -> Context:
-    return Context(backend="auto", offload="never")
+    """One that leaves the GPUs alone: it would start them to see what an operand's address is."""
+    return Context(backend="host", devices=1, offload="never")
 
 
 def add_plan(row: dict, plan: dict) -> None:

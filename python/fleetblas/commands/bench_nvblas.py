@@ -140,5 +140,5 @@ class Nvblas(Engine):
         return verdict
 
     def describe(self, row: dict) -> None:
-        row["where"] = "devices"
-        row.update(self.settings)
+        if self.times:
+            row.update({"where": "devices", **self.settings})

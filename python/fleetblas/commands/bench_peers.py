@@ -74,9 +74,10 @@ class CudaPeer(Engine):
         self.driver.wait(self.devices)
 
     def describe(self, row: dict) -> None:
-        row["where"] = "devices"
-        if self.handle is not None:
-            row["library_version"] = cublas_version(self.library)
+        if not self.times:
+            return
+        row.update({"where": "devices", "devices": len(self.devices)})
+        row["library_version"] = cublas_version(self.library)
 
 
 class CublasXt(CudaPeer):
@@ -141,8 +142,7 @@ class CublasXt(CudaPeer):
 
     def describe(self, row: dict) -> None:
         super().describe(row)
-        row.update({"devices": len(self.devices), "tile": self.block})
-        row["pinning"] = self.pinning == PINNING_ON
+        row.update({"tile": self.block, "pinning": self.pinning == PINNING_ON})
 
     def close(self) -> None:
         if self.handle is not None:
@@ -204,9 +204,8 @@ class Cublas(CudaPeer):
 
     def describe(self, row: dict) -> None:
         super().describe(row)
-        row["devices"] = 1
-        device = self.devices[0] if self.devices else 0
-        row["reason"] = f"the kernel alone on device {device}, operands copied there beforehand"
+        if self.times:
+            row["reason"] = f"one GPU ({self.devices[0]}), its operands copied there beforehand"
 
     def close(self) -> None:
         if self.handle is not None:

@@ -69,7 +69,7 @@ class Instance:
         (a, lda), (b, ldb), (c, ldc) = (
             (c_void_p(address), byref(c_int(leading))) for address, leading in matrices
         )
-        flags = [c_char_p(op.encode()) for op in ops]
+        flags = [c_char_p(op.upper().encode()) for op in ops]
         function(*flags, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 
     def logged(self) -> str:
