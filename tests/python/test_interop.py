@@ -322,3 +322,96 @@ def test_the_result_of_cupy_arrays_is_made_by_cupy(monkeypatch, waits):
     # Memory that is new to us may still be in use by what cupy queued before.
     assert (0, 0x77) in waits
     assert_near(fleetblas.matmul(ndarray(a), b).host.copy(), a @ b, 9)
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """As much of PyTorch as a tensor is asked for; its GPUs are virtual devices."""
+    module = types.ModuleType("torch")
+    module.strided, module.sparse_coo, module.int16 = "strided", "sparse_coo", "int16"
+    module.float64, module.complex128 = "torch.float64", "torch.complex128"
+
+    class Tensor:
+        layout = module.strided
+
+        def __init__(self, values, device="cuda", index=0, conjugated=False):
+            values = np.asarray(values)
+            location = index if device == "cuda" else "p"
+            self.host = fleetblas.empty(values.shape, values.dtype, location=location)
+            self.host[...] = values
+            self.device = types.SimpleNamespace(type=device, index=index)
+            self.dtype, self.shape = f"torch.{values.dtype}", values.shape
+            self.conjugated = conjugated
+
+        def detach(self):
+            return self
+
+        resolve_neg = detach
+
+        def resolve_conj(self):
+            if not self.conjugated:
+                return self
+            return Tensor(self.host.conj(), self.device.type, self.device.index)
+
+        def stride(self):
+            return [step // self.host.itemsize for step in self.host.strides]
+
+        def data_ptr(self):
+            return self.host.ctypes.data
+
+        def numpy(self):
+            return self.host
+
+        def __array__(self, *arguments, **keywords):
+            raise AssertionError("a tensor was read behind PyTorch's back")
+
+    def empty(shape, dtype, device):
+        return Tensor(np.full(shape, np.nan, dtype.split(".")[1]), device.type, device.index)
+
+    module.Tensor, module.empty = Tensor, empty
+    stream = types.SimpleNamespace(cuda_stream=0)
+    module.cuda = types.SimpleNamespace(current_stream=lambda device: stream)
+    module.stream = stream
+    monkeypatch.setitem(sys.modules, "torch", module)
+    return module
+
+
+@pytest.mark.parametrize(("device", "index"), [("cuda", 1), ("cpu", None)])
+def test_tensors_in_a_tensor_out(torch, waits, device, index):
+    a, b = np.random.default_rng(9).standard_normal((2, 12, 12))
+    found = fleetblas.gemm(torch.Tensor(a, device, index), b, transb="t")
+    assert isinstance(found, torch.Tensor)
+    assert (found.device.type, found.device.index) == (device, index)
+    assert_near(found.host.copy(), a @ b.T, 12)
+    # PyTorch calls the legacy default stream 0.
+    assert set(waits) == ({(1, _interop.LEGACY_STREAM)} if device == "cuda" else set())
+
+
+def test_the_current_stream_of_pytorch_is_waited_for(torch, waits):
+    torch.stream.cuda_stream = 0x5500
+    fleetblas.matmul(torch.Tensor(np.ones((3, 3))), np.ones((3, 3)))
+    assert set(waits) == {(0, 0x5500)}
+
+
+def test_delayed_conjugates_of_tensors_are_read_as_what_they_mean(torch):
+    g = np.random.default_rng(10)
+    a, b = (random_array(g, (7, 7), np.complex128) for _ in range(2))
+    found = fleetblas.gemm(torch.Tensor(a, conjugated=True), torch.Tensor(b))
+    assert_near(found.host.copy(), a.conj() @ b, 7)
+    with pytest.raises(fleetblas.BadArgument, match="conjugate"):
+        fleetblas.gemm(a, b, out=torch.Tensor(a, conjugated=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"layout": "sparse_coo"}, "not strided"),
+        ({"device": types.SimpleNamespace(type="mps", index=0)}, "neither"),
+        ({"dtype": "torch.float8_e4m3fn"}, "not known"),
+    ],
+)
+def test_tensors_that_no_product_takes_are_refused(torch, change, words):
+    tensor = torch.Tensor(np.ones((3, 3)))
+    vars(tensor).update(change)
+    with pytest.raises(TypeError, match=words):
+        fleetblas.gemm(tensor, np.ones((3, 3)))

@@ -62,7 +62,8 @@ def add_arguments(parser) -> None:
         "--seconds",
         type=common.positive_number,
         metavar="S",
-        help=f"per engine and problem, after {LEAST_CALLS} timed calls no more once they took S",
+        help=f"per engine and problem: no more timed calls, after {LEAST_CALLS}, and none to warm "
+        "up, after one, once they took S",
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
     parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
@@ -106,20 +107,24 @@ def measure(engines: list[Engine], arguments, reference, meter, progress) -> Non
         engine.call()
         engine.verdicts.append(engine.verdict(reference(), arguments.check))
 
-    def enough(engine: Engine) -> bool:
-        limited = arguments.seconds is not None and len(engine.times) >= LEAST_CALLS
-        return limited and sum(engine.times) >= arguments.seconds
+    warm: dict[int, list[float]] = {id(engine): [] for engine in engines}
+
+    def enough(engine: Engine, timed: bool) -> bool:
+        times = engine.times if timed else warm[id(engine)]
+        least = LEAST_CALLS if timed else 1
+        limit = float("inf") if arguments.seconds is None else arguments.seconds
+        return len(times) >= least and sum(times) >= limit
 
     for engine in engines:
         progress(f"{engine.name}: first call")
         attempt(engine, lambda engine=engine: first(engine))
     for round_number in range(arguments.warmup + arguments.repeat):
+        timed = round_number >= arguments.warmup
         for engine in engines:
-            if enough(engine):
+            if enough(engine, timed):
                 continue
             progress(f"{engine.name}: {round_number + 1}/{arguments.warmup + arguments.repeat}")
-            timed = round_number >= arguments.warmup
-            times = engine.times if timed else []
+            times = engine.times if timed else warm[id(engine)]
             attempt(engine, lambda engine=engine, times=times: times.append(engine.call()))
     for engine in engines:
         progress(f"{engine.name}: energy")
