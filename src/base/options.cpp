@@ -19,7 +19,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 19> kTable = {{
+constexpr std::array<OptionInfo, 20> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "", "a count (4), ids (0,2 or 2,), or empty for all; 4 on the host backend"},
     {"offload", "auto", "auto (the model decides), never or always"},
@@ -34,6 +34,7 @@ constexpr std::array<OptionInfo, 19> kTable = {{
     {"summary", "", "1: a summary on stderr at exit; else a file (.json: as JSON; %p: process id)"},
     {"trace", "",
      "file for the timeline of the last calls, at exit (Chrome trace JSON; %p: process id)"},
+    {"timeline", "0", "1: measure each task for fleet_trace_json, which costs time on GPUs"},
     {"cpu_blas", "", "library file of the CPU BLAS; empty: searched for"},
     {"cache_dir", "", "folder for measured machines; empty: nothing is kept"},
     {"deterministic", "0",
@@ -272,6 +273,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.cache_dir = value;
   } else if (name == "deterministic") {
     options.deterministic = flag_of(name, value);
+  } else if (name == "timeline") {
+    options.timeline = flag_of(name, value);
   } else if (name == "graphs") {
     options.graphs = flag_of(name, value);
   } else if (name == "device_memory") {
@@ -298,6 +301,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "cpu_blas") json.value(o.cpu_blas);
   if (name == "cache_dir") json.value(o.cache_dir);
   if (name == "deterministic") json.value(o.deterministic);
+  if (name == "timeline") json.value(o.timeline);
   if (name == "graphs") json.value(o.graphs);
   if (name == "device_memory") json.value(o.device_memory);
   if (name == "inject") json.value(o.inject_text);

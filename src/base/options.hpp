@@ -67,6 +67,7 @@ struct Options {
   std::string cpu_blas;        ///< library file with the CPU BLAS to use
   std::string cache_dir;       ///< where the measured machine is kept; empty: nowhere
   bool deterministic = false;  ///< devices never multiply operands in place
+  bool timeline = false;       ///< each task is measured, as `trace` also asks for
   bool graphs = true;          ///< a plan used again is replayed as one CUDA graph
   Inject inject;
   std::string inject_text;      ///< as given

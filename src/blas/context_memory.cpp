@@ -65,8 +65,13 @@ void* Context::allocate(int location, std::int64_t bytes) {
     range.data = from_heap(bytes);
   } else {
     const auto turn = take_turn();
-    range.origin = Range::Origin::backend;
-    range.data = offloader_.engine().backend->allocate(device, bytes);
+    Backend* backend = offloader_.engine().backend.get();
+    if (backend != nullptr) {
+      range.origin = Range::Origin::backend;
+      range.data = backend->allocate(device, bytes);
+    } else {  // there was no usable GPU after all
+      range.data = from_heap(bytes);
+    }
   }
   try {
     const gate::StateLock lock(registry_mutex_);

@@ -80,6 +80,7 @@ Engine start_gpus(const Options& options, const std::optional<Machine>& named,
     machine.devices[d].name = shape.devices[d].name;
   }
   engine.machine = std::make_shared<Machine>(std::move(machine));
+  engine.backend->keep_times(options.timeline || !options.trace.empty());
   return engine;
 }
 

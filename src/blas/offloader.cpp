@@ -66,6 +66,10 @@ Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
       users_(user_devices(options, named_)),
       blas_(std::move(blas)),
       cores_(core_count()) {
+  if (options.backend == BackendKind::cuda && !may_have_gpus())
+    throw Error(Status::unsupported,
+                "backend=cuda: no GPU can be used: there is no driver, or no CUDA backend beside "
+                "the library");
   if (options.backend == BackendKind::sim && !named_)
     throw Error(Status::bad_option, "backend=sim: expected machine=FILE or NAME with it");
 }

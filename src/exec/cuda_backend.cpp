@@ -58,16 +58,15 @@ class CudaBackend final : public Backend {
   const Machine& machine() const override { return machine_; }
 
   bool replay(const Plan& plan, const Arguments& arguments, std::uint64_t serial) override {
-    wanted_graph_.reset();
+    key_.reset();
+    way_ = Graphs::Way::streams;
     if (!graphs_wanted_ || serial == 0 || timed_ || has_faults(inject_) || inject_.poison ||
         !Run::can_capture(plan))
       return false;
-    const GraphKey key{serial, memory_.generation(), arguments};
-    cudaGraphExec_t graph = graphs_.find(key);
-    if (graph == nullptr) {
-      if (graphs_.comes_again(key)) wanted_graph_ = key;
-      return false;
-    }
+    key_ = GraphKey{serial, memory_.generation(), arguments};
+    way_ = graphs_.next(*key_);
+    if (way_ != Graphs::Way::graph) return false;
+    cudaGraphExec_t graph = graphs_.graph(*key_);
     require_devices(plan);
     plan_ = &plan;
     begin_s_ = now_s();
@@ -84,7 +83,8 @@ class CudaBackend final : public Backend {
     memory_.reserve(plan.arena_bytes);
     if (memory_.generation() != generation) {
       graphs_.clear();
-      wanted_graph_.reset();
+      key_.reset();
+      way_ = Graphs::Way::streams;
     }
     if (inject_.poison) memory_.poison_arenas(plan.arena_bytes);
     plan_ = &plan;
@@ -92,11 +92,11 @@ class CudaBackend final : public Backend {
     graph_stream_ = nullptr;
     begin_s_ = now_s();
     make_handles(plan);
-    if (wanted_graph_) {
+    if (way_ == Graphs::Way::capture) {
       run().open_capture(plan);
     } else {
       if (Run::stages(plan)) require_stager();
-      run().open(plan, timed_, before_);
+      run().open(plan, timed_);
     }
     open_ = true;
   }
@@ -123,7 +123,7 @@ class CudaBackend final : public Backend {
   Trace finish() override {
     if (!open_) return {};
     open_ = false;
-    if (wanted_graph_) capture_and_launch();
+    if (way_ == Graphs::Way::capture) capture_and_launch();
     Trace trace;
     trace.spans.assign(plan_->tasks.size(), {});
     if (graph_stream_ != nullptr)
@@ -133,9 +133,18 @@ class CudaBackend final : public Backend {
     trace.seconds = now_s() - begin_s_;
     for (Span& span : trace.spans)
       if (span.done() && !timed_) span.stop_s = trace.seconds;
-    before_.clear();
+    if (key_ && trace.status == Status::ok) graphs_.note(*key_, way_, trace.seconds);
     known_lost_ = trace.lost >= 0 ? trace.lost : known_lost_;
     return trace;
+  }
+
+  /// Waited for here and now: what comes next may be a transfer as well as a run, and handles of
+  /// streams do not say whose they are.
+  void wait_for_stream(DeviceId device, void* stream) override {
+    const DeviceScope scope(ordinal(device));
+    auto handle = static_cast<cudaStream_t>(stream);
+    if (handle == nullptr) handle = cudaStreamLegacy;
+    check(cudaStreamSynchronize(handle), "the caller's stream");
   }
 
   void keep_times(bool wanted) override { timed_ = wanted; }
@@ -252,17 +261,14 @@ class CudaBackend final : public Backend {
     Stream& stream = streams_.of({Queue::Kind::lane, kFirstDevice, kHost, 0});
     device.use(stream.ordinal);
     check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
-    for (const cudaEvent_t event : before_)
-      check(cudaStreamWaitEvent(stream.stream, event, 0), "cudaStreamWaitEvent");
     check(cudaGraphLaunch(graph, stream.stream), "cudaGraphLaunch");
     graph_stream_ = stream.stream;
   }
 
   void capture_and_launch() {
-    const GraphKey key = *std::exchange(wanted_graph_, std::nullopt);
     try {
       if (failure_.status == Status::ok) {
-        cudaGraphExec_t graph = graphs_.keep(key, run().end_capture());
+        cudaGraphExec_t graph = graphs_.keep(*key_, run().end_capture());
         launch_graph(graph);
         return;
       }
@@ -361,10 +367,10 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Stager> stager_;
   std::unique_ptr<Run> run_;
   Graphs graphs_;
-  std::optional<GraphKey> wanted_graph_;  ///< the run under way is captured
-  cudaStream_t graph_stream_ = nullptr;   ///< the graph under way is in it
+  std::optional<GraphKey> key_;  ///< of the run under way, if it may come again
+  Graphs::Way way_ = Graphs::Way::streams;
+  cudaStream_t graph_stream_ = nullptr;  ///< the graph under way is in it
   bool nothing_ran_ = false;
-  std::vector<cudaEvent_t> before_;
   const Plan* plan_ = nullptr;
   Failure failure_;
   bool open_ = false;

@@ -10,21 +10,37 @@ namespace fleet::cuda {
 namespace {
 
 constexpr std::size_t kMostEntries = 32;
+/// Runs in each way before they are compared; the first in either is not counted.
+constexpr int kTrials = 3;
 
 }  // namespace
 
-cudaGraphExec_t Graphs::find(const GraphKey& key) {
+Graphs::Entry* Graphs::find(const GraphKey& key) {
   const auto found = std::ranges::find(entries_, key, &Entry::key);
   if (found == entries_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, found);
-  return found->graph;
+  return &entries_.front();
 }
 
-bool Graphs::comes_again(const GraphKey& key) {
-  if (std::ranges::find(entries_, key, &Entry::key) != entries_.end()) return true;
-  entries_.push_front({key, nullptr});
-  drop_old();
-  return false;
+Graphs::Way Graphs::next(const GraphKey& key) {
+  const Entry* known = find(key);
+  if (known == nullptr) {
+    entries_.push_front({.key = key});
+    while (entries_.size() > kMostEntries) {
+      drop(entries_.back());
+      entries_.pop_back();
+    }
+    return Way::streams;
+  }
+  if (known->streams_runs < kTrials) return Way::streams;
+  if (known->graph == nullptr) return known->graph_runs == 0 ? Way::capture : Way::streams;
+  if (known->graph_runs < kTrials) return Way::graph;
+  return known->graph_s < known->streams_s ? Way::graph : Way::streams;
+}
+
+cudaGraphExec_t Graphs::graph(const GraphKey& key) {
+  const Entry* known = find(key);
+  return known != nullptr ? known->graph : nullptr;
 }
 
 cudaGraphExec_t Graphs::keep(const GraphKey& key, cudaGraph_t graph) {
@@ -32,25 +48,33 @@ cudaGraphExec_t Graphs::keep(const GraphKey& key, cudaGraph_t graph) {
   const cudaError_t code = cudaGraphInstantiate(&instance, graph, 0);
   works(cudaGraphDestroy(graph));
   check(code, "cudaGraphInstantiate");
-  const auto found = std::ranges::find(entries_, key, &Entry::key);
-  if (found == entries_.end())
-    entries_.push_front({key, instance});
-  else
-    found->graph = instance;
-  drop_old();
+  if (Entry* known = find(key)) {
+    drop(*known);
+    known->graph = instance;
+  } else {
+    entries_.push_front({.key = key, .graph = instance});
+  }
   return instance;
 }
 
-void Graphs::drop_old() {
-  while (entries_.size() > kMostEntries) {
-    if (entries_.back().graph != nullptr) works(cudaGraphExecDestroy(entries_.back().graph));
-    entries_.pop_back();
-  }
+void Graphs::note(const GraphKey& key, Way way, double seconds) {
+  Entry* known = find(key);
+  if (known == nullptr) return;
+  const bool streams = way == Way::streams;
+  int& runs = streams ? known->streams_runs : known->graph_runs;
+  double& least_s = streams ? known->streams_s : known->graph_s;
+  if (runs++ > 0) least_s = std::min(least_s, seconds);
+  // Streams have won: the graph only takes memory.
+  if (known->graph_runs == kTrials && known->streams_s <= known->graph_s) drop(*known);
+}
+
+void Graphs::drop(Entry& entry) {
+  if (entry.graph != nullptr) works(cudaGraphExecDestroy(entry.graph));
+  entry.graph = nullptr;
 }
 
 void Graphs::clear() {
-  for (Entry& entry : entries_)
-    if (entry.graph != nullptr) works(cudaGraphExecDestroy(entry.graph));
+  for (Entry& entry : entries_) drop(entry);
   entries_.clear();
 }
 

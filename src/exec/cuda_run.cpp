@@ -66,10 +66,10 @@ bool Run::can_capture(const Plan& plan) {
          std::ranges::none_of(plan.queues, is_mixed);
 }
 
-void Run::open(const Plan& plan, bool timed, const std::vector<cudaEvent_t>& before) {
+void Run::open(const Plan& plan, bool timed) {
   timed_ = timed;
   capturing_ = false;
-  before_ = before;
+  root_ = nullptr;
   events_ = timed ? &timed_events_ : &untimed_;
   prepare(plan);
   if (staged_count_ > 0) {
@@ -82,14 +82,13 @@ void Run::open(const Plan& plan, bool timed, const std::vector<cudaEvent_t>& bef
 void Run::open_capture(const Plan& plan) {
   timed_ = false;
   capturing_ = true;
-  before_.clear();
   events_ = &untimed_;
   prepare(plan);
   origin_ = &stream_of(0);
   device_->use(origin_->ordinal);
   check(cudaStreamBeginCapture(origin_->stream, cudaStreamCaptureModeRelaxed),
         "cudaStreamBeginCapture");
-  before_ = {mark(*origin_)};
+  root_ = mark(*origin_);
   origin_->run = run_;
   begun_.push_back(origin_);
 }
@@ -185,7 +184,7 @@ Stream& Run::begin(TaskId id) {
   device_->use(stream.ordinal);
   if (std::exchange(stream.run, run_) != run_) {
     begun_.push_back(&stream);
-    for (const cudaEvent_t event : before_) await(stream, event);
+    if (root_ != nullptr) await(stream, root_);
   }
   for (const TaskId earlier : plan_->after(now))
     if (task(earlier).queue != now.queue) await_task(earlier, stream);
@@ -255,7 +254,6 @@ void Run::stage(TaskId id, const View& from, const View& to) {
   Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
   if (lane.mixed && lane.last != kNoTask) add(lane.last);
   lane.last = id;
-  for (const cudaEvent_t event : before_) awaited.push_back({.event = event});
   stager_->enqueue(now.to.device == kHost ? Stager::Line::in : Stager::Line::out,
                    staged_[static_cast<std::size_t>(id)], from, to, bytes_of(plan_->problem.type),
                    std::move(awaited));

@@ -22,8 +22,8 @@ class Run {
  public:
   Run(Streams& streams, Stager* stager) : streams_(streams), stager_(stager) {}
 
-  /// `before`: events that the caller's work is waited for by. Throws Error.
-  void open(const Plan& plan, bool timed, const std::vector<cudaEvent_t>& before);
+  /// Throws Error.
+  void open(const Plan& plan, bool timed);
   /// The same, captured into a graph instead of run. The plan has no copies of pageable memory.
   void open_capture(const Plan& plan);
 
@@ -86,10 +86,10 @@ class Run {
   std::uint64_t run_ = 0;
   std::vector<Stream*> begun_;  ///< streams that this run has used
   Stream* origin_ = nullptr;    ///< of a capture
-  std::vector<cudaEvent_t> before_;
-  std::vector<Lane> lanes_;    ///< by queue
-  std::vector<char> needed_;   ///< per task: does another queue wait for its end?
-  std::vector<char> watched_;  ///< per task: is it upstream of a copy in chunks?
+  cudaEvent_t root_ = nullptr;  ///< what every stream of a capture begins with
+  std::vector<Lane> lanes_;     ///< by queue
+  std::vector<char> needed_;    ///< per task: does another queue wait for its end?
+  std::vector<char> watched_;   ///< per task: is it upstream of a copy in chunks?
   std::vector<Ends> ends_;
   std::vector<std::vector<cudaEvent_t>> chunks_;  ///< per watched task: end of each chunk
   std::vector<std::int32_t> staged_;              ///< per task: its number as a staged copy, or -1

@@ -33,6 +33,7 @@ constexpr double kShortRunS = 0.01;
 constexpr double kCredible = 0.75;
 constexpr int kRetries = 2;
 constexpr int kIssued = 64;
+constexpr int kManyIssued = 512;
 constexpr int kIssueRepeats = 5;
 constexpr std::int64_t kStreamEdges[] = {512, 4096};
 /// The order in which types get what time there is.
@@ -109,10 +110,19 @@ struct Crew {
   std::vector<DeviceId> alike;  ///< if not empty, what is measured holds for each of these
 };
 
+struct Untimed {
+  explicit Untimed(Backend& b) : backend(b) { backend.keep_times(false); }
+  ~Untimed() { backend.keep_times(true); }
+  Untimed(const Untimed&) = delete;
+  Untimed& operator=(const Untimed&) = delete;
+  Backend& backend;
+};
+
 class Prober {
  public:
   Prober(Backend& backend, double budget_s)
-      : memory_(backend),
+      : backend_(backend),
+        memory_(backend),
         machine_(backend.machine()),
         said_(backend.machine().devices),
         budget_(
@@ -174,6 +184,7 @@ class Prober {
   };
   std::vector<double> time_kernels(const Timing& timing);
 
+  Backend& backend_;
   ProbeMemory memory_;
   Machine machine_;
   std::vector<Device> said_;  ///< by the backend: which types and edges to measure
@@ -327,13 +338,28 @@ void Prober::measure_issue(const std::vector<Crew>& crews) {
     const auto turn = static_cast<std::size_t>(task) % busy.size();
     plan.kernel(busy[turn], task / static_cast<int>(busy.size()), Kernel::add, {});
   }
-  std::vector<double> taken;
+  // Measuring each task would cost more than issuing it, where it has a price.
+  const Untimed untimed(backend_);
+  std::vector<double> taken, whole_s;
   for (int repeat = 0; repeat < kIssueRepeats; ++repeat)
     if (const auto trace = memory_.run(plan)) {
       const auto [first, last] = std::ranges::minmax(trace->spans, {}, &Span::start_s);
       taken.push_back((last.start_s - first.start_s) / (kIssued - 1));
+      whole_s.push_back(trace->seconds);
     }
-  if (!taken.empty()) machine_.issue_s = usual(taken);
+  if (taken.empty()) return;
+  machine_.issue_s = usual(taken);
+  if (machine_.issue_s > 0) return;
+  // All tasks share the span of their run: what one more of them adds to it, then.
+  for (int task = kIssued; task < kManyIssued; ++task) {
+    const auto turn = static_cast<std::size_t>(task) % busy.size();
+    plan.kernel(busy[turn], task % kIssued / static_cast<int>(busy.size()), Kernel::add, {});
+  }
+  std::vector<double> longer_s;
+  for (int repeat = 0; repeat < kIssueRepeats; ++repeat)
+    if (const auto trace = memory_.run(plan)) longer_s.push_back(trace->seconds);
+  if (!longer_s.empty())
+    machine_.issue_s = std::max(0.0, usual(longer_s) - usual(whole_s)) / (kManyIssued - kIssued);
 }
 
 /// Small edges of all types first. An edge that may not fit into what is left of the budget is left
@@ -356,10 +382,15 @@ void Prober::measure_kernels(const std::vector<Crew>& crews) {
   for (bool busy = true; std::exchange(busy, false);)
     for (Series& series : all) {
       if (series.next >= series.edges.size()) continue;
-      if (affordable(series))
-        measure_edge(series);
-      else
-        series.next = series.edges.size();
+      // Real devices take a while to load the kernels of a type: one type after the other, but a
+      // rate for each. Virtual ones: as much of all types as there is time for.
+      const bool whole = series.crew.alike.empty() && series.next > 0;
+      do {
+        if (affordable(series))
+          measure_edge(series);
+        else
+          series.next = series.edges.size();
+      } while (whole && series.next < series.edges.size());
       busy = true;
     }
 

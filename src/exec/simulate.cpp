@@ -118,7 +118,8 @@ class Simulation {
     double launched_s = kNever;  ///< a kernel that will be a flow starts to flow then
   };
   struct TaskState {
-    TaskId next = kNoTask;  ///< in its queue
+    TaskId next = kNoTask;           ///< in its queue
+    std::int32_t pieces_before = 0;  ///< of the plan: kernels, and chunks of copies
     int finish_watcher = kNoQueue;
     int chunk_watcher = kNoQueue;
   };
@@ -174,6 +175,7 @@ Simulation::Simulation(const Plan& plan, const Machine& machine)
   trace_.spans.resize(plan.tasks.size());
   to_examine_.reserve(2 * queues_.size());
   touched_pools_.reserve(4 * queues_.size());
+  std::int32_t pieces = 0;
   for (TaskId id = 0; id < static_cast<TaskId>(plan.tasks.size()); ++id) {
     if (task(id).link >= static_cast<LinkId>(machine.links.size()) ||
         task(id).device() >= static_cast<DeviceId>(machine.devices.size()))
@@ -181,6 +183,8 @@ Simulation::Simulation(const Plan& plan, const Machine& machine)
     QueueState& q = queue(task(id).queue);
     (q.tail == kNoTask ? q.head : state(q.tail).next) = id;
     q.tail = id;
+    state(id).pieces_before = pieces;
+    pieces += task(id).chunks;
   }
 }
 
@@ -219,7 +223,7 @@ void Simulation::examine(int id) {
     return;
   }
   if (head.upstream != kNoTask && !upstream_allows(id, head.upstream)) return;
-  const double issued_s = q.head * machine_.issue_s;
+  const double issued_s = state(q.head).pieces_before * machine_.issue_s;
   if (issued_s > horizon_s_)
     events_.set(static_cast<std::size_t>(id), issued_s);
   else

@@ -66,7 +66,7 @@ struct Machine {
   std::string name;
   std::string source;  ///< where the numbers come from: a measurement, a paper, assumptions
   /// What issuing one task costs the thread that does it: task i of a plan starts no earlier than
-  /// i * issue_s, so that many small tasks are not free.
+  /// i * issue_s, so that many small tasks are not free. Each chunk of a copy counts as one.
   double issue_s = 0;
   std::vector<Device> devices;
   std::vector<Link> links;

@@ -81,9 +81,10 @@ double Router::arrival_s(std::span<const Holder> holders, DeviceId user, std::in
   return leg(source.device, user, bytes, source.ready_s, 1, nullptr).stop_s();
 }
 
-// Pieces that minimise latency per piece against waiting for the first piece of each hop:
-// d/dp (p*latency + (hops-1)*bytes/(rate*p)) = 0. At most the tuning's (the paper's 8): more than
-// that never paid in the chains measured on H200 nodes below 512 MB.
+// Pieces that minimise what each costs, its latency and its issuing at each hop, against waiting
+// for the first piece of each hop: d/dp (p*(latency + hops*issue) + (hops-1)*bytes/(rate*p)) = 0.
+// At most the tuning's (the paper's 8): more than that never paid in the chains measured on H200
+// nodes below 512 MB.
 int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, std::int64_t bytes,
                        std::int64_t columns) const {
   const LinkId first = links_.at(source, users[0]);
@@ -94,7 +95,8 @@ int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, std::in
       : first >= 0                                           ? first
                                                              : links_.at(kHost, users[0]))];
   const double bytes_s = static_cast<double>(bytes) / l.bytes_per_s;
-  const double best = std::sqrt((hops - 1) * bytes_s / std::max(l.latency_s, 1e-9));
+  const double best =
+      std::sqrt((hops - 1) * bytes_s / std::max(l.latency_s + hops * machine_.issue_s, 1e-9));
   const auto most =
       std::min<std::int64_t>(std::min(tuning_.chunks, 255), std::max<std::int64_t>(columns, 1));
   return static_cast<int>(std::clamp<double>(std::round(best), 1.0, static_cast<double>(most)));

@@ -120,7 +120,7 @@ TEST(Contexts, RefuseWhatTheirOptionsSayInOneLine) {
       {"tile", FLEET_BAD_OPTION, "expected name=value"},
       {"rules=speed", FLEET_BAD_OPTION, "speed"},
       {"backend=sim", FLEET_BAD_OPTION, "machine"},
-      {"backend=cuda", FLEET_UNSUPPORTED, "no CUDA backend in this build"},
+      {"backend=cuda", FLEET_UNSUPPORTED, "backend=cuda: no GPU can be used"},
       {"cpu_blas=/nonexistent/libblas.so", FLEET_BAD_OPTION, "/nonexistent/libblas.so"},
       {"machine=/nonexistent/machine.json", FLEET_BAD_FILE, "/nonexistent/machine.json"},
       {"machine=" + temporary_file("broken.json"), FLEET_BAD_FILE, "broken.json"},

@@ -49,6 +49,7 @@ def trace_of_product(arguments) -> dict:
             return context.simulate(**words)
     if "FLEETBLAS_OFFLOAD" not in os.environ:
         options["offload"] = "always"  # a timeline of devices needs devices
+    options["timeline"] = True
     with Context(**options) as context:
         operands = Operands(Pool(context, [words]), words)
         engine = FleetBlas(context, operands)
