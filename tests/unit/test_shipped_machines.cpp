@@ -87,8 +87,10 @@ TEST_P(Shipped, LinksEveryPlaceAndRatesEveryType) {
   EXPECT_GT(m.issue_s, 0);
   for (DeviceId a = kFirstDevice; a < std::ssize(m.devices); ++a) {
     EXPECT_EQ(m.devices[static_cast<std::size_t>(a)].name, std::to_string(a - kFirstDevice));
-    for (int type = 0; type < kDataTypes; ++type)
-      EXPECT_GT(m.best_rate(a, static_cast<DataType>(type)), 0);
+    // The papers' testbeds have no half types: none of the papers uses them.
+    const int types = m.name.starts_with("h200") ? kDataTypes : 4;
+    for (int type = 0; type < types; ++type)
+      EXPECT_GT(m.best_rate(a, static_cast<DataType>(type)), 0) << type;
     for (DeviceId b = 0; b < std::ssize(m.devices); ++b)
       EXPECT_EQ(m.find_link(a, b) >= 0, a != b && b != kPageable) << a << " -> " << b;
   }
