@@ -199,6 +199,20 @@ FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);
 FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
 /* Calls so far, where they ran and why, bytes per link, seconds; and the last call by itself. */
 FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
+/* Called while a long work goes on: the share of it that is done (0 to 1), and what is done now.
+ * Anything but 0: stop here. */
+typedef int (*fleet_progress)(void* user, double share, const char* what);
+/* Measures the devices that `options` name (as in fleet_context_create) as a machine file: links
+ * alone and under load, kernels at several tiles, shared ports, the CPU BLAS, pinning; each value
+ * repeated until its 95 % confidence interval is within 5 % of the mean, 10 times at least, or
+ * until its share of `budget_s` seconds is spent, which its notes then say. `types` are kernels to
+ * measure, as in "d,s"; NULL or "": all. `file` (or NULL) is replaced after each part by a whole
+ * machine file; one that was left unfinished is gone on with. `progress` may be NULL; stopped by
+ * it, the machine is as after the last part. FLEET_UNSUPPORTED where there is no device,
+ * FLEET_BAD_FILE where `file` cannot be written. */
+FLEET_API fleet_status fleet_probe_json(const char* options, const char* types, const char* file,
+                                        double budget_s, fleet_progress progress, void* user,
+                                        char** text);
 /* What was found on this machine and whether it works: each place and each link verified by data,
  * the CPU BLAS, memory, limits, settings. `options` as in fleet_context_create, but what is bad in
  * the environment, or cannot be started, is a finding and no error.

@@ -15,6 +15,8 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_
 PACKAGE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = PACKAGE.parent.parent  # of a source tree; meaningless once installed
 
+PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_double, c_char_p)
+
 HOST = -1
 HOST_PAGEABLE = -2
 
@@ -133,6 +135,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "config_json": [context, text],
         "stats_json": [context, text],
         "doctor_json": [c_char_p, text],
+        "probe_json": [c_char_p, c_char_p, c_char_p, c_double, PROGRESS, c_void_p, text],
     }
     # Complex scalars are read through pointers, real ones passed by value.
     for letter, scalar in (("s", c_float), ("d", c_double), ("c", c_void_p), ("z", c_void_p)):

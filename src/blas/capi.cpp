@@ -30,8 +30,8 @@ std::int64_t bytes_of(std::size_t bytes) {
   return static_cast<std::int64_t>(bytes);
 }
 
-/// The settings of the environment with the caller's own on top. A bad value in the environment is
-/// as bad as one in the text, unless the text replaces it.
+}  // namespace
+
 Options options_from(const char* text) {
   std::vector<std::string> complaints;
   Options options = read_options(complaints);
@@ -39,8 +39,6 @@ Options options_from(const char* text) {
   if (text != nullptr) set_options(options, text);
   return options;
 }
-
-}  // namespace
 
 void set_message(const char* text) noexcept {
   const std::size_t length = std::min(std::strlen(text), kMessageBytes - 1);

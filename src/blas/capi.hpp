@@ -19,6 +19,10 @@ inline Context& context_of(fleet_context* handle) {
   return handle == nullptr ? default_context() : *reinterpret_cast<Context*>(handle);
 }
 
+/// The settings of the environment with the caller's own on top. A bad value in the environment is
+/// as bad as one in the text, unless the text replaces it.
+Options options_from(const char* text);
+
 /// Runs `body`; no exception leaves.
 template <typename Body>
 fleet_status guarded(Body&& body) noexcept {

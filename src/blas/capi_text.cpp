@@ -5,6 +5,7 @@
 
 #include "blas/capi.hpp"
 #include "blas/doctor.hpp"
+#include "blas/probing.hpp"
 
 using namespace fleet;  // NOLINT: this file is the border between the two languages
 
@@ -70,5 +71,22 @@ fleet_status fleet_doctor_json(const char* options, char** text) {
     Options read = read_options(complaints);
     if (options != nullptr) set_options(read, options);
     *text = copy_of(doctor_json(read, complaints));
+  });
+}
+
+fleet_status fleet_probe_json(const char* options, const char* types, const char* file,
+                              double budget_s, fleet_progress progress, void* user, char** text) {
+  if (text != nullptr) *text = nullptr;
+  return capi::guarded([&] {
+    capi::required(text, "text");
+    ProbeCall call{.types = types == nullptr ? "" : types,
+                   .file = file == nullptr ? "" : file,
+                   .budget_s = budget_s,
+                   .progress = {}};
+    if (progress != nullptr)
+      call.progress = [&](const ProbeProgress& now) {
+        return progress(user, now.share, now.what.c_str()) == 0;
+      };
+    *text = copy_of(probe_json(capi::options_from(options), call));
   });
 }

@@ -9,6 +9,7 @@
 #include "base/json_text.hpp"
 #include "blas/engine.hpp"
 #include "blas/gate.hpp"
+#include "exec/device_library.hpp"
 #include "exec/examine.hpp"
 
 namespace fleet {
@@ -84,9 +85,22 @@ class Doctor {
     }
     try {
       for (Finding& finding : engine.backend->examine()) note(std::move(finding));
-      for (Finding& finding : examine_links(*engine.backend)) note(std::move(finding));
+      for (Finding& finding : examine_links(*engine.backend, *engine.machine))
+        note(std::move(finding));
     } catch (const Error& error) {
       note({"devices", Verdict::broken, error.what(), ""});
+    }
+  }
+
+  /// Not starting them is no error where nobody asked for them, so the reason is asked for again.
+  static std::string why_no_gpu() {
+    if (!may_have_gpus()) return "no NVIDIA driver";
+    try {
+      std::string why;
+      if (device_library().count(why) == 0) return why;
+      return "--backend cuda says why they do not start";
+    } catch (const Error& error) {
+      return error.what();
     }
   }
 
@@ -94,7 +108,8 @@ class Doctor {
     if (options_.backend == BackendKind::sim)
       note({"devices", Verdict::ok, "none: backend=sim only plans", ""});
     else if (options_.backend == BackendKind::automatic)
-      note({"devices", Verdict::slow, "no usable GPU: the CPU BLAS does all products",
+      note({"devices", Verdict::slow,
+            "no usable GPU (" + why_no_gpu() + "): the CPU BLAS does all products",
             "virtual devices to try things out: --backend host"});
     else
       note({"devices", Verdict::broken, "the backend that was asked for is not in this build",

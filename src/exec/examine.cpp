@@ -183,7 +183,8 @@ std::string rate_word(double bytes_per_s) {
 
 class Examination {
  public:
-  explicit Examination(Backend& backend) : backend_(backend), machine_(backend.machine()) {}
+  Examination(Backend& backend, const Machine& measured)
+      : backend_(backend), machine_(backend.machine()), measured_(measured) {}
 
   std::vector<Finding> run() {
     for (DeviceId d = kFirstDevice; d < end(); ++d) look_at_host_links(d);
@@ -270,9 +271,9 @@ class Examination {
     const auto kind = [](const Link& link) {
       return std::array{std::min(link.source, kFirstDevice), std::min(link.target, kFirstDevice)};
     };
-    for (const Link& link : machine_.links)
+    for (const Link& link : measured_.links)
       best[kind(link)] = std::max(best[kind(link)], link.bytes_per_s);
-    for (const Link& link : machine_.links)
+    for (const Link& link : measured_.links)
       if (link.bytes_per_s < kUneven * best[kind(link)])
         findings_.push_back({"link " + name(link.source) + "->" + name(link.target), Verdict::slow,
                              rate_word(link.bytes_per_s) + " where the fastest of its kind has " +
@@ -282,6 +283,7 @@ class Examination {
 
   Backend& backend_;
   const Machine& machine_;
+  const Machine& measured_;
   std::vector<std::string> absent_;
   std::vector<Finding> findings_;
 };
@@ -300,6 +302,8 @@ const char* to_string(Finding::Verdict verdict) {
   return "unknown";
 }
 
-std::vector<Finding> examine_links(Backend& backend) { return Examination(backend).run(); }
+std::vector<Finding> examine_links(Backend& backend, const Machine& measured) {
+  return Examination(backend, measured).run();
+}
 
 }  // namespace fleet

@@ -16,7 +16,8 @@ const char* to_string(Finding::Verdict verdict);
 /// tiny plan, compared byte by byte; links much slower than others of their kind, and pairs of
 /// devices without a link, are `slow`. Simulated runs move nothing: their links are only named.
 /// Never throws for what a backend does not do: that is a finding.
-std::vector<Finding> examine_links(Backend& backend);
+/// `measured` has the rates.
+std::vector<Finding> examine_links(Backend& backend, const Machine& measured);
 
 /// The CPU's side of any machine: CPU BLAS, cores, memory, the limit on locked memory, the folder
 /// for measured machines.

@@ -1,30 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// probe.cpp: the rates of a machine's links and kernels from the spans of small runs, one thing at
-// a time; probe_ports.cpp then looks at what they share. It must not know what kind of backend it
-// measures, nor look at a clock other than to keep its budget.
+// probe.cpp: the rates of a machine's kernels from the spans of small runs, one thing at a time;
+// probe_links.cpp has those of links, and probe_ports.cpp looks at what they share. It must not
+// know what kind of backend it measures, nor look at a clock other than to keep its budget.
 #include "exec/probe.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "exec/probe_links.hpp"
+#include "exec/probe_parts.hpp"
 #include "exec/probe_plan.hpp"
 #include "exec/probe_ports.hpp"
+#include "exec/probe_times.hpp"
 
 namespace fleet {
 namespace {
 
-/// Copies from small ones, which are all latency, to those of large tiles.
-constexpr std::int64_t kCopyEdges[] = {16, 128, 256, 512, 2048};
-/// Larger tiles than this only tell more of links that move such a one in less time than it takes.
-constexpr std::int64_t kLargeEdge = 512;
-constexpr double kShortCopyS = 4e-4;
-constexpr int kCopyRepeats = 4;
-/// Links and devices that are alike are measured on a few of them.
-constexpr std::size_t kRepresentatives = 4;
 constexpr int kLaunchRepeats = 9;
 constexpr int kKernelRepeats = 3;
 constexpr int kShortKernelRepeats = 9;  // while a whole run takes less than
@@ -32,6 +28,11 @@ constexpr double kShortRunS = 0.01;
 /// A rate below this share of that at the edge before is measured again, so many times.
 constexpr double kCredible = 0.75;
 constexpr int kRetries = 2;
+/// Careful rates are those that devices keep up: all of them busy for so long, over all repeats.
+constexpr double kBusyS = 2;
+constexpr double kMostKernels = 200;
+/// Of the time that each value has, what a single one may take.
+constexpr double kMostShares = 8;
 constexpr int kIssued = 64;
 constexpr int kManyIssued = 512;
 constexpr int kIssueRepeats = 5;
@@ -39,70 +40,6 @@ constexpr std::int64_t kStreamEdges[] = {512, 4096};
 /// The order in which types get what time there is.
 constexpr DataType kTypes[] = {DataType::f64, DataType::f32,  DataType::c64, DataType::c32,
                                DataType::f16, DataType::bf16, DataType::tf32};
-
-/// The lower quartile: what else runs on the machine only ever makes things slower, but the fastest
-/// of many is luck.
-double usual(std::vector<double> values) {
-  const auto quartile = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
-  std::ranges::nth_element(values, quartile);
-  return *quartile;
-}
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-/// How often each of these tasks finished: seconds from the stop of the one before (of its own
-/// start, for the first).
-std::vector<double> periods_s(const Trace& trace, const std::vector<TaskId>& tasks) {
-  std::vector<double> periods;
-  double before_s = -1;
-  for (const TaskId id : tasks) {
-    const Span& span = trace.spans[static_cast<std::size_t>(id)];
-    periods.push_back(span.stop_s - (before_s < 0 ? span.start_s : before_s));
-    before_s = span.stop_s;
-  }
-  return periods;
-}
-
-/// How long each of these tasks ran, whatever came between them.
-std::vector<double> spans_s(const Trace& trace, const std::vector<TaskId>& tasks) {
-  std::vector<double> spans;
-  for (const TaskId id : tasks) {
-    const Span& span = trace.spans[static_cast<std::size_t>(id)];
-    spans.push_back(span.stop_s - span.start_s);
-  }
-  return spans;
-}
-
-struct Sample {
-  double bytes = 0;
-  double seconds = 0;
-};
-
-/// seconds = latency_s + bytes / bytes_per_s with the least sum of squared relative errors.
-void fit_link(const std::vector<Sample>& samples, double& latency_s, double& bytes_per_s) {
-  // With each equation divided by its seconds: 1 = L * u + S * v.
-  double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
-  for (const Sample& sample : samples) {
-    const double u = 1 / sample.seconds, v = sample.bytes / sample.seconds;
-    uu += u * u;
-    uv += u * v;
-    vv += v * v;
-    u1 += u;
-    v1 += v;
-  }
-  const double determinant = uu * vv - uv * uv;
-  double latency = (u1 * vv - v1 * uv) / determinant;
-  double seconds_per_byte = (v1 * uu - u1 * uv) / determinant;
-  if (!(latency >= 0)) {  // also when there is but one size
-    latency = 0;
-    seconds_per_byte = v1 / vv;
-  }
-  if (!(seconds_per_byte > 0)) return;
-  latency_s = latency;
-  bytes_per_s = 1 / seconds_per_byte;
-}
 
 /// Devices whose kernels are timed together: as many as their ports have room for.
 struct Crew {
@@ -120,32 +57,46 @@ struct Untimed {
 
 class Prober {
  public:
-  Prober(Backend& backend, double budget_s)
+  Prober(Backend& backend, Machine& machine, ProbeSession& session)
       : backend_(backend),
         memory_(backend),
-        machine_(backend.machine()),
+        machine_(machine),
         said_(backend.machine().devices),
-        budget_(
-            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget_s))),
-        deadline_(Clock::now() + budget_) {}
+        found_(said_.size()),
+        session_(session) {
+    const std::vector<DataType>& types = session.request().types;
+    for (Device& device : said_)
+      std::erase_if(device.kernels, [&](const KernelRate& rate) {
+        return !types.empty() && std::ranges::find(types, rate.type) == types.end();
+      });
+  }
 
-  Machine measure() {
-    measure_links();
+  void measure() {
     const std::vector<Crew> all = crews();
-    for (const Crew& crew : all) {
-      measure_launch(crew);
-      measure_stream(crew);
-    }
-    measure_issue(all);
-    fit_ports(machine_, memory_);
+    std::vector<Series> series = series_of(all);
+    expect(all.size(), series);
+    measure_links(machine_, memory_, session_);
+    session_.part("launches", machine_, [&] {
+      for (const Crew& crew : all) {
+        measure_launch(crew);
+        measure_stream(crew);
+      }
+      measure_issue(all);
+    });
+    session_.part("ports", machine_, [&] { fit_ports(machine_, memory_, session_); });
+    if (session_.careful()) return measure_kernels_by_type(series);
     // Whatever came before took: without rates of kernels there is no plan.
-    deadline_ = std::max(deadline_, Clock::now() + budget_ / 2);
-    measure_kernels(all);
-    return machine_;
+    session_.leave_at_least(session_.request().budget_s / 2);
+    measure_kernels(series);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  static std::string kernel_name(DataType type, std::int64_t edge) {
+    return std::string(word_of(type)) + " multiply tile " + std::to_string(edge);
+  }
+  static std::string kernels_part(DataType type) { return "kernels " + std::string(word_of(type)); }
 
   /// The products of one type on one crew, edge after edge.
   struct Series {
@@ -153,83 +104,56 @@ class Prober {
     DataType type;
     std::vector<std::int64_t> edges;
     std::size_t next = 0;
-    double last_s = 0;        ///< wall time of the last edge
+    double last_s = 0;        ///< wall time of the last edge; in a careful probe, of its first run
     double arithmetic_s = 0;  ///< what of it was spent in products
     double last_rate = 0;     ///< flops_per_s at the last edge, in the mean
   };
 
-  double left_s() const { return std::chrono::duration<double>(deadline_ - Clock::now()).count(); }
+  double left_s() const { return session_.left_s(); }
   Device& device(DeviceId id) { return machine_.devices[static_cast<std::size_t>(id)]; }
   const std::vector<KernelRate>& said_kernels(DeviceId id) const {
     return said_[static_cast<std::size_t>(id)].kernels;
   }
 
-  void measure_links();
-  void measure_links_alike(const std::vector<LinkId>& same);
+  std::vector<Series> series_of(const std::vector<Crew>& crews) const;
+  void expect(std::size_t crews, const std::vector<Series>& series);
   std::vector<Crew> crews();
   bool fits_ports(const std::vector<DeviceId>& busy, DeviceId newcomer);
   void measure_launch(const Crew& crew);
   void measure_stream(const Crew& crew);
   void measure_issue(const std::vector<Crew>& crews);
-  void measure_kernels(const std::vector<Crew>& crews);
+  std::vector<double> issue_once(const ProbePlan& few, const ProbePlan& many);
+  void measure_kernels(std::vector<Series>& all);
+  void measure_kernels_by_type(std::vector<Series>& all);
+  void measure_next(Series& series);
   void measure_edge(Series& series);
   bool affordable(const Series& series) const;
+  void adopt(DeviceId id);
   struct Timing {
     std::vector<DeviceId> busy;
     DataType type = DataType::f64;
     std::int64_t edge = 1;
     Kernel kernel = Kernel::multiply;
     int repeats = 1;
+    double kernel_s = 0;  ///< of one kernel, as far as known
     std::vector<double> (*seconds)(const Trace&, const std::vector<TaskId>&) = periods_s;
   };
   std::vector<double> time_kernels(const Timing& timing);
+  std::vector<double> time_carefully(const Series& series, Timing timing);
 
   Backend& backend_;
   ProbeMemory memory_;
-  Machine machine_;
+  Machine& machine_;
   std::vector<Device> said_;  ///< by the backend: which types and edges to measure
-  Clock::duration budget_;
-  Clock::time_point deadline_;
+  std::vector<std::vector<KernelRate>> found_;  ///< by device
+  ProbeSession& session_;
 };
 
-void Prober::measure_links() {
-  std::vector<bool> known(machine_.links.size(), false);
-  for (LinkId first = 0; first < static_cast<LinkId>(machine_.links.size()); ++first) {
-    if (known[static_cast<std::size_t>(first)]) continue;
-    std::vector<LinkId> same;
-    for (LinkId other = first; other < static_cast<LinkId>(machine_.links.size()); ++other)
-      if (other == first || links_alike(machine_, first, other)) same.push_back(other);
-    for (const LinkId id : same) known[static_cast<std::size_t>(id)] = true;
-    measure_links_alike(same);
-  }
-}
-
-void Prober::measure_links_alike(const std::vector<LinkId>& same) {
-  std::vector<Sample> samples;
-  for (const std::int64_t edge : kCopyEdges) {
-    if (edge > kLargeEdge && (samples.empty() || samples.back().seconds > kShortCopyS)) break;
-    ProbePlan plan(machine_, DataType::f64, edge);
-    std::vector<std::vector<TaskId>> copies;
-    std::vector<TaskId> last;
-    for (std::size_t i = 0; i < std::min(same.size(), kRepresentatives); ++i) {
-      copies.emplace_back();
-      for (int repeat = 0; repeat < kCopyRepeats; ++repeat) {
-        last = {plan.copy(same[i], last)};
-        copies.back().push_back(last.front());
-      }
-    }
-    memory_.run(plan);  // touches the memory for the first time
-    const auto trace = memory_.run(plan);
-    if (!trace) break;
-    std::vector<double> taken;
-    for (const std::vector<TaskId>& of_link : copies)
-      std::ranges::copy(periods_s(*trace, of_link), std::back_inserter(taken));
-    samples.push_back({static_cast<double>(plan.tile_bytes()), usual(taken)});
-  }
-  if (samples.empty()) return;  // not even the smallest tile fits: the link keeps what was said
-  Link measured = machine_.links[static_cast<std::size_t>(same.front())];
-  fit_link(samples, measured.latency_s, measured.bytes_per_s);
-  for (const LinkId id : same) set_rate(machine_, id, measured.latency_s, measured.bytes_per_s);
+void Prober::expect(std::size_t crews, const std::vector<Series>& series) {
+  expect_links(machine_, session_);
+  session_.expect("launches", (1 + std::size(kStreamEdges)) * crews + 1);
+  session_.expect("ports", loads_of(machine_));
+  for (const Series& each : series) session_.expect(kernels_part(each.type), each.edges.size());
 }
 
 /// Virtual devices that are alike make a crew; real ones fill crews in turn.
@@ -307,15 +231,19 @@ void Prober::measure_launch(const Crew& crew) {
     if (timing.busy.empty()) continue;
     time_kernels(timing);  // the first call of a library sets it up
     timing.repeats = kLaunchRepeats;
-    for_each_measured(crew, timing.busy, time_kernels(timing),
+    const std::vector<double> taken =
+        session_.repeated("launch", "s", [&] { return time_kernels(timing); });
+    for_each_measured(crew, timing.busy, taken,
                       [this](DeviceId id, double launch_s) { device(id).launch_s = launch_s; });
   }
 }
 
 void Prober::measure_stream(const Crew& crew) {
   for (const std::int64_t edge : kStreamEdges) {
-    const std::vector<double> taken = time_kernels(
-        {.busy = crew.busy, .edge = edge, .kernel = Kernel::add, .repeats = kKernelRepeats});
+    const Timing timing{
+        .busy = crew.busy, .edge = edge, .kernel = Kernel::add, .repeats = kKernelRepeats};
+    const std::vector<double> taken = session_.repeated("add tile " + std::to_string(edge), "s",
+                                                        [&] { return time_kernels(timing); });
     // Reads two tiles and writes one.
     const auto bytes = static_cast<double>(3 * edge * edge * bytes_of(DataType::f64));
     bool mostly_launch = false;
@@ -333,41 +261,43 @@ void Prober::measure_stream(const Crew& crew) {
 void Prober::measure_issue(const std::vector<Crew>& crews) {
   if (crews.empty()) return;
   const std::vector<DeviceId>& busy = crews.front().busy;
-  ProbePlan plan(machine_, said_kernels(busy.front()).front().type, 1);
-  for (int task = 0; task < kIssued; ++task) {
-    const auto turn = static_cast<std::size_t>(task) % busy.size();
-    plan.kernel(busy[turn], task / static_cast<int>(busy.size()), Kernel::add, {});
-  }
+  const auto plan_of = [&](int tasks) {
+    ProbePlan plan(machine_, said_kernels(busy.front()).front().type, 1);
+    for (int task = 0; task < tasks; ++task) {
+      const auto turn = static_cast<std::size_t>(task) % busy.size();
+      plan.kernel(busy[turn], task % kIssued / static_cast<int>(busy.size()), Kernel::add, {});
+    }
+    return plan;
+  };
+  const ProbePlan few = plan_of(kIssued), many = plan_of(kManyIssued);
   // Measuring each task would cost more than issuing it, where it has a price.
   const Untimed untimed(backend_);
-  std::vector<double> taken, whole_s;
+  const std::vector<double> taken =
+      session_.repeated("issue", "s", [&] { return issue_once(few, many); });
+  if (!taken.empty()) machine_.issue_s = taken.front();
+}
+
+std::vector<double> Prober::issue_once(const ProbePlan& few, const ProbePlan& many) {
+  std::vector<double> taken, whole_s, longer_s;
   for (int repeat = 0; repeat < kIssueRepeats; ++repeat)
-    if (const auto trace = memory_.run(plan)) {
+    if (const auto trace = memory_.run(few)) {
       const auto [first, last] = std::ranges::minmax(trace->spans, {}, &Span::start_s);
       taken.push_back((last.start_s - first.start_s) / (kIssued - 1));
       whole_s.push_back(trace->seconds);
     }
-  if (taken.empty()) return;
-  machine_.issue_s = usual(taken);
-  if (machine_.issue_s > 0) return;
+  if (taken.empty()) return {};
+  if (const double issue_s = usual(taken); issue_s > 0) return {issue_s};
   // All tasks share the span of their run: what one more of them adds to it, then.
-  for (int task = kIssued; task < kManyIssued; ++task) {
-    const auto turn = static_cast<std::size_t>(task) % busy.size();
-    plan.kernel(busy[turn], task % kIssued / static_cast<int>(busy.size()), Kernel::add, {});
-  }
-  std::vector<double> longer_s;
   for (int repeat = 0; repeat < kIssueRepeats; ++repeat)
-    if (const auto trace = memory_.run(plan)) longer_s.push_back(trace->seconds);
-  if (!longer_s.empty())
-    machine_.issue_s = std::max(0.0, usual(longer_s) - usual(whole_s)) / (kManyIssued - kIssued);
+    if (const auto trace = memory_.run(many)) longer_s.push_back(trace->seconds);
+  if (longer_s.empty()) return {0};
+  return {std::max(0.0, usual(longer_s) - usual(whole_s)) / (kManyIssued - kIssued)};
 }
 
-/// Small edges of all types first. An edge that may not fit into what is left of the budget is left
-/// out, and so are the larger ones: rates hardly change any more where kernels take that long.
-void Prober::measure_kernels(const std::vector<Crew>& crews) {
+std::vector<Prober::Series> Prober::series_of(const std::vector<Crew>& crews) const {
   std::vector<Series> all;
-  for (const Crew& crew : crews)
-    for (const DataType type : kTypes) {
+  for (const DataType type : kTypes)
+    for (const Crew& crew : crews) {
       Series series{.crew = crew, .type = type, .edges = {}};
       for (const DeviceId id : crew.busy)
         for (const KernelRate& rate : said_kernels(id))
@@ -375,32 +305,64 @@ void Prober::measure_kernels(const std::vector<Crew>& crews) {
       std::ranges::sort(series.edges);
       const auto repeated = std::ranges::unique(series.edges);
       series.edges.erase(repeated.begin(), repeated.end());
-      all.push_back(std::move(series));
+      if (!series.edges.empty()) all.push_back(std::move(series));
     }
-  for (std::size_t d = kFirstDevice; d < said_.size(); ++d) machine_.devices[d].kernels.clear();
+  return all;
+}
 
+/// Small edges of all types first. An edge that may not fit into what is left of the budget is left
+/// out, and so are the larger ones: rates hardly change any more where kernels take that long.
+void Prober::measure_kernels(std::vector<Series>& all) {
   for (bool busy = true; std::exchange(busy, false);)
     for (Series& series : all) {
       if (series.next >= series.edges.size()) continue;
       // Real devices take a while to load the kernels of a type: one type after the other, but a
       // rate for each. Virtual ones: as much of all types as there is time for.
       const bool whole = series.crew.alike.empty() && series.next > 0;
-      do {
-        if (affordable(series))
-          measure_edge(series);
-        else
-          series.next = series.edges.size();
-      } while (whole && series.next < series.edges.size());
+      do measure_next(series);
+      while (whole && series.next < series.edges.size());
       busy = true;
     }
+  for (DeviceId id = kFirstDevice; id < static_cast<DeviceId>(said_.size()); ++id) {
+    device(id).kernels.clear();
+    adopt(id);
+  }
+}
 
-  for (std::size_t d = kFirstDevice; d < said_.size(); ++d) {
-    auto& kernels = machine_.devices[d].kernels;
-    if (kernels.empty()) kernels = said_[d].kernels;  // nothing fitted into its memory
-    std::ranges::sort(kernels, [](const KernelRate& a, const KernelRate& b) {
-      return std::pair(a.type, a.edge) < std::pair(b.type, b.edge);
+/// Type after type, so that what is measured when the time is over, or the user's patience, is
+/// whole.
+void Prober::measure_kernels_by_type(std::vector<Series>& all) {
+  for (const DataType type : kTypes) {
+    if (std::ranges::none_of(all, [&](const Series& each) { return each.type == type; })) continue;
+    session_.part(kernels_part(type), machine_, [&] {
+      for (Series& series : all)
+        while (series.type == type && series.next < series.edges.size()) measure_next(series);
+      for (DeviceId id = kFirstDevice; id < static_cast<DeviceId>(said_.size()); ++id) {
+        std::erase_if(device(id).kernels,
+                      [&](const KernelRate& rate) { return rate.type == type; });
+        adopt(id);
+      }
     });
   }
+}
+
+/// Moves what was found for a device into the machine.
+void Prober::adopt(DeviceId id) {
+  auto& kernels = device(id).kernels;
+  auto& found = found_[static_cast<std::size_t>(id)];
+  kernels.insert(kernels.end(), found.begin(), found.end());
+  found.clear();
+  if (kernels.empty()) kernels = said_kernels(id);  // nothing fitted into its memory
+  std::ranges::sort(kernels, [](const KernelRate& a, const KernelRate& b) {
+    return std::pair(a.type, a.edge) < std::pair(b.type, b.edge);
+  });
+}
+
+void Prober::measure_next(Series& series) {
+  if (affordable(series)) return measure_edge(series);
+  for (; series.next < series.edges.size(); ++series.next)
+    if (session_.careful())
+      session_.note({.name = kernel_name(series.type, series.edges[series.next]), .unit = "s"});
 }
 
 bool Prober::affordable(const Series& series) const {
@@ -410,6 +372,8 @@ bool Prober::affordable(const Series& series) const {
   // Memory grows with the area, arithmetic with the volume.
   const double around_s = std::max(0.0, series.last_s - series.arithmetic_s);
   const double next_s = growth * growth * (around_s + growth * series.arithmetic_s);
+  // A careful probe runs it twice at least, and others are to have their share.
+  if (session_.careful()) return 2 * next_s < kMostShares * session_.share_s();
   return next_s < left_s() / 2;
 }
 
@@ -429,8 +393,15 @@ void Prober::measure_edge(Series& series) {
   const double work = (is_complex(series.type) ? 8 : 2) * size * size * size;
   std::vector<double> taken = time_kernels(timing);
   if (taken.empty()) series.next = series.edges.size();
+  const double once_s = std::chrono::duration<double>(Clock::now() - start).count();
+  if (session_.careful() && !taken.empty()) {
+    timing.kernel_s = mean(taken);
+    series.arithmetic_s = timing.kernel_s * (timing.repeats + 1);
+    taken = time_carefully(series, timing);
+  }
   // Rates grow with the edge. One that does not was most likely disturbed.
-  for (int again = 0; again < kRetries && !taken.empty(); ++again) {
+  const int retries = session_.careful() ? 0 : kRetries;
+  for (int again = 0; again < retries && !taken.empty(); ++again) {
     if (work / mean(taken) > kCredible * series.last_rate || series.last_s > left_s() / 4) break;
     const std::vector<double> retaken = time_kernels(timing);
     std::ranges::transform(taken, retaken, taken.begin(),
@@ -440,23 +411,66 @@ void Prober::measure_edge(Series& series) {
   for_each_measured(series.crew, timing.busy, taken, [&](DeviceId id, double seconds) {
     // A launch is noise next to any but the smallest product.
     const double arithmetic_s = std::max(seconds - device(id).launch_s, seconds / 20);
-    device(id).kernels.push_back({series.type, edge, work / arithmetic_s});
+    found_[static_cast<std::size_t>(id)].push_back({series.type, edge, work / arithmetic_s});
   });
+  series.last_s = once_s;
+  if (session_.careful()) return;
   series.last_s = std::chrono::duration<double>(Clock::now() - start).count();
   series.arithmetic_s = taken.empty() ? 0 : mean(taken) * (timing.repeats + 1);
+}
+
+/// As many kernels in each run as keep the devices busy for what a rate is to be the rate of.
+std::vector<double> Prober::time_carefully(const Series& series, Timing timing) {
+  const double repeats = session_.request().least_repeats;
+  // Half of the time is for what comes before and after the kernels of each run.
+  const double run_s = std::min(kBusyS, session_.share_s() / 2) / repeats;
+  timing.repeats = static_cast<int>(
+      std::clamp(run_s / timing.kernel_s, static_cast<double>(kKernelRepeats), kMostKernels));
+  return session_.repeated(kernel_name(series.type, timing.edge), "s",
+                           [&] { return time_kernels(timing); });
 }
 
 }  // namespace
 
 Machine probe(Backend& backend, double budget_s) {
-  struct Timed {
-    explicit Timed(Backend& b) : backend(b) { backend.keep_times(true); }
-    ~Timed() { backend.keep_times(false); }
-    Backend& backend;
-  } const timed(backend);
-  Machine machine = Prober(backend, budget_s).measure();
-  machine.source = "measured by probe";
-  return machine;
+  ProbeRequest request;
+  request.budget_s = budget_s;
+  ProbeReport report;
+  return probe(backend, nullptr, request, report);
+}
+
+Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, ProbeReport& report) {
+  Machine machine = request.start != nullptr ? *request.start : backend.machine();
+  Machine whole = machine;
+  ProbeRequest kept = request;
+  kept.save = [&](const Machine& measured, const ProbeReport& so_far) {
+    whole = measured;
+    whole.source = "partly measured by probe: " + std::to_string(so_far.done.size()) +
+                   " parts, the last " + so_far.done.back();
+    if (request.save) request.save(whole, so_far);
+  };
+  ProbeSession session(kept);
+  try {
+    if (session.careful()) {
+      if (blas != nullptr) session.expect("host", host_values());
+      session.expect("pinning", pinning_values());
+    }
+    Prober(backend, machine, session).measure();
+    if (session.careful()) {
+      if (blas != nullptr)
+        session.part("host", machine,
+                     [&] { measure_host(machine.devices[kHost], *blas, session); });
+      session.part("pinning", machine, [&] { measure_pinning(backend, session); });
+    }
+    whole = machine;
+    whole.source = "measured by probe";
+    session.report().complete = true;
+    if (session.careful() && request.save) request.save(whole, session.report());
+  } catch (const ProbeSession::Stopped&) {
+    // What was kept last is whole.
+  }
+  report = session.report();
+  return whole;
 }
 
 }  // namespace fleet

@@ -17,6 +17,21 @@
 #include "exec/probe.hpp"
 
 namespace fleet {
+
+bool same_shape(const Machine& a, const Machine& b) {
+  const auto same_ports = [](const std::vector<PortShare>& x, const std::vector<PortShare>& y) {
+    return std::ranges::equal(x, y, {}, &PortShare::port, &PortShare::port);
+  };
+  return std::ranges::equal(a.ports, b.ports, {}, &Port::name, &Port::name) &&
+         std::ranges::equal(a.devices, b.devices,
+                            [&](const Device& x, const Device& y) {
+                              return x.name == y.name && same_ports(x.ports, y.ports);
+                            }) &&
+         std::ranges::equal(a.links, b.links, [&](const Link& x, const Link& y) {
+           return x.source == y.source && x.target == y.target && same_ports(x.ports, y.ports);
+         });
+}
+
 namespace {
 
 using Json = nlohmann::json;
@@ -43,8 +58,7 @@ struct FileHandle {
 /// What the numbers depend on.
 std::string key_of(const std::string& devices, const CpuBlas& blas) {
   return "probe " + std::to_string(kProbeVersion) + " schema " + std::to_string(kMachineSchema) +
-         " " + devices + " cores " + std::to_string(core_count()) +
-         " blas " + blas.name();
+         " " + devices + " cores " + std::to_string(core_count()) + " blas " + blas.name();
 }
 
 std::string file_name(const std::string& key) {
@@ -75,20 +89,6 @@ std::optional<std::string> read_text(const std::string& path) {
       return std::nullopt;
   }
   return std::nullopt;
-}
-
-bool same_shape(const Machine& a, const Machine& b) {
-  const auto same_ports = [](const std::vector<PortShare>& x, const std::vector<PortShare>& y) {
-    return std::ranges::equal(x, y, {}, &PortShare::port, &PortShare::port);
-  };
-  return std::ranges::equal(a.ports, b.ports, {}, &Port::name, &Port::name) &&
-         std::ranges::equal(a.devices, b.devices,
-                            [&](const Device& x, const Device& y) {
-                              return x.name == y.name && same_ports(x.ports, y.ports);
-                            }) &&
-         std::ranges::equal(a.links, b.links, [&](const Link& x, const Link& y) {
-           return x.source == y.source && x.target == y.target && same_ports(x.ports, y.ports);
-         });
 }
 
 std::optional<Machine> read_machine(const std::string& path, const std::string& key,

@@ -153,6 +153,7 @@ TaskId ProbePlan::kernel(DeviceId device, int lane, Kernel kernel,
 }
 
 ProbeMemory::~ProbeMemory() {
+  backend_.keep_times(false);
   for (const DeviceId location : {kHost, kPageable})
     if (blocks_[location].data != nullptr) backend_.release(location, blocks_[location].data);
 }

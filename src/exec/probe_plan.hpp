@@ -25,6 +25,7 @@ class ProbePlan {
   TaskId kernel(DeviceId device, int lane, Kernel kernel, const std::vector<TaskId>& after);
 
   const Plan& plan() const { return plan_; }
+  const Machine& machine() const { return *machine_; }
   std::int64_t tile_bytes() const;
   /// Bytes of A, and of B.
   std::int64_t operand_bytes() const;
@@ -52,10 +53,11 @@ class ProbePlan {
   int next_ = 0;
 };
 
-/// The operands of probe plans on a backend: memory that grows on demand and is given back.
+/// The operands of probe plans on a backend: memory that grows on demand and is given back. While
+/// it lives the backend keeps the times of its tasks.
 class ProbeMemory {
  public:
-  explicit ProbeMemory(Backend& backend) : backend_(backend) {}
+  explicit ProbeMemory(Backend& backend) : backend_(backend) { backend_.keep_times(true); }
   ~ProbeMemory();
   ProbeMemory(const ProbeMemory&) = delete;
   ProbeMemory& operator=(const ProbeMemory&) = delete;

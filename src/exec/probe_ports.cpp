@@ -52,6 +52,24 @@ std::vector<LinkId> links_at(const Machine& machine, PortId port) {
   return found;
 }
 
+/// Links that are busy together, with a name for reports.
+struct Mix {
+  std::string name;
+  std::vector<LinkId> links;
+};
+
+/// Bytes per second of a link in this run, from its first copy's start to its last one's stop.
+double rate_in(const Plan& plan, const Trace& trace, LinkId link) {
+  double start_s = kUnlimited, stop_s = 0, bytes = 0;
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
+    if (plan.tasks[t].link != link || plan.tasks[t].kind == TaskKind::compute) continue;
+    start_s = std::min(start_s, trace.spans[t].start_s);
+    stop_s = std::max(stop_s, trace.spans[t].stop_s);
+    bytes += static_cast<double>(plan.bytes_of(plan.tasks[t].tile));
+  }
+  return stop_s > start_s ? bytes / (stop_s - start_s) : 0;
+}
+
 /// Copies on all the links at once, as many on each as it can do in about the same time alone.
 ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, std::int64_t edge) {
   double slowest = kUnlimited;
@@ -83,7 +101,8 @@ double makespan_s(const Trace& trace) {
 
 struct Load {
   ProbePlan plan;
-  double seconds = 0;     ///< of the least disturbed run
+  std::vector<LinkId> links;
+  double seconds = 0;     ///< of the least disturbed run; in a careful probe, the mean
   double noticeable = 0;  ///< what is more than chance, as a share
 };
 
@@ -99,20 +118,54 @@ std::int64_t load_edge(const Machine& machine, const std::vector<LinkId>& links)
   return std::ranges::max(kLoadEdges);
 }
 
+/// Times a load; false if it did not run.
+bool run_quickly(Load& load, ProbeMemory& memory) {
+  std::vector<double> seconds;
+  for (int run = 0; run < kRuns; ++run)
+    if (const auto trace = memory.run(load.plan)) seconds.push_back(makespan_s(*trace));
+  if (seconds.empty()) return false;
+  std::ranges::sort(seconds);
+  load.seconds = seconds.front();
+  load.noticeable = kNoticed + 2 * (seconds[seconds.size() / 2] / load.seconds - 1);
+  return true;
+}
+
+bool run_carefully(Load& load, const std::string& name, ProbeMemory& memory,
+                   ProbeSession& session) {
+  std::vector<double> rates(load.links.size());  // sums
+  int runs = 0;
+  const std::vector<double> seconds =
+      session.repeated("load " + name, "s", [&]() -> std::vector<double> {
+        const auto trace = memory.run(load.plan);
+        if (!trace) return {};
+        ++runs;
+        for (std::size_t i = 0; i < rates.size(); ++i)
+          rates[i] += rate_in(load.plan.plan(), *trace, load.links[i]);
+        return {makespan_s(*trace)};
+      });
+  if (seconds.empty()) return false;
+  load.seconds = seconds.front();
+  load.noticeable = kNoticed + session.last_interval();
+  const ProbeValue whole = session.report().values.back();
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    ProbeValue value = whole;
+    value.name = "copy " + link_name(load.plan.machine(), load.links[i]) + " in load " + name;
+    value.unit = "B/s";
+    value.mean = rates[i] / runs;
+    session.note(std::move(value));
+  }
+  return true;
+}
+
 /// The load as the backend runs it, with smaller tiles if its memory asks for them.
-std::optional<Load> measure(const Machine& machine, const std::vector<LinkId>& links,
-                            ProbeMemory& memory) {
-  for (std::int64_t edge = load_edge(machine, links); edge >= 32; edge /= 2) {
-    Load load{load_plan(machine, links, edge)};
+std::optional<Load> measure(const Machine& machine, const Mix& mix, ProbeMemory& memory,
+                            ProbeSession& session) {
+  for (std::int64_t edge = load_edge(machine, mix.links); edge >= 32; edge /= 2) {
+    Load load{load_plan(machine, mix.links, edge), mix.links};
     if (!memory.run(load.plan)) continue;  // it touches the memory for the first time
-    std::vector<double> seconds;
-    for (int run = 0; run < kRuns; ++run)
-      if (const auto trace = memory.run(load.plan)) seconds.push_back(makespan_s(*trace));
-    if (seconds.empty()) continue;
-    std::ranges::sort(seconds);
-    load.seconds = seconds.front();
-    load.noticeable = kNoticed + 2 * (seconds[seconds.size() / 2] / load.seconds - 1);
-    return load;
+    if (session.careful() ? run_carefully(load, mix.name, memory, session)
+                          : run_quickly(load, memory))
+      return load;
   }
   return std::nullopt;
 }
@@ -147,18 +200,49 @@ std::optional<double> fitted_capacity(Machine& machine, const Load& load,
   return high;
 }
 
+/// Reads by some devices beside writes by the others: 3:1 and 1:3 of them. Fewer than four make no
+/// such mixes.
+std::vector<Mix> uneven_mixes(const std::string& name, const std::vector<LinkId>& reads,
+                              const std::vector<LinkId>& writes) {
+  const std::size_t most = std::min(reads.size(), writes.size());
+  std::vector<Mix> mixes;
+  if (most < 4) return mixes;
+  for (const std::size_t quarters : {3U, 1U}) {
+    Mix mix{name + " " + std::to_string(quarters) + ":" + std::to_string(4 - quarters), {}};
+    for (std::size_t i = 0; i < most; ++i)
+      mix.links.push_back(4 * i < quarters * most ? reads[i] : writes[i]);
+    mixes.push_back(std::move(mix));
+  }
+  return mixes;
+}
+
+/// Links that write to the host, and the others.
+struct Directions {
+  std::vector<LinkId> reads, writes;
+  Directions(const Machine& machine, const std::vector<LinkId>& links) {
+    for (const LinkId id : links)
+      (machine.links[index(id)].target == kHost ? writes : reads).push_back(id);
+  }
+  bool both() const { return !reads.empty() && !writes.empty(); }
+};
+
 /// One port, with the others as they are known so far.
 class PortFit {
  public:
-  PortFit(const Machine& machine, PortId port, ProbeMemory& memory)
-      : port_(port), said_(machine.ports[index(port)].capacity), links_(links_at(machine, port)) {
+  PortFit(const Machine& machine, PortId port, ProbeMemory& memory, ProbeSession& session)
+      : port_(port),
+        said_(machine.ports[index(port)].capacity),
+        links_(links_at(machine, port)),
+        of_(machine, links_) {
     if (links_.empty()) return;
-    for (const LinkId id : links_)
-      (machine.links[index(id)].target == kHost ? writes_ : reads_).push_back(id);
-    all_ = measure(machine, links_, memory);
-    if (writes_.empty() || reads_.empty()) return;
-    only_reads_ = measure(machine, reads_, memory);
-    only_writes_ = measure(machine, writes_, memory);
+    const std::string& name = machine.ports[index(port)].name;
+    all_ = measure(machine, {of_.both() ? name + " 1:1" : name, links_}, memory, session);
+    if (!of_.both()) return;
+    only_reads_ = measure(machine, {name + " 1:0", of_.reads}, memory, session);
+    only_writes_ = measure(machine, {name + " 0:1", of_.writes}, memory, session);
+    if (!session.careful()) return;
+    for (const Mix& mix : uneven_mixes(name, of_.reads, of_.writes))
+      if (auto load = measure(machine, mix, memory, session)) mixes_.push_back(*std::move(load));
   }
 
   std::size_t links() const { return links_.size(); }
@@ -169,17 +253,38 @@ class PortFit {
   void fit_weights(Machine& machine) const;
 
  private:
+  double misfit(Machine& machine, double capacity) const;
+
   PortId port_;
   double said_;
-  std::vector<LinkId> links_, reads_, writes_;
+  std::vector<LinkId> links_;
+  Directions of_;
   std::optional<Load> all_, only_reads_, only_writes_;
+  std::vector<Load> mixes_;
 };
+
+/// How far the simulated loads are from the measured ones.
+double PortFit::misfit(Machine& machine, double capacity) const {
+  double sum = 0;
+  const auto add = [&](const Load& load) {
+    const double off = std::log(simulated_s(machine, load, port_, capacity) / load.seconds);
+    sum += off * off;
+  };
+  add(*all_);
+  for (const Load& mix : mixes_) add(mix);
+  return sum;
+}
 
 void PortFit::fit_capacity(Machine& machine) const {
   if (!all_) return;
   Port& port = machine.ports[index(port_)];
-  if (const auto capacity = fitted_capacity(machine, *all_, links_, port_))
-    port.capacity = *capacity;
+  std::optional<double> fitted = fitted_capacity(machine, *all_, links_, port_);
+  // Of what explains one of the loads, that which explains all of them best.
+  for (const Load& mix : mixes_)
+    if (const auto other = fitted_capacity(machine, mix, mix.links, port_))
+      if (!fitted || misfit(machine, *other) < misfit(machine, *fitted)) fitted = other;
+  if (fitted)
+    port.capacity = *fitted;
   else if (simulated_s(machine, *all_, port_, said_) <= all_->seconds * (1 + all_->noticeable))
     port.capacity = said_;
   else
@@ -189,10 +294,10 @@ void PortFit::fit_capacity(Machine& machine) const {
 /// Writes to the host weigh what they take of the port in terms of reads: both alone fill it.
 void PortFit::fit_weights(Machine& machine) const {
   if (!only_reads_ || !only_writes_) return;
-  const auto reads = fitted_capacity(machine, *only_reads_, reads_, port_);
-  const auto writes = fitted_capacity(machine, *only_writes_, writes_, port_);
+  const auto reads = fitted_capacity(machine, *only_reads_, of_.reads, port_);
+  const auto writes = fitted_capacity(machine, *only_writes_, of_.writes, port_);
   if (!reads || !writes || std::abs(*writes / *reads - 1) < kNewWeight) return;
-  for (const LinkId id : writes_)
+  for (const LinkId id : of_.writes)
     for (PortShare& share : machine.links[index(id)].ports)
       if (share.port == port_) share.weight *= *reads / *writes;
 }
@@ -236,10 +341,20 @@ void set_rate(Machine& machine, LinkId id, double latency_s, double bytes_per_s)
   link.bytes_per_s = bytes_per_s;
 }
 
-void fit_ports(Machine& machine, ProbeMemory& memory) {
+std::size_t loads_of(const Machine& machine) {
+  std::size_t loads = 0;
+  for (PortId port = 0; port < static_cast<PortId>(machine.ports.size()); ++port) {
+    const std::vector<LinkId> links = links_at(machine, port);
+    const Directions of(machine, links);
+    loads += links.empty() ? 0 : of.both() ? 3 + uneven_mixes("", of.reads, of.writes).size() : 1;
+  }
+  return loads;
+}
+
+void fit_ports(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
   std::vector<PortFit> fits;
   for (PortId port = 0; port < static_cast<PortId>(machine.ports.size()); ++port)
-    fits.emplace_back(machine, port, memory);
+    fits.emplace_back(machine, port, memory, session);
   // A port with few links is less likely to be hidden by the others than one with many.
   std::ranges::stable_sort(fits, {}, &PortFit::links);
   for (const PortFit& fit : fits) fit.forget(machine);

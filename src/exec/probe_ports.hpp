@@ -2,6 +2,7 @@
 // probe_ports.hpp: what links and devices share, as a probe finds out. It knows no kind of backend.
 #pragma once
 #include "exec/probe_plan.hpp"
+#include "exec/probe_session.hpp"
 
 namespace fleet {
 
@@ -21,6 +22,11 @@ void set_rate(Machine& machine, LinkId link, double latency_s, double bytes_per_
 
 /// Fits the capacities of the ports that links share. `machine` has the measured rates of its
 /// links; a capacity that no load reaches stays as it is, unless it is lower than what was reached.
-void fit_ports(Machine& machine, ProbeMemory& memory);
+/// A careful session also sees mixes of reads and writes of the host's memory, and reports what
+/// each link has left under load.
+void fit_ports(Machine& machine, ProbeMemory& memory, ProbeSession& session);
+
+/// Loads that fit_ports may measure, at most.
+std::size_t loads_of(const Machine& machine);
 
 }  // namespace fleet

@@ -20,7 +20,7 @@ def only_json(done):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("command", ["run", "bench", "plan", "trace", "doctor", "paths"])
+@pytest.mark.parametrize("command", ["run", "bench", "plan", "trace", "probe", "doctor", "paths"])
 def test_every_command_has_help_with_an_example(main, command):
     done = main(f"{command} --help")
     assert done.returncode == 0
@@ -30,7 +30,7 @@ def test_every_command_has_help_with_an_example(main, command):
 def test_help_lists_the_commands_and_version_is_one_line(cli):
     done = cli("--help")
     assert done.returncode == 0
-    for command in ("run", "bench", "plan", "trace", "doctor", "paths"):
+    for command in ("run", "bench", "plan", "trace", "probe", "doctor", "paths"):
         assert f"\n    {command} " in done.stdout
     assert re.fullmatch(r"fleetblas \d+\.\d+\.\d+\n", cli("--version").stdout)
 
@@ -73,6 +73,11 @@ def test_help_lists_the_commands_and_version_is_one_line(cli):
         "trace gemm --size 4 -o x.html -- true",
         "trace -o x.html --",
         "paths --here",
+        "probe",
+        "probe -o x.json --budget never",
+        "probe -o x.json --budget 0",
+        "probe -o -",
+        "probe -o x.json --backend sim --machine h200x4 --types d,q",
         "doctor --backend fast",
         "doctor --devices two",
     ],

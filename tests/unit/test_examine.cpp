@@ -90,7 +90,7 @@ using Names = std::vector<std::string>;
 TEST(ExamineLinks, VerifiesEveryDeviceAndEveryPair) {
   const auto backend = make_host_backend(host_machine(3, 2, kMemory), CpuBlas::load(""), Options{});
 
-  const std::vector<Finding> findings = examine_links(*backend);
+  const std::vector<Finding> findings = examine_links(*backend, backend->machine());
 
   EXPECT_EQ(subjects(findings, Verdict::ok),
             (Names{"device 0", "device 1", "device 2", "pageable memory", "link 0->1", "link 0->2",
@@ -102,7 +102,7 @@ TEST(ExamineLinks, NamesThePairWhoseDataChangesOnTheWay) {
   Liar backend(host_machine(3, 2, kMemory));
   backend.lying_link = backend.machine().find_link(kFirstDevice + 2, kFirstDevice + 1);
 
-  const std::vector<Finding> findings = examine_links(backend);
+  const std::vector<Finding> findings = examine_links(backend, backend.machine());
 
   EXPECT_EQ(subjects(findings, Verdict::broken), Names{"link 2->1"});
   const auto lie = std::ranges::find(findings, std::string("link 2->1"), &Finding::subject);
@@ -114,7 +114,7 @@ TEST(ExamineLinks, NamesTheDeviceWhoseMemoryChangesData) {
   Liar backend(host_machine(2, 2, kMemory));
   backend.lying_memory = kFirstDevice + 1;
 
-  const Names broken = subjects(examine_links(backend), Verdict::broken);
+  const Names broken = subjects(examine_links(backend, backend.machine()), Verdict::broken);
 
   EXPECT_NE(std::ranges::find(broken, "device 1"), broken.end());
   EXPECT_EQ(std::ranges::find(broken, "device 0"), broken.end());
@@ -124,7 +124,7 @@ TEST(ExamineLinks, NamesPairsWithoutDirectCopies) {
   const auto backend =
       make_host_backend(host_machine(3, 2, kMemory), CpuBlas::load(""), injected("nopeer:0-2"));
 
-  const std::vector<Finding> findings = examine_links(*backend);
+  const std::vector<Finding> findings = examine_links(*backend, backend->machine());
 
   EXPECT_EQ(subjects(findings, Verdict::slow), Names{"peer copies"});
   const auto peers = std::ranges::find(findings, std::string("peer copies"), &Finding::subject);
@@ -136,7 +136,7 @@ TEST(ExamineLinks, ReportsALostDeviceAndGoesOnWithTheOthers) {
   const auto backend =
       make_host_backend(host_machine(3, 2, kMemory), CpuBlas::load(""), injected("lost:1@0"));
 
-  const std::vector<Finding> findings = examine_links(*backend);
+  const std::vector<Finding> findings = examine_links(*backend, backend->machine());
 
   const Names broken = subjects(findings, Verdict::broken), fine = subjects(findings, Verdict::ok);
   EXPECT_NE(std::ranges::find(broken, "device 1"), broken.end());
@@ -148,8 +148,8 @@ TEST(ExamineLinks, SendsLessWhereMemoryIsShortAndSaysWhereThereIsNone) {
   const auto tight = make_host_backend(host_machine(2, 2, 64 << 10), CpuBlas::load(""), Options{});
   const auto none = make_host_backend(host_machine(2, 2, 4 << 10), CpuBlas::load(""), Options{});
 
-  EXPECT_TRUE(subjects(examine_links(*tight), Verdict::broken).empty());
-  const std::vector<Finding> findings = examine_links(*none);
+  EXPECT_TRUE(subjects(examine_links(*tight, tight->machine()), Verdict::broken).empty());
+  const std::vector<Finding> findings = examine_links(*none, none->machine());
   const auto device = std::ranges::find(findings, std::string("device 0"), &Finding::subject);
   EXPECT_EQ(device->verdict, Verdict::broken);
   EXPECT_TRUE(device->text.starts_with("no memory")) << device->text;
@@ -161,7 +161,7 @@ TEST(ExamineLinks, NamesALinkThatIsMuchSlowerThanItsLikes) {
       1e9;
   const auto backend = make_host_backend(machine, CpuBlas::load(""), Options{});
 
-  const std::vector<Finding> findings = examine_links(*backend);
+  const std::vector<Finding> findings = examine_links(*backend, backend->machine());
 
   EXPECT_EQ(subjects(findings, Verdict::slow), Names{"link host->1"});
   const auto link = std::ranges::find(findings, std::string("link host->1"), &Finding::subject);
@@ -171,7 +171,7 @@ TEST(ExamineLinks, NamesALinkThatIsMuchSlowerThanItsLikes) {
 TEST(ExamineLinks, SaysThatASimulationHasNothingToVerify) {
   const auto backend = make_sim_backend(host_machine(2, 2, kMemory));
 
-  const std::vector<Finding> findings = examine_links(*backend);
+  const std::vector<Finding> findings = examine_links(*backend, backend->machine());
 
   ASSERT_FALSE(findings.empty());
   for (const Finding& finding : findings)
