@@ -369,9 +369,10 @@ bool Prober::affordable(const Series& series) const {
   if (series.next == 0) return true;
   const double growth = static_cast<double>(series.edges[series.next]) /
                         static_cast<double>(series.edges[series.next - 1]);
-  // Memory grows with the area, arithmetic with the volume.
+  // Arithmetic grows with the volume. What else the last edge took is mostly loading the kernels of
+  // a type, and making room: not more for larger tiles than for these.
   const double around_s = std::max(0.0, series.last_s - series.arithmetic_s);
-  const double next_s = growth * growth * (around_s + growth * series.arithmetic_s);
+  const double next_s = around_s + growth * growth * growth * series.arithmetic_s;
   // A careful probe runs it twice at least, and others are to have their share.
   if (session_.careful()) return 2 * next_s < kMostShares * session_.share_s();
   return next_s < left_s() / 2;
