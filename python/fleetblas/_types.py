@@ -2,14 +2,17 @@
 """Element types: the words of problem texts and `--type`, NumPy's types, and the C API's codes.
 
 bfloat16 is the one of the package ml_dtypes, which is needed for nothing else and imported only
-where an array of it has to be made. Knows no arrays.
+where an array of it has to be made; so is NumPy, since plans and machines need words alone. Knows
+no arrays.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class ElementType:
     @property
     def dtype(self) -> np.dtype:
         """Raises ImportError where NumPy has no such type and ml_dtypes is not there."""
+        import numpy as np
+
         if self.name != "bfloat16":
             return np.dtype(self.name)
         try:
@@ -43,7 +48,7 @@ class ElementType:
         return np.dtype(ml_dtypes.bfloat16)
 
 
-_F32, _F64 = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
+_F32, _F64 = 2.0**-23, 2.0**-52
 TYPES = {
     element.word: element
     for element in (

@@ -3,6 +3,7 @@
 // know how anything is measured.
 #include "blas/probing.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -76,6 +77,19 @@ std::string percent(double share) {
   return std::to_string(std::llround(100 * share)) + " %";
 }
 
+/// Types that the machine has rates of and that no part has measured.
+std::vector<DataType> unmeasured(const Machine& machine, const ProbeReport& report) {
+  std::vector<DataType> types;
+  for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)
+    for (const KernelRate& rate : machine.devices[d].kernels)
+      if (std::ranges::find(types, rate.type) == types.end()) types.push_back(rate.type);
+  std::erase_if(types, [&](DataType type) {
+    const std::string part = std::string("kernels ") + word_of(type);
+    return std::ranges::find(report.done, part) != report.done.end();
+  });
+  return types;
+}
+
 /// The machine file: what was measured how well is in its notes, which no reader has to know.
 Json document_of(const Machine& machine, const ProbeReport& report, double budget_s,
                  const Json& earlier) {
@@ -100,6 +114,9 @@ Json document_of(const Machine& machine, const ProbeReport& report, double budge
                                              " after " + std::to_string(repeats) +
                                              (repeats == 1 ? " repeat" : " repeats"));
     }
+  for (const DataType type : unmeasured(machine, report))
+    unsettled.push_back(std::string("kernels ") + word_of(type) +
+                        ": not measured here, kept as they were known before");
   Json document;
   const Json bare = Json::parse(to_json(machine));
   for (const auto& [key, value] : bare.items()) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/confidence.hpp"
+
 namespace fleet {
 namespace {
 
@@ -105,21 +107,24 @@ void measure_pinning(Backend& backend, ProbeSession& session) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
     void* data = memory.data() + (kPage - address % kPage) % kPage;
     bool done = true;
-    double pinning_s = 0, letting_go_s = 0;
+    double pinning_s = 0;
+    Confidence letting_go;
     const auto once = [&]() -> std::vector<double> {
       pinning_s = seconds_of([&] { done = backend.pin(data, bytes); });
       if (!done) return {};
-      letting_go_s = seconds_of([&] { backend.unpin(data); });
-      return {pinning_s, letting_go_s};
+      letting_go.add(seconds_of([&] { backend.unpin(data); }));
+      return {pinning_s};
     };
     if (once().empty() || pinning_s < kNothingS) return;
     const std::string size = std::to_string(bytes >> 20) + " MiB";
-    const std::vector<double> seconds = session.repeated("pin " + size, "s", once);
-    if (seconds.empty()) return;
-    ProbeValue other = session.report().values.back();
-    other.name = "unpin " + size;
-    other.mean = seconds[1];
-    session.note(std::move(other));
+    letting_go = {};
+    if (session.repeated("pin " + size, "s", once).empty()) return;
+    session.note({.name = "unpin " + size,
+                  .unit = "s",
+                  .mean = letting_go.mean(),
+                  .interval = letting_go.share(),
+                  .repeats = letting_go.count(),
+                  .settled = letting_go.share() <= session.request().precision});
   }
 }
 

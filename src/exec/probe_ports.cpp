@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "exec/confidence.hpp"
 #include "exec/simulate.hpp"
 
 namespace fleet {
@@ -132,28 +133,26 @@ bool run_quickly(Load& load, ProbeMemory& memory) {
 
 bool run_carefully(Load& load, const std::string& name, ProbeMemory& memory,
                    ProbeSession& session) {
-  std::vector<double> rates(load.links.size());  // sums
-  int runs = 0;
+  std::vector<Confidence> rates(load.links.size());
   const std::vector<double> seconds =
       session.repeated("load " + name, "s", [&]() -> std::vector<double> {
         const auto trace = memory.run(load.plan);
         if (!trace) return {};
-        ++runs;
         for (std::size_t i = 0; i < rates.size(); ++i)
-          rates[i] += rate_in(load.plan.plan(), *trace, load.links[i]);
+          rates[i].add(rate_in(load.plan.plan(), *trace, load.links[i]));
         return {makespan_s(*trace)};
       });
   if (seconds.empty()) return false;
   load.seconds = seconds.front();
   load.noticeable = kNoticed + session.last_interval();
-  const ProbeValue whole = session.report().values.back();
-  for (std::size_t i = 0; i < rates.size(); ++i) {
-    ProbeValue value = whole;
-    value.name = "copy " + link_name(load.plan.machine(), load.links[i]) + " in load " + name;
-    value.unit = "B/s";
-    value.mean = rates[i] / runs;
-    session.note(std::move(value));
-  }
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    session.note(
+        {.name = "copy " + link_name(load.plan.machine(), load.links[i]) + " in load " + name,
+         .unit = "B/s",
+         .mean = rates[i].mean(),
+         .interval = rates[i].share(),
+         .repeats = rates[i].count(),
+         .settled = rates[i].share() <= session.request().precision});
   return true;
 }
 

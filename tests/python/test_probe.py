@@ -52,6 +52,7 @@ def test_types_limit_what_is_measured(cli, tmp_path):
     found = json.loads((tmp_path / "node.json").read_text())
     assert "kernels d" in found["notes"]["probe"]["done"]
     assert "kernels s" not in found["notes"]["probe"]["done"]
+    assert any(note.startswith("kernels s: not measured") for note in found["notes"]["unsettled"])
 
 
 def test_a_file_that_cannot_be_written_is_a_failure(main):

@@ -124,6 +124,8 @@ def text_of(machine: dict) -> str:
     for device in machine["devices"][2:]:
         for rate in device["kernels"]:
             word = rate["type"]
+            if f"kernels {word}" not in machine["notes"]["probe"]["done"]:
+                continue
             best[word] = max(best.get(word, 0), rate["flops_per_s"])
     lines += [
         (f"multiply {word}", f"{common.rate_text(rate / 1e12)} each, at best")
