@@ -55,7 +55,7 @@ typedef enum fleet_type {
 
 /* Locations of memory: a device 0, 1, ..., or one of these. */
 #define FLEET_HOST (-1)          /* pinned host memory */
-#define FLEET_HOST_PAGEABLE (-2) /* any other host memory: what malloc and NumPy give */
+#define FLEET_HOST_PAGEABLE (-2) /* any other host memory: malloc's, NumPy's, CUDA's managed */
 
 /* Devices, plans and pools. NULL stands for the process-wide default context wherever a
  * fleet_context* is taken: it is made on first use from the environment, and never destroyed. */
@@ -71,8 +71,9 @@ FLEET_API const char* fleet_message(void);
 /* Makes a context. `options` is NULL or "name=value" lines (';' also separates): the settings of
  * the environment without FLEETBLAS_, in lower case: backend, devices, machine, tile, rules,
  * memory_cap, offload, ... They go before the environment. Bad values, there or in the environment:
- * FLEET_BAD_OPTION or FLEET_BAD_FILE, and *context is NULL. (The default context leaves what it
- * cannot use at its default instead, and says so at FLEETBLAS_LOG_LEVEL=2.) */
+ * FLEET_BAD_OPTION or FLEET_BAD_FILE, and *context is NULL; so it is with backend=cuda where there
+ * is no driver, or no CUDA backend beside the library: FLEET_UNSUPPORTED. (The default context
+ * leaves what it cannot use at its default instead, and says so at FLEETBLAS_LOG_LEVEL=2.) */
 FLEET_API fleet_status fleet_context_create(const char* options, fleet_context** context);
 /* Waits for calls in progress, frees everything that fleet_alloc gave from it. NULL: nothing. */
 FLEET_API fleet_status fleet_context_destroy(fleet_context* context);
@@ -90,7 +91,8 @@ FLEET_API fleet_status fleet_copy(fleet_context* context, void* to, const void* 
 FLEET_API fleet_status fleet_wait_stream(fleet_context* context, int device, void* stream);
 /* Gives pooled device memory back to the system. */
 FLEET_API fleet_status fleet_trim(fleet_context* context);
-/* Makes existing host memory reachable for devices (pinned) until it is unregistered. */
+/* Makes existing host memory reachable for devices (pinned) until it is unregistered. Where the
+ * system refuses, it stays what it was, and works as that: FLEET_OK. */
 FLEET_API fleet_status fleet_host_register(fleet_context* context, void* data, size_t bytes);
 FLEET_API fleet_status fleet_host_unregister(fleet_context* context, void* data);
 
@@ -99,13 +101,14 @@ FLEET_API fleet_status fleet_host_unregister(fleet_context* context, void* data)
  *   op(B)  k x n    ldb >= max(1, transb == FLEET_NO_TRANS ? k : n)
  *   C      m x n    ldc >= max(1, m); not read when beta == 0, so it may hold NaN
  * A and B are not read when alpha == 0 or k == 0. Each matrix may lie in host memory or in the
- * memory of any one device. A and B may overlap each other. Where C overlaps A or B the CPU BLAS
- * does the call, with what its reference leaves undefined left undefined.
- * The scalars of complex types are read from host memory, as two numbers.
+ * memory of any one device of the context. A and B may overlap each other. Where C overlaps A or B
+ * the CPU BLAS does the call, with what its reference leaves undefined left undefined. The scalars
+ * of complex types are read from host memory, as two numbers.
  *
  * Returns when C is complete:
  *   FLEET_OK
- *   FLEET_BAD_ARGUMENT   a flag or size is illegal, or a leading dimension too small; C untouched
+ *   FLEET_BAD_ARGUMENT   a flag or size is illegal, a leading dimension too small, or an operand on
+ *                        a GPU that the context does not use; C untouched
  *   FLEET_NO_MEMORY      neither devices nor host can hold what the call needs; C untouched
  *   FLEET_DEVICE_FAILED  the device that holds an operand was lost; C is undefined */
 FLEET_API fleet_status fleet_sgemm(fleet_context* context, fleet_op transa, fleet_op transb,
@@ -191,7 +194,7 @@ FLEET_API fleet_status fleet_simulate_json(fleet_context* context, const char* p
 /* {"bound_s": ..., "limited_by": ...} */
 FLEET_API fleet_status fleet_bound_json(fleet_context* context, const char* problem, char** text);
 /* The measured timeline of the context's last call that ran a plan; FLEET_UNSUPPORTED if none did.
- */
+ * GPUs measure single tasks with timeline=1 only; else each task has the time of the whole run. */
 FLEET_API fleet_status fleet_trace_json(fleet_context* context, char** text);
 /* The machine that the context plans for (probed now if it has to be). */
 FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);

@@ -194,7 +194,11 @@ class Context:
         return self._problem_json(library.fleet_bound_json, problem, words)
 
     def trace(self) -> dict:
-        """The measured timeline of the last call that ran a plan, as Chrome trace events."""
+        """The measured timeline of the last call that ran a plan, as Chrome trace events.
+
+        GPUs measure single tasks only in a context with timeline=True; else each has the time of
+        the whole run.
+        """
         return json.loads(_native.text_of(library.fleet_trace_json, self.pointer))
 
     def machine(self) -> dict:
