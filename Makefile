@@ -3,8 +3,8 @@
 # compiler, make and python3 with venv is put into .venv, .venv-tests and .deps by tools/setup.sh.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-core test-sanitizers test-python test-dropin bench-smoke wheel format \
-        lint tidy clean distclean help
+.PHONY: build demo test test-core test-sanitizers test-python test-dropin test-gpu bench-smoke wheel \
+        format lint tidy clean distclean help
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 JOBS ?= $(shell nproc)
@@ -31,6 +31,13 @@ test:
 #: make test-sanitizers, test-python, test-dropin: the other parts of make test
 test-core test-sanitizers test-python test-dropin:
 	@tools/test.sh $(@:test-%=%)
+
+#: make test-gpu    what needs GPUs, on all that this machine has
+test-gpu: build
+	@tools/setup.sh dev
+	@tools/build.sh release fleetblas_cuda gpu_tests
+	@cmake --install build/release --component python --prefix $(PACKAGE) >/dev/null
+	@tests/gpu/run.sh
 
 #: make bench-smoke DGEMM on two virtual devices beside the CPU BLAS
 bench-smoke: build

@@ -29,7 +29,9 @@ std::vector<int> all_gpus() {
 }
 
 std::unique_ptr<Backend> gpus(const Options& options = {}) {
-  return device_library().open(options, all_gpus());
+  const std::vector<int> all = all_gpus();
+  if (all.empty()) throw Error(Status::unsupported, "these tests need a GPU");
+  return device_library().open(options, all);
 }
 
 /// A random problem and plan for all or some of the devices; nothing if it cannot be planned.
