@@ -16,7 +16,7 @@ help:
 #: make             builds the libraries and puts them into the Python package
 build:
 	@tools/setup.sh
-	@tools/build.sh release fleetblas fleetblas_preload
+	@tools/build.sh release libraries
 	@cmake --install build/release --component python --prefix $(PACKAGE) >/dev/null
 
 #: make demo        an unmodified NumPy script over four virtual devices, and its timeline page
@@ -35,7 +35,7 @@ test-core test-sanitizers test-python test-dropin:
 #: make test-gpu    what needs GPUs, on all that this machine has
 test-gpu: build
 	@tools/setup.sh dev
-	@tools/build.sh release fleetblas_cuda gpu_tests
+	@tools/build.sh release libraries gpu_tests
 	@cmake --install build/release --component python --prefix $(PACKAGE) >/dev/null
 	@tests/gpu/run.sh
 
@@ -46,7 +46,6 @@ bench-smoke: build
 #: make wheel       one wheel for every Python, into dist/, tried in an empty environment
 wheel: build
 	@tools/setup.sh dev
-	@! cmake --build build/release --target help | grep -q '^fleetblas_cuda:' || tools/build.sh release fleetblas_cuda
 	@tools/wheel.sh build/release dist
 	@tests/house/wheel.sh . dist/fleetblas-*.whl cmake
 

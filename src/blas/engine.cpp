@@ -66,7 +66,11 @@ Engine start_gpus(const Options& options, const std::optional<Machine>& named,
   const DeviceLibrary& library = device_library();
   Engine engine;
   engine.users = gpu_ids(options, library);
-  engine.backend = library.open(options, engine.users);
+  // Probing must see the devices as they are, not the faults that a test asks for.
+  Options undisturbed = options;
+  undisturbed.inject = {};
+  undisturbed.inject.nopeer = options.inject.nopeer;
+  engine.backend = library.open(undisturbed, engine.users);
   const Machine& shape = engine.backend->machine();
   if (named && named->device_count() != shape.device_count())
     throw Error(Status::bad_option, "machine: it has " + std::to_string(named->device_count()) +
@@ -75,11 +79,18 @@ Engine start_gpus(const Options& options, const std::optional<Machine>& named,
   Machine machine =
       named ? *named
             : cached_gpu_machine(options, library.identity(engine.users), *blas, *engine.backend);
+  std::erase_if(machine.links, [&](const Link& link) {  // what a named one has, and these do not
+    return shape.find_link(link.source, link.target) < 0;
+  });
   for (std::size_t d = 0; d < shape.devices.size(); ++d) {
     machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
     machine.devices[d].name = shape.devices[d].name;
   }
   engine.machine = std::make_shared<Machine>(std::move(machine));
+  if (!options.inject_text.empty()) {
+    engine.backend.reset();
+    engine.backend = library.open(options, engine.users);
+  }
   engine.backend->keep_times(options.timeline || !options.trace.empty());
   return engine;
 }

@@ -19,7 +19,7 @@
 namespace fleet::cuda {
 namespace {
 
-constexpr int kMostCopyThreads = 16;
+constexpr int kMostCopyThreads = 24;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -177,6 +177,14 @@ class CudaBackend final : public Backend {
     if (!on_host(to_location) && !on_host(from_location) && to_location != from_location)
       return transfer_by_host(to, from, element_bytes);
     copy_now(to, from, element_bytes);
+  }
+
+  std::vector<Finding> examine() override {
+    std::vector<Finding> found = describe(ordinals_, peers_);
+    found.insert(found.begin() + 1,
+                 {"cuBLAS", Finding::Verdict::ok,
+                  cublas_->file() + " (version " + std::to_string(cublas_->version()) + ")", ""});
+    return found;
   }
 
   void trim() override {

@@ -15,8 +15,8 @@ namespace fleet::cuda {
 /// kFirstDevice on in this order. machine() has placeholder rates: see probe.
 ///
 /// Streams per queue, events between them; copies by copy engines; pageable memory through a pinned
-/// ring filled by CPU threads. A plan that comes again with the same arguments is captured once and
-/// replayed as one graph over all devices.
+/// ring filled by CPU threads. A plan that comes again with the same arguments is also
+/// tried as one graph over all devices, and then run in the way that took less.
 /// Throws Error(device_failed, unsupported, no_memory, bad_option).
 std::unique_ptr<Backend> make_backend(const Options& options, const std::vector<int>& ordinals);
 

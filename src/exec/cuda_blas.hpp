@@ -10,8 +10,8 @@
 
 namespace fleet::cuda {
 
-/// The functions of one loaded libcublas. Its file: the option `cublas` is not needed where it is
-/// loaded already, in the nvidia wheels beside this library, or known to the system.
+/// The functions of one libcublas: what the program has loaded already, or that of the nvidia
+/// wheels beside this library, or the system's.
 class CublasLibrary {
  public:
   /// Throws Error(unsupported) naming the places that were tried.

@@ -25,7 +25,7 @@ constexpr double kIssueS = 4e-6;
 constexpr double kFlopsPerS = 5e12;
 constexpr double kMemoryBytesPerS = 1e12;
 constexpr std::int64_t kAnyBytes = std::int64_t{1} << 50;
-constexpr std::int64_t kEdges[] = {512, 1024, 2048, 4096, 8192};
+constexpr std::int64_t kEdges[] = {512, 1024, 2048, 4096};
 constexpr int kLanes = 8;  // paper 1, III-B
 
 constexpr std::size_t kPatternWords = std::size_t{1} << 16;
@@ -99,8 +99,9 @@ class Shape {
     const PortId memory = port("host memory"), reads = port("host reads"),
                  writes = port("host writes");
     const PortId threads = port("copy threads");
-    link(kPageable, kHost, kStagingBytesPerS, {threads, memory});
-    link(kHost, kPageable, kStagingBytesPerS, {threads, memory});
+    // They use host memory too, but not as a GPU does: one load of both fits neither.
+    link(kPageable, kHost, kStagingBytesPerS, {threads});
+    link(kHost, kPageable, kStagingBytesPerS, {threads});
     std::vector<PortId> out, in;
     for (const int ordinal : ordinals) {
       const DeviceId device = add_device(ordinal);
@@ -191,6 +192,47 @@ std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals) {
 
 Machine shape_of(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers) {
   return Shape(ordinals, peers).take();
+}
+
+std::vector<Finding> describe(const std::vector<int>& ordinals,
+                              const std::vector<std::vector<Peer>>& peers) {
+  using Verdict = Finding::Verdict;
+  int driver = 0, runtime = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  const auto version = [](int number) {
+    return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+  };
+  std::vector<Finding> found = {
+      {"CUDA", Verdict::ok,
+       "driver for CUDA " + version(driver) + ", built with " + version(runtime), ""}};
+  for (const int ordinal : ordinals) {
+    const DeviceScope device(ordinal);
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    const std::size_t free_mib = free >> 20, total_mib = total >> 20;
+    const bool crowded = free < total / 2;
+    found.push_back({"GPU " + std::to_string(ordinal), crowded ? Verdict::slow : Verdict::ok,
+                     std::string(properties.name) + ", compute capability " +
+                         std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                         ", " + std::to_string(free_mib) + " of " + std::to_string(total_mib) +
+                         " MiB free",
+                     crowded ? "other processes hold most of its memory" : ""});
+  }
+  for (std::size_t from = 0; from < ordinals.size(); ++from)
+    for (std::size_t to = 0; to < ordinals.size(); ++to) {
+      const std::string pair =
+          "pair " + std::to_string(ordinals[from]) + "->" + std::to_string(ordinals[to]);
+      if (peers[from][to] == Peer::wrong)
+        found.push_back({pair, Verdict::broken, "direct copies arrive changed; they are not used",
+                         "check the IOMMU and ACS settings of this node"});
+      if (peers[from][to] == Peer::refused)
+        found.push_back({pair, Verdict::slow, "the driver allows no direct copies",
+                         "GPUs behind one switch, or NVLink, would allow them"});
+    }
+  return found;
 }
 
 std::string identity_of(const std::vector<int>& ordinals) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/backend.hpp"
 #include "machine/machine.hpp"
 
 namespace fleet::cuda {
@@ -27,6 +28,10 @@ std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals);
 /// Devices, links and ports of these GPUs with placeholder rates, and no link for a pair that is
 /// not direct.
 Machine shape_of(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers);
+
+/// Driver, GPUs and pairs, for `fleetblas doctor`. Throws Error(device_failed).
+std::vector<Finding> describe(const std::vector<int>& ordinals,
+                              const std::vector<std::vector<Peer>>& peers);
 
 /// What measured rates depend on: driver, and name and identity of each GPU.
 std::string identity_of(const std::vector<int>& ordinals);

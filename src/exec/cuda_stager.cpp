@@ -33,7 +33,9 @@ Stager::Stager(int threads) {
   if (wait_value_ == nullptr || found != cudaDriverEntryPointSuccess)
     throw Error(Status::unsupported, "this driver's streams cannot wait for memory");
   for (int line = 0; line < 2; ++line) {
-    const int crew = std::max(1, threads / 2);
+    // Two operands come in for one that goes out.
+    const int crew =
+        std::max(1, line == static_cast<int>(Line::in) ? threads * 2 / 3 : threads / 3);
     for (int worker = 0; worker < crew; ++worker) lines_[line].all.push_back(worker);
     lines_[line].crew = std::make_unique<WorkerCrew>(crew, [this, line](int) { help(line); });
   }

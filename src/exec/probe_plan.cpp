@@ -12,16 +12,17 @@ namespace fleet {
 namespace {
 
 /// Slots of a device that all its queues read, and that nobody writes beside them.
-constexpr int kReadSlots = 4;
+constexpr int kReadSlots = 4, kLargeReadSlots = 2;
 /// Slots that a queue writes in turn, so that what is written last is not what is written next.
-constexpr int kOwnSlots = 3;
+constexpr int kOwnSlots = 3, kLargeOwnSlots = 1;
 
 /// A tile with a larger edge does not fit into the caches as it is.
 constexpr std::int64_t kSmallEdge = 512;
 
-/// Larger tiles are not primed: no virtual device computes on them in a probe, and real devices are
-/// as fast on any numbers.
-constexpr std::int64_t kPrimedBytes = std::int64_t{16} << 20;
+/// Tiles that no cache holds: fewer slots do, and memory for more may be short.
+constexpr std::int64_t kLargeBytes = std::int64_t{16} << 20;
+/// Larger tiles are not primed: the operands would take more memory than a probe should.
+constexpr std::int64_t kPrimedBytes = std::int64_t{1} << 30;
 
 }  // namespace
 
@@ -38,6 +39,12 @@ ProbePlan::ProbePlan(const Machine& machine, DataType type, std::int64_t edge)
 }
 
 std::int64_t ProbePlan::tile_bytes() const { return plan_.bytes_of({kA, 0, 0}); }
+
+int ProbePlan::read_slots() const {
+  return tile_bytes() > kLargeBytes ? kLargeReadSlots : kReadSlots;
+}
+
+int ProbePlan::own_slots() const { return tile_bytes() > kLargeBytes ? kLargeOwnSlots : kOwnSlots; }
 
 std::int64_t ProbePlan::operand_bytes() const {
   return tile_bytes() * turns_ * tile_count(plan_.k_cuts);
@@ -69,14 +76,14 @@ Where ProbePlan::add_slot(DeviceId device) {
 
 Where ProbePlan::read_slot(DeviceId device, int turn) {
   auto& known = read_slots_[static_cast<std::size_t>(device)];
-  while (std::ssize(known) < kReadSlots) known.push_back(add_slot(device));
-  return known[static_cast<std::size_t>(turn % kReadSlots)];
+  while (std::ssize(known) < read_slots()) known.push_back(add_slot(device));
+  return known[static_cast<std::size_t>(turn % read_slots())];
 }
 
 Where ProbePlan::own_slot(DeviceId device, QueueId queue, int turn) {
   auto& known = own_slots_[static_cast<std::size_t>(queue)];
-  while (std::ssize(known) < kOwnSlots) known.push_back(add_slot(device));
-  return known[static_cast<std::size_t>(turn % kOwnSlots)];
+  while (std::ssize(known) < own_slots()) known.push_back(add_slot(device));
+  return known[static_cast<std::size_t>(turn % own_slots())];
 }
 
 QueueId ProbePlan::queue(const Queue& wanted) {
@@ -132,8 +139,9 @@ std::vector<TaskId> ProbePlan::prime(DeviceId device) {
   if (link < 0 || tile_bytes() > kPrimedBytes) return {};
   const QueueId lane = queue({Queue::Kind::lane, device, kHost, 0});
   std::vector<TaskId> last;
-  for (int turn = 0; turn < kReadSlots; ++turn) last = {copy(link, read_slot(device, turn), last)};
-  for (int turn = 0; turn < kOwnSlots; ++turn)
+  for (int turn = 0; turn < read_slots(); ++turn)
+    last = {copy(link, read_slot(device, turn), last)};
+  for (int turn = 0; turn < own_slots(); ++turn)
     last = {copy(link, own_slot(device, lane, turn), last)};
   return last;
 }
@@ -192,14 +200,19 @@ void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes) {
   return block.data;
 }
 
-/// With ones in single precision, which are an ordinary number in double precision too: kernels on
-/// zeros, infinities or denormals may take another time.
+/// With random numbers: on equal ones, GPUs use less power and so compute faster than they do on
+/// anybody's data. Below 2, and never a NaN, in every type that the bits are taken for.
 void ProbeMemory::fill(DeviceId location, void* data, std::int64_t bytes) {
-  std::vector<float> ones(1 << 18, 1.0F);
-  const auto ones_bytes = static_cast<std::int64_t>(ones.size() * sizeof(float));
-  for (std::int64_t done = 0; done < bytes; done += ones_bytes) {
-    const std::int64_t count = std::min(ones_bytes, bytes - done);
-    const View from{.data = ones.data(), .rows = count, .cols = 1, .ld = count};
+  std::vector<std::uint32_t> words(1 << 18);
+  std::uint32_t state = 20251121;
+  for (std::uint32_t& word : words) {
+    state = state * 1664525U + 1013904223U;  // Numerical Recipes' generator: its high bits are good
+    word = ((state >> 8) & 0x80ff0000U) | 0x3f000000U | (((state * 2654435761U) >> 16) & 0xbbffU);
+  }
+  const auto piece_bytes = static_cast<std::int64_t>(words.size() * sizeof(std::uint32_t));
+  for (std::int64_t done = 0; done < bytes; done += piece_bytes) {
+    const std::int64_t count = std::min(piece_bytes, bytes - done);
+    const View from{.data = words.data(), .rows = count, .cols = 1, .ld = count};
     View to = from;
     to.data = static_cast<char*>(data) + done;
     backend_.transfer(location, to, kPageable, from, 1);

@@ -40,6 +40,8 @@ class ProbePlan {
   bool in_place(LinkId link, DeviceId end) const;
   TileId operand_tile(DeviceId location, int across, int turn) const;
   int own_tiles(QueueId queue);
+  int read_slots() const;
+  int own_slots() const;
   Where add_slot(DeviceId device);
   Where read_slot(DeviceId device, int turn);
   Where own_slot(DeviceId device, QueueId queue, int turn);
