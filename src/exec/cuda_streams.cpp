@@ -19,8 +19,7 @@ Streams::~Streams() {
 Stream& Streams::of(const Queue& queue) {
   const auto known = std::ranges::find(streams_, queue, &Stream::queue);
   if (known != streams_.end()) return *known;
-  const bool out = queue.kind == Queue::Kind::link && !on_host(queue.source);
-  const DeviceId owner = out ? queue.source : queue.device;
+  const DeviceId owner = on_host(queue.device) ? queue.source : queue.device;
   Stream stream;
   stream.queue = queue;
   stream.ordinal = ordinals_[static_cast<std::size_t>(owner - kFirstDevice)];

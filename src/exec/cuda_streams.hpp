@@ -25,7 +25,8 @@ struct Stream {
 };
 
 /// Streams stay: a queue of a later plan gets the one that its like had. Copies between two devices
-/// are the source's, so that each pair and direction has a stream of its own.
+/// are fetched by the target: a device that sends to several at once serves one stream to its end
+/// before the next (seen on H200), and the last would wait for all the others.
 class Streams {
  public:
   /// `ordinals`: CUDA's numbers of the devices from kFirstDevice on.

@@ -19,6 +19,9 @@ constexpr int kOwnSlots = 3, kLargeOwnSlots = 1;
 /// A tile with a larger edge does not fit into the caches as it is.
 constexpr std::int64_t kSmallEdge = 512;
 
+/// Sixteen larger tiles would take more pinned memory than a probe should.
+constexpr std::int64_t kLargeEdge = 2048;
+
 /// Tiles that no cache holds: fewer slots do, and memory for more may be short.
 constexpr std::int64_t kLargeBytes = std::int64_t{16} << 20;
 /// Larger tiles are not primed: the operands would take more memory than a probe should.
@@ -26,8 +29,9 @@ constexpr std::int64_t kPrimedBytes = std::int64_t{1} << 30;
 
 }  // namespace
 
-ProbePlan::ProbePlan(const Machine& machine, DataType type, std::int64_t edge)
-    : machine_(&machine), turns_(edge <= kSmallEdge ? 4 : 1) {
+ProbePlan::ProbePlan(const Machine& machine, DataType type, std::int64_t edge, Footprint footprint)
+    : machine_(&machine),
+      turns_(edge <= kSmallEdge || (footprint == Footprint::large && edge <= kLargeEdge) ? 4 : 1) {
   const std::int64_t size = turns_ * edge;
   plan_.problem = make_gemm({.type = type, .m = size, .n = size, .k = size});
   for (int cut = 0; cut <= turns_; ++cut) plan_.m_cuts.push_back(cut * edge);

@@ -14,7 +14,11 @@ namespace fleet {
 /// writes is its own, so that queues may run in any order and at once.
 class ProbePlan {
  public:
-  ProbePlan(const Machine& machine, DataType type, std::int64_t edge);
+  /// Loads of host memory need operands that are larger than the caches of the largest CPUs, or
+  /// they load those.
+  enum class Footprint { small, large };
+  ProbePlan(const Machine& machine, DataType type, std::int64_t edge,
+            Footprint footprint = Footprint::small);
 
   /// The next tile over `link`. Copies of one link follow each other.
   TaskId copy(LinkId link, const std::vector<TaskId>& after);

@@ -21,7 +21,7 @@ constexpr int kRuns = 3;
 constexpr double kUnlimited = 1e300;
 /// Tiles of a load: the smallest whose copies are all data and hardly any latency.
 constexpr std::int64_t kLoadEdges[] = {512, 1024, 2048, 4096};
-constexpr double kHardlyAny = 0.01;
+constexpr double kHardlyAny = 0.015;
 /// Copies of the slowest and the fastest link of a load.
 constexpr int kFewest = 3;
 constexpr double kMost = 60;
@@ -75,7 +75,7 @@ double rate_in(const Plan& plan, const Trace& trace, LinkId link) {
 ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, std::int64_t edge) {
   double slowest = kUnlimited;
   for (const LinkId id : links) slowest = std::min(slowest, machine.links[index(id)].bytes_per_s);
-  ProbePlan plan(machine, DataType::f64, edge);
+  ProbePlan plan(machine, DataType::f64, edge, ProbePlan::Footprint::large);
   std::vector<int> left;
   for (const LinkId id : links)
     left.push_back(static_cast<int>(
