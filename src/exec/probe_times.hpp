@@ -17,6 +17,12 @@ inline double usual(std::vector<double> values) {
   return *quartile;
 }
 
+/// What a device that is kept busy settles at.
+inline double later_half_mean(const std::vector<double>& values) {
+  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  return std::accumulate(half, values.end(), 0.0) / static_cast<double>(values.end() - half);
+}
+
 inline double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
