@@ -12,6 +12,7 @@
 #include "exec/cuda_graphs.hpp"
 #include "exec/cuda_machine.hpp"
 #include "exec/cuda_memory.hpp"
+#include "exec/cuda_ranges.hpp"
 #include "exec/cuda_run.hpp"
 #include "exec/device_library.hpp"
 #include "exec/host_faults.hpp"
@@ -70,6 +71,7 @@ class CudaBackend final : public Backend {
     require_devices(plan);
     plan_ = &plan;
     begin_s_ = now_s();
+    ranges_.begin_call(plan);
     failure_ = {};
     launch_graph(graph);
     open_ = true;
@@ -91,6 +93,7 @@ class CudaBackend final : public Backend {
     failure_ = {};
     graph_stream_ = nullptr;
     begin_s_ = now_s();
+    ranges_.begin_call(plan);
     make_handles(plan);
     if (way_ == Graphs::Way::capture) {
       run().open_capture(plan);
@@ -108,10 +111,12 @@ class CudaBackend final : public Backend {
   }
 
   void copy(TaskId id, const Task&, const View& from, const View& to) override {
+    const Ranges::TaskRange range(ranges_, *plan_, machine_, id);
     enqueue(id, faults_.next_copy_fails(), [&] { run().copy(id, from, to); });
   }
 
   void launch(TaskId id, const Task& task, const Launch& launch) override {
+    const Ranges::TaskRange range(ranges_, *plan_, machine_, id);
     enqueue(id, faults_.next_launch_fails(), [&] {
       run().launch(id, launch);
       faults_.note_kernel(task.device());
@@ -135,6 +140,7 @@ class CudaBackend final : public Backend {
       if (span.done() && !timed_) span.stop_s = trace.seconds;
     if (key_ && trace.status == Status::ok) graphs_.note(*key_, way_, trace.seconds);
     known_lost_ = trace.lost >= 0 ? trace.lost : known_lost_;
+    ranges_.end_call();
     return trace;
   }
 
@@ -381,6 +387,7 @@ class CudaBackend final : public Backend {
   bool nothing_ran_ = false;
   const Plan* plan_ = nullptr;
   Failure failure_;
+  Ranges ranges_;
   bool open_ = false;
   bool timed_ = false;
   double begin_s_ = 0;

@@ -42,6 +42,12 @@ struct Trace {
   std::vector<Span> spans;  ///< per task of the plan
 };
 
+/// "A(0,1)" for copies, "C(2,3) k=4" for products, "C(2,3) add" for the other kernels; items of a
+/// batch are "A[3](0,1)".
+std::string task_name(const Plan& plan, const Task& task);
+/// "0->1", "0 lane 3", or "0" for a queue that does all the work of a device.
+std::string queue_name(const Machine& machine, const Queue& queue);
+
 Cost cost_of(const Plan& plan, const Machine& machine, const Trace& trace);
 
 /// Chrome trace event JSON (chrome://tracing, Perfetto): one lane per queue that was used, an event

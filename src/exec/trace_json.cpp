@@ -50,7 +50,8 @@ std::string tile_name(const Plan& plan, const TileId& tile) {
   return name + "(" + std::to_string(tile.row % rows) + "," + std::to_string(tile.col) + ")";
 }
 
-/// "A(0,1)" for copies, "C(2,3) k=4" for products, "C(2,3) add" for the other kernels.
+}  // namespace
+
 std::string task_name(const Plan& plan, const Task& task) {
   const std::string tile = tile_name(plan, task.tile);
   if (task.kind != TaskKind::compute) return tile;
@@ -65,7 +66,6 @@ std::string task_name(const Plan& plan, const Task& task) {
   return tile;
 }
 
-/// "0->1", "0 lane 3", or "0" for a queue that does all the work of a device.
 std::string queue_name(const Machine& machine, const Queue& queue) {
   const std::string& device = name_of(machine, queue.device);
   switch (queue.kind) {
@@ -78,6 +78,8 @@ std::string queue_name(const Machine& machine, const Queue& queue) {
   }
   return device;
 }
+
+namespace {
 
 Json metadata(const char* what, int pid, int tid, Json arguments) {
   return {{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", std::move(arguments)}};
