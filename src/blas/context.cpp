@@ -3,6 +3,7 @@
 // knows no C types and no files.
 #include "blas/context.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <new>
@@ -178,7 +179,9 @@ Context::Choice Context::choose(const GemmCall& call, const Homes& homes) {
   try {
     offloader_.engine();
   } catch (const Error& error) {
-    if (error.status() == Status::bad_option) throw;
+    // Whoever made this context is told; the default one's settings are never fatal.
+    const bool chosen = std::ranges::count(options_.origins, Origin::caller) > 0;
+    if (error.status() == Status::bad_option && chosen) throw;
     return {.reason = "no usable device", .detail = error.what()};
   }
   for (const DeviceId home : homes)

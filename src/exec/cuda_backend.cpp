@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <type_traits>
 
 #include "exec/copy_columns.hpp"
 #include "exec/cpu_blas.hpp"
@@ -15,6 +16,7 @@
 #include "exec/cuda_ranges.hpp"
 #include "exec/cuda_run.hpp"
 #include "exec/device_library.hpp"
+#include "exec/exit_guard.hpp"
 #include "exec/host_faults.hpp"
 
 namespace fleet::cuda {
@@ -50,6 +52,8 @@ class CudaBackend final : public Backend {
       if (options.device_memory > 0 && device.memory_bytes > options.device_memory &&
           &device >= &machine_.devices[kFirstDevice])
         device.memory_bytes = options.device_memory;
+    // After CUDA has installed its own: what is installed last is called first.
+    ExitGuard::install();
   }
 
   ~CudaBackend() override {
@@ -59,49 +63,11 @@ class CudaBackend final : public Backend {
   const Machine& machine() const override { return machine_; }
 
   bool replay(const Plan& plan, const Arguments& arguments, std::uint64_t serial) override {
-    key_.reset();
-    way_ = Graphs::Way::streams;
-    if (!graphs_wanted_ || serial == 0 || timed_ || has_faults(inject_) || inject_.poison ||
-        !Run::can_capture(plan))
-      return false;
-    key_ = GraphKey{serial, memory_.generation(), arguments};
-    way_ = graphs_.next(*key_);
-    if (way_ != Graphs::Way::graph) return false;
-    cudaGraphExec_t graph = graphs_.graph(*key_);
-    require_devices(plan);
-    plan_ = &plan;
-    begin_s_ = now_s();
-    ranges_.begin_call(plan);
-    failure_ = {};
-    launch_graph(graph);
-    open_ = true;
-    return true;
+    return inside([&] { return try_replay(plan, arguments, serial); });
   }
 
   void prepare(const Plan& plan) override {
-    if (open_) finish();
-    require_devices(plan);
-    const std::int64_t generation = memory_.generation();
-    memory_.reserve(plan.arena_bytes);
-    if (memory_.generation() != generation) {
-      graphs_.clear();
-      key_.reset();
-      way_ = Graphs::Way::streams;
-    }
-    if (inject_.poison) memory_.poison_arenas(plan.arena_bytes);
-    plan_ = &plan;
-    failure_ = {};
-    graph_stream_ = nullptr;
-    begin_s_ = now_s();
-    ranges_.begin_call(plan);
-    make_handles(plan);
-    if (way_ == Graphs::Way::capture) {
-      run().open_capture(plan);
-    } else {
-      if (Run::stages(plan)) require_stager();
-      run().open(plan, timed_);
-    }
-    open_ = true;
+    inside([&] { begin(plan); });
   }
 
   void* slot(const Where& where) override {
@@ -127,20 +93,8 @@ class CudaBackend final : public Backend {
 
   Trace finish() override {
     if (!open_) return {};
-    open_ = false;
-    if (way_ == Graphs::Way::capture) capture_and_launch();
-    Trace trace;
-    trace.spans.assign(plan_->tasks.size(), {});
-    if (graph_stream_ != nullptr)
-      finish_graph(trace);
-    else
-      finish_run(trace);
-    trace.seconds = now_s() - begin_s_;
-    for (Span& span : trace.spans)
-      if (span.done() && !timed_) span.stop_s = trace.seconds;
-    if (key_ && trace.status == Status::ok) graphs_.note(*key_, way_, trace.seconds);
-    known_lost_ = trace.lost >= 0 ? trace.lost : known_lost_;
-    ranges_.end_call();
+    Trace trace = close();
+    guard_.reset();
     return trace;
   }
 
@@ -167,16 +121,21 @@ class CudaBackend final : public Backend {
   void unpin(void* data) override { works(cudaHostUnregister(data)); }
 
   void* allocate(DeviceId location, std::int64_t bytes) override {
+    const ExitGuard inside;
     require_alive(location);
     return memory_.allocate(location, bytes);
   }
-  void release(DeviceId location, void* data) override { memory_.release(location, data); }
+  void release(DeviceId location, void* data) override {
+    const ExitGuard inside;
+    memory_.release(location, data);
+  }
 
   void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
                 std::int64_t element_bytes) override {
     require_alive(to_location);
     require_alive(from_location);
     if (from.rows == 0 || from.cols == 0) return;
+    const ExitGuard inside;
     if (on_host(to_location) && on_host(from_location))
       return copy_columns(from, to, element_bytes, 0, from.cols);
     const DeviceScope device(ordinal(on_host(to_location) ? from_location : to_location));
@@ -209,6 +168,83 @@ class CudaBackend final : public Backend {
     TaskId task = kNoTask;
     bool begun = false;  ///< it may have been put into its stream in part
   };
+
+  /// From here to finish() the end of the process waits for this thread (not for ever), and CUDA
+  /// with it; threads that come later stay outside.
+  template <typename Work>
+  std::invoke_result_t<Work> inside(Work&& work) {
+    if (!guard_) guard_.emplace();
+    try {
+      return work();
+    } catch (...) {
+      guard_.reset();
+      throw;
+    }
+  }
+
+  bool try_replay(const Plan& plan, const Arguments& arguments, std::uint64_t serial) {
+    key_.reset();
+    way_ = Graphs::Way::streams;
+    if (!graphs_wanted_ || serial == 0 || timed_ || has_faults(inject_) || inject_.poison ||
+        !Run::can_capture(plan))
+      return false;
+    key_ = GraphKey{serial, memory_.generation(), arguments};
+    way_ = graphs_.next(*key_);
+    if (way_ != Graphs::Way::graph) return false;
+    cudaGraphExec_t graph = graphs_.graph(*key_);
+    require_devices(plan);
+    plan_ = &plan;
+    begin_s_ = now_s();
+    ranges_.begin_call(plan);
+    failure_ = {};
+    launch_graph(graph);
+    open_ = true;
+    return true;
+  }
+
+  void begin(const Plan& plan) {
+    if (open_) close();
+    require_devices(plan);
+    const std::int64_t generation = memory_.generation();
+    memory_.reserve(plan.arena_bytes);
+    if (memory_.generation() != generation) {
+      graphs_.clear();
+      key_.reset();
+      way_ = Graphs::Way::streams;
+    }
+    if (inject_.poison) memory_.poison_arenas(plan.arena_bytes);
+    plan_ = &plan;
+    failure_ = {};
+    graph_stream_ = nullptr;
+    begin_s_ = now_s();
+    ranges_.begin_call(plan);
+    make_handles(plan);
+    if (way_ == Graphs::Way::capture) {
+      run().open_capture(plan);
+    } else {
+      if (Run::stages(plan)) require_stager();
+      run().open(plan, timed_);
+    }
+    open_ = true;
+  }
+
+  Trace close() {
+    open_ = false;
+    if (way_ == Graphs::Way::capture) capture_and_launch();
+    Trace trace;
+    trace.spans.assign(plan_->tasks.size(), {});
+    if (graph_stream_ != nullptr)
+      finish_graph(trace);
+    else
+      finish_run(trace);
+    trace.seconds = now_s() - begin_s_;
+    for (Span& span : trace.spans)
+      if (span.done() && !timed_) span.stop_s = trace.seconds;
+    if (key_ && trace.status == Status::ok) graphs_.note(*key_, way_, trace.seconds);
+    known_lost_ = trace.lost >= 0 ? trace.lost : known_lost_;
+    ranges_.end_call();
+    return trace;
+  }
 
   Run& run() {
     if (!run_) run_ = std::make_unique<Run>(streams_, stager_.get());
@@ -381,7 +417,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Stager> stager_;
   std::unique_ptr<Run> run_;
   Graphs graphs_;
-  std::optional<GraphKey> key_;  ///< of the run under way, if it may come again
+  std::optional<ExitGuard> guard_;  ///< while a run is open
+  std::optional<GraphKey> key_;     ///< of the run under way, if it may come again
   Graphs::Way way_ = Graphs::Way::streams;
   cudaStream_t graph_stream_ = nullptr;  ///< the graph under way is in it
   bool nothing_ran_ = false;

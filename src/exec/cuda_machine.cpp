@@ -61,6 +61,16 @@ std::vector<unsigned> pattern(unsigned seed) {
   return words;
 }
 
+/// Memory of cudaMallocAsync has peers of its own: switching peers on is not for its pools.
+void open_pool(int owner, int reader) {
+  cudaMemPool_t pool = nullptr;
+  if (!works(cudaDeviceGetDefaultMemPool(&pool, owner))) return;
+  cudaMemAccessDesc access{};
+  access.location = {.type = cudaMemLocationTypeDevice, .id = reader};
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  works(cudaMemPoolSetAccess(pool, &access, 1));
+}
+
 Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, unsigned seed) {
   int allowed = 0;
   if (!works(cudaDeviceCanAccessPeer(&allowed, from, to)) || allowed == 0) return Peer::refused;
@@ -71,6 +81,8 @@ Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, un
     return Peer::refused;
   }
   cudaGetLastError();
+  open_pool(from, to);
+  open_pool(to, from);
   const std::size_t bytes = kPatternWords * sizeof(unsigned);
   const std::vector<unsigned> sent = pattern(seed);
   std::vector<unsigned> got(kPatternWords);

@@ -31,6 +31,9 @@ constexpr std::int64_t kMostTasks = 30000;  // larger plans cost more than they 
 constexpr int kMostPlanned = 16;
 // Estimates that are no further apart say nothing about which is better: the cheaper to plan first.
 constexpr double kAlike = 1.12;
+// Of plans that are simulated within this of the fastest, the one with the fewest tasks: copies of
+// small tiles and much issuing are where runs fall behind their simulation (docs/performance.md).
+constexpr double kNear = 1.03;
 
 struct Candidate {
   Tuning tuning;
@@ -90,6 +93,8 @@ class Tuner {
   const TuneRequest& request_;
   Tuning base_;
   Tuned best_;
+  std::vector<Tuned> near_;  ///< the fastest so far and those that are nearly as fast
+  double fastest_s_ = kNever;
   Error refusal_{Status::no_memory, "the memory caps hold no tile product"};
   std::int64_t spent_ = 0, budget_ = kLeastBudget;  ///< in tasks
   double affordable_ = 0;
@@ -266,10 +271,13 @@ void Tuner::attempt(const Tuning& tuning) {
     const double wanted = kBudgetFactor * static_cast<double>(tasks);
     budget_ = std::max(budget_, static_cast<std::int64_t>(std::min(wanted, affordable_)));
     ++best_.planned;
-    if (seconds < best_.predicted_s) {
-      best_.predicted_s = seconds;
-      best_.plan = std::move(plan);
-    }
+    fastest_s_ = std::min(fastest_s_, seconds);
+    near_.push_back({.plan = std::move(plan), .predicted_s = seconds});
+    std::erase_if(near_, [&](const Tuned& t) { return t.predicted_s > kNear * fastest_s_; });
+    const auto fewest = std::ranges::min_element(
+        near_, {}, [](const Tuned& t) { return std::pair(t.plan.tasks.size(), t.predicted_s); });
+    best_.predicted_s = fewest->predicted_s;
+    best_.plan = fewest->plan;
   } catch (const Error& e) {
     if (e.status() != Status::no_memory && e.status() != Status::unreachable) throw;
     refusal_ = e;
