@@ -33,7 +33,7 @@ constexpr int kMostPlanned = 16;
 constexpr double kAlike = 1.12;
 // Of plans that are simulated within this of the fastest, the one with the fewest tasks: copies of
 // small tiles and much issuing are where runs fall behind their simulation (docs/performance.md).
-constexpr double kNear = 1.03;
+constexpr double kNear = 1.01;
 
 struct Candidate {
   Tuning tuning;
