@@ -81,6 +81,9 @@ class Backend {
   /// Waits for everything that was enqueued, which is less than the plan where copy or launch
   /// threw. Never throws for a failed task: the Trace says so, and which tasks were done.
   virtual Trace finish() = 0;
+  /// Whether a kernel is launched while the one before it in its queue still runs. What a launch
+  /// takes is then no part of what such kernels take one after another.
+  virtual bool overlaps_launches() const { return false; }
   /// From the next run on, whether the spans of its Trace are measured one by one, where that has a
   /// price. Without it, tasks may share the span of their run.
   virtual void keep_times(bool /*wanted*/) {}

@@ -358,6 +358,11 @@ void Prober::adopt(DeviceId id) {
   std::ranges::sort(kernels, [](const KernelRate& a, const KernelRate& b) {
     return std::pair(a.type, a.edge) < std::pair(b.type, b.edge);
   });
+  if (!backend_.overlaps_launches()) return;
+  // Without its launch a small product would seem faster than a large one, which none is.
+  for (std::size_t i = kernels.size(); i-- > 1;)
+    if (kernels[i - 1].type == kernels[i].type)
+      kernels[i - 1].flops_per_s = std::min(kernels[i - 1].flops_per_s, kernels[i].flops_per_s);
 }
 
 void Prober::measure_next(Series& series) {

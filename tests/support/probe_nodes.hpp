@@ -61,7 +61,7 @@ inline std::string unordered_conflict(const Plan& plan) {
 }
 
 /// Runs as `real` does and says that it is `said`: the same shape with other numbers.
-class Disguise final : public Backend {
+class Disguise : public Backend {
  public:
   Disguise(const Machine& real, Machine said)
       : said_(std::move(said)), backend_(make_sim_backend(real)) {}

@@ -81,6 +81,27 @@ TEST(Probe, FindsVirtualDevicesWithTheirThreads) {
   EXPECT_EQ(difference(real, found, 0.01), "");
 }
 
+TEST(Probe, TakesNoSmallProductForFasterWhereLaunchesOverlap) {
+  class Overlapping final : public Disguise {
+   public:
+    using Disguise::Disguise;
+    bool overlaps_launches() const override { return true; }
+  };
+  Machine real = random_node(3);
+  for (std::size_t d = kFirstDevice; d < real.devices.size(); ++d)
+    real.devices[d].kernels = {
+        {DataType::f64, 256, 9e13}, {DataType::f64, 1024, 3e13}, {DataType::f64, 4096, 5e13}};
+  Overlapping backend(real, forgotten(real));
+
+  const Machine found = probe(backend, kBudgetS);
+
+  for (std::size_t d = kFirstDevice; d < real.devices.size(); ++d) {
+    EXPECT_NEAR(found.devices[d].kernels[0].flops_per_s, 3e13, 3e11);
+    EXPECT_NEAR(found.devices[d].kernels[1].flops_per_s, 3e13, 3e11);
+    EXPECT_NEAR(found.devices[d].kernels[2].flops_per_s, 5e13, 5e11);
+  }
+}
+
 TEST(Probe, KeepsACapacityThatNoLoadReaches) {
   Machine real = random_node(1);
   real.ports[0].capacity = 1e15;
