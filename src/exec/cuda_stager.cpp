@@ -31,7 +31,7 @@ Stager::Stager(int threads) {
                                          cudaEnableDefault, &found),
         "cuStreamWaitValue32");
   if (wait_value_ == nullptr || found != cudaDriverEntryPointSuccess)
-    throw Error(Status::unsupported, "this driver's streams cannot wait for memory");
+    throw Error(Status::device_failed, "this driver's streams cannot wait for memory");
   for (int line = 0; line < 2; ++line) {
     // Two operands come in for one that goes out.
     const int crew =

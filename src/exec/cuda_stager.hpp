@@ -30,8 +30,8 @@ struct Awaited {
 /// threads. Streams wait for a copy by its flag in pinned memory, without the CPU's help.
 class Stager {
  public:
-  /// `threads` for both lines together. Throws Error(no_memory, unsupported) where streams cannot
-  /// wait for memory.
+  /// `threads` for both lines together. Throws Error(device_failed) where streams cannot wait for
+  /// memory: the CPU then does what lies there.
   explicit Stager(int threads);
   ~Stager();
   Stager(const Stager&) = delete;
