@@ -308,6 +308,10 @@ void Offloader::reset_limits() {
   cache_.clear();
 }
 
+void Offloader::leave_to_parent() {
+  if (options_.backend != BackendKind::host) static_cast<void>(engine_.backend.release());
+}
+
 void Offloader::trim() {
   if (!engine_.backend) return;
   engine_.backend->trim();

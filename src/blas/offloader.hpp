@@ -63,6 +63,8 @@ class Offloader {
               std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
               const Log& log);
 
+  /// In a forked child: GPUs are the parent's, and no call of CUDA works here, not even to end it.
+  void leave_to_parent();
   /// Gives pooled memory back, and forgets that memory was short.
   void trim();
 

@@ -72,11 +72,10 @@ void Run::open(const Plan& plan, bool timed) {
   root_ = nullptr;
   events_ = timed ? &timed_events_ : &untimed_;
   prepare(plan);
-  if (staged_count_ > 0) {
-    if (stager_ == nullptr || !stager_->begin(staged_count_))
-      throw Error(Status::no_memory, "the system gives no threads to copy pageable memory");
-  }
   if (timed_) start_clock();
+  // Last: its threads wait for the run from here on.
+  if (staged_count_ > 0 && (stager_ == nullptr || !stager_->begin(staged_count_)))
+    throw Error(Status::no_memory, "the system gives no threads to copy pageable memory");
 }
 
 void Run::open_capture(const Plan& plan) {
