@@ -2,6 +2,7 @@
 // default_context.cpp: the one context that nobody creates and nobody destroys. It knows no calls.
 #include <atomic>
 #include <memory>
+#include <new>
 
 #include "base/error.hpp"
 #include "blas/context.hpp"
@@ -40,8 +41,14 @@ Context& default_context() {
   auto fresh = make_context(options, complaints);
   Context* expected = nullptr;
   if (!the_context.compare_exchange_strong(expected, fresh.get())) return *expected;
-  fresh->open_books(complaints);
-  return *fresh.release();
+  // From here on others may use it: whatever fails, it stays.
+  Context& made = *fresh.release();
+  try {
+    made.open_books(complaints);
+  } catch (const std::bad_alloc&) {
+    // No books then: nobody asked this process for them in so many words.
+  }
+  return made;
 }
 
 }  // namespace fleet
