@@ -73,9 +73,9 @@ void open_pool(int owner, int reader) {
 
 Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, unsigned seed) {
   int allowed = 0;
-  if (!works(cudaDeviceCanAccessPeer(&allowed, from, to)) || allowed == 0) return Peer::refused;
-  DeviceScope device(from);
-  const cudaError_t enabled = cudaDeviceEnablePeerAccess(to, 0);
+  if (!works(cudaDeviceCanAccessPeer(&allowed, to, from)) || allowed == 0) return Peer::refused;
+  const DeviceScope device(to);
+  const cudaError_t enabled = cudaDeviceEnablePeerAccess(from, 0);
   if (enabled != cudaSuccess && enabled != cudaErrorPeerAccessAlreadyEnabled) {
     cudaGetLastError();
     return Peer::refused;
@@ -87,15 +87,13 @@ Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, un
   const std::vector<unsigned> sent = pattern(seed);
   std::vector<unsigned> got(kPatternWords);
   check(cudaMemcpy(source.data(), sent.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
-  device.use(to);
+  check(cudaDeviceSynchronize(), "cudaMemcpy");
   check(cudaMemset(target.data(), 0, bytes), "cudaMemset");
   check(cudaDeviceSynchronize(), "cudaMemset");
-  device.use(from);
-  // As runs do it: by the stream of the source, not by cudaMemcpyPeer, which may go another way.
+  // As runs do it: by a stream of the target, not by cudaMemcpyPeer, which may go another way.
   if (!works(cudaMemcpyAsync(target.data(), source.data(), bytes, cudaMemcpyDefault, nullptr)) ||
       !works(cudaStreamSynchronize(nullptr)))
     return Peer::refused;
-  device.use(to);
   check(cudaMemcpy(got.data(), target.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
   return got == sent ? Peer::direct : Peer::wrong;
 }
