@@ -8,7 +8,6 @@
 
 #include <cfenv>
 #include <cstring>
-#include <string_view>
 
 namespace fleet {
 namespace {
@@ -62,21 +61,23 @@ Function as(void* symbol) {
   return reinterpret_cast<Function>(symbol);
 }
 
-/// True for a symbol of this library or of its preload companion.
-bool is_ourselves(void* symbol) {
-  Dl_info found;
-  Dl_info self;
-  if (dladdr(symbol, &found) == 0) return false;
-  if (dladdr(reinterpret_cast<void*>(&open_blas), &self) != 0 && self.dli_fbase == found.dli_fbase)
-    return true;
-  const std::string_view path = found.dli_fname != nullptr ? found.dli_fname : "";
-  const std::string_view base = path.substr(path.rfind('/') + 1);
-  return base.starts_with("libfleetblas");
+/// The address at which the library that holds `symbol` was loaded; null for none.
+void* base_of(void* symbol) {
+  Dl_info info;
+  return symbol != nullptr && dladdr(symbol, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+/// True for a symbol of this library or of its preload companion, wherever that was loaded from.
+/// Told by addresses, not by names: those belong to the dynamic linker and to all threads.
+bool is_ourselves(void* handle, void* symbol) {
+  void* base = base_of(symbol);
+  return base != nullptr && (base == base_of(reinterpret_cast<void*>(&open_blas)) ||
+                             base == base_of(dlsym(handle, "fleetblas_preload_patch")));
 }
 
 void* find(void* handle, const std::string& name) {
   void* symbol = dlsym(handle, name.c_str());
-  return symbol != nullptr && !is_ourselves(symbol) ? symbol : nullptr;
+  return symbol != nullptr && !is_ourselves(handle, symbol) ? symbol : nullptr;
 }
 
 /// Plain names say nothing about the integers. A dot product of "1" elements, whose upper half

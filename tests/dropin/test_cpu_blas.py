@@ -51,3 +51,13 @@ def test_the_openblas_of_numpy_goes_before_the_reference(python, preload, run):
 
     assert result.returncode == 0, result.stderr
     assert "openblas" in cpu_blas(result)
+
+
+def test_the_drop_in_is_never_taken_for_the_blas_behind_it(program, preload, netlib, run):
+    calls = [program("threads.c", *netlib), 1, 2, 20]
+
+    settings = {"FLEETBLAS_CPU_BLAS": preload, "FLEETBLAS_LOG_LEVEL": 2}
+    result = run(calls, preload=preload, **HOST_DEVICES, **settings)
+
+    assert (result.returncode, result.stdout) == (0, "0\n")
+    assert f"cpu_blas: {preload} has no gemm under a known name" in result.stderr
