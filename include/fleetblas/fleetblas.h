@@ -8,8 +8,9 @@
  * Nothing is printed unless asked for (FLEETBLAS_VERBOSE, FLEETBLAS_LOG_LEVEL), nothing aborts.
  *
  * After a fork the child computes on the CPU with one thread, and can make no context's devices
- * work; the parent goes on as before. While the process exits, calls from exit handlers compute on
- * the CPU, and other threads are held back. Once used the library stays loaded.
+ * work: operands that the CPU cannot reach are FLEET_UNSUPPORTED there. The parent goes on as
+ * before. While the process exits, calls from exit handlers compute on the CPU, and other threads
+ * are held back. Once used the library stays loaded.
  */
 #ifndef FLEETBLAS_H
 #define FLEETBLAS_H

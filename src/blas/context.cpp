@@ -12,6 +12,7 @@
 
 #include "blas/cpu_path.hpp"
 #include "blas/gate.hpp"
+#include "blas/readable.hpp"
 
 namespace fleet {
 namespace {
@@ -123,8 +124,13 @@ Context::Choice Context::choose_in_turn(const GemmCall& call, const Homes& homes
 
 void Context::run_on_cpu(const GemmCall& call, const Homes& homes,
                          std::unique_lock<std::mutex>& turn) {
-  // No backend works now, but the memory of virtual devices can be reached.
-  if (gate::only_cpu_left()) return multiply_in_place(call, *blas_, 1);
+  if (gate::only_cpu_left()) {
+    // No backend works now, but the memory of virtual devices can be reached.
+    for (const std::size_t operand : {kA, kB, kC})
+      if (operand == kC || !call.only_scales())
+        require_readable(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
+    return multiply_in_place(call, *blas_, 1);
+  }
   if (!all_on_host(homes))
     return multiply_staged(call, homes, *blas_, cores_, *offloader_.engine().backend);
   if (turn.owns_lock()) turn.unlock();

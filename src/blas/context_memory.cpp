@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "blas/context.hpp"
 #include "blas/gate.hpp"
+#include "blas/readable.hpp"
 #include "exec/device_library.hpp"
 
 namespace fleet {
@@ -107,6 +108,10 @@ void Context::copy(void* to, const void* from, std::int64_t bytes) {
   const User inside(users_);
   if (bytes == 0) return;
   const DeviceId target = locate(to, bytes), source = locate(from, bytes);
+  if (gate::only_cpu_left()) {
+    require_readable(from, bytes);
+    require_readable(to, bytes);
+  }
   if ((on_host(target) && on_host(source)) || gate::only_cpu_left()) {
     std::memmove(to, from, static_cast<std::size_t>(bytes));
     return;

@@ -2,6 +2,7 @@
 // test_context_processes.cpp: first calls, forks and exits, each in a program of its own. The test
 // program itself never calls the library, so that each of them starts afresh.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <filesystem>
@@ -153,6 +154,31 @@ TEST(AFork, AfterUseLeavesTheChildTheCpuAndTheParentEverything) {
     return fleet_free(context, on_device) == FLEET_OK && fleet_context_destroy(context) == FLEET_OK
                ? 0
                : 5;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(AFork, RefusesOperandsThatTheChildCannotReach) {
+  const Ended ended = run_program([] {
+    if (!multiply(nullptr, 60)) return 1;
+    // As a GPU's memory looks to the CPU: an address that belongs to this process, and no page.
+    constexpr std::int64_t kEdge = 60;
+    constexpr std::size_t kBytes = kEdge * kEdge * sizeof(double);
+    void* far = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const auto refuses = [&] {
+      std::vector<double> near(kEdge * kEdge, 1.0);
+      const auto gemm = [&](double alpha, const void* a, void* c) {
+        return fleet_dgemm(nullptr, FLEET_NO_TRANS, FLEET_NO_TRANS, kEdge, kEdge, kEdge, alpha,
+                           static_cast<const double*>(a), kEdge, near.data(), kEdge, 2.0,
+                           static_cast<double*>(c), kEdge);
+      };
+      return gemm(1.0, far, near.data()) == FLEET_UNSUPPORTED &&
+             gemm(1.0, near.data(), far) == FLEET_UNSUPPORTED &&
+             fleet_copy(nullptr, near.data(), far, kBytes) == FLEET_UNSUPPORTED &&
+             near == std::vector<double>(kEdge * kEdge, 1.0) &&
+             gemm(0.0, far, near.data()) == FLEET_OK;  // A is not looked at
+    };
+    return child_succeeds(refuses) ? 0 : 2;
   });
   EXPECT_EQ(ended.code, 0) << ended.output;
 }

@@ -256,8 +256,10 @@ def open_gpu_files():
     return sorted(files)
 
 
-def in_child(depth):
-    """A status for exit: 0 if a product on the CPU was right and nothing of the GPUs was opened."""
+def in_child(depth, far):
+    """A status for exit: 0 if a product on the CPU was right, those that have an operand in GPU
+    memory (`far`) were refused, and nothing of the GPUs was opened.
+    """
     signal.alarm(CHILD_LIMIT_S)
     before = open_gpu_files()
     complaint = pageable(300, 300, 300, seed=depth).once()
@@ -266,17 +268,20 @@ def in_child(depth):
         return 1
     if (last["where"], last["reason"]) != ("cpu", "forked child"):
         return 2
+    words = [library.fleet_status_string(work.call()).decode() for work in far]
+    if words != ["unsupported"] * len(far):
+        return 5
     if open_gpu_files() != before:
         return 3
-    return forked(depth - 1) if depth > 0 else 0
+    return forked(depth - 1, far) if depth > 0 else 0
 
 
-def forked(depth):
+def forked(depth, far=()):
     child = os.fork()
     if child == 0:
         status = 4
         try:
-            status = in_child(depth)
+            status = in_child(depth, far)
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -284,8 +289,19 @@ def forked(depth):
 
 def fork():
     """After a call, in a tree, and while other threads are in calls; the parent goes on."""
+    driver = Driver()
+
+    def given(size):
+        return FleetMemory(None, 0, size)
+
+    def allocated(size):
+        return GpuMemory(driver, 0, driver.allocate(0, size))
+
+    far = [
+        Product([300] * 3, [place, memory.pages, memory.pages], 1) for place in (given, allocated)
+    ]
     say("before", pageable(800, 800, 800).once())
-    say("tree", context=False, child=forked(1))
+    say("tree", context=False, child=forked(1, far))
     over = threading.Event()
 
     def keep_calling():

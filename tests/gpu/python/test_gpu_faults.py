@@ -228,15 +228,13 @@ def test_calls_during_the_load_of_another_process(settings, alone):
     assert report["calls"] > 0
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["a_gpu_each", "all_share_all"])
-def test_ranks_at_once(own, settings, gpus, alone):
-    ranks = [
-        start(
-            "product 1600 3",
-            {**settings, "DEVICES": f"{gpus[rank % len(gpus)]},"} if own else settings,
-        )
-        for rank in range(RANKS)
-    ]
+@pytest.mark.parametrize("devices", ["split", ""], ids=["a_part_each", "all_share_all"])
+def test_ranks_at_once(devices, settings, alone, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(RANKS))
+    ranks = []
+    for rank in range(RANKS):
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+        ranks.append(start("product 1600 3", {**settings, "DEVICES": devices}))
     for rank in ranks:
         right(finish(rank), "devices")
 
