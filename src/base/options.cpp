@@ -6,22 +6,23 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "base/error.hpp"
 #include "base/json_text.hpp"
+#include "base/text.hpp"
 
 namespace fleet {
 namespace {
 
 constexpr std::array<OptionInfo, 20> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
-    {"devices", "", "a count (4), ids (0,2 or 2,), or empty for all; 4 on the host backend"},
+    {"devices", "",
+     "a count (4), ids (0,2 or 2,), split (between MPI ranks), or empty for all; 4 on the host "
+     "backend"},
     {"offload", "auto", "auto (the model decides), never or always"},
     {"machine", "", "machine file, or the name of a shipped one; empty: the measured one"},
     {"memory_cap", "0", "bytes per device for staging (suffixes K, M, G); 0: 80 % of what is free"},
@@ -47,22 +48,6 @@ constexpr std::array<OptionInfo, 20> kTable = {{
 [[noreturn]] void refuse(std::string_view name, std::string_view value, std::string_view allowed) {
   throw Error(Status::bad_option,
               std::string(name) + "=" + std::string(value) + ": expected " + std::string(allowed));
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
-
-/// The whole of `text` as a number; nothing if it is anything else.
-template <typename Number>
-std::optional<Number> number_of(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 int integer_in(std::string_view name, std::string_view value, int low, int high) {
@@ -106,22 +91,20 @@ std::string word_of(Enum value, const std::array<std::pair<std::string_view, Enu
   return {};
 }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
+std::string environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::string() : std::string(value);
 }
 
 void set_devices(Options& options, std::string_view value) {
-  constexpr std::string_view kAllowed = "a count (4), ids (0,2 or 2,) or all";
+  constexpr std::string_view kAllowed = "a count (4), ids (0,2 or 2,), split or all";
   constexpr int kMost = 4096;
   int count = 0;
   std::vector<int> ids;
-  if (value.find(',') != std::string_view::npos) {
+  std::optional<LocalRank> rank;
+  if (value == "split") {
+    rank = local_rank(environment);
+  } else if (value.find(',') != std::string_view::npos) {
     auto words = split(value, ',');
     if (words.back().empty()) words.pop_back();
     for (const std::string_view word : words) {
@@ -138,9 +121,11 @@ void set_devices(Options& options, std::string_view value) {
   }
   options.device_count = count;
   options.device_ids = ids;
+  options.split = rank;
 }
 
 std::string devices_text(const Options& options) {
+  if (options.split) return "split";
   if (options.device_ids.empty())
     return options.device_count == 0 ? "" : std::to_string(options.device_count);
   std::string text;
@@ -305,11 +290,6 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "graphs") json.value(o.graphs);
   if (name == "device_memory") json.value(o.device_memory);
   if (name == "inject") json.value(o.inject_text);
-}
-
-std::string environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? std::string() : std::string(value);
 }
 
 std::string environment_name(std::string_view option) {

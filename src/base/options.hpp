@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/local_rank.hpp"
+
 namespace fleet {
 
 enum class BackendKind { automatic, cuda, host, sim };
@@ -50,8 +52,9 @@ struct Inject {
 
 struct Options {
   BackendKind backend = BackendKind::automatic;
-  int device_count = 0;         ///< `devices=4`: 0 = all
-  std::vector<int> device_ids;  ///< `devices=0,2` or `devices=2,`: these
+  int device_count = 0;            ///< `devices=4`: 0 = all
+  std::vector<int> device_ids;     ///< `devices=0,2` or `devices=2,`: these
+  std::optional<LocalRank> split;  ///< `devices=split`: this process's share of all
   Offload offload = Offload::automatic;
   std::string machine;             ///< file or shipped name; empty: measured
   std::int64_t memory_cap = 0;     ///< bytes per device for slots; 0: 80 % of what is free

@@ -26,6 +26,25 @@ std::vector<int> first_devices(int count) {
   return ids;
 }
 
+/// This rank's part of `devices`: neighbours have neighbouring ones. Where ranks are more than
+/// devices, several share one.
+std::vector<int> part_of(const std::vector<int>& devices, const LocalRank& local) {
+  if (devices.empty()) return {};
+  const auto at = [&](int rank) {
+    return static_cast<std::ptrdiff_t>(devices.size()) * rank / local.ranks;
+  };
+  const std::ptrdiff_t first = at(local.rank);
+  const std::ptrdiff_t end = std::max(at(local.rank + 1), first + 1);
+  return {devices.begin() + first, devices.begin() + end};
+}
+
+/// Numbers that the options ask for, of `all` or more than there are.
+std::vector<int> asked_for(const Options& options, int all) {
+  if (!options.device_ids.empty()) return options.device_ids;
+  if (options.split) return part_of(first_devices(all), *options.split);
+  return first_devices(options.device_count > 0 ? options.device_count : all);
+}
+
 /// Bytes that one of `devices` virtual devices gets: half of the memory there is, shared out, so
 /// that operands and everything else on this machine have the other half.
 std::int64_t share_of_memory(const Options& options, int devices) {
@@ -57,11 +76,12 @@ std::vector<int> gpu_ids(const Options& options, const DeviceLibrary& library) {
     if (id >= count)
       throw Error(Status::bad_option, "devices: there are " + std::to_string(count) +
                                           " GPUs, not a device " + std::to_string(id));
-  if (!options.device_ids.empty()) return options.device_ids;
-  return first_devices(options.device_count > 0 ? std::min(options.device_count, count) : count);
+  std::vector<int> ids = asked_for(options, count);
+  std::erase_if(ids, [&](int id) { return id >= count; });  // a count may be too large
+  return ids;
 }
 
-Engine start_gpus(const Options& options, const std::optional<Machine>& named,
+Engine start_gpus(const Options& options, const std::optional<NamedMachine>& named,
                   const std::shared_ptr<CpuBlas>& blas) {
   const DeviceLibrary& library = device_library();
   Engine engine;
@@ -72,12 +92,12 @@ Engine start_gpus(const Options& options, const std::optional<Machine>& named,
   undisturbed.inject.nopeer = options.inject.nopeer;
   engine.backend = library.open(undisturbed, engine.users);
   const Machine& shape = engine.backend->machine();
-  if (named && named->device_count() != shape.device_count())
-    throw Error(Status::bad_option, "machine: it has " + std::to_string(named->device_count()) +
+  if (named && named->machine.device_count() != shape.device_count())
+    throw Error(Status::bad_option, "machine: it has " + std::to_string(named->users.size()) +
                                         " devices, and " + std::to_string(shape.device_count()) +
                                         " are used");
   Machine machine =
-      named ? *named
+      named ? named->machine
             : cached_gpu_machine(options, library.identity(engine.users), *blas, *engine.backend);
   std::erase_if(machine.links, [&](const Link& link) {  // what a named one has, and these do not
     return shape.find_link(link.source, link.target) < 0;
@@ -112,12 +132,10 @@ std::string shipped_folder() {
   return {};
 }
 
-std::optional<Machine> named_machine(const Options& options) {
+std::optional<NamedMachine> named_machine(const Options& options) {
   if (options.machine.empty()) return std::nullopt;
   const Machine whole = load_machine(options.machine, shipped_folder());
-  std::vector<int> ids = options.device_ids;
-  if (ids.empty())
-    ids = first_devices(options.device_count > 0 ? options.device_count : whole.device_count());
+  std::vector<int> ids = asked_for(options, whole.device_count());
   for (const int id : ids)
     if (id >= whole.device_count())
       throw Error(Status::bad_option, "devices: machine '" + whole.name + "' has " +
@@ -127,17 +145,16 @@ std::optional<Machine> named_machine(const Options& options) {
   if (options.device_memory > 0)
     for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)
       machine.devices[d].memory_bytes = options.device_memory;
-  return machine;
+  return NamedMachine{std::move(machine), std::move(ids)};
 }
 
-std::vector<int> user_devices(const Options& options, const std::optional<Machine>& named) {
-  if (!options.device_ids.empty()) return options.device_ids;
-  if (named) return first_devices(named->device_count());
-  if (options.backend != BackendKind::host) return {};
-  return first_devices(options.device_count > 0 ? options.device_count : kDefaultDevices);
+std::vector<int> user_devices(const Options& options, const std::optional<NamedMachine>& named) {
+  if (named) return named->users;
+  if (options.backend == BackendKind::host) return asked_for(options, kDefaultDevices);
+  return options.device_ids;
 }
 
-Engine start_engine(const Options& options, const std::optional<Machine>& named,
+Engine start_engine(const Options& options, const std::optional<NamedMachine>& named,
                     const std::shared_ptr<CpuBlas>& blas) {
   Engine engine;
   if (options.backend == BackendKind::cuda ||
@@ -151,10 +168,11 @@ Engine start_engine(const Options& options, const std::optional<Machine>& named,
   const std::vector<int> ids = user_devices(options, named);
   engine.users = ids;
   if (options.backend != BackendKind::host) {
-    engine.machine = std::make_shared<Machine>(named ? *named : measured_host(options, blas));
+    engine.machine =
+        std::make_shared<Machine>(named ? named->machine : measured_host(options, blas));
     return engine;
   }
-  Machine machine = named ? *named : measure(options, static_cast<int>(ids.size()), blas);
+  Machine machine = named ? named->machine : measure(options, static_cast<int>(ids.size()), blas);
   // Users' device numbers stay what they are, also where only some of them are used.
   if (!named)
     for (std::size_t i = 0; i < ids.size(); ++i)

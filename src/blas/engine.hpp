@@ -15,12 +15,19 @@
 
 namespace fleet {
 
-/// The machine that the options name, with the devices that they ask for; nothing where they name
-/// none. Throws Error(bad_file) for the file, Error(bad_option) for devices that it does not have.
-std::optional<Machine> named_machine(const Options& options);
+/// A machine that the options name, with the devices that they ask for.
+struct NamedMachine {
+  Machine machine;
+  std::vector<int> users;  ///< user-facing numbers of its devices
+};
 
-/// User-facing numbers of the devices, in the order of Machine::devices.
-std::vector<int> user_devices(const Options& options, const std::optional<Machine>& named);
+/// Nothing where the options name none. Throws Error(bad_file) for the file, Error(bad_option) for
+/// devices that it does not have.
+std::optional<NamedMachine> named_machine(const Options& options);
+
+/// User-facing numbers of the devices, in the order of Machine::devices; empty where GPUs have to
+/// be looked for.
+std::vector<int> user_devices(const Options& options, const std::optional<NamedMachine>& named);
 
 /// Where machines that come with the library lie: next to it, as the package or the build tree has
 /// it. Empty when there is no such folder.
@@ -35,7 +42,7 @@ struct Engine {
 /// Starts the backend that the options ask for. The machine is `named`, or measured now. With
 /// backend=auto, GPUs that cannot be used leave the CPU.
 /// Throws Error(unsupported, device_failed) for backend=cuda without a usable GPU.
-Engine start_engine(const Options& options, const std::optional<Machine>& named,
+Engine start_engine(const Options& options, const std::optional<NamedMachine>& named,
                     const std::shared_ptr<CpuBlas>& blas);
 
 /// The host alone, with its measured rates, for a context without devices.

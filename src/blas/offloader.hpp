@@ -83,7 +83,7 @@ class Offloader {
 
   const Options options_;
   const Rules rules_;
-  const std::optional<Machine> named_;
+  const std::optional<NamedMachine> named_;
   std::vector<int> users_;
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;

@@ -51,7 +51,7 @@ Subject subject_of(Options options) {
     const auto named = named_machine(options);
     if (!named)
       throw Error(Status::bad_option, "backend=sim: expected machine=FILE or NAME with it");
-    return {make_sim_backend(*named), *named, nullptr};
+    return {make_sim_backend(named->machine), named->machine, nullptr};
   }
   const auto blas = gate::guarded(CpuBlas::load(options.cpu_blas));
   gate::install();

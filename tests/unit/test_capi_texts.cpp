@@ -144,6 +144,30 @@ TEST(ConfigurationText, SaysWhatIsSetAndWhereItComesFrom) {
   EXPECT_FALSE(config["cpu_blas"].get<std::string>().empty());
 }
 
+/// Devices of a context of local rank `rank` of `ranks`.
+Json devices_of_rank(const std::string& options, int rank, int ranks) {
+  setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
+  setenv("LOCAL_WORLD_SIZE", std::to_string(ranks).c_str(), 1);
+  const HostContext context(options + ";devices=split");
+  unsetenv("LOCAL_RANK");
+  unsetenv("LOCAL_WORLD_SIZE");
+  return Json::parse(context.text(fleet_config_json))["devices"];
+}
+
+TEST(SplitDevices, GiveEachRankNeighboursOfItsOwn) {
+  const std::string eight = "backend=sim;" + std::string(kH200);
+  EXPECT_EQ(devices_of_rank(eight, 0, 3), Json({0, 1}));
+  EXPECT_EQ(devices_of_rank(eight, 1, 3), Json({2, 3, 4}));
+  EXPECT_EQ(devices_of_rank(eight, 2, 3), Json({5, 6, 7}));
+  EXPECT_EQ(devices_of_rank("backend=host", 1, 2), Json({2, 3}));
+}
+
+TEST(SplitDevices, AreSharedByRanksThatAreMore) {
+  EXPECT_EQ(devices_of_rank("backend=host", 0, 8), Json(std::vector<int>{0}));
+  EXPECT_EQ(devices_of_rank("backend=host", 1, 8), Json(std::vector<int>{0}));
+  EXPECT_EQ(devices_of_rank("backend=host", 7, 8), Json(std::vector<int>{3}));
+}
+
 TEST(Statistics, CountCallsByWhereTheyRanAndWhy) {
   const HostContext context(host_options(2));
 

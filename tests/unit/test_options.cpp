@@ -76,7 +76,12 @@ TEST(SetOption, ReadsACountAndAListOfDevices) {
   set_option(options, "devices", "0,2");
   EXPECT_EQ(options.device_ids, (std::vector<int>{0, 2}));
 
+  set_option(options, "devices", "split");
+  EXPECT_TRUE(options.split.has_value());
+  EXPECT_TRUE(options.device_ids.empty());
+
   set_option(options, "devices", "all");
+  EXPECT_FALSE(options.split.has_value());
   EXPECT_EQ(options.device_count, 0);
   EXPECT_TRUE(options.device_ids.empty());
 }

@@ -77,8 +77,10 @@ def scalar(word: str) -> complex:
 
 
 def devices(word: str) -> str:
-    if not re.fullmatch(r"\d+|(\d+,)+\d*", word):
-        raise argparse.ArgumentTypeError(f"{word!r} is neither a count (4) nor ids (0,2 or 2,)")
+    if not re.fullmatch(r"split|\d+|(\d+,)+\d*", word):
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is neither a count (4), nor ids (0,2 or 2,), nor split"
+        )
     return word
 
 
@@ -92,7 +94,10 @@ def place(word: str) -> str:
 
 def add_backend_arguments(parser, backends: tuple[str, ...]) -> None:
     parser.add_argument(
-        "--devices", type=devices, metavar="N|LIST", help="a count (4), or ids (0,2 or 2,)"
+        "--devices",
+        type=devices,
+        metavar="N|LIST",
+        help="a count (4), ids (0,2 or 2,), or split (between MPI ranks)",
     )
     parser.add_argument(
         "--backend",
