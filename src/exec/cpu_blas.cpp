@@ -80,6 +80,37 @@ void call_library(const BlasLibrary& library, const Launch& launch) {
                     [&](auto zero) { call_library<decltype(zero)>(library, launch, launch.beta); });
 }
 
+/// Small float products of two transposed matrices by OpenBLAS (up to 0.3.34 at least) on CPUs with
+/// AVX-512 keep the strides of C in a static variable, so that threads with different strides store
+/// into each other's places, outside of C too. It takes that kernel for m*n*k of up to 100^3.
+bool is_unsafe_beside_others(const BlasLibrary& library, const Launch& launch) {
+  constexpr double kLargest = 1e6;
+  const auto size = [](std::int64_t elements) { return static_cast<double>(elements); };
+  return launch.type == DataType::f32 && launch.op_a != Op::none && launch.op_b != Op::none &&
+         size(launch.c.rows) * size(launch.c.cols) * size(depth_of(launch)) <= kLargest &&
+         library.version.find("OpenBLAS") != std::string::npos;
+}
+
+/// The same with op(B) written out, which goes another way in the library. False, with nothing
+/// done, where there is no memory for it.
+bool call_with_plain_b(const BlasLibrary& library, Launch launch) {
+  const std::int64_t k = depth_of(launch), n = launch.c.cols;
+  std::vector<float> plain;
+  try {
+    plain.resize(static_cast<std::size_t>(k * n));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  const auto* stored = static_cast<const float*>(launch.b.data);
+  for (std::int64_t col = 0; col < n; ++col)
+    for (std::int64_t row = 0; row < k; ++row)
+      plain[static_cast<std::size_t>(row + col * k)] = stored[col + row * launch.b.ld];
+  launch.op_b = Op::none;
+  launch.b = {plain.data(), k, n, k};
+  call_library(library, launch);
+  return true;
+}
+
 class RunTimeBlas final : public CpuBlas {
  public:
   explicit RunTimeBlas(std::optional<BlasLibrary> library)
@@ -129,6 +160,8 @@ class RunTimeBlas final : public CpuBlas {
     if (!library_ || !library_->has(launch.type) || address_space_is_short(threads_))
       return plain_gemm(launch);
     const ExitGuard guard;
+    if (is_unsafe_beside_others(*library_, launch))
+      return call_with_plain_b(*library_, launch) ? void() : plain_gemm(launch);
     if (library_->wide_ints) return call_library(*library_, launch);
     for_each_piece(launch, kNarrowPiece, kNarrowPiece, [&](const Launch& piece) {
       const bool fits = std::max({effective_ld(piece.a), effective_ld(piece.b),
