@@ -17,7 +17,7 @@
 #include "exec/cuda_run.hpp"
 #include "exec/device_library.hpp"
 #include "exec/exit_guard.hpp"
-#include "exec/host_faults.hpp"
+#include "exec/faults.hpp"
 
 namespace fleet::cuda {
 namespace {
@@ -86,7 +86,7 @@ class CudaBackend final : public Backend {
     enqueue(id, faults_.next_launch_fails(), [&] {
       run().launch(id, launch);
       faults_.note_kernel(task.device());
-      if (faults_.lost() >= 0 && faults_.lost() != known_lost_)
+      if (faults_.lost() >= 0 && !faults_.is_reported(faults_.lost()))
         throw Error(Status::device_failed, "device " + place_word(faults_.lost()) + " was lost");
     });
   }
@@ -123,7 +123,7 @@ class CudaBackend final : public Backend {
 
   void* allocate(DeviceId location, std::int64_t bytes) override {
     const ExitGuard inside;
-    require_alive(location);
+    faults_.require_alive(location);
     return memory_.allocate(location, bytes);
   }
   void release(DeviceId location, void* data) override {
@@ -133,8 +133,8 @@ class CudaBackend final : public Backend {
 
   void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
                 std::int64_t element_bytes) override {
-    require_alive(to_location);
-    require_alive(from_location);
+    faults_.require_alive(to_location);
+    faults_.require_alive(from_location);
     if (from.rows == 0 || from.cols == 0) return;
     const ExitGuard inside;
     if (on_host(to_location) && on_host(from_location))
@@ -159,7 +159,7 @@ class CudaBackend final : public Backend {
   }
 
   std::int64_t available_bytes(DeviceId location) override {
-    return is_lost(location) ? 0 : memory_.available_bytes(location);
+    return faults_.is_lost(location) ? 0 : memory_.available_bytes(location);
   }
 
  private:
@@ -193,7 +193,7 @@ class CudaBackend final : public Backend {
     way_ = graphs_.next(*key_);
     if (way_ != Graphs::Way::graph) return false;
     cudaGraphExec_t graph = graphs_.graph(*key_);
-    require_devices(plan);
+    faults_.require_devices(plan);
     plan_ = &plan;
     begin_s_ = now_s();
     ranges_.begin_call(plan);
@@ -205,7 +205,7 @@ class CudaBackend final : public Backend {
 
   void begin(const Plan& plan) {
     if (open_) close();
-    require_devices(plan);
+    faults_.require_devices(plan);
     const std::int64_t generation = memory_.generation();
     memory_.reserve(plan.arena_bytes);
     if (memory_.generation() != generation) {
@@ -242,7 +242,7 @@ class CudaBackend final : public Backend {
     for (Span& span : trace.spans)
       if (span.done() && !timed_) span.stop_s = trace.seconds;
     if (key_ && trace.status == Status::ok) graphs_.note(*key_, way_, trace.seconds);
-    known_lost_ = trace.lost >= 0 ? trace.lost : known_lost_;
+    faults_.note_reported(trace.lost);
     ranges_.end_call();
     return trace;
   }
@@ -261,22 +261,6 @@ class CudaBackend final : public Backend {
 
   int ordinal(DeviceId device) const {
     return ordinals_[static_cast<std::size_t>(device - kFirstDevice)];
-  }
-
-  bool is_lost(DeviceId device) const {
-    return !on_host(device) && (device == known_lost_ || device == faults_.lost());
-  }
-  void require_alive(DeviceId location) const {
-    if (is_lost(location))
-      throw Error(Status::device_failed, "device " + place_word(location) + " was lost");
-  }
-  /// The run in which a device is lost reports it; later ones do not begin.
-  void require_devices(const Plan& plan) const {
-    if (known_lost_ < 0) return;
-    for (const Task& task : plan.tasks) {
-      require_alive(task.to.device);
-      if (task.kind != TaskKind::compute) require_alive(task.from.device);
-    }
   }
 
   void make_handles(const Plan& plan) {
@@ -412,7 +396,7 @@ class CudaBackend final : public Backend {
   Machine machine_;
   const Inject inject_;
   bool graphs_wanted_;
-  HostFaults faults_;
+  Faults faults_;
   Memory memory_;
   Streams streams_;
   std::unique_ptr<Stager> stager_;
@@ -429,7 +413,6 @@ class CudaBackend final : public Backend {
   bool open_ = false;
   bool timed_ = false;
   double begin_s_ = 0;
-  DeviceId known_lost_ = -1;
 };
 
 }  // namespace

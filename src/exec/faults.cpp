@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// host_faults.cpp: faults by name turned into faults by number. It must not know who runs tasks.
-#include "exec/host_faults.hpp"
+// faults.cpp: faults by name turned into faults by number. It must not know who runs tasks.
+#include "exec/faults.hpp"
 
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "plan/plan.hpp"
 
 namespace fleet {
 namespace {
@@ -43,11 +42,12 @@ Machine without_peers(Machine machine, const Inject& inject) {
   return machine;
 }
 
-HostFaults::HostFaults(const Inject& inject, const Machine& machine, const Machine& whole)
+Faults::Faults(const Inject& inject, const Machine& machine, const Machine& whole)
     : copy_(inject.copy),
       launch_(inject.launch),
       delay_s_(machine.links.size(), 0.0),
-      slow_factor_(machine.links.size(), 1.0) {
+      slow_factor_(machine.links.size(), 1.0),
+      reported_(machine.devices.size()) {
   for (const Inject::Delay& delay : inject.delay) require_link(whole, delay.link);
   for (const Inject::Slow& slow : inject.slow) require_link(whole, slow.link);
   for (LinkId link = 0; link < static_cast<LinkId>(machine.links.size()); ++link) {
@@ -66,8 +66,27 @@ HostFaults::HostFaults(const Inject& inject, const Machine& machine, const Machi
   if (inject.lost->tiles <= 0) lost_ = dying_;
 }
 
-void HostFaults::note_kernel(DeviceId device) {
+void Faults::note_kernel(DeviceId device) {
   if (device == dying_ && kernels_left_.fetch_sub(1) == 1) lost_ = dying_;
+}
+
+void Faults::note_reported(DeviceId device) {
+  if (device < 0) return;
+  reported_[static_cast<std::size_t>(device)] = true;
+  any_reported_ = true;
+}
+
+void Faults::require_alive(DeviceId location) const {
+  if (is_lost(location))
+    throw Error(Status::device_failed, "device " + place_word(location) + " was lost");
+}
+
+void Faults::require_devices(const Plan& plan) const {
+  if (!any_reported_) return;
+  for (const Task& task : plan.tasks) {
+    require_alive(task.to.device);
+    if (task.kind != TaskKind::compute) require_alive(task.from.device);
+  }
 }
 
 }  // namespace fleet

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// host_faults.hpp: the faults and disturbances that FLEETBLAS_INJECT asks of virtual devices. It
-// must not know who runs tasks.
+// faults.hpp: the faults and disturbances that FLEETBLAS_INJECT asks of devices, and which devices
+// are lost. It must not know who runs tasks.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -8,20 +8,21 @@
 
 #include "base/options.hpp"
 #include "machine/machine.hpp"
+#include "plan/plan.hpp"
 
 namespace fleet {
 
 /// `machine` without the links that `nopeer` takes away.
 Machine without_peers(Machine machine, const Inject& inject);
 
-/// Counts from its creation on. counts_copy and counts_launch are called in plan order by one
-/// thread; the rest from any.
-class HostFaults {
+/// Counts from its creation on. next_copy_fails and next_launch_fails are called in plan order by
+/// one thread; the rest from any.
+class Faults {
  public:
   /// `machine` as plans see it, `whole` before without_peers. Throws Error(bad_option) for a link
   /// or device that is not in `whole`: a fault that never comes would pass for one that was
   /// survived.
-  HostFaults(const Inject& inject, const Machine& machine, const Machine& whole);
+  Faults(const Inject& inject, const Machine& machine, const Machine& whole);
 
   /// Is the copy (kernel) that is enqueued now the one to fail?
   bool next_copy_fails() { return ++copies_ == copy_; }
@@ -32,9 +33,23 @@ class HostFaults {
 
   /// A kernel has finished on `device`; after the last that it is to do, the device is lost.
   void note_kernel(DeviceId device);
-  /// Lost for good, or -1.
+  /// Lost on purpose, for good, or -1.
   DeviceId lost() const { return lost_.load(); }
-  bool is_lost(DeviceId device) const { return device >= 0 && device == lost(); }
+
+  /// A run has said that `device` is lost, by whatever fault; -1: none is.
+  void note_reported(DeviceId device);
+  bool is_reported(DeviceId device) const {
+    return device >= 0 && reported_[static_cast<std::size_t>(device)];
+  }
+
+  bool is_lost(DeviceId device) const {
+    return device >= 0 && (device == lost() || is_reported(device));
+  }
+  /// Throws Error(device_failed) for a device that is lost.
+  void require_alive(DeviceId location) const;
+  /// The same for every device of a plan. The run in which a device is lost reports it; only later
+  /// ones do not begin.
+  void require_devices(const Plan& plan) const;
 
  private:
   std::int64_t copy_, launch_;
@@ -44,6 +59,8 @@ class HostFaults {
   DeviceId dying_ = -1;
   std::atomic<std::int64_t> kernels_left_{0};
   std::atomic<DeviceId> lost_{-1};
+  std::vector<std::atomic<bool>> reported_;
+  std::atomic<bool> any_reported_{false};
 };
 
 }  // namespace fleet

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "exec/copy_columns.hpp"
 #include "exec/exit_guard.hpp"
-#include "exec/host_faults.hpp"
+#include "exec/faults.hpp"
 #include "exec/host_memory.hpp"
 #include "exec/queue_reader.hpp"
 #include "exec/run_board.hpp"
@@ -39,7 +39,7 @@ std::vector<std::int64_t> limits(const Machine& machine, const Options& options)
 /// What workers need while a run is on. Shared with them, so that one left behind at the end still
 /// finds it.
 struct Workplace {
-  Workplace(std::shared_ptr<CpuBlas> blas, std::shared_ptr<HostFaults> faults, int workers)
+  Workplace(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults, int workers)
       : board(std::move(blas), std::move(faults)) {
     for (int w = 0; w < workers; ++w) readers.emplace_back(board);
   }
@@ -95,7 +95,7 @@ class HostBackend final : public Backend {
       : machine_(without_peers(machine, options.inject)),
         inject_(options.inject),
         blas_(std::move(blas)),
-        faults_(std::make_shared<HostFaults>(options.inject, machine_, machine)),
+        faults_(std::make_shared<Faults>(options.inject, machine_, machine)),
         memory_({.limit_bytes = limits(machine_, options),
                  .failing_allocation = options.inject.alloc,
                  .poison = options.inject.poison}),
@@ -111,7 +111,7 @@ class HostBackend final : public Backend {
   void prepare(const Plan& plan) override {
     require_threads();
     if (open_) finish();
-    require_devices(plan);
+    faults_->require_devices(plan);
     memory_.reserve(plan.arena_bytes);
     if (inject_.poison) memory_.poison_arenas(plan.arena_bytes);
     plan_ = &plan;
@@ -154,8 +154,8 @@ class HostBackend final : public Backend {
     Trace trace = place_->board.trace();
     open_ = false;
     lease_.reset();
-    if (trace.lost != known_lost_) memory_.forget(trace.lost);
-    known_lost_ = trace.lost;
+    if (trace.lost >= 0 && !faults_->is_reported(trace.lost)) memory_.forget(trace.lost);
+    faults_->note_reported(trace.lost);
     // After a failure the slots are what a recovery goes on from.
     if (trace.status == Status::ok && inject_.poison) memory_.poison_arenas(plan_->arena_bytes);
     if (trace.status == Status::ok) memory_.let_go();
@@ -164,7 +164,7 @@ class HostBackend final : public Backend {
 
   void* allocate(DeviceId location, std::int64_t bytes) override {
     require_threads();
-    require_alive(location);
+    faults_->require_alive(location);
     return memory_.allocate(location, bytes);
   }
 
@@ -175,8 +175,8 @@ class HostBackend final : public Backend {
 
   void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
                 std::int64_t element_bytes) override {
-    require_alive(to_location);
-    require_alive(from_location);
+    faults_->require_alive(to_location);
+    faults_->require_alive(from_location);
     copy_columns(from, to, element_bytes, 0, from.cols);
   }
 
@@ -225,20 +225,6 @@ class HostBackend final : public Backend {
       throw Error(Status::device_failed, "virtual devices do not work while the process exits");
   }
 
-  void require_alive(DeviceId location) const {
-    if (faults_->is_lost(location))
-      throw Error(Status::device_failed, "device " + place_word(location) + " was lost");
-  }
-
-  /// The run in which a device is lost reports it; later ones do not begin.
-  void require_devices(const Plan& plan) const {
-    if (known_lost_ < 0) return;
-    for (const Task& task : plan.tasks) {
-      require_alive(task.to.device);
-      if (task.kind != TaskKind::compute) require_alive(task.from.device);
-    }
-  }
-
   /// Who reads which queues; nobody where this thread does it alone: for a random order, or because
   /// the system gives no threads.
   std::vector<int> assign_queues(const Plan& plan) {
@@ -267,7 +253,7 @@ class HostBackend final : public Backend {
   const Machine machine_;
   const Inject inject_;
   std::shared_ptr<CpuBlas> blas_;
-  std::shared_ptr<HostFaults> faults_;
+  std::shared_ptr<Faults> faults_;
   HostMemory memory_;
   std::shared_ptr<Workplace> place_;
   WorkerCrew crew_;
@@ -275,7 +261,6 @@ class HostBackend final : public Backend {
   std::optional<CpuBlas::Lease> lease_;
   bool open_ = false;
   bool alone_ = false;
-  DeviceId known_lost_ = -1;
   std::uint64_t runs_alone_ = 0;
 };
 

@@ -18,7 +18,7 @@ constexpr TaskId kTasksPerRing = 64;
 
 }  // namespace
 
-RunBoard::RunBoard(std::shared_ptr<CpuBlas> blas, std::shared_ptr<HostFaults> faults)
+RunBoard::RunBoard(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults)
     : blas_(std::move(blas)), faults_(std::move(faults)) {}
 
 void RunBoard::open(const Plan& plan) {

@@ -11,7 +11,7 @@
 
 #include "exec/backend.hpp"
 #include "exec/cpu_blas.hpp"
-#include "exec/host_faults.hpp"
+#include "exec/faults.hpp"
 
 namespace fleet {
 
@@ -25,7 +25,7 @@ struct Piece {
 /// which nobody else is at the board.
 class RunBoard {
  public:
-  RunBoard(std::shared_ptr<CpuBlas> blas, std::shared_ptr<HostFaults> faults);
+  RunBoard(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults);
 
   /// `plan` must stay until trace().
   void open(const Plan& plan);
@@ -66,7 +66,7 @@ class RunBoard {
   void pause(double seconds) const;
 
   std::shared_ptr<CpuBlas> blas_;
-  std::shared_ptr<HostFaults> faults_;
+  std::shared_ptr<Faults> faults_;
   const Plan* plan_ = nullptr;
   Clock::time_point start_;
   std::vector<Launch> work_;  ///< per task; a copy goes from a to c

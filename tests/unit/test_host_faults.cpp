@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "exec/host_faults.hpp"
+#include "exec/faults.hpp"
 #include "exec/host_memory.hpp"
 #include "support/hand_gemm.hpp"
 #include "support/host_trial.hpp"
