@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,11 +16,29 @@
 
 namespace fleet::test {
 
-/// A file name in the temporary folder that no other process uses.
+/// Removed when the process that made it ends; forked children use their parent's.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "fleet_XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr) std::abort();
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    if (getpid() == owner_) std::filesystem::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  pid_t owner_ = getpid();
+};
+
+/// A file name that no other process uses.
 inline std::string temporary_file(const std::string& name) {
-  return (std::filesystem::temp_directory_path() /
-          ("fleet_" + std::to_string(getpid()) + "_" + name))
-      .string();
+  static const TemporaryFolder folder;
+  return folder.path() + "/" + std::to_string(getpid()) + "_" + name;
 }
 
 /// "machine=FILE" for this many virtual devices with placeholder rates; offload=always, so that the
