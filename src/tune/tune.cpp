@@ -20,20 +20,33 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kFixedTile = 2048;  // rule `tile` off (paper 1: T_min)
 constexpr double kMemoryShare = 0.8;       // of the available memory (paper 1, III-C1)
 constexpr std::int64_t kLeastTile = 16;    // below this nothing fits for other reasons
-// Planning and simulating costs about 0.6 us a task. Budgets are counted in tasks: about 1 ms at
-// least, and up to 6 ms where that is no more than 40 % of the estimated run, since a first call
-// should not plan longer than it gains; or three plans of the size at hand.
+// Planning and simulating costs 0.6 to 1.4 us a task. Budgets are counted in tasks: about 1 ms at
+// least, and up to 7 ms (or 8 % of the estimated run, if that is more) where that is no more than
+// 40 % of the run, since a first call should not plan longer than it gains; or three plans of the
+// size at hand. Half as much again for groups.
+constexpr double kTasksPerSecond = 1 / 0.8e-6;
 constexpr std::int64_t kLeastBudget = 1500;
-constexpr double kMostBudget = 9000;
-constexpr double kTasksPerSecond = 0.4 / 0.6e-6;
+constexpr double kUsualBudget = 9000;
+constexpr double kUsualShare = 0.08, kLargestShare = 0.4;
 constexpr double kBudgetFactor = 3.0;
 constexpr std::int64_t kMostTasks = 30000;  // larger plans cost more than they gain
-constexpr int kMostPlanned = 16;
+constexpr int kMostPlanned = 32;
+// Of the fastest so many, the same with C in groups one after another, for each number of groups
+// along an edge: the first go home while the last are computed.
+constexpr std::size_t kMostGrouped = 3;
+constexpr int kGroups[] = {3, 2, 4};
 // Estimates that are no further apart say nothing about which is better: the cheaper to plan first.
 constexpr double kAlike = 1.12;
-// Of plans that are simulated within this of the fastest, the one with the fewest tasks: copies of
-// small tiles and much issuing are where runs fall behind their simulation (docs/performance.md).
-constexpr double kNear = 1.01;
+// Of plans that are simulated within this of the fastest, the one that would be so still if each
+// task cost its issuing once more: copies of small tiles and much issuing are where runs fall
+// behind their simulation (docs/performance.md).
+constexpr double kNear = 1.02;
+
+struct Attempt {
+  double seconds = 0;
+  std::int64_t tasks = 0;
+  Tuning tuning;
+};
 
 struct Candidate {
   Tuning tuning;
@@ -68,6 +81,7 @@ class Tuner {
  private:
   Tuned trivial();
   void attempt(const Tuning& tuning);
+  void attempt_groups();
   std::vector<std::int64_t> tiles(const Grid& grid) const;
   std::vector<Candidate> candidates() const;
   void add(std::vector<Candidate>& list, Tuning tuning) const;
@@ -92,8 +106,9 @@ class Tuner {
   const Machine& machine_;
   const TuneRequest& request_;
   Tuning base_;
-  Tuned best_;
+  int planned_ = 0;
   std::vector<Tuned> near_;  ///< the fastest so far and those that are nearly as fast
+  std::vector<Attempt> attempts_;
   double fastest_s_ = kNever;
   Error refusal_{Status::no_memory, "the memory caps hold no tile product"};
   std::int64_t spent_ = 0, budget_ = kLeastBudget;  ///< in tasks
@@ -270,14 +285,11 @@ void Tuner::attempt(const Tuning& tuning) {
     spent_ += tasks;
     const double wanted = kBudgetFactor * static_cast<double>(tasks);
     budget_ = std::max(budget_, static_cast<std::int64_t>(std::min(wanted, affordable_)));
-    ++best_.planned;
+    ++planned_;
+    attempts_.push_back({seconds, tasks, tuning});
     fastest_s_ = std::min(fastest_s_, seconds);
     near_.push_back({.plan = std::move(plan), .predicted_s = seconds});
     std::erase_if(near_, [&](const Tuned& t) { return t.predicted_s > kNear * fastest_s_; });
-    const auto fewest = std::ranges::min_element(
-        near_, {}, [](const Tuned& t) { return std::pair(t.plan.tasks.size(), t.predicted_s); });
-    best_.predicted_s = fewest->predicted_s;
-    best_.plan = fewest->plan;
   } catch (const Error& e) {
     if (e.status() != Status::no_memory && e.status() != Status::unreachable) throw;
     refusal_ = e;
@@ -287,27 +299,41 @@ void Tuner::attempt(const Tuning& tuning) {
 Tuned Tuner::run() {
   if (problem_.k == 0 || problem_.m == 0 || problem_.n == 0) return trivial();
   const std::vector<Candidate> list = candidates();
-  if (!list.empty()) affordable_ = list.front().estimate_s * kTasksPerSecond;
-  budget_ = std::max(budget_, static_cast<std::int64_t>(std::min(affordable_, kMostBudget)));
-  best_.predicted_s = kNever;
+  const double run_s = list.empty() ? 0 : list.front().estimate_s;
+  affordable_ = kLargestShare * run_s * kTasksPerSecond;
+  const double usual = std::max(kUsualBudget, kUsualShare * run_s * kTasksPerSecond);
+  budget_ = std::max(budget_, static_cast<std::int64_t>(std::min(affordable_, usual)));
   bool seen[3] = {};  // of each way to deal with memory, one at least is tried
   for (const Candidate& c : list) {
     bool& mode = seen[static_cast<std::size_t>(c.tuning.out_of_core)];
-    if (best_.planned >= kMostPlanned) break;
-    if (best_.planned > 0 && mode && spent_ + c.tasks > budget_) continue;
-    const int planned = best_.planned;
+    if (planned_ >= kMostPlanned) break;
+    if (planned_ > 0 && mode && spent_ + c.tasks > budget_) continue;
+    const int planned = planned_;
     attempt(c.tuning);
-    mode |= best_.planned > planned;
+    mode |= planned_ > planned;
   }
-  if (best_.planned == 0) throw refusal_;
-  // C in four groups, one after another: the first go home while the last are computed.
-  Tuning grouped = best_.plan.tuning;
-  const bool chosen = grouped.group == 0 && grouped.rules.has(Rule::order);
-  if (chosen && spent_ + std::ssize(best_.plan.tasks) <= budget_) {
-    grouped.group = ceil_div(std::max(problem_.m, problem_.n), 2);
-    attempt(grouped);
-  }
-  return std::move(best_);
+  if (planned_ == 0) throw refusal_;
+  if (base_.rules.has(Rule::order)) attempt_groups();
+  const auto surest = std::ranges::min_element(near_, {}, [&](const Tuned& t) {
+    return t.predicted_s + machine_.issue_s * static_cast<double>(t.plan.tasks.size());
+  });
+  surest->planned = planned_;
+  return std::move(*surest);
+}
+
+void Tuner::attempt_groups() {
+  std::vector<Attempt> fastest = std::move(attempts_);
+  std::ranges::sort(fastest, {}, &Attempt::seconds);
+  if (fastest.size() > kMostGrouped) fastest.resize(kMostGrouped);
+  const std::int64_t whole = std::max(problem_.m, problem_.n), end = spent_ + budget_ / 2;
+  for (const int groups : kGroups)
+    for (const Attempt& ungrouped : fastest) {
+      Tuning grouped = ungrouped.tuning;
+      if (grouped.group > 0 || whole < groups * grouped.tile || spent_ + ungrouped.tasks > end)
+        continue;
+      grouped.group = ceil_div(whole, groups);
+      attempt(grouped);
+    }
 }
 
 }  // namespace
