@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "exec/confidence.hpp"
-
 namespace fleet {
 namespace {
 
@@ -78,6 +76,15 @@ std::vector<double> ProbeSession::repeated(const std::string& name, const char* 
   last_interval_ = value.interval;
   note(std::move(value));
   return means;
+}
+
+void ProbeSession::note(const std::string& name, const char* unit, const Confidence& value) {
+  note({.name = name,
+        .unit = unit,
+        .mean = value.mean(),
+        .interval = value.share(),
+        .repeats = value.count(),
+        .settled = settled(value, unit, request_.precision)});
 }
 
 void ProbeSession::tell(const std::string& what) {

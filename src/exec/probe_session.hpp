@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/confidence.hpp"
 #include "machine/machine.hpp"
 
 namespace fleet {
@@ -78,6 +79,7 @@ class ProbeSession {
                                const std::function<std::vector<double>()>& take);
   /// Reports a value that came out of another's repeats.
   void note(ProbeValue value) { report_.values.push_back(std::move(value)); }
+  void note(const std::string& name, const char* unit, const Confidence& value);
   /// Confidence interval of the last repeated(), as a share.
   double last_interval() const { return last_interval_; }
 
