@@ -23,7 +23,7 @@ constexpr std::int64_t kLeastTile = 16;    // below this nothing fits for other 
 // Planning and simulating costs 0.6 to 1.4 us a task. Budgets are counted in tasks: about 1 ms at
 // least, and up to 7 ms (or 8 % of the estimated run, if that is more) where that is no more than
 // 40 % of the run, since a first call should not plan longer than it gains; or three plans of the
-// size at hand. Half as much again for groups.
+// size at hand. A third of it is for groups.
 constexpr double kTasksPerSecond = 1 / 0.8e-6;
 constexpr std::int64_t kLeastBudget = 1500;
 constexpr double kUsualBudget = 9000;
@@ -307,7 +307,7 @@ Tuned Tuner::run() {
   for (const Candidate& c : list) {
     bool& mode = seen[static_cast<std::size_t>(c.tuning.out_of_core)];
     if (planned_ >= kMostPlanned) break;
-    if (planned_ > 0 && mode && spent_ + c.tasks > budget_) continue;
+    if (planned_ > 0 && mode && spent_ + c.tasks > budget_ * 2 / 3) continue;
     const int planned = planned_;
     attempt(c.tuning);
     mode |= planned_ > planned;
@@ -325,7 +325,8 @@ void Tuner::attempt_groups() {
   std::vector<Attempt> fastest = std::move(attempts_);
   std::ranges::sort(fastest, {}, &Attempt::seconds);
   if (fastest.size() > kMostGrouped) fastest.resize(kMostGrouped);
-  const std::int64_t whole = std::max(problem_.m, problem_.n), end = spent_ + budget_ / 2;
+  const std::int64_t whole = std::max(problem_.m, problem_.n),
+                     end = std::max(budget_, spent_ + budget_ / 4);
   for (const int groups : kGroups)
     for (const Attempt& ungrouped : fastest) {
       Tuning grouped = ungrouped.tuning;
