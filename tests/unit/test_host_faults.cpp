@@ -265,8 +265,8 @@ TEST(Disturbances, MakeACopyTakeAMultipleOfItsTime) {
   execute(plan.get(), arguments, *slow);
 
   double fastest_s = 1, slowest_s = 1;
-  // The least times, of as many rounds as a busy machine needs.
-  for (int round = 0; round < 50 && slowest_s <= 5 * fastest_s; ++round) {
+  // Of so many rounds, a busy machine leaves some alone.
+  for (int round = 0; round < 12; ++round) {
     fastest_s = std::min(fastest_s, execute(plan.get(), arguments, *plain).seconds);
     slowest_s = std::min(slowest_s, execute(plan.get(), arguments, *slow).seconds);
   }
