@@ -82,6 +82,7 @@ class Tuner {
   Tuned trivial();
   void attempt(const Tuning& tuning);
   void attempt_groups();
+  int planned() const { return static_cast<int>(attempts_.size()); }
   std::vector<std::int64_t> tiles(const Grid& grid) const;
   std::vector<Candidate> candidates() const;
   void add(std::vector<Candidate>& list, Tuning tuning) const;
@@ -106,9 +107,8 @@ class Tuner {
   const Machine& machine_;
   const TuneRequest& request_;
   Tuning base_;
-  int planned_ = 0;
-  std::vector<Tuned> near_;  ///< the fastest so far and those that are nearly as fast
-  std::vector<Attempt> attempts_;
+  std::vector<Tuned> near_;        ///< the fastest so far and those that are nearly as fast
+  std::vector<Attempt> attempts_;  ///< that there was a plan for
   double fastest_s_ = kNever;
   Error refusal_{Status::no_memory, "the memory caps hold no tile product"};
   std::int64_t spent_ = 0, budget_ = kLeastBudget;  ///< in tasks
@@ -285,7 +285,6 @@ void Tuner::attempt(const Tuning& tuning) {
     spent_ += tasks;
     const double wanted = kBudgetFactor * static_cast<double>(tasks);
     budget_ = std::max(budget_, static_cast<std::int64_t>(std::min(wanted, affordable_)));
-    ++planned_;
     attempts_.push_back({seconds, tasks, tuning});
     fastest_s_ = std::min(fastest_s_, seconds);
     near_.push_back({.plan = std::move(plan), .predicted_s = seconds});
@@ -306,23 +305,23 @@ Tuned Tuner::run() {
   bool seen[3] = {};  // of each way to deal with memory, one at least is tried
   for (const Candidate& c : list) {
     bool& mode = seen[static_cast<std::size_t>(c.tuning.out_of_core)];
-    if (planned_ >= kMostPlanned) break;
-    if (planned_ > 0 && mode && spent_ + c.tasks > budget_ * 2 / 3) continue;
-    const int planned = planned_;
+    if (planned() >= kMostPlanned) break;
+    if (planned() > 0 && mode && spent_ + c.tasks > budget_ * 2 / 3) continue;
+    const int before = planned();
     attempt(c.tuning);
-    mode |= planned_ > planned;
+    mode |= planned() > before;
   }
-  if (planned_ == 0) throw refusal_;
+  if (planned() == 0) throw refusal_;
   if (base_.rules.has(Rule::order)) attempt_groups();
   const auto surest = std::ranges::min_element(near_, {}, [&](const Tuned& t) {
     return t.predicted_s + machine_.issue_s * static_cast<double>(t.plan.tasks.size());
   });
-  surest->planned = planned_;
+  surest->planned = planned();
   return std::move(*surest);
 }
 
 void Tuner::attempt_groups() {
-  std::vector<Attempt> fastest = std::move(attempts_);
+  std::vector<Attempt> fastest = attempts_;
   std::ranges::sort(fastest, {}, &Attempt::seconds);
   if (fastest.size() > kMostGrouped) fastest.resize(kMostGrouped);
   const std::int64_t whole = std::max(problem_.m, problem_.n),
