@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "exec/host_product.hpp"
 #include "exec/probe.hpp"
 
 namespace fleet {
@@ -181,26 +182,13 @@ class HostKernels {
   }
 
   double time_s(DataType type, std::int64_t edge) {
-    const auto bytes = static_cast<std::size_t>(edge * edge * bytes_of(type));
-    std::vector<std::vector<float>> tiles(3, std::vector<float>(bytes / sizeof(float), 1.0F));
-    const auto view = [&](std::size_t tile) { return View{tiles[tile].data(), edge, edge, edge}; };
-    const Launch launch{.kernel = Kernel::multiply,
-                        .type = type,
-                        .op_a = Op::none,
-                        .op_b = Op::none,
-                        .alpha = 1,
-                        .beta = 0,
-                        .a = view(0),
-                        .b = view(1),
-                        .c = view(2)};
-    blas_.gemm(launch);
+    HostProduct product(blas_, type, edge);
     // The least of three, or of more while that takes no time: others only make it slower.
     double least_s = std::numeric_limits<double>::infinity(), all_s = 0;
     for (int repeat = 0; repeat < 3 || (repeat < 20 && all_s < 1e-3); ++repeat) {
-      const double start_s = now_s();
-      blas_.gemm(launch);
-      least_s = std::min(least_s, now_s() - start_s);
-      all_s += now_s() - start_s;
+      const double run_s = product.run_s();
+      least_s = std::min(least_s, run_s);
+      all_s += run_s;
     }
     return least_s;
   }

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <string>
 #include <vector>
 
 #include "exec/confidence.hpp"
+#include "exec/host_product.hpp"
 
 namespace fleet {
 namespace {
@@ -22,40 +22,6 @@ constexpr std::int64_t kPage = 4096;
 constexpr double kMostShares = 8;
 /// Pinning that takes less than this was not done.
 constexpr double kNothingS = 1e-6;
-
-template <typename Work>
-double seconds_of(Work&& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-class HostProduct {
- public:
-  HostProduct(CpuBlas& blas, DataType type, std::int64_t edge) : blas_(blas) {
-    const auto words = static_cast<std::size_t>(edge * edge * bytes_of(type)) / sizeof(float) + 1;
-    for (std::vector<float>& tile : tiles_) tile.assign(words, 1.0F);
-    const auto view = [&](std::size_t tile) { return View{tiles_[tile].data(), edge, edge, edge}; };
-    launch_ = {.kernel = Kernel::multiply,
-               .type = type,
-               .op_a = Op::none,
-               .op_b = Op::none,
-               .alpha = 1,
-               .beta = 0,
-               .a = view(0),
-               .b = view(1),
-               .c = view(2)};
-    run_s();  // operands into the caches, threads of the library started
-  }
-  double run_s() {
-    return seconds_of([&] { blas_.gemm(launch_); });
-  }
-
- private:
-  CpuBlas& blas_;
-  std::array<std::vector<float>, 3> tiles_;
-  Launch launch_;
-};
 
 bool asked_for(const ProbeRequest& request, DataType type) {
   return request.types.empty() || std::ranges::find(request.types, type) != request.types.end();
