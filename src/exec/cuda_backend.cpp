@@ -4,6 +4,7 @@
 #include "exec/cuda_backend.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <type_traits>
@@ -22,7 +23,8 @@
 namespace fleet::cuda {
 namespace {
 
-constexpr int kMostCopyThreads = 24;
+/// Copies of host memory gain from every core up to here; runs need few of them for more.
+constexpr int kMostCopyThreads = 32;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -93,14 +95,17 @@ class CudaBackend final : public Backend {
 
   Trace finish() override {
     if (!open_) return {};
+    const DataType type = plan_->problem.type;
     Trace trace = close();
     guard_.reset();
+    if (trace.status == Status::ok) outlast_handlers_of(type);
     return trace;
   }
 
   /// Waited for here and now: what comes next may be a transfer as well as a run, and handles of
   /// streams do not say whose they are.
   void wait_for_stream(DeviceId device, void* stream) override {
+    const ExitGuard inside;
     const DeviceScope scope(ordinal(device));
     auto handle = static_cast<cudaStream_t>(stream);
     if (handle == nullptr) handle = cudaStreamLegacy;
@@ -111,15 +116,20 @@ class CudaBackend final : public Backend {
   void keep_times(bool wanted) override { timed_ = wanted; }
 
   DeviceId locate(const void* data, std::int64_t bytes) override {
+    const ExitGuard inside;
     const DeviceId first = locate(data);
     const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
     return locate(last) == first ? first : kPageable;
   }
 
   bool pin(void* data, std::int64_t bytes) override {
+    const ExitGuard inside;
     return works(cudaHostRegister(data, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
   }
-  void unpin(void* data) override { works(cudaHostUnregister(data)); }
+  void unpin(void* data) override {
+    const ExitGuard inside;
+    works(cudaHostUnregister(data));
+  }
 
   void* allocate(DeviceId location, std::int64_t bytes) override {
     const ExitGuard inside;
@@ -146,6 +156,7 @@ class CudaBackend final : public Backend {
   }
 
   std::vector<Finding> examine() override {
+    const ExitGuard inside;
     std::vector<Finding> found = describe(ordinals_, peers_);
     found.insert(found.begin() + 1,
                  {"cuBLAS", Finding::Verdict::ok,
@@ -154,11 +165,13 @@ class CudaBackend final : public Backend {
   }
 
   void trim() override {
+    const ExitGuard inside;
     graphs_.clear();
     memory_.trim();
   }
 
   std::int64_t available_bytes(DeviceId location) override {
+    const ExitGuard inside;
     return faults_.is_lost(location) ? 0 : memory_.available_bytes(location);
   }
 
@@ -181,6 +194,14 @@ class CudaBackend final : public Backend {
       guard_.reset();
       throw;
     }
+  }
+
+  /// cuBLAS sets itself up with the first product of a type, exit handlers included.
+  static void outlast_handlers_of(DataType type) {
+    static std::atomic<unsigned> known{0};
+    const unsigned bit = 1U << static_cast<unsigned>(type);
+    if ((known.load(std::memory_order_relaxed) & bit) == 0 && (known.fetch_or(bit) & bit) == 0)
+      ExitGuard::install_again();
   }
 
   bool try_replay(const Plan& plan, const Arguments& arguments, std::uint64_t serial) {
@@ -254,7 +275,7 @@ class CudaBackend final : public Backend {
 
   void require_stager() {
     if (stager_) return;
-    const int threads = std::clamp(core_count() / 2, 2, kMostCopyThreads);
+    const int threads = std::clamp(core_count() - 2, 2, kMostCopyThreads);
     stager_ = std::make_unique<Stager>(threads);
     run_ = std::make_unique<Run>(streams_, stager_.get());
   }
@@ -418,6 +439,7 @@ class CudaBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_backend(const Options& options, const std::vector<int>& ordinals) {
+  const ExitGuard inside;
   return std::make_unique<CudaBackend>(options, ordinals);
 }
 

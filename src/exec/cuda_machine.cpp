@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "exec/cuda_check.hpp"
 
@@ -71,16 +74,25 @@ void open_pool(int owner, int reader) {
   works(cudaMemPoolSetAccess(pool, &access, 1));
 }
 
+/// Lets the current device, `to`, read the other's memory, for as long as the process lives.
+bool open_peer(int from, int to) {
+  static std::mutex mutex;
+  // Asking again counts as an error with CUDA's tools. Never freed: threads may outlive exit().
+  static auto& open = *new std::set<std::pair<int, int>>;
+  const std::lock_guard lock(mutex);
+  if (open.contains({from, to})) return true;
+  const cudaError_t enabled = cudaDeviceEnablePeerAccess(from, 0);
+  if (enabled != cudaSuccess) cudaGetLastError();
+  if (enabled != cudaSuccess && enabled != cudaErrorPeerAccessAlreadyEnabled) return false;
+  open.insert({from, to});
+  return true;
+}
+
 Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, unsigned seed) {
   int allowed = 0;
   if (!works(cudaDeviceCanAccessPeer(&allowed, to, from)) || allowed == 0) return Peer::refused;
   const DeviceScope device(to);
-  const cudaError_t enabled = cudaDeviceEnablePeerAccess(from, 0);
-  if (enabled != cudaSuccess && enabled != cudaErrorPeerAccessAlreadyEnabled) {
-    cudaGetLastError();
-    return Peer::refused;
-  }
-  cudaGetLastError();
+  if (!open_peer(from, to)) return Peer::refused;
   open_pool(from, to);
   open_pool(to, from);
   const std::size_t bytes = kPatternWords * sizeof(unsigned);

@@ -157,8 +157,8 @@ void Stager::help(int number) {
   for (;;) {
     const std::int64_t first = line.next_column.fetch_add(share);
     if (first >= copy.from.cols) return;
-    copy_columns(copy.from, copy.to, copy.element_bytes, first,
-                 std::min(first + share, copy.from.cols));
+    copy_columns_past_caches(copy.from, copy.to, copy.element_bytes, first,
+                             std::min(first + share, copy.from.cols));
   }
 }
 

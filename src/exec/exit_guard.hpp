@@ -7,7 +7,8 @@ namespace fleet {
 
 /// Lives while this thread is inside a library whose exit handlers free what it works with
 /// (OpenBLAS crashes then). Once the process has begun to exit, threads other than the exiting one
-/// never get in: they wait here for the end.
+/// never get in: they wait here for the end. One that is inside already may go further in. Made and
+/// destroyed by the same thread.
 class ExitGuard {
  public:
   ExitGuard();
@@ -18,6 +19,9 @@ class ExitGuard {
   /// From the first call on, exit waits (at most two seconds) for those inside. Call it after
   /// loading such a library.
   static void install();
+  /// Handlers run in the reverse order of their installation, and libraries install some as late as
+  /// in their first calls: to be before those too, call it after such a call.
+  static void install_again();
   /// Has exit() begun? What other threads hold may then never be given back.
   static bool exiting();
 };

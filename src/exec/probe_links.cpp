@@ -20,6 +20,8 @@ constexpr double kShortCopyS = 4e-4;
 constexpr double kCarefulShortCopyS = 1e-2;
 constexpr std::int64_t kCarefulCopyEdges[] = {16, 128, 256, 512, 1024, 2048, 4096};
 constexpr int kCopyRepeats = 4;
+/// The CPU's own copies of anything smaller tell how fast its caches are, but for the latency.
+constexpr std::int64_t kStagedEdges[] = {16, 2048};
 /// Links and devices that are alike are measured on a few of them.
 constexpr std::size_t kRepresentatives = 4;
 
@@ -65,7 +67,8 @@ std::vector<std::vector<LinkId>> links_by_kind(const Machine& machine) {
   return kinds;
 }
 
-std::vector<std::int64_t> copy_edges(const ProbeSession& session) {
+std::vector<std::int64_t> copy_edges(const ProbeSession& session, bool staged) {
+  if (staged) return {std::begin(kStagedEdges), std::end(kStagedEdges)};
   if (session.careful()) return {std::begin(kCarefulCopyEdges), std::end(kCarefulCopyEdges)};
   return {std::begin(kCopyEdges), std::end(kCopyEdges)};
 }
@@ -77,15 +80,19 @@ std::string part_of(const Machine& machine, const std::vector<LinkId>& same) {
 void measure_alike(const std::vector<LinkId>& same, Machine& machine, ProbeMemory& memory,
                    ProbeSession& session) {
   std::vector<Sample> samples;
+  const bool staged = is_staging(machine, same.front());
   const double short_s = session.careful() ? kCarefulShortCopyS : kShortCopyS;
-  for (const std::int64_t edge : copy_edges(session)) {
+  for (const std::int64_t edge : copy_edges(session, staged)) {
     if (edge > kLargeEdge && (samples.empty() || samples.back().seconds > short_s)) break;
-    ProbePlan plan(machine, DataType::f64, edge);
+    const bool large = staged && edge > kLargeEdge;
+    ProbePlan plan(machine, DataType::f64, edge,
+                   large ? ProbePlan::Footprint::large : ProbePlan::Footprint::small);
+    const int repeats = large ? plan.copies_beyond_caches() : kCopyRepeats;
     std::vector<std::vector<TaskId>> copies;
     std::vector<TaskId> last;
     for (std::size_t i = 0; i < std::min(same.size(), kRepresentatives); ++i) {
       copies.emplace_back();
-      for (int repeat = 0; repeat < kCopyRepeats; ++repeat) {
+      for (int repeat = 0; repeat < repeats; ++repeat) {
         last = {plan.copy(same[i], last)};
         copies.back().push_back(last.front());
       }
@@ -120,7 +127,8 @@ void measure_links(Machine& machine, ProbeMemory& memory, ProbeSession& session)
 
 void expect_links(const Machine& machine, ProbeSession& session) {
   for (const std::vector<LinkId>& same : links_by_kind(machine))
-    session.expect(part_of(machine, same), copy_edges(session).size());
+    session.expect(part_of(machine, same),
+                   copy_edges(session, is_staging(machine, same.front())).size());
 }
 
 }  // namespace fleet

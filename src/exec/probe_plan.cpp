@@ -24,6 +24,8 @@ constexpr std::int64_t kLargeEdge = 2048;
 
 /// Tiles that no cache holds: fewer slots do, and memory for more may be short.
 constexpr std::int64_t kLargeBytes = std::int64_t{16} << 20;
+/// Above what any CPU has.
+constexpr std::int64_t kBeyondCachesBytes = std::int64_t{512} << 20;
 /// Larger tiles are not primed: the operands would take more memory than a probe should.
 constexpr std::int64_t kPrimedBytes = std::int64_t{1} << 30;
 
@@ -40,6 +42,10 @@ ProbePlan::ProbePlan(const Machine& machine, DataType type, std::int64_t edge, F
   plan_.slots.resize(machine.devices.size());
   read_slots_.resize(machine.devices.size());
   plan_.arena_bytes.assign(machine.devices.size(), 0);
+}
+
+int ProbePlan::copies_beyond_caches() const {
+  return static_cast<int>((kBeyondCachesBytes + tile_bytes() - 1) / tile_bytes());
 }
 
 std::int64_t ProbePlan::tile_bytes() const { return plan_.bytes_of({kA, 0, 0}); }

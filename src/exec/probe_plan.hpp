@@ -28,6 +28,9 @@ class ProbePlan {
   /// A multiply or an add on slots of `device`, after the earlier ones of its lane.
   TaskId kernel(DeviceId device, int lane, Kernel kernel, const std::vector<TaskId>& after);
 
+  /// How many tiles are more than the caches of the largest CPUs hold.
+  int copies_beyond_caches() const;
+
   const Plan& plan() const { return plan_; }
   const Machine& machine() const { return *machine_; }
   std::int64_t tile_bytes() const;

@@ -76,10 +76,13 @@ ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, st
   double slowest = kUnlimited;
   for (const LinkId id : links) slowest = std::min(slowest, machine.links[index(id)].bytes_per_s);
   ProbePlan plan(machine, DataType::f64, edge, ProbePlan::Footprint::large);
+  const bool staged =
+      std::ranges::any_of(links, [&](LinkId id) { return is_staging(machine, id); });
+  const int fewest = staged ? std::max(kFewest, plan.copies_beyond_caches()) : kFewest;
   std::vector<int> left;
   for (const LinkId id : links)
     left.push_back(static_cast<int>(
-        kFewest * std::min(kMost / kFewest, machine.links[index(id)].bytes_per_s / slowest)));
+        fewest * std::min(kMost / kFewest, machine.links[index(id)].bytes_per_s / slowest)));
   for (bool more = true; more;) {
     more = false;
     for (std::size_t i = 0; i < links.size(); ++i) {
@@ -305,6 +308,13 @@ void PortFit::fit_weights(Machine& machine) const {
 
 bool takes_thread(const Link& link, const PortShare& share) {
   return std::abs(share.weight * link.bytes_per_s - 1) < 1e-6;
+}
+
+bool is_staging(const Machine& machine, LinkId id) {
+  const Link& link = machine.links[index(id)];
+  return on_host(link.source) && on_host(link.target) &&
+         std::ranges::none_of(link.ports,
+                              [&](const PortShare& share) { return takes_thread(link, share); });
 }
 
 bool links_alike(const Machine& machine, LinkId one, LinkId other) {

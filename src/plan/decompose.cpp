@@ -13,9 +13,12 @@ struct Piece {
   int block = 0;
 };
 
-// Tiles whose edges are multiples of this keep kernels and copies aligned; only worth it where the
-// rounding is small beside the piece.
-std::int64_t alignment_of(std::int64_t piece) { return piece >= 1024 ? 64 : piece >= 128 ? 8 : 1; }
+// Tiles whose edges are multiples of this keep copies aligned, and are whole numbers of what a
+// block of a GPU's threads computes (128 x 128); only worth it where the rounding is small beside
+// the piece.
+std::int64_t alignment_of(std::int64_t piece) {
+  return piece >= 2048 ? 128 : piece >= 1024 ? 64 : piece >= 128 ? 8 : 1;
+}
 
 // Begins of `parts` nearly equal pieces of [0, size), aligned; fewer if some would be empty.
 std::vector<std::int64_t> split(std::int64_t size, std::int64_t parts) {

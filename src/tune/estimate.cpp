@@ -156,12 +156,9 @@ double estimate(const Problem& problem, const Machine& machine, const Tuning& tu
   const Sizes s = sizes_of(problem, tuning);
   const auto round = [](double x) { return static_cast<std::int64_t>(std::ceil(x)); };
   double product_s = 0;
-  int lanes = 1;
-  for (DeviceId worker : tuning.workers) {
+  for (DeviceId worker : tuning.workers)
     product_s = std::max(product_s, machine.multiply_s(worker, problem.type, round(s.tile_m),
                                                        round(s.tile_n), round(s.tile_k)));
-    lanes = std::max(lanes, machine.devices[static_cast<std::size_t>(worker)].lanes);
-  }
   double work_s = s.products * product_s;
   // Kernels also take ports (cores) that the workers share.
   std::vector<double> port_s(machine.ports.size(), 0.0);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.hpp"
 #include "plan/plan.hpp"
@@ -104,6 +105,32 @@ TEST(MakePlan, LeavesTheOwnersDataInPlace) {
   for (const Task& task : plan.tasks)
     EXPECT_FALSE(task.kind == TaskKind::fetch && task.to.device == kFirstDevice);
   EXPECT_EQ(count(plan, TaskKind::writeback), 2);  // the other worker's half of C
+}
+
+/// Lanes of the first device that compute.
+std::size_t lanes_in_use(const Machine& machine, std::int64_t tile) {
+  const Plan plan = make_plan(square(16384, kHost), machine, simple(machine, 2, {2, 1}, tile));
+  std::set<QueueId> lanes;
+  for (const Task& task : plan.tasks)
+    if (task.kind == TaskKind::compute && task.device() == kFirstDevice) lanes.insert(task.queue);
+  return lanes.size();
+}
+
+TEST(MakePlan, UsesNoMoreLanesThanFillADevice) {
+  Machine machine = node(2);
+  machine.devices[kFirstDevice].lanes = 8;
+  EXPECT_EQ(lanes_in_use(machine, 512), 8U);
+  EXPECT_EQ(lanes_in_use(machine, 2048), 2U);
+  EXPECT_EQ(lanes_in_use(machine, 4096), 1U);
+  machine.devices[kFirstDevice].lanes = 3;
+  EXPECT_EQ(lanes_in_use(machine, 512), 3U);
+}
+
+TEST(MakePlan, CutsLargeTilesWhereBlocksOfThreadsEnd) {
+  const Machine machine = node(2);
+  const Plan plan = make_plan(square(16300, kHost), machine, simple(machine, 2, {2, 1}, 2800));
+  for (const Cuts* cuts : {&plan.m_cuts, &plan.n_cuts, &plan.k_cuts})
+    for (std::size_t cut = 0; cut + 1 < cuts->size(); ++cut) EXPECT_EQ((*cuts)[cut] % 128, 0);
 }
 
 TEST(MakePlan, NeverMultipliesInPlaceWithOwnCopies) {
