@@ -11,7 +11,8 @@ namespace fleet {
 /// thread for others is not measured.
 bool takes_thread(const Link& link, const PortShare& share);
 
-/// A link of the pinned ring: many CPU threads copy between pageable and pinned memory for one copy.
+/// A link of the pinned ring: many CPU threads copy between pageable and pinned memory for one
+/// copy.
 bool is_staging(const Machine& machine, LinkId link);
 
 /// Copies by CPU threads between the same kinds of places, and kernels on virtual devices that the

@@ -209,18 +209,22 @@ def test_joules_are_null_where_they_are_not_wanted_or_would_count_more(with_nvml
 class Steps:
     """A meter whose counter moves by 10 J with every 100 ms of a clock that calls turn."""
 
-    def __init__(self, call_s):
-        self.now_s, self.call_s, self.calls = 0.0, call_s, 0
+    def __init__(self, call_s, read_s=0.0):
+        self.now_s, self.call_s, self.read_s, self.calls = 0.0, call_s, read_s, 0
 
     def call(self):
         self.now_s += self.call_s
         self.calls += 1
 
+    def millijoules(self):
+        self.now_s += self.read_s
+        return 10_000 * int(self.now_s / 0.1 + 1e-9)
+
     def meter(self, monkeypatch):
         from fleetblas.commands import energy
 
         meter = object.__new__(energy.Meter)
-        meter.millijoules = lambda: 10_000 * int(self.now_s / 0.1 + 1e-9)
+        meter.millijoules = self.millijoules
         monkeypatch.setattr(energy.time, "perf_counter", lambda: self.now_s)
         return meter
 
@@ -233,3 +237,11 @@ def test_calls_are_repeated_until_the_counter_means_something(monkeypatch, call_
     assert found.joules == pytest.approx(100 * call_s, rel=0.07)
     assert found.calls * call_s >= 1.0
     assert steps.calls * call_s < max(2.5, 2.5 * call_s)
+
+
+def test_calls_that_are_much_shorter_than_a_reading_are_measured(monkeypatch):
+    # The counter moves while it is being read, never during a call.
+    steps = Steps(1e-4, read_s=0.025)
+    found = steps.meter(monkeypatch).measure(steps.call)
+    assert found is not None
+    assert found.watts == pytest.approx(100, rel=0.07)

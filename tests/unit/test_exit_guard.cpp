@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // test_exit_guard.cpp: at exit, threads inside a library get to their end, and others stay outside.
-#include "exec/exit_guard.hpp"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
+
+#include "exec/exit_guard.hpp"
 
 namespace fleet {
 namespace {

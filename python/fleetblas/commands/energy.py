@@ -80,19 +80,23 @@ class Meter:
         return Energy(joules / last.calls, joules / seconds, last.calls) if joules > 0 else None
 
     def _call_until_moved(self, call, least_s: float) -> _Reading | None:
-        """Calls for so long and then on until one of the calls has seen a counter move."""
+        """Calls for so long and then on until a counter has moved since the call before."""
         begin_s = time.perf_counter()
-        calls, longest_s = 0, least_s
+        calls, longest_s, before = 0, least_s, None
         while True:
             start_s = time.perf_counter()
-            # Reading takes time too: only where this call may be the last.
+            # Reading takes time too, as long as a short call: only where this call may be the last,
+            # and not a second time, since a counter that moves in between would go unseen.
             may_end = start_s - begin_s + longest_s >= least_s
-            before = self.millijoules() if may_end else None
+            if may_end and before is None:
+                before = self.millijoules()
             call()
             calls += 1
             now_s = time.perf_counter()
             longest_s = now_s - start_s if calls == 1 else max(longest_s, now_s - start_s)
-            if before is None or now_s - begin_s < least_s:
+            if now_s - begin_s < least_s:
+                before = None
+            if before is None:
                 continue
             after = self.millijoules()
             if after != before:

@@ -30,13 +30,15 @@ CALLERS = 64
 CHILD_LIMIT_S = 60
 RESERVE_BYTES = 2**31  # that a holder of 95 % leaves to contexts, its own and others'
 HOLD_PIECE, SMALLEST_PIECE = 2**30, 2**20
+SAYING = threading.Lock()  # threads report too
 
 
 def say(what, wrong=None, context=None, **more):
     """`context`: whose last call it was; False for none."""
     last = {} if context is False else (context or fleetblas).stats()["last"] or {}
     told = {key: last.get(key) for key in ("where", "reason", "place", "bytes_by_link")}
-    print(json.dumps({"what": what, "wrong": wrong, **told, **more}), flush=True)
+    with SAYING:
+        print(json.dumps({"what": what, "wrong": wrong, **told, **more}), flush=True)
 
 
 def tried(*words):
