@@ -7,31 +7,19 @@ Knows nothing of how a product is made. Every row is verified; a wrong result fa
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import statistics
+import pathlib
 import sys
 
-import numpy as np
-
-from .. import Context, __version__
-from . import common
-from .bench_engines import (
-    MEASURING_ERRORS,
-    Engine,
-    FleetBlas,
-    HostBlas,
-    Unmeasured,
-    add_plan,
-    host_context,
-)
-from .bench_nvblas import Nvblas, NvblasProcess
-from .bench_operands import SEED, Operands, Pool
-from .bench_peers import Cublas, CublasXt
-from .energy import Meter
+from .. import Context
+from . import bench_rows, common, datasets
+from .bench_run import Budget, Work, header, key_of, measured, simulated
 
 EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2 --vs hostblas
           fleetblas bench gemm --size 16K --backend sim --machine h200x8 --json -
           fleetblas bench gemm --size 4K,8K,16K --place 'h,h,h;0,0,0;p,p,p' --vs cublasxt,cublas
+          fleetblas bench gemm --dataset regular --vs cublasxt --json regular.json
 
 --vs takes a list, measured in turn with FleetBLAS on the same operands:
   cublasxt  cuBLASXt on the same GPUs, at the best of its block sizes
@@ -39,10 +27,25 @@ EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2
   nvblas    NVBLAS at the best of its settings, in a process of its own; p,p,p only
   hostblas  the CPU BLAS with all cores
 One that is missing or fails has a row that says so. The exit status is 1 when FleetBLAS fails, or
-when any result is wrong."""
+when any result is wrong.
+
+--dataset takes one of these sets of problems; GPU d of a place means d * GPUs / 8 where there are
+fewer than eight:
+  regular    squares of 5K to 32K, all operands on the host, and all on GPU 0 (paper 1)
+  irregular  the same, fat-thin and thin-fat products at five places (paper 1)
+  paralia    squares of 2K to 22K, fat-thin and thin-fat products at ten places (paper 2)
+  scaling    8K, 16K and 32K on 1, 2, 4 and 8 of the GPUs (paper 1)
+  ablation   the regular set with ever more of the planner's rules, and with all but one (paper 1)
+  skinny     tall, flat, deep and thin products with ratios of 4 to 64
+  small      squares of 512 to 4K, pageable operands too
+With --json FILE it goes on where an earlier run on the same machine was cut off."""
 
 PEERS = ("cublasxt", "cublas", "nvblas", "hostblas")
-LEAST_CALLS = 3  # a median needs them, however long they take
+# What is not given: of single problems, and of data sets.
+DEFAULTS = {"repeat": 10, "warmup": 3, "seconds": None, "least": 3, "precision": None}
+DEFAULTS.update({"budget": None, "energy": True})
+SET_DEFAULTS = {"repeat": 100, "warmup": 10, "seconds": 2.0, "least": 5, "precision": 0.02}
+SET_DEFAULTS.update({"budget": 480.0, "energy": False})
 
 
 def peers(word: str) -> list[str]:
@@ -56,280 +59,160 @@ def peers(word: str) -> list[str]:
 def add_arguments(parser) -> None:
     common.add_problem_lists(parser)
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
-    parser.add_argument("--repeat", type=common.positive_size, default=10, metavar="R")
-    parser.add_argument("--warmup", type=common.count, default=3, metavar="W")
+    parser.add_argument(
+        "--dataset", choices=list(datasets.SETS), help="in place of sizes and places"
+    )
+    parser.add_argument(
+        "--repeat",
+        type=common.positive_size,
+        metavar="R",
+        help="timed calls: 10; of sets 100 at most",
+    )
+    parser.add_argument(
+        "--warmup", type=common.count, metavar="W", help="before them: 3; of sets 10"
+    )
+    parser.add_argument(
+        "--precision",
+        type=common.positive_number,
+        metavar="P",
+        help="timed calls end when the 95%% confidence interval of their mean is within this share "
+        "of it; of sets 0.02",
+    )
     parser.add_argument(
         "--seconds",
         type=common.positive_number,
         metavar="S",
-        help=f"per engine and problem: no more timed calls, after {LEAST_CALLS}, and none to warm "
-        "up, after one, once they took S",
+        help="per engine and problem: no more timed calls, after 3 (of sets 5), and none to warm "
+        "up, after one, once they took S; of sets 2",
+    )
+    parser.add_argument(
+        "--budget",
+        type=common.positive_number,
+        metavar="S",
+        help="for all problems together, shared out among them; what it does not reach is left for "
+        "another run; of sets 480",
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
     parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
     parser.add_argument(
-        "--no-energy",
-        dest="energy",
-        action="store_false",
-        help="do not measure joules, which takes each engine a second and more per problem",
+        "--energy",
+        action=argparse.BooleanOptionalAction,
+        help="measure joules, which takes each engine a second and more per problem; of sets not",
     )
     parser.add_argument("--json", metavar="FILE", help="write the results; - for stdout")
+    parser.add_argument("--csv", metavar="FILE", help="write them as a table for other programs")
 
 
-def measure(engines: list[Engine], arguments, reference, meter, progress) -> None:
-    """First calls, warm-up, rounds in which the engines take turns, a second and more of each
-    engine alone for its energy, then a verified call.
-
-    `reference()` is what the result has to be, `meter(gpus)` what counts their energy, or None.
-    """
-
-    def attempt(engine: Engine, step) -> None:
-        if engine.failure is None:
-            try:
-                step()
-            except MEASURING_ERRORS as error:
-                engine.failure = error
-
-    def first(engine: Engine) -> None:
-        engine.start_up()
-        engine.reset()
-        engine.first_s = engine.first_call()
-        engine.verdicts.append(engine.verdict(reference(), everything=False))
-
-    def energy(engine: Engine) -> None:
-        counters = meter(engine.gpus)
-        # Setting C back before every call would be counted too.
-        if counters is not None and abs(engine.operands.beta) <= 1:
-            engine.energy = counters.measure(engine.call)
-
-    def last(engine: Engine) -> None:
-        engine.reset()
-        engine.call()
-        engine.verdicts.append(engine.verdict(reference(), arguments.check))
-
-    warm: dict[int, list[float]] = {id(engine): [] for engine in engines}
-
-    def enough(engine: Engine, timed: bool) -> bool:
-        times = engine.times if timed else warm[id(engine)]
-        least = LEAST_CALLS if timed else 1
-        limit = float("inf") if arguments.seconds is None else arguments.seconds
-        return len(times) >= least and sum(times) >= limit
-
-    for engine in engines:
-        progress(f"{engine.name}: first call")
-        attempt(engine, lambda engine=engine: first(engine))
-    for round_number in range(arguments.warmup + arguments.repeat):
-        timed = round_number >= arguments.warmup
-        for engine in engines:
-            if enough(engine, timed):
-                continue
-            progress(f"{engine.name}: {round_number + 1}/{arguments.warmup + arguments.repeat}")
-            times = engine.times if timed else warm[id(engine)]
-            attempt(engine, lambda engine=engine, times=times: times.append(engine.call()))
-    for engine in engines:
-        progress(f"{engine.name}: energy")
-        attempt(engine, lambda engine=engine: energy(engine))
-    for engine in engines:
-        progress(f"{engine.name}: verifying")
-        attempt(engine, lambda engine=engine: last(engine))
-    progress("")
+def fill_in(arguments) -> None:
+    """What was not given."""
+    for name, value in (SET_DEFAULTS if arguments.dataset else DEFAULTS).items():
+        if getattr(arguments, name, None) is None:
+            setattr(arguments, name, value)
 
 
-# ---- rows ---------------------------------------------------------------------------------------
+def works_of_set(arguments, devices: list[int]) -> list[Work]:
+    """The problems of a data set on these devices."""
+    given = [name for name in ("size", "place", "m", "n", "k") if getattr(arguments, name)]
+    given += [name for name in ("rules",) if getattr(arguments, name) is not None]
+    if given:
+        raise common.UsageError(f"--dataset says what --{given[0]} would say")
+    works = []
+    for case, folded in datasets.cases_of(arguments.dataset, len(devices)):
+        place = ",".join(str(devices[int(d)]) if d.isdigit() else d for d in folded.split(","))
+        one = argparse.Namespace(**{**vars(arguments), "place": place, "size": None})
+        one.m, one.n, one.k = case.m, case.n, case.k
+        labels = {"dataset": arguments.dataset, "shape": case.shape, "rules": case.rules}
+        labels.update({"bar": case.bar, "wanted_devices": devices})
+        labels["named_place"] = case.place if case.place != folded else None
+        options = {}
+        if case.devices is not None and case.devices != len(devices):
+            chosen = [devices[d] for d in datasets.spread(case.devices, len(devices))]
+            options["devices"] = ",".join(map(str, chosen)) + ","
+            labels["wanted_devices"] = chosen
+        if case.rules != "all":
+            options["rules"] = case.rules
+        # Peers have no rules: beside the whole set of ours is enough.
+        works.append(Work(common.problem_words(one), options, labels, case.rules == "all"))
+    return works
 
 
-def percentile_95(times: list[float]) -> float:
-    return float(np.percentile(times, 95))
-
-
-def blank_row(engine: str, words: dict) -> dict:
-    row: dict = {"engine": engine, "routine": "gemm", "type": words["type"]}
-    row.update({name: words[name] for name in ("m", "n", "k", "place")})
-    row.update({"devices": 0, "tile": None, "first_s": None, "median_s": None, "min_s": None})
-    row.update({"p95_s": None, "tflops": None, "bound_s": None, "limited_by": None})
-    row.update({"bound_fraction": None, "predicted_s": None, "error": None, "status": "ok"})
-    row.update({"joules": None, "watts": None})
-    row.update({"measured": "measured", "transa": words["transa"], "transb": words["transb"]})
-    for name in ("alpha", "beta"):
-        value = complex(words[name])
-        row[name] = value.real if value.imag == 0 else [value.real, value.imag]
-    row.update({"version": __version__, "commit": common.commit(), "seed": SEED})
-    return row
-
-
-def add_fraction(row: dict) -> None:
-    if row["median_s"] and row["bound_s"] is not None:
-        row["bound_fraction"] = row["bound_s"] / row["median_s"]
-    row["tflops"] = common.tflops(row["type"], row["m"], row["n"], row["k"], row["median_s"])
-
-
-def measured_row(engine: Engine, context: Context, words: dict, arguments) -> dict:
-    """`words` is the problem as FleetBLAS has it; the engine's operands may be elsewhere."""
-    row = blank_row(engine.name, words)
-    row.update({"place": ",".join(engine.operands.locations), "beside": words["place"]})
-    row.update({"repeat": len(engine.times), "warmup": arguments.warmup})
-    row["first_s"] = engine.first_s
-    if engine.times:
-        row["median_s"], row["min_s"] = statistics.median(engine.times), min(engine.times)
-        row["p95_s"] = percentile_95(engine.times)
-    if engine.energy is not None:
-        row.update({"joules": engine.energy.joules, "watts": engine.energy.watts})
-    if engine.failure is not None:
-        row.update({"status": engine.failure.status, "message": str(engine.failure)})
-    if engine.verdicts:
-        row["error"] = max(verdict.error for verdict in engine.verdicts)
-        row["residual"] = max(verdict.residual for verdict in engine.verdicts)
-        if not all(verdict.ok for verdict in engine.verdicts):
-            row.update({"status": "internal", "message": "the result is wrong"})
-    engine.describe(row)
-    if row["bound_s"] is None and engine.same_problem and engine.times:
-        row.update(context.bound(**words))
-    add_fraction(row)
-    return row
-
-
-def simulated_row(context: Context, words: dict) -> dict:
-    row = blank_row("fleetblas", words)
-    row.update({"measured": "simulated", "beside": words["place"]})
-    plan = context.plan(**words)
-    add_plan(row, plan)
-    row.update({"devices": len(plan["workers"]), "tile": plan["tile"]})
-    row.update(dict.fromkeys(("median_s", "min_s", "p95_s"), plan["predicted_s"]))
-    row["first_s"] = plan["plan_s"] + plan["predicted_s"]
-    add_fraction(row)
-    return row
-
-
-TABLE_HEAD = ["engine", "problem", "place", "devices", "tile", "first", "median", "min", "p95"]
-TABLE_HEAD += ["rate", "bound", "of bound", "predicted", "energy", "error", "status"]
-
-
-def table_row(row: dict) -> list[str]:
-    edges = [common.edge_text(row[name]) for name in "mnk"]
-    shape = edges[0] if len({row["m"], row["n"], row["k"]}) == 1 else "x".join(edges)
-    flags = "" if row["transa"] + row["transb"] == "nn" else f" {row['transa']}{row['transb']}"
-    times = [common.duration(row[key]) for key in ("first_s", "median_s", "min_s", "p95_s")]
-    return [
-        row["engine"],
-        f"{row['type']}gemm {shape}{flags}",
-        row["place"],
-        str(row["devices"] or "cpu"),
-        common.edge_text(row["tile"]) if row["tile"] else "-",
-        *times,
-        common.rate_text(row["tflops"]),
-        common.duration(row["bound_s"]),
-        common.percent(row["bound_fraction"]),
-        common.duration(row["predicted_s"]),
-        "-" if row["joules"] is None else f"{row['joules']:.3g} J",
-        "-" if row["error"] is None else f"{row['error']:.2g}",
-        row["status"] if row["measured"] == "measured" else "simulated",
-    ]
-
-
-class Progress:
-    """A line on stderr that overwrites itself; nothing where that is no terminal."""
-
-    def __init__(self):
-        self.shown = sys.stderr.isatty()
-
-    def __call__(self, text: str) -> None:
-        if self.shown:
-            sys.stderr.write(f"\r\033[K{text}")
-            sys.stderr.flush()
-
-
-class Bench:
-    """What the problems of one command share: contexts, operands, and the process of NVBLAS."""
-
-    def __init__(self, context: Context, problems: list[dict], arguments):
-        self.context, self.arguments = context, arguments
-        self.pool = Pool(context, problems)
-        context.machine()  # the devices are known once the backend runs
-        self.devices = context.config()["devices"]
-        self.host = host_context() if "hostblas" in arguments.vs else None
-        self.nvblas = NvblasProcess(problems, self.devices)
-        self._references: dict[tuple, object] = {}
-        self._meters: dict[tuple, Meter | None] = {}
-
-    def _peer(self, name: str, operands: Operands) -> Engine:
-        if name == "hostblas":
-            return HostBlas(self.host, operands)
-        if name == "nvblas":
-            return Nvblas(operands, self.nvblas)
-        return {"cublas": Cublas, "cublasxt": CublasXt}[name](operands, self.devices)
-
-    def meter(self, gpus: list[int]) -> Meter | None:
-        """What counts the energy of these GPUs; None where nothing does."""
-        key = tuple(gpus)
-        if key not in self._meters:
-            try:
-                self._meters[key] = Meter(gpus)
-            except Unmeasured:
-                self._meters[key] = None
-        return self._meters[key] if self.arguments.energy else None
-
-    def rows(self, words: dict) -> list[dict]:
-        """One problem, by every engine."""
-        operands = Operands(self.pool, words)
-        # The values of A, B and C0 are the same at every place.
-        self._references = {operands.sizes: self._references.get(operands.sizes)}
-
-        def reference():
-            if self._references[operands.sizes] is None:
-                self._references[operands.sizes] = operands.reference()
-            return self._references[operands.sizes]
-
-        engines = [FleetBlas(self.context, operands)]
-        engines += [self._peer(name, operands) for name in self.arguments.vs]
-        try:
-            measure(engines, self.arguments, reference, self.meter, Progress())
-            return [measured_row(engine, self.context, words, self.arguments) for engine in engines]
-        finally:
-            for engine in engines:
-                engine.close()
-
-
-def measured(options: dict, problems: list[dict], arguments) -> list[dict]:
-    rows: list[dict] = []
-    with Context(**options) as context:
-        bench = Bench(context, problems, arguments)
-        try:
-            for words in problems:
-                rows += bench.rows(words)
-                if arguments.json not in (None, "-"):
-                    # What is measured is kept, also when the rest is interrupted.
-                    common.write_json(arguments.json, {"results": rows})
-        finally:
-            bench.nvblas.close()
+def earlier_results(file: str | None, start: dict) -> list[dict]:
+    """The rows of a run that was cut off."""
+    if file in (None, "-") or not pathlib.Path(file).exists():
+        return []
+    try:
+        before = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+        rows = before["results"]
+    except (ValueError, KeyError, TypeError):
+        raise common.Failure(f"{file} is no file of results: remove it, or name another") from None
+    # JSON knows no infinity, and lists for tuples.
+    now = json.loads(json.dumps(start))
+    for name in ("dataset", "type", "machine", "gpus", "commit", "method"):
+        if before.get(name) != now[name]:
+            raise common.Failure(
+                f"{file} is of another {name} ({before.get(name)}, now {now[name]}): "
+                "remove it, or name another"
+            )
     return rows
 
 
-def is_failure(row: dict) -> bool:
-    """A peer that is not here, or fails, is no failure of ours; a wrong result is, whoever's."""
-    return row["status"] == "internal" or (row["engine"] == "fleetblas" and row["status"] != "ok")
+class Results:
+    """The rows so far, in memory and in the file."""
+
+    def __init__(self, arguments, start: dict, rows: list[dict], works: int):
+        self.arguments, self.start, self.rows = arguments, start, rows
+        self.left = works
+
+    def keep(self, rows: list[dict]) -> None:
+        self.rows += rows
+        self.left -= 1
+        # What is measured is kept, also when the rest is interrupted.
+        if self.arguments.json not in (None, "-"):
+            self.write()
+
+    def write(self) -> None:
+        if self.arguments.json:
+            whole = {**self.start, "unfinished": self.left, "results": self.rows}
+            common.write_json(self.arguments.json, whole)
 
 
 def execute(arguments) -> int:
-    problems = common.problem_list(arguments)
-    simulated = arguments.backend == "sim"
-    if simulated and (arguments.vs or arguments.check):
+    fill_in(arguments)
+    is_simulated = arguments.backend == "sim"
+    if is_simulated and (arguments.vs or arguments.check):
         raise common.UsageError("--backend sim computes nothing: no --vs and no --check with it")
-    common.require_writable(arguments.json)
+    works = [] if arguments.dataset else [Work(words) for words in common.problem_list(arguments)]
+    common.require_writable(arguments.json, arguments.csv)
     options = common.context_options(arguments)
-    if not simulated and "FLEETBLAS_OFFLOAD" not in os.environ:
+    if not is_simulated and "FLEETBLAS_OFFLOAD" not in os.environ:
         # A benchmark of the devices measures the devices, also where the CPU would win.
         options["offload"] = "always"
-    if simulated:
-        with Context(**options) as context:
-            rows = [simulated_row(context, words) for words in problems]
-    else:
-        rows = measured(options, problems, arguments)
+    with Context(**options) as context:
+        context.machine()  # the devices are known once the backend runs
+        if arguments.dataset:
+            works = works_of_set(arguments, context.config()["devices"])
+        start = header(context, arguments)
+        rows = earlier_results(arguments.json, start) if arguments.dataset else []
+        done = {key_of(row) for row in rows}
+        works = [work for work in works if work.key() not in done]
+        results = Results(arguments, start, rows, len(works))
+        if is_simulated:
+            simulated(context, options, works, results.keep)
+        elif works:
+            budget = Budget(arguments.budget) if arguments.budget else Budget()
+            measured(context, options, works, arguments, budget, results.keep)
     if arguments.json != "-":
-        print(common.table([TABLE_HEAD, *map(table_row, rows)], left=3))
-    if arguments.json:
-        common.write_json(arguments.json, {"results": rows})
-    for row in rows:
+        print(bench_rows.table(results.rows))
+    results.write()
+    if arguments.csv:
+        common.write_text(arguments.csv, bench_rows.csv_text(results.rows))
+    for row in results.rows:
         if row["status"] != "ok":
             reason = row.get("message", row["status"])
             sys.stderr.write(f"fleetblas bench: {row['engine']} {row['beside']}: {reason}\n")
-    return 1 if any(map(is_failure, rows)) else 0
+    if results.left:
+        again = (
+            "" if arguments.json in (None, "-") else "; the same command again goes on with them"
+        )
+        sys.stderr.write(f"fleetblas bench: {results.left} problems are left{again}\n")
+    return 1 if any(map(bench_rows.is_failure, results.rows)) else 0

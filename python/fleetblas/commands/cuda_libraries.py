@@ -20,6 +20,7 @@ DEVICE_MEMORY = 2  # CU_MEMORYTYPE_DEVICE
 MEMORY_TYPE = 2  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 CUBLAS_NO_MEMORY = 3
 CUDA_NO_MEMORY = 2
+NAME_LENGTH = 256
 BUS_ID_LENGTH = 32
 
 
@@ -100,6 +101,13 @@ class Driver:
         count = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(count))
         return count.value
+
+    def name(self, device: int) -> str:
+        """ "NVIDIA H200" """
+        text, number = ctypes.create_string_buffer(NAME_LENGTH), ctypes.c_int()
+        self._call("cuDeviceGet", ctypes.byref(number), ctypes.c_int(device))
+        self._call("cuDeviceGetName", text, ctypes.c_int(NAME_LENGTH), number)
+        return text.value.decode(errors="replace")
 
     def bus_id(self, device: int) -> bytes:
         """Where a GPU is on the PCI bus: "0000:0d:00.0"."""

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How engines are measured: first calls, warm-ups, rounds in turn until enough is known, energy,
+and a verified call.
+
+Knows nothing of rows and files.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from .bench_engines import MEASURING_ERRORS, Engine
+
+LEAST_CALLS = 3  # a median needs them, however long they take
+# 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom; beyond them that of the last.
+STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
+STUDENT += (2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064)
+STUDENT += (2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
+
+
+def interval(times: list[float]) -> float | None:
+    """Half the 95 % confidence interval of the mean, as a share of the mean."""
+    if len(times) < 2:
+        return None
+    quantile = STUDENT[min(len(times) - 1, len(STUDENT)) - 1]
+    return quantile * statistics.stdev(times) / math.sqrt(len(times)) / statistics.fmean(times)
+
+
+@dataclass
+class Method:
+    """When an engine has been warmed up, and when it has been timed often enough."""
+
+    warmup: int
+    most: int  # timed calls
+    least: int = LEAST_CALLS
+    seconds: float = math.inf  # of timed calls, and as many of those to warm up
+    precision: float | None = None  # an interval that is small enough, as a share; None: `most`
+
+    def is_warm(self, times: list[float]) -> bool:
+        return len(times) >= self.warmup or (len(times) >= 1 and sum(times) >= self.seconds)
+
+    def is_timed(self, times: list[float]) -> bool:
+        if len(times) >= self.most:
+            return True
+        if len(times) < self.least:
+            return False
+        return sum(times) >= self.seconds or (
+            self.precision is not None and interval(times) <= self.precision
+        )
+
+
+def measure(
+    engines: list[Engine], method: Method, reference, meter, progress, everything: bool = False
+) -> None:
+    """First calls, warm-up, rounds in which the engines take turns, a second and more of each
+    engine alone for its energy, then a verified call.
+
+    `reference()` is what the result has to be, `meter(gpus)` what counts their energy, or None;
+    `everything`: all of C is verified in the end.
+    """
+
+    def attempt(engine: Engine, step) -> None:
+        if engine.failure is None:
+            try:
+                step()
+            except MEASURING_ERRORS as error:
+                engine.failure = error
+
+    def first(engine: Engine) -> None:
+        engine.start_up()
+        engine.reset()
+        engine.first_s = engine.first_call()
+        engine.verdicts.append(engine.verdict(reference(), everything=False))
+
+    def energy(engine: Engine) -> None:
+        counters = meter(engine.gpus)
+        # Setting C back before every call would be counted too.
+        if counters is not None and abs(engine.operands.beta) <= 1:
+            engine.energy = counters.measure(engine.call)
+
+    def last(engine: Engine) -> None:
+        engine.reset()
+        engine.call()
+        engine.verdicts.append(engine.verdict(reference(), everything))
+
+    warm: dict[int, list[float]] = {id(engine): [] for engine in engines}
+
+    def is_done(engine: Engine) -> bool:
+        return engine.failure is not None or method.is_timed(engine.times)
+
+    for engine in engines:
+        progress(f"{engine.name}: first call")
+        attempt(engine, lambda engine=engine: first(engine))
+    while not all(map(is_done, engines)):
+        for engine in engines:
+            if is_done(engine):
+                continue
+            warming = warm[id(engine)]
+            times = engine.times if method.is_warm(warming) else warming
+            progress(f"{engine.name}: {len(warming)} to warm up, {len(engine.times)} timed")
+            attempt(engine, lambda engine=engine, times=times: times.append(engine.call()))
+    for engine in engines:
+        progress(f"{engine.name}: energy")
+        attempt(engine, lambda engine=engine: energy(engine))
+    for engine in engines:
+        progress(f"{engine.name}: verifying")
+        attempt(engine, lambda engine=engine: last(engine))
+    progress("")

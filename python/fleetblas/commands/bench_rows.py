@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows of a benchmark: the words of INTERFACE for what was measured or simulated, as JSON, CSV
+and a table.
+
+Knows nothing of how it was measured.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+
+import numpy as np
+
+from .. import Context, __version__
+from . import common
+from .bench_engines import Engine, add_plan
+from .bench_method import Method, interval
+from .bench_operands import SEED
+
+
+def blank_row(engine: str, words: dict) -> dict:
+    row: dict = {"engine": engine, "routine": "gemm", "type": words["type"]}
+    row.update({name: words[name] for name in ("m", "n", "k", "place")})
+    row.update({"devices": 0, "tile": None, "first_s": None, "median_s": None, "min_s": None})
+    row.update({"p95_s": None, "tflops": None, "bound_s": None, "limited_by": None})
+    row.update({"bound_fraction": None, "predicted_s": None, "error": None, "status": "ok"})
+    row.update({"joules": None, "watts": None})
+    row.update({"measured": "measured", "transa": words["transa"], "transb": words["transb"]})
+    for name in ("alpha", "beta"):
+        value = complex(words[name])
+        row[name] = value.real if value.imag == 0 else [value.real, value.imag]
+    row.update({"version": __version__, "commit": common.commit(), "seed": SEED})
+    return row
+
+
+def add_fraction(row: dict) -> None:
+    if row["median_s"] and row["bound_s"] is not None:
+        row["bound_fraction"] = row["bound_s"] / row["median_s"]
+    row["tflops"] = common.tflops(row["type"], row["m"], row["n"], row["k"], row["median_s"])
+
+
+def measured_row(engine: Engine, context: Context, words: dict, method: Method) -> dict:
+    """`words` is the problem as FleetBLAS has it; the engine's operands may be elsewhere."""
+    row = blank_row(engine.name, words)
+    row.update({"place": ",".join(engine.operands.locations), "beside": words["place"]})
+    row.update({"repeat": len(engine.times), "warmup": method.warmup})
+    row["interval"] = interval(engine.times)
+    row["first_s"] = engine.first_s
+    if engine.times:
+        row["median_s"], row["min_s"] = statistics.median(engine.times), min(engine.times)
+        row["p95_s"] = float(np.percentile(engine.times, 95))
+    if engine.energy is not None:
+        row.update({"joules": engine.energy.joules, "watts": engine.energy.watts})
+    if engine.failure is not None:
+        row.update({"status": engine.failure.status, "message": str(engine.failure)})
+    if engine.verdicts:
+        row["error"] = max(verdict.error for verdict in engine.verdicts)
+        row["residual"] = max(verdict.residual for verdict in engine.verdicts)
+        if not all(verdict.ok for verdict in engine.verdicts):
+            row.update({"status": "internal", "message": "the result is wrong"})
+    engine.describe(row)
+    if row["bound_s"] is None and engine.same_problem and engine.times:
+        row.update(context.bound(**words))
+    add_fraction(row)
+    return row
+
+
+def simulated_row(context: Context, words: dict) -> dict:
+    row = blank_row("fleetblas", words)
+    row.update({"measured": "simulated", "beside": words["place"]})
+    plan = context.plan(**words)
+    add_plan(row, plan)
+    row.update({"devices": len(plan["workers"]), "tile": plan["tile"]})
+    row.update(dict.fromkeys(("median_s", "min_s", "p95_s"), plan["predicted_s"]))
+    row["first_s"] = plan["plan_s"] + plan["predicted_s"]
+    add_fraction(row)
+    return row
+
+
+def is_failure(row: dict) -> bool:
+    """A peer that is not here, or fails, is no failure of ours; a wrong result is, whoever's."""
+    return row["status"] == "internal" or (row["engine"] == "fleetblas" and row["status"] != "ok")
+
+
+TABLE_HEAD = ["engine", "problem", "place", "devices", "tile", "first", "median", "min", "p95"]
+TABLE_HEAD += ["rate", "bound", "of bound", "predicted", "energy", "error", "status"]
+
+
+def _table_row(row: dict) -> list[str]:
+    edges = [common.edge_text(row[name]) for name in "mnk"]
+    shape = edges[0] if len({row["m"], row["n"], row["k"]}) == 1 else "x".join(edges)
+    flags = "" if row["transa"] + row["transb"] == "nn" else f" {row['transa']}{row['transb']}"
+    times = [common.duration(row[key]) for key in ("first_s", "median_s", "min_s", "p95_s")]
+    return [
+        row["engine"] + (f" ({row['bar']})" if row.get("bar") else ""),
+        f"{row['type']}gemm {shape}{flags}",
+        row["place"],
+        str(row["devices"] or "cpu"),
+        common.edge_text(row["tile"]) if row["tile"] else "-",
+        *times,
+        common.rate_text(row["tflops"]),
+        common.duration(row["bound_s"]),
+        common.percent(row["bound_fraction"]),
+        common.duration(row["predicted_s"]),
+        "-" if row["joules"] is None else f"{row['joules']:.3g} J",
+        "-" if row["error"] is None else f"{row['error']:.2g}",
+        row["status"] if row["measured"] == "measured" else "simulated",
+    ]
+
+
+def table(rows: list[dict]) -> str:
+    return common.table([TABLE_HEAD, *map(_table_row, rows)], left=3)
+
+
+def csv_text(rows: list[dict]) -> str:
+    """A line per row, a column per word that any of them has; lists and the like as Python text."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

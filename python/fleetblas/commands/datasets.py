@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The sets of problems that `bench --dataset` measures: those of the papers, and shapes that these
+leave out. Knows nothing of how they are timed.
+
+Sources: paper 1 (Uncut-GEMMs) section IV-A3, IV-B, IV-D and IV-E; paper 2 (PARALiA) section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+K = 1024
+GPUS_OF_PAPERS = 8  # places name GPUs of nodes with so many
+
+SQUARES = (*range(5 * K, 16 * K + 1, K), *range(20 * K, 32 * K + 1, 2 * K))
+IRREGULAR_PLACES = ("h,h,h", "0,0,0", "4,2,h", "h,h,0", "4,2,7")
+PARALIA_PLACES = (
+    *("h,h,h", "0,0,h", "2,4,h", "h,h,0", "h,0,5", "0,0,0", "0,1,2", "0,3,6", "4,2,5", "1,6,7"),
+)
+SCALING_SIZES = (8 * K, 16 * K, 32 * K)
+SCALING_DEVICES = (1, 2, 4, 8)
+SKINNY_RATIOS = (4, 8, 16, 32, 64)
+SKINNY_EDGE = 8 * K  # the cube root of m*n*k, so that all of them take equally long to compute
+SMALL_SIZES = (512, 768, 1024, 1536, 2048, 3072, 4096)
+HOST_AND_DEVICE = ("h,h,h", "0,0,0")
+
+# Rules of paper 1, Fig. 8, each bar with those of the bar at its left; ETA routing takes the place
+# of the routing by bandwidth. Tiles and what does not fit are dealt with in all of them.
+BASE_RULES = "outofcore,tile"
+BARS = (
+    ("naive SUMMA", BASE_RULES),
+    ("+ caching, overlap", f"{BASE_RULES},caching,overlap"),
+    ("+ bandwidth routing", f"{BASE_RULES},caching,overlap,bandwidth,forwarding"),
+    ("ETA routing, batching", f"{BASE_RULES},caching,overlap,eta,batching"),
+    ("+ lazy C, ETA order", f"{BASE_RULES},caching,overlap,eta,batching,lazy,order"),
+)
+# Those whose absence changes something where all others are in force: without `eta` the routing by
+# bandwidth takes its place.
+ALONE = ("caching", "overlap", "eta", "forwarding", "batching", "lazy", "order", "grid", "tile")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem of a set, with places as they are on a node with eight GPUs."""
+
+    m: int
+    n: int
+    k: int
+    place: str
+    shape: str = "square"
+    devices: int | None = None  # how many take part; None: all
+    rules: str = "all"
+    bar: str | None = None  # of an ablation
+
+
+def fold(place: str, gpus: int) -> str:
+    """The place on a node with that many GPUs: GPU d of eight becomes d * gpus // 8."""
+
+    def one(word: str) -> str:
+        return str(int(word) * gpus // GPUS_OF_PAPERS) if word.isdigit() else word
+
+    if gpus >= GPUS_OF_PAPERS:
+        return place
+    return ",".join(map(one, place.split(",")))
+
+
+def spread(count: int, gpus: int) -> list[int]:
+    """That many GPUs of a node, as far apart as they can be: neighbours may share a port to the
+    host (paper 1, IV-D)."""
+    return [index * gpus // count for index in range(count)]
+
+
+def _squares(edges, places) -> list[Case]:
+    return [Case(edge, edge, edge, place) for edge in edges for place in places]
+
+
+def _fat_thin(edges, ratios, places) -> list[Case]:
+    """Large C, short k."""
+    return [
+        Case(edge, edge, edge // ratio, place, "fat-thin")
+        for edge in edges
+        for ratio in ratios
+        for place in places
+    ]
+
+
+def regular() -> list[Case]:
+    return _squares(SQUARES, HOST_AND_DEVICE)
+
+
+def irregular() -> list[Case]:
+    ratios = (4, 8, 16)
+    thin_fat = [
+        Case(edge, edge, edge * ratio, place, "thin-fat")
+        for edge in range(5 * K, 11 * K + 1, K)
+        for ratio in ratios
+        for place in IRREGULAR_PLACES
+    ]
+    fat_thin = _fat_thin(range(16 * K, 40 * K + 1, 4 * K), ratios, IRREGULAR_PLACES)
+    return _squares(SQUARES, IRREGULAR_PLACES) + fat_thin + thin_fat
+
+
+def paralia() -> list[Case]:
+    ratios = (2, 8, 32)
+    thin_fat = [
+        Case(edge // ratio, edge // ratio, edge, place, "thin-fat")
+        for edge in range(12 * K, 36 * K + 1, 4 * K)
+        for ratio in ratios
+        for place in PARALIA_PLACES
+    ]
+    fat_thin = _fat_thin(range(8 * K, 32 * K + 1, 4 * K), ratios, PARALIA_PLACES)
+    return _squares(range(2 * K, 22 * K + 1, K), PARALIA_PLACES) + fat_thin + thin_fat
+
+
+def scaling() -> list[Case]:
+    return [
+        Case(edge, edge, edge, place, devices=devices)
+        for devices in SCALING_DEVICES
+        for edge in SCALING_SIZES
+        for place in HOST_AND_DEVICE
+    ]
+
+
+def ablation() -> list[Case]:
+    """The paper's five bars, then all rules, then all but one."""
+    bars = [*BARS, ("all", "all"), *((f"without {rule}", f"all,-{rule}") for rule in ALONE)]
+    return [
+        Case(edge, edge, edge, place, rules=rules, bar=bar)
+        for bar, rules in bars
+        for edge in SQUARES
+        for place in HOST_AND_DEVICE
+    ]
+
+
+def skinny() -> list[Case]:
+    """One edge longer than the others, or shorter, by each ratio; the same arithmetic in all."""
+
+    def edges(ratio: float) -> tuple[int, int]:
+        odd = SKINNY_EDGE * ratio ** (2 / 3)
+        others = SKINNY_EDGE / ratio ** (1 / 3)
+        return round(odd / 64) * 64, round(others / 64) * 64
+
+    cases = []
+    for ratio in SKINNY_RATIOS:
+        long, short = edges(ratio)
+        thin, wide = edges(1 / ratio)
+        for shape, sizes in (
+            ("tall", (long, short, short)),
+            ("flat", (short, long, short)),
+            ("deep", (short, short, long)),
+            ("thin", (wide, wide, thin)),
+        ):
+            cases += [Case(*sizes, place, shape) for place in HOST_AND_DEVICE]
+    return cases
+
+
+def small() -> list[Case]:
+    return _squares(SMALL_SIZES, (*HOST_AND_DEVICE, "p,p,p"))
+
+
+SETS = {
+    "regular": regular,
+    "irregular": irregular,
+    "paralia": paralia,
+    "scaling": scaling,
+    "ablation": ablation,
+    "skinny": skinny,
+    "small": small,
+}
+
+
+def cases_of(name: str, gpus: int) -> list[tuple[Case, str]]:
+    """The cases of a set that a node with so many GPUs can have, each with its place there. Places
+    that are the same there are measured once. Those with the same devices and rules follow each
+    other, and of these the cheap ones come first, so that a run that is cut off is not all setting
+    up."""
+    found: dict[tuple, tuple[Case, str]] = {}
+    for case in SETS[name]():
+        place = fold(case.place, gpus)
+        key = (case.m, case.n, case.k, place, case.devices, case.rules)
+        if (case.devices or 1) <= gpus:
+            found.setdefault(key, (case, place))
+    bars = list(dict.fromkeys(case.bar for case, _ in found.values()))
+    return sorted(
+        found.values(),
+        key=lambda pair: (
+            pair[0].devices or 0,
+            bars.index(pair[0].bar),
+            pair[0].m * pair[0].n * pair[0].k,
+        ),
+    )
