@@ -3,6 +3,8 @@
 #include "blas/plan_text.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "base/json_text.hpp"
 
@@ -50,6 +52,21 @@ void write_cuts(JsonText& json, const char* dimension, const Cuts& cuts) {
       .close('}');
 }
 
+/// What part of C each worker computes, as far as there is a plan of tiles.
+void write_shares(JsonText& json, const Plan& plan) {
+  std::vector<double> elements(plan.tuning.workers.size(), 0.0);
+  for (const Task& task : plan.tasks) {
+    if (task.kind != TaskKind::compute || task.k_index > 0 || task.kernel == Kernel::add) continue;
+    const auto worker = std::ranges::find(plan.tuning.workers, task.device());
+    elements[static_cast<std::size_t>(worker - plan.tuning.workers.begin())] +=
+        static_cast<double>(plan.rows_of(task.tile)) * static_cast<double>(plan.cols_of(task.tile));
+  }
+  const double whole = std::accumulate(elements.begin(), elements.end(), 0.0);
+  json.key("shares").open('[');
+  for (const double part : elements) json.value(whole > 0 ? part / whole : 0.0);
+  json.close(']');
+}
+
 void write_memory(JsonText& json, const Plan& plan, const Machine& machine) {
   json.key("memory").open('[');
   for (std::size_t d = 0; d < machine.devices.size(); ++d) {
@@ -71,7 +88,9 @@ void write_shape(JsonText& json, const PlanReport& report) {
   json.key("workers").open('[');
   for (const int worker : report.workers) json.value(worker);
   json.close(']').key("grid").open('[').value(plan.tuning.grid.rows).value(plan.tuning.grid.cols);
-  json.close(']').member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
+  json.close(']');
+  write_shares(json, plan);
+  json.member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
   write_kinds(json, plan);
   json.key("cuts").open('{');
   write_cuts(json, "m", plan.m_cuts);
@@ -89,6 +108,7 @@ void write_shape(JsonText& json, const PlanReport& report) {
 /// The CPU does it in place: no tiles, no traffic.
 void write_no_shape(JsonText& json) {
   json.key("workers").open('[').close(']').key("grid").open('[').value(0).value(0).close(']');
+  json.key("shares").open('[').close(']');
   json.member("tile", 0).member("tasks", 0).key("tasks_by_kind").open('{').close('}');
   json.key("bytes_by_link").open('{').close('}');
 }

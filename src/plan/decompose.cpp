@@ -3,6 +3,8 @@
 #include "plan/decompose.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 namespace fleet {
 namespace {
@@ -39,19 +41,51 @@ std::int64_t end_of(const std::vector<std::int64_t>& begins, std::size_t i, std:
   return i + 1 < begins.size() ? begins[i + 1] : size;
 }
 
-// [0, size) into groups of at most `group` (0: one), each into `blocks`, each into tiles.
-std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, int blocks, std::int64_t tile) {
+struct Block {
+  std::int64_t begin = 0, size = 0;
+  int owner = 0;  ///< row or column of the grid
+};
+
+// [0, size) into a block for each row or column of the grid, by their shares. One whose share
+// rounds to nothing gets none.
+std::vector<Block> blocks_of(std::int64_t size, int count, const std::vector<double>& shares) {
+  std::vector<Block> blocks;
+  if (shares.empty()) {
+    const auto begins = split(size, count);
+    for (std::size_t b = 0; b < begins.size(); ++b)
+      blocks.push_back({begins[b], end_of(begins, b, size) - begins[b], static_cast<int>(b)});
+    return blocks;
+  }
+  const double whole = std::accumulate(shares.begin(), shares.end(), 0.0);
+  double sum = 0;
+  std::int64_t begin = 0;
+  for (std::size_t b = 0; b < shares.size(); ++b) {
+    sum += shares[b];
+    const double ideal = static_cast<double>(size) * sum / whole;
+    const std::int64_t unit = alignment_of(size / std::ssize(shares));
+    const std::int64_t end =
+        b + 1 == shares.size()
+            ? size
+            : std::clamp<std::int64_t>(std::llround(ideal / static_cast<double>(unit)) * unit,
+                                       begin, size);
+    if (end > begin) blocks.push_back({begin, end - begin, static_cast<int>(b)});
+    begin = end;
+  }
+  return blocks;
+}
+
+// [0, size) into groups of at most `group` (0: one), each into a block for each row or column of
+// the grid, each into tiles.
+std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, int count,
+                             const std::vector<double>& shares, std::int64_t tile) {
   std::vector<Piece> pieces;
   if (size == 0) return pieces;
   const auto groups = split(size, group > 0 ? (size + group - 1) / group : 1);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::int64_t group_size = end_of(groups, g, size) - groups[g];
-    const auto begins = split(group_size, blocks);
-    for (std::size_t b = 0; b < begins.size(); ++b) {
-      const std::int64_t block_size = end_of(begins, b, group_size) - begins[b];
-      for (std::int64_t t : split(block_size, (block_size + tile - 1) / tile))
-        pieces.push_back({groups[g] + begins[b] + t, static_cast<int>(g), static_cast<int>(b)});
-    }
+    for (const Block& block : blocks_of(group_size, count, shares))
+      for (std::int64_t t : split(block.size, (block.size + tile - 1) / tile))
+        pieces.push_back({groups[g] + block.begin + t, static_cast<int>(g), block.owner});
   }
   return pieces;
 }
@@ -103,10 +137,11 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   Decomposition d;
   const std::int64_t tile = std::max<std::int64_t>(tuning.tile, 1);
   const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);
-  const auto rows = pieces_of(problem.m, tuning.group, std::max(row_blocks, 1), tile);
-  const auto cols = pieces_of(problem.n, tuning.group, tuning.grid.cols, tile);
+  const auto rows =
+      pieces_of(problem.m, tuning.group, std::max(row_blocks, 1), tuning.row_shares, tile);
+  const auto cols = pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, tile);
   const auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0,
-                               1, longest_step(problem.type, tile));
+                               1, {}, longest_step(problem.type, tile));
   d.m = cuts_of(rows, problem.m);
   d.n = cuts_of(cols, problem.n);
   d.k = cuts_of(steps, problem.k);

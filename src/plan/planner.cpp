@@ -3,6 +3,7 @@
 // its next tile product; the fetches that it needs, the product, and at a tile's end its way home.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "plan/mover.hpp"
@@ -276,6 +277,13 @@ void validate(const Problem& problem, const Machine& machine, const Tuning& tuni
   if (tuning.workers.empty()) throw Error(Status::bad_argument, "a plan needs at least one worker");
   if (tuning.grid.rows * tuning.grid.cols != static_cast<int>(tuning.workers.size()))
     throw Error(Status::bad_argument, "the grid does not hold the workers");
+  for (const auto& [shares, count] : {std::pair(&tuning.row_shares, tuning.grid.rows),
+                                      std::pair(&tuning.col_shares, tuning.grid.cols)}) {
+    if (shares->empty()) continue;
+    if (std::ssize(*shares) != count || problem.batch > 1 ||
+        !std::ranges::all_of(*shares, [](double share) { return share > 0 && share < 1e6; }))
+      throw Error(Status::bad_argument, "the shares are not those of the grid");
+  }
   if (tuning.tile < 1) throw Error(Status::bad_argument, "the tile edge must be positive");
   if (tuning.out_of_core != OutOfCore::none && tuning.memory_cap.size() < machine.devices.size())
     throw Error(Status::bad_argument, "an out-of-core plan needs a memory cap for every device");

@@ -66,6 +66,9 @@ const char* to_string(OutOfCore mode);
 struct Tuning {
   std::vector<DeviceId> workers;  ///< devices that compute; {kHost}: the CPU does it in place
   Grid grid;
+  /// Parts of C's rows and columns that the rows and columns of the grid get, in proportion; empty:
+  /// the same for all. Not for batches.
+  std::vector<double> row_shares, col_shares;
   std::int64_t tile = 0;                 ///< largest tile edge in elements, in each dimension
   int chunks = 8;                        ///< pieces of a chained fetch (paper 1, III-E: p = 8)
   std::vector<std::int64_t> memory_cap;  ///< bytes for slots per device (index DeviceId)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "plan/decompose.hpp"
 #include "tune/tune.hpp"
@@ -15,6 +16,12 @@ struct Sizes {
   double block_m, block_n, tile_m, tile_n, tile_k, products;
 };
 
+/// What the row or column of the grid with the most of C has of it.
+double largest_part(const std::vector<double>& shares, int count) {
+  if (shares.empty()) return 1.0 / count;
+  return std::ranges::max(shares) / std::accumulate(shares.begin(), shares.end(), 0.0);
+}
+
 double pieces(double size, double edge) { return std::max(1.0, std::ceil(size / edge)); }
 
 Sizes sizes_of(const Problem& p, const Tuning& t) {
@@ -22,8 +29,8 @@ Sizes sizes_of(const Problem& p, const Tuning& t) {
   const double batch = static_cast<double>(p.batch), edge = static_cast<double>(t.tile);
   const double m = static_cast<double>(p.m), n = static_cast<double>(p.n),
                k = static_cast<double>(p.k);
-  s.block_m = std::ceil(m * batch / t.grid.rows);
-  s.block_n = std::ceil(n / t.grid.cols);
+  s.block_m = std::ceil(m * batch * largest_part(t.row_shares, t.grid.rows));
+  s.block_n = std::ceil(n * largest_part(t.col_shares, t.grid.cols));
   const double item_m = std::min(s.block_m, m);
   s.tile_m = item_m / pieces(item_m, edge);
   s.tile_n = s.block_n / pieces(s.block_n, edge);

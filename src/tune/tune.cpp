@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "exec/simulate.hpp"
+#include "plan/bound.hpp"
 #include "plan/decompose.hpp"
 
 namespace fleet {
@@ -35,6 +36,11 @@ constexpr int kMostPlanned = 32;
 // along an edge: the first go home while the last are computed.
 constexpr std::size_t kMostGrouped = 3;
 constexpr int kGroups[] = {3, 2, 4};
+// Of the fastest so many, the same with a larger part of C for the worker that it is at home with.
+constexpr std::size_t kMostShared = 3;
+constexpr int kShareRounds = 2;
+constexpr double kMostOwned = 0.95;
+constexpr double kWorthFavouring = 1.04;  // times an equal part; tiles are too coarse for less
 // Estimates that are no further apart say nothing about which is better: the cheaper to plan first.
 constexpr double kAlike = 1.12;
 // Of plans that are simulated within this of the fastest, the one that would be so still if each
@@ -53,6 +59,21 @@ struct Candidate {
   double estimate_s = 0;
   std::int64_t tasks = 0;
 };
+
+// The same tuning with this share of C for one worker, and the same for all others as far as the
+// grid allows: in a grid of several rows and columns, its row and its column get more.
+Tuning favour(Tuning tuning, int worker, double share) {
+  const auto shares = [](int count, int favoured, double part) {
+    std::vector<double> parts(static_cast<std::size_t>(count), (1 - part) / std::max(1, count - 1));
+    parts[static_cast<std::size_t>(favoured)] = count == 1 ? 1 : part;
+    return parts;
+  };
+  const auto [rows, cols] = tuning.grid;
+  const double more = rows == 1 || cols == 1 ? share * rows * cols : std::sqrt(share * rows * cols);
+  tuning.row_shares = shares(rows, worker / cols, std::min(kMostOwned, more / rows));
+  tuning.col_shares = shares(cols, worker % cols, std::min(kMostOwned, more / cols));
+  return tuning;
+}
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -81,7 +102,11 @@ class Tuner {
  private:
   Tuned trivial();
   void attempt(const Tuning& tuning);
-  void attempt_groups();
+  int owner() const;
+  double all_by_s(DeviceId device, const Tuning& tuning) const;
+  void attempt_shares(std::int64_t end);
+  void attempt_groups(const std::vector<Attempt>& ungrouped_ones, std::int64_t end);
+  std::vector<Attempt> fastest(std::size_t most) const;
   int planned() const { return static_cast<int>(attempts_.size()); }
   std::vector<std::int64_t> tiles(const Grid& grid) const;
   std::vector<Candidate> candidates() const;
@@ -312,7 +337,14 @@ Tuned Tuner::run() {
     mode |= planned() > before;
   }
   if (planned() == 0) throw refusal_;
-  if (base_.rules.has(Rule::order)) attempt_groups();
+  const std::int64_t for_groups = std::max(budget_ - spent_, budget_ / 4);
+  std::vector<Attempt> to_group = fastest(kMostGrouped);
+  if (base_.rules.has(Rule::grid)) {
+    attempt_shares(spent_ + budget_ / 5);
+    if (const Attempt best = fastest(1).front(); best.seconds < to_group.front().seconds)
+      to_group.insert(to_group.begin(), best);
+  }
+  if (base_.rules.has(Rule::order)) attempt_groups(to_group, spent_ + for_groups);
   const auto surest = std::ranges::min_element(near_, {}, [&](const Tuned& t) {
     return t.predicted_s + machine_.issue_s * static_cast<double>(t.plan.tasks.size());
   });
@@ -320,14 +352,61 @@ Tuned Tuner::run() {
   return std::move(*surest);
 }
 
-void Tuner::attempt_groups() {
-  std::vector<Attempt> fastest = attempts_;
-  std::ranges::sort(fastest, {}, &Attempt::seconds);
-  if (fastest.size() > kMostGrouped) fastest.resize(kMostGrouped);
-  const std::int64_t whole = std::max(problem_.m, problem_.n),
-                     end = std::max(budget_, spent_ + budget_ / 4);
+std::vector<Attempt> Tuner::fastest(std::size_t most) const {
+  std::vector<Attempt> sorted = attempts_;
+  std::ranges::stable_sort(sorted, {}, &Attempt::seconds);
+  if (sorted.size() > most) sorted.resize(most);
+  return sorted;
+}
+
+/// The worker at whose home tiles of C need not travel, or else neither A nor B; -1 if none.
+int Tuner::owner() const {
+  const auto& operands = problem_.operands;
+  DeviceId home = operands[kC].home;
+  if (on_host(home) && operands[kA].home == operands[kB].home) home = operands[kA].home;
+  const auto found = std::ranges::find(base_.workers, home);
+  return found == base_.workers.end() ? -1 : static_cast<int>(found - base_.workers.begin());
+}
+
+// The others wait for links when the owner is done with an equal part, and what it does itself
+// needs none. It gets as much as takes it as long as the whole: more than the bound leaves to it,
+// and less than with equal parts, whose time is longer.
+void Tuner::attempt_shares(std::int64_t end) {
+  const int favoured = owner();
+  const auto workers = static_cast<int>(base_.workers.size());
+  if (favoured < 0 || workers < 2 || problem_.batch > 1) return;
+  const double bound_s = bound(problem_, machine_).seconds;
+  for (const Attempt& equal : fastest(kMostShared)) {
+    if (equal.tuning.out_of_core != OutOfCore::none) continue;
+    const double alone_s =
+        all_by_s(base_.workers[static_cast<std::size_t>(favoured)], equal.tuning);
+    double seconds = equal.seconds;
+    for (int round = 0; round < kShareRounds && spent_ + equal.tasks <= end; ++round) {
+      const double share = std::min((seconds + bound_s) / 2 / alone_s, kMostOwned);
+      const int before = planned();
+      if (share * workers < kWorthFavouring) break;
+      attempt(favour(equal.tuning, favoured, share));
+      if (planned() == before || attempts_.back().seconds >= seconds) break;
+      seconds = attempts_.back().seconds;
+    }
+  }
+}
+
+/// Seconds of the whole problem on one device that has all of it, in these tiles.
+double Tuner::all_by_s(DeviceId device, const Tuning& tuning) const {
+  const std::int64_t m = std::min(tuning.tile, problem_.m), n = std::min(tuning.tile, problem_.n),
+                     k = std::min(longest_step(problem_.type, tuning.tile), problem_.k);
+  const auto volume = [](std::int64_t x, std::int64_t y, std::int64_t z) {
+    return static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(z);
+  };
+  return machine_.multiply_s(device, problem_.type, m, n, k) *
+         volume(problem_.m, problem_.n, problem_.k) / volume(m, n, k);
+}
+
+void Tuner::attempt_groups(const std::vector<Attempt>& ungrouped_ones, std::int64_t end) {
+  const std::int64_t whole = std::max(problem_.m, problem_.n);
   for (const int groups : kGroups)
-    for (const Attempt& ungrouped : fastest) {
+    for (const Attempt& ungrouped : ungrouped_ones) {
       Tuning grouped = ungrouped.tuning;
       if (grouped.group > 0 || whole < groups * grouped.tile || spent_ + ungrouped.tasks > end)
         continue;

@@ -127,6 +127,16 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
     t.memory_cap[kHost] = 1LL << 40;
   }
   t.own_copies = chance(random, 15);
+  if (problem.batch == 1 && chance(random, 25)) {
+    const auto shares = [&](int parts) {
+      std::vector<double> some;
+      for (int part = 0; part < parts; ++part)
+        some.push_back(static_cast<double>(between(random, 1, 20)));
+      return some;
+    };
+    if (chance(random, 70)) t.row_shares = shares(t.grid.rows);
+    if (chance(random, 70)) t.col_shares = shares(t.grid.cols);
+  }
   return t;
 }
 

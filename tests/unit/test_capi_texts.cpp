@@ -34,10 +34,11 @@ TEST(PlanText, HasEveryKeyAndNeedsNoDevice) {
 
   const Json plan = Json::parse(context.text(fleet_plan_json, "dgemm size=16384"));
 
-  for (const char* key : {"workers", "grid",        "tile",    "tasks",      "bytes_by_link",
-                          "plan_s",  "predicted_s", "bound_s", "limited_by", "rules",
-                          "problem", "machine",     "memory",  "chunks",     "out_of_core",
-                          "group",   "cuts",        "host_s",  "offload",    "tasks_by_kind"})
+  for (const char* key :
+       {"workers", "grid",        "shares",       "tile",        "tasks", "bytes_by_link",
+        "plan_s",  "predicted_s", "bound_s",      "limited_by",  "rules", "problem",
+        "machine", "memory",      "chunks",       "out_of_core", "group", "cuts",
+        "host_s",  "offload",     "tasks_by_kind"})
     EXPECT_TRUE(plan.contains(key)) << key;
   EXPECT_EQ(plan["workers"].size(), 8u);
   EXPECT_EQ(plan["grid"][0].get<int>() * plan["grid"][1].get<int>(), 8);

@@ -133,6 +133,52 @@ TEST(MakePlan, CutsLargeTilesWhereBlocksOfThreadsEnd) {
     for (std::size_t cut = 0; cut + 1 < cuts->size(); ++cut) EXPECT_EQ((*cuts)[cut] % 128, 0);
 }
 
+/// Elements of C that each worker computes.
+std::vector<std::int64_t> elements_by_worker(const Plan& plan) {
+  std::vector<std::int64_t> elements(plan.tuning.workers.size(), 0);
+  for (const Task& task : plan.tasks)
+    if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply && task.k_index == 0)
+      elements[static_cast<std::size_t>(task.device() - kFirstDevice)] +=
+          plan.rows_of(task.tile) * plan.cols_of(task.tile);
+  return elements;
+}
+
+TEST(MakePlan, GivesEachWorkerItsShareOfC) {
+  const Machine machine = node(4);
+  Tuning tuning = simple(machine, 4, {2, 2}, 25);
+  tuning.row_shares = {3, 1};
+  tuning.col_shares = {0.4, 0.6};
+
+  const Plan plan = make_plan(square(100, kFirstDevice), machine, tuning);
+
+  EXPECT_EQ(check(plan), "");
+  EXPECT_EQ(elements_by_worker(plan), (std::vector<std::int64_t>{3000, 4500, 1000, 1500}));
+}
+
+TEST(MakePlan, LeavesAWorkerOutWhoseShareRoundsToNothing) {
+  const Machine machine = node(4);
+  Tuning tuning = simple(machine, 4, {1, 4}, 50);
+  tuning.col_shares = {1, 1e-6, 1, 2};
+
+  const Plan plan = make_plan(square(100, kHost), machine, tuning);
+
+  EXPECT_EQ(check(plan), "");
+  EXPECT_EQ(elements_by_worker(plan), (std::vector<std::int64_t>{2500, 0, 2500, 5000}));
+}
+
+TEST(MakePlan, RefusesSharesThatAreNotThoseOfTheGrid) {
+  const Machine machine = node(4);
+  for (const std::vector<double>& wrong : {std::vector<double>{1.0}, {1, 1, 1}, {1, 0}, {1, -1}}) {
+    Tuning tuning = simple(machine, 4, {2, 2}, 50);
+    tuning.row_shares = wrong;
+    EXPECT_THROW(make_plan(square(100, kHost), machine, tuning), Error);
+  }
+  Tuning tuning = simple(machine, 4, {2, 2}, 50);
+  tuning.col_shares = {1, 2};
+  EXPECT_THROW(make_plan(make_gemm({.m = 50, .n = 50, .k = 50, .batch = 2}), machine, tuning),
+               Error);
+}
+
 TEST(MakePlan, NeverMultipliesInPlaceWithOwnCopies) {
   Random random(8);
   int computed = 0;

@@ -100,6 +100,36 @@ TEST(Tune, GainsByTheGridOnSkinnyShapes) {
   EXPECT_GT(gain, 1.02);
 }
 
+// C is 32 times A and B: with equal parts the links of the device that has it all are the limit.
+TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
+  const Machine machine = node(4);
+  const DeviceId owner = kFirstDevice + 2;
+  const Problem thin =
+      make_gemm({.m = 16384, .n = 16384, .k = 512, .homes = {owner, owner, owner}});
+
+  const Tuned free = tune(thin, machine, {});
+  const Tuned equal = tune(thin, machine, {.rules = Rules::all().without(Rule::grid)});
+
+  EXPECT_EQ(check(free.plan), "");
+  double whole = 0, owned = 0;
+  for (const Task& task : free.plan.tasks) {
+    if (task.kind != TaskKind::compute || task.kernel != Kernel::multiply || task.k_index > 0)
+      continue;
+    const auto elements = static_cast<double>(free.plan.rows_of(task.tile)) *
+                          static_cast<double>(free.plan.cols_of(task.tile));
+    whole += elements;
+    if (task.device() == owner) owned += elements;
+  }
+  EXPECT_GT(owned, 0.3 * whole);
+  EXPECT_LT(free.predicted_s, 0.95 * equal.predicted_s);
+}
+
+TEST(Tune, GivesEqualPartsWhereNobodyOwnsC) {
+  const Tuned tuned = tune(square(16384, kHost), node(4), {});
+  EXPECT_TRUE(tuned.plan.tuning.row_shares.empty());
+  EXPECT_TRUE(tuned.plan.tuning.col_shares.empty());
+}
+
 TEST(Tune, UsesTheFixedTileWhenTheRuleIsOff) {
   const Tuned tuned =
       tune(square(8192, kHost), node(4), {.rules = Rules::all().without(Rule::tile)});

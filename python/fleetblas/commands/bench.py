@@ -192,7 +192,8 @@ def execute(arguments) -> int:
         if arguments.dataset:
             works = works_of_set(arguments, context.config()["devices"])
         start = header(context, arguments)
-        rows = earlier_results(arguments.json, start) if arguments.dataset else []
+        goes_on = arguments.dataset and not is_simulated
+        rows = earlier_results(arguments.json, start) if goes_on else []
         done = {key_of(row) for row in rows}
         works = [work for work in works if work.key() not in done]
         results = Results(arguments, start, rows, len(works))

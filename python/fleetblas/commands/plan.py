@@ -16,6 +16,7 @@ EXAMPLE = """example: fleetblas plan gemm --type d --size 16K --machine h200x8
 Without --machine it plans for this one, which is measured first (up to 2 s)."""
 
 LINKS_SHOWN = 8
+UNEVEN = 1.1  # tiles do not divide exactly
 
 
 def add_arguments(parser) -> None:
@@ -71,10 +72,12 @@ def _moved(plan: dict) -> list[tuple[str, str]]:
 def _schedule(plan: dict) -> list[tuple[str, str]]:
     """Workers, grid, tiles, tasks and memory: what only a plan for devices has."""
     workers, (rows, columns), cuts = plan["workers"], plan["grid"], plan["cuts"]
+    least, most = min(plan["shares"]), max(plan["shares"])
+    uneven = f", {100 * least:.0f} to {100 * most:.0f} % of it" if most > UNEVEN * least else ""
     kinds = ", ".join(f"{name} {n:,}" for name, n in plan["tasks_by_kind"].items() if n)
     lines = [
         ("workers", f"{len(workers)} ({_ids(workers)})"),
-        ("grid", f"{rows} x {columns}: each worker has its own block of C"),
+        ("grid", f"{rows} x {columns}: each worker has its own block of C{uneven}"),
         ("tile", f"{plan['tile']}: m {_cut(cuts['m'])}, n {_cut(cuts['n'])}, k {_cut(cuts['k'])}"),
         ("tasks", f"{plan['tasks']:,}: {kinds}"),
     ]
