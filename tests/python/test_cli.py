@@ -20,7 +20,9 @@ def only_json(done):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("command", ["run", "bench", "plan", "trace", "probe", "doctor", "paths"])
+@pytest.mark.parametrize(
+    "command", ["run", "bench", "plan", "trace", "report", "probe", "doctor", "paths"]
+)
 def test_every_command_has_help_with_an_example(main, command):
     done = main(f"{command} --help")
     assert done.returncode == 0
@@ -30,7 +32,7 @@ def test_every_command_has_help_with_an_example(main, command):
 def test_help_lists_the_commands_and_version_is_one_line(cli):
     done = cli("--help")
     assert done.returncode == 0
-    for command in ("run", "bench", "plan", "trace", "probe", "doctor", "paths"):
+    for command in ("run", "bench", "plan", "trace", "report", "probe", "doctor", "paths"):
         assert f"\n    {command} " in done.stdout
     assert re.fullmatch(r"fleetblas \d+\.\d+\.\d+\n", cli("--version").stdout)
 
