@@ -169,7 +169,13 @@ def test_what_a_budget_cuts_off_is_gone_on_with(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "word"), [("--type s", "type"), ("--devices 1", "machine"), ("--repeat 6", "method")]
+    ("change", "word"),
+    [
+        ("--type s", "type"),
+        ("--devices 1", "machine"),
+        ("--repeat 6", "method"),
+        ("--tile 500", "options"),
+    ],
 )
 def test_results_of_something_else_are_not_mixed_in(run, tmp_path, change, word):
     run(f"{SMALL} --json small.json --budget 0.01")

@@ -124,6 +124,7 @@ def works_of_set(arguments, devices: list[int]) -> list[Work]:
         labels = {"dataset": arguments.dataset, "shape": case.shape, "rules": case.rules}
         labels.update({"bar": case.bar, "wanted_devices": devices})
         labels["named_place"] = case.place if case.place != folded else None
+        labels["gpus"] = case.devices or len(devices)
         options = {}
         if case.devices is not None and case.devices != len(devices):
             chosen = [devices[d] for d in datasets.spread(case.devices, len(devices))]
@@ -147,7 +148,7 @@ def earlier_results(file: str | None, start: dict) -> list[dict]:
         raise common.Failure(f"{file} is no file of results: remove it, or name another") from None
     # JSON knows no infinity, and lists for tuples.
     now = json.loads(json.dumps(start))
-    for name in ("dataset", "type", "machine", "gpus", "commit", "method"):
+    for name in ("dataset", "type", "machine", "gpus", "commit", "method", "options"):
         if before.get(name) != now[name]:
             raise common.Failure(
                 f"{file} is of another {name} ({before.get(name)}, now {now[name]}): "

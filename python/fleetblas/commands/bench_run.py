@@ -236,4 +236,5 @@ def header(context: Context, arguments) -> dict:
         "commit": common.commit(),
         "date": time.strftime("%Y-%m-%d"),
         "method": method,
+        "options": common.context_options(arguments),
     }
