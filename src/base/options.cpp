@@ -18,7 +18,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 20> kTable = {{
+constexpr std::array<OptionInfo, 21> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "",
      "a count (4), ids (0,2 or 2,), split (between MPI ranks), or empty for all; 4 on the host "
@@ -27,6 +27,7 @@ constexpr std::array<OptionInfo, 20> kTable = {{
     {"machine", "", "machine file, or the name of a shipped one; empty: the measured one"},
     {"memory_cap", "0", "bytes per device for staging (suffixes K, M, G); 0: 80 % of what is free"},
     {"tile", "0", "tile edge in elements; 0: by model"},
+    {"grid", "0", "rows x columns of the workers over C, as in 2x4; 0: by model"},
     {"rules", "all", "planner rules: all, none or a comma-joined list"},
     {"min_flops", "0", "smallest product offloaded, in flops; 0: by model, 1: everything"},
     {"verbose", "0", "1: one line per call on stderr"},
@@ -219,6 +220,18 @@ void set_min_flops(Options& options, std::string_view value) {
   options.min_flops = *number;
 }
 
+/// "2x4". A grid that does not hold the workers of a call is left to the model.
+void set_grid(Options& options, std::string_view value) {
+  const std::size_t at = value.find('x');
+  const auto rows = number_of<int>(value.substr(0, at));
+  const auto cols = at == std::string_view::npos ? rows : number_of<int>(value.substr(at + 1));
+  const bool none = value.empty() || value == "0";
+  if (!none && (at == std::string_view::npos || !rows || !cols || *rows < 1 || *cols < 1))
+    refuse("grid", value, "rows x columns such as 2x4, or 0");
+  options.grid_rows = none ? 0 : *rows;
+  options.grid_cols = none ? 0 : *cols;
+}
+
 bool flag_of(std::string_view name, std::string_view value) {
   if (value == "1" || value == "on" || value == "true" || value == "yes") return true;
   if (value == "0" || value == "off" || value == "false" || value == "no") return false;
@@ -238,6 +251,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.memory_cap = size_for(name, value);
   } else if (name == "tile") {
     options.tile = size_for(name, value);
+  } else if (name == "grid") {
+    set_grid(options, value);
   } else if (name == "rules") {
     options.rules = value.empty() ? "all" : value;
   } else if (name == "min_flops") {
@@ -276,6 +291,9 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "machine") json.value(o.machine);
   if (name == "memory_cap") json.value(o.memory_cap);
   if (name == "tile") json.value(o.tile);
+  if (name == "grid")
+    json.value(o.grid_rows == 0 ? "0"
+                                : std::to_string(o.grid_rows) + "x" + std::to_string(o.grid_cols));
   if (name == "rules") json.value(o.rules);
   if (name == "min_flops") json.value(o.min_flops);
   if (name == "verbose") json.value(o.verbose);

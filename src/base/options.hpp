@@ -56,10 +56,11 @@ struct Options {
   std::vector<int> device_ids;     ///< `devices=0,2` or `devices=2,`: these
   std::optional<LocalRank> split;  ///< `devices=split`: this process's share of all
   Offload offload = Offload::automatic;
-  std::string machine;             ///< file or shipped name; empty: measured
-  std::int64_t memory_cap = 0;     ///< bytes per device for slots; 0: 80 % of what is free
-  std::int64_t device_memory = 0;  ///< test hook: bytes a device has; 0: what it has
-  std::int64_t tile = 0;           ///< 0: by model
+  std::string machine;               ///< file or shipped name; empty: measured
+  std::int64_t memory_cap = 0;       ///< bytes per device for slots; 0: 80 % of what is free
+  std::int64_t device_memory = 0;    ///< test hook: bytes a device has; 0: what it has
+  std::int64_t tile = 0;             ///< 0: by model
+  int grid_rows = 0, grid_cols = 0;  ///< 0: by model
   std::string rules = "all";
   double min_flops = 0;        ///< smallest product offloaded; 0: by model, 1: everything
   int verbose = 0;             ///< 1: a line per call on stderr

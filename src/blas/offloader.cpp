@@ -135,6 +135,7 @@ TuneRequest Offloader::request(DataType type) {
   TuneRequest request{.workers = workers(type),
                       .memory_cap = caps_,
                       .tile = options_.tile,
+                      .grid = {options_.grid_rows, options_.grid_cols},
                       .rules = rules_,
                       .own_copies = options_.deterministic};
   if (request.workers.empty())

@@ -270,8 +270,10 @@ void Tuner::add_out_of_core(std::vector<Candidate>& list, Tuning t) const {
 
 std::vector<Candidate> Tuner::candidates() const {
   const int workers = static_cast<int>(base_.workers.size());
-  const auto grids = base_.rules.has(Rule::grid) ? grids_of(workers)
-                                                 : std::vector<Grid>{near_square_grid(workers)};
+  const bool is_chosen = request_.grid.rows * request_.grid.cols == workers;
+  const auto grids = is_chosen                     ? std::vector<Grid>{request_.grid}
+                     : base_.rules.has(Rule::grid) ? grids_of(workers)
+                                                   : std::vector<Grid>{near_square_grid(workers)};
   const bool may_split = base_.rules.has(Rule::outofcore);
   std::vector<Candidate> list;
   for (const Grid& grid : grids) {

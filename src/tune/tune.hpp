@@ -14,6 +14,7 @@ struct TuneRequest {
   std::vector<DeviceId> workers;         ///< empty: every device that can compute the type
   std::vector<std::int64_t> memory_cap;  ///< per device; empty: 80 % of Machine memory
   std::int64_t tile = 0;                 ///< 0: by model
+  Grid grid{0, 0};                       ///< one that does not hold the workers: by model
   Rules rules = Rules::all();
   bool own_copies = false;  ///< as in Tuning
 };

@@ -201,6 +201,23 @@ def test_rules_and_devices_of_a_case_are_those_of_its_run(run, tmp_path):
     assert naive > 1.2 * whole
 
 
+def test_a_report_reads_what_a_set_writes(run, tmp_path):
+    for name in ("scaling", "small"):
+        run(f"--dataset {name} --backend sim --devices 4 --machine h200x4 --json {name}.json")
+    done = subprocess.run(
+        [sys.executable, "-m", "fleetblas", "report", "scaling.json", "small.json", "-o", "-"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Strong scaling" in done.stdout
+    assert "39 rows" in done.stdout  # 18 and 21
+    assert "Failures" not in done.stdout
+
+
 def test_a_set_says_which_problems(run):
     for words in ("--size 4K", "--place h,h,h", "--rules all", "--m 8"):
         assert "--dataset says what" in run(f"--dataset small {words}", status=2).stderr

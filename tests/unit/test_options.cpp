@@ -118,7 +118,8 @@ TEST(SetOption, SaysNameValueAndWhatIsAllowedInOneLine) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"backend", "gpu"},     {"devices", "x"},         {"devices", "0,0"},
       {"devices", "-1"},      {"devices", ","},         {"offload", "maybe"},
-      {"memory_cap", "lots"}, {"tile", "-4"},           {"min_flops", "-1"},
+      {"memory_cap", "lots"}, {"tile", "-4"},           {"grid", "2"},
+      {"grid", "2x"},         {"grid", "0x4"},          {"min_flops", "-1"},
       {"min_flops", "nan"},   {"verbose", "9"},         {"log_level", "6"},
       {"deterministic", "2"}, {"device_memory", "1T"},  {"inject", "alloc:0"},
       {"inject", "copy"},     {"inject", "lost:1"},     {"inject", "slow:host*2"},

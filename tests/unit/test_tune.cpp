@@ -130,6 +130,14 @@ TEST(Tune, GivesEqualPartsWhereNobodyOwnsC) {
   EXPECT_TRUE(tuned.plan.tuning.col_shares.empty());
 }
 
+TEST(Tune, TakesTheGridThatItIsGivenIfItHoldsTheWorkers) {
+  const Problem problem = square(4096, kHost);
+  for (const Grid& grid : {Grid{1, 8}, Grid{8, 1}, Grid{2, 4}})
+    EXPECT_EQ(tune(problem, node(8), {.grid = grid}).plan.tuning.grid, grid);
+  EXPECT_EQ(tune(problem, node(4), {.grid = {2, 4}}).plan.tuning.grid,
+            tune(problem, node(4), {}).plan.tuning.grid);
+}
+
 TEST(Tune, UsesTheFixedTileWhenTheRuleIsOff) {
   const Tuned tuned =
       tune(square(8192, kHost), node(4), {.rules = Rules::all().without(Rule::tile)});

@@ -162,6 +162,7 @@ def _add_problem_rest(parser) -> None:
     parser.add_argument("--machine", metavar="FILE", help="machine file or shipped name (h200x8)")
     parser.add_argument("--memory-cap", type=positive_size, metavar="BYTES", help="per device")
     parser.add_argument("--tile", type=positive_size, metavar="T", help="largest tile edge")
+    parser.add_argument("--grid", metavar="RxC", help="workers over the rows and columns of C")
     parser.add_argument("--rules", metavar="all|none|LIST", help="the planner's rules in force")
 
 
@@ -195,7 +196,7 @@ def problem_list(arguments) -> list[dict]:
 
 def context_options(arguments) -> dict:
     """Those options of the command line that a context takes; what is not given is left out."""
-    names = ("backend", "devices", "machine", "memory_cap", "tile", "rules")
+    names = ("backend", "devices", "machine", "memory_cap", "tile", "grid", "rules")
     options = {name: getattr(arguments, name, None) for name in names}
     return {name: value for name, value in options.items() if value is not None}
 

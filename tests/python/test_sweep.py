@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""bench/sweep.py: the tuner's plan against those of all grids and tiles."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def sweep(tmp_path, words):
+    file = tmp_path / "sweep.json"
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "bench" / "sweep.py"), *words.split(), "-o", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(file.read_text())["sweep"]
+
+
+def test_the_tuner_is_near_the_best_of_all_grids_and_tiles_on_every_shipped_node(tmp_path):
+    for machine, devices in (("h200x4", 4), ("h200x8", 8), ("karolina", 8)):
+        problems = sweep(tmp_path, f"--machine {machine} --devices {devices} --problems 20")
+        gaps = sorted(problem["gap"] for problem in problems)
+        assert len(gaps) >= 15
+        assert gaps[0] >= 0
+        assert sum(gaps) / len(gaps) < 0.05, machine
+        for problem in problems:
+            assert problem["measured"] == "simulated"
+            assert problem["best"]["median_s"] >= problem["bound_s"]
+
+
+def test_virtual_devices_are_measured_and_verified(tmp_path):
+    program = (
+        "import runpy, sys\n"
+        "from fleetblas.commands import datasets\n"
+        "datasets.SETS = {name: lambda: datasets._squares((96,), ('h,h,h',))\n"
+        "                 for name in datasets.SETS}\n"
+        f"sys.argv[0] = {str(ROOT / 'bench' / 'sweep.py')!r}\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    file = tmp_path / "sweep.json"
+    words = ["--backend", "host", "--devices", "2", "-o", str(file)]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (problem,) = json.loads(file.read_text())["sweep"]
+    assert problem["measured"] == "measured"
+    # Two grids; of the tiles none is smaller than the problem.
+    assert problem["plans"] == 3
+    assert problem["gap"] >= 0
