@@ -146,7 +146,7 @@ SMALL = "--dataset small --backend host --devices 2 --repeat 5 --warmup 1"
 
 
 def test_what_a_budget_cuts_off_is_gone_on_with(run, tmp_path):
-    words = f"{SMALL} --json small.json --csv small.csv --budget 2.5"
+    words = f"{SMALL} --json small.json --csv small.csv --budget 0.3"
     first = run(words)
     assert "problems are left; the same command again goes on with them" in first.stderr
     before = json.loads((tmp_path / "small.json").read_text())
@@ -221,6 +221,13 @@ def test_a_report_reads_what_a_set_writes(run, tmp_path):
 def test_a_set_says_which_problems(run):
     for words in ("--size 4K", "--place h,h,h", "--rules all", "--m 8"):
         assert "--dataset says what" in run(f"--dataset small {words}", status=2).stderr
+
+
+def test_without_devices_there_is_a_clear_word(cli):
+    # No GPU is visible: `auto` is the CPU BLAS alone.
+    done = cli("bench gemm --dataset small --backend auto --budget 1", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 1
+    assert "needs devices" in done.stderr
 
 
 def test_virtual_devices_of_a_case_get_operands_of_their_own(run, tmp_path):

@@ -191,7 +191,10 @@ def execute(arguments) -> int:
     with Context(**options) as context:
         context.machine()  # the devices are known once the backend runs
         if arguments.dataset:
-            works = works_of_set(arguments, context.config()["devices"])
+            devices = context.config()["devices"]
+            if not devices:
+                raise common.Failure("a data set needs devices: --backend host makes virtual ones")
+            works = works_of_set(arguments, devices)
         start = header(context, arguments)
         goes_on = arguments.dataset and not is_simulated
         rows = earlier_results(arguments.json, start) if goes_on else []
