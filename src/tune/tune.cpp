@@ -24,7 +24,7 @@ constexpr std::int64_t kLeastTile = 16;    // below this nothing fits for other 
 // Planning and simulating costs 0.6 to 1.4 us a task. Budgets are counted in tasks: about 1 ms at
 // least, and up to 7 ms (or 8 % of the estimated run, if that is more) where that is no more than
 // 40 % of the run, since a first call should not plan longer than it gains; or three plans of the
-// size at hand. A third of it is for groups.
+// size at hand. A third of it is for groups; larger parts of an owner come on top.
 constexpr double kTasksPerSecond = 1 / 0.8e-6;
 constexpr std::int64_t kLeastBudget = 1500;
 constexpr double kUsualBudget = 9000;

@@ -124,6 +124,26 @@ TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
   EXPECT_LT(free.predicted_s, 0.95 * equal.predicted_s);
 }
 
+// In a grid of 2 x 2 a larger part for one makes its neighbour's rows of A more as well.
+TEST(Tune, GivesNoLargerPartThanMemoryHolds) {
+  const Machine machine = node(4, 50e9, 100e9);
+  const Problem tall = make_gemm(
+      {.m = 65536, .n = 2048, .k = 4096, .homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
+  const auto most = [](const Plan& plan) { return std::ranges::max(plan.arena_bytes); };
+  TuneRequest request{.grid = {2, 2}};
+  const Tuned free = tune(tall, machine, request);
+  const Tuned equal = tune(tall, machine, {.rules = Rules::all().without(Rule::grid)});
+  ASSERT_GT(most(free.plan), most(equal.plan) * 11 / 10);
+
+  request.memory_cap.assign(machine.devices.size(), most(equal.plan) * 105 / 100);
+  request.memory_cap[kHost] = 1LL << 40;
+  const Tuned capped = tune(tall, machine, request);
+
+  EXPECT_EQ(check(capped.plan), "");
+  EXPECT_LE(most(capped.plan), request.memory_cap[kFirstDevice]);
+  EXPECT_EQ(capped.plan.tuning.out_of_core, OutOfCore::none);
+}
+
 TEST(Tune, GivesEqualPartsWhereNobodyOwnsC) {
   const Tuned tuned = tune(square(16384, kHost), node(4), {});
   EXPECT_TRUE(tuned.plan.tuning.row_shares.empty());
