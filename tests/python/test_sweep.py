@@ -19,7 +19,7 @@ def sweep(tmp_path, words):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(file.read_text())["sweep"]
+    return json.loads(file.read_text())["results"]
 
 
 def test_the_tuner_is_near_the_best_of_all_grids_and_tiles_on_every_shipped_node(tmp_path):
@@ -53,7 +53,7 @@ def test_virtual_devices_are_measured_and_verified(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    (problem,) = json.loads(file.read_text())["sweep"]
+    (problem,) = json.loads(file.read_text())["results"]
     assert problem["measured"] == "measured"
     # Two grids; of the tiles none is smaller than the problem.
     assert problem["plans"] == 3
