@@ -130,12 +130,9 @@ def test_warming_up_ends_with_calls_or_seconds_but_not_before_the_first():
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(cli):
     def run(words, status=0):
-        command = [sys.executable, "-m", "fleetblas", "bench", "gemm", *words.split()]
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-        )
+        done = cli(f"bench gemm {words}", timeout=300)
         assert done.returncode == status, done.stderr
         return done
 
@@ -201,17 +198,10 @@ def test_rules_and_devices_of_a_case_are_those_of_its_run(run, tmp_path):
     assert naive > 1.2 * whole
 
 
-def test_a_report_reads_what_a_set_writes(run, tmp_path):
+def test_a_report_reads_what_a_set_writes(run, cli):
     for name in ("scaling", "small"):
         run(f"--dataset {name} --backend sim --devices 4 --machine h200x4 --json {name}.json")
-    done = subprocess.run(
-        [sys.executable, "-m", "fleetblas", "report", "scaling.json", "small.json", "-o", "-"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = cli("report scaling.json small.json -o -")
     assert done.returncode == 0, done.stderr
     assert "Strong scaling" in done.stdout
     assert "39 rows" in done.stdout  # 18 and 21
@@ -230,7 +220,7 @@ def test_without_devices_there_is_a_clear_word(cli):
     assert "needs devices" in done.stderr
 
 
-def test_virtual_devices_of_a_case_get_operands_of_their_own(run, tmp_path):
+def test_virtual_devices_of_a_case_get_operands_of_their_own(tmp_path):
     # One device of two: its memory is that of the context that has it alone.
     program = (
         "from fleetblas.commands import datasets\n"
