@@ -17,16 +17,10 @@ import pathlib
 import tempfile
 
 import fleetblas
+from fleetblas.commands.datasets import BARS
+from fleetblas.commands.datasets import SQUARES as SIZES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SIZES = [*range(5120, 16384 + 1, 1024), *range(20480, 32768 + 1, 2048)]
-BARS = [  # (name, rules; `grid` stays off: the paper's grid is fixed)
-    ("naive SUMMA", "outofcore"),
-    ("+ caching, overlap", "outofcore,caching,overlap"),
-    ("+ bandwidth routing", "outofcore,caching,overlap,bandwidth,forwarding"),
-    ("ETA routing, batching", "outofcore,caching,overlap,eta,batching"),
-    ("+ lazy C, ETA order", "outofcore,caching,overlap,eta,batching,lazy,order"),
-]
 PAPER = {"h,h,h": [2.0, 1.33, 1.18, 1.1], "0,0,0": [2.0, 1.0, 1.18, 1.1]}
 
 
@@ -70,7 +64,7 @@ def plan(machine_file, rules, place, n, tile=None):
 
 def factors(machine_file, place):
     # One tile for all bars, as in the paper: the one of the full set of rules.
-    tiles = {n: plan(machine_file, BARS[-1][1] + ",tile", place, n)["tile"] for n in SIZES}
+    tiles = {n: plan(machine_file, BARS[-1][1], place, n)["tile"] for n in SIZES}
     log_s = []
     for _, rules in BARS:
         times = [plan(machine_file, rules, place, n, tiles[n])["predicted_s"] for n in SIZES]
