@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/probe_columns.hpp"
 #include "exec/probe_links.hpp"
 #include "exec/probe_parts.hpp"
 #include "exec/probe_plan.hpp"
@@ -84,6 +85,7 @@ class Prober {
       measure_issue(all);
     });
     session_.part("ports", machine_, [&] { fit_ports(machine_, memory_, session_); });
+    measure_columns(machine_, memory_, session_);
     if (session_.careful()) return measure_kernels_by_type(series);
     // Whatever came before took: without rates of kernels there is no plan.
     session_.leave_at_least(session_.request().budget_s / 2);
@@ -154,6 +156,7 @@ void Prober::expect(std::size_t crews, const std::vector<Series>& series) {
   expect_links(machine_, session_);
   session_.expect("launches", (1 + std::size(kStreamEdges)) * crews + 1);
   session_.expect("ports", loads_of(machine_));
+  expect_columns(machine_, session_);
   for (const Series& each : series) session_.expect(kernels_part(each.type), each.edges.size());
 }
 

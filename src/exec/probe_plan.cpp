@@ -3,6 +3,7 @@
 #include "exec/probe_plan.hpp"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "base/error.hpp"
@@ -31,17 +32,38 @@ constexpr std::int64_t kPrimedBytes = std::int64_t{1} << 30;
 
 }  // namespace
 
+/// Random bits that are numbers of a type: of either sign, from 1/2 to 1.
+struct ProbeMemory::RandomBits {
+  std::uint64_t kept, set;
+};
+
 ProbePlan::ProbePlan(const Machine& machine, DataType type, std::int64_t edge, Footprint footprint)
     : machine_(&machine),
       turns_(edge <= kSmallEdge || (footprint == Footprint::large && edge <= kLargeEdge) ? 4 : 1) {
-  const std::int64_t size = turns_ * edge;
-  plan_.problem = make_gemm({.type = type, .m = size, .n = size, .k = size});
-  for (int cut = 0; cut <= turns_; ++cut) plan_.m_cuts.push_back(cut * edge);
-  plan_.n_cuts = plan_.k_cuts = plan_.m_cuts;
-  plan_.tuning.tile = edge;
-  plan_.slots.resize(machine.devices.size());
-  read_slots_.resize(machine.devices.size());
-  plan_.arena_bytes.assign(machine.devices.size(), 0);
+  size_up(type, edge, edge, 1);
+}
+
+ProbePlan::ProbePlan(const Machine& machine, DataType type, const Columns& columns)
+    : machine_(&machine), turns_(1), home_(columns.home) {
+  const std::int64_t down = std::max<std::int64_t>(2, columns.rows_apart / columns.rows);
+  size_up(type, columns.rows, columns.columns, columns.rows_apart > 0 ? static_cast<int>(down) : 1);
+}
+
+/// A is `tiles_down` tiles high, B one tile wide, and both as many long as are read: with one tile
+/// down, the columns of a tile of A follow each other.
+void ProbePlan::size_up(DataType type, std::int64_t rows, std::int64_t columns, int tiles_down) {
+  const int reads = turns_ * turns_;
+  plan_.problem =
+      make_gemm({.type = type, .m = tiles_down * rows, .n = columns, .k = reads * columns});
+  plan_.problem.operands[kA].home = home_;
+  for (int cut = 0; cut <= tiles_down; ++cut) plan_.m_cuts.push_back(cut * rows);
+  plan_.n_cuts = {0, columns};
+  for (int cut = 0; cut <= reads; ++cut) plan_.k_cuts.push_back(cut * columns);
+  plan_.tuning.tile = columns;
+  slot_bytes_ = std::max(rows, columns) * columns * bytes_of(plan_.problem.type);
+  plan_.slots.resize(machine_->devices.size());
+  read_slots_.resize(machine_->devices.size());
+  plan_.arena_bytes.assign(machine_->devices.size(), 0);
 }
 
 int ProbePlan::copies_beyond_caches() const {
@@ -57,30 +79,30 @@ int ProbePlan::read_slots() const {
 int ProbePlan::own_slots() const { return tile_bytes() > kLargeBytes ? kLargeOwnSlots : kOwnSlots; }
 
 std::int64_t ProbePlan::operand_bytes() const {
-  return tile_bytes() * turns_ * tile_count(plan_.k_cuts);
+  return slot_bytes_ * tile_count(plan_.m_cuts) * tile_count(plan_.k_cuts);
 }
 
-/// A and B are `turns_` tiles in one direction. In the other one, k, the first `turns_` are read,
-/// and one more is there for each queue that writes to the operand.
-TileId ProbePlan::operand_tile(DeviceId location, int across, int turn) const {
-  if (location == kPageable) return {kB, across, turn % turns_};
-  return {kA, turn % turns_, across};
+TileId ProbePlan::operand_tile(DeviceId location, int along_k) const {
+  if (location == kPageable) return {kB, along_k, 0};
+  return {kA, 0, along_k};
 }
 
+/// Tiles of A and B, along k, that this queue writes and no other: behind those that are read.
 int ProbePlan::own_tiles(QueueId queue) {
   int& known = own_tiles_[static_cast<std::size_t>(queue)];
   if (known == 0) {
     known = tile_count(plan_.k_cuts);
-    plan_.problem.k = plan_.k_cuts.back() + plan_.tuning.tile;
-    plan_.k_cuts.push_back(plan_.problem.k);
+    for (int turn = 0; turn < turns_; ++turn)
+      plan_.k_cuts.push_back(plan_.k_cuts.back() + plan_.tuning.tile);
+    plan_.problem.k = plan_.k_cuts.back();
   }
   return known;
 }
 
 Where ProbePlan::add_slot(DeviceId device) {
   auto& slots = plan_.slots[static_cast<std::size_t>(device)];
-  slots.push_back({std::ssize(slots) * tile_bytes(), tile_bytes()});
-  plan_.arena_bytes[static_cast<std::size_t>(device)] = std::ssize(slots) * tile_bytes();
+  slots.push_back({std::ssize(slots) * slot_bytes_, slot_bytes_});
+  plan_.arena_bytes[static_cast<std::size_t>(device)] = std::ssize(slots) * slot_bytes_;
   return {device, static_cast<std::int32_t>(std::ssize(slots) - 1)};
 }
 
@@ -122,7 +144,7 @@ QueueId ProbePlan::queue_of(LinkId link) {
 bool ProbePlan::in_place(LinkId link, DeviceId end) const {
   const Link& taken = machine_->links[static_cast<std::size_t>(link)];
   const bool pageable = taken.source == kPageable || taken.target == kPageable;
-  return end == kPageable || (end == kHost && !pageable);
+  return end == kPageable || (end == home_ && !pageable);
 }
 
 TaskId ProbePlan::copy(LinkId link, const std::vector<TaskId>& after) {
@@ -139,14 +161,14 @@ TaskId ProbePlan::copy(LinkId link, Where to, const std::vector<TaskId>& after) 
             .tile = {kA, 0, 0},
             .from = in_place(link, source) ? Where{source, -1} : read_slot(source, next_),
             .to = to};
-  if (task.from.in_place()) task.tile = operand_tile(source, next_ / turns_ % turns_, next_);
-  if (to.in_place()) task.tile = operand_tile(to.device, own_tiles(task.queue), next_);
+  if (task.from.in_place()) task.tile = operand_tile(source, next_ % (turns_ * turns_));
+  if (to.in_place()) task.tile = operand_tile(to.device, own_tiles(task.queue) + next_ % turns_);
   return add(task, after);
 }
 
 std::vector<TaskId> ProbePlan::prime(DeviceId device) {
   const LinkId link = machine_->find_link(kHost, device);
-  if (link < 0 || tile_bytes() > kPrimedBytes) return {};
+  if (link < 0 || home_ != kHost || tile_bytes() > kPrimedBytes) return {};
   const QueueId lane = queue({Queue::Kind::lane, device, kHost, 0});
   std::vector<TaskId> last;
   for (int turn = 0; turn < read_slots(); ++turn)
@@ -170,10 +192,29 @@ TaskId ProbePlan::kernel(DeviceId device, int lane, Kernel kernel,
   return add(task, after);
 }
 
+ProbeMemory::RandomBits ProbeMemory::random_bits(DataType type) {
+  switch (type) {
+    case DataType::f64:
+    case DataType::c64:
+      return {0x800fffffffffffff, 0x3fe0000000000000};
+    case DataType::f16:
+      return {0x83ff83ff83ff83ff, 0x3800380038003800};
+    case DataType::bf16:
+      return {0x807f807f807f807f, 0x3f003f003f003f00};
+    default:
+      return {0x807fffff807fffff, 0x3f0000003f000000};
+  }
+}
+
 ProbeMemory::~ProbeMemory() {
   backend_.keep_times(false);
-  for (const DeviceId location : {kHost, kPageable})
-    if (blocks_[location].data != nullptr) backend_.release(location, blocks_[location].data);
+  for (DeviceId location = 0; location < static_cast<DeviceId>(blocks_.size()); ++location)
+    let_go(location);
+}
+
+void ProbeMemory::let_go(DeviceId location) {
+  Block& block = blocks_[static_cast<std::size_t>(location)];
+  if (block.data != nullptr) backend_.release(location, std::exchange(block, {}).data);
 }
 
 std::optional<Trace> ProbeMemory::run(const ProbePlan& probe) {
@@ -196,30 +237,36 @@ Arguments ProbeMemory::bind(const ProbePlan& probe) {
       return task.kind != TaskKind::compute && (task.from == in_place || task.to == in_place);
     });
   };
-  if (touches(kHost)) arguments.data[kA] = at_least(kHost, probe.operand_bytes());
-  if (touches(kPageable)) arguments.data[kB] = at_least(kPageable, probe.operand_bytes());
+  const DataType type = plan.problem.type;
+  if (touches(probe.home()))
+    arguments.data[kA] = at_least(probe.home(), probe.operand_bytes(), type);
+  if (touches(kPageable)) arguments.data[kB] = at_least(kPageable, probe.operand_bytes(), type);
   return arguments;
 }
 
-void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes) {
-  Block& block = blocks_[location];
-  if (block.bytes >= bytes) return block.data;
-  if (block.data != nullptr) backend_.release(location, std::exchange(block, {}).data);
-  block = {backend_.allocate(location, bytes), bytes};
-  fill(location, block.data, bytes);
+/// At least `bytes` of numbers of this type.
+void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes, DataType type) {
+  Block& block = blocks_[static_cast<std::size_t>(location)];
+  if (block.bytes < bytes) {
+    let_go(location);
+    block = {.data = backend_.allocate(location, bytes), .bytes = bytes};
+  }
+  const RandomBits wanted = random_bits(type);
+  if (block.filled < bytes || block.pattern != wanted.set) {
+    fill(location, block.data, bytes, wanted);
+    block.filled = bytes;
+    block.pattern = wanted.set;
+  }
   return block.data;
 }
 
-/// With random numbers: on equal ones, GPUs use less power and so compute faster than they do on
-/// anybody's data. Below 2, and never a NaN, in every type that the bits are taken for.
-void ProbeMemory::fill(DeviceId location, void* data, std::int64_t bytes) {
-  std::vector<std::uint32_t> words(1 << 18);
-  std::uint32_t state = 20251121;
-  for (std::uint32_t& word : words) {
-    state = state * 1664525U + 1013904223U;  // Numerical Recipes' generator: its high bits are good
-    word = ((state >> 8) & 0x80ff0000U) | 0x3f000000U | (((state * 2654435761U) >> 16) & 0xbbffU);
-  }
-  const auto piece_bytes = static_cast<std::int64_t>(words.size() * sizeof(std::uint32_t));
+/// With random numbers, all bits of them: on equal ones, or on few different bits, GPUs use less
+/// power and so compute faster than they do on anybody's data.
+void ProbeMemory::fill(DeviceId location, void* data, std::int64_t bytes, const RandomBits& bits) {
+  std::vector<std::uint64_t> words(1 << 17);
+  std::mt19937_64 generator(20251121);
+  for (std::uint64_t& word : words) word = (generator() & bits.kept) | bits.set;
+  const auto piece_bytes = static_cast<std::int64_t>(words.size() * sizeof(words.front()));
   for (std::int64_t done = 0; done < bytes; done += piece_bytes) {
     const std::int64_t count = std::min(piece_bytes, bytes - done);
     const View from{.data = words.data(), .rows = count, .cols = 1, .ld = count};

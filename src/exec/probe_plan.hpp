@@ -9,9 +9,10 @@
 
 namespace fleet {
 
-/// Square tiles of one edge. A lies in pinned memory and B in pageable memory; where tiles are
-/// small there are several, so that copies do not find their data in a cache near by. What a queue
-/// writes is its own, so that queues may run in any order and at once.
+/// Tiles of one size, square ones as a rule. A lies in pinned memory, or on a device, and B in
+/// pageable memory; where tiles are small there are several, so that copies do not find their data
+/// in a cache near by. What a queue writes is its own, so that queues may run in any order and at
+/// once.
 class ProbePlan {
  public:
   /// Loads of host memory need operands that are larger than the caches of the largest CPUs, or
@@ -19,6 +20,14 @@ class ProbePlan {
   enum class Footprint { small, large };
   ProbePlan(const Machine& machine, DataType type, std::int64_t edge,
             Footprint footprint = Footprint::small);
+  /// Of longer or shorter columns, which at A's home follow each other, or lie so many rows apart
+  /// (or twice their own, if that is more).
+  struct Columns {
+    std::int64_t rows = 1, columns = 1;
+    std::int64_t rows_apart = 0;
+    DeviceId home = kHost;
+  };
+  ProbePlan(const Machine& machine, DataType type, const Columns& columns);
 
   /// The next tile over `link`. Copies of one link follow each other.
   TaskId copy(LinkId link, const std::vector<TaskId>& after);
@@ -32,12 +41,14 @@ class ProbePlan {
   int copies_beyond_caches() const;
 
   const Plan& plan() const { return plan_; }
+  DeviceId home() const { return home_; }
   const Machine& machine() const { return *machine_; }
   std::int64_t tile_bytes() const;
   /// Bytes of A, and of B.
   std::int64_t operand_bytes() const;
 
  private:
+  void size_up(DataType type, std::int64_t rows, std::int64_t columns, int tiles_down);
   QueueId queue(const Queue& wanted);
   TaskId add(Task task, const std::vector<TaskId>& after);
   QueueId queue_of(LinkId link);
@@ -45,7 +56,7 @@ class ProbePlan {
   /// Whether the copy reads or writes an operand at this end. Between the two kinds of host memory,
   /// the pinned side is the ring: slots of the host.
   bool in_place(LinkId link, DeviceId end) const;
-  TileId operand_tile(DeviceId location, int across, int turn) const;
+  TileId operand_tile(DeviceId location, int along_k) const;
   int own_tiles(QueueId queue);
   int read_slots() const;
   int own_slots() const;
@@ -54,7 +65,9 @@ class ProbePlan {
   Where own_slot(DeviceId device, QueueId queue, int turn);
 
   const Machine* machine_;
-  int turns_;  ///< tiles that are read, or written, in turn
+  int turns_;  ///< tiles that each queue writes in turn; its square: that are read in turn
+  DeviceId home_ = kHost;        ///< of A
+  std::int64_t slot_bytes_ = 0;  ///< a tile of A, B or C
   Plan plan_;
   std::vector<std::vector<Where>> read_slots_;  ///< by device
   std::vector<std::vector<Where>> own_slots_;   ///< by queue
@@ -66,7 +79,10 @@ class ProbePlan {
 /// it lives the backend keeps the times of its tasks.
 class ProbeMemory {
  public:
-  explicit ProbeMemory(Backend& backend) : backend_(backend) { backend_.keep_times(true); }
+  explicit ProbeMemory(Backend& backend)
+      : backend_(backend), blocks_(backend.machine().devices.size()) {
+    backend_.keep_times(true);
+  }
   ~ProbeMemory();
   ProbeMemory(const ProbeMemory&) = delete;
   ProbeMemory& operator=(const ProbeMemory&) = delete;
@@ -76,15 +92,20 @@ class ProbeMemory {
 
  private:
   Arguments bind(const ProbePlan& probe);
-  void* at_least(DeviceId location, std::int64_t bytes);
-  void fill(DeviceId location, void* data, std::int64_t bytes);
+  struct RandomBits;
+  static RandomBits random_bits(DataType type);
+  void* at_least(DeviceId location, std::int64_t bytes, DataType type);
+  void let_go(DeviceId location);
+  void fill(DeviceId location, void* data, std::int64_t bytes, const RandomBits& bits);
 
   struct Block {
     void* data = nullptr;
     std::int64_t bytes = 0;
+    std::int64_t filled = 0;
+    std::uint64_t pattern = 0;  ///< of what it is filled with
   };
   Backend& backend_;
-  Block blocks_[kFirstDevice];
+  std::vector<Block> blocks_;  ///< by location
 };
 
 }  // namespace fleet

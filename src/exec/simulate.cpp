@@ -256,15 +256,18 @@ void Simulation::start(int id) {
 /// one copy hides behind the data of others at the shared ports, and alone the time is the same.
 void Simulation::start_copy(int id, const Task& copy) {
   const Link& link = machine_.links[static_cast<std::size_t>(copy.link)];
-  const auto bytes = static_cast<double>(std::max<std::int64_t>(1, plan_.bytes_of(copy.tile)));
+  Cargo cargo = plan_.cargo_of(copy.tile);
+  if (!copy.from.in_place() && !copy.to.in_place()) cargo.column_bytes = 0;
+  const double rate = link.rate(cargo);
+  const auto bytes = static_cast<double>(std::max<std::int64_t>(1, cargo.bytes));
   const double chunk = bytes / copy.chunks;
-  const double alone_s = link.latency_s + chunk / link.bytes_per_s;
+  const double alone_s = link.latency_s + chunk / rate;
   const FlowId upstream =
       copy.upstream == kNoTask || span(copy.upstream).done() ? kNoFlow : task(copy.upstream).queue;
   share_.start(id,
                {.user = share_.user_of_link(copy.link),
                 .amount = bytes,
-                .cap = link.latency_s > 0 ? chunk / alone_s : link.bytes_per_s,
+                .cap = link.latency_s > 0 ? chunk / alone_s : rate,
                 .chunk = chunk},
                upstream, now_s_);
   if (state(queue(id).head).chunk_watcher != kNoQueue) share_.announce(id, now_s_);

@@ -27,6 +27,21 @@ std::vector<DeviceId> renumbering(std::size_t devices, const std::vector<DeviceI
 
 }  // namespace
 
+double Link::column_share(std::int64_t column_bytes) const {
+  const auto bytes = static_cast<double>(column_bytes);
+  const ColumnRate* below = nullptr;
+  for (const ColumnRate& known : columns) {
+    const auto at = static_cast<double>(known.bytes);
+    if (column_bytes <= known.bytes) {
+      if (below == nullptr) return known.share * bytes / at;
+      const auto from = static_cast<double>(below->bytes);
+      return below->share + (known.share - below->share) * (bytes - from) / (at - from);
+    }
+    below = &known;
+  }
+  return below == nullptr ? 1 : below->share;
+}
+
 LinkId Machine::find_link(DeviceId source, DeviceId target) const {
   const auto found = std::ranges::find_if(
       links, [&](const Link& link) { return link.source == source && link.target == target; });

@@ -52,13 +52,39 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
+/// What a copy moves, as links see it: some columns of a matrix.
+struct Cargo {
+  std::int64_t bytes = 0;
+  std::int64_t columns = 1;
+  /// Of columns that lie apart at `home`, where the matrix is; 0: they follow each other there, as
+  /// they do in every other place.
+  std::int64_t column_bytes = 0;
+  DeviceId home = kHost;
+};
+
+/// What is left of a link's rate for columns that lie apart, while products keep its ends busy.
+struct ColumnRate {
+  std::int64_t bytes = 0;  ///< of a column
+  double share = 1;        ///< of the link's bytes_per_s
+  friend bool operator==(const ColumnRate&, const ColumnRate&) = default;
+};
+
 /// A directed connection. Two devices without a Link cannot copy to each other directly.
 struct Link {
   DeviceId source = kHost;
   DeviceId target = kHost;
   double latency_s = 0;    ///< per copy (per chunk, in a chunked one), on top of bytes/rate
-  double bytes_per_s = 0;  ///< alone on the machine
+  double bytes_per_s = 0;  ///< alone on the machine, one piece of memory to another
   std::vector<PortShare> ports;
+  std::vector<ColumnRate> columns;  ///< sorted by bytes; none: columns apart cost nothing
+
+  /// Bytes per second of this cargo, alone on the machine. Between the known lengths of columns the
+  /// share is interpolated linearly; shorter ones than the least cost as much each as it does.
+  double rate(const Cargo& cargo) const {
+    const bool apart = cargo.column_bytes > 0 && (cargo.home == source || cargo.home == target);
+    return apart && !columns.empty() ? bytes_per_s * column_share(cargo.column_bytes) : bytes_per_s;
+  }
+  double column_share(std::int64_t column_bytes) const;
   friend bool operator==(const Link&, const Link&) = default;
 };
 

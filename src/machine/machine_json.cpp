@@ -136,8 +136,21 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   return d;
 }
 
+std::vector<ColumnRate> read_columns(const json& object, const std::string& where) {
+  std::vector<ColumnRate> columns;
+  const std::string here = where + ", columns";
+  for (const json& column : list(object, where, "columns")) {
+    know_only(column, here, {"bytes", "share"});
+    const ColumnRate rate{whole(column, here, "bytes"), positive(column, here, "share")};
+    if (rate.bytes <= (columns.empty() ? 0 : columns.back().bytes))
+      refuse(here + " are not sorted by bytes");
+    columns.push_back(rate);
+  }
+  return columns;
+}
+
 Link read_link(const Machine& m, const json& object, const std::string& where) {
-  know_only(object, where, {"from", "to", "latency_s", "bytes_per_s", "ports"});
+  know_only(object, where, {"from", "to", "latency_s", "bytes_per_s", "columns", "ports"});
   Link l;
   l.source = id_of(m.devices, text(object, where, "from"), where, "device");
   l.target = id_of(m.devices, text(object, where, "to"), where, "device");
@@ -145,6 +158,7 @@ Link read_link(const Machine& m, const json& object, const std::string& where) {
   if (m.find_link(l.source, l.target) >= 0) refuse(where + " is there twice");
   l.latency_s = at_least_zero(object, where, "latency_s");
   l.bytes_per_s = positive(object, where, "bytes_per_s");
+  l.columns = read_columns(object, where);
   l.ports = read_shares(m, object, where);
   return l;
 }
@@ -204,6 +218,17 @@ ordered_json write_device(const Machine& m, const Device& d) {
   return out;
 }
 
+ordered_json write_link(const Machine& m, const Link& link) {
+  ordered_json out = {{"from", m.devices.at(static_cast<std::size_t>(link.source)).name},
+                      {"to", m.devices.at(static_cast<std::size_t>(link.target)).name},
+                      {"latency_s", link.latency_s},
+                      {"bytes_per_s", link.bytes_per_s}};
+  for (const ColumnRate& column : link.columns)
+    out["columns"].push_back({{"bytes", column.bytes}, {"share", column.share}});
+  out["ports"] = write_shares(m, link.ports);
+  return out;
+}
+
 }  // namespace
 
 std::string to_json(const Machine& m) {
@@ -217,12 +242,7 @@ std::string to_json(const Machine& m) {
   for (const Port& port : m.ports)
     root["ports"].push_back({{"name", port.name}, {"capacity", port.capacity}});
   for (const Device& device : m.devices) root["devices"].push_back(write_device(m, device));
-  for (const Link& link : m.links)
-    root["links"].push_back({{"from", m.devices.at(static_cast<std::size_t>(link.source)).name},
-                             {"to", m.devices.at(static_cast<std::size_t>(link.target)).name},
-                             {"latency_s", link.latency_s},
-                             {"bytes_per_s", link.bytes_per_s},
-                             {"ports", write_shares(m, link.ports)}});
+  for (const Link& link : m.links) root["links"].push_back(write_link(m, link));
   return root.dump(1) + "\n";
 }
 

@@ -135,13 +135,14 @@ std::int64_t longest_step(DataType type, std::int64_t tile) {
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   Decomposition d;
-  const std::int64_t tile = std::max<std::int64_t>(tuning.tile, 1);
+  const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
   const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);
-  const auto rows =
-      pieces_of(problem.m, tuning.group, std::max(row_blocks, 1), tuning.row_shares, tile);
-  const auto cols = pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, tile);
+  const auto rows = pieces_of(problem.m, tuning.group, std::max(row_blocks, 1), tuning.row_shares,
+                              edge(tuning.edge_m()));
+  const auto cols =
+      pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, edge(tuning.tile));
   const auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0,
-                               1, {}, longest_step(problem.type, tile));
+                               1, {}, longest_step(problem.type, edge(tuning.edge_k())));
   d.m = cuts_of(rows, problem.m);
   d.n = cuts_of(cols, problem.n);
   d.k = cuts_of(steps, problem.k);

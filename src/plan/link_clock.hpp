@@ -23,19 +23,19 @@ class LinkClock {
         link_free_s_(machine.links.size(), 0.0),
         port_busy_s_(machine.ports.size(), 0.0) {}
 
-  /// When `bytes` in `chunks` pieces over `link` would arrive, not before `ready_s` and, behind an
+  /// When `cargo` in `chunks` pieces over `link` would arrive, not before `ready_s` and, behind an
   /// upstream hop, chunk by chunk after it. Changes nothing.
-  Hop hop(LinkId link, std::int64_t bytes, double ready_s, int chunks = 1,
+  Hop hop(LinkId link, const Cargo& cargo, double ready_s, int chunks = 1,
           const Hop* upstream = nullptr) const {
     const Link& l = machine_.links[static_cast<std::size_t>(link)];
-    const double chunk_s = l.latency_s + static_cast<double>(bytes) / chunks / l.bytes_per_s;
+    const double chunk_s = l.latency_s + static_cast<double>(cargo.bytes) / chunks / l.rate(cargo);
     double start_s = std::max(ready_s, link_free_s_[static_cast<std::size_t>(link)]);
     if (upstream) start_s = std::max(start_s, upstream->first_s);
     Hop hop{link, start_s + chunk_s, start_s + chunks * chunk_s};
     if (upstream) hop.stop_s = std::max(hop.stop_s, upstream->stop_s + chunk_s);
     for (const PortShare& share : l.ports)
-      hop.stop_s = std::max(
-          hop.stop_s, port_busy_s_[static_cast<std::size_t>(share.port)] + port_s(share, bytes));
+      hop.stop_s = std::max(hop.stop_s, port_busy_s_[static_cast<std::size_t>(share.port)] +
+                                            port_s(share, cargo.bytes));
     return hop;
   }
 

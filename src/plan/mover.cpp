@@ -56,7 +56,7 @@ void Mover::number_tiles() {
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < cols; ++c) {
         tiles_.push_back({operand, r, c});
-        tile_bytes_.push_back(plan_.bytes_of(tiles_.back()));
+        cargos_.push_back(plan_.cargo_of(tiles_.back()));
       }
   }
 }
@@ -99,7 +99,7 @@ std::span<const Holder> Mover::holders_of(int key) {
 
 double Mover::estimate_s(int key, int worker) const {
   return router_.arrival_s(const_cast<Mover*>(this)->holders_of(key), device_of(worker),
-                           tile_bytes_[static_cast<std::size_t>(key)]);
+                           cargos_[static_cast<std::size_t>(key)]);
 }
 
 // The other workers of the grid row (for A) or grid column (for B) that will need the tile.
@@ -178,7 +178,7 @@ int Mover::furthest(int worker, int pinned, std::int64_t& use) const {
 
 int Mover::take_input(int key, int worker, int pinned) {
   SlotStore& slots = store(device_of(worker));
-  const int slot = slots.take(Pool::input, tile_bytes_[static_cast<std::size_t>(key)], key);
+  const int slot = slots.take(Pool::input, cargos_[static_cast<std::size_t>(key)].bytes, key);
   if (slot >= 0) return slot;
   std::int64_t use = 0;
   const int victim = furthest(worker, pinned, use);
@@ -199,8 +199,8 @@ Where Mover::acquire(int key, int worker, int pinned) {
   user_devices_.clear();
   for (int user : users_) user_devices_.push_back(device_of(user));
   const TileId tile = tiles_[static_cast<std::size_t>(key)];
-  const std::int64_t bytes = tile_bytes_[static_cast<std::size_t>(key)];
-  const Chain& chain = router_.route(holders_of(key), user_devices_, bytes, plan_.cols_of(tile));
+  const Cargo& cargo = cargos_[static_cast<std::size_t>(key)];
+  const Chain& chain = router_.route(holders_of(key), user_devices_, cargo);
 
   Where from{chain.source, -1};
   for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
@@ -212,7 +212,7 @@ Where Mover::acquire(int key, int worker, int pinned) {
     const Where to{chain.users[u], take_input(key, user, pinned)};
     if (upstream == kNoTask) before_read(from);
     upstream = emit_leg(TaskKind::fetch, tile, chain.legs[u], from, to, chain.chunks, upstream);
-    router_.commit(chain.legs[u], bytes);
+    router_.commit(chain.legs[u], cargo.bytes);
     held(key, user) = {to.slot, chain.legs[u].stop_s()};
     from = to;
   }
@@ -244,23 +244,23 @@ void Mover::give_back_output(const Where& where) { store(where.device).give_back
 
 double Mover::fetch_output(const TileId& tile, const Where& to, TaskId after_writer) {
   const Holder home{problem_.operands[kC].home, 0.0};
-  const std::int64_t bytes = plan_.bytes_of(tile);
-  const Chain& chain = router_.route({&home, 1}, {&to.device, 1}, bytes, plan_.cols_of(tile));
+  const Cargo cargo = plan_.cargo_of(tile);
+  const Chain& chain = router_.route({&home, 1}, {&to.device, 1}, cargo);
   after_.push_back(after_writer);
   emit_leg(TaskKind::fetch, tile, chain.legs[0], {home.device, -1}, to, chain.chunks, kNoTask);
-  router_.commit(chain.legs[0], bytes);
+  router_.commit(chain.legs[0], cargo.bytes);
   return chain.legs[0].stop_s();
 }
 
 double Mover::write_back(const TileId& tile, const Where& from, double ready_s, TaskId& last) {
   const Holder worker{from.device, ready_s};
   const DeviceId home = problem_.operands[kC].home;
-  const std::int64_t bytes = plan_.bytes_of(tile);
-  const Chain& chain = router_.route({&worker, 1}, {&home, 1}, bytes, plan_.cols_of(tile));
+  const Cargo cargo = plan_.cargo_of(tile);
+  const Chain& chain = router_.route({&worker, 1}, {&home, 1}, cargo);
   before_read(from);
   last =
       emit_leg(TaskKind::writeback, tile, chain.legs[0], from, {home, -1}, chain.chunks, kNoTask);
-  router_.commit(chain.legs[0], bytes);
+  router_.commit(chain.legs[0], cargo.bytes);
   return chain.legs[0].stop_s();
 }
 

@@ -107,7 +107,7 @@ class Mover {
   mutable Router router_;
   std::vector<SlotStore> stores_;  ///< per device
   std::vector<TileId> tiles_;      ///< per key: A's, then B's
-  std::vector<std::int64_t> tile_bytes_;
+  std::vector<Cargo> cargos_;
   std::vector<Held> held_;                                    ///< [worker][key]
   std::vector<Step> positions_;                               ///< per worker
   std::vector<std::vector<char>> row_present_, col_present_;  ///< [group][grid row or column]

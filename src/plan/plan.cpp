@@ -42,6 +42,14 @@ std::int64_t Plan::bytes_of(const TileId& tile) const {
   return rows_of(tile) * cols_of(tile) * fleet::bytes_of(problem.type);
 }
 
+Cargo Plan::cargo_of(const TileId& tile) const {
+  const bool whole = rows_of(tile) == row_cuts(tile.operand).back();
+  return {.bytes = bytes_of(tile),
+          .columns = cols_of(tile),
+          .column_bytes = whole ? 0 : rows_of(tile) * fleet::bytes_of(problem.type),
+          .home = problem.operands[static_cast<std::size_t>(tile.operand)].home};
+}
+
 std::vector<std::int64_t> bytes_by_link(const Plan& plan, std::size_t links) {
   std::vector<std::int64_t> bytes(links, 0);
   for (const Task& task : plan.tasks)

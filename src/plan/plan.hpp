@@ -122,6 +122,9 @@ struct Plan {
   std::int64_t rows_of(const TileId& tile) const;  ///< shape of a stored tile, in elements
   std::int64_t cols_of(const TileId& tile) const;
   std::int64_t bytes_of(const TileId& tile) const;  ///< dense: rows * cols * element
+  /// What a copy of the tile moves. Columns that a tile has whole are taken to follow each other
+  /// at home: leading dimensions are the call's, not the plan's.
+  Cargo cargo_of(const TileId& tile) const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

@@ -20,30 +20,30 @@ bool Router::has_leg(DeviceId from, DeviceId to) const {
   return links_.at(from, to) >= 0 || (links_.at(from, kHost) >= 0 && links_.at(kHost, to) >= 0);
 }
 
-Leg Router::leg(DeviceId from, DeviceId to, std::int64_t bytes, double ready_s, int chunks,
+Leg Router::leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, int chunks,
                 const LinkClock::Hop* upstream) const {
   Leg leg;
   if (const LinkId direct = links_.at(from, to); direct >= 0) {
-    leg.hops[0] = clock_.hop(direct, bytes, ready_s, chunks, upstream);
+    leg.hops[0] = clock_.hop(direct, cargo, ready_s, chunks, upstream);
     leg.hop_count = 1;
     return leg;
   }
-  leg.hops[0] = clock_.hop(links_.at(from, kHost), bytes, ready_s, chunks, upstream);
-  leg.hops[1] = clock_.hop(links_.at(kHost, to), bytes, 0, chunks, &leg.hops[0]);
+  leg.hops[0] = clock_.hop(links_.at(from, kHost), cargo, ready_s, chunks, upstream);
+  leg.hops[1] = clock_.hop(links_.at(kHost, to), cargo, 0, chunks, &leg.hops[0]);
   leg.hop_count = 2;
   return leg;
 }
 
-double Router::rate_of(DeviceId from, DeviceId to) const {
+double Router::rate_of(DeviceId from, DeviceId to, const Cargo& cargo) const {
   const auto rate = [&](LinkId l) {
-    return machine_.links[static_cast<std::size_t>(l)].bytes_per_s;
+    return machine_.links[static_cast<std::size_t>(l)].rate(cargo);
   };
   if (const LinkId direct = links_.at(from, to); direct >= 0) return rate(direct);
   return std::min(rate(links_.at(from, kHost)), rate(links_.at(kHost, to)));
 }
 
 const Holder& Router::choose(std::span<const Holder> holders, DeviceId user,
-                             std::int64_t bytes) const {
+                             const Cargo& cargo) const {
   const Holder* best = nullptr;
   double best_value = kNever;
   const bool eta = tuning_.rules.has(Rule::eta);
@@ -54,14 +54,14 @@ const Holder& Router::choose(std::span<const Holder> holders, DeviceId user,
     if (!has_leg(holder.device, user)) continue;
     double value = 0;  // home: the first that is reachable
     if (eta) {
-      value = leg(holder.device, user, bytes, holder.ready_s, 1, nullptr).stop_s();
+      value = leg(holder.device, user, cargo, holder.ready_s, 1, nullptr).stop_s();
     } else if (bandwidth) {
       // A reactive scheduler decides when the way from home is free; what arrives later is unknown
       // to it then.
       const double now_s = from_home >= 0 ? clock_.free_s(from_home) : 0;
       // The first is never a copy under way: the home, or where a result waits to leave.
       if (!under_way_counts && &holder != &holders[0] && holder.ready_s > now_s) continue;
-      value = -rate_of(holder.device, user);
+      value = -rate_of(holder.device, user, cargo);
     }
     if (value < best_value) {
       best_value = value;
@@ -76,17 +76,16 @@ const Holder& Router::choose(std::span<const Holder> holders, DeviceId user,
   return *best;
 }
 
-double Router::arrival_s(std::span<const Holder> holders, DeviceId user, std::int64_t bytes) const {
-  const Holder& source = choose(holders, user, bytes);
-  return leg(source.device, user, bytes, source.ready_s, 1, nullptr).stop_s();
+double Router::arrival_s(std::span<const Holder> holders, DeviceId user, const Cargo& cargo) const {
+  const Holder& source = choose(holders, user, cargo);
+  return leg(source.device, user, cargo, source.ready_s, 1, nullptr).stop_s();
 }
 
 // Pieces that minimise what each costs, its latency and its issuing at each hop, against waiting
 // for the first piece of each hop: d/dp (p*(latency + hops*issue) + (hops-1)*bytes/(rate*p)) = 0.
 // At most the tuning's (the paper's 8): more than that never paid in the chains measured on H200
 // nodes below 512 MB.
-int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, std::int64_t bytes,
-                       std::int64_t columns) const {
+int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, const Cargo& cargo) const {
   const LinkId first = links_.at(source, users[0]);
   const double hops = static_cast<double>(users.size()) + (first < 0 ? 1 : 0);
   if (hops < 2) return 1;
@@ -94,16 +93,16 @@ int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, std::in
       users.size() > 1 && links_.at(users[0], users[1]) >= 0 ? links_.at(users[0], users[1])
       : first >= 0                                           ? first
                                                              : links_.at(kHost, users[0]))];
-  const double bytes_s = static_cast<double>(bytes) / l.bytes_per_s;
+  const double bytes_s = static_cast<double>(cargo.bytes) / l.rate(cargo);
   const double best =
       std::sqrt((hops - 1) * bytes_s / std::max(l.latency_s + hops * machine_.issue_s, 1e-9));
-  const auto most =
-      std::min<std::int64_t>(std::min(tuning_.chunks, 255), std::max<std::int64_t>(columns, 1));
+  const auto most = std::min<std::int64_t>(std::min(tuning_.chunks, 255),
+                                           std::max<std::int64_t>(cargo.columns, 1));
   return static_cast<int>(std::clamp<double>(std::round(best), 1.0, static_cast<double>(most)));
 }
 
 void Router::search_from(std::size_t depth, double stop_s, std::span<const DeviceId> users,
-                         std::int64_t bytes) {
+                         const Cargo& cargo) {
   if (depth == users.size()) {
     best_ = trial_;
     best_stop_s_ = stop_s;
@@ -113,28 +112,28 @@ void Router::search_from(std::size_t depth, double stop_s, std::span<const Devic
   const LinkClock::Hop* upstream = depth == 0 ? nullptr : &trial_.legs[depth - 1].last();
   for (std::size_t u = 0; u < users.size(); ++u) {
     if (taken_[u] || !has_leg(from, users[u])) continue;
-    const Leg next = leg(from, users[u], bytes, first_ready_s_, trial_.chunks, upstream);
+    const Leg next = leg(from, users[u], cargo, first_ready_s_, trial_.chunks, upstream);
     const double so_far_s = std::max(stop_s, next.stop_s());
     if (so_far_s >= best_stop_s_) continue;
     taken_[u] = true;
     trial_.users[depth] = users[u];
     trial_.legs[depth] = next;
-    search_from(depth + 1, so_far_s, users, bytes);
+    search_from(depth + 1, so_far_s, users, cargo);
     taken_[u] = false;
   }
 }
 
-void Router::search(const Holder& source, std::span<const DeviceId> users, std::int64_t bytes) {
+void Router::search(const Holder& source, std::span<const DeviceId> users, const Cargo& cargo) {
   trial_.source = source.device;
   trial_.users.resize(users.size());
   trial_.legs.resize(users.size());
   taken_.assign(users.size(), false);
   first_ready_s_ = source.ready_s;
-  search_from(0, 0.0, users, bytes);
+  search_from(0, 0.0, users, cargo);
 }
 
 // Next in the chain whoever it reaches first; for chains too long for every order.
-void Router::greedy(const Holder& source, std::span<const DeviceId> users, std::int64_t bytes) {
+void Router::greedy(const Holder& source, std::span<const DeviceId> users, const Cargo& cargo) {
   trial_.source = source.device;
   trial_.users.assign(users.begin(), users.end());
   trial_.legs.resize(users.size());
@@ -144,7 +143,7 @@ void Router::greedy(const Holder& source, std::span<const DeviceId> users, std::
     std::size_t best = users.size();
     for (std::size_t u = depth; u < users.size(); ++u) {
       if (!has_leg(from, trial_.users[u])) continue;
-      const Leg next = leg(from, trial_.users[u], bytes, source.ready_s, trial_.chunks, upstream);
+      const Leg next = leg(from, trial_.users[u], cargo, source.ready_s, trial_.chunks, upstream);
       if (best == users.size() || next.stop_s() < trial_.legs[depth].stop_s()) {
         best = u;
         trial_.legs[depth] = next;
@@ -161,17 +160,17 @@ void Router::greedy(const Holder& source, std::span<const DeviceId> users, std::
 }
 
 const Chain& Router::route(std::span<const Holder> holders, std::span<const DeviceId> users,
-                           std::int64_t bytes, std::int64_t columns) {
+                           const Cargo& cargo) {
   const bool eta = tuning_.rules.has(Rule::eta);
-  const Holder& first = choose(holders, users[0], bytes);
-  trial_.chunks = chunks_for(first.device, users, bytes, columns);
+  const Holder& first = choose(holders, users[0], cargo);
+  trial_.chunks = chunks_for(first.device, users, cargo);
   best_stop_s_ = kNever;
   for (const Holder& source : holders) {
     if (!eta && source.device != first.device) continue;
     if (users.size() <= kExhaustiveUsers) {
-      search(source, users, bytes);
+      search(source, users, cargo);
     } else {
-      greedy(source, users, bytes);
+      greedy(source, users, cargo);
     }
   }
   if (best_stop_s_ == kNever)

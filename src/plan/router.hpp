@@ -41,10 +41,10 @@ class Router {
   /// The best way for one tile to all `users` (at least one). holders[0] is the tile's home. The
   /// result is valid until the next call. Throws Error(unreachable).
   const Chain& route(std::span<const Holder> holders, std::span<const DeviceId> users,
-                     std::int64_t bytes, std::int64_t columns);
+                     const Cargo& cargo);
 
   /// When a tile could arrive at `user` from the best of `holders`, were it asked for now.
-  double arrival_s(std::span<const Holder> holders, DeviceId user, std::int64_t bytes) const;
+  double arrival_s(std::span<const Holder> holders, DeviceId user, const Cargo& cargo) const;
 
   /// Plans the hops of a leg on the clock.
   void commit(const Leg& leg, std::int64_t bytes) {
@@ -53,16 +53,15 @@ class Router {
 
  private:
   bool has_leg(DeviceId from, DeviceId to) const;
-  Leg leg(DeviceId from, DeviceId to, std::int64_t bytes, double ready_s, int chunks,
+  Leg leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, int chunks,
           const LinkClock::Hop* upstream) const;
-  double rate_of(DeviceId from, DeviceId to) const;
-  const Holder& choose(std::span<const Holder> holders, DeviceId user, std::int64_t bytes) const;
-  int chunks_for(DeviceId source, std::span<const DeviceId> users, std::int64_t bytes,
-                 std::int64_t columns) const;
-  void search(const Holder& source, std::span<const DeviceId> users, std::int64_t bytes);
+  double rate_of(DeviceId from, DeviceId to, const Cargo& cargo) const;
+  const Holder& choose(std::span<const Holder> holders, DeviceId user, const Cargo& cargo) const;
+  int chunks_for(DeviceId source, std::span<const DeviceId> users, const Cargo& cargo) const;
+  void search(const Holder& source, std::span<const DeviceId> users, const Cargo& cargo);
   void search_from(std::size_t depth, double stop_s, std::span<const DeviceId> users,
-                   std::int64_t bytes);
-  void greedy(const Holder& source, std::span<const DeviceId> users, std::int64_t bytes);
+                   const Cargo& cargo);
+  void greedy(const Holder& source, std::span<const DeviceId> users, const Cargo& cargo);
 
   const Machine& machine_;
   const Tuning& tuning_;

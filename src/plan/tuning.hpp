@@ -69,7 +69,8 @@ struct Tuning {
   /// Parts of C's rows and columns that the rows and columns of the grid get, in proportion; empty:
   /// the same for all. Not for batches.
   std::vector<double> row_shares, col_shares;
-  std::int64_t tile = 0;                 ///< largest tile edge in elements, in each dimension
+  std::int64_t tile = 0;                 ///< largest tile edge in elements, in each dimension,
+  std::int64_t tile_m = 0, tile_k = 0;   ///< but along these where not 0: long columns travel fast
   int chunks = 8;                        ///< pieces of a chained fetch (paper 1, III-E: p = 8)
   std::vector<std::int64_t> memory_cap;  ///< bytes for slots per device (index DeviceId)
   OutOfCore out_of_core = OutOfCore::none;
@@ -78,6 +79,9 @@ struct Tuning {
   bool own_copies = false;  ///< devices multiply in slots only, also what is at home on them, so
                             ///< that addresses and leading dimensions of operands change no bits
   Rules rules = Rules::all();
+
+  std::int64_t edge_m() const { return tile_m > 0 ? tile_m : tile; }
+  std::int64_t edge_k() const { return tile_k > 0 ? tile_k : tile; }
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 

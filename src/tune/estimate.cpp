@@ -26,15 +26,15 @@ double pieces(double size, double edge) { return std::max(1.0, std::ceil(size / 
 
 Sizes sizes_of(const Problem& p, const Tuning& t) {
   Sizes s{};
-  const double batch = static_cast<double>(p.batch), edge = static_cast<double>(t.tile);
+  const double batch = static_cast<double>(p.batch);
   const double m = static_cast<double>(p.m), n = static_cast<double>(p.n),
                k = static_cast<double>(p.k);
   s.block_m = std::ceil(m * batch * largest_part(t.row_shares, t.grid.rows));
   s.block_n = std::ceil(n * largest_part(t.col_shares, t.grid.cols));
   const double item_m = std::min(s.block_m, m);
-  s.tile_m = item_m / pieces(item_m, edge);
-  s.tile_n = s.block_n / pieces(s.block_n, edge);
-  const double steps = pieces(k, static_cast<double>(longest_step(p.type, t.tile)));
+  s.tile_m = item_m / pieces(item_m, static_cast<double>(t.edge_m()));
+  s.tile_n = s.block_n / pieces(s.block_n, static_cast<double>(t.tile));
+  const double steps = pieces(k, static_cast<double>(longest_step(p.type, t.edge_k())));
   s.tile_k = k / steps;
   s.products = std::ceil(s.block_m / std::max(1.0, s.tile_m) - 1e-9) *
                std::ceil(s.block_n / std::max(1.0, s.tile_n) - 1e-9) * steps;
@@ -56,15 +56,20 @@ class Traffic {
         machine_(machine),
         tuning_(tuning),
         bytes_(machine.links.size(), 0.0),
+        wire_s_(machine.links.size(), 0.0),
         copies_(machine.links.size(), 0.0) {}
 
-  void operand(int x, double tile_elements) {
+  /// In tiles of so many rows and columns.
+  void operand(int x, double rows, double columns) {
     const Operand& op = problem_.operands[static_cast<std::size_t>(x)];
     const double element = static_cast<double>(bytes_of(problem_.type));
     const double items = op.shared ? 1.0 : static_cast<double>(problem_.batch);
     const double whole =
         static_cast<double>(op.rows) * static_cast<double>(op.cols) * items * element;
-    const double tile = std::max(1.0, tile_elements) * element;
+    const double tile = std::max(1.0, rows * columns) * element;
+    Cargo apart{.home = op.home};
+    if (rows < static_cast<double>(op.rows))
+      apart.column_bytes = static_cast<std::int64_t>(rows * element);
     const auto& grid = tuning_.grid;
     const double users = x == kA ? grid.cols : x == kB ? grid.rows : 1;
     // The worker that is the operand's home uses its share in place.
@@ -76,10 +81,10 @@ class Traffic {
                          tuning_.rules.has(Rule::eta);
     const double from_home = x == kC || !chained ? users : 1.0;
     if (x != kC || op.access == Access::update) {
-      spread(op.home, true, whole * from_home * away, tile);
+      spread(apart, true, whole * from_home * away, tile);
       if (users > from_home) between_workers(whole * (users - from_home) * away, tile);
     }
-    if (x == kC) spread(op.home, false, whole * away, tile);
+    if (x == kC) spread(apart, false, whole * away, tile);
   }
 
   /// Seconds of the busiest link or port.
@@ -88,7 +93,7 @@ class Traffic {
     std::vector<double> port_s(machine_.ports.size(), 0.0);
     for (std::size_t l = 0; l < machine_.links.size(); ++l) {
       const Link& link = machine_.links[l];
-      worst_s = std::max(worst_s, bytes_[l] / link.bytes_per_s + copies_[l] * link.latency_s);
+      worst_s = std::max(worst_s, wire_s_[l] + copies_[l] * link.latency_s);
       for (const PortShare& share : link.ports)
         port_s[static_cast<std::size_t>(share.port)] +=
             bytes_[l] * share.weight /
@@ -102,20 +107,22 @@ class Traffic {
   bool is_worker(DeviceId d) const {
     return std::find(tuning_.workers.begin(), tuning_.workers.end(), d) != tuning_.workers.end();
   }
-  void add(const std::vector<LinkId>& links, double bytes, double tile) {
+  void add(const std::vector<LinkId>& links, double bytes, double tile, const Cargo& cargo) {
     double rate = 0;
-    for (LinkId l : links) rate += machine_.links[static_cast<std::size_t>(l)].bytes_per_s;
+    for (LinkId l : links) rate += machine_.links[static_cast<std::size_t>(l)].rate(cargo);
     for (LinkId l : links) {
-      const double part = bytes * machine_.links[static_cast<std::size_t>(l)].bytes_per_s / rate;
+      const double part = bytes * machine_.links[static_cast<std::size_t>(l)].rate(cargo) / rate;
       bytes_[static_cast<std::size_t>(l)] += part;
+      wire_s_[static_cast<std::size_t>(l)] += bytes / rate;
       copies_[static_cast<std::size_t>(l)] += part / tile;
     }
   }
-  void spread(DeviceId home, bool out, double bytes, double tile) {
+  void spread(const Cargo& cargo, bool out, double bytes, double tile) {
+    DeviceId home = cargo.home;
     if (home == kPageable) {
       const LinkId ring =
           out ? machine_.find_link(kPageable, kHost) : machine_.find_link(kHost, kPageable);
-      if (ring >= 0) add({ring}, bytes, tile);
+      if (ring >= 0) add({ring}, bytes, tile, cargo);
       home = kHost;
     }
     std::vector<LinkId> links;
@@ -125,7 +132,7 @@ class Traffic {
               : link.target == home && is_worker(link.source))
         links.push_back(l);
     }
-    if (!links.empty()) add(links, bytes, tile);
+    if (!links.empty()) add(links, bytes, tile, cargo);
   }
   void between_workers(double bytes, double tile) {
     std::vector<LinkId> links;
@@ -133,13 +140,13 @@ class Traffic {
       const Link& link = machine_.links[static_cast<std::size_t>(l)];
       if (is_worker(link.source) && is_worker(link.target)) links.push_back(l);
     }
-    if (!links.empty()) add(links, bytes, tile);
+    if (!links.empty()) add(links, bytes, tile, {});
   }
 
   const Problem& problem_;
   const Machine& machine_;
   const Tuning& tuning_;
-  std::vector<double> bytes_, copies_;
+  std::vector<double> bytes_, wire_s_, copies_;
 };
 
 }  // namespace
@@ -177,9 +184,10 @@ double estimate(const Problem& problem, const Machine& machine, const Tuning& tu
   for (double seconds : port_s) work_s = std::max(work_s, seconds);
 
   Traffic traffic(problem, machine, tuning);
-  traffic.operand(kA, s.tile_m * s.tile_k);
-  traffic.operand(kB, s.tile_k * s.tile_n);
-  traffic.operand(kC, s.tile_m * s.tile_n);
+  const bool a_as_is = problem.op_a == Op::none, b_as_is = problem.op_b == Op::none;
+  traffic.operand(kA, a_as_is ? s.tile_m : s.tile_k, a_as_is ? s.tile_k : s.tile_m);
+  traffic.operand(kB, b_as_is ? s.tile_k : s.tile_n, b_as_is ? s.tile_n : s.tile_k);
+  traffic.operand(kC, s.tile_m, s.tile_n);
   const double traffic_s =
       std::max(traffic.seconds(), machine.issue_s * tasks_of(problem, tuning, s));
   // Before the first product and after the last one nothing overlaps: about one step of either.

@@ -32,6 +32,9 @@ constexpr double kUsualShare = 0.08, kLargestShare = 0.4;
 constexpr double kBudgetFactor = 3.0;
 constexpr std::int64_t kMostTasks = 30000;  // larger plans cost more than they gain
 constexpr int kMostPlanned = 32;
+// How much longer than wide tiles may be, and up to which width they are tried so.
+constexpr std::int64_t kStretches[] = {1, 2, 4, 8};
+constexpr std::int64_t kLongestStretched = 4096;
 // Of the fastest so many, the same with C in groups one after another, for each number of groups
 // along an edge: the first go home while the last are computed.
 constexpr std::size_t kMostGrouped = 3;
@@ -109,6 +112,7 @@ class Tuner {
   std::vector<Attempt> fastest(std::size_t most) const;
   int planned() const { return static_cast<int>(attempts_.size()); }
   std::vector<std::int64_t> tiles(const Grid& grid) const;
+  std::vector<std::pair<std::int64_t, std::int64_t>> stretched(const Tuning& t) const;
   std::vector<Candidate> candidates() const;
   void add(std::vector<Candidate>& list, Tuning tuning) const;
   bool fits_in_core(const Tuning& t) const;
@@ -177,15 +181,36 @@ std::vector<std::int64_t> Tuner::tiles(const Grid& grid) const {
   return {edges.begin(), edges.end()};
 }
 
+// Square tiles, and where columns that lie apart are slow on their way, longer ones of A and C
+// (along m) and of B (along k). Transposed operands have their columns along the other edge.
+std::vector<std::pair<std::int64_t, std::int64_t>> Tuner::stretched(const Tuning& t) const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> edges{{0, 0}};
+  const bool may_stretch =
+      request_.tile == 0 && base_.rules.has(Rule::tile) &&
+      std::ranges::any_of(machine_.links, [](const Link& link) { return !link.columns.empty(); });
+  if (!may_stretch || t.tile > kLongestStretched) return edges;
+  const std::int64_t block_m =
+      std::min(problem_.m, ceil_div(problem_.m * problem_.batch, t.grid.rows));
+  for (const std::int64_t times_m : kStretches)
+    for (const std::int64_t times_k : {1, 2, 4}) {
+      const std::int64_t m = ceil_div(block_m, ceil_div(block_m, t.tile * times_m)),
+                         k = std::min(t.tile * times_k, problem_.k);
+      if (m <= t.tile && k <= t.tile) continue;
+      if (std::pair edge{m, k}; edges.back() != edge) edges.push_back(edge);
+    }
+  return edges;
+}
+
 std::int64_t Tuner::tasks_of(const Tuning& t) const {
   const std::int64_t batch = problem_.batch;
   const std::int64_t rows =
-      ceil_div(problem_.m, std::min(t.tile, std::max<std::int64_t>(
-                                                1, ceil_div(problem_.m * batch, t.grid.rows)))) *
+      ceil_div(problem_.m,
+               std::min(t.edge_m(),
+                        std::max<std::int64_t>(1, ceil_div(problem_.m * batch, t.grid.rows)))) *
       batch;
   const std::int64_t cols = ceil_div(
       problem_.n, std::min(t.tile, std::max<std::int64_t>(1, ceil_div(problem_.n, t.grid.cols))));
-  const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type, t.tile));
+  const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type, t.edge_k()));
   const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
   return rows * cols * steps + passes * steps * (rows * t.grid.cols + cols * t.grid.rows) +
          3 * rows * cols;
@@ -281,10 +306,15 @@ std::vector<Candidate> Tuner::candidates() const {
     t.grid = grid;
     for (std::int64_t tile : tiles(grid)) {
       t.tile = tile;
-      if (fits_in_core(t) || !may_split)
-        add(list, t);
-      else
-        add_out_of_core(list, t);
+      for (const auto& [edge_m, edge_k] : stretched(t)) {
+        t.tile_m = edge_m;
+        t.tile_k = edge_k;
+        if (fits_in_core(t) || !may_split)
+          add(list, t);
+        else
+          add_out_of_core(list, t);
+      }
+      t.tile_m = t.tile_k = 0;
     }
     // Nothing fits at the tiles that would be fastest: smaller ones.
     if (list.empty())
@@ -396,8 +426,9 @@ void Tuner::attempt_shares(std::int64_t end) {
 
 /// Seconds of the whole problem on one device that has all of it, in these tiles.
 double Tuner::all_by_s(DeviceId device, const Tuning& tuning) const {
-  const std::int64_t m = std::min(tuning.tile, problem_.m), n = std::min(tuning.tile, problem_.n),
-                     k = std::min(longest_step(problem_.type, tuning.tile), problem_.k);
+  const std::int64_t m = std::min(tuning.edge_m(), problem_.m),
+                     n = std::min(tuning.tile, problem_.n),
+                     k = std::min(longest_step(problem_.type, tuning.edge_k()), problem_.k);
   const auto volume = [](std::int64_t x, std::int64_t y, std::int64_t z) {
     return static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(z);
   };

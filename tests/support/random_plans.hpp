@@ -137,6 +137,10 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
     if (chance(random, 70)) t.row_shares = shares(t.grid.rows);
     if (chance(random, 70)) t.col_shares = shares(t.grid.cols);
   }
+  if (t.out_of_core == OutOfCore::none && chance(random, 30)) {
+    if (chance(random, 70)) t.tile_m = between(random, t.tile, 4 * t.tile);
+    if (chance(random, 50)) t.tile_k = between(random, t.tile, 4 * t.tile);
+  }
   return t;
 }
 

@@ -204,6 +204,15 @@ std::vector<PortShare> any_shares(Random& random, std::int64_t ports) {
   return shares;
 }
 
+std::vector<ColumnRate> any_columns(Random& random) {
+  std::vector<ColumnRate> columns;
+  for (std::int64_t bytes = 0; chance(random, 50);) {
+    bytes += test::between(random, 1, 9000);
+    columns.push_back({bytes, any_positive(random)});
+  }
+  return columns;
+}
+
 Machine any_machine(Random& random) {
   Machine m;
   m.name = "a \"name\"\n\\ of \u00e4\u4e2d";
@@ -232,8 +241,29 @@ Machine any_machine(Random& random) {
     for (DeviceId b = 0; b < std::ssize(m.devices); ++b)
       if (a != b && chance(random, 70))
         m.links.push_back({a, b, chance(random, 50) ? 0 : any_positive(random),
-                           any_positive(random), any_shares(random, ports)});
+                           any_positive(random), any_shares(random, ports), any_columns(random)});
   return m;
+}
+
+TEST(LinkRate, IsInterpolatedForColumnsThatLieApartAtHomeOnly) {
+  const Link link{.source = kHost,
+                  .target = kFirstDevice,
+                  .bytes_per_s = 100,
+                  .ports = {},
+                  .columns = {{1000, 0.2}, {2000, 0.6}, {4000, 0.5}}};
+  const auto rate = [&](std::int64_t column_bytes, DeviceId home = kHost) {
+    return link.rate({.bytes = 1, .column_bytes = column_bytes, .home = home});
+  };
+  EXPECT_DOUBLE_EQ(rate(1000), 20);
+  EXPECT_DOUBLE_EQ(rate(1500), 40);
+  EXPECT_DOUBLE_EQ(rate(2000), 60);
+  EXPECT_DOUBLE_EQ(rate(3000), 55);
+  EXPECT_DOUBLE_EQ(rate(9000), 50);  // held beyond the last
+  EXPECT_DOUBLE_EQ(rate(500), 10);   // a column takes no less than the shortest known
+  EXPECT_DOUBLE_EQ(rate(0), 100);    // one piece of memory
+  EXPECT_DOUBLE_EQ(rate(1000, kFirstDevice), 20);
+  EXPECT_DOUBLE_EQ(rate(1000, kFirstDevice + 1), 100);  // dense at both ends
+  EXPECT_DOUBLE_EQ(Link{.bytes_per_s = 100}.rate({.column_bytes = 8}), 100);
 }
 
 TEST(MachineJson, GivesBackEveryMachineBitForBit) {
@@ -265,6 +295,7 @@ std::string edited(const std::string& from, const std::string& to) {
        "kernels": [{"type": "d", "edge": 9, "flops_per_s": 10}],
        "ports": [{"port": "p", "weight": 11}]}],
     "links": [{"from": "host", "to": "0", "latency_s": 12, "bytes_per_s": 13,
+               "columns": [{"bytes": 15, "share": 0.25}, {"bytes": 16, "share": 0.5}],
                "ports": [{"port": "q", "weight": 14}]}]})";
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -350,6 +381,10 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"\"latency_s\": 12", "\"latency_s\": -12", "link 0: 'latency_s' is negative"},
         Wrong{"\"bytes_per_s\": 13", "\"bytes_per_s\": 0", "link 0: 'bytes_per_s' is not positive"},
         Wrong{"\"bytes_per_s\": 13,", "", "link 0 has no 'bytes_per_s'"},
+        Wrong{"\"bytes\": 16", "\"bytes\": 15", "link 0, columns are not sorted by bytes"},
+        Wrong{"\"bytes\": 15", "\"bytes\": 0", "link 0, columns are not sorted by bytes"},
+        Wrong{"\"share\": 0.5", "\"share\": 0", "link 0, columns: 'share' is not positive"},
+        Wrong{"\"share\": 0.5", "\"rate\": 1", "link 0, columns has an unknown key 'rate'"},
         Wrong{"{\"port\": \"q\"", "{\"port\": \"Q\"", "link 0 names port 'Q', which is not there"},
         Wrong{"[{\"port\": \"q\", \"weight\": 14}]", "7", "link 0: 'ports' is not a list"}));
 

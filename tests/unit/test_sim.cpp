@@ -44,6 +44,25 @@ TEST(Simulate, OneCopyTakesLatencyPerChunkAndItsBytes) {
   EXPECT_DOUBLE_EQ(stop_s(trace, pieces), 4.25 + 4 * 0.25 + 4);
 }
 
+// Two tiles of 4 rows of a matrix of 8: the columns of each lie apart on the host only.
+TEST(Simulate, ColumnsThatLieApartTravelAtTheRateOfTheirLength) {
+  HandMachine machine(2);
+  const LinkId in = machine.link(kHost, kOne, 2, {}, 0.25);
+  const LinkId on = machine.link(kOne, kTwo, 2);
+  for (Link& link : machine.get().links) link.columns = {{4 * 8, 0.25}};
+  HandPlan plan(machine.get(), {4, 4});
+  const TaskId apart = plan.copy({.link = in});
+  const TaskId dense = plan.copy({.link = on, .after = {apart}});
+  HandPlan one(machine.get(), {4});
+  const TaskId whole = one.copy({.link = in});
+
+  const Trace trace = simulate(plan.get(), machine.get());
+
+  EXPECT_DOUBLE_EQ(stop_s(trace, apart), 0.25 + 4 / (0.25 * 2));
+  EXPECT_DOUBLE_EQ(stop_s(trace, dense), 0.25 + 8 + 2);
+  EXPECT_DOUBLE_EQ(stop_s(simulate(one.get(), machine.get()), whole), 0.25 + 2);
+}
+
 TEST(Simulate, TwoCopiesSplitAPortAndTheLongerOneGetsItAllInTheEnd) {
   HandMachine machine(2);
   const PortId memory = machine.port(1);

@@ -42,6 +42,8 @@ TEST(Tune, FindsARightPlanForEveryProblemThatFits) {
   for (int trial = 0; trial < test::scaled(1500); ++trial) {
     const int devices = static_cast<int>(between(random, 1, 8));
     Machine machine = chance(random, 70) ? node(devices) : test::uneven_node(random, devices);
+    if (chance(random, 30))
+      for (Link& link : machine.links) link.columns = {{512, 0.2}, {8192, 0.7}};
     const Problem problem = test::random_gemm(random, devices, chance(random, 20) ? 3000 : 200);
     TuneRequest request;
     if (chance(random, 30)) request.tile = between(random, 40, 400);
@@ -98,6 +100,42 @@ TEST(Tune, GainsByTheGridOnSkinnyShapes) {
     gain = std::max(gain, square.predicted_s / free_s);
   }
   EXPECT_GT(gain, 1.02);
+}
+
+/// Columns of up to 32 KB travel slowly, as they do to and from H200 (docs/performance.md), which
+/// multiply faster than the nodes of other tests, too.
+Machine with_slow_columns(Machine machine) {
+  for (Device& device : machine.devices)
+    for (KernelRate& rate : device.kernels) rate.flops_per_s *= 3;
+  for (Link& link : machine.links)
+    if (on_host(link.source) != on_host(link.target))
+      link.columns = {{4096, 0.38}, {8192, 0.59}, {16384, 0.58}, {32768, 0.8}, {57344, 1.0}};
+  return machine;
+}
+
+TEST(Tune, MakesColumnsLongWhereShortOnesAreSlow) {
+  const Machine machine = with_slow_columns(node(2));
+  const Problem problem = square(8192, kHost);
+
+  const Tuned free = tune(problem, machine, {});
+  double squares_s = 1e300;
+  for (const std::int64_t tile : {512, 1024, 1366, 2048, 2731, 4096})
+    squares_s = std::min(squares_s, tune(problem, machine, {.tile = tile}).predicted_s);
+
+  EXPECT_EQ(check(free.plan), "");
+  EXPECT_GT(free.plan.rows_of({kC, 0, 0}), 2 * free.plan.cols_of({kC, 0, 0}));
+  EXPECT_LT(free.predicted_s, 0.95 * squares_s);
+}
+
+TEST(Tune, LeavesTilesSquareWhereItIsToldTheirEdgeOrColumnsCostNothing) {
+  const Problem problem = square(8192, kHost);
+  const Machine machine = with_slow_columns(node(2));
+  for (const Tuning& tuning :
+       {tune(problem, node(2), {}).plan.tuning, tune(problem, machine, {.tile = 1024}).plan.tuning,
+        tune(problem, machine, {.rules = Rules::all().without(Rule::tile)}).plan.tuning}) {
+    EXPECT_EQ(tuning.tile_m, 0);
+    EXPECT_EQ(tuning.tile_k, 0);
+  }
 }
 
 // C is 32 times A and B: with equal parts the links of the device that has it all are the limit.
