@@ -80,12 +80,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--backend", choices=("sim", "cuda", "host"), default="sim")
     parser.add_argument("--devices", type=common.devices)
     parser.add_argument("--problems", type=common.positive_size, default=40, metavar="N")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="begin no further problem after so many"
+    )
     parser.add_argument("-o", "--output", help="JSON of all problems")
     arguments = parser.parse_args()
     # What `fleetblas bench` would have been told.
     arguments.__dict__.update({"vs": [], "check": False, "energy": False, "dataset": None})
-    arguments.__dict__.update({"type": "d", "warmup": 3, "repeat": 7, "least": 3, "seconds": 0.5})
-    arguments.__dict__.update({"precision": 0.01, "budget": None})
+    arguments.__dict__.update({"type": "d", "warmup": 3, "repeat": 7, "least": 3})
+    arguments.__dict__.update({"budget": arguments.seconds, "seconds": 0.5, "precision": 0.01})
     return arguments
 
 
@@ -95,10 +98,13 @@ def main() -> int:
     if arguments.backend != "sim":
         options["offload"] = "always"
     results = []
+    budget = Budget(arguments.budget)
     with fleetblas.Context(**options) as context:
         context.machine()
         devices = context.config()["devices"]
         for words in problems(arguments.problems, devices):
+            if budget.left_s() <= 0:
+                break
             rows: list[dict] = []
             works = works_of(words, len(devices))
             if arguments.backend == "sim":

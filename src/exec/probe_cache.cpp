@@ -38,7 +38,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// Raised whenever a probe measures something else, or the simulator takes it for something else.
-constexpr int kProbeVersion = 8;
+constexpr int kProbeVersion = 9;
 constexpr double kDevicesBudgetS = 1.2;
 constexpr double kHostBudgetS = 0.4;
 constexpr std::size_t kLargestFile = std::size_t{4} << 20;
