@@ -73,7 +73,7 @@ Beside copies_beside(const Machine& machine, LinkId id, const ProbePlan::Columns
   const Link& link = link_of(machine, id);
   Beside beside{.plan = ProbePlan(machine, DataType::f64, columns), .copies = {}, .kernels = {}};
   for (const DeviceId end : {link.source, link.target}) {
-    if (on_host(end)) continue;
+    if (on_host(end) || !machine.can_compute(end, DataType::f64)) continue;
     const std::vector<TaskId> ready = beside.plan.prime(end);
     for (int kernel = 0; kernel < kernels; ++kernel)
       beside.kernels.push_back(beside.plan.kernel(end, 0, Kernel::multiply, ready));
@@ -100,7 +100,7 @@ std::vector<double> copy_s(const Machine& machine, LinkId id, const ProbePlan::C
     const Beside beside = copies_beside(machine, id, columns, kernels);
     const auto trace = memory.run(beside.plan);
     if (!trace) return {};
-    if (enough) return {usual(periods_s(*trace, beside.copies))};
+    if (enough || beside.kernels.empty()) return {usual(periods_s(*trace, beside.copies))};
     const double needed = 1.3 * total_s(*trace, beside.copies) /
                           std::max(1e-9, total_s(*trace, beside.kernels) / kernels);
     kernels = static_cast<int>(std::clamp<double>(std::ceil(needed), kernels, kMostKernels));

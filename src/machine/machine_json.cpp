@@ -142,6 +142,7 @@ std::vector<ColumnRate> read_columns(const json& object, const std::string& wher
   for (const json& column : list(object, where, "columns")) {
     know_only(column, here, {"bytes", "share"});
     const ColumnRate rate{whole(column, here, "bytes"), positive(column, here, "share")};
+    if (rate.share > 1) refuse(here + ": 'share' is more than 1");
     if (rate.bytes <= (columns.empty() ? 0 : columns.back().bytes))
       refuse(here + " are not sorted by bytes");
     columns.push_back(rate);

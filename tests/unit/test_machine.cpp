@@ -208,7 +208,7 @@ std::vector<ColumnRate> any_columns(Random& random) {
   std::vector<ColumnRate> columns;
   for (std::int64_t bytes = 0; chance(random, 50);) {
     bytes += test::between(random, 1, 9000);
-    columns.push_back({bytes, any_positive(random)});
+    columns.push_back({bytes, 1 / static_cast<double>(test::between(random, 1, 1000))});
   }
   return columns;
 }
@@ -384,6 +384,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"\"bytes\": 16", "\"bytes\": 15", "link 0, columns are not sorted by bytes"},
         Wrong{"\"bytes\": 15", "\"bytes\": 0", "link 0, columns are not sorted by bytes"},
         Wrong{"\"share\": 0.5", "\"share\": 0", "link 0, columns: 'share' is not positive"},
+        Wrong{"\"share\": 0.5", "\"share\": 1.5", "link 0, columns: 'share' is more than 1"},
         Wrong{"\"share\": 0.5", "\"rate\": 1", "link 0, columns has an unknown key 'rate'"},
         Wrong{"{\"port\": \"q\"", "{\"port\": \"Q\"", "link 0 names port 'Q', which is not there"},
         Wrong{"[{\"port\": \"q\", \"weight\": 14}]", "7", "link 0: 'ports' is not a list"}));
