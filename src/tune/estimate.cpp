@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "plan/decompose.hpp"
 #include "tune/tune.hpp"
@@ -51,10 +52,12 @@ double tasks_of(const Problem& p, const Tuning& t, const Sizes& s) {
 // Bytes and copies that the links carry in all, spread evenly over the links of each kind.
 class Traffic {
  public:
-  Traffic(const Problem& problem, const Machine& machine, const Tuning& tuning)
+  Traffic(const Problem& problem, const Machine& machine, const Tuning& tuning,
+          const Estimator::Ways& ways)
       : problem_(problem),
         machine_(machine),
         tuning_(tuning),
+        ways_(ways),
         bytes_(machine.links.size(), 0.0),
         wire_s_(machine.links.size(), 0.0),
         copies_(machine.links.size(), 0.0) {}
@@ -62,6 +65,7 @@ class Traffic {
   /// In tiles of so many rows and columns.
   void operand(int x, double rows, double columns) {
     const Operand& op = problem_.operands[static_cast<std::size_t>(x)];
+    const Estimator::Ways::Operand& ways = ways_.operand[x];
     const double element = static_cast<double>(bytes_of(problem_.type));
     const double items = op.shared ? 1.0 : static_cast<double>(problem_.batch);
     const double whole =
@@ -74,17 +78,20 @@ class Traffic {
     const double users = x == kA ? grid.cols : x == kB ? grid.rows : 1;
     // The worker that is the operand's home uses its share in place.
     const double workers = static_cast<double>(tuning_.workers.size());
-    const bool home_works =
-        std::find(tuning_.workers.begin(), tuning_.workers.end(), op.home) != tuning_.workers.end();
-    const double away = home_works ? (workers - 1) / workers : 1.0;
+    const double away = ways.home_works ? (workers - 1) / workers : 1.0;
     const bool chained = tuning_.rules.has(Rule::batching) || tuning_.rules.has(Rule::bandwidth) ||
                          tuning_.rules.has(Rule::eta);
     const double from_home = x == kC || !chained ? users : 1.0;
     if (x != kC || op.access == Access::update) {
-      spread(apart, true, whole * from_home * away, tile);
-      if (users > from_home) between_workers(whole * (users - from_home) * away, tile);
+      const double bytes = whole * from_home * away;
+      if (ways.ring_out >= 0) add({&ways.ring_out, 1}, bytes, tile, apart);
+      add(ways.out, bytes, tile, apart);
+      if (users > from_home) add(ways_.between, whole * (users - from_home) * away, tile, {});
     }
-    if (x == kC) spread(apart, false, whole * away, tile);
+    if (x == kC) {
+      if (ways.ring_back >= 0) add({&ways.ring_back, 1}, whole * away, tile, apart);
+      add(ways.back, whole * away, tile, apart);
+    }
   }
 
   /// Seconds of the busiest link or port.
@@ -92,6 +99,7 @@ class Traffic {
     double worst_s = 0;
     std::vector<double> port_s(machine_.ports.size(), 0.0);
     for (std::size_t l = 0; l < machine_.links.size(); ++l) {
+      if (bytes_[l] == 0) continue;
       const Link& link = machine_.links[l];
       worst_s = std::max(worst_s, wire_s_[l] + copies_[l] * link.latency_s);
       for (const PortShare& share : link.ports)
@@ -104,48 +112,22 @@ class Traffic {
   }
 
  private:
-  bool is_worker(DeviceId d) const {
-    return std::find(tuning_.workers.begin(), tuning_.workers.end(), d) != tuning_.workers.end();
-  }
-  void add(const std::vector<LinkId>& links, double bytes, double tile, const Cargo& cargo) {
+  void add(std::span<const LinkId> links, double bytes, double tile, const Cargo& cargo) {
     double rate = 0;
     for (LinkId l : links) rate += machine_.links[static_cast<std::size_t>(l)].rate(cargo);
     for (LinkId l : links) {
-      const double part = bytes * machine_.links[static_cast<std::size_t>(l)].rate(cargo) / rate;
-      bytes_[static_cast<std::size_t>(l)] += part;
-      wire_s_[static_cast<std::size_t>(l)] += bytes / rate;
-      copies_[static_cast<std::size_t>(l)] += part / tile;
+      const auto link = static_cast<std::size_t>(l);
+      const double part = bytes * machine_.links[link].rate(cargo) / rate;
+      bytes_[link] += part;
+      wire_s_[link] += bytes / rate;
+      copies_[link] += part / tile;
     }
-  }
-  void spread(const Cargo& cargo, bool out, double bytes, double tile) {
-    DeviceId home = cargo.home;
-    if (home == kPageable) {
-      const LinkId ring =
-          out ? machine_.find_link(kPageable, kHost) : machine_.find_link(kHost, kPageable);
-      if (ring >= 0) add({ring}, bytes, tile, cargo);
-      home = kHost;
-    }
-    std::vector<LinkId> links;
-    for (LinkId l = 0; l < std::ssize(machine_.links); ++l) {
-      const Link& link = machine_.links[static_cast<std::size_t>(l)];
-      if (out ? link.source == home && is_worker(link.target)
-              : link.target == home && is_worker(link.source))
-        links.push_back(l);
-    }
-    if (!links.empty()) add(links, bytes, tile, cargo);
-  }
-  void between_workers(double bytes, double tile) {
-    std::vector<LinkId> links;
-    for (LinkId l = 0; l < std::ssize(machine_.links); ++l) {
-      const Link& link = machine_.links[static_cast<std::size_t>(l)];
-      if (is_worker(link.source) && is_worker(link.target)) links.push_back(l);
-    }
-    if (!links.empty()) add(links, bytes, tile, {});
   }
 
   const Problem& problem_;
   const Machine& machine_;
   const Tuning& tuning_;
+  const Estimator::Ways& ways_;
   std::vector<double> bytes_, wire_s_, copies_;
 };
 
@@ -166,7 +148,34 @@ double tile_cost(const Problem& problem, int workers, std::int64_t tile) {
   return padding + overlap + latency;
 }
 
-double estimate(const Problem& problem, const Machine& machine, const Tuning& tuning) {
+Estimator::Estimator(const Problem& problem, const Machine& machine,
+                     const std::vector<DeviceId>& workers)
+    : problem_(problem), machine_(machine) {
+  const auto works = [&](DeviceId d) { return std::ranges::find(workers, d) != workers.end(); };
+  for (const int x : {kA, kB, kC}) {
+    Ways::Operand& ways = ways_.operand[x];
+    DeviceId home = problem.operands[static_cast<std::size_t>(x)].home;
+    ways.home_works = works(home);
+    if (home == kPageable) {
+      ways.ring_out = machine.find_link(kPageable, kHost);
+      ways.ring_back = machine.find_link(kHost, kPageable);
+      home = kHost;
+    }
+    for (LinkId l = 0; l < std::ssize(machine.links); ++l) {
+      const Link& link = machine.links[static_cast<std::size_t>(l)];
+      if (link.source == home && works(link.target)) ways.out.push_back(l);
+      if (link.target == home && works(link.source)) ways.back.push_back(l);
+    }
+  }
+  for (LinkId l = 0; l < std::ssize(machine.links); ++l) {
+    const Link& link = machine.links[static_cast<std::size_t>(l)];
+    if (works(link.source) && works(link.target)) ways_.between.push_back(l);
+  }
+}
+
+double Estimator::seconds(const Tuning& tuning) const {
+  const Problem& problem = problem_;
+  const Machine& machine = machine_;
   const Sizes s = sizes_of(problem, tuning);
   const auto round = [](double x) { return static_cast<std::int64_t>(std::ceil(x)); };
   double product_s = 0;
@@ -183,7 +192,7 @@ double estimate(const Problem& problem, const Machine& machine, const Tuning& tu
           machine.ports[static_cast<std::size_t>(share.port)].capacity;
   for (double seconds : port_s) work_s = std::max(work_s, seconds);
 
-  Traffic traffic(problem, machine, tuning);
+  Traffic traffic(problem, machine, tuning, ways_);
   const bool a_as_is = problem.op_a == Op::none, b_as_is = problem.op_b == Op::none;
   traffic.operand(kA, a_as_is ? s.tile_m : s.tile_k, a_as_is ? s.tile_k : s.tile_m);
   traffic.operand(kB, b_as_is ? s.tile_k : s.tile_n, b_as_is ? s.tile_n : s.tile_k);

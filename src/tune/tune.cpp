@@ -98,6 +98,7 @@ class Tuner {
       for (const Device& d : machine.devices)
         base_.memory_cap.push_back(
             static_cast<std::int64_t>(kMemoryShare * static_cast<double>(d.memory_bytes)));
+    estimator_.emplace(problem, machine, base_.workers);
   }
 
   Tuned run();
@@ -136,6 +137,7 @@ class Tuner {
   const Machine& machine_;
   const TuneRequest& request_;
   Tuning base_;
+  std::optional<Estimator> estimator_;
   std::vector<Tuned> near_;        ///< the fastest so far and those that are nearly as fast
   std::vector<Attempt> attempts_;  ///< that there was a plan for
   double fastest_s_ = kNever;
@@ -279,7 +281,7 @@ std::int64_t Tuner::largest_group(const Tuning& t) const {
 
 void Tuner::add(std::vector<Candidate>& list, Tuning t) const {
   Candidate c;
-  c.estimate_s = estimate(problem_, machine_, t);
+  c.estimate_s = estimator_->seconds(t);
   c.tasks = tasks_of(t);
   c.tuning = std::move(t);
   list.push_back(std::move(c));

@@ -25,9 +25,31 @@ struct Tuned {
   int planned = 0;         ///< candidates that were planned and simulated
 };
 
-/// Closed-form time of a tuning: the larger of arithmetic and traffic per port, plus the first
-/// tiles' arrival and the last one's way home. Ranks candidates; never reported as a prediction.
-double estimate(const Problem& problem, const Machine& machine, const Tuning& tuning);
+/// Closed-form times of tunings that differ in all but their workers: the larger of arithmetic and
+/// traffic per port, plus the first tiles' arrival and the last one's way home. Ranks candidates;
+/// never reported as a prediction.
+class Estimator {
+ public:
+  /// Both must outlive it.
+  Estimator(const Problem& problem, const Machine& machine, const std::vector<DeviceId>& workers);
+  double seconds(const Tuning& tuning) const;
+
+  /// Links by what they are for, found once.
+  struct Ways {
+    struct Operand {
+      std::vector<LinkId> out, back;  ///< from home (pageable: from the ring) to the workers
+      LinkId ring_out = -1, ring_back = -1;
+      bool home_works = false;
+    };
+    Operand operand[3];
+    std::vector<LinkId> between;  ///< workers
+  };
+
+ private:
+  const Problem& problem_;
+  const Machine& machine_;
+  Ways ways_;
+};
 
 /// Paper 1, III-A: padding(T) + overlap(T) + latency(T), as read in PAPERS.md.
 double tile_cost(const Problem& problem, int workers, std::int64_t tile);
