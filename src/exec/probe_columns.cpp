@@ -92,20 +92,24 @@ double total_s(const Trace& trace, const std::vector<TaskId>& tasks) {
          trace.spans[static_cast<std::size_t>(tasks.front())].start_s;
 }
 
-/// Seconds of a copy by this link beside products. Empty if memory does not hold it.
+/// Seconds of a copy by this link beside so many products. Empty if memory does not hold them.
 std::vector<double> copy_s(const Machine& machine, LinkId id, const ProbePlan::Columns& columns,
-                           ProbeMemory& memory) {
-  int kernels = kFewKernels;
-  for (bool enough = false;;) {
-    const Beside beside = copies_beside(machine, id, columns, kernels);
-    const auto trace = memory.run(beside.plan);
-    if (!trace) return {};
-    if (enough || beside.kernels.empty()) return {usual(periods_s(*trace, beside.copies))};
-    const double needed = 1.3 * total_s(*trace, beside.copies) /
-                          std::max(1e-9, total_s(*trace, beside.kernels) / kernels);
-    kernels = static_cast<int>(std::clamp<double>(std::ceil(needed), kernels, kMostKernels));
-    enough = true;
-  }
+                           int kernels, ProbeMemory& memory) {
+  const Beside beside = copies_beside(machine, id, columns, kernels);
+  const auto trace = memory.run(beside.plan);
+  if (!trace) return {};
+  return {usual(periods_s(*trace, beside.copies))};
+}
+
+/// As many as take longer than the copies. None if memory does not hold them.
+int kernels_for(const Machine& machine, LinkId id, const ProbePlan::Columns& columns,
+                ProbeMemory& memory) {
+  const Beside few = copies_beside(machine, id, columns, kFewKernels);
+  const auto trace = memory.run(few.plan);
+  if (!trace || few.kernels.empty()) return 0;
+  const double one_s = std::max(1e-9, total_s(*trace, few.kernels) / kFewKernels);
+  const double needed = 1.3 * total_s(*trace, few.copies) / one_s;
+  return static_cast<int>(std::clamp<double>(std::ceil(needed), kFewKernels, kMostKernels));
 }
 
 void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession& session) {
@@ -115,8 +119,9 @@ void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession
     const std::string name = "copy " + link_name(machine, id) + " beside products, " +
                              std::to_string(columns.rows) + " rows" +
                              (columns.rows_apart > 0 ? "" : ", whole columns");
+    const int kernels = kernels_for(machine, id, columns, memory);
     const std::vector<double> taken =
-        session.repeated(name, "s", [&] { return copy_s(machine, id, columns, memory); });
+        session.repeated(name, "s", [&] { return copy_s(machine, id, columns, kernels, memory); });
     if (taken.empty() || !(taken.front() > link.latency_s)) return 0;
     const auto bytes = columns.rows * columns.columns * bytes_of(DataType::f64);
     return static_cast<double>(bytes) / (taken.front() - link.latency_s);

@@ -79,7 +79,8 @@ int ProbePlan::read_slots() const {
 int ProbePlan::own_slots() const { return tile_bytes() > kLargeBytes ? kLargeOwnSlots : kOwnSlots; }
 
 std::int64_t ProbePlan::operand_bytes() const {
-  return slot_bytes_ * tile_count(plan_.m_cuts) * tile_count(plan_.k_cuts);
+  return std::max(plan_.problem.m, plan_.problem.n) * plan_.problem.k *
+         bytes_of(plan_.problem.type);
 }
 
 TileId ProbePlan::operand_tile(DeviceId location, int along_k) const {

@@ -28,18 +28,13 @@ std::vector<DeviceId> renumbering(std::size_t devices, const std::vector<DeviceI
 }  // namespace
 
 double Link::column_share(std::int64_t column_bytes) const {
-  const auto bytes = static_cast<double>(column_bytes);
-  const ColumnRate* below = nullptr;
-  for (const ColumnRate& known : columns) {
-    const auto at = static_cast<double>(known.bytes);
-    if (column_bytes <= known.bytes) {
-      if (below == nullptr) return known.share * bytes / at;
-      const auto from = static_cast<double>(below->bytes);
-      return below->share + (known.share - below->share) * (bytes - from) / (at - from);
-    }
-    below = &known;
-  }
-  return below == nullptr ? 1 : below->share;
+  const auto above = std::ranges::lower_bound(columns, column_bytes, {}, &ColumnRate::bytes);
+  if (above == columns.end()) return columns.empty() ? 1 : columns.back().share;
+  // A column of no bytes would take none of the rate: shares rise from there to the first known.
+  const ColumnRate below = above == columns.begin() ? ColumnRate{0, 0} : *std::prev(above);
+  return below.share + (above->share - below.share) *
+                           static_cast<double>(column_bytes - below.bytes) /
+                           static_cast<double>(above->bytes - below.bytes);
 }
 
 LinkId Machine::find_link(DeviceId source, DeviceId target) const {

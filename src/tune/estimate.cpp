@@ -174,31 +174,29 @@ Estimator::Estimator(const Problem& problem, const Machine& machine,
 }
 
 double Estimator::seconds(const Tuning& tuning) const {
-  const Problem& problem = problem_;
-  const Machine& machine = machine_;
-  const Sizes s = sizes_of(problem, tuning);
+  const Sizes s = sizes_of(problem_, tuning);
   const auto round = [](double x) { return static_cast<std::int64_t>(std::ceil(x)); };
   double product_s = 0;
   for (DeviceId worker : tuning.workers)
-    product_s = std::max(product_s, machine.multiply_s(worker, problem.type, round(s.tile_m),
-                                                       round(s.tile_n), round(s.tile_k)));
+    product_s = std::max(product_s, machine_.multiply_s(worker, problem_.type, round(s.tile_m),
+                                                        round(s.tile_n), round(s.tile_k)));
   double work_s = s.products * product_s;
   // Kernels also take ports (cores) that the workers share.
-  std::vector<double> port_s(machine.ports.size(), 0.0);
+  std::vector<double> port_s(machine_.ports.size(), 0.0);
   for (DeviceId worker : tuning.workers)
-    for (const PortShare& share : machine.devices[static_cast<std::size_t>(worker)].ports)
+    for (const PortShare& share : machine_.devices[static_cast<std::size_t>(worker)].ports)
       port_s[static_cast<std::size_t>(share.port)] +=
           s.products * product_s * share.weight /
-          machine.ports[static_cast<std::size_t>(share.port)].capacity;
+          machine_.ports[static_cast<std::size_t>(share.port)].capacity;
   for (double seconds : port_s) work_s = std::max(work_s, seconds);
 
-  Traffic traffic(problem, machine, tuning, ways_);
-  const bool a_as_is = problem.op_a == Op::none, b_as_is = problem.op_b == Op::none;
+  Traffic traffic(problem_, machine_, tuning, ways_);
+  const bool a_as_is = problem_.op_a == Op::none, b_as_is = problem_.op_b == Op::none;
   traffic.operand(kA, a_as_is ? s.tile_m : s.tile_k, a_as_is ? s.tile_k : s.tile_m);
   traffic.operand(kB, b_as_is ? s.tile_k : s.tile_n, b_as_is ? s.tile_n : s.tile_k);
   traffic.operand(kC, s.tile_m, s.tile_n);
   const double traffic_s =
-      std::max(traffic.seconds(), machine.issue_s * tasks_of(problem, tuning, s));
+      std::max(traffic.seconds(), machine_.issue_s * tasks_of(problem_, tuning, s));
   // Before the first product and after the last one nothing overlaps: about one step of either.
   const double steps = std::max(1.0, s.products);
   return std::max(work_s, traffic_s) + std::min(work_s, traffic_s) / steps + product_s;

@@ -37,7 +37,7 @@ class Estimator {
   /// Links by what they are for, found once.
   struct Ways {
     struct Operand {
-      std::vector<LinkId> out, back;  ///< from home (pageable: from the ring) to the workers
+      std::vector<LinkId> out, back;  ///< home (pageable: the ring) to workers, workers to home
       LinkId ring_out = -1, ring_back = -1;
       bool home_works = false;
     };
