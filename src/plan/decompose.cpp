@@ -22,6 +22,9 @@ std::int64_t alignment_of(std::int64_t piece) {
   return piece >= 2048 ? 128 : piece >= 1024 ? 64 : piece >= 128 ? 8 : 1;
 }
 
+// No first step of k is halved to less: products of a few columns gain nothing by coming early.
+constexpr std::int64_t kLeastRamp = 8;
+
 // Begins of `parts` nearly equal pieces of [0, size), aligned; fewer if some would be empty.
 std::vector<std::int64_t> split(std::int64_t size, std::int64_t parts) {
   parts = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(size, 1));
@@ -90,6 +93,22 @@ std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, int count,
   return pieces;
 }
 
+// The first of `pieces` (of [0, size)) as ever longer ones: of each half of it the first is halved
+// again.
+void ramp_up(std::vector<Piece>& pieces, std::int64_t size, int halvings) {
+  if (pieces.empty()) return;
+  const std::int64_t first = pieces.size() > 1 ? pieces[1].begin : size;
+  std::int64_t edge = first;
+  for (int halved = 0; halved < halvings; ++halved) {
+    edge /= 2;
+    if (edge < kLeastRamp) return;
+    const std::int64_t unit = alignment_of(edge);
+    Piece second = pieces.front();
+    second.begin = edge / unit * unit;
+    pieces.insert(pieces.begin() + 1, second);
+  }
+}
+
 Cuts cuts_of(const std::vector<Piece>& pieces, std::int64_t size) {
   Cuts cuts;
   for (const Piece& p : pieces) cuts.push_back(p.begin);
@@ -104,9 +123,9 @@ void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Pi
               Decomposition& d) {
   const int groups_per_item = pieces.empty() ? 1 : pieces.back().group + 1;
   const std::int64_t items_per_group =
-      tuning.group == 0
+      tuning.group_rows() == 0
           ? problem.batch
-          : std::max<std::int64_t>(1, tuning.group / std::max<std::int64_t>(problem.m, 1));
+          : std::max<std::int64_t>(1, tuning.group_rows() / std::max<std::int64_t>(problem.m, 1));
   for (std::int64_t item = 0; item < problem.batch; ++item)
     for (const Piece& piece : pieces) {
       d.row_group.push_back(groups_per_item > 1
@@ -137,12 +156,13 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   Decomposition d;
   const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
   const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);
-  const auto rows = pieces_of(problem.m, tuning.group, std::max(row_blocks, 1), tuning.row_shares,
-                              edge(tuning.edge_m()));
+  const auto rows = pieces_of(problem.m, tuning.group_rows(), std::max(row_blocks, 1),
+                              tuning.row_shares, edge(tuning.edge_m()));
   const auto cols =
       pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, edge(tuning.tile));
-  const auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0,
+  auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0,
                                1, {}, longest_step(problem.type, edge(tuning.edge_k())));
+  ramp_up(steps, problem.k, tuning.ramp);
   d.m = cuts_of(rows, problem.m);
   d.n = cuts_of(cols, problem.n);
   d.k = cuts_of(steps, problem.k);

@@ -71,16 +71,21 @@ struct Tuning {
   std::vector<double> row_shares, col_shares;
   std::int64_t tile = 0;                 ///< largest tile edge in elements, in each dimension,
   std::int64_t tile_m = 0, tile_k = 0;   ///< but along these where not 0: long columns travel fast
+  /// How often the first step of k is halved (1/8, 1/8, 1/4, 1/2 of it with 3), so that products
+  /// begin before all of it has come.
+  int ramp = 0;
   int chunks = 8;                        ///< pieces of a chained fetch (paper 1, III-E: p = 8)
   std::vector<std::int64_t> memory_cap;  ///< bytes for slots per device (index DeviceId)
   OutOfCore out_of_core = OutOfCore::none;
   std::int64_t group = 0;  ///< edge in elements of a group of C tiles that a worker finishes before
                            ///< the next; 0: all of its block
+  std::int64_t group_m = 0;  ///< the same along m only, where not 0
   bool own_copies = false;  ///< devices multiply in slots only, also what is at home on them, so
                             ///< that addresses and leading dimensions of operands change no bits
   Rules rules = Rules::all();
 
   std::int64_t edge_m() const { return tile_m > 0 ? tile_m : tile; }
+  std::int64_t group_rows() const { return group_m > 0 ? group_m : group; }
   std::int64_t edge_k() const { return tile_k > 0 ? tile_k : tile; }
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };

@@ -24,7 +24,8 @@ constexpr std::int64_t kLeastTile = 16;    // below this nothing fits for other 
 // Planning and simulating costs 0.6 to 1.4 us a task. Budgets are counted in tasks: about 1 ms at
 // least, and up to 7 ms (or 8 % of the estimated run, if that is more) where that is no more than
 // 40 % of the run, since a first call should not plan longer than it gains; or three plans of the
-// size at hand. A third of it is for groups; larger parts of an owner come on top.
+// size at hand. A third of it is for groups, and half of it if tiles leave less; larger parts of an
+// owner, and what a first step of k is halved for, come on top.
 constexpr double kTasksPerSecond = 1 / 0.8e-6;
 constexpr std::int64_t kLeastBudget = 1500;
 constexpr double kUsualBudget = 9000;
@@ -35,10 +36,16 @@ constexpr int kMostPlanned = 32;
 // How much longer than wide tiles may be, and up to which width they are tried so.
 constexpr std::int64_t kStretches[] = {1, 2, 4, 8};
 constexpr std::int64_t kLongestStretched = 4096;
-// Of the fastest so many, the same with C in groups one after another, for each number of groups
-// along an edge: the first go home while the last are computed.
+// Of the fastest so many, the same with a first step of k that is halved so often.
+constexpr std::size_t kMostRamped = 3;
+constexpr int kRamp = 3;
+// Of the fastest so many, the same with C in groups one after another: the first go home while the
+// last are computed. So many groups along the longer edge of C and as wide along the other one, or
+// (one row) columns of C with all of their rows, since long tiles would not fit into less.
 constexpr std::size_t kMostGrouped = 3;
-constexpr int kGroups[] = {3, 2, 4};
+constexpr struct {
+  int rows, cols;
+} kGroups[] = {{3, 3}, {1, 4}, {2, 2}, {1, 8}, {4, 4}, {1, 2}};
 // Of the fastest so many, the same with a larger part of C for the worker that it is at home with.
 constexpr std::size_t kMostShared = 3;
 constexpr int kShareRounds = 2;
@@ -48,8 +55,9 @@ constexpr double kWorthFavouring = 1.04;  // times an equal part; tiles are too 
 constexpr double kAlike = 1.12;
 // Of plans that are simulated within this of the fastest, the one that would be so still if each
 // task cost its issuing once more: copies of small tiles and much issuing are where runs fall
-// behind their simulation (docs/performance.md).
-constexpr double kNear = 1.02;
+// behind their simulation (docs/performance.md). Differences below the second are none: of two
+// plans that were simulated 0.5 % apart, that of larger tiles was 2 % faster.
+constexpr double kNear = 1.02, kSame = 1.01;
 
 struct Attempt {
   double seconds = 0;
@@ -108,6 +116,7 @@ class Tuner {
   void attempt(const Tuning& tuning);
   int owner() const;
   double all_by_s(DeviceId device, const Tuning& tuning) const;
+  void attempt_ramps();
   void attempt_shares(std::int64_t end);
   void attempt_groups(const std::vector<Attempt>& ungrouped_ones, std::int64_t end);
   std::vector<Attempt> fastest(std::size_t most) const;
@@ -371,7 +380,8 @@ Tuned Tuner::run() {
     mode |= planned() > before;
   }
   if (planned() == 0) throw refusal_;
-  const std::int64_t for_groups = std::max(budget_ - spent_, budget_ / 4);
+  const std::int64_t for_groups = std::max(budget_ - spent_, budget_ / 2);
+  if (base_.rules.has(Rule::tile)) attempt_ramps();
   std::vector<Attempt> to_group = fastest(kMostGrouped);
   if (base_.rules.has(Rule::grid)) {
     attempt_shares(spent_ + budget_ / 5);
@@ -380,7 +390,8 @@ Tuned Tuner::run() {
   }
   if (base_.rules.has(Rule::order)) attempt_groups(to_group, spent_ + for_groups);
   const auto surest = std::ranges::min_element(near_, {}, [&](const Tuned& t) {
-    return t.predicted_s + machine_.issue_s * static_cast<double>(t.plan.tasks.size());
+    return std::max(t.predicted_s, kSame * fastest_s_) +
+           machine_.issue_s * static_cast<double>(t.plan.tasks.size());
   });
   surest->planned = planned();
   return std::move(*surest);
@@ -391,6 +402,18 @@ std::vector<Attempt> Tuner::fastest(std::size_t most) const {
   std::ranges::stable_sort(sorted, {}, &Attempt::seconds);
   if (sorted.size() > most) sorted.resize(most);
   return sorted;
+}
+
+// Until the first tiles are there nothing multiplies: 6 of 92 ms (16384 from the host, two H200).
+// Half types round C at each step, so theirs stay as few as they are.
+void Tuner::attempt_ramps() {
+  if (is_half(problem_.type) || request_.tile > 0) return;
+  for (const Attempt& even : fastest(kMostRamped)) {
+    Tuning ramped = even.tuning;
+    if (ramped.out_of_core == OutOfCore::cube) continue;
+    ramped.ramp = kRamp;
+    attempt(ramped);
+  }
 }
 
 /// The worker at whose home tiles of C need not travel, or else neither A nor B; -1 if none.
@@ -440,12 +463,18 @@ double Tuner::all_by_s(DeviceId device, const Tuning& tuning) const {
 
 void Tuner::attempt_groups(const std::vector<Attempt>& ungrouped_ones, std::int64_t end) {
   const std::int64_t whole = std::max(problem_.m, problem_.n);
-  for (const int groups : kGroups)
+  for (const auto& [rows, cols] : kGroups)
     for (const Attempt& ungrouped : ungrouped_ones) {
       Tuning grouped = ungrouped.tuning;
-      if (grouped.group > 0 || whole < groups * grouped.tile || spent_ + ungrouped.tasks > end)
-        continue;
-      grouped.group = ceil_div(whole, groups);
+      if (grouped.group > 0 || spent_ + ungrouped.tasks > end) continue;
+      if (rows == 1) {
+        if (problem_.n < cols * grouped.tile) continue;
+        grouped.group = ceil_div(problem_.n, cols);
+        grouped.group_m = problem_.m * problem_.batch;
+      } else {
+        if (whole < rows * grouped.tile) continue;
+        grouped.group = ceil_div(whole, rows);
+      }
       attempt(grouped);
     }
 }

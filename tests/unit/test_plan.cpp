@@ -143,6 +143,18 @@ std::vector<std::int64_t> elements_by_worker(const Plan& plan) {
   return elements;
 }
 
+TEST(MakePlan, HalvesTheFirstStepOfKAsOftenAsItIsTold) {
+  const Machine machine = node(2);
+  const Problem problem = make_gemm({.m = 4096, .n = 4096, .k = 8192});
+  Tuning tuning = simple(machine, 2, {2, 1}, 4096);
+  tuning.ramp = 3;
+  EXPECT_EQ(make_plan(problem, machine, tuning).k_cuts, (Cuts{0, 512, 1024, 2048, 4096, 8192}));
+  tuning.ramp = 40;  // down to eight
+  const Plan most = make_plan(problem, machine, tuning);
+  EXPECT_EQ(most.k_cuts[1], 8);
+  EXPECT_EQ(check(most), "");
+}
+
 TEST(MakePlan, GivesEachWorkerItsShareOfC) {
   const Machine machine = node(4);
   Tuning tuning = simple(machine, 4, {2, 2}, 25);

@@ -138,6 +138,44 @@ TEST(Tune, LeavesTilesSquareWhereItIsToldTheirEdgeOrColumnsCostNothing) {
   }
 }
 
+// Where the first tiles are a good part of the run, products begin with a part of them.
+TEST(Tune, BeginsWithShortStepsWhereTheFirstTilesTakeLong) {
+  const Machine machine = with_slow_columns(node(2));
+  const Problem problem = square(16384, kHost);
+  const auto first_product_s = [&](const Plan& plan) {
+    const Trace trace = simulate(plan, machine);
+    double first_s = 1e300;
+    for (std::size_t t = 0; t < plan.tasks.size(); ++t)
+      if (plan.tasks[t].kind == TaskKind::compute) first_s = std::min(first_s, trace.spans[t].start_s);
+    return first_s;
+  };
+
+  const Tuned ramped = tune(problem, machine, {});
+  Tuning even = ramped.plan.tuning;
+  even.ramp = 0;
+  const Plan without = make_plan(problem, machine, even);
+
+  EXPECT_EQ(check(ramped.plan), "");
+  EXPECT_GT(ramped.plan.tuning.ramp, 0);
+  EXPECT_LT(first_product_s(ramped.plan), 0.5 * first_product_s(without));
+  EXPECT_LT(ramped.predicted_s, 0.98 * simulate(without, machine).seconds);
+}
+
+// Tiles as long as C cannot be in groups of rows; those of its first columns can go home early.
+TEST(Tune, MakesGroupsOfWholeColumnsWhereTilesAreLong) {
+  const Machine machine = with_slow_columns(node(2));
+  const Problem problem = square(8192, kHost);
+
+  const Tuned grouped = tune(problem, machine, {});
+  Tuning ungrouped = grouped.plan.tuning;
+  ungrouped.group = ungrouped.group_m = 0;
+
+  EXPECT_EQ(check(grouped.plan), "");
+  EXPECT_GT(grouped.plan.tuning.group, 0);
+  EXPECT_EQ(grouped.plan.tuning.group_m, problem.m);
+  EXPECT_LT(grouped.predicted_s, simulate(make_plan(problem, machine, ungrouped), machine).seconds);
+}
+
 // C is 32 times A and B: with equal parts the links of the device that has it all are the limit.
 TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
   const Machine machine = node(4);
