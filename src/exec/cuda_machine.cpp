@@ -28,7 +28,7 @@ constexpr double kIssueS = 4e-6;
 constexpr double kFlopsPerS = 5e12;
 constexpr double kMemoryBytesPerS = 1e12;
 constexpr std::int64_t kAnyBytes = std::int64_t{1} << 50;
-constexpr std::int64_t kEdges[] = {512, 1024, 2048, 4096};
+constexpr std::int64_t kEdges[] = {512, 1024, 2048, 4096, 8192};
 constexpr int kLanes = 8;  // paper 1, III-B
 
 constexpr std::size_t kPatternWords = std::size_t{1} << 16;

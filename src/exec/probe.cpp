@@ -29,9 +29,13 @@ constexpr double kShortRunS = 0.01;
 /// A rate below this share of that at the edge before is measured again, so many times.
 constexpr double kCredible = 0.75;
 constexpr int kRetries = 2;
-/// Careful rates are those that devices keep up: all of them busy for so long, over all repeats.
+/// Careful rates are those of devices that are all busy for so long (the bound's, INTERFACE): under a
+/// power cap a GPU is 10 % faster for its first tenths of a second (docs/performance.md).
 constexpr double kBusyS = 2;
-constexpr double kMostKernels = 200;
+constexpr double kMostKernels = 1000;  // of a run, on each device
+/// A quick probe goes beyond this edge only if what came before took less than so long.
+constexpr std::int64_t kQuickEdge = 4096;
+constexpr double kQuickRunS = 0.02;
 /// Of the time that each value has, what a single one may take.
 constexpr double kMostShares = 8;
 constexpr int kIssued = 64;
@@ -150,6 +154,7 @@ class Prober {
   std::vector<Device> said_;  ///< by the backend: which types and edges to measure
   std::vector<std::vector<KernelRate>> found_;  ///< by device
   ProbeSession& session_;
+  std::size_t rates_left_ = 1;  ///< to be measured carefully
 };
 
 void Prober::expect(std::size_t crews, const std::vector<Series>& series) {
@@ -341,7 +346,11 @@ void Prober::measure_kernels_by_type(std::vector<Series>& all) {
     if (std::ranges::none_of(all, [&](const Series& each) { return each.type == type; })) continue;
     session_.part(kernels_part(type), machine_, [&] {
       for (Series& series : all)
-        while (series.type == type && series.next < series.edges.size()) measure_next(series);
+        while (series.type == type && series.next < series.edges.size()) {
+          rates_left_ = 0;
+          for (const Series& each : all) rates_left_ += each.edges.size() - each.next;
+          measure_next(series);
+        }
       for (DeviceId id = kFirstDevice; id < static_cast<DeviceId>(said_.size()); ++id) {
         std::erase_if(device(id).kernels,
                       [&](const KernelRate& rate) { return rate.type == type; });
@@ -385,6 +394,7 @@ bool Prober::affordable(const Series& series) const {
   const double next_s = around_s + growth * growth * growth * series.arithmetic_s;
   // A careful probe runs it twice at least, and others are to have their share.
   if (session_.careful()) return 2 * next_s < kMostShares * session_.share_s();
+  if (series.edges[series.next] > kQuickEdge && series.last_s > kQuickRunS) return false;
   return next_s < left_s() / 2;
 }
 
@@ -430,21 +440,18 @@ void Prober::measure_edge(Series& series) {
   series.arithmetic_s = taken.empty() ? 0 : mean(taken) * (timing.repeats + 1);
 }
 
-/// As many kernels in each run as keep the devices busy for what a rate is to be the rate of.
+/// As many kernels in each run as keep the devices busy for what a rate is to be the rate of. Other
+/// values settle long before their share of the budget is spent, so rates may have more than theirs.
 std::vector<double> Prober::time_carefully(const Series& series, Timing timing) {
-  const double repeats = session_.request().least_repeats;
   // Half of the time is for what comes before and after the kernels of each run.
-  const double run_s = std::min(kBusyS, session_.share_s() / 2) / repeats;
+  const double share_s = left_s() / static_cast<double>(std::max<std::size_t>(1, rates_left_)) / 2;
+  const double busy_s = std::min(kBusyS, share_s);
+  const double run_s = busy_s / session_.request().least_repeats;
   timing.repeats = static_cast<int>(
       std::clamp(run_s / timing.kernel_s, static_cast<double>(kKernelRepeats), kMostKernels));
   timing.sustained = true;
-  if (series.next == series.edges.size()) {  // the largest: what it takes warm is what it takes
-    Timing heating = timing;
-    heating.repeats = static_cast<int>(std::min(timing.repeats * repeats, kMostKernels));
-    time_kernels(heating);
-  }
-  return session_.repeated(kernel_name(series.type, timing.edge), "s",
-                           [&] { return time_kernels(timing); });
+  return session_.repeated(
+      kernel_name(series.type, timing.edge), "s", [&] { return time_kernels(timing); }, 2 * busy_s);
 }
 
 }  // namespace

@@ -42,9 +42,10 @@ double ProbeSession::share_s() const {
 }
 
 std::vector<double> ProbeSession::repeated(const std::string& name, const char* unit,
-                                           const std::function<std::vector<double>()>& take) {
+                                           const std::function<std::vector<double>()>& take,
+                                           double most_s) {
   if (!careful()) return take();
-  const double until_s = left_s() - share_s();
+  const double until_s = left_s() - std::max(share_s(), most_s);
   for (Part& part : expected_)
     if (part.name == part_ && part.values > 0) --part.values;
   std::vector<Confidence> values;

@@ -73,10 +73,12 @@ class ProbeSession {
   double share_s() const;
 
   /// What `take` gives: once in a quick probe; else the mean of each of its values, repeated until
-  /// all are known as well as requested. Empty when `take` gives nothing. `unit` is of the first
-  /// value; the others are not reported.
+  /// all are known as well as requested, or for its share of the time (`most_s` where that is
+  /// more). Empty when `take` gives nothing. `unit` is of the first value; the others are not
+  /// reported.
   std::vector<double> repeated(const std::string& name, const char* unit,
-                               const std::function<std::vector<double>()>& take);
+                               const std::function<std::vector<double>()>& take,
+                               double most_s = 0);
   /// Reports a value that came out of another's repeats.
   void note(ProbeValue value) { report_.values.push_back(std::move(value)); }
   void note(const std::string& name, const char* unit, const Confidence& value);
