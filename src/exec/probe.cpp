@@ -32,7 +32,7 @@ constexpr int kRetries = 2;
 /// Careful rates are those of devices that are all busy for so long (the bound's, INTERFACE): under a
 /// power cap a GPU is 10 % faster for its first tenths of a second (docs/performance.md).
 constexpr double kBusyS = 2;
-constexpr double kMostKernels = 1000;  // of a run, on each device
+constexpr double kMostKernels = 200;  // of a run, on each device
 /// A quick probe goes beyond this edge only if what came before took less than so long.
 constexpr std::int64_t kQuickEdge = 4096;
 constexpr double kQuickRunS = 0.02;
