@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -33,9 +34,9 @@ constexpr int kRetries = 2;
 /// power cap a GPU is 10 % faster for its first tenths of a second (docs/performance.md).
 constexpr double kBusyS = 2;
 constexpr double kMostKernels = 200;  // of a run, on each device
-/// A quick probe goes beyond this edge only if what came before took less than so long.
+/// On GPUs a quick probe does not go beyond this edge: what larger tiles gain there, they gain under a
+/// power cap, which short runs do not reach.
 constexpr std::int64_t kQuickEdge = 4096;
-constexpr double kQuickRunS = 0.02;
 /// Of the time that each value has, what a single one may take.
 constexpr double kMostShares = 8;
 constexpr int kIssued = 64;
@@ -305,13 +306,15 @@ std::vector<double> Prober::issue_once(const ProbePlan& few, const ProbePlan& ma
 }
 
 std::vector<Prober::Series> Prober::series_of(const std::vector<Crew>& crews) const {
+  const bool quick = backend_.overlaps_launches() && !session_.careful();
+  const std::int64_t most_edge = quick ? kQuickEdge : std::numeric_limits<std::int64_t>::max();
   std::vector<Series> all;
   for (const DataType type : kTypes)
     for (const Crew& crew : crews) {
       Series series{.crew = crew, .type = type, .edges = {}};
       for (const DeviceId id : crew.busy)
         for (const KernelRate& rate : said_kernels(id))
-          if (rate.type == type) series.edges.push_back(rate.edge);
+          if (rate.type == type && rate.edge <= most_edge) series.edges.push_back(rate.edge);
       std::ranges::sort(series.edges);
       const auto repeated = std::ranges::unique(series.edges);
       series.edges.erase(repeated.begin(), repeated.end());
@@ -394,7 +397,6 @@ bool Prober::affordable(const Series& series) const {
   const double next_s = around_s + growth * growth * growth * series.arithmetic_s;
   // A careful probe runs it twice at least, and others are to have their share.
   if (session_.careful()) return 2 * next_s < kMostShares * session_.share_s();
-  if (series.edges[series.next] > kQuickEdge && series.last_s > kQuickRunS) return false;
   return next_s < left_s() / 2;
 }
 
