@@ -77,8 +77,7 @@ class ProbeSession {
   /// more). Empty when `take` gives nothing. `unit` is of the first value; the others are not
   /// reported.
   std::vector<double> repeated(const std::string& name, const char* unit,
-                               const std::function<std::vector<double>()>& take,
-                               double most_s = 0);
+                               const std::function<std::vector<double>()>& take, double most_s = 0);
   /// Reports a value that came out of another's repeats.
   void note(ProbeValue value) { report_.values.push_back(std::move(value)); }
   void note(const std::string& name, const char* unit, const Confidence& value);

@@ -160,8 +160,8 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
                               tuning.row_shares, edge(tuning.edge_m()));
   const auto cols =
       pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, edge(tuning.tile));
-  auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0,
-                               1, {}, longest_step(problem.type, edge(tuning.edge_k())));
+  auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, 1, {},
+                         longest_step(problem.type, edge(tuning.edge_k())));
   ramp_up(steps, problem.k, tuning.ramp);
   d.m = cuts_of(rows, problem.m);
   d.n = cuts_of(cols, problem.n);

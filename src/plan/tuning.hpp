@@ -69,8 +69,8 @@ struct Tuning {
   /// Parts of C's rows and columns that the rows and columns of the grid get, in proportion; empty:
   /// the same for all. Not for batches.
   std::vector<double> row_shares, col_shares;
-  std::int64_t tile = 0;                 ///< largest tile edge in elements, in each dimension,
-  std::int64_t tile_m = 0, tile_k = 0;   ///< but along these where not 0: long columns travel fast
+  std::int64_t tile = 0;                ///< largest tile edge in elements, in each dimension,
+  std::int64_t tile_m = 0, tile_k = 0;  ///< but along these where not 0: long columns travel fast
   /// How often the first step of k is halved (1/8, 1/8, 1/4, 1/2 of it with 3), so that products
   /// begin before all of it has come.
   int ramp = 0;
@@ -80,8 +80,8 @@ struct Tuning {
   std::int64_t group = 0;  ///< edge in elements of a group of C tiles that a worker finishes before
                            ///< the next; 0: all of its block
   std::int64_t group_m = 0;  ///< the same along m only, where not 0
-  bool own_copies = false;  ///< devices multiply in slots only, also what is at home on them, so
-                            ///< that addresses and leading dimensions of operands change no bits
+  bool own_copies = false;   ///< devices multiply in slots only, also what is at home on them, so
+                             ///< that addresses and leading dimensions of operands change no bits
   Rules rules = Rules::all();
 
   std::int64_t edge_m() const { return tile_m > 0 ? tile_m : tile; }

@@ -43,9 +43,7 @@ constexpr int kRamp = 3;
 // last are computed. So many groups along the longer edge of C and as wide along the other one, or
 // (one row) columns of C with all of their rows, since long tiles would not fit into less.
 constexpr std::size_t kMostGrouped = 3;
-constexpr struct {
-  int rows, cols;
-} kGroups[] = {{3, 3}, {1, 4}, {2, 2}, {1, 8}, {4, 4}, {1, 2}};
+constexpr struct { int rows, cols; } kGroups[] = {{3, 3}, {1, 4}, {2, 2}, {1, 8}, {4, 4}, {1, 2}};
 // Of the fastest so many, the same with a larger part of C for the worker that it is at home with.
 constexpr std::size_t kMostShared = 3;
 constexpr int kShareRounds = 2;

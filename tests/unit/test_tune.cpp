@@ -146,7 +146,8 @@ TEST(Tune, BeginsWithShortStepsWhereTheFirstTilesTakeLong) {
     const Trace trace = simulate(plan, machine);
     double first_s = 1e300;
     for (std::size_t t = 0; t < plan.tasks.size(); ++t)
-      if (plan.tasks[t].kind == TaskKind::compute) first_s = std::min(first_s, trace.spans[t].start_s);
+      if (plan.tasks[t].kind == TaskKind::compute)
+        first_s = std::min(first_s, trace.spans[t].start_s);
     return first_s;
   };
 
