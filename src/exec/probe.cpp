@@ -30,12 +30,11 @@ constexpr double kShortRunS = 0.01;
 /// A rate below this share of that at the edge before is measured again, so many times.
 constexpr double kCredible = 0.75;
 constexpr int kRetries = 2;
-/// Careful rates are those of devices that are all busy for so long (the bound's, INTERFACE): under
-/// a power cap a GPU is 10 % faster for its first tenths of a second (docs/performance.md).
+/// Careful rates are those of devices all busy for so long, as the bound's are: under a power cap
+/// the first tenths of a second are faster (docs/performance.md).
 constexpr double kBusyS = 2;
 constexpr double kMostKernels = 200;  // of a run, on each device
-/// On GPUs a quick probe does not go beyond this edge: what larger tiles gain there, they gain
-/// under a power cap, which short runs do not reach.
+/// On GPUs a quick probe ends here: larger tiles gain under a power cap, which it does not reach.
 constexpr std::int64_t kQuickEdge = 4096;
 /// Of the time that each value has, what a single one may take.
 constexpr double kMostShares = 8;
@@ -442,13 +441,11 @@ void Prober::measure_edge(Series& series) {
   series.arithmetic_s = taken.empty() ? 0 : mean(taken) * (timing.repeats + 1);
 }
 
-/// As many kernels in each run as keep the devices busy for what a rate is to be the rate of. Other
-/// values settle long before their share of the budget is spent, so rates may have more than
-/// theirs.
+/// As many kernels in each run as keep the devices busy for what a rate is to be the rate of. Rates
+/// may have more than their share of the budget: other values settle long before theirs is spent.
 std::vector<double> Prober::time_carefully(const Series& series, Timing timing) {
   // Half of the time is for what comes before and after the kernels of each run.
-  const double share_s = left_s() / static_cast<double>(std::max<std::size_t>(1, rates_left_)) / 2;
-  const double busy_s = std::min(kBusyS, share_s);
+  const double busy_s = std::min(kBusyS, left_s() / static_cast<double>(rates_left_) / 2);
   const double run_s = busy_s / session_.request().least_repeats;
   timing.repeats = static_cast<int>(
       std::clamp(run_s / timing.kernel_s, static_cast<double>(kKernelRepeats), kMostKernels));

@@ -97,8 +97,7 @@ std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, int count,
 // again.
 void ramp_up(std::vector<Piece>& pieces, std::int64_t size, int halvings) {
   if (pieces.empty()) return;
-  const std::int64_t first = pieces.size() > 1 ? pieces[1].begin : size;
-  std::int64_t edge = first;
+  std::int64_t edge = pieces.size() > 1 ? pieces[1].begin : size;
   for (int halved = 0; halved < halvings; ++halved) {
     edge /= 2;
     if (edge < kLeastRamp) return;
