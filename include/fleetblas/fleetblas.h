@@ -44,6 +44,9 @@ typedef enum fleet_status {
 } fleet_status;
 
 typedef enum fleet_op { FLEET_NO_TRANS = 'n', FLEET_TRANS = 't', FLEET_CONJ_TRANS = 'c' } fleet_op;
+/* On which side of B a symmetric matrix stands, and which triangle is stored or written. */
+typedef enum fleet_side { FLEET_LEFT = 'l', FLEET_RIGHT = 'r' } fleet_side;
+typedef enum fleet_uplo { FLEET_LOWER = 'l', FLEET_UPPER = 'u' } fleet_uplo;
 typedef enum fleet_type {
   FLEET_F32 = 's',
   FLEET_F64 = 'd',
@@ -181,10 +184,105 @@ FLEET_API fleet_status fleet_gemm_strided_batched_ex(
     const void* b, fleet_type btype, int64_t ldb, int64_t stride_b, const void* beta, void* c,
     fleet_type ctype, int64_t ldc, int64_t stride_c, int64_t batch, fleet_type compute);
 
+/* The routines of which one triangle counts, of C or of A. Of what is a triangle the other one is
+ * neither read nor written; Hermitian matrices have real diagonals: the imaginary parts there are
+ * not read, and become 0 in C. Otherwise as fleet_dgemm, statuses too.
+ *
+ *   gemmt   C := alpha*op(A)*op(B) + beta*C, n x n, op(A) n x k, op(B) k x n */
+FLEET_API fleet_status fleet_sgemmt(fleet_context* context, fleet_uplo uplo, fleet_op transa,
+                                    fleet_op transb, int64_t n, int64_t k, float alpha,
+                                    const float* a, int64_t lda, const float* b, int64_t ldb,
+                                    float beta, float* c, int64_t ldc);
+FLEET_API fleet_status fleet_dgemmt(fleet_context* context, fleet_uplo uplo, fleet_op transa,
+                                    fleet_op transb, int64_t n, int64_t k, double alpha,
+                                    const double* a, int64_t lda, const double* b, int64_t ldb,
+                                    double beta, double* c, int64_t ldc);
+FLEET_API fleet_status fleet_cgemmt(fleet_context* context, fleet_uplo uplo, fleet_op transa,
+                                    fleet_op transb, int64_t n, int64_t k, const void* alpha,
+                                    const void* a, int64_t lda, const void* b, int64_t ldb,
+                                    const void* beta, void* c, int64_t ldc);
+FLEET_API fleet_status fleet_zgemmt(fleet_context* context, fleet_uplo uplo, fleet_op transa,
+                                    fleet_op transb, int64_t n, int64_t k, const void* alpha,
+                                    const void* a, int64_t lda, const void* b, int64_t ldb,
+                                    const void* beta, void* c, int64_t ldc);
+/*   symm, hemm   C := alpha*A*B + beta*C (FLEET_LEFT) or alpha*B*A + beta*C, m x n; A symmetric or
+ *                Hermitian, m x m or n x n, stored in the triangle `uplo` */
+FLEET_API fleet_status fleet_ssymm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   int64_t m, int64_t n, float alpha, const float* a, int64_t lda,
+                                   const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
+FLEET_API fleet_status fleet_dsymm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   int64_t m, int64_t n, double alpha, const double* a, int64_t lda,
+                                   const double* b, int64_t ldb, double beta, double* c,
+                                   int64_t ldc);
+FLEET_API fleet_status fleet_csymm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   int64_t m, int64_t n, const void* alpha, const void* a,
+                                   int64_t lda, const void* b, int64_t ldb, const void* beta,
+                                   void* c, int64_t ldc);
+FLEET_API fleet_status fleet_zsymm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   int64_t m, int64_t n, const void* alpha, const void* a,
+                                   int64_t lda, const void* b, int64_t ldb, const void* beta,
+                                   void* c, int64_t ldc);
+FLEET_API fleet_status fleet_chemm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   int64_t m, int64_t n, const void* alpha, const void* a,
+                                   int64_t lda, const void* b, int64_t ldb, const void* beta,
+                                   void* c, int64_t ldc);
+FLEET_API fleet_status fleet_zhemm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   int64_t m, int64_t n, const void* alpha, const void* a,
+                                   int64_t lda, const void* b, int64_t ldb, const void* beta,
+                                   void* c, int64_t ldc);
+/*   syrk, herk   C := alpha*op(A)*op(A)^T + beta*C, n x n, op(A) n x k; herk: ^H, alpha and beta
+ * real. trans is FLEET_NO_TRANS, FLEET_TRANS (syrk) or FLEET_CONJ_TRANS (herk; the same as
+ *                FLEET_TRANS for real types) */
+FLEET_API fleet_status fleet_ssyrk(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                   int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
+                                   float beta, float* c, int64_t ldc);
+FLEET_API fleet_status fleet_dsyrk(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                   int64_t n, int64_t k, double alpha, const double* a, int64_t lda,
+                                   double beta, double* c, int64_t ldc);
+FLEET_API fleet_status fleet_csyrk(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                   int64_t n, int64_t k, const void* alpha, const void* a,
+                                   int64_t lda, const void* beta, void* c, int64_t ldc);
+FLEET_API fleet_status fleet_zsyrk(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                   int64_t n, int64_t k, const void* alpha, const void* a,
+                                   int64_t lda, const void* beta, void* c, int64_t ldc);
+FLEET_API fleet_status fleet_cherk(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                   int64_t n, int64_t k, float alpha, const void* a, int64_t lda,
+                                   float beta, void* c, int64_t ldc);
+FLEET_API fleet_status fleet_zherk(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                   int64_t n, int64_t k, double alpha, const void* a, int64_t lda,
+                                   double beta, void* c, int64_t ldc);
+/*   syr2k, her2k   C := alpha*op(A)*op(B)^T + alpha*op(B)*op(A)^T + beta*C; her2k: ^H, the second
+ * alpha conjugated, beta real */
+FLEET_API fleet_status fleet_ssyr2k(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                    int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
+                                    const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
+FLEET_API fleet_status fleet_dsyr2k(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                    int64_t n, int64_t k, double alpha, const double* a,
+                                    int64_t lda, const double* b, int64_t ldb, double beta,
+                                    double* c, int64_t ldc);
+FLEET_API fleet_status fleet_csyr2k(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                    int64_t n, int64_t k, const void* alpha, const void* a,
+                                    int64_t lda, const void* b, int64_t ldb, const void* beta,
+                                    void* c, int64_t ldc);
+FLEET_API fleet_status fleet_zsyr2k(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                    int64_t n, int64_t k, const void* alpha, const void* a,
+                                    int64_t lda, const void* b, int64_t ldb, const void* beta,
+                                    void* c, int64_t ldc);
+FLEET_API fleet_status fleet_cher2k(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                    int64_t n, int64_t k, const void* alpha, const void* a,
+                                    int64_t lda, const void* b, int64_t ldb, float beta, void* c,
+                                    int64_t ldc);
+FLEET_API fleet_status fleet_zher2k(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                    int64_t n, int64_t k, const void* alpha, const void* a,
+                                    int64_t lda, const void* b, int64_t ldb, double beta, void* c,
+                                    int64_t ldc);
+
 /* Texts. `*text` is allocated by the library: give it back with fleet_free_text.
  * A problem is written as "dgemm m=8192 n=8192 k=8192 a@h b@0 c@h" with, where they differ from
  * the default, transa=t transb=c beta=0 batch=16; `@h` pinned host, `@p` pageable host, `@0` device
- * 0. The routines are sgemm, dgemm, cgemm, zgemm, hgemm (F16), bf16gemm and tf32gemm. */
+ * 0. The routines are sgemm, dgemm, cgemm, zgemm, hgemm (F16), bf16gemm and tf32gemm, and those
+ * with triangles: "dsyrk n=8192 k=4096 a@h c@h uplo=u transa=t", "zhemm m=8192 n=512 a@h b@h c@h
+ * side=r". */
 FLEET_API void fleet_free_text(char* text);
 /* What would be done and why: workers, grid, tile, tasks, bytes_by_link, plan_s, predicted_s,
  * bound_s, limited_by, rules, and more. Needs no device: the context's machine is enough. */

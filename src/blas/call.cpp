@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// call.cpp: what makes a gemm legal, and which of its matrices overlap. It knows no context.
+// call.cpp: what makes a call legal, and which of its matrices overlap. It knows no context.
 #include "blas/call.hpp"
 
 #include <algorithm>
@@ -32,6 +32,14 @@ Op parse_op(const RawCall& raw, int flag, int position, const char* name) {
       return Op::conjugate;
   }
   refuse(raw, position, name, "is " + std::to_string(flag) + ", expected 'n', 't' or 'c'");
+}
+
+/// One of two letters: whether it is the second.
+bool parse_choice(const RawCall& raw, int flag, char first, char second, int position,
+                  const char* name) {
+  if (flag == first || flag == second) return flag == second;
+  refuse(raw, position, name,
+         "is " + std::to_string(flag) + ", expected '" + first + "' or '" + second + "'");
 }
 
 void require_at_least(const RawCall& raw, std::int64_t value, std::int64_t least, int position,
@@ -93,7 +101,7 @@ bool blocks_overlap(std::int64_t offset, std::int64_t ld, std::int64_t rows1, st
   return true;
 }
 
-bool operand_meets_output(const GemmCall& call, int operand) {
+bool operand_meets_output(const Call& call, int operand) {
   const auto at = static_cast<std::size_t>(operand);
   const auto address = [&](int x) {
     return reinterpret_cast<std::uintptr_t>(call.arguments.data[static_cast<std::size_t>(x)]);
@@ -113,7 +121,7 @@ bool operand_meets_output(const GemmCall& call, int operand) {
 }
 
 /// Do items of C share elements?
-bool items_overlap(const GemmCall& call) {
+bool items_overlap(const Call& call) {
   if (call.batch <= 1 || call.m == 0 || call.n == 0) return false;
   const std::int64_t stride = call.arguments.stride[kC];
   if (stride >= call.item_bytes(kC) / bytes_of(call.type)) return false;
@@ -125,7 +133,7 @@ bool items_overlap(const GemmCall& call) {
   return false;
 }
 
-void check_operand(const RawCall& raw, const GemmCall& call, int operand, int pointer_position,
+void check_operand(const RawCall& raw, const Call& call, int operand, int pointer_position,
                    int ld_position, int stride_position) {
   const auto at = static_cast<std::size_t>(operand);
   const std::int64_t rows = call.stored_rows(operand), cols = call.stored_cols(operand);
@@ -145,79 +153,120 @@ void check_operand(const RawCall& raw, const GemmCall& call, int operand, int po
 
 }  // namespace
 
-bool GemmCall::alpha_is_zero() const { return arguments.alpha == std::complex<double>(0); }
-bool GemmCall::beta_is_zero() const { return arguments.beta == std::complex<double>(0); }
-bool GemmCall::beta_is_one() const { return arguments.beta == std::complex<double>(1); }
+bool Call::alpha_is_zero() const { return arguments.alpha == std::complex<double>(0); }
+bool Call::beta_is_zero() const { return arguments.beta == std::complex<double>(0); }
+bool Call::beta_is_one() const { return arguments.beta == std::complex<double>(1); }
 
-bool GemmCall::changes_nothing() const {
+bool Call::changes_nothing() const {
   return m == 0 || n == 0 || batch == 0 || (only_scales() && beta_is_one());
 }
 
-std::int64_t GemmCall::stored_rows(int operand) const {
+std::int64_t Call::stored_rows(int operand) const {
   if (operand == kC) return m;
-  if (operand == kA) return op_a == Op::none ? m : k;
+  if (traits().symmetric) return operand == kB ? m : side == Side::left ? m : n;
+  if (operand == kA || traits().by_itself) return op_a == Op::none ? m : k;
   return op_b == Op::none ? k : n;
 }
 
-std::int64_t GemmCall::stored_cols(int operand) const {
+std::int64_t Call::stored_cols(int operand) const {
   if (operand == kC) return n;
-  if (operand == kA) return op_a == Op::none ? k : m;
+  if (traits().symmetric) return operand == kB ? n : side == Side::left ? m : n;
+  if (operand == kA || traits().by_itself) return op_a == Op::none ? k : m;
   return op_b == Op::none ? n : k;
 }
 
-std::int64_t GemmCall::item_bytes(int operand) const {
+std::int64_t Call::item_bytes(int operand) const {
   return *span_bytes(stored_rows(operand), stored_cols(operand),
                      arguments.ld[static_cast<std::size_t>(operand)], 1, 0, bytes_of(type));
 }
 
-std::int64_t GemmCall::all_bytes(int operand) const {
+std::int64_t Call::all_bytes(int operand) const {
   const auto at = static_cast<std::size_t>(operand);
   return *span_bytes(stored_rows(operand), stored_cols(operand), arguments.ld[at], batch,
                      arguments.stride[at], bytes_of(type));
 }
 
-GemmCall describe(const RawCall& raw) {
+Call describe(const RawCall& raw) {
   const Signature& s = raw.signature;
-  GemmCall call{.symbol = s.function, .type = raw.type, .arguments = {}};
-  call.op_a = parse_op(raw, raw.transa, s.transa, "transa");
-  call.op_b = parse_op(raw, raw.transb, s.transb, "transb");
-  call.m = raw.m;
+  const RoutineTraits& traits = traits_of(raw.routine);
+  Call call{.symbol = s.function, .routine = raw.routine, .type = raw.type, .arguments = {}};
+  if (traits.symmetric)
+    call.side = parse_choice(raw, raw.side, 'l', 'r', s.side, "side") ? Side::right : Side::left;
+  if (raw.routine != Routine::gemm)
+    call.uplo = parse_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo") ? Uplo::upper : Uplo::lower;
+  if (!traits.symmetric) call.op_a = parse_op(raw, raw.transa, s.transa, "transa");
+  if (!traits.symmetric && !traits.by_itself)
+    call.op_b = parse_op(raw, raw.transb, s.transb, "transb");
+  // A real matrix is its own conjugate.
+  if (traits.by_itself && call.op_a == Op::conjugate && !is_complex(raw.type))
+    call.op_a = Op::transpose;
+  call.m = traits.triangle ? raw.n : raw.m;
   call.n = raw.n;
-  call.k = raw.k;
+  call.k = !traits.symmetric ? raw.k : call.side == Side::left ? raw.m : raw.n;
   call.batch = raw.batch;
-  call.arguments = {.data = {const_cast<void*>(raw.a), const_cast<void*>(raw.b), raw.c},
-                    .ld = {raw.lda, raw.ldb, raw.ldc},
+  const void* b = traits.has_b ? raw.b : raw.a;
+  const DataType real = raw.type == DataType::c32 ? DataType::f32 : DataType::f64;
+  const bool real_alpha = traits.hermitian && traits.by_itself && !traits.twice;
+  const bool real_beta = traits.hermitian && traits.by_itself;
+  call.arguments = {.data = {const_cast<void*>(raw.a), const_cast<void*>(b), raw.c},
+                    .ld = {raw.lda, traits.has_b ? raw.ldb : raw.lda, raw.ldc},
                     .stride = {raw.stride_a, raw.stride_b, raw.stride_c},
-                    .alpha = scalar(raw.alpha, raw.type),
-                    .beta = scalar(raw.beta, raw.type)};
+                    .alpha = scalar(raw.alpha, real_alpha ? real : raw.type),
+                    .beta = scalar(raw.beta, real_beta ? real : raw.type)};
   return call;
 }
 
-GemmCall parse(const RawCall& raw) {
+Call parse(const RawCall& raw) {
   const Signature& s = raw.signature;
-  parse_op(raw, raw.transa, s.transa, "transa");
-  parse_op(raw, raw.transb, s.transb, "transb");
-  require_at_least(raw, raw.m, 0, s.m, "m");
+  const RoutineTraits& traits = traits_of(raw.routine);
+  if (traits.symmetric) parse_choice(raw, raw.side, 'l', 'r', s.side, "side");
+  if (raw.routine != Routine::gemm) parse_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo");
+  if (!traits.symmetric) {
+    const Op op = parse_op(raw, raw.transa, s.transa, "transa");
+    const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
+    // Real routines take 'c' for 't', as the reference does; complex ones do not.
+    const bool legal = !traits.by_itself || op == Op::none || op == turned ||
+                       (!is_complex(raw.type) && op == Op::conjugate);
+    if (!legal)
+      refuse(raw, s.transa, "transa",
+             "is '" + std::string(1, letter_of(op)) + "', expected 'n' or '" + letter_of(turned) +
+                 "'");
+    if (!traits.by_itself) parse_op(raw, raw.transb, s.transb, "transb");
+  }
+  if (!traits.triangle) require_at_least(raw, raw.m, 0, s.m, "m");
   require_at_least(raw, raw.n, 0, s.n, "n");
-  require_at_least(raw, raw.k, 0, s.k, "k");
+  if (!traits.symmetric) require_at_least(raw, raw.k, 0, s.k, "k");
   if (raw.alpha == nullptr) refuse(raw, s.alpha, "alpha", "is NULL");
   if (raw.beta == nullptr) refuse(raw, s.beta, "beta", "is NULL");
   require_at_least(raw, raw.batch, 0, s.batch, "batch");
-  GemmCall call = describe(raw);
+  Call call = describe(raw);
   check_operand(raw, call, kA, s.a, s.lda, s.stride_a);
-  check_operand(raw, call, kB, s.b, s.ldb, s.stride_b);
+  if (traits.has_b) check_operand(raw, call, kB, s.b, s.ldb, s.stride_b);
   check_operand(raw, call, kC, s.c, s.ldc, s.stride_c);
   if (raw.batch <= 1) call.arguments.stride = {0, 0, 0};
   if (items_overlap(call)) refuse(raw, s.stride_c, "stride_c", "lets items of C overlap");
   return call;
 }
 
-bool output_overlaps(const GemmCall& call) {
+bool output_overlaps(const Call& call) {
   if (call.only_scales() || call.changes_nothing()) return false;
   return operand_meets_output(call, kA) || operand_meets_output(call, kB);
 }
 
-Problem problem_of(const GemmCall& call, const std::array<DeviceId, 3>& homes, std::int64_t items) {
+Problem problem_of(const Call& call, const std::array<DeviceId, 3>& homes, std::int64_t items) {
+  if (call.routine != Routine::gemm)
+    return make_level3({.routine = call.routine,
+                        .type = call.type,
+                        .side = call.side,
+                        .uplo = call.uplo,
+                        .op_a = call.op_a,
+                        .op_b = call.op_b,
+                        .m = call.m,
+                        .n = call.n,
+                        .k = call.k,
+                        .homes = homes,
+                        .alpha_is_zero = call.alpha_is_zero(),
+                        .beta_is_zero = call.beta_is_zero()});
   Problem problem = make_gemm({.type = call.type,
                                .op_a = call.op_a,
                                .op_b = call.op_b,
@@ -232,7 +281,7 @@ Problem problem_of(const GemmCall& call, const std::array<DeviceId, 3>& homes, s
   return problem;
 }
 
-Arguments arguments_from(const GemmCall& call, std::int64_t first) {
+Arguments arguments_from(const Call& call, std::int64_t first) {
   Arguments arguments = call.arguments;
   for (std::size_t operand = 0; operand < 3; ++operand)
     arguments.data[operand] = static_cast<char*>(arguments.data[operand]) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// call.hpp: one gemm as a caller gave it, checked, and what follows from its sizes and addresses.
-// It knows no context and no device.
+// call.hpp: one call of a level-3 routine as a caller gave it, checked, and what follows from its
+// sizes and addresses. It knows no context and no device.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace fleet {
 /// Positions of the arguments of one front, from 1; 0: it has no such argument.
 struct Signature {
   const char* function;
-  int transa = 0, transb = 0, m = 0, n = 0, k = 0, alpha = 0, a = 0, lda = 0, stride_a = 0, b = 0,
-      ldb = 0, stride_b = 0, beta = 0, c = 0, ldc = 0, stride_c = 0, batch = 0;
+  int side = 0, uplo = 0, transa = 0, transb = 0, m = 0, n = 0, k = 0, alpha = 0, a = 0, lda = 0,
+      stride_a = 0, b = 0, ldb = 0, stride_b = 0, beta = 0, c = 0, ldc = 0, stride_c = 0, batch = 0;
 };
 
 /// What one front has around and between the arguments that all have.
@@ -43,16 +43,42 @@ constexpr Signature signature_of(const char* function, Front front) {
   return s;
 }
 
-/// A call as it came in.
+/// The positions of any routine's arguments in the order of the reference BLAS, the first of which
+/// is at `first`: flags, sizes, alpha, A, B, beta, C, as far as the routine has them.
+constexpr Signature signature_of(const char* function, Routine routine, int first) {
+  Signature s{.function = function};
+  int at = first;
+  const bool symmetric = routine == Routine::symm || routine == Routine::hemm;
+  const bool by_itself = routine != Routine::gemmt && !symmetric;
+  const bool has_b = routine != Routine::syrk && routine != Routine::herk;
+  if (symmetric) s.side = at++;
+  s.uplo = at++;
+  if (!symmetric) s.transa = at++;
+  if (!symmetric && !by_itself) s.transb = at++;
+  if (symmetric) s.m = at++;
+  s.n = at++;
+  if (!symmetric) s.k = at++;
+  for (int* one : {&s.alpha, &s.a, &s.lda}) *one = at++;
+  if (has_b) s.b = at++, s.ldb = at++;
+  for (int* one : {&s.beta, &s.c, &s.ldc}) *one = at++;
+  return s;
+}
+
+/// A call as it came in. What the routine does not have is not looked at.
 struct RawCall {
   const Signature& signature;
+  Routine routine = Routine::gemm;
   DataType type = DataType::f64;
+  int side = 'l';
+  int uplo = 'l';
   int transa = 'n';
   int transb = 'n';
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
-  const void* alpha = nullptr;  ///< of the call's type; f32 for the types that sum in it
+  /// Of the call's type; f32 for the types that sum in it. herk's alpha and the beta of herk and
+  /// her2k are real.
+  const void* alpha = nullptr;
   const void* a = nullptr;
   std::int64_t lda = 1;
   std::int64_t stride_a = 0;
@@ -66,10 +92,14 @@ struct RawCall {
   std::int64_t batch = 1;
 };
 
-/// A legal call.
-struct GemmCall {
+/// A legal call, with sizes as Problem has them: m == n where C is a triangle, and k of what is
+/// symmetric from its side.
+struct Call {
   const char* symbol = "";  ///< never freed: the books keep it
+  Routine routine = Routine::gemm;
   DataType type = DataType::f64;
+  Side side = Side::left;
+  Uplo uplo = Uplo::lower;
   Op op_a = Op::none;
   Op op_b = Op::none;
   std::int64_t m = 0;
@@ -78,6 +108,7 @@ struct GemmCall {
   std::int64_t batch = 1;
   Arguments arguments;
 
+  const RoutineTraits& traits() const { return traits_of(routine); }
   bool alpha_is_zero() const;
   bool beta_is_zero() const;
   bool beta_is_one() const;
@@ -93,20 +124,20 @@ struct GemmCall {
 };
 
 /// Throws Error(bad_argument) naming the function and the first illegal argument.
-GemmCall parse(const RawCall& raw);
+Call parse(const RawCall& raw);
 
 /// The same for a call whose arguments are known to be legal, without looking again: millions of
 /// small ones go into the books.
-GemmCall describe(const RawCall& raw);
+Call describe(const RawCall& raw);
 
 /// Does any element of C belong to A or B too (of any item)? Blocks of one larger matrix that only
 /// lie between each other's columns do not overlap; where that cannot be told the answer is yes.
-bool output_overlaps(const GemmCall& call);
+bool output_overlaps(const Call& call);
 
 /// The Problem with its operands at `homes`, for `items` consecutive items.
-Problem problem_of(const GemmCall& call, const std::array<DeviceId, 3>& homes, std::int64_t items);
+Problem problem_of(const Call& call, const std::array<DeviceId, 3>& homes, std::int64_t items);
 
 /// The arguments of the items from `first` on.
-Arguments arguments_from(const GemmCall& call, std::int64_t first);
+Arguments arguments_from(const Call& call, std::int64_t first);
 
 }  // namespace fleet

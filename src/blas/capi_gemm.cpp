@@ -37,25 +37,25 @@ struct Shape {
 fleet_status run(fleet_context* context, const Signature& signature, DataType type,
                  const Shape& shape, const void* alpha, const void* beta) {
   return capi::guarded([&] {
-    const GemmCall call = parse({.signature = signature,
-                                 .type = type,
-                                 .transa = shape.transa,
-                                 .transb = shape.transb,
-                                 .m = shape.m,
-                                 .n = shape.n,
-                                 .k = shape.k,
-                                 .alpha = alpha,
-                                 .a = shape.a,
-                                 .lda = shape.lda,
-                                 .stride_a = shape.stride_a,
-                                 .b = shape.b,
-                                 .ldb = shape.ldb,
-                                 .stride_b = shape.stride_b,
-                                 .beta = beta,
-                                 .c = shape.c,
-                                 .ldc = shape.ldc,
-                                 .stride_c = shape.stride_c,
-                                 .batch = shape.batch});
+    const Call call = parse({.signature = signature,
+                             .type = type,
+                             .transa = shape.transa,
+                             .transb = shape.transb,
+                             .m = shape.m,
+                             .n = shape.n,
+                             .k = shape.k,
+                             .alpha = alpha,
+                             .a = shape.a,
+                             .lda = shape.lda,
+                             .stride_a = shape.stride_a,
+                             .b = shape.b,
+                             .ldb = shape.ldb,
+                             .stride_b = shape.stride_b,
+                             .beta = beta,
+                             .c = shape.c,
+                             .ldc = shape.ldc,
+                             .stride_c = shape.stride_c,
+                             .batch = shape.batch});
     Context* found = nullptr;
     try {
       found = &capi::context_of(context);
@@ -63,7 +63,7 @@ fleet_status run(fleet_context* context, const Signature& signature, DataType ty
       // Not even the default context: what there is no memory for is done without.
       return call.changes_nothing() ? void() : multiply_plainly(call);
     }
-    found->gemm(call);
+    found->compute(call);
   });
 }
 

@@ -26,8 +26,9 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double flops_asked(const GemmCall& call) {
-  return 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n) *
+double flops_asked(const Call& call) {
+  const double part = call.traits().triangle && !call.traits().twice ? 0.5 : 1;
+  return 2.0 * part * static_cast<double>(call.m) * static_cast<double>(call.n) *
          static_cast<double>(call.k) * static_cast<double>(call.batch);
 }
 
@@ -36,8 +37,8 @@ bool all_on_host(const std::array<DeviceId, 3>& homes) {
 }
 
 /// The items from `first` on as a call of their own.
-GemmCall rest_of(const GemmCall& call, std::int64_t first) {
-  GemmCall rest = call;
+Call rest_of(const Call& call, std::int64_t first) {
+  Call rest = call;
   rest.batch -= first;
   rest.arguments = arguments_from(call, first);
   return rest;
@@ -71,7 +72,7 @@ void Context::open_books(const std::vector<std::string>& complaints) {
   report_at_exit(journal_);
 }
 
-void Context::gemm(const GemmCall& call) {
+void Context::compute(const Call& call) {
   const User inside(users_);
   const double start_s = now_s();
   CallRecord record;
@@ -86,7 +87,7 @@ void Context::gemm(const GemmCall& call) {
   close_record(record, now_s() - start_s);
 }
 
-void Context::run(const GemmCall& call, double start_s, CallRecord& record) {
+void Context::run(const Call& call, double start_s, CallRecord& record) {
   if (call.changes_nothing()) {
     record.reason = "nothing to do";
     return;
@@ -106,7 +107,7 @@ void Context::run(const GemmCall& call, double start_s, CallRecord& record) {
 }
 
 /// Takes the turn unless the call needs neither plan nor device.
-Context::Choice Context::choose_in_turn(const GemmCall& call, const Homes& homes,
+Context::Choice Context::choose_in_turn(const Call& call, const Homes& homes,
                                         std::unique_lock<std::mutex>& turn) {
   const char* reason = reason_for_cpu(call, homes);
   const bool alone = gate::only_cpu_left();
@@ -122,8 +123,7 @@ Context::Choice Context::choose_in_turn(const GemmCall& call, const Homes& homes
   }
 }
 
-void Context::run_on_cpu(const GemmCall& call, const Homes& homes,
-                         std::unique_lock<std::mutex>& turn) {
+void Context::run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn) {
   if (gate::only_cpu_left()) {
     // No backend works now, but the memory of virtual devices can be reached.
     for (const std::size_t operand : {kA, kB, kC})
@@ -138,7 +138,7 @@ void Context::run_on_cpu(const GemmCall& call, const Homes& homes,
 }
 
 /// Items done on devices, from the first on: fewer than all where memory or devices ran out.
-std::int64_t Context::run_on_devices(const GemmCall& call, const Homes& homes, const Choice& choice,
+std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
                                      CallRecord& record) {
   note_choice(record, choice);
   std::int64_t done = 0;
@@ -170,7 +170,7 @@ std::int64_t Context::run_on_devices(const GemmCall& call, const Homes& homes, c
   return done;  // what is left goes to the CPU
 }
 
-const char* Context::reason_for_cpu(const GemmCall& call, const Homes& homes) const {
+const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const {
   if (gate::in_forked_child()) return "forked child";
   if (gate::only_cpu_left()) return "the process ends";
   if (!offloader_.has_backend()) return "no usable device";
@@ -182,7 +182,7 @@ const char* Context::reason_for_cpu(const GemmCall& call, const Homes& homes) co
   return nullptr;
 }
 
-Context::Choice Context::choose(const GemmCall& call, const Homes& homes) {
+Context::Choice Context::choose(const Call& call, const Homes& homes) {
   try {
     offloader_.engine();
   } catch (const Error& error) {
@@ -221,7 +221,7 @@ Context::Choice Context::choose_by_model(const Problem& problem) {
   return choice;
 }
 
-bool Context::gemm_if_profitable(const GemmCall& call, const char*& reason) {
+bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   const User inside(users_);
   reason = "nothing to do";
   if (call.changes_nothing() || options_.backend == BackendKind::sim) return false;
@@ -255,7 +255,7 @@ bool Context::gemm_if_profitable(const GemmCall& call, const char*& reason) {
   return true;
 }
 
-void Context::note_host_call(const GemmCall& call, const char* reason, double seconds) {
+void Context::note_host_call(const Call& call, const char* reason, double seconds) {
   const User inside(users_);
   CallRecord record;
   begin_record(record, call);
@@ -303,7 +303,7 @@ bool Context::profitable(std::int64_t edge) {
   }
 }
 
-Context::Homes Context::locate(const GemmCall& call) {
+Context::Homes Context::locate(const Call& call) {
   Homes homes{kHost, kHost, kHost};
   for (const std::size_t operand : {kA, kB, kC})
     if (operand == kC || !call.only_scales())
@@ -313,7 +313,7 @@ Context::Homes Context::locate(const GemmCall& call) {
 }
 
 /// By the registry alone: a BLAS on the CPU has worked on it, so no device needs to be asked.
-Context::Homes Context::registered_homes(const GemmCall& call) {
+Context::Homes Context::registered_homes(const Call& call) {
   Homes homes{kPageable, kPageable, kPageable};
   if (registry_.empty()) return homes;
   const gate::StateLock lock(registry_mutex_);
@@ -322,8 +322,11 @@ Context::Homes Context::registered_homes(const GemmCall& call) {
   return homes;
 }
 
-void Context::begin_record(CallRecord& record, const GemmCall& call) const noexcept {
+void Context::begin_record(CallRecord& record, const Call& call) const noexcept {
+  record.routine = call.routine;
   record.type = call.type;
+  record.side = call.side;
+  record.uplo = call.uplo;
   record.op_a = call.op_a;
   record.op_b = call.op_b;
   record.m = call.m;

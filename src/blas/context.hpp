@@ -31,13 +31,13 @@ class Context {
   void open_books(const std::vector<std::string>& complaints);
 
   /// Does the call. Throws Error; C is untouched unless the status is device_failed.
-  void gemm(const GemmCall& call);
+  void compute(const Call& call);
 
   /// The drop-in's way: true when the call is done. False, with C untouched, when the devices are
   /// not to do it; `reason` says why.
-  bool gemm_if_profitable(const GemmCall& call, const char*& reason);
+  bool compute_if_profitable(const Call& call, const char*& reason);
   /// Books a call that the BLAS behind the drop-in did.
-  void note_host_call(const GemmCall& call, const char* reason, double seconds);
+  void note_host_call(const Call& call, const char* reason, double seconds);
   /// Flops (2mnk) of the smallest product that devices are expected to do sooner; infinite without
   /// devices.
   double min_flops();
@@ -83,24 +83,23 @@ class Context {
   };
   using Homes = std::array<DeviceId, 3>;
 
-  void run(const GemmCall& call, double start_s, CallRecord& record);
-  Choice choose_in_turn(const GemmCall& call, const Homes& homes,
-                        std::unique_lock<std::mutex>& turn);
-  Choice choose(const GemmCall& call, const Homes& homes);
+  void run(const Call& call, double start_s, CallRecord& record);
+  Choice choose_in_turn(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
+  Choice choose(const Call& call, const Homes& homes);
   Choice choose_by_model(const Problem& problem);
-  const char* reason_for_cpu(const GemmCall& call, const Homes& homes) const;
-  std::int64_t run_on_devices(const GemmCall& call, const Homes& homes, const Choice& choice,
+  const char* reason_for_cpu(const Call& call, const Homes& homes) const;
+  std::int64_t run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
                               CallRecord& record);
-  void run_on_cpu(const GemmCall& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
+  void run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
   double profitable_flops();
   bool profitable(std::int64_t edge);
 
-  Homes locate(const GemmCall& call);
-  Homes registered_homes(const GemmCall& call);
+  Homes locate(const Call& call);
+  Homes registered_homes(const Call& call);
   DeviceId locate(const void* data, std::int64_t bytes);
   void give_back(const Range& range);
 
-  void begin_record(CallRecord& record, const GemmCall& call) const noexcept;
+  void begin_record(CallRecord& record, const Call& call) const noexcept;
   void note_place(CallRecord& record, const Homes& homes) const noexcept;
   static void note_choice(CallRecord& record, const Choice& choice) noexcept;
   void close_record(CallRecord& record, double seconds) noexcept;

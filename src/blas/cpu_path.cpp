@@ -8,19 +8,25 @@
 
 #include "base/error.hpp"
 #include "exec/plain_gemm.hpp"
+#include "exec/triangles.hpp"
 
 namespace fleet {
 namespace {
 
-View item_view(const GemmCall& call, const Arguments& item, int operand) {
+View item_view(const Call& call, const Arguments& item, int operand) {
   const auto at = static_cast<std::size_t>(operand);
+  const bool triangle =
+      operand == kC ? call.traits().triangle : operand == kA && call.traits().symmetric;
   return {.data = item.data[at],
           .rows = call.stored_rows(operand),
           .cols = call.stored_cols(operand),
-          .ld = item.ld[at]};
+          .ld = item.ld[at],
+          .fill = !triangle                  ? Fill::full
+                  : call.uplo == Uplo::lower ? Fill::lower
+                                             : Fill::upper};
 }
 
-Launch launch_of(const GemmCall& call, const View& a, const View& b, const View& c) {
+Launch launch_of(const Call& call, const View& a, const View& b, const View& c) {
   return {.kernel = call.only_scales() ? Kernel::scale : Kernel::multiply,
           .type = call.type,
           .op_a = call.op_a,
@@ -29,11 +35,31 @@ Launch launch_of(const GemmCall& call, const View& a, const View& b, const View&
           .beta = call.arguments.beta,
           .a = a,
           .b = b,
-          .c = c};
+          .c = c,
+          .hermitian = call.traits().hermitian};
 }
 
-void run(const Launch& launch, CpuBlas& blas) {
-  launch.kernel == Kernel::scale ? scale(launch) : blas.gemm(launch);
+/// The product of the routine, with its factors in their places; of two the first.
+Launch routine_of(const Call& call, const View& a, const View& b, const View& c) {
+  Launch launch = launch_of(call, a, b, c);
+  const RoutineTraits& traits = call.traits();
+  if (traits.symmetric && call.side == Side::right) std::swap(launch.a, launch.b);
+  if (traits.by_itself) {
+    const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
+    launch.op_b = call.op_a == Op::none ? turned : Op::none;
+  }
+  return launch;
+}
+
+void run(const Call& call, const View& a, const View& b, const View& c, CpuBlas& blas) {
+  if (call.only_scales()) return scale(launch_of(call, a, b, c));
+  Launch launch = routine_of(call, a, b, c);
+  multiply(launch, blas);
+  if (!call.traits().twice) return;
+  std::swap(launch.a, launch.b);
+  launch.beta = 1.0;
+  if (call.traits().hermitian) launch.alpha = std::conj(launch.alpha);
+  multiply(launch, blas);
 }
 
 /// Without memory for a lease the product still gets done, on however many threads there are.
@@ -44,6 +70,17 @@ void lease_if_possible(std::optional<CpuBlas::Lease>& lease, CpuBlas& blas, int 
     lease.reset();
   }
 }
+
+/// Without any library.
+class PlainBlas final : public CpuBlas {
+ public:
+  std::string name() const override { return kBuiltIn; }
+  void gemm(const Launch& launch) override { plain_gemm(launch); }
+
+ protected:
+  void begin_lease(int) override {}
+  void end_lease() override {}
+};
 
 class Staged {
  public:
@@ -71,7 +108,7 @@ class Staged {
   std::vector<char> storage_;
 };
 
-void multiply_item_staged(const GemmCall& call, const Arguments& item,
+void multiply_item_staged(const Call& call, const Arguments& item,
                           const std::array<DeviceId, 3>& homes, CpuBlas& blas, Backend& backend) {
   // A pure scaling has no A and B to bring.
   const auto home_of = [&](int operand) {
@@ -84,32 +121,32 @@ void multiply_item_staged(const GemmCall& call, const Arguments& item,
   a.fetch();
   b.fetch();
   if (!call.beta_is_zero()) c.fetch();
-  run(launch_of(call, a.view(), b.view(), c.view()), blas);
+  run(call, a.view(), b.view(), c.view(), blas);
   c.write_back();
 }
 
 }  // namespace
 
-void multiply_in_place(const GemmCall& call, CpuBlas& blas, int threads) {
+void multiply_in_place(const Call& call, CpuBlas& blas, int threads) {
   std::optional<CpuBlas::Lease> lease;
   if (!call.only_scales()) lease_if_possible(lease, blas, threads);
   for (std::int64_t i = 0; i < call.batch; ++i) {
     const Arguments item = arguments_from(call, i);
-    run(launch_of(call, item_view(call, item, kA), item_view(call, item, kB),
-                  item_view(call, item, kC)),
+    run(call, item_view(call, item, kA), item_view(call, item, kB), item_view(call, item, kC),
         blas);
   }
 }
 
-void multiply_plainly(const GemmCall& call) {
+void multiply_plainly(const Call& call) {
   for (std::int64_t i = 0; i < call.batch; ++i) {
     const Arguments item = arguments_from(call, i);
-    plain_gemm(launch_of(call, item_view(call, item, kA), item_view(call, item, kB),
-                         item_view(call, item, kC)));
+    PlainBlas plain;
+    run(call, item_view(call, item, kA), item_view(call, item, kB), item_view(call, item, kC),
+        plain);
   }
 }
 
-void multiply_staged(const GemmCall& call, const std::array<DeviceId, 3>& homes, CpuBlas& blas,
+void multiply_staged(const Call& call, const std::array<DeviceId, 3>& homes, CpuBlas& blas,
                      int threads, Backend& backend) {
   std::optional<CpuBlas::Lease> lease;
   lease_if_possible(lease, blas, threads);

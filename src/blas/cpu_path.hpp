@@ -10,14 +10,14 @@ namespace fleet {
 
 /// All operands where the CPU can address them. Allocates nothing that it could not do without, so
 /// it works where memory has run out.
-void multiply_in_place(const GemmCall& call, CpuBlas& blas, int threads);
+void multiply_in_place(const Call& call, CpuBlas& blas, int threads);
 
 /// The same without a CPU BLAS and without any memory at all: slow, but right.
-void multiply_plainly(const GemmCall& call);
+void multiply_plainly(const Call& call);
 
 /// By the CPU BLAS with operands at `homes`: those on devices come to the host, and C goes back.
 /// Throws Error(no_memory) with C untouched.
-void multiply_staged(const GemmCall& call, const std::array<DeviceId, 3>& homes, CpuBlas& blas,
+void multiply_staged(const Call& call, const std::array<DeviceId, 3>& homes, CpuBlas& blas,
                      int threads, Backend& backend);
 
 }  // namespace fleet

@@ -29,7 +29,7 @@ DataType type_of(char letter) {
 }
 
 /// `read` is fleet::parse or fleet::describe.
-GemmCall read_by(GemmCall (*read)(const RawCall&), const fleet_dropin_call& call) {
+Call read_by(Call (*read)(const RawCall&), const fleet_dropin_call& call) {
   constexpr Signature kFront = signature_of("", {.first = 1});
   Signature signature = kFront;
   signature.function = call.symbol;
@@ -54,7 +54,7 @@ int offer(const fleet_dropin_call* call) {
   refusal = "an error before the devices";
   int taken = 0;
   capi::guarded([&] {
-    taken = default_context().gemm_if_profitable(read_by(parse, *call), refusal) ? 1 : 0;
+    taken = default_context().compute_if_profitable(read_by(parse, *call), refusal) ? 1 : 0;
   });
   if (taken != 0) refusal = nullptr;
   return taken;

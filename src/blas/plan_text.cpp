@@ -59,7 +59,8 @@ void write_shares(JsonText& json, const Plan& plan) {
     if (task.kind != TaskKind::compute || task.k_index > 0 || task.kernel == Kernel::add) continue;
     const auto worker = std::ranges::find(plan.tuning.workers, task.device());
     elements[static_cast<std::size_t>(worker - plan.tuning.workers.begin())] +=
-        static_cast<double>(plan.rows_of(task.tile)) * static_cast<double>(plan.cols_of(task.tile));
+        static_cast<double>(plan.rows_of(task.tile)) *
+        static_cast<double>(plan.cols_of(task.tile)) * plan.share_of(task.tile);
   }
   const double whole = std::accumulate(elements.begin(), elements.end(), 0.0);
   json.key("shares").open('[');

@@ -35,7 +35,7 @@ void write_links(JsonText& json, const std::map<std::string, std::int64_t>& byte
 void write_record(JsonText& json, const CallRecord& record) {
   json.open('{')
       .member("symbol", record.symbol)
-      .member("routine", "gemm")
+      .member("routine", traits_of(record.routine).word)
       .member("type", word_of(record.type))
       .member("m", record.m)
       .member("n", record.n)
@@ -94,7 +94,9 @@ const char* to_string(Ran ran) {
 }
 
 double CallRecord::flops() const {
-  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+  const RoutineTraits& traits = traits_of(routine);
+  const double part = traits.triangle && !traits.twice ? 0.5 : 1;
+  return 2.0 * part * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
          static_cast<double>(batch) * (is_complex(type) ? 4 : 1);
 }
 
@@ -107,6 +109,21 @@ void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std
   }
 }
 
+/// In the order of the reference BLAS: "N,N,m,n,k", "L,U,m,n", "U,N,n,k".
+std::string flags_and_sizes(const CallRecord& r) {
+  const RoutineTraits& traits = traits_of(r.routine);
+  std::string text;
+  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ",") + word; };
+  if (traits.symmetric) add(r.side == Side::left ? "L" : "R");
+  if (r.routine != Routine::gemm) add(r.uplo == Uplo::lower ? "L" : "U");
+  if (!traits.symmetric) add(std::string(1, upper(letter_of(r.op_a))));
+  if (!traits.symmetric && !traits.by_itself) add(std::string(1, upper(letter_of(r.op_b))));
+  if (!traits.triangle) add(std::to_string(r.m));
+  add(std::to_string(r.n));
+  if (!traits.symmetric) add(std::to_string(r.k));
+  return text;
+}
+
 std::string verbose_line(const CallRecord& r) {
   const auto gigabytes = [&](LinkKind kind) {
     return number(static_cast<double>(r.bytes_by_kind[static_cast<std::size_t>(kind)]) * 1e-9);
@@ -114,11 +131,10 @@ std::string verbose_line(const CallRecord& r) {
   // No name that programs call says these types.
   const bool unnamed = is_half(r.type) || r.type == DataType::tf32;
   std::string text = std::string(r.symbol) + (unnamed ? std::string(":") + word_of(r.type) : "") +
-                     "(" + upper(letter_of(r.op_a)) + "," + upper(letter_of(r.op_b));
-  for (const std::int64_t size : {r.m, r.n, r.k}) text += "," + std::to_string(size);
-  text += "," + scalar_text(r.alpha, r.type) + ",A," + std::to_string(r.ld[0]) + ",B," +
-          std::to_string(r.ld[1]) + "," + scalar_text(r.beta, r.type) + ",C," +
-          std::to_string(r.ld[2]) + ")";
+                     "(" + flags_and_sizes(r) + "," + scalar_text(r.alpha, r.type) + ",A," +
+                     std::to_string(r.ld[0]);
+  if (traits_of(r.routine).has_b) text += ",B," + std::to_string(r.ld[1]);
+  text += "," + scalar_text(r.beta, r.type) + ",C," + std::to_string(r.ld[2]) + ")";
   if (r.batch != 1) text += "x" + std::to_string(r.batch);
   text += " " + duration(r.seconds);
   if (r.ran == Ran::devices) {

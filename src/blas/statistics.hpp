@@ -26,7 +26,10 @@ const char* to_string(Ran ran);  ///< "devices", "cpu", "nowhere"
 /// One call: what it was, where it ran and why, and what it cost.
 struct CallRecord {
   const char* symbol = "";  ///< the name that was called: "fleet_dgemm", "cblas_dgemm64_"
+  Routine routine = Routine::gemm;
   DataType type = DataType::f64;
+  Side side = Side::left;
+  Uplo uplo = Uplo::lower;
   Op op_a = Op::none;
   Op op_b = Op::none;
   std::int64_t m = 0;

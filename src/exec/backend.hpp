@@ -14,12 +14,14 @@
 
 namespace fleet {
 
-/// A column-major piece of memory at some location. `ld` in elements.
+/// A column-major piece of memory at some location. `ld` in elements. Of a triangle the other
+/// elements are neither read nor written.
 struct View {
   void* data = nullptr;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t ld = 0;
+  Fill fill = Fill::full;
 };
 
 /// What one call binds to a plan: per operand a pointer, a leading dimension and the distance
@@ -40,9 +42,11 @@ struct Launch {
   Op op_b = Op::none;
   std::complex<double> alpha{};
   std::complex<double> beta{};  ///< what the old contents of c are multiplied by; 0: never read
-  View a{};                     ///< multiply: A; add: the caller's C
+  View a{};                     ///< multiply: the left factor; add: the caller's C
   View b{};
   View c{};
+  /// A factor that is a triangle is symmetric; with this it and C are Hermitian: diagonals are real.
+  bool hermitian = false;
 };
 
 /// One thing that an examination looked at. `broken`: it does not do what is asked of it, and is

@@ -50,6 +50,14 @@ void for_each_run(const View& from, const View& to, std::int64_t element_bytes, 
   };
   const auto column_bytes = static_cast<std::size_t>(from.rows * element_bytes);
   if (column_bytes == 0 || first >= last) return;
+  if (from.fill != Fill::full) {
+    for (std::int64_t col = first; col < last; ++col) {
+      const auto [begin, end] = rows_of(from, col);
+      copy_run(address(to, col) + begin * element_bytes, address(from, col) + begin * element_bytes,
+               static_cast<std::size_t>((end - begin) * element_bytes));
+    }
+    return;
+  }
   if (from.ld == from.rows && to.ld == to.rows) {
     copy_run(address(to, first), address(from, first),
              column_bytes * static_cast<std::size_t>(last - first));

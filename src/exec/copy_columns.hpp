@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // copy_columns.hpp: a copy between two pieces of host memory. It must not know whose they are.
 #pragma once
+#include <algorithm>
+#include <utility>
+
 #include "exec/backend.hpp"
 
 namespace fleet {
+
+/// The rows [first, second) of a column that count.
+inline std::pair<std::int64_t, std::int64_t> rows_of(const View& view, std::int64_t col) {
+  return {view.fill == Fill::lower ? std::min(col, view.rows) : 0,
+          view.fill == Fill::upper ? std::min(col + 1, view.rows) : view.rows};
+}
 
 /// Columns [first, last) of `from` into the same of `to`, which has as many rows. Touches nothing
 /// between the columns.

@@ -11,6 +11,7 @@
 
 #include "exec/copy_columns.hpp"
 #include "exec/cpu_blas.hpp"
+#include "exec/cuda_copies.hpp"
 #include "exec/cuda_graphs.hpp"
 #include "exec/cuda_machine.hpp"
 #include "exec/cuda_memory.hpp"
@@ -95,10 +96,12 @@ class CudaBackend final : public Backend {
 
   Trace finish() override {
     if (!open_) return {};
-    const DataType type = plan_->problem.type;
+    const Problem& problem = plan_->problem;
+    const unsigned kind =
+        static_cast<unsigned>(problem.routine) * kDataTypes + static_cast<unsigned>(problem.type);
     Trace trace = close();
     guard_.reset();
-    if (trace.status == Status::ok) outlast_handlers_of(type);
+    if (trace.status == Status::ok) outlast_handlers_of(kind);
     return trace;
   }
 
@@ -196,10 +199,11 @@ class CudaBackend final : public Backend {
     }
   }
 
-  /// cuBLAS sets itself up with the first product of a type, exit handlers included.
-  static void outlast_handlers_of(DataType type) {
-    static std::atomic<unsigned> known{0};
-    const unsigned bit = 1U << static_cast<unsigned>(type);
+  /// cuBLAS sets itself up with the first product of a kind, exit handlers included.
+  static void outlast_handlers_of(unsigned kind) {
+    static_assert(kRoutines * kDataTypes <= 64);
+    static std::atomic<std::uint64_t> known{0};
+    const std::uint64_t bit = std::uint64_t{1} << kind;
     if ((known.load(std::memory_order_relaxed) & bit) == 0 && (known.fetch_or(bit) & bit) == 0)
       ExitGuard::install_again();
   }
@@ -398,14 +402,15 @@ class CudaBackend final : public Backend {
   }
 
   static void copy_now(const View& to, const View& from, std::int64_t element_bytes) {
-    copy_async(from, to, element_bytes, nullptr);
+    copy_async({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
+               nullptr);
     check(cudaStreamSynchronize(nullptr), "a copy");
   }
 
   /// Between devices: pairs without peer access have no other way that CUDA offers for columns.
   static void transfer_by_host(const View& to, const View& from, std::int64_t element_bytes) {
     std::vector<char> bytes(static_cast<std::size_t>(from.rows * from.cols * element_bytes));
-    const View between{bytes.data(), from.rows, from.cols, from.rows};
+    const View between{bytes.data(), from.rows, from.cols, from.rows, from.fill};
     copy_now(between, from, element_bytes);
     copy_now(to, between, element_bytes);
   }

@@ -11,6 +11,9 @@
 
 #include "base/error.hpp"
 #include "exec/cuda_check.hpp"
+#include "exec/cuda_kernels.hpp"
+#include "exec/gemm_pieces.hpp"
+#include "exec/triangles.hpp"
 
 namespace fleet::cuda {
 
@@ -21,12 +24,27 @@ struct CublasLibrary::Functions {
   decltype(&cublasSetStream_v2) set_stream = nullptr;
   decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
   decltype(&cublasGemmEx_64) gemm = nullptr;
+  decltype(&cublasSsymm_64) ssymm = nullptr;
+  decltype(&cublasDsymm_64) dsymm = nullptr;
+  decltype(&cublasCsymm_64) csymm = nullptr;
+  decltype(&cublasZsymm_64) zsymm = nullptr;
+  decltype(&cublasChemm_64) chemm = nullptr;
+  decltype(&cublasZhemm_64) zhemm = nullptr;
+  decltype(&cublasSsyrk_64) ssyrk = nullptr;
+  decltype(&cublasDsyrk_64) dsyrk = nullptr;
+  decltype(&cublasCsyrk_64) csyrk = nullptr;
+  decltype(&cublasZsyrk_64) zsyrk = nullptr;
+  decltype(&cublasCherk_64) cherk = nullptr;
+  decltype(&cublasZherk_64) zherk = nullptr;
 };
 
 namespace {
 
 /// What NVIDIA recommends for Hopper; older ones need less, and it is little next to any tile.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+/// Of a leaf of a triangle half is computed for nothing; smaller ones leave most of a GPU idle.
+constexpr std::int64_t kLeafEdge = 256;
+constexpr std::size_t kScratchBytes = kLeafEdge * kLeafEdge * sizeof(std::complex<double>);
 constexpr const char* kNames[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
 
 /// Folders of the wheels that carry cuBLAS, next to the package in which this library lies.
@@ -118,17 +136,77 @@ Types types_of(DataType type) {
   throw Error(Status::internal, "a type that cuBLAS is not told of");
 }
 
-/// A scalar as the compute type wants it, in the host's memory.
+/// A scalar as the compute type wants it, in the host's memory. cuBLAS's complex types are aligned.
 struct Scalar {
   Scalar(DataType type, std::complex<double> value)
       : wide(value), narrow(value), is_narrow(type != DataType::f64 && type != DataType::c64) {}
   const void* get() const {
     return is_narrow ? static_cast<const void*>(&narrow) : static_cast<const void*>(&wide);
   }
-  std::complex<double> wide;  // its real part comes first
-  std::complex<float> narrow;
+  alignas(16) std::complex<double> wide;  // its real part comes first
+  alignas(8) std::complex<float> narrow;
   bool is_narrow;
 };
+
+cublasFillMode_t fill_mode(const View& triangle) {
+  return triangle.fill == Fill::lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
+}
+
+/// Is C updated by a matrix times its own transpose, as syrk and herk do it? Their diagonals, and
+/// herk's scalars, are what cuBLAS takes for granted.
+bool is_by_itself(const Launch& launch) {
+  const View &a = launch.a, &b = launch.b;
+  if (a.data != b.data || a.ld != b.ld || a.rows != b.rows || a.cols != b.cols) return false;
+  if ((launch.op_a == Op::none) == (launch.op_b == Op::none)) return false;
+  if (!is_complex(launch.type)) return true;
+  const Op turned = launch.op_a == Op::none ? launch.op_b : launch.op_a;
+  if (!launch.hermitian) return turned == Op::transpose;
+  return turned == Op::conjugate && launch.alpha.imag() == 0 && launch.beta.imag() == 0;
+}
+
+/// symm or hemm of a type.
+template <typename Element>
+using Symm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, std::int64_t,
+                                std::int64_t, const Element*, const Element*, std::int64_t,
+                                const Element*, std::int64_t, const Element*, Element*,
+                                std::int64_t);
+
+template <typename Element>
+void call_symm(Symm<Element> symm, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const bool on_left = launch.a.fill != Fill::full;
+  const View& symmetric = on_left ? launch.a : launch.b;
+  const View& other = on_left ? launch.b : launch.a;
+  require(symm(handle, on_left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT, fill_mode(symmetric),
+               launch.c.rows, launch.c.cols, static_cast<const Element*>(alpha.get()),
+               static_cast<const Element*>(symmetric.data), symmetric.ld,
+               static_cast<const Element*>(other.data), other.ld,
+               static_cast<const Element*>(beta.get()), static_cast<Element*>(launch.c.data),
+               launch.c.ld),
+          launch.hermitian ? "cuBLAS's hemm" : "cuBLAS's symm");
+}
+
+/// syrk or herk of a type. Factors of herk are real: a Scalar's real part comes first.
+template <typename Factor, typename Element>
+using Syrk = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperation_t, std::int64_t,
+                                std::int64_t, const Factor*, const Element*, std::int64_t,
+                                const Factor*, Element*, std::int64_t);
+
+template <typename Factor, typename Element>
+void call_syrk(Syrk<Factor, Element> syrk, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const Op turned = launch.hermitian ? Op::conjugate : Op::transpose;
+  require(syrk(handle, fill_mode(launch.c), operation(launch.op_a == Op::none ? Op::none : turned),
+               launch.c.rows, depth_of(launch), static_cast<const Factor*>(alpha.get()),
+               static_cast<const Element*>(launch.a.data), launch.a.ld,
+               static_cast<const Factor*>(beta.get()), static_cast<Element*>(launch.c.data),
+               launch.c.ld),
+          launch.hermitian ? "cuBLAS's herk" : "cuBLAS's syrk");
+}
+
+[[noreturn]] void refuse_type() {
+  throw Error(Status::internal, "a triangle of a type that BLAS has not");
+}
 
 }  // namespace
 
@@ -141,6 +219,18 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
   find(library, "cublasSetStream_v2", functions->set_stream);
   find(library, "cublasSetWorkspace_v2", functions->set_workspace);
   find(library, "cublasGemmEx_64", functions->gemm);
+  find(library, "cublasSsymm_v2_64", functions->ssymm);
+  find(library, "cublasDsymm_v2_64", functions->dsymm);
+  find(library, "cublasCsymm_v2_64", functions->csymm);
+  find(library, "cublasZsymm_v2_64", functions->zsymm);
+  find(library, "cublasChemm_v2_64", functions->chemm);
+  find(library, "cublasZhemm_v2_64", functions->zhemm);
+  find(library, "cublasSsyrk_v2_64", functions->ssyrk);
+  find(library, "cublasDsyrk_v2_64", functions->dsyrk);
+  find(library, "cublasCsyrk_v2_64", functions->csyrk);
+  find(library, "cublasZsyrk_v2_64", functions->zsyrk);
+  find(library, "cublasCherk_v2_64", functions->cherk);
+  find(library, "cublasZherk_v2_64", functions->zherk);
   std::shared_ptr<CublasLibrary> loaded(new CublasLibrary);
   loaded->functions_ = functions;
   loaded->file_ = file_of(reinterpret_cast<void*>(functions->gemm));
@@ -150,9 +240,10 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
 }
 
 CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStream_t stream)
-    : library_(std::move(library)) {
+    : library_(std::move(library)), stream_(stream) {
   const auto& call = library_->functions();
-  check(cudaMalloc(&workspace_, kWorkspaceBytes), "cuBLAS's workspace");
+  check(cudaMalloc(&workspace_, kWorkspaceBytes + kScratchBytes), "cuBLAS's workspace");
+  scratch_ = static_cast<char*>(workspace_) + kWorkspaceBytes;
   cublasHandle_t handle = nullptr;
   try {
     require(call.create(&handle), "cublasCreate");
@@ -172,15 +263,71 @@ CublasHandle::~CublasHandle() {
 }
 
 void CublasHandle::multiply(const Launch& launch) {
+  if (launch.a.fill != Fill::full || launch.b.fill != Fill::full)
+    return multiply_by_symmetric(launch);
+  if (launch.c.fill == Fill::full) return multiply_plainly(launch);
+  if (is_by_itself(launch)) return update_by_itself(launch);
+  fleet::multiply(launch, {.leaf_edge = kLeafEdge,
+                           .plain = [this](const Launch& plain) { multiply_plainly(plain); },
+                           .leaf = [this](const Launch& leaf) { multiply_leaf(leaf); }});
+}
+
+void CublasHandle::multiply_plainly(const Launch& launch) {
   const Types types = types_of(launch.type);
   const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
-  const std::int64_t k = launch.op_a == Op::none ? launch.a.cols : launch.a.rows;
   require(library_->functions().gemm(
               static_cast<cublasHandle_t>(handle_), operation(launch.op_a), operation(launch.op_b),
-              launch.c.rows, launch.c.cols, k, alpha.get(), launch.a.data, types.data, launch.a.ld,
-              launch.b.data, types.data, launch.b.ld, beta.get(), launch.c.data, types.data,
-              launch.c.ld, types.compute, CUBLAS_GEMM_DEFAULT),
+              launch.c.rows, launch.c.cols, depth_of(launch), alpha.get(), launch.a.data,
+              types.data, launch.a.ld, launch.b.data, types.data, launch.b.ld, beta.get(),
+              launch.c.data, types.data, launch.c.ld, types.compute, CUBLAS_GEMM_DEFAULT),
           "cublasGemmEx");
+}
+
+void CublasHandle::multiply_by_symmetric(const Launch& launch) {
+  if (launch.op_a != Op::none || launch.op_b != Op::none || launch.c.fill != Fill::full)
+    throw Error(Status::internal, "a product with a symmetric factor that cuBLAS has not");
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  switch (launch.type) {
+    case DataType::f32:
+      return call_symm(call.ssymm, handle, launch);
+    case DataType::f64:
+      return call_symm(call.dsymm, handle, launch);
+    case DataType::c32:
+      return call_symm(launch.hermitian ? call.chemm : call.csymm, handle, launch);
+    case DataType::c64:
+      return call_symm(launch.hermitian ? call.zhemm : call.zsymm, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+void CublasHandle::update_by_itself(const Launch& launch) {
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  switch (launch.type) {
+    case DataType::f32:
+      return call_syrk(call.ssyrk, handle, launch);
+    case DataType::f64:
+      return call_syrk(call.dsyrk, handle, launch);
+    case DataType::c32:
+      return launch.hermitian ? call_syrk(call.cherk, handle, launch)
+                              : call_syrk(call.csyrk, handle, launch);
+    case DataType::c64:
+      return launch.hermitian ? call_syrk(call.zherk, handle, launch)
+                              : call_syrk(call.zsyrk, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+/// In the order of the stream: the next leaf finds the scratch free.
+void CublasHandle::multiply_leaf(const Launch& launch) {
+  Launch whole = launch;
+  whole.c = {.data = scratch_, .rows = launch.c.rows, .cols = launch.c.cols, .ld = launch.c.rows};
+  whole.beta = 0.0;
+  multiply_plainly(whole);
+  merge(launch, whole.c, stream_);
 }
 
 }  // namespace fleet::cuda

@@ -39,13 +39,21 @@ class CublasHandle {
   CublasHandle(const CublasHandle&) = delete;
   CublasHandle& operator=(const CublasHandle&) = delete;
 
-  /// c = alpha*op(a)*op(b) + beta*c. Throws Error(device_failed).
+  /// c = alpha*op(a)*op(b) + beta*c, where c may be a triangle, or one of the factors one that
+  /// stands for a symmetric (Hermitian) matrix. Throws Error(device_failed).
   void multiply(const Launch& launch);
 
  private:
+  void multiply_plainly(const Launch& launch);
+  void multiply_by_symmetric(const Launch& launch);
+  void update_by_itself(const Launch& launch);
+  void multiply_leaf(const Launch& launch);
+
   std::shared_ptr<const CublasLibrary> library_;
+  cudaStream_t stream_ = nullptr;
   void* handle_ = nullptr;
-  void* workspace_ = nullptr;
+  void* workspace_ = nullptr;  ///< cuBLAS's, and after it
+  void* scratch_ = nullptr;  ///< a square on the diagonal of C, before it is merged into a triangle
 };
 
 }  // namespace fleet::cuda

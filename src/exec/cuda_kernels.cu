@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cuda_kernels.cu: add and scale. It must not know plans.
+// cuda_kernels.cu: add, scale and merge, and what no copy engine copies. It must not know plans.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <complex>
 
 #include "exec/cuda_check.hpp"
@@ -15,6 +16,8 @@ constexpr int kThreads = 256;
 /// Enough to keep the memory of the largest GPUs busy; each thread takes rows in strides.
 constexpr std::int64_t kMostRowBlocks = 64;
 constexpr std::int64_t kMostColumnBlocks = 65535;
+/// Of a copy: as many as keep a link busy. What waits for a link takes the place of products.
+constexpr std::int64_t kMostCopyBlocks = 64;
 
 template <typename Real>
 struct Complex {
@@ -33,62 +36,199 @@ template <typename Real>
 __device__ Complex<Real> plus(Complex<Real> a, Complex<Real> b) {
   return {a.re + b.re, a.im + b.im};
 }
-
-/// Element is what lies in memory, Wide what is computed with.
-template <typename Element, typename Wide>
-__global__ void add_kernel(Wide beta, const Element* a, std::int64_t lda, Element* c,
-                           std::int64_t ldc, std::int64_t rows, std::int64_t cols) {
-  for (std::int64_t j = blockIdx.y; j < cols; j += gridDim.y)
-    for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < rows;
-         i += gridDim.x * std::int64_t{kThreads})
-      c[i + j * ldc] = Element(plus(Wide(c[i + j * ldc]), times(beta, Wide(a[i + j * lda]))));
+__device__ float real_part(float x) { return x; }
+__device__ double real_part(double x) { return x; }
+template <typename Real>
+__device__ Complex<Real> real_part(Complex<Real> x) {
+  return {x.re, 0};
 }
 
-template <typename Element, typename Wide>
-__global__ void scale_kernel(Wide beta, bool clear, Element* c, std::int64_t ldc, std::int64_t rows,
-                             std::int64_t cols) {
-  for (std::int64_t j = blockIdx.y; j < cols; j += gridDim.y)
-    for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < rows;
-         i += gridDim.x * std::int64_t{kThreads})
-      c[i + j * ldc] = clear ? Element{} : Element(times(beta, Wide(c[i + j * ldc])));
+/// The elements of C that count, and whether of those on its diagonal only the real part does.
+struct Region {
+  std::int64_t rows, cols;
+  Fill fill;
+  bool real_diagonal;
+};
+
+Region region_of(const Launch& launch) {
+  const View& c = launch.c;
+  return {c.rows, c.cols, c.fill, launch.hermitian && c.fill != Fill::full};
 }
 
+// What is done with one element of C. Element is what lies in memory, Wide what is computed with;
+// `real`: it is on the diagonal of a Hermitian matrix.
+
 template <typename Element, typename Wide>
-void run(const Launch& launch, Wide beta, cudaStream_t stream) {
-  const std::int64_t rows = launch.c.rows, cols = launch.c.cols;
-  if (rows == 0 || cols == 0) return;
-  const dim3 grid(static_cast<unsigned>(std::min((rows + kThreads - 1) / kThreads, kMostRowBlocks)),
-                  static_cast<unsigned>(std::min(cols, kMostColumnBlocks)));
-  auto* c = static_cast<Element*>(launch.c.data);
-  if (launch.kernel == Kernel::add)
-    add_kernel<Element, Wide><<<grid, kThreads, 0, stream>>>(
-        beta, static_cast<const Element*>(launch.a.data), launch.a.ld, c, launch.c.ld, rows, cols);
-  else
-    scale_kernel<Element, Wide><<<grid, kThreads, 0, stream>>>(
-        beta, launch.beta == std::complex<double>(0), c, launch.c.ld, rows, cols);
-  check(cudaGetLastError(), launch.kernel == Kernel::add ? "add" : "scale");
+struct Add {
+  Wide beta;
+  const Element* a;
+  std::int64_t lda;
+  Element* c;
+  std::int64_t ldc;
+  __device__ void operator()(std::int64_t row, std::int64_t col, bool real) const {
+    const Wide other = Wide(a[row + col * lda]), mine = Wide(c[row + col * ldc]);
+    c[row + col * ldc] =
+        Element(real ? plus(real_part(mine), real_part(times(beta, real_part(other))))
+                     : plus(mine, times(beta, other)));
+  }
+};
+
+template <typename Element, typename Wide>
+struct Scale {
+  Wide beta;
+  bool clear;
+  Element* c;
+  std::int64_t ldc;
+  __device__ void operator()(std::int64_t row, std::int64_t col, bool real) const {
+    Element& to = c[row + col * ldc];
+    if (clear) {
+      to = Element{};
+    } else {
+      const Wide mine = Wide(to);
+      to = Element(real ? real_part(times(beta, real_part(mine))) : times(beta, mine));
+    }
+  }
+};
+
+template <typename Element, typename Wide>
+struct Merge {
+  Wide beta;
+  bool overwrite;
+  const Element* sums;
+  std::int64_t ld;
+  Element* c;
+  std::int64_t ldc;
+  __device__ void operator()(std::int64_t row, std::int64_t col, bool real) const {
+    Element& to = c[row + col * ldc];
+    Wide sum = Wide(sums[row + col * ld]);
+    if (!overwrite) {
+      const Wide mine = Wide(to);
+      sum = plus(sum, times(beta, real ? real_part(mine) : mine));
+    }
+    to = Element(real ? real_part(sum) : sum);
+  }
+};
+
+template <typename Each>
+__global__ void each_element(Region region, Each each) {
+  for (std::int64_t col = blockIdx.y; col < region.cols; col += gridDim.y) {
+    const std::int64_t begin = region.fill == Fill::lower ? min(col, region.rows) : 0;
+    const std::int64_t end = region.fill == Fill::upper ? min(col + 1, region.rows) : region.rows;
+    for (std::int64_t row = begin + blockIdx.x * std::int64_t{kThreads} + threadIdx.x; row < end;
+         row += gridDim.x * std::int64_t{kThreads})
+      each(row, col, region.real_diagonal && row == col);
+  }
+}
+
+template <typename Each>
+void for_each_element(const Region& region, Each each, cudaStream_t stream, const char* what) {
+  if (region.rows == 0 || region.cols == 0) return;
+  const std::int64_t row_blocks = (region.rows + kThreads - 1) / kThreads;
+  const dim3 grid(static_cast<unsigned>(std::min(row_blocks, kMostRowBlocks)),
+                  static_cast<unsigned>(std::min(region.cols, kMostColumnBlocks)));
+  each_element<<<grid, kThreads, 0, stream>>>(region, each);
+  check(cudaGetLastError(), what);
+}
+
+/// Calls `work` with a zero of the element type as it is stored, and with beta as it is computed
+/// with.
+template <typename Work>
+void with_types(const Launch& launch, Work work) {
+  const double re = launch.beta.real(), im = launch.beta.imag();
+  const auto narrow = static_cast<float>(re);
+  switch (launch.type) {
+    case DataType::f64:
+      return work(double{}, re);
+    case DataType::f32:
+    case DataType::tf32:
+      return work(float{}, narrow);
+    case DataType::c64:
+      return work(Complex<double>{}, Complex<double>{re, im});
+    case DataType::c32:
+      return work(Complex<float>{}, Complex<float>{narrow, static_cast<float>(im)});
+    case DataType::f16:
+      return work(__half{}, narrow);
+    case DataType::bf16:
+      return work(__nv_bfloat16{}, narrow);
+  }
+}
+
+/// What copies move elements in, whatever they are: complex ones need no more alignment than their
+/// parts.
+using Word = std::uint32_t;
+
+/// Leading dimensions in words.
+struct SquareWords {
+  const Word* from;
+  std::int64_t from_ld;
+  Word* to;
+  std::int64_t to_ld;
+  std::int64_t first, last, edge;
+  std::int64_t element;
+  bool lower;
+};
+
+__global__ void each_square(SquareWords squares) {
+  for (std::int64_t col = squares.first + blockIdx.x; col < squares.last; col += gridDim.x) {
+    const std::int64_t square = squares.first + (col - squares.first) / squares.edge * squares.edge;
+    const std::int64_t begin = squares.lower ? col : square;
+    const std::int64_t end = squares.lower ? min(square + squares.edge, squares.last) : col + 1;
+    for (std::int64_t word = begin * squares.element + threadIdx.x; word < end * squares.element;
+         word += kThreads)
+      squares.to[word + col * squares.to_ld] = squares.from[word + col * squares.from_ld];
+  }
 }
 
 }  // namespace
 
 void stream_through(const Launch& launch, cudaStream_t stream) {
-  const double re = launch.beta.real(), im = launch.beta.imag();
-  const auto narrow = static_cast<float>(re);
-  switch (launch.type) {
-    case DataType::f64:
-      return run<double>(launch, re, stream);
-    case DataType::f32:
-    case DataType::tf32:
-      return run<float>(launch, narrow, stream);
-    case DataType::c64:
-      return run<Complex<double>>(launch, Complex<double>{re, im}, stream);
-    case DataType::c32:
-      return run<Complex<float>>(launch, Complex<float>{narrow, static_cast<float>(im)}, stream);
-    case DataType::f16:
-      return run<__half>(launch, narrow, stream);
-    case DataType::bf16:
-      return run<__nv_bfloat16>(launch, narrow, stream);
-  }
+  const bool clear = launch.beta == std::complex<double>(0);
+  with_types(launch, [&](auto zero, auto beta) {
+    using Element = decltype(zero);
+    using Wide = decltype(beta);
+    auto* c = static_cast<Element*>(launch.c.data);
+    const auto* a = static_cast<const Element*>(launch.a.data);
+    if (launch.kernel == Kernel::add)
+      for_each_element(region_of(launch), Add<Element, Wide>{beta, a, launch.a.ld, c, launch.c.ld},
+                       stream, "add");
+    else
+      for_each_element(region_of(launch), Scale<Element, Wide>{beta, clear, c, launch.c.ld}, stream,
+                       "scale");
+  });
+}
+
+void merge(const Launch& launch, const View& sums, cudaStream_t stream) {
+  const bool overwrite = launch.beta == std::complex<double>(0);
+  with_types(launch, [&](auto zero, auto beta) {
+    using Element = decltype(zero);
+    using Wide = decltype(beta);
+    for_each_element(
+        region_of(launch),
+        Merge<Element, Wide>{beta, overwrite, static_cast<const Element*>(sums.data), sums.ld,
+                             static_cast<Element*>(launch.c.data), launch.c.ld},
+        stream, "merge");
+  });
+}
+
+void copy_squares(const DiagonalSquares& squares, cudaStream_t stream) {
+  const std::int64_t cols = squares.last - squares.first;
+  if (cols <= 0) return;
+  constexpr auto kWordBytes = static_cast<std::int64_t>(sizeof(Word));
+  if (squares.element_bytes % kWordBytes != 0)
+    throw Error(Status::internal, "a triangle of elements that are no whole words");
+  const std::int64_t element = squares.element_bytes / kWordBytes;
+  const SquareWords words{.from = static_cast<const Word*>(squares.from.data),
+                          .from_ld = squares.from.ld * element,
+                          .to = static_cast<Word*>(squares.to.data),
+                          .to_ld = squares.to.ld * element,
+                          .first = squares.first,
+                          .last = squares.last,
+                          .edge = squares.edge,
+                          .element = element,
+                          .lower = squares.from.fill == Fill::lower};
+  each_square<<<static_cast<unsigned>(std::min(cols, kMostCopyBlocks)), kThreads, 0, stream>>>(
+      words);
+  check(cudaGetLastError(), "a copy of a triangle");
 }
 
 }  // namespace fleet::cuda

@@ -3,12 +3,36 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 #include "exec/backend.hpp"
 
 namespace fleet::cuda {
 
 /// c += beta * a (Kernel::add) or c = beta * c (Kernel::scale; zero when beta is, whatever was
-/// there), on `stream` of the current device. Throws Error(device_failed).
+/// there), on `stream` of the current device. Of a triangle nothing else is touched; of a Hermitian
+/// one the diagonal's imaginary parts are not looked at, and written as zero. Throws
+/// Error(device_failed).
 void stream_through(const Launch& launch, cudaStream_t stream);
+
+/// c = sums + beta * c for a c that is a triangle, as stream_through does it; c is not read when
+/// beta is zero. `sums` has the shape of c. Throws Error(device_failed).
+void merge(const Launch& launch, const View& sums, cudaStream_t stream);
+
+/// What the columns [first, last) of a triangle have in squares along its diagonal, which begin at
+/// `first` and are `edge` wide. What else a triangle has are rectangles. Both views begin with the
+/// triangle, and the current device reaches both.
+struct DiagonalSquares {
+  View from;
+  View to;
+  std::int64_t element_bytes = 0;
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  std::int64_t edge = 1;
+};
+
+/// Copies them, element by element of the triangle: nothing else of `to` is written. Throws
+/// Error(device_failed).
+void copy_squares(const DiagonalSquares& squares, cudaStream_t stream);
 
 }  // namespace fleet::cuda

@@ -8,13 +8,11 @@
 #include <utility>
 
 #include "exec/cpu_blas.hpp"
+#include "exec/cuda_copies.hpp"
 #include "exec/cuda_kernels.hpp"
 
 namespace fleet::cuda {
 namespace {
-
-/// Bytes between columns that a 2D copy can do (cudaDevAttrMaxPitch).
-constexpr std::int64_t kLargestPitch = (std::int64_t{1} << 31) - 1;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -37,27 +35,6 @@ bool is_cpus(const Task& task) {
 }
 
 }  // namespace
-
-void copy_async(const View& from, const View& to, std::int64_t element_bytes, cudaStream_t stream) {
-  if (from.cols == 0 || from.rows == 0) return;
-  const auto width = static_cast<std::size_t>(from.rows * element_bytes);
-  const auto put = [&](void* target, const void* source, std::size_t bytes) {
-    check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
-  };
-  if ((from.ld == from.rows && to.ld == to.rows) || from.cols == 1)
-    return put(to.data, from.data, width * static_cast<std::size_t>(from.cols));
-  const std::int64_t source_pitch = from.ld * element_bytes, target_pitch = to.ld * element_bytes;
-  if (std::max(source_pitch, target_pitch) > kLargestPitch) {
-    for (std::int64_t col = 0; col < from.cols; ++col)
-      put(static_cast<char*>(to.data) + col * target_pitch,
-          static_cast<const char*>(from.data) + col * source_pitch, width);
-    return;
-  }
-  check(cudaMemcpy2DAsync(to.data, static_cast<std::size_t>(target_pitch), from.data,
-                          static_cast<std::size_t>(source_pitch), width,
-                          static_cast<std::size_t>(from.cols), cudaMemcpyDefault, stream),
-        "cudaMemcpy2DAsync");
-}
 
 bool Run::stages(const Plan& plan) { return std::ranges::any_of(plan.tasks, is_staged); }
 
@@ -213,6 +190,11 @@ void Run::copy(TaskId id, const View& from, const View& to) {
   const TaskId up = now.upstream;
   const bool same_queue = up != kNoTask && task(up).queue == now.queue;
   auto& marks = chunks_[static_cast<std::size_t>(id)];
+  using Target = ColumnCopy::Target;
+  ColumnCopy piece{.from = from,
+                   .to = to,
+                   .element_bytes = bytes_of(plan_->problem.type),
+                   .target = now.to.in_place() ? Target::callers : Target::slot};
   for (int chunk = 0; chunk < now.chunks; ++chunk) {
     if (up != kNoTask && !same_queue) {
       const auto& events = chunks_[static_cast<std::size_t>(up)];
@@ -221,21 +203,12 @@ void Run::copy(TaskId id, const View& from, const View& to) {
       else
         await(stream, events[static_cast<std::size_t>(chunk)]);
     }
-    copy_columns(stream, from, to, from.cols * chunk / now.chunks,
-                 from.cols * (chunk + 1) / now.chunks);
+    piece.first = from.cols * chunk / now.chunks;
+    piece.last = from.cols * (chunk + 1) / now.chunks;
+    copy_async(piece, stream.stream);
     if (watched_[static_cast<std::size_t>(id)]) marks.push_back(mark(stream));
   }
   end(id, stream);
-}
-
-void Run::copy_columns(Stream& stream, const View& from, const View& to, std::int64_t first,
-                       std::int64_t last) {
-  const std::int64_t element = bytes_of(plan_->problem.type);
-  View source = from, target = to;
-  source.data = static_cast<char*>(from.data) + first * from.ld * element;
-  target.data = static_cast<char*>(to.data) + first * to.ld * element;
-  source.cols = target.cols = last - first;
-  copy_async(source, target, element, stream.stream);
 }
 
 void Run::stage(TaskId id, const View& from, const View& to) {

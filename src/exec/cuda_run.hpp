@@ -12,10 +12,6 @@
 
 namespace fleet::cuda {
 
-/// Column-major memory to memory, wherever they are, in order with `stream` of the current device.
-/// Touches nothing between the columns. Throws Error(device_failed).
-void copy_async(const View& from, const View& to, std::int64_t element_bytes, cudaStream_t stream);
-
 /// Enqueues in plan order. With times kept, every task has an event at both ends; otherwise only
 /// those have one that another stream waits for.
 class Run {
@@ -69,8 +65,6 @@ class Run {
   cudaEvent_t mark(Stream& stream);
   void end(TaskId id, Stream& stream);
   void stage(TaskId id, const View& from, const View& to);
-  void copy_columns(Stream& stream, const View& from, const View& to, std::int64_t first,
-                    std::int64_t last);
   bool staged(TaskId id) const { return staged_[static_cast<std::size_t>(id)] >= 0; }
   void start_clock();
 

@@ -3,6 +3,7 @@
 // a BLAS.
 #include <algorithm>
 
+#include "exec/copy_columns.hpp"
 #include "exec/cpu_blas.hpp"
 #include "exec/element.hpp"
 
@@ -14,14 +15,30 @@ T* column(const View& view, std::int64_t col) {
   return static_cast<T*>(view.data) + col * view.ld;
 }
 
+/// What a Hermitian matrix may have on its diagonal: nothing else of it is looked at.
+template <typename Value>
+Value real_part(Value value) {
+  if constexpr (requires { value.imag(); }) return Value(value.real());
+  return value;
+}
+
+bool is_real(const Launch& launch, std::int64_t row, std::int64_t col) {
+  return launch.hermitian && launch.c.fill != Fill::full && row == col;
+}
+
 template <typename T>
 void add_scaled_columns(const Launch& launch) {
   const auto beta = scalar<Wide<T>>(launch.beta);
   for (std::int64_t col = 0; col < launch.c.cols; ++col) {
     const T* from = column<T>(launch.a, col);
     T* to = column<T>(launch.c, col);
-    for (std::int64_t row = 0; row < launch.c.rows; ++row)
-      to[row] = store<T>(load(to[row]) + product(beta, load(from[row])));
+    const auto [begin, end] = rows_of(launch.c, col);
+    for (std::int64_t row = begin; row < end; ++row) {
+      const bool real = is_real(launch, row, col);
+      const auto mine = load(to[row]), other = load(from[row]);
+      to[row] = store<T>(real ? real_part(mine) + real_part(product(beta, real_part(other)))
+                              : mine + product(beta, other));
+    }
   }
 }
 
@@ -31,11 +48,15 @@ void scale_columns(const Launch& launch) {
   if (beta == Wide<T>(1)) return;
   for (std::int64_t col = 0; col < launch.c.cols; ++col) {
     T* to = column<T>(launch.c, col);
+    const auto [begin, end] = rows_of(launch.c, col);
     if (beta == Wide<T>(0)) {
-      std::fill_n(to, launch.c.rows, T{});
+      std::fill(to + begin, to + end, T{});
     } else {
-      for (std::int64_t row = 0; row < launch.c.rows; ++row)
-        to[row] = store<T>(product(beta, load(to[row])));
+      for (std::int64_t row = begin; row < end; ++row) {
+        const auto value = load(to[row]);
+        to[row] = store<T>(is_real(launch, row, col) ? real_part(product(beta, real_part(value)))
+                                                     : product(beta, value));
+      }
     }
   }
 }

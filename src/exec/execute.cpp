@@ -35,13 +35,14 @@ void enqueue(TaskId id, const Plan& plan, const Arguments& arguments, Backend& b
   }
   Launch launch{.kernel = task.kernel,
                 .type = plan.problem.type,
-                .op_a = plan.problem.op_a,
-                .op_b = plan.problem.op_b,
-                .alpha = arguments.alpha,
+                .op_a = task.ops[0],
+                .op_b = task.ops[1],
+                .alpha = factor_of_step(plan, task.k_index, arguments.alpha),
                 .beta = factor_of_target(task, arguments.beta),
                 .a = {},
                 .b = {},
-                .c = view(task.tile, task.to)};
+                .c = view(task.tile, task.to),
+                .hermitian = plan.problem.traits().hermitian};
   if (task.kernel != Kernel::scale) launch.a = view(task.input_tiles[0], task.inputs[0]);
   if (task.kernel == Kernel::multiply) launch.b = view(task.input_tiles[1], task.inputs[1]);
   backend.launch(id, task, launch);
@@ -74,6 +75,7 @@ View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, c
              void* slot_address) {
   View view{.data = slot_address, .rows = plan.rows_of(tile), .cols = plan.cols_of(tile)};
   view.ld = view.rows;
+  view.fill = plan.fill_of(tile);
   if (!where.in_place()) return view;
 
   const auto operand = static_cast<std::size_t>(tile.operand);
@@ -87,6 +89,11 @@ View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, c
                                 plan.col_cuts(tile.operand)[col] * view.ld;
   view.data = static_cast<char*>(arguments.data[operand]) + elements * bytes_of(plan.problem.type);
   return view;
+}
+
+std::complex<double> factor_of_step(const Plan& plan, int step, std::complex<double> alpha) {
+  const RoutineTraits& traits = plan.problem.traits();
+  return traits.twice && traits.hermitian && step % 2 == 1 ? std::conj(alpha) : alpha;
 }
 
 Start start(const Plan& plan, const Arguments& arguments, Backend& backend, std::uint64_t serial) {

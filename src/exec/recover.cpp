@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "exec/execute.hpp"
+#include "exec/gemm_pieces.hpp"
+#include "exec/triangles.hpp"
 
 namespace fleet {
 namespace {
@@ -109,7 +111,7 @@ struct Steps {
 std::vector<Steps> missing_steps(const Plan& plan, std::vector<int> done) {
   std::ranges::sort(done);
   std::vector<Steps> missing;
-  const int steps = plan.problem.k > 0 ? tile_count(plan.k_cuts) : 0;
+  const int steps = plan.problem.k > 0 ? plan.steps() : 0;
   for (int step = 0; step < steps; ++step) {
     if (std::ranges::binary_search(done, step)) continue;
     if (!missing.empty() && missing.back().last == step)
@@ -140,7 +142,7 @@ class Finisher {
     const int rows = tile_count(plan_.m_cuts);
     for (int row = 0; row < static_cast<int>(items) * rows; ++row)
       for (int col = 0; col < tile_count(plan_.n_cuts); ++col)
-        finish_tile({.operand = kC, .row = row, .col = col});
+        if (plan_.has_tile(row, col)) finish_tile({.operand = kC, .row = row, .col = col});
     return recovery_;
   }
 
@@ -207,10 +209,12 @@ class Finisher {
                   .beta = beta,
                   .a = {},
                   .b = {},
-                  .c = c};
+                  .c = c,
+                  .hermitian = plan_.problem.traits().hermitian};
     if (steps.empty()) return scale(launch);
     require_home(kA);
     require_home(kB);
+    if (plan_.problem.routine != Routine::gemm) return multiply_by_step(tile, launch, steps);
     for (const Steps& run : steps) {
       // Operands on devices come over one step at a time, so that the host needs little memory.
       const bool staged = !on_host(home_of(kA)) || !on_host(home_of(kB));
@@ -237,6 +241,27 @@ class Finisher {
     blas_.gemm(launch);
     recovery_.flops += 2.0 * static_cast<double>(m1 - m0) * static_cast<double>(n1 - n0) *
                        static_cast<double>(k1 - k0) * (is_complex(launch.type) ? 4 : 1);
+  }
+
+  /// As the plan has it, tile by tile: steps of other routines do not follow each other in memory.
+  void multiply_by_step(const TileId& tile, Launch& launch, const std::vector<Steps>& steps) {
+    for (const Steps& run : steps)
+      for (int step = run.first; step < run.last; ++step) {
+        const Factor left = plan_.row_factor(tile.row, step),
+                     right = plan_.col_factor(0, step, tile.col);
+        std::vector<char> left_storage, right_storage;
+        launch.a = on_host_now(home_view(left.tile), left.tile.operand, left_storage);
+        launch.b = on_host_now(home_view(right.tile), right.tile.operand, right_storage);
+        launch.op_a = left.op;
+        launch.op_b = right.op;
+        launch.alpha = factor_of_step(plan_, step, arguments_.alpha);
+        fleet::multiply(launch, blas_);
+        launch.beta = 1.0;
+        recovery_.flops += 2.0 * static_cast<double>(launch.c.rows) *
+                           static_cast<double>(launch.c.cols) *
+                           static_cast<double>(depth_of(launch)) * plan_.share_of(tile) *
+                           (is_complex(launch.type) ? 4 : 1);
+      }
   }
 
   /// Rows [r0, r1) and columns [c0, c1) of op(X), as stored.
@@ -271,7 +296,11 @@ class Finisher {
     } catch (const std::bad_alloc&) {
       throw Error(Status::no_memory, "the host cannot hold a tile of an operand on a device");
     }
-    return {.data = storage.data(), .rows = view.rows, .cols = view.cols, .ld = view.rows};
+    return {.data = storage.data(),
+            .rows = view.rows,
+            .cols = view.cols,
+            .ld = view.rows,
+            .fill = view.fill};
   }
 
   void move(DeviceId to_location, const View& to, DeviceId from_location, const View& from) {

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "exec/copy_columns.hpp"
+#include "exec/triangles.hpp"
 
 namespace fleet {
 namespace {
@@ -102,7 +103,7 @@ void RunBoard::run(const Piece& piece) {
 void RunBoard::compute(const Launch& work) {
   switch (work.kernel) {
     case Kernel::multiply:
-      return blas_->gemm(work);
+      return multiply(work, *blas_);
     case Kernel::add:
       return add_scaled(work);
     case Kernel::scale:

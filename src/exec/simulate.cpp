@@ -58,7 +58,7 @@ class KernelTimes {
     const std::int64_t m = plan_.rows_of(task.tile), n = plan_.cols_of(task.tile);
     std::int64_t k = 0;
     if (task.kernel == Kernel::multiply) {
-      const auto step = static_cast<std::size_t>(task.k_index);
+      const auto step = static_cast<std::size_t>(plan_.k_tile(task.k_index));
       k = plan_.k_cuts[step + 1] - plan_.k_cuts[step];
     }
     const auto hash = static_cast<std::size_t>((m * 31 + n) * 31 + k * 7 + task.device());
@@ -66,7 +66,7 @@ class KernelTimes {
     if (known.m != m || known.n != n || known.k != k || known.device != task.device() ||
         known.kernel != task.kernel)
       known = {m, n, k, task.device(), task.kernel, compute_s(task, m, n, k)};
-    return known.seconds;
+    return known.seconds * plan_.share_of(task.tile);
   }
 
  private:

@@ -88,10 +88,11 @@ Json metadata(const char* what, int pid, int tid, Json arguments) {
 /// What a multiplication counts for; 0 for kernels that only stream.
 double flops_of(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::compute || task.kernel != Kernel::multiply) return 0;
-  const auto step = static_cast<std::size_t>(task.k_index);
+  const auto step = static_cast<std::size_t>(plan.k_tile(task.k_index));
   const std::int64_t depth = plan.k_cuts.at(step + 1) - plan.k_cuts.at(step);
   return (is_complex(plan.problem.type) ? 8.0 : 2.0) * static_cast<double>(depth) *
-         static_cast<double>(plan.rows_of(task.tile) * plan.cols_of(task.tile));
+         static_cast<double>(plan.rows_of(task.tile) * plan.cols_of(task.tile)) *
+         plan.share_of(task.tile);
 }
 
 Json event_of(const Plan& plan, const Machine& machine, TaskId id, const Span& span) {
@@ -99,7 +100,7 @@ Json event_of(const Plan& plan, const Machine& machine, TaskId id, const Span& s
   Json arguments = {{"tile", tile_name(plan, task.tile)}, {"task", id}};
   if (const double count = flops_of(plan, task); count > 0) arguments["flops"] = count;
   if (task.kind != TaskKind::compute) {
-    arguments["bytes"] = plan.bytes_of(task.tile);
+    arguments["bytes"] = plan.moved_bytes_of(task.tile);
     arguments["link"] = link_name(machine, task.link);
     arguments["chunks"] = task.chunks;
     if (task.upstream != kNoTask) arguments["upstream"] = task.upstream;

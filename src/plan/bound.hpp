@@ -17,7 +17,8 @@ struct Bound {
 /// arithmetic done where the data is, of the larger of the arithmetic at the best rates and, for
 /// every port, the bytes that must cross it whatever the plan, over its capacity. What must leave
 /// home follows from Loomis-Whitney: devices that do a share s of the products must see fractions
-/// a, b, c of A, B, C with a*b*c >= s*s and each at most 1.
+/// a, b, c of A, B, C with a*b*c >= s*s (half of that where C is a triangle) and each at most 1.
+/// Triangles count as such, and a matrix that is both factors once.
 ///
 /// Whole items of a batch may be shared out, so there a share costs no more than its part. What
 /// comes home of C is at least the part that the others must have seen when they see all of A and

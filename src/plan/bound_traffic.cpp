@@ -147,7 +147,8 @@ std::optional<Meter> pooled_meter(const Machine& machine, const std::vector<Devi
   return pool;
 }
 
-LeastTraffic::LeastTraffic(std::array<double, 3> costs, bool whole_items) {
+LeastTraffic::LeastTraffic(std::array<double, 3> costs, bool whole_items, double ease)
+    : ease_(ease) {
   std::ranges::sort(costs);
   for (const double cost : costs)
     if (cost > 0) costs_[index(count_++)] = cost;
@@ -175,7 +176,8 @@ double LeastTraffic::of_one_product(double share) const {
 
 double LeastTraffic::units(double share) const {
   share = std::clamp(share, 0.0, 1.0);
-  return share < chord_end_ ? share * chord_ : of_one_product(share);
+  if (share < chord_end_) return share * chord_;
+  return of_one_product(share < 1 ? ease_ * share : 1);
 }
 
 double Term::least_seconds(double low, double high) const {
@@ -187,12 +189,7 @@ double Term::least_seconds(double low, double high) const {
 TermMaker::TermMaker(const Problem& problem, const Machine& machine,
                      const std::vector<DeviceId>& workers)
     : problem_(problem), machine_(machine), workers_(workers) {
-  for (std::size_t x = 0; x < bytes_.size(); ++x) {
-    const Operand& o = problem.operands[x];
-    bytes_[x] = static_cast<double>(o.rows) * static_cast<double>(o.cols) *
-                static_cast<double>(o.shared ? 1 : problem.batch) *
-                static_cast<double>(fleet::bytes_of(problem.type));
-  }
+  for (const int x : {kA, kB, kC}) bytes_[index(x)] = bytes_that_count(problem, x);
 }
 
 bool TermMaker::leaves(int operand) const {
@@ -280,6 +277,9 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
   const Place place = place_of(device);
   const bool whole_items =
       problem_.batch > 1 && !problem_.operands[kA].shared && !problem_.operands[kB].shared;
+  // The products of a triangle of C are half of those that its factors allow: with fractions a, b,
+  // c seen, a share s has (s/2)^2 <= a * b * c/2 (in units of n*n*k, by Loomis-Whitney).
+  const double ease = problem_.traits().triangle ? std::sqrt(0.5) : 1;
   std::vector<Term> terms;
   for (const Meter& meter : with_cuts(place, meters)) {
     const double out = least_weight(meter, place.out);
@@ -292,10 +292,13 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
       (at_home ? away : here)[index(x)] =
           at_home ? there * out + back * in : there * in + back * out;
     }
+    // One matrix that is both factors is seen once for both.
+    if (!problem_.traits().has_b)
+      for (auto* costs : {&away, &here}) (*costs)[kA] = (*costs)[kB] = (*costs)[kA] / 2;
     Term term{.name = meter.name,
               .capacity = meter.capacity,
-              .away = LeastTraffic(away, whole_items),
-              .here = LeastTraffic(here, whole_items)};
+              .away = LeastTraffic(away, whole_items, ease),
+              .here = LeastTraffic(here, whole_items, ease)};
     const double own_rate = machine_.best_rate(device, problem_.type);
     if (own_rate > 0)
       term.own_kernels = meter.per_busy_s[index(device)] / own_rate * flops(problem_);

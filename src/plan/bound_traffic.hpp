@@ -33,8 +33,9 @@ std::optional<Meter> pooled_meter(const Machine& machine, const std::vector<Devi
 class LeastTraffic {
  public:
   LeastTraffic() = default;
-  /// `whole_items`: independent products, so that a share may also be whole items of them.
-  LeastTraffic(std::array<double, 3> costs, bool whole_items);
+  /// `whole_items`: independent products, so that a share may also be whole items of them. `ease`:
+  /// the product of the fractions need be (ease * s)^2 only, but all is seen for all of it.
+  LeastTraffic(std::array<double, 3> costs, bool whole_items, double ease = 1);
   double units(double share) const;
 
  private:
@@ -44,6 +45,7 @@ class LeastTraffic {
   int count_ = 0;
   double chord_end_ = 0;  ///< below this share whole items are cheaper
   double chord_ = 0;      ///< units per share there
+  double ease_ = 1;
 };
 
 /// The time that one meter needs when a place computes a share of the products itself.

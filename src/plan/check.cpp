@@ -179,10 +179,9 @@ class Checker {
     const Task& now = task(t);
     const int item = now.tile.row / std::max(1, tile_count(plan_.m_cuts));
     if (std::string fault = check_inputs(now, item); !fault.empty()) return fault;
-    for (int x : {kA, kB}) {
-      const TileId& tile = now.input_tiles[static_cast<std::size_t>(x)];
-      if (std::string fault = read(t, now.inputs[static_cast<std::size_t>(x)], {tile, 0, false});
-          !fault.empty())
+    for (const std::size_t x : {0, 1}) {
+      const TileId& tile = now.input_tiles[x];
+      if (std::string fault = read(t, now.inputs[x], {tile, 0, false}); !fault.empty())
         return fault;
     }
     Content next{now.tile, now.k_index + 1, false};
@@ -201,8 +200,70 @@ class Checker {
     return write(t, now.to, next);
   }
 
+  // Tile (i, j) of what `operand` stands for after `op`, and how it has to be read.
+  static Factor stored(int operand, int i, int j, Op op) {
+    return op == Op::none ? Factor{{operand, i, j}, op} : Factor{{operand, j, i}, op};
+  }
+
+  // Of a routine but gemm: the k-th tile along row i of the left factor, and along column j of the
+  // right one.
+  std::string check_factors(const Task& now) const {
+    const Problem& p = plan_.problem;
+    const int i = now.tile.row, j = now.tile.col, k = now.k_index;
+    const Op turned =
+        p.type == DataType::f32 || p.type == DataType::f64 ? Op::transpose : Op::conjugate;
+    const auto full = [&](int row, int col, Op mirror) {
+      const bool below = row > col;
+      return row == col || below == (p.uplo == Uplo::lower) ? stored(kA, row, col, Op::none)
+                                                            : stored(kA, row, col, mirror);
+    };
+    // X along the rows times Y^T along the columns.
+    const auto times_turned = [&](int x, int y, int step, Op turn) {
+      if (p.op_a == Op::none)
+        return std::pair(stored(x, i, step, Op::none), Factor{{y, j, step}, turn});
+      return std::pair(stored(x, i, step, turn), Factor{{y, step, j}, Op::none});
+    };
+    std::pair<Factor, Factor> want;
+    switch (p.routine) {
+      case Routine::gemm:
+      case Routine::gemmt:
+        want = {stored(kA, i, k, p.op_a), stored(kB, k, j, p.op_b)};
+        break;
+      case Routine::symm:
+      case Routine::hemm: {
+        const Op mirror = p.routine == Routine::hemm ? Op::conjugate : Op::transpose;
+        want = p.side == Side::left ? std::pair(full(i, k, mirror), stored(kB, k, j, Op::none))
+                                    : std::pair(stored(kB, i, k, Op::none), full(k, j, mirror));
+        break;
+      }
+      case Routine::syrk:
+        want = times_turned(kA, kA, k, Op::transpose);
+        break;
+      case Routine::herk:
+        want = times_turned(kA, kA, k, turned);
+        break;
+      case Routine::syr2k:
+        want = k % 2 == 0 ? times_turned(kA, kB, k / 2, Op::transpose)
+                          : times_turned(kB, kA, k / 2, Op::transpose);
+        break;
+      case Routine::her2k:
+        want =
+            k % 2 == 0 ? times_turned(kA, kB, k / 2, turned) : times_turned(kB, kA, k / 2, turned);
+        break;
+    }
+    if (p.routine != Routine::gemm && p.routine != Routine::symm && p.routine != Routine::hemm &&
+        i != j && (i > j) != (p.uplo == Uplo::lower))
+      return "computes a tile of the other triangle";
+    const bool right = Factor{now.input_tiles[0], now.ops[0]} == want.first &&
+                       Factor{now.input_tiles[1], now.ops[1]} == want.second;
+    return right ? "" : "multiplies the wrong tiles";
+  }
+
   // The input tiles are those of op(A)(i, k) and op(B)(k, j) of the same item.
   std::string check_inputs(const Task& now, int item) const {
+    if (plan_.problem.routine != Routine::gemm) return check_factors(now);
+    if (now.ops[0] != plan_.problem.op_a || now.ops[1] != plan_.problem.op_b)
+      return "reads its factors wrongly";
     const Problem& p = plan_.problem;
     const int rows = tile_count(plan_.m_cuts), steps = tile_count(plan_.k_cuts);
     const int cols = tile_count(plan_.n_cuts);
@@ -236,11 +297,16 @@ class Checker {
 
   std::string check_end() {
     const int rows = tile_count(plan_.m_cuts) * static_cast<int>(plan_.problem.batch);
+    const bool triangle = plan_.problem.traits().triangle,
+               lower = plan_.problem.uplo == Uplo::lower;
+    if (triangle && plan_.m_cuts != plan_.n_cuts) return "the triangle of C is not cut alike";
+    const int steps = tile_count(plan_.k_cuts) * (plan_.problem.traits().twice ? 2 : 1);
     for (int row = 0; row < rows; ++row)
       for (int col = 0; col < tile_count(plan_.n_cuts); ++col) {
+        if (triangle && row != col && (row > col) != lower) continue;
         const TileId tile{kC, row, col};
         const Where home{plan_.problem.operands[kC].home, -1};
-        if (!(state(home, tile).content == Content{tile, tile_count(plan_.k_cuts), true}))
+        if (!(state(home, tile).content == Content{tile, steps, true}))
           return "tile (" + std::to_string(row) + ", " + std::to_string(col) +
                  ") of C is not complete at home";
       }

@@ -108,6 +108,20 @@ void ramp_up(std::vector<Piece>& pieces, std::int64_t size, int halvings) {
   }
 }
 
+// To and fro over the rows (or columns) of the grid.
+void deal(std::vector<Piece>& pieces, int count) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const int turn = static_cast<int>(i) % (2 * count);
+    pieces[i].block = turn < count ? turn : 2 * count - 1 - turn;
+  }
+}
+
+// As `other` is cut, in one group.
+std::vector<Piece> alike(std::vector<Piece> other) {
+  for (Piece& piece : other) piece.group = piece.block = 0;
+  return other;
+}
+
 Cuts cuts_of(const std::vector<Piece>& pieces, std::int64_t size) {
   Cuts cuts;
   for (const Piece& p : pieces) cuts.push_back(p.begin);
@@ -155,13 +169,22 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   Decomposition d;
   const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
   const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);
-  const auto rows = pieces_of(problem.m, tuning.group_rows(), std::max(row_blocks, 1),
-                              tuning.row_shares, edge(tuning.edge_m()));
-  const auto cols =
+  const RoutineTraits& traits = problem.traits();
+  auto rows = pieces_of(problem.m, tuning.group_rows(), std::max(row_blocks, 1), tuning.row_shares,
+                        edge(tuning.edge_m()));
+  auto cols =
       pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, edge(tuning.tile));
   auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, 1, {},
                          longest_step(problem.type, edge(tuning.edge_k())));
-  ramp_up(steps, problem.k, tuning.ramp);
+  if (traits.triangle) {
+    rows = cols = pieces_of(problem.n, tuning.group, 1, {}, edge(tuning.tile));
+    deal(rows, tuning.grid.rows);
+    deal(cols, tuning.grid.cols);
+  }
+  if (traits.symmetric)
+    steps = alike(problem.side == Side::left ? rows : cols);
+  else
+    ramp_up(steps, problem.k, tuning.ramp);
   d.m = cuts_of(rows, problem.m);
   d.n = cuts_of(cols, problem.n);
   d.k = cuts_of(steps, problem.k);
@@ -170,7 +193,7 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     d.col_owner.push_back(p.block);
     d.col_group.push_back(p.group);
   }
-  for (const Piece& p : steps) d.k_group.push_back(p.group);
+  for (const Piece& p : steps) d.k_group.insert(d.k_group.end(), traits.twice ? 2 : 1, p.group);
   d.row_groups = count_of(d.row_group);
   d.col_groups = count_of(d.col_group);
   d.k_groups = count_of(d.k_group);

@@ -10,10 +10,16 @@ namespace fleet {
 /// more), each group into grid.rows x grid.cols blocks, each block into tiles of nearly equal size:
 /// a block of 5000 with tile edge 2048 becomes 3 tiles of 1667, not 2048 + 2048 + 904, so no tile
 /// is padding. Rows of C run over all items of a batch: item b has rows b*tile_count(m) and up.
+///
+/// Where C is symmetric, its rows and columns are cut alike, and the tiles are dealt to the rows
+/// and columns of the grid to and fro (0 1 1 0 0 1 ...): blocks of a triangle would be of unequal
+/// size. Where A is, its rows and columns are cut alike, so that a tile of the triangle that is not
+/// stored is one of the other, transposed.
 struct Decomposition {
   Cuts m, n, k;
   std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column
-  std::vector<int> row_group, col_group, k_group;
+  std::vector<int> row_group, col_group;
+  std::vector<int> k_group;  ///< per step, of which each tile of k makes two for syr2k and her2k
   int row_groups = 1, col_groups = 1, k_groups = 1;
 };
 

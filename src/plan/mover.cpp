@@ -32,6 +32,7 @@ Mover::Mover(Plan& plan, const Machine& machine, const Decomposition& decomposit
       stores_(machine.devices.size()),
       positions_(plan.tuning.workers.size()) {
   number_tiles();
+  if (problem_.routine != Routine::gemm) note_uses();
   held_.resize(tuning_.workers.size() * tiles_.size());
   row_present_.assign(static_cast<std::size_t>(cut_.row_groups),
                       std::vector<char>(static_cast<std::size_t>(tuning_.grid.rows), 0));
@@ -51,6 +52,8 @@ void Mover::number_tiles() {
                         problem_.operands[kB].shared ? 1 : static_cast<int>(problem_.batch)};
   for (int operand : {kA, kB}) {
     if (operand == kB) b_base_ = static_cast<int>(tiles_.size());
+    (operand == kA ? a_cols_ : b_cols_) = tile_count(plan_.col_cuts(operand));
+    if (operand == kB && !problem_.traits().has_b) break;
     const int rows = plan_.tile_rows(operand) * items[operand];
     const int cols = tile_count(plan_.col_cuts(operand));
     for (int r = 0; r < rows; ++r)
@@ -61,19 +64,17 @@ void Mover::number_tiles() {
   }
 }
 
-int Mover::key_a(int row, int k) const {
-  const int rows_per_item = tile_count(cut_.m), steps = tile_count(cut_.k);
-  if (problem_.operands[kA].shared) row %= rows_per_item;
-  if (problem_.op_a == Op::none) return row * steps + k;
-  const int item = row / rows_per_item;
-  return (item * steps + k) * rows_per_item + row % rows_per_item;
-}
-
-int Mover::key_b(int item, int k, int col) const {
-  const int cols = tile_count(cut_.n), steps = tile_count(cut_.k);
-  if (problem_.operands[kB].shared) item = 0;
-  if (problem_.op_b == Op::none) return b_base_ + (item * steps + k) * cols + col;
-  return b_base_ + (item * cols + col) * steps + k;
+// Symmetric matrices are factors of rows and of columns.
+void Mover::note_uses() {
+  uses_.resize(tiles_.size());
+  const int rows = static_cast<int>(cut_.row_owner.size());
+  const int cols = static_cast<int>(cut_.col_owner.size());
+  for (int step = 0; step < plan_.steps(); ++step) {
+    for (int row = 0; row < rows; ++row)
+      uses_[static_cast<std::size_t>(key_a(row, step))].push_back({Side::left, row, step});
+    for (int col = 0; col < cols; ++col)
+      uses_[static_cast<std::size_t>(key_b(0, step, col))].push_back({Side::right, col, step});
+  }
 }
 
 bool Mover::in_place(int operand, int worker) const {
@@ -84,12 +85,12 @@ bool Mover::in_place(int operand, int worker) const {
 }
 
 double Mover::held_s(int key, int worker) const {
-  if (in_place(key < b_base_ ? kA : kB, worker)) return 0;
+  if (in_place(operand_of(key), worker)) return 0;
   return held(key, worker).arrival_s;
 }
 
 std::span<const Holder> Mover::holders_of(int key) {
-  holders_.assign(1, {problem_.operands[key < b_base_ ? kA : kB].home, 0.0});
+  holders_.assign(1, {problem_.operands[static_cast<std::size_t>(operand_of(key))].home, 0.0});
   if (tuning_.rules.has(Rule::eta) || tuning_.rules.has(Rule::bandwidth))
     for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
       if (const Held& h = held(key, w); h.slot >= 0)
@@ -102,11 +103,12 @@ double Mover::estimate_s(int key, int worker) const {
                            cargos_[static_cast<std::size_t>(key)]);
 }
 
-// The other workers of the grid row (for A) or grid column (for B) that will need the tile.
-void Mover::find_users(int key, int worker) {
+// The other workers of the grid row (for the left factor) or grid column (for the right one) that
+// will need the tile.
+void Mover::find_users(int key, int worker, Side side) {
   users_.assign(1, worker);
   if (!tuning_.rules.has(Rule::batching)) return;
-  const bool is_a = key < b_base_;
+  const bool is_a = side == Side::left;
   if (problem_.batch > 1 && !problem_.operands[is_a ? kA : kB].shared && is_a == false) return;
   const Grid& grid = tuning_.grid;
   const Step& at = positions_[static_cast<std::size_t>(worker)];
@@ -136,12 +138,25 @@ bool Mover::may_take(int key, int worker, int pinned) {
 // Steps are numbered group by group (rows outer; columns to and fro), k within.
 std::int64_t Mover::next_use(int key, int worker) const {
   const Step& at = positions_[static_cast<std::size_t>(worker)];
-  const std::int64_t steps = std::max(1, tile_count(cut_.k));
+  const std::int64_t steps = std::max(1, plan_.steps());
   const std::int64_t groups = cut_.col_groups;
   const auto number = [&](std::int64_t row_group, std::int64_t col_group) {
     return (row_group * groups + (row_group % 2 ? groups - 1 - col_group : col_group)) * steps;
   };
   const std::int64_t now = number(at.row_group, at.col_group) + at.k;
+  if (!uses_.empty()) {
+    std::int64_t least = kNoUse;
+    for (const Use& use : uses_[static_cast<std::size_t>(key)])
+      for (std::int64_t row_group = at.row_group; row_group < cut_.row_groups; ++row_group)
+        for (std::int64_t col_group = 0; col_group < groups; ++col_group) {
+          const auto place = static_cast<std::size_t>(use.at);
+          const bool concerns = use.side == Side::left ? cut_.row_group[place] == row_group
+                                                       : cut_.col_group[place] == col_group;
+          const std::int64_t then = number(row_group, col_group) + use.step;
+          if (concerns && then >= now) least = std::min(least, then);
+        }
+    return least;
+  }
   const TileId tile = tiles_[static_cast<std::size_t>(key)];
   if (key < b_base_) {
     const int row = problem_.op_a == Op::none ? tile.row : tile.col;
@@ -178,7 +193,7 @@ int Mover::furthest(int worker, int pinned, std::int64_t& use) const {
 
 int Mover::take_input(int key, int worker, int pinned) {
   SlotStore& slots = store(device_of(worker));
-  const int slot = slots.take(Pool::input, cargos_[static_cast<std::size_t>(key)].bytes, key);
+  const int slot = slots.take(Pool::input, plan_.bytes_of(tile_of(key)), key);
   if (slot >= 0) return slot;
   std::int64_t use = 0;
   const int victim = furthest(worker, pinned, use);
@@ -192,10 +207,10 @@ int Mover::take_input(int key, int worker, int pinned) {
   return victim;
 }
 
-Where Mover::acquire(int key, int worker, int pinned) {
-  if (in_place(key < b_base_ ? kA : kB, worker)) return {device_of(worker), -1};
+Where Mover::acquire(int key, int worker, int pinned, Side side) {
+  if (in_place(operand_of(key), worker)) return {device_of(worker), -1};
   if (const Held& h = held(key, worker); h.slot >= 0) return {device_of(worker), h.slot};
-  find_users(key, worker);
+  find_users(key, worker, side);
   user_devices_.clear();
   for (int user : users_) user_devices_.push_back(device_of(user));
   const TileId tile = tiles_[static_cast<std::size_t>(key)];

@@ -24,9 +24,11 @@ class Mover {
  public:
   Mover(Plan& plan, const Machine& machine, const Decomposition& decomposition, TaskList& tasks);
 
-  // Input tiles by number: op(A)'s tile (row of C, k) and op(B)'s tile (k, column of C).
-  int key_a(int row, int k) const;
-  int key_b(int item, int k, int col) const;
+  // Input tiles by number: the factor along the rows of C and the one along its columns.
+  int key_a(int row, int step) const { return key_of(plan_.row_factor(row, step).tile); }
+  int key_b(int item, int step, int col) const {
+    return key_of(plan_.col_factor(item, step, col).tile);
+  }
   TileId tile_of(int key) const { return tiles_[static_cast<std::size_t>(key)]; }
 
   /// When the tile is (or will be) at the worker, or a negative number if it was never asked for.
@@ -34,9 +36,10 @@ class Mover {
   /// When it could be there if it were asked for now.
   double estimate_s(int key, int worker) const;
   /// Brings the tile to the worker unless it is there, and says where. With the rule `batching`,
-  /// other workers at the same group that will need it get it by the same chain. `pinned` is a key
-  /// that must not be evicted meanwhile (or -1).
-  Where acquire(int key, int worker, int pinned);
+  /// other workers at the same group that will need it get it by the same chain: those of the same
+  /// row of the grid where it is the `left` factor, of the same column where it is the right one.
+  /// `pinned` is a key that must not be evicted meanwhile (or -1).
+  Where acquire(int key, int worker, int pinned, Side side);
   /// The worker is done with the tile for good (rule caching off).
   void drop(int key, int worker);
 
@@ -75,12 +78,24 @@ class Mover {
     int slot = -1;
     double arrival_s = -1;
   };
+  /// A step that a tile is a factor in, for a row of tiles of C or a column of them.
+  struct Use {
+    Side side;
+    int at;
+    int step;
+  };
 
   void limit_pools();
   void limit_worker(int worker, std::int64_t input_bytes, std::int64_t output_bytes);
   void number_tiles();
+  void note_uses();
+  int key_of(const TileId& tile) const {
+    return tile.operand == kA ? tile.row * a_cols_ + tile.col
+                              : b_base_ + tile.row * b_cols_ + tile.col;
+  }
+  int operand_of(int key) const { return key < b_base_ ? kA : kB; }
   std::span<const Holder> holders_of(int key);
-  void find_users(int key, int worker);
+  void find_users(int key, int worker, Side side);
   bool may_take(int key, int worker, int pinned);
   int take_input(int key, int worker, int pinned);
   int furthest(int worker, int pinned, std::int64_t& next_use) const;
@@ -112,6 +127,8 @@ class Mover {
   std::vector<Step> positions_;                               ///< per worker
   std::vector<std::vector<char>> row_present_, col_present_;  ///< [group][grid row or column]
   int b_base_ = 0;                                            ///< key of B's first tile
+  int a_cols_ = 0, b_cols_ = 0;                               ///< tiles
+  std::vector<std::vector<Use>> uses_;                        ///< per key, if not gemm's
   mutable std::vector<Holder> holders_;
   std::vector<int> users_;  ///< workers that a chain goes to, the asking one first
   std::vector<DeviceId> user_devices_;

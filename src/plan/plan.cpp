@@ -4,26 +4,82 @@
 
 namespace fleet {
 
+namespace {
+
+// Does the stored operand stand along the rows of C (m x k before op) or along its columns?
+bool along_rows(const Problem& problem, int operand) {
+  const RoutineTraits& traits = problem.traits();
+  if (traits.by_itself) return true;  // its transpose is the other factor
+  if (traits.symmetric) return (operand == kA) == (problem.side == Side::left);
+  return operand == kA;
+}
+
+Op op_of(const Problem& problem, int operand) {
+  if (problem.traits().symmetric) return Op::none;
+  return along_rows(problem, operand) ? problem.op_a : problem.op_b;
+}
+
+// Tile (i, j) of a symmetric matrix of which one triangle is stored.
+Factor mirrored(const Problem& problem, int i, int j) {
+  const bool stored = problem.uplo == Uplo::lower ? i >= j : i <= j;
+  if (stored) return {{kA, i, j}, Op::none};
+  return {{kA, j, i}, problem.traits().hermitian ? Op::conjugate : Op::transpose};
+}
+
+}  // namespace
+
 const Cuts& Plan::row_cuts(int operand) const {
-  switch (operand) {
-    case kA:
-      return problem.op_a == Op::none ? m_cuts : k_cuts;
-    case kB:
-      return problem.op_b == Op::none ? k_cuts : n_cuts;
-    default:
-      return m_cuts;
-  }
+  if (operand == kC) return m_cuts;
+  const bool as_is = op_of(problem, operand) == Op::none;
+  if (along_rows(problem, operand)) return as_is ? m_cuts : k_cuts;
+  return as_is ? k_cuts : n_cuts;
 }
 
 const Cuts& Plan::col_cuts(int operand) const {
-  switch (operand) {
-    case kA:
-      return problem.op_a == Op::none ? k_cuts : m_cuts;
-    case kB:
-      return problem.op_b == Op::none ? n_cuts : k_cuts;
-    default:
-      return n_cuts;
+  if (operand == kC) return n_cuts;
+  const bool as_is = op_of(problem, operand) == Op::none;
+  if (along_rows(problem, operand)) return as_is ? k_cuts : m_cuts;
+  return as_is ? n_cuts : k_cuts;
+}
+
+bool Plan::has_tile(int row, int col) const {
+  if (!problem.traits().triangle) return true;
+  return problem.uplo == Uplo::lower ? row >= col : row <= col;
+}
+
+Factor Plan::row_factor(int row, int step) const {
+  const RoutineTraits& traits = problem.traits();
+  const int k = k_tile(step);
+  if (traits.symmetric)
+    return problem.side == Side::left ? mirrored(problem, row, k) : Factor{{kB, row, k}, Op::none};
+  const int rows = tile_count(m_cuts);
+  const int item = problem.operands[kA].shared ? 0 : row / rows, at = row % rows;
+  const int operand = traits.twice && step % 2 == 1 ? kB : kA;
+  if (problem.op_a == Op::none) return {{operand, item * rows + at, k}, Op::none};
+  return {{operand, item * tile_count(k_cuts) + k, at}, problem.op_a};
+}
+
+Factor Plan::col_factor(int item, int step, int col) const {
+  const RoutineTraits& traits = problem.traits();
+  const int k = k_tile(step);
+  if (traits.symmetric)
+    return problem.side == Side::left ? Factor{{kB, k, col}, Op::none} : mirrored(problem, k, col);
+  if (traits.by_itself) {
+    const int operand = traits.twice && step % 2 == 0 ? kB : kA;
+    if (problem.op_a == Op::none) return {{operand, col, k}, problem.op_b};
+    return {{operand, k, col}, Op::none};
   }
+  if (problem.operands[kB].shared) item = 0;
+  if (problem.op_b == Op::none) return {{kB, item * tile_count(k_cuts) + k, col}, Op::none};
+  return {{kB, item * tile_count(n_cuts) + col, k}, problem.op_b};
+}
+
+Fill Plan::fill_of(const TileId& tile) const {
+  const RoutineTraits& traits = problem.traits();
+  const bool of_triangle =
+      tile.operand == kC ? traits.triangle : tile.operand == kA && traits.symmetric;
+  if (!of_triangle || tile.row != tile.col) return Fill::full;
+  return problem.uplo == Uplo::lower ? Fill::lower : Fill::upper;
 }
 
 std::int64_t Plan::rows_of(const TileId& tile) const {
@@ -42,9 +98,19 @@ std::int64_t Plan::bytes_of(const TileId& tile) const {
   return rows_of(tile) * cols_of(tile) * fleet::bytes_of(problem.type);
 }
 
+std::int64_t Plan::moved_bytes_of(const TileId& tile) const {
+  if (fill_of(tile) == Fill::full) return bytes_of(tile);
+  const std::int64_t edge = rows_of(tile);
+  return edge * (edge + 1) / 2 * fleet::bytes_of(problem.type);
+}
+
+double Plan::share_of(const TileId& tile) const {
+  return static_cast<double>(moved_bytes_of(tile)) / static_cast<double>(bytes_of(tile));
+}
+
 Cargo Plan::cargo_of(const TileId& tile) const {
   const bool whole = rows_of(tile) == row_cuts(tile.operand).back();
-  return {.bytes = bytes_of(tile),
+  return {.bytes = moved_bytes_of(tile),
           .columns = cols_of(tile),
           .column_bytes = whole ? 0 : rows_of(tile) * fleet::bytes_of(problem.type),
           .home = problem.operands[static_cast<std::size_t>(tile.operand)].home};
@@ -54,7 +120,7 @@ std::vector<std::int64_t> bytes_by_link(const Plan& plan, std::size_t links) {
   std::vector<std::int64_t> bytes(links, 0);
   for (const Task& task : plan.tasks)
     if (task.kind != TaskKind::compute)
-      bytes.at(static_cast<std::size_t>(task.link)) += plan.bytes_of(task.tile);
+      bytes.at(static_cast<std::size_t>(task.link)) += plan.moved_bytes_of(task.tile);
   return bytes;
 }
 

@@ -24,6 +24,16 @@ struct TileId {
   friend auto operator<=>(const TileId&, const TileId&) = default;
 };
 
+/// Which elements of a square tile count. Of a triangle the others are neither read nor written.
+enum class Fill : std::uint8_t { full, lower, upper };
+
+/// One side of a tile product: a stored tile, and how it is read.
+struct Factor {
+  TileId tile;
+  Op op = Op::none;
+  friend bool operator==(const Factor&, const Factor&) = default;
+};
+
 /// Where a tile lies: a staging slot of a device, or in place (the operand's own storage).
 struct Where {
   DeviceId device = kHost;
@@ -76,9 +86,10 @@ struct Task {
   TileId tile;
   Where from;  ///< copies only
   Where to;
-  std::array<TileId, 2> input_tiles{};  ///< computes only: A and B (multiply), C (add)
+  std::array<TileId, 2> input_tiles{};  ///< computes only: the factors (multiply), C (add)
+  std::array<Op, 2> ops{};              ///< multiply: how the factors are read
   std::array<Where, 2> inputs{};
-  std::int32_t k_index = 0;      ///< multiply: which tile step of k this is
+  std::int32_t k_index = 0;      ///< multiply: which of the steps of its tile of C this is
   std::int32_t after_begin = 0;  ///< into Plan::after_pool
   std::int32_t after_count = 0;
   DeviceId device() const { return to.device; }
@@ -118,10 +129,25 @@ struct Plan {
   }
   const Cuts& row_cuts(int operand) const;  ///< of the stored matrix
   const Cuts& col_cuts(int operand) const;
+  /// Tile products that make up one tile of C: one for each tile of k, two where a routine adds the
+  /// same with A and B exchanged.
+  int steps() const { return tile_count(k_cuts) * (problem.traits().twice ? 2 : 1); }
+  int k_tile(int step) const { return problem.traits().twice ? step / 2 : step; }
+  /// Is the tile computed? Of symmetric results one triangle is.
+  bool has_tile(int row, int col) const;
+  /// The tile along the rows of C, and the one along its columns, of a step. `row` counts over all
+  /// items of a batch.
+  Factor row_factor(int row, int step) const;
+  Factor col_factor(int item, int step, int col) const;
+  /// Tiles on the diagonal of what is symmetric, stored or computed, are triangles.
+  Fill fill_of(const TileId& tile) const;
   int tile_rows(int operand) const { return tile_count(row_cuts(operand)); }  ///< of one item
   std::int64_t rows_of(const TileId& tile) const;  ///< shape of a stored tile, in elements
   std::int64_t cols_of(const TileId& tile) const;
   std::int64_t bytes_of(const TileId& tile) const;  ///< dense: rows * cols * element
+  double share_of(
+      const TileId& tile) const;  ///< of its elements that count: a triangle's are fewer
+  std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: of what counts
   /// What a copy of the tile moves. Columns that a tile has whole are taken to follow each other
   /// at home: leading dimensions are the call's, not the plan's.
   Cargo cargo_of(const TileId& tile) const;

@@ -120,6 +120,7 @@ void Planner::scale_in_place() {
   std::vector<TaskId> after;
   for (int row = 0; row < static_cast<int>(cut_.row_owner.size()); ++row)
     for (int col = 0; col < tile_count(cut_.n); ++col) {
+      if (!plan_.has_tile(row, col)) continue;
       Task task;
       task.kernel = Kernel::scale;
       task.accumulate = Accumulate::beta;
@@ -169,7 +170,7 @@ bool Planner::lazy(int worker) const {
 double Planner::multiply_s(int worker, const Product& product) {
   const std::size_t row = static_cast<std::size_t>(product.row % tile_count(cut_.m));
   const std::size_t col = static_cast<std::size_t>(product.col),
-                    k = static_cast<std::size_t>(product.k);
+                    k = static_cast<std::size_t>(plan_.k_tile(product.k));
   const std::int64_t m = cut_.m[row + 1] - cut_.m[row], n = cut_.n[col + 1] - cut_.n[col];
   const std::int64_t depth = cut_.k[k + 1] - cut_.k[k];
   const DeviceId device = mover_->device_of(worker);
@@ -222,19 +223,22 @@ void Planner::emit(int worker, const Product& product) {
   const int a = mover_->key_a(product.row, product.k);
   const int b = mover_->key_b(product.row / tile_count(cut_.m), product.k, product.col);
   Task task;
-  task.inputs[0] = mover_->acquire(a, worker, b);
-  task.inputs[1] = mover_->acquire(b, worker, a);
+  task.inputs[0] = mover_->acquire(a, worker, b, Side::left);
+  task.inputs[1] = mover_->acquire(b, worker, a, Side::right);
   double arrival_s = std::max(mover_->held_s(a, worker), mover_->held_s(b, worker));
   task.accumulate = begin_tile(worker, product, tile, out, arrival_s);
   task.queue = out.queue;
   task.tile = tile;
   task.to = where_of(worker, out);
-  task.input_tiles = {mover_->tile_of(a), mover_->tile_of(b)};
+  const Factor left = plan_.row_factor(product.row, product.k);
+  const Factor right = plan_.col_factor(product.row / tile_count(cut_.m), product.k, product.col);
+  task.input_tiles = {left.tile, right.tile};
+  task.ops = {left.op, right.op};
   task.k_index = product.k;
   add_compute(task);
 
   double& free_s = compute_free_s_[static_cast<std::size_t>(worker)];
-  free_s = std::max(free_s, arrival_s) + multiply_s(worker, product);
+  free_s = std::max(free_s, arrival_s) + multiply_s(worker, product) * plan_.share_of(tile);
   out.ready_s = free_s;
   plan_.planned_s = std::max(plan_.planned_s, free_s);
   if (!plan_.tuning.rules.has(Rule::caching)) {
@@ -242,7 +246,7 @@ void Planner::emit(int worker, const Product& product) {
     mover_->drop(b, worker);
   }
   const std::size_t k = static_cast<std::size_t>(product.k);
-  const bool last = product.k + 1 == tile_count(cut_.k);
+  const bool last = product.k + 1 == plan_.steps();
   if (last || cut_.k_group[k + 1] != cut_.k_group[k]) end_tile(worker, product, tile, out);
 }
 
@@ -280,7 +284,7 @@ void validate(const Problem& problem, const Machine& machine, const Tuning& tuni
   for (const auto& [shares, count] : {std::pair(&tuning.row_shares, tuning.grid.rows),
                                       std::pair(&tuning.col_shares, tuning.grid.cols)}) {
     if (shares->empty()) continue;
-    if (std::ssize(*shares) != count || problem.batch > 1 ||
+    if (std::ssize(*shares) != count || problem.batch > 1 || problem.traits().triangle ||
         !std::ranges::all_of(*shares, [](double share) { return share > 0 && share < 1e6; }))
       throw Error(Status::bad_argument, "the shares are not those of the grid");
   }

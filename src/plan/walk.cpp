@@ -16,17 +16,21 @@ constexpr double kTie = 1e-3;
 // copies on other devices tell them apart, and looking at all would make the order quadratic.
 constexpr int kCompared = 8;
 
+// Of a column without any tile of C here. Arrivals are seconds, or below zero where nobody asked.
+constexpr double kNotNeeded = std::numeric_limits<double>::infinity();
+
 }  // namespace
 
 Walk::Walk(const Plan& plan, const Decomposition& decomposition, Mover& mover, int worker)
-    : cut_(decomposition),
+    : plan_(plan),
+      cut_(decomposition),
       mover_(mover),
       worker_(worker),
       by_arrival_(plan.tuning.rules.has(Rule::order)),
       grid_row_(worker / plan.tuning.grid.cols),
       grid_col_(worker % plan.tuning.grid.cols),
       rows_per_item_(tile_count(decomposition.m)),
-      steps_(tile_count(decomposition.k)),
+      steps_(plan.steps()),
       items_(static_cast<int>(plan.problem.batch)) {
   groups_ = steps_ == 0 || rows_per_item_ == 0 || tile_count(cut_.n) == 0
                 ? 0
@@ -69,7 +73,8 @@ bool Walk::enter_step() {
   rows_.clear();
   for (int i = step_.item * rows_per_item_; i < (step_.item + 1) * rows_per_item_; ++i)
     if (cut_.row_owner[static_cast<std::size_t>(i)] == grid_row_ &&
-        cut_.row_group[static_cast<std::size_t>(i)] == step_.row_group)
+        cut_.row_group[static_cast<std::size_t>(i)] == step_.row_group &&
+        std::ranges::any_of(cols_, [&](int col) { return plan_.has_tile(i, col); }))
       rows_.push_back(i);
   row_s_.assign(rows_.size(), -1.0);
   col_s_.assign(cols_.size(), -1.0);
@@ -78,6 +83,12 @@ bool Walk::enter_step() {
   k_at_ = k_begin_;
   ready_.clear();
   mover_.set_position(worker_, step_);
+  products_ = 0;
+  for (std::size_t c = 0; c < cols_.size(); ++c) {
+    const std::size_t before = products_;
+    for (std::size_t r = 0; r < rows_.size(); ++r) products_ += has(r, c);
+    if (products_ == before) col_s_[c] = kNotNeeded;
+  }
   return !rows_.empty();
 }
 
@@ -104,24 +115,28 @@ std::optional<Product> Walk::next() {
   new_cube_ = false;
   if (group_ >= groups_) return std::nullopt;
   const std::size_t per_step =
-      rows_.size() * cols_.size() * static_cast<std::size_t>(by_arrival_ ? 1 : k_end_ - k_begin_);
+      products_ * static_cast<std::size_t>(by_arrival_ ? 1 : k_end_ - k_begin_);
   if ((!started_ || emitted_ == per_step) && !advance_step()) return std::nullopt;
   ++emitted_;
   return by_arrival_ ? next_by_arrival() : next_by_row();
 }
 
 std::optional<Product> Walk::next_by_row() {
+  while (!has(row_at_, col_at_)) next_pair();
   const Product product{rows_[row_at_], cols_[col_at_], k_at_};
   step_.k = k_at_;
   mover_.set_position(worker_, step_);
   if (++k_at_ == k_end_) {
     k_at_ = k_begin_;
-    if (++col_at_ == cols_.size()) {
-      col_at_ = 0;
-      ++row_at_;
-    }
+    next_pair();
   }
   return product;
+}
+
+void Walk::next_pair() {
+  if (++col_at_ < cols_.size()) return;
+  col_at_ = 0;
+  ++row_at_;
 }
 
 std::optional<Product> Walk::next_by_arrival() {
@@ -171,10 +186,10 @@ void Walk::ask_for_one() {
   if (rows_asked_ == 0 && cols_asked_ > 0) take_row = true;
   if (cols_asked_ == 0 && rows_asked_ > 0) take_row = false;
   if (take_row) {
-    mover_.acquire(key_of_row(row), worker_, -1);
+    mover_.acquire(key_of_row(row), worker_, -1, Side::left);
     schedule_row(row, mover_.held_s(key_of_row(row), worker_));
   } else {
-    mover_.acquire(key_of_col(col), worker_, -1);
+    mover_.acquire(key_of_col(col), worker_, -1, Side::right);
     schedule_col(col, mover_.held_s(key_of_col(col), worker_));
   }
 }
@@ -183,14 +198,14 @@ void Walk::schedule_row(std::size_t r, double arrival_s) {
   row_s_[r] = arrival_s;
   ++rows_asked_;
   for (std::size_t c = 0; c < cols_.size(); ++c)
-    if (col_s_[c] >= 0) push(std::max(arrival_s, col_s_[c]), r, c);
+    if (col_s_[c] >= 0 && has(r, c)) push(std::max(arrival_s, col_s_[c]), r, c);
 }
 
 void Walk::schedule_col(std::size_t c, double arrival_s) {
   col_s_[c] = arrival_s;
   ++cols_asked_;
   for (std::size_t r = 0; r < rows_.size(); ++r)
-    if (row_s_[r] >= 0) push(std::max(arrival_s, row_s_[r]), r, c);
+    if (row_s_[r] >= 0 && has(r, c)) push(std::max(arrival_s, row_s_[r]), r, c);
 }
 
 void Walk::push(double arrival_s, std::size_t row, std::size_t col) {

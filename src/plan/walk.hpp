@@ -37,10 +37,12 @@ class Walk {
     int col;
   };
   bool enter_step();
+  bool has(std::size_t r, std::size_t c) const { return plan_.has_tile(rows_[r], cols_[c]); }
   bool advance_step();
   void enter_group();
   std::optional<Product> next_by_arrival();
   std::optional<Product> next_by_row();
+  void next_pair();
   void absorb_held();
   void schedule_row(std::size_t r, double arrival_s);
   void schedule_col(std::size_t c, double arrival_s);
@@ -49,6 +51,7 @@ class Walk {
   int key_of_row(std::size_t r) const { return mover_.key_a(rows_[r], step_.k); }
   int key_of_col(std::size_t c) const { return mover_.key_b(step_.item, step_.k, cols_[c]); }
 
+  const Plan& plan_;
   const Decomposition& cut_;
   Mover& mover_;
   const int worker_;
@@ -67,6 +70,7 @@ class Walk {
   std::vector<int> rows_, cols_;
   std::vector<double> row_s_, col_s_;  ///< arrival, or negative while not asked for
   std::size_t rows_asked_ = 0, cols_asked_ = 0;
+  std::size_t products_ = 0;  ///< of a step
   std::size_t emitted_ = 0;
   std::vector<Ready> ready_;             ///< a heap: earliest arrival, then lowest indices, on top
   std::size_t row_at_ = 0, col_at_ = 0;  ///< row by row

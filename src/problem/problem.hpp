@@ -43,7 +43,24 @@ char letter_of(Op op);  ///< 'n', 't', 'c'
 /// How a routine touches an operand. `write` means that the old contents are not read (beta == 0).
 enum class Access { read, write, update };
 
-enum class Routine { gemm };
+enum class Routine { gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k };
+inline constexpr int kRoutines = 8;
+
+enum class Side { left, right };   ///< on which a symmetric matrix stands in the product
+enum class Uplo { lower, upper };  ///< the triangle that is stored, or written
+
+/// What a routine is, a row of the table of them. The product is always op(X)*op(Y) with X along
+/// the rows of C and Y along its columns, summed over k.
+struct RoutineTraits {
+  const char* word;        ///< as in "dsyrk" without its type
+  bool has_b = true;       ///< syrk and herk have A only, which is both factors
+  bool symmetric = false;  ///< A is, and one triangle of it is stored
+  bool triangle = false;   ///< of C one triangle is computed, C being symmetric (gemmt: or not)
+  bool twice = false;      ///< the product and the same with A and B exchanged (syr2k, her2k)
+  bool hermitian = false;  ///< conjugated where others are transposed; a diagonal is real
+  bool by_itself = false;  ///< a factor times the other's transpose: one flag for both
+};
+const RoutineTraits& traits_of(Routine routine);
 
 /// One stored matrix (column-major): its shape before op() is applied, and where it is at home.
 struct Operand {
@@ -57,7 +74,13 @@ struct Operand {
 
 inline constexpr int kA = 0, kB = 1, kC = 2;
 
-/// C = alpha*op(A)*op(B) + beta*C with op(A) m x k, op(B) k x n, C m x n, `batch` times over.
+/// C = alpha*op(A)*op(B) + beta*C with op(A) m x k, op(B) k x n, C m x n, `batch` times over, and
+/// what the other routines make of it:
+///   gemmt        m == n, one triangle of C
+///   symm, hemm   C = alpha*A*B + beta*C (left, k == m) or alpha*B*A + beta*C (right, k == n)
+///   syrk, herk   m == n, C = alpha*op(A)*op(A)^T + beta*C; op_a is none where A is n x k
+///   syr2k, her2k the same with alpha*op(A)*op(B)^T + alpha*op(B)*op(A)^T; herk and her2k: ^H, and
+///                the second alpha conjugated
 /// k == 0 stands for C = beta*C whatever the caller's k was (alpha == 0 is turned into it).
 struct Problem {
   Routine routine = Routine::gemm;
@@ -68,8 +91,12 @@ struct Problem {
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t batch = 1;
+  Side side = Side::left;   ///< symm, hemm
+  Uplo uplo = Uplo::lower;  ///< symm, hemm: of A; others but gemm: of C
   std::array<Operand, 3> operands{};
   friend bool operator==(const Problem&, const Problem&) = default;
+
+  const RoutineTraits& traits() const { return traits_of(routine); }
 };
 
 struct GemmShape {
@@ -90,11 +117,42 @@ struct GemmShape {
 /// negative size, or when the bytes of an operand do not fit 64 bits.
 Problem make_gemm(const GemmShape& shape);
 
-/// Flops of one call as benchmarks count them: 2mnk for real types, 8mnk for complex ones.
+/// The shape of a call of any other routine. What it does not have is left as it is: k of symm and
+/// hemm, m of those with a triangle of C, op_b of all but gemmt, op_a of symm and hemm.
+struct Level3Shape {
+  Routine routine = Routine::syrk;
+  DataType type = DataType::f64;
+  Side side = Side::left;
+  Uplo uplo = Uplo::lower;
+  Op op_a = Op::none;
+  Op op_b = Op::none;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::array<DeviceId, 3> homes{kHost, kHost, kHost};
+  bool alpha_is_zero = false;  ///< no products: k of the Problem is 0
+  bool beta_is_zero = false;
+
+  const RoutineTraits& traits() const { return traits_of(routine); }
+};
+
+/// The Problem of any routine but gemm. Throws Error(bad_argument) as make_gemm does, and for a
+/// type that the routine does not exist in (half types; hemm, herk and her2k of real ones; op_a
+/// that is neither none nor what the routine transposes with).
+Problem make_level3(const Level3Shape& shape);
+
+/// Bytes of an operand that count, all items of a batch together: of a triangle those, and none of
+/// a B that is A.
+double bytes_that_count(const Problem& problem, int operand);
+
+/// Flops of one call as benchmarks count them: 2mnk for real types, 8mnk for complex ones; of what
+/// computes a triangle, n*n*k (twice that for syr2k and her2k), complex 4 times as much.
 double flops(const Problem& problem);
 
 /// "dgemm m=8192 n=8192 k=8192 a@0 b@h c@0" [transa=t] [transb=c] [beta=0] [batch=16]; the defaults
-/// (n, n, beta != 0, batch 1) are left out. The routine is word_of(type) and "gemm".
+/// (n, n, beta != 0, batch 1) are left out. The routine is word_of(type) and traits().word. Others:
+/// "dsyrk n=8192 k=4096 a@h c@h [uplo=u] [transa=t]", "zhemm m=8192 n=512 a@h b@h c@h [side=r]
+/// [uplo=u]", "dsyr2k", "dgemmt" (with both transa and transb).
 /// parse_problem(to_text(p)) == p. `shared` operands are written "a@0*".
 std::string to_text(const Problem& problem);
 /// Throws Error(bad_argument) naming the word that it does not understand. `size=N` sets m, n, k.

@@ -25,6 +25,11 @@ double largest_part(const std::vector<double>& shares, int count) {
 
 double pieces(double size, double edge) { return std::max(1.0, std::ceil(size / edge)); }
 
+// Products of tiles beside those of a gemm of the same sizes.
+double products_share(const Problem& p) {
+  return (p.traits().triangle ? 0.5 : 1) * (p.traits().twice ? 2 : 1);
+}
+
 Sizes sizes_of(const Problem& p, const Tuning& t) {
   Sizes s{};
   const double batch = static_cast<double>(p.batch);
@@ -38,7 +43,7 @@ Sizes sizes_of(const Problem& p, const Tuning& t) {
   const double steps = pieces(k, static_cast<double>(longest_step(p.type, t.edge_k())));
   s.tile_k = k / steps;
   s.products = std::ceil(s.block_m / std::max(1.0, s.tile_m) - 1e-9) *
-               std::ceil(s.block_n / std::max(1.0, s.tile_n) - 1e-9) * steps;
+               std::ceil(s.block_n / std::max(1.0, s.tile_n) - 1e-9) * steps * products_share(p);
   return s;
 }
 
@@ -46,7 +51,8 @@ double tasks_of(const Problem& p, const Tuning& t, const Sizes& s) {
   const double rows = pieces(static_cast<double>(p.m * p.batch), s.tile_m);
   const double cols = pieces(static_cast<double>(p.n), s.tile_n);
   const double steps = pieces(static_cast<double>(p.k), s.tile_k);
-  return rows * cols * (steps + 3) + rows * steps * t.grid.cols + cols * steps * t.grid.rows;
+  return rows * cols * (steps + 3) * products_share(p) + rows * steps * t.grid.cols +
+         cols * steps * t.grid.rows;
 }
 
 // Bytes and copies that the links carry in all, spread evenly over the links of each kind.
@@ -67,9 +73,7 @@ class Traffic {
     const Operand& op = problem_.operands[static_cast<std::size_t>(x)];
     const Estimator::Ways::Operand& ways = ways_.operand[x];
     const double element = static_cast<double>(bytes_of(problem_.type));
-    const double items = op.shared ? 1.0 : static_cast<double>(problem_.batch);
-    const double whole =
-        static_cast<double>(op.rows) * static_cast<double>(op.cols) * items * element;
+    const double whole = bytes_that_count(problem_, x);
     const double tile = std::max(1.0, rows * columns) * element;
     Cargo apart{.home = op.home};
     if (rows < static_cast<double>(op.rows))
@@ -207,7 +211,7 @@ double host_s(const Problem& problem, const Machine& machine) {
     return machine.stream_s(kHost,
                             2 * problem.m * problem.n * problem.batch * bytes_of(problem.type));
   if (!machine.can_compute(kHost, problem.type)) return std::numeric_limits<double>::infinity();
-  return static_cast<double>(problem.batch) *
+  return static_cast<double>(problem.batch) * products_share(problem) *
          machine.multiply_s(kHost, problem.type, problem.m, problem.n, problem.k);
 }
 

@@ -127,6 +127,10 @@ class Tuner {
   void add_out_of_core(std::vector<Candidate>& list, Tuning tuning) const;
   std::int64_t largest_group(const Tuning& t) const;
   bool group_fits(const Tuning& t, std::int64_t group) const;
+  /// Tiles on a diagonal are square, and so are all.
+  bool has_square_tiles() const {
+    return problem_.traits().triangle || problem_.traits().symmetric;
+  }
   bool lazy() const {
     const auto& o = problem_.operands;
     return base_.rules.has(Rule::lazy) && o[kC].access == Access::update &&
@@ -195,7 +199,7 @@ std::vector<std::int64_t> Tuner::tiles(const Grid& grid) const {
 std::vector<std::pair<std::int64_t, std::int64_t>> Tuner::stretched(const Tuning& t) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> edges{{0, 0}};
   const bool may_stretch =
-      request_.tile == 0 && base_.rules.has(Rule::tile) &&
+      request_.tile == 0 && base_.rules.has(Rule::tile) && !has_square_tiles() &&
       std::ranges::any_of(machine_.links, [](const Link& link) { return !link.columns.empty(); });
   if (!may_stretch || t.tile > kLongestStretched) return edges;
   const std::int64_t block_m =
@@ -221,8 +225,10 @@ std::int64_t Tuner::tasks_of(const Tuning& t) const {
       problem_.n, std::min(t.tile, std::max<std::int64_t>(1, ceil_div(problem_.n, t.grid.cols))));
   const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type, t.edge_k()));
   const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
-  return rows * cols * steps + passes * steps * (rows * t.grid.cols + cols * t.grid.rows) +
-         3 * rows * cols;
+  const std::int64_t tasks = rows * cols * steps + 3 * rows * cols;
+  const RoutineTraits& traits = problem_.traits();
+  return (traits.triangle ? (tasks + 1) / 2 : tasks) * (traits.twice ? 2 : 1) +
+         passes * steps * (rows * t.grid.cols + cols * t.grid.rows);
 }
 
 bool Tuner::fits_in_core(const Tuning& t) const {
@@ -235,6 +241,8 @@ bool Tuner::fits_in_core(const Tuning& t) const {
            problem_.operands[static_cast<std::size_t>(x)].home != base_.workers[0];
   };
   double bytes = 65536;
+  // Of a matrix that is both factors, or of two that both are, rows and columns are needed.
+  if (problem_.traits().twice) bytes += 1.01 * static_cast<double>((m + n) * problem_.k * element);
   if (away(kA)) bytes += 1.01 * static_cast<double>(m * problem_.k * element);
   if (away(kB))
     bytes += 1.01 * static_cast<double>(problem_.k * n * element) *
@@ -405,7 +413,7 @@ std::vector<Attempt> Tuner::fastest(std::size_t most) const {
 // Until the first tiles are there nothing multiplies: 6 of 92 ms (16384 from the host, two H200).
 // Half types round C at each step, so theirs stay as few as they are.
 void Tuner::attempt_ramps() {
-  if (is_half(problem_.type) || request_.tile > 0) return;
+  if (is_half(problem_.type) || request_.tile > 0 || problem_.traits().symmetric) return;
   for (const Attempt& even : fastest(kMostRamped)) {
     Tuning ramped = even.tuning;
     if (ramped.out_of_core == OutOfCore::cube) continue;
@@ -429,7 +437,7 @@ int Tuner::owner() const {
 void Tuner::attempt_shares(std::int64_t end) {
   const int favoured = owner();
   const auto workers = static_cast<int>(base_.workers.size());
-  if (favoured < 0 || workers < 2 || problem_.batch > 1) return;
+  if (favoured < 0 || workers < 2 || problem_.batch > 1 || problem_.traits().triangle) return;
   const double bound_s = bound(problem_, machine_).seconds;
   for (const Attempt& equal : fastest(kMostShared)) {
     if (equal.tuning.out_of_core != OutOfCore::none) continue;
@@ -466,7 +474,7 @@ void Tuner::attempt_groups(const std::vector<Attempt>& ungrouped_ones, std::int6
       Tuning grouped = ungrouped.tuning;
       if (grouped.group > 0 || spent_ + ungrouped.tasks > end) continue;
       if (rows == 1) {
-        if (problem_.n < cols * grouped.tile) continue;
+        if (has_square_tiles() || problem_.n < cols * grouped.tile) continue;
         grouped.group = ceil_div(problem_.n, cols);
         grouped.group_m = problem_.m * problem_.batch;
       } else {

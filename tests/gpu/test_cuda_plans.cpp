@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // test_cuda_plans.cpp: the planner's plans for random problems and rules give the right C on the
-// GPUs of this machine, in streams and as graphs, with NaN in all memory that was not written.
+// GPUs of this machine, in streams and as graphs, with NaN in all memory that was not written, and
+// write nothing else.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include "exec/probe.hpp"
 #include "exec/recover.hpp"
 #include "support/host_trial.hpp"
+#include "support/level3_trial.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
 
@@ -39,16 +41,34 @@ struct Case {
   Problem problem;
   Plan plan;
 };
-std::optional<Case> random_case(Generator& random, const Machine& machine, std::int64_t most) {
+std::optional<Case> random_case(Generator& random, const Machine& machine, const Problem& problem,
+                                std::int64_t most_tile) {
   Case made;
-  made.problem = test::random_gemm(random, machine.device_count(), most);
-  const Tuning tuning = test::random_tuning(random, machine, made.problem, most / 3);
+  made.problem = problem;
+  const Tuning tuning = test::random_tuning(random, machine, made.problem, most_tile);
   try {
     made.plan = make_plan(made.problem, machine, tuning);
   } catch (const Error&) {
     return std::nullopt;
   }
   return made;
+}
+
+/// Such calls of other routines than gemm never come to a plan.
+bool is_empty(const Problem& problem) { return problem.m == 0 || problem.n == 0 || problem.k == 0; }
+
+template <typename Work>
+std::string with_blas_type(DataType type, Work work) {
+  switch (type) {
+    case DataType::f32:
+      return work.template operator()<float>();
+    case DataType::f64:
+      return work.template operator()<double>();
+    case DataType::c32:
+      return work.template operator()<std::complex<float>>();
+    default:
+      return work.template operator()<std::complex<double>>();
+  }
 }
 
 TEST(Cuda, RandomPlansGiveTheRightC) {
@@ -58,7 +78,9 @@ TEST(Cuda, RandomPlansGiveTheRightC) {
   const auto backend = gpus(options);
   int run = 0, refused = 0;
   for (int trial = 0; trial < test::scaled(400); ++trial) {
-    const auto made = random_case(random, backend->machine(), trial % 8 == 0 ? 400 : 90);
+    const std::int64_t most = trial % 8 == 0 ? 400 : 90;
+    const Problem problem = test::random_gemm(random, backend->machine().device_count(), most);
+    const auto made = random_case(random, backend->machine(), problem, most / 3);
     if (!made) {
       ++refused;
       continue;
@@ -75,25 +97,53 @@ TEST(Cuda, RandomPlansGiveTheRightC) {
   EXPECT_GT(run, refused);
 }
 
+TEST(Cuda, RandomPlansWithTrianglesGiveTheRightC) {
+  Generator random(20261122);
+  Options options;
+  options.inject.poison = true;
+  const auto backend = gpus(options);
+  const int devices = backend->machine().device_count();
+  int run = 0, refused = 0;
+  for (int trial = 0; trial < test::scaled(400); ++trial) {
+    // Tiles of the large ones are copied in several panels, and multiplied in several leaves.
+    const bool large = trial % 16 == 0;
+    const Problem problem = test::random_level3(random, devices, large ? 900 : 90);
+    if (is_empty(problem)) continue;
+    const auto made = random_case(random, backend->machine(), problem, large ? 900 : 30);
+    if (!made) {
+      ++refused;
+      continue;
+    }
+    ++run;
+    const std::string wrong = with_blas_type(problem.type, [&]<typename T>() {
+      test::Level3Trial<T> trial_of(problem, random(), between(random, 0, 3));
+      const Trace trace = trial_of.run(made->plan, *backend);
+      return trace.status == Status::ok ? trial_of.verdict() : trace.message;
+    });
+    ASSERT_EQ(wrong, "") << to_text(problem) << " rules " << to_string(made->plan.tuning.rules)
+                         << " trial " << trial;
+  }
+  EXPECT_GT(run, refused);
+}
+
 TEST(Cuda, GraphsGiveWhatStreamsGive) {
   Generator random(7);
   const auto backend = gpus();
-  for (int trial = 0; trial < test::scaled(40); ++trial) {
-    Problem problem = test::random_gemm(random, backend->machine().device_count(), 200);
-    problem.type = DataType::f64;
+  const int devices = backend->machine().device_count();
+  for (int trial = 0; trial < test::scaled(80); ++trial) {
+    const std::int64_t most = trial % 16 == 1 ? 900 : 200;
+    Problem problem = trial % 2 == 0 ? test::random_gemm(random, devices, most)
+                                     : test::random_level3(random, devices, most);
+    if (trial % 2 != 0 && is_empty(problem)) continue;
+    problem.type = is_complex(problem.type) && trial % 2 != 0 ? DataType::c64 : DataType::f64;
     problem.batch = 1;
     for (Operand& operand : problem.operands) operand.home = kHost;
     problem.operands[kC].access = Access::write;  // so that each run gives the same
-    const Tuning tuning = test::random_tuning(random, backend->machine(), problem, 70);
-    Plan plan;
-    try {
-      plan = make_plan(problem, backend->machine(), tuning);
-    } catch (const Error&) {
-      continue;
-    }
+    const auto made = random_case(random, backend->machine(), problem, most > 200 ? most : 70);
+    if (!made) continue;
     const auto bytes_at = [&](int x) {
       const Operand& operand = problem.operands[static_cast<std::size_t>(x)];
-      return std::max<std::int64_t>(8, operand.rows * operand.cols * 8);
+      return std::max<std::int64_t>(8, operand.rows * operand.cols * bytes_of(problem.type));
     };
     Arguments arguments{.alpha = 1.5, .beta = 0};
     for (int x = 0; x < 3; ++x) {
@@ -109,7 +159,8 @@ TEST(Cuda, GraphsGiveWhatStreamsGive) {
     std::vector<double> by_streams;
     for (int round = 0; round < 8; ++round) {  // streams, a capture, replays
       std::copy(unset.begin(), unset.end(), static_cast<double*>(arguments.data[kC]));
-      const Trace trace = execute(plan, arguments, *backend, static_cast<std::uint64_t>(trial) + 1);
+      const Trace trace =
+          execute(made->plan, arguments, *backend, static_cast<std::uint64_t>(trial) + 1);
       ASSERT_EQ(trace.status, Status::ok) << trace.message << " round " << round;
       const std::vector<double> got(c, c + unset.size());
       if (round == 0) by_streams = got;
@@ -154,6 +205,74 @@ TEST(Cuda, AFaultLeavesEnoughToFinishOnTheCpu) {
     }
     ASSERT_EQ(run.verdict(), "") << to_text(problem) << " " << trace.message << " trial " << trial;
   }
+}
+
+/// A square matrix at some location, with one more row than the square between its columns.
+class Square {
+ public:
+  using Element = std::complex<double>;  // of several words, and aligned to one
+  Square(Backend& backend, DeviceId location, std::int64_t edge)
+      : backend_(backend), location_(location), edge_(edge) {
+    const std::int64_t bytes = (ld() * edge + 1) * std::int64_t{sizeof(Element)};
+    if (location == kPageable) pageable_.resize(static_cast<std::size_t>(bytes));
+    memory_ = location == kPageable ? pageable_.data() : backend.allocate(location, bytes);
+  }
+  ~Square() {
+    if (location_ != kPageable) backend_.release(location_, memory_);
+  }
+  Square(const Square&) = delete;
+  Square& operator=(const Square&) = delete;
+
+  View view(Fill fill) const {
+    return {static_cast<char*>(memory_) + sizeof(double), edge_, edge_, ld(), fill};
+  }
+  /// All of it, with what is between the columns.
+  View whole() const { return {view(Fill::full).data, ld(), edge_, ld()}; }
+  void set(std::vector<Element> elements) {
+    backend_.transfer(location_, whole(), kPageable, {elements.data(), ld(), edge_, ld()}, 16);
+  }
+  std::vector<Element> get() const {
+    std::vector<Element> elements(static_cast<std::size_t>(ld() * edge_));
+    backend_.transfer(kPageable, {elements.data(), ld(), edge_, ld()}, location_, whole(), 16);
+    return elements;
+  }
+  std::int64_t ld() const { return edge_ + 1; }
+
+ private:
+  Backend& backend_;
+  DeviceId location_;
+  std::int64_t edge_;
+  std::vector<char> pageable_;
+  void* memory_ = nullptr;
+};
+
+TEST(Cuda, TransfersOfTrianglesWriteNothingElse) {
+  const auto backend = gpus();
+  std::vector<DeviceId> locations = {kPageable, kHost, kFirstDevice};
+  if (backend->machine().device_count() > 1) locations.push_back(kFirstDevice + 1);
+  for (const DeviceId from : locations)
+    for (const DeviceId to : locations)
+      for (const Fill fill : {Fill::lower, Fill::upper})
+        for (const std::int64_t edge : {1, 37, 600}) {
+          Square source(*backend, from, edge), target(*backend, to, edge);
+          std::vector<Square::Element> sent(static_cast<std::size_t>(source.ld() * edge));
+          for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = {static_cast<double>(i), 1};
+          const std::vector<Square::Element> before(sent.size(), {-1, -1});
+          source.set(sent);
+          target.set(before);
+
+          backend->transfer(to, target.view(fill), from, source.view(fill), 16);
+
+          const std::vector<Square::Element> got = target.get();
+          for (std::int64_t col = 0; col < edge; ++col)
+            for (std::int64_t row = 0; row < source.ld(); ++row) {
+              const auto at = static_cast<std::size_t>(row + col * source.ld());
+              const bool moved = row < edge && (fill == Fill::lower ? row >= col : row <= col);
+              ASSERT_EQ(got[at], moved ? sent[at] : before[at])
+                  << place_word(from) << "->" << place_word(to) << " edge " << edge << " (" << row
+                  << ", " << col << ")";
+            }
+        }
 }
 
 TEST(Cuda, MemoryIsFoundByItsAddress) {

@@ -71,6 +71,7 @@ class HandGemm {
                 .tile = product.c,
                 .to = product.to,
                 .input_tiles = {product.a, product.b},
+                .ops = {plan_.problem.op_a, plan_.problem.op_b},
                 .inputs = {product.a_at, product.b_at},
                 .k_index = product.k_index},
                product.after);

@@ -99,6 +99,31 @@ inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
   return problem;
 }
 
+/// Any routine but gemm.
+inline Problem random_level3(Generator& random, int devices, std::int64_t most) {
+  Level3Shape shape;
+  shape.routine = static_cast<Routine>(between(random, 1, kRoutines - 1));
+  const RoutineTraits& traits = traits_of(shape.routine);
+  constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::c32, DataType::c64};
+  shape.type = kTypes[between(random, traits.hermitian ? 2 : 0, 3)];
+  shape.side = chance(random, 50) ? Side::left : Side::right;
+  shape.uplo = chance(random, 50) ? Uplo::lower : Uplo::upper;
+  const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
+  if (traits.by_itself)
+    shape.op_a = chance(random, 50) ? Op::none : turned;
+  else if (!traits.symmetric)
+    shape.op_a = static_cast<Op>(between(random, 0, 2)),
+    shape.op_b = static_cast<Op>(between(random, 0, 2));
+  shape.m = random_size(random, most);
+  shape.n = random_size(random, most);
+  shape.k = random_size(random, most);
+  const DeviceId same = random_home(random, devices);
+  for (DeviceId& home : shape.homes)
+    home = chance(random, 50) ? same : random_home(random, devices);
+  shape.beta_is_zero = chance(random, 30);
+  return make_level3(shape);
+}
+
 inline Tuning random_tuning(Generator& random, const Machine& machine, const Problem& problem,
                             std::int64_t most_tile) {
   Tuning t;
@@ -127,7 +152,7 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
     t.memory_cap[kHost] = 1LL << 40;
   }
   t.own_copies = chance(random, 15);
-  if (problem.batch == 1 && chance(random, 25)) {
+  if (problem.batch == 1 && !problem.traits().triangle && chance(random, 25)) {
     const auto shares = [&](int parts) {
       std::vector<double> some;
       for (int part = 0; part < parts; ++part)

@@ -133,6 +133,37 @@ TEST(ProblemText, GivesBackEveryProblem) {
   }
 }
 
+TEST(ProblemText, GivesBackEveryRoutine) {
+  test::Generator random(2);
+  for (int trial = 0; trial < test::scaled(5000); ++trial) {
+    const Problem p = test::random_level3(random, 8, std::int64_t{1} << 26);
+    EXPECT_EQ(parse_problem(to_text(p)), p) << to_text(p);
+  }
+}
+
+TEST(ProblemText, SaysOfOtherRoutinesWhatTheyHave) {
+  EXPECT_EQ(to_text(parse_problem("dsyrk size=64 c@0 uplo=u transa=t")),
+            "dsyrk n=64 k=64 a@h c@0 uplo=u transa=t");
+  EXPECT_EQ(to_text(parse_problem("zhemm size=64 side=r")), "zhemm m=64 n=64 a@h b@h c@h side=r");
+  const std::string begin = "problem text: ";
+  EXPECT_EQ(refusal_of_text("dsyrk n=8 k=8 b@0"), begin + "'b@0': syrk has no B");
+  EXPECT_EQ(refusal_of_text("dsyrk n=8 k=8 m=8"), begin + "does not understand 'm=8'");
+  EXPECT_EQ(refusal_of_text("dsyrk n=8 k=8 batch=2"), begin + "does not understand 'batch=2'");
+  EXPECT_EQ(refusal_of_text("dsymm m=8 n=8 side=x"), begin + "'side=x' needs l or r");
+  EXPECT_EQ(refusal_of_text("dsymm m=8"), "problem text 'dsymm m=8' gives no n");
+  EXPECT_EQ(refusal_of_text("dherk n=8 k=8"), "there is no routine dherk");
+  EXPECT_EQ(refusal_of_text("zherk n=8 k=8 transa=t"), "zherk: transa is none of n, c");
+}
+
+TEST(MakeLevel3, CountsWhatATriangleTakes) {
+  EXPECT_EQ(flops(parse_problem("dsyrk n=10 k=3")), 300);
+  EXPECT_EQ(flops(parse_problem("zher2k n=10 k=3")), 2400);
+  EXPECT_EQ(flops(parse_problem("dsymm m=10 n=3")), 600);
+  EXPECT_EQ(flops(parse_problem("dsymm m=10 n=3 side=r")), 180);
+  EXPECT_EQ(bytes_that_count(parse_problem("dsyrk n=10 k=3"), kC), 55 * 8);
+  EXPECT_EQ(bytes_that_count(parse_problem("dsyrk n=10 k=3"), kB), 0);
+}
+
 TEST(ProblemText, TakesWordsInAnyOrderAndWithAnySpace) {
   EXPECT_EQ(parse_problem("  sgemm\tc@1 size=64\nbatch=3  "),
             make_gemm({.type = DataType::f32,
@@ -148,8 +179,8 @@ TEST(ProblemText, NamesTheWordThatItDoesNotUnderstand) {
   EXPECT_EQ(refusal_of_text(""), "problem text is empty");
   EXPECT_EQ(refusal_of_text(" \n"), "problem text is empty");
   EXPECT_EQ(refusal_of_text("dgemv m=1"),
-            "problem text begins with 'dgemv'; the routines are sgemm, dgemm, cgemm, zgemm, hgemm, "
-            "bf16gemm and tf32gemm");
+            "problem text begins with 'dgemv'; the routines are gemm, gemmt, symm, hemm, syrk, herk, "
+            "syr2k and her2k with s, d, c or z before them, and hgemm, bf16gemm and tf32gemm");
   EXPECT_EQ(refusal_of_text("dgemm"), "problem text 'dgemm' gives no sizes");
   EXPECT_EQ(refusal_of_text("dgemm m=8 k=8"), "problem text 'dgemm m=8 k=8' gives no n");
   EXPECT_EQ(refusal_of_text("dgemm m=8 fast"), begin + "does not understand 'fast'");

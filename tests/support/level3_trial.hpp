@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// level3_trial.hpp: runs one problem of a routine but gemm with random operands by a plan on a host
+// backend, and compares with the oracle. It makes no plans.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/host_trial.hpp"
+#include "support/reference_level3.hpp"
+
+namespace fleet::test {
+
+inline Level3 oracles(Routine routine) {
+  switch (routine) {
+    case Routine::symm:
+      return Level3::symm;
+    case Routine::hemm:
+      return Level3::hemm;
+    case Routine::syrk:
+      return Level3::syrk;
+    case Routine::herk:
+      return Level3::herk;
+    case Routine::syr2k:
+      return Level3::syr2k;
+    case Routine::her2k:
+      return Level3::her2k;
+    default:
+      return Level3::gemmt;
+  }
+}
+
+/// The operands of one call, where the problem has them at home, and what C has to become.
+template <typename T>
+class Level3Trial {
+ public:
+  Level3Trial(const Problem& problem, std::uint64_t seed, std::int64_t guard_rows)
+      : problem_(problem), random_(seed), operands_(shape(), guard_rows, random_) {}
+
+  Trace run(const Plan& plan, Backend& backend) {
+    const Level3Call<T> call = operands_.call();
+    expected_ = expect_level3(call);
+    Arguments arguments{.alpha = std::complex<double>(call.alpha),
+                        .beta = std::complex<double>(call.beta)};
+    if (call.routine == Level3::herk) arguments.alpha = arguments.alpha.real();
+    if (has_hermitian_c(call.routine)) arguments.beta = arguments.beta.real();
+    place(kA, call.a, call.lda, shape_of_a(call), arguments, backend);
+    place(kB, call.b, call.ldb, shape_of_b(call), arguments, backend);
+    place(kC, operands_.output(), call.ldc, shape_of_c(call), arguments, backend);
+    if (!problem_.traits().has_b)
+      arguments.data[kB] = arguments.data[kA], arguments.ld[kB] = arguments.ld[kA];
+    Trace trace = execute(plan, arguments, backend);
+    if (trace.status == Status::ok) fetch_c(arguments, backend);
+    for (const auto& [home, data] : given_) backend.release(home, data);
+    return trace;
+  }
+
+  /// "" when C is right and nothing else was written.
+  std::string verdict() const {
+    if (std::string wrong = first_difference(*expected_, operands_.output(), operands_.output_ld());
+        !wrong.empty())
+      return to_text(expected_->call) + ": " + wrong;
+    return operands_.first_overwritten();
+  }
+
+ private:
+  Level3Call<T> shape() {
+    Level3Call<T> call;
+    call.routine = oracles(problem_.routine);
+    call.side = problem_.side;
+    call.uplo = problem_.uplo;
+    call.op_a = problem_.traits().symmetric ? Op::none : problem_.op_a;
+    call.op_b = problem_.op_b;
+    call.m = problem_.m;
+    call.n = problem_.n;
+    call.k = problem_.k;
+    call.alpha = random_scalar<T>(random_);
+    call.beta = problem_.operands[kC].access == Access::write ? T(0) : random_scalar<T>(random_);
+    return call;
+  }
+
+  /// Guard rows go along. Devices reach pinned memory only where the backend has given it.
+  void place(int x, const T* data, std::int64_t ld, Shape shape, Arguments& arguments,
+             Backend& backend) {
+    const auto at = static_cast<std::size_t>(x);
+    const DeviceId home = problem_.operands[at].home;
+    arguments.data[at] = const_cast<T*>(data);
+    arguments.ld[at] = ld;
+    if (home == kPageable || (x == kB && !problem_.traits().has_b)) return;
+    const std::int64_t bytes = std::max<std::int64_t>(1, ld * shape.cols) * std::int64_t{sizeof(T)};
+    void* there = backend.allocate(home, bytes);
+    given_.emplace_back(home, there);
+    arguments.data[at] = there;
+    backend.transfer(home, {there, ld, shape.cols, ld}, kPageable,
+                     {const_cast<T*>(data), ld, shape.cols, ld}, sizeof(T));
+  }
+
+  void fetch_c(const Arguments& arguments, Backend& backend) {
+    const DeviceId home = problem_.operands[kC].home;
+    if (home == kPageable) return;
+    const std::int64_t ld = operands_.output_ld();
+    backend.transfer(kPageable, {operands_.output(), ld, problem_.n, ld}, home,
+                     {arguments.data[kC], ld, problem_.n, ld}, sizeof(T));
+  }
+
+  const Problem problem_;
+  Random random_;
+  Level3Operands<T> operands_;
+  std::optional<ExpectedLevel3<T>> expected_;
+  std::vector<std::pair<DeviceId, void*>> given_;
+};
+
+}  // namespace fleet::test

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_level3_plan.cpp: plans of the routines that compute a triangle, or have a symmetric factor.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "plan/plan.hpp"
+#include "support/random_plans.hpp"
+#include "support/scale.hpp"
+
+namespace fleet {
+namespace {
+
+using test::between;
+using test::chance;
+using test::node;
+using Random = test::Generator;
+
+Tuning simple(const Machine& machine, int workers, Grid grid, std::int64_t tile) {
+  Tuning t;
+  for (int w = 0; w < workers; ++w) t.workers.push_back(kFirstDevice + w);
+  t.grid = grid;
+  t.tile = tile;
+  for (const Device& d : machine.devices) t.memory_cap.push_back(d.memory_bytes);
+  return t;
+}
+
+Problem syrk(std::int64_t n, std::int64_t k, DeviceId home = kHost) {
+  return make_level3({.routine = Routine::syrk, .n = n, .k = k, .homes = {home, home, home}});
+}
+
+TEST(Level3Plan, PassesItsCheckForRandomRoutinesMachinesAndRules) {
+  Random random(20261122);
+  int planned = 0, refused = 0;
+  for (int trial = 0; trial < test::scaled(6000); ++trial) {
+    const int devices = static_cast<int>(between(random, 1, 6));
+    const Machine machine = chance(random, 50) ? node(devices) : test::uneven_node(random, devices);
+    const Problem problem = test::random_level3(random, devices, 60);
+    const Tuning tuning = test::random_tuning(random, machine, problem, 24);
+    Plan plan;
+    try {
+      plan = make_plan(problem, machine, tuning);
+    } catch (const Error& e) {
+      ASSERT_TRUE(e.status() == Status::no_memory || e.status() == Status::unreachable)
+          << trial << ": " << e.what();
+      ++refused;
+      continue;
+    }
+    ++planned;
+    ASSERT_EQ(check(plan), "") << trial << ": " << problem.traits().word << " m " << problem.m
+                               << " n " << problem.n << " k " << problem.k << " rules "
+                               << to_string(tuning.rules) << " " << to_string(tuning.out_of_core);
+  }
+  EXPECT_GT(planned, 4 * refused);
+}
+
+// A is both factors: each of its tiles goes once to each worker that needs it, and C's other
+// triangle nowhere.
+TEST(Level3Plan, MovesTheOneOperandOfSyrkOnce) {
+  const Machine machine = node(4);
+  const std::int64_t n = 4096, k = 2048, tile = 512;
+  const Plan plan = make_plan(syrk(n, k), machine, simple(machine, 4, {2, 2}, tile));
+  ASSERT_EQ(check(plan), "");
+
+  std::map<std::pair<TileId, DeviceId>, int> arrivals;
+  std::int64_t c_bytes = 0;
+  for (const Task& task : plan.tasks) {
+    if (task.kind == TaskKind::compute) continue;
+    if (task.tile.operand == kC) {
+      c_bytes += plan.moved_bytes_of(task.tile);
+      EXPECT_GE(task.tile.row, task.tile.col);
+    } else if (++arrivals[{task.tile, task.to.device}] > 1) {
+      ADD_FAILURE() << "a tile of A came twice";
+    }
+  }
+  EXPECT_EQ(c_bytes, 2 * n * (n + 1) / 2 * 8);
+  EXPECT_LE(std::ssize(arrivals), 4 * (n / tile) * (k / tile));
+}
+
+TEST(Level3Plan, GivesTheWorkersEqualPartsOfATriangle) {
+  const Machine machine = node(8);
+  for (const auto& [workers, grid] :
+       {std::pair(2, Grid{1, 2}), std::pair(4, Grid{2, 2}), std::pair(8, Grid{2, 4})}) {
+    const Plan plan = make_plan(syrk(8192, 2048), machine, simple(machine, workers, grid, 512));
+    std::vector<double> work(static_cast<std::size_t>(workers), 0.0);
+    for (const Task& task : plan.tasks)
+      if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply)
+        work[static_cast<std::size_t>(task.device() - kFirstDevice)] += plan.share_of(task.tile);
+    const auto [least, most] = std::ranges::minmax(work);
+    EXPECT_LT(most - least, 0.05 * (least + most) / 2) << workers;
+  }
+}
+
+TEST(Level3Plan, NeverTouchesTheTriangleThatIsNotStored) {
+  const Machine machine = node(2);
+  for (const Uplo uplo : {Uplo::lower, Uplo::upper})
+    for (const Side side : {Side::left, Side::right}) {
+      const Problem problem =
+          make_level3({.routine = Routine::symm, .side = side, .uplo = uplo, .m = 2048, .n = 1536});
+      const Plan plan = make_plan(problem, machine, simple(machine, 2, {2, 1}, 512));
+      ASSERT_EQ(check(plan), "");
+      for (const Task& task : plan.tasks) {
+        if (task.kind == TaskKind::compute || task.tile.operand != kA) continue;
+        EXPECT_EQ(task.tile.row >= task.tile.col,
+                  uplo == Uplo::lower || task.tile.row == task.tile.col);
+      }
+    }
+}
+
+TEST(Level3Plan, RefusesRoutinesThatDoNotExist) {
+  const auto status_of = [](const Level3Shape& shape) {
+    try {
+      make_level3(shape);
+    } catch (const Error& e) {
+      return e.status();
+    }
+    return Status::ok;
+  };
+  EXPECT_EQ(status_of({.routine = Routine::herk, .type = DataType::f64}), Status::bad_argument);
+  EXPECT_EQ(status_of({.routine = Routine::syrk, .type = DataType::f16}), Status::bad_argument);
+  EXPECT_EQ(status_of({.routine = Routine::syrk, .type = DataType::c64, .op_a = Op::conjugate}),
+            Status::bad_argument);
+  EXPECT_EQ(status_of({.routine = Routine::syrk, .n = -1}), Status::bad_argument);
+}
+
+}  // namespace
+}  // namespace fleet
