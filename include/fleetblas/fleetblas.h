@@ -44,9 +44,12 @@ typedef enum fleet_status {
 } fleet_status;
 
 typedef enum fleet_op { FLEET_NO_TRANS = 'n', FLEET_TRANS = 't', FLEET_CONJ_TRANS = 'c' } fleet_op;
-/* On which side of B a symmetric matrix stands, and which triangle is stored or written. */
+/* On which side of B a symmetric or triangular matrix stands, and which triangle is stored or
+ * written. */
 typedef enum fleet_side { FLEET_LEFT = 'l', FLEET_RIGHT = 'r' } fleet_side;
 typedef enum fleet_uplo { FLEET_LOWER = 'l', FLEET_UPPER = 'u' } fleet_uplo;
+/* Whether the diagonal of a triangular matrix is stored or all ones. */
+typedef enum fleet_diag { FLEET_NON_UNIT = 'n', FLEET_UNIT = 'u' } fleet_diag;
 typedef enum fleet_type {
   FLEET_F32 = 's',
   FLEET_F64 = 'd',
@@ -276,6 +279,41 @@ FLEET_API fleet_status fleet_zher2k(fleet_context* context, fleet_uplo uplo, fle
                                     int64_t n, int64_t k, const void* alpha, const void* a,
                                     int64_t lda, const void* b, int64_t ldb, double beta, void* c,
                                     int64_t ldc);
+
+/*   trmm   B := alpha*op(A)*B (FLEET_LEFT) or alpha*B*op(A), m x n; A triangular, m x m or n x n:
+ * the triangle `uplo`, and with FLEET_UNIT ones on the diagonal, which is not read then trsm   B :=
+ * X, with op(A)*X = alpha*B (FLEET_LEFT) or X*op(A) = alpha*B. A singular A is not noticed: X is
+ * then not finite alpha == 0: B becomes 0, and neither A nor B is read. */
+FLEET_API fleet_status fleet_strmm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
+                                   float alpha, const float* a, int64_t lda, float* b, int64_t ldb);
+FLEET_API fleet_status fleet_dtrmm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
+                                   double alpha, const double* a, int64_t lda, double* b,
+                                   int64_t ldb);
+FLEET_API fleet_status fleet_ctrmm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
+                                   const void* alpha, const void* a, int64_t lda, void* b,
+                                   int64_t ldb);
+FLEET_API fleet_status fleet_ztrmm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
+                                   const void* alpha, const void* a, int64_t lda, void* b,
+                                   int64_t ldb);
+FLEET_API fleet_status fleet_strsm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
+                                   float alpha, const float* a, int64_t lda, float* b, int64_t ldb);
+FLEET_API fleet_status fleet_dtrsm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
+                                   double alpha, const double* a, int64_t lda, double* b,
+                                   int64_t ldb);
+FLEET_API fleet_status fleet_ctrsm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
+                                   const void* alpha, const void* a, int64_t lda, void* b,
+                                   int64_t ldb);
+FLEET_API fleet_status fleet_ztrsm(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                   fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
+                                   const void* alpha, const void* a, int64_t lda, void* b,
+                                   int64_t ldb);
 
 /* Texts. `*text` is allocated by the library: give it back with fleet_free_text.
  * A problem is written as "dgemm m=8192 n=8192 k=8192 a@h b@0 c@h" with, where they differ from

@@ -14,6 +14,11 @@ namespace {
 
 constexpr std::array<const char*, 3> kNames = {"a", "b", "c"};
 constexpr std::array<const char*, 3> kLdNames = {"lda", "ldb", "ldc"};
+
+/// The place of an operand in the names above: what takes the place of a factor is called B.
+std::size_t name_of(const Call& call, int operand) {
+  return static_cast<std::size_t>(operand == kC && call.traits().triangular ? kB : operand);
+}
 constexpr std::array<const char*, 3> kStrideNames = {"stride_a", "stride_b", "stride_c"};
 
 [[noreturn]] void refuse(const RawCall& raw, int position, const char* name,
@@ -138,17 +143,18 @@ void check_operand(const RawCall& raw, const Call& call, int operand, int pointe
   const auto at = static_cast<std::size_t>(operand);
   const std::int64_t rows = call.stored_rows(operand), cols = call.stored_cols(operand);
   require_at_least(raw, call.arguments.ld[at], std::max<std::int64_t>(1, rows), ld_position,
-                   kLdNames[at]);
+                   kLdNames[name_of(call, operand)]);
   if (stride_position > 0)
     require_at_least(raw, call.arguments.stride[at], 0, stride_position, kStrideNames[at]);
   const std::int64_t stride = call.batch > 1 ? call.arguments.stride[at] : 0;
   if (!span_bytes(rows, cols, call.arguments.ld[at], call.batch, stride, bytes_of(call.type)))
-    refuse(raw, ld_position, kLdNames[at], "puts the matrix beyond any address space");
+    refuse(raw, ld_position, kLdNames[name_of(call, operand)],
+           "puts the matrix beyond any address space");
   const bool needed =
       rows > 0 && cols > 0 && call.batch > 0 &&
       (operand == kC ? !call.changes_nothing() : !call.only_scales() && call.m > 0 && call.n > 0);
   if (needed && call.arguments.data[at] == nullptr)
-    refuse(raw, pointer_position, kNames[at], "is NULL");
+    refuse(raw, pointer_position, kNames[name_of(call, operand)], "is NULL");
 }
 
 }  // namespace
@@ -163,14 +169,16 @@ bool Call::changes_nothing() const {
 
 std::int64_t Call::stored_rows(int operand) const {
   if (operand == kC) return m;
-  if (traits().symmetric) return operand == kB ? m : side == Side::left ? m : n;
+  if (traits().symmetric && operand == kB) return m;
+  if (traits().has_side()) return k;
   if (operand == kA || traits().by_itself) return op_a == Op::none ? m : k;
   return op_b == Op::none ? k : n;
 }
 
 std::int64_t Call::stored_cols(int operand) const {
   if (operand == kC) return n;
-  if (traits().symmetric) return operand == kB ? n : side == Side::left ? m : n;
+  if (traits().symmetric && operand == kB) return n;
+  if (traits().has_side()) return k;
   if (operand == kA || traits().by_itself) return op_a == Op::none ? k : m;
   return op_b == Op::none ? n : k;
 }
@@ -190,36 +198,39 @@ Call describe(const RawCall& raw) {
   const Signature& s = raw.signature;
   const RoutineTraits& traits = traits_of(raw.routine);
   Call call{.symbol = s.function, .routine = raw.routine, .type = raw.type, .arguments = {}};
-  if (traits.symmetric)
+  if (traits.has_side())
     call.side = parse_choice(raw, raw.side, 'l', 'r', s.side, "side") ? Side::right : Side::left;
   if (raw.routine != Routine::gemm)
     call.uplo = parse_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo") ? Uplo::upper : Uplo::lower;
   if (!traits.symmetric) call.op_a = parse_op(raw, raw.transa, s.transa, "transa");
-  if (!traits.symmetric && !traits.by_itself)
+  if (traits.triangular)
+    call.diag = parse_choice(raw, raw.diag, 'n', 'u', s.diag, "diag") ? Diag::unit : Diag::non_unit;
+  if (!traits.has_side() && !traits.by_itself)
     call.op_b = parse_op(raw, raw.transb, s.transb, "transb");
   // A real matrix is its own conjugate.
   if (traits.by_itself && call.op_a == Op::conjugate && !is_complex(raw.type))
     call.op_a = Op::transpose;
   call.m = traits.triangle ? raw.n : raw.m;
   call.n = raw.n;
-  call.k = !traits.symmetric ? raw.k : call.side == Side::left ? raw.m : raw.n;
+  call.k = !traits.has_side() ? raw.k : call.side == Side::left ? raw.m : raw.n;
   call.batch = raw.batch;
   const void* b = traits.has_b ? raw.b : raw.a;
   const DataType real = raw.type == DataType::c32 ? DataType::f32 : DataType::f64;
   const bool real_alpha = traits.hermitian && traits.by_itself && !traits.twice;
   const bool real_beta = traits.hermitian && traits.by_itself;
-  call.arguments = {.data = {const_cast<void*>(raw.a), const_cast<void*>(b), raw.c},
-                    .ld = {raw.lda, traits.has_b ? raw.ldb : raw.lda, raw.ldc},
-                    .stride = {raw.stride_a, raw.stride_b, raw.stride_c},
-                    .alpha = scalar(raw.alpha, real_alpha ? real : raw.type),
-                    .beta = scalar(raw.beta, real_beta ? real : raw.type)};
+  call.arguments = {
+      .data = {const_cast<void*>(raw.a), const_cast<void*>(b), raw.c},
+      .ld = {raw.lda, traits.has_b ? raw.ldb : raw.lda, raw.ldc},
+      .stride = {raw.stride_a, raw.stride_b, raw.stride_c},
+      .alpha = scalar(raw.alpha, real_alpha ? real : raw.type),
+      .beta = traits.triangular ? 0.0 : scalar(raw.beta, real_beta ? real : raw.type)};
   return call;
 }
 
 Call parse(const RawCall& raw) {
   const Signature& s = raw.signature;
   const RoutineTraits& traits = traits_of(raw.routine);
-  if (traits.symmetric) parse_choice(raw, raw.side, 'l', 'r', s.side, "side");
+  if (traits.has_side()) parse_choice(raw, raw.side, 'l', 'r', s.side, "side");
   if (raw.routine != Routine::gemm) parse_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo");
   if (!traits.symmetric) {
     const Op op = parse_op(raw, raw.transa, s.transa, "transa");
@@ -231,13 +242,15 @@ Call parse(const RawCall& raw) {
       refuse(raw, s.transa, "transa",
              "is '" + std::string(1, letter_of(op)) + "', expected 'n' or '" + letter_of(turned) +
                  "'");
-    if (!traits.by_itself) parse_op(raw, raw.transb, s.transb, "transb");
+    if (raw.routine == Routine::gemm || raw.routine == Routine::gemmt)
+      parse_op(raw, raw.transb, s.transb, "transb");
   }
+  if (traits.triangular) parse_choice(raw, raw.diag, 'n', 'u', s.diag, "diag");
   if (!traits.triangle) require_at_least(raw, raw.m, 0, s.m, "m");
   require_at_least(raw, raw.n, 0, s.n, "n");
-  if (!traits.symmetric) require_at_least(raw, raw.k, 0, s.k, "k");
+  if (!traits.has_side()) require_at_least(raw, raw.k, 0, s.k, "k");
   if (raw.alpha == nullptr) refuse(raw, s.alpha, "alpha", "is NULL");
-  if (raw.beta == nullptr) refuse(raw, s.beta, "beta", "is NULL");
+  if (raw.beta == nullptr && !traits.triangular) refuse(raw, s.beta, "beta", "is NULL");
   require_at_least(raw, raw.batch, 0, s.batch, "batch");
   Call call = describe(raw);
   check_operand(raw, call, kA, s.a, s.lda, s.stride_a);
@@ -259,6 +272,7 @@ Problem problem_of(const Call& call, const std::array<DeviceId, 3>& homes, std::
                         .type = call.type,
                         .side = call.side,
                         .uplo = call.uplo,
+                        .diag = call.diag,
                         .op_a = call.op_a,
                         .op_b = call.op_b,
                         .m = call.m,

@@ -13,8 +13,9 @@ namespace fleet {
 /// Positions of the arguments of one front, from 1; 0: it has no such argument.
 struct Signature {
   const char* function;
-  int side = 0, uplo = 0, transa = 0, transb = 0, m = 0, n = 0, k = 0, alpha = 0, a = 0, lda = 0,
-      stride_a = 0, b = 0, ldb = 0, stride_b = 0, beta = 0, c = 0, ldc = 0, stride_c = 0, batch = 0;
+  int side = 0, uplo = 0, transa = 0, transb = 0, diag = 0, m = 0, n = 0, k = 0, alpha = 0, a = 0,
+      lda = 0, stride_a = 0, b = 0, ldb = 0, stride_b = 0, beta = 0, c = 0, ldc = 0, stride_c = 0,
+      batch = 0;
 };
 
 /// What one front has around and between the arguments that all have.
@@ -44,23 +45,27 @@ constexpr Signature signature_of(const char* function, Front front) {
 }
 
 /// The positions of any routine's arguments in the order of the reference BLAS, the first of which
-/// is at `first`: flags, sizes, alpha, A, B, beta, C, as far as the routine has them.
+/// is at `first`: flags, sizes, alpha, A, B, beta, C, as far as the routine has them. What trmm and
+/// trsm call B is their C.
 constexpr Signature signature_of(const char* function, Routine routine, int first) {
   Signature s{.function = function};
   int at = first;
   const bool symmetric = routine == Routine::symm || routine == Routine::hemm;
-  const bool by_itself = routine != Routine::gemmt && !symmetric;
-  const bool has_b = routine != Routine::syrk && routine != Routine::herk;
-  if (symmetric) s.side = at++;
+  const bool triangular = routine == Routine::trmm || routine == Routine::trsm;
+  const bool has_b = routine != Routine::syrk && routine != Routine::herk && !triangular;
+  const bool has_side = symmetric || triangular;
+  if (has_side) s.side = at++;
   s.uplo = at++;
   if (!symmetric) s.transa = at++;
-  if (!symmetric && !by_itself) s.transb = at++;
-  if (symmetric) s.m = at++;
+  if (routine == Routine::gemmt) s.transb = at++;
+  if (triangular) s.diag = at++;
+  if (has_side) s.m = at++;
   s.n = at++;
-  if (!symmetric) s.k = at++;
+  if (!has_side) s.k = at++;
   for (int* one : {&s.alpha, &s.a, &s.lda}) *one = at++;
   if (has_b) s.b = at++, s.ldb = at++;
-  for (int* one : {&s.beta, &s.c, &s.ldc}) *one = at++;
+  if (!triangular) s.beta = at++;
+  for (int* one : {&s.c, &s.ldc}) *one = at++;
   return s;
 }
 
@@ -73,6 +78,7 @@ struct RawCall {
   int uplo = 'l';
   int transa = 'n';
   int transb = 'n';
+  int diag = 'n';
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
@@ -92,14 +98,15 @@ struct RawCall {
   std::int64_t batch = 1;
 };
 
-/// A legal call, with sizes as Problem has them: m == n where C is a triangle, and k of what is
-/// symmetric from its side.
+/// A legal call, with sizes as Problem has them: m == n where C is a triangle, and k of what has a
+/// side from there. beta of trmm and trsm is 0: what counts where alpha is.
 struct Call {
   const char* symbol = "";  ///< never freed: the books keep it
   Routine routine = Routine::gemm;
   DataType type = DataType::f64;
   Side side = Side::left;
   Uplo uplo = Uplo::lower;
+  Diag diag = Diag::non_unit;
   Op op_a = Op::none;
   Op op_b = Op::none;
   std::int64_t m = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "blas/cpu_path.hpp"
 #include "blas/gate.hpp"
 #include "blas/version.hpp"
 
@@ -48,6 +49,20 @@ void set_message(const char* text) noexcept {
 }
 
 const char* message() noexcept { return this_message; }
+
+fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept {
+  return guarded([&] {
+    const Call call = parse(raw);
+    Context* context = nullptr;
+    try {
+      context = &context_of(handle);
+    } catch (const std::bad_alloc&) {
+      // Not even the default context: what there is no memory for is done without.
+      return call.changes_nothing() ? void() : multiply_plainly(call);
+    }
+    context->compute(call);
+  });
+}
 
 }  // namespace fleet::capi
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // capi.hpp: what the files of the C API share: contexts behind their handles, exceptions turned
-// into a status and a message. It knows no routine.
+// into a status and a message, and calls into results. It knows no routine.
 #pragma once
 #include <cstring>
 #include <new>
@@ -44,6 +44,9 @@ fleet_status guarded(Body&& body) noexcept {
     return FLEET_INTERNAL;
   }
 }
+
+/// Checks the call and does it; without memory for even the default context, by plain loops.
+fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept;
 
 /// Throws Error(bad_argument) for NULL.
 template <typename T>

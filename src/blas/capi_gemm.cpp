@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // capi_gemm.cpp: the products of the C API. Flags become enums here; it decides nothing.
 #include "blas/capi.hpp"
-#include "blas/cpu_path.hpp"
 
 using namespace fleet;  // NOLINT: this file is the border between the two languages
 
@@ -36,35 +35,25 @@ struct Shape {
 
 fleet_status run(fleet_context* context, const Signature& signature, DataType type,
                  const Shape& shape, const void* alpha, const void* beta) {
-  return capi::guarded([&] {
-    const Call call = parse({.signature = signature,
-                             .type = type,
-                             .transa = shape.transa,
-                             .transb = shape.transb,
-                             .m = shape.m,
-                             .n = shape.n,
-                             .k = shape.k,
-                             .alpha = alpha,
-                             .a = shape.a,
-                             .lda = shape.lda,
-                             .stride_a = shape.stride_a,
-                             .b = shape.b,
-                             .ldb = shape.ldb,
-                             .stride_b = shape.stride_b,
-                             .beta = beta,
-                             .c = shape.c,
-                             .ldc = shape.ldc,
-                             .stride_c = shape.stride_c,
-                             .batch = shape.batch});
-    Context* found = nullptr;
-    try {
-      found = &capi::context_of(context);
-    } catch (const std::bad_alloc&) {
-      // Not even the default context: what there is no memory for is done without.
-      return call.changes_nothing() ? void() : multiply_plainly(call);
-    }
-    found->compute(call);
-  });
+  return capi::compute(context, {.signature = signature,
+                                 .type = type,
+                                 .transa = shape.transa,
+                                 .transb = shape.transb,
+                                 .m = shape.m,
+                                 .n = shape.n,
+                                 .k = shape.k,
+                                 .alpha = alpha,
+                                 .a = shape.a,
+                                 .lda = shape.lda,
+                                 .stride_a = shape.stride_a,
+                                 .b = shape.b,
+                                 .ldb = shape.ldb,
+                                 .stride_b = shape.stride_b,
+                                 .beta = beta,
+                                 .c = shape.c,
+                                 .ldc = shape.ldc,
+                                 .stride_c = shape.stride_c,
+                                 .batch = shape.batch});
 }
 
 /// The types of one call, and where its arguments name them.

@@ -27,9 +27,9 @@ double now_s() {
 }
 
 double flops_asked(const Call& call) {
-  const double part = call.traits().triangle && !call.traits().twice ? 0.5 : 1;
-  return 2.0 * part * static_cast<double>(call.m) * static_cast<double>(call.n) *
-         static_cast<double>(call.k) * static_cast<double>(call.batch);
+  return 2.0 * call.traits().part_of_products() * static_cast<double>(call.m) *
+         static_cast<double>(call.n) * static_cast<double>(call.k) *
+         static_cast<double>(call.batch);
 }
 
 bool all_on_host(const std::array<DeviceId, 3>& homes) {
@@ -327,6 +327,7 @@ void Context::begin_record(CallRecord& record, const Call& call) const noexcept 
   record.type = call.type;
   record.side = call.side;
   record.uplo = call.uplo;
+  record.diag = call.diag;
   record.op_a = call.op_a;
   record.op_b = call.op_b;
   record.m = call.m;

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "exec/plain_gemm.hpp"
 #include "exec/triangles.hpp"
+#include "exec/triangular.hpp"
 
 namespace fleet {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 View item_view(const Call& call, const Arguments& item, int operand) {
   const auto at = static_cast<std::size_t>(operand);
   const bool triangle =
-      operand == kC ? call.traits().triangle : operand == kA && call.traits().symmetric;
+      operand == kC ? call.traits().triangle : operand == kA && call.traits().has_side();
   return {.data = item.data[at],
           .rows = call.stored_rows(operand),
           .cols = call.stored_cols(operand),
@@ -36,14 +37,21 @@ Launch launch_of(const Call& call, const View& a, const View& b, const View& c) 
           .a = a,
           .b = b,
           .c = c,
-          .hermitian = call.traits().hermitian};
+          .hermitian = call.traits().hermitian,
+          .triangular = call.traits().triangular,
+          .diag = call.diag,
+          .side = call.side};
 }
 
 /// The product of the routine, with its factors in their places; of two the first.
 Launch routine_of(const Call& call, const View& a, const View& b, const View& c) {
   Launch launch = launch_of(call, a, b, c);
   const RoutineTraits& traits = call.traits();
-  if (traits.symmetric && call.side == Side::right) std::swap(launch.a, launch.b);
+  if (traits.triangular) launch.b = c;
+  if (traits.has_side() && call.side == Side::right) {
+    std::swap(launch.a, launch.b);
+    std::swap(launch.op_a, launch.op_b);
+  }
   if (traits.by_itself) {
     const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
     launch.op_b = call.op_a == Op::none ? turned : Op::none;
@@ -53,6 +61,11 @@ Launch routine_of(const Call& call, const View& a, const View& b, const View& c)
 
 void run(const Call& call, const View& a, const View& b, const View& c, CpuBlas& blas) {
   if (call.only_scales()) return scale(launch_of(call, a, b, c));
+  if (call.traits().solves) {
+    Launch launch = launch_of(call, a, b, c);
+    launch.beta = call.arguments.alpha;
+    return solve(launch, blas);
+  }
   Launch launch = routine_of(call, a, b, c);
   multiply(launch, blas);
   if (!call.traits().twice) return;
@@ -120,7 +133,7 @@ void multiply_item_staged(const Call& call, const Arguments& item,
   Staged c(item_view(call, item, kC), home_of(kC), call.type, backend);
   a.fetch();
   b.fetch();
-  if (!call.beta_is_zero()) c.fetch();
+  if (!call.beta_is_zero() || (call.traits().triangular && !call.only_scales())) c.fetch();
   run(call, a.view(), b.view(), c.view(), blas);
   c.write_back();
 }

@@ -3,6 +3,7 @@
 #include "blas/plan_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <vector>
 
@@ -20,19 +21,20 @@ void write_links(JsonText& json, const Plan& plan, const Machine& machine) {
 }
 
 void write_kinds(JsonText& json, const Plan& plan) {
-  std::int64_t fetches = 0, writebacks = 0, multiplies = 0, adds = 0, scales = 0;
+  std::int64_t fetches = 0, writebacks = 0;
+  std::array<std::int64_t, 4> kernels{};  ///< in the order of Kernel
   for (const Task& task : plan.tasks) {
     if (task.kind == TaskKind::fetch) ++fetches;
     if (task.kind == TaskKind::writeback) ++writebacks;
-    if (task.kind != TaskKind::compute) continue;
-    (task.kernel == Kernel::multiply ? multiplies : task.kernel == Kernel::add ? adds : scales)++;
+    if (task.kind == TaskKind::compute) ++kernels[static_cast<std::size_t>(task.kernel)];
   }
   json.key("tasks_by_kind")
       .open('{')
       .member("fetch", fetches)
-      .member("multiply", multiplies)
-      .member("add", adds)
-      .member("scale", scales)
+      .member("multiply", kernels[static_cast<std::size_t>(Kernel::multiply)])
+      .member("add", kernels[static_cast<std::size_t>(Kernel::add)])
+      .member("scale", kernels[static_cast<std::size_t>(Kernel::scale)])
+      .member("solve", kernels[static_cast<std::size_t>(Kernel::solve)])
       .member("writeback", writebacks)
       .close('}');
 }
@@ -52,19 +54,25 @@ void write_cuts(JsonText& json, const char* dimension, const Cuts& cuts) {
       .close('}');
 }
 
-/// What part of C each worker computes, as far as there is a plan of tiles.
+/// What part of the arithmetic each worker has, as far as there is a plan of tiles.
 void write_shares(JsonText& json, const Plan& plan) {
-  std::vector<double> elements(plan.tuning.workers.size(), 0.0);
+  std::vector<double> products(plan.tuning.workers.size(), 0.0);
   for (const Task& task : plan.tasks) {
-    if (task.kind != TaskKind::compute || task.k_index > 0 || task.kernel == Kernel::add) continue;
+    if (task.kind != TaskKind::compute || task.kernel == Kernel::add) continue;
     const auto worker = std::ranges::find(plan.tuning.workers, task.device());
-    elements[static_cast<std::size_t>(worker - plan.tuning.workers.begin())] +=
+    double depth = plan.share_of(task.tile);
+    if (task.kernel != Kernel::scale) {
+      const auto k = static_cast<std::size_t>(plan.k_tile(task.k_index));
+      depth = static_cast<double>(plan.k_cuts[k + 1] - plan.k_cuts[k]) *
+              plan.work_of(task.tile, task.k_index);
+    }
+    products[static_cast<std::size_t>(worker - plan.tuning.workers.begin())] +=
         static_cast<double>(plan.rows_of(task.tile)) *
-        static_cast<double>(plan.cols_of(task.tile)) * plan.share_of(task.tile);
+        static_cast<double>(plan.cols_of(task.tile)) * depth;
   }
-  const double whole = std::accumulate(elements.begin(), elements.end(), 0.0);
+  const double whole = std::accumulate(products.begin(), products.end(), 0.0);
   json.key("shares").open('[');
-  for (const double part : elements) json.value(whole > 0 ? part / whole : 0.0);
+  for (const double part : products) json.value(whole > 0 ? part / whole : 0.0);
   json.close(']');
 }
 

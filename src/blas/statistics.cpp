@@ -94,10 +94,9 @@ const char* to_string(Ran ran) {
 }
 
 double CallRecord::flops() const {
-  const RoutineTraits& traits = traits_of(routine);
-  const double part = traits.triangle && !traits.twice ? 0.5 : 1;
-  return 2.0 * part * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
-         static_cast<double>(batch) * (is_complex(type) ? 4 : 1);
+  return 2.0 * traits_of(routine).part_of_products() * static_cast<double>(m) *
+         static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(batch) *
+         (is_complex(type) ? 4 : 1);
 }
 
 void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes) {
@@ -109,18 +108,19 @@ void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std
   }
 }
 
-/// In the order of the reference BLAS: "N,N,m,n,k", "L,U,m,n", "U,N,n,k".
+/// In the order of the reference BLAS: "N,N,m,n,k", "L,U,m,n", "U,N,n,k", "L,U,N,N,m,n".
 std::string flags_and_sizes(const CallRecord& r) {
   const RoutineTraits& traits = traits_of(r.routine);
   std::string text;
   const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ",") + word; };
-  if (traits.symmetric) add(r.side == Side::left ? "L" : "R");
+  if (traits.has_side()) add(r.side == Side::left ? "L" : "R");
   if (r.routine != Routine::gemm) add(r.uplo == Uplo::lower ? "L" : "U");
   if (!traits.symmetric) add(std::string(1, upper(letter_of(r.op_a))));
-  if (!traits.symmetric && !traits.by_itself) add(std::string(1, upper(letter_of(r.op_b))));
+  if (!traits.has_side() && !traits.by_itself) add(std::string(1, upper(letter_of(r.op_b))));
+  if (traits.triangular) add(r.diag == Diag::non_unit ? "N" : "U");
   if (!traits.triangle) add(std::to_string(r.m));
   add(std::to_string(r.n));
-  if (!traits.symmetric) add(std::to_string(r.k));
+  if (!traits.has_side()) add(std::to_string(r.k));
   return text;
 }
 
@@ -134,7 +134,8 @@ std::string verbose_line(const CallRecord& r) {
                      "(" + flags_and_sizes(r) + "," + scalar_text(r.alpha, r.type) + ",A," +
                      std::to_string(r.ld[0]);
   if (traits_of(r.routine).has_b) text += ",B," + std::to_string(r.ld[1]);
-  text += "," + scalar_text(r.beta, r.type) + ",C," + std::to_string(r.ld[2]) + ")";
+  if (!traits_of(r.routine).triangular) text += "," + scalar_text(r.beta, r.type);
+  text += (traits_of(r.routine).triangular ? ",B," : ",C,") + std::to_string(r.ld[2]) + ")";
   if (r.batch != 1) text += "x" + std::to_string(r.batch);
   text += " " + duration(r.seconds);
   if (r.ran == Ran::devices) {

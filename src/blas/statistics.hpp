@@ -30,6 +30,7 @@ struct CallRecord {
   DataType type = DataType::f64;
   Side side = Side::left;
   Uplo uplo = Uplo::lower;
+  Diag diag = Diag::non_unit;
   Op op_a = Op::none;
   Op op_b = Op::none;
   std::int64_t m = 0;

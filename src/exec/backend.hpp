@@ -42,11 +42,17 @@ struct Launch {
   Op op_b = Op::none;
   std::complex<double> alpha{};
   std::complex<double> beta{};  ///< what the old contents of c are multiplied by; 0: never read
-  View a{};                     ///< multiply: the left factor; add: the caller's C
+  View a{};  ///< multiply: the left factor; add: the caller's C; solve: the triangular matrix
   View b{};
   View c{};
-  /// A factor that is a triangle is symmetric; with this it and C are Hermitian: diagonals are real.
+  /// A factor that is a triangle is symmetric; with this it and C are Hermitian: diagonals are
+  /// real.
   bool hermitian = false;
+  /// A factor that is a triangle is triangular, and the other factor may be c: the product takes
+  /// its place.
+  bool triangular = false;
+  Diag diag = Diag::non_unit;  ///< triangular, solve
+  Side side = Side::left;      ///< solve: where the triangular matrix a stands
 };
 
 /// One thing that an examination looked at. `broken`: it does not do what is asked of it, and is

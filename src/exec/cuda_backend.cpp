@@ -96,9 +96,7 @@ class CudaBackend final : public Backend {
 
   Trace finish() override {
     if (!open_) return {};
-    const Problem& problem = plan_->problem;
-    const unsigned kind =
-        static_cast<unsigned>(problem.routine) * kDataTypes + static_cast<unsigned>(problem.type);
+    const unsigned kind = kind_of(plan_->problem);
     Trace trace = close();
     guard_.reset();
     if (trace.status == Status::ok) outlast_handlers_of(kind);
@@ -199,9 +197,17 @@ class CudaBackend final : public Backend {
     }
   }
 
+  /// A number for the routine and the type: gemm has all types, the others those of BLAS.
+  static constexpr int kBlasTypes = 4;
+  static unsigned kind_of(const Problem& problem) {
+    const int routine = static_cast<int>(problem.routine), type = static_cast<int>(problem.type);
+    return static_cast<unsigned>(routine == 0 ? type
+                                              : kDataTypes + (routine - 1) * kBlasTypes + type);
+  }
+
   /// cuBLAS sets itself up with the first product of a kind, exit handlers included.
   static void outlast_handlers_of(unsigned kind) {
-    static_assert(kRoutines * kDataTypes <= 64);
+    static_assert(kDataTypes + (kRoutines - 1) * kBlasTypes <= 64);
     static std::atomic<std::uint64_t> known{0};
     const std::uint64_t bit = std::uint64_t{1} << kind;
     if ((known.load(std::memory_order_relaxed) & bit) == 0 && (known.fetch_or(bit) & bit) == 0)
@@ -292,7 +298,8 @@ class CudaBackend final : public Backend {
     DeviceScope device;
     std::vector<char> multiplies(plan.queues.size(), 0);
     for (const Task& task : plan.tasks)
-      if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply)
+      if (task.kind == TaskKind::compute &&
+          (task.kernel == Kernel::multiply || task.kernel == Kernel::solve))
         multiplies[static_cast<std::size_t>(task.queue)] = 1;
     for (std::size_t q = 0; q < plan.queues.size(); ++q) {
       if (!multiplies[q]) continue;

@@ -36,6 +36,14 @@ struct CublasLibrary::Functions {
   decltype(&cublasZsyrk_64) zsyrk = nullptr;
   decltype(&cublasCherk_64) cherk = nullptr;
   decltype(&cublasZherk_64) zherk = nullptr;
+  decltype(&cublasStrmm_64) strmm = nullptr;
+  decltype(&cublasDtrmm_64) dtrmm = nullptr;
+  decltype(&cublasCtrmm_64) ctrmm = nullptr;
+  decltype(&cublasZtrmm_64) ztrmm = nullptr;
+  decltype(&cublasStrsm_64) strsm = nullptr;
+  decltype(&cublasDtrsm_64) dtrsm = nullptr;
+  decltype(&cublasCtrsm_64) ctrsm = nullptr;
+  decltype(&cublasZtrsm_64) ztrsm = nullptr;
 };
 
 namespace {
@@ -204,6 +212,49 @@ void call_syrk(Syrk<Factor, Element> syrk, cublasHandle_t handle, const Launch& 
           launch.hermitian ? "cuBLAS's herk" : "cuBLAS's syrk");
 }
 
+/// trmm of a type: out of place, or in place where the other factor is c.
+template <typename Element>
+using Trmm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t,
+                                cublasOperation_t, cublasDiagType_t, std::int64_t, std::int64_t,
+                                const Element*, const Element*, std::int64_t, const Element*,
+                                std::int64_t, Element*, std::int64_t);
+
+cublasDiagType_t diagonal(const Launch& launch) {
+  return launch.diag == Diag::unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+}
+
+template <typename Element>
+void call_trmm(Trmm<Element> trmm, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.alpha);
+  const bool on_left = launch.a.fill != Fill::full;
+  const View& triangular = on_left ? launch.a : launch.b;
+  const View& other = on_left ? launch.b : launch.a;
+  require(trmm(handle, on_left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT, fill_mode(triangular),
+               operation(on_left ? launch.op_a : launch.op_b), diagonal(launch), launch.c.rows,
+               launch.c.cols, static_cast<const Element*>(alpha.get()),
+               static_cast<const Element*>(triangular.data), triangular.ld,
+               static_cast<const Element*>(other.data), other.ld,
+               static_cast<Element*>(launch.c.data), launch.c.ld),
+          "cuBLAS's trmm");
+}
+
+template <typename Element>
+using Trsm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t,
+                                cublasOperation_t, cublasDiagType_t, std::int64_t, std::int64_t,
+                                const Element*, const Element*, std::int64_t, Element*,
+                                std::int64_t);
+
+template <typename Element>
+void call_trsm(Trsm<Element> trsm, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.beta);
+  require(trsm(handle, launch.side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT,
+               fill_mode(launch.a), operation(launch.op_a), diagonal(launch), launch.c.rows,
+               launch.c.cols, static_cast<const Element*>(alpha.get()),
+               static_cast<const Element*>(launch.a.data), launch.a.ld,
+               static_cast<Element*>(launch.c.data), launch.c.ld),
+          "cuBLAS's trsm");
+}
+
 [[noreturn]] void refuse_type() {
   throw Error(Status::internal, "a triangle of a type that BLAS has not");
 }
@@ -231,6 +282,14 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
   find(library, "cublasZsyrk_v2_64", functions->zsyrk);
   find(library, "cublasCherk_v2_64", functions->cherk);
   find(library, "cublasZherk_v2_64", functions->zherk);
+  find(library, "cublasStrmm_v2_64", functions->strmm);
+  find(library, "cublasDtrmm_v2_64", functions->dtrmm);
+  find(library, "cublasCtrmm_v2_64", functions->ctrmm);
+  find(library, "cublasZtrmm_v2_64", functions->ztrmm);
+  find(library, "cublasStrsm_v2_64", functions->strsm);
+  find(library, "cublasDtrsm_v2_64", functions->dtrsm);
+  find(library, "cublasCtrsm_v2_64", functions->ctrsm);
+  find(library, "cublasZtrsm_v2_64", functions->ztrsm);
   std::shared_ptr<CublasLibrary> loaded(new CublasLibrary);
   loaded->functions_ = functions;
   loaded->file_ = file_of(reinterpret_cast<void*>(functions->gemm));
@@ -264,7 +323,7 @@ CublasHandle::~CublasHandle() {
 
 void CublasHandle::multiply(const Launch& launch) {
   if (launch.a.fill != Fill::full || launch.b.fill != Fill::full)
-    return multiply_by_symmetric(launch);
+    return launch.triangular ? multiply_by_triangular(launch) : multiply_by_symmetric(launch);
   if (launch.c.fill == Fill::full) return multiply_plainly(launch);
   if (is_by_itself(launch)) return update_by_itself(launch);
   fleet::multiply(launch, {.leaf_edge = kLeafEdge,
@@ -297,6 +356,40 @@ void CublasHandle::multiply_by_symmetric(const Launch& launch) {
       return call_symm(launch.hermitian ? call.chemm : call.csymm, handle, launch);
     case DataType::c64:
       return call_symm(launch.hermitian ? call.zhemm : call.zsymm, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+void CublasHandle::multiply_by_triangular(const Launch& launch) {
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  switch (launch.type) {
+    case DataType::f32:
+      return call_trmm(call.strmm, handle, launch);
+    case DataType::f64:
+      return call_trmm(call.dtrmm, handle, launch);
+    case DataType::c32:
+      return call_trmm(call.ctrmm, handle, launch);
+    case DataType::c64:
+      return call_trmm(call.ztrmm, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+void CublasHandle::solve(const Launch& launch) {
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  switch (launch.type) {
+    case DataType::f32:
+      return call_trsm(call.strsm, handle, launch);
+    case DataType::f64:
+      return call_trsm(call.dtrsm, handle, launch);
+    case DataType::c32:
+      return call_trsm(call.ctrsm, handle, launch);
+    case DataType::c64:
+      return call_trsm(call.ztrsm, handle, launch);
     default:
       refuse_type();
   }

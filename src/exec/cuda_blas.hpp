@@ -40,12 +40,15 @@ class CublasHandle {
   CublasHandle& operator=(const CublasHandle&) = delete;
 
   /// c = alpha*op(a)*op(b) + beta*c, where c may be a triangle, or one of the factors one that
-  /// stands for a symmetric (Hermitian) matrix. Throws Error(device_failed).
+  /// stands for a symmetric (Hermitian) or is a triangular matrix. Throws Error(device_failed).
   void multiply(const Launch& launch);
+  /// c = x, with op(a)*x = beta*c or x*op(a) = beta*c. Throws Error(device_failed).
+  void solve(const Launch& launch);
 
  private:
   void multiply_plainly(const Launch& launch);
   void multiply_by_symmetric(const Launch& launch);
+  void multiply_by_triangular(const Launch& launch);
   void update_by_itself(const Launch& launch);
   void multiply_leaf(const Launch& launch);
 

@@ -242,11 +242,11 @@ void Run::launch(TaskId id, const Launch& launch) {
     return;
   }
   Stream& stream = begin(id);
-  if (launch.kernel != Kernel::multiply) {
+  if (launch.kernel == Kernel::add || launch.kernel == Kernel::scale) {
     stream_through(launch, stream.stream);
   } else {
     if (!stream.blas) throw Error(Status::internal, "a product in a stream that has no cuBLAS");
-    stream.blas->multiply(launch);
+    launch.kernel == Kernel::solve ? stream.blas->solve(launch) : stream.blas->multiply(launch);
   }
   end(id, stream);
 }

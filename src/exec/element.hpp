@@ -108,4 +108,19 @@ void with_wide_element(DataType type, Work&& work) {
   }
 }
 
+/// Calls `each` with a zero of the type, one of the four that every routine exists in.
+template <typename Each>
+void with_blas_element(DataType type, Each each) {
+  switch (type) {
+    case DataType::f32:
+      return each(float{});
+    case DataType::f64:
+      return each(double{});
+    case DataType::c32:
+      return each(std::complex<float>{});
+    default:
+      return each(std::complex<double>{});
+  }
+}
+
 }  // namespace fleet

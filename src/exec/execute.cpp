@@ -19,9 +19,13 @@ View resolve(const Plan& plan, const Arguments& arguments, Backend& backend, con
   return view_of(plan, arguments, tile, where, where.in_place() ? nullptr : backend.slot(where));
 }
 
-std::complex<double> factor_of_target(const Task& task, std::complex<double> beta) {
-  if (task.kernel != Kernel::multiply || task.accumulate == Accumulate::beta) return beta;
-  return task.accumulate == Accumulate::overwrite ? 0.0 : 1.0;
+std::complex<double> factor_of_target(const Plan& plan, const Task& task,
+                                      const Arguments& arguments) {
+  const bool computes = task.kernel == Kernel::multiply || task.kernel == Kernel::solve;
+  if (computes && task.accumulate != Accumulate::beta)
+    return task.accumulate == Accumulate::overwrite ? 0.0 : 1.0;
+  // What is solved for is alpha times C, less the products with what was.
+  return computes && plan.problem.traits().solves ? arguments.alpha : arguments.beta;
 }
 
 void enqueue(TaskId id, const Plan& plan, const Arguments& arguments, Backend& backend) {
@@ -38,11 +42,14 @@ void enqueue(TaskId id, const Plan& plan, const Arguments& arguments, Backend& b
                 .op_a = task.ops[0],
                 .op_b = task.ops[1],
                 .alpha = factor_of_step(plan, task.k_index, arguments.alpha),
-                .beta = factor_of_target(task, arguments.beta),
+                .beta = factor_of_target(plan, task, arguments),
                 .a = {},
                 .b = {},
                 .c = view(task.tile, task.to),
-                .hermitian = plan.problem.traits().hermitian};
+                .hermitian = plan.problem.traits().hermitian,
+                .triangular = plan.problem.traits().triangular,
+                .diag = plan.problem.diag,
+                .side = plan.problem.side};
   if (task.kernel != Kernel::scale) launch.a = view(task.input_tiles[0], task.inputs[0]);
   if (task.kernel == Kernel::multiply) launch.b = view(task.input_tiles[1], task.inputs[1]);
   backend.launch(id, task, launch);
@@ -93,6 +100,7 @@ View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, c
 
 std::complex<double> factor_of_step(const Plan& plan, int step, std::complex<double> alpha) {
   const RoutineTraits& traits = plan.problem.traits();
+  if (traits.solves) return -1.0;
   return traits.twice && traits.hermitian && step % 2 == 1 ? std::conj(alpha) : alpha;
 }
 

@@ -22,7 +22,8 @@ Trace complete(const Plan& plan, const Arguments& arguments, Backend& backend, S
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
               std::uint64_t serial = 0);
 
-/// What a step's product is multiplied by: alpha, which her2k conjugates for every second one.
+/// What a step's product is multiplied by: alpha, which her2k conjugates for every second one; trsm
+/// takes products away.
 std::complex<double> factor_of_step(const Plan& plan, int step, std::complex<double> alpha);
 
 /// The view of `tile` in the operand's own storage, or in a slot at `slot_address`.

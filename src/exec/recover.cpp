@@ -11,6 +11,7 @@
 #include "exec/execute.hpp"
 #include "exec/gemm_pieces.hpp"
 #include "exec/triangles.hpp"
+#include "exec/triangular.hpp"
 
 namespace fleet {
 namespace {
@@ -79,8 +80,10 @@ class Ledger {
       return;
     }
     Content& content = at(task.tile, task.to);
-    if (task.kernel == Kernel::multiply) {
+    if (task.kernel == Kernel::multiply || task.kernel == Kernel::solve) {
       if (task.accumulate == Accumulate::overwrite) content = {Content::Part::absent, {}};
+      // What takes the place of a factor has nothing else in it.
+      if (plan_.problem.traits().triangular) content.part = Content::Part::applied;
       if (task.accumulate == Accumulate::beta) content.part = Content::Part::applied;
       content.k_done.push_back(task.k_index);
     } else if (task.kernel == Kernel::scale) {
@@ -108,11 +111,12 @@ struct Steps {
 };
 
 /// The steps of k that are not in `done`, joined where they follow each other.
-std::vector<Steps> missing_steps(const Plan& plan, std::vector<int> done) {
+std::vector<Steps> missing_steps(const Plan& plan, const TileId& tile, std::vector<int> done) {
   std::ranges::sort(done);
   std::vector<Steps> missing;
-  const int steps = plan.problem.k > 0 ? plan.steps() : 0;
-  for (int step = 0; step < steps; ++step) {
+  if (plan.problem.k == 0) return missing;
+  for (int step = plan.first_step(tile.row, tile.col); step <= plan.last_step(tile.row, tile.col);
+       ++step) {
     if (std::ranges::binary_search(done, step)) continue;
     if (!missing.empty() && missing.back().last == step)
       ++missing.back().last;
@@ -138,6 +142,7 @@ class Finisher {
 
   Recovery run() {
     require_home(kC);
+    if (plan_.problem.traits().triangular && plan_.problem.k > 0) return run_in_turn();
     const std::int64_t items = plan_.problem.batch;
     const int rows = tile_count(plan_.m_cuts);
     for (int row = 0; row < static_cast<int>(items) * rows; ++row)
@@ -148,6 +153,17 @@ class Finisher {
 
  private:
   using Part = Content::Part;
+
+  /// Tiles of C are factors too: in the order in which each has what it needs.
+  Recovery run_in_turn() {
+    const bool left = plan_.problem.side == Side::left;
+    for (int turn = 0; turn < tile_count(plan_.k_cuts); ++turn)
+      for (int other = 0; other < tile_count(left ? plan_.n_cuts : plan_.m_cuts); ++other) {
+        const int at = plan_.rank(turn);
+        finish_tile({.operand = kC, .row = left ? at : other, .col = left ? other : at});
+      }
+    return recovery_;
+  }
 
   bool alive(DeviceId device) const { return std::ranges::count(lost_, device) == 0; }
 
@@ -169,11 +185,13 @@ class Finisher {
   void finish_tile(const TileId& tile) {
     Content& content = ledger_.home(tile);
     if (!ledger_.usable(content)) restore(tile, content);
-    const std::vector<Steps> steps = missing_steps(plan_, content.k_done);
+    const std::vector<Steps> steps = missing_steps(plan_, tile, content.k_done);
     if (steps.empty() && content.part != Part::original) return;
     ++recovery_.tiles;
     std::complex<double> beta = 1.0;
-    if (content.part == Part::original) beta = arguments_.beta;
+    const RoutineTraits& traits = plan_.problem.traits();
+    if (content.part == Part::original && !traits.triangular) beta = arguments_.beta;
+    if (content.part == Part::original && traits.solves) beta = arguments_.alpha;
     if (content.part == Part::absent && content.k_done.empty()) beta = 0.0;
 
     const View home = home_view(tile);
@@ -210,7 +228,10 @@ class Finisher {
                   .a = {},
                   .b = {},
                   .c = c,
-                  .hermitian = plan_.problem.traits().hermitian};
+                  .hermitian = plan_.problem.traits().hermitian,
+                  .triangular = plan_.problem.traits().triangular,
+                  .diag = plan_.problem.diag,
+                  .side = plan_.problem.side};
     if (steps.empty()) return scale(launch);
     require_home(kA);
     require_home(kB);
@@ -250,17 +271,27 @@ class Finisher {
         const Factor left = plan_.row_factor(tile.row, step),
                      right = plan_.col_factor(0, step, tile.col);
         std::vector<char> left_storage, right_storage;
-        launch.a = on_host_now(home_view(left.tile), left.tile.operand, left_storage);
-        launch.b = on_host_now(home_view(right.tile), right.tile.operand, right_storage);
+        const auto now = [&](const TileId& factor, std::vector<char>& storage) {
+          // trmm and trsm have the tile itself as a factor, or in its place.
+          if (factor == tile) return launch.c;
+          return on_host_now(home_view(factor), factor.operand, storage);
+        };
+        launch.a = now(left.tile, left_storage);
+        launch.b = now(right.tile, right_storage);
         launch.op_a = left.op;
         launch.op_b = right.op;
         launch.alpha = factor_of_step(plan_, step, arguments_.alpha);
-        fleet::multiply(launch, blas_);
-        launch.beta = 1.0;
         recovery_.flops += 2.0 * static_cast<double>(launch.c.rows) *
                            static_cast<double>(launch.c.cols) *
-                           static_cast<double>(depth_of(launch)) * plan_.share_of(tile) *
+                           static_cast<double>(depth_of(launch)) * plan_.work_of(tile, step) *
                            (is_complex(launch.type) ? 4 : 1);
+        if (plan_.problem.traits().solves && plan_.is_diagonal(tile.row, tile.col, step)) {
+          if (launch.side == Side::right) launch.a = launch.b, launch.op_a = launch.op_b;
+          solve(launch, blas_);
+        } else {
+          fleet::multiply(launch, blas_);
+        }
+        launch.beta = 1.0;
       }
   }
 

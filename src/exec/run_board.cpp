@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "exec/copy_columns.hpp"
 #include "exec/triangles.hpp"
+#include "exec/triangular.hpp"
 
 namespace fleet {
 namespace {
@@ -104,6 +105,8 @@ void RunBoard::compute(const Launch& work) {
   switch (work.kernel) {
     case Kernel::multiply:
       return multiply(work, *blas_);
+    case Kernel::solve:
+      return solve(work, *blas_);
     case Kernel::add:
       return add_scaled(work);
     case Kernel::scale:

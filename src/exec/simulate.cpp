@@ -57,7 +57,8 @@ class KernelTimes {
   double work_s(const Task& task) {
     const std::int64_t m = plan_.rows_of(task.tile), n = plan_.cols_of(task.tile);
     std::int64_t k = 0;
-    if (task.kernel == Kernel::multiply) {
+    const bool steps = task.kernel == Kernel::multiply || task.kernel == Kernel::solve;
+    if (steps) {
       const auto step = static_cast<std::size_t>(plan_.k_tile(task.k_index));
       k = plan_.k_cuts[step + 1] - plan_.k_cuts[step];
     }
@@ -66,7 +67,8 @@ class KernelTimes {
     if (known.m != m || known.n != n || known.k != k || known.device != task.device() ||
         known.kernel != task.kernel)
       known = {m, n, k, task.device(), task.kernel, compute_s(task, m, n, k)};
-    return known.seconds * plan_.share_of(task.tile);
+    return known.seconds *
+           (steps ? plan_.work_of(task.tile, task.k_index) : plan_.share_of(task.tile));
   }
 
  private:
@@ -82,6 +84,7 @@ class KernelTimes {
     double seconds = 0;
     switch (task.kernel) {
       case Kernel::multiply:
+      case Kernel::solve:
         seconds = machine_.multiply_s(task.device(), plan_.problem.type, m, n, k);
         break;
       case Kernel::add:  // reads both tiles, writes one

@@ -62,6 +62,8 @@ std::string task_name(const Plan& plan, const Task& task) {
       return tile + " add";
     case Kernel::scale:
       return tile + " scale";
+    case Kernel::solve:
+      return tile + " solve";
   }
   return tile;
 }

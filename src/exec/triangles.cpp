@@ -9,6 +9,8 @@
 #include "exec/copy_columns.hpp"
 #include "exec/element.hpp"
 #include "exec/gemm_pieces.hpp"
+#include "exec/triangular.hpp"
+#include "exec/view_parts.hpp"
 
 namespace fleet {
 namespace {
@@ -23,17 +25,6 @@ struct Scratch {
     return {.data = bytes.data(), .rows = edge, .cols = edge, .ld = edge};
   }
 };
-
-View part(const View& x, DataType type, std::int64_t row, std::int64_t col, std::int64_t rows,
-          std::int64_t cols, Fill fill = Fill::full) {
-  void* data = static_cast<char*>(x.data) + (row + col * x.ld) * bytes_of(type);
-  return {.data = data, .rows = rows, .cols = cols, .ld = x.ld, .fill = fill};
-}
-
-/// The larger half of n, which is whole leaves.
-std::int64_t half_of(std::int64_t n, std::int64_t leaf_edge) {
-  return (n / 2 + leaf_edge - 1) / leaf_edge * leaf_edge;
-}
 
 /// Rows of op(x), and columns of it.
 View rows_of_factor(const View& x, Op op, DataType type, std::int64_t row, std::int64_t rows) {
@@ -79,20 +70,6 @@ void complete(const View& from, const View& to, bool hermitian) {
       static_cast<T*>(to.data)[row + col * to.ld] = value;
       static_cast<T*>(to.data)[col + row * to.ld] = mirrored;
     }
-  }
-}
-
-template <typename Each>
-void with_blas_element(DataType type, Each each) {
-  switch (type) {
-    case DataType::f32:
-      return each(float{});
-    case DataType::f64:
-      return each(double{});
-    case DataType::c32:
-      return each(std::complex<float>{});
-    default:
-      return each(std::complex<double>{});
   }
 }
 
@@ -195,6 +172,7 @@ void multiply(const Launch& launch, const Halves& halves) {
 }
 
 void multiply(const Launch& launch, CpuBlas& blas) {
+  if (launch.triangular && triangle_of(launch) != nullptr) return multiply_triangular(launch, blas);
   multiply(launch, {.leaf_edge = kLeafEdge,
                     .plain = [&](const Launch& plain) { blas.gemm(plain); },
                     .leaf = [&](const Launch& leaf) { multiply_leaf(leaf, blas); }});

@@ -21,8 +21,8 @@ struct Halves {
 /// for a symmetric (Hermitian) matrix.
 void multiply(const Launch& launch, const Halves& halves);
 
-/// The same by the CPU: halves are taken until blocks on the diagonal are so small that what is
-/// computed for nothing there does not matter.
+/// The same by the CPU, of triangular factors too: halves are taken until blocks on the diagonal
+/// are so small that what is computed for nothing there does not matter.
 void multiply(const Launch& launch, CpuBlas& blas);
 
 }  // namespace fleet

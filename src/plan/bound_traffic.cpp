@@ -279,7 +279,9 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
       problem_.batch > 1 && !problem_.operands[kA].shared && !problem_.operands[kB].shared;
   // The products of a triangle of C are half of those that its factors allow: with fractions a, b,
   // c seen, a share s has (s/2)^2 <= a * b * c/2 (in units of n*n*k, by Loomis-Whitney).
-  const double ease = problem_.traits().triangle ? std::sqrt(0.5) : 1;
+  // So are those of a triangular A.
+  const RoutineTraits& traits = problem_.traits();
+  const double ease = traits.triangle || traits.triangular ? std::sqrt(0.5) : 1;
   std::vector<Term> terms;
   for (const Meter& meter : with_cuts(place, meters)) {
     const double out = least_weight(meter, place.out);
@@ -293,8 +295,17 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
           at_home ? there * out + back * in : there * in + back * out;
     }
     // One matrix that is both factors is seen once for both.
-    if (!problem_.traits().has_b)
+    if (traits.by_itself && !traits.has_b)
       for (auto* costs : {&away, &here}) (*costs)[kA] = (*costs)[kB] = (*costs)[kA] / 2;
+    if (traits.triangular) {
+      // C is a factor, as it was, and then the result. Of trsm the parts that are seen as either
+      // come as they were: at least half of both together.
+      const bool at_home = problem_.operands[kC].home == device;
+      const double seen = bytes_[kC] * (at_home ? out : in) / (traits.solves ? 2 : 1);
+      auto& costs = at_home ? away : here;
+      costs[kB] = seen;
+      costs[kC] -= seen;
+    }
     Term term{.name = meter.name,
               .capacity = meter.capacity,
               .away = LeastTraffic(away, whole_items, ease),

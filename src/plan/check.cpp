@@ -136,11 +136,28 @@ class Checker {
       if (reader != t && !before(reader, t))
         return "may overwrite what task " + std::to_string(reader) + " still reads";
     s = {content, t, {}};
-    return {};
+    return where.in_place() ? check_former(t, content.tile) : "";
+  }
+
+  // What trmm replaces at home is needed until those before it are complete there: should a device
+  // fail, they are computed from it.
+  std::string check_former(TaskId t, const TileId& tile) {
+    const Problem& p = plan_.problem;
+    if (tile.operand != kC || p.routine != Routine::trmm || p.k == 0 || turn(tile) == 0) return {};
+    TileId former = tile;
+    (p.side == Side::left ? former.row : former.col) = in_turn(turn(tile) - 1);
+    const State& s = state({p.operands[kC].home, -1}, former);
+    return s.content == complete(former) && before(s.writer, t)
+               ? ""
+               : "replaces what may be needed once more";
   }
 
   std::string fits(const Where& where, const TileId& tile) const {
-    if (where.in_place()) return {};
+    const DeviceId home = plan_.problem.operands[static_cast<std::size_t>(tile.operand)].home;
+    if (where.in_place())
+      return where.device == home || (on_host(where.device) && on_host(home))
+                 ? ""
+                 : "uses a tile in place where it is not at home";
     const auto& slots = plan_.slots[static_cast<std::size_t>(where.device)];
     if (where.slot >= static_cast<int>(slots.size())) return "uses a slot that does not exist";
     if (slots[static_cast<std::size_t>(where.slot)].bytes < plan_.bytes_of(tile))
@@ -159,6 +176,8 @@ class Checker {
         return replay_add(t);
       case Kernel::scale:
         return replay_scale(t);
+      case Kernel::solve:
+        return replay_solve(t);
     }
     return "has no kernel";
   }
@@ -181,14 +200,17 @@ class Checker {
     if (std::string fault = check_inputs(now, item); !fault.empty()) return fault;
     for (const std::size_t x : {0, 1}) {
       const TileId& tile = now.input_tiles[x];
-      if (std::string fault = read(t, now.inputs[x], {tile, 0, false}); !fault.empty())
-        return fault;
+      const bool solved = tile.operand == kC && plan_.problem.routine == Routine::trsm;
+      const Content whole = solved ? complete(tile) : Content{tile, 0, false};
+      if (std::string fault = read(t, now.inputs[x], whole); !fault.empty()) return fault;
     }
+    const bool replaces = plan_.problem.routine == Routine::trmm;
     Content next{now.tile, now.k_index + 1, false};
     if (now.accumulate == Accumulate::overwrite) {
-      if (now.k_index != 0) return "overwrites a sum";
-      next.with_c = !updates();
+      if (now.k_index != (replaces ? turn(now.tile) : 0)) return "overwrites a sum";
+      next.with_c = replaces || !updates();
     } else {
+      if (replaces && now.accumulate == Accumulate::beta) return "applies beta where it must not";
       const Content old = state(now.to, now.tile).content;
       const bool fresh = now.accumulate == Accumulate::beta;
       const Content expected{now.tile, now.k_index, fresh ? false : old.with_c};
@@ -203,6 +225,31 @@ class Checker {
   // Tile (i, j) of what `operand` stands for after `op`, and how it has to be read.
   static Factor stored(int operand, int i, int j, Op op) {
     return op == Op::none ? Factor{{operand, i, j}, op} : Factor{{operand, j, i}, op};
+  }
+
+  // Of trmm and trsm: does tile `x` along the side of A take part of tile `l` of the other factor?
+  bool looks_back() const {
+    const Problem& p = plan_.problem;
+    const bool lower = (p.uplo == Uplo::lower) == (p.op_a == Op::none);
+    return lower == (p.side == Side::left);
+  }
+  bool takes(int x, int l) const { return looks_back() ? l <= x : l >= x; }
+  // The l-th tile in the order in which they are solved for (trsm), or replaced (trmm): the first
+  // takes part of itself only, or of all.
+  int in_turn(int l) const {
+    const bool ascending = looks_back() == (plan_.problem.routine == Routine::trsm);
+    return ascending ? l : tile_count(plan_.k_cuts) - 1 - l;
+  }
+  int turn(const TileId& c) const {
+    return in_turn(plan_.problem.side == Side::left ? c.row : c.col);
+  }
+
+  // The caller's tile of C when all is done.
+  Content complete(const TileId& tile) const {
+    const Problem& p = plan_.problem;
+    int steps = tile_count(plan_.k_cuts) * (p.traits().twice ? 2 : 1);
+    if (p.routine == Routine::trsm && steps > 0) steps = turn(tile) + 1;
+    return {tile, steps, true};
   }
 
   // Of a routine but gemm: the k-th tile along row i of the left factor, and along column j of the
@@ -250,9 +297,21 @@ class Checker {
         want =
             k % 2 == 0 ? times_turned(kA, kB, k / 2, turned) : times_turned(kB, kA, k / 2, turned);
         break;
+      case Routine::trmm:
+      case Routine::trsm: {
+        const int l = in_turn(k);
+        const bool left = p.side == Side::left;
+        if (!takes(left ? i : j, l)) return "multiplies by what is zero";
+        const bool solves = now.kernel == Kernel::solve;
+        if (solves != (p.routine == Routine::trsm && l == (left ? i : j)))
+          return solves ? "solves by a tile off the diagonal"
+                        : "multiplies by what it has to solve";
+        want = left ? std::pair(stored(kA, i, l, p.op_a), Factor{{kC, l, j}, Op::none})
+                    : std::pair(Factor{{kC, i, l}, Op::none}, stored(kA, l, j, p.op_a));
+        break;
+      }
     }
-    if (p.routine != Routine::gemm && p.routine != Routine::symm && p.routine != Routine::hemm &&
-        i != j && (i > j) != (p.uplo == Uplo::lower))
+    if (p.traits().triangle && i != j && (i > j) != (p.uplo == Uplo::lower))
       return "computes a tile of the other triangle";
     const bool right = Factor{now.input_tiles[0], now.ops[0]} == want.first &&
                        Factor{now.input_tiles[1], now.ops[1]} == want.second;
@@ -274,6 +333,27 @@ class Checker {
     const TileId b =
         p.op_b == Op::none ? TileId{kB, item_b * steps + k, j} : TileId{kB, item_b * cols + j, k};
     return now.input_tiles[0] == a && now.input_tiles[1] == b ? "" : "multiplies the wrong tiles";
+  }
+
+  std::string replay_solve(TaskId t) {
+    const Task& now = task(t);
+    if (plan_.problem.routine != Routine::trsm) return "solves nothing";
+    // As a product with itself in the place of the other factor.
+    Task product = now;
+    const int left = plan_.problem.side == Side::left ? 0 : 1;
+    product.input_tiles[static_cast<std::size_t>(left)] = now.input_tiles[0];
+    product.ops[static_cast<std::size_t>(left)] = now.ops[0];
+    product.input_tiles[static_cast<std::size_t>(1 - left)] = now.tile;
+    product.ops[static_cast<std::size_t>(1 - left)] = Op::none;
+    if (std::string fault = check_factors(product); !fault.empty()) return fault;
+    if (std::string fault = read(t, now.inputs[0], {now.input_tiles[0], 0, false}); !fault.empty())
+      return fault;
+    const bool first = now.accumulate == Accumulate::beta;
+    if (now.accumulate == Accumulate::overwrite || first != (now.k_index == 0))
+      return "applies alpha where it must not, or not where it must";
+    if (std::string fault = read(t, now.to, {now.tile, now.k_index, !first}); !fault.empty())
+      return fault;
+    return write(t, now.to, complete(now.tile));
   }
 
   std::string replay_add(TaskId t) {
@@ -300,13 +380,16 @@ class Checker {
     const bool triangle = plan_.problem.traits().triangle,
                lower = plan_.problem.uplo == Uplo::lower;
     if (triangle && plan_.m_cuts != plan_.n_cuts) return "the triangle of C is not cut alike";
-    const int steps = tile_count(plan_.k_cuts) * (plan_.problem.traits().twice ? 2 : 1);
+    const bool left = plan_.problem.side == Side::left;
+    if (plan_.problem.traits().has_side() && plan_.problem.k > 0 &&
+        plan_.k_cuts != (left ? plan_.m_cuts : plan_.n_cuts))
+      return "A is not cut alike";
     for (int row = 0; row < rows; ++row)
       for (int col = 0; col < tile_count(plan_.n_cuts); ++col) {
         if (triangle && row != col && (row > col) != lower) continue;
         const TileId tile{kC, row, col};
         const Where home{plan_.problem.operands[kC].home, -1};
-        if (!(state(home, tile).content == Content{tile, steps, true}))
+        if (!(state(home, tile).content == complete(tile)))
           return "tile (" + std::to_string(row) + ", " + std::to_string(col) +
                  ") of C is not complete at home";
       }

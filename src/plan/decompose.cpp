@@ -129,12 +129,15 @@ Cuts cuts_of(const std::vector<Piece>& pieces, std::int64_t size) {
   return cuts;
 }
 
-int count_of(const std::vector<int>& ids) { return ids.empty() ? 1 : ids.back() + 1; }
+int count_of(const std::vector<int>& ids) {
+  return ids.empty() ? 1 : *std::ranges::max_element(ids) + 1;
+}
 
 // The rows of C over all items: groups of whole items where an item is smaller than a group.
 void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Piece>& pieces,
               Decomposition& d) {
-  const int groups_per_item = pieces.empty() ? 1 : pieces.back().group + 1;
+  int groups_per_item = 1;
+  for (const Piece& piece : pieces) groups_per_item = std::max(groups_per_item, piece.group + 1);
   const std::int64_t items_per_group =
       tuning.group_rows() == 0
           ? problem.batch
@@ -181,8 +184,20 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     deal(rows, tuning.grid.rows);
     deal(cols, tuning.grid.cols);
   }
-  if (traits.symmetric)
-    steps = alike(problem.side == Side::left ? rows : cols);
+  const bool left = problem.side == Side::left;
+  if (traits.triangular) {
+    std::vector<Piece>& along = left ? rows : cols;
+    along = pieces_of(left ? problem.m : problem.n, 0, 1, {},
+                      edge(left ? tuning.edge_m() : tuning.tile));
+    deal(along, left ? tuning.grid.rows : tuning.grid.cols);
+    const int count = static_cast<int>(along.size());
+    for (int i = 0; i < count; ++i)
+      along[static_cast<std::size_t>(i)].group = rank(problem, count, i);
+    d.cols_outside = left;
+    d.to_and_fro = false;
+  }
+  if (traits.has_side() && problem.k > 0)
+    steps = alike(left ? rows : cols);
   else
     ramp_up(steps, problem.k, tuning.ramp);
   d.m = cuts_of(rows, problem.m);
@@ -198,6 +213,18 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   d.col_groups = count_of(d.col_group);
   d.k_groups = count_of(d.k_group);
   return d;
+}
+
+int Decomposition::position(int row_group, int col_group) const {
+  if (cols_outside) return col_group * row_groups + row_group;
+  if (to_and_fro && row_group % 2 == 1) col_group = col_groups - 1 - col_group;
+  return row_group * col_groups + col_group;
+}
+
+std::pair<int, int> Decomposition::group_at(int position) const {
+  if (cols_outside) return {position % row_groups, position / row_groups};
+  const int row_group = position / col_groups, col_group = position % col_groups;
+  return {row_group, to_and_fro && row_group % 2 == 1 ? col_groups - 1 - col_group : col_group};
 }
 
 std::vector<Grid> grids_of(int workers) {

@@ -2,6 +2,8 @@
 // decompose.hpp: where the tiles begin and who computes which tile of C (paper 1, III-A). It knows
 // no link and no time.
 #pragma once
+#include <utility>
+
 #include "plan/plan.hpp"
 
 namespace fleet {
@@ -14,13 +16,21 @@ namespace fleet {
 /// Where C is symmetric, its rows and columns are cut alike, and the tiles are dealt to the rows
 /// and columns of the grid to and fro (0 1 1 0 0 1 ...): blocks of a triangle would be of unequal
 /// size. Where A is, its rows and columns are cut alike, so that a tile of the triangle that is not
-/// stored is one of the other, transposed.
+/// stored /// is one of the other, transposed. Where A is triangular, every tile of C along its
+/// side is a group of its own, in the order of rank(), and dealt to and fro as well.
 struct Decomposition {
   Cuts m, n, k;
   std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column
   std::vector<int> row_group, col_group;
   std::vector<int> k_group;  ///< per step, of which each tile of k makes two for syr2k and her2k
   int row_groups = 1, col_groups = 1, k_groups = 1;
+  /// How groups follow each other: row by row, columns to and fro (so that B is used again at the
+  /// turn); where A is triangular, those along its side one after another and the others outside.
+  bool cols_outside = false, to_and_fro = true;
+
+  int groups() const { return row_groups * col_groups; }
+  int position(int row_group, int col_group) const;
+  std::pair<int, int> group_at(int position) const;  ///< {row group, column group}
 };
 
 /// The longest step of k: the tile edge, and four of them for half types, where each step rounds C

@@ -32,7 +32,10 @@ Mover::Mover(Plan& plan, const Machine& machine, const Decomposition& decomposit
       stores_(machine.devices.size()),
       positions_(plan.tuning.workers.size()) {
   number_tiles();
-  if (problem_.routine != Routine::gemm) note_uses();
+  if (problem_.traits().triangular)
+    at_home_.resize(tiles_.size() - static_cast<std::size_t>(b_base_));
+  else if (problem_.routine != Routine::gemm)
+    note_uses();
   held_.resize(tuning_.workers.size() * tiles_.size());
   row_present_.assign(static_cast<std::size_t>(cut_.row_groups),
                       std::vector<char>(static_cast<std::size_t>(tuning_.grid.rows), 0));
@@ -48,13 +51,14 @@ Mover::Mover(Plan& plan, const Machine& machine, const Decomposition& decomposit
 }
 
 void Mover::number_tiles() {
+  if (problem_.traits().triangular) other_ = kC;
   const int items[2] = {problem_.operands[kA].shared ? 1 : static_cast<int>(problem_.batch),
                         problem_.operands[kB].shared ? 1 : static_cast<int>(problem_.batch)};
-  for (int operand : {kA, kB}) {
-    if (operand == kB) b_base_ = static_cast<int>(tiles_.size());
+  for (int operand : {kA, other_}) {
+    if (operand != kA) b_base_ = static_cast<int>(tiles_.size());
     (operand == kA ? a_cols_ : b_cols_) = tile_count(plan_.col_cuts(operand));
     if (operand == kB && !problem_.traits().has_b) break;
-    const int rows = plan_.tile_rows(operand) * items[operand];
+    const int rows = plan_.tile_rows(operand) * items[operand == kA ? 0 : 1];
     const int cols = tile_count(plan_.col_cuts(operand));
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < cols; ++c) {
@@ -84,16 +88,34 @@ bool Mover::in_place(int operand, int worker) const {
   return home == device || (device == kHost && home == kPageable);
 }
 
+bool Mover::lies_in_place(int key, int worker) const {
+  const int operand = operand_of(key);
+  if (!in_place(operand, worker)) return false;
+  // What is solved for comes home late: its owner only has it there at once.
+  return operand != kC || !problem_.traits().solves ||
+         owner_of(tiles_[static_cast<std::size_t>(key)]) == worker;
+}
+
+int Mover::owner_of(const TileId& tile) const {
+  return cut_.row_owner[static_cast<std::size_t>(tile.row)] * tuning_.grid.cols +
+         cut_.col_owner[static_cast<std::size_t>(tile.col)];
+}
+
 double Mover::held_s(int key, int worker) const {
-  if (in_place(operand_of(key), worker)) return 0;
-  return held(key, worker).arrival_s;
+  const Held& h = held(key, worker);
+  return h.slot < 0 && lies_in_place(key, worker) ? std::max(0.0, h.arrival_s) : h.arrival_s;
 }
 
 std::span<const Holder> Mover::holders_of(int key) {
-  holders_.assign(1, {problem_.operands[static_cast<std::size_t>(operand_of(key))].home, 0.0});
+  if (operand_of(key) == kC && problem_.traits().solves) {
+    const int owner = owner_of(tiles_[static_cast<std::size_t>(key)]);
+    holders_.assign(1, {device_of(owner), held_s(key, owner)});
+  } else {
+    holders_.assign(1, {problem_.operands[static_cast<std::size_t>(operand_of(key))].home, 0.0});
+  }
   if (tuning_.rules.has(Rule::eta) || tuning_.rules.has(Rule::bandwidth))
     for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
-      if (const Held& h = held(key, w); h.slot >= 0)
+      if (const Held& h = held(key, w); h.slot >= 0 && device_of(w) != holders_[0].device)
         holders_.push_back({device_of(w), h.arrival_s});
   return holders_;
 }
@@ -119,6 +141,10 @@ void Mover::find_users(int key, int worker, Side side) {
     if (!row_present_[static_cast<std::size_t>(at.row_group)][static_cast<std::size_t>(row)] ||
         !col_present_[static_cast<std::size_t>(at.col_group)][static_cast<std::size_t>(col)])
       continue;
+    if (other_ == kC) {
+      if (next_use(key, other) != kNoUse && may_take(key, other, -1)) users_.push_back(other);
+      continue;
+    }
     const Step& theirs = positions_[static_cast<std::size_t>(other)];
     if (theirs.row_group != at.row_group || theirs.col_group != at.col_group || theirs.k > at.k)
       continue;
@@ -135,13 +161,49 @@ bool Mover::may_take(int key, int worker, int pinned) {
   return furthest(worker, pinned, victim_use) >= 0 && victim_use > next_use(key, worker);
 }
 
-// Steps are numbered group by group (rows outer; columns to and fro), k within.
+// Of trmm and trsm: A's tiles are used by one tile of C along its side in every group of the
+// others, C's by those of the same group that take part of them.
+std::int64_t Mover::next_use_by_triangle(const TileId& tile, int worker) const {
+  const bool left = problem_.side == Side::left, solves = problem_.traits().solves;
+  const auto& along_owner = left ? cut_.row_owner : cut_.col_owner;
+  const auto& other_group = left ? cut_.col_group : cut_.row_group;
+  const Step& at = positions_[static_cast<std::size_t>(worker)];
+  const int mine = left ? worker / tuning_.grid.cols : worker % tuning_.grid.cols;
+  const std::int64_t steps = std::max(1, plan_.steps());
+  const std::int64_t now = cut_.position(at.row_group, at.col_group) * steps + at.k;
+  std::int64_t least = kNoUse;
+  const auto consider = [&](int rank, int outer, int step) {
+    const std::int64_t then =
+        (left ? cut_.position(rank, outer) : cut_.position(outer, rank)) * steps + step;
+    if (then >= now) least = std::min(least, then);
+  };
+  if (tile.operand == kC) {
+    const int step = plan_.rank(left ? tile.row : tile.col);
+    const int outer = other_group[static_cast<std::size_t>(left ? tile.col : tile.row)];
+    for (int i = 0; i < static_cast<int>(along_owner.size()); ++i)
+      if (const int rank = plan_.rank(i);
+          along_owner[static_cast<std::size_t>(i)] == mine && (solves ? rank > step : rank <= step))
+        consider(rank, outer, step);
+    return least;
+  }
+  const Factor as_is{tile, problem_.op_a};
+  const int i = as_is.op == Op::none ? tile.row : tile.col;  // of op(A)
+  const int j = as_is.op == Op::none ? tile.col : tile.row;
+  const int taker = left ? i : j, given = left ? j : i;
+  if (along_owner[static_cast<std::size_t>(taker)] != mine) return kNoUse;
+  for (int outer = 0; outer < (left ? cut_.col_groups : cut_.row_groups); ++outer)
+    consider(plan_.rank(taker), outer, plan_.rank(given));
+  return least;
+}
+
+// Steps are numbered group by group, k within.
 std::int64_t Mover::next_use(int key, int worker) const {
+  if (other_ == kC) return next_use_by_triangle(tiles_[static_cast<std::size_t>(key)], worker);
   const Step& at = positions_[static_cast<std::size_t>(worker)];
   const std::int64_t steps = std::max(1, plan_.steps());
   const std::int64_t groups = cut_.col_groups;
   const auto number = [&](std::int64_t row_group, std::int64_t col_group) {
-    return (row_group * groups + (row_group % 2 ? groups - 1 - col_group : col_group)) * steps;
+    return cut_.position(static_cast<int>(row_group), static_cast<int>(col_group)) * steps;
   };
   const std::int64_t now = number(at.row_group, at.col_group) + at.k;
   if (!uses_.empty()) {
@@ -208,7 +270,7 @@ int Mover::take_input(int key, int worker, int pinned) {
 }
 
 Where Mover::acquire(int key, int worker, int pinned, Side side) {
-  if (in_place(operand_of(key), worker)) return {device_of(worker), -1};
+  if (lies_in_place(key, worker)) return {device_of(worker), -1};
   if (const Held& h = held(key, worker); h.slot >= 0) return {device_of(worker), h.slot};
   find_users(key, worker, side);
   user_devices_.clear();
@@ -225,7 +287,7 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
     const auto at = std::find(user_devices_.begin(), user_devices_.end(), chain.users[u]);
     const int user = users_[static_cast<std::size_t>(at - user_devices_.begin())];
     const Where to{chain.users[u], take_input(key, user, pinned)};
-    if (upstream == kNoTask) before_read(from);
+    if (upstream == kNoTask) before_read(from, tile);
     upstream = emit_leg(TaskKind::fetch, tile, chain.legs[u], from, to, chain.chunks, upstream);
     router_.commit(chain.legs[u], cargo.bytes);
     held(key, user) = {to.slot, chain.legs[u].stop_s()};
@@ -236,8 +298,20 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
 
 void Mover::drop(int key, int worker) {
   Held& h = held(key, worker);
-  if (h.slot < 0) return;
-  store(device_of(worker)).give_back(h.slot);
+  SlotStore& slots = store(device_of(worker));
+  if (h.slot < 0 || slots.pool(h.slot) != Pool::input) return;
+  slots.give_back(h.slot);
+  h = {};
+}
+
+void Mover::note_solved(const TileId& tile, int worker, const Where& where, double ready_s) {
+  held(key_of(tile), worker) = {where.slot, ready_s};
+}
+
+void Mover::forget_solved(const TileId& tile) {
+  const int worker = owner_of(tile);
+  Held& h = held(key_of(tile), worker);
+  if (h.slot >= 0) store(device_of(worker)).give_back(h.slot);
   h = {};
 }
 
@@ -272,7 +346,7 @@ double Mover::write_back(const TileId& tile, const Where& from, double ready_s, 
   const DeviceId home = problem_.operands[kC].home;
   const Cargo cargo = plan_.cargo_of(tile);
   const Chain& chain = router_.route({&worker, 1}, {&home, 1}, cargo);
-  before_read(from);
+  before_read(from, tile);
   last =
       emit_leg(TaskKind::writeback, tile, chain.legs[0], from, {home, -1}, chain.chunks, kNoTask);
   router_.commit(chain.legs[0], cargo.bytes);
@@ -300,10 +374,10 @@ TaskId Mover::emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Whe
   task.tile = tile;
   task.from = from;
   task.to = to;
-  before_write(to);
+  before_write(to, tile);
   const TaskId id = tasks_.add(task, after_);
-  note_read(from, id);
-  note_write(to, id);
+  note_read(from, tile, id);
+  note_write(to, tile, id);
   return id;
 }
 
@@ -314,20 +388,39 @@ QueueId Mover::queue_of(TaskKind kind, LinkId link) const {
   return static_cast<QueueId>(machine_.links.size()) + device;
 }
 
-void Mover::before_write(const Where& where) {
-  if (!where.in_place()) store(where.device).former_users(where.slot, after_);
+Mover::AtHome* Mover::at_home(const Where& where, const TileId& tile) {
+  if (!where.in_place() || tile.operand != kC || other_ != kC) return nullptr;
+  return &at_home_[static_cast<std::size_t>(key_of(tile) - b_base_)];
 }
 
-void Mover::before_read(const Where& where) {
+void Mover::before_write(const Where& where, const TileId& tile) {
+  if (!where.in_place()) return store(where.device).former_users(where.slot, after_);
+  if (const AtHome* home = at_home(where, tile)) {
+    after_.push_back(home->writer);
+    after_.insert(after_.end(), home->readers.begin(), home->readers.end());
+    // What trmm replaces is needed until those before it are home: devices may fail.
+    const bool left = problem_.side == Side::left;
+    const int rank = plan_.rank_of(tile.row, tile.col);
+    if (problem_.traits().solves || rank == 0) return;
+    TileId former = tile;
+    (left ? former.row : former.col) = plan_.rank(rank - 1);
+    after_.push_back(at_home(where, former)->writer);
+  }
+}
+
+void Mover::before_read(const Where& where, const TileId& tile) {
   if (!where.in_place()) after_.push_back(store(where.device).writer(where.slot));
+  if (const AtHome* home = at_home(where, tile)) after_.push_back(home->writer);
 }
 
-void Mover::note_read(const Where& where, TaskId task) {
+void Mover::note_read(const Where& where, const TileId& tile, TaskId task) {
   if (!where.in_place()) store(where.device).note_read(where.slot, task);
+  if (AtHome* home = at_home(where, tile)) home->readers.push_back(task);
 }
 
-void Mover::note_write(const Where& where, TaskId task) {
+void Mover::note_write(const Where& where, const TileId& tile, TaskId task) {
   if (!where.in_place()) store(where.device).note_write(where.slot, task);
+  if (AtHome* home = at_home(where, tile)) *home = {.writer = task, .readers = {}};
 }
 
 void Mover::limit_pools() {
@@ -366,6 +459,13 @@ void Mover::limit_worker(int worker, std::int64_t input_bytes, std::int64_t outp
     for (std::size_t j = 0; j < cut_.col_owner.size(); ++j)
       count += cut_.col_group[j] == g && cut_.col_owner[j] == worker % tuning_.grid.cols;
     cols = std::max(cols, count);
+  }
+  // What is solved for stays until all that takes part of it is.
+  if (problem_.traits().solves) {
+    const bool left = problem_.side == Side::left;
+    const auto& along = left ? cut_.row_owner : cut_.col_owner;
+    (left ? rows : cols) =
+        std::ranges::count(along, left ? worker / tuning_.grid.cols : worker % tuning_.grid.cols);
   }
   const std::int64_t cap = tuning_.memory_cap[static_cast<std::size_t>(device)];
   // The lazily fetched original of C needs room beside the accumulator, two at a time.

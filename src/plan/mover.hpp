@@ -42,6 +42,10 @@ class Mover {
   Where acquire(int key, int worker, int pinned, Side side);
   /// The worker is done with the tile for good (rule caching off).
   void drop(int key, int worker);
+  /// The worker has solved for this tile of C, which is a factor of others from now on.
+  void note_solved(const TileId& tile, int worker, const Where& where, double ready_s);
+  /// Nobody needs the solved tile any more.
+  void forget_solved(const TileId& tile);
 
   /// A slot of the output pool. Throws Error(no_memory).
   Where take_output(int worker, std::int64_t bytes);
@@ -54,10 +58,10 @@ class Mover {
 
   /// Orders `after` behind whatever used the slot before (only matters where slots are recycled),
   /// and what wrote the contents of a place that is about to be read.
-  void before_write(const Where& where);
-  void before_read(const Where& where);
-  void note_read(const Where& where, TaskId task);
-  void note_write(const Where& where, TaskId task);
+  void before_write(const Where& where, const TileId& tile);
+  void before_read(const Where& where, const TileId& tile);
+  void note_read(const Where& where, const TileId& tile, TaskId task);
+  void note_write(const Where& where, const TileId& tile, TaskId task);
   std::vector<TaskId>& after() { return after_; }
 
   void set_position(int worker, const Step& step) {
@@ -78,6 +82,11 @@ class Mover {
     int slot = -1;
     double arrival_s = -1;
   };
+  /// Who used a tile of C at home, where tiles of C are factors too.
+  struct AtHome {
+    TaskId writer = kNoTask;
+    std::vector<TaskId> readers;
+  };
   /// A step that a tile is a factor in, for a row of tiles of C or a column of them.
   struct Use {
     Side side;
@@ -93,7 +102,12 @@ class Mover {
     return tile.operand == kA ? tile.row * a_cols_ + tile.col
                               : b_base_ + tile.row * b_cols_ + tile.col;
   }
-  int operand_of(int key) const { return key < b_base_ ? kA : kB; }
+  int operand_of(int key) const { return key < b_base_ ? kA : other_; }
+  AtHome* at_home(const Where& where, const TileId& tile);
+  /// The tile lies where the worker may use it.
+  bool lies_in_place(int key, int worker) const;
+  int owner_of(const TileId& tile) const;
+  std::int64_t next_use_by_triangle(const TileId& tile, int worker) const;
   std::span<const Holder> holders_of(int key);
   void find_users(int key, int worker, Side side);
   bool may_take(int key, int worker, int pinned);
@@ -126,9 +140,11 @@ class Mover {
   std::vector<Held> held_;                                    ///< [worker][key]
   std::vector<Step> positions_;                               ///< per worker
   std::vector<std::vector<char>> row_present_, col_present_;  ///< [group][grid row or column]
-  int b_base_ = 0;                                            ///< key of B's first tile
+  int other_ = kB;                                            ///< the operand beside A: trmm's is C
+  int b_base_ = 0;                                            ///< key of its first tile
   int a_cols_ = 0, b_cols_ = 0;                               ///< tiles
-  std::vector<std::vector<Use>> uses_;                        ///< per key, if not gemm's
+  std::vector<AtHome> at_home_;         ///< per key from b_base_ on, if C is it
+  std::vector<std::vector<Use>> uses_;  ///< per key, if not gemm's
   mutable std::vector<Holder> holders_;
   std::vector<int> users_;  ///< workers that a chain goes to, the asking one first
   std::vector<DeviceId> user_devices_;

@@ -10,12 +10,12 @@ namespace {
 bool along_rows(const Problem& problem, int operand) {
   const RoutineTraits& traits = problem.traits();
   if (traits.by_itself) return true;  // its transpose is the other factor
-  if (traits.symmetric) return (operand == kA) == (problem.side == Side::left);
+  if (traits.has_side()) return (operand == kA) == (problem.side == Side::left);
   return operand == kA;
 }
 
 Op op_of(const Problem& problem, int operand) {
-  if (problem.traits().symmetric) return Op::none;
+  if (problem.traits().has_side()) return Op::none;  // what has its own transpose is square
   return along_rows(problem, operand) ? problem.op_a : problem.op_b;
 }
 
@@ -24,6 +24,11 @@ Factor mirrored(const Problem& problem, int i, int j) {
   const bool stored = problem.uplo == Uplo::lower ? i >= j : i <= j;
   if (stored) return {{kA, i, j}, Op::none};
   return {{kA, j, i}, problem.traits().hermitian ? Op::conjugate : Op::transpose};
+}
+
+// Tile (i, j) of op(A).
+Factor triangular(const Problem& problem, int i, int j) {
+  return problem.op_a == Op::none ? Factor{{kA, i, j}, Op::none} : Factor{{kA, j, i}, problem.op_a};
 }
 
 }  // namespace
@@ -47,9 +52,34 @@ bool Plan::has_tile(int row, int col) const {
   return problem.uplo == Uplo::lower ? row >= col : row <= col;
 }
 
+int rank(const Problem& problem, int tiles, int tile) {
+  const bool lower = (problem.uplo == Uplo::lower) == (problem.op_a == Op::none);
+  // Solved from the first one on: a lower triangle before, an upper one behind what it is solved
+  // for. Multiplied the other way round.
+  const bool ascending = (lower == (problem.side == Side::left)) == problem.traits().solves;
+  return ascending ? tile : tiles - 1 - tile;
+}
+
+int Plan::k_tile(int step) const {
+  if (problem.traits().triangular) return rank(step);
+  return problem.traits().twice ? step / 2 : step;
+}
+
+int Plan::first_step(int row, int col) const {
+  const RoutineTraits& traits = problem.traits();
+  return traits.triangular && !traits.solves ? rank_of(row, col) : 0;
+}
+
+int Plan::last_step(int row, int col) const {
+  return problem.traits().solves ? rank_of(row, col) : steps() - 1;
+}
+
 Factor Plan::row_factor(int row, int step) const {
   const RoutineTraits& traits = problem.traits();
   const int k = k_tile(step);
+  if (traits.triangular)
+    return problem.side == Side::left ? triangular(problem, row, k)
+                                      : Factor{{kC, row, k}, Op::none};
   if (traits.symmetric)
     return problem.side == Side::left ? mirrored(problem, row, k) : Factor{{kB, row, k}, Op::none};
   const int rows = tile_count(m_cuts);
@@ -61,6 +91,9 @@ Factor Plan::row_factor(int row, int step) const {
 
 Factor Plan::col_factor(int item, int step, int col) const {
   const RoutineTraits& traits = problem.traits();
+  if (traits.triangular)
+    return problem.side == Side::left ? Factor{{kC, k_tile(step), col}, Op::none}
+                                      : triangular(problem, k_tile(step), col);
   const int k = k_tile(step);
   if (traits.symmetric)
     return problem.side == Side::left ? Factor{{kB, k, col}, Op::none} : mirrored(problem, k, col);
@@ -77,7 +110,7 @@ Factor Plan::col_factor(int item, int step, int col) const {
 Fill Plan::fill_of(const TileId& tile) const {
   const RoutineTraits& traits = problem.traits();
   const bool of_triangle =
-      tile.operand == kC ? traits.triangle : tile.operand == kA && traits.symmetric;
+      tile.operand == kC ? traits.triangle : tile.operand == kA && traits.has_side();
   if (!of_triangle || tile.row != tile.col) return Fill::full;
   return problem.uplo == Uplo::lower ? Fill::lower : Fill::upper;
 }
@@ -106,6 +139,11 @@ std::int64_t Plan::moved_bytes_of(const TileId& tile) const {
 
 double Plan::share_of(const TileId& tile) const {
   return static_cast<double>(moved_bytes_of(tile)) / static_cast<double>(bytes_of(tile));
+}
+
+double Plan::work_of(const TileId& tile, int step) const {
+  if (!is_diagonal(tile.row, tile.col, step)) return share_of(tile);
+  return share_of({kA, k_tile(step), k_tile(step)});
 }
 
 Cargo Plan::cargo_of(const TileId& tile) const {

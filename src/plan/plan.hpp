@@ -59,6 +59,7 @@ enum class Kernel : std::uint8_t {
   multiply,  ///< to = alpha*op(inputs[0])*op(inputs[1]) + (by beta)*to
   add,       ///< to += beta * inputs[0]; inputs[0] is the caller's C, `to` the accumulator
   scale,     ///< to = beta * to; zero when beta == 0, whatever was there
+  solve,     ///< to = op(inputs[0])^-1 * (by beta)*to, or from the right; inputs[0] is a triangle
 };
 
 /// What a multiply does with the old contents of its target.
@@ -86,10 +87,10 @@ struct Task {
   TileId tile;
   Where from;  ///< copies only
   Where to;
-  std::array<TileId, 2> input_tiles{};  ///< computes only: the factors (multiply), C (add)
+  std::array<TileId, 2> input_tiles{};  ///< computes only: factors (multiply, solve), C (add)
   std::array<Op, 2> ops{};              ///< multiply: how the factors are read
   std::array<Where, 2> inputs{};
-  std::int32_t k_index = 0;      ///< multiply: which of the steps of its tile of C this is
+  std::int32_t k_index = 0;      ///< multiply, solve: which of the steps this is
   std::int32_t after_begin = 0;  ///< into Plan::after_pool
   std::int32_t after_count = 0;
   DeviceId device() const { return to.device; }
@@ -111,6 +112,11 @@ struct Queue {
 using Cuts = std::vector<std::int64_t>;
 inline int tile_count(const Cuts& cuts) { return static_cast<int>(cuts.size()) - 1; }
 
+/// Where A is triangular: of `tiles` tiles along its side, which comes so many-th. What trsm solves
+/// for needs those before it; what trmm replaces is needed by those before it, so that at any time
+/// what is not computed yet can be: from what is still as it was. Its own inverse.
+int rank(const Problem& problem, int tiles, int tile);
+
 /// The schedule. Invariant: `after` and `upstream` name earlier tasks only, so the vector order is
 /// a legal order and cycles cannot exist.
 struct Plan {
@@ -130,11 +136,21 @@ struct Plan {
   const Cuts& row_cuts(int operand) const;  ///< of the stored matrix
   const Cuts& col_cuts(int operand) const;
   /// Tile products that make up one tile of C: one for each tile of k, two where a routine adds the
-  /// same with A and B exchanged.
+  /// same with A and B exchanged. Where A is triangular, tile products that are zero are left out,
+  /// and the steps are counted in the order of dependence (`rank`).
   int steps() const { return tile_count(k_cuts) * (problem.traits().twice ? 2 : 1); }
-  int k_tile(int step) const { return problem.traits().twice ? step / 2 : step; }
+  int k_tile(int step) const;
   /// Is the tile computed? Of symmetric results one triangle is.
   bool has_tile(int row, int col) const;
+  int rank(int tile) const { return fleet::rank(problem, tile_count(k_cuts), tile); }
+  int rank_of(int row, int col) const { return rank(problem.side == Side::left ? row : col); }
+  /// The steps that a tile of C takes. Where A is triangular, the one at the diagonal is trsm's
+  /// last, which solves, and trmm's first.
+  int first_step(int row, int col) const;
+  int last_step(int row, int col) const;
+  bool is_diagonal(int row, int col, int step) const {
+    return problem.traits().triangular && rank_of(row, col) == step;
+  }
   /// The tile along the rows of C, and the one along its columns, of a step. `row` counts over all
   /// items of a batch.
   Factor row_factor(int row, int step) const;
@@ -147,6 +163,8 @@ struct Plan {
   std::int64_t bytes_of(const TileId& tile) const;  ///< dense: rows * cols * element
   double share_of(
       const TileId& tile) const;  ///< of its elements that count: a triangle's are fewer
+  /// Of the multiply-adds of a whole tile product, what a step does where triangles are left out.
+  double work_of(const TileId& tile, int step) const;
   std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: of what counts
   /// What a copy of the tile moves. Columns that a tile has whole are taken to follow each other
   /// at home: leading dimensions are the call's, not the plan's.

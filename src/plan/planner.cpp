@@ -68,10 +68,14 @@ class Planner {
   void make_queues();
   void scale_in_place();
   void multiply();
+  int enter_group(std::vector<Walk>& walks, int before);
   void emit(int worker, const Product& product);
   Accumulate begin_tile(int worker, const Product& product, const TileId& tile, Output& out,
                         double& arrival_s);
   void end_tile(int worker, const Product& product, const TileId& tile, Output& out);
+  void solve(int worker, const Product& product, const TileId& tile, Output& out);
+  void take_time(int worker, const Product& product, const TileId& tile, double arrival_s,
+                 Output& out);
   void add_compute(const Task& task);
   QueueId next_lane(int worker);
   double multiply_s(int worker, const Product& product);
@@ -137,9 +141,13 @@ void Planner::multiply() {
   const int workers = static_cast<int>(plan_.tuning.workers.size());
   for (int w = 0; w < workers; ++w) walks.emplace_back(plan_, cut_, *mover_, w);
   const bool cubes = plan_.tuning.out_of_core == OutOfCore::cube;
+  const bool in_turn = plan_.problem.traits().triangular;
+  int group = 0;
   for (bool more = true; more;) {
     more = false;
+    if (in_turn) group = enter_group(walks, group);
     for (int w = 0; w < workers; ++w) {
+      if (in_turn && walks[static_cast<std::size_t>(w)].next_group() != group) continue;
       const auto product = walks[static_cast<std::size_t>(w)].next();
       if (!product) continue;
       more = true;
@@ -147,6 +155,24 @@ void Planner::multiply() {
       emit(w, *product);
     }
   }
+}
+
+// Groups take part of those before them, or replace what those took part of: a worker that is ahead
+// waits. Returns the one that is next.
+int Planner::enter_group(std::vector<Walk>& walks, int before) {
+  int next = walks.front().next_group();
+  for (Walk& walk : walks) next = std::min(next, walk.next_group());
+  const bool left = plan_.problem.side == Side::left;
+  const int along = left ? cut_.row_groups : cut_.col_groups;
+  if (!plan_.problem.traits().solves || next / along == before / along) return next;
+  // Other columns (or rows): what was solved for in the last ones is not needed any more.
+  const int done = before / along;
+  for (int row = 0; row < tile_count(cut_.m); ++row)
+    for (int col = 0; col < tile_count(cut_.n); ++col)
+      if (const auto& group = left ? cut_.col_group : cut_.row_group;
+          group[static_cast<std::size_t>(left ? col : row)] == done)
+        mover_->forget_solved({kC, row, col});
+  return next;
 }
 
 // Tiles of C take the lanes of their device in turn, so that neighbours overlap.
@@ -164,7 +190,8 @@ bool Planner::lazy(int worker) const {
     return operands[static_cast<std::size_t>(x)].home == operands[kC].home;
   };
   return plan_.tuning.rules.has(Rule::lazy) && operands[kC].access == Access::update &&
-         !mover_->in_place(kC, worker) && (same_home(kA) || same_home(kB));
+         !plan_.problem.traits().triangular && !mover_->in_place(kC, worker) &&
+         (same_home(kA) || same_home(kB));
 }
 
 double Planner::multiply_s(int worker, const Product& product) {
@@ -184,14 +211,17 @@ double Planner::multiply_s(int worker, const Product& product) {
 // product does with what is there.
 Accumulate Planner::begin_tile(int worker, const Product& product, const TileId& tile, Output& out,
                                double& arrival_s) {
-  const bool first = product.k == 0;
+  const RoutineTraits& traits = plan_.problem.traits();
+  const bool replaces = traits.triangular && !traits.solves;
+  const bool first = product.k == plan_.first_step(tile.row, tile.col);
   const bool in_place = mover_->in_place(kC, worker);
   if (!in_place && out.slot < 0) {
     out.slot = mover_->take_output(worker, plan_.bytes_of(tile)).slot;
     out.queue = next_lane(worker);
     out.add_at_end = first && lazy(worker);
     const bool fetch =
-        first ? plan_.problem.operands[kC].access == Access::update && !out.add_at_end : true;
+        first ? plan_.problem.operands[kC].access == Access::update && !out.add_at_end && !replaces
+              : true;
     if (fetch)
       arrival_s =
           std::max(arrival_s, mover_->fetch_output(tile, where_of(worker, out), out.home_writer));
@@ -199,20 +229,21 @@ Accumulate Planner::begin_tile(int worker, const Product& product, const TileId&
     out.queue = next_lane(worker);
   }
   if (!first) return Accumulate::sum;
-  return plan_.problem.operands[kC].access == Access::write || out.add_at_end
+  return plan_.problem.operands[kC].access == Access::write || out.add_at_end || replaces
              ? Accumulate::overwrite
              : Accumulate::beta;
 }
 
 void Planner::add_compute(const Task& task) {
   auto& after = mover_->after();
-  mover_->before_read(task.inputs[0]);
-  if (task.kernel == Kernel::multiply) mover_->before_read(task.inputs[1]);
-  if (!task.to.in_place()) mover_->before_write(task.to);
+  const int inputs = task.kernel == Kernel::multiply ? 2 : 1;
+  for (std::size_t x = 0; x < static_cast<std::size_t>(inputs); ++x)
+    mover_->before_read(task.inputs[x], task.input_tiles[x]);
+  mover_->before_write(task.to, task.tile);
   const TaskId id = tasks_->add(task, after);
-  mover_->note_read(task.inputs[0], id);
-  if (task.kernel == Kernel::multiply) mover_->note_read(task.inputs[1], id);
-  mover_->note_write(task.to, id);
+  for (std::size_t x = 0; x < static_cast<std::size_t>(inputs); ++x)
+    mover_->note_read(task.inputs[x], task.input_tiles[x], id);
+  mover_->note_write(task.to, task.tile, id);
 }
 
 void Planner::emit(int worker, const Product& product) {
@@ -220,6 +251,8 @@ void Planner::emit(int worker, const Product& product) {
   Output& out = outputs_[static_cast<std::size_t>(product.row) *
                              static_cast<std::size_t>(tile_count(cut_.n)) +
                          static_cast<std::size_t>(product.col)];
+  if (plan_.problem.traits().solves && plan_.is_diagonal(tile.row, tile.col, product.k))
+    return solve(worker, product, tile, out);
   const int a = mover_->key_a(product.row, product.k);
   const int b = mover_->key_b(product.row / tile_count(cut_.m), product.k, product.col);
   Task task;
@@ -237,17 +270,50 @@ void Planner::emit(int worker, const Product& product) {
   task.k_index = product.k;
   add_compute(task);
 
-  double& free_s = compute_free_s_[static_cast<std::size_t>(worker)];
-  free_s = std::max(free_s, arrival_s) + multiply_s(worker, product) * plan_.share_of(tile);
-  out.ready_s = free_s;
-  plan_.planned_s = std::max(plan_.planned_s, free_s);
+  take_time(worker, product, tile, arrival_s, out);
   if (!plan_.tuning.rules.has(Rule::caching)) {
     mover_->drop(a, worker);
     mover_->drop(b, worker);
   }
   const std::size_t k = static_cast<std::size_t>(product.k);
-  const bool last = product.k + 1 == plan_.steps();
+  const bool last = product.k == plan_.last_step(tile.row, tile.col);
   if (last || cut_.k_group[k + 1] != cut_.k_group[k]) end_tile(worker, product, tile, out);
+}
+
+void Planner::take_time(int worker, const Product& product, const TileId& tile, double arrival_s,
+                        Output& out) {
+  double& free_s = compute_free_s_[static_cast<std::size_t>(worker)];
+  free_s =
+      std::max(free_s, arrival_s) + multiply_s(worker, product) * plan_.work_of(tile, product.k);
+  out.ready_s = free_s;
+  plan_.planned_s = std::max(plan_.planned_s, free_s);
+}
+
+// The last step of a tile of trsm. It stays where it is for those that take part of it.
+void Planner::solve(int worker, const Product& product, const TileId& tile, Output& out) {
+  const bool left = plan_.problem.side == Side::left;
+  const Factor triangle =
+      left ? plan_.row_factor(product.row, product.k) : plan_.col_factor(0, product.k, product.col);
+  const int key =
+      left ? mover_->key_a(product.row, product.k) : mover_->key_b(0, product.k, product.col);
+  Task task;
+  task.kernel = Kernel::solve;
+  task.inputs[0] = mover_->acquire(key, worker, -1, left ? Side::left : Side::right);
+  double arrival_s = mover_->held_s(key, worker);
+  task.accumulate = begin_tile(worker, product, tile, out, arrival_s);
+  task.queue = out.queue;
+  task.tile = tile;
+  task.to = where_of(worker, out);
+  task.input_tiles[0] = triangle.tile;
+  task.ops[0] = triangle.op;
+  task.k_index = product.k;
+  add_compute(task);
+  take_time(worker, product, tile, arrival_s, out);
+  if (!plan_.tuning.rules.has(Rule::caching)) mover_->drop(key, worker);
+  mover_->note_solved(tile, worker, task.to, out.ready_s);
+  if (out.slot < 0) return;
+  const double home_s = mover_->write_back(tile, task.to, out.ready_s, out.home_writer);
+  plan_.planned_s = std::max(plan_.planned_s, home_s);
 }
 
 // Adds the caller's C where that was put off, and sends the tile home.
@@ -285,6 +351,7 @@ void validate(const Problem& problem, const Machine& machine, const Tuning& tuni
                                       std::pair(&tuning.col_shares, tuning.grid.cols)}) {
     if (shares->empty()) continue;
     if (std::ssize(*shares) != count || problem.batch > 1 || problem.traits().triangle ||
+        problem.traits().triangular ||
         !std::ranges::all_of(*shares, [](double share) { return share > 0 && share < 1e6; }))
       throw Error(Status::bad_argument, "the shares are not those of the grid");
   }

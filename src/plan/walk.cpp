@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 namespace fleet {
 namespace {
@@ -37,12 +38,10 @@ Walk::Walk(const Plan& plan, const Decomposition& decomposition, Mover& mover, i
                 : cut_.row_groups * cut_.col_groups * cut_.k_groups;
 }
 
-// Groups row by row, columns to and fro (so that B is used again at the turn), cubes of k within.
+// Cubes of k within a group.
 void Walk::enter_group() {
   const int cube = group_ % cut_.k_groups, group = group_ / cut_.k_groups;
-  step_.row_group = group / cut_.col_groups;
-  const int col = group % cut_.col_groups;
-  step_.col_group = step_.row_group % 2 ? cut_.col_groups - 1 - col : col;
+  std::tie(step_.row_group, step_.col_group) = cut_.group_at(group);
   k_begin_ = static_cast<int>(std::lower_bound(cut_.k_group.begin(), cut_.k_group.end(), cube) -
                               cut_.k_group.begin());
   k_end_ = static_cast<int>(std::upper_bound(cut_.k_group.begin(), cut_.k_group.end(), cube) -
@@ -53,17 +52,18 @@ void Walk::enter_group() {
     if (cut_.col_owner[static_cast<std::size_t>(j)] == grid_col_ &&
         cut_.col_group[static_cast<std::size_t>(j)] == step_.col_group)
       cols_.push_back(j);
-  const auto begin =
-      std::lower_bound(cut_.row_group.begin(), cut_.row_group.end(), step_.row_group);
-  const auto end = std::upper_bound(begin, cut_.row_group.end(), step_.row_group);
-  for (auto row = begin; row != end; ++row) {
-    const auto i = row - cut_.row_group.begin();
-    const int item = static_cast<int>(i) / rows_per_item_;
+  for (int i = 0; i < static_cast<int>(cut_.row_owner.size()); ++i) {
+    const int item = i / rows_per_item_;
     if (cut_.row_owner[static_cast<std::size_t>(i)] == grid_row_ &&
+        cut_.row_group[static_cast<std::size_t>(i)] == step_.row_group &&
         (item_list_.empty() || item_list_.back() != item))
       item_list_.push_back(item);
   }
   item_at_ = 0;
+  if (!plan_.problem.traits().triangular) return;
+  // All tiles of the group are of one rank.
+  const int rank = plan_.problem.side == Side::left ? step_.row_group : step_.col_group;
+  plan_.problem.traits().solves ? k_end_ = rank + 1 : k_begin_ = rank;
 }
 
 // Sets up rows_ for the current item and k. False: this worker has nothing in this group.
@@ -83,6 +83,14 @@ bool Walk::enter_step() {
   k_at_ = k_begin_;
   ready_.clear();
   mover_.set_position(worker_, step_);
+  const bool solves = plan_.problem.traits().solves && !rows_.empty() &&
+                      plan_.is_diagonal(rows_[0], cols_[0], step_.k);
+  // What is solved for is no factor: it is where its worker has it.
+  if (solves) {
+    const bool left = plan_.problem.side == Side::left;
+    (left ? col_s_ : row_s_).assign(left ? cols_.size() : rows_.size(), 0.0);
+    (left ? cols_asked_ : rows_asked_) = left ? cols_.size() : rows_.size();
+  }
   products_ = 0;
   for (std::size_t c = 0; c < cols_.size(); ++c) {
     const std::size_t before = products_;
@@ -111,12 +119,20 @@ bool Walk::advance_step() {
   }
 }
 
-std::optional<Product> Walk::next() {
-  new_cube_ = false;
-  if (group_ >= groups_) return std::nullopt;
+// At a product, in a step that it sets up if need be. False: all are done.
+bool Walk::settle() {
+  if (group_ >= groups_) return false;
   const std::size_t per_step =
       products_ * static_cast<std::size_t>(by_arrival_ ? 1 : k_end_ - k_begin_);
-  if ((!started_ || emitted_ == per_step) && !advance_step()) return std::nullopt;
+  if (started_ && emitted_ < per_step) return true;
+  new_cube_ = false;
+  return advance_step();
+}
+
+int Walk::next_group() { return settle() ? group_ / cut_.k_groups : groups_; }
+
+std::optional<Product> Walk::next() {
+  if (!settle()) return std::nullopt;
   ++emitted_;
   return by_arrival_ ? next_by_arrival() : next_by_row();
 }

@@ -27,8 +27,10 @@ class Walk {
 
   /// The next product, or nothing when all are done.
   std::optional<Product> next();
+  /// The position (Decomposition) of the next product's group, or a number beyond all.
+  int next_group();
   /// The group changed with the last next(), so the caches of a cube may be dropped.
-  bool new_cube() const { return new_cube_; }
+  bool new_cube() const { return new_cube_ && emitted_ == 1; }
 
  private:
   struct Ready {
@@ -36,6 +38,7 @@ class Walk {
     int row;  ///< indices into rows_ and cols_
     int col;
   };
+  bool settle();
   bool enter_step();
   bool has(std::size_t r, std::size_t c) const { return plan_.has_tile(rows_[r], cols_[c]); }
   bool advance_step();
@@ -65,6 +68,7 @@ class Walk {
   int k_begin_ = 0, k_end_ = 0;  ///< of the current cube
   bool started_ = false;
   bool new_cube_ = false;
+
   std::vector<int> item_list_;  ///< items with rows here
   std::size_t item_at_ = 0;
   std::vector<int> rows_, cols_;

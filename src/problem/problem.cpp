@@ -58,6 +58,8 @@ const RoutineTraits& traits_of(Routine routine) {
       {.word = "herk", .has_b = false, .triangle = true, .hermitian = true, .by_itself = true},
       {.word = "syr2k", .triangle = true, .twice = true, .by_itself = true},
       {.word = "her2k", .triangle = true, .twice = true, .hermitian = true, .by_itself = true},
+      {.word = "trmm", .has_b = false, .triangular = true},
+      {.word = "trsm", .has_b = false, .triangular = true, .solves = true},
   }};
   static constexpr auto kRows = kTable;
   return kRows[static_cast<std::size_t>(routine)];
@@ -107,27 +109,31 @@ Problem make_level3(const Level3Shape& shape) {
   if (traits.symmetric && shape.op_a != Op::none) refuse(name + " has no transa");
 
   const std::int64_t m = traits.triangle ? shape.n : shape.m;
-  const std::int64_t k = !traits.symmetric ? shape.k : shape.side == Side::left ? shape.m : shape.n;
+  const std::int64_t k = !traits.has_side()         ? shape.k
+                         : shape.side == Side::left ? shape.m
+                                                    : shape.n;
   // As the product of its factors: B after A, or with the symmetric one on the right before it.
-  const Op op_b = traits.by_itself   ? (shape.op_a == Op::none ? turned : Op::none)
-                  : traits.symmetric ? Op::none
-                                     : shape.op_b;
-  Problem problem = make_gemm({.type = shape.type,
-                               .op_a = shape.op_a,
-                               .op_b = op_b,
-                               .m = m,
-                               .n = shape.n,
-                               .k = k,
-                               .homes = shape.homes,
-                               .beta_is_zero = shape.beta_is_zero});
+  const Op op_b = traits.by_itself    ? (shape.op_a == Op::none ? turned : Op::none)
+                  : traits.has_side() ? Op::none
+                                      : shape.op_b;
+  Problem problem =
+      make_gemm({.type = shape.type,
+                 .op_a = shape.op_a,
+                 .op_b = op_b,
+                 .m = m,
+                 .n = shape.n,
+                 .k = k,
+                 .homes = shape.homes,
+                 .beta_is_zero = traits.triangular ? shape.alpha_is_zero : shape.beta_is_zero});
   if (shape.alpha_is_zero) problem.k = 0;
   problem.routine = shape.routine;
-  if (traits.symmetric) problem.side = shape.side;
+  if (traits.has_side()) problem.side = shape.side;
+  if (traits.triangular) problem.diag = shape.diag;
   problem.uplo = shape.uplo;
   auto& [a, b, c] = problem.operands;
-  if (traits.symmetric && shape.side == Side::right) {
-    std::swap(a.rows, b.rows);
-    std::swap(a.cols, b.cols);
+  if (traits.has_side()) {
+    a.rows = a.cols = k;
+    b.rows = m, b.cols = shape.n;
   }
   if (traits.twice) b.rows = a.rows, b.cols = a.cols;  // as A is stored
   if (!traits.has_b) b = a;                            // the same matrix
@@ -138,8 +144,7 @@ double flops(const Problem& problem) {
   const RoutineTraits& traits = problem.traits();
   const double products = static_cast<double>(problem.m) * static_cast<double>(problem.n) *
                           static_cast<double>(problem.k) * static_cast<double>(problem.batch);
-  const double part = traits.triangle && !traits.twice ? 0.5 : 1;
-  return (is_complex(problem.type) ? 8 : 2) * part * products;
+  return (is_complex(problem.type) ? 8 : 2) * traits.part_of_products() * products;
 }
 
 double bytes_that_count(const Problem& problem, int operand) {
@@ -147,7 +152,7 @@ double bytes_that_count(const Problem& problem, int operand) {
   if (operand == kB && !traits.has_b) return 0;
   const Operand& o = problem.operands[static_cast<std::size_t>(operand)];
   const auto rows = static_cast<double>(o.rows), cols = static_cast<double>(o.cols);
-  const bool triangle = (operand == kC && traits.triangle) || (operand == kA && traits.symmetric);
+  const bool triangle = operand == kC ? traits.triangle : operand == kA && traits.has_side();
   const double elements = triangle ? rows * (rows + 1) / 2 : rows * cols;
   return elements * static_cast<double>(o.shared ? 1 : problem.batch) *
          static_cast<double>(bytes_of(problem.type));

@@ -43,22 +43,29 @@ char letter_of(Op op);  ///< 'n', 't', 'c'
 /// How a routine touches an operand. `write` means that the old contents are not read (beta == 0).
 enum class Access { read, write, update };
 
-enum class Routine { gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k };
-inline constexpr int kRoutines = 8;
+enum class Routine { gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm };
+inline constexpr int kRoutines = 10;
 
-enum class Side { left, right };   ///< on which a symmetric matrix stands in the product
-enum class Uplo { lower, upper };  ///< the triangle that is stored, or written
+enum class Side { left, right };     ///< on which A stands, symmetric or triangular, in the product
+enum class Uplo { lower, upper };    ///< the triangle that is stored, or written
+enum class Diag { non_unit, unit };  ///< unit: ones that are not stored
 
 /// What a routine is, a row of the table of them. The product is always op(X)*op(Y) with X along
 /// the rows of C and Y along its columns, summed over k.
 struct RoutineTraits {
-  const char* word;        ///< as in "dsyrk" without its type
-  bool has_b = true;       ///< syrk and herk have A only, which is both factors
-  bool symmetric = false;  ///< A is, and one triangle of it is stored
-  bool triangle = false;   ///< of C one triangle is computed, C being symmetric (gemmt: or not)
-  bool twice = false;      ///< the product and the same with A and B exchanged (syr2k, her2k)
-  bool hermitian = false;  ///< conjugated where others are transposed; a diagonal is real
-  bool by_itself = false;  ///< a factor times the other's transpose: one flag for both
+  const char* word;         ///< as in "dsyrk" without its type
+  bool has_b = true;        ///< syrk and herk have A only, which is both factors
+  bool symmetric = false;   ///< A is, and one triangle of it is stored
+  bool triangle = false;    ///< of C one triangle is computed, C being symmetric (gemmt: or not)
+  bool twice = false;       ///< the product and the same with A and B exchanged (syr2k, her2k)
+  bool hermitian = false;   ///< conjugated where others are transposed; a diagonal is real
+  bool by_itself = false;   ///< a factor times the other's transpose: one flag for both
+  bool triangular = false;  ///< A is, and the result takes the other factor's place (trmm, trsm)
+  bool solves = false;      ///< for the factor that A times it gives C (trsm)
+  /// A stands on one side or the other, so its order is m or n, and k is the same.
+  bool has_side() const { return symmetric || triangular; }
+  /// Multiply-adds, as a part of m*n*k.
+  double part_of_products() const { return triangular || (triangle && !twice) ? 0.5 : 1; }
 };
 const RoutineTraits& traits_of(Routine routine);
 
@@ -81,7 +88,10 @@ inline constexpr int kA = 0, kB = 1, kC = 2;
 ///   syrk, herk   m == n, C = alpha*op(A)*op(A)^T + beta*C; op_a is none where A is n x k
 ///   syr2k, her2k the same with alpha*op(A)*op(B)^T + alpha*op(B)*op(A)^T; herk and her2k: ^H, and
 ///                the second alpha conjugated
-/// k == 0 stands for C = beta*C whatever the caller's k was (alpha == 0 is turned into it).
+///   trmm         C = alpha*op(A)*C (left, k == m) or alpha*C*op(A) (right, k == n)
+///   trsm         C = X with op(A)*X = alpha*C (left) or X*op(A) = alpha*C (right)
+/// k == 0 stands for C = beta*C whatever the caller's k was (alpha == 0 is turned into it; of trmm
+/// and trsm beta is 0 then).
 struct Problem {
   Routine routine = Routine::gemm;
   DataType type = DataType::f64;
@@ -91,8 +101,9 @@ struct Problem {
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t batch = 1;
-  Side side = Side::left;   ///< symm, hemm
-  Uplo uplo = Uplo::lower;  ///< symm, hemm: of A; others but gemm: of C
+  Side side = Side::left;      ///< symm, hemm, trmm, trsm
+  Uplo uplo = Uplo::lower;     ///< symm, hemm, trmm, trsm: of A; others but gemm: of C
+  Diag diag = Diag::non_unit;  ///< trmm, trsm
   std::array<Operand, 3> operands{};
   friend bool operator==(const Problem&, const Problem&) = default;
 
@@ -117,13 +128,14 @@ struct GemmShape {
 /// negative size, or when the bytes of an operand do not fit 64 bits.
 Problem make_gemm(const GemmShape& shape);
 
-/// The shape of a call of any other routine. What it does not have is left as it is: k of symm and
-/// hemm, m of those with a triangle of C, op_b of all but gemmt, op_a of symm and hemm.
+/// The shape of a call of any other routine. What it does not have is left as it is: k of what has
+/// a side, m of those with a triangle of C, op_b of all but gemmt, op_a of symm and hemm.
 struct Level3Shape {
   Routine routine = Routine::syrk;
   DataType type = DataType::f64;
   Side side = Side::left;
   Uplo uplo = Uplo::lower;
+  Diag diag = Diag::non_unit;
   Op op_a = Op::none;
   Op op_b = Op::none;
   std::int64_t m = 0;
@@ -146,7 +158,8 @@ Problem make_level3(const Level3Shape& shape);
 double bytes_that_count(const Problem& problem, int operand);
 
 /// Flops of one call as benchmarks count them: 2mnk for real types, 8mnk for complex ones; of what
-/// computes a triangle, n*n*k (twice that for syr2k and her2k), complex 4 times as much.
+/// computes a triangle, n*n*k (twice that for syr2k and her2k), and m*n*k of trmm and trsm, complex
+/// 4 times as much.
 double flops(const Problem& problem);
 
 /// "dgemm m=8192 n=8192 k=8192 a@0 b@h c@0" [transa=t] [transb=c] [beta=0] [batch=16]; the defaults

@@ -47,13 +47,13 @@ Words parse_routine(std::string_view word) {
     }
   refuse(
       "problem text begins with " + quoted(word) +
-      "; the routines are gemm, gemmt, symm, hemm, syrk, herk, syr2k and her2k with s, d, c or z "
-      "before them, and hgemm, bf16gemm and tf32gemm");
+      "; the routines are gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k, trmm and trsm with s, "
+      "d, c or z before them, and hgemm, bf16gemm and tf32gemm");
 }
 
 /// The sizes that a routine has.
 std::string_view sizes_of(const RoutineTraits& traits) {
-  return traits.triangle ? "nk" : traits.symmetric ? "mn" : "mnk";
+  return traits.triangle ? "nk" : traits.has_side() ? "mn" : "mnk";
 }
 
 std::vector<std::string_view> split(std::string_view text) {
@@ -107,7 +107,8 @@ bool parse_size(std::string_view name, std::string_view value, std::string_view 
   return true;
 }
 
-/// "transa=t", "uplo=u", "side=r", "beta=0", "batch=16", and sizes. Refuses any other word.
+/// "transa=t", "uplo=u", "side=r", "diag=u", "alpha=0", "beta=0", "batch=16", and sizes. Refuses
+/// any other word.
 void parse_setting(std::string_view word, Words& words) {
   const auto equals = word.find('=');
   if (equals == std::string_view::npos) refuse("problem text: does not understand " + quoted(word));
@@ -117,15 +118,19 @@ void parse_setting(std::string_view word, Words& words) {
   const RoutineTraits& traits = shape.traits();
   if (name == "transa" && !traits.symmetric) {
     shape.op_a = parse_op(value, word);
-  } else if (name == "transb" && !traits.symmetric && !traits.by_itself) {
+  } else if (name == "transb" && !traits.has_side() && !traits.by_itself) {
     shape.op_b = parse_op(value, word);
-  } else if (name == "beta") {
+  } else if (name == "beta" && !traits.triangular) {
     // Only whether it is zero matters to a plan, so that is all the text says.
-    if (value != "0" && value != "1") refuse("problem text: " + quoted(word) + " needs 0 or 1");
-    shape.beta_is_zero = value == "0";
-  } else if (name == "side" && traits.symmetric) {
+    shape.beta_is_zero = !parse_choice(value, word, '0', '1');
+  } else if (name == "alpha" && traits.has_side()) {
+    // As k == 0 says it of the others.
+    shape.alpha_is_zero = !parse_choice(value, word, '0', '1');
+  } else if (name == "diag" && traits.triangular) {
+    shape.diag = parse_choice(value, word, 'n', 'u') ? Diag::unit : Diag::non_unit;
+  } else if (name == "side" && traits.has_side()) {
     shape.side = parse_choice(value, word, 'l', 'r') ? Side::right : Side::left;
-  } else if (name == "uplo" && (traits.symmetric || traits.triangle)) {
+  } else if (name == "uplo" && shape.routine != Routine::gemm) {
     shape.uplo = parse_choice(value, word, 'l', 'u') ? Uplo::upper : Uplo::lower;
   } else if (name == "batch" && shape.routine == Routine::gemm) {
     words.batch = parse_count(value, word);
@@ -179,12 +184,14 @@ std::string to_text(const Problem& problem) {
     const Operand& o = problem.operands[static_cast<std::size_t>(operand)];
     text += std::string(" ") + "abc"[operand] + "@" + place_word(o.home) + (o.shared ? "*" : "");
   }
-  if (traits.symmetric && problem.side == Side::right) text += " side=r";
-  if ((traits.symmetric || traits.triangle) && problem.uplo == Uplo::upper) text += " uplo=u";
+  if (traits.has_side() && problem.side == Side::right) text += " side=r";
+  if (problem.uplo == Uplo::upper) text += " uplo=u";
   if (problem.op_a != Op::none) text += std::string(" transa=") + letter_of(problem.op_a);
   if (problem.op_b != Op::none && !traits.by_itself)
     text += std::string(" transb=") + letter_of(problem.op_b);
-  if (problem.operands[kC].access == Access::write) text += " beta=0";
+  if (problem.diag == Diag::unit) text += " diag=u";
+  if (traits.has_side() && problem.k == 0 && problem.operands[kA].rows > 0) text += " alpha=0";
+  if (!traits.triangular && problem.operands[kC].access == Access::write) text += " beta=0";
   if (problem.batch != 1) text += " batch=" + std::to_string(problem.batch);
   return text;
 }

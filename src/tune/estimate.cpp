@@ -27,7 +27,7 @@ double pieces(double size, double edge) { return std::max(1.0, std::ceil(size / 
 
 // Products of tiles beside those of a gemm of the same sizes.
 double products_share(const Problem& p) {
-  return (p.traits().triangle ? 0.5 : 1) * (p.traits().twice ? 2 : 1);
+  return (p.traits().triangle || p.traits().triangular ? 0.5 : 1) * (p.traits().twice ? 2 : 1);
 }
 
 Sizes sizes_of(const Problem& p, const Tuning& t) {
@@ -40,7 +40,9 @@ Sizes sizes_of(const Problem& p, const Tuning& t) {
   const double item_m = std::min(s.block_m, m);
   s.tile_m = item_m / pieces(item_m, static_cast<double>(t.edge_m()));
   s.tile_n = s.block_n / pieces(s.block_n, static_cast<double>(t.tile));
-  const double steps = pieces(k, static_cast<double>(longest_step(p.type, t.edge_k())));
+  double steps = pieces(k, static_cast<double>(longest_step(p.type, t.edge_k())));
+  if (p.traits().has_side())  // A is cut alike along both edges
+    steps = pieces(k, p.side == Side::left ? s.tile_m : s.tile_n);
   s.tile_k = k / steps;
   s.products = std::ceil(s.block_m / std::max(1.0, s.tile_m) - 1e-9) *
                std::ceil(s.block_n / std::max(1.0, s.tile_n) - 1e-9) * steps * products_share(p);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -129,8 +130,10 @@ class Tuner {
   bool group_fits(const Tuning& t, std::int64_t group) const;
   /// Tiles on a diagonal are square, and so are all.
   bool has_square_tiles() const {
-    return problem_.traits().triangle || problem_.traits().symmetric;
+    return problem_.traits().triangle || problem_.traits().has_side();
   }
+  bool fits_with_triangle(const Tuning& t) const;
+  std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
   bool lazy() const {
     const auto& o = problem_.operands;
     return base_.rules.has(Rule::lazy) && o[kC].access == Access::update &&
@@ -227,11 +230,12 @@ std::int64_t Tuner::tasks_of(const Tuning& t) const {
   const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
   const std::int64_t tasks = rows * cols * steps + 3 * rows * cols;
   const RoutineTraits& traits = problem_.traits();
-  return (traits.triangle ? (tasks + 1) / 2 : tasks) * (traits.twice ? 2 : 1) +
+  return (traits.triangle || traits.triangular ? (tasks + 1) / 2 : tasks) * (traits.twice ? 2 : 1) +
          passes * steps * (rows * t.grid.cols + cols * t.grid.rows);
 }
 
 bool Tuner::fits_in_core(const Tuning& t) const {
+  if (problem_.traits().triangular) return fits_with_triangle(t);
   const std::int64_t element = bytes_of(problem_.type), batch = problem_.batch;
   const std::int64_t m = ceil_div(problem_.m * batch, t.grid.rows),
                      n = ceil_div(problem_.n, t.grid.cols);
@@ -253,20 +257,40 @@ bool Tuner::fits_in_core(const Tuning& t) const {
   return bytes <= static_cast<double>(least_cap());
 }
 
+// A worker's rows of op(A), half of them zero, and its part of C, as it was and as it becomes;
+// where others solve for what its own takes part of, that too.
+bool Tuner::fits_with_triangle(const Tuning& t) const {
+  const bool left = problem_.side == Side::left;
+  const std::int64_t along = left ? t.grid.rows : t.grid.cols,
+                     across = left ? t.grid.cols : t.grid.rows;
+  const double order = static_cast<double>(problem_.k);
+  const double outer = static_cast<double>(ceil_div(outer_size(), across));
+  const double of_a =
+      (order + static_cast<double>(along * t.tile)) * order / 2 / static_cast<double>(along);
+  const double of_c = order * outer;
+  const bool seen = along > 1 || !problem_.traits().solves;
+  const double elements = of_a + of_c / static_cast<double>(along) + (seen ? of_c : 0);
+  return 65536 + 1.02 * elements * static_cast<double>(bytes_of(problem_.type)) <=
+         static_cast<double>(least_cap());
+}
+
 bool Tuner::group_fits(const Tuning& t, std::int64_t group) const {
   Tuning trial = t;
   trial.group = group;
   const Decomposition d = decompose(problem_, trial);
-  const auto most = [](const std::vector<int>& owner, const std::vector<int>& of, std::size_t i) {
-    std::size_t j = i;
-    while (j < of.size() && of[j] == of[i] && owner[j] == owner[i]) ++j;
-    return static_cast<std::int64_t>(j - i);
+  // Of one owner in one group, or (`stays`) in all.
+  const auto most = [](const std::vector<int>& owner, const std::vector<int>& of, bool stays) {
+    std::map<std::pair<int, int>, std::int64_t> counts;
+    std::int64_t largest = 0;
+    for (std::size_t i = 0; i < of.size(); ++i)
+      largest = std::max(largest, ++counts[{stays ? 0 : of[i], owner[i]}]);
+    return largest;
   };
-  std::int64_t rows = 0, cols = 0, edge_m = 0, edge_n = 0, edge_k = 0;
-  for (std::size_t i = 0; i < d.row_owner.size(); ++i)
-    rows = std::max(rows, most(d.row_owner, d.row_group, i));
-  for (std::size_t j = 0; j < d.col_owner.size(); ++j)
-    cols = std::max(cols, most(d.col_owner, d.col_group, j));
+  // What trsm solves for stays until all that takes part of it is, and trmm's C has to be there.
+  const bool left = problem_.side == Side::left, triangular = problem_.traits().triangular;
+  const std::int64_t rows = most(d.row_owner, d.row_group, triangular && left);
+  const std::int64_t cols = most(d.col_owner, d.col_group, triangular && !left);
+  std::int64_t edge_m = 0, edge_n = 0, edge_k = 0;
   for (std::size_t i = 0; i + 1 < d.m.size(); ++i) edge_m = std::max(edge_m, d.m[i + 1] - d.m[i]);
   for (std::size_t i = 0; i + 1 < d.n.size(); ++i) edge_n = std::max(edge_n, d.n[i + 1] - d.n[i]);
   for (std::size_t i = 0; i + 1 < d.k.size(); ++i) edge_k = std::max(edge_k, d.k[i + 1] - d.k[i]);
@@ -279,6 +303,10 @@ bool Tuner::group_fits(const Tuning& t, std::int64_t group) const {
           ? std::max<std::int64_t>(
                 1, ceil_div(std::min(group, problem_.k), std::max<std::int64_t>(1, edge_k)))
           : 2;
+  if (triangular) {
+    const std::int64_t seen = static_cast<std::int64_t>(tile_count(d.k)) * (left ? cols : rows);
+    return (rows * cols + 2) * output + (seen + 6) * input <= least_cap();
+  }
   return (rows * cols + 2) * output + steps * (rows + cols) * input <= least_cap();
 }
 
@@ -304,6 +332,7 @@ void Tuner::add(std::vector<Candidate>& list, Tuning t) const {
 
 void Tuner::add_out_of_core(std::vector<Candidate>& list, Tuning t) const {
   for (OutOfCore mode : {OutOfCore::stationary, OutOfCore::cube}) {
+    if (mode == OutOfCore::cube && problem_.traits().triangular) continue;
     t.out_of_core = mode;
     t.group = largest_group(t);
     if (t.group > 0) add(list, t);
@@ -413,7 +442,7 @@ std::vector<Attempt> Tuner::fastest(std::size_t most) const {
 // Until the first tiles are there nothing multiplies: 6 of 92 ms (16384 from the host, two H200).
 // Half types round C at each step, so theirs stay as few as they are.
 void Tuner::attempt_ramps() {
-  if (is_half(problem_.type) || request_.tile > 0 || problem_.traits().symmetric) return;
+  if (is_half(problem_.type) || request_.tile > 0 || problem_.traits().has_side()) return;
   for (const Attempt& even : fastest(kMostRamped)) {
     Tuning ramped = even.tuning;
     if (ramped.out_of_core == OutOfCore::cube) continue;
@@ -437,7 +466,9 @@ int Tuner::owner() const {
 void Tuner::attempt_shares(std::int64_t end) {
   const int favoured = owner();
   const auto workers = static_cast<int>(base_.workers.size());
-  if (favoured < 0 || workers < 2 || problem_.batch > 1 || problem_.traits().triangle) return;
+  if (favoured < 0 || workers < 2 || problem_.batch > 1 || problem_.traits().triangle ||
+      problem_.traits().triangular)
+    return;
   const double bound_s = bound(problem_, machine_).seconds;
   for (const Attempt& equal : fastest(kMostShared)) {
     if (equal.tuning.out_of_core != OutOfCore::none) continue;
@@ -473,7 +504,10 @@ void Tuner::attempt_groups(const std::vector<Attempt>& ungrouped_ones, std::int6
     for (const Attempt& ungrouped : ungrouped_ones) {
       Tuning grouped = ungrouped.tuning;
       if (grouped.group > 0 || spent_ + ungrouped.tasks > end) continue;
-      if (rows == 1) {
+      if (problem_.traits().triangular) {
+        if (rows != 1 || outer_size() < cols * grouped.tile) continue;
+        grouped.group = ceil_div(outer_size(), cols);
+      } else if (rows == 1) {
         if (has_square_tiles() || problem_.n < cols * grouped.tile) continue;
         grouped.group = ceil_div(problem_.n, cols);
         grouped.group_m = problem_.m * problem_.batch;

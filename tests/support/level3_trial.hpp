@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
+#include "exec/recover.hpp"
 #include "support/host_trial.hpp"
 #include "support/reference_level3.hpp"
 
@@ -25,6 +27,10 @@ inline Level3 oracles(Routine routine) {
       return Level3::syr2k;
     case Routine::her2k:
       return Level3::her2k;
+    case Routine::trmm:
+      return Level3::trmm;
+    case Routine::trsm:
+      return Level3::trsm;
     default:
       return Level3::gemmt;
   }
@@ -37,7 +43,8 @@ class Level3Trial {
   Level3Trial(const Problem& problem, std::uint64_t seed, std::int64_t guard_rows)
       : problem_(problem), random_(seed), operands_(shape(), guard_rows, random_) {}
 
-  Trace run(const Plan& plan, Backend& backend) {
+  /// `recovers`: a run that failed is finished by the CPU; throws what recover() does then.
+  Trace run(const Plan& plan, Backend& backend, bool recovers = false) {
     const Level3Call<T> call = operands_.call();
     expected_ = expect_level3(call);
     Arguments arguments{.alpha = std::complex<double>(call.alpha),
@@ -45,13 +52,20 @@ class Level3Trial {
     if (call.routine == Level3::herk) arguments.alpha = arguments.alpha.real();
     if (has_hermitian_c(call.routine)) arguments.beta = arguments.beta.real();
     place(kA, call.a, call.lda, shape_of_a(call), arguments, backend);
-    place(kB, call.b, call.ldb, shape_of_b(call), arguments, backend);
-    place(kC, operands_.output(), call.ldc, shape_of_c(call), arguments, backend);
+    if (problem_.traits().has_b) place(kB, call.b, call.ldb, shape_of_b(call), arguments, backend);
+    place(kC, operands_.output(), operands_.output_ld(), shape_of_output(call), arguments, backend);
     if (!problem_.traits().has_b)
       arguments.data[kB] = arguments.data[kA], arguments.ld[kB] = arguments.ld[kA];
     Trace trace = execute(plan, arguments, backend);
-    if (trace.status == Status::ok) fetch_c(arguments, backend);
-    for (const auto& [home, data] : given_) backend.release(home, data);
+    try {
+      if (recovers && trace.status != Status::ok)
+        recover(plan, arguments, trace, {}, backend, *shared_cpu_blas());
+    } catch (const Error&) {
+      release(backend);
+      throw;
+    }
+    if (recovers || trace.status == Status::ok) fetch_c(arguments, backend);
+    release(backend);
     return trace;
   }
 
@@ -64,11 +78,17 @@ class Level3Trial {
   }
 
  private:
+  void release(Backend& backend) {
+    for (const auto& [home, data] : given_) backend.release(home, data);
+    given_.clear();
+  }
+
   Level3Call<T> shape() {
     Level3Call<T> call;
     call.routine = oracles(problem_.routine);
     call.side = problem_.side;
     call.uplo = problem_.uplo;
+    call.diag = problem_.diag;
     call.op_a = problem_.traits().symmetric ? Op::none : problem_.op_a;
     call.op_b = problem_.op_b;
     call.m = problem_.m;
@@ -86,7 +106,7 @@ class Level3Trial {
     const DeviceId home = problem_.operands[at].home;
     arguments.data[at] = const_cast<T*>(data);
     arguments.ld[at] = ld;
-    if (home == kPageable || (x == kB && !problem_.traits().has_b)) return;
+    if (home == kPageable) return;
     const std::int64_t bytes = std::max<std::int64_t>(1, ld * shape.cols) * std::int64_t{sizeof(T)};
     void* there = backend.allocate(home, bytes);
     given_.emplace_back(home, there);

@@ -108,6 +108,7 @@ inline Problem random_level3(Generator& random, int devices, std::int64_t most) 
   shape.type = kTypes[between(random, traits.hermitian ? 2 : 0, 3)];
   shape.side = chance(random, 50) ? Side::left : Side::right;
   shape.uplo = chance(random, 50) ? Uplo::lower : Uplo::upper;
+  shape.diag = chance(random, 50) ? Diag::non_unit : Diag::unit;
   const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
   if (traits.by_itself)
     shape.op_a = chance(random, 50) ? Op::none : turned;
@@ -152,7 +153,8 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
     t.memory_cap[kHost] = 1LL << 40;
   }
   t.own_copies = chance(random, 15);
-  if (problem.batch == 1 && !problem.traits().triangle && chance(random, 25)) {
+  if (problem.batch == 1 && !problem.traits().triangle && !problem.traits().triangular &&
+      chance(random, 25)) {
     const auto shares = [&](int parts) {
       std::vector<double> some;
       for (int part = 0; part < parts; ++part)

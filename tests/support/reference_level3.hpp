@@ -29,7 +29,6 @@
 namespace fleet::test {
 
 enum class Level3 { symm, hemm, syrk, herk, syr2k, her2k, gemmt, trmm, trsm };
-enum class Diag { non_unit, unit };
 
 inline char letter_of(Side side) { return side == Side::left ? 'l' : 'r'; }
 inline char letter_of(Uplo uplo) { return uplo == Uplo::upper ? 'u' : 'l'; }

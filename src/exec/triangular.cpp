@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// triangular.cpp: halves of triangular matrices, and loops for what is left on the diagonal. It
+// must not know plans.
+#include "exec/triangular.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "exec/copy_columns.hpp"
+#include "exec/element.hpp"
+#include "exec/view_parts.hpp"
+
+namespace fleet {
+namespace {
+
+/// Small enough for the stack, large enough that most of the arithmetic is in plain products.
+constexpr std::int64_t kLeafEdge = 64;
+
+/// op(a), on one side of c, which it is multiplied with or solved for.
+struct Triangular {
+  DataType type;
+  View a;
+  Op op;
+  bool on_left;
+  bool unit;
+  bool solves;
+  bool lower() const { return (a.fill == Fill::lower) == (op == Op::none); }
+  /// Does what comes later along the side take part of what comes before?
+  bool looks_back() const { return lower() == on_left; }
+};
+
+/// op(a) as a dense matrix of which the triangle is set; ones where the diagonal is not stored.
+template <typename T>
+class Leaf {
+ public:
+  explicit Leaf(const Triangular& t) : edge_(t.a.rows) {
+    for (std::int64_t col = 0; col < t.a.cols; ++col) {
+      const auto [begin, end] = rows_of(t.a, col);
+      for (std::int64_t row = begin; row < end; ++row) {
+        T value = T(1);
+        if (row != col || !t.unit) value = static_cast<const T*>(t.a.data)[row + col * t.a.ld];
+        if constexpr (requires { value.imag(); })
+          if (t.op == Op::conjugate) value = std::conj(value);
+        (t.op == Op::none ? at(row, col) : at(col, row)) = value;
+      }
+    }
+  }
+  T& at(std::int64_t row, std::int64_t col) {
+    return values_[static_cast<std::size_t>(row + col * edge_)];
+  }
+
+ private:
+  std::int64_t edge_;
+  std::array<T, kLeafEdge * kLeafEdge> values_;
+};
+
+/// One pass over the rows (on the left: of one column of c) or columns of c, `count` elements each
+/// `step` apart: each in its turn, and what it adds to those that take part of it. Solved from the
+/// first one on, multiplied from the last one on, so that each is still needed or already there.
+template <typename T>
+void sweep(const Triangular& t, Leaf<T>& leaf, T factor, T* c, std::int64_t step,
+           std::int64_t count) {
+  const std::int64_t n = t.a.rows;
+  const bool ascending = t.looks_back() == t.solves;
+  const auto line = [&](std::int64_t l) { return c + l * step; };
+  for (std::int64_t turn = 0; turn < n; ++turn) {
+    const std::int64_t l = ascending ? turn : n - 1 - turn;
+    T* x = line(l);
+    const T diagonal = leaf.at(l, l);
+    for (std::int64_t i = 0; i < count; ++i)
+      x[i] = !t.solves ? product(factor, x[i]) : t.unit ? x[i] : x[i] / diagonal;
+    const std::int64_t begin = t.looks_back() ? l + 1 : 0, end = t.looks_back() ? n : l;
+    for (std::int64_t other = begin; other < end; ++other) {
+      const T element = t.on_left ? leaf.at(other, l) : leaf.at(l, other);
+      T* y = line(other);
+      for (std::int64_t i = 0; i < count; ++i)
+        y[i] = t.solves ? y[i] - product(element, x[i]) : y[i] + product(element, x[i]);
+    }
+    if (t.solves || t.unit) continue;
+    for (std::int64_t i = 0; i < count; ++i) x[i] = product(diagonal, x[i]);
+  }
+}
+
+template <typename T>
+void compute_leaf(const Triangular& t, const View& c, std::complex<double> factor) {
+  Leaf<T> leaf(t);
+  T* data = static_cast<T*>(c.data);
+  const T by = scalar<T>(factor);
+  if (t.solves && by != T(1))
+    for (std::int64_t col = 0; col < c.cols; ++col)
+      for (std::int64_t row = 0; row < c.rows; ++row)
+        data[row + col * c.ld] = product(by, data[row + col * c.ld]);
+  if (!t.on_left) return sweep<T>(t, leaf, by, data, c.ld, c.rows);
+  for (std::int64_t col = 0; col < c.cols; ++col) sweep<T>(t, leaf, by, data + col * c.ld, 1, 1);
+}
+
+void compute(const Triangular& t, const View& c, std::complex<double> factor, CpuBlas& blas) {
+  const std::int64_t n = t.a.rows;
+  if (n <= kLeafEdge)
+    return with_blas_element(t.type,
+                             [&](auto zero) { compute_leaf<decltype(zero)>(t, c, factor); });
+  const std::int64_t half = half_of(n, kLeafEdge), rest = n - half;
+  const auto along_side = [&](std::int64_t begin, std::int64_t size) {
+    return t.on_left ? part(c, t.type, begin, 0, size, c.cols)
+                     : part(c, t.type, 0, begin, c.rows, size);
+  };
+  const auto on_diagonal = [&](std::int64_t begin, std::int64_t size) {
+    Triangular block = t;
+    block.a = part(t.a, t.type, begin, begin, size, size, t.a.fill);
+    return block;
+  };
+  Triangular giver = on_diagonal(0, half), taker = on_diagonal(half, rest);
+  View given = along_side(0, half), taken = along_side(half, rest);
+  if (!t.looks_back()) {
+    std::swap(giver, taker);
+    std::swap(given, taken);
+  }
+  const View off = t.a.fill == Fill::lower ? part(t.a, t.type, half, 0, rest, half)
+                                           : part(t.a, t.type, 0, half, half, rest);
+  Launch between{.type = t.type, .a = off, .b = given, .c = taken};
+  between.op_a = t.op;
+  if (!t.on_left) {
+    std::swap(between.a, between.b);
+    std::swap(between.op_a, between.op_b);
+  }
+  between.alpha = t.solves ? -1.0 : factor;
+  between.beta = t.solves ? factor : 1.0;
+  compute(t.solves ? giver : taker, t.solves ? given : taken, factor, blas);
+  blas.gemm(between);
+  compute(t.solves ? taker : giver, t.solves ? taken : given, t.solves ? 1.0 : factor, blas);
+}
+
+}  // namespace
+
+void multiply_triangular(const Launch& launch, CpuBlas& blas) {
+  const bool on_left = launch.a.fill != Fill::full;
+  const View& other = on_left ? launch.b : launch.a;
+  if (other.data != launch.c.data)
+    copy_columns(other, launch.c, bytes_of(launch.type), 0, other.cols);
+  compute({.type = launch.type,
+           .a = on_left ? launch.a : launch.b,
+           .op = on_left ? launch.op_a : launch.op_b,
+           .on_left = on_left,
+           .unit = launch.diag == Diag::unit,
+           .solves = false},
+          launch.c, launch.alpha, blas);
+}
+
+void solve(const Launch& launch, CpuBlas& blas) {
+  compute({.type = launch.type,
+           .a = launch.a,
+           .op = launch.op_a,
+           .on_left = launch.side == Side::left,
+           .unit = launch.diag == Diag::unit,
+           .solves = true},
+          launch.c, launch.beta, blas);
+}
+
+}  // namespace fleet
