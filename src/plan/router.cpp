@@ -2,8 +2,11 @@
 // router.cpp: the choice of source, chain order and chunk count.
 #include "plan/router.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -110,7 +113,7 @@ void Router::search_from(std::size_t depth, double stop_s, std::span<const Devic
   }
   const DeviceId from = depth == 0 ? trial_.source : trial_.users[depth - 1];
   const LinkClock::Hop* upstream = depth == 0 ? nullptr : &trial_.legs[depth - 1].last();
-  for (std::size_t u = 0; u < users.size(); ++u) {
+  for (const std::size_t u : order_) {
     if (taken_[u] || !has_leg(from, users[u])) continue;
     const Leg next = leg(from, users[u], cargo, first_ready_s_, trial_.chunks, upstream);
     const double so_far_s = std::max(stop_s, next.stop_s());
@@ -129,6 +132,18 @@ void Router::search(const Holder& source, std::span<const DeviceId> users, const
   trial_.legs.resize(users.size());
   taken_.assign(users.size(), false);
   first_ready_s_ = source.ready_s;
+  // Where a port that several links share is what a chain waits for, it takes all orders as long:
+  // the first one that is tried is kept, so those whose own link is free first are.
+  free_s_.resize(users.size());
+  for (std::size_t u = 0; u < users.size(); ++u)
+    free_s_[u] = has_leg(source.device, users[u])
+                     ? leg(source.device, users[u], cargo, source.ready_s, trial_.chunks, nullptr)
+                           .hops[0]
+                           .first_s
+                     : kNever;
+  order_.resize(users.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  std::ranges::stable_sort(order_, {}, [this](std::size_t u) { return free_s_[u]; });
   search_from(0, 0.0, users, cargo);
 }
 
@@ -144,7 +159,8 @@ void Router::greedy(const Holder& source, std::span<const DeviceId> users, const
     for (std::size_t u = depth; u < users.size(); ++u) {
       if (!has_leg(from, trial_.users[u])) continue;
       const Leg next = leg(from, trial_.users[u], cargo, source.ready_s, trial_.chunks, upstream);
-      if (best == users.size() || next.stop_s() < trial_.legs[depth].stop_s()) {
+      const auto soon = [](const Leg& l) { return std::pair(l.stop_s(), l.hops[0].first_s); };
+      if (best == users.size() || soon(next) < soon(trial_.legs[depth])) {
         best = u;
         trial_.legs[depth] = next;
       }

@@ -71,6 +71,8 @@ class Router {
   double best_stop_s_ = 0;
   double first_ready_s_ = 0;
   std::vector<bool> taken_;
+  std::vector<std::size_t> order_;  ///< of users, in which they are tried
+  std::vector<double> free_s_;      ///< per user: when the first piece could be there
 };
 
 }  // namespace fleet
