@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <set>
 #include <tuple>
 
@@ -14,6 +13,7 @@
 #include "exec/simulate.hpp"
 #include "plan/bound.hpp"
 #include "plan/decompose.hpp"
+#include "tune/fits.hpp"
 
 namespace fleet {
 namespace {
@@ -21,7 +21,6 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kFixedTile = 2048;  // rule `tile` off (paper 1: T_min)
 constexpr double kMemoryShare = 0.8;       // of the available memory (paper 1, III-C1)
-constexpr std::int64_t kLeastTile = 16;    // below this nothing fits for other reasons
 // Planning and simulating costs 0.6 to 1.4 us a task. Budgets are counted in tasks: about 1 ms at
 // least, and up to 7 ms (or 8 % of the estimated run, if that is more) where that is no more than
 // 40 % of the run, since a first call should not plan longer than it gains; or three plans of the
@@ -124,28 +123,13 @@ class Tuner {
   std::vector<std::pair<std::int64_t, std::int64_t>> stretched(const Tuning& t) const;
   std::vector<Candidate> candidates() const;
   void add(std::vector<Candidate>& list, Tuning tuning) const;
-  bool fits_in_core(const Tuning& t) const;
   void add_out_of_core(std::vector<Candidate>& list, Tuning tuning) const;
-  std::int64_t largest_group(const Tuning& t) const;
-  bool group_fits(const Tuning& t, std::int64_t group) const;
   /// Tiles on a diagonal are square, and so are all.
   bool has_square_tiles() const {
     return problem_.traits().triangle || problem_.traits().has_side();
   }
-  bool fits_with_triangle(const Tuning& t) const;
   std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
-  bool lazy() const {
-    const auto& o = problem_.operands;
-    return base_.rules.has(Rule::lazy) && o[kC].access == Access::update &&
-           (o[kA].home == o[kC].home || o[kB].home == o[kC].home);
-  }
   std::int64_t tasks_of(const Tuning& t) const;
-  std::int64_t least_cap() const {
-    std::int64_t cap = INT64_MAX;
-    for (DeviceId w : base_.workers)
-      cap = std::min(cap, base_.memory_cap[static_cast<std::size_t>(w)]);
-    return cap;
-  }
 
   const Problem& problem_;
   const Machine& machine_;
@@ -234,94 +218,6 @@ std::int64_t Tuner::tasks_of(const Tuning& t) const {
          passes * steps * (rows * t.grid.cols + cols * t.grid.rows);
 }
 
-bool Tuner::fits_in_core(const Tuning& t) const {
-  if (problem_.traits().triangular) return fits_with_triangle(t);
-  const std::int64_t element = bytes_of(problem_.type), batch = problem_.batch;
-  const std::int64_t m = ceil_div(problem_.m * batch, t.grid.rows),
-                     n = ceil_div(problem_.n, t.grid.cols);
-  // Tiles round up and slots are aligned: a percent, and a few pages, cover it.
-  const auto away = [&](int x) {
-    return base_.own_copies || base_.workers.size() > 1 ||
-           problem_.operands[static_cast<std::size_t>(x)].home != base_.workers[0];
-  };
-  double bytes = 65536;
-  // Of a matrix that is both factors, or of two that both are, rows and columns are needed.
-  if (problem_.traits().twice) bytes += 1.01 * static_cast<double>((m + n) * problem_.k * element);
-  if (away(kA)) bytes += 1.01 * static_cast<double>(m * problem_.k * element);
-  if (away(kB))
-    bytes += 1.01 * static_cast<double>(problem_.k * n * element) *
-             (problem_.operands[kB].shared
-                  ? 1.0
-                  : static_cast<double>(std::max<std::int64_t>(1, batch / t.grid.rows)));
-  if (away(kC)) bytes += 1.01 * static_cast<double>(m * n * element) * (lazy() ? 2 : 1);
-  return bytes <= static_cast<double>(least_cap());
-}
-
-// A worker's rows of op(A), half of them zero, and its part of C, as it was and as it becomes;
-// where others solve for what its own takes part of, that too.
-bool Tuner::fits_with_triangle(const Tuning& t) const {
-  const bool left = problem_.side == Side::left;
-  const std::int64_t along = left ? t.grid.rows : t.grid.cols,
-                     across = left ? t.grid.cols : t.grid.rows;
-  const double order = static_cast<double>(problem_.k);
-  const double outer = static_cast<double>(ceil_div(outer_size(), across));
-  const double of_a =
-      (order + static_cast<double>(along * t.tile)) * order / 2 / static_cast<double>(along);
-  const double of_c = order * outer;
-  const bool seen = along > 1 || !problem_.traits().solves;
-  const double elements = of_a + of_c / static_cast<double>(along) + (seen ? of_c : 0);
-  return 65536 + 1.02 * elements * static_cast<double>(bytes_of(problem_.type)) <=
-         static_cast<double>(least_cap());
-}
-
-bool Tuner::group_fits(const Tuning& t, std::int64_t group) const {
-  Tuning trial = t;
-  trial.group = group;
-  const Decomposition d = decompose(problem_, trial);
-  // Of one owner in one group, or (`stays`) in all.
-  const auto most = [](const std::vector<int>& owner, const std::vector<int>& of, bool stays) {
-    std::map<std::pair<int, int>, std::int64_t> counts;
-    std::int64_t largest = 0;
-    for (std::size_t i = 0; i < of.size(); ++i)
-      largest = std::max(largest, ++counts[{stays ? 0 : of[i], owner[i]}]);
-    return largest;
-  };
-  // What trsm solves for stays until all that takes part of it is, and trmm's C has to be there.
-  const bool left = problem_.side == Side::left, triangular = problem_.traits().triangular;
-  const std::int64_t rows = most(d.row_owner, d.row_group, triangular && left);
-  const std::int64_t cols = most(d.col_owner, d.col_group, triangular && !left);
-  std::int64_t edge_m = 0, edge_n = 0, edge_k = 0;
-  for (std::size_t i = 0; i + 1 < d.m.size(); ++i) edge_m = std::max(edge_m, d.m[i + 1] - d.m[i]);
-  for (std::size_t i = 0; i + 1 < d.n.size(); ++i) edge_n = std::max(edge_n, d.n[i + 1] - d.n[i]);
-  for (std::size_t i = 0; i + 1 < d.k.size(); ++i) edge_k = std::max(edge_k, d.k[i + 1] - d.k[i]);
-  const std::int64_t element = bytes_of(problem_.type);
-  const auto aligned = [](std::int64_t bytes) { return ceil_div(bytes, 256) * 256; };
-  const std::int64_t input = aligned(std::max(edge_m, edge_n) * edge_k * element);
-  const std::int64_t output = aligned(edge_m * edge_n * element);
-  const std::int64_t steps =
-      t.out_of_core == OutOfCore::cube
-          ? std::max<std::int64_t>(
-                1, ceil_div(std::min(group, problem_.k), std::max<std::int64_t>(1, edge_k)))
-          : 2;
-  if (triangular) {
-    const std::int64_t seen = static_cast<std::int64_t>(tile_count(d.k)) * (left ? cols : rows);
-    return (rows * cols + 2) * output + (seen + 6) * input <= least_cap();
-  }
-  return (rows * cols + 2) * output + steps * (rows + cols) * input <= least_cap();
-}
-
-// The largest group whose C tiles, and the inputs of two steps (or of the whole cube), fit.
-std::int64_t Tuner::largest_group(const Tuning& t) const {
-  const std::int64_t whole =
-      std::max({problem_.m, problem_.n, t.out_of_core == OutOfCore::cube ? problem_.k : 1});
-  for (std::int64_t pieces = 1; pieces <= 4096; pieces += std::max<std::int64_t>(1, pieces / 4)) {
-    const std::int64_t group = ceil_div(whole, pieces);
-    if (group_fits(t, group)) return group;
-    if (group <= t.tile && group <= kLeastTile) break;
-  }
-  return 0;
-}
-
 void Tuner::add(std::vector<Candidate>& list, Tuning t) const {
   Candidate c;
   c.estimate_s = estimator_->seconds(t);
@@ -334,7 +230,7 @@ void Tuner::add_out_of_core(std::vector<Candidate>& list, Tuning t) const {
   for (OutOfCore mode : {OutOfCore::stationary, OutOfCore::cube}) {
     if (mode == OutOfCore::cube && problem_.traits().triangular) continue;
     t.out_of_core = mode;
-    t.group = largest_group(t);
+    t.group = largest_group(problem_, t);
     if (t.group > 0) add(list, t);
   }
 }
@@ -355,7 +251,7 @@ std::vector<Candidate> Tuner::candidates() const {
       for (const auto& [edge_m, edge_k] : stretched(t)) {
         t.tile_m = edge_m;
         t.tile_k = edge_k;
-        if (fits_in_core(t) || !may_split)
+        if (fits_in_core(problem_, t) || !may_split)
           add(list, t);
         else
           add_out_of_core(list, t);

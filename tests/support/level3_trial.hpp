@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "exec/recover.hpp"
 #include "support/host_trial.hpp"
-#include "support/reference_level3.hpp"
+#include "support/level3_operands.hpp"
 
 namespace fleet::test {
 

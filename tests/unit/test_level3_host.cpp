@@ -66,7 +66,7 @@ TEST(Level3Plans, GiveTheRightCInRandomLegalOrders) {
   Tally tally;
   Options options;
   options.inject.poison = true;
-  for (int trial = 0; trial < test::scaled(2000) && tally.wrong.empty(); ++trial) {
+  for (int trial = 0; trial < test::scaled(1200) && tally.wrong.empty(); ++trial) {
     options.inject.order = random();
     try_one(random, 70, options, tally);
   }
@@ -81,7 +81,7 @@ TEST(Level3Plans, GiveTheRightCOnThreads) {
   Tally tally;
   Options options;
   options.inject.poison = true;
-  for (int trial = 0; trial < test::scaled(100) && tally.wrong.empty(); ++trial)
+  for (int trial = 0; trial < test::scaled(60) && tally.wrong.empty(); ++trial)
     try_one(random, 500, options, tally);
 
   EXPECT_EQ(tally.wrong, "");

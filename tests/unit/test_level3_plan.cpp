@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "base/error.hpp"
 #include "plan/plan.hpp"
@@ -107,6 +108,58 @@ TEST(Level3Plan, NeverTouchesTheTriangleThatIsNotStored) {
                   uplo == Uplo::lower || task.tile.row == task.tile.col);
       }
     }
+}
+
+// A's triangle to each of four columns of the grid, once; C there and back.
+TEST(Level3Plan, MovesTheTriangleOfTrsmOnce) {
+  const Machine machine = node(4);
+  const std::int64_t n = 4096, tile = 512, tiles = n / tile;
+  for (const Routine routine : {Routine::trmm, Routine::trsm}) {
+    const Plan plan = make_plan(make_level3({.routine = routine, .m = n, .n = n}), machine,
+                                simple(machine, 4, {1, 4}, tile));
+    ASSERT_EQ(check(plan), "");
+
+    std::map<std::pair<TileId, DeviceId>, int> arrivals;
+    std::int64_t c_bytes = 0;
+    for (const Task& task : plan.tasks) {
+      if (task.kind == TaskKind::compute) continue;
+      const std::pair arrival(task.tile, task.to.device);
+      EXPECT_LE(++arrivals[arrival], 1);
+      if (task.tile.operand == kC) c_bytes += plan.moved_bytes_of(task.tile);
+      EXPECT_TRUE(task.tile.operand == kC || task.tile.row >= task.tile.col);
+    }
+    EXPECT_EQ(c_bytes, 2 * n * n * 8);
+    EXPECT_EQ(std::ssize(arrivals), 4 * tiles * (tiles + 1) / 2 + 2 * tiles * tiles) << "one each";
+  }
+}
+
+// One column of tiles: what is solved for goes to all, and each takes its rows of the rest.
+TEST(Level3Plan, SpreadsTheChainOfANarrowTrsmOverTheWorkers) {
+  const Machine machine = node(4);
+  const Plan plan = make_plan(make_level3({.routine = Routine::trsm, .m = 8192, .n = 256}), machine,
+                              simple(machine, 4, {4, 1}, 512));
+  ASSERT_EQ(check(plan), "");
+
+  std::map<DeviceId, int> solves, products;
+  for (const Task& task : plan.tasks)
+    if (task.kind == TaskKind::compute)
+      ++(task.kernel == Kernel::solve ? solves : products)[task.device()];
+  EXPECT_EQ(std::ssize(solves), 4);
+  const auto [least, most] = std::ranges::minmax(products | std::views::values);
+  EXPECT_LE(most - least, 4) << "of 120 products";
+}
+
+// The oracle of recovery: nothing is replaced at home before what takes part of it is there.
+TEST(Level3Plan, CheckFindsATrmmThatReplacesTooEarly) {
+  const Machine machine = node(1);
+  const Problem problem = make_level3({.routine = Routine::trmm, .m = 1024, .n = 512});
+  Plan plan = make_plan(problem, machine, simple(machine, 1, {1, 1}, 512));
+  ASSERT_EQ(check(plan), "");
+
+  for (Task& task : plan.tasks)
+    if (task.kind == TaskKind::writeback) task.after_count = 0;
+
+  EXPECT_NE(check(plan), "");
 }
 
 TEST(Level3Plan, RefusesRoutinesThatDoNotExist) {

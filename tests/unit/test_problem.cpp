@@ -146,6 +146,10 @@ TEST(ProblemText, SaysOfOtherRoutinesWhatTheyHave) {
             "dsyrk n=64 k=64 a@h c@0 uplo=u transa=t");
   EXPECT_EQ(to_text(parse_problem("zhemm size=64 side=r")), "zhemm m=64 n=64 a@h b@h c@h side=r");
   const std::string begin = "problem text: ";
+  EXPECT_EQ(to_text(parse_problem("ctrsm m=64 n=8 c@1 side=r uplo=u transa=c diag=u alpha=0")),
+            "ctrsm m=64 n=8 a@h c@1 side=r uplo=u transa=c diag=u alpha=0");
+
+  EXPECT_EQ(refusal_of_text("dtrmm m=8 n=8 beta=0"), begin + "does not understand 'beta=0'");
   EXPECT_EQ(refusal_of_text("dsyrk n=8 k=8 b@0"), begin + "'b@0': syrk has no B");
   EXPECT_EQ(refusal_of_text("dsyrk n=8 k=8 m=8"), begin + "does not understand 'm=8'");
   EXPECT_EQ(refusal_of_text("dsyrk n=8 k=8 batch=2"), begin + "does not understand 'batch=2'");
@@ -159,6 +163,8 @@ TEST(MakeLevel3, CountsWhatATriangleTakes) {
   EXPECT_EQ(flops(parse_problem("dsyrk n=10 k=3")), 300);
   EXPECT_EQ(flops(parse_problem("zher2k n=10 k=3")), 2400);
   EXPECT_EQ(flops(parse_problem("dsymm m=10 n=3")), 600);
+  EXPECT_EQ(flops(parse_problem("dtrsm m=10 n=3")), 300);
+  EXPECT_EQ(flops(parse_problem("ztrmm m=10 n=3 side=r")), 360);
   EXPECT_EQ(flops(parse_problem("dsymm m=10 n=3 side=r")), 180);
   EXPECT_EQ(bytes_that_count(parse_problem("dsyrk n=10 k=3"), kC), 55 * 8);
   EXPECT_EQ(bytes_that_count(parse_problem("dsyrk n=10 k=3"), kB), 0);
@@ -180,7 +186,8 @@ TEST(ProblemText, NamesTheWordThatItDoesNotUnderstand) {
   EXPECT_EQ(refusal_of_text(" \n"), "problem text is empty");
   EXPECT_EQ(refusal_of_text("dgemv m=1"),
             "problem text begins with 'dgemv'; the routines are gemm, gemmt, symm, hemm, syrk, herk, "
-            "syr2k and her2k with s, d, c or z before them, and hgemm, bf16gemm and tf32gemm");
+            "syr2k, her2k, trmm and trsm with s, d, c or z before them, and hgemm, bf16gemm and "
+            "tf32gemm");
   EXPECT_EQ(refusal_of_text("dgemm"), "problem text 'dgemm' gives no sizes");
   EXPECT_EQ(refusal_of_text("dgemm m=8 k=8"), "problem text 'dgemm m=8 k=8' gives no n");
   EXPECT_EQ(refusal_of_text("dgemm m=8 fast"), begin + "does not understand 'fast'");

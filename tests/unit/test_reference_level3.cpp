@@ -3,7 +3,7 @@
 // hand, against the oracle of gemm, and against results that are wrong. It knows no library code.
 #include <gtest/gtest.h>
 
-#include "support/reference_level3.hpp"
+#include "support/level3_operands.hpp"
 
 namespace fleet::test {
 namespace {

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fits.cpp: what a tuning needs of its devices' memory, from sizes alone.
+#include "tune/fits.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "plan/decompose.hpp"
+
+namespace fleet {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::int64_t least_cap(const Tuning& t) {
+  std::int64_t cap = INT64_MAX;
+  for (DeviceId w : t.workers) cap = std::min(cap, t.memory_cap[static_cast<std::size_t>(w)]);
+  return cap;
+}
+
+bool lazy(const Problem& problem, const Tuning& t) {
+  const auto& o = problem.operands;
+  return t.rules.has(Rule::lazy) && o[kC].access == Access::update &&
+         (o[kA].home == o[kC].home || o[kB].home == o[kC].home);
+}
+
+// A worker's rows of op(A), half of them zero, and its part of C, as it was and as it becomes;
+// where others solve for what its own takes part of, that too.
+bool fits_with_triangle(const Problem& problem, const Tuning& t) {
+  const bool left = problem.side == Side::left;
+  const std::int64_t along = left ? t.grid.rows : t.grid.cols,
+                     across = left ? t.grid.cols : t.grid.rows;
+  const double order = static_cast<double>(problem.k);
+  const double outer = static_cast<double>(ceil_div((left ? problem.n : problem.m), across));
+  const double of_a =
+      (order + static_cast<double>(along * t.tile)) * order / 2 / static_cast<double>(along);
+  const double of_c = order * outer;
+  const bool seen = along > 1 || !problem.traits().solves;
+  const double elements = of_a + of_c / static_cast<double>(along) + (seen ? of_c : 0);
+  return 65536 + 1.02 * elements * static_cast<double>(bytes_of(problem.type)) <=
+         static_cast<double>(least_cap(t));
+}
+
+bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
+  Tuning trial = t;
+  trial.group = group;
+  const Decomposition d = decompose(problem, trial);
+  // Of one owner in one group, or (`stays`) in all.
+  const auto most = [](const std::vector<int>& owner, const std::vector<int>& of, bool stays) {
+    std::map<std::pair<int, int>, std::int64_t> counts;
+    std::int64_t largest = 0;
+    for (std::size_t i = 0; i < of.size(); ++i)
+      largest = std::max(largest, ++counts[{stays ? 0 : of[i], owner[i]}]);
+    return largest;
+  };
+  // What trsm solves for stays until all that takes part of it is, and trmm's C has to be there.
+  const bool left = problem.side == Side::left, triangular = problem.traits().triangular;
+  const std::int64_t rows = most(d.row_owner, d.row_group, triangular && left);
+  const std::int64_t cols = most(d.col_owner, d.col_group, triangular && !left);
+  std::int64_t edge_m = 0, edge_n = 0, edge_k = 0;
+  for (std::size_t i = 0; i + 1 < d.m.size(); ++i) edge_m = std::max(edge_m, d.m[i + 1] - d.m[i]);
+  for (std::size_t i = 0; i + 1 < d.n.size(); ++i) edge_n = std::max(edge_n, d.n[i + 1] - d.n[i]);
+  for (std::size_t i = 0; i + 1 < d.k.size(); ++i) edge_k = std::max(edge_k, d.k[i + 1] - d.k[i]);
+  const std::int64_t element = bytes_of(problem.type);
+  const auto aligned = [](std::int64_t bytes) { return ceil_div(bytes, 256) * 256; };
+  const std::int64_t input = aligned(std::max(edge_m, edge_n) * edge_k * element);
+  const std::int64_t output = aligned(edge_m * edge_n * element);
+  const std::int64_t steps =
+      t.out_of_core == OutOfCore::cube
+          ? std::max<std::int64_t>(
+                1, ceil_div(std::min(group, problem.k), std::max<std::int64_t>(1, edge_k)))
+          : 2;
+  if (triangular) {
+    const std::int64_t seen = static_cast<std::int64_t>(tile_count(d.k)) * (left ? cols : rows);
+    return (rows * cols + 2) * output + (seen + 6) * input <= least_cap(t);
+  }
+  return (rows * cols + 2) * output + steps * (rows + cols) * input <= least_cap(t);
+}
+
+}  // namespace
+
+bool fits_in_core(const Problem& problem, const Tuning& t) {
+  if (problem.traits().triangular) return fits_with_triangle(problem, t);
+  const std::int64_t element = bytes_of(problem.type), batch = problem.batch;
+  const std::int64_t m = ceil_div(problem.m * batch, t.grid.rows),
+                     n = ceil_div(problem.n, t.grid.cols);
+  // Tiles round up and slots are aligned: a percent, and a few pages, cover it.
+  const auto away = [&](int x) {
+    return t.own_copies || t.workers.size() > 1 ||
+           problem.operands[static_cast<std::size_t>(x)].home != t.workers[0];
+  };
+  double bytes = 65536;
+  // Of a matrix that is both factors, or of two that both are, rows and columns are needed.
+  if (problem.traits().twice) bytes += 1.01 * static_cast<double>((m + n) * problem.k * element);
+  if (away(kA)) bytes += 1.01 * static_cast<double>(m * problem.k * element);
+  if (away(kB))
+    bytes += 1.01 * static_cast<double>(problem.k * n * element) *
+             (problem.operands[kB].shared
+                  ? 1.0
+                  : static_cast<double>(std::max<std::int64_t>(1, batch / t.grid.rows)));
+  if (away(kC)) bytes += 1.01 * static_cast<double>(m * n * element) * (lazy(problem, t) ? 2 : 1);
+  return bytes <= static_cast<double>(least_cap(t));
+}
+
+std::int64_t largest_group(const Problem& problem, const Tuning& t) {
+  const std::int64_t whole =
+      std::max({problem.m, problem.n, t.out_of_core == OutOfCore::cube ? problem.k : 1});
+  for (std::int64_t pieces = 1; pieces <= 4096; pieces += std::max<std::int64_t>(1, pieces / 4)) {
+    const std::int64_t group = ceil_div(whole, pieces);
+    if (group_fits(problem, t, group)) return group;
+    if (group <= t.tile && group <= kLeastTile) break;
+  }
+  return 0;
+}
+
+}  // namespace fleet

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fits.hpp: whether a tuning's plan fits its memory caps. It makes no plan.
+#pragma once
+#include <cstdint>
+
+#include "plan/tuning.hpp"
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+inline constexpr std::int64_t kLeastTile = 16;  ///< below this nothing fits for other reasons
+
+/// Everything that a worker needs fits, with every tile in a slot of its own.
+bool fits_in_core(const Problem& problem, const Tuning& tuning);
+
+/// The edge of the largest groups whose tiles of C, and the inputs of two steps (or of the whole
+/// cube), fit; 0: none do.
+std::int64_t largest_group(const Problem& problem, const Tuning& tuning);
+
+}  // namespace fleet
