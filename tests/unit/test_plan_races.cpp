@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "support/host_trial.hpp"
+#include "support/level3_trial.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
 
@@ -32,27 +33,29 @@ bool drop_one(Plan& plan, Generator& random) {
   return true;
 }
 
+template <typename TrialOf>
 bool goes_wrong(const Plan& plan, const Machine& machine, Generator& random) {
   Options options;
   options.inject.poison = true;
   for (int order = 0; order < kOrders; ++order) {
     options.inject.order = random();
     const auto backend = make_host_backend(machine, test::shared_cpu_blas(), options);
-    HostTrial<double> trial(plan.problem, random(), 0);
+    TrialOf trial(plan.problem, random(), 0);
     const Trace trace = trial.run(plan, *backend);
     if (trace.status != Status::ok || !trial.verdict().empty()) return true;
   }
   return false;
 }
 
-TEST(Check, NoticesEveryDroppedDependencyThatAnyOrderShows) {
+/// `trials` plans of what `problem_of` makes, each without one of its dependencies.
+template <typename TrialOf, typename ProblemOf>
+void expect_noticed(ProblemOf problem_of, std::int64_t trials) {
   Generator random(2026);
   int dropped = 0, wrong = 0, noticed = 0;
-  for (int trial = 0; trial < test::scaled(400); ++trial) {
+  for (std::int64_t trial = 0; trial < trials; ++trial) {
     const int devices = static_cast<int>(between(random, 1, 4));
     const Machine machine = test::node(devices);
-    Problem problem = test::random_gemm(random, devices, 40);
-    problem.type = DataType::f64;
+    const Problem problem = problem_of(random, devices);
     Plan plan;
     try {
       plan = make_plan(problem, machine, test::random_tuning(random, machine, problem, 16));
@@ -63,7 +66,7 @@ TEST(Check, NoticesEveryDroppedDependencyThatAnyOrderShows) {
     ++dropped;
     const bool caught = !check(plan).empty();
     noticed += caught;
-    if (goes_wrong(plan, machine, random)) {
+    if (goes_wrong<TrialOf>(plan, machine, random)) {
       ++wrong;
       ASSERT_TRUE(caught) << "check missed a race: " << to_text(problem);
     }
@@ -71,6 +74,28 @@ TEST(Check, NoticesEveryDroppedDependencyThatAnyOrderShows) {
   EXPECT_GT(wrong, dropped / 4);  // the random orders do show races
   EXPECT_GE(noticed, wrong);
   std::printf("dropped %d, wrong in some order %d, noticed %d\n", dropped, wrong, noticed);
+}
+
+TEST(Check, NoticesEveryDroppedDependencyThatAnyOrderShows) {
+  expect_noticed<HostTrial<double>>(
+      [](Generator& random, int devices) {
+        Problem problem = test::random_gemm(random, devices, 40);
+        problem.type = DataType::f64;
+        return problem;
+      },
+      test::scaled(400));
+}
+
+TEST(Check, NoticesThemInPlansWithTriangles) {
+  expect_noticed<test::Level3Trial<double>>(
+      [](Generator& random, int devices) {
+        for (;;) {
+          Problem problem = test::random_level3(random, devices, 40);
+          problem.type = DataType::f64;
+          if (!problem.traits().hermitian && problem.k > 0) return problem;
+        }
+      },
+      test::scaled(400));
 }
 
 }  // namespace
