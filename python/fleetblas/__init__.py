@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""FleetBLAS: matrix products on all the devices of a node, planned, routed and verified.
+"""FleetBLAS: level-3 BLAS on all the devices of a node, planned, routed and verified.
 
     import fleetblas
     c = fleetblas.matmul(a, b)          # NumPy arrays in, a NumPy array out
@@ -28,6 +28,15 @@ __version__ = library.fleet_version().decode()
 
 _default = Context._default()
 gemm = _default.gemm
+gemmt = _default.gemmt
+symm = _default.symm
+hemm = _default.hemm
+syrk = _default.syrk
+herk = _default.herk
+syr2k = _default.syr2k
+her2k = _default.her2k
+trmm = _default.trmm
+trsm = _default.trsm
 matmul = _default.matmul
 empty = _default.empty
 copy = _default.copy
@@ -57,6 +66,10 @@ __all__ = [
     "copy",
     "empty",
     "gemm",
+    "gemmt",
+    "hemm",
+    "her2k",
+    "herk",
     "machine",
     "matmul",
     "offload",
@@ -64,7 +77,12 @@ __all__ = [
     "register",
     "simulate",
     "stats",
+    "symm",
+    "syr2k",
+    "syrk",
     "trace",
     "trim",
+    "trmm",
+    "trsm",
     "unregister",
 ]

@@ -98,19 +98,26 @@ def _leading(rows: int, cols: int, row_step: int, col_step: int, item: int) -> i
 
 def layout(array: np.ndarray) -> tuple[bool, int] | None:
     """(transposed, leading dimension) of the last two axes as stored column-major, or None."""
+    for transposed in (True, False):
+        leading = leading_as(array, transposed)
+        if leading is not None:
+            return transposed, leading
+    return None
+
+
+def leading_as(array: np.ndarray, transposed: bool) -> int | None:
+    """The leading dimension of the array, or of its transpose, as stored column-major, or None."""
     rows, cols = array.shape[-2:]
     row_step, col_step = array.strides[-2:]
     if not array.flags.aligned or not array.dtype.isnative:
         return None
-    leading = _leading(cols, rows, col_step, row_step, array.itemsize)
-    if leading is not None:
-        return True, leading
-    leading = _leading(rows, cols, row_step, col_step, array.itemsize)
-    return None if leading is None else (False, leading)
+    if transposed:
+        rows, cols, row_step, col_step = cols, rows, col_step, row_step
+    return _leading(rows, cols, row_step, col_step, array.itemsize)
 
 
 @dataclass
-class _Input:
+class Input:
     """A stored operand: the flag with which the library has to read it."""
 
     array: np.ndarray
@@ -118,7 +125,7 @@ class _Input:
     leading: int
 
 
-def _input(array: np.ndarray, op: str, product_transposed: bool) -> _Input:
+def as_input(array: np.ndarray, op: str, product_transposed: bool) -> Input:
     """`op(array)`, or its transpose for a transposed product; copied only where no flag says it."""
     found = layout(array)
     if found is None:
@@ -131,11 +138,11 @@ def _input(array: np.ndarray, op: str, product_transposed: bool) -> _Input:
     if conjugated and not transposed:
         # BLAS has no flag for a conjugate that is not transposed.
         refuse_copy(array, "would have to be conjugated first: try the other order of rows in out")
-        return _input(array.conj(), "t", product_transposed)
-    return _Input(array, "c" if conjugated else "t" if transposed else "n", leading)
+        return as_input(array.conj(), "t", product_transposed)
+    return Input(array, "c" if conjugated else "t" if transposed else "n", leading)
 
 
-def _scalar(element, value):
+def scalar(element, value):
     """A scalar as its function takes it, and what has to stay alive meanwhile."""
     if element.real and not element.codes:
         return value
@@ -167,7 +174,7 @@ def call(context, word, ops, sizes, alpha, a, b, beta, c, batch=None) -> None:
         name, tail = f"fleet_{name}_ex", (*tail, compute)
     else:
         name = f"fleet_{word}{name}"
-    alpha, beta = _scalar(element, alpha), _scalar(element, beta)
+    alpha, beta = scalar(element, alpha), scalar(element, beta)
     op_codes = [ord(op) for op in ops]
     function = getattr(library, name)
     check(function(context.pointer, *op_codes, *sizes, alpha, *a, *b, beta, *c, *tail))
@@ -180,27 +187,27 @@ def _as_array(value) -> np.ndarray:
     return value if is_on_device(value) else np.asarray(value)
 
 
-def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if array.dtype == dtype:
         return array
     refuse_copy(array, f"is of {array.dtype}, the product of {dtype}")
     return array.astype(dtype)
 
 
-def _copy_into(context, to: np.ndarray, source: np.ndarray) -> None:
-    """Elements of one place to another; both are of one type and shape."""
+def copy_into(context, to: np.ndarray, source: np.ndarray, counts=None) -> None:
+    """Elements of one place to another; both are of one type and shape. counts: a mask, or all."""
     if not (is_on_device(to) or is_on_device(source)):
-        np.copyto(to, source)
-    elif any(to.flags[order] and source.flags[order] for order in ("C", "F")):
+        np.copyto(to, source, where=True if counts is None else counts)
+    elif counts is None and any(to.flags[order] and source.flags[order] for order in ("C", "F")):
         copy(context, to, source)
     else:
         refuse_copy(
             to if is_on_device(to) else source,
-            "cannot be copied into another order of rows: use c itself as out",
+            "cannot be copied in part or into another order of rows: use c itself as out",
         )
 
 
-def _checked_matrix(name: str, value) -> np.ndarray:
+def checked_matrix(name: str, value) -> np.ndarray:
     array = _as_array(value)
     if array.ndim != 2:
         raise BadArgument(f"{name} has {array.ndim} dimensions instead of 2", "bad_argument")
@@ -209,7 +216,7 @@ def _checked_matrix(name: str, value) -> np.ndarray:
     return array
 
 
-def _checked_out(out, shape, dtype) -> None:
+def checked_out(out, shape, dtype) -> None:
     if not isinstance(out, np.ndarray):
         raise TypeError("out is not an array")
     if out.shape != shape:
@@ -222,7 +229,7 @@ def _checked_out(out, shape, dtype) -> None:
 
 def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32):
     guests = _interop.Guests()
-    a, b = _checked_matrix("a", guests.view(a)), _checked_matrix("b", guests.view(b))
+    a, b = checked_matrix("a", guests.view(a)), checked_matrix("b", guests.view(b))
     ops = (str(transa).lower(), str(transb).lower())
     for name, op in zip(("transa", "transb"), ops):
         if op not in ("n", "t", "c"):
@@ -235,26 +242,26 @@ def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32):
         raise BadArgument(f"op(a) is {m} x {k}, but op(b) is {k_of_b} x {n}", "bad_argument")
     operands = [a, b]
     if c is not None:
-        c = _checked_matrix("c", guests.view(c))
+        c = checked_matrix("c", guests.view(c))
         if c.shape != (m, n):
             raise BadArgument(f"c has shape {c.shape}, the product {(m, n)}", "bad_argument")
         operands.append(c)
     dtype = np.result_type(*(array.dtype for array in operands))
     element = _types.of(dtype, tf32)
-    a, b = _converted(a, dtype), _converted(b, dtype)
+    a, b = converted(a, dtype), converted(b, dtype)
     alpha, beta = real_or_complex(dtype, "alpha", alpha), real_or_complex(dtype, "beta", beta)
     if beta != 0 and c is None:
         raise BadArgument("beta is not 0, but there is no c", "bad_argument")
     out = guests.output(out)
     if out is not None:
-        _checked_out(out, (m, n), dtype)
+        checked_out(out, (m, n), dtype)
 
-    result = _target(out, (m, n), dtype, (a, b), guests)
+    result = target_of(out, (m, n), dtype, (a, b), guests)
     guests.wait(context)
-    if beta != 0 and not _same(result, c):
-        _copy_into(context, result, _converted(c, dtype))
+    if beta != 0 and not is_same(result, c):
+        copy_into(context, result, converted(c, dtype))
     transposed, leading = layout(result)
-    left, right = _input(a, ops[0], transposed), _input(b, ops[1], transposed)
+    left, right = as_input(a, ops[0], transposed), as_input(b, ops[1], transposed)
     sizes = (m, n, k)
     if transposed:
         left, right, sizes = right, left, (n, m, k)
@@ -269,10 +276,10 @@ def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32):
         beta,
         (result.ctypes.data, leading),
     )
-    return guests.deliver(_delivered(result, out))
+    return guests.deliver(delivered_to(result, out))
 
 
-def _same(x: np.ndarray, y: np.ndarray) -> bool:
+def is_same(x: np.ndarray, y: np.ndarray) -> bool:
     """True where both are one matrix in memory."""
     return (
         x.ctypes.data == y.ctypes.data
@@ -282,10 +289,13 @@ def _same(x: np.ndarray, y: np.ndarray) -> bool:
     )
 
 
-def _target(out, shape, dtype, inputs, guests) -> np.ndarray:
-    """`out`, if the library can write there while it reads the inputs; else a new array."""
+def target_of(out, shape, dtype, inputs, guests, order="C", zeroed=False) -> np.ndarray:
+    """`out`, if the library can write there while it reads the inputs; else a new array.
+
+    order, zeroed: of what is new for good.
+    """
     if out is None:
-        return guests.empty(shape, dtype)
+        return guests.empty(shape, dtype, order, zeroed)
     if (
         out.dtype == dtype
         and layout(out) is not None
@@ -296,10 +306,10 @@ def _target(out, shape, dtype, inputs, guests) -> np.ndarray:
     return np.empty(shape, dtype)
 
 
-def _delivered(result: np.ndarray, out) -> np.ndarray:
+def delivered_to(result: np.ndarray, out, counts=None) -> np.ndarray:
     if out is None or out is result:
         return result
-    np.copyto(out, result, casting="same_kind")
+    np.copyto(out, result, casting="same_kind", where=True if counts is None else counts)
     return out
 
 
@@ -331,12 +341,12 @@ def matmul(context, a, b, out, tf32):
     if out is not None:
         _checked_matmul_out(out, shape, dtype)
 
-    left, right = _converted(left, dtype), _converted(right, dtype)
+    left, right = converted(left, dtype), converted(right, dtype)
     whole = guests.empty(shape, dtype) if out is None else out
     expanded = _as_matrices(whole, vector_a, vector_b)
     result = expanded
     if out is not None:
-        result = _target(expanded, expanded.shape, dtype, (left, right), guests)
+        result = target_of(expanded, expanded.shape, dtype, (left, right), guests)
     if result.size and _overlaps_itself(result):
         refuse_copy(result, "overlaps itself")
         result = np.empty(expanded.shape, dtype)
@@ -413,8 +423,8 @@ def _multiply_stacks(context, element, a: np.ndarray, b: np.ndarray, c: np.ndarr
     """c = a @ b with stacks of a and b broadcast to that of c; c must not overlap a or b."""
     target = c if _stackable(c) is c else np.empty_like(c, order="C")
     transposed, leading_c = layout(target)
-    left = _input(_stackable(a), "n", transposed)
-    right = _input(_stackable(b), "n", transposed)
+    left = as_input(_stackable(a), "n", transposed)
+    right = as_input(_stackable(b), "n", transposed)
     stack, (m, n), k = c.shape[:-2], c.shape[-2:], a.shape[-1]
     word, item = element.word, c.itemsize
     steps_a = np.broadcast_to(left.array, stack + left.array.shape[-2:]).strides[:-2]

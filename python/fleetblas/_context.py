@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 from . import _native
 from ._native import library
+from ._routines import LETTERS, ROUTINES
 
 if TYPE_CHECKING:
     import numpy as np
 
 try:
-    from . import _arrays
+    from . import _arrays, _level3
 except ModuleNotFoundError as error:
     if error.name != "numpy":
         raise
     # Plans, machines and the command line do without it.
-    _arrays = _native.Missing("NumPy", "pip install numpy")
+    _arrays = _level3 = _native.Missing("NumPy", "pip install numpy")
 
 
 class _Handle:
@@ -56,35 +57,45 @@ def option_text(options: dict) -> bytes:
 def problem_text(
     problem: str | None = None,
     *,
+    routine: str = "gemm",
     type: str = "d",
     size: int | None = None,
     m: int | None = None,
     n: int | None = None,
     k: int | None = None,
-    transa: str = "n",
-    transb: str = "n",
     place: str = "h,h,h",
     beta: complex = 1,
     alpha: complex = 1,
     batch: int = 1,
+    **flags: str,
 ) -> str:
-    """The problem as the library writes it: "dgemm m=8 n=8 k=8 a@h b@h c@h beta=0"."""
+    """The problem as the library writes it: "dgemm m=8 n=8 k=8 a@h b@h c@h beta=0".
+
+    flags: side, uplo, transa, transb and diag, those that the routine has.
+    """
     if problem is not None:
         return problem
-    m, n, k = (size if edge is None else edge for edge in (m, n, k))
-    if m is None or n is None or k is None:
-        raise _native.BadArgument("give size, or m, n and k", "bad_argument")
-    words = place.split(",")
-    if len(words) != 3:
-        raise _native.BadArgument(
-            f"place: {place!r} is not three words, as in h,h,0", "bad_argument"
-        )
-    a, b, c = words
-    # Without a product only the scaling of C is left, and that is how the library names it.
-    text = f"{type}gemm m={m} n={n} k={0 if alpha == 0 else k} a@{a} b@{b} c@{c}"
-    text += f" transa={transa}" if transa != "n" else ""
-    text += f" transb={transb}" if transb != "n" else ""
-    text += " beta=0" if beta == 0 else ""
+    if routine not in ROUTINES:
+        raise _native.BadArgument(f"routine: there is no {routine!r}", "bad_argument")
+    of = ROUTINES[routine]
+    unknown = [name for name in flags if name not in of.flags]
+    if unknown:
+        raise _native.BadArgument(f"{routine} has no {unknown[0]}", "bad_argument")
+    if size is not None:
+        m, n, k = (size if edge is None and name in of.sizes else edge
+                   for name, edge in (("m", m), ("n", n), ("k", k)))  # fmt: skip
+    edges = dict(zip("mnk", of.edges(m, n, k, flags.get("side", "l"))))
+    sided = "side" in of.flags
+    if alpha == 0 and not sided:
+        edges["k"] = 0  # only the scaling of C is left, and that is how the library names it
+    text = f"{type}{routine}" + "".join(f" {name}={edges[name]}" for name in of.sizes)
+    text += "".join(f" {name}@{word}" for name, word in zip(of.operands, of.places(place)))
+    usual = {name: LETTERS[name][0] for name in of.flags}
+    text += "".join(
+        f" {name}={flags[name]}" for name in of.flags if flags.get(name, usual[name]) != usual[name]
+    )
+    text += " alpha=0" if alpha == 0 and sided else ""
+    text += " beta=0" if beta == 0 and not of.triangular else ""
     return text + (f" batch={batch}" if batch != 1 else "")
 
 
@@ -146,6 +157,91 @@ class Context:
         BadArgument.
         """
         return _arrays.gemm(self, a, b, c, alpha, beta, transa, transb, out, tf32)
+
+    def gemmt(self, a, b, c=None, *, alpha=1, beta=0, uplo="l", transa="n", transb="n", out=None):
+        """One triangle of alpha * op(a) @ op(b) + beta * c, which is n x n.
+
+        Arrays, `out` and errors as for gemm, in float32, float64, complex64 and complex128. Of c
+        and out only the triangle `uplo` ('l' lower, 'u' upper) is read and written; the other one
+        of a new result is 0.
+        """
+        flags = {"uplo": uplo, "transa": transa, "transb": transb}
+        return _level3.compute(self, "gemmt", a, b, c, alpha, beta, flags, out)
+
+    def symm(self, a, b, c=None, *, alpha=1, beta=0, side="l", uplo="l", out=None):
+        """alpha * a @ b + beta * c with a symmetric a, or with side 'r' alpha * b @ a + beta * c.
+
+        a is m x m (side 'r': n x n), b and c are m x n. Only the triangle `uplo` of a ('l' lower,
+        'u' upper) is read. Types, arrays, `out` and errors as for gemmt; b has the same order of
+        rows (C or Fortran) as the result, or is copied, which an array on a device refuses.
+        """
+        flags = {"side": side, "uplo": uplo}
+        return _level3.compute(self, "symm", a, b, c, alpha, beta, flags, out)
+
+    def hemm(self, a, b, c=None, *, alpha=1, beta=0, side="l", uplo="l", out=None):
+        """symm with a Hermitian a, of complex types.
+
+        The imaginary parts of its diagonal are not read. a too has the order of the result, or is
+        copied.
+        """
+        flags = {"side": side, "uplo": uplo}
+        return _level3.compute(self, "hemm", a, b, c, alpha, beta, flags, out)
+
+    def syrk(self, a, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
+        """One triangle of alpha * a @ a.T + beta * c, or with trans 't' alpha * a.T @ a + beta * c.
+
+        a is n x k (trans 't': k x n), c and the result are n x n; of them only the triangle `uplo`
+        ('l' lower, 'u' upper) is read and written; the other one of a new result is 0. Types,
+        arrays, `out` and errors as for gemmt.
+        """
+        flags = {"uplo": uplo, "transa": trans}
+        return _level3.compute(self, "syrk", a, None, c, alpha, beta, flags, out)
+
+    def herk(self, a, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
+        """syrk with the conjugate transpose, of complex types; trans is 'n' or 'c'.
+
+        alpha and beta are real, the diagonal is: its imaginary parts in c are not read, and are 0
+        in the result. a has the order of rows of the result, or is copied.
+        """
+        flags = {"uplo": uplo, "transa": trans}
+        return _level3.compute(self, "herk", a, None, c, alpha, beta, flags, out)
+
+    def syr2k(self, a, b, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
+        """One triangle of alpha * (a @ b.T + b @ a.T) + beta * c, or with trans 't' of
+        alpha * (a.T @ b + b.T @ a) + beta * c.
+
+        a and b are n x k (trans 't': k x n), both in one order of rows, or b is copied. All else
+        as for syrk.
+        """
+        flags = {"uplo": uplo, "transa": trans}
+        return _level3.compute(self, "syr2k", a, b, c, alpha, beta, flags, out)
+
+    def her2k(self, a, b, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
+        """One triangle of alpha * a @ b^H + conj(alpha) * b @ a^H + beta * c, or with trans 'c' of
+        alpha * a^H @ b + conj(alpha) * b^H @ a + beta * c; complex types, beta real.
+
+        The diagonal as for herk; a and b have the order of rows of the result, or are copied.
+        """
+        flags = {"uplo": uplo, "transa": trans}
+        return _level3.compute(self, "her2k", a, b, c, alpha, beta, flags, out)
+
+    def trmm(self, a, b, *, alpha=1, side="l", uplo="l", transa="n", diag="n", out=None):
+        """alpha * op(a) @ b with a triangular a, or with side 'r' alpha * b @ op(a).
+
+        a is m x m (side 'r': n x n), b is m x n. Only the triangle `uplo` of a ('l' lower, 'u'
+        upper) is read, and with diag 'u' the diagonal is taken for ones and not read either. The
+        result goes to `out` (which may be b), or to a new array. Types, arrays and errors as for
+        gemmt. BLAS works in place: unless out is b, b is copied there.
+        """
+        flags = {"side": side, "uplo": uplo, "transa": transa, "diag": diag}
+        return _level3.compute(self, "trmm", a, b, None, alpha, 0, flags, out)
+
+    def trsm(self, a, b, *, alpha=1, side="l", uplo="l", transa="n", diag="n", out=None):
+        """The x with op(a) @ x = alpha * b, or with side 'r' x @ op(a) = alpha * b; all else as for
+        trmm. A singular a is not noticed: x is not finite then.
+        """
+        flags = {"side": side, "uplo": uplo, "transa": transa, "diag": diag}
+        return _level3.compute(self, "trsm", a, b, None, alpha, 0, flags, out)
 
     def matmul(self, a, b, out=None, *, tf32=False):
         """numpy.matmul(a, b, out): vectors, matrices, and stacks that broadcast.

@@ -149,9 +149,10 @@ class _Torch:
         """True where what is read is a copy, so that writing there would not reach the owner."""
         return self.tensor.data_ptr() != self.owner.data_ptr()
 
-    def empty(self, shape, dtype: np.dtype):
+    def empty(self, shape, dtype: np.dtype, zeroed: bool):
         kind = getattr(self.torch, dtype.name)
-        return self.torch.empty(tuple(shape), dtype=kind, device=self.tensor.device)
+        make = self.torch.zeros if zeroed else self.torch.empty
+        return make(tuple(shape), dtype=kind, device=self.tensor.device)
 
 
 class _CudaArray:
@@ -176,7 +177,7 @@ class _CudaArray:
     def is_changed_view(self) -> bool:
         return False
 
-    def empty(self, shape, dtype: np.dtype):
+    def empty(self, shape, dtype: np.dtype, zeroed: bool):
         module = sys.modules.get(type(self.owner).__module__.split(".")[0])
         if getattr(module, "__name__", None) != "cupy":
             raise BadArgument(
@@ -184,7 +185,7 @@ class _CudaArray:
                 "bad_argument",
             )
         with self.owner.device:
-            return module.empty(tuple(shape), dtype)
+            return (module.zeros if zeroed else module.empty)(tuple(shape), dtype)
 
 
 class _DLPack:
@@ -205,7 +206,7 @@ class _DLPack:
     def is_changed_view(self) -> bool:
         return False
 
-    def empty(self, shape, dtype: np.dtype):
+    def empty(self, shape, dtype: np.dtype, zeroed: bool):
         raise BadArgument(
             f"a result like {_name_of(self.owner)} cannot be made here: give out", "bad_argument"
         )
@@ -270,11 +271,13 @@ class Guests:
         self._results.append((view, value))
         return view
 
-    def empty(self, shape, dtype: np.dtype) -> np.ndarray:
+    def empty(self, shape, dtype: np.dtype, order="C", zeroed: bool = False) -> np.ndarray:
         """A new array like the first of the call."""
         if self._first is None:
-            return np.empty(shape, dtype)
-        return self.output(self._first.empty(shape, dtype))
+            return (np.zeros if zeroed else np.empty)(shape, dtype, order)
+        if order == "C":
+            return self.output(self._first.empty(shape, dtype, zeroed))
+        return self.output(self._first.empty(tuple(reversed(shape)), dtype, zeroed).T)
 
     def wait(self, context) -> None:
         """Has the next call of the context start after what is queued on the arrays' streams."""

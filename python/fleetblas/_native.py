@@ -12,6 +12,18 @@ import os
 import pathlib
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 
+from ._errors import (
+    BadArgument,
+    BadFile,
+    BadOption,
+    DeviceFailed,
+    Error,
+    NoMemory,
+    Unreachable,
+    Unsupported,
+)
+from ._routines import ROUTINES, Routine
+
 PACKAGE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = PACKAGE.parent.parent  # of a source tree; meaningless once installed
 
@@ -19,42 +31,6 @@ PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_double, c_char_p)
 
 HOST = -1
 HOST_PAGEABLE = -2
-
-
-class Error(Exception):
-    """A call that the library refused or could not finish; `status` is its word for why."""
-
-    def __init__(self, message: str, status: str = "internal"):
-        super().__init__(message)
-        self.status = status
-
-
-class BadArgument(Error, ValueError):
-    """A size, flag or pointer is illegal; nothing was touched."""
-
-
-class NoMemory(Error, MemoryError):
-    """Neither the devices nor the host have enough memory; the output is untouched."""
-
-
-class DeviceFailed(Error, RuntimeError):
-    """The device that holds an operand was lost; the output is undefined."""
-
-
-class Unreachable(Error, RuntimeError):
-    """No route between two places that must exchange data."""
-
-
-class BadOption(Error, ValueError):
-    """An option has a value that means nothing."""
-
-
-class BadFile(Error, ValueError):
-    """A machine file is missing, damaged or of another schema."""
-
-
-class Unsupported(Error, NotImplementedError):
-    """A combination that this version does not do."""
 
 
 class Missing:
@@ -114,6 +90,31 @@ def _name_wheel_blas() -> bool:
     return False
 
 
+def _scalar_type(letter: str, real: bool):
+    """Complex scalars are read through pointers, real ones passed by value."""
+    if letter in "cz" and not real:
+        return c_void_p
+    return c_float if letter in "sc" else c_double
+
+
+def _routine_types() -> dict[str, list]:
+    """Of "dgemm" and so on: the context, flags, sizes, alpha, A, B, beta and C."""
+
+    def arguments(routine: Routine, letter: str) -> list:
+        matrix = [c_void_p, c_int64]
+        alpha, beta = (_scalar_type(letter, name in routine.real) for name in ("alpha", "beta"))
+        head = [c_void_p, *[c_int] * len(routine.flags), *[c_int64] * len(routine.sizes), alpha]
+        factors = matrix * (2 if routine.has_b else 1)
+        return [*head, *factors, *([] if routine.triangular else [beta]), *matrix]
+
+    return {
+        letter + routine.word: arguments(routine, letter)
+        for routine in ROUTINES.values()
+        for letter in routine.types
+        if letter in "sdcz"
+    }
+
+
 def _declare(library: ctypes.CDLL) -> None:
     """Argument and result types of every function of fleetblas.h."""
     context, text = c_void_p, POINTER(c_void_p)
@@ -137,11 +138,11 @@ def _declare(library: ctypes.CDLL) -> None:
         "doctor_json": [c_char_p, text],
         "probe_json": [c_char_p, c_char_p, c_char_p, c_double, PROGRESS, c_void_p, text],
     }
-    # Complex scalars are read through pointers, real ones passed by value.
-    for letter, scalar in (("s", c_float), ("d", c_double), ("c", c_void_p), ("z", c_void_p)):
+    functions.update(_routine_types())
+    for letter in "sdcz":
+        scalar = _scalar_type(letter, real=False)
         head = [context, c_int, c_int, c_int64, c_int64, c_int64, scalar]
         matrix, stride = [c_void_p, c_int64], [c_int64]
-        functions[letter + "gemm"] = head + matrix * 2 + [scalar] + matrix
         functions[letter + "gemm_strided_batched"] = (
             head + (matrix + stride) * 2 + [scalar] + matrix + stride + [c_int64]
         )

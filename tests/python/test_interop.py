@@ -13,7 +13,10 @@ import fleetblas
 import numpy as np
 import pytest
 from fleetblas import _interop
+from fleetblas._routines import ROUTINES
 from test_gemm import apply, assert_near, random_array
+from test_level3 import assert_near as assert_close
+from test_level3 import every_flags, expected, made, named, triangle
 
 
 class CudaArray:
@@ -142,6 +145,49 @@ def test_conjugates_on_a_device_work_where_a_flag_says_them(op, order):
     out = CudaArray(np.zeros((20, 20), complex), order=order)
     fleetblas.gemm(CudaArray(a, order=order), b, transa=op, out=out)
     assert_near(out.host.copy(), apply(op, a) @ b, 20)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("word", [word for word in ROUTINES if word != "gemm"])
+def test_every_routine_takes_arrays_on_devices(word, order):
+    routine, g = ROUTINES[word], np.random.default_rng(9)
+    for flags in every_flags(routine):
+        arrays, depth = made(g, routine, flags, np.complex128, 30, 24, 18)
+        other = arrays["c"] if routine.triangular else arrays.get("b")
+        wanted = expected(routine, flags, 2, -1, arrays["a"], other, arrays["c"])
+        on_devices = [
+            CudaArray(arrays[name], device=i % 2, order=order)
+            for i, name in enumerate(routine.operands)
+        ]
+        words = {**named(routine, flags), "alpha": 2, "out": on_devices[-1]}
+        if not routine.triangular:
+            words["beta"] = -1
+        assert getattr(fleetblas, word)(*on_devices, **words) is on_devices[-1]
+        assert "h" not in last_place() and "p" not in last_place()
+        found = on_devices[-1].host.copy()
+        if routine.triangle:
+            kept = triangle(arrays["c"], "u" if flags["uplo"] == "l" else "l")
+            np.fill_diagonal(kept, 0)
+            wanted = triangle(wanted, flags["uplo"]) + kept
+        assert_close(found, wanted, depth)
+
+
+def test_orders_that_no_flag_says_are_refused_on_a_device():
+    square, tall = np.ones((4, 4), complex), np.ones((4, 3), complex)
+    out = CudaArray(np.zeros((4, 3), complex), order="F")
+    for call in (
+        lambda: fleetblas.symm(CudaArray(square), CudaArray(tall), out=out),
+        lambda: fleetblas.hemm(CudaArray(square), CudaArray(tall, order="F"), out=out),
+        lambda: fleetblas.syr2k(CudaArray(tall), CudaArray(tall, order="F"), out=CudaArray(square)),
+        lambda: fleetblas.herk(CudaArray(tall, order="F"), out=CudaArray(square)),
+    ):
+        with pytest.raises(fleetblas.BadArgument, match="another order of rows"):
+            call()
+    c = CudaArray(square)
+    with pytest.raises(fleetblas.BadArgument, match="use c itself as out"):
+        fleetblas.syrk(CudaArray(tall), c, beta=1, out=CudaArray(square))
+    fleetblas.syrk(CudaArray(tall), c, beta=1, out=c)
+    assert (c.host == np.tri(4) * 3 + 1).all()
 
 
 def test_slices_are_used_in_place_and_nothing_else_is_touched():

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the library may answer instead of doing a call, as exceptions. Knows no library."""
+
+
+class Error(Exception):
+    """A call that the library refused or could not finish; `status` is its word for why."""
+
+    def __init__(self, message: str, status: str = "internal"):
+        super().__init__(message)
+        self.status = status
+
+
+class BadArgument(Error, ValueError):
+    """A size, flag or pointer is illegal; nothing was touched."""
+
+
+class NoMemory(Error, MemoryError):
+    """Neither the devices nor the host have enough memory; the output is untouched."""
+
+
+class DeviceFailed(Error, RuntimeError):
+    """The device that holds an operand was lost; the output is undefined."""
+
+
+class Unreachable(Error, RuntimeError):
+    """No route between two places that must exchange data."""
+
+
+class BadOption(Error, ValueError):
+    """An option has a value that means nothing."""
+
+
+class BadFile(Error, ValueError):
+    """A machine file is missing, damaged or of another schema."""
+
+
+class Unsupported(Error, NotImplementedError):
+    """A combination that this version does not do."""
