@@ -35,7 +35,15 @@ def problems(count: int, devices: list[int]) -> list[dict]:
         each = max(1, count // len(SETS))
         for index in range(each):
             case, place = cases[(2 * index + 1) * len(cases) // (2 * each)]
-            words = {"m": case.m, "n": case.n, "k": case.k, "type": "d", "alpha": 1, "beta": 1}
+            words = {
+                "routine": "gemm",
+                "m": case.m,
+                "n": case.n,
+                "k": case.k,
+                "type": "d",
+                "alpha": 1,
+                "beta": 1,
+            }
             ids = [str(devices[int(d)]) if d.isdigit() else d for d in place.split(",")]
             words.update({"transa": "n", "transb": "n", "place": ",".join(ids)})
             chosen[(case.m, case.n, case.k, place)] = words
@@ -87,7 +95,8 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     # What `fleetblas bench` would have been told.
     arguments.__dict__.update({"vs": [], "check": False, "energy": False, "dataset": None})
-    arguments.__dict__.update({"type": "d", "warmup": 3, "repeat": 7, "least": 3})
+    arguments.__dict__.update({"routine": ["gemm"], "type": "d", "balance": False})
+    arguments.__dict__.update({"warmup": 3, "repeat": 7, "least": 3})
     arguments.__dict__.update({"budget": arguments.seconds, "seconds": 0.5, "precision": 0.01})
     return arguments
 
@@ -108,7 +117,7 @@ def main() -> int:
             rows: list[dict] = []
             works = works_of(words, len(devices))
             if arguments.backend == "sim":
-                simulated(context, options, works, rows.extend)
+                simulated(context, options, works, arguments, rows.extend)
             else:
                 measured(context, options, works, arguments, Budget(), rows.extend)
             results.append(compare(rows))

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks a product against its operands, without trusting the BLAS that made it.
+"""Checks a result against its operands, without trusting the BLAS that made it.
 
 Matrices are read through a `Source`, in pieces of whole columns, so that they may lie anywhere;
 `HostSource` is one for a NumPy array in host memory. `error` is max|diff| / (eps * k * max|A| *
-max|B|); where numbers are rounded to a type that is coarser than that of the sums (f16, bf16,
-tf32), eps * k is that of the sums and eps * sqrt(k) of the coarser type more.
+max|B|), where a product has two terms summed over them; where numbers are rounded to a type that
+is coarser than that of the sums (f16, bf16, tf32), eps * k is that of the sums and eps * sqrt(k) of
+the coarser type more. Of a solution X diff is op(A)*X - alpha*B, and the unit eps * (k * max|A| *
+max|X| + |alpha| * max|B|): what a substitution is off by at most is k/2 eps |A|*|X|.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import _types
+from ._formulas import FULL, Factor, Formula
 
 SAMPLE = 64  # rows, and columns
 CHUNK_BYTES = 2**25
@@ -29,17 +32,11 @@ LONGDOUBLE_FLOPS = 2.0**28  # a whole product without BLAS takes about a second
 
 
 @dataclass
-class Product:
-    """C = alpha*op(A)*op(B) + beta*C0, with the result under test in `c`; all in host memory."""
+class Case:
+    """A formula, and its matrices a, b, c0 and c (the result under test) in host memory."""
 
-    transa: str
-    transb: str
-    alpha: complex
-    a: np.ndarray
-    b: np.ndarray
-    beta: complex
-    c0: np.ndarray
-    c: np.ndarray
+    formula: Formula
+    matrices: dict[str, np.ndarray]
 
 
 @dataclass
@@ -47,6 +44,7 @@ class Verdict:
     error: float
     residual: float  # of C*x with a random x, in the same unit
     tolerance: float
+    unit: float
 
     @property
     def ok(self) -> bool:
@@ -92,14 +90,19 @@ class HostSource:
         with ThreadPoolExecutor(THREADS) as threads:
             return list(threads.map(one, parts))
 
+    def whole(self) -> np.ndarray:
+        return self.matrix
+
 
 @dataclass
 class Evidence:
-    """What is looked at of op(S): some rows and columns, its product with a vector, max|S|."""
+    """What is looked at of op(S): some rows and columns, its product with a vector, max|S|; and the
+    stored numbers there, also those that do not count."""
 
     sample: np.ndarray
     product: np.ndarray
     largest: float
+    stored: np.ndarray | None = None
 
 
 def _largest(piece: np.ndarray) -> float:
@@ -117,31 +120,53 @@ def _within(wanted: np.ndarray | None, part: slice) -> np.ndarray:
     return wanted[(wanted >= part.start) & (wanted < part.stop)] - part.start
 
 
-def look_at(source, op: str, vector: np.ndarray, rows=None, columns=None) -> Evidence:
-    """op(S)[rows][:, columns] (None: all), op(S) @ vector in at least double precision."""
-    wide = _double(np.dtype(source.dtype))
-    plain = op == "n"
-    across, along = (rows, columns) if plain else (columns, rows)
+def _both(piece: np.ndarray, across, along) -> np.ndarray:
+    taken = piece[:, along]
+    return np.array(taken if across is None else taken[across])
 
-    def look(part, piece):
-        taken = piece[:, _within(along, part)]
-        if across is not None:
-            taken = taken[across]
+
+def look_at(source, op: str, vector: np.ndarray, rows=None, columns=None, form=FULL) -> Evidence:
+    """op(S)[rows][:, columns] (None: all), op(S) @ vector in at least double precision, with S what
+    the form makes of what is stored."""
+    wide = _double(np.dtype(source.dtype))
+    parts = form.parts(op)
+
+    def look_for(part, piece, op):
+        plain = op == "n"
+        across, along = (rows, columns) if plain else (columns, rows)
         doubled = piece.astype(wide, copy=False)
         product = doubled @ vector[part] if plain else apply_op(op, doubled) @ vector
-        return np.array(taken), product, _largest(piece)
+        return _both(piece, across, _within(along, part)), product
+
+    def look(part, piece):
+        kept = [form.kept(piece, part.start, strict) for _, strict in parts]
+        found = [look_for(part, one, op) for one, (op, _) in zip(kept, parts)]
+        stored = None if form.kind == "full" else _both(piece, rows, _within(columns, part))
+        return found, _largest(kept[0]), stored
 
     pieces = source.each(look)
-    length = source.shape[0 if plain else 1]
+    evidence = [
+        _joined(source, op, rows, columns, [piece[0][i] for piece in pieces])
+        for i, (op, _) in enumerate(parts)
+    ]
+    samples, products = zip(*evidence)
+    stored = np.hstack([piece[2] for piece in pieces]) if pieces and form.kind != "full" else None
+    largest = max((piece[1] for piece in pieces), default=0.0)
+    return Evidence(sum(samples[1:], samples[0]), sum(products[1:], products[0]), largest, stored)
+
+
+def _joined(source, op: str, rows, columns, pieces: list) -> tuple[np.ndarray, np.ndarray]:
+    """Sample and product of all the pieces of columns."""
+    plain = op == "n"
+    across = rows if plain else columns
     if not pieces:
         edges = [source.shape[0] if across is None else len(across), 0]
+        length = source.shape[0 if plain else 1]
         taken = np.zeros(edges, source.dtype)
-        product = np.zeros(length, wide)
-    else:
-        taken = np.hstack([piece[0] for piece in pieces])
-        parts = [piece[1] for piece in pieces]
-        product = sum(parts[1:], parts[0]) if plain else np.concatenate(parts)
-    return Evidence(apply_op(op, taken), product, max((piece[2] for piece in pieces), default=0.0))
+        return apply_op(op, taken), np.zeros(length, _double(np.dtype(source.dtype)))
+    taken = np.hstack([piece[0] for piece in pieces])
+    parts = [piece[1] for piece in pieces]
+    return apply_op(op, taken), sum(parts[1:], parts[0]) if plain else np.concatenate(parts)
 
 
 # ---- what is expected ---------------------------------------------------------------------------
@@ -165,88 +190,161 @@ def _worst(difference: np.ndarray) -> float:
     return worst if math.isfinite(worst) else math.inf
 
 
-class Reference:
-    """What C = alpha*op(A)*op(B) + beta*C0 has to be, at 64 random rows and 64 random columns in
-    higher precision, and times a vector of random signs, to which all of C counts.
+def _triangle_times(left: np.ndarray, right: np.ndarray, uplo: str, vector: np.ndarray):
+    """One triangle of left @ right, times the vector, without the product: row i needs the sum of
+    the columns of right up to i, or from i on."""
+    turn = slice(None, None, 1 if uplo == "l" else -1)
+    left, right, vector = left[turn], right[:, turn], vector[turn]
+    found, before = np.zeros_like(vector), np.zeros(len(right), vector.dtype)
+    for part in _ranges(len(vector), max(1, len(right)) * vector.itemsize):
+        sums = before[:, np.newaxis] + np.cumsum(right[:, part] * vector[part], axis=1)
+        found[part] = np.einsum("ik,ki->i", left[part].astype(vector.dtype), sums)
+        before = sums[:, -1]
+    return found[turn]
 
-    Reads A, B and C0 once; then any number of results can be judged by reading only them. `c0` is
-    not read where beta is 0. Row and column numbers, and the signs, come from `generator`. `tf32`
-    where products may round float32 inputs.
+
+class Reference:
+    """What a result has to be, at 64 random rows and 64 random columns in higher precision, and
+    times a vector of random signs, to which all that counts of C does.
+
+    `sources` has A, B and C0 by name: they are read once (A of a solution again for each result);
+    then any number of results can be judged by reading only them. C0 is not read where beta is 0.
+    Row and column numbers, and the signs, come from `generator`. `tf32` where products may round
+    float32 inputs.
     """
 
-    def __init__(self, ops: tuple[str, str], scalars, sources, generator, tf32: bool = False):
-        a, b, c0 = sources
-        (m, n), (alpha, beta) = c0.shape, scalars
-        self.shape, self.dtype = (m, n), np.dtype(c0.dtype)
-        double = _double(self.dtype)
+    def __init__(self, formula: Formula, sources: dict, generator, tf32: bool = False):
+        self.formula, self.sources = formula, sources
+        c0 = sources["c0"]
+        (m, n), self.dtype = c0.shape, np.dtype(c0.dtype)
+        self.element = _types.of(self.dtype, tf32)
+        double, wide = _double(self.dtype), _wide(self.dtype)
         self.rows = np.sort(generator.choice(m, min(SAMPLE, m), replace=False))
         self.columns = np.sort(generator.choice(n, min(SAMPLE, n), replace=False))
         self.signs = generator.choice([-1.0, 1.0], n).astype(double)
-        right = look_at(b, ops[1], self.signs, columns=self.columns)
-        left = look_at(a, ops[0], right.product, rows=self.rows)
-        wide = _wide(self.dtype)
-        self.sample = _scalar(alpha, wide) * _wide_product(left.sample, right.sample, wide)
-        self.product = _scalar(alpha, double) * left.product
-        of_c0 = 0.0
+        form, beta = (FULL if formula.solves else formula.c), formula.beta
+        self.sample = np.zeros((len(self.rows), len(self.columns)), wide)
+        self.product = np.zeros(m, double)
+        self.unit, self.before, before = 0.0, 0.0, None
+        if not formula.solves:
+            terms = self._sum_of_terms(sources)
+            self.sample, self.product, self.unit = terms.sample, terms.product, terms.largest
+        if beta != 0 or form.kind != "full":
+            before = look_at(c0, "n", self.signs, self.rows, self.columns, form)
+        # What is not computed has to stay as it was.
+        self.stored = before.stored if before else None
         if beta != 0:
-            before = self.look_at(c0)
             self.sample = self.sample + _scalar(beta, wide) * before.sample.astype(wide)
             self.product = self.product + _scalar(beta, double) * before.product
-            of_c0 = before.largest
-        k = max(1, left.sample.shape[1])
-        element = _types.of(self.dtype, tf32)
-        eps = element.sum_eps + element.low_eps
-        of_product = left.largest * right.largest
-        # Without a product (k or alpha 0) only the scaling of C is left to round.
-        self.unit = (element.sum_eps * k + element.low_eps * math.sqrt(k)) * of_product
-        self.unit = self.unit or eps * (of_c0 or 1.0)
-        weight = abs(alpha) * (4 if self.dtype.kind == "c" else 1)
-        self.tolerance = TOLERANCE * (max(1.0, weight) + abs(beta) * of_c0 * eps / self.unit)
+            self.before = abs(beta) * before.largest
+
+    def _eps(self) -> float:
+        return self.element.sum_eps + self.element.low_eps
+
+    def _sum_of_terms(self, sources: dict) -> Evidence:
+        """Of the products; for `largest` it has the unit of their errors."""
+        double, wide = _double(self.dtype), _wide(self.dtype)
+        sample = product = 0
+        unit = 0.0
+        for alpha, left, right in self.formula.terms:
+            found = [None, None]
+            vector = self.signs
+            for side, factor in ((1, right), (0, left)):
+                chosen = {"columns": self.columns} if side else {"rows": self.rows}
+                source = sources[factor.name]
+                found[side] = look_at(source, factor.op, vector, **chosen, form=factor.form)
+                vector = found[side].product
+            pair = (found[0].sample, found[1].sample)
+            sample = sample + _scalar(alpha, wide) * _wide_product(*pair, wide)
+            product = product + _scalar(alpha, double) * vector
+            k = max(1, pair[0].shape[1])
+            eps = self.element.sum_eps * k + self.element.low_eps * math.sqrt(k)
+            unit += eps * found[0].largest * found[1].largest
+        if self.formula.c.kind == "triangle":
+            (alpha, left, right), form = self.formula.terms[0], self.formula.c
+            matrices = (apply_op(x.op, sources[x.name].whole()) for x in (left, right))
+            times = _triangle_times(*matrices, form.uplo, self.signs)
+            product = _scalar(alpha, double) * times
+            sample = np.where(form.counts(self.rows, self.columns), sample, 0)
+        return Evidence(sample, product, unit)
 
     def look_at(self, source) -> Evidence:
         """What has to be known of a result; it may be gathered in another process."""
-        return look_at(source, "n", self.signs, self.rows, self.columns)
+        if self.formula.solves:
+            return self._sum_of_terms({**self.sources, "c": source})
+        return look_at(source, "n", self.signs, self.rows, self.columns, self.formula.c)
 
     def judge(self, seen: Evidence) -> Verdict:
         """The verdict on a result of which this was seen."""
-        residual = _worst(seen.product - self.product) / math.sqrt(max(1, self.shape[1]))
+        unit, rounded = self.unit, self.before * self._eps()
+        if self.formula.solves:
+            unit = seen.largest + rounded
+        # Without a product (k or alpha 0) only the scaling of C is left to round.
+        unit = unit or rounded or self._eps()
+        largest = max((abs(alpha) for alpha, _, _ in self.formula.terms), default=0.0)
+        weight = largest * (4 if self.dtype.kind == "c" else 1)
+        residual = _worst(seen.product - self.product) / math.sqrt(max(1, len(self.signs)))
         error = _worst(seen.sample.astype(self.sample.dtype) - self.sample)
-        return Verdict(error / self.unit, residual / self.unit, self.tolerance)
+        if self._is_touched(seen):
+            error = math.inf
+        tolerance = TOLERANCE * (max(1.0, weight) + rounded / unit)
+        return Verdict(error / unit, residual / unit, tolerance, unit)
+
+    def _is_touched(self, seen: Evidence) -> bool:
+        """Whether something was written where nothing counts."""
+        if self.stored is None or seen.stored is None:
+            return False
+        aside = ~self.formula.c.counts(self.rows, self.columns)
+        return not np.array_equal(seen.stored[aside], self.stored[aside], equal_nan=True)
 
 
 # ---- all of C, and all at once ------------------------------------------------------------------
 
 
-def _rows_of(op: str, stored: np.ndarray, rows) -> np.ndarray:
-    """op(stored)[rows] without making the rest of op(stored)."""
-    if op == "n":
-        return stored[rows]
-    return apply_op(op, stored[:, rows])
+def _wholes(case: Case, dtype: np.dtype) -> list[tuple[complex, np.ndarray, np.ndarray]]:
+    """The terms with all of op(factor) in this type."""
+
+    def whole(factor: Factor) -> np.ndarray:
+        return apply_op(factor.op, factor.form.whole(case.matrices[factor.name]))
+
+    return [(_scalar(x, dtype), whole(left), whole(right)) for x, left, right in case.formula.terms]
 
 
-def whole_error(p: Product) -> float:
-    """Worst difference over all of C: by long double where that takes seconds, else by double."""
-    m, n = p.c.shape
-    k = p.a.shape[1] if p.transa == "n" else p.a.shape[0]
-    small = 2.0 * m * n * k <= LONGDOUBLE_FLOPS
-    dtype = _wide(p.c.dtype) if small else _double(p.c.dtype)
-    right = apply_op(p.transb, p.b)
+def whole_error(case: Case) -> float:
+    """Worst difference over all of C: by long double where that takes seconds, else by double.
+
+    Where an element of C does not count it has to be as in C0.
+    """
+    formula, c, c0 = case.formula, case.matrices["c"], case.matrices["c0"]
+    (m, n), form = c.shape, formula.c
+    terms = _wholes(case, c.dtype)
+    flops = sum(2.0 * m * n * left.shape[1] for _, left, _ in terms)
+    dtype = _wide(c.dtype) if flops <= LONGDOUBLE_FLOPS else _double(c.dtype)
+    before = None if formula.beta == 0 else form.whole(c0)
     worst = 0.0
     for part in _ranges(m, max(1, n) * dtype.itemsize):
-        left = _rows_of(p.transa, p.a, np.arange(m)[part])
-        expected = _scalar(p.alpha, dtype) * _wide_product(left, right, dtype)
-        if p.beta != 0:
-            expected += _scalar(p.beta, dtype) * p.c0[part].astype(dtype)
-        worst = max(worst, _worst(p.c[part].astype(dtype) - expected))
+        found = sum(
+            _scalar(alpha, dtype) * _wide_product(left[part], right, dtype)
+            for alpha, left, right in terms
+        )
+        wanted = 0 if before is None else _scalar(formula.beta, dtype) * before[part].astype(dtype)
+        if formula.solves:
+            worst = max(worst, _worst(found - wanted))
+            continue
+        counts = form.counts(np.arange(m)[part], np.arange(n))
+        computed = c[part].astype(dtype)
+        worst = max(worst, _worst(np.where(counts, computed - (found + wanted), 0)))
+        if not np.array_equal(c[part][~counts], c0[part][~counts], equal_nan=True):
+            worst = math.inf
     return worst
 
 
 def verify(
-    p: Product, generator: np.random.Generator, everything: bool = False, tf32: bool = False
+    case: Case, generator: np.random.Generator, everything: bool = False, tf32: bool = False
 ) -> Verdict:
-    sources = (HostSource(p.a), HostSource(p.b), HostSource(p.c0))
-    reference = Reference((p.transa, p.transb), (p.alpha, p.beta), sources, generator, tf32)
-    verdict = reference.judge(reference.look_at(HostSource(p.c)))
+    sources = {name: HostSource(matrix) for name, matrix in case.matrices.items()}
+    reference = Reference(case.formula, sources, generator, tf32)
+    verdict = reference.judge(reference.look_at(sources["c"]))
     if everything:
-        verdict.error = whole_error(p) / reference.unit
+        verdict.error = whole_error(case) / verdict.unit
     return verdict

@@ -4,6 +4,7 @@
 // Compiled once per library, with -DFAKE_DRIVER, -DFAKE_CUBLAS, -DFAKE_NVBLAS, -DFAKE_BLAS or
 // -DFAKE_NVML. Knows nothing of FleetBLAS.
 #define _GNU_SOURCE
+#include <complex.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -131,6 +132,149 @@ int cublasXtDgemm(struct handle* handle, int ta, int tb, size_t m, size_t n, siz
   multiply(ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
   return 0;
 }
+#endif
+
+#ifdef FAKE_CUBLAS
+// The routines with triangles, by their definitions, in double and double complex ("Z").
+typedef double complex number;
+enum kind { SYMMETRIC, HERMITIAN, TRIANGULAR, UNIT };
+struct matrix {
+  void* data;
+  size_t leading;
+  int is_complex;
+};
+static number get(struct matrix x, size_t i, size_t j) {
+  const size_t at = i + j * x.leading;
+  return x.is_complex ? ((number*)x.data)[at] : ((double*)x.data)[at];
+}
+static void set(struct matrix x, size_t i, size_t j, number value) {
+  const size_t at = i + j * x.leading;
+  if (x.is_complex)
+    ((number*)x.data)[at] = value;
+  else
+    ((double*)x.data)[at] = creal(value);
+}
+// Of a matrix of which one triangle is stored.
+static number get_half(struct matrix x, enum kind kind, int upper, size_t i, size_t j) {
+  const int stored = upper ? i <= j : i >= j;
+  if (kind >= TRIANGULAR) return i == j && kind == UNIT ? 1 : stored ? get(x, i, j) : 0;
+  if (kind == HERMITIAN && i == j) return creal(get(x, i, i));
+  if (stored) return get(x, i, j);
+  return kind == HERMITIAN ? conj(get(x, j, i)) : get(x, j, i);
+}
+static number turned(struct matrix x, enum kind kind, int upper, int op, size_t i, size_t j) {
+  const number value = op ? get_half(x, kind, upper, j, i) : get_half(x, kind, upper, i, j);
+  return op == 2 ? conj(value) : value;
+}
+static number scalar(const void* value, int is_complex) {
+  return is_complex ? *(const number*)value : *(const double*)value;
+}
+// C = alpha * half A times B, or B times it, + beta * C; B may be C.
+static int sided(struct handle* handle, int right, int upper, enum kind kind, int op, size_t m,
+                 size_t n, number alpha, struct matrix a, struct matrix b, number beta,
+                 struct matrix c) {
+  number* sums = malloc(sizeof(number) * (m * n + 1));
+  if (handle == NULL || sums == NULL) return 1;
+  for (size_t j = 0; j < n; ++j)
+    for (size_t i = 0; i < m; ++i) {
+      number sum = 0;
+      for (size_t l = 0; l < (right ? n : m); ++l)
+        sum += right ? get(b, i, l) * turned(a, kind, upper, op, l, j)
+                     : turned(a, kind, upper, op, i, l) * get(b, l, j);
+      sums[i + j * m] = alpha * sum + (beta == 0 ? 0 : beta * get(c, i, j));
+    }
+  for (size_t j = 0; j < n; ++j)
+    for (size_t i = 0; i < m; ++i) set(c, i, j, sums[i + j * m]);
+  free(sums);
+  return 0;
+}
+// B = the X with op(A) X = alpha * B, or X op(A) = alpha * B.
+static int solve(struct handle* handle, int right, int upper, enum kind kind, int op, size_t m,
+                 size_t n, number alpha, struct matrix a, struct matrix b) {
+  const size_t order = right ? n : m;
+  const int forwards = (upper == 0) ^ (op != 0) ^ right;
+  if (handle == NULL) return 1;
+  for (size_t other = 0; other < (right ? m : n); ++other)
+    for (size_t step = 0; step < order; ++step) {
+      const size_t i = forwards ? step : order - 1 - step;
+      number sum = alpha * (right ? get(b, other, i) : get(b, i, other));
+      for (size_t before = 0; before < step; ++before) {
+        const size_t l = forwards ? before : order - 1 - before;
+        sum -= right ? get(b, other, l) * turned(a, kind, upper, op, l, i)
+                     : turned(a, kind, upper, op, i, l) * get(b, l, other);
+      }
+      sum /= turned(a, kind, upper, op, i, i);
+      set(b, right ? other : i, right ? i : other, sum);
+    }
+  return 0;
+}
+// One triangle of C = alpha op(A) op(B)^T + beta C, and twice: + alpha op(B) op(A)^T; or ^H.
+static int ranks(struct handle* handle, int upper, int op, size_t n, size_t k, number alpha,
+                 struct matrix a, struct matrix b, number beta, struct matrix c, int hermitian,
+                 int twice) {
+  const number second = hermitian ? conj(alpha) : alpha;
+  if (handle == NULL || (op != 0 && op != (hermitian ? 2 : 1))) return 1;
+  for (size_t j = 0; j < n; ++j)
+    for (size_t i = upper ? 0 : j; i < (upper ? j + 1 : n); ++i) {
+      number sum = 0;
+      for (size_t l = 0; l < k; ++l) {
+        number ai = op ? get(a, l, i) : get(a, i, l), aj = op ? get(a, l, j) : get(a, j, l);
+        number bi = op ? get(b, l, i) : get(b, i, l), bj = op ? get(b, l, j) : get(b, j, l);
+        // Of ^H the right one of two is conjugated, or the left one where op is ^H itself.
+        if (hermitian && op) ai = conj(ai), bi = conj(bi);
+        if (hermitian && !op) aj = conj(aj), bj = conj(bj);
+        sum += alpha * ai * bj + (twice ? second * bi * aj : 0);
+      }
+      const number old = get(c, i, j);
+      sum += beta == 0 ? 0 : beta * (hermitian && i == j ? creal(old) : old);
+      set(c, i, j, hermitian && i == j ? creal(sum) : sum);
+    }
+  return 0;
+}
+#define M(x, COMPLEX) ((struct matrix){(void*)(x), (size_t)ld##x, COMPLEX})
+#define SIDED(NAME, INT, KIND, Z)                                                                \
+  int NAME(struct handle* handle, int side, int uplo, INT m, INT n, const void* alpha,           \
+           const void* a, INT lda, const void* b, INT ldb, const void* beta, void* c, INT ldc) { \
+    return sided(handle, side, uplo, KIND, 0, (size_t)m, (size_t)n, scalar(alpha, Z), M(a, Z),   \
+                 M(b, Z), scalar(beta, Z), M(c, Z));                                             \
+  }
+#define RANK(NAME, INT, HERMITIAN, Z)                                                             \
+  int NAME(struct handle* handle, int uplo, int op, INT n, INT k, const void* alpha,              \
+           const void* a, INT lda, const void* beta, void* c, INT ldc) {                          \
+    return ranks(handle, uplo, op, (size_t)n, (size_t)k, scalar(alpha, Z && !HERMITIAN), M(a, Z), \
+                 M(a, Z), scalar(beta, Z && !HERMITIAN), M(c, Z), HERMITIAN, 0);                  \
+  }
+#define RANK2(NAME, INT, HERMITIAN, Z)                                                           \
+  int NAME(struct handle* handle, int uplo, int op, INT n, INT k, const void* alpha,             \
+           const void* a, INT lda, const void* b, INT ldb, const void* beta, void* c, INT ldc) { \
+    return ranks(handle, uplo, op, (size_t)n, (size_t)k, scalar(alpha, Z), M(a, Z), M(b, Z),     \
+                 scalar(beta, Z && !HERMITIAN), M(c, Z), HERMITIAN, 1);                          \
+  }
+#define TRIANGLES(TRMM, TRSM, INT, Z)                                                             \
+  int TRMM(struct handle* handle, int side, int uplo, int op, int diag, INT m, INT n,             \
+           const void* alpha, const void* a, INT lda, const void* b, INT ldb, void* c, INT ldc) { \
+    return sided(handle, side, uplo, diag ? UNIT : TRIANGULAR, op, (size_t)m, (size_t)n,          \
+                 scalar(alpha, Z), M(a, Z), M(b, Z), 0, M(c, Z));                                 \
+  }                                                                                               \
+  int TRSM(struct handle* handle, int side, int uplo, int op, int diag, INT m, INT n,             \
+           const void* alpha, const void* a, INT lda, void* b, INT ldb) {                         \
+    return solve(handle, side, uplo, diag ? UNIT : TRIANGULAR, op, (size_t)m, (size_t)n,          \
+                 scalar(alpha, Z), M(a, Z), M(b, Z));                                             \
+  }
+#define ALL(PREFIX, SUFFIX, INT)                                  \
+  SIDED(PREFIX##Dsymm##SUFFIX, INT, SYMMETRIC, 0)                 \
+  SIDED(PREFIX##Zsymm##SUFFIX, INT, SYMMETRIC, 1)                 \
+  SIDED(PREFIX##Zhemm##SUFFIX, INT, HERMITIAN, 1)                 \
+  RANK(PREFIX##Dsyrk##SUFFIX, INT, 0, 0)                          \
+  RANK(PREFIX##Zsyrk##SUFFIX, INT, 0, 1)                          \
+  RANK(PREFIX##Zherk##SUFFIX, INT, 1, 1)                          \
+  RANK2(PREFIX##Dsyr2k##SUFFIX, INT, 0, 0)                        \
+  RANK2(PREFIX##Zsyr2k##SUFFIX, INT, 0, 1)                        \
+  RANK2(PREFIX##Zher2k##SUFFIX, INT, 1, 1)                        \
+  TRIANGLES(PREFIX##Dtrmm##SUFFIX, PREFIX##Dtrsm##SUFFIX, INT, 0) \
+  TRIANGLES(PREFIX##Ztrmm##SUFFIX, PREFIX##Ztrsm##SUFFIX, INT, 1)
+ALL(cublas, _v2, int)
+ALL(cublasXt, , size_t)
 #endif
 
 #ifdef FAKE_NVBLAS

@@ -2,10 +2,13 @@
 """The command line: words, exit statuses, JSON keys, programs under the drop-in, the page."""
 
 import json
+import pathlib
 import re
 import signal
 
 import pytest
+from fleetblas._routines import ROUTINES
+from fleetblas.commands import common
 
 PRODUCT = "import numpy as np; a = np.ones((300, 300)); print(int((a @ a).sum()))"
 BENCH_KEYS = (
@@ -62,6 +65,24 @@ def test_help_lists_the_commands_and_version_is_one_line(cli):
         "bench gemm --size 4 --backend sim --machine h200x4 --check",
         "bench gemm --size 4 --rules swiftly",
         "bench gemm --siz 4",
+        "bench gemm,gemv --size 4",
+        "bench symm --size 4 --k 4",
+        "bench symm --m 4",
+        "bench symm --size 4 --transa t",
+        "bench symm --m 4 --n 4 --k 5",
+        "bench syrk --n 4 --k 4 --transa c",
+        "bench syrk --size 4 --side l",
+        "bench syrk --size 4 --place h,h,h,h",
+        "bench syrk --size 4 --type h",
+        "bench herk --size 4 --type d",
+        "bench herk --size 4 --alpha 1j",
+        "bench her2k --size 4 --beta 1j",
+        "bench symm --size 4 --place h,h",
+        "bench trmm --size 4 --beta 0",
+        "bench trsm --size 4 --diag x",
+        "bench trsm --size 4 --uplo b",
+        "plan syrk,gemm --size 4",
+        "plan all --size 4",
         "bench gemm --size 4 -- true",
         "plan gemm",
         "plan gemm --size 4 --json - --trace -",
@@ -176,6 +197,62 @@ def test_bench_of_every_kind_of_product_passes(cli, words):
     assert row["status"] == "ok"
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("gemmt --n 90 --k 70 --uplo u --transb t", "dgemmt n=90 k=70 a@h b@h c@h uplo=u transb=t"),
+        ("symm --m 90 --n 70 --side r --uplo u --type s",
+         "ssymm m=90 n=70 a@h b@h c@h side=r uplo=u"),
+        ("hemm --size 100 --place 0,h,1 --beta 0", "zhemm m=100 n=100 a@0 b@h c@1 beta=0"),
+        ("syrk --n 90 --k 70 --transa t --place h,0", "dsyrk n=90 k=70 a@h c@0 transa=t"),
+        ("herk --n 90 --k 70 --transa c --uplo u --type c --alpha 2",
+         "cherk n=90 k=70 a@h c@h uplo=u transa=c"),
+        ("syr2k --n 90 --k 70 --place 1,h,p --beta 3", "dsyr2k n=90 k=70 a@1 b@h c@p"),
+        ("her2k --n 90 --k 70 --alpha 1-2j --place p,p,p", "zher2k n=90 k=70 a@p b@p c@p"),
+        ("trmm --m 90 --n 70 --side r --transa t --diag u --alpha 2",
+         "dtrmm m=90 n=70 a@h c@h side=r uplo=l transa=t diag=u"),
+        ("trsm --m 190 --n 70 --uplo u --place 0,0 --tile 64", "dtrsm m=190 n=70 a@0 c@0 uplo=u"),
+        ("trsm --m 90 --n 170 --side r --transa c --diag u --type z --alpha 0.5j --place p,h,1",
+         "ztrsm m=90 n=170 a@p c@1 side=r transa=c diag=u"),
+    ],
+)  # fmt: skip
+def test_bench_of_every_routine_passes(cli, words, problem):
+    (row,) = only_json(cli(f"bench {words} --repeat 3 --warmup 1 --check --json -"))["results"]
+    assert row["status"] == "ok"
+    assert row["problem"].split() == [word for word in problem.split() if word != "uplo=l"]
+    assert row["routine"] == words.split()[0]
+    assert row["balance"] >= 0
+    flops = {"gemmt": 1, "symm": 2, "hemm": 2, "syrk": 1, "herk": 1, "syr2k": 2, "her2k": 2}
+    flops = flops.get(row["routine"], 1) * (4 if row["type"] in "cz" else 1)
+    products = row["m"] * row["n"] * row["k"]
+    assert row["tflops"] == pytest.approx(flops * products / row["median_s"] / 1e12)
+    assert set(PLAN_KEYS.split()) - {"tasks", "rules"} <= set(row)
+
+
+def test_several_routines_take_of_the_flags_what_they_have(cli):
+    words = "bench gemm,symm,trsm --size 100 --side r --transa t --repeat 1 --warmup 0 --json -"
+    rows = only_json(cli(words))["results"]
+    assert [row["problem"].split()[0] for row in rows] == ["dgemm", "dsymm", "dtrsm"]
+    assert [("transa=t" in row["problem"], "side=r" in row["problem"]) for row in rows] == [
+        (True, False),
+        (False, True),
+        (True, True),
+    ]
+    assert [row["place"] for row in rows] == ["h,h,h", "h,h,h", "h,h"]
+
+
+def test_a_wrong_result_of_any_routine_fails(script, tmp_path):
+    done = script(
+        "import sys\nfrom fleetblas import _arrays, _level3, cli\n"
+        "_arrays.call = _level3.call = lambda *arguments: None\n"
+        "sys.exit(cli.main('bench all --size 200 --repeat 1 --warmup 0 --json x.json'.split()))"
+    )
+    assert done.returncode == 1
+    rows = json.loads((tmp_path / "x.json").read_text())["results"]
+    assert len(rows) == 10
+    assert {row["status"] for row in rows} == {"internal"}
+
+
 def test_bench_of_a_wrong_result_fails(script, tmp_path):
     # A library that computes nothing: C stays C0.
     done = script(
@@ -223,6 +300,18 @@ def test_plans_for_every_shipped_machine(main, machine):
     back = sum(n for link, n in plan["bytes_by_link"].items() if link.endswith("->host"))
     assert into >= 3 * matrix
     assert back == matrix
+
+
+@pytest.mark.parametrize("word", [word for word in ROUTINES if word != "gemm"])
+def test_plans_of_every_routine_count_their_flops(main, word):
+    done = main(f"plan {word} --size 8K --machine h200x4 --json plan.json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads((pathlib.Path.cwd() / "plan.json").read_text())
+    assert plan["problem"].split()[0][1:] == word
+    half = word in ("gemmt", "syrk", "herk", "trmm", "trsm")
+    flops = 2 * (4 if word.startswith("he") else 1) * (0.5 if half else 1) * 8192**3
+    assert common.rate_text(flops / plan["predicted_s"] / 1e12) in done.stdout
+    assert plan["predicted_s"] >= plan["bound_s"] > 0
 
 
 def test_plan_says_in_words_what_its_json_says(cli, tmp_path):
@@ -309,6 +398,13 @@ def test_trace_writes_one_page_that_contains_the_timeline(cli, tmp_path):
     assert "http:" not in page
     lanes = {queue["tid"] for queue in trace["fleetblas"]["queues"]}
     assert {e["tid"] for e in trace["traceEvents"] if e["ph"] == "X"} == lanes
+
+
+def test_trace_of_a_routine_that_solves(cli, tmp_path):
+    done = cli("trace trsm --size 300 --side r --tile 100 -o page.html")
+    assert done.returncode == 0, done.stderr
+    summary = embedded((tmp_path / "page.html").read_text())["fleetblas"]
+    assert summary["problem"] == "dtrsm m=300 n=300 a@h c@h side=r"
 
 
 def test_trace_of_a_simulation_is_marked_as_such(cli, tmp_path):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from fleetblas._routines import ROUTINES
 from fleetblas.commands import datasets
 from fleetblas.commands.bench_method import Method, interval
 
@@ -190,7 +191,10 @@ def test_rules_and_devices_of_a_case_are_those_of_its_run(run, tmp_path):
     one, two, four = (rows[index]["median_s"] for index in (4, 10, 16))  # 32K, h,h,h
     assert one > two > four
 
-    run("--dataset ablation --backend sim --devices 4 --machine h200x4 --json ablation.json")
+    run(
+        "--dataset ablation --backend sim --devices 4 --machine h200x4 --no-balance "
+        "--json ablation.json"
+    )
     rows = json.loads((tmp_path / "ablation.json").read_text())["results"]
     of = {(row["bar"], row["m"], row["place"]): row["median_s"] for row in rows}
     assert len(of) == len(rows) == 38 * 15
@@ -209,8 +213,82 @@ def test_a_report_reads_what_a_set_writes(run, cli):
 
 
 def test_a_set_says_which_problems(run):
-    for words in ("--size 4K", "--place h,h,h", "--rules all", "--m 8"):
+    for words in ("--rules all", "--m 8"):
         assert "--dataset says what" in run(f"--dataset small {words}", status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("gemm --size 4K --place h,h,h", {("gemm", 4096, "h,h,h")}),
+        ("gemm,herk --size 4K,8K --place h,h,h",
+         {("gemm", 4096, "h,h,h"), ("gemm", 8192, "h,h,h"),
+          ("herk", 4096, "h,h"), ("herk", 8192, "h,h")}),
+        ("trsm --size 16K", {("trsm", 16384, "h,h"), ("trsm", 16384, "0,0")}),
+        ("trmm --size 16K --place 0,0", {("trmm", 16384, "0,0")}),
+        ("all --type c --size 48K --place h,h,h",
+         {(word, 49152, "h,h,h" if ROUTINES[word].has_b else "h,h")
+          for word in datasets.LEVEL3_ROUTINES}),
+    ],
+)  # fmt: skip
+def test_routines_sizes_and_places_pick_out_of_a_set(cli, tmp_path, words, wanted):
+    done = cli(
+        f"bench {words} --dataset level3 --backend sim --devices 4 --machine h200x4 --json x.json"
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "x.json").read_text())["results"]
+    assert {(row["routine"], row["m"], row["place"]) for row in rows} == wanted
+    assert len(rows) == len(wanted)
+    for row in rows:
+        assert row["median_s"] >= row["bound_s"] > 0
+        assert row["balance"] >= 0
+        usual = "z" if row["routine"] == "herk" else "d"
+        assert row["type"] == ("c" if "--type c" in words else usual)
+    means = done.stdout.split("Geometric means\n")[1].splitlines()
+    assert means[0].split() == ["routine", "place", "cases", "rate", "of", "bound", "balance"]
+    assert len(means) == 1 + len({(row["routine"], row["place"]) for row in rows})
+
+
+def test_what_is_not_in_a_set_is_wrong_usage(main):
+    for words in (
+        "trsm --dataset regular",
+        "gemm --dataset level3 --size 5K",
+        "herk --dataset level3 --type d",
+    ):
+        done = main(f"bench {words} --backend sim --machine h200x4")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "has no such problem" in done.stderr
+
+
+def test_level_3_is_figure_5_of_paper_5_and_its_hermitian_routines():
+    cases = datasets.cases_of("level3", 8)
+    assert len(cases) == 9 * 7 * 2
+    assert {case.m for case, _ in cases} == {4096, 8192, 16384, 24576, 32768, 40960, 49152}
+    assert {place for _, place in cases} == {"h,h,h", "0,0,0", "h,h", "0,0"}
+    hermitian = [ROUTINES[case.routine].hermitian for case, _ in cases]
+    assert hermitian == sorted(hermitian)  # numbers of one type have one memory, then the other
+
+
+def test_a_set_of_several_routines_and_types_is_measured_and_gone_on_with(script, tmp_path):
+    program = (
+        "from fleetblas.commands import datasets\n"
+        "datasets.LEVEL3_SIZES = (160, 224)\n"
+        "import sys; from fleetblas import cli\n"
+        "sys.exit(cli.main('bench all --dataset level3 --backend host --devices 2 --repeat 5 '\n"
+        "'--warmup 1 --vs hostblas --check --json x.json --budget {}'.split()))"
+    )
+    done = script(program.format(300))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "x.json").read_text())["results"]
+    assert len(rows) == 2 * 2 * 2 * len(datasets.LEVEL3_ROUTINES)
+    for row in rows:
+        assert row["status"] == "ok"
+        assert 0 < row["error"] < 4
+        if row["engine"] == "fleetblas":
+            assert row["balance"] >= 0
+    # Nothing is left to do.
+    assert script(program.format(300)).returncode == 0
+    assert json.loads((tmp_path / "x.json").read_text())["results"] == rows
 
 
 def test_without_devices_there_is_a_clear_word(cli):

@@ -41,14 +41,14 @@ def fakes(tmp_path_factory):
 def bench(cli, fakes):
     """bench("--size 64", FAKE_WRONG="1"): exit status, rows by engine, and what went to stderr."""
 
-    def run(words, **settings):
+    def run(words, of="gemm", **settings):
         paths = [str(fakes["root"] / "wheels"), os.environ["PYTHONPATH"]]
         settings = {
             "LD_LIBRARY_PATH": str(fakes["FAKE_DRIVER"].parent),
             "PYTHONPATH": os.pathsep.join(paths),
             **settings,
         }
-        done = cli(*f"bench gemm {words} {QUICK}".split(), **settings)
+        done = cli(*f"bench {of} {words} {QUICK}".split(), **settings)
         assert "Traceback" not in done.stderr
         return done, json.loads(done.stdout)["results"]
 
@@ -83,6 +83,46 @@ def test_every_peer_is_measured_verified_and_at_its_best(bench):
     assert rows["cublas"]["devices"] == 1
     assert rows["cublas"]["bound_s"] is None
     assert "one GPU (0)" in rows["cublas"]["reason"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"{word} --m 60 --n 45 --type {t} {flags}"
+          for word, types in (("symm", "dz"), ("hemm", "z")) for t in types
+          for flags in ("--side l --uplo l", "--side r --uplo u --alpha -2 --beta 0.5")),
+        *(f"{word} --n 50 --k 30 --type {t} --uplo {uplo} --transa {op} --beta 0.5"
+          for word, t, op in (("syrk", "d", "t"), ("syrk", "z", "n"), ("herk", "z", "c"),
+                              ("syr2k", "z", "t"), ("her2k", "z", "c"), ("her2k", "z", "n"))
+          for uplo in "lu"),
+        *(f"{word} --m 60 --n 45 --type {t} {flags}"
+          for word in ("trmm", "trsm") for t in "dz"
+          for flags in ("--side l --uplo l --transa n --diag n",
+                        "--side r --uplo u --transa c --diag u --alpha 0.5",
+                        "--side r --uplo l --transa t --diag n")),
+    ],
+)  # fmt: skip
+def test_peers_do_the_same_routine_with_the_same_flags(bench, words):
+    done, rows = bench(f"{words} --vs cublasxt,cublas,hostblas --check --no-energy", of="")
+    assert done.returncode == 0, done.stderr
+    assert [row["engine"] for row in rows] == ["fleetblas", "cublasxt", "cublas", "hostblas"]
+    for row in rows:
+        assert row["status"] == "ok", row
+        assert 0 < row["error"] < 4
+    rows = by_engine(rows)
+    assert rows["cublas"]["place"] == ",".join("0" * len(rows["cublas"]["place"].split(",")))
+    assert rows["cublasxt"]["tflops"] == pytest.approx(
+        rows["fleetblas"]["tflops"] * rows["fleetblas"]["median_s"] / rows["cublasxt"]["median_s"]
+    )
+
+
+def test_what_a_peer_has_not_is_said(bench):
+    done, rows = bench("gemmt --size 64 --vs cublasxt,cublas,nvblas --no-energy", of="")
+    assert done.returncode == 0
+    rows = by_engine(rows)
+    assert rows.pop("fleetblas")["status"] == "ok"
+    for name, row in rows.items():
+        assert (row["status"], row["message"]) == ("unsupported", f"{name} has no gemmt")
 
 
 def test_block_sizes_that_do_not_fit_are_passed_over(bench):

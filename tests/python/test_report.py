@@ -144,6 +144,24 @@ def test_ratios_over_peers_and_what_the_paper_prints(page_of):
     assert page.row("16K") == ["75.0 % (2.00 s)"]
 
 
+def test_routines_have_figures_rates_ratios_and_balances_of_their_own(page_of):
+    rows = []
+    for n in (4096, 8192):
+        for routine, place in (("gemm", "h,h,h"), ("syrk", "h,h")):
+            words = {"routine": routine, "place": place}
+            rows.append(row(n=n, seconds=1, bound=0.5, balance=n / 32768, **words))
+            rows.append(row("cublasxt", n, 3, **words))
+    rows.append(row(n=8192, routine="syrk", place="h,h", uplo="u", transa="t", bound=0.25))
+    page = page_of({"dataset": "level3", "results": rows})
+    assert labels(page)[:2] == ["DGEMM at h,h,h", "DSYRK at h,h"]
+    # 2 n^3 and n^3 flops in a second, and no number of paper 1, which has gemm only.
+    for figure, rate in zip(page.figures, ("1.10 TFLOPS", "550 GFLOPS")):
+        assert rate in " ".join(part.text for part in figure.findall(".//{*}title"))
+    assert page.row("DSYRK", "h,h", "cuBLASXt") == ["2", "3.00x", "3.00x", "3.00x", "-"]
+    assert page.row("DGEMM", "h,h,h", "2") == ["18.8 %", "25.0 %", "8K"]
+    assert "DSYRK 8K uplo=u transa=t" in page.text
+
+
 def test_a_line_chart_has_a_line_per_engine_the_bound_and_the_prediction(page_of):
     rows = []
     for n in (4096, 8192, 16384):

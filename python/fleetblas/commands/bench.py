@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Times products, verifies them, and compares them with their lower bound and with other libraries.
+"""Times routines, verifies them, and compares them with their lower bound and with other libraries.
 
-Knows nothing of how a product is made. Every row is verified; a wrong result fails the command.
+Knows nothing of how a call is made. Every row is verified; a wrong result fails the command.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pathlib
 import sys
 
 from .. import Context
+from .._routines import ROUTINES
 from . import bench_rows, common, datasets
 from .bench_run import Budget, Work, header, key_of, measured, simulated
 
@@ -20,11 +21,13 @@ EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2
           fleetblas bench gemm --size 16K --backend sim --machine h200x8 --json -
           fleetblas bench gemm --size 4K,8K,16K --place 'h,h,h;0,0,0;p,p,p' --vs cublasxt,cublas
           fleetblas bench gemm --dataset regular --vs cublasxt --json regular.json
+          fleetblas bench syrk,trsm --size 16K --uplo u --vs cublasxt
+          fleetblas bench all --dataset level3 --size 8K,16K --place h,h,h --vs cublasxt
 
 --vs takes a list, measured in turn with FleetBLAS on the same operands:
   cublasxt  cuBLASXt on the same GPUs, at the best of its block sizes
   cublas    the kernel alone on one GPU, operands in its memory before the clock starts
-  nvblas    NVBLAS at the best of its settings, in a process of its own; p,p,p only
+  nvblas    NVBLAS at the best of its settings, in a process of its own; gemm at p,p,p only
   hostblas  the CPU BLAS with all cores
 One that is missing or fails has a row that says so. The exit status is 1 when FleetBLAS fails, or
 when any result is wrong.
@@ -38,14 +41,17 @@ fewer than eight:
   ablation   the regular set with ever more of the planner's rules, and with all but one (paper 1)
   skinny     tall, flat, deep and thin products with ratios of 4 to 64
   small      squares of 512 to 4K, pageable operands too
+  level3     squares of 4K to 48K, nine routines, all on the host, and all on GPU 0 (paper 5): the
+             Hermitian ones in z, the others in d
+Of a set only the routines that are named are measured, and with --size and --place only these.
 With --json FILE it goes on where an earlier run on the same machine was cut off."""
 
 PEERS = ("cublasxt", "cublas", "nvblas", "hostblas")
 # What is not given: of single problems, and of data sets.
 DEFAULTS = {"repeat": 10, "warmup": 3, "seconds": None, "least": 3, "precision": None}
-DEFAULTS.update({"budget": None, "energy": True})
+DEFAULTS.update({"budget": None, "energy": True, "balance": True})
 SET_DEFAULTS = {"repeat": 100, "warmup": 10, "seconds": 2.0, "least": 5, "precision": 0.02}
-SET_DEFAULTS.update({"budget": 480.0, "energy": False})
+SET_DEFAULTS.update({"budget": 480.0, "energy": False, "balance": True})
 
 
 def peers(word: str) -> list[str]:
@@ -60,7 +66,7 @@ def add_arguments(parser) -> None:
     common.add_problem_lists(parser)
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument(
-        "--dataset", choices=list(datasets.SETS), help="in place of sizes and places"
+        "--dataset", choices=list(datasets.SETS), help="a set of problems; sizes and places pick"
     )
     parser.add_argument(
         "--repeat",
@@ -99,6 +105,12 @@ def add_arguments(parser) -> None:
         action=argparse.BooleanOptionalAction,
         help="measure joules, which takes each engine a second and more per problem; of sets not",
     )
+    parser.add_argument(
+        "--balance",
+        action=argparse.BooleanOptionalAction,
+        help="how unevenly the devices computed: (most - least) / mean of their busy seconds, for "
+        "which GPUs take one call more per problem (default)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the results; - for stdout")
     parser.add_argument("--csv", metavar="FILE", help="write them as a table for other programs")
 
@@ -110,20 +122,40 @@ def fill_in(arguments) -> None:
             setattr(arguments, name, value)
 
 
+def _is_picked(arguments, case: datasets.Case, folded: str) -> bool:
+    """Whether a case of a set is asked for, by its routine, type, size and place."""
+    routine = ROUTINES[case.routine]
+    if case.routine not in arguments.routine:
+        return False
+    if common.type_of(arguments, case.routine) not in routine.types:
+        return False
+    places = [place for listed in arguments.place or [] for place in listed]
+    wanted = [",".join(routine.places(place)) for place in places]
+    named = ",".join(routine.places(case.place))
+    return (arguments.size is None or case.m in arguments.size) and (
+        not wanted or named in wanted or folded in wanted
+    )
+
+
 def works_of_set(arguments, devices: list[int]) -> list[Work]:
     """The problems of a data set on these devices."""
-    given = [name for name in ("size", "place", "m", "n", "k") if getattr(arguments, name)]
+    given = [name for name in "mnk" if getattr(arguments, name)]
     given += [name for name in ("rules",) if getattr(arguments, name) is not None]
     if given:
         raise common.UsageError(f"--dataset says what --{given[0]} would say")
     works = []
     for case, folded in datasets.cases_of(arguments.dataset, len(devices)):
+        if not _is_picked(arguments, case, folded):
+            continue
         place = ",".join(str(devices[int(d)]) if d.isdigit() else d for d in folded.split(","))
-        one = argparse.Namespace(**{**vars(arguments), "place": place, "size": None})
-        one.m, one.n, one.k = case.m, case.n, case.k
+        one = common.for_one(arguments, case.routine)
+        one.place, one.size = place, None
+        for name in ROUTINES[case.routine].sizes:
+            setattr(one, name, getattr(case, name))
         labels = {"dataset": arguments.dataset, "shape": case.shape, "rules": case.rules}
         labels.update({"bar": case.bar, "wanted_devices": devices})
-        labels["named_place"] = case.place if case.place != folded else None
+        named = ",".join(ROUTINES[case.routine].places(case.place))
+        labels["named_place"] = named if named != folded else None
         labels["gpus"] = case.devices or len(devices)
         options = {}
         if case.devices is not None and case.devices != len(devices):
@@ -133,7 +165,10 @@ def works_of_set(arguments, devices: list[int]) -> list[Work]:
         if case.rules != "all":
             options["rules"] = case.rules
         # Peers have no rules: beside the whole set of ours is enough.
-        works.append(Work(common.problem_words(one), options, labels, case.rules == "all"))
+        words = common.problem_words(one, case.routine)
+        works.append(Work(words, options, labels, case.rules == "all"))
+    if not works:
+        raise common.UsageError(f"the set {arguments.dataset} has no such problem")
     return works
 
 
@@ -202,12 +237,14 @@ def execute(arguments) -> int:
         works = [work for work in works if work.key() not in done]
         results = Results(arguments, start, rows, len(works))
         if is_simulated:
-            simulated(context, options, works, results.keep)
+            simulated(context, options, works, arguments, results.keep)
         elif works:
             budget = Budget(arguments.budget) if arguments.budget else Budget()
             measured(context, options, works, arguments, budget, results.keep)
     if arguments.json != "-":
         print(bench_rows.table(results.rows))
+        if arguments.dataset and any(row["status"] == "ok" for row in results.rows):
+            print("\nGeometric means\n" + bench_rows.mean_table(results.rows))
     results.write()
     if arguments.csv:
         common.write_text(arguments.csv, bench_rows.csv_text(results.rows))

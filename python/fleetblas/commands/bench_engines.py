@@ -10,7 +10,8 @@ import time
 
 import numpy as np
 
-from .. import Context, _arrays, _native, _types, verify
+from .. import Context, _arrays, _level3, _native, _types, verify
+from .._routines import ROUTINES
 from .bench_operands import Operands
 
 START_UP_EDGE = 256  # a first product of this size does all that start-up is
@@ -25,11 +26,12 @@ class Unmeasured(Exception):
 
 
 class Engine:
-    """One library that does the product, and what was measured of it."""
+    """One library that does the call, and what was measured of it."""
 
     name = ""
     same_problem = True  # its operands are where those of FleetBLAS are: the bound holds for it
     types = tuple(_types.TYPES)  # words of those that it multiplies
+    routines = tuple(ROUTINES)
 
     def __init__(self, operands: Operands):
         self.operands = operands
@@ -38,16 +40,20 @@ class Engine:
         self.verdicts: list[verify.Verdict] = []
         self.failure: Exception | None = None
         self.energy = None  # of a call, where the GPUs count it
+        self.balance: float | None = None  # of its devices, where that can be known
 
     @property
     def gpus(self) -> list[int]:
         """CUDA numbers of the GPUs that it has, whether or not it uses them all."""
         return []
 
-    def require_type(self) -> None:
-        word = self.operands.words["type"]
+    def require_problem(self) -> None:
+        """Raises Unmeasured where it has no such routine."""
+        word, routine = self.operands.words["type"], self.operands.words["routine"]
         if word not in self.types:
             raise Unmeasured(f"{self.name} has no product of type {word}")
+        if routine not in self.routines:
+            raise Unmeasured(f"{self.name} has no {routine}")
 
     def start_up(self) -> None:
         """Handles, contexts, the best block size: all that a first product of another size does.
@@ -55,8 +61,8 @@ class Engine:
         Unmeasured where the engine has no product of this type.
         """
 
-    def multiply(self) -> None:
-        """One product; C is complete when it returns."""
+    def compute(self) -> None:
+        """One call; C is complete when it returns."""
         raise NotImplementedError
 
     def reset(self) -> None:
@@ -64,11 +70,11 @@ class Engine:
         self.operands.reset()
 
     def call(self) -> float:
-        """Seconds of one product."""
-        if abs(self.operands.beta) > 1:
+        """Seconds of one call."""
+        if self.operands.growth > 1:
             self.reset()  # or C would overflow in the end
         start = time.perf_counter()
-        self.multiply()
+        self.compute()
         return time.perf_counter() - start
 
     def first_call(self) -> float:
@@ -79,7 +85,7 @@ class Engine:
         """On the result of the last call, which must have begun with C0."""
         verdict = reference.judge(reference.look_at(self.operands.source("c")))
         if everything:
-            verdict.error = verify.whole_error(self.operands.product()) / reference.unit
+            verdict.error = verify.whole_error(self.operands.case()) / verdict.unit
         return verdict
 
     def describe(self, row: dict) -> None:
@@ -102,15 +108,19 @@ class FleetBlas(Engine):
         return [] if config["backend"] == "host" else config["devices"]
 
     def start_up(self) -> None:
-        self.require_type()
+        self.require_problem()
         a, b = (np.ones((START_UP_EDGE, START_UP_EDGE), self.operands.dtype) for _ in range(2))
         self.context.gemm(a, b, tf32=self.operands.words["type"] == "tf32")
 
-    def multiply(self) -> None:
+    def compute(self) -> None:
         o, words = self.operands, self.operands.words
         a, b, c = o.matrices
-        ops = (words["transa"], words["transb"])
-        _arrays.call(self.context, words["type"], ops, o.sizes, o.alpha, a, b, o.beta, c)
+        scalars = (o.alpha, a, b, o.beta, c)
+        if words["routine"] == "gemm":
+            ops = (words["transa"], words["transb"])
+            _arrays.call(self.context, words["type"], ops, o.sizes, *scalars)
+        else:
+            _level3.call(self.context, words["type"], o.routine, o.flags, o.sizes, *scalars)
 
     def describe(self, row: dict) -> None:
         config = self.context.config()
@@ -152,6 +162,16 @@ def add_plan(row: dict, plan: dict) -> None:
         row[name] = plan.get(name)
     for name in ("bytes_by_link", "problem"):
         row[name] = plan.get(name)
+
+
+def balance_of(timeline: dict) -> float | None:
+    """How unevenly the workers computed: (most - least) / mean of their busy seconds; None where
+    nothing was computed."""
+    run = timeline["fleetblas"]
+    names = ("host" if worker < 0 else str(worker) for worker in run["workers"])
+    busy = [run["busy_s"]["devices"].get(name, 0.0) for name in names]
+    total = sum(busy)
+    return (max(busy) - min(busy)) * len(busy) / total if total > 0 else None
 
 
 MEASURING_ERRORS = (_native.Error, Unmeasured)

@@ -77,7 +77,7 @@ def measure(
     def energy(engine: Engine) -> None:
         counters = meter(engine.gpus)
         # Setting C back before every call would be counted too.
-        if counters is not None and abs(engine.operands.beta) <= 1:
+        if counters is not None and engine.operands.growth <= 1:
             engine.energy = counters.measure(engine.call)
 
     def last(engine: Engine) -> None:

@@ -103,6 +103,7 @@ class Nvblas(Engine):
 
     name = "nvblas"
     types = tuple("sdcz")
+    routines = ("gemm",)
 
     def __init__(self, operands: Operands, process: NvblasProcess):
         super().__init__(operands)
@@ -114,7 +115,7 @@ class Nvblas(Engine):
         return self.process.devices
 
     def start_up(self) -> None:
-        self.require_type()
+        self.require_problem()
         if self.operands.locations != ["p", "p", "p"]:
             raise Unmeasured("NVBLAS is measured with pageable operands only (--place p,p,p)")
         self.settings = self.process.ask("start_up", self.operands.words)
@@ -136,7 +137,7 @@ class Nvblas(Engine):
         verdict = reference.judge(self.process.ask("look_at", *wanted))
         if everything:
             c: np.ndarray = self.process.ask("whole_c")
-            verdict.error = verify.whole_error(self.operands.product(c)) / reference.unit
+            verdict.error = verify.whole_error(self.operands.case(c)) / verdict.unit
         return verdict
 
     def describe(self, row: dict) -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The matrices of a benchmark: random, at their places, made once for all problems of a command.
 
-Knows nothing of what multiplies them.
+Triangular ones are such that they may be multiplied and solved with again and again: diagonals of 1
+to 1.25 in size, and the rest so small, 1/sqrt(n), that neither grows what it is applied to. Knows
+nothing of what multiplies them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from .. import _arrays, _types, verify
+from .._formulas import formula_of
+from .._routines import ROUTINES, Routine
 
 SEED = 20261121
 NAMES = ("a", "b", "c", "c0")
@@ -19,6 +23,8 @@ BLOCK = 2**20  # numbers that one generator makes: small enough to share out, la
 CHUNK_BYTES = 2**28  # of what goes to a device at once
 SCRATCH_BYTES = 2**27  # pinned, for reading what is on a device
 THREADS = os.cpu_count() or 1
+# What a matrix is filled with, where that is not the order of a triangle.
+RANDOM, UNREAD = -1, -2
 
 
 def _in_threads(function, length: int, step: int) -> None:
@@ -54,6 +60,17 @@ def fill_random(flat: np.ndarray, name: str, first: int = 0) -> None:
     _in_threads(fill, len(reals), width)
 
 
+def fill_triangle(flat: np.ndarray, name: str, first: int, order: int) -> None:
+    """As fill_random, numbers first, first + 1, ... of a triangular matrix of that order."""
+    fill_random(flat, name, first)
+    step = order + 1  # from one element of the diagonal to the next
+    at = slice(-first % step, min(len(flat), order * order - first), step)
+    diagonal = flat[at].copy()
+    factor = flat.real.dtype.type(order**-0.5)
+    _in_threads(lambda part: np.multiply(flat[part], factor, out=flat[part]), len(flat), BLOCK)
+    flat[at] = np.where(diagonal.real < 0, -1, 1) + diagonal / 4
+
+
 class DeviceSource:
     """A matrix in a device's memory, read in pieces through pinned memory (see verify)."""
 
@@ -78,53 +95,83 @@ class DeviceSource:
             results += on_host.each(shifted)
         return results
 
+    def whole(self) -> np.ndarray:
+        copy = self.context.copy(np.empty(len(self.flat), self.dtype), self.flat)
+        return copy.reshape(self.shape, order="F")
+
+
+def routine_of(words: dict) -> Routine:
+    return ROUTINES[words["routine"]]
+
+
+def flags_of(words: dict) -> dict:
+    """Those that the routine has."""
+    return {name: words[name] for name in routine_of(words).flags}
+
+
+def shapes_of(words: dict) -> dict[str, tuple[int, int]]:
+    edges = (words[name] for name in "mnk")
+    shapes = routine_of(words).shapes(*edges, flags_of(words))
+    return {**shapes, "c0": shapes["c"]}
+
 
 class Pool:
     """Memory for A, B and C at any place, as large as the largest problem needs, and C0 on the
-    host: what C holds before a product (not a number where beta is 0 and it must not be read).
+    host: what C holds before a call (not a number where beta is 0 and it must not be read).
 
-    A smaller problem uses the first numbers of it, so each place is allocated and filled once.
+    A smaller problem uses the first numbers of it, so each place is allocated and filled once; only
+    a triangular A is made again for each order.
     """
 
     def __init__(self, context, problems: list[dict]):
         self.context = context
         self.dtype = _types.TYPES[problems[0]["type"]].dtype
-        self.not_read = problems[0]["beta"] == 0
+        shapes = [shapes_of(words) for words in problems]
         self.numbers = {
-            "a": max(words["m"] * words["k"] for words in problems),
-            "b": max(words["k"] * words["n"] for words in problems),
-            "c": max(words["m"] * words["n"] for words in problems),
+            name: max((of[name][0] * of[name][1] for of in shapes if name in of), default=0)
+            for name in NAMES
         }
-        self.numbers["c0"] = self.numbers["c"]
-        self.rows = max(max(words[name] for name in "mnk") for words in problems)
+        self.rows = max(rows for of in shapes for rows, _ in of.values())
         self._flat: dict[tuple[str, str], np.ndarray] = {}
+        self._filled: dict[tuple[str, str], int | None] = {}
         self._scratch: np.ndarray | None = None
 
-    def flat(self, name: str, location: str) -> np.ndarray:
-        """All the numbers of a matrix at a place."""
+    def flat(self, name: str, location: str, fill=RANDOM) -> np.ndarray:
+        """All the numbers of a matrix at a place: random, UNREAD, or those of a triangular one of
+        this order."""
         key = (name, location)
         if key not in self._flat:
             if location == "p":
                 memory = np.empty(self.numbers[name], self.dtype)
             else:
                 memory = self.context.empty((self.numbers[name],), self.dtype, location)
-            self._fill(memory, name, location)
             self._flat[key] = memory
+        if name != "c" and self._filled.get(key) != fill:  # Operands.reset sets C
+            self._fill(self._flat[key], name, location, fill)
+            self._filled[key] = fill
         return self._flat[key]
 
-    def _fill(self, memory: np.ndarray, name: str, location: str) -> None:
-        if name == "c":  # Operands.reset sets it
-            return
-        if name == "c0" and self.not_read:
+    def _fill(self, memory: np.ndarray, name: str, location: str, fill: int) -> None:
+        if fill == UNREAD:  # only C0, which is on the host
             memory.fill(np.nan)
-        elif location in ("h", "p"):
-            fill_random(memory, name)
+            return
+
+        def make(part: np.ndarray, first: int) -> None:
+            if fill == RANDOM:
+                fill_random(part, name, first)
+            else:
+                fill_triangle(part, name, first, fill)
+
+        if fill != RANDOM:
+            memory = memory[: fill * fill]
+        if location in ("h", "p"):
+            make(memory, 0)
         else:
             step = max(1, CHUNK_BYTES // (self.dtype.itemsize * BLOCK)) * BLOCK
             chunk = self.context.empty((min(step, len(memory)),), self.dtype, "h")
             for first in range(0, len(memory), step):
                 part = chunk[: min(step, len(memory) - first)]
-                fill_random(part, name, first)
+                make(part, first)
                 self.context.copy(memory[first : first + len(part)], part)
 
     def scratch(self) -> np.ndarray:
@@ -135,21 +182,17 @@ class Pool:
 
 
 class Operands:
-    """A, B and C of one product at their places; products at equal places share the memory."""
+    """The matrices of one problem at their places; problems at equal places share the memory."""
 
     def __init__(self, pool: Pool, words: dict, locations: list[str] | None = None):
-        self.pool, self.words = pool, words
+        self.pool, self.words, self.routine = pool, words, routine_of(words)
         self.locations = locations or words["place"].split(",")
-        m, n, k = words["m"], words["n"], words["k"]
-        self.shapes = {
-            "a": (m, k) if words["transa"] == "n" else (k, m),
-            "b": (k, n) if words["transb"] == "n" else (n, k),
-            "c": (m, n),
-            "c0": (m, n),
-        }
-        self.a, self.b, self.c = (self._matrix(name) for name in "abc")
+        self.shapes = shapes_of(words)
+        for name in self.routine.operands:
+            self._numbers(name)  # there is memory for it, or the constructor fails
         self.alpha, self.beta = (
-            _arrays.real_or_complex(pool.dtype, name, words[name]) for name in ("alpha", "beta")
+            _arrays.real_or_complex(pool.dtype, name, words.get(name, 0))
+            for name in ("alpha", "beta")
         )
 
     @property
@@ -161,20 +204,40 @@ class Operands:
         return tuple(self.words[name] for name in "mnk")
 
     @property
+    def flags(self) -> dict:
+        return flags_of(self.words)
+
+    @property
+    def growth(self) -> float:
+        """How many times larger C gets with each call, at most."""
+        return abs(self.alpha if self.routine.triangular else self.beta)
+
+    @property
     def matrices(self) -> list[tuple[int, int]]:
-        """(address, leading dimension) of A, B and C."""
-        return [(x.ctypes.data, max(1, x.shape[0])) for x in (self.a, self.b, self.c)]
+        """(address, leading dimension) of A, B (or A again, where there is no B) and C."""
+        found = {
+            name: (self._numbers(name).ctypes.data, max(1, self.shapes[name][0]))
+            for name in self.routine.operands
+        }
+        return [found["a"], found.get("b", found["a"]), found["c"]]
 
     def at(self, locations: list[str]) -> Operands:
         """The same values elsewhere."""
         return Operands(self.pool, self.words, locations)
 
     def _location(self, name: str) -> str:
-        return "p" if name == "c0" else self.locations["abc".index(name)]
+        return "p" if name == "c0" else self.locations[self.routine.operands.index(name)]
+
+    def _contents(self, name: str) -> int:
+        if name == "a" and self.routine.triangular:
+            return self.shapes["a"][0]
+        unread = name == "c0" and not self.routine.triangular and self.words["beta"] == 0
+        return UNREAD if unread else RANDOM
 
     def _numbers(self, name: str) -> np.ndarray:
         rows, columns = self.shapes[name]
-        return self.pool.flat(name, self._location(name))[: rows * columns]
+        flat = self.pool.flat(name, self._location(name), self._contents(name))
+        return flat[: rows * columns]
 
     def _matrix(self, name: str) -> np.ndarray:
         return self._numbers(name).reshape(self.shapes[name], order="F")
@@ -195,26 +258,26 @@ class Operands:
             self.pool.context, self._numbers(name), self.shapes[name], self.pool.scratch()
         )
 
+    @property
+    def formula(self):
+        return formula_of(self.words["routine"], self.flags, self.alpha, self.beta)
+
+    @property
+    def _operands(self) -> list[str]:
+        return [name for name in NAMES if name in self.shapes]
+
     def reference(self) -> verify.Reference:
-        """What the product has to be. Reads A, B and C0."""
-        w = self.words
-        sources = (self.source("a"), self.source("b"), self.source("c0"))
+        """What the result has to be. Reads A, B and C0."""
+        sources = {name: self.source(name) for name in self._operands if name != "c"}
         generator = np.random.default_rng(SEED + 1)
-        scalars = (self.alpha, self.beta)
-        ops, tf32 = (w["transa"], w["transb"]), w["type"] == "tf32"
-        return verify.Reference(ops, scalars, sources, generator, tf32)
+        return verify.Reference(self.formula, sources, generator, self.words["type"] == "tf32")
 
     def on_host(self, name: str) -> np.ndarray:
         """The matrix itself, or a copy of it where it is in a device's memory."""
-        if self._location(name) in ("h", "p"):
-            return self._matrix(name)
-        numbers = self._numbers(name)
-        copy = self.pool.context.copy(np.empty(len(numbers), self.dtype), numbers)
-        return copy.reshape(self.shapes[name], order="F")
+        return self.source(name).whole()
 
-    def product(self, c: np.ndarray | None = None) -> verify.Product:
+    def case(self, c: np.ndarray | None = None) -> verify.Case:
         """All of it on the host, for a check of every element; `c` instead of ours where given."""
-        w = self.words
-        a, b, c0 = (self.on_host(name) for name in ("a", "b", "c0"))
-        c = self.on_host("c") if c is None else c
-        return verify.Product(w["transa"], w["transb"], self.alpha, a, b, self.beta, c0, c)
+        names = [name for name in self._operands if name != "c" or c is None]
+        found = {name: self.on_host(name) for name in names}
+        return verify.Case(self.formula, found if c is None else {**found, "c": c})

@@ -12,11 +12,11 @@ from ctypes import c_int, c_size_t, c_void_p
 import numpy as np
 
 from .. import _types
+from .._routines import LETTERS, ROUTINES
 from .bench_engines import START_UP_EDGE, Engine, Unmeasured
 from .bench_operands import Operands
 from .cuda_libraries import Driver, check_cublas, cublas_version, function, load_cublas
 
-OPS = {"n": 0, "t": 1, "c": 2}
 XT_BLOCKS = (4096, 2048, 8192, 1024)  # mostly best first, so that bad ones are dropped early
 HOPELESS = 2.0  # times the best so far: a first call that slow is not repeated
 PINNING_OFF, PINNING_ON = 0, 1
@@ -28,15 +28,22 @@ GEMM_DEFAULT = -1  # cublasGemmAlgo_t
 class CudaPeer(Engine):
     """Operands and scalars as the cuBLAS libraries take them."""
 
+    routines = tuple(word for word in ROUTINES if word != "gemmt")
+
     def __init__(self, operands: Operands, devices: list[int]):
         super().__init__(operands)
         self.devices = devices  # as FleetBLAS numbers them, which is as CUDA does
         self.handle: c_void_p | None = None
         dtype = operands.dtype
-        scalars = np.float32 if _types.TYPES[operands.words["type"]].codes else dtype
+        coded = _types.TYPES[operands.words["type"]].codes
+
+        def scalar(name: str, value: complex) -> np.ndarray:
+            real = name in operands.routine.real
+            kind = np.float32 if coded else dtype.type(0).real.dtype if real else dtype
+            return np.array([value.real if real else value], kind)
+
         # Pointers to scalars are read during the call: the arrays have to stay.
-        self._alpha = np.array([operands.alpha], scalars)
-        self._beta = np.array([operands.beta], scalars)
+        self._alpha, self._beta = scalar("alpha", operands.alpha), scalar("beta", operands.beta)
         self._warm = [np.ones((START_UP_EDGE, START_UP_EDGE), dtype) for _ in range(3)]
 
     @property
@@ -51,26 +58,40 @@ class CudaPeer(Engine):
         if not self.devices:
             raise Unmeasured("none of the devices is a GPU")
 
-    def _gemm(self, name: str, size_type) -> None:
-        letter = self.operands.words["type"].upper()
-        edge, matrix = [size_type] * 3, [c_void_p, size_type]
-        entry = name.format(letter)
-        self._function = function(
-            self.library,
-            entry,
-            *[c_void_p, c_int, c_int, *edge, c_void_p, *matrix * 2, c_void_p, *matrix],
-        )
-        self._entry = entry
+    def _bind(self, name: str, size_type) -> None:
+        """The entry for the routine: cuBLAS has the arguments of BLAS, but a C for trmm too."""
+        routine = self.operands.routine
+        matrix = [c_void_p, size_type]
+        types = [c_void_p, *[c_int] * len(routine.flags), *[size_type] * len(routine.sizes)]
+        factors = len(self._arguments("a", "b", "c")) - 1
+        types += [c_void_p, *matrix * factors, *([] if routine.triangular else [c_void_p]), *matrix]
+        self._entry = name.format(self.operands.words["type"].upper(), routine.word)
+        self._function = function(self.library, self._entry, *types)
 
-    def _product(self, ops, sizes, a, b, c) -> None:
-        alpha, beta = self._alpha.ctypes.data, self._beta.ctypes.data
-        flags = [OPS[op] for op in ops]
-        status = self._function(self.handle, *flags, *sizes, alpha, *a, *b, beta, *c)
+    def _arguments(self, a, b, c) -> list:
+        """The matrices in their order; the one that becomes the result of trmm is B and C."""
+        if self.operands.routine.word == "trmm":
+            return [a, c, c]
+        return [a, b, c] if self.operands.routine.has_b else [a, c]
+
+    def _call(self, edges, a, b, c) -> None:
+        routine, flags = self.operands.routine, self.operands.flags
+        sizes = dict(zip("mnk", edges))
+        codes = [LETTERS[name].index(flags[name]) for name in routine.flags]
+        *factors, last = self._arguments(a, b, c)
+        status = self._function(
+            self.handle,
+            *codes,
+            *(sizes[name] for name in routine.sizes),
+            self._alpha.ctypes.data,
+            *(word for factor in factors for word in factor),
+            *(() if routine.triangular else (self._beta.ctypes.data,)),
+            *last,
+        )
         check_cublas(status, self._entry)
 
-    def multiply(self) -> None:
-        o = self.operands
-        self._product((o.words["transa"], o.words["transb"]), o.sizes, *o.matrices)
+    def compute(self) -> None:
+        self._call(self.operands.sizes, *self.operands.matrices)
         self.driver.wait(self.devices)
 
     def describe(self, row: dict) -> None:
@@ -81,7 +102,7 @@ class CudaPeer(Engine):
 
 
 class CublasXt(CudaPeer):
-    """cuBLASXt at the best of its block sizes, each tried with this product."""
+    """cuBLASXt at the best of its block sizes, each tried with this call."""
 
     name = "cublasxt"
     types = tuple("sdcz")
@@ -92,9 +113,9 @@ class CublasXt(CudaPeer):
         self.pinning = PINNING_OFF
 
     def start_up(self) -> None:
-        self.require_type()
+        self.require_problem()
         self._open()
-        self._gemm("cublasXt{}gemm", c_size_t)
+        self._bind("cublasXt{}{}", c_size_t)
         self._create()
         self._tune()
         # Afresh, so that the first call that is reported finds nothing of the trials.
@@ -102,7 +123,7 @@ class CublasXt(CudaPeer):
         self._create()
         self._set(self.block, self.pinning)
         warm = [(matrix.ctypes.data, START_UP_EDGE) for matrix in self._warm]
-        self._product("nn", (START_UP_EDGE,) * 3, *warm)
+        self._call((START_UP_EDGE,) * 3, *warm)
         self.driver.wait(self.devices)
 
     def _create(self) -> None:
@@ -161,10 +182,10 @@ class Cublas(CudaPeer):
         super().__init__(operands, devices[:1])
 
     def start_up(self) -> None:
-        self.require_type()
+        self.require_problem()
         self._open()
         device = self.devices[0]
-        self.operands = self.operands.at([str(device)] * 3)
+        self.operands = self.operands.at([str(device)] * len(self.operands.locations))
         if not all(self.driver.is_device_memory(x) for x, _ in self.operands.matrices):
             raise Unmeasured(f"device {device} of FleetBLAS is not a GPU")
         self.driver.use(device)
@@ -176,11 +197,10 @@ class Cublas(CudaPeer):
         if word in EX_TYPES:
             self._gemm_ex(*EX_TYPES[word])
         else:
-            self._gemm("cublas{}gemm_v2", c_int)
+            self._bind("cublas{}{}_v2", c_int)
         edge = min(START_UP_EDGE, *self.operands.sizes)
         if edge:
-            ops = [self.operands.words[name] for name in ("transa", "transb")]
-            self._product(ops, (edge,) * 3, *self.operands.matrices)
+            self._call((edge,) * 3, *self.operands.matrices)
             self.driver.wait(self.devices)
 
     def _gemm_ex(self, stored: int, compute: int) -> None:

@@ -14,6 +14,7 @@ import statistics
 import numpy as np
 
 from .. import Context, __version__
+from .._routines import ROUTINES
 from . import common
 from .bench_engines import Engine, add_plan
 from .bench_method import Method, interval
@@ -21,15 +22,15 @@ from .bench_operands import SEED
 
 
 def blank_row(engine: str, words: dict) -> dict:
-    row: dict = {"engine": engine, "routine": "gemm", "type": words["type"]}
+    row: dict = {"engine": engine, "routine": words["routine"], "type": words["type"]}
     row.update({name: words[name] for name in ("m", "n", "k", "place")})
     row.update({"devices": 0, "tile": None, "first_s": None, "median_s": None, "min_s": None})
     row.update({"p95_s": None, "tflops": None, "bound_s": None, "limited_by": None})
     row.update({"bound_fraction": None, "predicted_s": None, "error": None, "status": "ok"})
-    row.update({"joules": None, "watts": None})
-    row.update({"measured": "measured", "transa": words["transa"], "transb": words["transb"]})
+    row.update({"joules": None, "watts": None, "balance": None, "measured": "measured"})
+    row.update({name: words[name] for name in ROUTINES[words["routine"]].flags})
     for name in ("alpha", "beta"):
-        value = complex(words[name])
+        value = complex(words.get(name, 0))
         row[name] = value.real if value.imag == 0 else [value.real, value.imag]
     row.update({"version": __version__, "commit": common.commit(), "seed": SEED})
     return row
@@ -38,7 +39,8 @@ def blank_row(engine: str, words: dict) -> dict:
 def add_fraction(row: dict) -> None:
     if row["median_s"] and row["bound_s"] is not None:
         row["bound_fraction"] = row["bound_s"] / row["median_s"]
-    row["tflops"] = common.tflops(row["type"], row["m"], row["n"], row["k"], row["median_s"])
+    edges = (row[name] for name in "mnk")
+    row["tflops"] = common.tflops(row["routine"], row["type"], *edges, row["median_s"])
 
 
 def measured_row(engine: Engine, context: Context, words: dict, method: Method) -> dict:
@@ -47,7 +49,7 @@ def measured_row(engine: Engine, context: Context, words: dict, method: Method) 
     row.update({"place": ",".join(engine.operands.locations), "beside": words["place"]})
     row.update({"repeat": len(engine.times), "warmup": method.warmup})
     row["interval"] = interval(engine.times)
-    row["first_s"] = engine.first_s
+    row.update({"first_s": engine.first_s, "balance": engine.balance})
     if engine.times:
         row["median_s"], row["min_s"] = statistics.median(engine.times), min(engine.times)
         row["p95_s"] = float(np.percentile(engine.times, 95))
@@ -85,17 +87,17 @@ def is_failure(row: dict) -> bool:
 
 
 TABLE_HEAD = ["engine", "problem", "place", "devices", "tile", "first", "median", "min", "p95"]
-TABLE_HEAD += ["rate", "bound", "of bound", "predicted", "energy", "error", "status"]
+TABLE_HEAD += ["rate", "bound", "of bound", "predicted", "balance", "energy", "error", "status"]
 
 
 def _table_row(row: dict) -> list[str]:
-    edges = [common.edge_text(row[name]) for name in "mnk"]
-    shape = edges[0] if len({row["m"], row["n"], row["k"]}) == 1 else "x".join(edges)
-    flags = "" if row["transa"] + row["transb"] == "nn" else f" {row['transa']}{row['transb']}"
+    sizes = [row[name] for name in ROUTINES[row["routine"]].sizes]
+    edges = [common.edge_text(edge) for edge in sizes]
+    shape = edges[0] if len(set(sizes)) == 1 else "x".join(edges)
     times = [common.duration(row[key]) for key in ("first_s", "median_s", "min_s", "p95_s")]
     return [
         row["engine"] + (f" ({row['bar']})" if row.get("bar") else ""),
-        f"{row['type']}gemm {shape}{flags}",
+        f"{row['type']}{row['routine']} {shape}{common.flags_text(row)}",
         row["place"],
         str(row["devices"] or "cpu"),
         common.edge_text(row["tile"]) if row["tile"] else "-",
@@ -104,6 +106,7 @@ def _table_row(row: dict) -> list[str]:
         common.duration(row["bound_s"]),
         common.percent(row["bound_fraction"]),
         common.duration(row["predicted_s"]),
+        common.percent(row["balance"]),
         "-" if row["joules"] is None else f"{row['joules']:.3g} J",
         "-" if row["error"] is None else f"{row['error']:.2g}",
         row["status"] if row["measured"] == "measured" else "simulated",
@@ -112,6 +115,40 @@ def _table_row(row: dict) -> list[str]:
 
 def table(rows: list[dict]) -> str:
     return common.table([TABLE_HEAD, *map(_table_row, rows)], left=3)
+
+
+def mean_table(rows: list[dict]) -> str:
+    """Geometric means over the sizes of each routine at each place: rates, the share of the bound
+    and the ratio over each peer, whose cases are those that both have; the mean balance."""
+    timed = [row for row in rows if row["status"] == "ok" and row["median_s"]]
+    groups: dict[tuple, list[dict]] = {}
+    for row in timed:
+        if row["engine"] == "fleetblas":
+            groups.setdefault((row["type"] + row["routine"], row["place"]), []).append(row)
+    others = {(row["engine"], _case(row)): row for row in timed}
+    peers = list(dict.fromkeys(row["engine"] for row in timed if row["engine"] != "fleetblas"))
+    head = ["routine", "place", "cases", "rate", "of bound", "balance"]
+    lines = [head + [f"over {peer}" for peer in peers]]
+    for (name, place), ours in groups.items():
+        line = [name, place, str(len(ours))]
+        line.append(common.rate_text(common.geometric_mean([row["tflops"] for row in ours])))
+        fractions = [row["bound_fraction"] for row in ours if row["bound_fraction"]]
+        line.append(common.percent(common.geometric_mean(fractions)))
+        balances = [row["balance"] for row in ours if row["balance"] is not None]
+        line.append(common.percent(statistics.fmean(balances) if balances else None))
+        for peer in peers:
+            both = [(row, others.get((peer, _case(row)))) for row in ours]
+            mean = common.geometric_mean([b["median_s"] / a["median_s"] for a, b in both if b])
+            line.append("-" if mean is None else f"{mean:.2f}x")
+        lines.append(line)
+    return common.table(lines, left=2)
+
+
+def _case(row: dict) -> tuple:
+    flags = (row[name] for name in ROUTINES[row["routine"]].flags)
+    sizes = (row[name] for name in "mnk")
+    words = (row["type"], row["routine"], row["beside"], row.get("bar"))
+    return (*words, str(row.get("wanted_devices")), *flags, *sizes)
 
 
 def csv_text(rows: list[dict]) -> str:

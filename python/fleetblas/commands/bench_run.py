@@ -13,8 +13,17 @@ import time
 from dataclasses import dataclass, field
 
 from .. import Context
+from .._routines import ROUTINES
 from . import bench_rows, common
-from .bench_engines import Engine, FleetBlas, HostBlas, Unmeasured, host_context
+from .bench_engines import (
+    MEASURING_ERRORS,
+    Engine,
+    FleetBlas,
+    HostBlas,
+    Unmeasured,
+    balance_of,
+    host_context,
+)
 from .bench_method import Method, measure
 from .bench_nvblas import Nvblas, NvblasProcess
 from .bench_operands import Operands, Pool
@@ -44,8 +53,11 @@ class Work:
 def key_of(row: dict) -> tuple:
     place = row.get("beside") or row["place"]
     wanted = row.get("wanted_devices")
+    routine = row.get("routine", "gemm")
     return (
+        routine,
         *(row[name] for name in ("type", "m", "n", "k")),
+        *(row.get(name, "n") for name in ROUTINES[routine].flags),
         place,
         tuple(wanted) if wanted else None,
         row.get("rules"),
@@ -83,12 +95,14 @@ class Bench:
         self.base, self.options, self.arguments = context, options, arguments
         self.problems = [work.words for work in works]
         self.devices = context.config()["devices"]
-        self.pool = Pool(context, self.problems)
         self.peers = arguments.vs
         self.host = host_context() if "hostblas" in self.peers else None
-        self.nvblas = NvblasProcess(self.problems, self.devices)
+        products = [words for words in self.problems if words["routine"] == "gemm"]
+        self.nvblas = NvblasProcess(products, self.devices)
         self.progress = Progress()
-        self._here = ({}, context, self.pool)  # extra options, their context, its operands
+        self._here: tuple[dict, Context] = ({}, context)  # extra options, and their context
+        self._timed: tuple[dict, Context | None] = ({}, None)  # the same, with a timeline
+        self._pool: tuple[Context, str, Pool] | None = None
         self._references: dict[tuple, object] = {}
         self._meters: dict[tuple, Meter | None] = {}
 
@@ -97,24 +111,53 @@ class Bench:
         self._leave()
 
     def _leave(self) -> None:
-        _, context, _ = self._here
-        if context is not self.base:
-            context.close()
-        self._here = ({}, self.base, self.pool)
+        for _, context in (self._here, self._timed):
+            if context not in (None, self.base):
+                context.close()
+        self._here, self._timed = ({}, self.base), ({}, None)
 
-    def _enter(self, extra: dict) -> tuple[Context, Pool]:
+    def _enter(self, extra: dict) -> Context:
         """The context for these options: one of its own, besides the first one, at a time."""
         if extra != self._here[0]:
             self._leave()
             if extra:
                 self.base.trim()  # its devices' memory is needed
-                context = Context(**{**self.options, **extra})
-                # GPUs know each other's memory, and pinned memory, by their addresses; virtual
-                # devices know only what their own context gave.
-                shared = self.base.config()["backend"] != "host"
-                pool = self.pool if shared else Pool(context, self.problems)
-                self._here = (extra, context, pool)
-        return self._here[1:]
+                self._here = (extra, Context(**{**self.options, **extra}))
+        return self._here[1]
+
+    def _operands(self, context: Context, words: dict) -> Operands:
+        """In memory that all problems of a type share."""
+        # GPUs know each other's memory, and pinned memory, by their addresses; virtual devices know
+        # only what their own context gave.
+        shared = self.base.config()["backend"] != "host"
+        owner, word = self.base if shared else context, words["type"]
+        if self._pool is None or self._pool[:2] != (owner, word):
+            # What refers to the old memory goes first: both may not fit.
+            self._references, self._pool = {}, None
+            alike = [problem for problem in self.problems if problem["type"] == word]
+            self._pool = (owner, word, Pool(owner, alike))
+        return Operands(self._pool[2], words)
+
+    def _balance(self, context: Context, extra: dict, engine: Engine) -> float | None:
+        """Of a call more, where tasks are not timed in ordinary calls: on GPUs."""
+        if engine.failure is not None or not self.arguments.balance:
+            return None
+        try:
+            if (context.stats()["last"] or {}).get("where") != "devices":
+                return None
+            if context.config()["backend"] == "host":
+                return balance_of(context.trace())
+            if self._timed[1] is None or self._timed[0] != extra:
+                self._timed = (extra, Context(**{**self.options, **extra, "timeline": True}))
+            context.trim()  # both may not fit
+            timed = self._timed[1]
+            engine.reset()
+            FleetBlas(timed, engine.operands).compute()
+            found = balance_of(timed.trace())
+            timed.trim()
+            return found
+        except MEASURING_ERRORS:
+            return None  # it is one more number, and no reason to lose the others
 
     def _peer(self, name: str, operands: Operands, devices: list[int]) -> Engine:
         if name == "hostblas":
@@ -135,22 +178,25 @@ class Bench:
 
     def rows(self, work: Work, method: Method) -> list[dict]:
         """One problem, by every engine."""
-        context, pool = self._enter(work.options)
-        operands = Operands(pool, work.words)
+        context = self._enter(work.options)
+        operands = self._operands(context, work.words)
         # The values of A, B and C0 are the same at every place.
-        self._references = {operands.sizes: self._references.get(operands.sizes)}
+        identity = tuple(value for name, value in work.words.items() if name != "place")
+        self._references = {identity: self._references.get(identity)}
 
         def reference():
-            if self._references[operands.sizes] is None:
-                self._references[operands.sizes] = operands.reference()
-            return self._references[operands.sizes]
+            if self._references[identity] is None:
+                self._references[identity] = operands.reference()
+            return self._references[identity]
 
         devices = work.labels.get("wanted_devices") or self.devices
-        engines = [FleetBlas(context, operands)]
+        ours = FleetBlas(context, operands)
+        engines = [ours]
         engines += [self._peer(name, operands, devices) for name in self.peers if work.peers]
         try:
             check = self.arguments.check
             measure(engines, method, reference, self.meter, self.progress, check)
+            ours.balance = self._balance(context, work.options, ours)
             rows = [
                 bench_rows.measured_row(engine, context, work.words, method) for engine in engines
             ]
@@ -193,7 +239,7 @@ def measured(
     return 0
 
 
-def simulated(context: Context, options: dict, works: list[Work], keep) -> None:
+def simulated(context: Context, options: dict, works: list[Work], arguments, keep) -> None:
     """The same by the simulator, with no data."""
     extra, here = {}, context
     try:
@@ -203,7 +249,10 @@ def simulated(context: Context, options: dict, works: list[Work], keep) -> None:
                     here.close()
                 extra = work.options
                 here = Context(**{**options, **extra}) if extra else context
-            keep([{**bench_rows.simulated_row(here, work.words), **work.labels}])
+            row = bench_rows.simulated_row(here, work.words)
+            if arguments.balance and row["workers"]:
+                row["balance"] = balance_of(here.simulate(**work.words))
+            keep([{**row, **work.labels}])
     finally:
         if here is not context:
             here.close()
@@ -225,12 +274,13 @@ def machine_text(context: Context) -> str:
 
 def header(context: Context, arguments) -> dict:
     """What a file of results begins with."""
+    types = dict.fromkeys(common.type_of(arguments, word) for word in arguments.routine)
     method = {name: getattr(arguments, name) for name in ("warmup", "repeat", "least", "seconds")}
     method.update({name: getattr(arguments, name) for name in ("precision", "budget")})
     return {
         "schema": 1,
         "dataset": arguments.dataset,
-        "type": arguments.type,
+        "type": ",".join(types),
         "machine": machine_text(context),
         "gpus": len(context.config()["devices"]),
         "commit": common.commit(),

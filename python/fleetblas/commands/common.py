@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 from .. import _native, _types
+from .._routines import LETTERS, ROUTINES
 
 SUFFIXES = {"K": 2**10, "M": 2**20, "G": 2**30}
 
@@ -85,11 +86,22 @@ def devices(word: str) -> str:
 
 
 def place(word: str) -> str:
-    if not re.fullmatch(r"(h|p|\d+),(h|p|\d+),(h|p|\d+)", word):
+    if not re.fullmatch(r"(h|p|\d+)(,(h|p|\d+)){1,2}", word):
         raise argparse.ArgumentTypeError(
-            f"{word!r} is not three of h (pinned host), p (pageable host), 0, 1, ..., as in h,h,0"
+            f"{word!r} is not three (or two) of h (pinned host), p (pageable host), 0, 1, ..., as "
+            "in h,h,0"
         )
     return word
+
+
+def routines(word: str) -> list[str]:
+    """ "gemm,trsm", and "all" of them."""
+    names = list(ROUTINES) if word == "all" else list(dict.fromkeys(word.split(",")))
+    for name in names:
+        if name not in ROUTINES:
+            known = ", ".join(ROUTINES)
+            raise argparse.ArgumentTypeError(f"there is no {name!r}, but {known} and all")
+    return names
 
 
 def add_backend_arguments(parser, backends: tuple[str, ...]) -> None:
@@ -113,21 +125,24 @@ def places(word: str) -> list[str]:
 
 def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
     """A problem of one size at one place. Several of both: see add_problem_lists."""
-    _add_routine(parser, routine_nargs)
+    parser.add_argument("routine", choices=list(ROUTINES), nargs=routine_nargs, help="of BLAS")
     parser.add_argument("--size", type=size, metavar="N", help="m, n and k (suffixes K, M, G)")
     parser.add_argument(
         "--place",
         type=place,
         default="h,h,h",
         metavar="A,B,C",
-        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device",
+        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; routines "
+        "without a B take A,C",
     )
     _add_problem_rest(parser)
 
 
 def add_problem_lists(parser) -> None:
-    """The same with lists of sizes and places: problems of every size at every place."""
-    _add_routine(parser, None)
+    """The same with lists: problems of every routine and size at every place."""
+    parser.add_argument(
+        "routine", type=routines, metavar="ROUTINE,...", help=f"{', '.join(ROUTINES)}, or all"
+    )
     parser.add_argument(
         "--size", type=sizes, metavar="N,...", help="m, n and k (suffixes K, M, G), or a list"
     )
@@ -137,28 +152,27 @@ def add_problem_lists(parser) -> None:
         action="append",
         metavar="A,B,C;...",
         help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; several "
-        "with ';' between them, or --place again (default h,h,h)",
+        "with ';' between them, or --place again (default h,h,h); routines without a B take A,C",
     )
     _add_problem_rest(parser)
 
 
-def _add_routine(parser, nargs: str | None) -> None:
-    parser.add_argument("routine", choices=["gemm"], nargs=nargs, help="what to compute")
+def _add_problem_rest(parser) -> None:
     parser.add_argument(
         "--type",
         choices=list(_types.TYPES),
-        default="d",
-        help="data type (default d); h and bf16 are summed in fp32, tf32 rounds fp32 inputs",
+        help="data type (default d, of Hermitian routines z); h and bf16 are summed in fp32, tf32 "
+        "rounds fp32 inputs",
     )
-
-
-def _add_problem_rest(parser) -> None:
     for name, meaning in (("m", "rows of C"), ("n", "columns of C"), ("k", "the inner size")):
         parser.add_argument("--" + name, type=size, metavar=name.upper(), help=meaning)
-    for name in ("transa", "transb"):
-        parser.add_argument("--" + name, choices=list("ntc"), default="n", help="default n")
+    meanings = {"side": "of B on which A stands", "uplo": "the triangle that counts"}
+    meanings.update({"diag": "u: the diagonal of A is ones", "transa": "op(A)", "transb": "op(B)"})
+    for name, letters in LETTERS.items():
+        meaning = f"{meanings[name]}; default {letters[0]}"
+        parser.add_argument("--" + name, choices=list(letters), help=meaning)
     parser.add_argument("--alpha", type=scalar, default=1, metavar="X", help="default 1")
-    parser.add_argument("--beta", type=scalar, default=1, metavar="X", help="default 1")
+    parser.add_argument("--beta", type=scalar, metavar="X", help="default 1")
     parser.add_argument("--machine", metavar="FILE", help="machine file or shipped name (h200x8)")
     parser.add_argument("--memory-cap", type=positive_size, metavar="BYTES", help="per device")
     parser.add_argument("--tile", type=positive_size, metavar="T", help="largest tile edge")
@@ -166,31 +180,77 @@ def _add_problem_rest(parser) -> None:
     parser.add_argument("--rules", metavar="all|none|LIST", help="the planner's rules in force")
 
 
-def problem_words(arguments) -> dict:
-    """The problem of the command line, as the keywords of Context.plan."""
+def type_of(arguments, word: str) -> str:
+    """The one that was asked for, or the usual one."""
+    return arguments.type or ("z" if ROUTINES[word].hermitian else "d")
+
+
+def _edges(arguments, word: str, side: str) -> dict:
+    routine = ROUTINES[word]
     edges = {name: getattr(arguments, name) for name in "mnk"}
+    *others, last = ("--" + name for name in routine.sizes)
+    wanted = f"--size, or {', '.join(others)} and {last}"
     if arguments.size is not None and any(edge is not None for edge in edges.values()):
-        raise UsageError("give --size, or --m, --n and --k, not both")
+        raise UsageError(f"give {wanted}, not both")
     if arguments.size is not None:
-        edges = dict.fromkeys("mnk", arguments.size)
-    missing = ["--" + name for name, edge in edges.items() if edge is None]
+        edges = {name: arguments.size if name in routine.sizes else None for name in "mnk"}
+    missing = ["--" + name for name in routine.sizes if edges[name] is None]
     if missing:
-        raise UsageError(f"give --size, or --m, --n and --k ({', '.join(missing)} missing)")
-    for name in ("alpha", "beta"):
-        if complex(getattr(arguments, name)).imag and _types.TYPES[arguments.type].real:
-            raise UsageError(f"--{name} is complex, but --type {arguments.type} is real")
-    names = ("type", "transa", "transb", "place", "alpha", "beta")
-    return {**edges, **{name: getattr(arguments, name) for name in names}}
+        raise UsageError(f"give {wanted} ({', '.join(missing)} missing)")
+    return dict(zip("mnk", routine.edges(**edges, side=side)))
+
+
+def problem_words(arguments, word: str | None = None) -> dict:
+    """The problem of the command line, as the keywords of Context.plan; all of m, n and k are
+    there, also what the routine has not of its own."""
+    word = word or arguments.routine
+    routine, kind = ROUTINES[word], type_of(arguments, word)
+    if kind not in routine.types:
+        raise UsageError(f"{word} is of types {', '.join(routine.types)}, not {kind}")
+    flags = {}
+    for name in LETTERS:
+        given = getattr(arguments, name)
+        if name in routine.flags:
+            flags[name] = given or LETTERS[name][0]
+            if flags[name] not in routine.letters(name):
+                raise UsageError(f"--{name} of {word} is one of {', '.join(routine.letters(name))}")
+        elif given is not None:
+            raise UsageError(f"{word} has no --{name}")
+    scalars = {"alpha": arguments.alpha}
+    if not routine.triangular:
+        scalars["beta"] = 1 if arguments.beta is None else arguments.beta
+    elif arguments.beta is not None:
+        raise UsageError(f"{word} has no --beta")
+    for name, value in scalars.items():
+        if complex(value).imag and _types.TYPES[kind].real:
+            raise UsageError(f"--{name} is complex, but --type {kind} is real")
+        if complex(value).imag and name in routine.real:
+            raise UsageError(f"--{name} of {word} is real")
+    place = ",".join(routine.places(arguments.place))
+    edges = _edges(arguments, word, flags.get("side", "l"))
+    return {"routine": word, "type": kind, **edges, **flags, "place": place, **scalars}
+
+
+def for_one(arguments, word: str) -> argparse.Namespace:
+    """Of several routines each is asked for what it has."""
+    routine = ROUTINES[word]
+    kept = dict(vars(arguments))
+    if len(arguments.routine) > 1:
+        kept.update({name: None for name in LETTERS if name not in routine.flags})
+        kept["beta"] = None if routine.triangular else arguments.beta
+    return argparse.Namespace(**kept)
 
 
 def problem_list(arguments) -> list[dict]:
-    """Every size at every place of the command line, size by size, as problem_words gives one."""
+    """Every routine and size at every place of the command line, as problem_words gives one."""
     chosen = [place for word in arguments.place or [["h,h,h"]] for place in word]
     listed = []
-    for edge in [None] if arguments.size is None else arguments.size:
-        for where in chosen:
-            one = argparse.Namespace(**{**vars(arguments), "size": edge, "place": where})
-            listed.append(problem_words(one))
+    for word in arguments.routine:
+        one = for_one(arguments, word)
+        for edge in [None] if arguments.size is None else arguments.size:
+            for where in chosen:
+                one.size, one.place = edge, where
+                listed.append(problem_words(one, word))
     return listed
 
 
@@ -323,6 +383,21 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def tflops(word: str, m: int, n: int, k: int, seconds: float | None) -> float | None:
-    flops = 2 if _types.TYPES[word].real else 8
+def tflops(routine: str, word: str, m: int, n: int, k: int, seconds: float | None) -> float | None:
+    flops = (2 if _types.TYPES[word].real else 8) * ROUTINES[routine].flop_share
     return flops * m * n * k / seconds / 1e12 if seconds else None
+
+
+def geometric_mean(values: list[float]) -> float | None:
+    """Of positive numbers; None of none."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values)) if values else None
+
+
+def flags_text(row: dict) -> str:
+    """Those that are not the usual ones, as in " tn" and " uplo=u"."""
+    routine = ROUTINES[row["routine"]]
+    flags = {name: row[name] for name in routine.flags}
+    unusual = [f"{name}={flag}" for name, flag in flags.items() if flag != LETTERS[name][0]]
+    if routine.word == "gemm" and unusual:
+        return " " + flags["transa"] + flags["transb"]
+    return "".join(" " + word for word in unusual)

@@ -2,12 +2,15 @@
 """The sets of problems that `bench --dataset` measures: those of the papers, and shapes that these
 leave out. Knows nothing of how they are timed.
 
-Sources: paper 1 (Uncut-GEMMs) section IV-A3, IV-B, IV-D and IV-E; paper 2 (PARALiA) section 5.
+Sources: paper 1 (Uncut-GEMMs) section IV-A3, IV-B, IV-D and IV-E; paper 2 (PARALiA) section 5;
+paper 5 (XKBlas) figure 5.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from .._routines import ROUTINES
 
 K = 1024
 GPUS_OF_PAPERS = 8  # places name GPUs of nodes with so many
@@ -23,6 +26,9 @@ SKINNY_RATIOS = (4, 8, 16, 32, 64)
 SKINNY_EDGE = 8 * K  # the cube root of m*n*k, so that all of them take equally long to compute
 SMALL_SIZES = (512, 768, 1024, 1536, 2048, 3072, 4096)
 HOST_AND_DEVICE = ("h,h,h", "0,0,0")
+# Paper 5, figure 5, and the Hermitian ones of what it counts as nine routines (IV-A).
+LEVEL3_ROUTINES = ("gemm", "symm", "syr2k", "syrk", "trmm", "trsm", "hemm", "her2k", "herk")
+LEVEL3_SIZES = (4 * K, *range(8 * K, 48 * K + 1, 8 * K))
 
 # Rules of paper 1, Fig. 8, each bar with those of the bar at its left; ETA routing takes the place
 # of the routing by bandwidth. Tiles and what does not fit are dealt with in all of them.
@@ -51,6 +57,7 @@ class Case:
     devices: int | None = None  # how many take part; None: all
     rules: str = "all"
     bar: str | None = None  # of an ablation
+    routine: str = "gemm"
 
 
 def fold(place: str, gpus: int) -> str:
@@ -158,6 +165,16 @@ def small() -> list[Case]:
     return _squares(SMALL_SIZES, (*HOST_AND_DEVICE, "p,p,p"))
 
 
+def level3() -> list[Case]:
+    """Squares of every routine; the place is that of all its matrices."""
+    return [
+        Case(edge, edge, edge, place, routine=word)
+        for edge in LEVEL3_SIZES
+        for word in LEVEL3_ROUTINES
+        for place in HOST_AND_DEVICE
+    ]
+
+
 SETS = {
     "regular": regular,
     "irregular": irregular,
@@ -166,18 +183,20 @@ SETS = {
     "ablation": ablation,
     "skinny": skinny,
     "small": small,
+    "level3": level3,
 }
 
 
 def cases_of(name: str, gpus: int) -> list[tuple[Case, str]]:
     """The cases of a set that a node with so many GPUs can have, each with its place there. Places
     that are the same there are measured once. Those with the same devices and rules follow each
-    other, and of these the cheap ones come first, so that a run that is cut off is not all setting
-    up."""
+    other, and so do the types; of these the cheap ones come first, so that a run that is cut off is
+    not all setting up."""
     found: dict[tuple, tuple[Case, str]] = {}
     for case in SETS[name]():
-        place = fold(case.place, gpus)
-        key = (case.m, case.n, case.k, place, case.devices, case.rules)
+        routine = ROUTINES[case.routine]
+        place = ",".join(routine.places(fold(case.place, gpus)))
+        key = (case.routine, case.m, case.n, case.k, place, case.devices, case.rules)
         if (case.devices or 1) <= gpus:
             found.setdefault(key, (case, place))
     bars = list(dict.fromkeys(case.bar for case, _ in found.values()))
@@ -186,6 +205,7 @@ def cases_of(name: str, gpus: int) -> list[tuple[Case, str]]:
         key=lambda pair: (
             pair[0].devices or 0,
             bars.index(pair[0].bar),
+            ROUTINES[pair[0].routine].hermitian,
             pair[0].m * pair[0].n * pair[0].k,
         ),
     )

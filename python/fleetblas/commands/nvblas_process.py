@@ -141,7 +141,7 @@ class Worker:
 
     def call(self) -> float:
         o = self.operands
-        if abs(o.beta) > 1:
+        if o.growth > 1:
             o.reset()
         ops = (o.words["transa"], o.words["transb"])
         start = time.perf_counter()
@@ -153,7 +153,7 @@ class Worker:
         return verify.look_at(self.operands.source("c"), "n", signs, rows, columns)
 
     def whole_c(self) -> np.ndarray:
-        return self.operands.c
+        return self.operands.on_host("c")
 
 
 def serve(pipe: Connection) -> None:

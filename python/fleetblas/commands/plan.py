@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Says what would be done for a product and why, and how near to the lower bound that comes.
+"""Says what would be done for a call and why, and how near to the lower bound that comes.
 
 Needs no device: a machine file is enough. Knows only what the library's plan says.
 """
@@ -94,7 +94,8 @@ def _schedule(plan: dict) -> list[tuple[str, str]]:
 
 def text_of(plan: dict, words: dict) -> str:
     predicted, bound = plan["predicted_s"], plan["bound_s"]
-    rate = common.tflops(words["type"], words["m"], words["n"], words["k"], predicted)
+    edges = (words[name] for name in "mnk")
+    rate = common.tflops(words["routine"], words["type"], *edges, predicted)
     offload = plan["offload"]
     lines = [("where", f"{offload['where']} ({offload['reason']})")]
     if plan["workers"]:

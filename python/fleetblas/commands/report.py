@@ -42,6 +42,7 @@ TITLES = {
     "paralia": "PARALiA's data set: three shapes, ten placements",
     "skinny": "Skinny data set: tall, flat, deep and thin",
     "small": "Small data set: 512 to 4096",
+    "level3": "Level 3: nine routines, squares of 4K to 48K",
 }
 
 
@@ -74,6 +75,7 @@ def _of_dataset(setup: Setup, dataset: str) -> list[Html]:
         parts += report_speed.square_ratios(rows, every=dataset == "regular")
         parts += report_speed.fractions_by_size(ours)
         parts += report_spread.fraction_table(ours)
+    parts += report_speed.balances(ours)
     parts += report_speed.first_calls(ours)
     parts = [part for part in parts if part]
     return [heading(setup.origin), *parts] if parts else []
@@ -181,6 +183,7 @@ def _row(row: Row) -> list:
         duration(row.positive("bound_s")),
         share(row.fraction, 1),
         duration(row.positive("predicted_s")),
+        share(row.number("balance"), 1),
         number("joules"),
         number("watts"),
         number("error"),
@@ -190,7 +193,8 @@ def _row(row: Row) -> list:
 def _all_rows(rows: list[Row]) -> Section:
     head = ["file", "data set", "engine", "case", "place", "its operands", "rules", "limited by"]
     head += ["status", "how", "devices", "grid", "tile", "first", "median", "min", "p95", "runs"]
-    head += ["95 % interval", "rate", "bound", "of bound", "predicted", "J", "W", "error"]
+    head += ["95 % interval", "rate", "bound", "of bound", "predicted", "balance", "J", "W"]
+    head += ["error"]
     made = table(head, [_row(row) for row in rows], left=10)
     inside = element("details", element("summary", counted(len(rows), "row")), made)
     return Section("All rows", [inside])

@@ -14,7 +14,9 @@ import statistics
 from dataclasses import dataclass, field
 
 from .. import _types
+from .._routines import LETTERS, ROUTINES
 from . import common
+from .common import geometric_mean
 
 OURS = "fleetblas"
 PLAIN = "bench"  # what rows without a data set are of
@@ -83,7 +85,7 @@ class Row:
     @property
     def kind(self) -> str:
         """DGEMM, bf16 GEMM."""
-        routine = (self.text("routine") or "gemm").upper()
+        routine = self.routine.upper()
         named = TYPE_NAMES.get(self.type, self.type.upper() + "GEMM")
         return named.replace("GEMM", routine)
 
@@ -121,14 +123,25 @@ class Row:
         return words[0] if len(set(words)) == 1 else " x ".join(words)
 
     @property
+    def routine(self) -> str:
+        return self.text("routine") or "gemm"
+
+    @property
+    def flags(self) -> dict:
+        """Those of the routine, by name; the usual ones where they are not given."""
+        known = ROUTINES.get(self.routine, ROUTINES["gemm"]).flags
+        return {name: self.text(name) or LETTERS[name][0] for name in known}
+
+    @property
     def case_text(self) -> str:
-        flags = (self.text("transa") or "n") + (self.text("transb") or "n")
-        return f"{self.kind} {self.edges_text}" + ("" if flags == "nn" else f" {flags}")
+        routine = self.routine if self.routine in ROUTINES else "gemm"
+        flags = common.flags_text({"routine": routine, **self.flags})
+        return f"{self.kind} {self.edges_text}{flags}"
 
     @property
     def case(self) -> tuple:
         """The problem, whoever computes it and by whichever rules."""
-        words = tuple(self.text(name) or "" for name in ("routine", "transa", "transb"))
+        words = (self.text("routine") or "", *self.flags.values())
         devices = self.devices if self.dataset == "scaling" else None
         return (self.dataset, self.type, self.edges, self.place, self.named_place, words, devices)
 
@@ -154,8 +167,8 @@ class Row:
 
     @property
     def flops(self) -> float | None:
-        if self.type in _types.TYPES and None not in self.edges and self.kind.endswith("GEMM"):
-            return common.tflops(self.type, *self.edges, 1.0) * 1e12
+        if self.type in _types.TYPES and None not in self.edges and self.routine in ROUTINES:
+            return common.tflops(self.routine, self.type, *self.edges, 1.0) * 1e12
         rate, seconds = self.positive("tflops"), self.median_s
         return rate * seconds * 1e12 if rate and seconds else None
 
@@ -293,11 +306,6 @@ def engines(rows: list[Row]) -> list[str]:
 
 
 # ---- statistics ---------------------------------------------------------------------------------
-
-
-def geometric_mean(values: list[float]) -> float | None:
-    """Of positive numbers; None of none."""
-    return math.exp(math.fsum(map(math.log, values)) / len(values)) if values else None
 
 
 def quantile(values: list[float], share: float) -> float:

@@ -30,7 +30,7 @@ ENGINE_NAMES = {
     "nvblas": "NVBLAS",
     "hostblas": "CPU BLAS",
 }
-BY_SIZE = ("regular", PLAIN, "small")  # data sets that are lines over sizes
+BY_SIZE = ("regular", PLAIN, "small", "level3")  # data sets that are lines over sizes
 OTHERS = ("s5", "s6", "s7")  # styles of engines that are not among them
 
 
@@ -190,10 +190,10 @@ PAPER_1_NOTE = (
 
 def square_ratios(rows: list[Row], every: bool) -> list[Html]:
     squares = [row for row in rows if row.edge is not None]
-    types = {row.kind: row.type for row in squares}
+    types = {row.kind: row.type for row in squares if row.routine == "gemm"}
     made = ratio_table(
         grouped(squares, lambda row: (row.kind, row.named_place)),
-        lambda key: report_papers.REGULAR.get((types[key[0]], key[1])),
+        lambda key: report_papers.REGULAR.get((types.get(key[0]), key[1])),
         ["type", "place"],
         every,
     )
@@ -201,6 +201,29 @@ def square_ratios(rows: list[Row], every: bool) -> list[Html]:
         return []
     note = PAPER_1_NOTE + ", over its 19 squares from 5120 to 32768."
     return [heading("FleetBLAS over other libraries"), made, paragraph(note, soft=True)]
+
+
+# ---- balance ------------------------------------------------------------------------------------
+
+
+def balances(rows: list[Row]) -> list[Html]:
+    """How unevenly the devices computed, where the rows say so."""
+    known = [row for row in rows if row.number("balance") is not None and not row.failed]
+    lines_ = []
+    for (kind, place), group in grouped(known, lambda row: (row.kind, row.place_text)).items():
+        worst = max(group, key=lambda row: row.number("balance"))
+        mean = sum(row.number("balance") for row in group) / len(group)
+        words = [kind, place, str(len(group)), share(mean, 1), share(worst.number("balance"), 1)]
+        lines_.append([*words, worst.edges_text])
+    if not lines_:
+        return []
+    head = ["type", "place", "cases", "mean", "most", "its case"]
+    note = "(Most - least) / mean of the seconds in which each device computed; 0 is even."
+    return [
+        heading("Balance of the devices"),
+        table(head, lines_, left=2),
+        paragraph(note, soft=True),
+    ]
 
 
 # ---- first calls --------------------------------------------------------------------------------

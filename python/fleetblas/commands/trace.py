@@ -85,7 +85,7 @@ def trace_of_program(arguments) -> tuple[dict, int]:
 
 def execute(arguments) -> int:
     if (arguments.routine is None) == (arguments.program is None):
-        raise common.UsageError("give either gemm with its options, or a command after --")
+        raise common.UsageError("give either a routine with its options, or a command after --")
     if not arguments.output and not arguments.json:
         raise common.UsageError("give -o PAGE.html, or --json TRACE.json")
     common.require_writable(arguments.output, arguments.json)

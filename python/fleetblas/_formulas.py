@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a routine's result has to be: sums of products of two factors, and what counts of each
+stored matrix. Knows nothing of how it is checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._routines import ROUTINES
+
+
+@dataclass(frozen=True)
+class Form:
+    """What counts of a stored matrix S.
+
+    kind   "full"; "triangle": one triangle, the rest is 0; "symmetric", "hermitian": one triangle,
+           the rest is its mirror image
+    uplo   which triangle
+    unit   the diagonal of the triangle is taken for ones
+    """
+
+    kind: str = "full"
+    uplo: str = "l"
+    unit: bool = False
+
+    def parts(self, op: str) -> list[tuple[str, bool]]:
+        """op(S) as a sum of op(triangle), or of op(triangle without its diagonal): True."""
+        mirror = {"symmetric": "t", "hermitian": "c"}.get(self.kind)
+        return [(op, False)] if mirror is None else [("n", False), (mirror, True)]
+
+    def kept(self, piece: np.ndarray, first: int, strict: bool = False) -> np.ndarray:
+        """A piece of whole columns from number `first` on, with 0 where nothing counts."""
+        if self.kind == "full":
+            return piece
+        if self.uplo == "l":
+            kept = np.tril(piece, -first - int(strict))
+        else:
+            kept = np.triu(piece, int(strict) - first)
+        columns = np.arange(min(kept.shape[1], max(0, kept.shape[0] - first)))
+        if self.unit:
+            kept[first + columns, columns] = 1
+        elif self.kind == "hermitian":
+            kept[first + columns, columns] = kept[first + columns, columns].real
+        return kept
+
+    def counts(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Whether the stored elements at these rows and columns do."""
+        if self.kind == "full":
+            return np.ones((len(rows), len(columns)), bool)
+        below = rows[:, np.newaxis] >= columns
+        return below if self.uplo == "l" else rows[:, np.newaxis] <= columns
+
+    def whole(self, matrix: np.ndarray) -> np.ndarray:
+        """The matrix that S stands for."""
+        turned = {"n": lambda x: x, "t": np.transpose, "c": lambda x: x.conj().T}
+        parts = [turned[op](self.kept(matrix, 0, strict)) for op, strict in self.parts("n")]
+        return sum(parts[1:], parts[0])
+
+
+FULL = Form()
+
+
+@dataclass(frozen=True)
+class Factor:
+    """op of one of the matrices a, b, c0 (C as it was) and c (as it is)."""
+
+    name: str
+    op: str = "n"
+    form: Form = FULL
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The sum of factor*left*right over the terms, and beta*C0, is C, of which `c` counts. Where it
+    `solves`, C is a factor instead, and the sum of the terms alone is beta*C0.
+    """
+
+    terms: tuple[tuple[complex, Factor, Factor], ...]
+    beta: complex
+    c: Form = FULL
+    solves: bool = False
+
+
+def formula_of(word: str, flags: dict, alpha: complex, beta: complex = 0) -> Formula:
+    """Of a routine; flags as _routines names them, beta is not looked at where it has none."""
+    routine = ROUTINES[word]
+    kind = "hermitian" if routine.hermitian else "symmetric"
+    if "side" in routine.flags:
+        if routine.triangular:
+            form = Form("triangle", flags["uplo"], flags["diag"] == "u")
+            solves = word == "trsm"
+            a, other = Factor("a", flags["transa"], form), Factor("c" if solves else "c0")
+            beta = alpha if solves else 0
+            alpha = 1 if solves else alpha
+        else:
+            solves = False
+            a, other = Factor("a", "n", Form(kind, flags["uplo"])), Factor("b")
+        pair = (a, other) if flags["side"] == "l" else (other, a)
+        return Formula(((alpha, *pair),), beta, solves=solves)
+    if not routine.by_itself:
+        term = (alpha, Factor("a", flags["transa"]), Factor("b", flags["transb"]))
+        return Formula((term,), beta, Form("triangle", flags["uplo"]) if routine.triangle else FULL)
+    plain = flags["transa"]
+    turned = routine.turned if plain == "n" else "n"
+    terms = [(alpha, Factor("a", plain), Factor("b" if routine.has_b else "a", turned))]
+    if routine.twice:
+        second = np.conj(alpha) if routine.hermitian else alpha
+        terms.append((second, Factor("b", plain), Factor("a", turned)))
+    return Formula(tuple(terms), beta, Form(kind, flags["uplo"]))
