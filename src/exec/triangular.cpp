@@ -55,31 +55,46 @@ class Leaf {
   std::array<T, kLeafEdge * kLeafEdge> values_;
 };
 
-/// One pass over the rows (on the left: of one column of c) or columns of c, `count` elements each
-/// `step` apart: each in its turn, and what it adds to those that take part of it. Solved from the
-/// first one on, multiplied from the last one on, so that each is still needed or already there.
-template <typename T>
-void sweep(const Triangular& t, Leaf<T>& leaf, T factor, T* c, std::int64_t step,
-           std::int64_t count) {
+/// The rows of a column of c (on the left), or the columns of c: each in its turn, and what it adds
+/// to those that take part of it. Solved from the first one on, multiplied from the last one on, so
+/// that each is still needed or already there. `each(l, begin, end)`: the l-th, and its takers.
+template <typename Each>
+void in_turn(const Triangular& t, Each each) {
   const std::int64_t n = t.a.rows;
   const bool ascending = t.looks_back() == t.solves;
-  const auto line = [&](std::int64_t l) { return c + l * step; };
   for (std::int64_t turn = 0; turn < n; ++turn) {
     const std::int64_t l = ascending ? turn : n - 1 - turn;
-    T* x = line(l);
-    const T diagonal = leaf.at(l, l);
-    for (std::int64_t i = 0; i < count; ++i)
-      x[i] = !t.solves ? product(factor, x[i]) : t.unit ? x[i] : x[i] / diagonal;
-    const std::int64_t begin = t.looks_back() ? l + 1 : 0, end = t.looks_back() ? n : l;
-    for (std::int64_t other = begin; other < end; ++other) {
-      const T element = t.on_left ? leaf.at(other, l) : leaf.at(l, other);
-      T* y = line(other);
-      for (std::int64_t i = 0; i < count; ++i)
-        y[i] = t.solves ? y[i] - product(element, x[i]) : y[i] + product(element, x[i]);
-    }
-    if (t.solves || t.unit) continue;
-    for (std::int64_t i = 0; i < count; ++i) x[i] = product(diagonal, x[i]);
+    t.looks_back() ? each(l, l + 1, n) : each(l, std::int64_t{0}, l);
   }
+}
+
+template <typename T>
+void sweep_column(const Triangular& t, Leaf<T>& leaf, T factor, T* x) {
+  in_turn(t, [&](std::int64_t l, std::int64_t begin, std::int64_t end) {
+    const T* column = &leaf.at(0, l);
+    const T given = t.solves ? (t.unit ? x[l] : x[l] / column[l]) : product(factor, x[l]);
+    const T times = t.solves ? -given : given;
+    for (std::int64_t i = begin; i < end; ++i) x[i] += product(times, column[i]);
+    x[l] = t.solves || t.unit ? given : product(given, column[l]);
+  });
+}
+
+template <typename T>
+void sweep_rows(const Triangular& t, Leaf<T>& leaf, T factor, const View& c) {
+  const auto column = [&](std::int64_t l) { return static_cast<T*>(c.data) + l * c.ld; };
+  in_turn(t, [&](std::int64_t l, std::int64_t begin, std::int64_t end) {
+    T* x = column(l);
+    const T diagonal = leaf.at(l, l);
+    for (std::int64_t i = 0; i < c.rows; ++i)
+      x[i] = !t.solves ? product(factor, x[i]) : t.unit ? x[i] : x[i] / diagonal;
+    for (std::int64_t other = begin; other < end; ++other) {
+      const T times = t.solves ? -leaf.at(l, other) : leaf.at(l, other);
+      T* y = column(other);
+      for (std::int64_t i = 0; i < c.rows; ++i) y[i] += product(times, x[i]);
+    }
+    if (t.solves || t.unit) return;
+    for (std::int64_t i = 0; i < c.rows; ++i) x[i] = product(diagonal, x[i]);
+  });
 }
 
 template <typename T>
@@ -91,8 +106,8 @@ void compute_leaf(const Triangular& t, const View& c, std::complex<double> facto
     for (std::int64_t col = 0; col < c.cols; ++col)
       for (std::int64_t row = 0; row < c.rows; ++row)
         data[row + col * c.ld] = product(by, data[row + col * c.ld]);
-  if (!t.on_left) return sweep<T>(t, leaf, by, data, c.ld, c.rows);
-  for (std::int64_t col = 0; col < c.cols; ++col) sweep<T>(t, leaf, by, data + col * c.ld, 1, 1);
+  if (!t.on_left) return sweep_rows(t, leaf, by, c);
+  for (std::int64_t col = 0; col < c.cols; ++col) sweep_column(t, leaf, by, data + col * c.ld);
 }
 
 void compute(const Triangular& t, const View& c, std::complex<double> factor, CpuBlas& blas) {

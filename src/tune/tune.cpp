@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -19,8 +20,10 @@ namespace fleet {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::int64_t kFixedTile = 2048;  // rule `tile` off (paper 1: T_min)
-constexpr double kMemoryShare = 0.8;       // of the available memory (paper 1, III-C1)
+constexpr std::int64_t kFixedTile = 2048;    // rule `tile` off (paper 1: T_min)
+constexpr std::int64_t kLargestTile = 8192;  // larger ones leave nothing to overlap
+constexpr std::int64_t kLeastOfRound = 2048;
+constexpr double kMemoryShare = 0.8;  // of the available memory (paper 1, III-C1)
 // Planning and simulating costs 0.6 to 1.4 us a task. Budgets are counted in tasks: about 1 ms at
 // least, and up to 7 ms (or 8 % of the estimated run, if that is more) where that is no more than
 // 40 % of the run, since a first call should not plan longer than it gains; or three plans of the
@@ -162,18 +165,28 @@ Tuned Tuner::trivial() {
 std::vector<std::int64_t> Tuner::tiles(const Grid& grid) const {
   if (request_.tile > 0) return {request_.tile};
   if (!base_.rules.has(Rule::tile)) return {kFixedTile};
+  const int workers = static_cast<int>(base_.workers.size());
   const std::int64_t block_m = ceil_div(problem_.m * problem_.batch, grid.rows);
   const std::int64_t block_n = ceil_div(problem_.n, grid.cols);
   const std::int64_t longest = std::max({std::min(block_m, problem_.m), block_n, problem_.k});
   std::set<std::int64_t> edges;
+  // Dealt to and fro, whole rounds over the rows and columns of the grid are equal parts of a
+  // triangle: as long as that leaves tiles worth a product.
+  const std::int64_t round = workers > 1 ? 2 * std::lcm(grid.rows, grid.cols) : 1;
+  if (problem_.traits().triangle && problem_.n >= round * kLeastOfRound) {
+    for (int rounds : {1, 2, 3, 4, 6, 8, 12, 16})
+      if (const std::int64_t edge = ceil_div(problem_.n, round * rounds);
+          edge <= kLargestTile && (edge >= kLeastOfRound / 2 || edges.empty()))
+        edges.insert(edge);
+    if (!edges.empty()) return {edges.begin(), edges.end()};
+  }
   for (int pieces : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64}) {
     const std::int64_t edge = ceil_div(longest, pieces);
-    if (edge <= 8192 || pieces == 64)
+    if (edge <= kLargestTile || pieces == 64)
       edges.insert(std::max<std::int64_t>(edge, std::min<std::int64_t>(longest, 128)));
   }
   const std::int64_t least = std::min({block_m, block_n, problem_.k});
   std::int64_t best = 0;
-  const int workers = static_cast<int>(base_.workers.size());
   for (std::int64_t edge = 128; edge <= least; edge += 128)
     if (best == 0 || tile_cost(problem_, workers, edge) < tile_cost(problem_, workers, best))
       best = edge;
