@@ -27,7 +27,8 @@ double now_s() {
 }
 
 double flops_asked(const Call& call) {
-  return 2.0 * call.traits().part_of_products() * static_cast<double>(call.m) *
+  const double each = is_complex(call.type) ? 8 : 2;
+  return each * call.traits().part_of_products() * static_cast<double>(call.m) *
          static_cast<double>(call.n) * static_cast<double>(call.k) *
          static_cast<double>(call.batch);
 }

@@ -2,6 +2,7 @@
 // dropin.cpp: what the preload library asks of the core. It knows no symbol names.
 #include "blas/dropin.h"
 
+#include <array>
 #include <limits>
 
 #include "blas/capi.hpp"
@@ -28,15 +29,30 @@ DataType type_of(char letter) {
   }
 }
 
+/// The routines of both sides are numbered alike.
+static_assert(static_cast<int>(Routine::her2k) == fleet_dropin_her2k &&
+              static_cast<int>(Routine::trsm) == fleet_dropin_trsm);
+
+constexpr std::array<Signature, kRoutines> kSignatures = [] {
+  std::array<Signature, kRoutines> signatures{};
+  signatures[0] = signature_of("", {.first = 1});
+  for (std::size_t routine = 1; routine < signatures.size(); ++routine)
+    signatures[routine] = signature_of("", static_cast<Routine>(routine), 1);
+  return signatures;
+}();
+
 /// `read` is fleet::parse or fleet::describe.
 Call read_by(Call (*read)(const RawCall&), const fleet_dropin_call& call) {
-  constexpr Signature kFront = signature_of("", {.first = 1});
-  Signature signature = kFront;
+  Signature signature = kSignatures.at(static_cast<std::size_t>(call.routine));
   signature.function = call.symbol;
   return read({.signature = signature,
+               .routine = static_cast<Routine>(call.routine),
                .type = type_of(call.type),
+               .side = call.side,
+               .uplo = call.uplo,
                .transa = call.transa,
                .transb = call.transb,
+               .diag = call.diag,
                .m = call.m,
                .n = call.n,
                .k = call.k,
@@ -60,6 +76,10 @@ int offer(const fleet_dropin_call* call) {
   return taken;
 }
 
+int compute(const fleet_dropin_call* call) {
+  return capi::guarded([&] { default_context().compute(read_by(parse, *call)); }) == FLEET_OK;
+}
+
 void note_host(const fleet_dropin_call* call, double seconds) {
   const char* reason = refusal == nullptr ? "below min_flops" : refusal;
   refusal = nullptr;
@@ -71,7 +91,8 @@ fleet_dropin_core make_core() {
   fleet_dropin_core core{.version = FLEET_DROPIN_VERSION,
                          .min_flops = kNever,
                          .wants_all = 0,
-                         .gemm = offer,
+                         .offer = offer,
+                         .compute = compute,
                          .note_host = note_host};
   capi::guarded([&] {
     core.wants_all = default_context().wants_all_calls() ? 1 : 0;

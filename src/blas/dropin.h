@@ -11,19 +11,34 @@
 extern "C" {
 #endif
 
-#define FLEET_DROPIN_VERSION 1
+#define FLEET_DROPIN_VERSION 2
+
+typedef enum fleet_dropin_routine {
+  fleet_dropin_gemm,
+  fleet_dropin_gemmt,
+  fleet_dropin_symm,
+  fleet_dropin_hemm,
+  fleet_dropin_syrk,
+  fleet_dropin_herk,
+  fleet_dropin_syr2k,
+  fleet_dropin_her2k,
+  fleet_dropin_trmm,
+  fleet_dropin_trsm
+} fleet_dropin_routine;
 
 /* One BLAS call, column-major, arguments already checked by the preload library (row-major CBLAS
- * calls are turned round before). Flags are lower case. */
+ * calls are turned round before). Flags are lower case; what the routine does not have is 0. */
 typedef struct fleet_dropin_call {
   const char* symbol; /* the name that the program called, for the log: "cblas_dgemm64_"; static */
-  char type;          /* s, d, c, z */
-  char transa, transb;
+  fleet_dropin_routine routine;
+  char type; /* s, d, c, z */
+  char side, uplo, transa, transb, diag;
+  /* m == n where C is a triangle; k is the edge of A where A is symmetric or a triangle. */
   int64_t m, n, k;
-  const void* alpha; /* of the call's type */
+  const void* alpha; /* of the call's type, but real: herk's alpha, the beta of herk and her2k */
   const void* a;
   int64_t lda;
-  const void* b;
+  const void* b; /* of trmm and trsm, which work in place, B is c */
   int64_t ldb;
   const void* beta;
   void* c;
@@ -33,15 +48,18 @@ typedef struct fleet_dropin_call {
 /* What the core offers, by one exported function so that one dlsym is enough. */
 typedef struct fleet_dropin_core {
   int version;
-  /* Products with fewer flops (2mnk) than this are never worth a look: the preload library calls
-   * the BLAS behind without asking. 0 = ask always. From the options and the model. */
+  /* Calls with fewer flops (2mnk for gemm, n*n*k for syrk; complex 4 times that) than this are
+   * never worth a look: the preload library calls the BLAS behind without asking. 0 = ask always.
+   * From the options and the model. */
   double min_flops;
   /* 1: log every call, also those below min_flops (FLEETBLAS_VERBOSE or a summary is on). */
   int wants_all;
   /* 1: done, C is complete. 0: not taken (unprofitable, no device, a forked child, an error that
    * left C untouched): the caller runs the BLAS behind. The core has noted the reason. */
-  int (*gemm)(const fleet_dropin_call* call);
-  /* Reports a call that the BLAS behind did (after gemm returned 0, or below min_flops when
+  int (*offer)(const fleet_dropin_call* call);
+  /* Does a call that no BLAS behind can do, on the CPU if need be. 0: an error, C untouched. */
+  int (*compute)(const fleet_dropin_call* call);
+  /* Reports a call that the BLAS behind did (after offer returned 0, or below min_flops when
    * wants_all), with its seconds. */
   void (*note_host)(const fleet_dropin_call* call, double seconds);
 } fleet_dropin_core;

@@ -32,6 +32,15 @@ void write_links(JsonText& json, const std::map<std::string, std::int64_t>& byte
   json.close('}');
 }
 
+void write_flags(JsonText& json, const CallRecord& record) {
+  const RoutineTraits& traits = traits_of(record.routine);
+  if (traits.has_side()) json.member("side", record.side == Side::left ? "l" : "r");
+  if (record.routine != Routine::gemm) json.member("uplo", record.uplo == Uplo::lower ? "l" : "u");
+  if (traits.triangular) json.member("diag", record.diag == Diag::non_unit ? "n" : "u");
+  json.member("transa", std::string(1, letter_of(record.op_a)))
+      .member("transb", std::string(1, letter_of(record.op_b)));
+}
+
 void write_record(JsonText& json, const CallRecord& record) {
   json.open('{')
       .member("symbol", record.symbol)
@@ -40,10 +49,9 @@ void write_record(JsonText& json, const CallRecord& record) {
       .member("m", record.m)
       .member("n", record.n)
       .member("k", record.k)
-      .member("batch", record.batch)
-      .member("transa", std::string(1, letter_of(record.op_a)))
-      .member("transb", std::string(1, letter_of(record.op_b)))
-      .member("place", record.place)
+      .member("batch", record.batch);
+  write_flags(json, record);
+  json.member("place", record.place)
       .member("where", to_string(record.ran))
       .member("reason", record.reason)
       .member("detail", record.detail)

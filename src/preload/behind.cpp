@@ -7,52 +7,59 @@
 
 #include <limits>
 
-#include "fleetblas/fleetblas.h"
 #include "preload/objects.hpp"
+#include "preload/plain.hpp"
 #include "preload/preload.hpp"
 
-// The entries are defined in fortran.cpp and cblas.cpp with their full signatures; here only their
-// addresses matter.
-#define FLEET_DECLARE(name, ...) extern "C" [[gnu::visibility("hidden")]] void fleet_entry_##name();
-FLEET_GEMM_NAMES(FLEET_DECLARE)
+// The entries and adapters are defined in fortran.cpp and cblas.cpp with their full signatures;
+// here only their addresses matter.
+#define FLEET_DECLARE(name, ...)                                      \
+  extern "C" [[gnu::visibility("hidden")]] void fleet_entry_##name(); \
+  extern "C" [[gnu::visibility("hidden")]] void fleet_adapter_##name();
+FLEET_NAMES(FLEET_DECLARE)
 #undef FLEET_DECLARE
 
 namespace fleet::preload {
 namespace {
 
-// As gfortran passes them: the length of each character argument, after all others.
+// As gfortran passes them: the length of each character argument, after all others. For routines
+// with fewer flags the rest is not looked at.
 constexpr std::size_t kFlagLength = 1;
-constexpr int kCblasColMajor = 102;
 
 // Sizes go out as 64 bits whatever the name says: a function with 32-bit integers reads the lower
 // half, and some libraries have 64-bit integers under the plain names.
-template <class T>
-void invoke_fortran(void* function, const fleet_dropin_call& call) {
-  using Int = std::int64_t;
-  using Gemm = void(const char*, const char*, const Int*, const Int*, const Int*, const void*,
-                    const void*, const Int*, const void*, const Int*, const void*, void*,
-                    const Int*, std::size_t, std::size_t);
-  reinterpret_cast<Gemm*>(function)(&call.transa, &call.transb, &call.m, &call.n, &call.k,
-                                    call.alpha, call.a, &call.lda, call.b, &call.ldb, call.beta,
-                                    call.c, &call.ldc, kFlagLength, kFlagLength);
+template <class F>
+using Widest = Form<F::kRoutine, typename F::Element, F::kShape, std::int64_t>;
+
+template <class F, Arg kArg>
+Parameter<F, kArg> argument(const fleet_dropin_call& call) {
+  constexpr bool kByReference = F::kShape == Shape::fortran;
+  if constexpr (kIsScalarByValue<F, kArg>)
+    return *static_cast<const typename F::Real*>(field<kArg>(call));
+  else if constexpr (kByReference && !is_scalar(kArg) && !is_matrix(kArg))
+    return &field<kArg>(call);
+  else if constexpr (is_flag(kArg))
+    return cblas_flag<kArg>(field<kArg>(call));
+  else
+    return field<kArg>(call);
 }
 
-int cblas_flag(char trans) { return trans == 'n' ? 111 : trans == 't' ? 112 : 113; }
+template <class F, Arg... kArgs>
+void invoke(ArgList<kArgs...>, void* function, const fleet_dropin_call& call) {
+  if constexpr (F::kShape == Shape::fortran) {
+    using Function =
+        void(Parameter<F, kArgs>..., std::size_t, std::size_t, std::size_t, std::size_t);
+    reinterpret_cast<Function*>(function)(argument<F, kArgs>(call)..., kFlagLength, kFlagLength,
+                                          kFlagLength, kFlagLength);
+  } else {
+    using Function = void(int, Parameter<F, kArgs>...);
+    reinterpret_cast<Function*>(function)(kColMajor, argument<F, kArgs>(call)...);
+  }
+}
 
-float cblas_scalar(const void* value, float) { return *static_cast<const float*>(value); }
-double cblas_scalar(const void* value, double) { return *static_cast<const double*>(value); }
-const void* cblas_scalar(const void* value, const void*) { return value; }
-
-template <class T>
-void invoke_cblas(void* function, const fleet_dropin_call& call) {
-  using Int = std::int64_t;
-  using Scalar = typename ElementTraits<T>::CblasScalar;
-  using Gemm = void(int, int, int, Int, Int, Int, Scalar, const void*, Int, const void*, Int,
-                    Scalar, void*, Int);
-  reinterpret_cast<Gemm*>(function)(kCblasColMajor, cblas_flag(call.transa),
-                                    cblas_flag(call.transb), call.m, call.n, call.k,
-                                    cblas_scalar(call.alpha, Scalar{}), call.a, call.lda, call.b,
-                                    call.ldb, cblas_scalar(call.beta, Scalar{}), call.c, call.ldc);
+template <class F>
+void invoke_form(void* function, const fleet_dropin_call& call) {
+  invoke<Widest<F>>(typename F::Args{}, function, call);
 }
 
 bool fits(const fleet_dropin_call& call, int int_bits) {
@@ -61,9 +68,10 @@ bool fits(const fleet_dropin_call& call, int int_bits) {
                             call.lda <= kLargest && call.ldb <= kLargest && call.ldc <= kLargest);
 }
 
-// The same product under another name in a library; names with 64-bit integers first, since they
+// The same routine under another name in a library; names with 64-bit integers first, since they
 // can do every call.
 struct Request {
+  Routine routine;
   char type;
   int row;  // of the name that was found
 };
@@ -72,8 +80,11 @@ void* find_other_name(void* library, void* context) {
   Request& request = *static_cast<Request*>(context);
   for (int int_bits : {64, 32})
     for (int row = 0; row < kSymbolCount; ++row) {
-      if (symbols[row].type != request.type || symbols[row].int_bits != int_bits) continue;
-      void* function = find_in(library, symbols[row].name);
+      const Symbol& symbol = symbols[row];
+      if (symbol.routine != request.routine || symbol.type != request.type ||
+          symbol.int_bits != int_bits)
+        continue;
+      void* function = find_in(library, symbol.name);
       if (!function) continue;
       request.row = row;
       return function;
@@ -108,62 +119,41 @@ void* find_same_name(SymbolId id, const void* caller) {
   return function ? function : symbols[id].patched.load(std::memory_order_acquire);
 }
 
+// Not for gemmt, which OpenBLAS 0.3.23 refuses where it is legal and 0.3.27 computes wrongly by
+// rows: who calls such a function by its own name gets it, but nobody else does.
 void find_another_name(SymbolId id) {
-  Request request{.type = symbols[id].type, .row = 0};
+  if (symbols[id].routine == fleet_dropin_gemmt) return;
+  Request request{.routine = symbols[id].routine, .type = symbols[id].type, .row = 0};
   void* function = search_objects(&find_other_name, &request);
   if (!function) function = find_in_named_libraries(request);
   symbols[id].other_row.store(request.row, std::memory_order_relaxed);
   symbols[id].other.store(function, std::memory_order_release);
 }
 
-// The core always finishes a product, on its CPU BLAS if need be.
-bool run_in_core(const fleet_dropin_call& call) {
-  const auto trans = [](char flag) { return static_cast<fleet_op>(flag); };
-  const fleet_op transa = trans(call.transa), transb = trans(call.transb);
-  char name[] = "fleet_?gemm";
-  name[sizeof "fleet_" - 1] = call.type;
-  void* function = core_function(name);
-  if (!function) return false;
-  const Inside guard;
-  const auto run = [&](auto* gemm, auto alpha, auto a, auto b, auto beta, auto c) {
-    return gemm(nullptr, transa, transb, call.m, call.n, call.k, alpha, a, call.lda, b, call.ldb,
-                beta, c, call.ldc) == FLEET_OK;
-  };
-  const auto run_real = [&]<class T>(auto* gemm, const T* alpha) {
-    return run(gemm, *alpha, static_cast<const T*>(call.a), static_cast<const T*>(call.b),
-               *static_cast<const T*>(call.beta), static_cast<T*>(call.c));
-  };
-  if (call.type == 's')
-    return run_real(reinterpret_cast<decltype(&fleet_sgemm)>(function),
-                    static_cast<const float*>(call.alpha));
-  if (call.type == 'd')
-    return run_real(reinterpret_cast<decltype(&fleet_dgemm)>(function),
-                    static_cast<const double*>(call.alpha));
-  return run(reinterpret_cast<decltype(&fleet_zgemm)>(function), call.alpha, call.a, call.b,
-             call.beta, call.c);
-}
-
 }  // namespace
 
-#define FLEET_SYMBOL(name, T, shape, Int, xerbla, cblas_err) \
-  {#name,                                                    \
-   ElementTraits<T>::kLetter,                                \
-   Shape::shape,                                             \
-   8 * static_cast<int>(sizeof(Int)),                        \
-   xerbla,                                                   \
-   cblas_err,                                                \
-   &fleet_entry_##name,                                      \
-   &invoke_##shape<T>},
-constinit Symbol symbols[kSymbolCount] = {FLEET_GEMM_NAMES(FLEET_SYMBOL)};
+#define FLEET_SYMBOL(name, word, routine, T, shape, Int, xerbla, cblas_err) \
+  {#name,                                                                   \
+   #word,                                                                   \
+   fleet_dropin_##routine,                                                  \
+   ElementTraits<T>::kLetter,                                               \
+   Shape::shape,                                                            \
+   8 * static_cast<int>(sizeof(Int)),                                       \
+   xerbla,                                                                  \
+   cblas_err,                                                               \
+   &fleet_entry_##name,                                                     \
+   &fleet_adapter_##name,                                                   \
+   &invoke_form<FormOf<k_##name>>},
+constinit Symbol symbols[kSymbolCount] = {FLEET_NAMES(FLEET_SYMBOL)};
 #undef FLEET_SYMBOL
 
-void* resolve_behind(SymbolId id, const void* caller, void* adapter) {
+void* resolve_behind(SymbolId id, const void* caller) {
   void* function = find_same_name(id, caller);
   if (function) {
     library_of(function);  // keeps it loaded
   } else {
     find_another_name(id);
-    function = adapter;
+    function = reinterpret_cast<void*>(symbols[id].adapter);
   }
   symbols[id].behind.store(function, std::memory_order_release);
   return function;
@@ -173,17 +163,7 @@ void run_elsewhere(SymbolId id, const fleet_dropin_call& call) {
   void* function = symbols[id].other.load(std::memory_order_acquire);
   const Symbol& other = symbols[symbols[id].other_row.load(std::memory_order_relaxed)];
   if (function && fits(call, other.int_bits)) return other.invoke(function, call);
-  if (run_in_core(call)) return;
-  switch (call.type) {
-    case 's':
-      return multiply<float>(call);
-    case 'd':
-      return multiply<double>(call);
-    case 'c':
-      return multiply<ComplexFloat>(call);
-    default:
-      return multiply<ComplexDouble>(call);
-  }
+  if (!compute_in_core(call)) compute_plainly(call);
 }
 
 }  // namespace fleet::preload

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// elements.hpp: the four element types, and the loops that need no BLAS. It knows nothing of
-// symbols. No standard complex type, since that would bring the C++ library into every program.
+// elements.hpp: the four element types and their arithmetic. It knows nothing of calls. No
+// standard complex type, since that would bring the C++ library into every program.
 #pragma once
-#include <cstdint>
-
-#include "blas/dropin.h"
 
 namespace fleet::preload {
 
@@ -58,6 +55,20 @@ Complex<Real> plus(const Complex<Real>& x, const Complex<Real>& y) {
   return {x.re + y.re, x.im + y.im};
 }
 
+inline float quotient(float x, float y) { return x / y; }
+inline double quotient(double x, double y) { return x / y; }
+/// By the larger part of y, so that its square does not overflow.
+template <class Real>
+Complex<Real> quotient(const Complex<Real>& x, const Complex<Real>& y) {
+  const auto magnitude = [](Real part) { return part < 0 ? -part : part; };
+  if (magnitude(y.re) >= magnitude(y.im)) {
+    const Real ratio = y.im / y.re, divisor = y.re + y.im * ratio;
+    return {(x.re + x.im * ratio) / divisor, (x.im - x.re * ratio) / divisor};
+  }
+  const Real ratio = y.re / y.im, divisor = y.re * ratio + y.im;
+  return {(x.re * ratio + x.im) / divisor, (x.im * ratio - x.re) / divisor};
+}
+
 inline float conjugate(float x) { return x; }
 inline double conjugate(double x) { return x; }
 template <class Real>
@@ -65,43 +76,23 @@ Complex<Real> conjugate(const Complex<Real>& x) {
   return {x.re, -x.im};
 }
 
-/// True where the reference BLAS looks at neither A nor B.
+inline float real_part(float x) { return x; }
+inline double real_part(double x) { return x; }
+template <class Real>
+Real real_part(const Complex<Real>& x) {
+  return x.re;
+}
+
+inline float scaled(float x, float factor) { return x * factor; }
+inline double scaled(double x, double factor) { return x * factor; }
+template <class Real>
+Complex<Real> scaled(const Complex<Real>& x, Real factor) {
+  return {x.re * factor, x.im * factor};
+}
+
 template <class T>
 bool is_zero(const T& alpha) {
   return is_value(alpha, typename ElementTraits<T>::Real(0));
-}
-
-/// C := beta * C, columns of m elements: what is left of a product with alpha == 0 or k == 0.
-/// beta == 0 never reads C.
-template <class T>
-void scale(std::int64_t m, std::int64_t n, const T& beta, T* c, std::int64_t ldc) {
-  using Real = typename ElementTraits<T>::Real;
-  if (is_value(beta, Real(1))) return;
-  const bool clear = is_value(beta, Real(0));
-  for (std::int64_t j = 0; j < n; ++j)
-    for (std::int64_t i = 0; i < m; ++i) c[i + j * ldc] = clear ? T{} : times(beta, c[i + j * ldc]);
-}
-
-/// The product by three plain loops: slow, but there whatever else is missing.
-template <class T>
-void multiply(const fleet_dropin_call& call) {
-  const T* a = static_cast<const T*>(call.a);
-  const T* b = static_cast<const T*>(call.b);
-  T* c = static_cast<T*>(call.c);
-  const T& alpha = *static_cast<const T*>(call.alpha);
-  scale(call.m, call.n, *static_cast<const T*>(call.beta), c, call.ldc);
-  const auto element = [](const T* x, std::int64_t ld, char trans, std::int64_t i, std::int64_t j) {
-    if (trans == 'n') return x[i + j * ld];
-    return trans == 'c' ? conjugate(x[j + i * ld]) : x[j + i * ld];
-  };
-  for (std::int64_t j = 0; j < call.n; ++j)
-    for (std::int64_t l = 0; l < call.k; ++l) {
-      const T factor = times(alpha, element(b, call.ldb, call.transb, l, j));
-      for (std::int64_t i = 0; i < call.m; ++i) {
-        T& sum = c[i + j * call.ldc];
-        sum = plus(sum, times(element(a, call.lda, call.transa, i, l), factor));
-      }
-    }
 }
 
 }  // namespace fleet::preload

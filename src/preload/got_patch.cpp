@@ -10,6 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+
 #include "preload/behind.hpp"
 #include "preload/preload.hpp"
 
@@ -147,10 +150,30 @@ bool remember(uintptr_t slot, uintptr_t before) {
   return true;
 }
 
+constexpr const char* kNames[] = {
+#define FLEET_NAME(name, ...) #name,
+    FLEET_NAMES(FLEET_NAME)
+#undef FLEET_NAME
+};
+
+constexpr bool goes_before(const char* x, const char* y) {
+  for (; *x && *x == *y; ++x, ++y)
+    ;
+  return *x < *y;
+}
+
+// The rows in the order of their names: every undefined symbol of every library is looked for.
+constexpr auto kRowsByName = [] {
+  std::array<short, kSymbolCount> rows{};
+  for (std::size_t row = 0; row < rows.size(); ++row) rows[row] = static_cast<short>(row);
+  std::ranges::sort(rows, goes_before, [](short row) { return kNames[row]; });
+  return rows;
+}();
+
 int row_of(const char* name) {
-  for (int row = 0; row < kSymbolCount; ++row)
-    if (strcmp(symbols[row].name, name) == 0) return row;
-  return -1;
+  const auto at =
+      std::ranges::lower_bound(kRowsByName, name, goes_before, [](short r) { return kNames[r]; });
+  return at != kRowsByName.end() && strcmp(kNames[*at], name) == 0 ? *at : -1;
 }
 
 void patch_slot(const Object& object, uintptr_t slot, int row, Walk& walk) {

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "preload/behind.hpp"
 #include "preload/objects.hpp"
@@ -17,13 +18,28 @@ namespace {
 using Xerbla = void(const char* name, const std::int64_t* position, std::size_t name_length);
 using CblasXerbla = void(std::int64_t position, const char* name, const char* form, ...);
 
-// As the reference spells it: six characters, the last a blank.
+// As the reference spells it: upper case, six characters at least, the last ones blank.
 struct FortranName {
-  char text[7];
+  char text[8] = "      ";
+  int letters = 0;
 };
 
 FortranName fortran_name(SymbolId id) {
-  return {{static_cast<char>(toupper(symbols[id].type)), 'G', 'E', 'M', 'M', ' ', '\0'}};
+  FortranName name;
+  name.text[name.letters++] = static_cast<char>(toupper(symbols[id].type));
+  for (const char* letter = symbols[id].word; *letter; ++letter)
+    name.text[name.letters++] = static_cast<char>(toupper(*letter));
+  return name;
+}
+
+struct CblasName {
+  char text[16];
+};
+
+CblasName cblas_name(SymbolId id) {
+  CblasName name;
+  snprintf(name.text, sizeof name.text, "cblas_%c%s", symbols[id].type, symbols[id].word);
+  return name;
 }
 
 bool in_blas_library(const void* handler) {
@@ -32,7 +48,8 @@ bool in_blas_library(const void* handler) {
   if (!library) return false;
   bool found = false;
   for (int row = 0; row < kSymbolCount && !found; ++row) {
-    const void* gemm = symbols[row].type == 'd' ? find_in(library, symbols[row].name) : nullptr;
+    const bool dgemm = symbols[row].type == 'd' && symbols[row].routine == fleet_dropin_gemm;
+    const void* gemm = dgemm ? find_in(library, symbols[row].name) : nullptr;
     found = gemm && base_of(gemm) == base;
   }
   dlclose(library);
@@ -49,21 +66,18 @@ Handler* own_handler(const char* family_name, const char* plain_name) {
   return nullptr;
 }
 
-// The position in the call as the program wrote it.
-int position_as_written(const Illegal& illegal) {
-  if (!illegal.row_major) return illegal.cblas_position;
-  switch (illegal.cblas_position) {
-    case 4:
-      return 5;
-    case 5:
-      return 4;
-    case 9:
-      return 11;
-    case 11:
-      return 9;
-    default:
-      return illegal.cblas_position;
-  }
+// The position in the call as the program wrote it: turning a row-major call round swaps m and n
+// and, where both factors are general, lda and ldb.
+int position_as_written(SymbolId id, const Illegal& illegal) {
+  const Routine routine = symbols[id].routine;
+  const int position = illegal.cblas_position;
+  const auto swapped = [&](int first, int second) {
+    return position == first ? second : position == second ? first : position;
+  };
+  if (!illegal.row_major || is_by_itself(routine)) return position;
+  if (has_triangular_a(routine)) return swapped(6, 7);
+  if (routine != fleet_dropin_gemmt && (position == 4 || position == 5)) return swapped(4, 5);
+  return has_symmetric_a(routine) ? position : swapped(9, 11);
 }
 
 // Handlers written for the reference CBLAS turn positions of row-major calls round themselves, as
@@ -93,15 +107,14 @@ void call_fortran_handler(Xerbla* handler, SymbolId id, const Illegal& illegal) 
   // 64 bits serve both widths: the low half comes first on every machine we build for.
   const std::int64_t position = illegal.fortran_position;
   const FortranName name = fortran_name(id);
-  handler(name.text, &position, sizeof name.text - 1);
+  handler(name.text, &position, strlen(name.text));
 }
 
 void call_cblas_handler(CblasXerbla* handler, SymbolId id, const Illegal& illegal) {
-  char name[] = "cblas_?gemm";
-  name[sizeof "cblas_" - 1] = symbols[id].type;
   const ReferenceFlags flags(illegal);
-  handler(flags.handler_turns_positions() ? illegal.cblas_position : position_as_written(illegal),
-          name, illegal.form, illegal.value);
+  const int position =
+      flags.handler_turns_positions() ? illegal.cblas_position : position_as_written(id, illegal);
+  handler(position, cblas_name(id).text, illegal.form, illegal.value);
 }
 
 }  // namespace
@@ -122,12 +135,13 @@ bool tell_program(SymbolId id, const Illegal& illegal) {
 
 void print_illegal(SymbolId id, const Illegal& illegal) {
   if (symbols[id].shape == Shape::fortran) {
-    fprintf(stderr, " ** On entry to %.5s parameter number %2d had an illegal value\n",
-            fortran_name(id).text, illegal.fortran_position);
+    const FortranName name = fortran_name(id);
+    fprintf(stderr, " ** On entry to %.*s parameter number %2d had an illegal value\n",
+            name.letters, name.text, illegal.fortran_position);
     return;
   }
-  fprintf(stderr, "Parameter %d to routine cblas_%cgemm was incorrect\n",
-          position_as_written(illegal), symbols[id].type);
+  fprintf(stderr, "Parameter %d to routine %s was incorrect\n", position_as_written(id, illegal),
+          cblas_name(id).text);
   fprintf(stderr, illegal.form, illegal.value);
 }
 

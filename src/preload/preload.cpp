@@ -19,6 +19,7 @@
 #include <limits>
 
 #include "preload/objects.hpp"
+#include "preload/routines.hpp"
 
 namespace fleet::preload {
 
@@ -41,7 +42,6 @@ constexpr long kPollEvery_ns = 500'000;
 enum class Phase : int { unread, unloaded, loading, ready, exiting, off };
 constinit std::atomic<Phase> phase{Phase::unread};
 constinit std::atomic<const fleet_dropin_core*> core{nullptr};
-constinit std::atomic<void*> core_library{nullptr};
 constinit std::atomic<int> offers_under_way{0};
 constinit std::atomic<pthread_t> exiting_thread{};
 constinit std::atomic<double> waiting_ends_s{0};
@@ -128,7 +128,6 @@ const fleet_dropin_core* open_core() {
     warn_not_loaded(path);
     return nullptr;
   }
-  core_library.store(library, std::memory_order_release);
   return started;
 }
 
@@ -169,10 +168,10 @@ void refresh_min_flops() {
     min_flops.store(loaded->wants_all ? kEveryCall : loaded->min_flops, std::memory_order_relaxed);
 }
 
-void* core_function(const char* name) {
-  core_for(kNever);
-  void* library = core_library.load(std::memory_order_acquire);
-  return library && phase.load() == Phase::ready ? dlsym(library, name) : nullptr;
+bool compute_in_core(const fleet_dropin_call& call) {
+  const Inside guard;
+  const fleet_dropin_core* loaded = core_for(kNever);
+  return loaded && loaded->compute(&call);
 }
 
 Offer::Offer(const fleet_dropin_call& call) : call_(call) {
@@ -181,11 +180,11 @@ Offer::Offer(const fleet_dropin_call& call) : call_(call) {
     hold_back_late_caller();
     return;
   }
-  const double flops = flops_of(call.m, call.n, call.k);
+  const double flops = flops_of(call);
   core_ = core_for(flops);
   if (!core_) return;
   const bool worth_a_look = flops >= core_->min_flops;
-  if (worth_a_look && core_->gemm(&call)) {
+  if (worth_a_look && core_->offer(&call)) {
     taken_ = true;
     return;
   }

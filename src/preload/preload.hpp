@@ -12,7 +12,7 @@
 
 namespace fleet::preload {
 
-/// Products with fewer flops (2mnk) go straight to the BLAS behind. 0 until the first call has read
+/// Calls with fewer flops than this go straight to the BLAS behind. 0 until the first call has read
 /// the settings, infinite in a forked child, else what the core says.
 extern constinit std::atomic<double> min_flops;
 
@@ -30,10 +30,6 @@ class Inside {
  private:
   bool before_;
 };
-
-inline double flops_of(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-}
 
 /// One call that may be worth the core's attention. While it lives, calls of this thread go to the
 /// BLAS behind; when it ends, the core hears how long that took, if it wants to.
@@ -56,8 +52,9 @@ class Offer {
   bool noted_ = false;
 };
 
-/// A function of the core's public interface, the core loaded if it may be; else nullptr.
-void* core_function(const char* name);
+/// Has the core do a call that no BLAS behind can do, the core loaded if it may be. False: it
+/// could not, and nothing was touched.
+bool compute_in_core(const fleet_dropin_call& call);
 
 /// Takes over what the core now says about min_flops.
 void refresh_min_flops();

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "blas/dropin.h"
@@ -20,46 +19,117 @@ static double number(const char* name, double fallback) {
   return text ? atof(text) : fallback;
 }
 
+static char shown(char flag) { return flag ? flag : '-'; }
+
 static void record(const char* event, const fleet_dropin_call* call) {
   const char* file = getenv("RECORD_FILE");
   int out = file ? open(file, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
   if (out < 0) return;
   char line[256];
-  int length = call ? snprintf(line, sizeof line, "%s %s %c %c%c %lld %lld %lld %lld %lld %lld\n",
-                               event, call->symbol, call->type, call->transa, call->transb,
-                               (long long)call->m, (long long)call->n, (long long)call->k,
-                               (long long)call->lda, (long long)call->ldb, (long long)call->ldc)
-                    : snprintf(line, sizeof line, "%s\n", event);
+  int length =
+      call ? snprintf(line, sizeof line, "%s %s %c %c%c%c%c%c %lld %lld %lld %lld %lld %lld\n",
+                      event, call->symbol, call->type, shown(call->side), shown(call->uplo),
+                      shown(call->transa), shown(call->transb), shown(call->diag),
+                      (long long)call->m, (long long)call->n, (long long)call->k,
+                      (long long)call->lda, (long long)call->ldb, (long long)call->ldc)
+           : snprintf(line, sizeof line, "%s\n", event);
   if (write(out, line, (size_t)length) < 0) perror("record");
   close(out);
 }
 
-#define MULTIPLY(T)                                                                       \
-  static void multiply_##T(const fleet_dropin_call* p) {                                  \
-    const T *a = p->a, *b = p->b, alpha = *(const T*)p->alpha, beta = *(const T*)p->beta; \
-    T* c = p->c;                                                                          \
-    for (int64_t j = 0; j < p->n; ++j)                                                    \
-      for (int64_t i = 0; i < p->m; ++i) {                                                \
-        T sum = 0;                                                                        \
-        for (int64_t l = 0; l < p->k; ++l)                                                \
-          sum += (p->transa == 'n' ? a[i + l * p->lda] : a[l + i * p->lda]) *             \
-                 (p->transb == 'n' ? b[l + j * p->ldb] : b[j + l * p->ldb]);              \
-        T* out = c + i + j * p->ldc;                                                      \
-        *out = alpha * sum + (beta == 0 ? 0 : beta * *out);                               \
-      }                                                                                   \
-  }
-MULTIPLY(float)
-MULTIPLY(double)
-
-static int gemm(const fleet_dropin_call* call) {
-  const int take = (call->type == 's' || call->type == 'd') && number("RECORD_TAKE", 1) != 0;
-  record(take ? "took" : "asked", call);
-  if (!take) return 0;
-  if (call->type == 's')
-    multiply_float(call);
+static double get(const fleet_dropin_call* p, const void* x, int64_t at) {
+  return p->type == 's' ? ((const float*)x)[at] : ((const double*)x)[at];
+}
+static void put(const fleet_dropin_call* p, int64_t at, double value) {
+  if (p->type == 's')
+    ((float*)p->c)[at] = (float)value;
   else
-    multiply_double(call);
-  return 1;
+    ((double*)p->c)[at] = value;
+}
+
+/* op(A), with all that a symmetric or triangular A has but does not store. */
+static double element_a(const fleet_dropin_call* p, int64_t i, int64_t l) {
+  const int symmetric = p->routine == fleet_dropin_symm;
+  const int triangular = p->routine == fleet_dropin_trmm || p->routine == fleet_dropin_trsm;
+  const int turned = !symmetric && p->transa != 'n';
+  const int64_t row = turned ? l : i, col = turned ? i : l;
+  const int stored = p->uplo == 'l' ? row >= col : row <= col;
+  if (triangular && row == col && p->diag == 'u') return 1;
+  if (triangular && !stored) return 0;
+  return symmetric && !stored ? get(p, p->a, col + row * p->lda) : get(p, p->a, row + col * p->lda);
+}
+static double element_b(const fleet_dropin_call* p, char trans, int64_t l, int64_t j) {
+  return get(p, p->b, trans == 'n' ? l + j * p->ldb : j + l * p->ldb);
+}
+
+static double product(const fleet_dropin_call* p, int64_t i, int64_t j) {
+  const int twice = p->routine == fleet_dropin_syr2k;
+  double sum = 0;
+  for (int64_t l = 0; l < p->k; ++l)
+    if (p->routine == fleet_dropin_symm)
+      sum += p->side == 'l' ? element_a(p, i, l) * element_b(p, 'n', l, j)
+                            : element_b(p, 'n', i, l) * element_a(p, l, j);
+    else if (p->routine == fleet_dropin_syrk)
+      sum += element_a(p, i, l) * element_a(p, j, l);
+    else if (twice)
+      sum += element_a(p, i, l) * element_b(p, p->transa == 'n' ? 't' : 'n', l, j) +
+             element_b(p, p->transa, i, l) * element_a(p, j, l);
+    else
+      sum += element_a(p, i, l) * element_b(p, p->transb, l, j);
+  return sum;
+}
+
+/* B := op(A)*B or the solution, one vector of k elements; from the right by the transpose. */
+static void in_place(const fleet_dropin_call* p, int64_t first, int64_t stride) {
+  const double alpha = get(p, p->alpha, 0);
+  double x[64] = {0}, y[64] = {0};
+  const int left = p->side == 'l';
+  for (int64_t i = 0; i < p->k; ++i) x[i] = alpha * get(p, p->c, first + i * stride);
+  for (int64_t round = 0; round < (p->routine == fleet_dropin_trsm ? p->k : 1); ++round)
+    for (int64_t i = 0; i < p->k; ++i) {
+      double sum = 0;
+      for (int64_t l = 0; l < p->k; ++l) {
+        const double a = left ? element_a(p, i, l) : element_a(p, l, i);
+        if (p->routine == fleet_dropin_trmm) sum += a * x[l];
+        if (p->routine == fleet_dropin_trsm && l != i) sum += a * y[l];
+      }
+      /* As many rounds as there are rows settle all of a triangular system. */
+      y[i] = p->routine == fleet_dropin_trmm ? sum : (x[i] - sum) / element_a(p, i, i);
+    }
+  for (int64_t i = 0; i < p->k; ++i) put(p, first + i * stride, y[i]);
+}
+
+static void compute_real(const fleet_dropin_call* p) {
+  if (p->routine == fleet_dropin_trmm || p->routine == fleet_dropin_trsm) {
+    if (p->side == 'l')
+      for (int64_t j = 0; j < p->n; ++j) in_place(p, j * p->ldc, 1);
+    else
+      for (int64_t i = 0; i < p->m; ++i) in_place(p, i, p->ldc);
+    return;
+  }
+  const int full = p->routine == fleet_dropin_gemm || p->routine == fleet_dropin_symm;
+  const double alpha = get(p, p->alpha, 0), beta = get(p, p->beta, 0);
+  for (int64_t j = 0; j < p->n; ++j)
+    for (int64_t i = 0; i < p->m; ++i) {
+      if (!full && (p->uplo == 'l' ? i < j : i > j)) continue;
+      const int64_t at = i + j * p->ldc;
+      put(p, at, alpha * product(p, i, j) + (beta == 0 ? 0 : beta * get(p, p->c, at)));
+    }
+}
+
+static int offer(const fleet_dropin_call* call) {
+  const int in_order = call->routine != fleet_dropin_trmm && call->routine != fleet_dropin_trsm;
+  const int take = (call->type == 's' || call->type == 'd') && number("RECORD_TAKE", 1) != 0 &&
+                   (in_order || call->k <= 64);
+  record(take ? "took" : "asked", call);
+  if (take) compute_real(call);
+  return take;
+}
+
+/* The BLAS behind has to be there: this core has none. */
+static int compute(const fleet_dropin_call* call) {
+  record("computed", call);
+  return 0;
 }
 
 static void note_host(const fleet_dropin_call* call, double seconds) {
@@ -73,7 +143,8 @@ const fleet_dropin_core* fleet_dropin(void) {
   core.version = (int)number("RECORD_VERSION", FLEET_DROPIN_VERSION);
   core.min_flops = number("RECORD_MIN_FLOPS", 0);
   core.wants_all = (int)number("RECORD_WANTS_ALL", 0);
-  core.gemm = gemm;
+  core.offer = offer;
+  core.compute = compute;
   core.note_host = note_host;
   return &core;
 }

@@ -35,9 +35,13 @@ struct Offer {
         c(static_cast<std::size_t>(n * n), 1.0) {}
   fleet_dropin_call call() {
     return {.symbol = "cblas_dgemm64_",
+            .routine = fleet_dropin_gemm,
             .type = 'd',
+            .side = 0,
+            .uplo = 0,
             .transa = 'n',
             .transb = 't',
+            .diag = 0,
             .m = edge,
             .n = edge,
             .k = edge,
@@ -85,7 +89,7 @@ TEST(TheDropin, NeverTakesACallWithoutDevices) {
     const fleet_dropin_core* core = fleet_dropin();
     Offer offer(64);
     const fleet_dropin_call call = offer.call();
-    const bool refused = core->gemm(&call) == 0 && offer.untouched();
+    const bool refused = core->offer(&call) == 0 && offer.untouched();
     return refused && core->version == FLEET_DROPIN_VERSION && std::isinf(core->min_flops) &&
                    core->wants_all == 0
                ? 0
@@ -101,7 +105,7 @@ TEST(TheDropin, TakesEverythingWhenTold) {
       const fleet_dropin_core* core = fleet_dropin();
       Offer offer(20);
       const fleet_dropin_call call = offer.call();
-      return core->min_flops == 0 && core->gemm(&call) == 1 && offer.done() ? 0 : 1;
+      return core->min_flops == 0 && core->offer(&call) == 1 && offer.done() ? 0 : 1;
     });
     EXPECT_EQ(ended.code, 0) << name << ": " << ended.output;
   }
@@ -112,7 +116,7 @@ TEST(TheDropin, TakesNothingWhenToldSo) {
     const fleet_dropin_core* core = fleet_dropin();
     Offer offer(512);
     const fleet_dropin_call call = offer.call();
-    return std::isinf(core->min_flops) && core->gemm(&call) == 0 && offer.untouched() ? 0 : 1;
+    return std::isinf(core->min_flops) && core->offer(&call) == 0 && offer.untouched() ? 0 : 1;
   });
   EXPECT_EQ(ended.code, 0) << ended.output;
 }
@@ -125,8 +129,8 @@ TEST(TheDropin, FindsByTheModelFromWhichSizeOnDevicesPay) {
     const fleet_dropin_call small_call = small.call(), large_call = large.call();
     if (core->min_flops < 2.0 * 32 * 32 * 32) return 1;
     if (core->min_flops > 2.0 * 512 * 512 * 512) return 2;
-    if (core->gemm(&small_call) != 0 || !small.untouched()) return 3;
-    return core->gemm(&large_call) == 1 && large.done() ? 0 : 4;
+    if (core->offer(&small_call) != 0 || !small.untouched()) return 3;
+    return core->offer(&large_call) == 1 && large.done() ? 0 : 4;
   });
   EXPECT_EQ(ended.code, 0) << ended.output;
 }
@@ -145,7 +149,7 @@ TEST(TheDropin, BooksWhatTheBlasBehindDid) {
         Offer offer(64);
         const fleet_dropin_call call = offer.call();
         core->note_host(&call, 0.25);
-        if (core->gemm(&call) != 0) return 2;
+        if (core->offer(&call) != 0) return 2;
         core->note_host(&call, 0.5);
         return 0;
       });
@@ -165,12 +169,12 @@ TEST(TheDropin, LeavesAForkedChildToItsOwnBlas) {
   const Ended ended = with_settings({{"FLEETBLAS_OFFLOAD", "always"}}, 1, [] {
     Offer offer(40);
     const fleet_dropin_call call = offer.call();
-    if (fleet_dropin()->gemm(&call) != 1) return 1;
+    if (fleet_dropin()->offer(&call) != 1) return 1;
     const pid_t child = fork();
     if (child == 0) {
       Offer again(40);
       const fleet_dropin_call second = again.call();
-      _exit(fleet_dropin()->gemm(&second) == 0 && again.untouched() ? 0 : 1);
+      _exit(fleet_dropin()->offer(&second) == 0 && again.untouched() ? 0 : 1);
     }
     int status = 1;
     waitpid(child, &status, 0);
@@ -190,7 +194,7 @@ struct LateCall {
   void start() {
     thread = std::thread([this] {
       begun = true;
-      taken = fleet_dropin()->gemm(&call);
+      taken = fleet_dropin()->offer(&call);
     });
     while (!begun) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -225,7 +229,7 @@ TEST(TheDropin, FinishesWhatAFaultLeft) {
         for (int i = 0; i < 3; ++i) {
           Offer offer(100);
           const fleet_dropin_call call = offer.call();
-          if (fleet_dropin()->gemm(&call) != 1 || !offer.done()) return 1;
+          if (fleet_dropin()->offer(&call) != 1 || !offer.done()) return 1;
         }
         return 0;
       });
