@@ -140,4 +140,148 @@ inline void gemm(const Context& context, fleet_op transa, fleet_op transb, std::
                     ldc));
 }
 
+namespace detail {
+
+/// The functions of fleetblas.h for one element type.
+template <typename T>
+struct Routines;
+template <>
+struct Routines<float> {
+  using Real = float;
+  static constexpr auto gemmt = &fleet_sgemmt;
+  static constexpr auto symm = &fleet_ssymm;
+  static constexpr auto syrk = &fleet_ssyrk;
+  static constexpr auto syr2k = &fleet_ssyr2k;
+  static constexpr auto trmm = &fleet_strmm;
+  static constexpr auto trsm = &fleet_strsm;
+};
+template <>
+struct Routines<double> {
+  using Real = double;
+  static constexpr auto gemmt = &fleet_dgemmt;
+  static constexpr auto symm = &fleet_dsymm;
+  static constexpr auto syrk = &fleet_dsyrk;
+  static constexpr auto syr2k = &fleet_dsyr2k;
+  static constexpr auto trmm = &fleet_dtrmm;
+  static constexpr auto trsm = &fleet_dtrsm;
+};
+template <>
+struct Routines<std::complex<float>> {
+  using Real = float;
+  static constexpr auto gemmt = &fleet_cgemmt;
+  static constexpr auto symm = &fleet_csymm;
+  static constexpr auto syrk = &fleet_csyrk;
+  static constexpr auto syr2k = &fleet_csyr2k;
+  static constexpr auto trmm = &fleet_ctrmm;
+  static constexpr auto trsm = &fleet_ctrsm;
+  static constexpr auto hemm = &fleet_chemm;
+  static constexpr auto herk = &fleet_cherk;
+  static constexpr auto her2k = &fleet_cher2k;
+};
+template <>
+struct Routines<std::complex<double>> {
+  using Real = double;
+  static constexpr auto gemmt = &fleet_zgemmt;
+  static constexpr auto symm = &fleet_zsymm;
+  static constexpr auto syrk = &fleet_zsyrk;
+  static constexpr auto syr2k = &fleet_zsyr2k;
+  static constexpr auto trmm = &fleet_ztrmm;
+  static constexpr auto trsm = &fleet_ztrsm;
+  static constexpr auto hemm = &fleet_zhemm;
+  static constexpr auto herk = &fleet_zherk;
+  static constexpr auto her2k = &fleet_zher2k;
+};
+
+template <typename T>
+struct Same {
+  using type = T;
+};
+/// T comes from the matrices, so that any number may be a scalar.
+template <typename T>
+using Scalar = typename Same<T>::type;
+
+/// As fleetblas.h takes scalars: complex ones by address.
+inline float given(const float& x) { return x; }
+inline double given(const double& x) { return x; }
+template <typename Real>
+const void* given(const std::complex<Real>& x) {
+  return &x;
+}
+
+}  // namespace detail
+
+/// The routines with triangles, by the element type of their matrices.
+template <typename T>
+void gemmt(const Context& context, fleet_uplo uplo, fleet_op transa, fleet_op transb,
+           std::int64_t n, std::int64_t k, detail::Scalar<T> alpha, const T* a, std::int64_t lda,
+           const T* b, std::int64_t ldb, detail::Scalar<T> beta, T* c, std::int64_t ldc) {
+  check(detail::Routines<T>::gemmt(context.handle(), uplo, transa, transb, n, k,
+                                   detail::given(alpha), a, lda, b, ldb, detail::given(beta), c,
+                                   ldc));
+}
+
+template <typename T>
+void symm(const Context& context, fleet_side side, fleet_uplo uplo, std::int64_t m, std::int64_t n,
+          detail::Scalar<T> alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb,
+          detail::Scalar<T> beta, T* c, std::int64_t ldc) {
+  check(detail::Routines<T>::symm(context.handle(), side, uplo, m, n, detail::given(alpha), a, lda,
+                                  b, ldb, detail::given(beta), c, ldc));
+}
+
+template <typename T>
+void hemm(const Context& context, fleet_side side, fleet_uplo uplo, std::int64_t m, std::int64_t n,
+          detail::Scalar<T> alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb,
+          detail::Scalar<T> beta, T* c, std::int64_t ldc) {
+  check(detail::Routines<T>::hemm(context.handle(), side, uplo, m, n, detail::given(alpha), a, lda,
+                                  b, ldb, detail::given(beta), c, ldc));
+}
+
+template <typename T>
+void syrk(const Context& context, fleet_uplo uplo, fleet_op trans, std::int64_t n, std::int64_t k,
+          detail::Scalar<T> alpha, const T* a, std::int64_t lda, detail::Scalar<T> beta, T* c,
+          std::int64_t ldc) {
+  check(detail::Routines<T>::syrk(context.handle(), uplo, trans, n, k, detail::given(alpha), a, lda,
+                                  detail::given(beta), c, ldc));
+}
+
+template <typename T>
+void herk(const Context& context, fleet_uplo uplo, fleet_op trans, std::int64_t n, std::int64_t k,
+          typename detail::Routines<T>::Real alpha, const T* a, std::int64_t lda,
+          typename detail::Routines<T>::Real beta, T* c, std::int64_t ldc) {
+  check(
+      detail::Routines<T>::herk(context.handle(), uplo, trans, n, k, alpha, a, lda, beta, c, ldc));
+}
+
+template <typename T>
+void syr2k(const Context& context, fleet_uplo uplo, fleet_op trans, std::int64_t n, std::int64_t k,
+           detail::Scalar<T> alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb,
+           detail::Scalar<T> beta, T* c, std::int64_t ldc) {
+  check(detail::Routines<T>::syr2k(context.handle(), uplo, trans, n, k, detail::given(alpha), a,
+                                   lda, b, ldb, detail::given(beta), c, ldc));
+}
+
+template <typename T>
+void her2k(const Context& context, fleet_uplo uplo, fleet_op trans, std::int64_t n, std::int64_t k,
+           detail::Scalar<T> alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb,
+           typename detail::Routines<T>::Real beta, T* c, std::int64_t ldc) {
+  check(detail::Routines<T>::her2k(context.handle(), uplo, trans, n, k, detail::given(alpha), a,
+                                   lda, b, ldb, beta, c, ldc));
+}
+
+template <typename T>
+void trmm(const Context& context, fleet_side side, fleet_uplo uplo, fleet_op transa,
+          fleet_diag diag, std::int64_t m, std::int64_t n, detail::Scalar<T> alpha, const T* a,
+          std::int64_t lda, T* b, std::int64_t ldb) {
+  check(detail::Routines<T>::trmm(context.handle(), side, uplo, transa, diag, m, n,
+                                  detail::given(alpha), a, lda, b, ldb));
+}
+
+template <typename T>
+void trsm(const Context& context, fleet_side side, fleet_uplo uplo, fleet_op transa,
+          fleet_diag diag, std::int64_t m, std::int64_t n, detail::Scalar<T> alpha, const T* a,
+          std::int64_t lda, T* b, std::int64_t ldb) {
+  check(detail::Routines<T>::trsm(context.handle(), side, uplo, transa, diag, m, n,
+                                  detail::given(alpha), a, lda, b, ldb));
+}
+
 }  // namespace fleetblas
