@@ -4,6 +4,7 @@
 
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "blas/capi.hpp"
 #include "blas/gate.hpp"
@@ -15,6 +16,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Why the last call that this thread offered was not taken; nullptr when it was not offered.
 thread_local const char* refusal = nullptr;
+/// The last call that this thread offered was computed here all the same, which is in the books.
+thread_local bool computed = false;
 
 DataType type_of(char letter) {
   switch (letter) {
@@ -68,6 +71,7 @@ Call read_by(Call (*read)(const RawCall&), const fleet_dropin_call& call) {
 
 int offer(const fleet_dropin_call* call) {
   refusal = "an error before the devices";
+  computed = false;
   int taken = 0;
   capi::guarded([&] {
     taken = default_context().compute_if_profitable(read_by(parse, *call), refusal) ? 1 : 0;
@@ -77,12 +81,14 @@ int offer(const fleet_dropin_call* call) {
 }
 
 int compute(const fleet_dropin_call* call) {
+  computed = true;
   return capi::guarded([&] { default_context().compute(read_by(parse, *call)); }) == FLEET_OK;
 }
 
 void note_host(const fleet_dropin_call* call, double seconds) {
   const char* reason = refusal == nullptr ? "below min_flops" : refusal;
   refusal = nullptr;
+  if (std::exchange(computed, false)) return;
   capi::guarded(
       [&] { default_context().note_host_call(read_by(describe, *call), reason, seconds); });
 }

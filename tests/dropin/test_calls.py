@@ -12,6 +12,7 @@ from conftest import HOST_DEVICES, SOURCE, environment_python, where_calls_ran
 
 SMALL_EDGE = 12
 DRAWS = 6
+NO_INNER_SIZE = re.compile("symm|hemm|trmm|trsm")
 EXTRA_LIMIT_S = 0.3e-6
 
 
@@ -105,7 +106,7 @@ def test_every_name_reaches_the_core_turned_to_column_major(every_name, recorder
     assert {words[2] for words in result.events if words[0] == "took"} == {"s", "d"}
     assert {words[2] for words in result.events if words[0] == "host"} == {"c", "z"}
     # 2 rules that multiply (3 where there is no k to be 0) in 2 ways.
-    rules = {name: 3 if re.search("[sh][ye]mm|tr[ms]m", name) else 2 for name in exported_names()}
+    rules = {name: 3 if NO_INNER_SIZE.search(name) else 2 for name in exported_names()}
     expected = {name: DRAWS * 2 * rules[name] for name in exported_names()}
     for event in ("took", "host"):
         names = [words[1] for words in result.events if words[0] == event]
@@ -122,6 +123,24 @@ def test_every_name_is_right_on_four_virtual_devices(program, preload, run):
     calls = where_calls_ran(result.stderr)
     assert {symbol for symbol, _, _ in calls} == exported_names()
     assert {where for _, where, _ in calls} == {"devices"}
+
+
+def test_the_core_computes_once_what_no_blas_behind_has(program, preload, run):
+    every_name = program("every_name.cpp", f"-L{preload.parent}", "-lfleetblas_preload")
+    result = run(
+        [every_name, SMALL_EDGE, 1],
+        LD_LIBRARY_PATH=preload.parent,
+        FLEETBLAS_OFFLOAD="never",
+        FLEETBLAS_VERBOSE=1,
+    )
+
+    assert (result.returncode, result.stdout) == (0, "")
+    calls = where_calls_ran(result.stderr)
+    # The BLAS behind has all but gemmt, which nobody is asked for under another name. One line for
+    # each call that multiplies: 2 rules (3 where there is no k to be 0) in 2 ways.
+    assert {where for _, where, _ in calls} == {"cpu"}
+    expected = {x: 6 if NO_INNER_SIZE.search(x) else 4 for x in exported_names()}
+    assert Counter(symbol for symbol, _, _ in calls) == expected
 
 
 def test_a_small_call_does_not_load_the_core(program, recorder, blas, run):

@@ -98,6 +98,54 @@ TEST(TheDropin, NeverTakesACallWithoutDevices) {
   EXPECT_EQ(ended.code, 0) << ended.output;
 }
 
+TEST(TheDropin, ComputesOnTheCpuWhatNoBlasBehindCanAndCountsItOnce) {
+  const Ended ended = run_program([] {
+    setenv("FLEETBLAS_SUMMARY", "/dev/null", 1);
+    const fleet_dropin_core* core = fleet_dropin();
+    Offer product(64);
+    const fleet_dropin_call call = product.call();
+    const bool computed = core->offer(&call) == 0 && core->compute(&call) == 1 && product.done();
+    core->note_host(&call, 1.0);
+    char* stats = nullptr;
+    fleet_stats_json(nullptr, &stats);
+    const bool once = std::string(stats).find("\"calls\":1,") != std::string::npos;
+    fleet_free_text(stats);
+    return computed && once ? 0 : 1;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(TheDropin, ReadsTheFlagsOfATriangularSolve) {
+  const Ended ended = run_program([] {
+    // From the right: X*A = 2*B with A upper and ones on its diagonal, whatever is stored there.
+    const std::vector<double> a = {9, 9, 3, 9};
+    std::vector<double> b = {1, 2, 5, 8};
+    const double alpha = 2;
+    const fleet_dropin_call call = {.symbol = "dtrsm_",
+                                    .routine = fleet_dropin_trsm,
+                                    .type = 'd',
+                                    .side = 'r',
+                                    .uplo = 'u',
+                                    .transa = 'n',
+                                    .transb = 0,
+                                    .diag = 'u',
+                                    .m = 2,
+                                    .n = 2,
+                                    .k = 2,
+                                    .alpha = &alpha,
+                                    .a = a.data(),
+                                    .lda = 2,
+                                    .b = nullptr,
+                                    .ldb = 0,
+                                    .beta = nullptr,
+                                    .c = b.data(),
+                                    .ldc = 2};
+    const bool computed = fleet_dropin()->compute(&call) == 1;
+    return computed && b == std::vector<double>{2, 4, 4, 4} ? 0 : 1;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
 TEST(TheDropin, TakesEverythingWhenTold) {
   for (const auto& [name, value] : std::map<std::string, std::string>{
            {"FLEETBLAS_OFFLOAD", "always"}, {"FLEETBLAS_MIN_FLOPS", "1"}}) {
