@@ -35,11 +35,16 @@ class Form:
         """A piece of whole columns from number `first` on, with 0 where nothing counts."""
         if self.kind == "full":
             return piece
+        # Only the square at the diagonal is cut; what is above and below it is copied, or is 0.
+        rows, width = piece.shape
+        square, kept = slice(first, first + width), np.zeros_like(piece)
         if self.uplo == "l":
-            kept = np.tril(piece, -first - int(strict))
+            kept[first + width :] = piece[first + width :]
+            kept[square] = np.tril(piece[square], -int(strict))
         else:
-            kept = np.triu(piece, int(strict) - first)
-        columns = np.arange(min(kept.shape[1], max(0, kept.shape[0] - first)))
+            kept[:first] = piece[:first]
+            kept[square] = np.triu(piece[square], int(strict))
+        columns = np.arange(min(width, max(0, rows - first)))
         if self.unit:
             kept[first + columns, columns] = 1
         elif self.kind == "hermitian":
