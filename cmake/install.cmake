@@ -21,6 +21,7 @@ function(fleetblas_install component libdir includedir cmakedir pkgconfigdir mac
   set(staging ${CMAKE_BINARY_DIR}/install-${component})
 
   install(TARGETS ${installed_targets} LIBRARY DESTINATION ${libdir} ${rule})
+  install(TARGETS fleetblas_libblas LIBRARY DESTINATION ${libdir}/${FLEETBLAS_LIBBLAS_FOLDER} ${rule})
   # Where it was built: its kernels for every architecture take minutes, and nothing else needs it.
   if(TARGET fleetblas_cuda)
     install(TARGETS fleetblas_cuda LIBRARY DESTINATION ${libdir} ${rule} OPTIONAL)

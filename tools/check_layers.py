@@ -12,6 +12,8 @@ import sys
 
 # A layer sees itself and the layers before it.
 LAYERS = ["base", "problem", "machine", "plan", "exec", "tune", "blas"]
+# What stands in front of a BLAS, and whose headers each part may include.
+FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}
 MAX_LINES = 500
 
 PURE = ("src/problem/", "src/machine/", "src/plan/", "src/base/error", "src/tune/")
@@ -36,13 +38,13 @@ PLACES = [
         r"#\s*include\s*<(iostream|print)>|\bstd::(cout|cerr|clog)\b"
         r"|(?<![\w:])(std::)?(printf|puts|putchar|perror)\s*\(|\bfprintf\s*\(\s*std(out|err)\b",
         EVERYWHERE,
-        ("src/blas/log", "src/preload/"),
+        ("src/blas/log", "src/preload/", "src/libblas/"),
     ),
     (
         "ending the process",
         r"(?<![\w:.>])(std::)?(abort|exit|_exit|_Exit|quick_exit|terminate)\s*\(|(?<!_)\bassert\s*\(",
         EVERYWHERE,
-        (),
+        ("src/libblas/chosen",),
     ),
     (
         "a thread or a lock in the model",
@@ -110,9 +112,9 @@ def include_finding(path, included):
     if included.startswith("fleetblas/"):
         public_ones = ("blas", "preload")
         return None if layer in public_ones else "only src/blas and src/preload include the C API"
-    if layer == "preload":
-        fine = of == "preload" or "/" not in included or included == "blas/dropin.h"
-        return None if fine else "the preload library sees blas/dropin.h only"
+    if layer in FRONTS:
+        fine = of in FRONTS[layer] or "/" not in included or included == "blas/dropin.h"
+        return None if fine else f"src/{layer} sees of the core blas/dropin.h only"
     if layer not in LAYERS:
         return f"src/{layer} is no layer of ARCHITECTURE.md"
     if of not in LAYERS:

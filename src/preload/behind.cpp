@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "preload/front.hpp"
 #include "preload/objects.hpp"
 #include "preload/plain.hpp"
 #include "preload/preload.hpp"
@@ -108,7 +109,8 @@ void* find_in_named_libraries(Request& request) {
 
 void* find_same_name(SymbolId id, const void* caller) {
   const char* name = symbols[id].name;
-  void* function = find_in(RTLD_NEXT, name);
+  void* function = find_chosen(name);
+  if (!function) function = find_in(RTLD_NEXT, name);
   if (function) return function;
   if (void* library = library_of(caller)) {
     function = find_in(library, name);

@@ -4,6 +4,8 @@
 #include "preload/objects.hpp"
 
 #include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,13 +60,18 @@ void* library_of(const void* address) {
 }
 
 bool file_beside_us(const char* name, char (&path)[kPathBytes]) {
+  Dl_info info;
   void* self = library_of(reinterpret_cast<const void*>(&is_ours));
-  if (!self) return false;
+  if (!self || !dladdr(reinterpret_cast<const void*>(&is_ours), &info)) return false;
   // The dynamic linker remembers the folder as it was at load time; a relative LD_PRELOAD and a
   // change of directory since then do not matter.
   char folder[kPathBytes / 2];
   const bool found = dlinfo(self, RTLD_DI_ORIGIN, folder) == 0;
   dlclose(self);
+  const char* slash = strrchr(info.dli_fname, '/');
+  snprintf(path, kPathBytes, "%s/%s", folder, slash ? slash + 1 : info.dli_fname);
+  char real[PATH_MAX];
+  if (found && realpath(path, real)) snprintf(folder, sizeof folder, "%s", dirname(real));
   return found && snprintf(path, kPathBytes, "%s/%s", folder, name) < static_cast<int>(kPathBytes);
 }
 

@@ -8,7 +8,8 @@ namespace fleet::preload {
 
 inline constexpr std::size_t kPathBytes = 8192;  ///< two PATH_MAX: a folder and a file
 
-/// `name` in the folder that holds this library, whatever the working directory is by now.
+/// `name`, as seen from the folder that really holds this library: links are followed, and the
+/// working directory by now does not matter.
 bool file_beside_us(const char* name, char (&path)[kPathBytes]);
 
 /// True when the address lies in this library.

@@ -18,6 +18,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "preload/front.hpp"
 #include "preload/objects.hpp"
 #include "preload/routines.hpp"
 
@@ -102,7 +103,7 @@ void read_settings() {
   const char* offload = setting("OFFLOAD");
   const auto offload_is = [&](const char* word) { return offload && strcmp(offload, word) == 0; };
   const bool reported = any_set({"VERBOSE", "SUMMARY", "TRACE"});
-  if (offload_is("never") && !reported) return switch_off();
+  if ((offload_is("never") && !reported) || stands_behind_another()) return switch_off();
   const bool at_once = reported || offload_is("always") || any_set({"MIN_FLOPS", "CONFIG"});
   Phase expected = Phase::unread;
   if (phase.compare_exchange_strong(expected, Phase::unloaded))
@@ -119,7 +120,7 @@ void warn_not_loaded(const char* path) {
 
 const fleet_dropin_core* open_core() {
   char path[kPathBytes];
-  if (!file_beside_us("libfleetblas.so", path)) return nullptr;
+  if (!file_beside_us(kCoreFile, path)) return nullptr;
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   using Start = const fleet_dropin_core*();
   Start* start = library ? reinterpret_cast<Start*>(dlsym(library, "fleet_dropin")) : nullptr;

@@ -21,6 +21,8 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(errors("src/plan/plan.cpp", '#include "exec/backend.hpp"')), 1)
         self.assertEqual(len(errors("src/preload/preload.cpp", '#include "base/error.hpp"')), 1)
         self.assertEqual(len(errors("src/exec/probe.cpp", '#include "fleetblas/fleetblas.h"')), 1)
+        self.assertEqual(errors("src/libblas/own.cpp", '#include "preload/names.hpp"'), [])
+        self.assertEqual(len(errors("src/preload/front.cpp", '#include "libblas/forward.hpp"')), 1)
 
     def test_the_environment_is_read_in_options_only(self):
         self.assertEqual(errors("src/base/options.cpp", 'std::getenv("X");'), [])

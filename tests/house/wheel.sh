@@ -44,7 +44,7 @@ grep 'NumPy is needed' error.txt
 
 test -f "$(folder core)"
 test -f "$(folder preload)"
-for library in "$(dirname "$(folder core)")"/*.so; do
+for library in "$(dirname "$(folder core)")"/*.so "$(folder libblas)"; do
   ! readelf -S "$library" | grep -q '\.debug_info\|\.symtab' || {
     echo "not stripped: $library"
     exit 1

@@ -132,10 +132,11 @@ def test_failures_are_one_clear_line_and_status_1(main, tmp_path, words):
 
 def test_paths_exist(cli):
     paths = only_json(cli("paths"))
-    assert set(paths) == {"preload", "core", "include", "cmake", "pkgconfig", "version"}
+    parts = {"preload", "libblas", "core"}
+    assert set(paths) == parts | {"include", "cmake", "pkgconfig", "version"}
     with open(paths["include"] + "/fleetblas/fleetblas.h") as header:
         assert "fleet_dgemm" in header.read()
-    for part in ("preload", "core"):
+    for part in parts:
         with open(paths[part], "rb") as library:
             assert library.read(4) == b"\x7fELF"
 

@@ -26,6 +26,7 @@ def execute(arguments) -> int:
     package, tree = _native.PACKAGE, _native.REPOSITORY
     where = {
         "preload": str(_native.find_library("libfleetblas_preload.so")),
+        "libblas": str(_native.find_library("fleetblas/libblas/libblas.so.3")),
         "core": str(core),
         "include": first_folder(
             package / "include", core.parent.parent / "include", tree / "include"

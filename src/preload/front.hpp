@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// front.hpp: what the two libraries in front of a BLAS do differently: the preload library
+// (front.cpp) and libblas.so.3 (src/libblas). It knows nothing of calls.
+#pragma once
+
+namespace fleet::preload {
+
+/// The core's file, as seen from the folder of this library.
+extern const char* const kCoreFile;
+
+/// The function of that name in the BLAS that this library has chosen for itself; nullptr where it
+/// chooses none, or the chosen one has no such name.
+void* find_chosen(const char* name);
+
+/// True when calls come here only after another library of ours, which has offered them already.
+bool stands_behind_another();
+
+}  // namespace fleet::preload
