@@ -40,6 +40,7 @@ if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$lib/pkgconfig
   test "$(pkg-config --modversion fleetblas)" = \
     "$(sed -n 's/^project(fleetblas VERSION \([0-9.]*\).*/\1/p' "$source_folder/CMakeLists.txt")"
+  test -f "$(pkg-config --variable=libblas fleetblas)"
   for program in "$place"/examples/*.c; do
     name=$(basename "$program" .c)
     echo "pkg-config: $name"

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SciPy's own tests of BLAS, solvers and decompositions, with every call on the devices. None is
+left out: what is not run here (matrix functions, batches) calls nothing that these do not, and takes
+minutes. test_python.py has NumPy's."""
+
+import re
+
+from conftest import HOST_DEVICES, where_calls_ran
+
+# With all calls on virtual devices, on two cores: 35 s with NumPy 1.26, 95 s with NumPy 2.
+LIMIT_S = 900
+MODULES = [
+    f"scipy.linalg.tests.test_{name}"
+    for name in (
+        *("blas", "fblas", "cython_blas", "lapack", "basic", "solvers", "procrustes"),
+        *("decomp", "decomp_cholesky", "decomp_lu", "decomp_ldl", "decomp_polar", "decomp_update"),
+    )
+]
+# Of "12 passed, 2 skipped in 3s"; tests that fail with or without us are marked by SciPy (xfailed).
+OUTCOME = re.compile(r"(\d+) (failed|passed|skipped|error)")
+# (routine, type letter), of names such as scipy_cblas_dgemm64_
+ROUTINE = re.compile(r"(?:scipy_)?(?:cblas_)?([sdcz])([a-z0-9]+?)(?:_|64_|_64_)?$")
+
+
+def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, run, tmp_path):
+    result = run(
+        # What is printed below Python goes to our stderr.
+        [python, "-m", "pytest", "-q", "--capture=sys", "-p", "no:cacheprovider", "--pyargs"]
+        + MODULES,
+        preload=preload,
+        cwd=tmp_path,
+        limit_s=LIMIT_S,
+        FLEETBLAS_VERBOSE=1,
+        **HOST_DEVICES,
+    )
+
+    outcomes = {word: int(count) for count, word in OUTCOME.findall(result.stdout[-300:])}
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert outcomes["passed"] > 3000
+    calls = where_calls_ran(result.stderr)
+    assert {where for _, where, _ in calls} == {"devices"}
+    served = {ROUTINE.match(symbol).groups() for symbol, _, _ in calls}
+    assert {(t, "gemm") for t in "sdcz"} <= served
+    assert len(calls) > 10000
