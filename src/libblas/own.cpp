@@ -65,15 +65,15 @@ double own_dcabs1(const ComplexDouble* z) { return fabs(z->re) + fabs(z->im); }
                  Value* value) {                                                               \
     *value = name##_(n, x, incx, y, incy);                                                     \
   }
-#define FLEET_ONE_ARRAY_NAMES(X)                                                       \
-  X(sasum, float)                                                                      \
-  X(dasum, double) X(scasum, float) X(dzasum, double) X(snrm2, float) X(dnrm2, double) \
-      X(scnrm2, float) X(dznrm2, double) X(isamax, int) X(idamax, int) X(icamax, int)  \
-          X(izamax, int)
-#define FLEET_TWO_ARRAYS_NAMES(X)                                                \
-  X(sdot, float)                                                                 \
-  X(ddot, double) X(dsdot, double) X(cdotu, ComplexFloat) X(cdotc, ComplexFloat) \
-      X(zdotu, ComplexDouble) X(zdotc, ComplexDouble)
+// clang-format off
+#define FLEET_ONE_ARRAY_NAMES(X) \
+  X(sasum, float) X(dasum, double) X(scasum, float) X(dzasum, double) \
+  X(snrm2, float) X(dnrm2, double) X(scnrm2, float) X(dznrm2, double) \
+  X(isamax, int) X(idamax, int) X(icamax, int) X(izamax, int)
+#define FLEET_TWO_ARRAYS_NAMES(X) \
+  X(sdot, float) X(ddot, double) X(dsdot, double) X(cdotu, ComplexFloat) \
+  X(cdotc, ComplexFloat) X(zdotu, ComplexDouble) X(zdotc, ComplexDouble)
+// clang-format on
 FLEET_ONE_ARRAY_NAMES(FLEET_ONE_ARRAY)
 FLEET_TWO_ARRAYS_NAMES(FLEET_TWO_ARRAYS)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SciPy's own tests of BLAS, solvers and decompositions, with every call on the devices. None is
-left out: what is not run here (matrix functions, batches) calls nothing that these do not, and takes
-minutes. test_python.py has NumPy's."""
+"""SciPy's own tests of BLAS, LAPACK, solvers and decompositions, with every call on the devices.
+None of these is left out; matrix functions, batches and sketches, which take minutes more, are not
+run. test_python.py has NumPy's."""
 
 import re
 
@@ -17,6 +17,8 @@ MODULES = [
         *("decomp", "decomp_cholesky", "decomp_lu", "decomp_ldl", "decomp_polar", "decomp_update"),
     )
 ]
+# What is printed below Python (our lines) must come through.
+OPTIONS = ["-q", "--capture=sys", "-p", "no:cacheprovider"]
 # Of "12 passed, 2 skipped in 3s"; tests that fail with or without us are marked by SciPy (xfailed).
 OUTCOME = re.compile(r"(\d+) (failed|passed|skipped|error)")
 # (routine, type letter), of names such as scipy_cblas_dgemm64_
@@ -25,9 +27,7 @@ ROUTINE = re.compile(r"(?:scipy_)?(?:cblas_)?([sdcz])([a-z0-9]+?)(?:_|64_|_64_)?
 
 def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, run, tmp_path):
     result = run(
-        # What is printed below Python goes to our stderr.
-        [python, "-m", "pytest", "-q", "--capture=sys", "-p", "no:cacheprovider", "--pyargs"]
-        + MODULES,
+        [python, "-m", "pytest", *OPTIONS, "--pyargs", *MODULES],
         preload=preload,
         cwd=tmp_path,
         limit_s=LIMIT_S,
