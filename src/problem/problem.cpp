@@ -60,6 +60,9 @@ const RoutineTraits& traits_of(Routine routine) {
       {.word = "her2k", .triangle = true, .twice = true, .hermitian = true, .by_itself = true},
       {.word = "trmm", .has_b = false, .triangular = true},
       {.word = "trsm", .has_b = false, .triangular = true, .solves = true},
+      {.word = "gemv", .vectors = true},
+      {.word = "axpy", .has_b = false, .vectors = true},
+      {.word = "dot", .vectors = true},
   }};
   static constexpr auto kRows = kTable;
   return kRows[static_cast<std::size_t>(routine)];
@@ -99,7 +102,8 @@ Problem make_gemm(const GemmShape& shape) {
 Problem make_level3(const Level3Shape& shape) {
   const RoutineTraits& traits = traits_of(shape.routine);
   const std::string name = word_of(shape.type) + std::string(traits.word);
-  if (shape.routine == Routine::gemm) refuse("make_level3 makes all but gemm");
+  if (shape.routine == Routine::gemm || traits.vectors)
+    refuse("make_level3 makes neither gemm nor what has vectors");
   if (is_half(shape.type) || shape.type == DataType::tf32 ||
       (traits.hermitian && !is_complex(shape.type)))
     refuse("there is no routine " + name);

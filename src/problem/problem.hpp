@@ -43,8 +43,23 @@ char letter_of(Op op);  ///< 'n', 't', 'c'
 /// How a routine touches an operand. `write` means that the old contents are not read (beta == 0).
 enum class Access { read, write, update };
 
-enum class Routine { gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm };
-inline constexpr int kRoutines = 10;
+enum class Routine {
+  gemm,
+  gemmt,
+  symm,
+  hemm,
+  syrk,
+  herk,
+  syr2k,
+  her2k,
+  trmm,
+  trsm,
+  gemv,
+  axpy,
+  dot
+};
+inline constexpr int kRoutines = 13;
+inline constexpr int kLevel3Routines = 10;  ///< those before gemv: of matrices only
 
 enum class Side { left, right };     ///< on which A stands, symmetric or triangular, in the product
 enum class Uplo { lower, upper };    ///< the triangle that is stored, or written
@@ -54,7 +69,7 @@ enum class Diag { non_unit, unit };  ///< unit: ones that are not stored
 /// the rows of C and Y along its columns, summed over k.
 struct RoutineTraits {
   const char* word;         ///< as in "dsyrk" without its type
-  bool has_b = true;        ///< syrk and herk have A only, which is both factors
+  bool has_b = true;        ///< syrk and herk have A only, which is both factors; axpy has x only
   bool symmetric = false;   ///< A is, and one triangle of it is stored
   bool triangle = false;    ///< of C one triangle is computed, C being symmetric (gemmt: or not)
   bool twice = false;       ///< the product and the same with A and B exchanged (syr2k, her2k)
@@ -62,6 +77,7 @@ struct RoutineTraits {
   bool by_itself = false;   ///< a factor times the other's transpose: one flag for both
   bool triangular = false;  ///< A is, and the result takes the other factor's place (trmm, trsm)
   bool solves = false;      ///< for the factor that A times it gives C (trsm)
+  bool vectors = false;     ///< levels 1 and 2: B and C are vectors, stored as matrices of one row
   /// A stands on one side or the other, so its order is m or n, and k is the same.
   bool has_side() const { return symmetric || triangular; }
   /// Multiply-adds, as a part of m*n*k.
@@ -90,6 +106,9 @@ inline constexpr int kA = 0, kB = 1, kC = 2;
 ///                the second alpha conjugated
 ///   trmm         C = alpha*op(A)*C (left, k == m) or alpha*C*op(A) (right, k == n)
 ///   trsm         C = X with op(A)*X = alpha*C (left) or X*op(A) = alpha*C (right)
+///   gemv         m == 1: y^T = alpha*(op(A)*x)^T + beta*y^T, y of length n, x (B) of length k
+///   axpy         m == k == 1, no B: y = alpha*x + y with x as A
+///   dot          m == n == 1: C = A*B^T over k, A and B being x and y; op_a conjugate: x is
 /// k == 0 stands for C = beta*C whatever the caller's k was (alpha == 0 is turned into it; of trmm
 /// and trsm beta is 0 then).
 struct Problem {
@@ -153,6 +172,29 @@ struct Level3Shape {
 /// that is neither none nor what the routine transposes with).
 Problem make_level3(const Level3Shape& shape);
 
+/// The shape of a call of a routine with vectors, as BLAS has it: A m x n and op of gemv; n of axpy
+/// and dot. `homes`: of gemv A, x, y; of axpy x, nothing, y; of dot x, y and the result.
+struct VectorShape {
+  Routine routine = Routine::gemv;
+  DataType type = DataType::f64;
+  Op op = Op::none;  ///< gemv: of A; dot: conjugate for dotc, whose x is
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::array<DeviceId, 3> homes{kHost, kHost, kHost};
+  bool alpha_is_zero = false;
+  bool beta_is_zero = false;  ///< gemv
+};
+
+/// The Problem of gemv, axpy or dot. Throws Error(bad_argument) as make_level3 does.
+Problem make_vectors(const VectorShape& shape);
+
+/// Is A of a routine with vectors stored as it meets C: k x n, C's length n last?
+bool is_stored_k_by_n(Routine routine, Op op_a);
+
+/// Bytes that the kernel of a routine with vectors reads and writes for n elements of C, each a sum
+/// over k: they, not the flops, are what its time goes by.
+std::int64_t streamed_bytes(const Problem& problem, std::int64_t n, std::int64_t k);
+
 /// Bytes of an operand that count, all items of a batch together: of a triangle those, and none of
 /// a B that is A.
 double bytes_that_count(const Problem& problem, int operand);
@@ -164,9 +206,10 @@ double flops(const Problem& problem);
 
 /// "dgemm m=8192 n=8192 k=8192 a@0 b@h c@0" [transa=t] [transb=c] [beta=0] [batch=16]; the defaults
 /// (n, n, beta != 0, batch 1) are left out. The routine is word_of(type) and traits().word. Others:
-/// "dsyrk n=8192 k=4096 a@h c@h [uplo=u] [transa=t]", "zhemm m=8192 n=512 a@h b@h c@h [side=r]
-/// [uplo=u]", "dsyr2k", "dgemmt" (with both transa and transb).
-/// parse_problem(to_text(p)) == p. `shared` operands are written "a@0*".
+/// "dgemv m=8192 n=4096 a@h x@h y@h [transa=t] [beta=0]", "daxpy n=4096 x@0 y@0", "zdotc n=4096 x@h
+/// y@h [r@0]", "dsyrk n=8192 k=4096 a@h c@h [uplo=u] [transa=t]", "zhemm m=8192 n=512 a@h b@h c@h
+/// [side=r] [uplo=u]", "dsyr2k", "dgemmt" (with both transa and transb). parse_problem(to_text(p))
+/// == p. `shared` operands are written "a@0*".
 std::string to_text(const Problem& problem);
 /// Throws Error(bad_argument) naming the word that it does not understand. `size=N` sets m, n, k.
 Problem parse_problem(std::string_view text);

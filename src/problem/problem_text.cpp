@@ -6,11 +6,12 @@
 
 #include "base/error.hpp"
 #include "problem/problem.hpp"
+#include "problem/text_words.hpp"
 
 namespace fleet {
-namespace {
+namespace text {
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(Status::bad_argument, message); }
+void refuse(const std::string& message) { throw Error(Status::bad_argument, message); }
 
 std::string quoted(std::string_view word) { return "'" + std::string(word) + "'"; }
 
@@ -29,6 +30,12 @@ Op parse_op(std::string_view letter, std::string_view word) {
   refuse("problem text: " + quoted(word) + " needs n, t or c");
 }
 
+}  // namespace text
+
+namespace {
+
+using text::parse_count, text::parse_op, text::quoted, text::refuse;
+
 /// What the words of a text say, of any routine.
 struct Words {
   Level3Shape shape;
@@ -39,7 +46,7 @@ struct Words {
 
 Words parse_routine(std::string_view word) {
   for (int type = 0; type < kDataTypes; ++type)
-    for (int routine = 0; routine < kRoutines; ++routine) {
+    for (int routine = 0; routine < kLevel3Routines; ++routine) {
       const auto t = static_cast<DataType>(type);
       const auto r = static_cast<Routine>(routine);
       if (word == std::string(word_of(t)) + traits_of(r).word)
@@ -47,8 +54,9 @@ Words parse_routine(std::string_view word) {
     }
   refuse(
       "problem text begins with " + quoted(word) +
-      "; the routines are gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k, trmm and trsm with s, "
-      "d, c or z before them, and hgemm, bf16gemm and tf32gemm");
+      "; the routines are gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm, gemv and "
+      "axpy with s, d, c or z before them, sdot, ddot, cdotu, cdotc, zdotu, zdotc, hgemm, bf16gemm "
+      "and tf32gemm");
 }
 
 /// The sizes that a routine has.
@@ -172,6 +180,7 @@ DeviceId parse_place(std::string_view word) {
 }
 
 std::string to_text(const Problem& problem) {
+  if (problem.traits().vectors) return text::text_of_vectors(problem);
   const RoutineTraits& traits = problem.traits();
   std::string text = std::string(word_of(problem.type)) + traits.word;
   for (const char letter : sizes_of(traits))
@@ -199,6 +208,7 @@ std::string to_text(const Problem& problem) {
 Problem parse_problem(std::string_view text) {
   const std::vector<std::string_view> split_words = split(text);
   if (split_words.empty()) refuse("problem text is empty");
+  if (const auto problem = text::parse_vectors(split_words)) return *problem;
   Words words = parse_routine(split_words[0]);
   for (std::size_t i = 1; i < split_words.size(); ++i)
     if (!parse_placement(split_words[i], words)) parse_setting(split_words[i], words);

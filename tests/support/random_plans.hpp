@@ -102,7 +102,7 @@ inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
 /// Any routine but gemm.
 inline Problem random_level3(Generator& random, int devices, std::int64_t most) {
   Level3Shape shape;
-  shape.routine = static_cast<Routine>(between(random, 1, kRoutines - 1));
+  shape.routine = static_cast<Routine>(between(random, 1, kLevel3Routines - 1));
   const RoutineTraits& traits = traits_of(shape.routine);
   constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::c32, DataType::c64};
   shape.type = kTypes[between(random, traits.hermitian ? 2 : 0, 3)];
