@@ -85,6 +85,10 @@ class KernelTimes {
     switch (task.kernel) {
       case Kernel::multiply:
       case Kernel::solve:
+        if (plan_.problem.traits().vectors) {
+          seconds = machine_.stream_s(task.device(), streamed_bytes(plan_.problem, n, k));
+          break;
+        }
         seconds = machine_.multiply_s(task.device(), plan_.problem.type, m, n, k);
         break;
       case Kernel::add:  // reads both tiles, writes one

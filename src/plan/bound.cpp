@@ -204,12 +204,31 @@ Bound Bounder::run() const {
   return {seconds, worst.name == nullptr ? "flops" : *worst.name};
 }
 
+/// With vectors: every element that counts is read or written by some device's kernels. 0 where the
+/// rate of one that computes is not known.
+double streamed_s(const Problem& problem, const Machine& machine) {
+  if (!problem.traits().vectors) return 0;
+  double bytes = problem.operands[kC].access == Access::update ? bytes_that_count(problem, kC) : 0;
+  for (const int x : {kA, kB, kC}) bytes += bytes_that_count(problem, x);
+  double rate = 0;
+  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d) {
+    if (!machine.can_compute(d, problem.type)) continue;
+    const double own = machine.devices[index(d)].memory_bytes_per_s;
+    if (own <= 0) return 0;
+    rate += own;
+  }
+  return rate > 0 ? bytes / rate : 0;
+}
+
 }  // namespace
 
 Bound bound(const Problem& problem, const Machine& machine) {
   // Without products nothing need leave home: a plan may scale C where it lies.
   if (flops(problem) == 0) return {0, "flops"};
-  return Bounder(problem, machine).run();
+  Bound bound = Bounder(problem, machine).run();
+  if (const double seconds = streamed_s(problem, machine); seconds > bound.seconds)
+    bound = {seconds, "memory"};
+  return bound;
 }
 
 }  // namespace fleet

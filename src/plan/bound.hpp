@@ -10,7 +10,7 @@ namespace fleet {
 
 struct Bound {
   double seconds = 0;
-  std::string limited_by;  ///< "flops", or the name of the port that limits
+  std::string limited_by;  ///< "flops", the name of the port that limits, or (vectors) "memory"
 };
 
 /// Lower bound of problem and machine, never of a plan: the minimum over f, the share of the
@@ -30,6 +30,9 @@ struct Bound {
 /// copies take together. The host does no arithmetic here: f counts a device's own share, and for
 /// host operands is zero until the CPU takes part. Without products the bound is 0; where no device
 /// computes the type, or what must move cannot, it is infinite. The search rounds down.
+///
+/// With vectors every element is also read by the kernels of some device, at the rate of its
+/// memory.
 Bound bound(const Problem& problem, const Machine& machine);
 
 }  // namespace fleet

@@ -14,6 +14,7 @@ struct Content {
   TileId tile{-1, 0, 0};
   int k_done = 0;
   bool with_c = false;
+  int k_first = 0;  ///< with vectors: a sum over a part of k, from this step on
   friend bool operator==(const Content&, const Content&) = default;
 };
 
@@ -207,17 +208,21 @@ class Checker {
     const bool replaces = plan_.problem.routine == Routine::trmm;
     Content next{now.tile, now.k_index + 1, false};
     if (now.accumulate == Accumulate::overwrite) {
-      if (now.k_index != (replaces ? turn(now.tile) : 0)) return "overwrites a sum";
-      next.with_c = replaces || !updates();
+      if (now.k_index != (replaces ? turn(now.tile) : 0) && !plan_.problem.traits().vectors)
+        return "overwrites a sum";
+      next.k_first = plan_.problem.traits().vectors ? now.k_index : 0;
+      next.with_c = replaces || (!updates() && next.k_first == 0);
     } else {
       if (replaces && now.accumulate == Accumulate::beta) return "applies beta where it must not";
       const Content old = state(now.to, now.tile).content;
       const bool fresh = now.accumulate == Accumulate::beta;
-      const Content expected{now.tile, now.k_index, fresh ? false : old.with_c};
+      const Content expected{now.tile, now.k_index, fresh ? false : old.with_c,
+                             fresh ? 0 : old.k_first};
       if (fresh && (now.k_index != 0 || !updates())) return "applies beta where it must not";
       if (!fresh && now.k_index == 0) return "adds to what beta was not applied to";
       if (std::string fault = read(t, now.to, expected); !fault.empty()) return fault;
       next.with_c = fresh ? true : old.with_c;
+      next.k_first = expected.k_first;
     }
     return write(t, now.to, next);
   }
@@ -310,6 +315,8 @@ class Checker {
                     : std::pair(Factor{{kC, i, l}, Op::none}, stored(kA, l, j, p.op_a));
         break;
       }
+      default:
+        return "is of a routine with vectors";
     }
     if (p.traits().triangle && i != j && (i > j) != (p.uplo == Uplo::lower))
       return "computes a tile of the other triangle";
@@ -318,8 +325,20 @@ class Checker {
     return right ? "" : "multiplies the wrong tiles";
   }
 
+  // The tile of A where k meets j, and that of the vector that it is multiplied with.
+  std::string check_vectors(const Task& now) const {
+    const Problem& p = plan_.problem;
+    const int j = now.tile.col, k = now.k_index;
+    if (now.ops[0] != p.op_a) return "reads its factors wrongly";
+    TileId a{kA, 0, k}, b{kB, 0, k};
+    if (p.routine == Routine::gemv) a = p.op_a == Op::none ? TileId{kA, j, k} : TileId{kA, k, j};
+    if (p.routine == Routine::axpy) a = b = {kA, 0, j};
+    return now.input_tiles[0] == a && now.input_tiles[1] == b ? "" : "multiplies the wrong tiles";
+  }
+
   // The input tiles are those of op(A)(i, k) and op(B)(k, j) of the same item.
   std::string check_inputs(const Task& now, int item) const {
+    if (plan_.problem.traits().vectors) return check_vectors(now);
     if (plan_.problem.routine != Routine::gemm) return check_factors(now);
     if (now.ops[0] != plan_.problem.op_a || now.ops[1] != plan_.problem.op_b)
       return "reads its factors wrongly";
@@ -359,12 +378,27 @@ class Checker {
   std::string replay_add(TaskId t) {
     const Task& now = task(t);
     if (now.input_tiles[0] != now.tile) return "adds another tile";
+    if (plan_.problem.traits().vectors) return replay_collect(t);
     if (std::string fault = read(t, now.inputs[0], {now.tile, 0, false}); !fault.empty())
       return fault;
     Content sum = state(now.to, now.tile).content;
     if (sum.with_c || sum.k_done == 0) return "adds the caller's C twice";
     if (std::string fault = read(t, now.to, sum); !fault.empty()) return fault;
     sum.with_c = true;
+    return write(t, now.to, sum);
+  }
+
+  // The sum over the steps from k_index on, added to that over all before them.
+  std::string replay_collect(TaskId t) {
+    const Task& now = task(t);
+    const Content part = state(now.inputs[0], now.tile).content;
+    Content sum = state(now.to, now.tile).content;
+    if (part.k_first != now.k_index || part.k_done <= part.k_first || part.with_c)
+      return "adds what is no sum over a part of k";
+    if (sum.k_done != part.k_first || sum.k_done == 0) return "adds a sum out of its turn";
+    if (std::string fault = read(t, now.inputs[0], part); !fault.empty()) return fault;
+    if (std::string fault = read(t, now.to, sum); !fault.empty()) return fault;
+    sum.k_done = part.k_done;
     return write(t, now.to, sum);
   }
 

@@ -161,6 +161,23 @@ void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Pi
   }
 }
 
+Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning) {
+  Decomposition d;
+  const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
+  const auto cols = pieces_of(problem.n, 0, 1, {}, edge(tuning.tile));
+  const auto steps = pieces_of(problem.k, 0, tuning.grid.rows, {}, edge(tuning.edge_k()));
+  d.m = {0, 1};
+  d.n = cuts_of(cols, problem.n);
+  d.k = cuts_of(steps, problem.k);
+  d.row_owner = d.row_group = {0};
+  for (std::size_t i = 0; i < cols.size(); ++i)
+    d.col_owner.push_back(static_cast<int>(i) % tuning.grid.cols);
+  d.col_group.assign(cols.size(), 0);
+  for (const Piece& p : steps) d.k_owner.push_back(p.block);
+  d.k_group.assign(steps.size(), 0);
+  return d;
+}
+
 }  // namespace
 
 std::int64_t longest_step(DataType type, std::int64_t tile) {
@@ -169,6 +186,7 @@ std::int64_t longest_step(DataType type, std::int64_t tile) {
 }
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning) {
+  if (problem.traits().vectors) return decompose_vectors(problem, tuning);
   Decomposition d;
   const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
   const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);

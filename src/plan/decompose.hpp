@@ -18,10 +18,15 @@ namespace fleet {
 /// size. Where A is, its rows and columns are cut alike, so that a tile of the triangle that is not
 /// stored /// is one of the other, transposed. Where A is triangular, every tile of C along its
 /// side is a group of its own, in the order of rank(), and dealt to and fro as well.
+///
+/// With vectors, tiles of C are dealt to the columns of the grid in turn (paper 2, 4.1: levels 1
+/// and 2 round-robin), and the rows of the grid have consecutive parts of k each: what they sum up
+/// meets in the order of k.
 struct Decomposition {
   Cuts m, n, k;
   std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column
   std::vector<int> row_group, col_group;
+  std::vector<int> k_owner;  ///< with vectors: grid row per step
   std::vector<int> k_group;  ///< per step, of which each tile of k makes two for syr2k and her2k
   int row_groups = 1, col_groups = 1, k_groups = 1;
   /// How groups follow each other: row by row, columns to and fro (so that B is used again at the

@@ -34,7 +34,7 @@ Mover::Mover(Plan& plan, const Machine& machine, const Decomposition& decomposit
   number_tiles();
   if (problem_.traits().triangular)
     at_home_.resize(tiles_.size() - static_cast<std::size_t>(b_base_));
-  else if (problem_.routine != Routine::gemm)
+  else if (problem_.routine != Routine::gemm && !problem_.traits().vectors)
     note_uses();
   held_.resize(tuning_.workers.size() * tiles_.size());
   row_present_.assign(static_cast<std::size_t>(cut_.row_groups),
@@ -129,7 +129,8 @@ double Mover::estimate_s(int key, int worker) const {
 // will need the tile.
 void Mover::find_users(int key, int worker, Side side) {
   users_.assign(1, worker);
-  if (!tuning_.rules.has(Rule::batching)) return;
+  // With vectors a worker keeps no tile beyond its use, so none comes before it is asked for.
+  if (!tuning_.rules.has(Rule::batching) || problem_.traits().vectors) return;
   const bool is_a = side == Side::left;
   if (problem_.batch > 1 && !problem_.operands[is_a ? kA : kB].shared && is_a == false) return;
   const Grid& grid = tuning_.grid;
@@ -432,6 +433,7 @@ void Mover::limit_pools() {
   // Two transit slots per worker: one fills while the other empties, in each direction.
   store(kHost).limit(Pool::transit, std::max<std::int64_t>(4, 2 * std::ssize(tuning_.workers)),
                      std::max(input_bytes, output_bytes));
+  if (problem_.traits().vectors) return limit_stream(input_bytes, output_bytes);
   if (tuning_.out_of_core == OutOfCore::none && tuning_.rules.has(Rule::caching)) return;
   for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
     limit_worker(w, (input_bytes + 255) / 256 * 256, (output_bytes + 255) / 256 * 256);

@@ -56,6 +56,9 @@ class Mover {
   /// Copies a C tile from a slot home, not before `ready_s`. Sets `last` to the final hop.
   double write_back(const TileId& tile, const Where& from, double ready_s, TaskId& last);
 
+  /// Copies a sum over a part of k from one worker's slot into another's. Returns when it arrives.
+  double bring_sum(const TileId& tile, const Where& from, const Where& to, double ready_s);
+
   /// Orders `after` behind whatever used the slot before (only matters where slots are recycled),
   /// and what wrote the contents of a place that is about to be read.
   void before_write(const Where& where, const TileId& tile);
@@ -95,6 +98,7 @@ class Mover {
   };
 
   void limit_pools();
+  void limit_stream(std::int64_t input_bytes, std::int64_t output_bytes);
   void limit_worker(int worker, std::int64_t input_bytes, std::int64_t output_bytes);
   void number_tiles();
   void note_uses();

@@ -9,6 +9,7 @@ namespace {
 // Does the stored operand stand along the rows of C (m x k before op) or along its columns?
 bool along_rows(const Problem& problem, int operand) {
   const RoutineTraits& traits = problem.traits();
+  if (traits.vectors) return operand == kB;
   if (traits.by_itself) return true;  // its transpose is the other factor
   if (traits.has_side()) return (operand == kA) == (problem.side == Side::left);
   return operand == kA;
@@ -16,6 +17,9 @@ bool along_rows(const Problem& problem, int operand) {
 
 Op op_of(const Problem& problem, int operand) {
   if (problem.traits().has_side()) return Op::none;  // what has its own transpose is square
+  if (problem.traits().vectors)
+    return operand == kA && !is_stored_k_by_n(problem.routine, problem.op_a) ? Op::transpose
+                                                                             : Op::none;
   return along_rows(problem, operand) ? problem.op_a : problem.op_b;
 }
 
@@ -80,6 +84,7 @@ Factor Plan::row_factor(int row, int step) const {
   if (traits.triangular)
     return problem.side == Side::left ? triangular(problem, row, k)
                                       : Factor{{kC, row, k}, Op::none};
+  if (traits.vectors) return {{kB, 0, k}, Op::none};
   if (traits.symmetric)
     return problem.side == Side::left ? mirrored(problem, row, k) : Factor{{kB, row, k}, Op::none};
   const int rows = tile_count(m_cuts);
@@ -95,6 +100,10 @@ Factor Plan::col_factor(int item, int step, int col) const {
     return problem.side == Side::left ? Factor{{kC, k_tile(step), col}, Op::none}
                                       : triangular(problem, k_tile(step), col);
   const int k = k_tile(step);
+  if (traits.vectors)
+    return {
+        is_stored_k_by_n(problem.routine, problem.op_a) ? TileId{kA, k, col} : TileId{kA, col, k},
+        problem.op_a};
   if (traits.symmetric)
     return problem.side == Side::left ? Factor{{kB, k, col}, Op::none} : mirrored(problem, k, col);
   if (traits.by_itself) {
@@ -152,6 +161,10 @@ Cargo Plan::cargo_of(const TileId& tile) const {
           .columns = cols_of(tile),
           .column_bytes = whole ? 0 : rows_of(tile) * fleet::bytes_of(problem.type),
           .home = problem.operands[static_cast<std::size_t>(tile.operand)].home};
+}
+
+bool adds_sums(const Plan& plan, const Task& task) {
+  return plan.problem.traits().vectors && task.kernel == Kernel::add;
 }
 
 std::vector<std::int64_t> bytes_by_link(const Plan& plan, std::size_t links) {

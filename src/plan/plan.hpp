@@ -57,7 +57,8 @@ enum class TaskKind : std::uint8_t { fetch, compute, writeback };
 
 enum class Kernel : std::uint8_t {
   multiply,  ///< to = alpha*op(inputs[0])*op(inputs[1]) + (by beta)*to
-  add,       ///< to += beta * inputs[0]; inputs[0] is the caller's C, `to` the accumulator
+  add,       ///< to += beta * inputs[0]; inputs[0] is the caller's C, `to` the accumulator; or, see
+             ///< adds_sums, to += inputs[0], the sum over the part of k that begins at k_index
   scale,     ///< to = beta * to; zero when beta == 0, whatever was there
   solve,     ///< to = op(inputs[0])^-1 * (by beta)*to, or from the right; inputs[0] is a triangle
 };
@@ -171,6 +172,9 @@ struct Plan {
   Cargo cargo_of(const TileId& tile) const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+/// Is the task an `add` of two sums over parts of k? So it is with vectors.
+bool adds_sums(const Plan& plan, const Task& task);
 
 /// Schedules `problem` on `machine` as `tuning` says (paper 1, Algorithm 1). Pure: the same inputs
 /// give the same plan on every machine; no clock, no device, no randomness.

@@ -7,6 +7,8 @@
 
 #include "base/error.hpp"
 #include "plan/mover.hpp"
+#include "plan/queues.hpp"
+#include "plan/vectors.hpp"
 #include "plan/walk.hpp"
 
 namespace fleet {
@@ -102,18 +104,8 @@ class Planner {
 };
 
 void Planner::make_queues() {
-  const bool overlap = plan_.tuning.rules.has(Rule::overlap);
   lanes_in_use_ = lanes_of(cut_);
-  for (const Link& link : machine_.links)
-    plan_.queues.push_back({Queue::Kind::link, link.target, link.source, 0});
-  first_lane_.assign(machine_.devices.size(), -1);
-  for (DeviceId d = 0; d < static_cast<DeviceId>(machine_.devices.size()); ++d) {
-    first_lane_[static_cast<std::size_t>(d)] = static_cast<QueueId>(plan_.queues.size());
-    const int lanes =
-        overlap ? std::max(1, machine_.devices[static_cast<std::size_t>(d)].lanes) : 1;
-    for (int lane = 0; lane < lanes; ++lane)
-      plan_.queues.push_back({overlap ? Queue::Kind::lane : Queue::Kind::device, d, d, lane});
-  }
+  first_lane_ = add_queues(plan_, machine_);
 }
 
 // C = beta*C where it lies: no tile has to move.
@@ -374,6 +366,7 @@ void validate(const Problem& problem, const Machine& machine, const Tuning& tuni
 
 Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tuning) {
   validate(problem, machine, tuning);
+  if (problem.traits().vectors && problem.k > 0) return plan_vectors(problem, machine, tuning);
   return Planner(problem, machine, tuning).run();
 }
 

@@ -431,6 +431,8 @@ void Tuner::attempt_groups(const std::vector<Attempt>& ungrouped_ones, std::int6
 }  // namespace
 
 Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request) {
+  if (problem.traits().vectors && problem.k > 0 && problem.n > 0)
+    return tune_vectors(problem, machine, request);
   return Tuner(problem, machine, request).run();
 }
 

@@ -57,6 +57,9 @@ double tile_cost(const Problem& problem, int workers, std::int64_t tile);
 /// Candidates -> estimate -> the best few planned and simulated -> the best. Throws as make_plan.
 Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request);
 
+/// tune of a problem with vectors, k and n > 0: few plans, all small, each simulated.
+Tuned tune_vectors(const Problem& problem, const Machine& machine, const TuneRequest& request);
+
 /// Seconds of the whole problem by the CPU BLAS in place on all cores, by the machine's host rates
 /// (infinite when it gives none).
 double host_s(const Problem& problem, const Machine& machine);
