@@ -64,6 +64,12 @@ class GuardedBlas final : public CpuBlas {
       pass_on(columns(launch, col, std::min(step, launch.c.cols - col)));
   }
 
+  /// They last as long as memory is read once: a fork can wait.
+  void multiply_vectors(const Launch& launch) override {
+    const Pass pass;
+    inner_->multiply_vectors(launch);
+  }
+
  protected:
   void begin_lease(int threads) override { (*inner_.*Leases::begin())(threads); }
   void end_lease() override { (*inner_.*Leases::end())(); }

@@ -22,10 +22,13 @@ struct View {
   std::int64_t cols = 0;
   std::int64_t ld = 0;
   Fill fill = Fill::full;
+  bool reversed = false;  ///< of one row: the elements of a vector, last first
 };
 
 /// What one call binds to a plan: per operand a pointer, a leading dimension and the distance
-/// between the items of a batch (elements), and the scalars. Real types use the real parts.
+/// between the items of a batch (elements), and the scalars. Real types use the real parts. The
+/// leading dimension of a vector is its increment, negative where its elements lie last first; the
+/// pointer is to the lowest address in any case.
 struct Arguments {
   std::array<void*, 3> data{};
   std::array<std::int64_t, 3> ld{};
@@ -53,6 +56,9 @@ struct Launch {
   bool triangular = false;
   Diag diag = Diag::non_unit;  ///< triangular, solve
   Side side = Side::left;      ///< solve: where the triangular matrix a stands
+  /// gemv, axpy, dot: what a multiply is, vectors being matrices of one row: c^T = alpha*op(a)*b^T
+  /// + beta*c^T; c = alpha*a + beta*c; c = alpha*a*b^T + beta*c. All others: gemm.
+  Routine routine = Routine::gemm;
 };
 
 /// One thing that an examination looked at. `broken`: it does not do what is asked of it, and is

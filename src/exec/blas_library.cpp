@@ -98,8 +98,13 @@ bool find_gemm(void* handle, BlasLibrary& library) {
   for (const Naming& naming : kNamings) {
     bool any = false;
     for (DataType type : kTypes) {
-      void* symbol = find(handle, std::string(naming.before) + word_of(type) + naming.after);
-      library.gemm[static_cast<std::size_t>(type)] = symbol;
+      const std::string before = naming.before + std::string(word_of(type));
+      const std::string after = naming.after + std::string_view("gemm").size();
+      const auto at = static_cast<std::size_t>(type);
+      void* symbol = find(handle, before + naming.after);
+      library.gemm[at] = symbol;
+      library.gemv[at] = find(handle, before + "gemv" + after);
+      library.axpy[at] = find(handle, before + "axpy" + after);
       any = any || symbol != nullptr;
     }
     if (!any) continue;
@@ -193,15 +198,86 @@ void call_cblas(void* symbol, DataType type, const BlasCall& c) {
     call_cblas<Int>(symbol, c, c.alpha, c.beta);
 }
 
+template <typename Int>
+void call_fortran(void* symbol, const GemvCall& c) {
+  using Gemv = void (*)(const char*, const Int*, const Int*, const void*, const void*, const Int*,
+                        const void*, const Int*, const void*, void*, const Int*, std::size_t);
+  const auto m = static_cast<Int>(c.m), n = static_cast<Int>(c.n), lda = static_cast<Int>(c.lda),
+             incx = static_cast<Int>(c.incx), incy = static_cast<Int>(c.incy);
+  as<Gemv>(symbol)(&c.trans, &m, &n, c.alpha, c.a, &lda, c.x, &incx, c.beta, c.y, &incy, 1);
+}
+
+template <typename Int>
+void call_fortran(void* symbol, const AxpyCall& c) {
+  using Axpy = void (*)(const Int*, const void*, const void*, const Int*, void*, const Int*);
+  const auto n = static_cast<Int>(c.n), incx = static_cast<Int>(c.incx),
+             incy = static_cast<Int>(c.incy);
+  as<Axpy>(symbol)(&n, c.alpha, c.x, &incx, c.y, &incy);
+}
+
+template <typename Int, typename Scalar>
+void call_cblas(void* symbol, const GemvCall& c, Scalar alpha, Scalar beta) {
+  using Gemv =
+      void (*)(int, int, Int, Int, Scalar, const void*, Int, const void*, Int, Scalar, void*, Int);
+  constexpr int kColumnMajor = 102;
+  const auto narrow = [](std::int64_t value) { return static_cast<Int>(value); };
+  as<Gemv>(symbol)(kColumnMajor, cblas_flag(c.trans), narrow(c.m), narrow(c.n), alpha, c.a,
+                   narrow(c.lda), c.x, narrow(c.incx), beta, c.y, narrow(c.incy));
+}
+
+template <typename Int, typename Scalar>
+void call_cblas(void* symbol, const AxpyCall& c, Scalar alpha) {
+  using Axpy = void (*)(Int, Scalar, const void*, Int, void*, Int);
+  const auto narrow = [](std::int64_t value) { return static_cast<Int>(value); };
+  as<Axpy>(symbol)(narrow(c.n), alpha, c.x, narrow(c.incx), c.y, narrow(c.incy));
+}
+
+/// Calls `work` with each scalar as CBLAS wants it: by value where it is real.
+template <typename Work, typename... Scalars>
+void with_scalars(DataType type, Work work, Scalars... scalars) {
+  if (type == DataType::f32)
+    work(*static_cast<const float*>(scalars)...);
+  else if (type == DataType::f64)
+    work(*static_cast<const double*>(scalars)...);
+  else
+    work(scalars...);
+}
+
+template <typename Int>
+void call_cblas(void* symbol, DataType type, const GemvCall& c) {
+  with_scalars(
+      type, [&](auto alpha, auto beta) { call_cblas<Int>(symbol, c, alpha, beta); }, c.alpha,
+      c.beta);
+}
+
+template <typename Int>
+void call_cblas(void* symbol, DataType type, const AxpyCall& c) {
+  with_scalars(
+      type, [&](auto alpha) { call_cblas<Int>(symbol, c, alpha); }, c.alpha);
+}
+
+template <typename Call>
+void call_symbol(const BlasLibrary& library, void* symbol, DataType type, const Call& call) {
+  if (library.fortran)
+    library.wide_ints ? call_fortran<std::int64_t>(symbol, call)
+                      : call_fortran<std::int32_t>(symbol, call);
+  else
+    library.wide_ints ? call_cblas<std::int64_t>(symbol, type, call)
+                      : call_cblas<std::int32_t>(symbol, type, call);
+}
+
 }  // namespace
 
+void BlasLibrary::call(DataType type, const GemvCall& call) const {
+  call_symbol(*this, gemv[static_cast<std::size_t>(type)], type, call);
+}
+
+void BlasLibrary::call(DataType type, const AxpyCall& call) const {
+  call_symbol(*this, axpy[static_cast<std::size_t>(type)], type, call);
+}
+
 void BlasLibrary::call(DataType type, const BlasCall& call) const {
-  void* symbol = gemm[static_cast<std::size_t>(type)];
-  if (fortran)
-    wide_ints ? call_fortran<std::int64_t>(symbol, call) : call_fortran<std::int32_t>(symbol, call);
-  else
-    wide_ints ? call_cblas<std::int64_t>(symbol, type, call)
-              : call_cblas<std::int32_t>(symbol, type, call);
+  call_symbol(*this, gemm[static_cast<std::size_t>(type)], type, call);
 }
 
 std::optional<BlasLibrary> open_blas(const std::string& file, std::string& why) {

@@ -26,6 +26,30 @@ struct BlasCall {
   std::int64_t ldc;
 };
 
+/// y = alpha*op(A)*x + beta*y, likewise.
+struct GemvCall {
+  char trans;
+  std::int64_t m, n;
+  const void* alpha;
+  const void* a;
+  std::int64_t lda;
+  const void* x;
+  std::int64_t incx;
+  const void* beta;
+  void* y;
+  std::int64_t incy;
+};
+
+/// y = alpha*x + y, likewise.
+struct AxpyCall {
+  std::int64_t n;
+  const void* alpha;
+  const void* x;
+  std::int64_t incx;
+  void* y;
+  std::int64_t incy;
+};
+
 /// Entry points of a loaded library. A value; the library stays loaded for good, since its threads
 /// may be anywhere.
 struct BlasLibrary {
@@ -34,13 +58,16 @@ struct BlasLibrary {
   bool fortran = true;  ///< else the CBLAS interface
   bool wide_ints = false;
   bool in_use_before = false;  ///< the program had it loaded: its thread count is not ours
-  std::array<void*, kDataTypes> gemm{};  ///< none but those of s, d, c and z
+  std::array<void*, kDataTypes> gemm{};          ///< none but those of s, d, c and z
+  std::array<void*, kDataTypes> gemv{}, axpy{};  ///< or none
   void (*set_threads)(std::int64_t) = nullptr;
   std::int64_t (*get_threads)() = nullptr;
 
   bool has(DataType type) const { return gemm[static_cast<std::size_t>(type)] != nullptr; }
   /// Sizes must fit the library's integers.
   void call(DataType type, const BlasCall& call) const;
+  void call(DataType type, const GemvCall& call) const;
+  void call(DataType type, const AxpyCall& call) const;
 };
 
 /// Loads `file` (a path or a soname). Empty when it cannot be loaded, has no gemm, or would be this

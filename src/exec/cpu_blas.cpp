@@ -21,6 +21,7 @@
 #include "exec/half_gemm.hpp"
 #include "exec/plain_gemm.hpp"
 #include "exec/thread_gate.hpp"
+#include "exec/vectors.hpp"
 
 namespace fleet {
 namespace {
@@ -131,6 +132,12 @@ class RunTimeBlas final : public CpuBlas {
     if (!done) multiply(launch);
   }
 
+  void multiply_vectors(const Launch& launch) override {
+    if (!library_ || address_space_is_short(threads_)) return plain_vectors(launch);
+    const ExitGuard guard;
+    if (!vectors_by_library(*library_, launch)) plain_vectors(launch);
+  }
+
   /// Does the library give the products that its names promise? Small whole numbers, so exact.
   bool verified() {
     bool right = true;
@@ -233,6 +240,8 @@ std::shared_ptr<CpuBlas> CpuBlas::load(const std::string& file) {
       if (auto blas = open_verified(name, why)) return blas;
   return std::make_shared<RunTimeBlas>(std::nullopt);
 }
+
+void CpuBlas::multiply_vectors(const Launch& launch) { plain_vectors(launch); }
 
 CpuBlas::Lease::Lease(CpuBlas& blas, int threads) : blas_(blas) { blas_.begin_lease(threads); }
 CpuBlas::Lease::~Lease() { blas_.end_lease(); }

@@ -3,6 +3,7 @@
 // it must not know clocks, threads or what a backend does with a task.
 #include "exec/execute.hpp"
 
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <optional>
@@ -21,6 +22,7 @@ View resolve(const Plan& plan, const Arguments& arguments, Backend& backend, con
 
 std::complex<double> factor_of_target(const Plan& plan, const Task& task,
                                       const Arguments& arguments) {
+  if (adds_sums(plan, task)) return 1.0;
   const bool computes = task.kernel == Kernel::multiply || task.kernel == Kernel::solve;
   if (computes && task.accumulate != Accumulate::beta)
     return task.accumulate == Accumulate::overwrite ? 0.0 : 1.0;
@@ -49,7 +51,8 @@ void enqueue(TaskId id, const Plan& plan, const Arguments& arguments, Backend& b
                 .hermitian = plan.problem.traits().hermitian,
                 .triangular = plan.problem.traits().triangular,
                 .diag = plan.problem.diag,
-                .side = plan.problem.side};
+                .side = plan.problem.side,
+                .routine = kernel_of(plan.problem)};
   if (task.kernel != Kernel::scale) launch.a = view(task.input_tiles[0], task.inputs[0]);
   if (task.kernel == Kernel::multiply) launch.b = view(task.input_tiles[1], task.inputs[1]);
   backend.launch(id, task, launch);
@@ -83,6 +86,7 @@ View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, c
   View view{.data = slot_address, .rows = plan.rows_of(tile), .cols = plan.cols_of(tile)};
   view.ld = view.rows;
   view.fill = plan.fill_of(tile);
+  view.reversed = arguments.ld[static_cast<std::size_t>(tile.operand)] < 0;
   if (!where.in_place()) return view;
 
   const auto operand = static_cast<std::size_t>(tile.operand);
@@ -90,12 +94,17 @@ View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, c
   const int item = plan.problem.operands[operand].shared ? 0 : tile.row / tile_rows;
   const auto row = static_cast<std::size_t>(tile.row - item * tile_rows);
   const auto col = static_cast<std::size_t>(tile.col);
-  view.ld = arguments.ld[operand];
-  const std::int64_t elements = item * arguments.stride[operand] +
-                                plan.row_cuts(tile.operand)[row] +
-                                plan.col_cuts(tile.operand)[col] * view.ld;
+  view.ld = std::abs(arguments.ld[operand]);
+  const Cuts& cols = plan.col_cuts(tile.operand);
+  const std::int64_t before = view.reversed ? cols.back() - cols[col + 1] : cols[col];
+  const std::int64_t elements =
+      item * arguments.stride[operand] + plan.row_cuts(tile.operand)[row] + before * view.ld;
   view.data = static_cast<char*>(arguments.data[operand]) + elements * bytes_of(plan.problem.type);
   return view;
+}
+
+Routine kernel_of(const Problem& problem) {
+  return problem.traits().vectors ? problem.routine : Routine::gemm;
 }
 
 std::complex<double> factor_of_step(const Plan& plan, int step, std::complex<double> alpha) {

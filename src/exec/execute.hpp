@@ -22,6 +22,9 @@ Trace complete(const Plan& plan, const Arguments& arguments, Backend& backend, S
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
               std::uint64_t serial = 0);
 
+/// What a multiply of this problem's plans is: Launch::routine.
+Routine kernel_of(const Problem& problem);
+
 /// What a step's product is multiplied by: alpha, which her2k conjugates for every second one; trsm
 /// takes products away.
 std::complex<double> factor_of_step(const Plan& plan, int step, std::complex<double> alpha);

@@ -88,6 +88,9 @@ class Ledger {
       content.k_done.push_back(task.k_index);
     } else if (task.kernel == Kernel::scale) {
       content = {Content::Part::applied, {}};
+    } else if (adds_sums(plan_, task)) {
+      const std::vector<int> other = at(task.tile, task.inputs[0]).k_done;
+      content.k_done.insert(content.k_done.end(), other.begin(), other.end());
     } else if (content.part == Content::Part::absent) {
       content.part = Content::Part::applied;
     }
@@ -231,7 +234,8 @@ class Finisher {
                   .hermitian = plan_.problem.traits().hermitian,
                   .triangular = plan_.problem.traits().triangular,
                   .diag = plan_.problem.diag,
-                  .side = plan_.problem.side};
+                  .side = plan_.problem.side,
+                  .routine = kernel_of(plan_.problem)};
     if (steps.empty()) return scale(launch);
     require_home(kA);
     require_home(kB);
@@ -268,8 +272,9 @@ class Finisher {
   void multiply_by_step(const TileId& tile, Launch& launch, const std::vector<Steps>& steps) {
     for (const Steps& run : steps)
       for (int step = run.first; step < run.last; ++step) {
-        const Factor left = plan_.row_factor(tile.row, step),
-                     right = plan_.col_factor(0, step, tile.col);
+        Factor left = plan_.row_factor(tile.row, step), right = plan_.col_factor(0, step, tile.col);
+        if (plan_.problem.traits().vectors) std::swap(left, right);  // the matrix comes first
+        if (plan_.problem.routine == Routine::axpy) right = left;
         std::vector<char> left_storage, right_storage;
         const auto now = [&](const TileId& factor, std::vector<char>& storage) {
           // trmm and trsm have the tile itself as a factor, or in its place.
@@ -283,7 +288,7 @@ class Finisher {
         launch.alpha = factor_of_step(plan_, step, arguments_.alpha);
         recovery_.flops += 2.0 * static_cast<double>(launch.c.rows) *
                            static_cast<double>(launch.c.cols) *
-                           static_cast<double>(depth_of(launch)) * plan_.work_of(tile, step) *
+                           static_cast<double>(depth_of_step(step)) * plan_.work_of(tile, step) *
                            (is_complex(launch.type) ? 4 : 1);
         if (plan_.problem.traits().solves && plan_.is_diagonal(tile.row, tile.col, step)) {
           if (launch.side == Side::right) launch.a = launch.b, launch.op_a = launch.op_b;
@@ -293,6 +298,11 @@ class Finisher {
         }
         launch.beta = 1.0;
       }
+  }
+
+  std::int64_t depth_of_step(int step) const {
+    const auto k = static_cast<std::size_t>(plan_.k_tile(step));
+    return plan_.k_cuts[k + 1] - plan_.k_cuts[k];
   }
 
   /// Rows [r0, r1) and columns [c0, c1) of op(X), as stored.
@@ -331,7 +341,8 @@ class Finisher {
             .rows = view.rows,
             .cols = view.cols,
             .ld = view.rows,
-            .fill = view.fill};
+            .fill = view.fill,
+            .reversed = view.reversed};
   }
 
   void move(DeviceId to_location, const View& to, DeviceId from_location, const View& from) {

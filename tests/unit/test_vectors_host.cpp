@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_vectors_host.cpp: plans of gemv, axpy and dot, run on virtual devices in random legal orders
+// and on threads, give what plain sums give, and touch nothing else.
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "exec/plain_gemm.hpp"
+#include "support/scale.hpp"
+#include "support/vector_trial.hpp"
+
+namespace fleet {
+namespace {
+
+using test::between;
+using test::chance;
+using test::Generator;
+
+struct Tally {
+  int run = 0;
+  int refused = 0;
+  std::string wrong;
+};
+
+void try_one(Generator& random, std::int64_t most, const Options& options, Tally& tally) {
+  const int devices = static_cast<int>(between(random, 1, 5));
+  const Machine machine =
+      chance(random, 50) ? test::node(devices) : test::uneven_node(random, devices);
+  const Problem problem = test::random_vectors(random, devices, most);
+  const Tuning tuning = test::random_tuning(random, machine, problem, most / 3);
+  Plan plan;
+  try {
+    plan = make_plan(problem, machine, tuning);
+  } catch (const Error&) {
+    ++tally.refused;
+    return;
+  }
+  ++tally.run;
+  const std::string wrong = test::with_type(problem.type, [&]<typename T>() -> std::string {
+    const auto backend = make_host_backend(machine, test::shared_cpu_blas(), options);
+    test::VectorTrial<T> trial(problem, random());
+    const Trace trace = trial.run(plan, *backend);
+    return trace.status == Status::ok ? trial.verdict() : trace.message;
+  });
+  if (!wrong.empty() && tally.wrong.empty())
+    tally.wrong = wrong + " rules " + to_string(tuning.rules);
+}
+
+TEST(VectorPlans, GiveTheRightResultsInRandomLegalOrders) {
+  Generator random(31);
+  Tally tally;
+  Options options;
+  options.inject.poison = true;
+  for (int trial = 0; trial < test::scaled(1500) && tally.wrong.empty(); ++trial) {
+    options.inject.order = random();
+    try_one(random, 70, options, tally);
+  }
+
+  EXPECT_EQ(tally.wrong, "");
+  EXPECT_GT(tally.run, 4 * tally.refused);
+}
+
+TEST(VectorPlans, GiveTheRightResultsOnThreads) {
+  Generator random(32);
+  Tally tally;
+  Options options;
+  options.inject.poison = true;
+  for (int trial = 0; trial < test::scaled(100) && tally.wrong.empty(); ++trial)
+    try_one(random, 700, options, tally);
+
+  EXPECT_EQ(tally.wrong, "");
+  EXPECT_GT(tally.run, 4 * tally.refused);
+}
+
+// Sums over parts of k meet in one order, whatever the order of the tasks.
+TEST(VectorPlans, GiveTheSameBitsInAnyOrder) {
+  const Machine machine = test::node(4);
+  const Problem dot = make_vectors({.routine = Routine::dot, .n = 5000});
+  Tuning tuning{.grid = {4, 1}, .tile = 100};
+  for (int w = 0; w < 4; ++w) tuning.workers.push_back(kFirstDevice + w);
+  const Plan plan = make_plan(dot, machine, tuning);
+  std::vector<double> results;
+
+  for (const std::uint64_t order : {1, 2, 3, 4, 5}) {
+    Options options;
+    options.inject.order = order;
+    const auto backend = make_host_backend(machine, test::shared_cpu_blas(), options);
+    test::VectorTrial<double> trial(dot, 7);
+    ASSERT_EQ(trial.run(plan, *backend).status, Status::ok);
+    results.push_back(trial.result()[0]);
+  }
+
+  for (const double result : results) EXPECT_EQ(result, results[0]);
+}
+
+/// Without any library.
+class PlainBlas final : public CpuBlas {
+ public:
+  std::string name() const override { return kBuiltIn; }
+  void gemm(const Launch& launch) override { plain_gemm(launch); }
+
+ protected:
+  void begin_lease(int) override {}
+  void end_lease() override {}
+};
+
+template <typename T>
+std::string by_loops_and_library(const Problem& problem, std::uint64_t seed) {
+  // One worker that is the host: one kernel on the operands as they are.
+  const Machine machine = test::node(1);
+  Tuning tuning{.workers = {kHost}, .grid = {1, 1}, .tile = 1 << 20};
+  const Plan plan = make_plan(problem, machine, tuning);
+  for (const std::shared_ptr<CpuBlas>& blas :
+       {test::shared_cpu_blas(), std::shared_ptr<CpuBlas>(std::make_shared<PlainBlas>())}) {
+    const auto backend = make_host_backend(machine, blas, {});
+    test::VectorTrial<T> trial(problem, seed);
+    const Trace trace = trial.run(plan, *backend);
+    if (trace.status != Status::ok) return trace.message;
+    if (const std::string wrong = trial.verdict(); !wrong.empty())
+      return blas->name() + ": " + wrong;
+  }
+  return "";
+}
+
+TEST(VectorKernels, GiveTheSameByLoopsAsByTheLibrary) {
+  Generator random(33);
+  for (int trial = 0; trial < test::scaled(200); ++trial) {
+    Problem problem = test::random_vectors(random, 1, 80);
+    for (Operand& operand : problem.operands) operand.home = kHost;
+    ASSERT_EQ(
+        test::with_type(problem.type,
+                        [&]<typename T>() { return by_loops_and_library<T>(problem, random()); }),
+        "");
+  }
+}
+
+TEST(VectorKernels, AllowIncrementsOfZeroWhereTheReferenceDoes) {
+  double x = 3, y[3] = {1, 2, 4}, sum = 0;
+  const auto vector = [](double* data, std::int64_t increment) {
+    return View{.data = data, .rows = 1, .cols = 3, .ld = increment};
+  };
+  const auto blas = test::shared_cpu_blas();
+
+  blas->multiply_vectors(
+      {.alpha = 2.0, .beta = 1.0, .a = vector(&x, 0), .c = vector(y, 1), .routine = Routine::axpy});
+  blas->multiply_vectors({.alpha = 1.0,
+                          .beta = 1.0,
+                          .a = vector(y, 1),
+                          .c = vector(&sum, 0),
+                          .routine = Routine::axpy});
+
+  EXPECT_EQ(y[0] + 100 * y[1] + 10000 * y[2], 7 + 800 + 100000);
+  EXPECT_EQ(sum, 25);
+}
+
+}  // namespace
+}  // namespace fleet
