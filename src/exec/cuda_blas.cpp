@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "exec/cuda_check.hpp"
 #include "exec/cuda_kernels.hpp"
+#include "exec/cuda_vectors.hpp"
 #include "exec/gemm_pieces.hpp"
 #include "exec/triangles.hpp"
 
@@ -44,6 +45,7 @@ struct CublasLibrary::Functions {
   decltype(&cublasDtrsm_64) dtrsm = nullptr;
   decltype(&cublasCtrsm_64) ctrsm = nullptr;
   decltype(&cublasZtrsm_64) ztrsm = nullptr;
+  VectorFunctions vectors;
 };
 
 namespace {
@@ -290,6 +292,7 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
   find(library, "cublasDtrsm_v2_64", functions->dtrsm);
   find(library, "cublasCtrsm_v2_64", functions->ctrsm);
   find(library, "cublasZtrsm_v2_64", functions->ztrsm);
+  functions->vectors = find_vector_functions(library);
   std::shared_ptr<CublasLibrary> loaded(new CublasLibrary);
   loaded->functions_ = functions;
   loaded->file_ = file_of(reinterpret_cast<void*>(functions->gemm));
@@ -322,6 +325,9 @@ CublasHandle::~CublasHandle() {
 }
 
 void CublasHandle::multiply(const Launch& launch) {
+  if (launch.routine != Routine::gemm)
+    return multiply_vectors(library_->functions().vectors, static_cast<cublasHandle_t>(handle_),
+                            launch, scratch_, stream_);
   if (launch.a.fill != Fill::full || launch.b.fill != Fill::full)
     return launch.triangular ? multiply_by_triangular(launch) : multiply_by_symmetric(launch);
   if (launch.c.fill == Fill::full) return multiply_plainly(launch);
