@@ -315,12 +315,67 @@ FLEET_API fleet_status fleet_ztrsm(fleet_context* context, fleet_side side, flee
                                    const void* alpha, const void* a, int64_t lda, void* b,
                                    int64_t ldb);
 
+/* Levels 1 and 2 on the devices expected to finish first. They read every element once or twice, so
+ * that is worth it for operands on devices, and for what links bring sooner than the CPU's memory.
+ *
+ *   gemv   y := alpha*op(A)*x + beta*y; A m x n, lda >= max(1, m)
+ *   axpy   y := alpha*x + y, n elements each
+ *   dot    *result := sum of x[i]*y[i], over n elements; dotc: of conj(x[i])*y[i]
+ *
+ * With FLEET_NO_TRANS x has n elements and y m, else x m and y n. y is not read when beta == 0. As
+ * in the reference BLAS, gemv changes nothing where m or n is 0; axpy reads no x when alpha == 0;
+ * of no elements, or a negative number of them, axpy changes nothing and dot is 0.
+ *
+ * Element i of a vector is x[i*incx], or x[(i-n+1)*incx] where incx is negative: the pointer is the
+ * lowest address in any case. axpy and dot take an increment of 0: the same element over and over.
+ * Complex scalars, vectors and results are pointers to pairs of floats or doubles, in host memory
+ * as scalars, anywhere as vectors and results. Where what is written overlaps what is read, the CPU
+ * does it. The same plan gives the same bits.
+ *
+ * Completion, threads and errors are as for fleet_dgemm; and
+ *   FLEET_BAD_ARGUMENT   gemv: an increment is 0; nothing changed
+ *   FLEET_UNSUPPORTED    an increment is 0 and an operand on a device; nothing changed
+ */
+FLEET_API fleet_status fleet_sgemv(fleet_context* context, fleet_op trans, int64_t m, int64_t n,
+                                   float alpha, const float* a, int64_t lda, const float* x,
+                                   int64_t incx, float beta, float* y, int64_t incy);
+FLEET_API fleet_status fleet_dgemv(fleet_context* context, fleet_op trans, int64_t m, int64_t n,
+                                   double alpha, const double* a, int64_t lda, const double* x,
+                                   int64_t incx, double beta, double* y, int64_t incy);
+FLEET_API fleet_status fleet_cgemv(fleet_context* context, fleet_op trans, int64_t m, int64_t n,
+                                   const void* alpha, const void* a, int64_t lda, const void* x,
+                                   int64_t incx, const void* beta, void* y, int64_t incy);
+FLEET_API fleet_status fleet_zgemv(fleet_context* context, fleet_op trans, int64_t m, int64_t n,
+                                   const void* alpha, const void* a, int64_t lda, const void* x,
+                                   int64_t incx, const void* beta, void* y, int64_t incy);
+FLEET_API fleet_status fleet_saxpy(fleet_context* context, int64_t n, float alpha, const float* x,
+                                   int64_t incx, float* y, int64_t incy);
+FLEET_API fleet_status fleet_daxpy(fleet_context* context, int64_t n, double alpha, const double* x,
+                                   int64_t incx, double* y, int64_t incy);
+FLEET_API fleet_status fleet_caxpy(fleet_context* context, int64_t n, const void* alpha,
+                                   const void* x, int64_t incx, void* y, int64_t incy);
+FLEET_API fleet_status fleet_zaxpy(fleet_context* context, int64_t n, const void* alpha,
+                                   const void* x, int64_t incx, void* y, int64_t incy);
+FLEET_API fleet_status fleet_sdot(fleet_context* context, int64_t n, const float* x, int64_t incx,
+                                  const float* y, int64_t incy, float* result);
+FLEET_API fleet_status fleet_ddot(fleet_context* context, int64_t n, const double* x, int64_t incx,
+                                  const double* y, int64_t incy, double* result);
+FLEET_API fleet_status fleet_cdotu(fleet_context* context, int64_t n, const void* x, int64_t incx,
+                                   const void* y, int64_t incy, void* result);
+FLEET_API fleet_status fleet_cdotc(fleet_context* context, int64_t n, const void* x, int64_t incx,
+                                   const void* y, int64_t incy, void* result);
+FLEET_API fleet_status fleet_zdotu(fleet_context* context, int64_t n, const void* x, int64_t incx,
+                                   const void* y, int64_t incy, void* result);
+FLEET_API fleet_status fleet_zdotc(fleet_context* context, int64_t n, const void* x, int64_t incx,
+                                   const void* y, int64_t incy, void* result);
+
 /* Texts. `*text` is allocated by the library: give it back with fleet_free_text.
  * A problem is written as "dgemm m=8192 n=8192 k=8192 a@h b@0 c@h" with, where they differ from
  * the default, transa=t transb=c beta=0 batch=16; `@h` pinned host, `@p` pageable host, `@0` device
  * 0. The routines are sgemm, dgemm, cgemm, zgemm, hgemm (F16), bf16gemm and tf32gemm, and those
- * with triangles: "dsyrk n=8192 k=4096 a@h c@h uplo=u transa=t", "zhemm m=8192 n=512 a@h b@h c@h
- * side=r". */
+ * with vectors: "dgemv m=8192 n=4096 a@h x@h y@h transa=t", "daxpy n=8192 x@0 y@0", "zdotc n=8192
+ * x@h y@h r@h" (r: the result); and with triangles: "dsyrk n=8192 k=4096 a@h c@h uplo=u transa=t",
+ * "zhemm m=8192 n=512 a@h b@h c@h side=r". */
 FLEET_API void fleet_free_text(char* text);
 /* What would be done and why: workers, grid, tile, tasks, bytes_by_link, plan_s, predicted_s,
  * bound_s, limited_by, rules, and more. Needs no device: the context's machine is enough. */

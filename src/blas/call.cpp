@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <complex>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -54,31 +55,14 @@ void require_at_least(const RawCall& raw, std::int64_t value, std::int64_t least
            "is " + std::to_string(value) + ", expected at least " + std::to_string(least));
 }
 
-std::complex<double> scalar(const void* data, DataType type) {
-  switch (type) {
-    case DataType::f32:
-    case DataType::f16:
-    case DataType::bf16:
-    case DataType::tf32:
-      return *static_cast<const float*>(data);
-    case DataType::f64:
-      return *static_cast<const double*>(data);
-    case DataType::c32:
-      return std::complex<double>(*static_cast<const std::complex<float>*>(data));
-    case DataType::c64:
-      break;
-  }
-  return *static_cast<const std::complex<double>*>(data);
-}
-
-/// (items - 1) * stride + (cols - 1) * ld + rows elements in bytes; nothing where that is beyond
+/// (items - 1) * stride + (cols - 1) * |ld| + rows elements in bytes; nothing where that is beyond
 /// any address space.
 std::optional<std::int64_t> span_bytes(std::int64_t rows, std::int64_t cols, std::int64_t ld,
                                        std::int64_t items, std::int64_t stride,
                                        std::int64_t element) {
   if (rows == 0 || cols == 0 || items == 0) return 0;
   std::int64_t columns = 0, between = 0, elements = 0, bytes = 0;
-  if (__builtin_mul_overflow(cols - 1, ld, &columns) ||
+  if (__builtin_mul_overflow(cols - 1, std::abs(ld), &columns) ||
       __builtin_mul_overflow(items - 1, stride, &between) ||
       __builtin_add_overflow(columns, between, &elements) ||
       __builtin_add_overflow(elements, rows, &elements) ||
@@ -115,6 +99,7 @@ bool operand_meets_output(const Call& call, int operand) {
   const auto x_end = x + static_cast<std::uintptr_t>(call.all_bytes(operand));
   const auto c_end = c + static_cast<std::uintptr_t>(call.all_bytes(kC));
   if (x_end <= c || c_end <= x) return false;
+  if (call.traits().vectors) return true;
 
   const auto element = static_cast<std::uintptr_t>(bytes_of(call.type));
   const std::uintptr_t distance = c > x ? c - x : x - c;
@@ -159,6 +144,23 @@ void check_operand(const RawCall& raw, const Call& call, int operand, int pointe
 
 }  // namespace
 
+std::complex<double> scalar_of(const void* data, DataType type) {
+  switch (type) {
+    case DataType::f32:
+    case DataType::f16:
+    case DataType::bf16:
+    case DataType::tf32:
+      return *static_cast<const float*>(data);
+    case DataType::f64:
+      return *static_cast<const double*>(data);
+    case DataType::c32:
+      return std::complex<double>(*static_cast<const std::complex<float>*>(data));
+    case DataType::c64:
+      break;
+  }
+  return *static_cast<const std::complex<double>*>(data);
+}
+
 bool Call::alpha_is_zero() const { return arguments.alpha == std::complex<double>(0); }
 bool Call::beta_is_zero() const { return arguments.beta == std::complex<double>(0); }
 bool Call::beta_is_one() const { return arguments.beta == std::complex<double>(1); }
@@ -167,8 +169,15 @@ bool Call::changes_nothing() const {
   return m == 0 || n == 0 || batch == 0 || (only_scales() && beta_is_one());
 }
 
+bool Call::repeats() const {
+  const auto is_zero = [&](int x) { return arguments.ld[static_cast<std::size_t>(x)] == 0; };
+  return traits().vectors && (is_zero(kA) || is_zero(kB) || is_zero(kC));
+}
+
 std::int64_t Call::stored_rows(int operand) const {
   if (operand == kC) return m;
+  if (traits().vectors)
+    return operand == kB && traits().has_b ? 1 : is_stored_k_by_n(routine, op_a) ? k : n;
   if (traits().symmetric && operand == kB) return m;
   if (traits().has_side()) return k;
   if (operand == kA || traits().by_itself) return op_a == Op::none ? m : k;
@@ -177,6 +186,8 @@ std::int64_t Call::stored_rows(int operand) const {
 
 std::int64_t Call::stored_cols(int operand) const {
   if (operand == kC) return n;
+  if (traits().vectors)
+    return operand == kA && is_stored_k_by_n(routine, op_a) ? n : !traits().has_b ? n : k;
   if (traits().symmetric && operand == kB) return n;
   if (traits().has_side()) return k;
   if (operand == kA || traits().by_itself) return op_a == Op::none ? k : m;
@@ -222,8 +233,8 @@ Call describe(const RawCall& raw) {
       .data = {const_cast<void*>(raw.a), const_cast<void*>(b), raw.c},
       .ld = {raw.lda, traits.has_b ? raw.ldb : raw.lda, raw.ldc},
       .stride = {raw.stride_a, raw.stride_b, raw.stride_c},
-      .alpha = scalar(raw.alpha, real_alpha ? real : raw.type),
-      .beta = traits.triangular ? 0.0 : scalar(raw.beta, real_beta ? real : raw.type)};
+      .alpha = scalar_of(raw.alpha, real_alpha ? real : raw.type),
+      .beta = traits.triangular ? 0.0 : scalar_of(raw.beta, real_beta ? real : raw.type)};
   return call;
 }
 
@@ -267,6 +278,15 @@ bool output_overlaps(const Call& call) {
 }
 
 Problem problem_of(const Call& call, const std::array<DeviceId, 3>& homes, std::int64_t items) {
+  if (call.traits().vectors)
+    return make_vectors({.routine = call.routine,
+                         .type = call.type,
+                         .op = call.op_a,
+                         .m = call.stored_rows(kA),
+                         .n = call.stored_cols(kA),
+                         .homes = homes,
+                         .alpha_is_zero = call.alpha_is_zero(),
+                         .beta_is_zero = call.beta_is_zero()});
   if (call.routine != Routine::gemm)
     return make_level3({.routine = call.routine,
                         .type = call.type,

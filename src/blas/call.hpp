@@ -121,6 +121,8 @@ struct Call {
   bool beta_is_one() const;
   /// k == 0 or alpha == 0: A and B are not looked at.
   bool only_scales() const { return k == 0 || alpha_is_zero(); }
+  /// A vector whose increment is zero: the same element over and over.
+  bool repeats() const;
   /// Nothing of C changes.
   bool changes_nothing() const;
   std::int64_t stored_rows(int operand) const;
@@ -129,6 +131,9 @@ struct Call {
   std::int64_t item_bytes(int operand) const;
   std::int64_t all_bytes(int operand) const;
 };
+
+/// A scalar of a call of this type, which `data` points to.
+std::complex<double> scalar_of(const void* data, DataType type);
 
 /// Throws Error(bad_argument) naming the function and the first illegal argument.
 Call parse(const RawCall& raw);

@@ -50,7 +50,10 @@ void set_message(const char* text) noexcept {
 
 const char* message() noexcept { return this_message; }
 
-fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept {
+namespace {
+
+template <typename Raw>
+fleet_status compute_raw(fleet_context* handle, const Raw& raw) noexcept {
   return guarded([&] {
     const Call call = parse(raw);
     Context* context = nullptr;
@@ -62,6 +65,16 @@ fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept {
     }
     context->compute(call);
   });
+}
+
+}  // namespace
+
+fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept {
+  return compute_raw(handle, raw);
+}
+
+fleet_status compute(fleet_context* handle, const RawVectorCall& raw) noexcept {
+  return compute_raw(handle, raw);
 }
 
 }  // namespace fleet::capi

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "blas/context.hpp"
+#include "blas/vector_call.hpp"
 #include "fleetblas/fleetblas.h"
 
 namespace fleet::capi {
@@ -47,6 +48,7 @@ fleet_status guarded(Body&& body) noexcept {
 
 /// Checks the call and does it; without memory for even the default context, by plain loops.
 fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept;
+fleet_status compute(fleet_context* handle, const RawVectorCall& raw) noexcept;
 
 /// Throws Error(bad_argument) for NULL.
 template <typename T>

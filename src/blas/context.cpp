@@ -179,6 +179,7 @@ const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const 
   if (call.only_scales() && on_host(homes[kC])) return "nothing to multiply";
   if (options_.offload != Offload::always && flops_asked(call) < options_.min_flops)
     return "below min_flops";
+  if (call.repeats()) return "an increment of 0";
   if (output_overlaps(call)) return "C overlaps A or B";
   return nullptr;
 }
@@ -334,6 +335,11 @@ void Context::begin_record(CallRecord& record, const Call& call) const noexcept 
   record.m = call.m;
   record.n = call.n;
   record.k = call.k;
+  if (call.traits().vectors) {  // as the caller gave them
+    record.m = call.stored_rows(kA);
+    record.n = call.stored_cols(kA);
+    record.k = 1;
+  }
   record.batch = call.batch;
   record.ld = call.arguments.ld;
   record.alpha = call.arguments.alpha;

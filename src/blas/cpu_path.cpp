@@ -2,6 +2,8 @@
 // cpu_path.cpp: the items of a call one after another, each by the CPU BLAS. It knows no plan.
 #include "blas/cpu_path.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <new>
 #include <optional>
 #include <vector>
@@ -21,10 +23,11 @@ View item_view(const Call& call, const Arguments& item, int operand) {
   return {.data = item.data[at],
           .rows = call.stored_rows(operand),
           .cols = call.stored_cols(operand),
-          .ld = item.ld[at],
+          .ld = std::abs(item.ld[at]),
           .fill = !triangle                  ? Fill::full
                   : call.uplo == Uplo::lower ? Fill::lower
-                                             : Fill::upper};
+                                             : Fill::upper,
+          .reversed = item.ld[at] < 0};
 }
 
 Launch launch_of(const Call& call, const View& a, const View& b, const View& c) {
@@ -40,7 +43,8 @@ Launch launch_of(const Call& call, const View& a, const View& b, const View& c) 
           .hermitian = call.traits().hermitian,
           .triangular = call.traits().triangular,
           .diag = call.diag,
-          .side = call.side};
+          .side = call.side,
+          .routine = call.traits().vectors ? call.routine : Routine::gemm};
 }
 
 /// The product of the routine, with its factors in their places; of two the first.
@@ -123,6 +127,9 @@ class Staged {
 
 void multiply_item_staged(const Call& call, const Arguments& item,
                           const std::array<DeviceId, 3>& homes, CpuBlas& blas, Backend& backend) {
+  const bool on_devices = !std::ranges::all_of(homes, on_host);
+  if (call.repeats() && on_devices)
+    throw Error(Status::unsupported, "an increment of 0 with a vector on a device");
   // A pure scaling has no A and B to bring.
   const auto home_of = [&](int operand) {
     return call.only_scales() && operand != kC ? kPageable

@@ -132,6 +132,29 @@ std::string flags_and_sizes(const CallRecord& r) {
   return text;
 }
 
+/// In the order of the reference BLAS as well: "N,m,n,alpha,A,lda,x,incx,beta,y,incy".
+std::string arguments_with_vectors(const CallRecord& r) {
+  const std::string sizes = std::to_string(r.n), alpha = scalar_text(r.alpha, r.type);
+  const auto operand = [&](const char* name, std::size_t x) {
+    return std::string(",") + name + "," + std::to_string(r.ld[x]);
+  };
+  if (r.routine == Routine::axpy) return sizes + "," + alpha + operand("x", kA) + operand("y", kC);
+  if (r.routine == Routine::dot) return sizes + operand("x", kA) + operand("y", kB);
+  return std::string(1, upper(letter_of(r.op_a))) + "," + std::to_string(r.m) + "," + sizes + "," +
+         alpha + operand("A", kA) + operand("x", kB) + "," + scalar_text(r.beta, r.type) +
+         operand("y", kC);
+}
+
+std::string arguments_of(const CallRecord& r) {
+  const RoutineTraits& traits = traits_of(r.routine);
+  if (traits.vectors) return arguments_with_vectors(r);
+  std::string text =
+      flags_and_sizes(r) + "," + scalar_text(r.alpha, r.type) + ",A," + std::to_string(r.ld[0]);
+  if (traits.has_b) text += ",B," + std::to_string(r.ld[1]);
+  if (!traits.triangular) text += "," + scalar_text(r.beta, r.type);
+  return text + (traits.triangular ? ",B," : ",C,") + std::to_string(r.ld[2]);
+}
+
 std::string verbose_line(const CallRecord& r) {
   const auto gigabytes = [&](LinkKind kind) {
     return number(static_cast<double>(r.bytes_by_kind[static_cast<std::size_t>(kind)]) * 1e-9);
@@ -139,11 +162,7 @@ std::string verbose_line(const CallRecord& r) {
   // No name that programs call says these types.
   const bool unnamed = is_half(r.type) || r.type == DataType::tf32;
   std::string text = std::string(r.symbol) + (unnamed ? std::string(":") + word_of(r.type) : "") +
-                     "(" + flags_and_sizes(r) + "," + scalar_text(r.alpha, r.type) + ",A," +
-                     std::to_string(r.ld[0]);
-  if (traits_of(r.routine).has_b) text += ",B," + std::to_string(r.ld[1]);
-  if (!traits_of(r.routine).triangular) text += "," + scalar_text(r.beta, r.type);
-  text += (traits_of(r.routine).triangular ? ",B," : ",C,") + std::to_string(r.ld[2]) + ")";
+                     "(" + arguments_of(r) + ")";
   if (r.batch != 1) text += "x" + std::to_string(r.batch);
   text += " " + duration(r.seconds);
   if (r.ran == Ran::devices) {
