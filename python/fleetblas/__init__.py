@@ -38,6 +38,10 @@ her2k = _default.her2k
 trmm = _default.trmm
 trsm = _default.trsm
 matmul = _default.matmul
+gemv = _default.gemv
+axpy = _default.axpy
+dot = _default.dot
+vdot = _default.vdot
 empty = _default.empty
 copy = _default.copy
 register = _default.register
@@ -61,12 +65,15 @@ __all__ = [
     "NoMemory",
     "Unreachable",
     "Unsupported",
+    "axpy",
     "bound",
     "config",
     "copy",
+    "dot",
     "empty",
     "gemm",
     "gemmt",
+    "gemv",
     "hemm",
     "her2k",
     "herk",
@@ -85,4 +92,5 @@ __all__ = [
     "trmm",
     "trsm",
     "unregister",
+    "vdot",
 ]

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 try:
-    from . import _arrays, _level3
+    from . import _arrays, _level3, _vectors
 except ModuleNotFoundError as error:
     if error.name != "numpy":
         raise
     # Plans, machines and the command line do without it.
-    _arrays = _level3 = _native.Missing("NumPy", "pip install numpy")
+    _arrays = _level3 = _vectors = _native.Missing("NumPy", "pip install numpy")
 
 
 class _Handle:
@@ -251,6 +251,30 @@ class Context:
         devices: as for gemm.
         """
         return _arrays.matmul(self, a, b, out, tf32)
+
+    def axpy(self, alpha, x, y):
+        """y += alpha * x, in y, which is returned; vectors of float32, float64 or complex.
+
+        Vectors are used where they lie, with any stride, on the host or a device, as arrays of any
+        library that gemm takes.
+        """
+        return _vectors.axpy(self, alpha, x, y)
+
+    def dot(self, x, y):
+        """The sum of x[i] * y[i], as a NumPy scalar. Arrays as for axpy."""
+        return _vectors.dot(self, x, y, conjugate=False)
+
+    def vdot(self, x, y):
+        """The sum of conj(x[i]) * y[i], as a NumPy scalar. Arrays as for axpy."""
+        return _vectors.dot(self, x, y, conjugate=True)
+
+    def gemv(self, a, x, y=None, *, alpha=1, beta=0, trans="n", out=None):
+        """alpha * op(a) @ x + beta * y; the result goes to `out` (which may be y) or a new array.
+
+        op is 'n', 't' or 'c', as for gemm; y is not read when beta is 0. Arrays as for gemm and
+        axpy.
+        """
+        return _vectors.gemv(self, a, x, y, alpha, beta, trans, out)
 
     def empty(self, shape, dtype="float64", location="h", order="C") -> np.ndarray:
         """An uninitialised array at a location: 'h' pinned host, 'p' pageable host, or a device.
