@@ -259,9 +259,9 @@ TEST(Dgx1, HoldsItsBestPublishedResult) {
   EXPECT_GE(all, 56.9e12);
   EXPECT_LE(all, 62.4e12);
   // TRSM and GEMM in tiles of 2048, transfers included.
-  EXPECT_GE(8 * 2.0 * 2048 * 2048 * 2048 /
-                m.multiply_s(kFirstDevice, DataType::f64, 2048, 2048, 2048),
-            56.6e12);
+  EXPECT_GE(
+      8 * 2.0 * 2048 * 2048 * 2048 / m.multiply_s(kFirstDevice, DataType::f64, 2048, 2048, 2048),
+      56.6e12);
 }
 
 }  // namespace
