@@ -40,7 +40,7 @@ constexpr int kMostPlanned = 32;
 constexpr std::int64_t kStretches[] = {1, 2, 4, 8};
 constexpr std::int64_t kLongestStretched = 4096;
 // Of the fastest so many, the same with a first step of k that is halved so often.
-constexpr std::size_t kMostRamped = 3;
+constexpr std::size_t kMostRamped = 5;
 constexpr int kRamp = 3;
 // Of the fastest so many, the same with C in groups one after another: the first go home while the
 // last are computed. So many groups along the longer edge of C and as wide along the other one, or
