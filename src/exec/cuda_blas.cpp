@@ -37,6 +37,12 @@ struct CublasLibrary::Functions {
   decltype(&cublasZsyrk_64) zsyrk = nullptr;
   decltype(&cublasCherk_64) cherk = nullptr;
   decltype(&cublasZherk_64) zherk = nullptr;
+  decltype(&cublasSsyrkx_64) ssyrkx = nullptr;
+  decltype(&cublasDsyrkx_64) dsyrkx = nullptr;
+  decltype(&cublasCsyrkx_64) csyrkx = nullptr;
+  decltype(&cublasZsyrkx_64) zsyrkx = nullptr;
+  decltype(&cublasCherkx_64) cherkx = nullptr;
+  decltype(&cublasZherkx_64) zherkx = nullptr;
   decltype(&cublasStrmm_64) strmm = nullptr;
   decltype(&cublasDtrmm_64) dtrmm = nullptr;
   decltype(&cublasCtrmm_64) ctrmm = nullptr;
@@ -52,8 +58,9 @@ namespace {
 
 /// What NVIDIA recommends for Hopper; older ones need less, and it is little next to any tile.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
-/// Of a leaf of a triangle half is computed for nothing; smaller ones leave most of a GPU idle.
-constexpr std::int64_t kLeafEdge = 256;
+/// Of a leaf of a triangle half is computed for nothing: 512 are an eighth of a tile of 2048. The
+/// products of smaller ones leave most of a GPU idle, and wait for each other.
+constexpr std::int64_t kLeafEdge = 512;
 constexpr std::size_t kScratchBytes = kLeafEdge * kLeafEdge * sizeof(std::complex<double>);
 constexpr const char* kNames[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
 
@@ -162,16 +169,30 @@ cublasFillMode_t fill_mode(const View& triangle) {
   return triangle.fill == Fill::lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
 }
 
+/// Is one factor turned round and the other one not, in the way that cuBLAS has for triangles of C?
+/// Its syrkx and herkx compute one triangle, whether or not it makes a symmetric matrix. herkx
+/// takes the diagonal as real: of each step of her2k only the real part counts, in their sum as in
+/// each.
+bool turns_one_factor(const Launch& launch) {
+  if ((launch.op_a == Op::none) == (launch.op_b == Op::none)) return false;
+  if (!is_complex(launch.type)) return true;
+  const Op turned = launch.op_a == Op::none ? launch.op_b : launch.op_a;
+  if (!launch.hermitian) return turned == Op::transpose;
+  return turned == Op::conjugate && launch.beta.imag() == 0;
+}
+
+/// Of a triangle of C.
+cublasOperation_t turning(const Launch& launch) {
+  if (launch.op_a == Op::none) return CUBLAS_OP_N;
+  return launch.hermitian ? CUBLAS_OP_C : CUBLAS_OP_T;
+}
+
 /// Is C updated by a matrix times its own transpose, as syrk and herk do it? Their diagonals, and
 /// herk's scalars, are what cuBLAS takes for granted.
 bool is_by_itself(const Launch& launch) {
   const View &a = launch.a, &b = launch.b;
   if (a.data != b.data || a.ld != b.ld || a.rows != b.rows || a.cols != b.cols) return false;
-  if ((launch.op_a == Op::none) == (launch.op_b == Op::none)) return false;
-  if (!is_complex(launch.type)) return true;
-  const Op turned = launch.op_a == Op::none ? launch.op_b : launch.op_a;
-  if (!launch.hermitian) return turned == Op::transpose;
-  return turned == Op::conjugate && launch.alpha.imag() == 0 && launch.beta.imag() == 0;
+  return turns_one_factor(launch) && (!launch.hermitian || launch.alpha.imag() == 0);
 }
 
 /// symm or hemm of a type.
@@ -205,13 +226,30 @@ using Syrk = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperatio
 template <typename Factor, typename Element>
 void call_syrk(Syrk<Factor, Element> syrk, cublasHandle_t handle, const Launch& launch) {
   const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
-  const Op turned = launch.hermitian ? Op::conjugate : Op::transpose;
-  require(syrk(handle, fill_mode(launch.c), operation(launch.op_a == Op::none ? Op::none : turned),
-               launch.c.rows, depth_of(launch), static_cast<const Factor*>(alpha.get()),
-               static_cast<const Element*>(launch.a.data), launch.a.ld,
-               static_cast<const Factor*>(beta.get()), static_cast<Element*>(launch.c.data),
-               launch.c.ld),
+  require(syrk(handle, fill_mode(launch.c), turning(launch), launch.c.rows, depth_of(launch),
+               static_cast<const Factor*>(alpha.get()), static_cast<const Element*>(launch.a.data),
+               launch.a.ld, static_cast<const Factor*>(beta.get()),
+               static_cast<Element*>(launch.c.data), launch.c.ld),
           launch.hermitian ? "cuBLAS's herk" : "cuBLAS's syrk");
+}
+
+/// syrkx or herkx of a type, whose beta is real.
+template <typename Factor, typename Element>
+using Syrkx = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperation_t, std::int64_t,
+                                 std::int64_t, const Element*, const Element*, std::int64_t,
+                                 const Element*, std::int64_t, const Factor*, Element*,
+                                 std::int64_t);
+
+template <typename Factor, typename Element>
+void call_syrkx(Syrkx<Factor, Element> syrkx, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  require(
+      syrkx(handle, fill_mode(launch.c), turning(launch), launch.c.rows, depth_of(launch),
+            static_cast<const Element*>(alpha.get()), static_cast<const Element*>(launch.a.data),
+            launch.a.ld, static_cast<const Element*>(launch.b.data), launch.b.ld,
+            static_cast<const Factor*>(beta.get()), static_cast<Element*>(launch.c.data),
+            launch.c.ld),
+      launch.hermitian ? "cuBLAS's herkx" : "cuBLAS's syrkx");
 }
 
 /// trmm of a type: out of place, or in place where the other factor is c.
@@ -284,6 +322,12 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
   find(library, "cublasZsyrk_v2_64", functions->zsyrk);
   find(library, "cublasCherk_v2_64", functions->cherk);
   find(library, "cublasZherk_v2_64", functions->zherk);
+  find(library, "cublasSsyrkx_64", functions->ssyrkx);
+  find(library, "cublasDsyrkx_64", functions->dsyrkx);
+  find(library, "cublasCsyrkx_64", functions->csyrkx);
+  find(library, "cublasZsyrkx_64", functions->zsyrkx);
+  find(library, "cublasCherkx_64", functions->cherkx);
+  find(library, "cublasZherkx_64", functions->zherkx);
   find(library, "cublasStrmm_v2_64", functions->strmm);
   find(library, "cublasDtrmm_v2_64", functions->dtrmm);
   find(library, "cublasCtrmm_v2_64", functions->ctrmm);
@@ -332,6 +376,7 @@ void CublasHandle::multiply(const Launch& launch) {
     return launch.triangular ? multiply_by_triangular(launch) : multiply_by_symmetric(launch);
   if (launch.c.fill == Fill::full) return multiply_plainly(launch);
   if (is_by_itself(launch)) return update_by_itself(launch);
+  if (turns_one_factor(launch)) return update_by_two(launch);
   fleet::multiply(launch, {.leaf_edge = kLeafEdge,
                            .plain = [this](const Launch& plain) { multiply_plainly(plain); },
                            .leaf = [this](const Launch& leaf) { multiply_leaf(leaf); }});
@@ -415,6 +460,25 @@ void CublasHandle::update_by_itself(const Launch& launch) {
     case DataType::c64:
       return launch.hermitian ? call_syrk(call.zherk, handle, launch)
                               : call_syrk(call.zsyrk, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+void CublasHandle::update_by_two(const Launch& launch) {
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  switch (launch.type) {
+    case DataType::f32:
+      return call_syrkx(call.ssyrkx, handle, launch);
+    case DataType::f64:
+      return call_syrkx(call.dsyrkx, handle, launch);
+    case DataType::c32:
+      return launch.hermitian ? call_syrkx(call.cherkx, handle, launch)
+                              : call_syrkx(call.csyrkx, handle, launch);
+    case DataType::c64:
+      return launch.hermitian ? call_syrkx(call.zherkx, handle, launch)
+                              : call_syrkx(call.zsyrkx, handle, launch);
     default:
       refuse_type();
   }

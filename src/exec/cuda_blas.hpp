@@ -50,6 +50,7 @@ class CublasHandle {
   void multiply_by_symmetric(const Launch& launch);
   void multiply_by_triangular(const Launch& launch);
   void update_by_itself(const Launch& launch);
+  void update_by_two(const Launch& launch);
   void multiply_leaf(const Launch& launch);
 
   std::shared_ptr<const CublasLibrary> library_;
