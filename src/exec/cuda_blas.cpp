@@ -61,7 +61,6 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 /// Of a leaf of a triangle half is computed for nothing: 512 are an eighth of a tile of 2048. The
 /// products of smaller ones leave most of a GPU idle, and wait for each other.
 constexpr std::int64_t kLeafEdge = 512;
-constexpr std::size_t kScratchBytes = kLeafEdge * kLeafEdge * sizeof(std::complex<double>);
 constexpr const char* kNames[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
 
 /// Folders of the wheels that carry cuBLAS, next to the package in which this library lies.
@@ -252,7 +251,7 @@ void call_syrkx(Syrkx<Factor, Element> syrkx, cublasHandle_t handle, const Launc
       launch.hermitian ? "cuBLAS's herkx" : "cuBLAS's syrkx");
 }
 
-/// trmm of a type: out of place, or in place where the other factor is c.
+/// trmm of a type, out of place: in place cuBLAS is several times slower.
 template <typename Element>
 using Trmm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t,
                                 cublasOperation_t, cublasDiagType_t, std::int64_t, std::int64_t,
@@ -348,6 +347,7 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
 CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStream_t stream)
     : library_(std::move(library)), stream_(stream) {
   const auto& call = library_->functions();
+  static_assert(kLeafEdge * kLeafEdge * sizeof(std::complex<double>) <= kScratchBytes);
   check(cudaMalloc(&workspace_, kWorkspaceBytes + kScratchBytes), "cuBLAS's workspace");
   scratch_ = static_cast<char*>(workspace_) + kWorkspaceBytes;
   cublasHandle_t handle = nullptr;
@@ -372,6 +372,8 @@ void CublasHandle::multiply(const Launch& launch) {
   if (launch.routine != Routine::gemm)
     return multiply_vectors(library_->functions().vectors, static_cast<cublasHandle_t>(handle_),
                             launch, scratch_, stream_);
+  if (launch.triangular && (launch.a.data == launch.c.data || launch.b.data == launch.c.data))
+    return multiply_in_place(launch);
   if (launch.a.fill != Fill::full || launch.b.fill != Fill::full)
     return launch.triangular ? multiply_by_triangular(launch) : multiply_by_symmetric(launch);
   if (launch.c.fill == Fill::full) return multiply_plainly(launch);

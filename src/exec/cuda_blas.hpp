@@ -46,18 +46,22 @@ class CublasHandle {
   void solve(const Launch& launch);
 
  private:
+  /// A tile of 2048 doubles as a whole. Never allocated in a call: it may be captured.
+  static constexpr std::int64_t kScratchBytes = std::int64_t{32} << 20;
+
   void multiply_plainly(const Launch& launch);
   void multiply_by_symmetric(const Launch& launch);
   void multiply_by_triangular(const Launch& launch);
   void update_by_itself(const Launch& launch);
   void update_by_two(const Launch& launch);
   void multiply_leaf(const Launch& launch);
+  void multiply_in_place(const Launch& launch);
 
   std::shared_ptr<const CublasLibrary> library_;
   cudaStream_t stream_ = nullptr;
   void* handle_ = nullptr;
   void* workspace_ = nullptr;  ///< cuBLAS's, and after it
-  void* scratch_ = nullptr;  ///< a square on the diagonal of C, before it is merged into a triangle
+  void* scratch_ = nullptr;  ///< sums before they are merged into a triangle, or old contents of c
 };
 
 }  // namespace fleet::cuda

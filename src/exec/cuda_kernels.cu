@@ -109,6 +109,17 @@ struct Merge {
   }
 };
 
+template <typename Word>
+struct Copy {
+  const Word* from;
+  std::int64_t from_ld;
+  Word* to;
+  std::int64_t to_ld;
+  __device__ void operator()(std::int64_t row, std::int64_t col, bool) const {
+    to[row + col * to_ld] = from[row + col * from_ld];
+  }
+};
+
 template <typename Each>
 __global__ void each_element(Region region, Each each) {
   for (std::int64_t col = blockIdx.y; col < region.cols; col += gridDim.y) {
@@ -208,6 +219,18 @@ void merge(const Launch& launch, const View& sums, cudaStream_t stream) {
                              static_cast<Element*>(launch.c.data), launch.c.ld},
         stream, "merge");
   });
+}
+
+void copy(const View& from, const View& to, DataType type, cudaStream_t stream) {
+  const auto in_words = [&]<typename Part>(Part) {
+    const std::int64_t words = bytes_of(type) / std::int64_t{sizeof(Part)};
+    for_each_element({from.rows * words, from.cols, Fill::full, false},
+                     Copy<Part>{static_cast<const Part*>(from.data), from.ld * words,
+                                static_cast<Part*>(to.data), to.ld * words},
+                     stream, "a copy within a GPU");
+  };
+  // As wide as elements are sure to be aligned.
+  type == DataType::f64 || type == DataType::c64 ? in_words(double{}) : in_words(float{});
 }
 
 void copy_squares(const DiagonalSquares& squares, cudaStream_t stream) {
