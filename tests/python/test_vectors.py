@@ -99,7 +99,7 @@ def test_what_cannot_be_done_is_said(context):
 
 
 def test_problems_have_texts():
-    with fleetblas.Context(backend="host", devices=2) as context:
+    with fleetblas.Context(backend="sim", machine="h200x4") as context:
         plan = context.plan("daxpy n=1000000 x@0 y@0")
         assert plan["workers"] == [0]
         assert context.bound("dgemv m=4096 n=4096 a@h x@h y@h")["bound_s"] > 0
