@@ -347,9 +347,11 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
 CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStream_t stream)
     : library_(std::move(library)), stream_(stream) {
   const auto& call = library_->functions();
-  static_assert(kLeafEdge * kLeafEdge * sizeof(std::complex<double>) <= kScratchBytes);
-  check(cudaMalloc(&workspace_, kWorkspaceBytes + kScratchBytes), "cuBLAS's workspace");
+  check(cudaMalloc(&workspace_, kWorkspaceBytes + kScratchBytes + kInversesBytes),
+        "cuBLAS's workspace");
   scratch_ = static_cast<char*>(workspace_) + kWorkspaceBytes;
+  inverses_ = static_cast<char*>(scratch_) + kScratchBytes;
+  inverts_ = can_invert_diagonal();
   cublasHandle_t handle = nullptr;
   try {
     require(call.create(&handle), "cublasCreate");
@@ -431,7 +433,7 @@ void CublasHandle::multiply_by_triangular(const Launch& launch) {
   }
 }
 
-void CublasHandle::solve(const Launch& launch) {
+void CublasHandle::solve_by_cublas(const Launch& launch) {
   const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
   switch (launch.type) {

@@ -48,6 +48,8 @@ class CublasHandle {
  private:
   /// A tile of 2048 doubles as a whole. Never allocated in a call: it may be captured.
   static constexpr std::int64_t kScratchBytes = std::int64_t{32} << 20;
+  /// Blocks on the diagonals of matrices of order 8192, in doubles.
+  static constexpr std::int64_t kInversesBytes = std::int64_t{8} << 20;
 
   void multiply_plainly(const Launch& launch);
   void multiply_by_symmetric(const Launch& launch);
@@ -56,12 +58,16 @@ class CublasHandle {
   void update_by_two(const Launch& launch);
   void multiply_leaf(const Launch& launch);
   void multiply_in_place(const Launch& launch);
+  void solve_by_cublas(const Launch& launch);
+  void solve_by_inverses(const Launch& launch);
 
   std::shared_ptr<const CublasLibrary> library_;
   cudaStream_t stream_ = nullptr;
   void* handle_ = nullptr;
   void* workspace_ = nullptr;  ///< cuBLAS's, and after it
-  void* scratch_ = nullptr;  ///< sums before they are merged into a triangle, or old contents of c
+  void* scratch_ = nullptr;   ///< sums before they are merged into a triangle, or old contents of c
+  void* inverses_ = nullptr;  ///< of blocks on the diagonal of a triangular matrix
+  bool inverts_ = false;      ///< whether the device can compute those
 };
 
 }  // namespace fleet::cuda

@@ -36,6 +36,24 @@ template <typename Real>
 __device__ Complex<Real> plus(Complex<Real> a, Complex<Real> b) {
   return {a.re + b.re, a.im + b.im};
 }
+__device__ float negative(float x) { return -x; }
+__device__ double negative(double x) { return -x; }
+template <typename Real>
+__device__ Complex<Real> negative(Complex<Real> x) {
+  return {-x.re, -x.im};
+}
+__device__ float reciprocal(float x) { return 1 / x; }
+__device__ double reciprocal(double x) { return 1 / x; }
+/// Without squares, which may be larger than all numbers.
+template <typename Real>
+__device__ Complex<Real> reciprocal(Complex<Real> x) {
+  if (fabs(x.re) >= fabs(x.im)) {
+    const Real ratio = x.im / x.re, scale = 1 / (x.re + x.im * ratio);
+    return {scale, -ratio * scale};
+  }
+  const Real ratio = x.re / x.im, scale = 1 / (x.re * ratio + x.im);
+  return {ratio * scale, -scale};
+}
 __device__ float real_part(float x) { return x; }
 __device__ double real_part(double x) { return x; }
 template <typename Real>
@@ -190,6 +208,79 @@ __global__ void each_square(SquareWords squares) {
   }
 }
 
+/// The blocks on the diagonal of a triangle, and their inverses.
+template <typename T>
+struct Blocks {
+  static constexpr DataType kType = sizeof(T) == 4    ? DataType::f32
+                                    : sizeof(T) == 16 ? DataType::c64
+                                                      : DataType::f64;
+  static constexpr int kEdge = static_cast<int>(inverse_edge(kType));
+  /// One triangle by rows, as the kernel keeps it.
+  static constexpr std::size_t kPackedBytes = kEdge * (kEdge + 1) / 2 * sizeof(T);
+  const T* a;
+  std::int64_t ld, order;
+  T* inverses;
+  bool lower, unit;
+};
+
+constexpr int kWarp = 32, kWarps = 32;
+
+/// A block of threads inverts a block of the triangle, an upper one turned round. With row i of the
+/// inverse as y(i, .) / l(i, i), y begins as the identity, and each row k that is final is taken
+/// l(i, k) / l(k, k) times from every later row i. So y(i, j) may have the place of l(i, j), which
+/// was needed for the last time at k = j; the diagonal has reciprocals from the beginning. A row
+/// has one warp.
+template <typename T>
+__global__ void __launch_bounds__(kWarp* kWarps) invert_blocks(Blocks<T> blocks) {
+  extern __shared__ double packed[];
+  const auto at = [](int row, int col) -> T& {
+    return reinterpret_cast<T*>(packed)[row * (row + 1) / 2 + col];
+  };
+  constexpr int kEdge = Blocks<T>::kEdge;
+  const std::int64_t begin = blockIdx.x * std::int64_t{kEdge};
+  const int n = static_cast<int>(min(std::int64_t{kEdge}, blocks.order - begin));
+  const int lane = threadIdx.x, warp = threadIdx.y;
+  const T* block = blocks.a + begin * (blocks.ld + 1);
+  for (int col = warp; col < n; col += kWarps)
+    for (int row = lane; row < n; row += kWarp) {
+      if (blocks.lower ? row < col : row > col) continue;
+      if (row == col)
+        at(row, row) = blocks.unit ? T{1} : reciprocal(block[row + row * blocks.ld]);
+      else
+        at(max(row, col), min(row, col)) = block[row + col * blocks.ld];
+    }
+  __syncthreads();
+  for (int k = 0; k + 1 < n; ++k) {
+    const int later = k + 1;
+    for (int i = later + (warp + kWarps - later % kWarps) % kWarps; i < n; i += kWarps) {
+      const T factor = negative(times(at(i, k), at(k, k)));
+      __syncwarp();
+      for (int j = lane; j <= k; j += kWarp)
+        at(i, j) = j < k ? plus(at(i, j), times(factor, at(k, j))) : factor;
+    }
+    __syncthreads();
+  }
+  T* inverse = blocks.inverses + blockIdx.x * std::int64_t{kEdge} * kEdge;
+  for (int col = warp; col < n; col += kWarps)
+    for (int row = lane; row < n; row += kWarp) {
+      T value{};
+      if (row == col)
+        value = at(row, row);
+      else if (blocks.lower == (row > col))
+        value = times(at(max(row, col), min(row, col)), at(max(row, col), max(row, col)));
+      inverse[row + col * kEdge] = value;
+    }
+}
+
+template <typename T>
+bool has_room_for_blocks() {
+  if (cudaFuncSetAttribute(invert_blocks<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           Blocks<T>::kPackedBytes) == cudaSuccess)
+    return true;
+  cudaGetLastError();
+  return false;
+}
+
 }  // namespace
 
 void stream_through(const Launch& launch, cudaStream_t stream) {
@@ -252,6 +343,32 @@ void copy_squares(const DiagonalSquares& squares, cudaStream_t stream) {
   each_square<<<static_cast<unsigned>(std::min(cols, kMostCopyBlocks)), kThreads, 0, stream>>>(
       words);
   check(cudaGetLastError(), "a copy of a triangle");
+}
+
+bool can_invert_diagonal() {
+  return has_room_for_blocks<float>() && has_room_for_blocks<double>() &&
+         has_room_for_blocks<Complex<float>>() && has_room_for_blocks<Complex<double>>();
+}
+
+void invert_diagonal(const Launch& launch, void* inverses, cudaStream_t stream) {
+  const View& a = launch.a;
+  if (a.rows == 0) return;
+  with_types(launch, [&](auto zero, auto) {
+    using T = decltype(zero);
+    if constexpr (sizeof(T) == 2) {
+      throw Error(Status::internal, "a solution in a type that BLAS has not");
+    } else {
+      const Blocks<T> blocks{.a = static_cast<const T*>(a.data),
+                             .ld = a.ld,
+                             .order = a.rows,
+                             .inverses = static_cast<T*>(inverses),
+                             .lower = a.fill == Fill::lower,
+                             .unit = launch.diag == Diag::unit};
+      const auto count = static_cast<unsigned>((a.rows + Blocks<T>::kEdge - 1) / Blocks<T>::kEdge);
+      invert_blocks<<<count, dim3(kWarp, kWarps), Blocks<T>::kPackedBytes, stream>>>(blocks);
+      check(cudaGetLastError(), "the inverses of a triangle's blocks");
+    }
+  });
 }
 
 }  // namespace fleet::cuda

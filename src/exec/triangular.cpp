@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "exec/copy_columns.hpp"
@@ -110,12 +111,18 @@ void compute_leaf(const Triangular& t, const View& c, std::complex<double> facto
   for (std::int64_t col = 0; col < c.cols; ++col) sweep_column(t, leaf, by, data + col * c.ld);
 }
 
-void compute(const Triangular& t, const View& c, std::complex<double> factor, CpuBlas& blas) {
+/// How far a matrix is halved, and who does the rest.
+struct Halving {
+  std::int64_t leaf_edge;
+  std::function<void(const Launch&)> plain;
+  std::function<void(const Triangular&, const View& c, std::complex<double> factor)> leaf;
+};
+
+void compute(const Triangular& t, const View& c, std::complex<double> factor,
+             const Halving& halving) {
   const std::int64_t n = t.a.rows;
-  if (n <= kLeafEdge)
-    return with_blas_element(t.type,
-                             [&](auto zero) { compute_leaf<decltype(zero)>(t, c, factor); });
-  const std::int64_t half = half_of(n, kLeafEdge), rest = n - half;
+  if (n <= halving.leaf_edge) return halving.leaf(t, c, factor);
+  const std::int64_t half = half_of(n, halving.leaf_edge), rest = n - half;
   const auto along_side = [&](std::int64_t begin, std::int64_t size) {
     return t.on_left ? part(c, t.type, begin, 0, size, c.cols)
                      : part(c, t.type, 0, begin, c.rows, size);
@@ -141,9 +148,28 @@ void compute(const Triangular& t, const View& c, std::complex<double> factor, Cp
   }
   between.alpha = t.solves ? -1.0 : factor;
   between.beta = t.solves ? factor : 1.0;
-  compute(t.solves ? giver : taker, t.solves ? given : taken, factor, blas);
-  blas.gemm(between);
-  compute(t.solves ? taker : giver, t.solves ? taken : given, t.solves ? 1.0 : factor, blas);
+  compute(t.solves ? giver : taker, t.solves ? given : taken, factor, halving);
+  halving.plain(between);
+  compute(t.solves ? taker : giver, t.solves ? taken : given, t.solves ? 1.0 : factor, halving);
+}
+
+Halving on_cpu(CpuBlas& blas) {
+  return {.leaf_edge = kLeafEdge,
+          .plain = [&](const Launch& plain) { blas.gemm(plain); },
+          .leaf =
+              [](const Triangular& t, const View& c, std::complex<double> factor) {
+                with_blas_element(t.type,
+                                  [&](auto zero) { compute_leaf<decltype(zero)>(t, c, factor); });
+              }};
+}
+
+Triangular solved_with(const Launch& launch) {
+  return {.type = launch.type,
+          .a = launch.a,
+          .op = launch.op_a,
+          .on_left = launch.side == Side::left,
+          .unit = launch.diag == Diag::unit,
+          .solves = true};
 }
 
 }  // namespace
@@ -159,17 +185,23 @@ void multiply_triangular(const Launch& launch, CpuBlas& blas) {
            .on_left = on_left,
            .unit = launch.diag == Diag::unit,
            .solves = false},
-          launch.c, launch.alpha, blas);
+          launch.c, launch.alpha, on_cpu(blas));
 }
 
 void solve(const Launch& launch, CpuBlas& blas) {
-  compute({.type = launch.type,
-           .a = launch.a,
-           .op = launch.op_a,
-           .on_left = launch.side == Side::left,
-           .unit = launch.diag == Diag::unit,
-           .solves = true},
-          launch.c, launch.beta, blas);
+  compute(solved_with(launch), launch.c, launch.beta, on_cpu(blas));
+}
+
+void solve(const Launch& launch, const Halves& halves) {
+  const auto leaf = [&](const Triangular& t, const View& c, std::complex<double> factor) {
+    Launch block = launch;
+    block.a = t.a;
+    block.c = c;
+    block.beta = factor;
+    halves.leaf(block);
+  };
+  compute(solved_with(launch), launch.c, launch.beta,
+          {.leaf_edge = halves.leaf_edge, .plain = halves.plain, .leaf = leaf});
 }
 
 }  // namespace fleet

@@ -3,6 +3,7 @@
 // of plain products. It must not know who computes these.
 #pragma once
 #include "exec/cpu_blas.hpp"
+#include "exec/triangles.hpp"
 
 namespace fleet {
 
@@ -12,5 +13,9 @@ void multiply_triangular(const Launch& launch, CpuBlas& blas);
 
 /// c = x, with op(a)*x = beta*c or, with a on the right, x*op(a) = beta*c.
 void solve(const Launch& launch, CpuBlas& blas);
+
+/// The same, by whoever is given. A leaf is the solution with one block on the diagonal of a, which
+/// begins at a multiple of the leaves' edge.
+void solve(const Launch& launch, const Halves& halves);
 
 }  // namespace fleet
