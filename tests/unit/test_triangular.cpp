@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_triangular.cpp: equations with a triangular matrix, by halves down to blocks that somebody
+// else solves with.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "exec/triangular.hpp"
+#include "support/host_trial.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr std::int64_t kOrder = 300, kWidth = 7, kEdge = 32, kLd = kOrder + 1;
+
+struct Variant {
+  Side side;
+  Fill fill;
+  Op op;
+};
+
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const Side side : {Side::left, Side::right})
+    for (const Fill fill : {Fill::lower, Fill::upper})
+      for (const Op op : {Op::none, Op::transpose}) all.push_back({side, fill, op});
+  return all;
+}
+
+/// With ones and twos on the diagonal, little beside it, and NaN in the other triangle.
+std::vector<double> triangle(Fill fill) {
+  std::vector<double> a(kLd * kOrder, std::nan(""));
+  for (std::int64_t col = 0; col < kOrder; ++col)
+    for (std::int64_t row = 0; row < kOrder; ++row)
+      if (row == col || (row > col) == (fill == Fill::lower))
+        a[static_cast<std::size_t>(row + col * kLd)] =
+            row == col ? static_cast<double>(1 + row % 2)
+                       : std::sin(static_cast<double>(row * 7 + col)) / kOrder;
+  return a;
+}
+
+TEST(Triangular, IsSolvedWithByBlocksThatBeginAtMultiplesOfTheirEdge) {
+  CpuBlas& blas = *test::shared_cpu_blas();
+  for (const Variant& variant : variants()) {
+    std::vector<double> a = triangle(variant.fill), given(kLd * kOrder, 1), expected = given;
+    const bool on_left = variant.side == Side::left;
+    Launch launch{.kernel = Kernel::solve, .type = DataType::f64, .beta = 3.0};
+    launch.a = {a.data(), kOrder, kOrder, kLd, variant.fill};
+    launch.c = {given.data(), on_left ? kOrder : kWidth, on_left ? kWidth : kOrder, kLd};
+    launch.op_a = variant.op;
+    launch.side = variant.side;
+    std::vector<std::int64_t> begins;
+    const Halves halves = {
+        .leaf_edge = kEdge,
+        .plain = [&](const Launch& plain) { blas.gemm(plain); },
+        .leaf =
+            [&](const Launch& block) {
+              begins.push_back((static_cast<double*>(block.a.data) - a.data()) / (kLd + 1));
+              EXPECT_LE(block.a.rows, kEdge);
+              solve(block, blas);
+            }};
+
+    solve(launch, halves);
+    launch.c.data = expected.data();
+    solve(launch, blas);
+
+    for (const std::int64_t begin : begins) EXPECT_EQ(begin % kEdge, 0);
+    EXPECT_EQ(std::ssize(begins), (kOrder + kEdge - 1) / kEdge);
+    for (std::size_t i = 0; i < given.size(); ++i) ASSERT_NEAR(given[i], expected[i], 1e-12);
+  }
+}
+
+}  // namespace
+}  // namespace fleet
