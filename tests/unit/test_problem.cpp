@@ -184,10 +184,11 @@ TEST(ProblemText, NamesTheWordThatItDoesNotUnderstand) {
   const std::string begin = "problem text: ";
   EXPECT_EQ(refusal_of_text(""), "problem text is empty");
   EXPECT_EQ(refusal_of_text(" \n"), "problem text is empty");
-  EXPECT_EQ(refusal_of_text("dger m=1"),
-            "problem text begins with 'dger'; the routines are gemm, gemmt, symm, hemm, syrk, herk, "
-            "syr2k, her2k, trmm, trsm, gemv and axpy with s, d, c or z before them, sdot, ddot, "
-            "cdotu, cdotc, zdotu, zdotc, hgemm, bf16gemm and tf32gemm");
+  EXPECT_EQ(
+      refusal_of_text("dger m=1"),
+      "problem text begins with 'dger'; the routines are gemm, gemmt, symm, hemm, syrk, herk, "
+      "syr2k, her2k, trmm, trsm, gemv and axpy with s, d, c or z before them, sdot, ddot, "
+      "cdotu, cdotc, zdotu, zdotc, hgemm, bf16gemm and tf32gemm");
   EXPECT_EQ(refusal_of_text("dgemm"), "problem text 'dgemm' gives no sizes");
   EXPECT_EQ(refusal_of_text("dgemm m=8 k=8"), "problem text 'dgemm m=8 k=8' gives no n");
   EXPECT_EQ(refusal_of_text("dgemm m=8 fast"), begin + "does not understand 'fast'");
