@@ -243,6 +243,8 @@ PAPER_COPYING = 34 * GB
 SHARE_OF_PEAK = {256: 0.25, 512: 0.55, 1024: 0.85, 2048: 0.94, 4096: 0.97, 8192: 0.98}
 
 SHARES_TEXT = "(256: 0.25, 512: 0.55, 1024: 0.85, 2048: 0.94, 4096: 0.97, 8192: 0.98"
+# Of the DGX-1, whose paper prints more of it.
+DGX1_SHARE = SHARE_OF_PEAK | {2048: 0.97, 4096: 0.98, 8192: 0.985}
 COMPLEX_TEXT = "; c takes the rates of s and z those of d."
 PAPER_NOTES = {
     "launch_s": "assumed: 4 us.",
@@ -272,8 +274,8 @@ def cube_mesh(a, b, two, one, none):
     return two if DGX1_PRINTED[a][b] > 90 else one if DGX1_PRINTED[a][b] > 40 else none
 
 
-def paper_gpus(memory_bytes, memory_bytes_per_s, peak_s, peak_d, **watts):
-    s, d = ({e: part * peak for e, part in SHARE_OF_PEAK.items()} for peak in (peak_s, peak_d))
+def paper_gpus(memory_bytes, memory_bytes_per_s, peak_s, peak_d, shares=SHARE_OF_PEAK, **watts):
+    s, d = ({e: part * peak for e, part in shares.items()} for peak in (peak_s, peak_d))
     rates = {"s": s, "d": d, "c": s, "z": d}
     return gpus(8, memory_bytes, PAPER_LAUNCH_S, memory_bytes_per_s, rates, **watts)
 
@@ -375,17 +377,20 @@ def dgx1():
     notes = {
         "paper": "XKBlas heuristics, Table I, Fig. 2 and section IV.",
         "kernels": "Paper: 7.8 TFLOPS FP64 per GPU; its best DGEMM, 56.9 TFLOPS on eight, is 7.1 "
-        "each. Assumed: 15.7 TFLOPS FP32 peak, and shares of that peak by tile edge "
-        + SHARES_TEXT
+        "each, its TRSM and GEMM one after the other in tiles of 2048 reach 56.6 with all "
+        "transfers, so tiles of 2048 must be at 7.1 or more. Assumed: 15.7 TFLOPS FP32 peak, and "
+        "shares of that peak by tile edge ("
+        + ", ".join(f"{edge}: {share}" for edge, share in DGX1_SHARE.items())
         + ", all times 0.95: V100s hold less than their peak)"
         + COMPLEX_TEXT,
-        "memory": "Paper: 32 GB per GPU, 512 GB host memory; memory rate 747 GB/s, the mean of the "
+        "memory": "Paper: 32 GB per GPU, 512 GB host memory; memory rate 748 GB/s, the mean of the "
         "diagonal of Fig. 2.",
         "links": "Paper, Fig. 2: GB/s of both directions together, so each direction has half: 48 "
         "over two NVLinks, 24 over one, 8.5 over PCIe. The last cross the PCIe of both pairs "
         "(assumed).",
-        "host": "Paper: PCIe 3, and that it is the limit. Assumed: 12 GB/s in each direction for "
-        "each pair of GPUs behind one PCIe switch (0-1, 2-3, ...).",
+        "host": "Paper: four PCIe 3 buses of 16 GB/s nominal, each shared by two GPUs, are the "
+        "limit. Assumed: 12 GB/s in each direction for each pair (0-1, 2-3, ...), at once with all "
+        "others.",
         **PAPER_NOTES,
         "power": "not known.",
     }
@@ -401,7 +406,7 @@ def dgx1():
         PAPER_ISSUE_S,
         pair_ports(12 * GB) | {"copy threads": PAPER_COPYING},
         512 * 10**9,
-        paper_gpus(32 * 10**9, 747e9, peak_s=0.95 * 15.7, peak_d=0.95 * 7.8),
+        paper_gpus(32 * 10**9, 748e9, peak_s=0.95 * 15.7, peak_d=0.95 * 7.8, shares=DGX1_SHARE),
         paper_links(12 * GB, {}, peers),
     )
 
