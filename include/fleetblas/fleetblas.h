@@ -189,7 +189,7 @@ FLEET_API fleet_status fleet_gemm_strided_batched_ex(
 
 /* The routines of which one triangle counts, of C or of A. Of what is a triangle the other one is
  * neither read nor written; Hermitian matrices have real diagonals: the imaginary parts there are
- * not read, and become 0 in C. Otherwise as fleet_dgemm, statuses too.
+ * not read, and become 0 in C where anything changes. Otherwise as fleet_dgemm, statuses too.
  *
  *   gemmt   C := alpha*op(A)*op(B) + beta*C, n x n, op(A) n x k, op(B) k x n */
 FLEET_API fleet_status fleet_sgemmt(fleet_context* context, fleet_uplo uplo, fleet_op transa,
@@ -280,10 +280,15 @@ FLEET_API fleet_status fleet_zher2k(fleet_context* context, fleet_uplo uplo, fle
                                     int64_t lda, const void* b, int64_t ldb, double beta, void* c,
                                     int64_t ldc);
 
-/*   trmm   B := alpha*op(A)*B (FLEET_LEFT) or alpha*B*op(A), m x n; A triangular, m x m or n x n:
- * the triangle `uplo`, and with FLEET_UNIT ones on the diagonal, which is not read then trsm   B :=
- * X, with op(A)*X = alpha*B (FLEET_LEFT) or X*op(A) = alpha*B. A singular A is not noticed: X is
- * then not finite alpha == 0: B becomes 0, and neither A nor B is read. */
+/*   trmm   B := alpha*op(A)*B (FLEET_LEFT) or alpha*B*op(A), m x n; A triangular, m x m or
+ *          n x n: the triangle `uplo`, and with FLEET_UNIT ones on the diagonal, which is not
+ *          read then
+ *   trsm   B := X, with op(A)*X = alpha*B (FLEET_LEFT) or X*op(A) = alpha*B
+ *
+ * alpha == 0: B becomes 0, and neither A nor B is read. A singular A is not noticed: X is then
+ * not finite. On GPUs, what is not finite in B or on A's diagonal makes up to 128 neighbours in
+ * the same column of X (FLEET_RIGHT: row) not finite too: blocks of that order are solved by
+ * their inverses. */
 FLEET_API fleet_status fleet_strmm(fleet_context* context, fleet_side side, fleet_uplo uplo,
                                    fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
                                    float alpha, const float* a, int64_t lda, float* b, int64_t ldb);
