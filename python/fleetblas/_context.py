@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from . import _native
 from ._native import library
-from ._routines import LETTERS, ROUTINES
+from ._routines import EVERY, LETTERS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,9 +75,9 @@ def problem_text(
     """
     if problem is not None:
         return problem
-    if routine not in ROUTINES:
+    if routine not in EVERY:
         raise _native.BadArgument(f"routine: there is no {routine!r}", "bad_argument")
-    of = ROUTINES[routine]
+    of = EVERY[routine]
     unknown = [name for name in flags if name not in of.flags]
     if unknown:
         raise _native.BadArgument(f"{routine} has no {unknown[0]}", "bad_argument")
@@ -88,14 +88,14 @@ def problem_text(
     sided = "side" in of.flags
     if alpha == 0 and not sided:
         edges["k"] = 0  # only the scaling of C is left, and that is how the library names it
-    text = f"{type}{routine}" + "".join(f" {name}={edges[name]}" for name in of.sizes)
-    text += "".join(f" {name}@{word}" for name, word in zip(of.operands, of.places(place)))
+    text = of.named(type) + "".join(f" {name}={edges[name]}" for name in of.sizes)
+    text += "".join(f" {name}@{word}" for name, word in zip(of.names, of.places(place)))
     usual = {name: LETTERS[name][0] for name in of.flags}
     text += "".join(
         f" {name}={flags[name]}" for name in of.flags if flags.get(name, usual[name]) != usual[name]
     )
     text += " alpha=0" if alpha == 0 and sided else ""
-    text += " beta=0" if beta == 0 and not of.triangular else ""
+    text += " beta=0" if beta == 0 and "beta" in of.scalars else ""
     return text + (f" batch={batch}" if batch != 1 else "")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._routines import ROUTINES
+from ._routines import EVERY, VECTORS
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,12 @@ class Form:
 
 
 FULL = Form()
+ONE = "one"  # the name of a matrix of one element, 1
 
 
 @dataclass(frozen=True)
 class Factor:
-    """op of one of the matrices a, b, c0 (C as it was) and c (as it is)."""
+    """op of one of the matrices a, b, c0 (C as it was), c (as it is) and ONE."""
 
     name: str
     op: str = "n"
@@ -89,9 +90,20 @@ class Formula:
     solves: bool = False
 
 
+def _of_vectors(routine, flags: dict, alpha: complex, beta: complex) -> Formula:
+    """Products of one column."""
+    if routine.word == "gemv":
+        return Formula(((alpha, Factor("a", flags["transa"]), Factor("b")),), beta)
+    if routine.word == "axpy":
+        return Formula(((alpha, Factor("a"), Factor(ONE)),), 1)
+    return Formula(((1, Factor("a", routine.turned), Factor("b")),), 0)
+
+
 def formula_of(word: str, flags: dict, alpha: complex, beta: complex = 0) -> Formula:
     """Of a routine; flags as _routines names them, beta is not looked at where it has none."""
-    routine = ROUTINES[word]
+    routine = EVERY[word]
+    if word in VECTORS:
+        return _of_vectors(routine, flags, alpha, beta)
     kind = "hermitian" if routine.hermitian else "symmetric"
     if "side" in routine.flags:
         if routine.triangular:

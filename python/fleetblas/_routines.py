@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The routines: their words, flags, sizes and operands, in the order in which BLAS has them.
 
-What BLAS calls B in trmm and trsm is C here: it is what is updated. Knows no arrays.
+ROUTINES are those of level 3, VECTORS those of levels 1 and 2, EVERY both. What BLAS calls B in
+trmm and trsm is C here: it is what is updated. Knows no arrays.
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ from dataclasses import dataclass
 from ._errors import BadArgument
 
 LETTERS = {"side": "lr", "uplo": "lu", "diag": "nu", "transa": "ntc", "transb": "ntc"}
+
+
+def listed(names) -> str:
+    """ "m, n and k"."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 @dataclass(frozen=True)
@@ -42,9 +49,30 @@ class Routine:
     hermitian: bool = False
     real: tuple[str, ...] = ()
 
+    without = ""  # sizes that are 1
+
     @property
     def operands(self) -> str:
+        """Those that have a place."""
         return "abc" if self.has_b else "ac"
+
+    @property
+    def names(self) -> str:
+        """What texts call them."""
+        return self.operands
+
+    @property
+    def matrices(self) -> str:
+        """Those that have a leading dimension: vectors have an increment."""
+        return self.operands
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        return ("alpha",) if self.triangular else ("alpha", "beta")
+
+    def named(self, letter: str) -> str:
+        """With a type: "dgemm"."""
+        return letter + self.word
 
     @property
     def turned(self) -> str:
@@ -67,12 +95,12 @@ class Routine:
         """
         given = {"m": m, "n": n, "k": k}
         if any(given[name] is None for name in self.sizes):
-            *others, last = self.sizes
-            raise BadArgument(f"give size, or {', '.join(others)} and {last}", "bad_argument")
+            raise BadArgument(f"give size, or {listed(self.sizes)}", "bad_argument")
         if self.triangle:
             given["m"] = n
         if self.symmetric or self.triangular:
             given["k"] = m if side == "l" else n
+        given.update({name: 1 for name in self.without})
         for name, edge in (("m", m), ("k", k)):
             if edge not in (None, given[name]):
                 raise BadArgument(f"{self.word} has no {name} of its own", "bad_argument")
@@ -90,14 +118,44 @@ class Routine:
         return {name: found[name] for name in self.operands}
 
     def places(self, place: str) -> list[str]:
-        """A word per operand; of A,B,C the B that it has not is left out."""
+        """A word per operand; of A,B,C what it has not is left out."""
         words = place.split(",")
-        if len(words) == 3 and not self.has_b:
-            del words[1]
+        if len(words) == 3:
+            words = [words["abc".index(name)] for name in self.operands]
         if len(words) != len(self.operands):
-            wanted = "three words, as in h,h,0" if self.has_b else "two words, as in h,0"
+            three = len(self.operands) == 3
+            wanted = "three words, as in h,h,0" if three else "two words, as in h,0"
             raise BadArgument(f"place: {place!r} is not {wanted}", "bad_argument")
         return words
+
+
+@dataclass(frozen=True)
+class VectorRoutine(Routine):
+    """One of levels 1 and 2. Its vectors are columns, and its operands a, b and c those of the
+    product that it is: x of axpy and dot is a, x of gemv b. The result of a dot is a number on the
+    host without a place. Sizes that it has not are 1, so that m*n*k are its multiply-adds.
+    """
+
+    operands: str = "abc"
+    names: str = "axy"
+    matrices: str = ""
+    scalars: tuple[str, ...] = ("alpha", "beta")
+
+    @property
+    def without(self) -> str:
+        return "".join(name for name in "mnk" if name not in self.sizes)
+
+    def named(self, letter: str) -> str:
+        """Complex dots have another letter: "ddot", "zdotu", "zdotc"."""
+        return letter + self.word + ("u" if self.word == "dot" and letter in "cz" else "")
+
+    def shapes(self, m: int, n: int, k: int, flags: dict) -> dict[str, tuple[int, int]]:
+        """Of c too, where it has no place."""
+        if self.word == "gemv":
+            rows, columns = (m, n) if flags["transa"] == "n" else (n, m)
+            return {"a": (m, n), "b": (columns, 1), "c": (rows, 1)}
+        found = {name: (n, 1) for name in self.operands}
+        return {"c": (1, 1), **found}
 
 
 _BY_ITSELF = {"flags": ("uplo", "transa"), "sizes": "nk", "triangle": True, "by_itself": True}
@@ -119,3 +177,14 @@ ROUTINES = {
         Routine("trsm", **_TRIANGULAR, triangular=True),
     )
 }
+_DOT = {"operands": "ab", "names": "xy", "scalars": ()}
+VECTORS = {
+    routine.word: routine
+    for routine in (
+        VectorRoutine("gemv", ("transa",), "mn", matrices="a"),
+        VectorRoutine("axpy", (), "n", operands="ac", names="xy", scalars=("alpha",)),
+        VectorRoutine("dot", (), "n", **_DOT),
+        VectorRoutine("dotc", (), "n", **_COMPLEX, **_DOT),
+    )
+}
+EVERY = {**ROUTINES, **VECTORS}

@@ -12,7 +12,7 @@ from ctypes import c_int, c_int64, c_void_p
 
 import numpy as np
 
-from . import _interop
+from . import _interop, _types
 from ._arrays import layout, real_or_complex
 from ._interop import is_on_device, refuse_copy
 from ._native import BadArgument, check, library
@@ -95,6 +95,21 @@ def _checked_target(name: str, array: np.ndarray, dtype: np.dtype, shape: tuple)
         raise BadArgument(f"{name} has to be an aligned vector of {dtype}", "bad_argument")
     if not array.flags.writeable:
         raise BadArgument(f"{name} is read-only", "bad_argument")
+
+
+def call(context, word, routine, flags, edges, alpha, a, b, beta, c) -> None:
+    """One C call of the type `word`, as _level3.call makes it; a, b and c are (address, leading
+    dimension or increment), c of a dot is where its result goes."""
+    m, n, _ = edges
+    dtype = _types.TYPES[word].dtype
+    alpha, beta = _scalar(dtype, alpha), _scalar(dtype, beta)
+    if routine.word == "gemv":
+        arguments = [ord(flags["transa"]), m, n, alpha, *a, *b, beta, *c]
+    elif routine.word == "axpy":
+        arguments = [n, alpha, *a, *c]
+    else:
+        arguments = [n, *a, *b, c[0]]
+    check(getattr(library, f"fleet_{routine.named(word)}")(context.pointer, *arguments))
 
 
 def axpy(context, alpha, x, y):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import _types
-from ._formulas import FULL, Factor, Formula
+from ._formulas import FULL, ONE, Factor, Formula
 
 SAMPLE = 64  # rows, and columns
 CHUNK_BYTES = 2**25
@@ -214,8 +214,9 @@ class Reference:
     """
 
     def __init__(self, formula: Formula, sources: dict, generator, tf32: bool = False):
-        self.formula, self.sources = formula, sources
         c0 = sources["c0"]
+        one = HostSource(np.ones((1, 1), c0.dtype))
+        self.formula, self.sources = formula, {**sources, ONE: one}
         (m, n), self.dtype = c0.shape, np.dtype(c0.dtype)
         self.element = _types.of(self.dtype, tf32)
         double, wide = _double(self.dtype), _wide(self.dtype)
@@ -227,7 +228,7 @@ class Reference:
         self.product = np.zeros(m, double)
         self.unit, self.before, before = 0.0, 0.0, None
         if not formula.solves:
-            terms = self._sum_of_terms(sources)
+            terms = self._sum_of_terms(self.sources)
             self.sample, self.product, self.unit = terms.sample, terms.product, terms.largest
         if beta != 0 or form.kind != "full":
             before = look_at(c0, "n", self.signs, self.rows, self.columns, form)
@@ -305,7 +306,8 @@ def _wholes(case: Case, dtype: np.dtype) -> list[tuple[complex, np.ndarray, np.n
     """The terms with all of op(factor) in this type."""
 
     def whole(factor: Factor) -> np.ndarray:
-        return apply_op(factor.op, factor.form.whole(case.matrices[factor.name]))
+        matrix = np.ones((1, 1), dtype) if factor.name == ONE else case.matrices[factor.name]
+        return apply_op(factor.op, factor.form.whole(matrix))
 
     return [(_scalar(x, dtype), whole(left), whole(right)) for x, left, right in case.formula.terms]
 

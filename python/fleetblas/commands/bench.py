@@ -22,6 +22,7 @@ EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2
           fleetblas bench gemm --size 4K,8K,16K --place 'h,h,h;0,0,0;p,p,p' --vs cublasxt,cublas
           fleetblas bench gemm --dataset regular --vs cublasxt --json regular.json
           fleetblas bench syrk,trsm --size 16K --uplo u --vs cublasxt
+          fleetblas bench gemv,axpy,dot --size 32K --vs hostblas
           fleetblas bench all --dataset level3 --size 8K,16K --place h,h,h --vs cublasxt
 
 --vs takes a list, measured in turn with FleetBLAS on the same operands:

@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
-from .. import Context, _arrays, _level3, _native, _types, verify
-from .._routines import ROUTINES
+from .. import Context, _arrays, _level3, _native, _types, _vectors, verify
+from .._routines import EVERY, VECTORS
 from .bench_operands import Operands
 
 START_UP_EDGE = 256  # a first product of this size does all that start-up is
@@ -31,7 +31,7 @@ class Engine:
     name = ""
     same_problem = True  # its operands are where those of FleetBLAS are: the bound holds for it
     types = tuple(_types.TYPES)  # words of those that it multiplies
-    routines = tuple(ROUTINES)
+    routines = tuple(EVERY)
 
     def __init__(self, operands: Operands):
         self.operands = operands
@@ -120,7 +120,8 @@ class FleetBlas(Engine):
             ops = (words["transa"], words["transb"])
             _arrays.call(self.context, words["type"], ops, o.sizes, *scalars)
         else:
-            _level3.call(self.context, words["type"], o.routine, o.flags, o.sizes, *scalars)
+            module = _vectors if words["routine"] in VECTORS else _level3
+            module.call(self.context, words["type"], o.routine, o.flags, o.sizes, *scalars)
 
     def describe(self, row: dict) -> None:
         config = self.context.config()

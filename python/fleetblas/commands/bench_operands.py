@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _arrays, _types, verify
 from .._formulas import formula_of
-from .._routines import ROUTINES, Routine
+from .._routines import EVERY, Routine
 
 SEED = 20261121
 NAMES = ("a", "b", "c", "c0")
@@ -101,7 +101,7 @@ class DeviceSource:
 
 
 def routine_of(words: dict) -> Routine:
-    return ROUTINES[words["routine"]]
+    return EVERY[words["routine"]]
 
 
 def flags_of(words: dict) -> dict:
@@ -188,12 +188,12 @@ class Operands:
         self.pool, self.words, self.routine = pool, words, routine_of(words)
         self.locations = locations or words["place"].split(",")
         self.shapes = shapes_of(words)
-        for name in self.routine.operands:
-            self._numbers(name)  # there is memory for it, or the constructor fails
         self.alpha, self.beta = (
             _arrays.real_or_complex(pool.dtype, name, words.get(name, 0))
             for name in ("alpha", "beta")
         )
+        for name in self.routine.operands:
+            self._numbers(name)  # there is memory for it, or the constructor fails
 
     @property
     def dtype(self) -> np.dtype:
@@ -214,11 +214,12 @@ class Operands:
 
     @property
     def matrices(self) -> list[tuple[int, int]]:
-        """(address, leading dimension) of A, B (or A again, where there is no B) and C."""
-        found = {
-            name: (self._numbers(name).ctypes.data, max(1, self.shapes[name][0]))
-            for name in self.routine.operands
-        }
+        """(address, leading dimension, or increment) of A, B (or A again, where there is no B) and
+        C."""
+        found = {}
+        for name in (*self.routine.operands, "c"):
+            step = max(1, self.shapes[name][0]) if name in self.routine.matrices else 1
+            found[name] = (self._numbers(name).ctypes.data, step)
         return [found["a"], found.get("b", found["a"]), found["c"]]
 
     def at(self, locations: list[str]) -> Operands:
@@ -226,12 +227,13 @@ class Operands:
         return Operands(self.pool, self.words, locations)
 
     def _location(self, name: str) -> str:
-        return "p" if name == "c0" else self.locations[self.routine.operands.index(name)]
+        operands = self.routine.operands
+        return self.locations[operands.index(name)] if name in operands else "p"
 
     def _contents(self, name: str) -> int:
         if name == "a" and self.routine.triangular:
             return self.shapes["a"][0]
-        unread = name == "c0" and not self.routine.triangular and self.words["beta"] == 0
+        unread = name == "c0" and self.formula.beta == 0 and not self.routine.triangular
         return UNREAD if unread else RANDOM
 
     def _numbers(self, name: str) -> np.ndarray:

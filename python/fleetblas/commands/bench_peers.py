@@ -12,7 +12,7 @@ from ctypes import c_int, c_size_t, c_void_p
 import numpy as np
 
 from .. import _types
-from .._routines import LETTERS, ROUTINES
+from .._routines import LETTERS, ROUTINES, VECTORS
 from .bench_engines import START_UP_EDGE, Engine, Unmeasured
 from .bench_operands import Operands
 from .cuda_libraries import Driver, check_cublas, cublas_version, function, load_cublas
@@ -180,6 +180,11 @@ class Cublas(CudaPeer):
     def __init__(self, operands: Operands, devices: list[int]):
         # The operands are moved in start_up, where a failure becomes a row.
         super().__init__(operands, devices[:1])
+
+    def require_problem(self) -> None:
+        if self.operands.words["routine"] in VECTORS:
+            raise Unmeasured("cublas is timed with level 3 only")
+        super().require_problem()
 
     def start_up(self) -> None:
         self.require_problem()

@@ -14,7 +14,7 @@ import statistics
 import numpy as np
 
 from .. import Context, __version__
-from .._routines import ROUTINES
+from .._routines import EVERY
 from . import common
 from .bench_engines import Engine, add_plan
 from .bench_method import Method, interval
@@ -28,7 +28,7 @@ def blank_row(engine: str, words: dict) -> dict:
     row.update({"p95_s": None, "tflops": None, "bound_s": None, "limited_by": None})
     row.update({"bound_fraction": None, "predicted_s": None, "error": None, "status": "ok"})
     row.update({"joules": None, "watts": None, "balance": None, "measured": "measured"})
-    row.update({name: words[name] for name in ROUTINES[words["routine"]].flags})
+    row.update({name: words[name] for name in EVERY[words["routine"]].flags})
     for name in ("alpha", "beta"):
         value = complex(words.get(name, 0))
         row[name] = value.real if value.imag == 0 else [value.real, value.imag]
@@ -91,13 +91,14 @@ TABLE_HEAD += ["rate", "bound", "of bound", "predicted", "balance", "energy", "e
 
 
 def _table_row(row: dict) -> list[str]:
-    sizes = [row[name] for name in ROUTINES[row["routine"]].sizes]
+    routine = EVERY[row["routine"]]
+    sizes = [row[name] for name in routine.sizes]
     edges = [common.edge_text(edge) for edge in sizes]
     shape = edges[0] if len(set(sizes)) == 1 else "x".join(edges)
     times = [common.duration(row[key]) for key in ("first_s", "median_s", "min_s", "p95_s")]
     return [
         row["engine"] + (f" ({row['bar']})" if row.get("bar") else ""),
-        f"{row['type']}{row['routine']} {shape}{common.flags_text(row)}",
+        f"{routine.named(row['type'])} {shape}{common.flags_text(row)}",
         row["place"],
         str(row["devices"] or "cpu"),
         common.edge_text(row["tile"]) if row["tile"] else "-",
@@ -145,7 +146,7 @@ def mean_table(rows: list[dict]) -> str:
 
 
 def _case(row: dict) -> tuple:
-    flags = (row[name] for name in ROUTINES[row["routine"]].flags)
+    flags = (row[name] for name in EVERY[row["routine"]].flags)
     sizes = (row[name] for name in "mnk")
     words = (row["type"], row["routine"], row["beside"], row.get("bar"))
     return (*words, str(row.get("wanted_devices")), *flags, *sizes)

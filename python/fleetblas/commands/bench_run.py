@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from .. import Context
-from .._routines import ROUTINES
+from .._routines import EVERY
 from . import bench_rows, common
 from .bench_engines import (
     MEASURING_ERRORS,
@@ -57,7 +57,7 @@ def key_of(row: dict) -> tuple:
     return (
         routine,
         *(row[name] for name in ("type", "m", "n", "k")),
-        *(row.get(name, "n") for name in ROUTINES[routine].flags),
+        *(row.get(name, "n") for name in EVERY[routine].flags),
         place,
         tuple(wanted) if wanted else None,
         row.get("rules"),

@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 from .. import _native, _types
-from .._routines import LETTERS, ROUTINES
+from .._routines import EVERY, LETTERS, ROUTINES, VECTORS, listed
 
 SUFFIXES = {"K": 2**10, "M": 2**20, "G": 2**30}
 
@@ -95,11 +95,11 @@ def place(word: str) -> str:
 
 
 def routines(word: str) -> list[str]:
-    """ "gemm,trsm", and "all" of them."""
+    """ "gemm,trsm", and "all" of level 3."""
     names = list(ROUTINES) if word == "all" else list(dict.fromkeys(word.split(",")))
     for name in names:
-        if name not in ROUTINES:
-            known = ", ".join(ROUTINES)
+        if name not in EVERY:
+            known = ", ".join(EVERY)
             raise argparse.ArgumentTypeError(f"there is no {name!r}, but {known} and all")
     return names
 
@@ -125,7 +125,7 @@ def places(word: str) -> list[str]:
 
 def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
     """A problem of one size at one place. Several of both: see add_problem_lists."""
-    parser.add_argument("routine", choices=list(ROUTINES), nargs=routine_nargs, help="of BLAS")
+    parser.add_argument("routine", choices=list(EVERY), nargs=routine_nargs, help="of BLAS")
     parser.add_argument("--size", type=size, metavar="N", help="m, n and k (suffixes K, M, G)")
     parser.add_argument(
         "--place",
@@ -133,7 +133,7 @@ def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
         default="h,h,h",
         metavar="A,B,C",
         help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; routines "
-        "without a B take A,C",
+        "without a B take A,C, gemv A,x,y, axpy and dot x,y",
     )
     _add_problem_rest(parser)
 
@@ -141,7 +141,7 @@ def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
 def add_problem_lists(parser) -> None:
     """The same with lists: problems of every routine and size at every place."""
     parser.add_argument(
-        "routine", type=routines, metavar="ROUTINE,...", help=f"{', '.join(ROUTINES)}, or all"
+        "routine", type=routines, metavar="ROUTINE,...", help=f"{', '.join(EVERY)}; all: level 3"
     )
     parser.add_argument(
         "--size", type=sizes, metavar="N,...", help="m, n and k (suffixes K, M, G), or a list"
@@ -152,7 +152,8 @@ def add_problem_lists(parser) -> None:
         action="append",
         metavar="A,B,C;...",
         help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; several "
-        "with ';' between them, or --place again (default h,h,h); routines without a B take A,C",
+        "with ';' between them, or --place again (default h,h,h); routines without a B take A,C, "
+        "gemv A,x,y, axpy and dot x,y",
     )
     _add_problem_rest(parser)
 
@@ -164,7 +165,8 @@ def _add_problem_rest(parser) -> None:
         help="data type (default d, of Hermitian routines z); h and bf16 are summed in fp32, tf32 "
         "rounds fp32 inputs",
     )
-    for name, meaning in (("m", "rows of C"), ("n", "columns of C"), ("k", "the inner size")):
+    edges = {"m": "rows of C, of gemv of A", "n": "columns of them, or elements of vectors"}
+    for name, meaning in {**edges, "k": "the inner size"}.items():
         parser.add_argument("--" + name, type=size, metavar=name.upper(), help=meaning)
     meanings = {"side": "of B on which A stands", "uplo": "the triangle that counts"}
     meanings.update({"diag": "u: the diagonal of A is ones", "transa": "op(A)", "transb": "op(B)"})
@@ -182,14 +184,13 @@ def _add_problem_rest(parser) -> None:
 
 def type_of(arguments, word: str) -> str:
     """The one that was asked for, or the usual one."""
-    return arguments.type or ("z" if ROUTINES[word].hermitian else "d")
+    return arguments.type or ("z" if EVERY[word].hermitian else "d")
 
 
 def _edges(arguments, word: str, side: str) -> dict:
-    routine = ROUTINES[word]
+    routine = EVERY[word]
     edges = {name: getattr(arguments, name) for name in "mnk"}
-    *others, last = ("--" + name for name in routine.sizes)
-    wanted = f"--size, or {', '.join(others)} and {last}"
+    wanted = f"--size, or {listed(['--' + name for name in routine.sizes])}"
     if arguments.size is not None and any(edge is not None for edge in edges.values()):
         raise UsageError(f"give {wanted}, not both")
     if arguments.size is not None:
@@ -204,7 +205,7 @@ def problem_words(arguments, word: str | None = None) -> dict:
     """The problem of the command line, as the keywords of Context.plan; all of m, n and k are
     there, also what the routine has not of its own."""
     word = word or arguments.routine
-    routine, kind = ROUTINES[word], type_of(arguments, word)
+    routine, kind = EVERY[word], type_of(arguments, word)
     if kind not in routine.types:
         raise UsageError(f"{word} is of types {', '.join(routine.types)}, not {kind}")
     flags = {}
@@ -217,7 +218,9 @@ def problem_words(arguments, word: str | None = None) -> dict:
         elif given is not None:
             raise UsageError(f"{word} has no --{name}")
     scalars = {"alpha": arguments.alpha}
-    if not routine.triangular:
+    if "alpha" not in routine.scalars and arguments.alpha != 1:
+        raise UsageError(f"{word} has no --alpha")
+    if "beta" in routine.scalars:
         scalars["beta"] = 1 if arguments.beta is None else arguments.beta
     elif arguments.beta is not None:
         raise UsageError(f"{word} has no --beta")
@@ -228,16 +231,19 @@ def problem_words(arguments, word: str | None = None) -> dict:
             raise UsageError(f"--{name} of {word} is real")
     place = ",".join(routine.places(arguments.place))
     edges = _edges(arguments, word, flags.get("side", "l"))
+    if word in VECTORS and 0 in (*edges.values(), arguments.alpha):
+        raise UsageError(f"{word} has nothing to do")  # and leaves y alone, whatever beta is
     return {"routine": word, "type": kind, **edges, **flags, "place": place, **scalars}
 
 
 def for_one(arguments, word: str) -> argparse.Namespace:
     """Of several routines each is asked for what it has."""
-    routine = ROUTINES[word]
+    routine = EVERY[word]
     kept = dict(vars(arguments))
     if len(arguments.routine) > 1:
         kept.update({name: None for name in LETTERS if name not in routine.flags})
-        kept["beta"] = None if routine.triangular else arguments.beta
+        kept["beta"] = arguments.beta if "beta" in routine.scalars else None
+        kept["alpha"] = arguments.alpha if "alpha" in routine.scalars else 1
     return argparse.Namespace(**kept)
 
 
@@ -384,7 +390,7 @@ def commit() -> str | None:
 
 
 def tflops(routine: str, word: str, m: int, n: int, k: int, seconds: float | None) -> float | None:
-    flops = (2 if _types.TYPES[word].real else 8) * ROUTINES[routine].flop_share
+    flops = (2 if _types.TYPES[word].real else 8) * EVERY[routine].flop_share
     return flops * m * n * k / seconds / 1e12 if seconds else None
 
 
@@ -395,7 +401,7 @@ def geometric_mean(values: list[float]) -> float | None:
 
 def flags_text(row: dict) -> str:
     """Those that are not the usual ones, as in " tn" and " uplo=u"."""
-    routine = ROUTINES[row["routine"]]
+    routine = EVERY[row["routine"]]
     flags = {name: row[name] for name in routine.flags}
     unusual = [f"{name}={flag}" for name, flag in flags.items() if flag != LETTERS[name][0]]
     if routine.word == "gemm" and unusual:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from .. import Context
+from .._routines import VECTORS
 from . import common
 
 EXAMPLE = """example: fleetblas plan gemm --type d --size 16K --machine h200x8
@@ -69,16 +70,29 @@ def _moved(plan: dict) -> list[tuple[str, str]]:
     return rows
 
 
-def _schedule(plan: dict) -> list[tuple[str, str]]:
-    """Workers, grid, tiles, tasks and memory: what only a plan for devices has."""
-    workers, (rows, columns), cuts = plan["workers"], plan["grid"], plan["cuts"]
+def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
+    """The grid, and how it is cut."""
+    (rows, columns), cuts, tile = plan["grid"], plan["cuts"], plan["tile"]
+    if routine in VECTORS:
+        dealt = "parts of sums x workers that take the tiles of the result in turn"
+        parts = f"result {_cut(cuts['n'])}, sums {_cut(cuts['k'])}"
+        return [("grid", f"{rows} x {columns}: {dealt}"), ("tile", f"{tile}: {parts}")]
     least, most = min(plan["shares"]), max(plan["shares"])
     uneven = f", {100 * least:.0f} to {100 * most:.0f} % of it" if most > UNEVEN * least else ""
+    parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk")
+    return [
+        ("grid", f"{rows} x {columns}: each worker has its own block of C{uneven}"),
+        ("tile", f"{tile}: {parts}"),
+    ]
+
+
+def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
+    """Workers, grid, tiles, tasks and memory: what only a plan for devices has."""
+    workers = plan["workers"]
     kinds = ", ".join(f"{name} {n:,}" for name, n in plan["tasks_by_kind"].items() if n)
     lines = [
         ("workers", f"{len(workers)} ({_ids(workers)})"),
-        ("grid", f"{rows} x {columns}: each worker has its own block of C{uneven}"),
-        ("tile", f"{plan['tile']}: m {_cut(cuts['m'])}, n {_cut(cuts['n'])}, k {_cut(cuts['k'])}"),
+        *_tiles(plan, routine),
         ("tasks", f"{plan['tasks']:,}: {kinds}"),
     ]
     memory = [device for device in plan["memory"] if device["bytes"]]
@@ -99,7 +113,7 @@ def text_of(plan: dict, words: dict) -> str:
     offload = plan["offload"]
     lines = [("where", f"{offload['where']} ({offload['reason']})")]
     if plan["workers"]:
-        lines += _schedule(plan)
+        lines += _schedule(plan, words["routine"])
     lines += _moved(plan)
     if plan["workers"]:
         tried = plan["candidates"]

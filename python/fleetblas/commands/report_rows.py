@@ -14,7 +14,7 @@ import statistics
 from dataclasses import dataclass, field
 
 from .. import _types
-from .._routines import LETTERS, ROUTINES
+from .._routines import EVERY, LETTERS
 from . import common
 from .common import geometric_mean
 
@@ -113,13 +113,19 @@ class Row:
         return tuple(self.positive(name) for name in "mnk")
 
     @property
+    def sizes(self) -> tuple:
+        """The edges that the routine may have: those of vectors are not all of a product's."""
+        ones = EVERY[self.routine].without if self.routine in EVERY else ""
+        return tuple(edge for name, edge in zip("mnk", self.edges) if name not in ones)
+
+    @property
     def edge(self) -> float | None:
-        """That of a square."""
-        return self.edges[0] if len(set(self.edges)) == 1 else None
+        """That of a square, or of a vector."""
+        return self.sizes[0] if len(set(self.sizes)) == 1 else None
 
     @property
     def edges_text(self) -> str:
-        words = ["-" if edge is None else common.edge_text(int(edge)) for edge in self.edges]
+        words = ["-" if edge is None else common.edge_text(int(edge)) for edge in self.sizes]
         return words[0] if len(set(words)) == 1 else " x ".join(words)
 
     @property
@@ -129,12 +135,12 @@ class Row:
     @property
     def flags(self) -> dict:
         """Those of the routine, by name; the usual ones where they are not given."""
-        known = ROUTINES.get(self.routine, ROUTINES["gemm"]).flags
+        known = EVERY.get(self.routine, EVERY["gemm"]).flags
         return {name: self.text(name) or LETTERS[name][0] for name in known}
 
     @property
     def case_text(self) -> str:
-        routine = self.routine if self.routine in ROUTINES else "gemm"
+        routine = self.routine if self.routine in EVERY else "gemm"
         flags = common.flags_text({"routine": routine, **self.flags})
         return f"{self.kind} {self.edges_text}{flags}"
 
@@ -167,7 +173,7 @@ class Row:
 
     @property
     def flops(self) -> float | None:
-        if self.type in _types.TYPES and None not in self.edges and self.routine in ROUTINES:
+        if self.type in _types.TYPES and None not in self.edges and self.routine in EVERY:
             return common.tflops(self.routine, self.type, *self.edges, 1.0) * 1e12
         rate, seconds = self.positive("tflops"), self.median_s
         return rate * seconds * 1e12 if rate and seconds else None

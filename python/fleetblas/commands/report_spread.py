@@ -49,7 +49,8 @@ CLOSE = 0.1  # a prediction as good as that is called close
 
 
 def _shape(row: Row) -> str:
-    return row.text("shape") or ("square" if row.edge is not None else "-")
+    is_square = row.edge is not None and len(row.sizes) > 1
+    return row.text("shape") or ("square" if is_square else "-")
 
 
 # ---- fractions of the bound ---------------------------------------------------------------------
