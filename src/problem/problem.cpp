@@ -48,26 +48,6 @@ bool is_half(DataType type) { return type == DataType::f16 || type == DataType::
 
 char letter_of(Op op) { return "ntc"[static_cast<int>(op)]; }
 
-const RoutineTraits& traits_of(Routine routine) {
-  constexpr std::array<RoutineTraits, kRoutines> kTable{{
-      {.word = "gemm"},
-      {.word = "gemmt", .triangle = true},
-      {.word = "symm", .symmetric = true},
-      {.word = "hemm", .symmetric = true, .hermitian = true},
-      {.word = "syrk", .has_b = false, .triangle = true, .by_itself = true},
-      {.word = "herk", .has_b = false, .triangle = true, .hermitian = true, .by_itself = true},
-      {.word = "syr2k", .triangle = true, .twice = true, .by_itself = true},
-      {.word = "her2k", .triangle = true, .twice = true, .hermitian = true, .by_itself = true},
-      {.word = "trmm", .has_b = false, .triangular = true},
-      {.word = "trsm", .has_b = false, .triangular = true, .solves = true},
-      {.word = "gemv", .vectors = true},
-      {.word = "axpy", .has_b = false, .vectors = true},
-      {.word = "dot", .vectors = true},
-  }};
-  static constexpr auto kRows = kTable;
-  return kRows[static_cast<std::size_t>(routine)];
-}
-
 Problem make_gemm(const GemmShape& shape) {
   require_size(shape.m, "m");
   require_size(shape.n, "n");

@@ -83,7 +83,26 @@ struct RoutineTraits {
   /// Multiply-adds, as a part of m*n*k.
   double part_of_products() const { return triangular || (triangle && !twice) ? 0.5 : 1; }
 };
-const RoutineTraits& traits_of(Routine routine);
+inline constexpr std::array<RoutineTraits, kRoutines> kRoutineTraits{{
+    {.word = "gemm"},
+    {.word = "gemmt", .triangle = true},
+    {.word = "symm", .symmetric = true},
+    {.word = "hemm", .symmetric = true, .hermitian = true},
+    {.word = "syrk", .has_b = false, .triangle = true, .by_itself = true},
+    {.word = "herk", .has_b = false, .triangle = true, .hermitian = true, .by_itself = true},
+    {.word = "syr2k", .triangle = true, .twice = true, .by_itself = true},
+    {.word = "her2k", .triangle = true, .twice = true, .hermitian = true, .by_itself = true},
+    {.word = "trmm", .has_b = false, .triangular = true},
+    {.word = "trsm", .has_b = false, .triangular = true, .solves = true},
+    {.word = "gemv", .vectors = true},
+    {.word = "axpy", .has_b = false, .vectors = true},
+    {.word = "dot", .vectors = true},
+}};
+
+/// Small calls that only go into the books ask often: so it is inline.
+inline const RoutineTraits& traits_of(Routine routine) {
+  return kRoutineTraits[static_cast<std::size_t>(routine)];
+}
 
 /// One stored matrix (column-major): its shape before op() is applied, and where it is at home.
 struct Operand {

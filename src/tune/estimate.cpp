@@ -212,6 +212,8 @@ double host_s(const Problem& problem, const Machine& machine) {
   if (problem.k == 0)
     return machine.stream_s(kHost,
                             2 * problem.m * problem.n * problem.batch * bytes_of(problem.type));
+  if (problem.traits().vectors && machine.devices[kHost].memory_bytes_per_s <= 0)
+    return std::numeric_limits<double>::infinity();  // not known
   if (problem.traits().vectors)
     return machine.stream_s(kHost, streamed_bytes(problem, problem.n, problem.k));
   if (!machine.can_compute(kHost, problem.type)) return std::numeric_limits<double>::infinity();
