@@ -142,6 +142,26 @@ void check_operand(const RawCall& raw, const Call& call, int operand, int pointe
     refuse(raw, pointer_position, kNames[name_of(call, operand)], "is NULL");
 }
 
+/// Flags and sizes of any routine but gemm.
+void describe_flags(const RawCall& raw, Call& call) {
+  const Signature& s = raw.signature;
+  const RoutineTraits& traits = call.traits();
+  if (traits.has_side())
+    call.side = parse_choice(raw, raw.side, 'l', 'r', s.side, "side") ? Side::right : Side::left;
+  call.uplo = parse_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo") ? Uplo::upper : Uplo::lower;
+  if (!traits.symmetric) call.op_a = parse_op(raw, raw.transa, s.transa, "transa");
+  if (traits.triangular)
+    call.diag = parse_choice(raw, raw.diag, 'n', 'u', s.diag, "diag") ? Diag::unit : Diag::non_unit;
+  if (!traits.has_side() && !traits.by_itself)
+    call.op_b = parse_op(raw, raw.transb, s.transb, "transb");
+  // A real matrix is its own conjugate.
+  if (traits.by_itself && call.op_a == Op::conjugate && !is_complex(raw.type))
+    call.op_a = Op::transpose;
+  call.m = traits.triangle ? raw.n : raw.m;
+  call.n = raw.n;
+  call.k = !traits.has_side() ? raw.k : call.side == Side::left ? raw.m : raw.n;
+}
+
 }  // namespace
 
 std::complex<double> scalar_of(const void* data, DataType type) {
@@ -209,21 +229,15 @@ Call describe(const RawCall& raw) {
   const Signature& s = raw.signature;
   const RoutineTraits& traits = traits_of(raw.routine);
   Call call{.symbol = s.function, .routine = raw.routine, .type = raw.type, .arguments = {}};
-  if (traits.has_side())
-    call.side = parse_choice(raw, raw.side, 'l', 'r', s.side, "side") ? Side::right : Side::left;
-  if (raw.routine != Routine::gemm)
-    call.uplo = parse_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo") ? Uplo::upper : Uplo::lower;
-  if (!traits.symmetric) call.op_a = parse_op(raw, raw.transa, s.transa, "transa");
-  if (traits.triangular)
-    call.diag = parse_choice(raw, raw.diag, 'n', 'u', s.diag, "diag") ? Diag::unit : Diag::non_unit;
-  if (!traits.has_side() && !traits.by_itself)
+  if (raw.routine == Routine::gemm) {  // of which there are millions of small ones
+    call.op_a = parse_op(raw, raw.transa, s.transa, "transa");
     call.op_b = parse_op(raw, raw.transb, s.transb, "transb");
-  // A real matrix is its own conjugate.
-  if (traits.by_itself && call.op_a == Op::conjugate && !is_complex(raw.type))
-    call.op_a = Op::transpose;
-  call.m = traits.triangle ? raw.n : raw.m;
-  call.n = raw.n;
-  call.k = !traits.has_side() ? raw.k : call.side == Side::left ? raw.m : raw.n;
+    call.m = raw.m;
+    call.n = raw.n;
+    call.k = raw.k;
+  } else {
+    describe_flags(raw, call);
+  }
   call.batch = raw.batch;
   const void* b = traits.has_b ? raw.b : raw.a;
   const DataType real = raw.type == DataType::c32 ? DataType::f32 : DataType::f64;

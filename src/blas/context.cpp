@@ -349,14 +349,18 @@ void Context::begin_record(CallRecord& record, const Call& call) const noexcept 
 
 void Context::note_place(CallRecord& record, const Homes& homes) const noexcept {
   try {
+    if (all_on_host(homes)) {  // nearly all calls: the letters of place_word
+      const auto letter = [&](int operand) {
+        return homes[static_cast<std::size_t>(operand)] == kHost ? 'h' : 'p';
+      };
+      const char text[] = {letter(kA), ',', letter(kB), ',', letter(kC)};
+      record.place.assign(text, sizeof text);
+      return;
+    }
     record.place.clear();
     for (const DeviceId home : homes) {
       if (!record.place.empty()) record.place += ',';
-      // Nearly all calls: the letters of place_word without a string for each.
-      if (on_host(home))
-        record.place += home == kHost ? 'h' : 'p';
-      else
-        record.place += offloader_.place_of(home);
+      record.place += offloader_.place_of(home);
     }
   } catch (const std::bad_alloc&) {
     record.place.clear();

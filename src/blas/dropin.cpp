@@ -14,10 +14,14 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Why the last call that this thread offered was not taken; nullptr when it was not offered.
-thread_local const char* refusal = nullptr;
-/// The last call that this thread offered was computed here all the same, which is in the books.
-thread_local bool computed = false;
+/// The last call that this thread offered: why it was not taken (nullptr: it was not offered), and
+/// whether it was computed here all the same, which is in the books. One variable: each costs a
+/// look-up of its own.
+struct Offered {
+  const char* refusal = nullptr;
+  bool computed = false;
+};
+thread_local Offered offered;
 
 DataType type_of(char letter) {
   switch (letter) {
@@ -44,53 +48,61 @@ constexpr std::array<Signature, kRoutines> kSignatures = [] {
   return signatures;
 }();
 
-/// `read` is fleet::parse or fleet::describe.
-Call read_by(Call (*read)(const RawCall&), const fleet_dropin_call& call) {
+RawCall raw_of(const fleet_dropin_call& call, const Signature& signature) {
+  return {.signature = signature,
+          .routine = static_cast<Routine>(call.routine),
+          .type = type_of(call.type),
+          .side = call.side,
+          .uplo = call.uplo,
+          .transa = call.transa,
+          .transb = call.transb,
+          .diag = call.diag,
+          .m = call.m,
+          .n = call.n,
+          .k = call.k,
+          .alpha = call.alpha,
+          .a = call.a,
+          .lda = call.lda,
+          .b = call.b,
+          .ldb = call.ldb,
+          .beta = call.beta,
+          .c = call.c,
+          .ldc = call.ldc};
+}
+
+Call parsed(const fleet_dropin_call& call) {
   Signature signature = kSignatures.at(static_cast<std::size_t>(call.routine));
   signature.function = call.symbol;
-  return read({.signature = signature,
-               .routine = static_cast<Routine>(call.routine),
-               .type = type_of(call.type),
-               .side = call.side,
-               .uplo = call.uplo,
-               .transa = call.transa,
-               .transb = call.transb,
-               .diag = call.diag,
-               .m = call.m,
-               .n = call.n,
-               .k = call.k,
-               .alpha = call.alpha,
-               .a = call.a,
-               .lda = call.lda,
-               .b = call.b,
-               .ldb = call.ldb,
-               .beta = call.beta,
-               .c = call.c,
-               .ldc = call.ldc});
+  return parse(raw_of(call, signature));
+}
+
+/// Of a call that is known to be legal.
+Call described(const fleet_dropin_call& call) {
+  Call read = describe(raw_of(call, kSignatures[static_cast<std::size_t>(call.routine)]));
+  read.symbol = call.symbol;
+  return read;
 }
 
 int offer(const fleet_dropin_call* call) {
-  refusal = "an error before the devices";
-  computed = false;
+  offered = {.refusal = "an error before the devices"};
   int taken = 0;
   capi::guarded([&] {
-    taken = default_context().compute_if_profitable(read_by(parse, *call), refusal) ? 1 : 0;
+    taken = default_context().compute_if_profitable(parsed(*call), offered.refusal) ? 1 : 0;
   });
-  if (taken != 0) refusal = nullptr;
+  if (taken != 0) offered.refusal = nullptr;
   return taken;
 }
 
 int compute(const fleet_dropin_call* call) {
-  computed = true;
-  return capi::guarded([&] { default_context().compute(read_by(parse, *call)); }) == FLEET_OK;
+  offered.computed = true;
+  return capi::guarded([&] { default_context().compute(parsed(*call)); }) == FLEET_OK;
 }
 
 void note_host(const fleet_dropin_call* call, double seconds) {
-  const char* reason = refusal == nullptr ? "below min_flops" : refusal;
-  refusal = nullptr;
-  if (std::exchange(computed, false)) return;
-  capi::guarded(
-      [&] { default_context().note_host_call(read_by(describe, *call), reason, seconds); });
+  const Offered last = std::exchange(offered, Offered{});
+  if (last.computed) return;
+  const char* reason = last.refusal == nullptr ? "below min_flops" : last.refusal;
+  capi::guarded([&] { default_context().note_host_call(described(*call), reason, seconds); });
 }
 
 fleet_dropin_core make_core() {
