@@ -4,6 +4,7 @@ reach the core. The answers are checked by the programs themselves."""
 
 import re
 import shutil
+import statistics
 from collections import Counter
 
 import pytest
@@ -270,5 +271,4 @@ def test_a_small_call_costs_at_most_300_ns_more(summary, program, preload, blas,
         assert result.returncode == 0, result.stderr
         return float(result.stdout.split()[2])
 
-    # Each is a median over calls; what else the machine computes meanwhile can only add to it.
-    assert min(extra_s() for _ in range(5)) <= EXTRA_LIMIT_S
+    assert statistics.median(extra_s() for _ in range(3)) <= EXTRA_LIMIT_S
