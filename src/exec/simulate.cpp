@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "exec/fair_share.hpp"
@@ -18,34 +19,56 @@ constexpr double kTogether = 1e-12;
 
 constexpr int kNoQueue = -1;
 
-/// The earliest of a fixed set of times that change one by one: minima of blocks, then of all.
+/// The earliest of a fixed set of times that change one by one: minima of blocks, and of blocks of
+/// those. Which one is due cannot be predicted, so nothing branches on a single time.
 class EventTimes {
  public:
   explicit EventTimes(std::size_t count)
-      : due_s_((count + kBlock - 1) / kBlock * kBlock, kNever),
-        least_s_(due_s_.size() / kBlock, kNever) {}
+      : regions_(count / (kBlock * kBlock) + 1, kNever),
+        blocks_(regions_.size() * kBlock, kNever),
+        due_s_(blocks_.size() * kBlock, kNever) {}
 
   void set(std::size_t slot, double time_s) {
     due_s_[slot] = time_s;
-    const double* block = &due_s_[slot / kBlock * kBlock];
-    least_s_[slot / kBlock] = *std::min_element(block, block + kBlock);
+    const std::size_t block = slot / kBlock, region = block / kBlock;
+    blocks_[block] = least(&due_s_[block * kBlock]);
+    regions_[region] = least(&blocks_[region * kBlock]);
   }
-  double least_s() const { return *std::min_element(least_s_.begin(), least_s_.end()); }
+  double least_s() const {
+    double least_s = kNever;
+    for (const double region_s : regions_) least_s = std::min(least_s, region_s);
+    return least_s;
+  }
 
-  /// Calls act(slot) for each slot due by `time_s` at the time of its turn.
+  /// Calls act(slot) for each slot due by `time_s`. It may change that slot only.
   template <typename Act>
   void for_each_due(double time_s, Act act) {
-    for (std::size_t block = 0; block < least_s_.size(); ++block) {
-      if (least_s_[block] > time_s) continue;
-      for (std::size_t slot = block * kBlock; slot < (block + 1) * kBlock; ++slot)
-        if (due_s_[slot] <= time_s) act(slot);
+    for (std::size_t region = 0; region < regions_.size(); ++region) {
+      if (regions_[region] > time_s) continue;
+      for_each_due_in(blocks_, region, time_s,
+                      [&](std::size_t block) { for_each_due_in(due_s_, block, time_s, act); });
     }
   }
 
  private:
   static constexpr std::size_t kBlock = 8;
-  std::vector<double> due_s_;
-  std::vector<double> least_s_;
+
+  static double least(const double* t) {
+    return std::min(std::min(std::min(t[0], t[1]), std::min(t[2], t[3])),
+                    std::min(std::min(t[4], t[5]), std::min(t[6], t[7])));
+  }
+
+  template <typename Act>
+  static void for_each_due_in(const std::vector<double>& times_s, std::size_t block, double time_s,
+                              Act act) {
+    unsigned due = 0;
+    for (unsigned i = 0; i < kBlock; ++i)
+      due |= static_cast<unsigned>(times_s[block * kBlock + i] <= time_s) << i;
+    for (; due != 0; due &= due - 1)
+      act(block * kBlock + static_cast<std::size_t>(std::countr_zero(due)));
+  }
+
+  std::vector<double> regions_, blocks_, due_s_;
 };
 
 /// Seconds of kernels. Plans have few distinct shapes, and the rate look-up takes logarithms.

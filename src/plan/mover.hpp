@@ -24,7 +24,11 @@ class Mover {
  public:
   Mover(Plan& plan, const Machine& machine, const Decomposition& decomposition, TaskList& tasks);
 
-  // Input tiles by number: the factor along the rows of C and the one along its columns.
+  // Input tiles by number: any, the factor along the rows of C and the one along its columns.
+  int key_of(const TileId& tile) const {
+    return tile.operand == kA ? tile.row * a_cols_ + tile.col
+                              : b_base_ + tile.row * b_cols_ + tile.col;
+  }
   int key_a(int row, int step) const { return key_of(plan_.row_factor(row, step).tile); }
   int key_b(int item, int step, int col) const {
     return key_of(plan_.col_factor(item, step, col).tile);
@@ -102,10 +106,6 @@ class Mover {
   void limit_worker(int worker, std::int64_t input_bytes, std::int64_t output_bytes);
   void number_tiles();
   void note_uses();
-  int key_of(const TileId& tile) const {
-    return tile.operand == kA ? tile.row * a_cols_ + tile.col
-                              : b_base_ + tile.row * b_cols_ + tile.col;
-  }
   int operand_of(int key) const { return key < b_base_ ? kA : other_; }
   AtHome* at_home(const Where& where, const TileId& tile);
   /// The tile lies where the worker may use it.

@@ -51,11 +51,6 @@ const Cuts& Plan::col_cuts(int operand) const {
   return as_is ? n_cuts : k_cuts;
 }
 
-bool Plan::has_tile(int row, int col) const {
-  if (!problem.traits().triangle) return true;
-  return problem.uplo == Uplo::lower ? row >= col : row <= col;
-}
-
 int rank(const Problem& problem, int tiles, int tile) {
   const bool lower = (problem.uplo == Uplo::lower) == (problem.op_a == Op::none);
   // Solved from the first one on: a lower triangle before, an upper one behind what it is solved
@@ -147,6 +142,7 @@ std::int64_t Plan::moved_bytes_of(const TileId& tile) const {
 }
 
 double Plan::share_of(const TileId& tile) const {
+  if (fill_of(tile) == Fill::full) return 1;
   return static_cast<double>(moved_bytes_of(tile)) / static_cast<double>(bytes_of(tile));
 }
 

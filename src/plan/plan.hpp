@@ -142,7 +142,10 @@ struct Plan {
   int steps() const { return tile_count(k_cuts) * (problem.traits().twice ? 2 : 1); }
   int k_tile(int step) const;
   /// Is the tile computed? Of symmetric results one triangle is.
-  bool has_tile(int row, int col) const;
+  bool has_tile(int row, int col) const {
+    if (!problem.traits().triangle) return true;
+    return problem.uplo == Uplo::lower ? row >= col : row <= col;
+  }
   int rank(int tile) const { return fleet::rank(problem, tile_count(k_cuts), tile); }
   int rank_of(int row, int col) const { return rank(problem.side == Side::left ? row : col); }
   /// The steps that a tile of C takes. Where A is triangular, the one at the diagonal is trsm's

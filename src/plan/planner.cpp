@@ -23,6 +23,12 @@ struct Output {
   bool add_at_end = false;       ///< lazy: the caller's C still has to be added
 };
 
+// Workers take turns, and of each most products are of one shape: the look-up takes logarithms.
+struct LastMultiply {
+  std::int64_t m = -1, n = -1, k = -1;
+  double seconds = 0;
+};
+
 // Elements of C that keep a GPU busy at a time. A product of fewer leaves some of its processors
 // idle; further ones beside a product of as many cost power and caches and gain nothing
 // (docs/performance.md: 7 to 17 % at tiles of 4096).
@@ -59,6 +65,7 @@ class Planner {
     outputs_.resize(cut_.row_owner.size() * static_cast<std::size_t>(tile_count(cut_.n)));
     compute_free_s_.resize(tuning.workers.size(), 0.0);
     next_lane_.resize(tuning.workers.size(), 0);
+    last_multiply_.resize(tuning.workers.size());
   }
 
   Plan run() {
@@ -100,12 +107,8 @@ class Planner {
   std::vector<double> compute_free_s_;
   int lanes_in_use_ = 1;  ///< of each device, if it has as many
   std::vector<int> next_lane_;
-  std::vector<QueueId> first_lane_;  ///< per device
-  struct {
-    std::int64_t m = -1, n = -1, k = -1;
-    DeviceId device = -1;
-    double seconds = 0;
-  } last_multiply_;
+  std::vector<QueueId> first_lane_;          ///< per device
+  std::vector<LastMultiply> last_multiply_;  ///< per worker
 };
 
 void Planner::make_queues() {
@@ -198,9 +201,9 @@ double Planner::multiply_s(int worker, const Product& product) {
   const std::int64_t m = cut_.m[row + 1] - cut_.m[row], n = cut_.n[col + 1] - cut_.n[col];
   const std::int64_t depth = cut_.k[k + 1] - cut_.k[k];
   const DeviceId device = mover_->device_of(worker);
-  auto& last = last_multiply_;
-  if (last.m != m || last.n != n || last.k != depth || last.device != device)
-    last = {m, n, depth, device, machine_.multiply_s(device, plan_.problem.type, m, n, depth)};
+  LastMultiply& last = last_multiply_[static_cast<std::size_t>(worker)];
+  if (last.m != m || last.n != n || last.k != depth)
+    last = {m, n, depth, machine_.multiply_s(device, plan_.problem.type, m, n, depth)};
   return last.seconds;
 }
 
@@ -250,8 +253,9 @@ void Planner::emit(int worker, const Product& product) {
                          static_cast<std::size_t>(product.col)];
   if (plan_.problem.traits().solves && plan_.is_diagonal(tile.row, tile.col, product.k))
     return solve(worker, product, tile, out);
-  const int a = mover_->key_a(product.row, product.k);
-  const int b = mover_->key_b(product.row / tile_count(cut_.m), product.k, product.col);
+  const Factor left = plan_.row_factor(product.row, product.k);
+  const Factor right = plan_.col_factor(product.row / tile_count(cut_.m), product.k, product.col);
+  const int a = mover_->key_of(left.tile), b = mover_->key_of(right.tile);
   Task task;
   task.inputs[0] = mover_->acquire(a, worker, b, Side::left);
   task.inputs[1] = mover_->acquire(b, worker, a, Side::right);
@@ -260,8 +264,6 @@ void Planner::emit(int worker, const Product& product) {
   task.queue = out.queue;
   task.tile = tile;
   task.to = where_of(worker, out);
-  const Factor left = plan_.row_factor(product.row, product.k);
-  const Factor right = plan_.col_factor(product.row / tile_count(cut_.m), product.k, product.col);
   task.input_tiles = {left.tile, right.tile};
   task.ops = {left.op, right.op};
   task.k_index = product.k;
@@ -291,8 +293,7 @@ void Planner::solve(int worker, const Product& product, const TileId& tile, Outp
   const bool left = plan_.problem.side == Side::left;
   const Factor triangle =
       left ? plan_.row_factor(product.row, product.k) : plan_.col_factor(0, product.k, product.col);
-  const int key =
-      left ? mover_->key_a(product.row, product.k) : mover_->key_b(0, product.k, product.col);
+  const int key = mover_->key_of(triangle.tile);
   Task task;
   task.kernel = Kernel::solve;
   task.inputs[0] = mover_->acquire(key, worker, -1, left ? Side::left : Side::right);

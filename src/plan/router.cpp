@@ -47,6 +47,7 @@ double Router::rate_of(DeviceId from, DeviceId to, const Cargo& cargo) const {
 
 const Holder& Router::choose(std::span<const Holder> holders, DeviceId user,
                              const Cargo& cargo) const {
+  if (holders.size() == 1 && has_leg(holders[0].device, user)) return holders[0];
   const Holder* best = nullptr;
   double best_value = kNever;
   const bool eta = tuning_.rules.has(Rule::eta);

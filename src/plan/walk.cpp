@@ -76,6 +76,10 @@ bool Walk::enter_step() {
         cut_.row_group[static_cast<std::size_t>(i)] == step_.row_group &&
         std::ranges::any_of(cols_, [&](int col) { return plan_.has_tile(i, col); }))
       rows_.push_back(i);
+  row_keys_.clear();
+  col_keys_.clear();
+  for (int row : rows_) row_keys_.push_back(mover_.key_a(row, step_.k));
+  for (int col : cols_) col_keys_.push_back(mover_.key_b(step_.item, step_.k, col));
   row_s_.assign(rows_.size(), -1.0);
   col_s_.assign(cols_.size(), -1.0);
   rows_asked_ = cols_asked_ = emitted_ = 0;
@@ -173,10 +177,10 @@ std::optional<Product> Walk::next_by_arrival() {
 void Walk::absorb_held() {
   for (std::size_t r = 0; r < rows_.size(); ++r)
     if (row_s_[r] < 0)
-      if (const double s = mover_.held_s(key_of_row(r), worker_); s >= 0) schedule_row(r, s);
+      if (const double s = mover_.held_s(row_keys_[r], worker_); s >= 0) schedule_row(r, s);
   for (std::size_t c = 0; c < cols_.size(); ++c)
     if (col_s_[c] < 0)
-      if (const double s = mover_.held_s(key_of_col(c), worker_); s >= 0) schedule_col(c, s);
+      if (const double s = mover_.held_s(col_keys_[c], worker_); s >= 0) schedule_col(c, s);
 }
 
 void Walk::ask_for_one() {
@@ -187,13 +191,13 @@ void Walk::ask_for_one() {
   for (std::size_t r = 0; r < rows_.size() && compared < kCompared; ++r) {
     if (row_s_[r] >= 0) continue;
     ++compared;
-    if (const double s = mover_.estimate_s(key_of_row(r), worker_); s < row_s) row_s = s, row = r;
+    if (const double s = mover_.estimate_s(row_keys_[r], worker_); s < row_s) row_s = s, row = r;
   }
   compared = 0;
   for (std::size_t c = 0; c < cols_.size() && compared < kCompared; ++c) {
     if (col_s_[c] >= 0) continue;
     ++compared;
-    if (const double s = mover_.estimate_s(key_of_col(c), worker_); s < col_s) col_s = s, col = c;
+    if (const double s = mover_.estimate_s(col_keys_[c], worker_); s < col_s) col_s = s, col = c;
   }
   bool take_row = row_s <= col_s;
   if (row_s < kNever && col_s < kNever && std::abs(row_s - col_s) <= kTie * std::max(row_s, col_s))
@@ -202,11 +206,11 @@ void Walk::ask_for_one() {
   if (rows_asked_ == 0 && cols_asked_ > 0) take_row = true;
   if (cols_asked_ == 0 && rows_asked_ > 0) take_row = false;
   if (take_row) {
-    mover_.acquire(key_of_row(row), worker_, -1, Side::left);
-    schedule_row(row, mover_.held_s(key_of_row(row), worker_));
+    mover_.acquire(row_keys_[row], worker_, -1, Side::left);
+    schedule_row(row, mover_.held_s(row_keys_[row], worker_));
   } else {
-    mover_.acquire(key_of_col(col), worker_, -1, Side::right);
-    schedule_col(col, mover_.held_s(key_of_col(col), worker_));
+    mover_.acquire(col_keys_[col], worker_, -1, Side::right);
+    schedule_col(col, mover_.held_s(col_keys_[col], worker_));
   }
 }
 

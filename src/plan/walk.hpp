@@ -51,8 +51,6 @@ class Walk {
   void schedule_col(std::size_t c, double arrival_s);
   void ask_for_one();
   void push(double arrival_s, std::size_t row, std::size_t col);
-  int key_of_row(std::size_t r) const { return mover_.key_a(rows_[r], step_.k); }
-  int key_of_col(std::size_t c) const { return mover_.key_b(step_.item, step_.k, cols_[c]); }
 
   const Plan& plan_;
   const Decomposition& cut_;
@@ -72,7 +70,8 @@ class Walk {
   std::vector<int> item_list_;  ///< items with rows here
   std::size_t item_at_ = 0;
   std::vector<int> rows_, cols_;
-  std::vector<double> row_s_, col_s_;  ///< arrival, or negative while not asked for
+  std::vector<int> row_keys_, col_keys_;  ///< of the factors of a step
+  std::vector<double> row_s_, col_s_;     ///< arrival, or negative while not asked for
   std::size_t rows_asked_ = 0, cols_asked_ = 0;
   std::size_t products_ = 0;  ///< of a step
   std::size_t emitted_ = 0;

@@ -37,11 +37,6 @@ const char* word_of(DataType type) {
   return kWords[static_cast<std::size_t>(type)];
 }
 
-std::int64_t bytes_of(DataType type) {
-  constexpr std::array<std::int64_t, kDataTypes> kBytes{4, 8, 8, 16, 2, 2, 4};
-  return kBytes[static_cast<std::size_t>(type)];
-}
-
 bool is_complex(DataType type) { return type == DataType::c32 || type == DataType::c64; }
 
 bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16; }

@@ -31,8 +31,12 @@ DeviceId parse_place(std::string_view word);
 enum class DataType { f32, f64, c32, c64, f16, bf16, tf32 };
 inline constexpr int kDataTypes = 7;
 
-const char* word_of(DataType type);    ///< "s", "d", "c", "z", "h", "bf16", "tf32"
-std::int64_t bytes_of(DataType type);  ///< of one stored element: 4, 8, 8, 16, 2, 2, 4
+const char* word_of(DataType type);  ///< "s", "d", "c", "z", "h", "bf16", "tf32"
+/// Of one stored element.
+constexpr std::int64_t bytes_of(DataType type) {
+  constexpr std::array<std::int64_t, kDataTypes> kBytes{4, 8, 8, 16, 2, 2, 4};
+  return kBytes[static_cast<std::size_t>(type)];
+}
 bool is_complex(DataType type);
 bool is_half(DataType type);  ///< f16 or bf16: stored in two bytes, summed in four
 
