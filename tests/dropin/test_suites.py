@@ -3,6 +3,7 @@
 None of these is left out; matrix functions, batches and sketches, which take minutes more, are not
 run. test_python.py has NumPy's."""
 
+import itertools
 import re
 
 from conftest import HOST_DEVICES, where_calls_ran
@@ -23,6 +24,10 @@ OPTIONS = ["-q", "--capture=sys", "-p", "no:cacheprovider"]
 OUTCOME = re.compile(r"(\d+) (failed|passed|skipped|error)")
 # (routine, type letter), of names such as scipy_cblas_dgemm64_
 ROUTINE = re.compile(r"(?:scipy_)?(?:cblas_)?([sdcz])([a-z0-9]+?)(?:_|64_|_64_)?$")
+ALL_ROUTINES = {
+    *itertools.product("sdcz", ("gemm", "symm", "syrk", "syr2k", "trmm", "trsm")),
+    *itertools.product("cz", ("hemm", "herk", "her2k")),
+}
 
 
 def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, run, tmp_path):
@@ -41,5 +46,5 @@ def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, 
     calls = where_calls_ran(result.stderr)
     assert {where for _, where, _ in calls} == {"devices"}
     served = {ROUTINE.match(symbol).groups() for symbol, _, _ in calls}
-    assert {(t, "gemm") for t in "sdcz"} <= served
+    assert served == ALL_ROUTINES
     assert len(calls) > 10000
