@@ -318,7 +318,7 @@ Context::Homes Context::locate(const Call& call) {
 Context::Homes Context::registered_homes(const Call& call) {
   Homes homes{kPageable, kPageable, kPageable};
   if (registry_.empty()) return homes;
-  const gate::StateLock lock(registry_mutex_);
+  const gate::StateLock lock;
   for (const std::size_t operand : {kA, kB, kC})
     homes[operand] = registry_.locate(call.arguments.data[operand], 1);
   return homes;

@@ -16,7 +16,7 @@
 namespace fleet {
 
 /// Calls that plan or run on devices take `turn_`, one after the other. What is short and also
-/// needed in a forked child (the registry, the books) has locks of its own that a fork waits for.
+/// needed in a forked child (the registry, the books) has a lock that a fork waits for.
 class Context {
  public:
   /// Throws Error(bad_option, bad_file, unsupported) for what the options say.
@@ -118,7 +118,6 @@ class Context {
   std::mutex turn_;
   Offloader offloader_;    // guarded by turn_
   double min_flops_ = -1;  // guarded by turn_; -1: not known yet
-  std::mutex registry_mutex_;
   Registry registry_;
   std::atomic<int> users_{0};  ///< threads inside
 };

@@ -35,7 +35,7 @@ View bytes_view(const void* data, std::int64_t bytes) {
 
 DeviceId Context::locate(const void* data, std::int64_t bytes) {
   {
-    const gate::StateLock lock(registry_mutex_);
+    const gate::StateLock lock;
     const DeviceId known = registry_.locate(data, bytes);
     if (known != kPageable) return known;
   }
@@ -75,7 +75,7 @@ void* Context::allocate(int location, std::int64_t bytes) {
     }
   }
   try {
-    const gate::StateLock lock(registry_mutex_);
+    const gate::StateLock lock;
     registry_.add(range);
   } catch (...) {
     give_back(range);
@@ -97,7 +97,7 @@ void Context::release(void* data) {
   if (data == nullptr) return;
   std::optional<Range> range;
   {
-    const gate::StateLock lock(registry_mutex_);
+    const gate::StateLock lock;
     range = registry_.remove(data, Registry::Kind::allocated);
   }
   if (!range) throw Error(Status::bad_argument, "the address is not one that fleet_alloc gave");
@@ -144,7 +144,7 @@ void Context::register_host(void* data, std::int64_t bytes) {
   const User inside(users_);
   Range range{.data = data, .bytes = bytes, .location = kHost, .origin = Range::Origin::registered};
   {
-    const gate::StateLock lock(registry_mutex_);
+    const gate::StateLock lock;
     registry_.add(range);
   }
   if (!offloader_.has_backend() || gate::only_cpu_left()) return;
@@ -153,7 +153,7 @@ void Context::register_host(void* data, std::int64_t bytes) {
   if (backend == nullptr || backend->pin(data, bytes)) return;
   // Refused: it stays what it was, pageable, and works as such.
   range.location = kPageable;
-  const gate::StateLock lock(registry_mutex_);
+  const gate::StateLock lock;
   registry_.remove(data, Registry::Kind::registered);
   registry_.add(range);
 }
@@ -162,7 +162,7 @@ void Context::unregister_host(void* data) {
   const User inside(users_);
   std::optional<Range> range;
   {
-    const gate::StateLock lock(registry_mutex_);
+    const gate::StateLock lock;
     range = registry_.remove(data, Registry::Kind::registered);
   }
   if (!range) throw Error(Status::bad_argument, "no registered memory begins at this address");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gate.cpp: a count of passes under way, and a fork that waits until it is zero. It knows no
-// context.
+// gate.cpp: a count of passes under way and a lock, and a fork that waits until both are free.
+// It knows no context.
 #include "blas/gate.hpp"
 
 #include <dlfcn.h>
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "exec/exit_guard.hpp"
@@ -25,18 +26,22 @@ constexpr std::int64_t kNarrowestPanel = 256;
 std::atomic<int> passes{0};
 std::atomic<int> forks{0};  // under way, by any threads
 std::atomic<bool> forked{false};
+constinit std::mutex state_mutex;
 
 void before_fork() {
   forks.fetch_add(1);
   while (passes.load() > 0) std::this_thread::sleep_for(kPollEvery);
+  state_mutex.lock();
 }
 
 void after_fork() {
+  state_mutex.unlock();
   forks.fetch_sub(1);
   forks.notify_all();
 }
 
 void in_child() {
+  state_mutex.unlock();
   forked.store(true);
   forks.store(0);
 }
@@ -122,6 +127,9 @@ Pass::Pass() {
 }
 
 Pass::~Pass() { passes.fetch_sub(1); }
+
+StateLock::StateLock() { state_mutex.lock(); }
+StateLock::~StateLock() { state_mutex.unlock(); }
 
 std::shared_ptr<CpuBlas> guarded(std::shared_ptr<CpuBlas> blas) {
   return std::make_shared<GuardedBlas>(std::move(blas));

@@ -3,7 +3,6 @@
 // whole; it knows nothing of contexts, devices or calls.
 #pragma once
 #include <memory>
-#include <mutex>
 
 #include "exec/cpu_blas.hpp"
 
@@ -21,8 +20,8 @@ bool in_forked_child();
 /// since it may not exist, or never go on. Only the CPU is left.
 bool only_cpu_left();
 
-/// A short stretch that fork waits for: one kernel of the CPU BLAS, or a change of shared state. A
-/// forked child thus finds the CPU BLAS idle and the state whole. Passes must not nest.
+/// A short stretch that fork waits for: one kernel of the CPU BLAS, which a forked child thus finds
+/// idle. Passes must not nest.
 class Pass {
  public:
   Pass();
@@ -31,14 +30,14 @@ class Pass {
   Pass& operator=(const Pass&) = delete;
 };
 
-/// A lock on state that a forked child may use too.
+/// The lock on all state that a forked child may use too: short stretches. Fork takes it, so the
+/// child finds it free and the state whole; hence one for the process. Locks must not nest.
 class StateLock {
  public:
-  explicit StateLock(std::mutex& mutex) : lock_(mutex) {}
-
- private:
-  Pass pass_;
-  std::lock_guard<std::mutex> lock_;
+  StateLock();
+  ~StateLock();
+  StateLock(const StateLock&) = delete;
+  StateLock& operator=(const StateLock&) = delete;
 };
 
 /// `blas` with a Pass around each product. Long products are cut into panels of columns, so that

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -81,12 +82,12 @@ std::string path_of_process(std::string path) {
 Journal::Journal(const Options& options) : summary_(options.summary), trace_(options.trace) {}
 
 void Journal::note(CallRecord&& record) {
-  const gate::StateLock lock(mutex_);
+  const gate::StateLock lock;
   statistics_.add(std::move(record));
 }
 
 void Journal::note(const Run& run) {
-  const gate::StateLock lock(mutex_);
+  const gate::StateLock lock;
   runs_.push_back(run);
   const std::size_t most = trace_.empty() ? 1 : kMostRuns;
   std::size_t tasks = 0;
@@ -98,12 +99,12 @@ void Journal::note(const Run& run) {
 }
 
 std::string Journal::statistics_json() const {
-  const gate::StateLock lock(mutex_);
+  const gate::StateLock lock;
   return statistics_.json();
 }
 
 Run Journal::last_run() const {
-  const gate::StateLock lock(mutex_);
+  const gate::StateLock lock;
   return runs_.empty() ? Run{} : runs_.back();
 }
 
@@ -144,7 +145,7 @@ class ExitReport {
     {
       const std::lock_guard lock(mutex_);
       for (const auto& journal : journals_) {
-        const std::lock_guard journal_lock(journal->mutex_);
+        const gate::StateLock state_lock;
         if (!journal->summary_.empty()) summaries[journal->summary_].merge(journal->statistics_);
         if (!journal->trace_.empty())
           timelines[journal->trace_].insert(timelines[journal->trace_].end(),

@@ -4,7 +4,6 @@
 #pragma once
 #include <deque>
 #include <memory>
-#include <mutex>
 
 #include "base/options.hpp"
 #include "blas/plan_cache.hpp"
@@ -41,7 +40,6 @@ class Journal {
 
   const std::string summary_;
   const std::string trace_;
-  mutable std::mutex mutex_;
   Statistics statistics_;
   std::deque<Run> runs_;
 };
