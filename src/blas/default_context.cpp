@@ -30,10 +30,8 @@ std::unique_ptr<Context> make_context(Options& options, std::vector<std::string>
   return std::make_unique<Context>(plain);
 }
 
-}  // namespace
-
-Context& default_context() {
-  if (Context* made = the_context.load(std::memory_order_acquire)) return *made;
+/// Apart from default_context, which every small call asks.
+[[gnu::noinline]] Context& make_default_context() {
   // No lock: in a forked child it could be held for ever. Of two that are made at once one is
   // dropped; neither has started anything yet.
   std::vector<std::string> complaints;
@@ -49,6 +47,13 @@ Context& default_context() {
     // No books then: nobody asked this process for them in so many words.
   }
   return made;
+}
+
+}  // namespace
+
+Context& default_context() {
+  Context* const made = the_context.load(std::memory_order_acquire);
+  return made != nullptr ? *made : make_default_context();
 }
 
 }  // namespace fleet

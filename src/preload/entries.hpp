@@ -38,7 +38,7 @@ template <class F, class... P>
   typename F::Element alpha;
   fleet_dropin_call call = column_major<F>(layout, alpha, values...);
   call.symbol = symbols[id].name;
-  const Offer offer(call);
+  const Offer offer(call, flops_of(call));
   if (!offer.taken()) call_behind<F>(id, caller, layout, values...);
 }
 

@@ -20,7 +20,6 @@
 
 #include "preload/front.hpp"
 #include "preload/objects.hpp"
-#include "preload/routines.hpp"
 
 namespace fleet::preload {
 
@@ -134,9 +133,8 @@ const fleet_dropin_core* open_core() {
 
 // The core, loaded by the first thread that gets here. The others do not wait: loading may run
 // products itself, on threads of its own, and those must come through.
-const fleet_dropin_core* core_for(double flops) {
+[[gnu::noinline]] const fleet_dropin_core* load_core(double flops) {
   if (phase.load(std::memory_order_acquire) == Phase::unread) read_settings();
-  if (phase.load(std::memory_order_acquire) == Phase::ready) return core.load();
   Phase expected = Phase::unloaded;
   if (flops < min_flops.load(std::memory_order_relaxed) ||
       !phase.compare_exchange_strong(expected, Phase::loading))
@@ -152,6 +150,10 @@ const fleet_dropin_core* core_for(double flops) {
   refresh_min_flops();
   atexit(begin_exit);
   return started;
+}
+
+const fleet_dropin_core* core_for(double flops) {
+  return phase.load(std::memory_order_acquire) == Phase::ready ? core.load() : load_core(flops);
 }
 
 }  // namespace
@@ -175,13 +177,12 @@ bool compute_in_core(const fleet_dropin_call& call) {
   return loaded && loaded->compute(&call);
 }
 
-Offer::Offer(const fleet_dropin_call& call) : call_(call) {
+Offer::Offer(const fleet_dropin_call& call, double flops) : call_(call) {
   offers_under_way.fetch_add(1);
   if (phase.load() == Phase::exiting) {
     hold_back_late_caller();
     return;
   }
-  const double flops = flops_of(call);
   core_ = core_for(flops);
   if (!core_) return;
   const bool worth_a_look = flops >= core_->min_flops;

@@ -35,7 +35,7 @@ class Inside {
 /// BLAS behind; when it ends, the core hears how long that took, if it wants to.
 class Offer {
  public:
-  explicit Offer(const fleet_dropin_call& call);
+  Offer(const fleet_dropin_call& call, double flops);
   ~Offer();
   Offer(const Offer&) = delete;
   Offer& operator=(const Offer&) = delete;

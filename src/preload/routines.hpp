@@ -60,8 +60,9 @@ constexpr bool is_hermitian(Routine r) {
   return r == fleet_dropin_hemm || r == fleet_dropin_herk || r == fleet_dropin_her2k;
 }
 
-/// 2mnk for gemm, half of it where a triangle is written or A is one; complex 4 times as much.
-inline double flops_of(const fleet_dropin_call& call) {
+/// 2mnk for gemm, half of it where a triangle is written or A is one; complex 4 times as much. What
+/// is known of the routine where it is called leaves a product of sizes.
+[[gnu::always_inline]] inline double flops_of(const fleet_dropin_call& call) {
   const bool half =
       has_triangular_a(call.routine) || (writes_triangle(call.routine) && !is_twice(call.routine));
   const bool complex = call.type == 'c' || call.type == 'z';
