@@ -29,21 +29,13 @@ constexpr std::array<const char*, 3> kStrideNames = {"stride_a", "stride_b", "st
 }
 
 Op parse_op(const RawCall& raw, int flag, int position, const char* name) {
-  switch (flag) {
-    case 'n':
-      return Op::none;
-    case 't':
-      return Op::transpose;
-    case 'c':
-      return Op::conjugate;
-  }
+  if (flag == 'n' || flag == 't' || flag == 'c') return op_of(flag);
   refuse(raw, position, name, "is " + std::to_string(flag) + ", expected 'n', 't' or 'c'");
 }
 
-/// One of two letters: whether it is the second.
-bool parse_choice(const RawCall& raw, int flag, char first, char second, int position,
-                  const char* name) {
-  if (flag == first || flag == second) return flag == second;
+void require_choice(const RawCall& raw, int flag, char first, char second, int position,
+                    const char* name) {
+  if (flag == first || flag == second) return;
   refuse(raw, position, name,
          "is " + std::to_string(flag) + ", expected '" + first + "' or '" + second + "'");
 }
@@ -142,26 +134,6 @@ void check_operand(const RawCall& raw, const Call& call, int operand, int pointe
     refuse(raw, pointer_position, kNames[name_of(call, operand)], "is NULL");
 }
 
-/// Flags and sizes of any routine but gemm.
-void describe_flags(const RawCall& raw, Call& call) {
-  const Signature& s = raw.signature;
-  const RoutineTraits& traits = call.traits();
-  if (traits.has_side())
-    call.side = parse_choice(raw, raw.side, 'l', 'r', s.side, "side") ? Side::right : Side::left;
-  call.uplo = parse_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo") ? Uplo::upper : Uplo::lower;
-  if (!traits.symmetric) call.op_a = parse_op(raw, raw.transa, s.transa, "transa");
-  if (traits.triangular)
-    call.diag = parse_choice(raw, raw.diag, 'n', 'u', s.diag, "diag") ? Diag::unit : Diag::non_unit;
-  if (!traits.has_side() && !traits.by_itself)
-    call.op_b = parse_op(raw, raw.transb, s.transb, "transb");
-  // A real matrix is its own conjugate.
-  if (traits.by_itself && call.op_a == Op::conjugate && !is_complex(raw.type))
-    call.op_a = Op::transpose;
-  call.m = traits.triangle ? raw.n : raw.m;
-  call.n = raw.n;
-  call.k = !traits.has_side() ? raw.k : call.side == Side::left ? raw.m : raw.n;
-}
-
 }  // namespace
 
 std::complex<double> scalar_of(const void* data, DataType type) {
@@ -226,37 +198,24 @@ std::int64_t Call::all_bytes(int operand) const {
 }
 
 Call describe(const RawCall& raw) {
-  const Signature& s = raw.signature;
   const RoutineTraits& traits = traits_of(raw.routine);
-  Call call{.symbol = s.function, .routine = raw.routine, .type = raw.type, .arguments = {}};
-  if (raw.routine == Routine::gemm) {  // of which there are millions of small ones
-    call.op_a = parse_op(raw, raw.transa, s.transa, "transa");
-    call.op_b = parse_op(raw, raw.transb, s.transb, "transb");
-    call.m = raw.m;
-    call.n = raw.n;
-    call.k = raw.k;
-  } else {
-    describe_flags(raw, call);
-  }
-  call.batch = raw.batch;
   const void* b = traits.has_b ? raw.b : raw.a;
   const DataType real = raw.type == DataType::c32 ? DataType::f32 : DataType::f64;
   const bool real_alpha = traits.hermitian && traits.by_itself && !traits.twice;
   const bool real_beta = traits.hermitian && traits.by_itself;
-  call.arguments = {
-      .data = {const_cast<void*>(raw.a), const_cast<void*>(b), raw.c},
-      .ld = {raw.lda, traits.has_b ? raw.ldb : raw.lda, raw.ldc},
-      .stride = {raw.stride_a, raw.stride_b, raw.stride_c},
-      .alpha = scalar_of(raw.alpha, real_alpha ? real : raw.type),
-      .beta = traits.triangular ? 0.0 : scalar_of(raw.beta, real_beta ? real : raw.type)};
-  return call;
+  return {shape_of(raw),
+          {.data = {const_cast<void*>(raw.a), const_cast<void*>(b), raw.c},
+           .ld = {raw.lda, traits.has_b ? raw.ldb : raw.lda, raw.ldc},
+           .stride = {raw.stride_a, raw.stride_b, raw.stride_c},
+           .alpha = scalar_of(raw.alpha, real_alpha ? real : raw.type),
+           .beta = traits.triangular ? 0.0 : scalar_of(raw.beta, real_beta ? real : raw.type)}};
 }
 
 Call parse(const RawCall& raw) {
   const Signature& s = raw.signature;
   const RoutineTraits& traits = traits_of(raw.routine);
-  if (traits.has_side()) parse_choice(raw, raw.side, 'l', 'r', s.side, "side");
-  if (raw.routine != Routine::gemm) parse_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo");
+  if (traits.has_side()) require_choice(raw, raw.side, 'l', 'r', s.side, "side");
+  if (raw.routine != Routine::gemm) require_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo");
   if (!traits.symmetric) {
     const Op op = parse_op(raw, raw.transa, s.transa, "transa");
     const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
@@ -270,7 +229,7 @@ Call parse(const RawCall& raw) {
     if (raw.routine == Routine::gemm || raw.routine == Routine::gemmt)
       parse_op(raw, raw.transb, s.transb, "transb");
   }
-  if (traits.triangular) parse_choice(raw, raw.diag, 'n', 'u', s.diag, "diag");
+  if (traits.triangular) require_choice(raw, raw.diag, 'n', 'u', s.diag, "diag");
   if (!traits.triangle) require_at_least(raw, raw.m, 0, s.m, "m");
   require_at_least(raw, raw.n, 0, s.n, "n");
   if (!traits.has_side()) require_at_least(raw, raw.k, 0, s.k, "k");

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "blas/call_shape.hpp"
 #include "exec/backend.hpp"
 #include "problem/problem.hpp"
 
@@ -98,24 +99,10 @@ struct RawCall {
   std::int64_t batch = 1;
 };
 
-/// A legal call, with sizes as Problem has them: m == n where C is a triangle, and k of what has a
-/// side from there. beta of trmm and trsm is 0: what counts where alpha is.
-struct Call {
-  const char* symbol = "";  ///< never freed: the books keep it
-  Routine routine = Routine::gemm;
-  DataType type = DataType::f64;
-  Side side = Side::left;
-  Uplo uplo = Uplo::lower;
-  Diag diag = Diag::non_unit;
-  Op op_a = Op::none;
-  Op op_b = Op::none;
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;  ///< as given
-  std::int64_t batch = 1;
+/// A legal call. beta of trmm and trsm is 0: what counts where alpha is.
+struct Call : CallShape {
   Arguments arguments;
 
-  const RoutineTraits& traits() const { return traits_of(routine); }
   bool alpha_is_zero() const;
   bool beta_is_zero() const;
   bool beta_is_one() const;
@@ -138,9 +125,37 @@ std::complex<double> scalar_of(const void* data, DataType type);
 /// Throws Error(bad_argument) naming the function and the first illegal argument.
 Call parse(const RawCall& raw);
 
-/// The same for a call whose arguments are known to be legal, without looking again: millions of
-/// small ones go into the books.
+/// The same for a call whose arguments are known to be legal, without looking again.
 Call describe(const RawCall& raw);
+
+inline Op op_of(int flag) {
+  return flag == 'n' ? Op::none : flag == 't' ? Op::transpose : Op::conjugate;
+}
+
+/// The shape alone of a call that is known to be legal. Millions of small calls go into the books
+/// by it: so it is inline.
+inline CallShape shape_of(const RawCall& raw) {
+  const RoutineTraits& traits = traits_of(raw.routine);
+  CallShape shape{.symbol = raw.signature.function,
+                  .routine = raw.routine,
+                  .type = raw.type,
+                  .m = traits.triangle ? raw.n : raw.m,
+                  .n = raw.n,
+                  .k = raw.k,
+                  .batch = raw.batch};
+  if (traits.has_side()) {
+    shape.side = raw.side == 'r' ? Side::right : Side::left;
+    shape.k = shape.side == Side::left ? raw.m : raw.n;
+  }
+  if (raw.routine != Routine::gemm) shape.uplo = raw.uplo == 'u' ? Uplo::upper : Uplo::lower;
+  if (traits.triangular) shape.diag = raw.diag == 'u' ? Diag::unit : Diag::non_unit;
+  if (!traits.symmetric) shape.op_a = op_of(raw.transa);
+  if (!traits.has_side() && !traits.by_itself) shape.op_b = op_of(raw.transb);
+  // A real matrix is its own conjugate.
+  if (traits.by_itself && shape.op_a == Op::conjugate && !is_complex(raw.type))
+    shape.op_a = Op::transpose;
+  return shape;
+}
 
 /// Does any element of C belong to A or B too (of any item)? Blocks of one larger matrix that only
 /// lie between each other's columns do not overlap; where that cannot be told the answer is yes.

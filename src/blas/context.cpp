@@ -26,13 +26,6 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double flops_asked(const Call& call) {
-  const double each = is_complex(call.type) ? 8 : 2;
-  return each * call.traits().part_of_products() * static_cast<double>(call.m) *
-         static_cast<double>(call.n) * static_cast<double>(call.k) *
-         static_cast<double>(call.batch);
-}
-
 bool all_on_host(const std::array<DeviceId, 3>& homes) {
   return on_host(homes[kA]) && on_host(homes[kB]) && on_host(homes[kC]);
 }
@@ -177,7 +170,7 @@ const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const 
   if (!offloader_.has_backend()) return "no usable device";
   if (options_.offload == Offload::never) return "offload=never";
   if (call.only_scales() && on_host(homes[kC])) return "nothing to multiply";
-  if (options_.offload != Offload::always && flops_asked(call) < options_.min_flops)
+  if (options_.offload != Offload::always && call.flops() < options_.min_flops)
     return "below min_flops";
   if (call.repeats()) return "an increment of 0";
   if (output_overlaps(call)) return "C overlaps A or B";
@@ -325,26 +318,15 @@ Context::Homes Context::registered_homes(const Call& call) {
 }
 
 void Context::begin_record(CallRecord& record, const Call& call) const noexcept {
-  record.routine = call.routine;
-  record.type = call.type;
-  record.side = call.side;
-  record.uplo = call.uplo;
-  record.diag = call.diag;
-  record.op_a = call.op_a;
-  record.op_b = call.op_b;
-  record.m = call.m;
-  record.n = call.n;
-  record.k = call.k;
+  static_cast<CallShape&>(record) = call;
   if (call.traits().vectors) {  // as the caller gave them
     record.m = call.stored_rows(kA);
     record.n = call.stored_cols(kA);
     record.k = 1;
   }
-  record.batch = call.batch;
   record.ld = call.arguments.ld;
   record.alpha = call.arguments.alpha;
   record.beta = call.arguments.beta;
-  record.symbol = call.symbol;
 }
 
 void Context::note_place(CallRecord& record, const Homes& homes) const noexcept {

@@ -38,6 +38,15 @@ class Context {
   bool compute_if_profitable(const Call& call, const char*& reason);
   /// Books a call that the BLAS behind the drop-in did.
   void note_host_call(const Call& call, const char* reason, double seconds);
+  /// True when the shape of such a call is all that the books want to know: no line per call, and
+  /// no memory but the program's own.
+  bool books_shapes() const {
+    return options_.verbose == 0 && !log_.wants(Log::kEverything) && registry_.empty();
+  }
+  /// The same call by its shape. Of a context that is never destroyed: nobody counts who is inside.
+  void note_host_shape(const CallShape& shape, const char* reason, double seconds) {
+    journal_->note_on_cpu(shape, reason, seconds);
+  }
   /// Flops (2mnk) of the smallest product that devices are expected to do sooner; infinite without
   /// devices.
   double min_flops();

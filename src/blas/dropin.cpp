@@ -76,11 +76,12 @@ Call parsed(const fleet_dropin_call& call) {
   return parse(raw_of(call, signature));
 }
 
-/// Of a call that is known to be legal.
-Call described(const fleet_dropin_call& call) {
-  Call read = describe(raw_of(call, kSignatures[static_cast<std::size_t>(call.routine)]));
-  read.symbol = call.symbol;
-  return read;
+/// The whole of a call that is known to be legal, or its shape, as `read` finds it.
+template <typename Read>
+auto known(const fleet_dropin_call& call, Read&& read) {
+  auto found = read(raw_of(call, kSignatures[static_cast<std::size_t>(call.routine)]));
+  found.symbol = call.symbol;
+  return found;
 }
 
 int offer(const fleet_dropin_call* call) {
@@ -102,7 +103,15 @@ void note_host(const fleet_dropin_call* call, double seconds) {
   const Offered last = std::exchange(offered, Offered{});
   if (last.computed) return;
   const char* reason = last.refusal == nullptr ? "below min_flops" : last.refusal;
-  capi::guarded([&] { default_context().note_host_call(described(*call), reason, seconds); });
+  try {
+    Context& context = default_context();
+    if (context.books_shapes())
+      context.note_host_shape(known(*call, shape_of), reason, seconds);
+    else
+      context.note_host_call(known(*call, describe), reason, seconds);
+  } catch (...) {
+    // The call is done; only its line in the books is missing.
+  }
 }
 
 fleet_dropin_core make_core() {

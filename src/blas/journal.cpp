@@ -86,6 +86,11 @@ void Journal::note(CallRecord&& record) {
   statistics_.add(std::move(record));
 }
 
+void Journal::note_on_cpu(const CallShape& shape, const char* reason, double seconds) {
+  const gate::StateLock lock;
+  statistics_.add_on_cpu(shape, reason, seconds);
+}
+
 void Journal::note(const Run& run) {
   const gate::StateLock lock;
   runs_.push_back(run);

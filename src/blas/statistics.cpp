@@ -101,12 +101,6 @@ const char* to_string(Ran ran) {
   return "unknown";
 }
 
-double CallRecord::flops() const {
-  return 2.0 * traits_of(routine).part_of_products() * static_cast<double>(m) *
-         static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(batch) *
-         (is_complex(type) ? 4 : 1);
-}
-
 void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes) {
   for (std::size_t link = 0; link < bytes.size(); ++link) {
     if (bytes[link] == 0) continue;
@@ -192,6 +186,12 @@ Statistics::Tally& Statistics::tally_of(Ran ran, const char* reason) {
   return where_and_why_.emplace_back(Group{ran, reason}).tally;
 }
 
+Statistics::Tally Statistics::total() const {
+  Tally sum;
+  for (const Group& group : where_and_why_) sum.add(group.tally);
+  return sum;
+}
+
 std::map<std::pair<Ran, std::string>, Statistics::Tally> Statistics::sorted() const {
   std::map<std::pair<Ran, std::string>, Tally> sums;
   for (const Group& group : where_and_why_) sums[{group.ran, group.reason}].add(group.tally);
@@ -201,37 +201,47 @@ std::map<std::pair<Ran, std::string>, Statistics::Tally> Statistics::sorted() co
 void Statistics::add(CallRecord&& record) {
   const Tally one{.calls = 1, .seconds = record.seconds, .flops = record.flops()};
   tally_of(record.ran, record.reason).add(one);
-  ++calls_;
   failed_ += record.status == Status::ok ? 0 : 1;
-  seconds_ += one.seconds;
-  flops_ += one.flops;
   for (const auto& [link, bytes] : record.bytes_by_link) bytes_by_link_[link] += bytes;
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
     bytes_by_kind_[kind] += record.bytes_by_kind[kind];
   last_ = std::move(record);
+  last_is_on_cpu_ = false;
+}
+
+void Statistics::add_on_cpu(const CallShape& shape, const char* reason, double seconds) {
+  tally_of(Ran::cpu, reason).add({.calls = 1, .seconds = seconds, .flops = shape.flops()});
+  if (!last_is_on_cpu_) {
+    last_ = CallRecord{};
+    last_.place = "p,p,p";
+    last_.ran = Ran::cpu;
+    last_is_on_cpu_ = true;
+  }
+  static_cast<CallShape&>(last_) = shape;
+  last_.reason = reason;
+  last_.seconds = seconds;
 }
 
 void Statistics::merge(const Statistics& other) {
-  if (other.calls_ == 0) return;
-  calls_ += other.calls_;
+  if (other.where_and_why_.empty()) return;
   failed_ += other.failed_;
-  seconds_ += other.seconds_;
-  flops_ += other.flops_;
   for (const Group& group : other.where_and_why_)
     tally_of(group.ran, group.reason).add(group.tally);
   for (const auto& [link, bytes] : other.bytes_by_link_) bytes_by_link_[link] += bytes;
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
     bytes_by_kind_[kind] += other.bytes_by_kind_[kind];
   last_ = other.last_;
+  last_is_on_cpu_ = other.last_is_on_cpu_;
 }
 
 std::string Statistics::json() const {
+  const Tally all = total();
   JsonText json;
   json.open('{')
-      .member("calls", calls_)
+      .member("calls", all.calls)
       .member("failed", failed_)
-      .member("seconds", seconds_)
-      .member("flops", flops_)
+      .member("seconds", all.seconds)
+      .member("flops", all.flops)
       .key("ran")
       .open('[');
   for (const auto& [key, tally] : sorted())
@@ -246,7 +256,7 @@ std::string Statistics::json() const {
   write_kinds(json, bytes_by_kind_);
   write_links(json, bytes_by_link_);
   json.key("last");
-  if (calls_ == 0)
+  if (all.calls == 0)
     json.null();
   else
     write_record(json, last_);
@@ -254,9 +264,11 @@ std::string Statistics::json() const {
 }
 
 std::string Statistics::text() const {
-  std::string text = "fleetblas: " + std::to_string(calls_) + (calls_ == 1 ? " call" : " calls") +
-                     ", " + duration(seconds_) + " in all";
-  if (seconds_ > 0) text += ", " + number(flops_ / seconds_ * 1e-9) + " GFLOPS";
+  const Tally all = total();
+  std::string text = "fleetblas: " + std::to_string(all.calls) +
+                     (all.calls == 1 ? " call" : " calls") + ", " + duration(all.seconds) +
+                     " in all";
+  if (all.seconds > 0) text += ", " + number(all.flops / all.seconds * 1e-9) + " GFLOPS";
   if (failed_ > 0) text += ", " + std::to_string(failed_) + " failed";
   text += "\n";
   for (const auto& [key, tally] : sorted())

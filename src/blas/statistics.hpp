@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "blas/call_shape.hpp"
 #include "machine/machine.hpp"
 
 namespace fleet {
@@ -24,19 +25,7 @@ enum class Ran { devices, cpu, nowhere };
 const char* to_string(Ran ran);  ///< "devices", "cpu", "nowhere"
 
 /// One call: what it was, where it ran and why, and what it cost.
-struct CallRecord {
-  const char* symbol = "";  ///< the name that was called: "fleet_dgemm", "cblas_dgemm64_"
-  Routine routine = Routine::gemm;
-  DataType type = DataType::f64;
-  Side side = Side::left;
-  Uplo uplo = Uplo::lower;
-  Diag diag = Diag::non_unit;
-  Op op_a = Op::none;
-  Op op_b = Op::none;
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  std::int64_t batch = 1;
+struct CallRecord : CallShape {
   std::array<std::int64_t, 3> ld{};
   std::complex<double> alpha;
   std::complex<double> beta;
@@ -53,8 +42,6 @@ struct CallRecord {
   Status status = Status::ok;
   std::map<std::string, std::int64_t> bytes_by_link;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind{};
-
-  double flops() const;
 };
 
 /// Notes what `bytes` (index LinkId) say about `record`.
@@ -69,12 +56,13 @@ std::string verbose_line(const CallRecord& record);
 /// Sums over calls.
 class Statistics {
  public:
-  /// `symbol` and `reason` of the record must outlive the statistics. Takes the record over, so
-  /// that the books of a call cost next to nothing: programs make millions of small ones.
+  /// `symbol` and `reason` must outlive the statistics.
   void add(CallRecord&& record);
+  /// A call that the CPU did on pageable memory, without a record: programs make millions of small
+  /// ones.
+  void add_on_cpu(const CallShape& shape, const char* reason, double seconds);
   void merge(const Statistics& other);
 
-  std::int64_t calls() const { return calls_; }
   std::string json() const;
   std::string text() const;  ///< a few lines for people
 
@@ -94,16 +82,15 @@ class Statistics {
   };
 
   Tally& tally_of(Ran ran, const char* reason);
+  Tally total() const;
   std::map<std::pair<Ran, std::string>, Tally> sorted() const;
 
-  std::int64_t calls_ = 0;
   std::int64_t failed_ = 0;
-  double seconds_ = 0;
-  double flops_ = 0;
   std::vector<Group> where_and_why_;  ///< a handful
   std::map<std::string, std::int64_t> bytes_by_link_;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind_{};
   CallRecord last_;
+  bool last_is_on_cpu_ = false;  ///< nothing of it but what add_on_cpu sets
 };
 
 }  // namespace fleet

@@ -50,9 +50,7 @@ void check_vector(const RawVectorCall& raw, const Vector& v, bool needed) {
 }
 
 Call begin(const RawVectorCall& raw) {
-  Call call{.symbol = raw.function, .routine = raw.routine, .type = raw.type, .arguments = {}};
-  call.m = 1;
-  return call;
+  return {{.symbol = raw.function, .routine = raw.routine, .type = raw.type, .m = 1}, {}};
 }
 
 Op parse_op(const RawVectorCall& raw) {

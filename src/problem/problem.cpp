@@ -37,8 +37,6 @@ const char* word_of(DataType type) {
   return kWords[static_cast<std::size_t>(type)];
 }
 
-bool is_complex(DataType type) { return type == DataType::c32 || type == DataType::c64; }
-
 bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16; }
 
 char letter_of(Op op) { return "ntc"[static_cast<int>(op)]; }

@@ -37,7 +37,7 @@ constexpr std::int64_t bytes_of(DataType type) {
   constexpr std::array<std::int64_t, kDataTypes> kBytes{4, 8, 8, 16, 2, 2, 4};
   return kBytes[static_cast<std::size_t>(type)];
 }
-bool is_complex(DataType type);
+inline bool is_complex(DataType type) { return type == DataType::c32 || type == DataType::c64; }
 bool is_half(DataType type);  ///< f16 or bf16: stored in two bytes, summed in four
 
 enum class Op { none, transpose, conjugate };  ///< op(X) = X, X^T, X^H

@@ -3,12 +3,15 @@
 // own. It knows no symbol names.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
@@ -211,6 +214,139 @@ TEST(TheDropin, BooksWhatTheBlasBehindDid) {
       << ended.output;
   EXPECT_NE(ended.output.find("fleetblas: 2 calls, 750ms in all"), std::string::npos)
       << ended.output;
+}
+
+std::string books() {
+  char* text = nullptr;
+  if (fleet_stats_json(nullptr, &text) != FLEET_OK) return "no statistics";
+  std::string kept = text;
+  fleet_free_text(text);
+  return kept;
+}
+
+/// Calls of every routine and type, one after the other with other flags, where the routine has
+/// any.
+std::vector<fleet_dropin_call> calls_of_all_routines(const void* scalar, void* matrix) {
+  std::vector<fleet_dropin_call> calls;
+  for (int routine = fleet_dropin_gemm; routine <= fleet_dropin_trsm; ++routine)
+    for (const char type : {'s', 'd', 'c', 'z'})
+      for (const bool turned : {false, true}) {
+        const RoutineTraits& traits = traits_of(static_cast<Routine>(routine));
+        const bool complex = type == 'c' || type == 'z';
+        if (traits.hermitian && !complex) continue;
+        const char trans = !turned ? 'n' : traits.hermitian || !complex ? 'c' : 't';
+        fleet_dropin_call call{.symbol = traits.word,
+                               .routine = static_cast<fleet_dropin_routine>(routine),
+                               .type = type};
+        if (traits.has_side()) call.side = turned ? 'r' : 'l';
+        if (routine != fleet_dropin_gemm) call.uplo = turned ? 'u' : 'l';
+        if (!traits.symmetric) call.transa = trans;
+        if (!traits.has_side() && !traits.by_itself) call.transb = turned ? 'n' : 'c';
+        if (traits.triangular) call.diag = turned ? 'u' : 'n';
+        call.n = 3;
+        call.m = traits.triangle ? call.n : 2;
+        call.k = !traits.has_side() ? 4 : turned ? call.n : call.m;
+        call.alpha = call.a = call.b = call.beta = scalar;
+        call.lda = call.ldb = call.ldc = 4;
+        call.c = matrix;
+        calls.push_back(call);
+      }
+  return calls;
+}
+
+TEST(TheDropin, BooksASmallCallByItsShapeAsItDoesWithAllThatIsKnown) {
+  // A log of everything has one line per call, which needs the whole call.
+  const auto booked = [](const char* log_level) {
+    return with_settings({{"FLEETBLAS_SUMMARY", "/dev/null"},
+                          {"FLEETBLAS_LOG_LEVEL", log_level},
+                          {"FLEETBLAS_LOG_FILE", "/dev/null"}},
+                         0.1, [] {
+                           std::vector<double> numbers(16, 1.0);
+                           const auto* core = fleet_dropin();
+                           double seconds = 0;
+                           for (const fleet_dropin_call& call :
+                                calls_of_all_routines(numbers.data(), numbers.data())) {
+                             core->note_host(&call, seconds += 0.25);
+                             std::cerr << books() << "\n";
+                           }
+                           return 0;
+                         });
+  };
+
+  const Ended by_shape = booked("0"), whole = booked("5");
+
+  EXPECT_EQ(by_shape.code, 0);
+  EXPECT_EQ(by_shape.output, whole.output);
+  EXPECT_EQ(std::ranges::count(by_shape.output, '\n'), 2 * (7 * 4 + 3 * 2));
+  EXPECT_NE(by_shape.output.find("\"routine\":\"trsm\",\"type\":\"z\",\"m\":2,\"n\":3,\"k\":3,"
+                                 "\"batch\":1,\"side\":\"r\",\"uplo\":\"u\",\"diag\":\"u\","
+                                 "\"transa\":\"t\""),
+            std::string::npos)
+      << by_shape.output;
+}
+
+TEST(TheDropin, BooksNothingOfACallOnDevicesWithTheSmallOneAfterIt) {
+  const Ended ended =
+      with_settings({{"FLEETBLAS_SUMMARY", "/dev/null"}, {"FLEETBLAS_OFFLOAD", "always"}}, 1, [] {
+        Offer offer(64);
+        const fleet_dropin_call call = offer.call();
+        if (fleet_dropin()->offer(&call) != 1) return 1;
+        std::cerr << books().substr(books().find("\"last\"")) << "\n";
+        fleet_dropin()->note_host(&call, 0.25);
+        std::cerr << books().substr(books().find("\"last\"")) << "\n";
+        return 0;
+      });
+
+  EXPECT_EQ(ended.code, 0);
+  const std::string devices = ended.output.substr(0, ended.output.find('\n'));
+  const std::string small = ended.output.substr(devices.size() + 1);
+  EXPECT_NE(devices.find("\"where\":\"devices\""), std::string::npos) << devices;
+  EXPECT_EQ(devices.find("\"bytes_by_link\":{}"), std::string::npos) << devices;
+  EXPECT_NE(small.find("\"place\":\"p,p,p\",\"where\":\"cpu\",\"reason\":\"below min_flops\","
+                       "\"detail\":\"\",\"workers\":0,\"tile\":0,\"seconds\":0.25,"
+                       "\"prepare_s\":0"),
+            std::string::npos)
+      << small;
+  EXPECT_NE(small.find("\"bytes_by_link\":{}"), std::string::npos) << small;
+}
+
+TEST(TheDropin, BooksEveryCallOfManyThreadsAndAForkedChildFindsTheBooksWhole) {
+  constexpr int kThreads = 4, kForks = 40;
+  const Ended ended = with_settings({{"FLEETBLAS_SUMMARY", "/dev/null"}}, 0.1, [] {
+    Offer offer(64);
+    const fleet_dropin_call call = offer.call();
+    // As many quarters of a second as there are calls, in whatever order.
+    const auto whole = [] {
+      const auto stats = nlohmann::json::parse(books());
+      return stats["seconds"] == 0.25 * stats["calls"].get<double>();
+    };
+    fleet_dropin();
+    std::atomic<bool> stop = false;
+    std::atomic<int> noted = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&] {
+        int calls = 0;
+        for (; !stop; ++calls) fleet_dropin()->note_host(&call, 0.25);
+        noted += calls;
+      });
+    bool all_whole = true;
+    for (int i = 0; i < kForks; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(20);  // a child that hangs is a failure, not a hanging test
+        fleet_dropin()->note_host(&call, 0.25);
+        _exit(whole() ? 0 : 1);
+      }
+      int status = 1;
+      all_whole = waitpid(child, &status, 0) == child && status == 0 && whole() && all_whole;
+    }
+    stop = true;
+    for (std::thread& thread : threads) thread.join();
+    const auto stats = nlohmann::json::parse(books());
+    return all_whole && whole() && stats["calls"] == noted.load() ? 0 : 1;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
 }
 
 TEST(TheDropin, LeavesAForkedChildToItsOwnBlas) {
