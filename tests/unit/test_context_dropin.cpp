@@ -310,6 +310,19 @@ TEST(TheDropin, BooksNothingOfACallOnDevicesWithTheSmallOneAfterIt) {
   EXPECT_NE(small.find("\"bytes_by_link\":{}"), std::string::npos) << small;
 }
 
+TEST(TheDropin, LeavesTheProgramsMessageAloneWhenItBooksACall) {
+  const Ended ended = with_settings({{"FLEETBLAS_SUMMARY", "/dev/null"}}, 0.1, [] {
+    Offer offer(64);
+    const fleet_dropin_call call = offer.call();
+    const auto* core = fleet_dropin();
+    if (fleet_stats_json(nullptr, nullptr) == FLEET_OK) return 1;
+    const std::string before = fleet_message();
+    core->note_host(&call, 0.25);
+    return !before.empty() && fleet_message() == before ? 0 : 2;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
 TEST(TheDropin, BooksEveryCallOfManyThreadsAndAForkedChildFindsTheBooksWhole) {
   constexpr int kThreads = 4, kForks = 40;
   const Ended ended = with_settings({{"FLEETBLAS_SUMMARY", "/dev/null"}}, 0.1, [] {
