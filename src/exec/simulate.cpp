@@ -10,6 +10,7 @@
 
 #include "exec/fair_share.hpp"
 #include "exec/kernel_pool.hpp"
+#include "machine/product_times.hpp"
 
 namespace fleet {
 namespace {
@@ -71,66 +72,40 @@ class EventTimes {
   std::vector<double> regions_, blocks_, due_s_;
 };
 
-/// Seconds of kernels. Plans have few distinct shapes, and the rate look-up takes logarithms.
+/// Seconds of kernels, without the launch.
 class KernelTimes {
  public:
-  KernelTimes(const Plan& plan, const Machine& machine) : plan_(plan), machine_(machine) {}
+  KernelTimes(const Plan& plan, const Machine& machine)
+      : plan_(plan), machine_(machine), product_times_(machine, plan.problem.type) {}
 
-  /// Without the launch.
   double work_s(const Task& task) {
-    const std::int64_t m = plan_.rows_of(task.tile), n = plan_.cols_of(task.tile);
-    std::int64_t k = 0;
+    const Device& device = machine_.devices[static_cast<std::size_t>(task.device())];
     const bool steps = task.kernel == Kernel::multiply || task.kernel == Kernel::solve;
-    if (steps) {
-      const auto step = static_cast<std::size_t>(plan_.k_tile(task.k_index));
-      k = plan_.k_cuts[step + 1] - plan_.k_cuts[step];
-    }
-    const auto hash = static_cast<std::size_t>((m * 31 + n) * 31 + k * 7 + task.device());
-    Known& known = known_[hash % known_.size()];
-    if (known.m != m || known.n != n || known.k != k || known.device != task.device() ||
-        known.kernel != task.kernel)
-      known = {m, n, k, task.device(), task.kernel, compute_s(task, m, n, k)};
-    return known.seconds *
+    const double whole_s = steps ? step_s(task) : stream_s(task);
+    if (!std::isfinite(whole_s))
+      throw Error(Status::unsupported, "device " + device.name + " of machine " + machine_.name +
+                                           " has no rate for this type of kernel");
+    return std::max(0.0, whole_s - device.launch_s) *
            (steps ? plan_.work_of(task.tile, task.k_index) : plan_.share_of(task.tile));
   }
 
  private:
-  struct Known {
-    std::int64_t m = -1, n = -1, k = -1;
-    DeviceId device = -1;
-    Kernel kernel = Kernel::multiply;
-    double seconds = 0;
-  };
-
-  double compute_s(const Task& task, std::int64_t m, std::int64_t n, std::int64_t k) const {
-    const std::int64_t bytes = plan_.bytes_of(task.tile);
-    double seconds = 0;
-    switch (task.kernel) {
-      case Kernel::multiply:
-      case Kernel::solve:
-        if (plan_.problem.traits().vectors) {
-          seconds = machine_.stream_s(task.device(), streamed_bytes(plan_.problem, n, k));
-          break;
-        }
-        seconds = machine_.multiply_s(task.device(), plan_.problem.type, m, n, k);
-        break;
-      case Kernel::add:  // reads both tiles, writes one
-        seconds = machine_.stream_s(task.device(), 3 * bytes);
-        break;
-      case Kernel::scale:
-        seconds = machine_.stream_s(task.device(), 2 * bytes);
-        break;
-    }
-    const Device& device = machine_.devices[static_cast<std::size_t>(task.device())];
-    if (!std::isfinite(seconds))
-      throw Error(Status::unsupported, "device " + device.name + " of machine " + machine_.name +
-                                           " has no rate for this type of kernel");
-    return std::max(0.0, seconds - device.launch_s);
+  double step_s(const Task& task) {
+    const std::int64_t m = plan_.rows_of(task.tile), n = plan_.cols_of(task.tile);
+    const auto step = static_cast<std::size_t>(plan_.k_tile(task.k_index));
+    const std::int64_t k = plan_.k_cuts[step + 1] - plan_.k_cuts[step];
+    if (!plan_.problem.traits().vectors) return product_times_.seconds(task.device(), m, n, k);
+    return machine_.stream_s(task.device(), streamed_bytes(plan_.problem, n, k));
+  }
+  double stream_s(const Task& task) const {
+    // Both tiles are read and one written, or one read and written.
+    const std::int64_t times = task.kernel == Kernel::add ? 3 : 2;
+    return machine_.stream_s(task.device(), times * plan_.bytes_of(task.tile));
   }
 
   const Plan& plan_;
   const Machine& machine_;
-  std::array<Known, 128> known_;
+  ProductTimes product_times_;
 };
 
 class Simulation {
@@ -197,10 +172,10 @@ Simulation::Simulation(const Plan& plan, const Machine& machine)
       machine_(machine),
       queues_(plan.queues.size()),
       states_(plan.tasks.size()),
-      pools_(machine.devices.size()),
       share_(machine, static_cast<int>(plan.queues.size())),
       events_(plan.queues.size() + machine.devices.size()),
       kernel_times_(plan, machine) {
+  for (const Device& device : machine.devices) pools_.emplace_back(device.launch_s);
   trace_.source = CostSource::simulated;
   trace_.spans.resize(plan.tasks.size());
   to_examine_.reserve(2 * queues_.size());
@@ -307,8 +282,7 @@ void Simulation::start_kernel(int id, const Task& kernel) {
   const DeviceId device = kernel.device();
   const double launch_s = machine_.devices[static_cast<std::size_t>(device)].launch_s;
   if (has_own_clock(device)) {
-    pools_[static_cast<std::size_t>(device)].start(id, launch_s, kernel_times_.work_s(kernel),
-                                                   now_s_);
+    pools_[static_cast<std::size_t>(device)].start(id, kernel_times_.work_s(kernel), now_s_);
     touched_pools_.push_back(device);
   } else if (launch_s > 0) {
     queue(id).launched_s = now_s_ + launch_s;

@@ -3,6 +3,7 @@
 // III-D2, with ports as well as pairs. A rough clock for choosing, not a simulation.
 #pragma once
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "machine/machine.hpp"
@@ -21,7 +22,13 @@ class LinkClock {
   explicit LinkClock(const Machine& machine)
       : machine_(machine),
         link_free_s_(machine.links.size(), 0.0),
-        port_busy_s_(machine.ports.size(), 0.0) {}
+        port_busy_s_(machine.ports.size(), 0.0) {
+    for (const Link& link : machine.links) {
+      if (link.source == kPageable || link.target == kPageable) continue;  // never within a chain
+      least_latency_s_ = std::min(least_latency_s_, link.latency_s);
+      best_bytes_per_s_ = std::max(best_bytes_per_s_, link.bytes_per_s);
+    }
+  }
 
   /// When `cargo` in `chunks` pieces over `link` would arrive, not before `ready_s` and, behind an
   /// upstream hop, chunk by chunk after it. Changes nothing.
@@ -37,6 +44,11 @@ class LinkClock {
       hop.stop_s = std::max(hop.stop_s, port_busy_s_[static_cast<std::size_t>(share.port)] +
                                             port_s(share, cargo.bytes));
     return hop;
+  }
+
+  /// How much later than the hop before it a chained one stops, at least.
+  double least_hop_s(const Cargo& cargo, int chunks) const {
+    return least_latency_s_ + static_cast<double>(cargo.bytes) / chunks / best_bytes_per_s_;
   }
 
   /// Plans the copy: its link is taken until it stops. A port only remembers how much work it has
@@ -58,6 +70,8 @@ class LinkClock {
   const Machine& machine_;
   std::vector<double> link_free_s_;
   std::vector<double> port_busy_s_;
+  double least_latency_s_ = std::numeric_limits<double>::infinity();
+  double best_bytes_per_s_ = 0;
 };
 
 }  // namespace fleet

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "machine/product_times.hpp"
 #include "plan/mover.hpp"
 #include "plan/queues.hpp"
 #include "plan/vectors.hpp"
@@ -21,12 +22,6 @@ struct Output {
   double ready_s = 0;            ///< its last product stops
   TaskId home_writer = kNoTask;  ///< its last writeback
   bool add_at_end = false;       ///< lazy: the caller's C still has to be added
-};
-
-// Workers take turns, and of each most products are of one shape: the look-up takes logarithms.
-struct LastMultiply {
-  std::int64_t m = -1, n = -1, k = -1;
-  double seconds = 0;
 };
 
 // Elements of C that keep a GPU busy at a time. A product of fewer leaves some of its processors
@@ -52,7 +47,7 @@ int lanes_of(const Decomposition& cut, bool solves) {
 class Planner {
  public:
   Planner(const Problem& problem, const Machine& machine, const Tuning& tuning)
-      : machine_(machine) {
+      : machine_(machine), product_times_(machine, problem.type) {
     plan_.problem = problem;
     plan_.tuning = tuning;
     cut_ = decompose(problem, tuning);
@@ -65,7 +60,6 @@ class Planner {
     outputs_.resize(cut_.row_owner.size() * static_cast<std::size_t>(tile_count(cut_.n)));
     compute_free_s_.resize(tuning.workers.size(), 0.0);
     next_lane_.resize(tuning.workers.size(), 0);
-    last_multiply_.resize(tuning.workers.size());
   }
 
   Plan run() {
@@ -107,8 +101,8 @@ class Planner {
   std::vector<double> compute_free_s_;
   int lanes_in_use_ = 1;  ///< of each device, if it has as many
   std::vector<int> next_lane_;
-  std::vector<QueueId> first_lane_;          ///< per device
-  std::vector<LastMultiply> last_multiply_;  ///< per worker
+  std::vector<QueueId> first_lane_;  ///< per device
+  ProductTimes product_times_;
 };
 
 void Planner::make_queues() {
@@ -200,11 +194,7 @@ double Planner::multiply_s(int worker, const Product& product) {
                     k = static_cast<std::size_t>(plan_.k_tile(product.k));
   const std::int64_t m = cut_.m[row + 1] - cut_.m[row], n = cut_.n[col + 1] - cut_.n[col];
   const std::int64_t depth = cut_.k[k + 1] - cut_.k[k];
-  const DeviceId device = mover_->device_of(worker);
-  LastMultiply& last = last_multiply_[static_cast<std::size_t>(worker)];
-  if (last.m != m || last.n != n || last.k != depth)
-    last = {m, n, depth, machine_.multiply_s(device, plan_.problem.type, m, n, depth)};
-  return last.seconds;
+  return product_times_.seconds(mover_->device_of(worker), m, n, depth);
 }
 
 // Makes room for a tile of C at its first product (of the call, or of a cube), and says what that

@@ -118,7 +118,10 @@ void Router::search_from(std::size_t depth, double stop_s, std::span<const Devic
     if (taken_[u] || !has_leg(from, users[u])) continue;
     const Leg next = leg(from, users[u], cargo, first_ready_s_, trial_.chunks, upstream);
     const double so_far_s = std::max(stop_s, next.stop_s());
-    if (so_far_s >= best_stop_s_) continue;
+    // Each further hop ends a piece later at least.
+    double least_s = so_far_s;
+    for (std::size_t left = depth + 1; left < users.size(); ++left) least_s += least_hop_s_;
+    if (least_s >= best_stop_s_) continue;
     taken_[u] = true;
     trial_.users[depth] = users[u];
     trial_.legs[depth] = next;
@@ -133,6 +136,7 @@ void Router::search(const Holder& source, std::span<const DeviceId> users, const
   trial_.legs.resize(users.size());
   taken_.assign(users.size(), false);
   first_ready_s_ = source.ready_s;
+  least_hop_s_ = clock_.least_hop_s(cargo, trial_.chunks);
   // Where a port that several links share is what a chain waits for, it takes all orders as long:
   // the first one that is tried is kept, so those whose own link is free first are.
   free_s_.resize(users.size());

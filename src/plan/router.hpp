@@ -70,6 +70,7 @@ class Router {
   Chain best_, trial_;
   double best_stop_s_ = 0;
   double first_ready_s_ = 0;
+  double least_hop_s_ = 0;  ///< of a piece, over any link
   std::vector<bool> taken_;
   std::vector<std::size_t> order_;  ///< of users, in which they are tried
   std::vector<double> free_s_;      ///< per user: when the first piece could be there

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// product_times.hpp: how long tile products take, remembered. It knows no plan.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "machine/machine.hpp"
+
+namespace fleet {
+
+/// Machine::multiply_s for hot loops (planner, simulator): plans have few distinct shapes, and each
+/// look-up takes logarithms.
+class ProductTimes {
+ public:
+  ProductTimes(const Machine& machine, DataType type) : machine_(machine), type_(type) {}
+
+  double seconds(DeviceId device, std::int64_t m, std::int64_t n, std::int64_t k) {
+    Known& known = known_[place(device, m, n, k)];
+    if (known.m != m || known.n != n || known.k != k || known.device != device)
+      known = {m, n, k, device, machine_.multiply_s(device, type_, m, n, k)};
+    return known.seconds;
+  }
+
+ private:
+  struct Known {
+    std::int64_t m = -1, n = -1, k = -1;
+    DeviceId device = -1;
+    double seconds = 0;
+  };
+  static constexpr int kBits = 8;
+
+  // Sizes of neighbours differ by one: the upper bits of products with large odd numbers do not.
+  static std::size_t place(DeviceId device, std::int64_t m, std::int64_t n, std::int64_t k) {
+    const std::uint64_t mixed = static_cast<std::uint64_t>(m) * 0x9E3779B97F4A7C15u +
+                                static_cast<std::uint64_t>(n) * 0xC2B2AE3D27D4EB4Fu +
+                                static_cast<std::uint64_t>(k) * 0x165667B19E3779F9u +
+                                static_cast<std::uint64_t>(device) * 0xD6E8FEB86659FD93u;
+    return mixed >> (64 - kBits);
+  }
+
+  const Machine& machine_;
+  const DataType type_;
+  std::array<Known, std::size_t{1} << kBits> known_;
+};
+
+}  // namespace fleet
