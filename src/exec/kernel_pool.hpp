@@ -22,24 +22,33 @@ class KernelPool {
     launching_.push_back({queue, now_s + launch_s_, work_s});
   }
 
-  /// When the next launch is over or the next kernel done.
+  /// When the next kernel is done, if none is started before.
   double next_event_s() const {
-    const double launched_s = launching_.empty() ? kIdle : launching_.front().done_s;
-    if (running_.empty()) return launched_s;
-    return std::min(launched_s,
-                    as_of_s_ + std::max(0.0, running_.back().done - service_s_) * count());
+    double now_s = as_of_s_, service = service_s_, count = static_cast<double>(running_.size());
+    double next = running_.empty() ? kIdle : running_.back().done;
+    const auto next_s = [&] { return now_s + std::max(0.0, next - service) * count; };
+    for (const Launching& kernel : launching_) {
+      if (count > 0) {
+        if (next_s() <= kernel.done_s) return next_s();
+        service += (kernel.done_s - now_s) / count;
+      }
+      now_s = kernel.done_s;
+      next = std::min(next, service + kernel.work_s);
+      ++count;
+    }
+    return count > 0 ? next_s() : kIdle;
   }
 
-  /// A queue whose kernel is done by `now_s`, or kNone. Launches that are over begin to run.
+  /// A queue whose kernel is done by `now_s`, or kNone.
   int take_finished(double now_s) {
-    if (!running_.empty()) service_s_ += (now_s - as_of_s_) / count();
-    as_of_s_ = now_s;
-    // What rounding may have added to the clocks since they were set.
-    const double slack_s = 1e-12 * (now_s + service_s_);
-    while (!launching_.empty() && launching_.front().done_s <= now_s + slack_s) {
+    while (!launching_.empty() && launching_.front().done_s <= now_s) {
+      advance(launching_.front().done_s);
       run(launching_.front());
       launching_.erase(launching_.begin());
     }
+    advance(now_s);
+    // What rounding may have added to the clocks since they were set.
+    const double slack_s = 1e-12 * (now_s + service_s_);
     if (running_.empty() || running_.back().done > service_s_ + slack_s) return kNone;
     const int queue = running_.back().queue;
     running_.pop_back();
@@ -57,7 +66,10 @@ class KernelPool {
     double done;  ///< by the service clock
   };
 
-  double count() const { return static_cast<double>(running_.size()); }
+  void advance(double now_s) {
+    if (!running_.empty()) service_s_ += (now_s - as_of_s_) / static_cast<double>(running_.size());
+    as_of_s_ = now_s;
+  }
 
   void run(const Launching& kernel) {
     const Running entry{kernel.queue, service_s_ + kernel.work_s};

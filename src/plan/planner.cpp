@@ -24,6 +24,9 @@ struct Output {
   bool add_at_end = false;       ///< lazy: the caller's C still has to be added
 };
 
+// Twice as many tasks as products is room for most plans, and not more than growing ends with.
+constexpr std::size_t kTasksOfProduct = 2, kMostReserved = 1 << 16;
+
 // Elements of C that keep a GPU busy at a time. A product of fewer leaves some of its processors
 // idle; further ones beside a product of as many cost power and caches and gain nothing
 // (docs/performance.md: 7 to 17 % at tiles of 4096).
@@ -57,6 +60,11 @@ class Planner {
     make_queues();
     tasks_.emplace(plan_, plan_.queues.size());
     mover_.emplace(plan_, machine_, cut_, *tasks_);
+    const std::size_t products =
+        cut_.row_owner.size() * cut_.col_owner.size() * static_cast<std::size_t>(plan_.steps());
+    const std::size_t tasks = std::min(kTasksOfProduct * products, kMostReserved);
+    plan_.tasks.reserve(tasks);
+    plan_.after_pool.reserve(tasks);
     outputs_.resize(cut_.row_owner.size() * static_cast<std::size_t>(tile_count(cut_.n)));
     compute_free_s_.resize(tuning.workers.size(), 0.0);
     next_lane_.resize(tuning.workers.size(), 0);

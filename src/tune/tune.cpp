@@ -24,7 +24,7 @@ constexpr std::int64_t kFixedTile = 2048;    // rule `tile` off (paper 1: T_min)
 constexpr std::int64_t kLargestTile = 8192;  // larger ones leave nothing to overlap
 constexpr std::int64_t kLeastOfRound = 2048;
 constexpr double kMemoryShare = 0.8;  // of the available memory (paper 1, III-C1)
-// Planning and simulating costs 0.6 to 1.4 us a task. Budgets are counted in tasks: about 1 ms at
+// Planning and simulating costs 0.4 to 1 us a task. Budgets are counted in tasks: about 1 ms at
 // least, and up to 7 ms (or 8 % of the estimated run, if that is more) where that is no more than
 // 40 % of the run, since a first call should not plan longer than it gains; or three plans of the
 // size at hand. A third of it is for groups, and half of it if tiles leave less; larger parts of an
