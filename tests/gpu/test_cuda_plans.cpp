@@ -57,20 +57,6 @@ std::optional<Case> random_case(Generator& random, const Machine& machine, const
 /// Such calls of other routines than gemm never come to a plan.
 bool is_empty(const Problem& problem) { return problem.m == 0 || problem.n == 0 || problem.k == 0; }
 
-template <typename Work>
-std::string with_blas_type(DataType type, Work work) {
-  switch (type) {
-    case DataType::f32:
-      return work.template operator()<float>();
-    case DataType::f64:
-      return work.template operator()<double>();
-    case DataType::c32:
-      return work.template operator()<std::complex<float>>();
-    default:
-      return work.template operator()<std::complex<double>>();
-  }
-}
-
 TEST(Cuda, RandomPlansGiveTheRightC) {
   Generator random(20261121);
   Options options;
@@ -115,7 +101,7 @@ TEST(Cuda, RandomPlansWithTrianglesGiveTheRightC) {
       continue;
     }
     ++run;
-    const std::string wrong = with_blas_type(problem.type, [&]<typename T>() {
+    const std::string wrong = test::with_blas_type(problem.type, [&]<typename T>() {
       test::Level3Trial<T> trial_of(problem, random(), between(random, 0, 3));
       const Trace trace = trial_of.run(made->plan, *backend);
       return trace.status == Status::ok ? trial_of.verdict() : trace.message;

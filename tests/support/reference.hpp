@@ -123,6 +123,21 @@ decltype(auto) with_type(DataType type, F&& f) {
   return f.template operator()<BF16>();
 }
 
+/// The same with the four types of BLAS only.
+template <typename F>
+decltype(auto) with_blas_type(DataType type, F&& f) {
+  switch (type) {
+    case DataType::f32:
+      return f.template operator()<float>();
+    case DataType::f64:
+      return f.template operator()<double>();
+    case DataType::c32:
+      return f.template operator()<std::complex<float>>();
+    default:
+      return f.template operator()<std::complex<double>>();
+  }
+}
+
 template <typename T>
 T random_scalar(Random& random) {
   using Real = typename Scalar<T>::Real;

@@ -6,49 +6,28 @@
 
 #include <thread>
 
-#include "base/error.hpp"
-#include "support/host_trial.hpp"
-#include "support/random_plans.hpp"
+#include "support/random_runs.hpp"
 #include "support/scale.hpp"
 
 namespace fleet {
 namespace {
 
 using test::between;
-using test::chance;
 using test::Generator;
 using test::HostTrial;
+using test::Tally;
 
-struct Tally {
-  int run = 0;
-  int refused = 0;
-  std::string wrong;
-};
-
-/// Plans and runs one random problem; devices hold the operands that the problem has there.
+/// Devices hold the operands that the problem has there.
 void try_one(Generator& random, std::int64_t most, const Options& options, Tally& tally) {
-  const int devices = static_cast<int>(between(random, 1, 5));
-  const Machine machine =
-      chance(random, 50) ? test::node(devices) : test::uneven_node(random, devices);
-  const Problem problem = test::random_gemm(random, devices, most);
-  const Tuning tuning = test::random_tuning(random, machine, problem, 24);
+  const Machine machine = test::random_node(random);
+  const Problem problem = test::random_gemm(random, machine.device_count(), most);
   const std::int64_t slack = between(random, 0, 3);
-  Plan plan;
-  try {
-    plan = make_plan(problem, machine, tuning);
-  } catch (const Error& error) {
-    ++tally.refused;
-    return;
-  }
-  ++tally.run;
-  const std::string wrong = test::with_type(problem.type, [&]<typename T>() {
-    const auto backend = make_host_backend(machine, test::shared_cpu_blas(), options);
-    HostTrial<T> trial(problem, random(), slack);
-    const Trace trace = trial.run(plan, *backend);
-    return trace.status == Status::ok ? trial.verdict() : trace.message;
-  });
-  if (!wrong.empty() && tally.wrong.empty())
-    tally.wrong = to_text(problem) + " rules " + to_string(tuning.rules) + ": " + wrong;
+  test::try_random_plan(random, machine, problem, 24, options, tally,
+                        [&](const Plan& plan, Backend& backend) {
+                          return test::with_type(problem.type, [&]<typename T>() {
+                            return outcome(HostTrial<T>(problem, random(), slack), plan, backend);
+                          });
+                        });
 }
 
 TEST(RandomPlans, GiveTheRightCInRandomLegalOrders) {

@@ -3,46 +3,26 @@
 // and on threads, give what plain sums give, and touch nothing else.
 #include <gtest/gtest.h>
 
-#include "base/error.hpp"
 #include "exec/plain_gemm.hpp"
+#include "support/random_runs.hpp"
 #include "support/scale.hpp"
 #include "support/vector_trial.hpp"
 
 namespace fleet {
 namespace {
 
-using test::between;
-using test::chance;
 using test::Generator;
-
-struct Tally {
-  int run = 0;
-  int refused = 0;
-  std::string wrong;
-};
+using test::Tally;
 
 void try_one(Generator& random, std::int64_t most, const Options& options, Tally& tally) {
-  const int devices = static_cast<int>(between(random, 1, 5));
-  const Machine machine =
-      chance(random, 50) ? test::node(devices) : test::uneven_node(random, devices);
-  const Problem problem = test::random_vectors(random, devices, most);
-  const Tuning tuning = test::random_tuning(random, machine, problem, most / 3);
-  Plan plan;
-  try {
-    plan = make_plan(problem, machine, tuning);
-  } catch (const Error&) {
-    ++tally.refused;
-    return;
-  }
-  ++tally.run;
-  const std::string wrong = test::with_type(problem.type, [&]<typename T>() -> std::string {
-    const auto backend = make_host_backend(machine, test::shared_cpu_blas(), options);
-    test::VectorTrial<T> trial(problem, random());
-    const Trace trace = trial.run(plan, *backend);
-    return trace.status == Status::ok ? trial.verdict() : trace.message;
-  });
-  if (!wrong.empty() && tally.wrong.empty())
-    tally.wrong = wrong + " rules " + to_string(tuning.rules);
+  const Machine machine = test::random_node(random);
+  const Problem problem = test::random_vectors(random, machine.device_count(), most);
+  test::try_random_plan(random, machine, problem, most / 3, options, tally,
+                        [&](const Plan& plan, Backend& backend) {
+                          return test::with_type(problem.type, [&]<typename T>() {
+                            return outcome(test::VectorTrial<T>(problem, random()), plan, backend);
+                          });
+                        });
 }
 
 TEST(VectorPlans, GiveTheRightResultsInRandomLegalOrders) {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// random_runs.hpp: random plans of given problems, run on virtual devices, and counted. It compares
+// no results.
+#pragma once
+#include <string>
+
+#include "base/error.hpp"
+#include "support/host_trial.hpp"
+#include "support/random_plans.hpp"
+
+namespace fleet::test {
+
+struct Tally {
+  int run = 0;
+  int refused = 0;    ///< there is no such plan
+  std::string wrong;  ///< the first wrong result, or nothing
+};
+
+inline Machine random_node(Generator& random) {
+  const int devices = static_cast<int>(between(random, 1, 5));
+  return chance(random, 50) ? node(devices) : uneven_node(random, devices);
+}
+
+/// Plans `problem` in tiles of up to `largest_tile`. run(plan, backend) says what is wrong.
+template <typename Run>
+void try_random_plan(Generator& random, const Machine& machine, const Problem& problem,
+                     std::int64_t largest_tile, const Options& options, Tally& tally, Run run) {
+  const Tuning tuning = random_tuning(random, machine, problem, largest_tile);
+  Plan plan;
+  try {
+    plan = make_plan(problem, machine, tuning);
+  } catch (const Error&) {
+    ++tally.refused;
+    return;
+  }
+  ++tally.run;
+  const auto backend = make_host_backend(machine, shared_cpu_blas(), options);
+  const std::string wrong = run(plan, *backend);
+  if (!wrong.empty() && tally.wrong.empty())
+    tally.wrong = to_text(problem) + " rules " + to_string(tuning.rules) + ": " + wrong;
+}
+
+/// What is wrong with the result of a trial that is run by a plan.
+template <typename Trial>
+std::string outcome(Trial&& trial, const Plan& plan, Backend& backend) {
+  const Trace trace = trial.run(plan, backend);
+  return trace.status == Status::ok ? trial.verdict() : trace.message;
+}
+
+}  // namespace fleet::test
