@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// random_plans.hpp: machines, problems and tunings for property tests, all from one seed.
+// random_plans.hpp: machines, problems and tunings for property tests, all from one seed, and the
+// plain ones that they vary.
 #pragma once
 #include <algorithm>
 #include <random>
+#include <string>
 
+#include "base/error.hpp"
 #include "plan/decompose.hpp"
 #include "plan/plan.hpp"
 
@@ -172,6 +175,43 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   if (t.out_of_core == OutOfCore::none && t.group > 0 && chance(random, 30))
     t.group_m = between(random, t.tile, 4 * t.tile);
   return t;
+}
+
+/// As many workers as the grid has places, and all of their memory.
+inline Tuning simple(const Machine& machine, Grid grid, std::int64_t tile) {
+  Tuning t{.grid = grid, .tile = tile};
+  for (int w = 0; w < grid.rows * grid.cols; ++w) t.workers.push_back(kFirstDevice + w);
+  for (const Device& d : machine.devices) t.memory_cap.push_back(d.memory_bytes);
+  return t;
+}
+
+/// Plans `trials` problems make(random, devices) at random. Returns the first thing that is wrong:
+/// a plan that fails its check, a refusal for anything but memory or a way that is not there, or
+/// one refusal for each four plans.
+template <typename Make>
+std::string fault_of_random_plans(std::uint64_t seed, std::int64_t trials, Make make) {
+  Generator random(seed);
+  int planned = 0, refused = 0;
+  for (std::int64_t trial = 0; trial < trials; ++trial) {
+    const int devices = static_cast<int>(between(random, 1, 6));
+    const Machine machine = chance(random, 50) ? node(devices) : uneven_node(random, devices);
+    const Problem problem = make(random, devices);
+    const Tuning tuning = random_tuning(random, machine, problem, 24);
+    std::string fault;
+    try {
+      fault = check(make_plan(problem, machine, tuning));
+      ++planned;
+    } catch (const Error& e) {
+      if (e.status() != Status::no_memory && e.status() != Status::unreachable) fault = e.what();
+      ++refused;
+    }
+    if (!fault.empty())
+      return std::to_string(trial) + ": " + to_text(problem) + " grid " +
+             std::to_string(tuning.grid.rows) + "x" + std::to_string(tuning.grid.cols) + " tile " +
+             std::to_string(tuning.tile) + " rules " + to_string(tuning.rules) + " " +
+             to_string(tuning.out_of_core) + ": " + fault;
+  }
+  return planned > 4 * refused ? "" : "too many were refused: " + std::to_string(refused);
 }
 
 }  // namespace fleet::test

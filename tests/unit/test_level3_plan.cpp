@@ -14,47 +14,18 @@
 namespace fleet {
 namespace {
 
-using test::between;
-using test::chance;
 using test::node;
-using Random = test::Generator;
-
-Tuning simple(const Machine& machine, int workers, Grid grid, std::int64_t tile) {
-  Tuning t;
-  for (int w = 0; w < workers; ++w) t.workers.push_back(kFirstDevice + w);
-  t.grid = grid;
-  t.tile = tile;
-  for (const Device& d : machine.devices) t.memory_cap.push_back(d.memory_bytes);
-  return t;
-}
+using test::simple;
 
 Problem syrk(std::int64_t n, std::int64_t k, DeviceId home = kHost) {
   return make_level3({.routine = Routine::syrk, .n = n, .k = k, .homes = {home, home, home}});
 }
 
 TEST(Level3Plan, PassesItsCheckForRandomRoutinesMachinesAndRules) {
-  Random random(20261122);
-  int planned = 0, refused = 0;
-  for (int trial = 0; trial < test::scaled(6000); ++trial) {
-    const int devices = static_cast<int>(between(random, 1, 6));
-    const Machine machine = chance(random, 50) ? node(devices) : test::uneven_node(random, devices);
-    const Problem problem = test::random_level3(random, devices, 60);
-    const Tuning tuning = test::random_tuning(random, machine, problem, 24);
-    Plan plan;
-    try {
-      plan = make_plan(problem, machine, tuning);
-    } catch (const Error& e) {
-      ASSERT_TRUE(e.status() == Status::no_memory || e.status() == Status::unreachable)
-          << trial << ": " << e.what();
-      ++refused;
-      continue;
-    }
-    ++planned;
-    ASSERT_EQ(check(plan), "") << trial << ": " << problem.traits().word << " m " << problem.m
-                               << " n " << problem.n << " k " << problem.k << " rules "
-                               << to_string(tuning.rules) << " " << to_string(tuning.out_of_core);
-  }
-  EXPECT_GT(planned, 4 * refused);
+  EXPECT_EQ(test::fault_of_random_plans(
+                20261122, test::scaled(6000),
+                [](auto& random, int devices) { return test::random_level3(random, devices, 60); }),
+            "");
 }
 
 // A is both factors: each of its tiles goes once to each worker that needs it, and C's other
@@ -62,7 +33,7 @@ TEST(Level3Plan, PassesItsCheckForRandomRoutinesMachinesAndRules) {
 TEST(Level3Plan, MovesTheOneOperandOfSyrkOnce) {
   const Machine machine = node(4);
   const std::int64_t n = 4096, k = 2048, tile = 512;
-  const Plan plan = make_plan(syrk(n, k), machine, simple(machine, 4, {2, 2}, tile));
+  const Plan plan = make_plan(syrk(n, k), machine, simple(machine, {2, 2}, tile));
   ASSERT_EQ(check(plan), "");
 
   std::map<std::pair<TileId, DeviceId>, int> arrivals;
@@ -84,7 +55,7 @@ TEST(Level3Plan, GivesTheWorkersEqualPartsOfATriangle) {
   const Machine machine = node(8);
   for (const auto& [workers, grid] :
        {std::pair(2, Grid{1, 2}), std::pair(4, Grid{2, 2}), std::pair(8, Grid{2, 4})}) {
-    const Plan plan = make_plan(syrk(8192, 2048), machine, simple(machine, workers, grid, 512));
+    const Plan plan = make_plan(syrk(8192, 2048), machine, simple(machine, grid, 512));
     std::vector<double> work(static_cast<std::size_t>(workers), 0.0);
     for (const Task& task : plan.tasks)
       if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply)
@@ -100,7 +71,7 @@ TEST(Level3Plan, NeverTouchesTheTriangleThatIsNotStored) {
     for (const Side side : {Side::left, Side::right}) {
       const Problem problem =
           make_level3({.routine = Routine::symm, .side = side, .uplo = uplo, .m = 2048, .n = 1536});
-      const Plan plan = make_plan(problem, machine, simple(machine, 2, {2, 1}, 512));
+      const Plan plan = make_plan(problem, machine, simple(machine, {2, 1}, 512));
       ASSERT_EQ(check(plan), "");
       for (const Task& task : plan.tasks) {
         if (task.kind == TaskKind::compute || task.tile.operand != kA) continue;
@@ -116,7 +87,7 @@ TEST(Level3Plan, MovesTheTriangleOfTrsmOnce) {
   const std::int64_t n = 4096, tile = 512, tiles = n / tile;
   for (const Routine routine : {Routine::trmm, Routine::trsm}) {
     const Plan plan = make_plan(make_level3({.routine = routine, .m = n, .n = n}), machine,
-                                simple(machine, 4, {1, 4}, tile));
+                                simple(machine, {1, 4}, tile));
     ASSERT_EQ(check(plan), "");
 
     std::map<std::pair<TileId, DeviceId>, int> arrivals;
@@ -137,7 +108,7 @@ TEST(Level3Plan, MovesTheTriangleOfTrsmOnce) {
 TEST(Level3Plan, SpreadsTheChainOfANarrowTrsmOverTheWorkers) {
   const Machine machine = node(4);
   const Plan plan = make_plan(make_level3({.routine = Routine::trsm, .m = 8192, .n = 256}), machine,
-                              simple(machine, 4, {4, 1}, 512));
+                              simple(machine, {4, 1}, 512));
   ASSERT_EQ(check(plan), "");
 
   std::map<DeviceId, int> solves, products;
@@ -153,7 +124,7 @@ TEST(Level3Plan, SpreadsTheChainOfANarrowTrsmOverTheWorkers) {
 TEST(Level3Plan, CheckFindsATrmmThatReplacesTooEarly) {
   const Machine machine = node(1);
   const Problem problem = make_level3({.routine = Routine::trmm, .m = 1024, .n = 512});
-  Plan plan = make_plan(problem, machine, simple(machine, 1, {1, 1}, 512));
+  Plan plan = make_plan(problem, machine, simple(machine, {1, 1}, 512));
   ASSERT_EQ(check(plan), "");
 
   for (Task& task : plan.tasks)

@@ -15,22 +15,13 @@ namespace fleet {
 namespace {
 
 using test::between;
-using test::chance;
 using test::node;
+using test::simple;
 using Random = test::Generator;
 
 Problem square(std::int64_t n, DeviceId home, bool beta_is_zero = false) {
   return make_gemm(
       {.m = n, .n = n, .k = n, .homes = {home, home, home}, .beta_is_zero = beta_is_zero});
-}
-
-Tuning simple(const Machine& machine, int workers, Grid grid, std::int64_t tile) {
-  Tuning t;
-  for (int w = 0; w < workers; ++w) t.workers.push_back(kFirstDevice + w);
-  t.grid = grid;
-  t.tile = tile;
-  for (const Device& d : machine.devices) t.memory_cap.push_back(d.memory_bytes);
-  return t;
 }
 
 std::int64_t count(const Plan& plan, TaskKind kind) {
@@ -39,27 +30,10 @@ std::int64_t count(const Plan& plan, TaskKind kind) {
 }
 
 TEST(MakePlan, PassesItsCheckForRandomProblemsMachinesAndRules) {
-  Random random(20260101);
-  int planned = 0, refused = 0;
-  for (int trial = 0; trial < test::scaled(6000); ++trial) {
-    const int devices = static_cast<int>(between(random, 1, 6));
-    const Machine machine = chance(random, 50) ? node(devices) : test::uneven_node(random, devices);
-    const Problem problem = test::random_gemm(random, devices, 60);
-    const Tuning tuning = test::random_tuning(random, machine, problem, 24);
-    Plan plan;
-    try {
-      plan = make_plan(problem, machine, tuning);
-    } catch (const Error& e) {
-      ASSERT_TRUE(e.status() == Status::no_memory || e.status() == Status::unreachable)
-          << trial << ": " << to_text(problem) << ": " << e.what();
-      ++refused;
-      continue;
-    }
-    ++planned;
-    ASSERT_EQ(check(plan), "") << trial << ": " << to_text(problem) << " rules "
-                               << to_string(tuning.rules) << " " << to_string(tuning.out_of_core);
-  }
-  EXPECT_GT(planned, 4 * refused);
+  EXPECT_EQ(test::fault_of_random_plans(
+                20260101, test::scaled(6000),
+                [](auto& random, int devices) { return test::random_gemm(random, devices, 60); }),
+            "");
 }
 
 TEST(MakePlan, GivesTheSamePlanForTheSameInputs) {
@@ -79,7 +53,7 @@ TEST(MakePlan, MovesEachTileToEachUserOnce) {
   const Machine machine = node(4);
   const Problem problem = square(4096, kHost);
 
-  const Plan plan = make_plan(problem, machine, simple(machine, 4, {2, 2}, 1024));
+  const Plan plan = make_plan(problem, machine, simple(machine, {2, 2}, 1024));
 
   // 4 x 4 tiles; A and B go to the two workers of a grid row or column, C there and back.
   EXPECT_EQ(count(plan, TaskKind::fetch), 16 * 2 + 16 * 2 + 16);
@@ -90,7 +64,7 @@ TEST(MakePlan, MovesEachTileToEachUserOnce) {
 TEST(MakePlan, NeverFetchesCWhenBetaIsZero) {
   const Machine machine = node(4);
 
-  const Plan plan = make_plan(square(4096, kHost, true), machine, simple(machine, 4, {2, 2}, 1024));
+  const Plan plan = make_plan(square(4096, kHost, true), machine, simple(machine, {2, 2}, 1024));
 
   EXPECT_EQ(count(plan, TaskKind::fetch), 16 * 2 + 16 * 2);
   EXPECT_EQ(count(plan, TaskKind::compute), 64);
@@ -99,8 +73,7 @@ TEST(MakePlan, NeverFetchesCWhenBetaIsZero) {
 TEST(MakePlan, LeavesTheOwnersDataInPlace) {
   const Machine machine = node(2);
 
-  const Plan plan =
-      make_plan(square(2048, kFirstDevice), machine, simple(machine, 2, {2, 1}, 1024));
+  const Plan plan = make_plan(square(2048, kFirstDevice), machine, simple(machine, {2, 1}, 1024));
 
   for (const Task& task : plan.tasks)
     EXPECT_FALSE(task.kind == TaskKind::fetch && task.to.device == kFirstDevice);
@@ -109,7 +82,7 @@ TEST(MakePlan, LeavesTheOwnersDataInPlace) {
 
 /// Lanes of the first device that compute.
 std::size_t lanes_in_use(const Machine& machine, std::int64_t tile) {
-  const Plan plan = make_plan(square(16384, kHost), machine, simple(machine, 2, {2, 1}, tile));
+  const Plan plan = make_plan(square(16384, kHost), machine, simple(machine, {2, 1}, tile));
   std::set<QueueId> lanes;
   for (const Task& task : plan.tasks)
     if (task.kind == TaskKind::compute && task.device() == kFirstDevice) lanes.insert(task.queue);
@@ -128,7 +101,7 @@ TEST(MakePlan, UsesNoMoreLanesThanFillADevice) {
 
 TEST(MakePlan, CutsLargeTilesWhereBlocksOfThreadsEnd) {
   const Machine machine = node(2);
-  const Plan plan = make_plan(square(16300, kHost), machine, simple(machine, 2, {2, 1}, 2800));
+  const Plan plan = make_plan(square(16300, kHost), machine, simple(machine, {2, 1}, 2800));
   for (const Cuts* cuts : {&plan.m_cuts, &plan.n_cuts, &plan.k_cuts})
     for (std::size_t cut = 0; cut + 1 < cuts->size(); ++cut) EXPECT_EQ((*cuts)[cut] % 128, 0);
 }
@@ -146,7 +119,7 @@ std::vector<std::int64_t> elements_by_worker(const Plan& plan) {
 TEST(MakePlan, HalvesTheFirstStepOfKAsOftenAsItIsTold) {
   const Machine machine = node(2);
   const Problem problem = make_gemm({.m = 4096, .n = 4096, .k = 8192});
-  Tuning tuning = simple(machine, 2, {2, 1}, 4096);
+  Tuning tuning = simple(machine, {2, 1}, 4096);
   tuning.ramp = 3;
   EXPECT_EQ(make_plan(problem, machine, tuning).k_cuts, (Cuts{0, 512, 1024, 2048, 4096, 8192}));
   tuning.ramp = 40;  // down to eight
@@ -157,7 +130,7 @@ TEST(MakePlan, HalvesTheFirstStepOfKAsOftenAsItIsTold) {
 
 TEST(MakePlan, GivesEachWorkerItsShareOfC) {
   const Machine machine = node(4);
-  Tuning tuning = simple(machine, 4, {2, 2}, 25);
+  Tuning tuning = simple(machine, {2, 2}, 25);
   tuning.row_shares = {3, 1};
   tuning.col_shares = {0.4, 0.6};
 
@@ -169,7 +142,7 @@ TEST(MakePlan, GivesEachWorkerItsShareOfC) {
 
 TEST(MakePlan, LeavesAWorkerOutWhoseShareRoundsToNothing) {
   const Machine machine = node(4);
-  Tuning tuning = simple(machine, 4, {1, 4}, 50);
+  Tuning tuning = simple(machine, {1, 4}, 50);
   tuning.col_shares = {1, 1e-6, 1, 2};
 
   const Plan plan = make_plan(square(100, kHost), machine, tuning);
@@ -181,11 +154,11 @@ TEST(MakePlan, LeavesAWorkerOutWhoseShareRoundsToNothing) {
 TEST(MakePlan, RefusesSharesThatAreNotThoseOfTheGrid) {
   const Machine machine = node(4);
   for (const std::vector<double>& wrong : {std::vector<double>{1.0}, {1, 1, 1}, {1, 0}, {1, -1}}) {
-    Tuning tuning = simple(machine, 4, {2, 2}, 50);
+    Tuning tuning = simple(machine, {2, 2}, 50);
     tuning.row_shares = wrong;
     EXPECT_THROW(make_plan(square(100, kHost), machine, tuning), Error);
   }
-  Tuning tuning = simple(machine, 4, {2, 2}, 50);
+  Tuning tuning = simple(machine, {2, 2}, 50);
   tuning.col_shares = {1, 2};
   EXPECT_THROW(make_plan(make_gemm({.m = 50, .n = 50, .k = 50, .batch = 2}), machine, tuning),
                Error);
@@ -224,7 +197,7 @@ TEST(MakePlan, NeverMultipliesInPlaceWithOwnCopies) {
 
 TEST(MakePlan, WithoutCachingFetchesForEveryProduct) {
   const Machine machine = node(2);
-  Tuning tuning = simple(machine, 2, {2, 1}, 1024);
+  Tuning tuning = simple(machine, {2, 1}, 1024);
   tuning.rules = Rules::none();
 
   const Plan plan = make_plan(square(4096, kHost), machine, tuning);
@@ -238,7 +211,7 @@ TEST(MakePlan, ScalesInPlaceWhenThereIsNothingToMultiply) {
   const Problem problem =
       make_gemm({.m = 100, .n = 50, .k = 0, .homes = {kHost, kHost, kFirstDevice + 1}});
 
-  const Plan plan = make_plan(problem, machine, simple(machine, 2, {2, 1}, 1024));
+  const Plan plan = make_plan(problem, machine, simple(machine, {2, 1}, 1024));
 
   EXPECT_EQ(check(plan), "");
   EXPECT_EQ(count(plan, TaskKind::fetch), 0);
@@ -247,7 +220,7 @@ TEST(MakePlan, ScalesInPlaceWhenThereIsNothingToMultiply) {
 
 TEST(MakePlan, RunsOnTheHostInPlaceWhenTheHostIsTheWorker) {
   const Machine machine = node(1);
-  Tuning tuning = simple(machine, 1, {1, 1}, 4096);
+  Tuning tuning = simple(machine, {1, 1}, 4096);
   tuning.workers = {kHost};
 
   const Plan plan = make_plan(square(1000, kPageable), machine, tuning);
@@ -261,7 +234,7 @@ TEST(MakePlan, RoutesOverTheHostWhereDevicesHaveNoLink) {
   std::erase_if(machine.links,
                 [](const Link& l) { return !on_host(l.source) && !on_host(l.target); });
 
-  const Plan plan = make_plan(square(512, kFirstDevice), machine, simple(machine, 2, {1, 2}, 256));
+  const Plan plan = make_plan(square(512, kFirstDevice), machine, simple(machine, {1, 2}, 256));
 
   EXPECT_EQ(check(plan), "");
   EXPECT_GT(plan.slots[kHost].size(), 0u);
@@ -269,7 +242,7 @@ TEST(MakePlan, RoutesOverTheHostWhereDevicesHaveNoLink) {
 
 TEST(MakePlan, SendsResultsHomeWithoutTheRulesEtaAndForwarding) {
   const Machine machine = node(2);
-  Tuning tuning = simple(machine, 2, {2, 1}, 256);
+  Tuning tuning = simple(machine, {2, 1}, 256);
   tuning.rules = Rules::all().without(Rule::eta).without(Rule::forwarding);
 
   for (const DeviceId home : {kHost, kPageable})
@@ -280,7 +253,7 @@ TEST(MakePlan, RefusesAMachineWithNoWayToAWorker) {
   Machine machine = node(2);
   std::erase_if(machine.links, [](const Link& l) { return l.target == kFirstDevice + 1; });
   try {
-    make_plan(square(512, kHost), machine, simple(machine, 2, {1, 2}, 256));
+    make_plan(square(512, kHost), machine, simple(machine, {1, 2}, 256));
     FAIL() << "planned without a link";
   } catch (const Error& e) {
     EXPECT_EQ(e.status(), Status::unreachable);
@@ -289,7 +262,7 @@ TEST(MakePlan, RefusesAMachineWithNoWayToAWorker) {
 
 TEST(MakePlan, StaysUnderTheMemoryCapOutOfCore) {
   const Machine machine = node(2);
-  Tuning tuning = simple(machine, 2, {2, 1}, 512);
+  Tuning tuning = simple(machine, {2, 1}, 512);
   const std::int64_t cap = 24LL * 512 * 512 * 8;
   tuning.memory_cap.assign(machine.devices.size(), cap);
   tuning.memory_cap[kHost] = 1LL << 40;
@@ -304,7 +277,7 @@ TEST(MakePlan, StaysUnderTheMemoryCapOutOfCore) {
 
 TEST(MakePlan, RefusesACapBelowOneTileProduct) {
   const Machine machine = node(1);
-  Tuning tuning = simple(machine, 1, {1, 1}, 512);
+  Tuning tuning = simple(machine, {1, 1}, 512);
   tuning.memory_cap.assign(machine.devices.size(), 512 * 512 * 8);
   tuning.out_of_core = OutOfCore::stationary;
   tuning.group = 512;
@@ -340,7 +313,7 @@ TEST(Check, NoticesMostDroppedDependencies) {
 
 TEST(Check, NoticesAWrongTileAMissingWritebackAndASlotTooSmall) {
   const Machine machine = node(2);
-  const Plan good = make_plan(square(1024, kHost), machine, simple(machine, 2, {2, 1}, 512));
+  const Plan good = make_plan(square(1024, kHost), machine, simple(machine, {2, 1}, 512));
   ASSERT_EQ(check(good), "");
 
   Plan wrong = good;

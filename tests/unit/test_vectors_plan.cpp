@@ -15,15 +15,8 @@ namespace fleet {
 namespace {
 
 using test::between;
-using test::chance;
 using test::node;
-
-Tuning simple(const Machine& machine, Grid grid, std::int64_t tile) {
-  Tuning t{.grid = grid, .tile = tile};
-  for (int w = 0; w < grid.rows * grid.cols; ++w) t.workers.push_back(kFirstDevice + w);
-  for (const Device& d : machine.devices) t.memory_cap.push_back(d.memory_bytes);
-  return t;
-}
+using test::simple;
 
 Problem gemv(std::int64_t m, std::int64_t n, Op op = Op::none) {
   return make_vectors({.routine = Routine::gemv, .op = op, .m = m, .n = n});
@@ -36,28 +29,11 @@ std::int64_t bytes_moved(const Plan& plan, const Machine& machine) {
 }
 
 TEST(VectorPlan, PassesItsCheckForRandomRoutinesMachinesAndRules) {
-  test::Generator random(20261123);
-  int planned = 0, refused = 0;
-  for (int trial = 0; trial < test::scaled(4000); ++trial) {
-    const int devices = static_cast<int>(between(random, 1, 6));
-    const Machine machine = chance(random, 50) ? node(devices) : test::uneven_node(random, devices);
-    const Problem problem = test::random_vectors(random, devices, 60);
-    const Tuning tuning = test::random_tuning(random, machine, problem, 24);
-    Plan plan;
-    try {
-      plan = make_plan(problem, machine, tuning);
-    } catch (const Error& e) {
-      ASSERT_TRUE(e.status() == Status::no_memory || e.status() == Status::unreachable)
-          << trial << ": " << e.what();
-      ++refused;
-      continue;
-    }
-    ++planned;
-    ASSERT_EQ(check(plan), "") << trial << ": " << to_text(problem) << " grid " << tuning.grid.rows
-                               << "x" << tuning.grid.cols << " tile " << tuning.tile << " rules "
-                               << to_string(tuning.rules);
-  }
-  EXPECT_GT(planned, 4 * refused);
+  EXPECT_EQ(test::fault_of_random_plans(20261123, test::scaled(4000),
+                                        [](auto& random, int devices) {
+                                          return test::random_vectors(random, devices, 60);
+                                        }),
+            "");
 }
 
 TEST(VectorPlan, DealsTilesInTurn) {
