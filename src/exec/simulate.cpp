@@ -4,7 +4,6 @@
 #include "exec/simulate.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 

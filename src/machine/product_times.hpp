@@ -29,7 +29,7 @@ class ProductTimes {
   };
   static constexpr int kBits = 8;
 
-  // Sizes of neighbours differ by one: the upper bits of products with large odd numbers do not.
+  // Shapes differ by one in a size; multiplied by large odd numbers they differ in the upper bits.
   static std::size_t place(DeviceId device, std::int64_t m, std::int64_t n, std::int64_t k) {
     const std::uint64_t mixed = static_cast<std::uint64_t>(m) * 0x9E3779B97F4A7C15u +
                                 static_cast<std::uint64_t>(n) * 0xC2B2AE3D27D4EB4Fu +
