@@ -11,12 +11,12 @@ import re
 import sys
 
 # A layer sees itself and the layers before it.
-LAYERS = ["base", "problem", "machine", "plan", "exec", "tune", "blas"]
+LAYERS = ["base", "problem", "machine", "program", "plan", "exec", "tune", "blas"]
 # What stands in front of a BLAS, and whose headers each part may include.
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}
 MAX_LINES = 500
 
-PURE = ("src/problem/", "src/machine/", "src/plan/", "src/base/error", "src/tune/")
+PURE = ("src/problem/", "src/machine/", "src/program/", "src/plan/", "src/base/error", "src/tune/")
 EVERYWHERE = ("src/",)
 
 # (what the line would be, pattern, folders in which it is looked for, files where it may stand)

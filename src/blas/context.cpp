@@ -141,7 +141,8 @@ std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const
     while (done < call.batch) {
       const std::int64_t items = std::min(most, call.batch - done);
       const Problem problem = problem_of(call, homes, items);
-      const bool known = choice.planned->tuned.plan.problem == problem;
+      const bool known = !choice.planned->tuned.plan.program->calls.empty() &&
+                         choice.planned->tuned.plan.problem() == problem;
       auto planned = known ? choice.planned : offloader_.plan(problem);
       const double predicted_s = planned->tuned.predicted_s;
       const auto outcome = offloader_.run(problem, arguments_from(call, done), std::move(planned),

@@ -12,6 +12,7 @@
 #include "exec/plain_gemm.hpp"
 #include "exec/triangles.hpp"
 #include "exec/triangular.hpp"
+#include "program/expand.hpp"
 
 namespace fleet {
 namespace {
@@ -31,7 +32,7 @@ View item_view(const Call& call, const Arguments& item, int operand) {
 }
 
 Launch launch_of(const Call& call, const View& a, const View& b, const View& c) {
-  return {.kernel = call.only_scales() ? Kernel::scale : Kernel::multiply,
+  return {.kernel = call.only_scales() ? Kernel::scale : product_of(call.routine),
           .type = call.type,
           .op_a = call.op_a,
           .op_b = call.op_b,
@@ -43,8 +44,7 @@ Launch launch_of(const Call& call, const View& a, const View& b, const View& c) 
           .hermitian = call.traits().hermitian,
           .triangular = call.traits().triangular,
           .diag = call.diag,
-          .side = call.side,
-          .routine = call.traits().vectors ? call.routine : Routine::gemm};
+          .side = call.side};
 }
 
 /// The product of the routine, with its factors in their places; of two the first.
@@ -67,6 +67,7 @@ void run(const Call& call, const View& a, const View& b, const View& c, CpuBlas&
   if (call.only_scales()) return scale(launch_of(call, a, b, c));
   if (call.traits().solves) {
     Launch launch = launch_of(call, a, b, c);
+    launch.b = {};  // no inverses
     launch.beta = call.arguments.alpha;
     return solve(launch, blas);
   }

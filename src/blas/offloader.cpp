@@ -14,7 +14,7 @@
 #include "exec/execute.hpp"
 #include "exec/recover.hpp"
 #include "plan/bound.hpp"
-#include "plan/decompose.hpp"
+#include "program/decompose.hpp"
 
 namespace fleet {
 namespace {
@@ -211,8 +211,10 @@ Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& argum
   for (int attempt = 0; planned != nullptr; ++attempt) {
     const double start_s = now_s();
     Start started = Start::prepared;
+    Binding binding;
     try {
-      started = start(planned->tuned.plan, arguments, *engine().backend, planned->serial);
+      binding = bind(*planned->tuned.plan.program, {&arguments, 1});
+      started = start(planned->tuned.plan, binding, *engine().backend, planned->serial);
     } catch (const Error& error) {
       const bool no_memory = error.status() == Status::no_memory;
       if (!no_memory && error.status() != Status::device_failed) throw;
@@ -222,10 +224,10 @@ Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& argum
       planned = no_memory ? smaller(problem, planned, attempt) : nullptr;
       continue;
     }
-    Trace trace = complete(planned->tuned.plan, arguments, *engine_.backend, started);
+    Trace trace = complete(planned->tuned.plan, binding, *engine_.backend, started);
     if (trace.lost >= 0) note_lost(trace.lost, log);
     const bool whole = trace.status == Status::ok;
-    if (!whole) finish_by_cpu(*planned, arguments, trace, log);
+    if (!whole) finish_by_cpu(*planned, binding, trace, log);
     keep_books(*planned, trace, record);
     try {
       auto kept = std::make_shared<const Trace>(std::move(trace));
@@ -239,12 +241,12 @@ Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& argum
   return Outcome::not_possible;
 }
 
-void Offloader::finish_by_cpu(const Planned& planned, const Arguments& arguments,
+void Offloader::finish_by_cpu(const Planned& planned, const Binding& binding,
                               const Trace& trace, const Log& log) {
   try {
     log.line(Log::kWarning, trace.message + "; finishing on the CPU");
     const CpuBlas::Lease lease(*blas_, cores_);
-    recover(planned.tuned.plan, arguments, trace, lost_, *engine_.backend, *blas_);
+    recover(planned.tuned.plan, binding, trace, lost_, *engine_.backend, *blas_);
   } catch (const std::bad_alloc&) {
     throw Error(Status::device_failed, "a device failed and memory ran out: C is undefined");
   }

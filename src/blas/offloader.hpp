@@ -75,7 +75,7 @@ class Offloader {
   /// After memory ran out for the `attempt`-th time: a plan that needs less, or none.
   std::shared_ptr<const Planned> smaller(const Problem& problem,
                                          const std::shared_ptr<const Planned>& last, int attempt);
-  void finish_by_cpu(const Planned& planned, const Arguments& arguments, const Trace& trace,
+  void finish_by_cpu(const Planned& planned, const Binding& binding, const Trace& trace,
                      const Log& log);
   void keep_books(const Planned& planned, const Trace& trace, CallRecord& record);
   void note_lost(DeviceId device, const Log& log);

@@ -22,18 +22,23 @@ void write_links(JsonText& json, const Plan& plan, const Machine& machine) {
 
 void write_kinds(JsonText& json, const Plan& plan) {
   std::int64_t fetches = 0, writebacks = 0;
-  std::array<std::int64_t, 4> kernels{};  ///< in the order of Kernel
+  std::array<std::int64_t, kKernels> kernels{};  ///< in the order of Kernel
   for (const Task& task : plan.tasks) {
     if (task.kind == TaskKind::fetch) ++fetches;
     if (task.kind == TaskKind::writeback) ++writebacks;
     if (task.kind == TaskKind::compute) ++kernels[static_cast<std::size_t>(task.kernel)];
   }
+  const std::int64_t products = kernels[static_cast<std::size_t>(Kernel::multiply)] +
+                                kernels[static_cast<std::size_t>(Kernel::gemv)] +
+                                kernels[static_cast<std::size_t>(Kernel::axpy)] +
+                                kernels[static_cast<std::size_t>(Kernel::dot)];
   json.key("tasks_by_kind")
       .open('{')
       .member("fetch", fetches)
-      .member("multiply", kernels[static_cast<std::size_t>(Kernel::multiply)])
+      .member("multiply", products)
       .member("add", kernels[static_cast<std::size_t>(Kernel::add)])
       .member("scale", kernels[static_cast<std::size_t>(Kernel::scale)])
+      .member("prepare", kernels[static_cast<std::size_t>(Kernel::prepare)])
       .member("solve", kernels[static_cast<std::size_t>(Kernel::solve)])
       .member("writeback", writebacks)
       .close('}');
@@ -58,17 +63,12 @@ void write_cuts(JsonText& json, const char* dimension, const Cuts& cuts) {
 void write_shares(JsonText& json, const Plan& plan) {
   std::vector<double> products(plan.tuning.workers.size(), 0.0);
   for (const Task& task : plan.tasks) {
-    if (task.kind != TaskKind::compute || task.kernel == Kernel::add) continue;
+    if (task.kind != TaskKind::compute || task.kernel == Kernel::add ||
+        task.kernel == Kernel::prepare)
+      continue;
     const auto worker = std::ranges::find(plan.tuning.workers, task.device());
-    double depth = plan.share_of(task.tile);
-    if (task.kernel != Kernel::scale) {
-      const auto k = static_cast<std::size_t>(plan.k_tile(task.k_index));
-      depth = static_cast<double>(plan.k_cuts[k + 1] - plan.k_cuts[k]) *
-              plan.work_of(task.tile, task.k_index);
-    }
     products[static_cast<std::size_t>(worker - plan.tuning.workers.begin())] +=
-        static_cast<double>(plan.rows_of(task.tile)) *
-        static_cast<double>(plan.cols_of(task.tile)) * depth;
+        plan.program->multiply_adds_of(plan.program->op(task.op), task.tile);
   }
   const double whole = std::accumulate(products.begin(), products.end(), 0.0);
   json.key("shares").open('[');
@@ -102,9 +102,9 @@ void write_shape(JsonText& json, const PlanReport& report) {
   json.member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
   write_kinds(json, plan);
   json.key("cuts").open('{');
-  write_cuts(json, "m", plan.m_cuts);
-  write_cuts(json, "n", plan.n_cuts);
-  write_cuts(json, "k", plan.k_cuts);
+  write_cuts(json, "m", plan.cuts().m);
+  write_cuts(json, "n", plan.cuts().n);
+  write_cuts(json, "k", plan.cuts().k);
   json.close('}')
       .member("chunks", plan.tuning.chunks)
       .member("out_of_core", to_string(plan.tuning.out_of_core))

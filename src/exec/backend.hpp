@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,22 @@ struct Arguments {
   std::complex<double> beta{1, 0};
 };
 
+/// What a run binds to a plan, by the ids of its program: where matrices are at home, and scalars.
+struct Binding {
+  struct Matrix {
+    void* data = nullptr;
+    std::int64_t ld = 0;      ///< elements; negative: a vector whose elements lie last first
+    std::int64_t stride = 0;  ///< elements between the items of a batch
+    friend bool operator==(const Matrix&, const Matrix&) = default;
+  };
+  std::vector<Matrix> matrices;
+  std::vector<std::complex<double>> scalars;
+  friend bool operator==(const Binding&, const Binding&) = default;
+};
+
+/// The arguments of each call of a program. Throws std::bad_alloc.
+Binding bind(const TileProgram& program, std::span<const Arguments> calls);
+
 /// One kernel launch with its operands resolved. Unused views are empty.
 struct Launch {
   Kernel kernel = Kernel::multiply;
@@ -45,8 +62,8 @@ struct Launch {
   Op op_b = Op::none;
   std::complex<double> alpha{};
   std::complex<double> beta{};  ///< what the old contents of c are multiplied by; 0: never read
-  View a{};  ///< multiply: the left factor; add: the caller's C; solve: the triangular matrix
-  View b{};
+  View a{};  ///< the left factor; add: what is added; solve, prepare: the triangular matrix
+  View b{};  ///< the right factor; solve: the inverses of a's blocks, if there are any
   View c{};
   /// A factor that is a triangle is symmetric; with this it and C are Hermitian: diagonals are
   /// real.
@@ -54,11 +71,8 @@ struct Launch {
   /// A factor that is a triangle is triangular, and the other factor may be c: the product takes
   /// its place.
   bool triangular = false;
-  Diag diag = Diag::non_unit;  ///< triangular, solve
+  Diag diag = Diag::non_unit;  ///< triangular, solve, prepare
   Side side = Side::left;      ///< solve: where the triangular matrix a stands
-  /// gemv, axpy, dot: what a multiply is, vectors being matrices of one row: c^T = alpha*op(a)*b^T
-  /// + beta*c^T; c = alpha*a + beta*c; c = alpha*a*b^T + beta*c. All others: gemm.
-  Routine routine = Routine::gemm;
 };
 
 /// One thing that an examination looked at. `broken`: it does not do what is asked of it, and is
@@ -84,7 +98,7 @@ class Backend {
   /// Runs the plan as a whole if the backend has kept it in that form from earlier runs; finish()
   /// then waits for it. False if it has to be enqueued task by task. `serial` is a number that its
   /// owner gives to one plan only; 0: a plan that is not expected again.
-  virtual bool replay(const Plan& /*plan*/, const Arguments& /*arguments*/,
+  virtual bool replay(const Plan& /*plan*/, const Binding& /*binding*/,
                       std::uint64_t /*serial*/) {
     return false;
   }

@@ -65,8 +65,8 @@ class CudaBackend final : public Backend {
 
   const Machine& machine() const override { return machine_; }
 
-  bool replay(const Plan& plan, const Arguments& arguments, std::uint64_t serial) override {
-    return inside([&] { return try_replay(plan, arguments, serial); });
+  bool replay(const Plan& plan, const Binding& binding, std::uint64_t serial) override {
+    return inside([&] { return try_replay(plan, binding, serial); });
   }
 
   void prepare(const Plan& plan) override {
@@ -96,10 +96,11 @@ class CudaBackend final : public Backend {
 
   Trace finish() override {
     if (!open_) return {};
-    const unsigned kind = kind_of(plan_->problem);
+    const std::vector<ProgramCall>& calls = plan_->program->calls;
     Trace trace = close();
     guard_.reset();
-    if (trace.status == Status::ok) outlast_handlers_of(kind);
+    if (trace.status == Status::ok)
+      for (const ProgramCall& call : calls) outlast_handlers_of(kind_of(call.problem));
     return trace;
   }
 
@@ -214,13 +215,13 @@ class CudaBackend final : public Backend {
       ExitGuard::install_again();
   }
 
-  bool try_replay(const Plan& plan, const Arguments& arguments, std::uint64_t serial) {
+  bool try_replay(const Plan& plan, const Binding& binding, std::uint64_t serial) {
     key_.reset();
     way_ = Graphs::Way::streams;
     if (!graphs_wanted_ || serial == 0 || timed_ || has_faults(inject_) || inject_.poison ||
         !Run::can_capture(plan))
       return false;
-    key_ = GraphKey{serial, memory_.generation(), arguments};
+    key_ = GraphKey{serial, memory_.generation(), binding};
     way_ = graphs_.next(*key_);
     if (way_ != Graphs::Way::graph) return false;
     cudaGraphExec_t graph = graphs_.graph(*key_);
@@ -299,7 +300,7 @@ class CudaBackend final : public Backend {
     std::vector<char> multiplies(plan.queues.size(), 0);
     for (const Task& task : plan.tasks)
       if (task.kind == TaskKind::compute &&
-          (task.kernel == Kernel::multiply || task.kernel == Kernel::solve))
+          task.kernel != Kernel::add && task.kernel != Kernel::scale)
         multiplies[static_cast<std::size_t>(task.queue)] = 1;
     for (std::size_t q = 0; q < plan.queues.size(); ++q) {
       if (!multiplies[q]) continue;

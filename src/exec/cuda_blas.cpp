@@ -347,11 +347,8 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
 CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStream_t stream)
     : library_(std::move(library)), stream_(stream) {
   const auto& call = library_->functions();
-  check(cudaMalloc(&workspace_, kWorkspaceBytes + kScratchBytes + kInversesBytes),
-        "cuBLAS's workspace");
+  check(cudaMalloc(&workspace_, kWorkspaceBytes + kScratchBytes), "cuBLAS's workspace");
   scratch_ = static_cast<char*>(workspace_) + kWorkspaceBytes;
-  inverses_ = static_cast<char*>(scratch_) + kScratchBytes;
-  inverts_ = can_invert_diagonal();
   cublasHandle_t handle = nullptr;
   try {
     require(call.create(&handle), "cublasCreate");
@@ -371,7 +368,7 @@ CublasHandle::~CublasHandle() {
 }
 
 void CublasHandle::multiply(const Launch& launch) {
-  if (launch.routine != Routine::gemm)
+  if (has_vectors(launch.kernel))
     return multiply_vectors(library_->functions().vectors, static_cast<cublasHandle_t>(handle_),
                             launch, scratch_, stream_);
   if (launch.triangular && (launch.a.data == launch.c.data || launch.b.data == launch.c.data))

@@ -42,14 +42,15 @@ class CublasHandle {
   /// c = alpha*op(a)*op(b) + beta*c, where c may be a triangle, or one of the factors one that
   /// stands for a symmetric (Hermitian) or is a triangular matrix. Throws Error(device_failed).
   void multiply(const Launch& launch);
-  /// c = x, with op(a)*x = beta*c or x*op(a) = beta*c. Throws Error(device_failed).
+  /// c = x, with op(a)*x = beta*c or x*op(a) = beta*c; by the inverses in b, where there are any.
+  /// Throws Error(device_failed).
   void solve(const Launch& launch);
+  /// c = the inverses of the blocks on the diagonal of a. Throws Error(device_failed).
+  void prepare(const Launch& launch);
 
  private:
   /// A tile of 2048 doubles as a whole. Never allocated in a call: it may be captured.
   static constexpr std::int64_t kScratchBytes = std::int64_t{32} << 20;
-  /// Blocks on the diagonals of matrices of order 8192, in doubles.
-  static constexpr std::int64_t kInversesBytes = std::int64_t{8} << 20;
 
   void multiply_plainly(const Launch& launch);
   void multiply_by_symmetric(const Launch& launch);
@@ -59,15 +60,12 @@ class CublasHandle {
   void multiply_leaf(const Launch& launch);
   void multiply_in_place(const Launch& launch);
   void solve_by_cublas(const Launch& launch);
-  void solve_by_inverses(const Launch& launch);
 
   std::shared_ptr<const CublasLibrary> library_;
   cudaStream_t stream_ = nullptr;
   void* handle_ = nullptr;
   void* workspace_ = nullptr;  ///< cuBLAS's, and after it
-  void* scratch_ = nullptr;   ///< sums before they are merged into a triangle, or old contents of c
-  void* inverses_ = nullptr;  ///< of blocks on the diagonal of a triangular matrix
-  bool inverts_ = false;      ///< whether the device can compute those
+  void* scratch_ = nullptr;    ///< sums before they are merged into a triangle, or old contents of c
 };
 
 }  // namespace fleet::cuda

@@ -15,13 +15,8 @@ namespace fleet::cuda {
 struct GraphKey {
   std::uint64_t serial = 0;     ///< of the plan
   std::int64_t generation = 0;  ///< of the arenas
-  Arguments arguments;
-  friend bool operator==(const GraphKey& a, const GraphKey& b) {
-    return a.serial == b.serial && a.generation == b.generation &&
-           a.arguments.data == b.arguments.data && a.arguments.ld == b.arguments.ld &&
-           a.arguments.stride == b.arguments.stride && a.arguments.alpha == b.arguments.alpha &&
-           a.arguments.beta == b.arguments.beta;
-  }
+  Binding binding;
+  friend bool operator==(const GraphKey&, const GraphKey&) = default;
 };
 
 /// Decides by measurement how a run that comes again is best done: a few times in streams, a few

@@ -214,7 +214,7 @@ struct Blocks {
   static constexpr DataType kType = sizeof(T) == 4    ? DataType::f32
                                     : sizeof(T) == 16 ? DataType::c64
                                                       : DataType::f64;
-  static constexpr int kEdge = static_cast<int>(inverse_edge(kType));
+  static constexpr int kEdge = static_cast<int>(inverse_block(kType));
   /// One triangle by rows, as the kernel keeps it.
   static constexpr std::size_t kPackedBytes = kEdge * (kEdge + 1) / 2 * sizeof(T);
   const T* a;

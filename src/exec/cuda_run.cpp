@@ -193,7 +193,7 @@ void Run::copy(TaskId id, const View& from, const View& to) {
   using Target = ColumnCopy::Target;
   ColumnCopy piece{.from = from,
                    .to = to,
-                   .element_bytes = bytes_of(plan_->problem.type),
+                   .element_bytes = bytes_of(plan_->program->type()),
                    .target = now.to.in_place() ? Target::callers : Target::slot};
   for (int chunk = 0; chunk < now.chunks; ++chunk) {
     if (up != kNoTask && !same_queue) {
@@ -227,7 +227,7 @@ void Run::stage(TaskId id, const View& from, const View& to) {
   if (lane.mixed && lane.last != kNoTask) add(lane.last);
   lane.last = id;
   stager_->enqueue(now.to.device == kHost ? Stager::Line::in : Stager::Line::out,
-                   staged_[static_cast<std::size_t>(id)], from, to, bytes_of(plan_->problem.type),
+                   staged_[static_cast<std::size_t>(id)], from, to, bytes_of(plan_->program->type()),
                    std::move(awaited));
   enqueued_ = id + 1;
 }
@@ -246,7 +246,16 @@ void Run::launch(TaskId id, const Launch& launch) {
     stream_through(launch, stream.stream);
   } else {
     if (!stream.blas) throw Error(Status::internal, "a product in a stream that has no cuBLAS");
-    launch.kernel == Kernel::solve ? stream.blas->solve(launch) : stream.blas->multiply(launch);
+    switch (launch.kernel) {
+      case Kernel::solve:
+        stream.blas->solve(launch);
+        break;
+      case Kernel::prepare:
+        stream.blas->prepare(launch);
+        break;
+      default:
+        stream.blas->multiply(launch);
+    }
   }
   end(id, stream);
 }

@@ -149,8 +149,8 @@ VectorFunctions find_vector_functions(void* library) {
 
 void multiply_vectors(const VectorFunctions& functions, cublasHandle_t handle, const Launch& launch,
                       void* scratch, cudaStream_t stream) {
-  if (launch.routine == Routine::gemv) return gemv(functions, handle, launch);
-  if (launch.routine == Routine::axpy) return axpy(functions, handle, launch);
+  if (launch.kernel == Kernel::gemv) return gemv(functions, handle, launch);
+  if (launch.kernel == Kernel::axpy) return axpy(functions, handle, launch);
   require(functions.set_pointer_mode(handle, CUBLAS_POINTER_MODE_DEVICE), "cublasSetPointerMode");
   dot(functions, handle, launch, scratch);
   require(functions.set_pointer_mode(handle, CUBLAS_POINTER_MODE_HOST), "cublasSetPointerMode");

@@ -29,7 +29,7 @@ struct VectorFunctions {
 /// Throws Error(unsupported) naming what the library lacks.
 VectorFunctions find_vector_functions(void* library);
 
-/// A multiply of these routines (Launch::routine) on the handle's stream, which is `stream`.
+/// Kernel::gemv, axpy or dot on the handle's stream, which is `stream`.
 /// `scratch` has room for one element on its device. Throws Error(device_failed).
 void multiply_vectors(const VectorFunctions& functions, cublasHandle_t handle, const Launch& launch,
                       void* scratch, cudaStream_t stream);

@@ -83,10 +83,13 @@ std::optional<Plan> plan_of(const Machine& machine, const Trip& trip, std::int64
   const LinkId in = machine.find_link(trip.via, trip.back);
   if (out < 0 || in < 0) return std::nullopt;
   Plan plan;
-  plan.problem = make_gemm({.type = DataType::f64, .m = edge, .n = edge, .k = edge});
-  plan.problem.operands[kA].home = trip.home;
-  plan.problem.operands[kC].home = trip.back;
-  plan.m_cuts = plan.n_cuts = plan.k_cuts = {0, edge};
+  const Problem problem = make_gemm({.type = DataType::f64,
+                                     .m = edge,
+                                     .n = edge,
+                                     .k = edge,
+                                     .homes = {trip.home, kHost, trip.back}});
+  const Cuts whole = {0, edge};
+  plan.program = std::make_shared<const TileProgram>(expand(problem, {whole, whole, whole}));
   plan.tuning.tile = edge;
   const std::int64_t bytes = edge * edge * bytes_of(DataType::f64);
   plan.slots.resize(machine.devices.size());

@@ -15,46 +15,56 @@
 namespace fleet {
 namespace {
 
-View resolve(const Plan& plan, const Arguments& arguments, Backend& backend, const TileId& tile,
-             const Where& where) {
-  return view_of(plan, arguments, tile, where, where.in_place() ? nullptr : backend.slot(where));
+std::complex<double> factor_of_target(const Task& task, const TileOp& op, const Binding& binding) {
+  switch (task.accumulate) {
+    case Accumulate::overwrite:
+      return 0.0;
+    case Accumulate::sum:
+      return 1.0;
+    default:
+      return binding.scalars[op.beta];
+  }
 }
 
-std::complex<double> factor_of_target(const Plan& plan, const Task& task,
-                                      const Arguments& arguments) {
-  if (adds_sums(plan, task)) return 1.0;
-  const bool computes = task.kernel == Kernel::multiply || task.kernel == Kernel::solve;
-  if (computes && task.accumulate != Accumulate::beta)
-    return task.accumulate == Accumulate::overwrite ? 0.0 : 1.0;
-  // What is solved for is alpha times C, less the products with what was.
-  return computes && plan.problem.traits().solves ? arguments.alpha : arguments.beta;
-}
-
-void enqueue(TaskId id, const Plan& plan, const Arguments& arguments, Backend& backend) {
+void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backend) {
   const Task& task = plan.tasks[static_cast<std::size_t>(id)];
+  const auto address = [&](const Where& where) {
+    return where.in_place() ? nullptr : backend.slot(where);
+  };
   const auto view = [&](const TileId& tile, const Where& where) {
-    return resolve(plan, arguments, backend, tile, where);
+    return view_of(plan, binding, tile, where, address(where));
   };
   if (task.kind != TaskKind::compute) {
     backend.copy(id, task, view(task.tile, task.from), view(task.tile, task.to));
     return;
   }
-  Launch launch{.kernel = task.kernel,
-                .type = plan.problem.type,
-                .op_a = task.ops[0],
-                .op_b = task.ops[1],
-                .alpha = factor_of_step(plan, task.k_index, arguments.alpha),
-                .beta = factor_of_target(plan, task, arguments),
-                .a = {},
-                .b = {},
-                .c = view(task.tile, task.to),
-                .hermitian = plan.problem.traits().hermitian,
-                .triangular = plan.problem.traits().triangular,
-                .diag = plan.problem.diag,
-                .side = plan.problem.side,
-                .routine = kernel_of(plan.problem)};
-  if (task.kernel != Kernel::scale) launch.a = view(task.input_tiles[0], task.inputs[0]);
-  if (task.kernel == Kernel::multiply) launch.b = view(task.input_tiles[1], task.inputs[1]);
+  const TileProgram& program = *plan.program;
+  const auto inverses = [&](const TileId& triangle, const Where& where) {
+    const std::int64_t block = inverse_block(program.type());
+    return View{.data = address(where), .rows = block, .cols = program.rows_of(triangle), .ld = block};
+  };
+  if (task.kernel == Kernel::prepare) {
+    Launch launch = launch_of(program, {.kernel = Kernel::prepare}, task.tile, binding);
+    launch.a = view(task.tile, task.inputs[0]);
+    launch.c = inverses(task.tile, task.to);
+    return backend.launch(id, task, launch);
+  }
+  const TileOp& op = program.op(task.op);
+  Launch launch = launch_of(program, op, task.tile, binding);
+  launch.kernel = task.kernel;
+  launch.beta = factor_of_target(task, op, binding);
+  launch.c = view(task.tile, task.to);
+  if (task.kernel == Kernel::add) {
+    launch.a = view(task.tile, task.inputs[0]);
+  } else if (task.kernel == Kernel::solve) {
+    const std::size_t x = launch.side == Side::left ? 0 : 1;
+    launch.a = view(op.inputs[x].tile, task.inputs[x]);
+    if (!task.inputs[1 - x].in_place())
+      launch.b = inverses(op.inputs[x].tile, task.inputs[1 - x]);
+  } else {
+    if (op.inputs[0].tile.exists()) launch.a = view(op.inputs[0].tile, task.inputs[0]);
+    if (op.inputs[1].tile.exists()) launch.b = view(op.inputs[1].tile, task.inputs[1]);
+  }
   backend.launch(id, task, launch);
 }
 
@@ -81,50 +91,78 @@ Trace finish(Backend& backend) {
 
 }  // namespace
 
-View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, const Where& where,
+Binding bind(const TileProgram& program, std::span<const Arguments> calls) {
+  Binding binding{.matrices = std::vector<Binding::Matrix>(program.matrices.size()),
+                  .scalars = {1.0, -1.0}};
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    const Arguments& call = calls[c];
+    for (std::size_t x = 0; x < 3; ++x)
+      binding.matrices[static_cast<std::size_t>(program.calls[c].matrices[x])] = {
+          call.data[x], call.ld[x], call.stride[x]};
+    for (const std::complex<double> scalar : {call.alpha, call.beta, std::conj(call.alpha)})
+      binding.scalars.push_back(scalar);
+  }
+  return binding;
+}
+
+View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const Where& where,
              void* slot_address) {
-  View view{.data = slot_address, .rows = plan.rows_of(tile), .cols = plan.cols_of(tile)};
+  const TileProgram& program = *plan.program;
+  const Binding::Matrix& bound = binding.matrices[static_cast<std::size_t>(tile.matrix)];
+  View view{
+      .data = slot_address, .rows = program.rows_of(tile), .cols = program.cols_of(tile)};
   view.ld = view.rows;
-  view.fill = plan.fill_of(tile);
-  view.reversed = arguments.ld[static_cast<std::size_t>(tile.operand)] < 0;
+  view.fill = program.fill_of(tile);
+  view.reversed = bound.ld < 0;
   if (!where.in_place()) return view;
 
-  const auto operand = static_cast<std::size_t>(tile.operand);
-  const int tile_rows = plan.tile_rows(tile.operand);
-  const int item = plan.problem.operands[operand].shared ? 0 : tile.row / tile_rows;
-  const auto row = static_cast<std::size_t>(tile.row - item * tile_rows);
+  const Matrix& matrix = program.matrix_of(tile);
+  const int item = matrix.items == 1 ? 0 : tile.row / matrix.tile_rows();
+  const auto row = static_cast<std::size_t>(tile.row - item * matrix.tile_rows());
   const auto col = static_cast<std::size_t>(tile.col);
-  view.ld = std::abs(arguments.ld[operand]);
-  const Cuts& cols = plan.col_cuts(tile.operand);
+  view.ld = std::abs(bound.ld);
+  const Cuts& cols = matrix.col_cuts;
   const std::int64_t before = view.reversed ? cols.back() - cols[col + 1] : cols[col];
-  const std::int64_t elements =
-      item * arguments.stride[operand] + plan.row_cuts(tile.operand)[row] + before * view.ld;
-  view.data = static_cast<char*>(arguments.data[operand]) + elements * bytes_of(plan.problem.type);
+  const std::int64_t elements = item * bound.stride + matrix.row_cuts[row] + before * view.ld;
+  view.data = static_cast<char*>(bound.data) + elements * bytes_of(matrix.type);
   return view;
 }
 
-Routine kernel_of(const Problem& problem) {
-  return problem.traits().vectors ? problem.routine : Routine::gemm;
+Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& target,
+                 const Binding& binding) {
+  Launch launch{.kernel = op.kernel,
+                .type = program.matrix_of(target).type,
+                .op_a = op.inputs[0].op,
+                .op_b = op.inputs[1].op,
+                .alpha = binding.scalars[op.alpha]};
+  const auto note = [&](const TileId& tile) {
+    if (!tile.exists()) return;
+    const Structure structure = program.matrix_of(tile).structure;
+    launch.hermitian |= structure == Structure::hermitian;
+    launch.triangular |= structure >= Structure::triangular;
+    if (structure == Structure::unit_triangular) launch.diag = Diag::unit;
+  };
+  note(target);
+  for (const Factor& input : op.inputs) note(input.tile);
+  if (op.kernel == Kernel::solve && !op.inputs[0].tile.exists()) {
+    launch.side = Side::right;
+    launch.op_a = op.inputs[1].op;
+  }
+  return launch;
 }
 
-std::complex<double> factor_of_step(const Plan& plan, int step, std::complex<double> alpha) {
-  const RoutineTraits& traits = plan.problem.traits();
-  if (traits.solves) return -1.0;
-  return traits.twice && traits.hermitian && step % 2 == 1 ? std::conj(alpha) : alpha;
-}
-
-Start start(const Plan& plan, const Arguments& arguments, Backend& backend, std::uint64_t serial) {
-  if (backend.replay(plan, arguments, serial)) return Start::whole;
+Start start(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial) {
+  if (backend.replay(plan, binding, serial)) return Start::whole;
   backend.prepare(plan);
   return Start::prepared;
 }
 
-Trace complete(const Plan& plan, const Arguments& arguments, Backend& backend, Start started) {
+Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started) {
   if (started == Start::whole) return finish(backend);
   TaskId id = 0;
   std::optional<Failure> failure;
   try {
-    for (; id < static_cast<TaskId>(plan.tasks.size()); ++id) enqueue(id, plan, arguments, backend);
+    for (; id < static_cast<TaskId>(plan.tasks.size()); ++id) enqueue(id, plan, binding, backend);
   } catch (const std::exception& error) {
     failure.emplace(error);
   }
@@ -141,9 +179,14 @@ Trace complete(const Plan& plan, const Arguments& arguments, Backend& backend, S
   return trace;
 }
 
+Trace execute(const Plan& plan, const Binding& binding, Backend& backend,
+              std::uint64_t serial) {
+  return complete(plan, binding, backend, start(plan, binding, backend, serial));
+}
+
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
               std::uint64_t serial) {
-  return complete(plan, arguments, backend, start(plan, arguments, backend, serial));
+  return execute(plan, bind(*plan.program, {&arguments, 1}), backend, serial);
 }
 
 }  // namespace fleet

@@ -10,27 +10,28 @@ enum class Start { whole, prepared };
 
 /// Lets `backend` begin with `plan`. Throws what its replay() and prepare() throw:
 /// Error(no_memory), Error(device_failed), with nothing touched. `serial`: see Backend::replay.
-Start start(const Plan& plan, const Arguments& arguments, Backend& backend,
+Start start(const Plan& plan, const Binding& binding, Backend& backend,
             std::uint64_t serial = 0);
 
 /// Does the rest of `plan`, which `backend` began with, and returns when C is home. A task that
 /// fails, or that the backend does not take, is reported in the Trace, since others may have
 /// changed C. Throws Error(device_failed), with C undefined, for a backend that cannot finish.
-Trace complete(const Plan& plan, const Arguments& arguments, Backend& backend, Start started);
+Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started);
 
 /// Both in one.
+Trace execute(const Plan& plan, const Binding& binding, Backend& backend,
+              std::uint64_t serial = 0);
+
+/// Both in one, for a plan of one call.
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
               std::uint64_t serial = 0);
 
-/// What a multiply of this problem's plans is: Launch::routine.
-Routine kernel_of(const Problem& problem);
-
-/// What a step's product is multiplied by: alpha, which her2k conjugates for every second one; trsm
-/// takes products away.
-std::complex<double> factor_of_step(const Plan& plan, int step, std::complex<double> alpha);
-
-/// The view of `tile` in the operand's own storage, or in a slot at `slot_address`.
-View view_of(const Plan& plan, const Arguments& arguments, const TileId& tile, const Where& where,
+/// The view of `tile` in the matrix's own storage, or in a slot at `slot_address`.
+View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const Where& where,
              void* slot_address);
+
+/// What a kernel for `op` on `target` is told, but its operands and the factor of its target.
+Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& target,
+                 const Binding& binding);
 
 }  // namespace fleet

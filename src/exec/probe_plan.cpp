@@ -53,14 +53,12 @@ ProbePlan::ProbePlan(const Machine& machine, DataType type, const Columns& colum
 /// down, the columns of a tile of A follow each other.
 void ProbePlan::size_up(DataType type, std::int64_t rows, std::int64_t columns, int tiles_down) {
   const int reads = turns_ * turns_;
-  plan_.problem =
-      make_gemm({.type = type, .m = tiles_down * rows, .n = columns, .k = reads * columns});
-  plan_.problem.operands[kA].home = home_;
-  for (int cut = 0; cut <= tiles_down; ++cut) plan_.m_cuts.push_back(cut * rows);
-  plan_.n_cuts = {0, columns};
-  for (int cut = 0; cut <= reads; ++cut) plan_.k_cuts.push_back(cut * columns);
+  type_ = type;
+  for (int cut = 0; cut <= tiles_down; ++cut) cuts_.m.push_back(cut * rows);
+  cuts_.n = {0, columns};
+  for (int cut = 0; cut <= reads; ++cut) cuts_.k.push_back(cut * columns);
   plan_.tuning.tile = columns;
-  slot_bytes_ = std::max(rows, columns) * columns * bytes_of(plan_.problem.type);
+  slot_bytes_ = std::max(rows, columns) * columns * bytes_of(type);
   plan_.slots.resize(machine_->devices.size());
   read_slots_.resize(machine_->devices.size());
   plan_.arena_bytes.assign(machine_->devices.size(), 0);
@@ -70,7 +68,19 @@ int ProbePlan::copies_beyond_caches() const {
   return static_cast<int>((kBeyondCachesBytes + tile_bytes() - 1) / tile_bytes());
 }
 
-std::int64_t ProbePlan::tile_bytes() const { return plan_.bytes_of({kA, 0, 0}); }
+const Plan& ProbePlan::plan() const {
+  if (plan_.program->calls.empty() || plan_.cuts() != cuts_) {
+    const Problem problem = make_gemm({.type = type_,
+                                       .m = cuts_.m.back(),
+                                       .n = cuts_.n.back(),
+                                       .k = cuts_.k.back(),
+                                       .homes = {home_, kHost, kHost}});
+    plan_.program = std::make_shared<const TileProgram>(expand(problem, cuts_));
+  }
+  return plan_;
+}
+
+std::int64_t ProbePlan::tile_bytes() const { return cuts_.m[1] * cuts_.n.back() * bytes_of(type_); }
 
 int ProbePlan::read_slots() const {
   return tile_bytes() > kLargeBytes ? kLargeReadSlots : kReadSlots;
@@ -79,8 +89,7 @@ int ProbePlan::read_slots() const {
 int ProbePlan::own_slots() const { return tile_bytes() > kLargeBytes ? kLargeOwnSlots : kOwnSlots; }
 
 std::int64_t ProbePlan::operand_bytes() const {
-  return std::max(plan_.problem.m, plan_.problem.n) * plan_.problem.k *
-         bytes_of(plan_.problem.type);
+  return std::max(cuts_.m.back(), cuts_.n.back()) * cuts_.k.back() * bytes_of(type_);
 }
 
 TileId ProbePlan::operand_tile(DeviceId location, int along_k) const {
@@ -92,10 +101,9 @@ TileId ProbePlan::operand_tile(DeviceId location, int along_k) const {
 int ProbePlan::own_tiles(QueueId queue) {
   int& known = own_tiles_[static_cast<std::size_t>(queue)];
   if (known == 0) {
-    known = tile_count(plan_.k_cuts);
+    known = tile_count(cuts_.k);
     for (int turn = 0; turn < turns_; ++turn)
-      plan_.k_cuts.push_back(plan_.k_cuts.back() + plan_.tuning.tile);
-    plan_.problem.k = plan_.k_cuts.back();
+      cuts_.k.push_back(cuts_.k.back() + plan_.tuning.tile);
   }
   return known;
 }
@@ -188,8 +196,8 @@ TaskId ProbePlan::kernel(DeviceId device, int lane, Kernel kernel,
             .tile = {kC, 0, 0},
             .from = {},
             .to = own_slot(device, queue_of_lane, next_),
-            .input_tiles = {TileId{kernel == Kernel::add ? kC : kA, 0, 0}, TileId{kB, 0, 0}},
-            .inputs = {read_slot(device, next_), read_slot(device, next_ + 1)}};
+            .inputs = {read_slot(device, next_), read_slot(device, next_ + 1)},
+            .op = 0};
   return add(task, after);
 }
 
@@ -231,14 +239,15 @@ std::optional<Trace> ProbeMemory::run(const ProbePlan& probe) {
 
 Arguments ProbeMemory::bind(const ProbePlan& probe) {
   const Plan& plan = probe.plan();
-  Arguments arguments{.ld = {plan.problem.m, plan.problem.k, plan.problem.m}};
+  const Problem& problem = plan.problem();
+  Arguments arguments{.ld = {problem.m, problem.k, problem.m}};
   const auto touches = [&](DeviceId location) {
     const Where in_place{location, -1};
     return std::ranges::any_of(plan.tasks, [&](const Task& task) {
       return task.kind != TaskKind::compute && (task.from == in_place || task.to == in_place);
     });
   };
-  const DataType type = plan.problem.type;
+  const DataType type = problem.type;
   if (touches(probe.home()))
     arguments.data[kA] = at_least(probe.home(), probe.operand_bytes(), type);
   if (touches(kPageable)) arguments.data[kB] = at_least(kPageable, probe.operand_bytes(), type);

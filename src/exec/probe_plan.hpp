@@ -40,7 +40,8 @@ class ProbePlan {
   /// How many tiles are more than the caches of the largest CPUs hold.
   int copies_beyond_caches() const;
 
-  const Plan& plan() const { return plan_; }
+  /// With all operands as they are by now.
+  const Plan& plan() const;
   DeviceId home() const { return home_; }
   const Machine& machine() const { return *machine_; }
   std::int64_t tile_bytes() const;
@@ -68,7 +69,9 @@ class ProbePlan {
   int turns_;  ///< tiles that each queue writes in turn; its square: that are read in turn
   DeviceId home_ = kHost;        ///< of A
   std::int64_t slot_bytes_ = 0;  ///< a tile of A, B or C
-  Plan plan_;
+  DataType type_ = DataType::f64;
+  CallCuts cuts_;  ///< along k they grow with the queues that write tiles
+  mutable Plan plan_;
   std::vector<std::vector<Where>> read_slots_;  ///< by device
   std::vector<std::vector<Where>> own_slots_;   ///< by queue
   std::vector<int> own_tiles_;                  ///< by queue: index along k, 0 if it has none

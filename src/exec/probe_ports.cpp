@@ -66,7 +66,7 @@ double rate_in(const Plan& plan, const Trace& trace, LinkId link) {
     if (plan.tasks[t].link != link || plan.tasks[t].kind == TaskKind::compute) continue;
     start_s = std::min(start_s, trace.spans[t].start_s);
     stop_s = std::max(stop_s, trace.spans[t].stop_s);
-    bytes += static_cast<double>(plan.bytes_of(plan.tasks[t].tile));
+    bytes += static_cast<double>(plan.program->bytes_of(plan.tasks[t].tile));
   }
   return stop_s > start_s ? bytes / (stop_s - start_s) : 0;
 }

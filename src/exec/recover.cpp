@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // recover.cpp: replays the completed tasks of a run as bookkeeping only, then computes what is
-// missing in C. It knows no kind of fault and no kind of device.
+// missing in the tiles that the program writes. It knows no kind of fault and no kind of device.
 #include "exec/recover.hpp"
 
 #include <algorithm>
@@ -9,26 +9,45 @@
 #include <vector>
 
 #include "exec/execute.hpp"
-#include "exec/gemm_pieces.hpp"
 #include "exec/triangles.hpp"
 #include "exec/triangular.hpp"
 
 namespace fleet {
 namespace {
 
-/// What a copy of a tile of C holds: a part from the caller's C, and the products summed into it.
+/// What a copy of a tile holds: the results of the ops [first, last) of those that write it, counted
+/// in the order of the program, on top of what it held before them or not.
 struct Content {
-  enum class Part { original, applied, absent, unknown };
-  Part part = Part::unknown;  ///< C, beta*C, nothing of C, or half written
-  std::vector<int> k_done;    ///< k_index of each product in it
+  int first = 0;
+  int last = 0;
+  bool with_old = true;
+  bool known = true;  ///< false: half written, or something else
 };
 
-/// Content of every copy of C's tiles after the tasks that completed. Conflicting tasks are ordered
-/// and no completed task has an incomplete one before it, so the order of the vector will do.
+/// How often each tile is written before an op of it.
+class Versions {
+ public:
+  explicit Versions(const TileProgram& program) : of_(program.ops.size()) {
+    std::map<TileId, int> written;
+    for (const OpChain& chain : program.chains) {
+      int& count = written[chain.target];
+      for (OpId id = chain.first; id < chain.first + chain.ops; ++id)
+        of_[static_cast<std::size_t>(id)] = count++;
+    }
+  }
+  int before(OpId op) const { return of_[static_cast<std::size_t>(op)]; }
+
+ private:
+  std::vector<int> of_;
+};
+
+/// Content of every copy of written tiles after the tasks that completed. Conflicting tasks are
+/// ordered and no completed task has an incomplete one before it, so the order of the vector will
+/// do.
 class Ledger {
  public:
-  Ledger(const Plan& plan, const Trace& trace, bool beta_is_zero)
-      : plan_(plan), beta_is_zero_(beta_is_zero) {
+  Ledger(const Plan& plan, const Trace& trace, const Versions& versions)
+      : plan_(plan), versions_(versions) {
     for (std::size_t id = 0; id < std::min(plan.tasks.size(), trace.spans.size()); ++id) {
       const Span& span = trace.spans[id];
       if (span.done())
@@ -39,9 +58,7 @@ class Ledger {
   }
 
   /// What the home of `tile` holds.
-  Content& home(const TileId& tile) {
-    return homes_.try_emplace(tile, Content{Content::Part::original, {}}).first->second;
-  }
+  Content& home(const TileId& tile) { return homes_[tile]; }
 
   /// A slot with a copy of `tile` that work can go on from, on a device for which `alive` is true.
   template <typename Alive>
@@ -53,285 +70,185 @@ class Ledger {
     return nullptr;
   }
 
-  bool usable(const Content& content) const {
-    if (content.part == Content::Part::absent) return beta_is_zero_;
-    return content.part != Content::Part::unknown;
+  static bool usable(const Content& content) {
+    return content.known && content.first == 0 && content.with_old;
   }
 
  private:
   Content& at(const TileId& tile, const Where& where) {
-    if (where.in_place()) return home(tile);
+    if (where.in_place()) return homes_[tile];
     auto& [held, content] = slots_[where];
-    if (held != tile) content = Content{};
+    if (held != tile) content = Content{.known = false};
     held = tile;
     return content;
   }
 
-  /// The slot now holds a tile of A or B.
+  bool is_written(const TileId& tile) const { return plan_.program->matrix_of(tile).is_written; }
+
+  /// The slot now holds a tile that no op writes, or inverses.
   void forget(const Where& where) {
     if (!where.in_place()) slots_.erase(where);
   }
 
   void note(const Task& task) {
-    if (task.tile.operand != kC) return forget(task.to);
+    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
     if (task.kind != TaskKind::compute) {
       const Content copied = at(task.tile, task.from);
       at(task.tile, task.to) = copied;
       return;
     }
+    const Content other =
+        task.kernel == Kernel::add ? at(task.tile, task.inputs[0]) : Content{};
     Content& content = at(task.tile, task.to);
-    if (task.kernel == Kernel::multiply || task.kernel == Kernel::solve) {
-      if (task.accumulate == Accumulate::overwrite) content = {Content::Part::absent, {}};
-      // What takes the place of a factor has nothing else in it.
-      if (plan_.problem.traits().triangular) content.part = Content::Part::applied;
-      if (task.accumulate == Accumulate::beta) content.part = Content::Part::applied;
-      content.k_done.push_back(task.k_index);
-    } else if (task.kernel == Kernel::scale) {
-      content = {Content::Part::applied, {}};
-    } else if (adds_sums(plan_, task)) {
-      const std::vector<int> other = at(task.tile, task.inputs[0]).k_done;
-      content.k_done.insert(content.k_done.end(), other.begin(), other.end());
-    } else if (content.part == Content::Part::absent) {
-      content.part = Content::Part::applied;
+    if (task.kernel == Kernel::add) {
+      if (adds_sums(task))
+        content.last = other.last;
+      else
+        content.first = 0, content.with_old = true;
+      return;
     }
+    const int before = versions_.before(task.op);
+    if (task.accumulate == Accumulate::overwrite) {
+      const bool anew =
+          plan_.program->op(task.op).accumulate == Accumulate::overwrite;
+      content = {.first = anew ? 0 : before, .with_old = anew};
+    }
+    content.last = before + 1;
   }
 
   void spoil(const Task& task) {
-    if (task.tile.operand != kC) return forget(task.to);
-    at(task.tile, task.to) = Content{};
+    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
+    at(task.tile, task.to) = Content{.known = false};
   }
 
   const Plan& plan_;
-  bool beta_is_zero_;
+  const Versions& versions_;
   std::map<TileId, Content> homes_;
   std::map<Where, std::pair<TileId, Content>> slots_;
 };
 
-/// Steps [first, last) of k.
-struct Steps {
-  int first = 0;
-  int last = 0;
-};
-
-/// The steps of k that are not in `done`, joined where they follow each other.
-std::vector<Steps> missing_steps(const Plan& plan, const TileId& tile, std::vector<int> done) {
-  std::ranges::sort(done);
-  std::vector<Steps> missing;
-  if (plan.problem.k == 0) return missing;
-  for (int step = plan.first_step(tile.row, tile.col); step <= plan.last_step(tile.row, tile.col);
-       ++step) {
-    if (std::ranges::binary_search(done, step)) continue;
-    if (!missing.empty() && missing.back().last == step)
-      ++missing.back().last;
-    else
-      missing.push_back({step, step + 1});
-  }
-  return missing;
-}
-
 class Finisher {
  public:
-  Finisher(const Plan& plan, const Arguments& arguments, const Trace& trace,
+  Finisher(const Plan& plan, const Binding& binding, const Trace& trace,
            std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas)
       : plan_(plan),
-        arguments_(arguments),
+        program_(*plan.program),
+        binding_(binding),
         backend_(backend),
         blas_(blas),
         lost_(lost.begin(), lost.end()),
-        beta_is_zero_(plan.problem.operands[kC].access == Access::write),
-        ledger_(plan, trace, beta_is_zero_) {
+        versions_(program_),
+        ledger_(plan, trace, versions_) {
     if (trace.lost >= 0) lost_.push_back(trace.lost);
   }
 
+  /// In the order of the program each tile finds what it needs: nothing at home was replaced before
+  /// all that was computed from it was at home (`check`).
   Recovery run() {
-    require_home(kC);
-    if (plan_.problem.traits().triangular && plan_.problem.k > 0) return run_in_turn();
-    const std::int64_t items = plan_.problem.batch;
-    const int rows = tile_count(plan_.m_cuts);
-    for (int row = 0; row < static_cast<int>(items) * rows; ++row)
-      for (int col = 0; col < tile_count(plan_.n_cuts); ++col)
-        if (plan_.has_tile(row, col)) finish_tile({.operand = kC, .row = row, .col = col});
+    for (const OpChain& chain : program_.chains) require_home(chain.target);
+    for (const OpChain& chain : program_.chains) finish(chain);
     return recovery_;
   }
 
  private:
-  using Part = Content::Part;
-
-  /// Tiles of C are factors too: in the order in which each has what it needs.
-  Recovery run_in_turn() {
-    const bool left = plan_.problem.side == Side::left;
-    for (int turn = 0; turn < tile_count(plan_.k_cuts); ++turn)
-      for (int other = 0; other < tile_count(left ? plan_.n_cuts : plan_.m_cuts); ++other) {
-        const int at = plan_.rank(turn);
-        finish_tile({.operand = kC, .row = left ? at : other, .col = left ? other : at});
-      }
-    return recovery_;
-  }
-
   bool alive(DeviceId device) const { return std::ranges::count(lost_, device) == 0; }
 
-  DeviceId home_of(int operand) const {
-    return plan_.problem.operands[static_cast<std::size_t>(operand)].home;
-  }
+  DeviceId home_of(const TileId& tile) const { return program_.matrix_of(tile).home; }
 
-  void require_home(int operand) const {
-    if (alive(home_of(operand))) return;
-    throw Error(Status::device_failed, std::string("device ") + place_word(home_of(operand)) +
-                                           ", which holds " + "ABC"[operand] +
+  void require_home(const TileId& tile) const {
+    if (alive(home_of(tile))) return;
+    throw Error(Status::device_failed, std::string("device ") + place_word(home_of(tile)) +
+                                           ", which holds " + static_cast<char>('A' + tile.matrix) +
                                            ", was lost: C is undefined");
   }
 
   View home_view(const TileId& tile) const {
-    return view_of(plan_, arguments_, tile, {.device = home_of(tile.operand)}, nullptr);
+    return view_of(plan_, binding_, tile, {.device = home_of(tile)}, nullptr);
   }
 
-  void finish_tile(const TileId& tile) {
-    Content& content = ledger_.home(tile);
-    if (!ledger_.usable(content)) restore(tile, content);
-    const std::vector<Steps> steps = missing_steps(plan_, tile, content.k_done);
-    if (steps.empty() && content.part != Part::original) return;
+  void finish(const OpChain& chain) {
+    const int begin = versions_.before(chain.first), end = begin + chain.ops;
+    Content& content = ledger_.home(chain.target);
+    if (!Ledger::usable(content)) restore(chain, content);
+    const int done = std::max(content.last, begin);
+    if (done >= end) return;
     ++recovery_.tiles;
-    std::complex<double> beta = 1.0;
-    const RoutineTraits& traits = plan_.problem.traits();
-    if (content.part == Part::original && !traits.triangular) beta = arguments_.beta;
-    if (content.part == Part::original && traits.solves) beta = arguments_.alpha;
-    if (content.part == Part::absent && content.k_done.empty()) beta = 0.0;
+    const TileOp& next = program_.op(chain.first + (done - begin));
+    const View home = home_view(chain.target);
+    if (on_host(home_of(chain.target))) {
+      compute(chain, done - begin, home);
+    } else {
+      std::vector<char> storage;
+      const View staged = staged_like(home, storage);
+      if (next.accumulate != Accumulate::overwrite || reads_itself(next, chain.target))
+        move(kPageable, staged, home_of(chain.target), home);
+      compute(chain, done - begin, staged);
+      move(home_of(chain.target), home, kPageable, staged);
+    }
+    content = {.last = end};
+  }
 
-    const View home = home_view(tile);
-    if (on_host(home_of(kC))) return compute(tile, home, beta, steps);
-    std::vector<char> storage;
-    const View staged = staged_like(home, storage);
-    if (beta != 0.0) move(kPageable, staged, home_of(kC), home);
-    compute(tile, staged, beta, steps);
-    move(home_of(kC), home, kPageable, staged);
+  static bool reads_itself(const TileOp& op, const TileId& target) {
+    return op.inputs[0].tile == target || op.inputs[1].tile == target;
   }
 
   /// Makes a half-written tile one that work can go on from.
-  void restore(const TileId& tile, Content& content) {
-    const auto* copy = ledger_.find_copy(tile, [this](DeviceId d) { return alive(d); });
+  void restore(const OpChain& chain, Content& content) {
+    const auto* copy = ledger_.find_copy(chain.target, [this](DeviceId d) { return alive(d); });
+    const TileOp& first = program_.op(chain.first);
     if (copy != nullptr) {
-      const View from = view_of(plan_, arguments_, tile, copy->first, backend_.slot(copy->first));
-      move(home_of(kC), home_view(tile), copy->first.device, from);
+      const View from = view_of(plan_, binding_, chain.target, copy->first, backend_.slot(copy->first));
+      move(home_of(chain.target), home_view(chain.target), copy->first.device, from);
       content = copy->second.second;
-    } else if (beta_is_zero_) {
-      content = {Part::absent, {}};
+    } else if (first.accumulate == Accumulate::overwrite && !reads_itself(first, chain.target)) {
+      content = {.last = versions_.before(chain.first)};
     } else {
       throw Error(Status::device_failed,
                   "a tile of C was half written when a device failed: C is undefined");
     }
   }
 
-  void compute(const TileId& tile, const View& c, std::complex<double> beta,
-               const std::vector<Steps>& steps) {
-    Launch launch{.type = plan_.problem.type,
-                  .op_a = plan_.problem.op_a,
-                  .op_b = plan_.problem.op_b,
-                  .alpha = arguments_.alpha,
-                  .beta = beta,
-                  .a = {},
-                  .b = {},
-                  .c = c,
-                  .hermitian = plan_.problem.traits().hermitian,
-                  .triangular = plan_.problem.traits().triangular,
-                  .diag = plan_.problem.diag,
-                  .side = plan_.problem.side,
-                  .routine = kernel_of(plan_.problem)};
-    if (steps.empty()) return scale(launch);
-    require_home(kA);
-    require_home(kB);
-    if (plan_.problem.routine != Routine::gemm) return multiply_by_step(tile, launch, steps);
-    for (const Steps& run : steps) {
-      // Operands on devices come over one step at a time, so that the host needs little memory.
-      const bool staged = !on_host(home_of(kA)) || !on_host(home_of(kB));
-      for (int first = run.first; first < run.last;) {
-        const int last = staged ? first + 1 : run.last;
-        multiply(tile, launch, {first, last});
-        launch.beta = 1.0;
-        first = last;
+  /// The ops of the chain from `at` on, on what `c` holds.
+  void compute(const OpChain& chain, int at, const View& c) {
+    for (; at < chain.ops; ++at) {
+      const TileOp& op = program_.op(chain.first + at);
+      Launch launch = launch_of(program_, op, chain.target, binding_);
+      launch.beta = op.accumulate == Accumulate::overwrite ? 0.0
+                    : op.accumulate == Accumulate::sum     ? 1.0
+                                                           : binding_.scalars[op.beta];
+      launch.c = c;
+      std::vector<char> storage[2];
+      for (const std::size_t x : {0, 1}) {
+        const TileId& input = op.inputs[x].tile;
+        if (!input.exists()) continue;
+        const bool is_left = x == 0 || op.kernel == Kernel::solve;
+        (is_left ? launch.a : launch.b) =
+            input == chain.target ? c : on_host_now(input, storage[x]);
       }
+      run(launch);
+      if (op.kernel != Kernel::scale)
+        recovery_.flops += (is_complex(launch.type) ? 8.0 : 2.0) *
+                           program_.multiply_adds_of(op, chain.target);
     }
   }
 
-  void multiply(const TileId& tile, Launch& launch, Steps steps) {
-    const std::int64_t item = tile.row / tile_count(plan_.m_cuts);
-    const auto row = static_cast<std::size_t>(tile.row % tile_count(plan_.m_cuts));
-    const auto col = static_cast<std::size_t>(tile.col);
-    const std::int64_t m0 = plan_.m_cuts[row], m1 = plan_.m_cuts[row + 1];
-    const std::int64_t n0 = plan_.n_cuts[col], n1 = plan_.n_cuts[col + 1];
-    const std::int64_t k0 = plan_.k_cuts[static_cast<std::size_t>(steps.first)];
-    const std::int64_t k1 = plan_.k_cuts[static_cast<std::size_t>(steps.last)];
-    std::vector<char> a_storage, b_storage;
-    launch.a = on_host_now(part(kA, item, m0, m1, k0, k1, plan_.problem.op_a), kA, a_storage);
-    launch.b = on_host_now(part(kB, item, k0, k1, n0, n1, plan_.problem.op_b), kB, b_storage);
-    blas_.gemm(launch);
-    recovery_.flops += 2.0 * static_cast<double>(m1 - m0) * static_cast<double>(n1 - n0) *
-                       static_cast<double>(k1 - k0) * (is_complex(launch.type) ? 4 : 1);
+  void run(const Launch& launch) {
+    if (launch.kernel == Kernel::scale) return scale(launch);
+    if (launch.kernel == Kernel::solve) return solve(launch, blas_);
+    fleet::multiply(launch, blas_);
   }
 
-  /// As the plan has it, tile by tile: steps of other routines do not follow each other in memory.
-  void multiply_by_step(const TileId& tile, Launch& launch, const std::vector<Steps>& steps) {
-    for (const Steps& run : steps)
-      for (int step = run.first; step < run.last; ++step) {
-        Factor left = plan_.row_factor(tile.row, step), right = plan_.col_factor(0, step, tile.col);
-        if (plan_.problem.traits().vectors) std::swap(left, right);  // the matrix comes first
-        if (plan_.problem.routine == Routine::axpy) right = left;
-        std::vector<char> left_storage, right_storage;
-        const auto now = [&](const TileId& factor, std::vector<char>& storage) {
-          // trmm and trsm have the tile itself as a factor, or in its place.
-          if (factor == tile) return launch.c;
-          return on_host_now(home_view(factor), factor.operand, storage);
-        };
-        launch.a = now(left.tile, left_storage);
-        launch.b = now(right.tile, right_storage);
-        launch.op_a = left.op;
-        launch.op_b = right.op;
-        launch.alpha = factor_of_step(plan_, step, arguments_.alpha);
-        recovery_.flops += 2.0 * static_cast<double>(launch.c.rows) *
-                           static_cast<double>(launch.c.cols) *
-                           static_cast<double>(depth_of_step(step)) * plan_.work_of(tile, step) *
-                           (is_complex(launch.type) ? 4 : 1);
-        if (plan_.problem.traits().solves && plan_.is_diagonal(tile.row, tile.col, step)) {
-          if (launch.side == Side::right) launch.a = launch.b, launch.op_a = launch.op_b;
-          solve(launch, blas_);
-        } else {
-          fleet::multiply(launch, blas_);
-        }
-        launch.beta = 1.0;
-      }
-  }
-
-  std::int64_t depth_of_step(int step) const {
-    const auto k = static_cast<std::size_t>(plan_.k_tile(step));
-    return plan_.k_cuts[k + 1] - plan_.k_cuts[k];
-  }
-
-  /// Rows [r0, r1) and columns [c0, c1) of op(X), as stored.
-  View part(int operand, std::int64_t item, std::int64_t r0, std::int64_t r1, std::int64_t c0,
-            std::int64_t c1, Op op) const {
-    if (op != Op::none) {
-      std::swap(r0, c0);
-      std::swap(r1, c1);
-    }
-    const auto at = static_cast<std::size_t>(operand);
-    if (plan_.problem.operands[at].shared) item = 0;
-    const std::int64_t ld = arguments_.ld[at];
-    const std::int64_t elements = item * arguments_.stride[at] + r0 + c0 * ld;
-    return {
-        .data = static_cast<char*>(arguments_.data[at]) + elements * bytes_of(plan_.problem.type),
-        .rows = r1 - r0,
-        .cols = c1 - c0,
-        .ld = ld};
-  }
-
-  View on_host_now(const View& view, int operand, std::vector<char>& storage) {
-    if (on_host(home_of(operand))) return view;
+  View on_host_now(const TileId& tile, std::vector<char>& storage) {
+    require_home(tile);
+    const View view = home_view(tile);
+    if (on_host(home_of(tile))) return view;
     const View staged = staged_like(view, storage);
-    move(kPageable, staged, home_of(operand), view);
+    move(kPageable, staged, home_of(tile), view);
     return staged;
   }
 
   View staged_like(const View& view, std::vector<char>& storage) const {
-    const std::int64_t bytes = view.rows * view.cols * bytes_of(plan_.problem.type);
+    const std::int64_t bytes = view.rows * view.cols * bytes_of(program_.type());
     try {
       storage.resize(static_cast<std::size_t>(bytes));
     } catch (const std::bad_alloc&) {
@@ -346,24 +263,25 @@ class Finisher {
   }
 
   void move(DeviceId to_location, const View& to, DeviceId from_location, const View& from) {
-    backend_.transfer(to_location, to, from_location, from, bytes_of(plan_.problem.type));
+    backend_.transfer(to_location, to, from_location, from, bytes_of(program_.type()));
   }
 
   const Plan& plan_;
-  const Arguments& arguments_;
+  const TileProgram& program_;
+  const Binding& binding_;
   Backend& backend_;
   CpuBlas& blas_;
   std::vector<DeviceId> lost_;
-  bool beta_is_zero_;
+  const Versions versions_;
   Ledger ledger_;
   Recovery recovery_;
 };
 
 }  // namespace
 
-Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
+Recovery recover(const Plan& plan, const Binding& binding, const Trace& trace,
                  std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
-  return Finisher(plan, arguments, trace, lost, backend, blas).run();
+  return Finisher(plan, binding, trace, lost, backend, blas).run();
 }
 
 }  // namespace fleet

@@ -23,7 +23,7 @@ struct Recovery {
 /// Throws Error(device_failed) when the home of an operand that is still needed is lost, or a tile
 /// of C was half overwritten and no copy of it is left; C is undefined then. Throws
 /// Error(no_memory) when the host cannot hold a tile of each operand that lies on a device.
-Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
+Recovery recover(const Plan& plan, const Binding& binding, const Trace& trace,
                  std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas);
 
 }  // namespace fleet

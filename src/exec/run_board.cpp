@@ -104,9 +104,14 @@ void RunBoard::run(const Piece& piece) {
 void RunBoard::compute(const Launch& work) {
   switch (work.kernel) {
     case Kernel::multiply:
+    case Kernel::gemv:
+    case Kernel::axpy:
+    case Kernel::dot:
       return multiply(work, *blas_);
     case Kernel::solve:
       return solve(work, *blas_);
+    case Kernel::prepare:
+      return prepare(work, *blas_);
     case Kernel::add:
       return add_scaled(work);
     case Kernel::scale:
@@ -120,7 +125,7 @@ void RunBoard::copy_piece(const Piece& piece) {
   const double slow = task.link < 0 ? 1.0 : faults_->slow_factor(task.link);
   if (piece.index == 0 && task.link >= 0) pause(faults_->delay_s(task.link));
   const double start_s = slow > 1 ? now_s() : 0;
-  copy_columns(work.a, work.c, bytes_of(plan_->problem.type),
+  copy_columns(work.a, work.c, bytes_of(plan_->program->type()),
                work.a.cols * piece.index / task.chunks,
                work.a.cols * (piece.index + 1) / task.chunks);
   if (slow > 1) pause((slow - 1) * (now_s() - start_s));

@@ -9,7 +9,7 @@
 
 #include "exec/fair_share.hpp"
 #include "exec/kernel_pool.hpp"
-#include "machine/product_times.hpp"
+#include "plan/kernel_times.hpp"
 
 namespace fleet {
 namespace {
@@ -72,39 +72,40 @@ class EventTimes {
 };
 
 /// Seconds of kernels, without the launch.
-class KernelTimes {
+class WorkTimes {
  public:
-  KernelTimes(const Plan& plan, const Machine& machine)
-      : plan_(plan), machine_(machine), product_times_(machine, plan.problem.type) {}
+  WorkTimes(const Plan& plan, const Machine& machine)
+      : program_(*plan.program), machine_(machine), times_(program_, machine) {}
 
   double work_s(const Task& task) {
     const Device& device = machine_.devices[static_cast<std::size_t>(task.device())];
-    const bool steps = task.kernel == Kernel::multiply || task.kernel == Kernel::solve;
-    const double whole_s = steps ? step_s(task) : stream_s(task);
+    const double whole_s = seconds(task);
     if (!std::isfinite(whole_s))
       throw Error(Status::unsupported, "device " + device.name + " of machine " + machine_.name +
                                            " has no rate for this type of kernel");
-    return std::max(0.0, whole_s - device.launch_s) *
-           (steps ? plan_.work_of(task.tile, task.k_index) : plan_.share_of(task.tile));
+    return std::max(0.0, whole_s - device.launch_s) * share_of(task);
   }
 
  private:
-  double step_s(const Task& task) {
-    const std::int64_t m = plan_.rows_of(task.tile), n = plan_.cols_of(task.tile);
-    const auto step = static_cast<std::size_t>(plan_.k_tile(task.k_index));
-    const std::int64_t k = plan_.k_cuts[step + 1] - plan_.k_cuts[step];
-    if (!plan_.problem.traits().vectors) return product_times_.seconds(task.device(), m, n, k);
-    return machine_.stream_s(task.device(), streamed_bytes(plan_.problem, n, k));
+  bool streams(const Task& task) const {
+    return task.kernel == Kernel::add || task.kernel == Kernel::scale;
   }
-  double stream_s(const Task& task) const {
+  double seconds(const Task& task) {
+    if (task.kernel == Kernel::prepare) return times_.prepare_s(task.device(), task.tile);
+    if (!streams(task)) return times_.whole_s(task.device(), program_.op(task.op), task.tile);
     // Both tiles are read and one written, or one read and written.
     const std::int64_t times = task.kernel == Kernel::add ? 3 : 2;
-    return machine_.stream_s(task.device(), times * plan_.bytes_of(task.tile));
+    return machine_.stream_s(task.device(), times * program_.bytes_of(task.tile));
+  }
+  double share_of(const Task& task) const {
+    if (task.kernel == Kernel::prepare || has_vectors(task.kernel)) return 1;
+    return streams(task) ? program_.share_of(task.tile)
+                         : program_.work_of(program_.op(task.op), task.tile);
   }
 
-  const Plan& plan_;
+  const TileProgram& program_;
   const Machine& machine_;
-  ProductTimes product_times_;
+  KernelTimes times_;
 };
 
 class Simulation {
@@ -159,7 +160,7 @@ class Simulation {
   std::vector<DeviceId> touched_pools_;
   FairShare share_;
   EventTimes events_;
-  KernelTimes kernel_times_;
+  WorkTimes kernel_times_;
   double now_s_ = 0;
   double horizon_s_ = 0;  ///< what is due by then happens now
   std::size_t finished_ = 0;
@@ -260,7 +261,7 @@ void Simulation::start(int id) {
 /// one copy hides behind the data of others at the shared ports, and alone the time is the same.
 void Simulation::start_copy(int id, const Task& copy) {
   const Link& link = machine_.links[static_cast<std::size_t>(copy.link)];
-  Cargo cargo = plan_.cargo_of(copy.tile);
+  Cargo cargo = plan_.program->cargo_of(copy.tile);
   if (!copy.from.in_place() && !copy.to.in_place()) cargo.column_bytes = 0;
   const double rate = link.rate(cargo);
   const auto bytes = static_cast<double>(std::max<std::int64_t>(1, cargo.bytes));

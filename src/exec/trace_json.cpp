@@ -44,10 +44,18 @@ const char* kind_of(const Queue& queue) {
 
 /// "A(0,1)"; with items of a batch "A[3](0,1)".
 std::string tile_name(const Plan& plan, const TileId& tile) {
-  const int rows = std::max(1, plan.tile_rows(tile.operand));
-  std::string name(1, "ABC"[tile.operand]);
-  if (plan.problem.batch > 1) name += "[" + std::to_string(tile.row / rows) + "]";
+  const Matrix& matrix = plan.program->matrix_of(tile);
+  const int rows = std::max(1, matrix.tile_rows());
+  std::string name(1, static_cast<char>('A' + tile.matrix));
+  if (matrix.items > 1) name += "[" + std::to_string(tile.row / rows) + "]";
   return name + "(" + std::to_string(tile.row % rows) + "," + std::to_string(tile.col) + ")";
+}
+
+/// Which op of its tile a product is, counted as texts do: where a triangle leaves steps out, along
+/// its own side.
+int step_of(const Plan& plan, const Task& task) {
+  const auto chain = std::ranges::upper_bound(plan.program->chains, task.op, {}, &OpChain::first) - 1;
+  return task.op - chain->first;
 }
 
 }  // namespace
@@ -57,13 +65,18 @@ std::string task_name(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::compute) return tile;
   switch (task.kernel) {
     case Kernel::multiply:
-      return tile + " k=" + std::to_string(task.k_index);
+    case Kernel::gemv:
+    case Kernel::axpy:
+    case Kernel::dot:
+      return tile + " k=" + std::to_string(step_of(plan, task));
     case Kernel::add:
       return tile + " add";
     case Kernel::scale:
       return tile + " scale";
     case Kernel::solve:
       return tile + " solve";
+    case Kernel::prepare:
+      return tile + " prepare";
   }
   return tile;
 }
@@ -89,12 +102,11 @@ Json metadata(const char* what, int pid, int tid, Json arguments) {
 
 /// What a multiplication counts for; 0 for kernels that only stream.
 double flops_of(const Plan& plan, const Task& task) {
-  if (task.kind != TaskKind::compute || task.kernel != Kernel::multiply) return 0;
-  const auto step = static_cast<std::size_t>(plan.k_tile(task.k_index));
-  const std::int64_t depth = plan.k_cuts.at(step + 1) - plan.k_cuts.at(step);
-  return (is_complex(plan.problem.type) ? 8.0 : 2.0) * static_cast<double>(depth) *
-         static_cast<double>(plan.rows_of(task.tile) * plan.cols_of(task.tile)) *
-         plan.share_of(task.tile);
+  if (task.kind != TaskKind::compute || !(is_product(task.kernel) || task.kernel == Kernel::solve))
+    return 0;
+  const TileProgram& program = *plan.program;
+  return (is_complex(program.type()) ? 8.0 : 2.0) *
+         program.multiply_adds_of(program.op(task.op), task.tile);
 }
 
 Json event_of(const Plan& plan, const Machine& machine, TaskId id, const Span& span) {
@@ -102,7 +114,7 @@ Json event_of(const Plan& plan, const Machine& machine, TaskId id, const Span& s
   Json arguments = {{"tile", tile_name(plan, task.tile)}, {"task", id}};
   if (const double count = flops_of(plan, task); count > 0) arguments["flops"] = count;
   if (task.kind != TaskKind::compute) {
-    arguments["bytes"] = plan.moved_bytes_of(task.tile);
+    arguments["bytes"] = plan.program->moved_bytes_of(task.tile);
     arguments["link"] = link_name(machine, task.link);
     arguments["chunks"] = task.chunks;
     if (task.upstream != kNoTask) arguments["upstream"] = task.upstream;
@@ -195,18 +207,18 @@ Json bytes_of_links(const Machine& machine, const Cost& cost) {
 }
 
 Json summary(const Plan& plan, const Machine& machine, const Trace& trace) {
-  const Bound least = bound(plan.problem, machine);
+  const Bound least = bound(plan.problem(), machine);
   const Cost cost = cost_of(plan, machine, trace);
   std::size_t unfinished = plan.tasks.size();
   for (const Span& span : trace.spans) unfinished -= span.done() ? 1 : 0;
-  Json result = {{"problem", to_text(plan.problem)},
+  Json result = {{"problem", to_text(plan.problem())},
                  {"machine", machine.name},
                  {"source", to_string(trace.source)},
                  {"status", to_string(trace.status)},
                  {"seconds", trace.seconds},
                  {"bound_s", least.seconds},
                  {"limited_by", least.limited_by},
-                 {"flops", flops(plan.problem)},
+                 {"flops", flops(plan.problem())},
                  {"workers", worker_ids(plan)},
                  {"grid", {plan.tuning.grid.rows, plan.tuning.grid.cols}},
                  {"tile", plan.tuning.tile},

@@ -172,7 +172,7 @@ void multiply(const Launch& launch, const Halves& halves) {
 }
 
 void multiply(const Launch& launch, CpuBlas& blas) {
-  if (launch.routine != Routine::gemm) return blas.multiply_vectors(launch);
+  if (has_vectors(launch.kernel)) return blas.multiply_vectors(launch);
   if (launch.triangular && triangle_of(launch) != nullptr) return multiply_triangular(launch, blas);
   multiply(launch, {.leaf_edge = kLeafEdge,
                     .plain = [&](const Launch& plain) { blas.gemm(plain); },

@@ -7,6 +7,7 @@
 #include <array>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "exec/copy_columns.hpp"
 #include "exec/element.hpp"
@@ -163,6 +164,17 @@ Halving on_cpu(CpuBlas& blas) {
               }};
 }
 
+/// A product with c in the place of a factor, whose contents go to `old` first.
+void multiply_in_place(const Launch& launch, std::vector<char>& old, CpuBlas& blas) {
+  const View& c = launch.c;
+  old.resize(static_cast<std::size_t>(c.rows * c.cols * bytes_of(launch.type)));
+  const View kept{.data = old.data(), .rows = c.rows, .cols = c.cols, .ld = c.rows};
+  copy_columns(c, kept, bytes_of(launch.type), 0, c.cols);
+  Launch product = launch;
+  (launch.a.data == c.data ? product.a : product.b) = kept;
+  blas.gemm(product);
+}
+
 Triangular solved_with(const Launch& launch) {
   return {.type = launch.type,
           .a = launch.a,
@@ -189,19 +201,54 @@ void multiply_triangular(const Launch& launch, CpuBlas& blas) {
 }
 
 void solve(const Launch& launch, CpuBlas& blas) {
-  compute(solved_with(launch), launch.c, launch.beta, on_cpu(blas));
+  if (launch.b.data == nullptr) return compute(solved_with(launch), launch.c, launch.beta, on_cpu(blas));
+  std::vector<char> old;
+  solve_by_inverses(launch, {.plain = [&](const Launch& plain) { blas.gemm(plain); },
+                             .in_place =
+                                 [&](const Launch& leaf) { multiply_in_place(leaf, old, blas); }});
 }
 
-void solve(const Launch& launch, const Halves& halves) {
+void prepare(const Launch& launch, CpuBlas& blas) {
+  const std::int64_t edge = launch.c.ld;
+  Launch inverting = launch;
+  inverting.b = {};
+  inverting.op_a = Op::none;
+  inverting.side = Side::left;
+  inverting.beta = 1.0;
+  for (std::int64_t begin = 0; begin < launch.a.rows; begin += edge) {
+    const std::int64_t size = std::min(edge, launch.a.rows - begin);
+    inverting.a = part(launch.a, launch.type, begin, begin, size, size, launch.a.fill);
+    inverting.c = part(launch.c, launch.type, 0, begin, size, size);
+    with_blas_element(launch.type, [&](auto zero) {
+      using T = decltype(zero);
+      auto* identity = static_cast<T*>(inverting.c.data);
+      for (std::int64_t col = 0; col < size; ++col)
+        for (std::int64_t row = 0; row < size; ++row)
+          identity[row + col * edge] = row == col ? T(1) : T(0);
+    });
+    solve(inverting, blas);
+  }
+}
+
+void solve_by_inverses(const Launch& launch, const Products& products) {
+  const std::int64_t edge = launch.b.ld, bytes = bytes_of(launch.type);
   const auto leaf = [&](const Triangular& t, const View& c, std::complex<double> factor) {
-    Launch block = launch;
-    block.a = t.a;
-    block.c = c;
-    block.beta = factor;
-    halves.leaf(block);
+    const std::int64_t distance = static_cast<char*>(t.a.data) - static_cast<char*>(launch.a.data);
+    const std::int64_t begin = distance / ((launch.a.ld + 1) * bytes);
+    Launch product{.type = launch.type,
+                   .op_a = launch.op_a,
+                   .alpha = factor,
+                   .a = part(launch.b, launch.type, 0, begin, t.a.rows, t.a.cols),
+                   .b = c,
+                   .c = c};
+    if (launch.side == Side::right) {
+      std::swap(product.a, product.b);
+      std::swap(product.op_a, product.op_b);
+    }
+    products.in_place(product);
   };
   compute(solved_with(launch), launch.c, launch.beta,
-          {.leaf_edge = halves.leaf_edge, .plain = halves.plain, .leaf = leaf});
+          {.leaf_edge = edge, .plain = products.plain, .leaf = leaf});
 }
 
 }  // namespace fleet

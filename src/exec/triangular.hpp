@@ -11,11 +11,24 @@ namespace fleet {
 /// may be c itself. The old contents of c are not looked at but as that factor.
 void multiply_triangular(const Launch& launch, CpuBlas& blas);
 
-/// c = x, with op(a)*x = beta*c or, with a on the right, x*op(a) = beta*c.
+/// c = x, with op(a)*x = beta*c or, with a on the right, x*op(a) = beta*c; by the inverses in b where
+/// there are any.
 void solve(const Launch& launch, CpuBlas& blas);
 
-/// The same, by whoever is given. A leaf is the solution with one block on the diagonal of a, which
-/// begins at a multiple of the leaves' edge.
-void solve(const Launch& launch, const Halves& halves);
+/// c = the inverses of the blocks of order inverse_block() on the diagonal of the triangle a, beside
+/// each other.
+void prepare(const Launch& launch, CpuBlas& blas);
+
+/// Who computes products for solve_by_inverses: plain ones, and those of a matrix with c, whose place
+/// they take.
+struct Products {
+  std::function<void(const Launch&)> plain;
+  std::function<void(const Launch&)> in_place;
+};
+
+/// The solution by the inverses that `prepare` made, with nothing but products. The zeros of an
+/// inverse are multiplied too: where c is not finite, so is what is solved with the same block of
+/// the triangle.
+void solve_by_inverses(const Launch& launch, const Products& products);
 
 }  // namespace fleet

@@ -114,9 +114,9 @@ void plain_vectors(const Launch& launch) {
   begin(launch);
   with_wide_element(launch.type, [&](auto zero) {
     using T = decltype(zero);
-    if (launch.routine == Routine::gemv) plain_gemv<T>(launch);
-    if (launch.routine == Routine::axpy) plain_axpy<T>(launch);
-    if (launch.routine == Routine::dot) plain_dot<T>(launch);
+    if (launch.kernel == Kernel::gemv) plain_gemv<T>(launch);
+    if (launch.kernel == Kernel::axpy) plain_axpy<T>(launch);
+    if (launch.kernel == Kernel::dot) plain_dot<T>(launch);
   });
 }
 
@@ -124,7 +124,7 @@ void plain_vectors(const Launch& launch) {
 // back what they return.
 bool vectors_by_library(const BlasLibrary& library, const Launch& launch) {
   const auto type = static_cast<std::size_t>(launch.type);
-  const bool is_axpy = launch.routine == Routine::axpy, is_dot = launch.routine == Routine::dot;
+  const bool is_axpy = launch.kernel == Kernel::axpy, is_dot = launch.kernel == Kernel::dot;
   if ((is_axpy ? library.axpy : library.gemv)[type] == nullptr || !is_within(library, launch))
     return false;
   if (is_dot && increment_of(launch.a) != 1) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// vectors.hpp: the products of levels 1 and 2 by the CPU (Launch::routine gemv, axpy, dot). It must
+// vectors.hpp: the products of levels 1 and 2 by the CPU (Kernel::gemv, axpy, dot). It must
 // not know plans.
 #pragma once
 #include "exec/backend.hpp"

@@ -119,7 +119,8 @@ std::vector<KernelRate> read_kernels(const json& object, const std::string& wher
 Device read_device(const Machine& m, const json& object, const std::string& where) {
   know_only(object, where,
             {"name", "memory_bytes", "lanes", "launch_s", "memory_bytes_per_s", "kernels", "ports",
-             "idle_watts", "busy_watts"});
+             "filling_elements", "lanes_beside_solves", "inverse_order", "idle_watts",
+             "busy_watts"});
   Device d;
   d.name = text(object, where, "name");
   d.memory_bytes = whole(object, where, "memory_bytes");
@@ -127,6 +128,19 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   const std::int64_t lanes = object.contains("lanes") ? whole(object, where, "lanes") : d.lanes;
   if (lanes < 1 || lanes > 256) refuse(where + ": 'lanes' is not between 1 and 256");
   d.lanes = static_cast<int>(lanes);
+  const auto count = [&](const char* key, std::int64_t otherwise, std::int64_t least,
+                         std::int64_t most) {
+    if (!object.contains(key)) return otherwise;
+    const std::int64_t value = whole(object, where, key);
+    if (value < least || value > most)
+      refuse(where + ": '" + key + "' is not between " + std::to_string(least) + " and " +
+             std::to_string(most));
+    return value;
+  };
+  d.filling_elements =
+      count("filling_elements", d.filling_elements, 1, std::int64_t{1} << 40);
+  d.lanes_beside_solves = static_cast<int>(count("lanes_beside_solves", d.lanes_beside_solves, 1, 256));
+  d.inverse_order = count("inverse_order", d.inverse_order, 0, std::int64_t{1} << 40);
   d.launch_s = at_least_zero(object, where, "launch_s");
   d.memory_bytes_per_s = at_least_zero(object, where, "memory_bytes_per_s");
   d.kernels = read_kernels(object, where);
@@ -213,6 +227,12 @@ ordered_json write_device(const Machine& m, const Device& d) {
                       {"ports", write_shares(m, d.ports)},
                       {"idle_watts", d.idle_watts},
                       {"busy_watts", d.busy_watts}};
+  // What is as usual is left out, so that files made by hand stay short.
+  const Device usual;
+  if (d.filling_elements != usual.filling_elements) out["filling_elements"] = d.filling_elements;
+  if (d.lanes_beside_solves != usual.lanes_beside_solves)
+    out["lanes_beside_solves"] = d.lanes_beside_solves;
+  if (d.inverse_order != usual.inverse_order) out["inverse_order"] = d.inverse_order;
   for (const KernelRate& rate : d.kernels)
     out["kernels"].push_back(
         {{"type", word_of(rate.type)}, {"edge", rate.edge}, {"flops_per_s", rate.flops_per_s}});

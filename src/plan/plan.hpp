@@ -1,38 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// plan.hpp: the static schedule. A value: comparable, printable, replayable. It knows tiles and
-// queues; it does not know pointers, scalars or clocks.
+// plan.hpp: the static schedule of a tile program. A value: comparable, printable, replayable. It
+// knows tiles and queues; it does not know routines, pointers, scalars or clocks.
 #pragma once
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "machine/machine.hpp"
-#include "plan/tuning.hpp"
-#include "problem/problem.hpp"
+#include "program/tuning.hpp"
+#include "program/decompose.hpp"
+#include "program/expand.hpp"
+#include "program/tile_program.hpp"
 
 namespace fleet {
-
-/// Tile (row, col) of a stored operand, in the coordinates of the stored matrix. Item b of a batch
-/// has rows b*tile_rows(operand) and up, where tile_rows is the number of tile rows of one item.
-struct TileId {
-  int operand = 0;
-  int row = 0;
-  int col = 0;
-  friend auto operator<=>(const TileId&, const TileId&) = default;
-};
-
-/// Which elements of a square tile count. Of a triangle the others are neither read nor written.
-enum class Fill : std::uint8_t { full, lower, upper };
-
-/// One side of a tile product: a stored tile, and how it is read.
-struct Factor {
-  TileId tile;
-  Op op = Op::none;
-  friend bool operator==(const Factor&, const Factor&) = default;
-};
 
 /// Where a tile lies: a staging slot of a device, or in place (the operand's own storage).
 struct Where {
@@ -55,28 +39,20 @@ inline constexpr TaskId kNoTask = -1;
 
 enum class TaskKind : std::uint8_t { fetch, compute, writeback };
 
-enum class Kernel : std::uint8_t {
-  multiply,  ///< to = alpha*op(inputs[0])*op(inputs[1]) + (by beta)*to
-  add,       ///< to += beta * inputs[0]; inputs[0] is the caller's C, `to` the accumulator; or, see
-             ///< adds_sums, to += inputs[0], the sum over the part of k that begins at k_index
-  scale,     ///< to = beta * to; zero when beta == 0, whatever was there
-  solve,     ///< to = op(inputs[0])^-1 * (by beta)*to, or from the right; inputs[0] is a triangle
-};
-
-/// What a multiply does with the old contents of its target.
-enum class Accumulate : std::uint8_t {
-  overwrite,  ///< not read at all, so it may be uninitialised
-  beta,       ///< times the caller's beta: the first product of a tile that holds the caller's C
-  sum,        ///< times one: any later product
-};
-
 /// One action of one queue. Queues are first in, first out, in the order of the vector; across
 /// queues only `after` and `upstream` order tasks.
 ///
 /// A fetch or writeback moves `tile` one hop, `from` -> `to`, over `link`. With chunks > 1 it is
 /// moved in that many pieces of consecutive columns; `upstream` is then the hop that fills `from`,
 /// and piece c waits for piece c of the upstream hop only (both have the same number of chunks).
-/// A compute runs `kernel` on `device()`; `tile` is the output tile, `to` where it is accumulated.
+///
+/// A compute runs `kernel` on `device()`. `tile` is the output tile, `to` where it is accumulated.
+/// Most are an op of the program, whose inputs lie at `inputs`. The planner adds
+///   prepare  the inverses of inputs[0], tile `tile` of a triangular matrix, into the slot `to`; a
+///            solve then has them as inputs[1] (Form::inverses), else inputs[1] is no slot
+///   add      the caller's tile at inputs[0] to sums without it, by the beta of `op`, the chain's
+///            first (Accumulate::beta); or to += the sums of the chain's ops from `op` on, which
+///            another worker has made (Accumulate::sum)
 struct Task {
   TaskKind kind = TaskKind::compute;
   Kernel kernel = Kernel::multiply;
@@ -86,13 +62,11 @@ struct Task {
   LinkId link = -1;           ///< copies only
   TaskId upstream = kNoTask;  ///< copies only
   TileId tile;
-  Where from;  ///< copies only
-  Where to;
-  std::array<TileId, 2> input_tiles{};  ///< computes only: factors (multiply, solve), C (add)
-  std::array<Op, 2> ops{};              ///< multiply: how the factors are read
-  std::array<Where, 2> inputs{};
-  std::int32_t k_index = 0;      ///< multiply, solve: which of the steps this is
-  std::int32_t after_begin = 0;  ///< into Plan::after_pool
+  Where from;                        ///< copies only
+  Where to;                          ///< where the tile is after the task
+  std::array<Where, 2> inputs{};     ///< computes only: where the inputs of the op are
+  OpId op = kNoOp;                   ///< computes only
+  std::int32_t after_begin = 0;      ///< into Plan::after_pool
   std::int32_t after_count = 0;
   DeviceId device() const { return to.device; }
   friend bool operator==(const Task&, const Task&) = default;
@@ -108,22 +82,11 @@ struct Queue {
   friend bool operator==(const Queue&, const Queue&) = default;
 };
 
-/// Where the tiles of one dimension begin: 0 = cuts[0] < cuts[1] < ... < cuts[count] = size.
-/// An empty dimension has the single cut 0 and no tiles.
-using Cuts = std::vector<std::int64_t>;
-inline int tile_count(const Cuts& cuts) { return static_cast<int>(cuts.size()) - 1; }
-
-/// Where A is triangular: of `tiles` tiles along its side, which comes so many-th. What trsm solves
-/// for needs those before it; what trmm replaces is needed by those before it, so that at any time
-/// what is not computed yet can be: from what is still as it was. Its own inverse.
-int rank(const Problem& problem, int tiles, int tile);
-
 /// The schedule. Invariant: `after` and `upstream` name earlier tasks only, so the vector order is
 /// a legal order and cycles cannot exist.
 struct Plan {
-  Problem problem;
+  std::shared_ptr<const TileProgram> program = no_program();
   Tuning tuning;
-  Cuts m_cuts, n_cuts, k_cuts;
   std::vector<Queue> queues;
   std::vector<std::vector<Slot>> slots;   ///< per device
   std::vector<std::int64_t> arena_bytes;  ///< per device: what its slots need in all
@@ -134,63 +97,45 @@ struct Plan {
   std::span<const TaskId> after(const Task& task) const {
     return {after_pool.data() + task.after_begin, static_cast<std::size_t>(task.after_count)};
   }
-  const Cuts& row_cuts(int operand) const;  ///< of the stored matrix
-  const Cuts& col_cuts(int operand) const;
-  /// Tile products that make up one tile of C: one for each tile of k, two where a routine adds the
-  /// same with A and B exchanged. Where A is triangular, tile products that are zero are left out,
-  /// and the steps are counted in the order of dependence (`rank`).
-  int steps() const { return tile_count(k_cuts) * (problem.traits().twice ? 2 : 1); }
-  int k_tile(int step) const;
-  /// Is the tile computed? Of symmetric results one triangle is.
-  bool has_tile(int row, int col) const {
-    if (!problem.traits().triangle) return true;
-    return problem.uplo == Uplo::lower ? row >= col : row <= col;
-  }
-  int rank(int tile) const { return fleet::rank(problem, tile_count(k_cuts), tile); }
-  int rank_of(int row, int col) const { return rank(problem.side == Side::left ? row : col); }
-  /// The steps that a tile of C takes. Where A is triangular, the one at the diagonal is trsm's
-  /// last, which solves, and trmm's first.
-  int first_step(int row, int col) const;
-  int last_step(int row, int col) const;
-  bool is_diagonal(int row, int col, int step) const {
-    return problem.traits().triangular && rank_of(row, col) == step;
-  }
-  /// The tile along the rows of C, and the one along its columns, of a step. `row` counts over all
-  /// items of a batch.
-  Factor row_factor(int row, int step) const;
-  Factor col_factor(int item, int step, int col) const;
-  /// Tiles on the diagonal of what is symmetric, stored or computed, are triangles.
-  Fill fill_of(const TileId& tile) const;
-  int tile_rows(int operand) const { return tile_count(row_cuts(operand)); }  ///< of one item
-  std::int64_t rows_of(const TileId& tile) const;  ///< shape of a stored tile, in elements
-  std::int64_t cols_of(const TileId& tile) const;
-  std::int64_t bytes_of(const TileId& tile) const;  ///< dense: rows * cols * element
-  double share_of(
-      const TileId& tile) const;  ///< of its elements that count: a triangle's are fewer
-  /// Of the multiply-adds of a whole tile product, what a step does where triangles are left out.
-  double work_of(const TileId& tile, int step) const;
-  std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: of what counts
-  /// What a copy of the tile moves. Columns that a tile has whole are taken to follow each other
-  /// at home: leading dimensions are the call's, not the plan's.
-  Cargo cargo_of(const TileId& tile) const;
-  friend bool operator==(const Plan&, const Plan&) = default;
+  /// What the plan of a single call was made for.
+  const Problem& problem() const { return program->calls.front().problem; }
+  const CallCuts& cuts() const { return program->calls.front().cuts; }
+  friend bool operator==(const Plan& a, const Plan& b);
+
+ private:
+  static std::shared_ptr<const TileProgram> no_program();
 };
 
-/// Is the task an `add` of two sums over parts of k? So it is with vectors.
-bool adds_sums(const Plan& plan, const Task& task);
+/// Does the task add two sums over some ops of a tile?
+inline bool adds_sums(const Task& task) {
+  return task.kernel == Kernel::add && task.accumulate == Accumulate::sum;
+}
 
-/// Schedules `problem` on `machine` as `tuning` says (paper 1, Algorithm 1). Pure: the same inputs
-/// give the same plan on every machine; no clock, no device, no randomness.
+/// Schedules a program whose calls are dealt as `deals` says, one for each, on `machine` (paper 1,
+/// Algorithm 1). Pure: the same inputs give the same plan on every machine; no clock, no device, no
+/// randomness. All deals are of tuning.grid.
 ///
 /// Throws Error(no_memory) when the caps cannot hold the working set of one tile product (or, with
-/// the rule `outofcore` off, of the whole problem), Error(unreachable) when a worker cannot be
-/// reached from an operand's home.
+/// the rule `outofcore` off, of the whole program), Error(unreachable) when a worker cannot be
+/// reached from a matrix's home.
+Plan schedule(std::shared_ptr<const TileProgram> program, std::span<const Dealing> deals,
+              const Machine& machine, const Tuning& tuning);
+
+/// Decomposes, expands and schedules one call. Throws as schedule does, and Error(bad_argument) for
+/// a tuning that the machine or the problem does not allow.
 Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tuning);
 
-/// Proves the plan right in every legal order: each read sees the right version of its tile, any
-/// two conflicting accesses are ordered by queues, `after` and `upstream`, each slot is inside its
-/// arena, and at the end every tile of C is complete and at home. Returns a sentence naming the
-/// first violated invariant, or an empty string.
+/// make_plan, with the programs of the same problem that are known already.
+Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tuning,
+               Expansions& expansions);
+
+/// Proves the plan right in every legal order: the result is as if the ops of the program ran one
+/// after another. Each op reads the versions of its tiles that it would have read then, any two
+/// conflicting accesses are ordered by queues, `after` and `upstream`, each slot is inside its arena,
+/// and at the end every tile that the program writes is complete and at home. Nothing at home is
+/// overwritten while a result that was computed from it is not yet at home, so that after a fault
+/// the rest can be computed from what is there. Returns a sentence naming the first violated
+/// invariant, or an empty string.
 std::string check(const Plan& plan);
 
 /// Bytes that each link of the machine carries under this plan, per hop (index LinkId).

@@ -1,183 +1,213 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// planner.cpp: make_plan, the static schedule of paper 1, Algorithm 1: workers in turn, each with
-// its next tile product; the fetches that it needs, the product, and at a tile's end its way home.
+// planner.cpp: schedule, the static schedule of paper 1, Algorithm 1: workers in turn, each with its
+// next op; the fetches that it needs, the kernel, and at a tile's end its way home.
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "base/error.hpp"
-#include "machine/product_times.hpp"
+#include "plan/kernel_times.hpp"
 #include "plan/mover.hpp"
 #include "plan/queues.hpp"
-#include "plan/vectors.hpp"
 #include "plan/walk.hpp"
 
 namespace fleet {
 namespace {
 
-// What is known of a tile of C while it is being computed.
+// What is known of a target, or of one worker's sums of it, while it is being computed.
 struct Output {
-  int slot = -1;
-  QueueId queue = -1;            ///< the lane that computes it, all k steps long
-  double ready_s = 0;            ///< its last product stops
+  Where where{kHost, -1};
+  QueueId queue = -1;            ///< the lane that computes it, all ops long
+  double ready_s = 0;            ///< its last op stops
   TaskId home_writer = kNoTask;  ///< its last writeback
-  bool add_at_end = false;       ///< lazy: the caller's C still has to be added
+  bool open = false;             ///< some of its ops are emitted, and it is not at home again
+  bool add_at_end = false;       ///< lazy: the caller's tile still has to be added
 };
 
-// Twice as many tasks as products is room for most plans, and not more than growing ends with.
-constexpr std::size_t kTasksOfProduct = 2, kMostReserved = 1 << 16;
+// Twice as many tasks as ops is room for most plans, and not more than growing ends with.
+constexpr std::size_t kTasksOfOp = 2, kMostReserved = 1 << 16;
 
-// Elements of C that keep a GPU busy at a time. A product of fewer leaves some of its processors
-// idle; further ones beside a product of as many cost power and caches and gain nothing
-// (docs/performance.md: 7 to 17 % at tiles of 4096).
-constexpr std::int64_t kFillingElements = std::int64_t{8} << 20;
-
-// To solve for a tile keeps few of a GPU's processors busy for long: products of other tiles run
-// beside it (measured on four H200: 2 % of a trsm of 16384).
-constexpr int kLanesBesideSolves = 4;
-
-int lanes_of(const Decomposition& cut, bool solves) {
-  const auto longest = [](const Cuts& cuts) {
-    std::int64_t edge = 1;
-    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) edge = std::max(edge, cuts[i + 1] - cuts[i]);
-    return edge;
-  };
-  const std::int64_t elements = longest(cut.m) * longest(cut.n);
-  const auto lanes = static_cast<int>((kFillingElements + elements - 1) / elements);
-  return solves ? std::max(lanes, kLanesBesideSolves) : lanes;
-}
+// A kernel that streams has all of a device's memory: one runs, one is being launched.
+constexpr int kStreamingLanes = 2;
 
 class Planner {
  public:
-  Planner(const Problem& problem, const Machine& machine, const Tuning& tuning)
-      : machine_(machine), product_times_(machine, problem.type) {
-    plan_.problem = problem;
+  Planner(std::shared_ptr<const TileProgram> program, std::span<const Dealing> deals,
+          const Machine& machine, const Tuning& tuning)
+      : machine_(machine), deals_(deals), times_(*program, machine) {
+    plan_.program = std::move(program);
     plan_.tuning = tuning;
-    cut_ = decompose(problem, tuning);
-    plan_.m_cuts = cut_.m;
-    plan_.n_cuts = cut_.n;
-    plan_.k_cuts = cut_.k;
-    make_queues();
+    first_lane_ = add_queues(plan_, machine_);
     tasks_.emplace(plan_, plan_.queues.size());
-    mover_.emplace(plan_, machine_, cut_, *tasks_);
-    const std::size_t products =
-        cut_.row_owner.size() * cut_.col_owner.size() * static_cast<std::size_t>(plan_.steps());
-    const std::size_t tasks = std::min(kTasksOfProduct * products, kMostReserved);
+    mover_.emplace(plan_, machine_, deals, *tasks_);
+    const std::size_t tasks = std::min(kTasksOfOp * plan_.program->ops.size(), kMostReserved);
     plan_.tasks.reserve(tasks);
     plan_.after_pool.reserve(tasks);
-    outputs_.resize(cut_.row_owner.size() * static_cast<std::size_t>(tile_count(cut_.n)));
     compute_free_s_.resize(tuning.workers.size(), 0.0);
     next_lane_.resize(tuning.workers.size(), 0);
   }
 
   Plan run() {
-    if (plan_.problem.k == 0) {
-      scale_in_place();
-    } else {
-      multiply();
+    for (std::size_t c = 0; c < deals_.size(); ++c) {
+      const CallLayout layout(*plan_.program, static_cast<int>(c), deals_[c]);
+      layout_ = &layout;
+      if (layout.call().chains == 0) continue;
+      const Kernel first = layout.op(layout.call().first_chain, 0).kernel;
+      first == Kernel::scale ? scale_in_place() : compute();
     }
     mover_->finish();
     return std::move(plan_);
   }
 
  private:
-  void make_queues();
   void scale_in_place();
-  void multiply();
+  void compute();
+  std::vector<int> round() const;
   int enter_group(std::vector<Walk>& walks, int before);
-  void emit(int worker, const Product& product);
-  Accumulate begin_tile(int worker, const Product& product, const TileId& tile, Output& out,
-                        double& arrival_s);
-  void end_tile(int worker, const Product& product, const TileId& tile, Output& out);
-  void solve(int worker, const Product& product, const TileId& tile, Output& out);
-  void take_time(int worker, const Product& product, const TileId& tile, double arrival_s,
-                 Output& out);
-  void add_compute(const Task& task);
+  void leave_group(int group);
+  int next_group(std::vector<Walk>& walks) const;
+  void emit(int worker, const Next& next);
+  Accumulate begin_part(int worker, const OpChain& chain, int at, Output& out, double& arrival_s);
+  void end_part(int worker, int chain, int at, Output& out);
+  void prepare(int worker, const TileOp& op, Task& task, double& arrival_s);
+  void add_callers_tile(int worker, const OpChain& chain, Output& out);
+  void collect(int chain);
+  void send_home(const TileId& tile, Output& out);
+  void take_time(int worker, double seconds, double arrival_s, Output& out);
+  TaskId add_compute(const Task& task, const std::array<TileId, 2>& inputs);
+  int lanes_of_call() const;
   QueueId next_lane(int worker);
-  double multiply_s(int worker, const Product& product);
-  bool lazy(int worker) const;
-  Where where_of(int worker, const Output& out) const {
-    return {mover_->device_of(worker), out.slot};
+  bool lazy(int worker, const OpChain& chain) const;
+  int parts() const { return layout_->is_split() ? layout_->deal().grid.rows : 1; }
+  int part_of(int worker) const {
+    return layout_->is_split() ? worker / layout_->deal().grid.cols : 0;
+  }
+  /// The first op of a chain that the part has.
+  int begin_of(int part) const;
+  Output& output_of(const TileId& tile, int part) {
+    return outputs_[layout_->place_of(tile) * static_cast<std::size_t>(parts()) +
+                    static_cast<std::size_t>(part)];
   }
 
   const Machine& machine_;
+  const std::span<const Dealing> deals_;
+  KernelTimes times_;
   Plan plan_;
-  Decomposition cut_;
+  const CallLayout* layout_ = nullptr;
   std::optional<TaskList> tasks_;
   std::optional<Mover> mover_;
-  std::vector<Output> outputs_;  ///< per tile of C, row by row
+  std::vector<Output> outputs_;  ///< per target and part
   std::vector<double> compute_free_s_;
   int lanes_in_use_ = 1;  ///< of each device, if it has as many
   std::vector<int> next_lane_;
   std::vector<QueueId> first_lane_;  ///< per device
-  ProductTimes product_times_;
 };
-
-void Planner::make_queues() {
-  lanes_in_use_ = lanes_of(cut_, plan_.problem.traits().solves);
-  first_lane_ = add_queues(plan_, machine_);
-}
 
 // C = beta*C where it lies: no tile has to move.
 void Planner::scale_in_place() {
-  if (plan_.problem.m == 0 || plan_.problem.n == 0) return;
-  const DeviceId home = plan_.problem.operands[kC].home;
+  const DeviceId home =
+      plan_.program->matrices[static_cast<std::size_t>(layout_->call().target())].home;
   const DeviceId device = on_host(home) ? kHost : home;
-  std::vector<TaskId> after;
-  for (int row = 0; row < static_cast<int>(cut_.row_owner.size()); ++row)
-    for (int col = 0; col < tile_count(cut_.n); ++col) {
-      if (!plan_.has_tile(row, col)) continue;
-      Task task;
-      task.kernel = Kernel::scale;
-      task.accumulate = Accumulate::beta;
-      task.queue = first_lane_[static_cast<std::size_t>(device)];
-      task.tile = {kC, row, col};
-      task.to = {device, -1};
-      tasks_->add(task, after);
-      plan_.planned_s += machine_.stream_s(device, 2 * plan_.bytes_of(task.tile));
-    }
+  mover_->enter(*layout_);
+  for (int c = 0; c < layout_->call().chains; ++c) {
+    const OpChain& chain = layout_->chain(layout_->call().first_chain + c);
+    Task task;
+    task.kernel = Kernel::scale;
+    task.accumulate = Accumulate::beta;
+    task.queue = first_lane_[static_cast<std::size_t>(device)];
+    task.tile = chain.target;
+    task.to = {device, -1};
+    task.op = chain.first;
+    add_compute(task, {kNoTile, kNoTile});
+    plan_.planned_s += machine_.stream_s(device, 2 * plan_.program->bytes_of(task.tile));
+    mover_->note_home(chain.target, plan_.planned_s);
+  }
 }
 
-void Planner::multiply() {
+// As many lanes as products fill the device with.
+int Planner::lanes_of_call() const {
+  if (layout_->deal().streams) return kStreamingLanes;
+  const CallCuts& cuts = layout_->call().cuts;
+  const std::int64_t elements = std::max<std::int64_t>(1, longest_piece(cuts.m)) *
+                                std::max<std::int64_t>(1, longest_piece(cuts.n));
+  const Device& device = machine_.devices[static_cast<std::size_t>(mover_->device_of(0))];
+  const auto lanes =
+      static_cast<int>((device.filling_elements + elements - 1) / elements);
+  const OpChain& chain = layout_->chain(layout_->call().first_chain);
+  const bool solves = plan_.program->op(chain.first + chain.ops - 1).kernel == Kernel::solve;
+  return solves ? std::max(lanes, device.lanes_beside_solves) : lanes;
+}
+
+// The workers in the order in which each emits its next op: where sums are split, all parts of a
+// tile one after another.
+std::vector<int> Planner::round() const {
+  const Grid& grid = layout_->deal().grid;
+  std::vector<int> order;
+  for (int i = 0; i < grid.rows * grid.cols; ++i)
+    order.push_back(layout_->is_split() ? i % grid.rows * grid.cols + i / grid.rows : i);
+  return order;
+}
+
+void Planner::compute() {
+  mover_->enter(*layout_);
+  lanes_in_use_ = lanes_of_call();
+  outputs_.assign(layout_->places() * static_cast<std::size_t>(parts()), {});
   std::vector<Walk> walks;
-  const int workers = static_cast<int>(plan_.tuning.workers.size());
-  for (int w = 0; w < workers; ++w) walks.emplace_back(plan_, cut_, *mover_, w);
-  const bool cubes = plan_.tuning.out_of_core == OutOfCore::cube;
-  const bool in_turn = plan_.problem.traits().triangular;
+  for (int w = 0; w < std::ssize(plan_.tuning.workers); ++w)
+    walks.emplace_back(*layout_, *mover_, plan_.tuning.rules.has(Rule::order), w);
+  const bool cubes = layout_->deal().cubes > 1;
+  // Groups take part of those before them, or replace what those took part of, or meet: a worker
+  // that is ahead waits.
+  const bool in_turn = layout_->call().reads_target || layout_->is_split();
   int group = 0;
+  const std::vector<int> order = round();
   for (bool more = true; more;) {
     more = false;
     if (in_turn) group = enter_group(walks, group);
-    for (int w = 0; w < workers; ++w) {
-      if (in_turn && walks[static_cast<std::size_t>(w)].next_group() != group) continue;
-      const auto product = walks[static_cast<std::size_t>(w)].next();
-      if (!product) continue;
+    for (const int w : order) {
+      Walk& walk = walks[static_cast<std::size_t>(w)];
+      if (in_turn && walk.next_group() != group) continue;
+      const auto next = walk.next();
+      if (!next) continue;
       more = true;
-      if (cubes && walks[static_cast<std::size_t>(w)].new_cube()) mover_->forget_inputs(w);
-      emit(w, *product);
+      if (cubes && walk.new_cube()) mover_->forget_inputs(w);
+      emit(w, *next);
     }
   }
 }
 
-// Groups take part of those before them, or replace what those took part of: a worker that is ahead
-// waits. Returns the one that is next.
-int Planner::enter_group(std::vector<Walk>& walks, int before) {
+int Planner::next_group(std::vector<Walk>& walks) const {
   int next = walks.front().next_group();
   for (Walk& walk : walks) next = std::min(next, walk.next_group());
-  const bool left = plan_.problem.side == Side::left;
-  const int along = left ? cut_.row_groups : cut_.col_groups;
-  if (!plan_.problem.traits().solves || next / along == before / along) return next;
-  // Other columns (or rows): what was solved for in the last ones is not needed any more.
-  const int done = before / along;
-  for (int row = 0; row < tile_count(cut_.m); ++row)
-    for (int col = 0; col < tile_count(cut_.n); ++col)
-      if (const auto& group = left ? cut_.col_group : cut_.row_group;
-          group[static_cast<std::size_t>(left ? col : row)] == done)
-        mover_->forget_solved({kC, row, col});
   return next;
 }
 
-// Tiles of C take the lanes of their device in turn, so that neighbours overlap.
+// Returns the group that is next, and closes the one before it.
+int Planner::enter_group(std::vector<Walk>& walks, int before) {
+  const int next = next_group(walks);
+  if (next == before) return next;
+  if (layout_->is_split()) {
+    leave_group(before);
+  } else if (const int in_turn = layout_->deal().groups_in_turn();
+             layout_->call().reads_results && next / in_turn != before / in_turn) {
+    leave_group(before);
+  }
+  return next;
+}
+
+// The parts of sums meet; or other columns (or rows) follow, and what was solved for in these is
+// not needed from its slots any more.
+void Planner::leave_group(int group) {
+  const ProgramCall& call = layout_->call();
+  const int in_turn = layout_->is_split() ? 1 : layout_->deal().groups_in_turn();
+  for (int c = call.first_chain; c < call.first_chain + call.chains; ++c) {
+    const TileId& tile = layout_->chain(c).target;
+    if (layout_->group_of(tile) / in_turn != group / in_turn) continue;
+    layout_->is_split() ? collect(c) : mover_->forget_result(tile);
+  }
+}
+
+// Targets take the lanes of their device in turn, so that neighbours overlap.
 QueueId Planner::next_lane(int worker) {
   const std::size_t device = static_cast<std::size_t>(mover_->device_of(worker));
   const int lanes = plan_.tuning.rules.has(Rule::overlap)
@@ -186,171 +216,230 @@ QueueId Planner::next_lane(int worker) {
   return first_lane_[device] + next_lane_[static_cast<std::size_t>(worker)]++ % lanes;
 }
 
-bool Planner::lazy(int worker) const {
-  const auto& operands = plan_.problem.operands;
-  const auto same_home = [&](int x) {
-    return operands[static_cast<std::size_t>(x)].home == operands[kC].home;
-  };
-  return plan_.tuning.rules.has(Rule::lazy) && operands[kC].access == Access::update &&
-         !plan_.problem.traits().triangular && !mover_->in_place(kC, worker) &&
-         (same_home(kA) || same_home(kB));
+// The caller's tile comes late and is added, where it would take the way that its inputs take.
+bool Planner::lazy(int worker, const OpChain& chain) const {
+  const TileProgram& program = *plan_.program;
+  const TileOp& first = program.op(chain.first);
+  const bool only_sums = is_product(program.op(chain.first + chain.ops - 1).kernel);
+  if (!plan_.tuning.rules.has(Rule::lazy) || first.accumulate != Accumulate::beta || !only_sums ||
+      layout_->call().reads_target || layout_->deal().streams ||
+      mover_->in_place(chain.target.matrix, worker))
+    return false;
+  const DeviceId home = program.matrix_of(chain.target).home;
+  return std::ranges::any_of(first.inputs, [&](const Factor& input) {
+    return input.tile.exists() && program.matrix_of(input.tile).home == home;
+  });
 }
 
-double Planner::multiply_s(int worker, const Product& product) {
-  const std::size_t row = static_cast<std::size_t>(product.row % tile_count(cut_.m));
-  const std::size_t col = static_cast<std::size_t>(product.col),
-                    k = static_cast<std::size_t>(plan_.k_tile(product.k));
-  const std::int64_t m = cut_.m[row + 1] - cut_.m[row], n = cut_.n[col + 1] - cut_.n[col];
-  const std::int64_t depth = cut_.k[k + 1] - cut_.k[k];
-  return product_times_.seconds(mover_->device_of(worker), m, n, depth);
+int Planner::begin_of(int part) const {
+  const auto& owners = layout_->deal().step_owner;
+  return static_cast<int>(std::ranges::lower_bound(owners, part) - owners.begin());
 }
 
-// Makes room for a tile of C at its first product (of the call, or of a cube), and says what that
-// product does with what is there.
-Accumulate Planner::begin_tile(int worker, const Product& product, const TileId& tile, Output& out,
+// Makes room for a target at the first op of the chain, of a cube, or of a worker's part of the
+// sums, and says what that op does with what is there.
+Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output& out,
                                double& arrival_s) {
-  const RoutineTraits& traits = plan_.problem.traits();
-  const bool replaces = traits.triangular && !traits.solves;
-  const bool first = product.k == plan_.first_step(tile.row, tile.col);
-  const bool in_place = mover_->in_place(kC, worker);
-  if (!in_place && out.slot < 0) {
-    out.slot = mover_->take_output(worker, plan_.bytes_of(tile)).slot;
+  const int part = part_of(worker);
+  const bool first = at == 0;
+  const bool first_of_part = part > 0 && at == begin_of(part);
+  const bool in_place = mover_->in_place(chain.target.matrix, worker) && part == 0;
+  const bool reads_old = plan_.program->op(chain.first).accumulate == Accumulate::beta;
+  if (!out.open) {
+    out.open = true;
     out.queue = next_lane(worker);
-    out.add_at_end = first && lazy(worker);
-    const bool fetch =
-        first ? plan_.problem.operands[kC].access == Access::update && !out.add_at_end && !replaces
-              : true;
-    if (fetch)
-      arrival_s =
-          std::max(arrival_s, mover_->fetch_output(tile, where_of(worker, out), out.home_writer));
-  } else if (in_place && first) {
-    out.queue = next_lane(worker);
+    out.where = {mover_->device_of(worker), -1};
+    if (!in_place) {
+      out.where = mover_->take_output(worker, plan_.program->bytes_of(chain.target));
+      out.add_at_end = first && lazy(worker, chain);
+      const bool continues = !first && !first_of_part;
+      if (continues || (first && reads_old && !out.add_at_end))
+        arrival_s = std::max(arrival_s,
+                             mover_->fetch_output(chain.target, out.where, out.home_writer));
+    }
   }
+  if (first_of_part) return Accumulate::overwrite;
   if (!first) return Accumulate::sum;
-  return plan_.problem.operands[kC].access == Access::write || out.add_at_end || replaces
-             ? Accumulate::overwrite
-             : Accumulate::beta;
+  return reads_old && !out.add_at_end ? Accumulate::beta : Accumulate::overwrite;
 }
 
-void Planner::add_compute(const Task& task) {
-  auto& after = mover_->after();
-  const int inputs = task.kernel == Kernel::multiply ? 2 : 1;
-  for (std::size_t x = 0; x < static_cast<std::size_t>(inputs); ++x)
-    mover_->before_read(task.inputs[x], task.input_tiles[x]);
+TaskId Planner::add_compute(const Task& task, const std::array<TileId, 2>& inputs) {
+  for (std::size_t x = 0; x < 2; ++x)
+    if (inputs[x].exists()) mover_->before_read(task.inputs[x], inputs[x]);
   mover_->before_write(task.to, task.tile);
-  const TaskId id = tasks_->add(task, after);
-  for (std::size_t x = 0; x < static_cast<std::size_t>(inputs); ++x)
-    mover_->note_read(task.inputs[x], task.input_tiles[x], id);
+  const TaskId id = tasks_->add(task, mover_->after());
+  for (std::size_t x = 0; x < 2; ++x)
+    if (inputs[x].exists()) {
+      mover_->note_read(task.inputs[x], inputs[x], id);
+      mover_->note_use(inputs[x], task.tile);
+    }
   mover_->note_write(task.to, task.tile, id);
+  return id;
 }
 
-void Planner::emit(int worker, const Product& product) {
-  const TileId tile{kC, product.row, product.col};
-  Output& out = outputs_[static_cast<std::size_t>(product.row) *
-                             static_cast<std::size_t>(tile_count(cut_.n)) +
-                         static_cast<std::size_t>(product.col)];
-  if (plan_.problem.traits().solves && plan_.is_diagonal(tile.row, tile.col, product.k))
-    return solve(worker, product, tile, out);
-  const Factor left = plan_.row_factor(product.row, product.k);
-  const Factor right = plan_.col_factor(product.row / tile_count(cut_.m), product.k, product.col);
-  const int a = mover_->key_of(left.tile), b = mover_->key_of(right.tile);
+void Planner::emit(int worker, const Next& next) {
+  const OpChain& chain = layout_->chain(next.chain);
+  const TileOp& op = plan_.program->op(chain.first + next.at);
+  Output& out = output_of(chain.target, part_of(worker));
+  int keys[2] = {kNoKey, kNoKey};
+  for (std::size_t x = 0; x < 2; ++x)
+    if (op.inputs[x].tile.exists()) keys[x] = mover_->key_of(op.inputs[x].tile);
+
   Task task;
-  task.inputs[0] = mover_->acquire(a, worker, b, Side::left);
-  task.inputs[1] = mover_->acquire(b, worker, a, Side::right);
-  double arrival_s = std::max(mover_->held_s(a, worker), mover_->held_s(b, worker));
-  task.accumulate = begin_tile(worker, product, tile, out, arrival_s);
-  task.queue = out.queue;
-  task.tile = tile;
-  task.to = where_of(worker, out);
-  task.input_tiles = {left.tile, right.tile};
-  task.ops = {left.op, right.op};
-  task.k_index = product.k;
-  add_compute(task);
-
-  take_time(worker, product, tile, arrival_s, out);
-  if (!plan_.tuning.rules.has(Rule::caching)) {
-    mover_->drop(a, worker);
-    mover_->drop(b, worker);
+  std::array<TileId, 2> inputs{op.inputs[0].tile, op.inputs[1].tile};
+  double arrival_s = 0;
+  for (std::size_t x = 0; x < 2; ++x) {
+    if (keys[x] == kNoKey) continue;
+    task.inputs[x] =
+        mover_->acquire(keys[x], worker, keys[1 - x], x == 0 ? Side::left : Side::right);
   }
-  const std::size_t k = static_cast<std::size_t>(product.k);
-  const bool last = product.k == plan_.last_step(tile.row, tile.col);
-  if (last || cut_.k_group[k + 1] != cut_.k_group[k]) end_tile(worker, product, tile, out);
+  for (const int key : keys)
+    if (key != kNoKey) arrival_s = std::max(arrival_s, mover_->held_s(key, worker));
+  task.accumulate = begin_part(worker, chain, next.at, out, arrival_s);
+  task.queue = out.queue;
+  task.kernel = op.kernel;
+  task.tile = chain.target;
+  task.to = out.where;
+  task.op = chain.first + next.at;
+  if (op.kernel == Kernel::solve) prepare(worker, op, task, arrival_s);
+  for (std::size_t x = 0; x < 2; ++x)  // the inverses, beside the triangle that they are of
+    if (!inputs[x].exists() && !task.inputs[x].in_place()) inputs[x] = inputs[1 - x];
+  add_compute(task, inputs);
+  take_time(worker, times_.seconds(mover_->device_of(worker), op, chain.target), arrival_s, out);
+
+  if (!plan_.tuning.rules.has(Rule::caching) || layout_->deal().streams)
+    for (const int key : keys)
+      if (key != kNoKey) mover_->drop(key, worker);
+  end_part(worker, next.chain, next.at, out);
 }
 
-void Planner::take_time(int worker, const Product& product, const TileId& tile, double arrival_s,
-                        Output& out) {
+// The inverses that a solve goes by, once for each triangle and device that wants them.
+void Planner::prepare(int worker, const TileOp& op, Task& task, double& arrival_s) {
+  const std::size_t x = op.inputs[0].tile.exists() ? 0 : 1;
+  const TileId& triangle = op.inputs[x].tile;
+  const DeviceId device = mover_->device_of(worker);
+  const std::int64_t least = machine_.devices[static_cast<std::size_t>(device)].inverse_order;
+  if (least <= 0 || plan_.program->rows_of(triangle) < least) return;
+  bool made = false;
+  task.inputs[1 - x] = mover_->take_inverses(mover_->key_of(triangle), worker, made);
+  if (made) return;
+  Task prepares;
+  prepares.kernel = Kernel::prepare;
+  prepares.accumulate = Accumulate::overwrite;
+  prepares.queue = task.queue;
+  prepares.tile = triangle;
+  prepares.to = task.inputs[1 - x];
+  prepares.inputs[0] = task.inputs[x];
+  add_compute(prepares, {triangle, kNoTile});
+  arrival_s = std::max(arrival_s, compute_free_s_[static_cast<std::size_t>(worker)]) +
+              times_.prepare_s(device, triangle);
+}
+
+void Planner::take_time(int worker, double seconds, double arrival_s, Output& out) {
   double& free_s = compute_free_s_[static_cast<std::size_t>(worker)];
-  free_s =
-      std::max(free_s, arrival_s) + multiply_s(worker, product) * plan_.work_of(tile, product.k);
+  free_s = std::max(free_s, arrival_s) + seconds;
   out.ready_s = free_s;
   plan_.planned_s = std::max(plan_.planned_s, free_s);
 }
 
-// The last step of a tile of trsm. It stays where it is for those that take part of it.
-void Planner::solve(int worker, const Product& product, const TileId& tile, Output& out) {
-  const bool left = plan_.problem.side == Side::left;
-  const Factor triangle =
-      left ? plan_.row_factor(product.row, product.k) : plan_.col_factor(0, product.k, product.col);
-  const int key = mover_->key_of(triangle.tile);
-  Task task;
-  task.kernel = Kernel::solve;
-  task.inputs[0] = mover_->acquire(key, worker, -1, left ? Side::left : Side::right);
-  double arrival_s = mover_->held_s(key, worker);
-  task.accumulate = begin_tile(worker, product, tile, out, arrival_s);
-  task.queue = out.queue;
-  task.tile = tile;
-  task.to = where_of(worker, out);
-  task.input_tiles[0] = triangle.tile;
-  task.ops[0] = triangle.op;
-  task.k_index = product.k;
-  add_compute(task);
-  take_time(worker, product, tile, arrival_s, out);
-  if (!plan_.tuning.rules.has(Rule::caching)) mover_->drop(key, worker);
-  mover_->note_solved(tile, worker, task.to, out.ready_s);
-  if (out.slot < 0) return;
-  const double home_s = mover_->write_back(tile, task.to, out.ready_s, out.home_writer);
-  plan_.planned_s = std::max(plan_.planned_s, home_s);
+// At the end of the chain, or of a cube of it. Parts of sums wait for each other.
+void Planner::end_part(int worker, int chain_id, int at, Output& out) {
+  const OpChain& chain = layout_->chain(chain_id);
+  const bool last = at == chain.ops - 1;
+  const auto step = static_cast<std::size_t>(at);
+  const auto& cubes = layout_->deal().step_cube;
+  const bool cube_ends = !last && cubes[step + 1] != cubes[step];
+  if ((!last && !cube_ends) || layout_->is_split()) return;
+  if (layout_->call().reads_results) {
+    // It stays where it is for those that take part of it.
+    mover_->note_result(chain.target, worker, out.where, out.ready_s);
+    double home_s = out.ready_s;
+    if (!out.where.in_place())
+      home_s = mover_->write_back(chain.target, out.where, out.ready_s, out.home_writer);
+    plan_.planned_s = std::max(plan_.planned_s, home_s);
+    mover_->note_home(chain.target, home_s);
+    out.open = false;
+    return;
+  }
+  if (out.add_at_end && !out.where.in_place()) add_callers_tile(worker, chain, out);
+  send_home(chain.target, out);
 }
 
-// Adds the caller's C where that was put off, and sends the tile home.
-void Planner::end_tile(int worker, const Product& product, const TileId& tile, Output& out) {
-  if (out.slot < 0) return;
-  const Where accumulator = where_of(worker, out);
-  if (out.add_at_end) {
-    const Where original = mover_->take_output(worker, plan_.bytes_of(tile));
-    const double arrival_s = mover_->fetch_output(tile, original, kNoTask);
+void Planner::send_home(const TileId& tile, Output& out) {
+  if (out.where.in_place()) {
+    // The next cube of the tile goes on where it is, in the lane that has it.
+    mover_->note_home(tile, out.ready_s);
+    return;
+  }
+  const double home_s = mover_->write_back(tile, out.where, out.ready_s, out.home_writer);
+  plan_.planned_s = std::max(plan_.planned_s, home_s);
+  mover_->give_back_output(out.where);
+  mover_->note_home(tile, home_s);
+  out.open = false;
+}
+
+void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {
+  const Where original =
+      mover_->take_output(worker, plan_.program->bytes_of(chain.target));
+  const double arrival_s = mover_->fetch_output(chain.target, original, kNoTask);
+  Task task;
+  task.kernel = Kernel::add;
+  task.accumulate = Accumulate::beta;
+  task.queue = out.queue;
+  task.tile = chain.target;
+  task.to = out.where;
+  task.inputs[0] = original;
+  task.op = chain.first;
+  mover_->before_read(original, chain.target);
+  mover_->before_write(task.to, task.tile);
+  const TaskId id = tasks_->add(task, mover_->after());
+  mover_->note_read(original, chain.target, id);
+  mover_->note_write(task.to, task.tile, id);
+  mover_->give_back_output(original);
+  out.ready_s = std::max(out.ready_s, arrival_s);
+  out.add_at_end = false;
+}
+
+// Adds the sums of the later parts to the first's, and sends that home.
+void Planner::collect(int chain_id) {
+  const OpChain& chain = layout_->chain(chain_id);
+  const int owner = layout_->owner_of(chain.target);
+  Output& all = output_of(chain.target, 0);
+  for (int part = 1; part < parts() && begin_of(part) < chain.ops; ++part) {
+    Output& other = output_of(chain.target, part);
+    const Where brought = mover_->take_output(owner, plan_.program->bytes_of(chain.target));
+    const double arrival_s =
+        mover_->bring_sum(chain.target, other.where, brought, other.ready_s);
     Task task;
     task.kernel = Kernel::add;
-    task.accumulate = Accumulate::beta;
-    task.queue = out.queue;
-    task.tile = tile;
-    task.to = accumulator;
-    task.input_tiles[0] = tile;
-    task.inputs[0] = original;
-    task.k_index = product.k;
-    add_compute(task);
-    mover_->give_back_output(original);
-    out.ready_s = std::max(out.ready_s, arrival_s);
-    out.add_at_end = false;
+    task.accumulate = Accumulate::sum;
+    task.queue = all.queue;
+    task.tile = chain.target;
+    task.to = all.where;
+    task.inputs[0] = brought;
+    task.op = chain.first + begin_of(part);
+    mover_->before_read(brought, chain.target);
+    mover_->before_write(task.to, task.tile);
+    const TaskId id = tasks_->add(task, mover_->after());
+    mover_->note_read(brought, chain.target, id);
+    mover_->note_write(task.to, task.tile, id);
+    mover_->give_back_output(brought);
+    mover_->give_back_output(other.where);
+    all.ready_s = std::max(all.ready_s, arrival_s);
   }
-  const double home_s = mover_->write_back(tile, accumulator, out.ready_s, out.home_writer);
-  plan_.planned_s = std::max(plan_.planned_s, home_s);
-  mover_->give_back_output(accumulator);
-  out.slot = -1;
+  send_home(chain.target, all);
 }
 
-void validate(const Problem& problem, const Machine& machine, const Tuning& tuning) {
+void validate(const TileProgram& program, std::span<const Dealing> deals, const Machine& machine,
+              const Tuning& tuning) {
   if (tuning.workers.empty()) throw Error(Status::bad_argument, "a plan needs at least one worker");
   if (tuning.grid.rows * tuning.grid.cols != static_cast<int>(tuning.workers.size()))
     throw Error(Status::bad_argument, "the grid does not hold the workers");
-  for (const auto& [shares, count] : {std::pair(&tuning.row_shares, tuning.grid.rows),
-                                      std::pair(&tuning.col_shares, tuning.grid.cols)}) {
-    if (shares->empty()) continue;
-    if (std::ssize(*shares) != count || problem.batch > 1 || problem.traits().triangle ||
-        problem.traits().triangular ||
-        !std::ranges::all_of(*shares, [](double share) { return share > 0 && share < 1e6; }))
-      throw Error(Status::bad_argument, "the shares are not those of the grid");
-  }
+  if (deals.size() != program.calls.size())
+    throw Error(Status::bad_argument, "not every call of the program is dealt to the workers");
+  for (const Dealing& deal : deals)
+    if (deal.grid != tuning.grid)
+      throw Error(Status::bad_argument, "a call is dealt to another grid of workers");
   if (tuning.tile < 1) throw Error(Status::bad_argument, "the tile edge must be positive");
   if (tuning.out_of_core != OutOfCore::none && tuning.memory_cap.size() < machine.devices.size())
     throw Error(Status::bad_argument, "an out-of-core plan needs a memory cap for every device");
@@ -360,18 +449,29 @@ void validate(const Problem& problem, const Machine& machine, const Tuning& tuni
   for (DeviceId worker : tuning.workers)
     if (!known(worker) || worker == kPageable)
       throw Error(Status::bad_argument, "a worker is no device of the machine");
-  for (const Operand& operand : problem.operands)
-    if (!known(operand.home))
-      throw Error(Status::bad_argument, "an operand is at device " + place_word(operand.home) +
+  for (const Matrix& matrix : program.matrices)
+    if (!known(matrix.home))
+      throw Error(Status::bad_argument, "an operand is at device " + place_word(matrix.home) +
                                             ", which the machine does not have");
 }
 
 }  // namespace
 
+Plan schedule(std::shared_ptr<const TileProgram> program, std::span<const Dealing> deals,
+              const Machine& machine, const Tuning& tuning) {
+  validate(*program, deals, machine, tuning);
+  return Planner(std::move(program), deals, machine, tuning).run();
+}
+
+Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tuning,
+               Expansions& expansions) {
+  const Decomposition cut = decompose(problem, tuning);
+  return schedule(expansions.of(problem, cut.cuts), {&cut.deal, 1}, machine, tuning);
+}
+
 Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tuning) {
-  validate(problem, machine, tuning);
-  if (problem.traits().vectors && problem.k > 0) return plan_vectors(problem, machine, tuning);
-  return Planner(problem, machine, tuning).run();
+  Expansions expansions;
+  return make_plan(problem, machine, tuning, expansions);
 }
 
 }  // namespace fleet

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plan/link_clock.hpp"
-#include "plan/tuning.hpp"
+#include "program/tuning.hpp"
 
 namespace fleet {
 

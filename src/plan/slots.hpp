@@ -10,8 +10,8 @@
 namespace fleet {
 
 /// What a slot is for. Slots of one pool have one size once they are recycled.
-enum class Pool { input, output, transit };
-inline constexpr int kPools = 3;
+enum class Pool { input, output, transit, inverses };
+inline constexpr int kPools = 4;
 
 class SlotStore {
  public:

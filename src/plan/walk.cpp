@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// walk.cpp: the order of tile products.
+// walk.cpp: the order of a worker's ops.
 #include "plan/walk.hpp"
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 
 namespace fleet {
 namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Arrivals that differ by less than this share count as equal, so that rows and columns are asked
 // for in turn and the products that they allow grow as a square.
@@ -18,101 +20,123 @@ constexpr double kTie = 1e-3;
 constexpr int kCompared = 8;
 
 // Of a column without any tile of C here. Arrivals are seconds, or below zero where nobody asked.
-constexpr double kNotNeeded = std::numeric_limits<double>::infinity();
+constexpr double kNotNeeded = kNever;
 
 }  // namespace
 
-Walk::Walk(const Plan& plan, const Decomposition& decomposition, Mover& mover, int worker)
-    : plan_(plan),
-      cut_(decomposition),
+Walk::Walk(const CallLayout& layout, Mover& mover, bool by_arrival, int worker)
+    : layout_(layout),
+      deal_(layout.deal()),
       mover_(mover),
       worker_(worker),
-      by_arrival_(plan.tuning.rules.has(Rule::order)),
-      grid_row_(worker / plan.tuning.grid.cols),
-      grid_col_(worker % plan.tuning.grid.cols),
-      rows_per_item_(tile_count(decomposition.m)),
-      steps_(plan.steps()),
-      items_(static_cast<int>(plan.problem.batch)) {
-  groups_ = steps_ == 0 || rows_per_item_ == 0 || tile_count(cut_.n) == 0
-                ? 0
-                : cut_.row_groups * cut_.col_groups * cut_.k_groups;
-}
+      by_arrival_(by_arrival && !deal_.streams),
+      grid_row_(worker / deal_.grid.cols),
+      grid_col_(worker % deal_.grid.cols),
+      groups_(layout.call().chains == 0 ? 0 : deal_.groups() * deal_.cubes) {}
 
 // Cubes of k within a group.
 void Walk::enter_group() {
-  const int cube = group_ % cut_.k_groups, group = group_ / cut_.k_groups;
-  std::tie(step_.row_group, step_.col_group) = cut_.group_at(group);
-  k_begin_ = static_cast<int>(std::lower_bound(cut_.k_group.begin(), cut_.k_group.end(), cube) -
-                              cut_.k_group.begin());
-  k_end_ = static_cast<int>(std::upper_bound(cut_.k_group.begin(), cut_.k_group.end(), cube) -
-                            cut_.k_group.begin());
+  const int cube = group_ % deal_.cubes, group = group_ / deal_.cubes;
+  std::tie(step_.row_group, step_.col_group) = deal_.group_at(group);
   cols_.clear();
   item_list_.clear();
-  for (int j = 0; j < static_cast<int>(cut_.col_owner.size()); ++j)
-    if (cut_.col_owner[static_cast<std::size_t>(j)] == grid_col_ &&
-        cut_.col_group[static_cast<std::size_t>(j)] == step_.col_group)
+  for (int j = 0; j < static_cast<int>(deal_.col_owner.size()); ++j)
+    if (deal_.col_owner[static_cast<std::size_t>(j)] == grid_col_ &&
+        deal_.col_group[static_cast<std::size_t>(j)] == step_.col_group)
       cols_.push_back(j);
-  for (int i = 0; i < static_cast<int>(cut_.row_owner.size()); ++i) {
-    const int item = i / rows_per_item_;
-    if (cut_.row_owner[static_cast<std::size_t>(i)] == grid_row_ &&
-        cut_.row_group[static_cast<std::size_t>(i)] == step_.row_group &&
-        (item_list_.empty() || item_list_.back() != item))
-      item_list_.push_back(item);
-  }
+  for (int i = 0; i < static_cast<int>(deal_.row_owner.size()); ++i)
+    if (layout_.has_row(worker_, i) &&
+        deal_.row_group[static_cast<std::size_t>(i)] == step_.row_group &&
+        (item_list_.empty() || item_list_.back() != layout_.item_of(i)))
+      item_list_.push_back(layout_.item_of(i));
   item_at_ = 0;
-  if (!plan_.problem.traits().triangular) return;
-  // All tiles of the group are of one rank.
-  const int rank = plan_.problem.side == Side::left ? step_.row_group : step_.col_group;
-  plan_.problem.traits().solves ? k_end_ = rank + 1 : k_begin_ = rank;
+  take_cube(cube);
 }
 
-// Sets up rows_ for the current item and k. False: this worker has nothing in this group.
+void Walk::take_cube(int cube) {
+  const auto range_in = [](const std::vector<int>& of, int wanted) {
+    return std::pair(std::lower_bound(of.begin(), of.end(), wanted) - of.begin(),
+                     std::upper_bound(of.begin(), of.end(), wanted) - of.begin());
+  };
+  const auto [begin, end] =
+      deal_.step_owner.empty() ? range_in(deal_.step_cube, cube)
+                               : range_in(deal_.step_owner, grid_row_);
+  begin_ = static_cast<int>(begin);
+  end_ = static_cast<int>(end);
+}
+
+// Sets up rows_ for the current item and step. False: this worker has nothing in this group.
 bool Walk::enter_step() {
   if (cols_.empty() || item_at_ >= item_list_.size()) return false;
   step_.item = item_list_[item_at_];
+  mover_.set_position(worker_, step_);  // also where it finds nothing: it is past the last group
   rows_.clear();
-  for (int i = step_.item * rows_per_item_; i < (step_.item + 1) * rows_per_item_; ++i)
-    if (cut_.row_owner[static_cast<std::size_t>(i)] == grid_row_ &&
-        cut_.row_group[static_cast<std::size_t>(i)] == step_.row_group &&
-        std::ranges::any_of(cols_, [&](int col) { return plan_.has_tile(i, col); }))
+  int longest = 0;
+  const auto has_chain = [&](int row) {
+    bool has = false;
+    for (const int col : cols_) {
+      const int chain = layout_.chain_at(row, col);
+      if (chain < 0) continue;
+      longest = std::max(longest, layout_.chain(chain).ops);
+      has = true;
+    }
+    return has;
+  };
+  for (int i = layout_.first_row_of(step_.item); i < layout_.first_row_of(step_.item + 1); ++i)
+    if (layout_.has_row(worker_, i) &&
+        deal_.row_group[static_cast<std::size_t>(i)] == step_.row_group && has_chain(i))
       rows_.push_back(i);
-  row_keys_.clear();
-  col_keys_.clear();
-  for (int row : rows_) row_keys_.push_back(mover_.key_a(row, step_.k));
-  for (int col : cols_) col_keys_.push_back(mover_.key_b(step_.item, step_.k, col));
-  row_s_.assign(rows_.size(), -1.0);
-  col_s_.assign(cols_.size(), -1.0);
+  // Groups of a triangle are of one length each: a part of the steps that there are in all.
+  end_ = std::min(end_, longest);
+  if (rows_.empty() || begin_ >= end_) return false;
   rows_asked_ = cols_asked_ = emitted_ = 0;
   row_at_ = col_at_ = 0;
-  k_at_ = k_begin_;
+  at_ = begin_;
   ready_.clear();
-  mover_.set_position(worker_, step_);
-  const bool solves = plan_.problem.traits().solves && !rows_.empty() &&
-                      plan_.is_diagonal(rows_[0], cols_[0], step_.k);
-  // What is solved for is no factor: it is where its worker has it.
-  if (solves) {
-    const bool left = plan_.problem.side == Side::left;
-    (left ? col_s_ : row_s_).assign(left ? cols_.size() : rows_.size(), 0.0);
-    (left ? cols_asked_ : rows_asked_) = left ? cols_.size() : rows_.size();
-  }
-  products_ = 0;
+  row_s_.assign(rows_.size(), -1.0);
+  col_s_.assign(cols_.size(), -1.0);
+  ops_ = 0;
   for (std::size_t c = 0; c < cols_.size(); ++c) {
-    const std::size_t before = products_;
-    for (std::size_t r = 0; r < rows_.size(); ++r) products_ += has(r, c);
-    if (products_ == before) col_s_[c] = kNotNeeded;
+    const std::size_t before = ops_;
+    for (std::size_t r = 0; r < rows_.size(); ++r) ops_ += has(r, c);
+    if (ops_ == before) col_s_[c] = kNotNeeded;
   }
-  return !rows_.empty();
+  if (by_arrival_) find_keys();
+  return true;
 }
 
-// To the next k, item, cube or group. False at the end.
+// The inputs along the rows and columns. What an op does not have need not be asked for.
+void Walk::find_keys() {
+  row_keys_.assign(rows_.size(), kNoKey);
+  col_keys_.assign(cols_.size(), kNoKey);
+  const auto key_of = [&](std::size_t r, std::size_t c, std::size_t input) {
+    const TileId& tile = layout_.op(chain_of(r, c), step_.at).inputs[input].tile;
+    return tile.exists() ? mover_.key_of(tile) : kNoKey;
+  };
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    std::size_t c = 0;
+    while (!has(r, c)) ++c;
+    row_keys_[r] = key_of(r, c, 0);
+    if (row_keys_[r] == kNoKey) row_s_[r] = 0, ++rows_asked_;
+  }
+  for (std::size_t c = 0; c < cols_.size(); ++c) {
+    if (col_s_[c] == kNotNeeded) continue;
+    std::size_t r = 0;
+    while (!has(r, c)) ++r;
+    col_keys_[c] = key_of(r, c, 1);
+    if (col_keys_[c] == kNoKey) col_s_[c] = 0, ++cols_asked_;
+  }
+}
+
+// To the next step, item, cube or group. False at the end.
 bool Walk::advance_step() {
   if (started_) {
-    if (by_arrival_ && ++step_.k < k_end_) return enter_step();
+    if (by_arrival_ && ++step_.at < end_) return enter_step();
     ++item_at_;
   }
   for (;;) {
     if (started_ && item_at_ < item_list_.size() && !cols_.empty()) {
-      step_.k = k_begin_;
+      step_.at = begin_;
       if (enter_step()) return true;
     }
     group_ += started_;
@@ -123,34 +147,34 @@ bool Walk::advance_step() {
   }
 }
 
-// At a product, in a step that it sets up if need be. False: all are done.
+// At an op, in a step that it sets up if need be. False: all are done.
 bool Walk::settle() {
   if (group_ >= groups_) return false;
-  const std::size_t per_step =
-      products_ * static_cast<std::size_t>(by_arrival_ ? 1 : k_end_ - k_begin_);
+  const std::size_t per_step = ops_ * static_cast<std::size_t>(by_arrival_ ? 1 : end_ - begin_);
   if (started_ && emitted_ < per_step) return true;
   new_cube_ = false;
+  ops_ = 0;
   return advance_step();
 }
 
-int Walk::next_group() { return settle() ? group_ / cut_.k_groups : groups_; }
+int Walk::next_group() { return settle() ? group_ / deal_.cubes : groups_; }
 
-std::optional<Product> Walk::next() {
+std::optional<Next> Walk::next() {
   if (!settle()) return std::nullopt;
   ++emitted_;
-  return by_arrival_ ? next_by_arrival() : next_by_row();
+  return by_arrival_ ? next_by_arrival() : next_by_chain();
 }
 
-std::optional<Product> Walk::next_by_row() {
+Next Walk::next_by_chain() {
   while (!has(row_at_, col_at_)) next_pair();
-  const Product product{rows_[row_at_], cols_[col_at_], k_at_};
-  step_.k = k_at_;
+  const Next next{chain_of(row_at_, col_at_), at_};
+  step_.at = at_;
   mover_.set_position(worker_, step_);
-  if (++k_at_ == k_end_) {
-    k_at_ = k_begin_;
+  if (++at_ == end_) {
+    at_ = begin_;
     next_pair();
   }
-  return product;
+  return next;
 }
 
 void Walk::next_pair() {
@@ -159,7 +183,7 @@ void Walk::next_pair() {
   ++row_at_;
 }
 
-std::optional<Product> Walk::next_by_arrival() {
+Next Walk::next_by_arrival() {
   const auto later = [](const Ready& a, const Ready& b) {
     if (a.arrival_s != b.arrival_s) return a.arrival_s > b.arrival_s;
     return a.row != b.row ? a.row > b.row : a.col > b.col;
@@ -169,8 +193,8 @@ std::optional<Product> Walk::next_by_arrival() {
   std::pop_heap(ready_.begin(), ready_.end(), later);
   const Ready best = ready_.back();
   ready_.pop_back();
-  return Product{rows_[static_cast<std::size_t>(best.row)],
-                 cols_[static_cast<std::size_t>(best.col)], step_.k};
+  return {chain_of(static_cast<std::size_t>(best.row), static_cast<std::size_t>(best.col)),
+          step_.at};
 }
 
 // Tiles that are here already, or on their way for another worker's sake, cost nothing to use.
@@ -184,7 +208,6 @@ void Walk::absorb_held() {
 }
 
 void Walk::ask_for_one() {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
   double row_s = kNever, col_s = kNever;
   std::size_t row = 0, col = 0;
   int compared = 0;
@@ -206,10 +229,10 @@ void Walk::ask_for_one() {
   if (rows_asked_ == 0 && cols_asked_ > 0) take_row = true;
   if (cols_asked_ == 0 && rows_asked_ > 0) take_row = false;
   if (take_row) {
-    mover_.acquire(row_keys_[row], worker_, -1, Side::left);
+    mover_.acquire(row_keys_[row], worker_, kNoKey, Side::left);
     schedule_row(row, mover_.held_s(row_keys_[row], worker_));
   } else {
-    mover_.acquire(col_keys_[col], worker_, -1, Side::right);
+    mover_.acquire(col_keys_[col], worker_, kNoKey, Side::right);
     schedule_col(col, mover_.held_s(col_keys_[col], worker_));
   }
 }

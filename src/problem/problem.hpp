@@ -40,7 +40,7 @@ constexpr std::int64_t bytes_of(DataType type) {
 inline bool is_complex(DataType type) { return type == DataType::c32 || type == DataType::c64; }
 bool is_half(DataType type);  ///< f16 or bf16: stored in two bytes, summed in four
 
-enum class Op { none, transpose, conjugate };  ///< op(X) = X, X^T, X^H
+enum class Op : std::uint8_t { none, transpose, conjugate };  ///< op(X) = X, X^T, X^H
 
 char letter_of(Op op);  ///< 'n', 't', 'c'
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <span>
 
-#include "plan/decompose.hpp"
+#include "program/decompose.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {

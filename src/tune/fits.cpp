@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/decompose.hpp"
+#include "program/decompose.hpp"
 
 namespace fleet {
 namespace {
@@ -46,7 +46,8 @@ bool fits_with_triangle(const Problem& problem, const Tuning& t) {
 bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
   Tuning trial = t;
   trial.group = group;
-  const Decomposition d = decompose(problem, trial);
+  const Decomposition made = decompose(problem, trial);
+  const Dealing& d = made.deal;
   // Of one owner in one group, or (`stays`) in all.
   const auto most = [](const std::vector<int>& owner, const std::vector<int>& of, bool stays) {
     std::map<std::pair<int, int>, std::int64_t> counts;
@@ -59,10 +60,8 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
   const bool left = problem.side == Side::left, triangular = problem.traits().triangular;
   const std::int64_t rows = most(d.row_owner, d.row_group, triangular && left);
   const std::int64_t cols = most(d.col_owner, d.col_group, triangular && !left);
-  std::int64_t edge_m = 0, edge_n = 0, edge_k = 0;
-  for (std::size_t i = 0; i + 1 < d.m.size(); ++i) edge_m = std::max(edge_m, d.m[i + 1] - d.m[i]);
-  for (std::size_t i = 0; i + 1 < d.n.size(); ++i) edge_n = std::max(edge_n, d.n[i + 1] - d.n[i]);
-  for (std::size_t i = 0; i + 1 < d.k.size(); ++i) edge_k = std::max(edge_k, d.k[i + 1] - d.k[i]);
+  const std::int64_t edge_m = longest_piece(made.cuts.m), edge_n = longest_piece(made.cuts.n),
+                     edge_k = longest_piece(made.cuts.k);
   const std::int64_t element = bytes_of(problem.type);
   const auto aligned = [](std::int64_t bytes) { return ceil_div(bytes, 256) * 256; };
   const std::int64_t input = aligned(std::max(edge_m, edge_n) * edge_k * element);
@@ -73,7 +72,7 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
                 1, ceil_div(std::min(group, problem.k), std::max<std::int64_t>(1, edge_k)))
           : 2;
   if (triangular) {
-    const std::int64_t seen = static_cast<std::int64_t>(tile_count(d.k)) * (left ? cols : rows);
+    const std::int64_t seen = static_cast<std::int64_t>(tile_count(made.cuts.k)) * (left ? cols : rows);
     return (rows * cols + 2) * output + (seen + 6) * input <= least_cap(t);
   }
   return (rows * cols + 2) * output + steps * (rows + cols) * input <= least_cap(t);

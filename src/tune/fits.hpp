@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "plan/tuning.hpp"
+#include "program/tuning.hpp"
 #include "problem/problem.hpp"
 
 namespace fleet {

@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "exec/simulate.hpp"
 #include "plan/bound.hpp"
-#include "plan/decompose.hpp"
+#include "program/decompose.hpp"
 #include "tune/fits.hpp"
 
 namespace fleet {

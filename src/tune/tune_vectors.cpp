@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "exec/simulate.hpp"
-#include "plan/decompose.hpp"
+#include "program/decompose.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {

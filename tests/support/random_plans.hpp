@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "plan/decompose.hpp"
+#include "program/decompose.hpp"
 #include "plan/plan.hpp"
 
 namespace fleet::test {

@@ -8,7 +8,7 @@
 #include "exec/plain_gemm.hpp"
 #include "exec/probe.hpp"
 #include "exec/recover.hpp"
-#include "plan/decompose.hpp"
+#include "program/decompose.hpp"
 #include "support/host_trial.hpp"
 #include "support/scale.hpp"
 #include "tune/tune.hpp"

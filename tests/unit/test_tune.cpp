@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "exec/simulate.hpp"
-#include "plan/decompose.hpp"
+#include "program/decompose.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
 #include "tune/tune.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // tuning.cpp: the words for rules and out-of-core modes.
-#include "plan/tuning.hpp"
+#include "program/tuning.hpp"
 
 #include <array>
 

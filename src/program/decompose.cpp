@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // decompose.cpp: groups, blocks and tiles of each dimension.
-#include "plan/decompose.hpp"
+#include "program/decompose.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include "base/error.hpp"
 
 namespace fleet {
 namespace {
@@ -135,7 +137,7 @@ int count_of(const std::vector<int>& ids) {
 
 // The rows of C over all items: groups of whole items where an item is smaller than a group.
 void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Piece>& pieces,
-              Decomposition& d) {
+              Dealing& d) {
   int groups_per_item = 1;
   for (const Piece& piece : pieces) groups_per_item = std::max(groups_per_item, piece.group + 1);
   const std::int64_t items_per_group =
@@ -161,21 +163,36 @@ void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Pi
   }
 }
 
+void require_shares(const Problem& problem, const Tuning& tuning) {
+  const RoutineTraits& traits = problem.traits();
+  for (const auto& [shares, count] : {std::pair(&tuning.row_shares, tuning.grid.rows),
+                                      std::pair(&tuning.col_shares, tuning.grid.cols)}) {
+    if (shares->empty()) continue;
+    if (std::ssize(*shares) != count || problem.batch > 1 || traits.triangle || traits.triangular ||
+        !std::ranges::all_of(*shares, [](double share) { return share > 0 && share < 1e6; }))
+      throw Error(Status::bad_argument, "the shares are not those of the grid");
+  }
+}
+
 Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning) {
-  Decomposition d;
+  Decomposition made;
+  Dealing& d = made.deal;
   const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
   const auto cols = pieces_of(problem.n, 0, 1, {}, edge(tuning.tile));
   const auto steps = pieces_of(problem.k, 0, tuning.grid.rows, {}, edge(tuning.edge_k()));
-  d.m = {0, 1};
-  d.n = cuts_of(cols, problem.n);
-  d.k = cuts_of(steps, problem.k);
+  made.cuts = {{0, 1}, cuts_of(cols, problem.n), cuts_of(steps, problem.k)};
+  d.grid = tuning.grid;
   d.row_owner = d.row_group = {0};
-  for (std::size_t i = 0; i < cols.size(); ++i)
-    d.col_owner.push_back(static_cast<int>(i) % tuning.grid.cols);
-  d.col_group.assign(cols.size(), 0);
-  for (const Piece& p : steps) d.k_owner.push_back(p.block);
-  d.k_group.assign(steps.size(), 0);
-  return d;
+  // A column of the grid after another, and from the first one again: each time a group of its own.
+  for (int i = 0; i < static_cast<int>(cols.size()); ++i) {
+    d.col_owner.push_back(i % tuning.grid.cols);
+    d.col_group.push_back(i / tuning.grid.cols);
+  }
+  d.col_groups = count_of(d.col_group);
+  for (const Piece& p : steps) d.step_owner.push_back(p.block);
+  d.step_cube.assign(steps.size(), 0);
+  d.streams = true;
+  return made;
 }
 
 }  // namespace
@@ -186,11 +203,13 @@ std::int64_t longest_step(DataType type, std::int64_t tile) {
 }
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning) {
-  if (problem.traits().vectors) return decompose_vectors(problem, tuning);
-  Decomposition d;
+  require_shares(problem, tuning);
+  const RoutineTraits& traits = problem.traits();
+  if (traits.vectors && problem.k > 0) return decompose_vectors(problem, tuning);
+  Decomposition made;
+  Dealing& d = made.deal;
   const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
   const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);
-  const RoutineTraits& traits = problem.traits();
   auto rows = pieces_of(problem.m, tuning.group_rows(), std::max(row_blocks, 1), tuning.row_shares,
                         edge(tuning.edge_m()));
   auto cols =
@@ -210,7 +229,7 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     deal(along, left ? tuning.grid.rows : tuning.grid.cols);
     const int count = static_cast<int>(along.size());
     for (int i = 0; i < count; ++i)
-      along[static_cast<std::size_t>(i)].group = rank(problem, count, i);
+      along[static_cast<std::size_t>(i)].group = rank_of_tile(problem, count, i);
     d.cols_outside = left;
     d.to_and_fro = false;
   }
@@ -218,28 +237,35 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     steps = alike(left ? rows : cols);
   else
     ramp_up(steps, problem.k, tuning.ramp);
-  d.m = cuts_of(rows, problem.m);
-  d.n = cuts_of(cols, problem.n);
-  d.k = cuts_of(steps, problem.k);
+  made.cuts = {cuts_of(rows, problem.m), cuts_of(cols, problem.n), cuts_of(steps, problem.k)};
+  d.grid = tuning.grid;
   own_rows(problem, tuning, rows, d);
   for (const Piece& p : cols) {
     d.col_owner.push_back(p.block);
     d.col_group.push_back(p.group);
   }
-  for (const Piece& p : steps) d.k_group.insert(d.k_group.end(), traits.twice ? 2 : 1, p.group);
+  for (const Piece& p : steps) d.step_cube.insert(d.step_cube.end(), traits.twice ? 2 : 1, p.group);
   d.row_groups = count_of(d.row_group);
   d.col_groups = count_of(d.col_group);
-  d.k_groups = count_of(d.k_group);
-  return d;
+  d.cubes = count_of(d.step_cube);
+  return made;
 }
 
-int Decomposition::position(int row_group, int col_group) const {
+int rank_of_tile(const Problem& problem, int tiles, int tile) {
+  const bool lower = (problem.uplo == Uplo::lower) == (problem.op_a == Op::none);
+  // Solved from the first one on: a lower triangle before, an upper one behind what it is solved
+  // for. Multiplied the other way round.
+  const bool ascending = (lower == (problem.side == Side::left)) == problem.traits().solves;
+  return ascending ? tile : tiles - 1 - tile;
+}
+
+int Dealing::position(int row_group, int col_group) const {
   if (cols_outside) return col_group * row_groups + row_group;
   if (to_and_fro && row_group % 2 == 1) col_group = col_groups - 1 - col_group;
   return row_group * col_groups + col_group;
 }
 
-std::pair<int, int> Decomposition::group_at(int position) const {
+std::pair<int, int> Dealing::group_at(int position) const {
   if (cols_outside) return {position % row_groups, position / row_groups};
   const int row_group = position / col_groups, col_group = position % col_groups;
   return {row_group, to_and_fro && row_group % 2 == 1 ? col_groups - 1 - col_group : col_group};

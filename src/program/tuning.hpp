@@ -86,6 +86,11 @@ struct Tuning {
 
   std::int64_t edge_m() const { return tile_m > 0 ? tile_m : tile; }
   std::int64_t group_rows() const { return group_m > 0 ? group_m : group; }
+  /// Does a worker on `device` use a matrix where it is at home?
+  bool uses_in_place(DeviceId device, DeviceId home) const {
+    if (on_host(device)) return on_host(home);
+    return home == device && !own_copies;
+  }
   std::int64_t edge_k() const { return tile_k > 0 ? tile_k : tile; }
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };

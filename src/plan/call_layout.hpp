@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// call_layout.hpp: where the chains of one call are in the grid of workers. It knows no link and no
+// time.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "program/decompose.hpp"
+#include "program/tile_program.hpp"
+
+namespace fleet {
+
+/// The chains of a call by the row and column of their targets, and who they are dealt to.
+class CallLayout {
+ public:
+  /// All must outlive it.
+  CallLayout(const TileProgram& program, int call, const Dealing& deal)
+      : program_(program),
+        call_(program.calls[static_cast<std::size_t>(call)]),
+        deal_(deal),
+        rows_per_item_(std::max(1, tile_count(call_.cuts.m))),
+        cols_(static_cast<std::size_t>(tile_count(call_.cuts.n))),
+        chain_at_(deal.row_owner.size() * cols_, -1) {
+    for (int c = call_.first_chain; c < call_.first_chain + call_.chains; ++c)
+      chain_at_[place_of(chain(c).target)] = c;
+  }
+
+  const TileProgram& program() const { return program_; }
+  const ProgramCall& call() const { return call_; }
+  const Dealing& deal() const { return deal_; }
+
+  /// The chain of a target, or -1 where it is not computed.
+  int chain_at(int row, int col) const {
+    return chain_at_[static_cast<std::size_t>(row) * cols_ + static_cast<std::size_t>(col)];
+  }
+  const OpChain& chain(int id) const { return program_.chains[static_cast<std::size_t>(id)]; }
+  const TileOp& op(int chain_id, int at) const { return program_.op(chain(chain_id).first + at); }
+
+  std::size_t place_of(const TileId& target) const {
+    return static_cast<std::size_t>(target.row) * cols_ + static_cast<std::size_t>(target.col);
+  }
+  std::size_t places() const { return chain_at_.size(); }
+  int item_of(int row) const { return row / rows_per_item_; }
+  int first_row_of(int item) const { return item * rows_per_item_; }
+  /// Does the worker compute (a part of) targets in this row?
+  bool has_row(int worker, int row) const {
+    return is_split() || deal_.row_owner[static_cast<std::size_t>(row)] == worker / deal_.grid.cols;
+  }
+  /// Several workers compute each chain, and their sums meet.
+  bool is_split() const { return !deal_.step_owner.empty(); }
+  /// The worker that a target belongs to.
+  int owner_of(const TileId& target) const {
+    return deal_.row_owner[static_cast<std::size_t>(target.row)] * deal_.grid.cols +
+           deal_.col_owner[static_cast<std::size_t>(target.col)];
+  }
+  int group_of(const TileId& target) const {
+    return deal_.position(deal_.row_group[static_cast<std::size_t>(target.row)],
+                          deal_.col_group[static_cast<std::size_t>(target.col)]);
+  }
+
+ private:
+  const TileProgram& program_;
+  const ProgramCall& call_;
+  const Dealing& deal_;
+  int rows_per_item_;
+  std::size_t cols_;
+  std::vector<int> chain_at_;
+};
+
+}  // namespace fleet

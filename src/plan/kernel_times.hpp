@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// kernel_times.hpp: how long the kernels of a program take on a machine, for the planner's clock and
+// for the simulator. It knows no schedule.
+#pragma once
+#include "machine/product_times.hpp"
+#include "program/tile_program.hpp"
+
+namespace fleet {
+
+class KernelTimes {
+ public:
+  /// Both must outlive it.
+  KernelTimes(const TileProgram& program, const Machine& machine)
+      : program_(program), machine_(machine), product_times_(machine, program.type()) {}
+
+  /// Seconds of an op with the device otherwise idle, launch included.
+  double seconds(DeviceId device, const TileOp& op, const TileId& target) {
+    return whole_s(device, op, target) *
+           (has_vectors(op.kernel) ? 1.0 : program_.work_of(op, target));
+  }
+  /// Of a kernel whose multiply-adds are those of a whole tile.
+  double whole_s(DeviceId device, const TileOp& op, const TileId& target) {
+    if (has_vectors(op.kernel))
+      return machine_.stream_s(device, program_.streamed_bytes_of(op, target));
+    return product_times_.seconds(device, program_.rows_of(target), program_.cols_of(target),
+                                  program_.depth_of(op, target));
+  }
+  /// Of the inverses of a triangle's blocks.
+  double prepare_s(DeviceId device, const TileId& triangle) {
+    const std::int64_t block = inverse_block(program_.matrix_of(triangle).type);
+    const std::int64_t order = program_.rows_of(triangle);
+    return product_times_.seconds(device, block, order, block);
+  }
+
+ private:
+  const TileProgram& program_;
+  const Machine& machine_;
+  ProductTimes product_times_;
+};
+
+}  // namespace fleet

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// pools.cpp: sizes and numbers of recycled slots.
+#include "plan/pools.hpp"
+
+#include <algorithm>
+
+namespace fleet {
+namespace {
+
+// Tiles of a streamed operand on a worker at a time: one in use on each of two lanes, and those
+// after them on their way.
+constexpr std::int64_t kStreamed = 4;
+
+struct TileBytes {
+  std::int64_t input = 1, output = 1;  ///< at least one, so that an empty call divides by something
+};
+
+TileBytes largest_tiles(const TileProgram& program) {
+  TileBytes bytes;
+  for (const ProgramCall& call : program.calls) {
+    const std::int64_t element = bytes_of(call.problem.type);
+    const std::int64_t m = longest_piece(call.cuts.m), n = longest_piece(call.cuts.n),
+                       k = longest_piece(call.cuts.k);
+    bytes.input = std::max(bytes.input, std::max(m * k, k * n) * element);
+    bytes.output = std::max(bytes.output, m * n * element);
+  }
+  return bytes;
+}
+
+/// What the inverses of all triangles that are solved with would take on one device.
+std::int64_t bytes_of_inverses(const TileProgram& program) {
+  std::int64_t bytes = 0;
+  for (const Matrix& matrix : program.matrices)
+    if (matrix.structure >= Structure::triangular)
+      for (int tile = 0; tile < matrix.tile_rows(); ++tile)
+        bytes += inverses_bytes(matrix.type, program.rows_of({0, tile, tile}));
+  return bytes;
+}
+
+/// The most rows (or columns) of tiles that `owner` has in one group, or with `in_all` in all.
+std::int64_t most_in_group(const std::vector<int>& owners, const std::vector<int>& groups,
+                           int group_count, int owner, bool in_all) {
+  if (in_all) return std::ranges::count(owners, owner);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(group_count), 0);
+  for (std::size_t i = 0; i < owners.size(); ++i)
+    if (owners[i] == owner) ++counts[static_cast<std::size_t>(groups[i])];
+  return counts.empty() ? 0 : *std::ranges::max_element(counts);
+}
+
+/// Slots of one worker.
+struct Split {
+  std::int64_t inputs = 0, outputs = 0;
+};
+
+/// Divides a cap: the targets of the largest group first (twice, so that one group drains while the
+/// next begins, if that leaves room for the inputs of three steps), inputs take the rest.
+Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_place, std::int64_t cap,
+             const TileBytes& tile) {
+  // What others read of the results stays until all that takes part of it is computed.
+  const bool stays = call.reads_results;
+  const std::int64_t rows =
+      most_in_group(deal.row_owner, deal.row_group, deal.row_groups, worker / deal.grid.cols,
+                    stays && deal.cols_outside);
+  const std::int64_t cols =
+      most_in_group(deal.col_owner, deal.col_group, deal.col_groups, worker % deal.grid.cols,
+                    stays && !deal.cols_outside);
+  // The lazily fetched original of C needs room beside the accumulator, two at a time.
+  const std::int64_t once = in_place ? 0 : rows * cols + 2;
+  const std::int64_t step_bytes = 3 * (rows + cols) * tile.input;
+  Split split;
+  split.outputs = cap - 2 * once * tile.output >= step_bytes ? 2 * once : once;
+  split.inputs = std::max<std::int64_t>(0, (cap - split.outputs * tile.output) / tile.input);
+  return split;
+}
+
+}  // namespace
+
+void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine& machine,
+                 std::span<const Dealing> deals) {
+  const TileProgram& program = *plan.program;
+  const Tuning& tuning = plan.tuning;
+  TileBytes tile = largest_tiles(program);
+  // Two transit slots per worker: one fills while the other empties, in each direction.
+  stores[kHost].limit(Pool::transit, std::max<std::int64_t>(4, 2 * std::ssize(tuning.workers)),
+                      std::max(tile.input, tile.output));
+  const bool streams = std::ranges::all_of(deals, [](const Dealing& d) { return d.streams; });
+  const bool caches = tuning.rules.has(Rule::caching);
+  if (!streams && caches && tuning.out_of_core == OutOfCore::none) return;
+
+  if (!streams) tile = {(tile.input + 255) / 256 * 256, (tile.output + 255) / 256 * 256};
+  for (int w = 0; w < std::ssize(tuning.workers); ++w) {
+    const auto device = static_cast<std::size_t>(tuning.workers[static_cast<std::size_t>(w)]);
+    if (streams) {
+      stores[device].limit(Pool::input, 2 * kStreamed, tile.input);
+      stores[device].limit(Pool::output, kStreamed, tile.output);
+    } else if (!caches) {
+      // Every product fetches its own tiles: as many as the lanes work on, twice.
+      stores[device].limit(Pool::input, 4 * std::max(1, machine.devices[device].lanes), tile.input);
+    } else {
+      const std::int64_t cap = tuning.memory_cap[device] - (machine.devices[device].inverse_order > 0
+                                                                ? bytes_of_inverses(program)
+                                                                : 0);
+      Split least{.inputs = SlotStore::kUnlimited, .outputs = 0};
+      for (std::size_t c = 0; c < program.calls.size(); ++c) {
+        const DeviceId home =
+            program.matrices[static_cast<std::size_t>(program.calls[c].target())].home;
+        const bool in_place = tuning.uses_in_place(static_cast<DeviceId>(device), home);
+        const Split split = divide(program.calls[c], deals[c], w, in_place, cap, tile);
+        least.inputs = std::min(least.inputs, split.inputs);
+        least.outputs = std::max(least.outputs, split.outputs);
+      }
+      stores[device].limit(Pool::output, least.outputs, tile.output);
+      stores[device].limit(Pool::input, least.inputs, tile.input);
+    }
+  }
+}
+
+}  // namespace fleet

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tile_program.cpp: the shapes of tiles, and what kernels on them count for.
+#include "program/tile_program.hpp"
+
+#include <algorithm>
+
+namespace fleet {
+
+const char* to_string(Kernel kernel) {
+  constexpr std::array<const char*, kKernels> kWords{"multiply", "add",  "scale", "solve",
+                                                     "prepare",  "gemv", "axpy",  "dot"};
+  return kWords[static_cast<std::size_t>(kernel)];
+}
+
+std::int64_t longest_piece(const Cuts& cuts) {
+  std::int64_t longest = 0;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+    longest = std::max(longest, cuts[i + 1] - cuts[i]);
+  return longest;
+}
+
+Fill TileProgram::fill_of(const TileId& tile) const {
+  return tile.row == tile.col ? matrix_of(tile).diagonal : Fill::full;
+}
+
+std::int64_t TileProgram::rows_of(const TileId& tile) const {
+  const Matrix& matrix = matrix_of(tile);
+  const auto row = static_cast<std::size_t>(matrix.items == 1 ? tile.row
+                                                              : tile.row % matrix.tile_rows());
+  return matrix.row_cuts[row + 1] - matrix.row_cuts[row];
+}
+
+std::int64_t TileProgram::cols_of(const TileId& tile) const {
+  const Cuts& cuts = matrix_of(tile).col_cuts;
+  const auto col = static_cast<std::size_t>(tile.col);
+  return cuts[col + 1] - cuts[col];
+}
+
+std::int64_t TileProgram::bytes_of(const TileId& tile) const {
+  return rows_of(tile) * cols_of(tile) * fleet::bytes_of(matrix_of(tile).type);
+}
+
+std::int64_t TileProgram::moved_bytes_of(const TileId& tile) const {
+  if (fill_of(tile) == Fill::full) return bytes_of(tile);
+  const std::int64_t edge = rows_of(tile);
+  return edge * (edge + 1) / 2 * fleet::bytes_of(matrix_of(tile).type);
+}
+
+double TileProgram::share_of(const TileId& tile) const {
+  if (fill_of(tile) == Fill::full) return 1;
+  return static_cast<double>(moved_bytes_of(tile)) / static_cast<double>(bytes_of(tile));
+}
+
+Cargo TileProgram::cargo_of(const TileId& tile) const {
+  const Matrix& matrix = matrix_of(tile);
+  const std::int64_t rows = rows_of(tile);
+  return {.bytes = moved_bytes_of(tile),
+          .columns = cols_of(tile),
+          .column_bytes =
+              rows == matrix.row_cuts.back() ? 0 : rows * fleet::bytes_of(matrix.type),
+          .home = matrix.home};
+}
+
+std::int64_t TileProgram::depth_of(const TileOp& op, const TileId& target) const {
+  const Factor& left = op.inputs[0];
+  const Factor& right = op.inputs[1];
+  switch (op.kernel) {
+    case Kernel::multiply:
+      return left.op == Op::none ? cols_of(left.tile) : rows_of(left.tile);
+    case Kernel::solve:
+      return left.tile.exists() ? rows_of(left.tile) : rows_of(right.tile);
+    case Kernel::gemv:
+    case Kernel::dot:
+      return cols_of(right.tile);
+    default:
+      return std::min<std::int64_t>(1, cols_of(target));
+  }
+}
+
+double TileProgram::work_of(const TileOp& op, const TileId& target) const {
+  for (const Factor& input : op.inputs)
+    if (input.tile.exists() && matrix_of(input.tile).structure >= Structure::triangular &&
+        fill_of(input.tile) != Fill::full)
+      return share_of(input.tile);
+  return share_of(target);
+}
+
+double TileProgram::multiply_adds_of(const TileOp& op, const TileId& target) const {
+  return static_cast<double>(rows_of(target)) * static_cast<double>(cols_of(target)) *
+         static_cast<double>(depth_of(op, target)) * work_of(op, target);
+}
+
+std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& target) const {
+  const std::int64_t n = cols_of(target), k = depth_of(op, target);
+  const std::int64_t second = op.inputs[1].tile.exists() ? k : 0;
+  return (n * k + second + 2 * n) * fleet::bytes_of(matrix_of(target).type);
+}
+
+std::int64_t inverses_bytes(DataType type, std::int64_t order) {
+  const std::int64_t block = inverse_block(type), blocks = (order + block - 1) / block;
+  return blocks * block * block * bytes_of(type);
+}
+
+}  // namespace fleet

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tile_program.hpp: what has to be computed, in tiles: matrices, and kernels in an order that is
+// right one after another. A value. It knows no device's memory, no link and no time.
+#pragma once
+#include <array>
+#include <compare>
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+using MatrixId = std::int32_t;
+using OpId = std::int32_t;
+using ScalarId = std::uint16_t;
+inline constexpr MatrixId kNoMatrix = -1;
+inline constexpr OpId kNoOp = -1;
+
+/// Tile (row, col) of a stored matrix, in its stored coordinates. Item b of a batch has the rows
+/// from b * Matrix::tile_rows() on.
+struct TileId {
+  MatrixId matrix = 0;
+  int row = 0;
+  int col = 0;
+  bool exists() const { return matrix >= 0; }
+  friend auto operator<=>(const TileId&, const TileId&) = default;
+};
+inline constexpr TileId kNoTile{kNoMatrix, 0, 0};
+
+/// Which elements of a square tile count. Of a triangle the others are neither read nor written.
+enum class Fill : std::uint8_t { full, lower, upper };
+
+/// What a matrix is, beyond its elements. A symmetric, Hermitian or triangular one has one triangle
+/// stored; where a result is Hermitian, its diagonal is real.
+enum class Structure : std::uint8_t {
+  general,
+  symmetric,
+  hermitian,
+  triangular,
+  unit_triangular  ///< ones on the diagonal, which are not stored
+};
+
+/// Where the tiles of one dimension begin: 0 = cuts[0] < cuts[1] < ... < cuts[count] = size.
+/// An empty dimension has the single cut 0 and no tiles.
+using Cuts = std::vector<std::int64_t>;
+inline int tile_count(const Cuts& cuts) { return static_cast<int>(cuts.size()) - 1; }
+std::int64_t longest_piece(const Cuts& cuts);  ///< in elements; 0 where there is none
+
+/// A stored matrix (column-major) as a program sees it: shape, cuts and home; no pointer.
+struct Matrix {
+  DataType type = DataType::f64;
+  Cuts row_cuts, col_cuts;  ///< of one item
+  int items = 1;            ///< of a batch, each a matrix of its own
+  DeviceId home = kHost;
+  Structure structure = Structure::general;
+  Fill diagonal = Fill::full;  ///< of the tiles on the diagonal: the triangle that counts
+  bool is_read = false;        ///< some op has a tile of it as an input
+  bool is_written = false;     ///< some op has a tile of it as its target
+
+  int tile_rows() const { return tile_count(row_cuts); }  ///< of one item
+  int tile_cols() const { return tile_count(col_cuts); }
+  friend bool operator==(const Matrix&, const Matrix&) = default;
+};
+
+/// A tile kernel. C is the target of the op, A and B its inputs, alpha and beta its scalars.
+enum class Kernel : std::uint8_t {
+  multiply,  ///< C = alpha*op(A)*op(B) + (by Accumulate) C. With a triangular A or B the other one
+             ///< may be C itself, whose place the product takes
+  add,       ///< C += beta*A, the caller's tile, or += A, a sum over some ops of the same tile
+  scale,     ///< C = beta*C; zero when beta == 0, whatever was there
+  solve,     ///< C = op(A)^-1 * (by Accumulate) C, or C * op(B)^-1: the triangle is the only input
+  prepare,   ///< C = the inverses of the blocks on the diagonal of A, for solves by A
+  gemv,      ///< C^T = alpha*op(A)*B^T + (by Accumulate) C^T, vectors being matrices of one row
+  axpy,      ///< C = alpha*A + (by Accumulate) C
+  dot,       ///< C = alpha*op(A)*B^T + (by Accumulate) C
+};
+inline constexpr int kKernels = 8;
+const char* to_string(Kernel kernel);
+/// Its time goes by the bytes that it streams, not by its multiply-adds.
+constexpr bool has_vectors(Kernel kernel) { return kernel >= Kernel::gemv; }
+/// It adds a product to its target, and is one of those that make up a tile.
+constexpr bool is_product(Kernel kernel) {
+  return kernel == Kernel::multiply || has_vectors(kernel);
+}
+
+/// What a kernel does with the old contents of its target.
+enum class Accumulate : std::uint8_t {
+  overwrite,  ///< not read at all, so it may be uninitialised
+  beta,       ///< times the op's beta
+  sum,        ///< times one
+};
+
+/// One input of an op: a stored tile, and how it is read.
+struct Factor {
+  TileId tile = kNoTile;
+  Op op = Op::none;
+  friend bool operator==(const Factor&, const Factor&) = default;
+};
+
+/// One tile kernel. Its target is that of its chain.
+struct TileOp {
+  std::array<Factor, 2> inputs{};  ///< along the rows of the target, along its columns
+  Kernel kernel = Kernel::multiply;
+  Accumulate accumulate = Accumulate::sum;
+  ScalarId alpha = 0;
+  ScalarId beta = 0;
+  friend bool operator==(const TileOp&, const TileOp&) = default;
+};
+
+/// The ops of one call that write one tile, in their order: after the first n of them the tile has
+/// the n-th version that this call gives it.
+struct OpChain {
+  TileId target;
+  OpId first = 0;
+  std::int32_t ops = 0;
+  friend bool operator==(const OpChain&, const OpChain&) = default;
+};
+
+/// Where the tiles of a call begin, along the rows and columns of C and along k.
+struct CallCuts {
+  Cuts m, n, k;
+  friend bool operator==(const CallCuts&, const CallCuts&) = default;
+};
+
+/// The part of a program that one call became. `problem` is for texts and bounds: what follows the
+/// expansion plans by matrices, chains and ops alone.
+struct ProgramCall {
+  Problem problem;
+  CallCuts cuts;
+  std::array<MatrixId, 3> matrices{0, 1, 2};
+  int first_chain = 0;
+  int chains = 0;
+  int longest_chain = 0;       ///< in ops
+  bool reads_target = false;   ///< some op has a tile of the matrix that the call writes as an input
+  bool reads_results = false;  ///< and some of them what an earlier chain of the call made of it
+  MatrixId target() const { return matrices[kC]; }
+  friend bool operator==(const ProgramCall&, const ProgramCall&) = default;
+};
+
+/// Scalars by id: two constants, then those of each call.
+inline constexpr ScalarId kOne = 0, kMinusOne = 1;
+inline constexpr int kScalarsOfCall = 3;
+constexpr ScalarId alpha_of(int call) { return static_cast<ScalarId>(2 + kScalarsOfCall * call); }
+constexpr ScalarId beta_of(int call) { return static_cast<ScalarId>(alpha_of(call) + 1); }
+constexpr ScalarId conjugate_alpha_of(int call) {
+  return static_cast<ScalarId>(alpha_of(call) + 2);
+}
+
+/// Matrices, and chains of ops that are right one after another. Two programs over the same
+/// matrices, one after the other, are a program.
+struct TileProgram {
+  std::vector<Matrix> matrices;
+  std::vector<OpChain> chains;
+  std::vector<TileOp> ops;
+  std::vector<ProgramCall> calls;
+
+  const Matrix& matrix_of(const TileId& tile) const {
+    return matrices[static_cast<std::size_t>(tile.matrix)];
+  }
+  const TileOp& op(OpId id) const { return ops[static_cast<std::size_t>(id)]; }
+  DataType type() const { return matrices.empty() ? DataType::f64 : matrices.front().type; }
+
+  Fill fill_of(const TileId& tile) const;
+  std::int64_t rows_of(const TileId& tile) const;  ///< shape of a stored tile, in elements
+  std::int64_t cols_of(const TileId& tile) const;
+  std::int64_t bytes_of(const TileId& tile) const;        ///< dense: rows * cols * element
+  std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: of what counts
+  double share_of(const TileId& tile) const;  ///< of its elements that count: a triangle's are fewer
+  /// What a copy of the tile moves. Columns that a tile has whole are taken to follow each other
+  /// at home: leading dimensions are the call's, not the program's.
+  Cargo cargo_of(const TileId& tile) const;
+  /// How long the sums of a product are: the columns of its first factor as it is read.
+  std::int64_t depth_of(const TileOp& op, const TileId& target) const;
+  /// The part of a whole tile's multiply-adds that a product or solve has, triangles being less.
+  double work_of(const TileOp& op, const TileId& target) const;
+  /// Multiply-adds of a product or solve on `target`.
+  double multiply_adds_of(const TileOp& op, const TileId& target) const;
+  /// Bytes that a kernel with vectors reads and writes.
+  std::int64_t streamed_bytes_of(const TileOp& op, const TileId& target) const;
+  friend bool operator==(const TileProgram&, const TileProgram&) = default;
+};
+
+/// The order of the blocks on the diagonal that Kernel::prepare inverts: as large as the memory of a
+/// GPU's multiprocessor has room for, so that what is left are few and large products.
+constexpr std::int64_t inverse_block(DataType type) { return type == DataType::c64 ? 64 : 128; }
+/// Bytes of what Kernel::prepare makes of a triangle of this order.
+std::int64_t inverses_bytes(DataType type, std::int64_t order);
+
+}  // namespace fleet
