@@ -80,7 +80,7 @@ void Mover::note_uses() {
   const ProgramCall& call = layout_->call();
   for (int c = call.first_chain; c < call.first_chain + call.chains; ++c) {
     const OpChain& chain = layout_->chain(c);
-    const int worker = layout_->owner_of(chain.target);
+    const int worker = user_of(layout_->owner_of(chain.target));
     Step step{.row_group = deal.row_group[static_cast<std::size_t>(chain.target.row)],
               .col_group = deal.col_group[static_cast<std::size_t>(chain.target.col)],
               .item = layout_->item_of(chain.target.row)};
@@ -177,9 +177,9 @@ bool Mover::may_take(int key, int worker, int pinned) {
 std::int64_t Mover::next_use(int key, int worker) {
   if (uses_.empty()) note_uses();
   const auto& uses = uses_[static_cast<std::size_t>(key)];
-  const Use now{worker, position_of(positions_[static_cast<std::size_t>(worker)])};
+  const Use now{user_of(worker), position_of(positions_[static_cast<std::size_t>(worker)])};
   const auto next = std::ranges::lower_bound(uses, now);
-  return next != uses.end() && next->worker == worker ? next->at : kNoUse;
+  return next != uses.end() && next->worker == now.worker ? next->at : kNoUse;
 }
 
 int Mover::furthest(int worker, int pinned, std::int64_t& use) {

@@ -115,7 +115,8 @@ class Mover {
     double home_s = 0;  ///< when it is at home
     TileId last_user = kNoTile;  ///< the last target that was computed from the old version
   };
-  /// The positions at which a worker uses a tile.
+  /// A position at which a tile is used: by a worker, where groups are computed in turn and it goes
+  /// to later users at once; else by any, which may have it from another that kept it.
   struct Use {
     int worker;
     std::int64_t at;
@@ -134,6 +135,7 @@ class Mover {
   Changing* at_home(const Where& where, const TileId& tile);
   bool lies_in_place(int key, int worker) const;
   std::int64_t position_of(const Step& step) const;
+  int user_of(int worker) const { return layout_->call().reads_target ? worker : 0; }
   std::span<const Holder> holders_of(int key);
   void find_users(int key, int worker, Side side);
   bool may_take(int key, int worker, int pinned);
