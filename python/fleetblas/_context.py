@@ -63,7 +63,7 @@ def problem_text(
     m: int | None = None,
     n: int | None = None,
     k: int | None = None,
-    place: str = "h,h,h",
+    place: str = "h",
     beta: complex = 1,
     alpha: complex = 1,
     batch: int = 1,

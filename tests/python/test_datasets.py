@@ -224,6 +224,7 @@ def test_a_set_says_which_problems(run):
         ("gemm,herk --size 4K,8K --place h,h,h",
          {("gemm", 4096, "h,h,h"), ("gemm", 8192, "h,h,h"),
           ("herk", 4096, "h,h"), ("herk", 8192, "h,h")}),
+        ("gemm,herk --size 4K --place h", {("gemm", 4096, "h,h,h"), ("herk", 4096, "h,h")}),
         ("trsm --size 16K", {("trsm", 16384, "h,h"), ("trsm", 16384, "0,0")}),
         ("trmm --size 16K --place 0,0", {("trmm", 16384, "0,0")}),
         ("all --type c --size 48K --place h,h,h",

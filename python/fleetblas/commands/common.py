@@ -86,10 +86,10 @@ def devices(word: str) -> str:
 
 
 def place(word: str) -> str:
-    if not re.fullmatch(r"(h|p|\d+)(,(h|p|\d+)){1,2}", word):
+    if not re.fullmatch(r"(h|p|\d+)(,(h|p|\d+)){0,2}", word):
         raise argparse.ArgumentTypeError(
-            f"{word!r} is not three (or two) of h (pinned host), p (pageable host), 0, 1, ..., as "
-            "in h,h,0"
+            f"{word!r} is not one, two or three of h (pinned host), p (pageable host), 0, 1, ..., "
+            "as in h or h,h,0"
         )
     return word
 
@@ -130,10 +130,10 @@ def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
     parser.add_argument(
         "--place",
         type=place,
-        default="h,h,h",
+        default="h",
         metavar="A,B,C",
-        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; routines "
-        "without a B take A,C, gemv A,x,y, axpy and dot x,y",
+        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; one word "
+        "stands for all, routines without a B take A,C, gemv A,x,y, axpy and dot x,y",
     )
     _add_problem_rest(parser)
 
@@ -151,9 +151,9 @@ def add_problem_lists(parser) -> None:
         type=places,
         action="append",
         metavar="A,B,C;...",
-        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; several "
-        "with ';' between them, or --place again (default h,h,h); routines without a B take A,C, "
-        "gemv A,x,y, axpy and dot x,y",
+        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; one word "
+        "stands for all, routines without a B take A,C, gemv A,x,y, axpy and dot x,y; several "
+        "places with ';' between them, or --place again (default h)",
     )
     _add_problem_rest(parser)
 
@@ -249,7 +249,7 @@ def for_one(arguments, word: str) -> argparse.Namespace:
 
 def problem_list(arguments) -> list[dict]:
     """Every routine and size at every place of the command line, as problem_words gives one."""
-    chosen = [place for word in arguments.place or [["h,h,h"]] for place in word]
+    chosen = [place for word in arguments.place or [["h"]] for place in word]
     listed = []
     for word in arguments.routine:
         one = for_one(arguments, word)
