@@ -101,6 +101,15 @@ def netlib():
     return BLAS_LIBRARIES["netlib"]
 
 
+@pytest.fixture(scope="session")
+def no_blas(tmp_path_factory):
+    """A folder with a file of no use for each name by which a BLAS is opened."""
+    folder = tmp_path_factory.mktemp("useless")
+    for name in ("libopenblas.so.0", "libopenblas.so", "libblas.so.3", "libblas.so"):
+        (folder / name).write_bytes(b"")
+    return folder
+
+
 def environment_python(name):
     """The interpreter of an environment, "numpy1" or "numpy2"."""
     folder = os.environ.get("FLEETBLAS_TEST_VENVS", "/nonexistent")
