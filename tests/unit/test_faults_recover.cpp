@@ -15,6 +15,7 @@
 #include "exec/host_backend.hpp"
 #include "exec/probe.hpp"
 #include "exec/recover.hpp"
+#include "support/cpu_blas.hpp"
 #include "support/reference.hpp"
 #include "support/scale.hpp"
 #include "tune/tune.hpp"
@@ -24,13 +25,9 @@ namespace {
 
 using test::Guarded;
 using test::Random;
+using test::shared_cpu_blas;
 
 constexpr std::int64_t kMemory = std::int64_t{64} << 20;
-
-std::shared_ptr<CpuBlas> blas() {
-  static const std::shared_ptr<CpuBlas> loaded = CpuBlas::load("");
-  return loaded;
-}
 
 /// A problem, how it is planned, and where its operands are.
 struct Case {
@@ -139,7 +136,7 @@ End run_on(Backend& backend, const Case& c, std::string& why) {
   const Trace trace = execute(plan, arguments, backend);
   const bool failed = trace.status != Status::ok;
   try {
-    if (failed) recover(plan, arguments, trace, {}, backend, *blas());
+    if (failed) recover(plan, arguments, trace, {}, backend, *shared_cpu_blas());
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::device_failed);
     why = error.what();
@@ -153,7 +150,8 @@ End run_on(Backend& backend, const Case& c, std::string& why) {
 End run_with(const Case& c, const Inject& inject, std::string& why) {
   Options options;
   options.inject = inject;
-  const auto backend = make_host_backend(host_machine(c.devices, 2, kMemory), blas(), options);
+  const auto backend =
+      make_host_backend(host_machine(c.devices, 2, kMemory), shared_cpu_blas(), options);
   return run_on(*backend, c, why);
 }
 
@@ -263,7 +261,8 @@ TEST_P(AtEveryStep, ATaskThatIsNotTakenLeavesTheRightC) {
     TaskId refused = 0;
     int finished = 0;
     for (End end = End::finished; end != End::no_fault; refused += step) {
-      Refusing backend(make_host_backend(host_machine(c.devices, 2, kMemory), blas(), {}), refused);
+      Refusing backend(
+          make_host_backend(host_machine(c.devices, 2, kMemory), shared_cpu_blas(), {}), refused);
       std::string why;
       end = run_on(backend, c, why);
       ASSERT_NE(end, End::failed) << place_of(c) << " at " << refused << ": " << why;
@@ -385,7 +384,7 @@ TEST(Recovery, ComputesOnlyWhatIsMissing) {
   const Machine machine = host_machine(1, 2, kMemory);
   Options options;
   options.inject.order = 3;
-  const auto backend = make_host_backend(machine, blas(), options);
+  const auto backend = make_host_backend(machine, shared_cpu_blas(), options);
   const Plan plan = make_plan(make_gemm(c.shape), machine, c.tuning);
   Random random(1);
   Operands<double> operands(c, *backend, random);
@@ -394,7 +393,7 @@ TEST(Recovery, ComputesOnlyWhatIsMissing) {
   ASSERT_EQ(trace.status, Status::ok);
 
   // Every task has been done: nothing is left, and doing anything twice would show.
-  const Recovery nothing = recover(plan, arguments, trace, {}, *backend, *blas());
+  const Recovery nothing = recover(plan, arguments, trace, {}, *backend, *shared_cpu_blas());
 
   EXPECT_EQ(nothing.tiles, 0);
   EXPECT_EQ(nothing.flops, 0);
