@@ -93,8 +93,9 @@ std::string word_of(Enum value, const std::array<std::pair<std::string_view, Enu
   return {};
 }
 
+/// Empty in a program with more rights than its caller (setuid), who would choose what it loads.
 std::string environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
+  const char* value = secure_getenv(name.c_str());
   return value == nullptr ? std::string() : std::string(value);
 }
 
