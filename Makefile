@@ -32,7 +32,7 @@ test:
 test-core test-sanitizers test-python test-dropin test-docs:
 	@tools/test.sh $(@:test-%=%)
 
-#: make test-gpu    what needs GPUs, on all that this machine has
+#: make test-gpu    the tests that need GPUs, on all GPUs of this machine
 test-gpu: build
 	@tools/setup.sh dev
 	@tools/build.sh release libraries gpu_tests
@@ -61,7 +61,7 @@ format:
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
 	@ruff format --quiet . && ruff check --quiet --fix .
 
-#: make lint        what format would change, ruff, and the layers
+#: make lint        checks the formatting, ruff's rules, and the layers
 lint:
 	@tools/setup.sh dev
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format --dry-run -Werror
@@ -72,7 +72,7 @@ lint:
 tidy: build
 	@git ls-files 'src/*.cpp' | xargs -P $(JOBS) -n 1 clang-tidy --quiet -p build/release
 
-#: make clean       removes what was built; make distclean also what was set up
+#: make clean       removes build results; make distclean also .venv, .venv-tests and .deps
 clean:
 	rm -rf build out dist python/fleetblas.egg-info $(addprefix $(PACKAGE)/,lib include machines cmake)
 distclean: clean

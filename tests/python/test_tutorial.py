@@ -54,6 +54,10 @@ def test_every_command_of_the_tutorial_works(tmp_path):
     assert re.search(r"^ +devices +2 calls", run_it.stderr, re.M)
     assert re.search(r"^scipy_cblas_dsyrk64_|^cblas_dsyrk", verbose.stderr, re.M)
     assert (tmp_path / "gram.html").stat().st_size > 10_000
-    # The plan is the same on every machine, but for the time that planning took.
-    (shown,) = [block for block in blocks("text") if "workers" in block]
-    assert [line for line in shown.splitlines() if line not in plan.stdout.splitlines()] == []
+    # The page shows some lines of the plan. The bound depends on the machine file only, the rest on
+    # what the planner has learned since.
+    (shown,) = [block.splitlines() for block in blocks("text") if "workers" in block]
+    printed = plan.stdout.splitlines()
+    names = [line[:15] for line in printed]
+    assert [line for line in shown if line[:15] not in names] == []
+    assert next(line for line in shown if line.startswith("  bound")) in printed
