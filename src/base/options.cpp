@@ -44,7 +44,7 @@ constexpr std::array<OptionInfo, 21> kTable = {{
      "1: devices multiply copies only, so that the alignment of operands changes no bits"},
     {"graphs", "1", "0: GPUs never replay a plan as one graph"},
     {"device_memory", "0", "test hook: bytes a device has (suffixes K, M, G); 0: what it has"},
-    {"inject", "", "test hook: comma-joined faults, see docs/testing.md"},
+    {"inject", "", "test hook: comma-joined faults, see docs/reference/testing.md"},
 }};
 
 [[noreturn]] void refuse(std::string_view name, std::string_view value, std::string_view allowed) {

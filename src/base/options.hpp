@@ -21,7 +21,7 @@ enum class Origin { fallback, file, environment, caller };
 const char* to_string(Origin origin);  ///< "default", "file", "environment", "caller"
 
 /// Faults and disturbances on purpose (FLEETBLAS_INJECT), for tests: part of the product,
-/// documented in docs/testing.md.
+/// documented in docs/reference/testing.md.
 struct Inject {
   struct Lost {
     int device;

@@ -31,7 +31,7 @@ constexpr double kShortRunS = 0.01;
 constexpr double kCredible = 0.75;
 constexpr int kRetries = 2;
 /// Careful rates are those of devices all busy for so long, as the bound's are: under a power cap
-/// the first tenths of a second are faster (docs/performance.md).
+/// the first tenths of a second are faster (docs/performance/lessons.md).
 constexpr double kBusyS = 2;
 constexpr double kMostKernels = 200;  // of a run, on each device
 /// On GPUs a quick probe ends here: larger tiles gain under a power cap, which it does not reach.

@@ -29,7 +29,7 @@ constexpr std::size_t kTasksOfProduct = 2, kMostReserved = 1 << 16;
 
 // Elements of C that keep a GPU busy at a time. A product of fewer leaves some of its processors
 // idle; further ones beside a product of as many cost power and caches and gain nothing
-// (docs/performance.md: 7 to 17 % at tiles of 4096).
+// (docs/performance/lessons.md: 7 to 17 % at tiles of 4096).
 constexpr std::int64_t kFillingElements = std::int64_t{8} << 20;
 
 // To solve for a tile keeps few of a GPU's processors busy for long: products of other tiles run

@@ -376,7 +376,7 @@ def test_run_adds_up_the_processes_of_a_program(cli):
 def test_run_says_when_nothing_was_multiplied(cli):
     done = cli("run", "--", "python", "-c", "print(1)")
     assert (done.returncode, done.stdout) == (0, "1\n")
-    assert "called no gemm" in done.stderr
+    assert "called no routine of level 3" in done.stderr
 
 
 @pytest.mark.parametrize(
