@@ -212,6 +212,53 @@ TEST(AFork, DuringCallsOfOtherThreadsHarmsNobodyOnDevices) {
 
 TEST(AFork, DuringCallsOfOtherThreadsHarmsNobodyOnTheCpu) { fork_under_load(""); }
 
+/// A tree of forks, `depth` deep with two children at each node, each of which computes with
+/// threads of its own beside it. True if all of it came to its end.
+bool grows_a_tree(fleet_context* context, int depth) {
+  const auto node = [&] {
+    std::atomic<bool> stop{false};
+    std::thread beside([&] {
+      while (!stop) multiply(context, 20);
+    });
+    const bool right = multiply(context, 60) && multiply(nullptr, 60) &&
+                       (depth == 0 || grows_a_tree(context, depth - 1));
+    stop = true;
+    beside.join();
+    return right;
+  };
+  return child_succeeds(node) && child_succeeds(node);
+}
+
+void fork_trees_under_load(const std::string& options) {
+#if defined(__SANITIZE_ADDRESS__) && __GNUC__ < 14
+  GTEST_SKIP() << "this AddressSanitizer cannot fork beside threads that allocate";  // see above
+#endif
+  const Ended ended = run_program(
+      [&] {
+        fleet_context* context = make(options);
+        if (!multiply(context, 60) || !multiply(nullptr, 60)) return 1;
+        compute_for_ever(context, 2, 150);
+        compute_for_ever(nullptr, 2, 20);
+        std::atomic<int> grown{0};
+        const int trees = std::max(1, static_cast<int>(test::scaled(6)));
+        std::vector<std::thread> gardeners;
+        for (int thread = 0; thread < 2; ++thread)
+          gardeners.emplace_back([&] {
+            for (int tree = 0; tree < trees; ++tree) grown += grows_a_tree(context, 2);
+          });
+        for (std::thread& gardener : gardeners) gardener.join();
+        return grown == 2 * trees && multiply(context, 60) ? 0 : 2;
+      },
+      120);
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(ATreeOfForks, UnderLoadComesToItsEndOnDevices) {
+  fork_trees_under_load(host_options(2) + ";tile=32");
+}
+
+TEST(ATreeOfForks, UnderLoadComesToItsEndOnTheCpu) { fork_trees_under_load("offload=never"); }
+
 /// The program ends within the limit, silently, with its own status.
 void expect_quiet_end(const Ended& ended) {
   EXPECT_EQ(ended.code, 7);
