@@ -56,6 +56,7 @@ Context::Context(const Options& options)
 
 Context::~Context() {
   while (users_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  close_journal(journal_);
   for (const Range& range : registry_.remove_all()) give_back(range);
   if (gate::in_forked_child()) offloader_.leave_to_parent();
 }

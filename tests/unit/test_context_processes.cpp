@@ -2,11 +2,13 @@
 // test_context_processes.cpp: first calls, forks and exits, each in a program of its own. The test
 // program itself never calls the library, so that each of them starts afresh.
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
@@ -367,6 +369,49 @@ TEST(TheTimeline, OfAllRunsIsWrittenAtTheEnd) {
   for (const Json& event : trace["traceEvents"])
     if (event.contains("ts")) last_us = std::max(last_us, event["ts"].get<double>());
   EXPECT_GT(last_us, 0);
+  std::filesystem::remove(file);
+}
+
+TEST(TheTimeline, OfContextsThatAreGoneIsWrittenAtTheEnd) {
+  const std::string file = test::temporary_file("gone.json");
+  const Ended ended = run_program([&] {
+    for (int round = 0; round < 70; ++round) {
+      fleet_context* context = make(host_options(1) + ";trace=" + file);
+      if (!multiply(context, 16 + round)) return 1;
+      if (fleet_context_destroy(context) != FLEET_OK) return 2;
+    }
+    return 7;
+  });
+
+  expect_quiet_end(ended);
+  const Json calls = Json::parse(contents(file))["fleetblas"]["calls"];
+  ASSERT_EQ(calls.size(), 64u);  // the last ones
+  EXPECT_NE(calls.back().dump().find("85"), std::string::npos) << calls.back().dump();
+  std::filesystem::remove(file);
+}
+
+TEST(TheSummary, OfContextsThatAreGoneTakesNoPlansWithIt) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have an allocator of their own, which does not say what is in use";
+#endif
+  const std::string file = test::temporary_file("gone.txt");
+  const Ended ended = run_program([&] {
+    std::size_t before = 0;
+    constexpr int kWarm = 3, kContexts = 13;
+    for (int round = 0; round < kContexts; ++round) {
+      fleet_context* context = make(host_options(2) + ";tile=16;summary=" + file);
+      if (!multiply(context, 160)) return 1;  // a plan of more than 1000 tasks
+      if (fleet_context_destroy(context) != FLEET_OK) return 2;
+      if (round + 1 == kWarm) before = mallinfo2().uordblks;
+    }
+    const std::size_t after = mallinfo2().uordblks;
+    std::cerr << before << " bytes in use, and after more contexts " << after << "\n";
+    constexpr std::size_t kOnePlan = std::size_t{1} << 17;  // takes more than this
+    return after < before + kOnePlan ? 7 : 3;
+  });
+
+  EXPECT_EQ(ended.code, 7) << ended.output;
+  EXPECT_NE(contents(file).find("fleetblas: 13 calls"), std::string::npos) << contents(file);
   std::filesystem::remove(file);
 }
 
