@@ -58,6 +58,7 @@ struct Options {
   Offload offload = Offload::automatic;
   std::string machine;               ///< file or shipped name; empty: measured
   std::int64_t memory_cap = 0;       ///< bytes per device for slots; 0: 80 % of what is free
+  std::string device_library;        ///< test hook: file with the GPU backend; empty: the real one
   std::int64_t device_memory = 0;    ///< test hook: bytes a device has; 0: what it has
   std::int64_t tile = 0;             ///< 0: by model
   int grid_rows = 0, grid_cols = 0;  ///< 0: by model
