@@ -23,6 +23,7 @@ namespace fleet {
 namespace {
 
 using Json = nlohmann::json;
+using test::child_succeeds;
 using test::Ended;
 using test::host_options;
 using test::run_program;
@@ -45,23 +46,6 @@ fleet_context* make(const std::string& options) {
 
 /// A context that its program leaves to the end of the process: reachable, so no leak.
 fleet_context* kept_context = nullptr;
-
-/// Forks; the child leaves with 0 if `work` is true for it. True if that came to pass in time.
-template <typename Work>
-bool child_succeeds(Work&& work) {
-  const pid_t child = fork();
-  if (child == 0) _exit(work() ? 0 : 1);
-  int status = 0;
-  constexpr int kMilliseconds = 10000;
-  for (int waited = 0; waited < kMilliseconds; ++waited) {
-    if (waitpid(child, &status, WNOHANG) == child)
-      return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  kill(child, SIGKILL);
-  waitpid(child, &status, 0);
-  return false;
-}
 
 /// Threads that compute until the process ends.
 void compute_for_ever(fleet_context* context, int threads, std::int64_t edge) {
