@@ -424,6 +424,15 @@ Options read_options(std::vector<std::string>& complaints) {
   return options;
 }
 
+bool environment_changes_cublas() {
+  return std::ranges::any_of(std::array{"CUBLAS_EMULATE_SINGLE_PRECISION",
+                                        "CUBLAS_EMULATE_DOUBLE_PRECISION", "NVIDIA_TF32_OVERRIDE"},
+                             [](const char* name) {
+                               const std::string value = environment(name);
+                               return !value.empty() && value != "0";
+                             });
+}
+
 std::int64_t parse_size(std::string_view text) {
   const std::string_view whole = text;
   std::int64_t unit = 1;

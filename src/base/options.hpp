@@ -101,6 +101,10 @@ void set_options(Options& options, std::string_view text);
 /// `complaints`.
 Options read_options(std::vector<std::string>& complaints);
 
+/// Do variables of the environment ask cuBLAS to emulate products, or to round their factors
+/// (CUBLAS_EMULATE_SINGLE_PRECISION, CUBLAS_EMULATE_DOUBLE_PRECISION, NVIDIA_TF32_OVERRIDE)?
+bool environment_changes_cublas();
+
 /// Sizes with the binary suffixes K, M, G ("4K" = 4096). Throws Error(bad_option).
 std::int64_t parse_size(std::string_view text);
 

@@ -218,6 +218,9 @@ bool grows_a_tree(fleet_context* context, int depth) {
 void fork_trees_under_load(const std::string& options) {
 #if defined(__SANITIZE_ADDRESS__) && __GNUC__ < 14
   GTEST_SKIP() << "this AddressSanitizer cannot fork beside threads that allocate";  // see above
+#elif defined(__SANITIZE_THREAD__)
+  // Also those that the CPU BLAS starts.
+  GTEST_SKIP() << "ThreadSanitizer takes threads of a child for those of its parent, and ends it";
 #endif
   const Ended ended = run_program(
       [&] {
