@@ -56,6 +56,7 @@ Context::Context(const Options& options)
 
 Context::~Context() {
   while (users_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  close_journal(journal_);
   for (const Range& range : registry_.remove_all()) give_back(range);
   if (gate::in_forked_child()) offloader_.leave_to_parent();
 }
@@ -177,15 +178,20 @@ const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const 
   return nullptr;
 }
 
-Context::Choice Context::choose(const Call& call, const Homes& homes) {
+std::string Context::start_devices() {
   try {
     offloader_.engine();
+    return {};
   } catch (const Error& error) {
-    // Whoever made this context is told; the default one's settings are never fatal.
     const bool chosen = std::ranges::count(options_.origins, Origin::caller) > 0;
     if (error.status() == Status::bad_option && chosen) throw;
-    return {.reason = "no usable device", .detail = error.what()};
+    return error.what();
   }
+}
+
+Context::Choice Context::choose(const Call& call, const Homes& homes) {
+  if (const std::string why = start_devices(); !why.empty())
+    return {.reason = "no usable device", .detail = why};
   for (const DeviceId home : homes)
     if (offloader_.is_lost(home))
       throw Error(Status::device_failed,
@@ -222,8 +228,10 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   if (call.changes_nothing() || options_.backend == BackendKind::sim) return false;
   const double start_s = now_s();
   CallRecord record;
+  bool located = false;
   try {
     const Homes homes = locate(call);
+    located = true;
     std::unique_lock<std::mutex> turn;
     const Choice choice = choose_in_turn(call, homes, turn);
     reason = choice.reason;
@@ -243,7 +251,10 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   } catch (const Error& error) {
     log_.line(Log::kError, error.what());
     reason = "an error on the devices";
-    if (error.status() != Status::device_failed) return false;
+    // Nobody can do a call whose operand is on a device in part: the BLAS behind would only crash.
+    const bool nobodys = !located && error.status() == Status::bad_argument;
+    if (nobodys) begin_record(record, call);
+    if (!nobodys && error.status() != Status::device_failed) return false;
     record.status = error.status();
   }
   close_record(record, now_s() - start_s);
@@ -268,7 +279,8 @@ double Context::min_flops() {
   const User inside(users_);
   const auto turn = take_turn();
   // GPUs take a second to start: small products are not worth asking the model.
-  if (!offloader_.started() && options_.backend != BackendKind::host) return kColdFlops;
+  if (offloader_.engine_if_started() == nullptr && options_.backend != BackendKind::host)
+    return kColdFlops;
   if (min_flops_ < 0) min_flops_ = profitable_flops();
   return min_flops_;
 }

@@ -41,11 +41,12 @@ DeviceId Context::locate(const void* data, std::int64_t bytes) {
   }
   // It may be the program's own, on a device or pinned.
   if (gate::only_cpu_left()) return kPageable;
-  Backend* backend = offloader_.backend_if_started();
-  if (backend == nullptr && offloader_.has_backend() && program_uses_gpus()) {
+  if (offloader_.backend_if_started() == nullptr && offloader_.has_backend() &&
+      program_uses_gpus()) {
     const auto turn = take_turn();
-    backend = offloader_.engine().backend.get();
+    start_devices();
   }
+  Backend* const backend = offloader_.backend_if_started();
   return backend != nullptr ? backend->locate(data, bytes) : kPageable;
 }
 

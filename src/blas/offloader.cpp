@@ -63,10 +63,11 @@ Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
     : options_(options),
       rules_(parse_rules(options.rules)),
       named_(named_machine(options)),
-      users_(user_devices(options, named_)),
+      named_users_(user_devices(options, named_)),
+      gpus_possible_(may_have_gpus(options)),
       blas_(std::move(blas)),
       cores_(core_count()) {
-  if (options.backend == BackendKind::cuda && !may_have_gpus())
+  if (options.backend == BackendKind::cuda && !gpus_possible_)
     throw Error(Status::unsupported,
                 "backend=cuda: no GPU can be used: there is no driver, or no CUDA backend beside "
                 "the library");
@@ -76,40 +77,60 @@ Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
 
 bool Offloader::has_backend() const {
   if (options_.backend == BackendKind::host) return true;
-  if (options_.backend == BackendKind::sim || failure_) return false;
-  return started() ? engine_.backend != nullptr : may_have_gpus();
+  if (options_.backend == BackendKind::sim) return false;
+  const Started* started = published_.load(std::memory_order_acquire);
+  return started != nullptr ? started->engine.backend != nullptr : gpus_possible_;
+}
+
+const Engine* Offloader::engine_if_started() const {
+  const Started* started = published_.load(std::memory_order_acquire);
+  return started != nullptr && !started->failure ? &started->engine : nullptr;
+}
+
+Backend* Offloader::backend_if_started() const {
+  const Engine* engine = engine_if_started();
+  return engine != nullptr ? engine->backend.get() : nullptr;
+}
+
+void Offloader::publish(Started started) {
+  started_ = std::make_unique<Started>(std::move(started));
+  published_.store(started_.get(), std::memory_order_release);
 }
 
 const Engine& Offloader::engine() {
-  if (started()) return engine_;
-  if (failure_) throw *failure_;
-  try {
-    Engine fresh = start_engine(options_, named_, blas_);
-    users_ = fresh.users;
-    lost_.reserve(users_.size());
-    caps_ = memory_caps(options_, fresh);
-    engine_ = std::move(fresh);
-    running_.store(engine_.backend.get(), std::memory_order_release);
-  } catch (const Error& error) {
-    failure_ = error;
-    throw;
+  if (started_ == nullptr) {
+    try {
+      Started fresh{.engine = start_engine(options_, named_, blas_)};
+      lost_.reserve(fresh.engine.users.size());
+      caps_ = memory_caps(options_, fresh.engine);
+      publish(std::move(fresh));
+    } catch (const Error& error) {
+      publish({.failure = error});
+    }
   }
-  return engine_;
+  if (started_->failure) throw *started_->failure;
+  return started_->engine;
+}
+
+const std::vector<int>& Offloader::users() const {
+  const Engine* engine = engine_if_started();
+  return engine != nullptr ? engine->users : named_users_;
 }
 
 DeviceId Offloader::device_of(int user_device) {
-  if (users_.empty() && has_backend()) engine();
-  const auto found = std::ranges::find(users_, user_device);
-  if (found == users_.end())
+  if (users().empty() && has_backend()) engine();
+  const std::vector<int>& known = users();
+  const auto found = std::ranges::find(known, user_device);
+  if (found == known.end())
     throw Error(Status::bad_argument, "there is no device " + std::to_string(user_device) +
-                                          " (this context has " + std::to_string(users_.size()) +
+                                          " (this context has " + std::to_string(known.size()) +
                                           ")");
-  return kFirstDevice + static_cast<DeviceId>(found - users_.begin());
+  return kFirstDevice + static_cast<DeviceId>(found - known.begin());
 }
 
 std::string Offloader::place_of(DeviceId device) const {
   if (on_host(device)) return place_word(device);
-  return std::to_string(users_.at(static_cast<std::size_t>(device - kFirstDevice)));
+  return std::to_string(users().at(static_cast<std::size_t>(device - kFirstDevice)));
 }
 
 std::vector<DeviceId> Offloader::workers(DataType type) {
@@ -222,14 +243,14 @@ Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& argum
       planned = no_memory ? smaller(problem, planned, attempt) : nullptr;
       continue;
     }
-    Trace trace = complete(planned->tuned.plan, arguments, *engine_.backend, started);
+    Trace trace = complete(planned->tuned.plan, arguments, *engine().backend, started);
     if (trace.lost >= 0) note_lost(trace.lost, log);
     const bool whole = trace.status == Status::ok;
     if (!whole) finish_by_cpu(*planned, arguments, trace, log);
     keep_books(*planned, trace, record);
     try {
       auto kept = std::make_shared<const Trace>(std::move(trace));
-      journal.note(Run{std::move(planned), engine_.machine, std::move(kept), start_s});
+      journal.note(Run{std::move(planned), engine().machine, std::move(kept), start_s});
     } catch (const std::bad_alloc&) {
       // C is complete: that counts, not the timeline.
     }
@@ -244,7 +265,7 @@ void Offloader::finish_by_cpu(const Planned& planned, const Arguments& arguments
   try {
     log.line(Log::kWarning, trace.message + "; finishing on the CPU");
     const CpuBlas::Lease lease(*blas_, cores_);
-    recover(planned.tuned.plan, arguments, trace, lost_, *engine_.backend, *blas_);
+    recover(planned.tuned.plan, arguments, trace, lost_, *engine().backend, *blas_);
   } catch (const std::bad_alloc&) {
     throw Error(Status::device_failed, "a device failed and memory ran out: C is undefined");
   }
@@ -252,10 +273,11 @@ void Offloader::finish_by_cpu(const Planned& planned, const Arguments& arguments
 
 void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecord& record) {
   const Plan& plan = planned.tuned.plan;
+  const Machine& machine = *engine().machine;
   record.workers = static_cast<int>(plan.tuning.workers.size());
   record.tile = plan.tuning.tile;
   try {
-    add_bytes(record, *engine_.machine, cost_of(plan, *engine_.machine, trace).bytes_by_link);
+    add_bytes(record, machine, cost_of(plan, machine, trace).bytes_by_link);
   } catch (const std::bad_alloc&) {
     // As above: a call that is done stays done.
   }
@@ -264,14 +286,14 @@ void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecor
 std::shared_ptr<const Planned> Offloader::smaller(const Problem& problem,
                                                   const std::shared_ptr<const Planned>& last,
                                                   int attempt) {
-  engine_.backend->trim();
+  Backend& backend = *engine().backend;
+  backend.trim();
   if (attempt == 0) return last;
   runs_with_less_ = 1;
   cache_.clear();
   if (attempt <= kTimesHalved) {
     for (std::size_t d = 0; d < caps_.size(); ++d) {
-      const auto free =
-          static_cast<double>(engine_.backend->available_bytes(static_cast<DeviceId>(d)));
+      const auto free = static_cast<double>(backend.available_bytes(static_cast<DeviceId>(d)));
       caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(kMemoryShare * free));
     }
     try {
@@ -303,19 +325,21 @@ void Offloader::note_lost(DeviceId device, const Log& log) {
 }
 
 void Offloader::reset_limits() {
-  caps_ = memory_caps(options_, engine_);
+  caps_ = memory_caps(options_, engine());
   most_workers_ = 0;
   runs_with_less_ = 0;
   cache_.clear();
 }
 
 void Offloader::leave_to_parent() {
-  if (options_.backend != BackendKind::host) static_cast<void>(engine_.backend.release());
+  if (started_ != nullptr && options_.backend != BackendKind::host)
+    static_cast<void>(started_->engine.backend.release());
 }
 
 void Offloader::trim() {
-  if (!engine_.backend) return;
-  engine_.backend->trim();
+  Backend* const backend = backend_if_started();
+  if (backend == nullptr) return;
+  backend->trim();
   reset_limits();
 }
 

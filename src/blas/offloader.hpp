@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // offloader.hpp: the device side of a context: plans, runs them, and copes with what fails. One
-// thread at a time (the Context sees to it); it knows no address registry and no C API.
+// thread at a time (the Context sees to it), except where any thread may ask; it knows no address
+// registry and no C API.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -21,21 +22,25 @@ class Offloader {
   /// Throws Error(bad_file, bad_option) for what the options say; starts nothing yet.
   Offloader(const Options& options, std::shared_ptr<CpuBlas> blas);
 
-  /// Can calls run on devices? Until the backend has been started, "perhaps" is yes.
+  /// Can calls run on devices? Until the engine has been started, "perhaps" is yes. From any
+  /// thread.
   bool has_backend() const;
   /// Starts the backend and measures the machine, the first time. Throws Error when that fails, and
   /// the same again from then on.
   const Engine& engine();
-  bool started() const { return engine_.machine != nullptr; }
-  /// The backend if it has been started, from any thread.
-  Backend* backend_if_started() const { return running_.load(std::memory_order_acquire); }
+  /// The engine if it has been started, whole and never changed again; else nullptr. From any
+  /// thread.
+  const Engine* engine_if_started() const;
+  /// Its backend, if it has one. From any thread.
+  Backend* backend_if_started() const;
 
-  /// User-facing numbers of the devices; empty before GPUs have been looked for.
-  const std::vector<int>& users() const { return users_; }
+  /// User-facing numbers of the devices; empty before GPUs have been looked for. From any thread.
+  const std::vector<int>& users() const;
   /// Index in Machine::devices of a user-facing device. Throws Error(bad_argument) if there is
   /// none. GPUs are looked for if they have not been.
   DeviceId device_of(int user_device);
-  std::string place_of(DeviceId device) const;  ///< "h", "p", or the user's number
+  /// "h", "p", or the user's number. From any thread.
+  std::string place_of(DeviceId device) const;
 
   /// Devices that may be planned for: those that are not lost and have memory.
   std::vector<DeviceId> workers(DataType type);
@@ -69,6 +74,13 @@ class Offloader {
   void trim();
 
  private:
+  /// What came of starting: an engine, or the reason why there is none.
+  struct Started {
+    Engine engine;
+    std::optional<Error> failure;
+  };
+  void publish(Started started);
+
   TuneRequest request(DataType type);
   double host_seconds(const Problem& problem);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
@@ -84,14 +96,15 @@ class Offloader {
   const Options options_;
   const Rules rules_;
   const std::optional<NamedMachine> named_;
-  std::vector<int> users_;
+  const std::vector<int> named_users_;  ///< devices as the options number them; empty: GPUs, all
+  const bool gpus_possible_;
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
-  Engine engine_;
-  std::optional<Error> failure_;  ///< why the engine does not start
+  std::unique_ptr<Started> started_;
+  /// started_ for threads without the turn: set once, when what it points to is whole.
+  std::atomic<const Started*> published_{nullptr};
   PlanCache cache_;
   std::vector<std::int64_t> caps_;
-  std::atomic<Backend*> running_{nullptr};
   double planning_s_ = 0;
   std::uint64_t last_serial_ = 0;
   std::vector<DeviceId> lost_;

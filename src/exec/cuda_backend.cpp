@@ -118,9 +118,8 @@ class CudaBackend final : public Backend {
 
   DeviceId locate(const void* data, std::int64_t bytes) override {
     const ExitGuard inside;
-    const DeviceId first = locate(data);
     const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
-    return locate(last) == first ? first : kPageable;
+    return location_of_piece(locate(data), locate(last));
   }
 
   bool pin(void* data, std::int64_t bytes) override {

@@ -155,8 +155,8 @@ def add_problem_lists(parser) -> None:
         action="append",
         metavar="A,B,C;...",
         help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; one word "
-        "stands for all, routines without a B take A,C, gemv takes A,x,y; axpy and dot take x,y; several "
-        "places with ';' between them, or --place again (default h)",
+        "stands for all, routines without a B take A,C; gemv takes A,x,y; axpy and dot take x,y; "
+        "several places with ';' between them, or --place again (default h)",
     )
     _add_problem_rest(parser)
 
