@@ -112,7 +112,7 @@ TEST_P(NoMemory, AfterAFaultCompletesCOrSaysThatItIsUndefined) {
   int done = 0, undefined = 0;
   for (long n = 1; failed && n < kMost; n = next(n)) {
     const test::HostContext context(options);
-    context.text(fleet_plan_json, "dgemm size=40 a@0");
+    context.text(fleet_plan_json, "dgemm size=40 a@0 b@p c@p");
     Product product;
     void* a = nullptr;
     ASSERT_EQ(fleet_alloc(context, 0, sizeof(double) * kEdge * kEdge, &a), FLEET_OK);
