@@ -51,6 +51,14 @@ const char* to_string(Status status) {
   return "unknown";
 }
 
+std::string message_of(const std::exception& error) noexcept {
+  try {
+    return error.what();
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
 void throw_undefined() {
   try {
     throw;

@@ -46,6 +46,9 @@ class Error : public std::exception {
   const char* literal_ = "";
 };
 
+/// What an exception says; nothing where there is no memory for it.
+std::string message_of(const std::exception& error) noexcept;
+
 /// Inside a `catch`: throws what is being handled as Error(device_failed), since C is undefined.
 [[noreturn]] void throw_undefined();
 

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <exception>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,30 +61,18 @@ void enqueue(TaskId id, const Plan& plan, const Arguments& arguments, Backend& b
   backend.launch(id, task, launch);
 }
 
-/// Why a task could not be handed over, in words where there is memory for words.
-struct Failure {
-  explicit Failure(const std::exception& error) noexcept {
-    try {
-      message = error.what();
-    } catch (const std::bad_alloc&) {
-      message.clear();
-    }
-  }
-  std::string message;
-};
-
 /// All tasks, or those before one that the backend does not take, and waits for them.
 Trace hand_over(const Plan& plan, const Arguments& arguments, Backend& backend) {
   TaskId id = 0;
   bool begun = false;
-  std::optional<Failure> failure;
+  std::optional<std::string> failure;
   try {
     for (; id < static_cast<TaskId>(plan.tasks.size()); ++id) {
       begun = false;
       enqueue(id, plan, arguments, backend, begun);
     }
   } catch (const std::exception& error) {
-    failure.emplace(error);
+    failure = message_of(error);
   }
   // What has started still uses the caller's memory, and may have changed C.
   Trace trace = backend.finish();
@@ -97,7 +84,7 @@ Trace hand_over(const Plan& plan, const Arguments& arguments, Backend& backend) 
   if (trace.status == Status::ok) {
     trace.status = Status::device_failed;
     trace.failed = id;
-    trace.message = std::move(failure->message);
+    trace.message = std::move(*failure);
   }
   return trace;
 }
