@@ -62,8 +62,8 @@ Context::~Context() {
 }
 
 void Context::open_books(const std::vector<std::string>& complaints) {
-  for (const std::string& complaint : complaints) log_.line(Log::kWarning, complaint);
-  log_.line(Log::kInfo, "CPU BLAS: " + blas_->name());
+  for (const std::string& complaint : complaints) log_.line(Log::kWarning, {complaint});
+  log_.line(Log::kInfo, {"CPU BLAS: ", blas_->name()});
   report_at_exit(journal_);
 }
 
@@ -98,7 +98,7 @@ void Context::run(const Call& call, double start_s, CallRecord& record) {
   if (done == call.batch) return;
   record.ran = Ran::cpu;
   if (!choice.devices) note_choice(record, choice);
-  run_on_cpu(rest_of(call, done), homes, turn);
+  finish_on_cpu(call, done, homes, turn);
 }
 
 /// Takes the turn unless the call needs neither plan nor device.
@@ -116,6 +116,13 @@ Context::Choice Context::choose_in_turn(const Call& call, const Homes& homes,
   } catch (const std::bad_alloc&) {
     return {.reason = "no memory to plan"};
   }
+}
+
+/// All items but the first `done`, which are in C already.
+void Context::finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
+                            std::unique_lock<std::mutex>& turn) {
+  if (done == 0) return run_on_cpu(call, homes, turn);
+  past_first_write([&] { run_on_cpu(rest_of(call, done), homes, turn); });
 }
 
 void Context::run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn) {
@@ -154,13 +161,14 @@ std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const
         record.reason = "finished on the CPU after a fault";
       done += items;
     }
-  } catch (const std::bad_alloc&) {
-    record.reason = "no memory on the devices";
   } catch (const Error& error) {
-    const bool cannot_plan =
-        error.status() == Status::no_memory || error.status() == Status::unreachable;
-    if (!cannot_plan) throw;
+    const bool no_plan =
+        error.status() != Status::device_failed && error.status() != Status::internal;
+    if (!no_plan && done > 0) throw_undefined();
+    if (!no_plan) throw;
     record.reason = "no memory on the devices";
+  } catch (const std::exception&) {  // std::bad_alloc, std::length_error: no plan either
+    record.reason = "no memory to plan";
   }
   return done;  // what is left goes to the CPU
 }
@@ -196,6 +204,7 @@ Context::Choice Context::choose(const Call& call, const Homes& homes) {
     if (offloader_.is_lost(home))
       throw Error(Status::device_failed,
                   "device " + offloader_.place_of(home) + ", which holds an operand, was lost");
+  offloader_.retry_limits();
   if (offloader_.workers(call.type).empty()) return {.reason = "no device is left"};
   try {
     const Problem problem = problem_of(call, homes, std::min(call.batch, kSampleItems));
@@ -246,10 +255,10 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
       reason = record.reason;
       if (done == 0 && all_on_host(homes)) return false;
       record.ran = Ran::cpu;
-      run_on_cpu(rest_of(call, done), homes, turn);
+      finish_on_cpu(call, done, homes, turn);
     }
   } catch (const Error& error) {
-    log_.line(Log::kError, error.what());
+    log_.line(Log::kError, {error.what()});
     reason = "an error on the devices";
     // Nobody can do a call whose operand is on a device in part: the BLAS behind would only crash.
     const bool nobodys = !located && error.status() == Status::bad_argument;
@@ -376,7 +385,7 @@ void Context::close_record(CallRecord& record, double seconds) noexcept {
   try {
     record.seconds = seconds;
     if (options_.verbose > 0) log_.say(verbose_line(record));
-    if (log_.wants(Log::kEverything)) log_.line(Log::kEverything, verbose_line(record));
+    if (log_.wants(Log::kEverything)) log_.line(Log::kEverything, {verbose_line(record)});
     journal_->note(std::move(record));
   } catch (const std::bad_alloc&) {
     // The call is done; only its line in the books is missing.

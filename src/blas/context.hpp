@@ -103,6 +103,8 @@ class Context {
   const char* reason_for_cpu(const Call& call, const Homes& homes) const;
   std::int64_t run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
                               CallRecord& record);
+  void finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
+                     std::unique_lock<std::mutex>& turn);
   void run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
   double profitable_flops();
   bool profitable(std::int64_t edge);

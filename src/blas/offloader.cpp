@@ -8,10 +8,11 @@
 #include <cmath>
 #include <limits>
 #include <new>
+#include <stdexcept>
 
 #include "base/error.hpp"
+#include "blas/cpu_path.hpp"
 #include "exec/device_library.hpp"
-#include "exec/execute.hpp"
 #include "exec/recover.hpp"
 #include "plan/bound.hpp"
 #include "plan/decompose.hpp"
@@ -20,8 +21,8 @@ namespace fleet {
 namespace {
 
 constexpr int kTimesHalved = 4;
-/// After so many runs with less memory, all of it is tried again: others may have gone.
-constexpr int kRunsWithLess = 32;
+/// After this many calls with less memory, all of it is tried again: others may have gone.
+constexpr int kCallsWithLess = 32;
 constexpr double kMemoryShare = 0.8;
 /// A device with less than this part of the richest one's memory is not worth planning for.
 constexpr std::int64_t kPoorest = 16;
@@ -205,6 +206,17 @@ std::shared_ptr<const Planned> Offloader::plan(const Problem& problem) {
   return keep(problem, plan_afresh(problem));
 }
 
+std::shared_ptr<const Planned> Offloader::plan_if_possible(const Problem& problem) {
+  try {
+    return plan(problem);
+  } catch (const Error& error) {
+    if (error.status() == Status::internal) throw;
+  } catch (const std::length_error&) {
+    // Larger than any vector of tasks.
+  }
+  return nullptr;
+}
+
 std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem) {
   if (auto known = cache_.find(problem)) return known;
   const double by_cpu_s = host_seconds(problem);
@@ -227,48 +239,54 @@ std::int64_t Offloader::items_per_plan(const Problem& problem) {
 Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& arguments,
                                   std::shared_ptr<const Planned> planned, CallRecord& record,
                                   Journal& journal, const Log& log) {
-  if (runs_with_less_ > 0 && ++runs_with_less_ > kRunsWithLess) reset_limits();
-  const char* refusal = "no memory on the devices";
-  for (int attempt = 0; planned != nullptr; ++attempt) {
-    const double start_s = now_s();
-    Start started = Start::prepared;
-    try {
-      started = start(planned->tuned.plan, arguments, *engine().backend, planned->serial);
-    } catch (const Error& error) {
-      const bool no_memory = error.status() == Status::no_memory;
-      if (!no_memory && error.status() != Status::device_failed) throw;
-      log.line(Log::kWarning,
-               error.what() + std::string(no_memory ? "; trying with less" : "; left to the CPU"));
-      if (!no_memory) refusal = "the devices do not work";
-      planned = no_memory ? smaller(problem, planned, attempt) : nullptr;
-      continue;
-    }
-    Trace trace = complete(planned->tuned.plan, arguments, *engine().backend, started);
-    if (trace.lost >= 0) note_lost(trace.lost, log);
-    const bool whole = trace.status == Status::ok;
-    if (!whole) finish_by_cpu(*planned, arguments, trace, log);
-    keep_books(*planned, trace, record);
-    try {
-      auto kept = std::make_shared<const Trace>(std::move(trace));
-      journal.note(Run{std::move(planned), engine().machine, std::move(kept), start_s});
-    } catch (const std::bad_alloc&) {
-      // C is complete: that counts, not the timeline.
-    }
-    return whole ? Outcome::done : Outcome::finished_on_cpu;
-  }
-  record.reason = refusal;
-  return Outcome::not_possible;
+  auto begun = begin(problem, arguments, std::move(planned), record, log);
+  if (!begun) return Outcome::not_possible;
+  return past_first_write(
+      [&] { return complete(std::move(*begun), arguments, record, journal, log); });
 }
 
-void Offloader::finish_by_cpu(const Planned& planned, const Arguments& arguments,
-                              const Trace& trace, const Log& log) {
-  try {
-    log.line(Log::kWarning, trace.message + "; finishing on the CPU");
-    const CpuBlas::Lease lease(*blas_, cores_);
-    recover(planned.tuned.plan, arguments, trace, lost_, *engine().backend, *blas_);
-  } catch (const std::bad_alloc&) {
-    throw Error(Status::device_failed, "a device failed and memory ran out: C is undefined");
+std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const Arguments& arguments,
+                                                 std::shared_ptr<const Planned> planned,
+                                                 CallRecord& record, const Log& log) {
+  const char* refusal = "no memory on the devices";
+  for (int attempt = 0; planned != nullptr; ++attempt) {
+    try {
+      const double start_s = now_s();
+      const Start how = start(planned->tuned.plan, arguments, *engine().backend, planned->serial);
+      return Begun{std::move(planned), how, start_s};
+    } catch (const Error& error) {
+      if (error.status() == Status::internal) throw;
+      const bool no_memory = error.status() == Status::no_memory;
+      log.line(Log::kWarning,
+               {error.what(), no_memory ? "; trying with less" : "; left to the CPU"});
+      if (!no_memory) refusal = "the devices do not work";
+      planned = no_memory ? smaller(problem, planned, attempt) : nullptr;
+    }
   }
+  record.reason = refusal;
+  return std::nullopt;
+}
+
+Offloader::Outcome Offloader::complete(Begun begun, const Arguments& arguments, CallRecord& record,
+                                       Journal& journal, const Log& log) {
+  const Plan& plan = begun.planned->tuned.plan;
+  Trace trace = fleet::complete(plan, arguments, *engine().backend, begun.how);
+  if (trace.lost >= 0) note_lost(trace.lost, log);
+  const bool whole = trace.status == Status::ok;
+  if (!whole) {
+    log.line(Log::kWarning, {trace.message, "; finishing on the CPU"});
+    std::optional<CpuBlas::Lease> lease;
+    lease_if_possible(lease, *blas_, cores_);
+    recover(plan, arguments, trace, lost_, *engine().backend, *blas_);
+  }
+  keep_books(*begun.planned, trace, record);
+  try {
+    auto kept = std::make_shared<const Trace>(std::move(trace));
+    journal.note(Run{std::move(begun.planned), engine().machine, std::move(kept), begun.start_s});
+  } catch (const std::bad_alloc&) {
+    // C is complete: that counts, not the timeline.
+  }
+  return whole ? Outcome::done : Outcome::finished_on_cpu;
 }
 
 void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecord& record) {
@@ -289,45 +307,39 @@ std::shared_ptr<const Planned> Offloader::smaller(const Problem& problem,
   Backend& backend = *engine().backend;
   backend.trim();
   if (attempt == 0) return last;
-  runs_with_less_ = 1;
+  calls_with_less_ = 1;
   cache_.clear();
   if (attempt <= kTimesHalved) {
     for (std::size_t d = 0; d < caps_.size(); ++d) {
       const auto free = static_cast<double>(backend.available_bytes(static_cast<DeviceId>(d)));
       caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(kMemoryShare * free));
     }
-    try {
-      return plan(problem);
-    } catch (const Error& error) {
-      if (error.status() != Status::no_memory) throw;
-    }
+    if (auto planned = plan_if_possible(problem)) return planned;
   }
   const auto devices = static_cast<int>(workers(problem.type).size());
   if (devices <= 1) return nullptr;
   most_workers_ = devices / 2;
-  try {
-    return plan(problem);
-  } catch (const Error& error) {
-    if (error.status() != Status::no_memory) throw;
-    return nullptr;
-  }
+  return plan_if_possible(problem);
 }
 
 void Offloader::note_lost(DeviceId device, const Log& log) {
   if (is_lost(device)) return;
   lost_.push_back(device);  // there is room for every device
   cache_.clear();
-  try {
-    log.line(Log::kWarning, "device " + place_of(device) + " was lost and is not used any more");
-  } catch (const std::bad_alloc&) {
-    // C may be half done by now: nothing may fail for a line of log.
-  }
+  log.line(Log::kWarning, {"device ", place_of(device), " was lost and is not used any more"});
+}
+
+void Offloader::retry_limits() {
+  const auto is_full = [](std::int64_t bytes) { return bytes <= 0; };
+  const bool all_full = std::all_of(caps_.begin() + kFirstDevice, caps_.end(), is_full);
+  if (engine().backend == nullptr || (calls_with_less_ == 0 && !all_full)) return;
+  if (++calls_with_less_ > kCallsWithLess) reset_limits();
 }
 
 void Offloader::reset_limits() {
   caps_ = memory_caps(options_, engine());
   most_workers_ = 0;
-  runs_with_less_ = 0;
+  calls_with_less_ = 0;
   cache_.clear();
 }
 

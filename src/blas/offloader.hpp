@@ -14,6 +14,7 @@
 #include "blas/journal.hpp"
 #include "blas/output.hpp"
 #include "blas/plan_cache.hpp"
+#include "exec/execute.hpp"
 
 namespace fleet {
 
@@ -42,6 +43,9 @@ class Offloader {
   /// "h", "p", or the user's number. From any thread.
   std::string place_of(DeviceId device) const;
 
+  /// For each call, once started: where memory was short, looks every now and then whether it is
+  /// still.
+  void retry_limits();
   /// Devices that may be planned for: those that are not lost and have memory.
   std::vector<DeviceId> workers(DataType type);
   bool is_lost(DeviceId device) const;
@@ -63,7 +67,7 @@ class Offloader {
     not_possible,     ///< no memory, no device that works: C untouched; the record has the reason
   };
   /// Runs `planned` for `problem`. Throws Error(device_failed) when C was touched and cannot be
-  /// completed.
+  /// completed, and Error(internal) or std::bad_alloc with C untouched.
   Outcome run(const Problem& problem, const Arguments& arguments,
               std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
               const Log& log);
@@ -84,11 +88,25 @@ class Offloader {
   TuneRequest request(DataType type);
   double host_seconds(const Problem& problem);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
+  /// A plan that the backend has begun with.
+  struct Begun {
+    std::shared_ptr<const Planned> planned;
+    Start how = Start::prepared;
+    double start_s = 0;
+  };
+  /// The last step that leaves C untouched: begins with `planned`, or with a plan that needs less.
+  /// Nothing where the CPU has to do the call; the record has the reason.
+  std::optional<Begun> begin(const Problem& problem, const Arguments& arguments,
+                             std::shared_ptr<const Planned> planned, CallRecord& record,
+                             const Log& log);
+  /// All the rest: C may be changed.
+  Outcome complete(Begun begun, const Arguments& arguments, CallRecord& record, Journal& journal,
+                   const Log& log);
+  /// plan(), or nothing where the CPU has to do the call. Throws Error(internal), std::bad_alloc.
+  std::shared_ptr<const Planned> plan_if_possible(const Problem& problem);
   /// After memory ran out for the `attempt`-th time: a plan that needs less, or none.
   std::shared_ptr<const Planned> smaller(const Problem& problem,
                                          const std::shared_ptr<const Planned>& last, int attempt);
-  void finish_by_cpu(const Planned& planned, const Arguments& arguments, const Trace& trace,
-                     const Log& log);
   void keep_books(const Planned& planned, const Trace& trace, CallRecord& record);
   void note_lost(DeviceId device, const Log& log);
   void reset_limits();
@@ -108,8 +126,8 @@ class Offloader {
   double planning_s_ = 0;
   std::uint64_t last_serial_ = 0;
   std::vector<DeviceId> lost_;
-  int most_workers_ = 0;    ///< 0: all
-  int runs_with_less_ = 0;  ///< since memory was short; 0: it is not
+  int most_workers_ = 0;     ///< 0: all
+  int calls_with_less_ = 0;  ///< since memory was short; 0: it is not
 };
 
 }  // namespace fleet

@@ -101,6 +101,7 @@ class Backend {
   virtual void prepare(const Plan& plan) = 0;
   /// Address of a staging slot of the prepared plan.
   virtual void* slot(const Where& where) = 0;
+  /// copy and launch may throw: the task then counts as done in part, and nothing follows it.
   virtual void copy(TaskId id, const Task& task, const View& from, const View& to) = 0;
   virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
   /// Waits for everything that was enqueued, which is less than the plan where copy or launch

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <map>
-#include <new>
 #include <vector>
 
+#include "base/error.hpp"
 #include "exec/execute.hpp"
 #include "exec/gemm_pieces.hpp"
 #include "exec/triangles.hpp"
@@ -332,11 +332,7 @@ class Finisher {
 
   View staged_like(const View& view, std::vector<char>& storage) const {
     const std::int64_t bytes = view.rows * view.cols * bytes_of(plan_.problem.type);
-    try {
-      storage.resize(static_cast<std::size_t>(bytes));
-    } catch (const std::bad_alloc&) {
-      throw Error(Status::no_memory, "the host cannot hold a tile of an operand on a device");
-    }
+    storage.resize(static_cast<std::size_t>(bytes));
     return {.data = storage.data(),
             .rows = view.rows,
             .cols = view.cols,
@@ -363,7 +359,8 @@ class Finisher {
 
 Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
                  std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
-  return Finisher(plan, arguments, trace, lost, backend, blas).run();
+  return past_first_write(
+      [&] { return Finisher(plan, arguments, trace, lost, backend, blas).run(); });
 }
 
 }  // namespace fleet
