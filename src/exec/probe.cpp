@@ -488,6 +488,7 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
     }
     whole = machine;
     whole.source = "measured by probe";
+    for (const std::string& line : session.report().left_out) whole.source += "; " + line;
     session.report().complete = true;
     if (session.careful() && request.save) request.save(whole, session.report());
   } catch (const ProbeSession::Stopped&) {
