@@ -9,7 +9,7 @@
 namespace fleet {
 namespace {
 
-constexpr int kMoreLooks = 2;
+constexpr int kMoreLooks = 4;
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 
 #include "exec/probe_groups.hpp"
@@ -28,12 +29,14 @@ constexpr std::int64_t kStagedEdges[] = {16, 2048};
 constexpr std::size_t kRepresentatives = 4;
 /// The rest of a class has a short copy each, of the largest of these tiles for which this share of
 /// the budget is enough, so many in a run: a small tile says little of the rate of a fast link.
+/// CPU threads are as fast as caches at all of these: memory for the largest would cost more time.
 constexpr std::int64_t kShortEdges[] = {16, 64, 256, 1024};
+constexpr std::int64_t kLargestByThread = 256;
 constexpr double kShortShare = 0.1;
 constexpr std::size_t kShortCopies = 32;
 /// Wires of a kind repeat themselves within a few percent, and half a wire is broken. Copies by CPU
 /// threads depend on what the caches hold, and on who else runs.
-constexpr double kAlikeWires = 1.15, kAlikeThreads = 2;
+constexpr double kAlikeWires = 1.15, kAlikeThreads = 3;
 
 struct Sample {
   double bytes = 0;
@@ -132,6 +135,21 @@ void measure_alike(const std::vector<LinkId>& same, Machine& machine, ProbeMemor
   for (const LinkId id : same) set_rate(machine, id, measured.latency_s, measured.bytes_per_s);
 }
 
+/// Writes what copies of this edge read on the devices at the ends of the links: memory that was
+/// never written may be one page of zeros. False if it does not hold the tiles.
+bool prime_ends(const std::vector<LinkId>& links, std::int64_t edge, const Machine& machine,
+                ProbeMemory& memory) {
+  std::set<DeviceId> ends;
+  for (const LinkId id : links) {
+    const Link& link = machine.links[static_cast<std::size_t>(id)];
+    for (const DeviceId end : {link.source, link.target})
+      if (!on_host(end)) ends.insert(end);
+  }
+  ProbePlan plan(machine, DataType::f64, edge);
+  for (const DeviceId end : ends) plan.prime(end);
+  return memory.run(plan).has_value();
+}
+
 /// Seconds of one copy by each of the links while all others are idle; none if memory does not hold
 /// the tiles.
 std::vector<double> short_copies_s(const std::vector<LinkId>& links, std::int64_t edge,
@@ -142,7 +160,6 @@ std::vector<double> short_copies_s(const std::vector<LinkId>& links, std::int64_
     std::vector<TaskId> copies;
     for (std::size_t i = begin; i < std::min(links.size(), begin + kShortCopies); ++i)
       copies.push_back(plan.copy_in_turn(links[i]));
-    if (!memory.run(plan)) return {};  // it touches the memory for the first time
     const auto trace = memory.run(plan);
     if (!trace) return {};
     // Their spans: between two of them another thread may have to wake up.
@@ -152,19 +169,21 @@ std::vector<double> short_copies_s(const std::vector<LinkId>& links, std::int64_
 }
 
 /// The edge of the largest tile of which there is time for a copy by each of the links; 0: memory
-/// holds none.
+/// holds none. All is ready for copies of that edge then.
 std::int64_t short_edge(const std::vector<LinkId>& links, const Machine& machine,
                         ProbeMemory& memory, const ProbeSession& session) {
   const double time_s = kShortShare * session.request().budget_s;
+  const bool by_thread = kind_of(machine, links.front()).by_thread;
+  const std::vector<LinkId> first{links.front()};
   std::int64_t found = 0;
   for (const std::int64_t edge : kShortEdges) {
-    const std::vector<double> one_s = short_copies_s({links.front()}, edge, machine, memory);
-    const bool fits =
-        !one_s.empty() && 2 * one_s.front() * static_cast<double>(links.size()) < time_s;
-    if (one_s.empty() || (found > 0 && !fits)) break;
+    if ((by_thread && edge > kLargestByThread) || !prime_ends(first, edge, machine, memory)) break;
+    const std::vector<double> one_s = short_copies_s(first, edge, machine, memory);
+    if (one_s.empty()) break;
+    if (found > 0 && one_s.front() * static_cast<double>(links.size()) > time_s) break;
     found = edge;
   }
-  return found;
+  return found > 0 && prime_ends(links, found, machine, memory) ? found : 0;
 }
 
 std::vector<LinkId> picked(const std::vector<LinkId>& links, const std::vector<std::size_t>& ids) {

@@ -70,6 +70,17 @@ std::optional<double> fitted_capacity(Machine& machine, const Load& load,
   return high;
 }
 
+/// All of them, or as many as fill the port too. Up to sixteen of CPU threads keep the threads of
+/// eight devices busy, in both directions.
+std::vector<LinkId> to_load(const Machine& machine, const std::vector<LinkId>& links,
+                            const ProbeSession& session) {
+  const bool by_threads = !session.careful() && std::ranges::any_of(links, [&](LinkId id) {
+    return kind_of(machine, id).by_thread;
+  });
+  if (measures_all(machine, session) && !by_threads) return links;
+  return some_of(machine, links, kMostLoaded);
+}
+
 /// Ports of which the first is loaded for all, with the other ports as they are known so far.
 class PortFit {
  public:
@@ -78,12 +89,12 @@ class PortFit {
       : port_(alike.front()),
         said_(machine.ports[index(port_)].capacity),
         links_(links_at(machine, port_)),
-        loaded_(measures_all(machine, session) ? links_ : some_of(machine, links_, kMostLoaded)),
+        loaded_(to_load(machine, links_, session)),
         of_(machine, loaded_) {
     for (const PortId port : alike) followers_.push_back({port, 1});
     if (links_.empty()) return;
     const std::string& name = machine.ports[index(port_)].name;
-    if (loaded_.size() < links_.size())
+    if (loaded_.size() < links_.size() && !measures_all(machine, session))
       session.leave_out("no port was loaded by more than " + std::to_string(kMostLoaded) +
                         " links");
     all_ = measure_load(machine, {of_.both() ? name + " 1:1" : name, loaded_}, memory, session);
