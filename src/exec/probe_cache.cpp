@@ -41,7 +41,8 @@ using Json = nlohmann::json;
 constexpr int kProbeVersion = 10;
 constexpr double kDevicesBudgetS = 1.2;
 constexpr double kHostBudgetS = 0.4;
-constexpr std::size_t kLargestFile = std::size_t{4} << 20;
+/// A hundred devices have ten thousand links, of half a kilobyte each.
+constexpr std::size_t kLargestFile = std::size_t{32} << 20;
 /// Virtual devices with less memory cannot hold the tiles of a whole probe: what little they allow
 /// to measure is not worth keeping.
 constexpr std::int64_t kProbedBytes = std::int64_t{256} << 20;

@@ -23,8 +23,9 @@ std::vector<ProbeGroup> groups_by_time(const std::vector<double>& seconds, doubl
 /// Seconds of a short look at each of these; none if memory does not hold it.
 using ShortLook = std::function<std::vector<double>(const std::vector<std::size_t>&)>;
 
-/// One look at each of `count`, and a few more at those that differ from the most: what else runs on
-/// a machine makes a look longer, so the shortest counts. One group of all if `look` gives nothing.
+/// One look at each of `count`, and a few more at those that differ from the most: what else runs
+/// on a machine makes a look longer, so the shortest counts. One group of all if `look` gives
+/// nothing.
 std::vector<ProbeGroup> look_at_each(std::size_t count, double tolerance, const ShortLook& look);
 
 /// Calls `measure` for the first group, and for the others as long as the session has time for

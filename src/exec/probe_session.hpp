@@ -79,6 +79,8 @@ class ProbeSession {
     auto& lines = report_.left_out;
     if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
   }
+  /// All such lines as one, each after "; ".
+  std::string left_out() const;
 
   /// What `take` gives: once in a quick probe; else the mean of each of its values, repeated until
   /// all are known as well as requested, or for its share of the time (`most_s` where that is

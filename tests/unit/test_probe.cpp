@@ -213,6 +213,16 @@ TEST_F(Cache, MeasuresOnceAndThenReads) {
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
+TEST_F(Cache, ReadsAMachineOfAsManyDevicesAsItWrites) {
+  get("blas 1", 128);
+  ASSERT_EQ(files().size(), 1u);
+
+  const Machine machine = get("blas 1", 128);
+
+  EXPECT_FALSE(measured);
+  EXPECT_EQ(machine.device_count(), 128);
+}
+
 TEST_F(Cache, KeepsMachinesOfOtherLibrariesAndDeviceCountsApart) {
   get();
   get("blas 2");
