@@ -487,7 +487,7 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
       session.part("pinning", machine, [&] { measure_pinning(backend, session); });
     }
     whole = machine;
-    whole.source = "measured by probe";
+    whole.source = "measured by probe" + session.left_out();
     session.report().complete = true;
     if (session.careful() && request.save) request.save(whole, session.report());
   } catch (const ProbeSession::Stopped&) {
