@@ -3,8 +3,8 @@
 # compiler, make and python3 with venv is put into .venv, .venv-tests and .deps by tools/setup.sh.
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-core test-sanitizers test-python test-dropin test-gpu bench-smoke wheel \
-        format lint tidy clean distclean help
+.PHONY: build demo test test-core test-sanitizers test-python test-dropin test-docs test-gpu docs \
+        bench-smoke wheel format lint tidy clean distclean help
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 JOBS ?= $(shell nproc)
@@ -25,14 +25,14 @@ demo: build
 
 #: make test        all tests; ends with one line per part
 test:
-	@tools/test.sh core sanitizers python dropin
+	@tools/test.sh core sanitizers python dropin docs
 
 #: make test-core   unit, property, layer and install tests of the release build
-#: make test-sanitizers, test-python, test-dropin: the other parts of make test
-test-core test-sanitizers test-python test-dropin:
+#: make test-sanitizers, test-python, test-dropin, test-docs: the other parts of make test
+test-core test-sanitizers test-python test-dropin test-docs:
 	@tools/test.sh $(@:test-%=%)
 
-#: make test-gpu    what needs GPUs, on all that this machine has
+#: make test-gpu    the tests that need GPUs, on all GPUs of this machine
 test-gpu: build
 	@tools/setup.sh dev
 	@tools/build.sh release libraries gpu_tests
@@ -42,6 +42,12 @@ test-gpu: build
 #: make bench-smoke DGEMM on two virtual devices beside the CPU BLAS
 bench-smoke: build
 	@fleetblas bench gemm --type d --size 4K --backend host --devices 2 --repeat 5 --vs hostblas
+
+#: make docs        the documents as a site, out/site/index.html; a broken link is an error
+docs: build
+	@tools/setup.sh dev
+	@NO_MKDOCS_2_WARNING=1 python -m mkdocs build --quiet
+	@printf 'Open %s in a browser.\n' "$(CURDIR)/out/site/index.html"
 
 #: make wheel       one wheel for every Python, into dist/, tried in an empty environment
 wheel: build
@@ -55,7 +61,7 @@ format:
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
 	@ruff format --quiet . && ruff check --quiet --fix .
 
-#: make lint        what format would change, ruff, and the layers
+#: make lint        checks the formatting, ruff's rules, and the layers
 lint:
 	@tools/setup.sh dev
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format --dry-run -Werror
@@ -66,7 +72,7 @@ lint:
 tidy: build
 	@git ls-files 'src/*.cpp' | xargs -P $(JOBS) -n 1 clang-tidy --quiet -p build/release
 
-#: make clean       removes what was built; make distclean also what was set up
+#: make clean       removes build results; make distclean also .venv, .venv-tests and .deps
 clean:
 	rm -rf build out dist python/fleetblas.egg-info $(addprefix $(PACKAGE)/,lib include machines cmake)
 distclean: clean

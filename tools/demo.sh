@@ -11,9 +11,9 @@ heading() { printf '\n== %s\n' "$1"; }
 
 heading "examples/demo.py, unmodified, with every product on four virtual devices"
 printf '%s\n' \
-  "A line of the library tells of a call: what it took (and how much of that went before the first" \
-  "task, where the plan is new), beside it what was predicted for the plan, and where it ran. The" \
-  "script's own line after it checks the result." ""
+  "Each product has two lines. The library's: how long the call took (and how much of it passed" \
+  "before the first task, where the plan is new), the predicted time of the plan, and where it ran." \
+  "The script's: the shape, the time, and the check of the result." ""
 FLEETBLAS_OFFLOAD=always FLEETBLAS_VERBOSE=1 fleetblas run "${devices[@]}" -- \
   python examples/demo.py 2>&1
 
@@ -27,5 +27,5 @@ FLEETBLAS_OFFLOAD=always fleetblas trace "${devices[@]}" -o out/demo.html -- \
   python examples/demo.py >/dev/null
 printf 'Open %s in a browser.\n' "$PWD/out/demo.html"
 
-heading "What would be done on a node with eight H200 GPUs"
+heading "The plan of a product on a node with eight H200 GPUs"
 fleetblas plan gemm --type d --size 16K --place h,h,h --machine h200x8

@@ -3,7 +3,7 @@
 # test.sh: runs parts of the test suite and ends with each runner's own closing lines. Fails if any
 # part did. It sets up and builds what the parts need.
 #
-# usage: tools/test.sh PART...   (core, sanitizers, python, dropin)
+# usage: tools/test.sh PART...   (core, sanitizers, python, dropin, docs)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -40,9 +40,9 @@ built() {
 
 for word in "$@"; do
   case $word in
-    core | sanitizers | python | dropin) ;;
+    core | sanitizers | python | dropin | docs) ;;
     *)
-      printf "test: unknown part '%s'; known: core sanitizers python dropin\n" "$word" >&2
+      printf "test: unknown part '%s'; known: core sanitizers python dropin docs\n" "$word" >&2
       exit 1
       ;;
   esac
@@ -84,6 +84,9 @@ if [[ $words == *" dropin "* ]]; then
   export FLEETBLAS_PRELOAD=$root/python/fleetblas/lib/libfleetblas_preload.so
   export FLEETBLAS_TEST_VENVS=$root/.venv-tests
   part dropin python -m pytest -q -p no:cacheprovider tests/dropin
+fi
+if [[ $words == *" docs "* ]]; then
+  part docs python -m pytest -q -p no:cacheprovider tests/house/test_site.py
 fi
 
 printf '\n'

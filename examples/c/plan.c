@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * plan.c: what a machine with eight GPUs would do with a product, without having one: the plan,
- * the time that it is predicted to take, and the least time that any plan could take.
+ * plan.c: the plan of a product for a machine with eight GPUs, which need not be this one: its
+ * predicted time, and the least time that any plan could take.
  */
 #include <fleetblas/fleetblas.h>
 #include <stdio.h>

@@ -31,11 +31,12 @@ extern "C" {
 #define FLEETBLAS_VERSION_MINOR 1
 #define FLEETBLAS_VERSION_PATCH 0
 
+/* After FLEET_DEVICE_FAILED C is undefined, after every other error it is untouched. */
 typedef enum fleet_status {
   FLEET_OK = 0,
   FLEET_BAD_ARGUMENT = 1,  /* a size, flag or pointer is illegal; nothing was touched */
   FLEET_NO_MEMORY = 2,     /* neither devices nor host have enough; C untouched */
-  FLEET_DEVICE_FAILED = 3, /* C's own device was lost; C is undefined */
+  FLEET_DEVICE_FAILED = 3, /* a device failed, and the CPU could not complete C */
   FLEET_UNREACHABLE = 4,   /* no route between two places that must exchange data */
   FLEET_BAD_OPTION = 5,    /* an option has a value that means nothing */
   FLEET_BAD_FILE = 6,      /* a machine file is missing, damaged or of another schema */
@@ -117,7 +118,8 @@ FLEET_API fleet_status fleet_host_unregister(fleet_context* context, void* data)
  *   FLEET_BAD_ARGUMENT   a flag or size is illegal, a leading dimension too small, or an operand on
  *                        a GPU that the context does not use; C untouched
  *   FLEET_NO_MEMORY      neither devices nor host can hold what the call needs; C untouched
- *   FLEET_DEVICE_FAILED  the device that holds an operand was lost; C is undefined */
+ *   FLEET_DEVICE_FAILED  the device that holds an operand was lost, or after C was changed a device
+ *                        failed or memory ran out and the CPU could not complete it; C is undefined */
 FLEET_API fleet_status fleet_sgemm(fleet_context* context, fleet_op transa, fleet_op transb,
                                    int64_t m, int64_t n, int64_t k, float alpha, const float* a,
                                    int64_t lda, const float* b, int64_t ldb, float beta, float* c,

@@ -63,7 +63,7 @@ def problem_text(
     m: int | None = None,
     n: int | None = None,
     k: int | None = None,
-    place: str = "h,h,h",
+    place: str = "h",
     beta: complex = 1,
     alpha: complex = 1,
     batch: int = 1,
@@ -125,7 +125,7 @@ class Context:
         self.close()
 
     def close(self) -> None:
-        """Gives the context up; using it again is an error."""
+        """Closes the context; using it again is an error."""
         self._handle = None
 
     @property
@@ -146,14 +146,14 @@ class Context:
         and strided views are used where they lie. The result goes to `out` (which may be c), or to
         a new array. c is not read when beta is 0.
 
-        float16 and bfloat16 (of the package ml_dtypes) are summed in float32 and rounded after
-        each of few steps of k. tf32=True lets devices round float32 inputs to TF32.
+        float16 and bfloat16 (of the package ml_dtypes) are summed in float32, and rounded after
+        each of a few steps of k. tf32=True lets devices round float32 inputs to TF32.
 
-        Arrays may also be of CuPy, PyTorch, or of any library with `__cuda_array_interface__` or
-        DLPack, each operand in host memory or on any device of this context. Work that is queued
-        on the stream that an array comes with is waited for, and the result is complete on return.
-        It is an array like a, unless `out` is given. An array on a device is never copied or
-        converted: a type that differs, or strides that no BLAS call can express, are a
+        Arrays may also be of CuPy, PyTorch, or any library with `__cuda_array_interface__` or
+        DLPack, each operand in host memory or on any device of this context. The call waits for
+        the work queued on the stream of each array, and the result is complete on return. The
+        result is an array like a, unless `out` is given. An array on a device is never copied or
+        converted: a type that differs, or strides that no BLAS call can express, raise
         BadArgument.
         """
         return _arrays.gemm(self, a, b, c, alpha, beta, transa, transb, out, tf32)
@@ -161,9 +161,9 @@ class Context:
     def gemmt(self, a, b, c=None, *, alpha=1, beta=0, uplo="l", transa="n", transb="n", out=None):
         """One triangle of alpha * op(a) @ op(b) + beta * c, which is n x n.
 
-        Arrays, `out` and errors as for gemm, in float32, float64, complex64 and complex128. Of c
-        and out only the triangle `uplo` ('l' lower, 'u' upper) is read and written; the other one
-        of a new result is 0.
+        Arrays, `out` and errors as for gemm, in float32, float64, complex64 and complex128. Only
+        the triangle `uplo` ('l' lower, 'u' upper) of c and out is read and written; the opposite
+        one of a new result is 0.
         """
         flags = {"uplo": uplo, "transa": transa, "transb": transb}
         return _level3.compute(self, "gemmt", a, b, c, alpha, beta, flags, out)
@@ -181,8 +181,8 @@ class Context:
     def hemm(self, a, b, c=None, *, alpha=1, beta=0, side="l", uplo="l", out=None):
         """symm with a Hermitian a, of complex types.
 
-        The imaginary parts of its diagonal are not read. a too has the order of the result, or is
-        copied.
+        The imaginary parts of its diagonal are not read. Like b, a has the order of rows of the
+        result, or is copied.
         """
         flags = {"side": side, "uplo": uplo}
         return _level3.compute(self, "hemm", a, b, c, alpha, beta, flags, out)
@@ -190,9 +190,9 @@ class Context:
     def syrk(self, a, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
         """One triangle of alpha * a @ a.T + beta * c, or with trans 't' alpha * a.T @ a + beta * c.
 
-        a is n x k (trans 't': k x n), c and the result are n x n; of them only the triangle `uplo`
-        ('l' lower, 'u' upper) is read and written; the other one of a new result is 0. Types,
-        arrays, `out` and errors as for gemmt.
+        a is n x k (trans 't': k x n), c and the result are n x n. Only the triangle `uplo` ('l'
+        lower, 'u' upper) of c and out is read and written; the opposite one of a new result is 0.
+        Types, arrays, `out` and errors as for gemmt.
         """
         flags = {"uplo": uplo, "transa": trans}
         return _level3.compute(self, "syrk", a, None, c, alpha, beta, flags, out)
@@ -200,8 +200,8 @@ class Context:
     def herk(self, a, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
         """syrk with the conjugate transpose, of complex types; trans is 'n' or 'c'.
 
-        alpha and beta are real, the diagonal is: its imaginary parts in c are not read, and are 0
-        in the result. a has the order of rows of the result, or is copied.
+        alpha, beta and the diagonal are real: the diagonal's imaginary parts in c are not read, and
+        are 0 in the result. a has the order of rows of the result, or is copied.
         """
         flags = {"uplo": uplo, "transa": trans}
         return _level3.compute(self, "herk", a, None, c, alpha, beta, flags, out)
@@ -229,7 +229,7 @@ class Context:
         """alpha * op(a) @ b with a triangular a, or with side 'r' alpha * b @ op(a).
 
         a is m x m (side 'r': n x n), b is m x n. Only the triangle `uplo` of a ('l' lower, 'u'
-        upper) is read, and with diag 'u' the diagonal is taken for ones and not read either. The
+        upper) is read; with diag 'u' the diagonal counts as ones and is not read either. The
         result goes to `out` (which may be b), or to a new array. Types, arrays and errors as for
         gemmt. BLAS works in place: unless out is b, b is copied there.
         """
@@ -292,6 +292,7 @@ class Context:
         _native.check(library.fleet_host_register(self.pointer, *_arrays.extent(array)))
 
     def unregister(self, array: np.ndarray) -> None:
+        """Undoes `register`."""
         _native.check(library.fleet_host_unregister(self.pointer, _arrays.extent(array)[0]))
 
     def trim(self) -> None:
@@ -299,7 +300,7 @@ class Context:
         _native.check(library.fleet_trim(self.pointer))
 
     def plan(self, problem: str | None = None, **words) -> dict:
-        """What would be done and why: workers, grid, tile, tasks, bytes per link, predicted time.
+        """The plan of a call: workers, grid, tile, tasks, bytes per link, predicted time, reasons.
 
         plan("dgemm m=8192 n=8192 k=8192 a@h b@h c@0"), or plan(size=8192, type="d", place="h,h,0").
         """
@@ -316,8 +317,8 @@ class Context:
     def trace(self) -> dict:
         """The measured timeline of the last call that ran a plan, as Chrome trace events.
 
-        GPUs measure single tasks only in a context with timeline=True; else each has the time of
-        the whole run.
+        GPUs measure single tasks only in a context with timeline=True; otherwise each task has the
+        time of the whole run.
         """
         return json.loads(_native.text_of(library.fleet_trace_json, self.pointer))
 

@@ -19,7 +19,8 @@ class NoMemory(Error, MemoryError):
 
 
 class DeviceFailed(Error, RuntimeError):
-    """The device that holds an operand was lost; the output is undefined."""
+    """The device that holds an operand was lost, or a device failed and the CPU could not complete
+    the output, which is undefined."""
 
 
 class Unreachable(Error, RuntimeError):

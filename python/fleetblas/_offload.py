@@ -38,8 +38,8 @@ def offload():
         with fleetblas.offload():
             c = a @ b
 
-    It concerns the whole process, all threads, for as long as the block lasts; blocks nest, and an
-    exception undoes it too. Libraries imported inside the block are not concerned. Gives the number
+    It holds for the whole process and all threads, until the block ends, also by an exception.
+    Blocks may nest. Libraries imported inside the block are not affected. The value is the number
     of places that lead to FleetBLAS.
     """
     library = _preload()

@@ -118,14 +118,19 @@ class Routine:
         return {name: found[name] for name in self.operands}
 
     def places(self, place: str) -> list[str]:
-        """A word per operand; of A,B,C what it has not is left out."""
+        """A word per operand: one word stands for all, and of A,B,C what it has not is left out."""
         words = place.split(",")
+        if len(words) == 1:
+            words *= len(self.operands)
         if len(words) == 3:
             words = [words["abc".index(name)] for name in self.operands]
         if len(words) != len(self.operands):
             three = len(self.operands) == 3
             wanted = "three words, as in h,h,0" if three else "two words, as in h,0"
-            raise BadArgument(f"place: {place!r} is not {wanted}", "bad_argument")
+            raise BadArgument(
+                f"place: {place!r} is not {wanted}, nor one for all operands of {self.word}",
+                "bad_argument",
+            )
         return words
 
 

@@ -1,8 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// error.cpp: the words for each status.
+// error.cpp: the words for each status, and the one that says that C is undefined.
 #include "base/error.hpp"
 
+#include <new>
+#include <string_view>
+
 namespace fleet {
+namespace {
+
+constexpr std::string_view kUndefined = "C is undefined";
+
+Error out_of_memory() {
+  return {Status::device_failed, "memory ran out after C was changed: C is undefined"};
+}
+
+/// With the reason in words, where there is memory for words.
+Error undefined_because(const char* reason) {
+  try {
+    std::string message = reason;
+    if (message.find(kUndefined) == std::string::npos) message.append(": ").append(kUndefined);
+    return {Status::device_failed, message};
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  }
+}
+
+}  // namespace
 
 const char* to_string(Status status) {
   switch (status) {
@@ -26,6 +49,26 @@ const char* to_string(Status status) {
       return "internal";
   }
   return "unknown";
+}
+
+std::string message_of(const std::exception& error) noexcept {
+  try {
+    return error.what();
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+void throw_undefined() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw out_of_memory();
+  } catch (const std::exception& error) {
+    throw undefined_because(error.what());
+  } catch (...) {
+    throw undefined_because("an unknown error");
+  }
 }
 
 }  // namespace fleet

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // error.hpp: the one exception type of the core. It knows nothing of devices or of the C API.
 #pragma once
-#include <stdexcept>
+#include <cstddef>
+#include <exception>
+#include <memory>
 #include <string>
 
 namespace fleet {
 
-/// Why something could not be done. The values are those of `fleet_status` in fleetblas.h.
+/// Why something could not be done. The values are those of `fleet_status` in fleetblas.h. C is
+/// undefined after device_failed and untouched after every other status: whoever catches one of
+/// those may compute C from what it holds.
 enum class Status {
   ok = 0,
   bad_argument = 1,   ///< a size, flag or pointer of the caller is illegal; nothing was touched
   no_memory = 2,      ///< memory ran out where nothing smaller helps; C untouched
-  device_failed = 3,  ///< a device was lost or a task failed, and C could not be completed
+  device_failed = 3,  ///< a run changed C and nobody could complete it; an operand's device is lost
   unreachable = 4,    ///< no route between two places that must exchange data
   bad_option = 5,     ///< an option or environment variable has a value that means nothing
   bad_file = 6,       ///< a machine or cache file is damaged, missing or of another schema
@@ -23,13 +27,41 @@ enum class Status {
 const char* to_string(Status status);
 
 /// Thrown inside the core; the fronts (capi, fortran, cblas) turn it into a status and a message.
-class Error : public std::runtime_error {
+class Error : public std::exception {
  public:
-  Error(Status status, const std::string& message) : std::runtime_error(message), status_(status) {}
-  Status status() const { return status_; }
+  Error(Status status, const std::string& message)
+      : status_(status), message_(std::make_shared<const std::string>(message)) {}
+  /// For literals, which are not copied: such an Error can be thrown where no memory is left.
+  template <std::size_t N>
+  Error(Status status, const char (&literal)[N]) noexcept : status_(status), literal_(literal) {}
+
+  Status status() const noexcept { return status_; }
+  const char* what() const noexcept override {
+    return message_ != nullptr ? message_->c_str() : literal_;
+  }
 
  private:
   Status status_;
+  std::shared_ptr<const std::string> message_;
+  const char* literal_ = "";
 };
+
+/// What an exception says; nothing where there is no memory for it.
+std::string message_of(const std::exception& error) noexcept;
+
+/// Inside a `catch`: throws what is being handled as Error(device_failed), since C is undefined.
+[[noreturn]] void throw_undefined();
+
+/// Does `work`, before or in which C may have been changed. An exception leaves it as
+/// Error(device_failed), whatever it was: no_memory, unsupported or bad_alloc would say that C is
+/// untouched, and the CPU would apply beta to it a second time.
+template <typename Work>
+decltype(auto) past_first_write(Work&& work) {
+  try {
+    return work();
+  } catch (...) {
+    throw_undefined();
+  }
+}
 
 }  // namespace fleet

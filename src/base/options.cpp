@@ -18,7 +18,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 21> kTable = {{
+constexpr std::array<OptionInfo, 22> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "",
      "a count (4), ids (0,2 or 2,), split (between MPI ranks), or empty for all; 4 on the host "
@@ -43,8 +43,9 @@ constexpr std::array<OptionInfo, 21> kTable = {{
     {"deterministic", "0",
      "1: devices multiply copies only, so that the alignment of operands changes no bits"},
     {"graphs", "1", "0: GPUs never replay a plan as one graph"},
+    {"device_library", "", "test hook: library with the GPU backend; empty: the one beside this"},
     {"device_memory", "0", "test hook: bytes a device has (suffixes K, M, G); 0: what it has"},
-    {"inject", "", "test hook: comma-joined faults, see docs/testing.md"},
+    {"inject", "", "test hook: comma-joined faults, see docs/reference/testing.md"},
 }};
 
 [[noreturn]] void refuse(std::string_view name, std::string_view value, std::string_view allowed) {
@@ -93,8 +94,9 @@ std::string word_of(Enum value, const std::array<std::pair<std::string_view, Enu
   return {};
 }
 
+/// Empty in a program with more rights than its caller (setuid), who would choose what it loads.
 std::string environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
+  const char* value = secure_getenv(name.c_str());
   return value == nullptr ? std::string() : std::string(value);
 }
 
@@ -278,6 +280,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.timeline = flag_of(name, value);
   } else if (name == "graphs") {
     options.graphs = flag_of(name, value);
+  } else if (name == "device_library") {
+    options.device_library = value;
   } else if (name == "device_memory") {
     options.device_memory = size_for(name, value);
   } else if (name == "inject") {
@@ -307,6 +311,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "deterministic") json.value(o.deterministic);
   if (name == "timeline") json.value(o.timeline);
   if (name == "graphs") json.value(o.graphs);
+  if (name == "device_library") json.value(o.device_library);
   if (name == "device_memory") json.value(o.device_memory);
   if (name == "inject") json.value(o.inject_text);
 }
@@ -418,6 +423,15 @@ Options read_options(std::vector<std::string>& complaints) {
       apply(options, info.name, trimmed(value), Origin::environment, variable + ": ", complaints);
   }
   return options;
+}
+
+bool environment_changes_cublas() {
+  return std::ranges::any_of(std::array{"CUBLAS_EMULATE_SINGLE_PRECISION",
+                                        "CUBLAS_EMULATE_DOUBLE_PRECISION", "NVIDIA_TF32_OVERRIDE"},
+                             [](const char* name) {
+                               const std::string value = environment(name);
+                               return !value.empty() && value != "0";
+                             });
 }
 
 std::int64_t parse_size(std::string_view text) {

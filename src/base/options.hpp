@@ -21,7 +21,7 @@ enum class Origin { fallback, file, environment, caller };
 const char* to_string(Origin origin);  ///< "default", "file", "environment", "caller"
 
 /// Faults and disturbances on purpose (FLEETBLAS_INJECT), for tests: part of the product,
-/// documented in docs/testing.md.
+/// documented in docs/reference/testing.md.
 struct Inject {
   struct Lost {
     int device;
@@ -58,6 +58,7 @@ struct Options {
   Offload offload = Offload::automatic;
   std::string machine;               ///< file or shipped name; empty: measured
   std::int64_t memory_cap = 0;       ///< bytes per device for slots; 0: 80 % of what is free
+  std::string device_library;        ///< test hook: file with the GPU backend; empty: the real one
   std::int64_t device_memory = 0;    ///< test hook: bytes a device has; 0: what it has
   std::int64_t tile = 0;             ///< 0: by model
   int grid_rows = 0, grid_cols = 0;  ///< 0: by model
@@ -99,6 +100,10 @@ void set_options(Options& options, std::string_view text);
 /// values are not fatal here: they are left at their defaults and described, one line each, in
 /// `complaints`.
 Options read_options(std::vector<std::string>& complaints);
+
+/// Do variables of the environment ask cuBLAS to emulate products, or to round their factors
+/// (CUBLAS_EMULATE_SINGLE_PRECISION, CUBLAS_EMULATE_DOUBLE_PRECISION, NVIDIA_TF32_OVERRIDE)?
+bool environment_changes_cublas();
 
 /// Sizes with the binary suffixes K, M, G ("4K" = 4096). Throws Error(bad_option).
 std::int64_t parse_size(std::string_view text);

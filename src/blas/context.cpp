@@ -56,13 +56,14 @@ Context::Context(const Options& options)
 
 Context::~Context() {
   while (users_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  close_journal(journal_);
   for (const Range& range : registry_.remove_all()) give_back(range);
   if (gate::in_forked_child()) offloader_.leave_to_parent();
 }
 
 void Context::open_books(const std::vector<std::string>& complaints) {
-  for (const std::string& complaint : complaints) log_.line(Log::kWarning, complaint);
-  log_.line(Log::kInfo, "CPU BLAS: " + blas_->name());
+  for (const std::string& complaint : complaints) log_.line(Log::kWarning, {complaint});
+  log_.line(Log::kInfo, {"CPU BLAS: ", blas_->name()});
   report_at_exit(journal_);
 }
 
@@ -97,7 +98,7 @@ void Context::run(const Call& call, double start_s, CallRecord& record) {
   if (done == call.batch) return;
   record.ran = Ran::cpu;
   if (!choice.devices) note_choice(record, choice);
-  run_on_cpu(rest_of(call, done), homes, turn);
+  finish_on_cpu(call, done, homes, turn);
 }
 
 /// Takes the turn unless the call needs neither plan nor device.
@@ -115,6 +116,13 @@ Context::Choice Context::choose_in_turn(const Call& call, const Homes& homes,
   } catch (const std::bad_alloc&) {
     return {.reason = "no memory to plan"};
   }
+}
+
+/// All items but the first `done`, which are in C already.
+void Context::finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
+                            std::unique_lock<std::mutex>& turn) {
+  if (done == 0) return run_on_cpu(call, homes, turn);
+  past_first_write([&] { run_on_cpu(rest_of(call, done), homes, turn); });
 }
 
 void Context::run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn) {
@@ -154,13 +162,14 @@ std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const
         record.reason = "finished on the CPU after a fault";
       done += items;
     }
-  } catch (const std::bad_alloc&) {
-    record.reason = "no memory on the devices";
   } catch (const Error& error) {
-    const bool cannot_plan =
-        error.status() == Status::no_memory || error.status() == Status::unreachable;
-    if (!cannot_plan) throw;
+    const bool no_plan =
+        error.status() != Status::device_failed && error.status() != Status::internal;
+    if (!no_plan && done > 0) throw_undefined();
+    if (!no_plan) throw;
     record.reason = "no memory on the devices";
+  } catch (const std::exception&) {  // std::bad_alloc, std::length_error: no plan either
+    record.reason = "no memory to plan";
   }
   return done;  // what is left goes to the CPU
 }
@@ -178,19 +187,25 @@ const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const 
   return nullptr;
 }
 
-Context::Choice Context::choose(const Call& call, const Homes& homes) {
+std::string Context::start_devices() {
   try {
     offloader_.engine();
+    return {};
   } catch (const Error& error) {
-    // Whoever made this context is told; the default one's settings are never fatal.
     const bool chosen = std::ranges::count(options_.origins, Origin::caller) > 0;
     if (error.status() == Status::bad_option && chosen) throw;
-    return {.reason = "no usable device", .detail = error.what()};
+    return error.what();
   }
+}
+
+Context::Choice Context::choose(const Call& call, const Homes& homes) {
+  if (const std::string why = start_devices(); !why.empty())
+    return {.reason = "no usable device", .detail = why};
   for (const DeviceId home : homes)
     if (offloader_.is_lost(home))
       throw Error(Status::device_failed,
                   "device " + offloader_.place_of(home) + ", which holds an operand, was lost");
+  offloader_.retry_limits();
   if (offloader_.workers(call.type).empty()) return {.reason = "no device is left"};
   try {
     const Problem problem = problem_of(call, homes, std::min(call.batch, kSampleItems));
@@ -223,8 +238,10 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   if (call.changes_nothing() || options_.backend == BackendKind::sim) return false;
   const double start_s = now_s();
   CallRecord record;
+  bool located = false;
   try {
     const Homes homes = locate(call);
+    located = true;
     std::unique_lock<std::mutex> turn;
     const Choice choice = choose_in_turn(call, homes, turn);
     reason = choice.reason;
@@ -239,12 +256,15 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
       reason = record.reason;
       if (done == 0 && all_on_host(homes)) return false;
       record.ran = Ran::cpu;
-      run_on_cpu(rest_of(call, done), homes, turn);
+      finish_on_cpu(call, done, homes, turn);
     }
   } catch (const Error& error) {
-    log_.line(Log::kError, error.what());
+    log_.line(Log::kError, {error.what()});
     reason = "an error on the devices";
-    if (error.status() != Status::device_failed) return false;
+    // Nobody can do a call whose operand is on a device in part: the BLAS behind would only crash.
+    const bool nobodys = !located && error.status() == Status::bad_argument;
+    if (nobodys) begin_record(record, call);
+    if (!nobodys && error.status() != Status::device_failed) return false;
     record.status = error.status();
   }
   close_record(record, now_s() - start_s);
@@ -269,7 +289,8 @@ double Context::min_flops() {
   const User inside(users_);
   const auto turn = take_turn();
   // GPUs take a second to start: small products are not worth asking the model.
-  if (!offloader_.started() && options_.backend != BackendKind::host) return kColdFlops;
+  if (offloader_.engine_if_started() == nullptr && options_.backend != BackendKind::host)
+    return kColdFlops;
   if (min_flops_ < 0) min_flops_ = profitable_flops();
   return min_flops_;
 }
@@ -365,7 +386,7 @@ void Context::close_record(CallRecord& record, double seconds) noexcept {
   try {
     record.seconds = seconds;
     if (options_.verbose > 0) log_.say(verbose_line(record));
-    if (log_.wants(Log::kEverything)) log_.line(Log::kEverything, verbose_line(record));
+    if (log_.wants(Log::kEverything)) log_.line(Log::kEverything, {verbose_line(record)});
     journal_->note(std::move(record));
   } catch (const std::bad_alloc&) {
     // The call is done; only its line in the books is missing.

@@ -33,8 +33,9 @@ class Context {
   /// Does the call. Throws Error; C is untouched unless the status is device_failed.
   void compute(const Call& call);
 
-  /// The drop-in's way: true when the call is done. False, with C untouched, when the devices are
-  /// not to do it; `reason` says why.
+  /// The drop-in's way: true when the call is done, or lost with a device that holds an operand, or
+  /// reaches beyond a device's memory. False, with C untouched, when the devices are not to do it;
+  /// `reason` says why.
   bool compute_if_profitable(const Call& call, const char*& reason);
   /// Books a call that the BLAS behind the drop-in did.
   void note_host_call(const Call& call, const char* reason, double seconds);
@@ -93,12 +94,17 @@ class Context {
   using Homes = std::array<DeviceId, 3>;
 
   void run(const Call& call, double start_s, CallRecord& record);
+  /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws
+  /// Error(bad_option) to whoever made this context; the default one's settings are never fatal.
+  std::string start_devices();
   Choice choose_in_turn(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
   Choice choose(const Call& call, const Homes& homes);
   Choice choose_by_model(const Problem& problem);
   const char* reason_for_cpu(const Call& call, const Homes& homes) const;
   std::int64_t run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
                               CallRecord& record);
+  void finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
+                     std::unique_lock<std::mutex>& turn);
   void run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
   double profitable_flops();
   bool profitable(std::int64_t edge);

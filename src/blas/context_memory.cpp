@@ -41,11 +41,12 @@ DeviceId Context::locate(const void* data, std::int64_t bytes) {
   }
   // It may be the program's own, on a device or pinned.
   if (gate::only_cpu_left()) return kPageable;
-  Backend* backend = offloader_.backend_if_started();
-  if (backend == nullptr && offloader_.has_backend() && program_uses_gpus()) {
+  if (offloader_.backend_if_started() == nullptr && offloader_.has_backend() &&
+      program_uses_gpus()) {
     const auto turn = take_turn();
-    backend = offloader_.engine().backend.get();
+    start_devices();
   }
+  Backend* const backend = offloader_.backend_if_started();
   return backend != nullptr ? backend->locate(data, bytes) : kPageable;
 }
 
@@ -143,19 +144,22 @@ void Context::trim() {
 void Context::register_host(void* data, std::int64_t bytes) {
   const User inside(users_);
   Range range{.data = data, .bytes = bytes, .location = kHost, .origin = Range::Origin::registered};
-  {
+  std::unique_lock<std::mutex> turn;
+  Backend* backend = nullptr;
+  if (offloader_.has_backend() && !gate::only_cpu_left()) {
+    turn = take_turn();
+    backend = offloader_.engine().backend.get();
+  }
+  // Refused: it stays what it was, pageable, and works as such.
+  const bool pinned = backend != nullptr && backend->pin(data, bytes);
+  if (backend != nullptr && !pinned) range.location = kPageable;
+  try {
     const gate::StateLock lock;
     registry_.add(range);
+  } catch (...) {
+    if (pinned) backend->unpin(data);
+    throw;
   }
-  if (!offloader_.has_backend() || gate::only_cpu_left()) return;
-  const auto turn = take_turn();
-  const auto& backend = offloader_.engine().backend;
-  if (backend == nullptr || backend->pin(data, bytes)) return;
-  // Refused: it stays what it was, pageable, and works as such.
-  range.location = kPageable;
-  const gate::StateLock lock;
-  registry_.remove(data, Registry::Kind::registered);
-  registry_.add(range);
 }
 
 void Context::unregister_host(void* data) {

@@ -37,7 +37,7 @@ Bound bound_of_cpu(const Problem& problem, const Machine& machine) {
 
 std::unique_lock<std::mutex> Context::take_turn() {
   if (!gate::only_cpu_left()) return std::unique_lock(turn_);
-  if (!offloader_.started())
+  if (offloader_.engine_if_started() == nullptr)
     throw Error(Status::unsupported,
                 "no devices are started or measured in a forked child or at exit");
   return {};
@@ -148,17 +148,13 @@ std::string Context::config_json() {
       .open('[');
   for (const int device : offloader_.users()) json.value(device);
   json.close(']').member("cores", cores_).member("cpu_blas", blas_->name()).key("machine");
-  {
-    std::unique_lock<std::mutex> turn;
-    if (!gate::only_cpu_left()) turn = take_turn();
-    if (offloader_.started())
-      json.open('{')
-          .member("name", offloader_.engine().machine->name)
-          .member("source", offloader_.engine().machine->source)
-          .close('}');
-    else
-      json.null();
-  }
+  if (const Engine* engine = offloader_.engine_if_started())
+    json.open('{')
+        .member("name", engine->machine->name)
+        .member("source", engine->machine->source)
+        .close('}');
+  else
+    json.null();
   json.member("machines", shipped_folder()).key("options").raw(to_json(options_));
   return json.close('}').text();
 }

@@ -80,15 +80,6 @@ void run(const Call& call, const View& a, const View& b, const View& c, CpuBlas&
   multiply(launch, blas);
 }
 
-/// Without memory for a lease the product still gets done, on however many threads there are.
-void lease_if_possible(std::optional<CpuBlas::Lease>& lease, CpuBlas& blas, int threads) {
-  try {
-    lease.emplace(blas, threads);
-  } catch (const std::bad_alloc&) {
-    lease.reset();
-  }
-}
-
 /// Without any library.
 class PlainBlas final : public CpuBlas {
  public:
@@ -142,11 +133,21 @@ void multiply_item_staged(const Call& call, const Arguments& item,
   a.fetch();
   b.fetch();
   if (!call.beta_is_zero() || (call.traits().triangular && !call.only_scales())) c.fetch();
-  run(call, a.view(), b.view(), c.view(), blas);
-  c.write_back();
+  past_first_write([&] {
+    run(call, a.view(), b.view(), c.view(), blas);
+    c.write_back();
+  });
 }
 
 }  // namespace
+
+void lease_if_possible(std::optional<CpuBlas::Lease>& lease, CpuBlas& blas, int threads) {
+  try {
+    lease.emplace(blas, threads);
+  } catch (const std::bad_alloc&) {
+    lease.reset();
+  }
+}
 
 void multiply_in_place(const Call& call, CpuBlas& blas, int threads) {
   std::optional<CpuBlas::Lease> lease;
@@ -171,15 +172,17 @@ void multiply_staged(const Call& call, const std::array<DeviceId, 3>& homes, Cpu
                      int threads, Backend& backend) {
   std::optional<CpuBlas::Lease> lease;
   lease_if_possible(lease, blas, threads);
-  for (std::int64_t i = 0; i < call.batch; ++i) {
-    try {
-      multiply_item_staged(call, arguments_from(call, i), homes, blas, backend);
-    } catch (const std::bad_alloc&) {
-      if (i == 0) throw Error(Status::no_memory, "the host cannot hold the operands on devices");
-      throw Error(Status::device_failed,
-                  "memory ran out between the items of a batch: C is undefined");
-    }
+  const auto multiply_item = [&](std::int64_t item) {
+    multiply_item_staged(call, arguments_from(call, item), homes, blas, backend);
+  };
+  try {
+    multiply_item(0);
+  } catch (const std::bad_alloc&) {
+    throw Error(Status::no_memory, "the host cannot hold the operands on devices");
   }
+  past_first_write([&] {
+    for (std::int64_t item = 1; item < call.batch; ++item) multiply_item(item);
+  });
 }
 
 }  // namespace fleet

@@ -93,11 +93,11 @@ class Doctor {
   }
 
   /// Not starting them is no error where nobody asked for them, so the reason is asked for again.
-  static std::string why_no_gpu() {
-    if (!may_have_gpus()) return "no NVIDIA driver";
+  std::string why_no_gpu() const {
+    if (!may_have_gpus(options_)) return "no NVIDIA driver";
     try {
       std::string why;
-      if (device_library().count(why) == 0) return why;
+      if (device_library(options_).count(why) == 0) return why;
       return "--backend cuda says why they do not start";
     } catch (const Error& error) {
       return error.what();

@@ -83,7 +83,7 @@ std::vector<int> gpu_ids(const Options& options, const DeviceLibrary& library) {
 
 Engine start_gpus(const Options& options, const std::optional<NamedMachine>& named,
                   const std::shared_ptr<CpuBlas>& blas) {
-  const DeviceLibrary& library = device_library();
+  const DeviceLibrary& library = device_library(options);
   Engine engine;
   engine.users = gpu_ids(options, library);
   // Probing must see the devices as they are, not the faults that a test asks for.
@@ -158,7 +158,7 @@ Engine start_engine(const Options& options, const std::optional<NamedMachine>& n
                     const std::shared_ptr<CpuBlas>& blas) {
   Engine engine;
   if (options.backend == BackendKind::cuda ||
-      (options.backend == BackendKind::automatic && may_have_gpus())) {
+      (options.backend == BackendKind::automatic && may_have_gpus(options))) {
     try {
       return start_gpus(options, named, blas);
     } catch (const Error& error) {

@@ -44,6 +44,9 @@ void in_child() {
   state_mutex.unlock();
   forked.store(true);
   forks.store(0);
+  // Threads that came to a Pass while the fork was under way counted themselves for a moment; the
+  // child has none of them.
+  passes.store(0);
 }
 
 /// Leases are protected in CpuBlas; a wrapper passes them on.

@@ -5,9 +5,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <mutex>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -23,6 +24,16 @@ using Json = nlohmann::ordered_json;
 // A timeline is for looking at: more runs, or more events, than this nobody can.
 constexpr std::size_t kMostRuns = 64;
 constexpr std::size_t kMostTasks = 400'000;
+
+/// Leaves `most` runs, and fewer where their tasks are too many; one in any case.
+void drop_oldest(std::deque<Run>& runs, std::size_t most) {
+  std::size_t tasks = 0;
+  for (const Run& kept : runs) tasks += kept.planned->tuned.plan.tasks.size();
+  while (runs.size() > 1 && (runs.size() > most || tasks > kMostTasks)) {
+    tasks -= runs.front().planned->tuned.plan.tasks.size();
+    runs.pop_front();
+  }
+}
 
 /// Gives the queues of one run the numbers that queues of the same name have in the whole timeline:
 /// each plan counts its own.
@@ -44,7 +55,7 @@ void renumber_queues(Json& timeline, std::map<std::string, int>& numbers) {
 
 /// The timelines of all runs on one clock. Each event says which call it belongs to, each call when
 /// it began.
-std::string merged_timeline(const std::vector<Run>& runs) {
+std::string merged_timeline(const std::deque<Run>& runs) {
   Json events = Json::array();
   Json calls = Json::array();
   std::set<std::string> names;
@@ -94,13 +105,7 @@ void Journal::note_on_cpu(const CallShape& shape, const char* reason, double sec
 void Journal::note(const Run& run) {
   const gate::StateLock lock;
   runs_.push_back(run);
-  const std::size_t most = trace_.empty() ? 1 : kMostRuns;
-  std::size_t tasks = 0;
-  for (const Run& kept : runs_) tasks += kept.planned->tuned.plan.tasks.size();
-  while (runs_.size() > 1 && (runs_.size() > most || tasks > kMostTasks)) {
-    tasks -= runs_.front().planned->tuned.plan.tasks.size();
-    runs_.pop_front();
-  }
+  drop_oldest(runs_, trace_.empty() ? 1 : kMostRuns);
 }
 
 std::string Journal::statistics_json() const {
@@ -113,21 +118,49 @@ Run Journal::last_run() const {
   return runs_.empty() ? Run{} : runs_.back();
 }
 
-/// The journals of this process that something is to be written about.
+/// What is to be written about this process: by file, of the journals that are closed, and the
+/// journals that are not. Guarded by gate::StateLock: contexts are destroyed in forked children
+/// too.
 class ExitReport {
  public:
   static void add(const std::shared_ptr<Journal>& journal) {
     if (journal->summary_.empty() && journal->trace_.empty()) return;
     ExitReport& report = instance();
-    const std::lock_guard lock(report.mutex_);
-    if (report.journals_.empty()) {
-      report.process_ = getpid();
-      std::atexit(write);
-    }
+    const gate::StateLock lock;
     report.journals_.push_back(journal);
+    if (report.process_ != 0) return;
+    report.process_ = getpid();
+    std::atexit(write);
+  }
+
+  static void close(const std::shared_ptr<Journal>& journal) {
+    if (journal->summary_.empty() && journal->trace_.empty()) return;
+    ExitReport& report = instance();
+    const gate::StateLock lock;
+    const auto found = std::ranges::find(report.journals_, journal);
+    if (found == report.journals_.end()) return;
+    Books books = report.closed_;  // whole or not at all, should memory run out
+    take_down(*journal, books);
+    report.closed_ = std::move(books);
+    report.journals_.erase(found);
   }
 
  private:
+  struct Books {
+    std::map<std::string, Statistics> summaries;
+    std::map<std::string, std::deque<Run>> timelines;
+  };
+
+  static void take_down(const Journal& journal, Books& books) {
+    if (!journal.trace_.empty()) {
+      std::deque<Run>& runs = books.timelines[journal.trace_];
+      runs.insert(runs.end(), journal.runs_.begin(), journal.runs_.end());
+      std::ranges::sort(runs, {}, &Run::start_s);
+      drop_oldest(runs, kMostRuns);
+    }
+    if (!journal.summary_.empty()) books.summaries[journal.summary_].merge(journal.statistics_);
+  }
+
   static ExitReport& instance() {
     static auto* report = new ExitReport;  // never destroyed: contexts may come and go at exit
     return *report;
@@ -145,38 +178,36 @@ class ExitReport {
   }
 
   void write_all() {
-    std::map<std::string, Statistics> summaries;
-    std::map<std::string, std::vector<Run>> timelines;
+    Books books;
     {
-      const std::lock_guard lock(mutex_);
-      for (const auto& journal : journals_) {
-        const gate::StateLock state_lock;
-        if (!journal->summary_.empty()) summaries[journal->summary_].merge(journal->statistics_);
-        if (!journal->trace_.empty())
-          timelines[journal->trace_].insert(timelines[journal->trace_].end(),
-                                            journal->runs_.begin(), journal->runs_.end());
-      }
+      const gate::StateLock lock;
+      books = closed_;
+      for (const auto& journal : journals_) take_down(*journal, books);
     }
-    for (const auto& [path, statistics] : summaries) {
+    for (const auto& [path, statistics] : books.summaries) {
       if (path == "1")
         write_quietly(STDERR_FILENO, statistics.text());
       else
         write_file(path_of_process(path),
                    path.ends_with(".json") ? statistics.json() + "\n" : statistics.text());
     }
-    for (auto& [path, runs] : timelines) {
-      std::ranges::sort(runs, {}, &Run::start_s);
-      if (runs.size() > kMostRuns)
-        runs.erase(runs.begin(), runs.end() - static_cast<std::ptrdiff_t>(kMostRuns));
+    for (const auto& [path, runs] : books.timelines)
       write_file(path_of_process(path), merged_timeline(runs));
-    }
   }
 
-  std::mutex mutex_;
   pid_t process_ = 0;
   std::vector<std::shared_ptr<Journal>> journals_;
+  Books closed_;
 };
 
 void report_at_exit(const std::shared_ptr<Journal>& journal) { ExitReport::add(journal); }
+
+void close_journal(const std::shared_ptr<Journal>& journal) noexcept {
+  try {
+    ExitReport::close(journal);
+  } catch (const std::bad_alloc&) {
+    // It stays as it is then.
+  }
+}
 
 }  // namespace fleet

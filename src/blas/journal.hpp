@@ -49,4 +49,8 @@ class Journal {
 /// Journals that name the same file share it. Process-wide state, since the end of the process is.
 void report_at_exit(const std::shared_ptr<Journal>& journal);
 
+/// Of a context that is destroyed: of its journal only what will be written is kept, so that
+/// programs may make any number of contexts.
+void close_journal(const std::shared_ptr<Journal>& journal) noexcept;
+
 }  // namespace fleet

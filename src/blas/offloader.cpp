@@ -8,10 +8,11 @@
 #include <cmath>
 #include <limits>
 #include <new>
+#include <stdexcept>
 
 #include "base/error.hpp"
+#include "blas/cpu_path.hpp"
 #include "exec/device_library.hpp"
-#include "exec/execute.hpp"
 #include "exec/recover.hpp"
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
@@ -20,8 +21,8 @@ namespace fleet {
 namespace {
 
 constexpr int kTimesHalved = 4;
-/// After so many runs with less memory, all of it is tried again: others may have gone.
-constexpr int kRunsWithLess = 32;
+/// After this many calls with less memory, all of it is tried again: others may have gone.
+constexpr int kCallsWithLess = 32;
 constexpr double kMemoryShare = 0.8;
 /// A device with less than this part of the richest one's memory is not worth planning for.
 constexpr std::int64_t kPoorest = 16;
@@ -63,10 +64,11 @@ Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
     : options_(options),
       rules_(parse_rules(options.rules)),
       named_(named_machine(options)),
-      users_(user_devices(options, named_)),
+      named_users_(user_devices(options, named_)),
+      gpus_possible_(may_have_gpus(options)),
       blas_(std::move(blas)),
       cores_(core_count()) {
-  if (options.backend == BackendKind::cuda && !may_have_gpus())
+  if (options.backend == BackendKind::cuda && !gpus_possible_)
     throw Error(Status::unsupported,
                 "backend=cuda: no GPU can be used: there is no driver, or no CUDA backend beside "
                 "the library");
@@ -76,40 +78,60 @@ Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
 
 bool Offloader::has_backend() const {
   if (options_.backend == BackendKind::host) return true;
-  if (options_.backend == BackendKind::sim || failure_) return false;
-  return started() ? engine_.backend != nullptr : may_have_gpus();
+  if (options_.backend == BackendKind::sim) return false;
+  const Started* started = published_.load(std::memory_order_acquire);
+  return started != nullptr ? started->engine.backend != nullptr : gpus_possible_;
+}
+
+const Engine* Offloader::engine_if_started() const {
+  const Started* started = published_.load(std::memory_order_acquire);
+  return started != nullptr && !started->failure ? &started->engine : nullptr;
+}
+
+Backend* Offloader::backend_if_started() const {
+  const Engine* engine = engine_if_started();
+  return engine != nullptr ? engine->backend.get() : nullptr;
+}
+
+void Offloader::publish(Started started) {
+  started_ = std::make_unique<Started>(std::move(started));
+  published_.store(started_.get(), std::memory_order_release);
 }
 
 const Engine& Offloader::engine() {
-  if (started()) return engine_;
-  if (failure_) throw *failure_;
-  try {
-    Engine fresh = start_engine(options_, named_, blas_);
-    users_ = fresh.users;
-    lost_.reserve(users_.size());
-    caps_ = memory_caps(options_, fresh);
-    engine_ = std::move(fresh);
-    running_.store(engine_.backend.get(), std::memory_order_release);
-  } catch (const Error& error) {
-    failure_ = error;
-    throw;
+  if (started_ == nullptr) {
+    try {
+      Started fresh{.engine = start_engine(options_, named_, blas_)};
+      lost_.reserve(fresh.engine.users.size());
+      caps_ = memory_caps(options_, fresh.engine);
+      publish(std::move(fresh));
+    } catch (const Error& error) {
+      publish({.failure = error});
+    }
   }
-  return engine_;
+  if (started_->failure) throw *started_->failure;
+  return started_->engine;
+}
+
+const std::vector<int>& Offloader::users() const {
+  const Engine* engine = engine_if_started();
+  return engine != nullptr ? engine->users : named_users_;
 }
 
 DeviceId Offloader::device_of(int user_device) {
-  if (users_.empty() && has_backend()) engine();
-  const auto found = std::ranges::find(users_, user_device);
-  if (found == users_.end())
+  if (users().empty() && has_backend()) engine();
+  const std::vector<int>& known = users();
+  const auto found = std::ranges::find(known, user_device);
+  if (found == known.end())
     throw Error(Status::bad_argument, "there is no device " + std::to_string(user_device) +
-                                          " (this context has " + std::to_string(users_.size()) +
+                                          " (this context has " + std::to_string(known.size()) +
                                           ")");
-  return kFirstDevice + static_cast<DeviceId>(found - users_.begin());
+  return kFirstDevice + static_cast<DeviceId>(found - known.begin());
 }
 
 std::string Offloader::place_of(DeviceId device) const {
   if (on_host(device)) return place_word(device);
-  return std::to_string(users_.at(static_cast<std::size_t>(device - kFirstDevice)));
+  return std::to_string(users().at(static_cast<std::size_t>(device - kFirstDevice)));
 }
 
 std::vector<DeviceId> Offloader::workers(DataType type) {
@@ -184,6 +206,17 @@ std::shared_ptr<const Planned> Offloader::plan(const Problem& problem) {
   return keep(problem, plan_afresh(problem));
 }
 
+std::shared_ptr<const Planned> Offloader::plan_if_possible(const Problem& problem) {
+  try {
+    return plan(problem);
+  } catch (const Error& error) {
+    if (error.status() == Status::internal) throw;
+  } catch (const std::length_error&) {
+    // Larger than any vector of tasks.
+  }
+  return nullptr;
+}
+
 std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem) {
   if (auto known = cache_.find(problem)) return known;
   const double by_cpu_s = host_seconds(problem);
@@ -206,58 +239,65 @@ std::int64_t Offloader::items_per_plan(const Problem& problem) {
 Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& arguments,
                                   std::shared_ptr<const Planned> planned, CallRecord& record,
                                   Journal& journal, const Log& log) {
-  if (runs_with_less_ > 0 && ++runs_with_less_ > kRunsWithLess) reset_limits();
-  const char* refusal = "no memory on the devices";
-  for (int attempt = 0; planned != nullptr; ++attempt) {
-    const double start_s = now_s();
-    Start started = Start::prepared;
-    Binding binding;
-    try {
-      binding = bind(*planned->tuned.plan.program, {&arguments, 1});
-      started = start(planned->tuned.plan, binding, *engine().backend, planned->serial);
-    } catch (const Error& error) {
-      const bool no_memory = error.status() == Status::no_memory;
-      if (!no_memory && error.status() != Status::device_failed) throw;
-      log.line(Log::kWarning,
-               error.what() + std::string(no_memory ? "; trying with less" : "; left to the CPU"));
-      if (!no_memory) refusal = "the devices do not work";
-      planned = no_memory ? smaller(problem, planned, attempt) : nullptr;
-      continue;
-    }
-    Trace trace = complete(planned->tuned.plan, binding, *engine_.backend, started);
-    if (trace.lost >= 0) note_lost(trace.lost, log);
-    const bool whole = trace.status == Status::ok;
-    if (!whole) finish_by_cpu(*planned, binding, trace, log);
-    keep_books(*planned, trace, record);
-    try {
-      auto kept = std::make_shared<const Trace>(std::move(trace));
-      journal.note(Run{std::move(planned), engine_.machine, std::move(kept), start_s});
-    } catch (const std::bad_alloc&) {
-      // C is complete: that counts, not the timeline.
-    }
-    return whole ? Outcome::done : Outcome::finished_on_cpu;
-  }
-  record.reason = refusal;
-  return Outcome::not_possible;
+  auto begun = begin(problem, arguments, std::move(planned), record, log);
+  if (!begun) return Outcome::not_possible;
+  return past_first_write(
+      [&] { return complete(std::move(*begun), record, journal, log); });
 }
 
-void Offloader::finish_by_cpu(const Planned& planned, const Binding& binding,
-                              const Trace& trace, const Log& log) {
-  try {
-    log.line(Log::kWarning, trace.message + "; finishing on the CPU");
-    const CpuBlas::Lease lease(*blas_, cores_);
-    recover(planned.tuned.plan, binding, trace, lost_, *engine_.backend, *blas_);
-  } catch (const std::bad_alloc&) {
-    throw Error(Status::device_failed, "a device failed and memory ran out: C is undefined");
+std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const Arguments& arguments,
+                                                 std::shared_ptr<const Planned> planned,
+                                                 CallRecord& record, const Log& log) {
+  const char* refusal = "no memory on the devices";
+  for (int attempt = 0; planned != nullptr; ++attempt) {
+    try {
+      const double start_s = now_s();
+      const Plan& plan = planned->tuned.plan;
+      Binding binding = bind(*plan.program, {&arguments, 1});
+      const Start how = start(plan, binding, *engine().backend, planned->serial);
+      return Begun{std::move(planned), std::move(binding), how, start_s};
+    } catch (const Error& error) {
+      if (error.status() == Status::internal) throw;
+      const bool no_memory = error.status() == Status::no_memory;
+      log.line(Log::kWarning,
+               {error.what(), no_memory ? "; trying with less" : "; left to the CPU"});
+      if (!no_memory) refusal = "the devices do not work";
+      planned = no_memory ? smaller(problem, planned, attempt) : nullptr;
+    }
   }
+  record.reason = refusal;
+  return std::nullopt;
+}
+
+Offloader::Outcome Offloader::complete(Begun begun, CallRecord& record, Journal& journal,
+                                        const Log& log) {
+  const Plan& plan = begun.planned->tuned.plan;
+  Trace trace = fleet::complete(plan, begun.binding, *engine().backend, begun.how);
+  if (trace.lost >= 0) note_lost(trace.lost, log);
+  const bool whole = trace.status == Status::ok;
+  if (!whole) {
+    log.line(Log::kWarning, {trace.message, "; finishing on the CPU"});
+    std::optional<CpuBlas::Lease> lease;
+    lease_if_possible(lease, *blas_, cores_);
+    recover(plan, begun.binding, trace, lost_, *engine().backend, *blas_);
+  }
+  keep_books(*begun.planned, trace, record);
+  try {
+    auto kept = std::make_shared<const Trace>(std::move(trace));
+    journal.note(Run{std::move(begun.planned), engine().machine, std::move(kept), begun.start_s});
+  } catch (const std::bad_alloc&) {
+    // C is complete: that counts, not the timeline.
+  }
+  return whole ? Outcome::done : Outcome::finished_on_cpu;
 }
 
 void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecord& record) {
   const Plan& plan = planned.tuned.plan;
+  const Machine& machine = *engine().machine;
   record.workers = static_cast<int>(plan.tuning.workers.size());
   record.tile = plan.tuning.tile;
   try {
-    add_bytes(record, *engine_.machine, cost_of(plan, *engine_.machine, trace).bytes_by_link);
+    add_bytes(record, machine, cost_of(plan, machine, trace).bytes_by_link);
   } catch (const std::bad_alloc&) {
     // As above: a call that is done stays done.
   }
@@ -266,58 +306,54 @@ void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecor
 std::shared_ptr<const Planned> Offloader::smaller(const Problem& problem,
                                                   const std::shared_ptr<const Planned>& last,
                                                   int attempt) {
-  engine_.backend->trim();
+  Backend& backend = *engine().backend;
+  backend.trim();
   if (attempt == 0) return last;
-  runs_with_less_ = 1;
+  calls_with_less_ = 1;
   cache_.clear();
   if (attempt <= kTimesHalved) {
     for (std::size_t d = 0; d < caps_.size(); ++d) {
-      const auto free =
-          static_cast<double>(engine_.backend->available_bytes(static_cast<DeviceId>(d)));
+      const auto free = static_cast<double>(backend.available_bytes(static_cast<DeviceId>(d)));
       caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(kMemoryShare * free));
     }
-    try {
-      return plan(problem);
-    } catch (const Error& error) {
-      if (error.status() != Status::no_memory) throw;
-    }
+    if (auto planned = plan_if_possible(problem)) return planned;
   }
   const auto devices = static_cast<int>(workers(problem.type).size());
   if (devices <= 1) return nullptr;
   most_workers_ = devices / 2;
-  try {
-    return plan(problem);
-  } catch (const Error& error) {
-    if (error.status() != Status::no_memory) throw;
-    return nullptr;
-  }
+  return plan_if_possible(problem);
 }
 
 void Offloader::note_lost(DeviceId device, const Log& log) {
   if (is_lost(device)) return;
   lost_.push_back(device);  // there is room for every device
   cache_.clear();
-  try {
-    log.line(Log::kWarning, "device " + place_of(device) + " was lost and is not used any more");
-  } catch (const std::bad_alloc&) {
-    // C may be half done by now: nothing may fail for a line of log.
-  }
+  log.line(Log::kWarning, {"device ", place_of(device), " was lost and is not used any more"});
+}
+
+void Offloader::retry_limits() {
+  const auto is_full = [](std::int64_t bytes) { return bytes <= 0; };
+  const bool all_full = std::all_of(caps_.begin() + kFirstDevice, caps_.end(), is_full);
+  if (engine().backend == nullptr || (calls_with_less_ == 0 && !all_full)) return;
+  if (++calls_with_less_ > kCallsWithLess) reset_limits();
 }
 
 void Offloader::reset_limits() {
-  caps_ = memory_caps(options_, engine_);
+  caps_ = memory_caps(options_, engine());
   most_workers_ = 0;
-  runs_with_less_ = 0;
+  calls_with_less_ = 0;
   cache_.clear();
 }
 
 void Offloader::leave_to_parent() {
-  if (options_.backend != BackendKind::host) static_cast<void>(engine_.backend.release());
+  if (started_ != nullptr && options_.backend != BackendKind::host)
+    static_cast<void>(started_->engine.backend.release());
 }
 
 void Offloader::trim() {
-  if (!engine_.backend) return;
-  engine_.backend->trim();
+  Backend* const backend = backend_if_started();
+  if (backend == nullptr) return;
+  backend->trim();
   reset_limits();
 }
 

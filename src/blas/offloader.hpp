@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // offloader.hpp: the device side of a context: plans, runs them, and copes with what fails. One
-// thread at a time (the Context sees to it); it knows no address registry and no C API.
+// thread at a time (the Context sees to it), except where any thread may ask; it knows no address
+// registry and no C API.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "blas/journal.hpp"
 #include "blas/output.hpp"
 #include "blas/plan_cache.hpp"
+#include "exec/execute.hpp"
 
 namespace fleet {
 
@@ -21,22 +23,29 @@ class Offloader {
   /// Throws Error(bad_file, bad_option) for what the options say; starts nothing yet.
   Offloader(const Options& options, std::shared_ptr<CpuBlas> blas);
 
-  /// Can calls run on devices? Until the backend has been started, "perhaps" is yes.
+  /// Can calls run on devices? Until the engine has been started, "perhaps" is yes. From any
+  /// thread.
   bool has_backend() const;
   /// Starts the backend and measures the machine, the first time. Throws Error when that fails, and
   /// the same again from then on.
   const Engine& engine();
-  bool started() const { return engine_.machine != nullptr; }
-  /// The backend if it has been started, from any thread.
-  Backend* backend_if_started() const { return running_.load(std::memory_order_acquire); }
+  /// The engine if it has been started, whole and never changed again; else nullptr. From any
+  /// thread.
+  const Engine* engine_if_started() const;
+  /// Its backend, if it has one. From any thread.
+  Backend* backend_if_started() const;
 
-  /// User-facing numbers of the devices; empty before GPUs have been looked for.
-  const std::vector<int>& users() const { return users_; }
+  /// User-facing numbers of the devices; empty before GPUs have been looked for. From any thread.
+  const std::vector<int>& users() const;
   /// Index in Machine::devices of a user-facing device. Throws Error(bad_argument) if there is
   /// none. GPUs are looked for if they have not been.
   DeviceId device_of(int user_device);
-  std::string place_of(DeviceId device) const;  ///< "h", "p", or the user's number
+  /// "h", "p", or the user's number. From any thread.
+  std::string place_of(DeviceId device) const;
 
+  /// For each call, once started: where memory was short, looks every now and then whether it is
+  /// still.
+  void retry_limits();
   /// Devices that may be planned for: those that are not lost and have memory.
   std::vector<DeviceId> workers(DataType type);
   bool is_lost(DeviceId device) const;
@@ -58,7 +67,7 @@ class Offloader {
     not_possible,     ///< no memory, no device that works: C untouched; the record has the reason
   };
   /// Runs `planned` for `problem`. Throws Error(device_failed) when C was touched and cannot be
-  /// completed.
+  /// completed, and Error(internal) or std::bad_alloc with C untouched.
   Outcome run(const Problem& problem, const Arguments& arguments,
               std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
               const Log& log);
@@ -69,14 +78,35 @@ class Offloader {
   void trim();
 
  private:
+  /// What came of starting: an engine, or the reason why there is none.
+  struct Started {
+    Engine engine;
+    std::optional<Error> failure;
+  };
+  void publish(Started started);
+
   TuneRequest request(DataType type);
   double host_seconds(const Problem& problem);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
+  /// A plan that the backend has begun with.
+  struct Begun {
+    std::shared_ptr<const Planned> planned;
+    Binding binding;
+    Start how = Start::prepared;
+    double start_s = 0;
+  };
+  /// The last step that leaves C untouched: begins with `planned`, or with a plan that needs less.
+  /// Nothing where the CPU has to do the call; the record has the reason.
+  std::optional<Begun> begin(const Problem& problem, const Arguments& arguments,
+                             std::shared_ptr<const Planned> planned, CallRecord& record,
+                             const Log& log);
+  /// All the rest: C may be changed.
+  Outcome complete(Begun begun, CallRecord& record, Journal& journal, const Log& log);
+  /// plan(), or nothing where the CPU has to do the call. Throws Error(internal), std::bad_alloc.
+  std::shared_ptr<const Planned> plan_if_possible(const Problem& problem);
   /// After memory ran out for the `attempt`-th time: a plan that needs less, or none.
   std::shared_ptr<const Planned> smaller(const Problem& problem,
                                          const std::shared_ptr<const Planned>& last, int attempt);
-  void finish_by_cpu(const Planned& planned, const Binding& binding, const Trace& trace,
-                     const Log& log);
   void keep_books(const Planned& planned, const Trace& trace, CallRecord& record);
   void note_lost(DeviceId device, const Log& log);
   void reset_limits();
@@ -84,19 +114,20 @@ class Offloader {
   const Options options_;
   const Rules rules_;
   const std::optional<NamedMachine> named_;
-  std::vector<int> users_;
+  const std::vector<int> named_users_;  ///< devices as the options number them; empty: GPUs, all
+  const bool gpus_possible_;
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
-  Engine engine_;
-  std::optional<Error> failure_;  ///< why the engine does not start
+  std::unique_ptr<Started> started_;
+  /// started_ for threads without the turn: set once, when what it points to is whole.
+  std::atomic<const Started*> published_{nullptr};
   PlanCache cache_;
   std::vector<std::int64_t> caps_;
-  std::atomic<Backend*> running_{nullptr};
   double planning_s_ = 0;
   std::uint64_t last_serial_ = 0;
   std::vector<DeviceId> lost_;
-  int most_workers_ = 0;    ///< 0: all
-  int runs_with_less_ = 0;  ///< since memory was short; 0: it is not
+  int most_workers_ = 0;     ///< 0: all
+  int calls_with_less_ = 0;  ///< since memory was short; 0: it is not
 };
 
 }  // namespace fleet

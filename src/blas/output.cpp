@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <new>
 
 namespace fleet {
 namespace {
@@ -141,8 +142,15 @@ Log::~Log() {
   if (descriptor_ > STDERR_FILENO) close(descriptor_);
 }
 
-void Log::line(Level level, const std::string& text) const {
-  if (wants(level) && descriptor_ >= 0) write_quietly(descriptor_, "fleetblas: " + text + "\n");
+void Log::line(Level level, std::initializer_list<std::string_view> parts) const noexcept {
+  if (!wants(level) || descriptor_ < 0) return;
+  try {
+    std::string text = "fleetblas: ";
+    for (const std::string_view part : parts) text += part;
+    write_quietly(descriptor_, text += '\n');
+  } catch (const std::bad_alloc&) {
+    return;
+  }
 }
 
 void Log::say(const std::string& text) const { write_quietly(STDERR_FILENO, text + "\n"); }

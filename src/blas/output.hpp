@@ -2,7 +2,9 @@
 // output.hpp: text out of the library, whatever the state of the program's streams and locale. It
 // knows nothing of what the text says.
 #pragma once
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 namespace fleet {
 
@@ -34,8 +36,9 @@ class Log {
   Log& operator=(const Log&) = delete;
 
   bool wants(Level level) const { return level <= level_; }
-  /// One line, if the level is wanted.
-  void line(Level level, const std::string& text) const;
+  /// One line of these parts, if the level is wanted. Nothing fails for a line of log: it is left
+  /// out where there is no memory for it.
+  void line(Level level, std::initializer_list<std::string_view> parts) const noexcept;
   /// One line for certain.
   void say(const std::string& text) const;
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "exec/trace.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
@@ -85,6 +86,14 @@ struct Finding {
   std::string advice;  ///< what would make it better, one line; may be empty
 };
 
+/// Where a piece of memory lies whose first and last byte lie there. Throws Error(bad_argument) if
+/// it is not on one device as a whole: the CPU could not read it either.
+inline DeviceId location_of_piece(DeviceId first, DeviceId last) {
+  if (first == last) return first;
+  if (on_host(first) && on_host(last)) return kPageable;
+  throw Error(Status::bad_argument, "a matrix reaches beyond its memory on a device");
+}
+
 /// Calls to copy and launch only enqueue; nothing is promised to have run before finish(), and
 /// nothing of the caller's data is touched before the first of them. One run at a time (the
 /// Context sees to it); allocate, release and transfer may be called between runs from any thread.
@@ -106,6 +115,7 @@ class Backend {
   virtual void prepare(const Plan& plan) = 0;
   /// Address of a staging slot of the prepared plan.
   virtual void* slot(const Where& where) = 0;
+  /// copy and launch may throw: the task then counts as done in part, and nothing follows it.
   virtual void copy(TaskId id, const Task& task, const View& from, const View& to) = 0;
   virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
   /// Waits for everything that was enqueued, which is less than the plan where copy or launch
@@ -119,7 +129,8 @@ class Backend {
   virtual void keep_times(bool /*wanted*/) {}
 
   /// Where memory lies that allocate() did not give: kPageable if nothing is known of it. Throws
-  /// Error(bad_argument) for memory of a device that is not one of machine().
+  /// Error(bad_argument) for memory of a device that is not one of machine(), and for a piece that
+  /// reaches beyond a device's memory.
   virtual DeviceId locate(const void* /*data*/, std::int64_t /*bytes*/) { return kPageable; }
   /// Lets devices reach the caller's memory, which is then kHost. False, with nothing changed,
   /// where that is refused.

@@ -119,9 +119,8 @@ class CudaBackend final : public Backend {
 
   DeviceId locate(const void* data, std::int64_t bytes) override {
     const ExitGuard inside;
-    const DeviceId first = locate(data);
     const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
-    return locate(last) == first ? first : kPageable;
+    return location_of_piece(locate(data), locate(last));
   }
 
   bool pin(void* data, std::int64_t bytes) override {
@@ -230,6 +229,7 @@ class CudaBackend final : public Backend {
     begin_s_ = now_s();
     ranges_.begin_call(plan);
     failure_ = {};
+    spans_.assign(plan.tasks.size(), {});
     launch_graph(graph);
     open_ = true;
     return true;
@@ -248,6 +248,7 @@ class CudaBackend final : public Backend {
     if (inject_.poison) memory_.poison_arenas(plan.arena_bytes);
     plan_ = &plan;
     failure_ = {};
+    spans_.assign(plan.tasks.size(), {});
     graph_stream_ = nullptr;
     begin_s_ = now_s();
     ranges_.begin_call(plan);
@@ -265,7 +266,7 @@ class CudaBackend final : public Backend {
     open_ = false;
     if (way_ == Graphs::Way::capture) capture_and_launch();
     Trace trace;
-    trace.spans.assign(plan_->tasks.size(), {});
+    trace.spans = std::move(spans_);
     if (graph_stream_ != nullptr)
       finish_graph(trace);
     else
@@ -319,9 +320,14 @@ class CudaBackend final : public Backend {
     try {
       if (doomed) throw Error(Status::device_failed, "failed on purpose");
       put();
-    } catch (const Error& error) {
-      failure_ = {Status::device_failed, error.what(), id, !doomed};
+    } catch (const std::exception& error) {  // std::bad_alloc too: part of the task may be there
+      fail(error, id);
+      failure_.begun = !doomed;
     }
+  }
+
+  void fail(const std::exception& error, TaskId task = kNoTask) noexcept {
+    failure_ = {.status = Status::device_failed, .message = message_of(error), .task = task};
   }
 
   void launch_graph(cudaGraphExec_t graph) {
@@ -335,13 +341,16 @@ class CudaBackend final : public Backend {
 
   void capture_and_launch() {
     try {
+      // A graph of a part would be taken for the plan from now on.
+      if (failure_.status == Status::ok && run().enqueued() < std::ssize(plan_->tasks))
+        throw Error(Status::device_failed, "the plan was not captured as a whole");
       if (failure_.status == Status::ok) {
         cudaGraphExec_t graph = graphs_.keep(*key_, run().end_capture());
         launch_graph(graph);
         return;
       }
-    } catch (const Error& error) {
-      failure_ = {.status = Status::device_failed, .message = error.what()};
+    } catch (const std::exception& error) {
+      fail(error);
     }
     run().abandon_capture();
     graphs_wanted_ = false;  // it would fail again; streams have done it before
@@ -364,7 +373,7 @@ class CudaBackend final : public Backend {
   void finish_run(Trace& trace) {
     if (std::exchange(nothing_ran_, false)) {
       trace.status = failure_.status;
-      trace.message = failure_.message;
+      trace.message = std::move(failure_.message);
       return;
     }
     const TaskId enqueued = run().enqueued();
@@ -373,15 +382,14 @@ class CudaBackend final : public Backend {
       run().wait();
       for (TaskId id = 0; id < enqueued; ++id) trace.spans[static_cast<std::size_t>(id)] = {0, 0};
       if (timed_) run().measure(trace.spans);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       whole = false;
-      if (failure_.status == Status::ok)
-        failure_ = {.status = Status::device_failed, .message = error.what()};
+      if (failure_.status == Status::ok) fail(error);
       run().find_done(trace.spans);
     }
     if (failure_.status == Status::ok) return;
     trace.status = failure_.status;
-    trace.message = failure_.message;
+    trace.message = std::move(failure_.message);
     trace.failed = failure_.task;
     if (failure_.begun) trace.spans[static_cast<std::size_t>(failure_.task)] = {0, -1};
     trace.lost = faults_.lost() >= 0 ? faults_.lost() : whole ? -1 : broken_device();
@@ -443,6 +451,7 @@ class CudaBackend final : public Backend {
   bool nothing_ran_ = false;
   const Plan* plan_ = nullptr;
   Failure failure_;
+  std::vector<Span> spans_;  ///< of the run under way: close() must wait for it, memory or not
   Ranges ranges_;
   bool open_ = false;
   bool timed_ = false;

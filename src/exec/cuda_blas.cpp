@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/options.hpp"
 #include "exec/cuda_check.hpp"
 #include "exec/cuda_kernels.hpp"
+#include "exec/cuda_machine.hpp"
 #include "exec/cuda_vectors.hpp"
 #include "exec/gemm_pieces.hpp"
 #include "exec/triangles.hpp"
@@ -24,6 +26,7 @@ struct CublasLibrary::Functions {
   decltype(&cublasGetVersion_v2) version = nullptr;
   decltype(&cublasSetStream_v2) set_stream = nullptr;
   decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
+  MathFunctions math;
   decltype(&cublasGemmEx_64) gemm = nullptr;
   decltype(&cublasSsymm_64) ssymm = nullptr;
   decltype(&cublasDsymm_64) dsymm = nullptr;
@@ -125,31 +128,6 @@ cublasOperation_t operation(Op op) {
       return CUBLAS_OP_C;
   }
   return CUBLAS_OP_N;
-}
-
-struct Types {
-  cudaDataType_t data;
-  cublasComputeType_t compute;
-};
-
-Types types_of(DataType type) {
-  switch (type) {
-    case DataType::f32:
-      return {CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case DataType::f64:
-      return {CUDA_R_64F, CUBLAS_COMPUTE_64F};
-    case DataType::c32:
-      return {CUDA_C_32F, CUBLAS_COMPUTE_32F};
-    case DataType::c64:
-      return {CUDA_C_64F, CUBLAS_COMPUTE_64F};
-    case DataType::f16:
-      return {CUDA_R_16F, CUBLAS_COMPUTE_32F};
-    case DataType::bf16:
-      return {CUDA_R_16BF, CUBLAS_COMPUTE_32F};
-    case DataType::tf32:
-      return {CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
-  }
-  throw Error(Status::internal, "a type that cuBLAS is not told of");
 }
 
 /// A scalar as the compute type wants it, in the host's memory. cuBLAS's complex types are aligned.
@@ -308,6 +286,7 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
   find(library, "cublasGetVersion_v2", functions->version);
   find(library, "cublasSetStream_v2", functions->set_stream);
   find(library, "cublasSetWorkspace_v2", functions->set_workspace);
+  functions->math = find_math_functions(library);
   find(library, "cublasGemmEx_64", functions->gemm);
   find(library, "cublasSsymm_v2_64", functions->ssymm);
   find(library, "cublasDsymm_v2_64", functions->dsymm);
@@ -345,7 +324,9 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
 }
 
 CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStream_t stream)
-    : library_(std::move(library)), stream_(stream) {
+    : library_(std::move(library)),
+      stream_(stream),
+      native_(library_->functions().math, environment_changes_cublas(), capability_of_device()) {
   const auto& call = library_->functions();
   check(cudaMalloc(&workspace_, kWorkspaceBytes + kScratchBytes), "cuBLAS's workspace");
   scratch_ = static_cast<char*>(workspace_) + kWorkspaceBytes;
@@ -355,6 +336,7 @@ CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStr
     handle_ = handle;
     require(call.set_stream(handle, stream), "cublasSetStream");
     require(call.set_workspace(handle, workspace_, kWorkspaceBytes), "cublasSetWorkspace");
+    require(native_.set_up(handle), "cublasSetEmulationStrategy");
   } catch (const Error&) {
     if (handle != nullptr) call.destroy(handle);
     works(cudaFree(workspace_));
@@ -368,6 +350,7 @@ CublasHandle::~CublasHandle() {
 }
 
 void CublasHandle::multiply(const Launch& launch) {
+  require(native_.set_mode(static_cast<cublasHandle_t>(handle_), launch.type), "cublasSetMathMode");
   if (has_vectors(launch.kernel))
     return multiply_vectors(library_->functions().vectors, static_cast<cublasHandle_t>(handle_),
                             launch, scratch_, stream_);
@@ -384,13 +367,13 @@ void CublasHandle::multiply(const Launch& launch) {
 }
 
 void CublasHandle::multiply_plainly(const Launch& launch) {
-  const Types types = types_of(launch.type);
+  const cudaDataType_t stored = stored_as(launch.type);
   const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
   require(library_->functions().gemm(
               static_cast<cublasHandle_t>(handle_), operation(launch.op_a), operation(launch.op_b),
-              launch.c.rows, launch.c.cols, depth_of(launch), alpha.get(), launch.a.data,
-              types.data, launch.a.ld, launch.b.data, types.data, launch.b.ld, beta.get(),
-              launch.c.data, types.data, launch.c.ld, types.compute, CUBLAS_GEMM_DEFAULT),
+              launch.c.rows, launch.c.cols, depth_of(launch), alpha.get(), launch.a.data, stored,
+              launch.a.ld, launch.b.data, stored, launch.b.ld, beta.get(), launch.c.data, stored,
+              launch.c.ld, native_.compute_type(launch.type), CUBLAS_GEMM_DEFAULT),
           "cublasGemmEx");
 }
 
@@ -433,6 +416,7 @@ void CublasHandle::multiply_by_triangular(const Launch& launch) {
 void CublasHandle::solve_by_cublas(const Launch& launch) {
   const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
+  require(native_.set_mode(handle, launch.type), "cublasSetMathMode");
   switch (launch.type) {
     case DataType::f32:
       return call_trsm(call.strsm, handle, launch);

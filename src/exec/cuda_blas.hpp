@@ -7,6 +7,7 @@
 #include <string>
 
 #include "exec/backend.hpp"
+#include "exec/cuda_native.hpp"
 
 namespace fleet::cuda {
 
@@ -63,6 +64,7 @@ class CublasHandle {
 
   std::shared_ptr<const CublasLibrary> library_;
   cudaStream_t stream_ = nullptr;
+  NativeMath native_;
   void* handle_ = nullptr;
   void* workspace_ = nullptr;  ///< cuBLAS's, and after it
   void* scratch_ = nullptr;    ///< sums before they are merged into a triangle, or old contents of c

@@ -222,6 +222,15 @@ Machine shape_of(const std::vector<int>& ordinals, const std::vector<std::vector
   return Shape(ordinals, peers).take();
 }
 
+int capability_of_device() {
+  int device = 0, major = 0, minor = 0;
+  const bool known =
+      works(cudaGetDevice(&device)) &&
+      works(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) &&
+      works(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return known ? 10 * major + minor : 0;
+}
+
 std::vector<Finding> describe(const std::vector<int>& ordinals,
                               const std::vector<std::vector<Peer>>& peers) {
   using Verdict = Finding::Verdict;

@@ -29,6 +29,9 @@ std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals);
 /// not direct.
 Machine shape_of(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers);
 
+/// Compute capability of the current device: 90 for 9.0, 0 where it cannot be asked.
+int capability_of_device();
+
 /// Driver, GPUs and pairs, for `fleetblas doctor`. Throws Error(device_failed).
 std::vector<Finding> describe(const std::vector<int>& ordinals,
                               const std::vector<std::vector<Peer>>& peers);

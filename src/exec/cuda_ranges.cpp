@@ -67,7 +67,7 @@ bool Ranges::name_task(const Plan& plan, const Machine& machine, TaskId id) cons
     nvtxEventAttributes_t range = event(name);
     range.category = category_of(task.kind);
     range.payloadType = NVTX_PAYLOAD_TYPE_INT64;
-    range.payload.llValue = plan.program->bytes_of(task.tile);
+    range.payload.llValue = plan.program->moved_bytes_of(task.tile);
     nvtxDomainRangePushEx(domain_, &range);
     return true;
   } catch (const std::bad_alloc&) {

@@ -57,16 +57,21 @@ void Run::open(const Plan& plan, bool timed) {
 
 void Run::open_capture(const Plan& plan) {
   timed_ = false;
-  capturing_ = true;
   events_ = &untimed_;
   prepare(plan);
   origin_ = &stream_of(0);
   device_->use(origin_->ordinal);
   check(cudaStreamBeginCapture(origin_->stream, cudaStreamCaptureModeRelaxed),
         "cudaStreamBeginCapture");
-  root_ = mark(*origin_);
-  origin_->run = run_;
-  begun_.push_back(origin_);
+  capturing_ = true;
+  try {
+    root_ = mark(*origin_);
+    origin_->run = run_;
+    begun_.push_back(origin_);
+  } catch (...) {
+    abandon_capture();
+    throw;
+  }
 }
 
 void Run::prepare(const Plan& plan) {
@@ -261,17 +266,17 @@ void Run::launch(TaskId id, const Launch& launch) {
 }
 
 void Run::wait() {
-  std::string failure;
+  const char* failure = nullptr;  // streams are waited for also where memory has run out
   // The CPU's lines first: streams may wait for them, never for what comes after.
   if (staged_count_ > 0) failure = stager_->finish();
   for (const Stream* stream : begun_) {
     const cudaError_t code = cudaStreamSynchronize(stream->stream);
     if (code == cudaSuccess) continue;
     cudaGetLastError();
-    if (failure.empty()) failure = cudaGetErrorString(code);
+    if (failure == nullptr) failure = cudaGetErrorString(code);
   }
   device_.reset();
-  if (!failure.empty()) throw Error(Status::device_failed, failure);
+  if (failure != nullptr) throw Error(Status::device_failed, std::string(failure));
 }
 
 cudaGraph_t Run::end_capture() {

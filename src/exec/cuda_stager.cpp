@@ -66,7 +66,7 @@ bool Stager::begin(std::int32_t copies) {
   ++run_;
   spans_.assign(static_cast<std::size_t>(copies), {-1, -1});
   failed_ = false;
-  failure_.clear();
+  failure_ = nullptr;
   for (LineState& line : lines_) {
     if (!line.crew->hire(line.all)) return false;
     line.closed = false;
@@ -96,7 +96,7 @@ void Stager::hold(cudaStream_t stream, std::int32_t number) {
                 "cuStreamWaitValue32: error " + std::to_string(static_cast<int>(result)));
 }
 
-std::string Stager::finish() {
+const char* Stager::finish() {
   for (LineState& line : lines_) {
     {
       const std::lock_guard lock(line.mutex);
@@ -172,7 +172,7 @@ void Stager::mark(std::int32_t number) {
 
 void Stager::fail(const char* what) {
   const std::lock_guard lock(failure_mutex_);
-  if (failure_.empty()) failure_ = what;
+  if (failure_ == nullptr) failure_ = what;
   failed_ = true;
 }
 

@@ -46,8 +46,8 @@ class Stager {
                std::int64_t element_bytes, std::vector<Awaited> awaited);
   /// Lets `stream` of the current device wait for a copy.
   void hold(cudaStream_t stream, std::int32_t number);
-  /// Waits for all that was enqueued. The first thing that went wrong, or nothing.
-  std::string finish();
+  /// Waits for all that was enqueued. The first thing that went wrong, or nullptr.
+  const char* finish();
   /// Seconds on the steady clock at which a copy began and ended.
   std::pair<double, double> span(std::int32_t number) const;
 
@@ -83,7 +83,7 @@ class Stager {
   std::vector<std::pair<double, double>> spans_;
   void* wait_value_ = nullptr;
   std::mutex failure_mutex_;
-  std::string failure_;
+  const char* failure_ = nullptr;  ///< a literal
   std::atomic<bool> failed_{false};
   std::unique_ptr<WorkerCrew> servers_;
 };

@@ -27,8 +27,17 @@ std::string path_beside_this() {
   return (folder / kFile).string();
 }
 
-const DeviceLibrary& load() {
-  const std::string path = path_beside_this();
+std::string path_of(const Options& options) {
+  return options.device_library.empty() ? path_beside_this() : options.device_library;
+}
+
+bool is_readable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
+
+}  // namespace
+
+const DeviceLibrary& device_library(const Options& options) {
+  // Never closed: its threads may outlive that.
+  const std::string path = path_of(options);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     throw Error(Status::unsupported, std::string("no CUDA backend: ") + dlerror());
@@ -40,11 +49,10 @@ const DeviceLibrary& load() {
   return *found;
 }
 
-}  // namespace
-
-bool may_have_gpus() {
+bool may_have_gpus(const Options& options) {
+  if (!options.device_library.empty()) return is_readable(options.device_library);
   for (const char* file : {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/nvhost-gpu"})
-    if (access(file, F_OK) == 0) return access(path_beside_this().c_str(), R_OK) == 0;
+    if (access(file, F_OK) == 0) return is_readable(path_beside_this());
   return false;
 }
 
@@ -52,11 +60,6 @@ bool program_uses_gpus() {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (driver != nullptr) dlclose(driver);
   return driver != nullptr;
-}
-
-const DeviceLibrary& device_library() {
-  static const DeviceLibrary& library = load();
-  return library;
 }
 
 }  // namespace fleet

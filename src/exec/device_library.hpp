@@ -22,17 +22,18 @@ struct DeviceLibrary {
 };
 
 /// Raised whenever the interface between the two changes, Options and Backend included.
-inline constexpr int kDeviceLibraryVersion = 1;
+inline constexpr int kDeviceLibraryVersion = 2;
 inline constexpr const char* kDeviceLibrarySymbol = "fleet_device_library";
 
-/// Could there be a GPU here? Looks for the driver's device files only: cheap, and true does not
-/// promise anything.
-bool may_have_gpus();
+/// Could there be a GPU here? Looks for the driver's device files only, or for the library that the
+/// options name: cheap, and true does not promise anything.
+bool may_have_gpus(const Options& options);
 
 /// Has this process loaded the driver? If not, none of its memory can be a device's or pinned.
 bool program_uses_gpus();
 
-/// Loaded from the folder of this library, once. Throws Error(unsupported) saying why not.
-const DeviceLibrary& device_library();
+/// The one that the options name, or the one in the folder of this library; loaded once and for
+/// good. Throws Error(unsupported) saying why not.
+const DeviceLibrary& device_library(const Options& options);
 
 }  // namespace fleet

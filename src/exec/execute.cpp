@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <exception>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,7 +25,8 @@ std::complex<double> factor_of_target(const Task& task, const TileOp& op, const 
   }
 }
 
-void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backend) {
+/// `begun` is set before the backend gets the task.
+void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backend, bool& begun) {
   const Task& task = plan.tasks[static_cast<std::size_t>(id)];
   const auto address = [&](const Where& where) {
     return where.in_place() ? nullptr : backend.slot(where);
@@ -35,8 +35,9 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
     return view_of(plan, binding, tile, where, address(where));
   };
   if (task.kind != TaskKind::compute) {
-    backend.copy(id, task, view(task.tile, task.from), view(task.tile, task.to));
-    return;
+    const View from = view(task.tile, task.from), to = view(task.tile, task.to);
+    begun = true;
+    return backend.copy(id, task, from, to);
   }
   const TileProgram& program = *plan.program;
   const auto inverses = [&](const TileId& triangle, const Where& where) {
@@ -47,6 +48,7 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
     Launch launch = launch_of(program, {.kernel = Kernel::prepare}, task.tile, binding);
     launch.a = view(task.tile, task.inputs[0]);
     launch.c = inverses(task.tile, task.to);
+    begun = true;
     return backend.launch(id, task, launch);
   }
   const TileOp& op = program.op(task.op);
@@ -65,28 +67,36 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
     if (op.inputs[0].tile.exists()) launch.a = view(op.inputs[0].tile, task.inputs[0]);
     if (op.inputs[1].tile.exists()) launch.b = view(op.inputs[1].tile, task.inputs[1]);
   }
+  begun = true;
   backend.launch(id, task, launch);
 }
 
-/// Why a task could not be handed over, in words where there is memory for words.
-struct Failure {
-  explicit Failure(const std::exception& error) noexcept {
-    try {
-      message = error.what();
-    } catch (const std::bad_alloc&) {
-      message.clear();
-    }
-  }
-  std::string message;
-};
-
-/// A backend that cannot even say what has run leaves C undefined, whatever its reason.
-Trace finish(Backend& backend) {
+/// All tasks, or those before one that the backend does not take, and waits for them.
+Trace hand_over(const Plan& plan, const Binding& binding, Backend& backend) {
+  TaskId id = 0;
+  bool begun = false;
+  std::optional<std::string> failure;
   try {
-    return backend.finish();
+    for (; id < static_cast<TaskId>(plan.tasks.size()); ++id) {
+      begun = false;
+      enqueue(id, plan, binding, backend, begun);
+    }
   } catch (const std::exception& error) {
-    throw Error(Status::device_failed, std::string(error.what()) + ": C is undefined");
+    failure = message_of(error);
   }
+  // What has started still uses the caller's memory, and may have changed C.
+  Trace trace = backend.finish();
+  if (!failure) return trace;
+  for (std::size_t t = static_cast<std::size_t>(id); t < trace.spans.size(); ++t)
+    trace.spans[t] = {};  // not handed over, whatever the backend says of the run as a whole
+  // The backend threw with the task in its hands: nobody knows how much of it ran.
+  if (begun) trace.spans.at(static_cast<std::size_t>(id)) = {.start_s = 0, .stop_s = -1};
+  if (trace.status == Status::ok) {
+    trace.status = Status::device_failed;
+    trace.failed = id;
+    trace.message = std::move(*failure);
+  }
+  return trace;
 }
 
 }  // namespace
@@ -158,25 +168,9 @@ Start start(const Plan& plan, const Binding& binding, Backend& backend, std::uin
 }
 
 Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started) {
-  if (started == Start::whole) return finish(backend);
-  TaskId id = 0;
-  std::optional<Failure> failure;
-  try {
-    for (; id < static_cast<TaskId>(plan.tasks.size()); ++id) enqueue(id, plan, binding, backend);
-  } catch (const std::exception& error) {
-    failure.emplace(error);
-  }
-  // What has started still uses the caller's memory, and may have changed C.
-  Trace trace = finish(backend);
-  if (!failure) return trace;
-  for (std::size_t t = static_cast<std::size_t>(id); t < trace.spans.size(); ++t)
-    trace.spans[t] = {};  // not handed over, whatever the backend says of the run as a whole
-  if (trace.status == Status::ok) {
-    trace.status = Status::device_failed;
-    trace.failed = id;
-    trace.message = std::move(failure->message);
-  }
-  return trace;
+  return past_first_write([&] {
+    return started == Start::whole ? backend.finish() : hand_over(plan, binding, backend);
+  });
 }
 
 Trace execute(const Plan& plan, const Binding& binding, Backend& backend,

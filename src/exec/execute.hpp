@@ -13,9 +13,10 @@ enum class Start { whole, prepared };
 Start start(const Plan& plan, const Binding& binding, Backend& backend,
             std::uint64_t serial = 0);
 
-/// Does the rest of `plan`, which `backend` began with, and returns when C is home. A task that
-/// fails, or that the backend does not take, is reported in the Trace, since others may have
-/// changed C. Throws Error(device_failed), with C undefined, for a backend that cannot finish.
+/// Does the rest of `plan`, which `backend` began with, and returns when C is home. From here on C
+/// may be changed: a task that fails, or at which the backend throws, is reported in the Trace, and
+/// recover() goes on from there. Throws nothing but Error(device_failed), with C undefined, for a
+/// backend that cannot finish.
 Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started);
 
 /// Both in one.

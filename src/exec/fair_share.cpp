@@ -45,16 +45,19 @@ void FairShare::add_user(std::span<const PortShare> shares, PortId own_port) {
 
 /// A kernel fills the first port that it shares with links at the mean pace of those links.
 void FairShare::set_kernel_pace(const Machine& machine) {
+  std::vector<double> weights(ports_.size(), 0.0);
+  std::vector<int> sharers(ports_.size(), 0);
+  for (UserId link = 0; link < links_; ++link)
+    for (const Take& take : takes(link)) {
+      weights[static_cast<std::size_t>(take.port)] += take.weight;
+      ++sharers[static_cast<std::size_t>(take.port)];
+    }
   for (std::size_t d = 0; d < machine.devices.size(); ++d) {
     const UserId kernels = user_of_kernels(static_cast<DeviceId>(d));
     for (const Take& own : takes(kernels)) {
-      double weights = 0;
-      int sharers = 0;
-      for (UserId link = 0; link < links_; ++link)
-        for (const Take& take : takes(link))
-          if (take.port == own.port) weights += take.weight, ++sharers;
-      if (sharers == 0) continue;
-      rise_[static_cast<std::size_t>(kernels)] = weights / sharers / own.weight;
+      const auto port = static_cast<std::size_t>(own.port);
+      if (sharers[port] == 0) continue;
+      rise_[static_cast<std::size_t>(kernels)] = weights[port] / sharers[port] / own.weight;
       break;
     }
   }

@@ -245,9 +245,11 @@ class HostBackend final : public Backend {
 
   template <typename Owns>
   void open_reader(const Plan& plan, int worker, Owns&& owns) {
-    std::vector<char> mine;
-    for (const Queue& queue : plan.queues) mine.push_back(owns(queue));
-    place_->readers[static_cast<std::size_t>(worker)].open(std::move(mine));
+    std::vector<std::size_t> tasks(plan.queues.size(), 0);
+    for (const Task& task : plan.tasks) ++tasks[static_cast<std::size_t>(task.queue)];
+    for (std::size_t q = 0; q < tasks.size(); ++q)
+      if (!owns(plan.queues[q])) tasks[q] = 0;
+    place_->readers[static_cast<std::size_t>(worker)].open(tasks);
   }
 
   const Machine machine_;

@@ -31,7 +31,7 @@ constexpr double kShortRunS = 0.01;
 constexpr double kCredible = 0.75;
 constexpr int kRetries = 2;
 /// Careful rates are those of devices all busy for so long, as the bound's are: under a power cap
-/// the first tenths of a second are faster (docs/performance.md).
+/// the first tenths of a second are faster (docs/performance/lessons.md).
 constexpr double kBusyS = 2;
 constexpr double kMostKernels = 200;  // of a run, on each device
 /// On GPUs a quick probe ends here: larger tiles gain under a power cap, which it does not reach.
@@ -487,7 +487,7 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
       session.part("pinning", machine, [&] { measure_pinning(backend, session); });
     }
     whole = machine;
-    whole.source = "measured by probe";
+    whole.source = "measured by probe" + session.left_out();
     session.report().complete = true;
     if (session.careful() && request.save) request.save(whole, session.report());
   } catch (const ProbeSession::Stopped&) {

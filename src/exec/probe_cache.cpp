@@ -38,10 +38,11 @@ namespace {
 using Json = nlohmann::json;
 
 /// Raised whenever a probe measures something else, or the simulator takes it for something else.
-constexpr int kProbeVersion = 9;
+constexpr int kProbeVersion = 10;
 constexpr double kDevicesBudgetS = 1.2;
 constexpr double kHostBudgetS = 0.4;
-constexpr std::size_t kLargestFile = std::size_t{4} << 20;
+/// A hundred devices have ten thousand links, of half a kilobyte each.
+constexpr std::size_t kLargestFile = std::size_t{32} << 20;
 /// Virtual devices with less memory cannot hold the tiles of a whole probe: what little they allow
 /// to measure is not worth keeping.
 constexpr std::int64_t kProbedBytes = std::int64_t{256} << 20;
@@ -56,20 +57,33 @@ struct FileHandle {
   int fd;
 };
 
-/// What the numbers depend on.
-std::string key_of(const std::string& devices, const CpuBlas& blas) {
-  return "probe " + std::to_string(kProbeVersion) + " schema " + std::to_string(kMachineSchema) +
-         " " + devices + " cores " + std::to_string(core_count()) + " blas " + blas.name();
+/// Sixteen digits, which only have to be different for different texts.
+std::string digest(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string digits;
+  for (int shift = 60; shift >= 0; shift -= 4) digits += kDigits[(hash >> shift) & 15U];
+  return digits;
 }
 
-std::string file_name(const std::string& key) {
-  std::uint64_t hash = 14695981039346656037U;  // FNV-1a: the name only has to be different
-  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string name = "machine-";
-  for (int shift = 60; shift >= 0; shift -= 4) name += kDigits[(hash >> shift) & 15U];
-  return name + ".json";
+/// Which pairs copy directly: fewer after `nopeer`, or other settings of the IOMMU, and then all
+/// measurements are of another machine.
+std::string pairs_of(const Machine& shape) {
+  std::string pairs;
+  for (const Link& link : shape.links)
+    pairs += std::to_string(link.source) + ">" + std::to_string(link.target) + " ";
+  return pairs;
 }
+
+/// What the numbers depend on.
+std::string key_of(const std::string& devices, const Machine& shape, const CpuBlas& blas) {
+  return "probe " + std::to_string(kProbeVersion) + " schema " + std::to_string(kMachineSchema) +
+         " " + devices + " cores " + std::to_string(core_count()) + " pairs " +
+         digest(pairs_of(shape)) + " blas " + blas.name();
+}
+
+std::string file_name(const std::string& key) { return "machine-" + digest(key) + ".json"; }
 
 /// The file's text, if it is a plain file of this user that nobody else can write.
 std::optional<std::string> read_text(const std::string& path) {
@@ -201,9 +215,10 @@ class HostKernels {
 
 namespace {
 
-Machine cached_machine(const Options& options, const std::string& key, CpuBlas& blas,
+Machine cached_machine(const Options& options, const std::string& devices, CpuBlas& blas,
                        Backend& backend) {
   const Machine& shape = backend.machine();
+  const std::string key = key_of(devices, shape, blas);
   const std::string path = options.cache_dir + "/" + file_name(key);
   if (!options.cache_dir.empty())
     if (auto machine = read_machine(path, key, shape)) return *std::move(machine);
@@ -221,12 +236,12 @@ Machine cached_machine(const Options& options, const std::string& key, CpuBlas& 
 }  // namespace
 
 Machine cached_host_machine(const Options& options, int devices, CpuBlas& blas, Backend& backend) {
-  return cached_machine(options, key_of("devices " + std::to_string(devices), blas), blas, backend);
+  return cached_machine(options, "devices " + std::to_string(devices), blas, backend);
 }
 
 Machine cached_gpu_machine(const Options& options, const std::string& identity, CpuBlas& blas,
                            Backend& backend) {
-  return cached_machine(options, key_of(identity, blas), blas, backend);
+  return cached_machine(options, identity, blas, backend);
 }
 
 }  // namespace fleet

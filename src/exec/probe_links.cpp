@@ -4,8 +4,11 @@
 #include "exec/probe_links.hpp"
 
 #include <iterator>
+#include <map>
+#include <set>
 #include <string>
 
+#include "exec/probe_groups.hpp"
 #include "exec/probe_ports.hpp"
 #include "exec/probe_times.hpp"
 
@@ -22,8 +25,18 @@ constexpr std::int64_t kCarefulCopyEdges[] = {16, 128, 256, 512, 1024, 2048, 409
 constexpr int kCopyRepeats = 4;
 /// The CPU's own copies of anything smaller tell how fast its caches are, but for the latency.
 constexpr std::int64_t kStagedEdges[] = {16, 2048};
-/// Links and devices that are alike are measured on a few of them.
+/// Links that are alike are measured on a few of them.
 constexpr std::size_t kRepresentatives = 4;
+/// The rest of a class has a short copy each, of the largest of these tiles for which this share of
+/// the budget is enough, so many in a run: a small tile says little of the rate of a fast link.
+/// CPU threads are as fast as caches at all of these: memory for the largest would cost more time.
+constexpr std::int64_t kShortEdges[] = {16, 64, 256, 1024};
+constexpr std::int64_t kLargestByThread = 256;
+constexpr double kShortShare = 0.1;
+constexpr std::size_t kShortCopies = 32;
+/// Wires of a kind repeat themselves within a few percent, and half a wire is broken. Copies by CPU
+/// threads depend on what the caches hold, and on who else runs.
+constexpr double kAlikeWires = 1.15, kAlikeThreads = 3;
 
 struct Sample {
   double bytes = 0;
@@ -54,17 +67,21 @@ void fit_link(const std::vector<Sample>& samples, double& latency_s, double& byt
   bytes_per_s = 1 / seconds_per_byte;
 }
 
-std::vector<std::vector<LinkId>> links_by_kind(const Machine& machine) {
-  std::vector<std::vector<LinkId>> kinds;
-  std::vector<bool> known(machine.links.size(), false);
-  for (LinkId first = 0; first < static_cast<LinkId>(machine.links.size()); ++first) {
-    if (known[static_cast<std::size_t>(first)]) continue;
-    std::vector<LinkId>& same = kinds.emplace_back();
-    for (LinkId other = first; other < static_cast<LinkId>(machine.links.size()); ++other)
-      if (other == first || links_alike(machine, first, other)) same.push_back(other);
-    for (const LinkId id : same) known[static_cast<std::size_t>(id)] = true;
+/// Links that are measured by a few of them, in classes: those that copies by CPU threads are alike
+/// on, and in quick probes of many devices all of a kind. Every other link is a class of its own.
+std::vector<std::vector<LinkId>> classes_of(const Machine& machine, const ProbeSession& session) {
+  const bool one_by_one = measures_all(machine, session);
+  std::vector<std::vector<LinkId>> classes;
+  std::map<LinkKind, std::size_t> known;
+  for (LinkId id = 0; id < static_cast<LinkId>(machine.links.size()); ++id) {
+    const LinkKind kind = kind_of(machine, id);
+    const bool alone = !kind.by_thread && one_by_one;
+    if (alone || known.emplace(kind, classes.size()).second)
+      classes.push_back({id});
+    else
+      classes[known.at(kind)].push_back(id);
   }
-  return kinds;
+  return classes;
 }
 
 std::vector<std::int64_t> copy_edges(const ProbeSession& session, bool staged) {
@@ -77,6 +94,7 @@ std::string part_of(const Machine& machine, const std::vector<LinkId>& same) {
   return "link " + link_name(machine, same.front());
 }
 
+/// Measures a few of them for all.
 void measure_alike(const std::vector<LinkId>& same, Machine& machine, ProbeMemory& memory,
                    ProbeSession& session) {
   std::vector<Sample> samples;
@@ -117,16 +135,102 @@ void measure_alike(const std::vector<LinkId>& same, Machine& machine, ProbeMemor
   for (const LinkId id : same) set_rate(machine, id, measured.latency_s, measured.bytes_per_s);
 }
 
+/// Writes what copies of this edge read on the devices at the ends of the links: memory that was
+/// never written may be one page of zeros. False if it does not hold the tiles.
+bool prime_ends(const std::vector<LinkId>& links, std::int64_t edge, const Machine& machine,
+                ProbeMemory& memory) {
+  std::set<DeviceId> ends;
+  for (const LinkId id : links) {
+    const Link& link = machine.links[static_cast<std::size_t>(id)];
+    for (const DeviceId end : {link.source, link.target})
+      if (!on_host(end)) ends.insert(end);
+  }
+  ProbePlan plan(machine, DataType::f64, edge);
+  for (const DeviceId end : ends) plan.prime(end);
+  return memory.run(plan).has_value();
+}
+
+/// Seconds of one copy by each of the links while all others are idle; none if memory does not hold
+/// the tiles.
+std::vector<double> short_copies_s(const std::vector<LinkId>& links, std::int64_t edge,
+                                   const Machine& machine, ProbeMemory& memory) {
+  std::vector<double> seconds;
+  for (std::size_t begin = 0; begin < links.size(); begin += kShortCopies) {
+    ProbePlan plan(machine, DataType::f64, edge);
+    std::vector<TaskId> copies;
+    for (std::size_t i = begin; i < std::min(links.size(), begin + kShortCopies); ++i)
+      copies.push_back(plan.copy_in_turn(links[i]));
+    const auto trace = memory.run(plan);
+    if (!trace) return {};
+    // Their spans: between two of them another thread may have to wake up.
+    std::ranges::copy(spans_s(*trace, copies), std::back_inserter(seconds));
+  }
+  return seconds;
+}
+
+/// The edge of the largest tile of which there is time for a copy by each of the links; 0: memory
+/// holds none. All is ready for copies of that edge then.
+std::int64_t short_edge(const std::vector<LinkId>& links, const Machine& machine,
+                        ProbeMemory& memory, const ProbeSession& session) {
+  const double time_s = kShortShare * session.request().budget_s;
+  const bool by_thread = kind_of(machine, links.front()).by_thread;
+  const std::vector<LinkId> first{links.front()};
+  std::int64_t found = 0;
+  for (const std::int64_t edge : kShortEdges) {
+    if ((by_thread && edge > kLargestByThread) || !prime_ends(first, edge, machine, memory)) break;
+    const std::vector<double> one_s = short_copies_s(first, edge, machine, memory);
+    if (one_s.empty()) break;
+    if (found > 0 && one_s.front() * static_cast<double>(links.size()) > time_s) break;
+    found = edge;
+  }
+  return found > 0 && prime_ends(links, found, machine, memory) ? found : 0;
+}
+
+std::vector<LinkId> picked(const std::vector<LinkId>& links, const std::vector<std::size_t>& ids) {
+  std::vector<LinkId> some;
+  for (const std::size_t i : ids) some.push_back(links[i]);
+  return some;
+}
+
+/// A copy by each link says which are as they ought to be: of those a few are measured, and of the
+/// others as many as there is time for.
+void measure_class(const std::vector<LinkId>& same, Machine& machine, ProbeMemory& memory,
+                   ProbeSession& session) {
+  const std::int64_t edge = short_edge(same, machine, memory, session);
+  const double tolerance = kind_of(machine, same.front()).by_thread ? kAlikeThreads : kAlikeWires;
+  const std::vector<ProbeGroup> groups =
+      look_at_each(same.size(), tolerance, [&](const std::vector<std::size_t>& ids) {
+        return edge > 0 ? short_copies_s(picked(same, ids), edge, machine, memory)
+                        : std::vector<double>();
+      });
+  const auto measure = [&](const ProbeGroup& group) {
+    measure_alike(picked(same, group.members), machine, memory, session);
+  };
+  const LinkId usual_one = same[groups.front().members.front()];
+  const auto scale = [&](const ProbeGroup& group, double by) {
+    const Link usual = machine.links[static_cast<std::size_t>(usual_one)];
+    for (const LinkId id : picked(same, group.members))
+      set_rate(machine, id, usual.latency_s * by, usual.bytes_per_s / by);
+  };
+  if (const std::size_t scaled = measure_groups(groups, session, measure, scale); scaled > 0)
+    session.leave_out(std::to_string(scaled) + " links like " + link_name(machine, usual_one) +
+                      " have rates from one short copy each");
+}
+
 }  // namespace
 
 void measure_links(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
-  for (const std::vector<LinkId>& same : links_by_kind(machine))
-    session.part(part_of(machine, same), machine,
-                 [&] { measure_alike(same, machine, memory, session); });
+  for (const std::vector<LinkId>& same : classes_of(machine, session))
+    session.part(part_of(machine, same), machine, [&] {
+      if (same.size() == 1 || session.careful())
+        measure_alike(same, machine, memory, session);
+      else
+        measure_class(same, machine, memory, session);
+    });
 }
 
 void expect_links(const Machine& machine, ProbeSession& session) {
-  for (const std::vector<LinkId>& same : links_by_kind(machine))
+  for (const std::vector<LinkId>& same : classes_of(machine, session))
     session.expect(part_of(machine, same),
                    copy_edges(session, is_staging(machine, same.front())).size());
 }

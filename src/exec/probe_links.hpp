@@ -6,9 +6,12 @@
 
 namespace fleet {
 
-/// Gives each link of `machine` what its copies take, from tiny tiles to large ones. Links that are
-/// alike are measured as one, and
-/// each kind is a part of the session. A link whose tiles do not fit into memory keeps what it has.
+/// Gives each link of `machine` what its copies take, from tiny tiles to large ones. A few links
+/// are measured for all of a class: copies by CPU threads between the same kinds of places, and in
+/// a quick probe of many devices all links between such. In a quick probe every link has at least a
+/// short copy of its own, and one that takes other than the rest is measured by itself; where there
+/// is no time for that, the report says so. Each class is a part of the session. A link whose tiles
+/// do not fit into memory keeps what it has.
 void measure_links(Machine& machine, ProbeMemory& memory, ProbeSession& session);
 
 /// Tells the session how many values that will be.

@@ -157,12 +157,24 @@ bool ProbePlan::in_place(LinkId link, DeviceId end) const {
 }
 
 TaskId ProbePlan::copy(LinkId link, const std::vector<TaskId>& after) {
-  const DeviceId target = machine_->links[static_cast<std::size_t>(link)].target;
-  if (!in_place(link, target)) return copy(link, own_slot(target, queue_of(link), next_), after);
-  return copy(link, {target, -1}, after);
+  return copy_as(queue_of(link), link, after);
 }
 
-TaskId ProbePlan::copy(LinkId link, Where to, const std::vector<TaskId>& after) {
+TaskId ProbePlan::copy_in_turn(LinkId link) {
+  const DeviceId target = machine_->links[static_cast<std::size_t>(link)].target;
+  const QueueId writer = writers_in_turn_.emplace(target, queue_of(link)).first->second;
+  last_in_turn_ = {copy_as(writer, link, last_in_turn_)};
+  return last_in_turn_.front();
+}
+
+/// Writes what is the writer's own.
+TaskId ProbePlan::copy_as(QueueId writer, LinkId link, const std::vector<TaskId>& after) {
+  const DeviceId target = machine_->links[static_cast<std::size_t>(link)].target;
+  if (!in_place(link, target)) return copy(link, own_slot(target, writer, next_), writer, after);
+  return copy(link, {target, -1}, writer, after);
+}
+
+TaskId ProbePlan::copy(LinkId link, Where to, QueueId writer, const std::vector<TaskId>& after) {
   const DeviceId source = machine_->links[static_cast<std::size_t>(link)].source;
   Task task{.kind = on_host(to.device) ? TaskKind::writeback : TaskKind::fetch,
             .queue = queue_of(link),
@@ -171,7 +183,7 @@ TaskId ProbePlan::copy(LinkId link, Where to, const std::vector<TaskId>& after) 
             .from = in_place(link, source) ? Where{source, -1} : read_slot(source, next_),
             .to = to};
   if (task.from.in_place()) task.tile = operand_tile(source, next_ % (turns_ * turns_));
-  if (to.in_place()) task.tile = operand_tile(to.device, own_tiles(task.queue) + next_ % turns_);
+  if (to.in_place()) task.tile = operand_tile(to.device, own_tiles(writer) + next_ % turns_);
   return add(task, after);
 }
 
@@ -181,9 +193,9 @@ std::vector<TaskId> ProbePlan::prime(DeviceId device) {
   const QueueId lane = queue({Queue::Kind::lane, device, kHost, 0});
   std::vector<TaskId> last;
   for (int turn = 0; turn < read_slots(); ++turn)
-    last = {copy(link, read_slot(device, turn), last)};
+    last = {copy(link, read_slot(device, turn), lane, last)};
   for (int turn = 0; turn < own_slots(); ++turn)
-    last = {copy(link, own_slot(device, lane, turn), last)};
+    last = {copy(link, own_slot(device, lane, turn), lane, last)};
   return last;
 }
 

@@ -2,6 +2,7 @@
 // probe_plan.hpp: small plans of copies and kernels that a probe runs to time them. What they
 // compute means nothing. It knows no clock and no kind of backend.
 #pragma once
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,9 @@ class ProbePlan {
 
   /// The next tile over `link`. Copies of one link follow each other.
   TaskId copy(LinkId link, const std::vector<TaskId>& after);
+  /// The same after all copies so far that were added in turn. These share what they write at each
+  /// target, so that a plan over many links takes no more memory than one over few.
+  TaskId copy_in_turn(LinkId link);
   /// Fetches numbers into the slots of `device` and of its lane 0, if there is a link from the host
   /// and the tiles are not too large for it. Returns what a kernel there has to wait for.
   std::vector<TaskId> prime(DeviceId device);
@@ -53,7 +57,8 @@ class ProbePlan {
   QueueId queue(const Queue& wanted);
   TaskId add(Task task, const std::vector<TaskId>& after);
   QueueId queue_of(LinkId link);
-  TaskId copy(LinkId link, Where to, const std::vector<TaskId>& after);
+  TaskId copy_as(QueueId writer, LinkId link, const std::vector<TaskId>& after);
+  TaskId copy(LinkId link, Where to, QueueId writer, const std::vector<TaskId>& after);
   /// Whether the copy reads or writes an operand at this end. Between the two kinds of host memory,
   /// the pinned side is the ring: slots of the host.
   bool in_place(LinkId link, DeviceId end) const;
@@ -72,9 +77,11 @@ class ProbePlan {
   DataType type_ = DataType::f64;
   CallCuts cuts_;  ///< along k they grow with the queues that write tiles
   mutable Plan plan_;
-  std::vector<std::vector<Where>> read_slots_;  ///< by device
-  std::vector<std::vector<Where>> own_slots_;   ///< by queue
-  std::vector<int> own_tiles_;                  ///< by queue: index along k, 0 if it has none
+  std::vector<std::vector<Where>> read_slots_;   ///< by device
+  std::vector<std::vector<Where>> own_slots_;    ///< by queue
+  std::vector<int> own_tiles_;                   ///< by queue: index along k, 0 if it has none
+  std::map<DeviceId, QueueId> writers_in_turn_;  ///< by target
+  std::vector<TaskId> last_in_turn_;
   int next_ = 0;
 };
 

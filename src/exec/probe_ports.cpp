@@ -5,171 +5,39 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
-#include "exec/confidence.hpp"
+#include "exec/probe_groups.hpp"
+#include "exec/probe_loads.hpp"
 #include "exec/simulate.hpp"
 
 namespace fleet {
 namespace {
 
-/// A load that takes this much longer than without the port, and more than repeated runs differ,
-/// shows that the port is full.
-constexpr double kNoticed = 0.02;
-constexpr int kRuns = 3;
 constexpr double kUnlimited = 1e300;
-/// Tiles of a load: the smallest whose copies are all data and hardly any latency.
-constexpr std::int64_t kLoadEdges[] = {512, 1024, 2048, 4096};
-constexpr double kHardlyAny = 0.015;
-/// Copies of the slowest and the fastest link of a load.
-constexpr int kFewest = 3;
-constexpr double kMost = 60;
 /// Weights are only changed by what is beyond the noise of a measurement.
 constexpr double kNewWeight = 0.05;
+
+/// What a quick probe measures link by link and port by port: nodes of eight GPUs.
+constexpr int kFewDevices = 8;
+/// Links of one load in a quick probe of many devices: as eight GPUs have to and from the host. Any
+/// port that is full with all of its links is full with these.
+constexpr std::size_t kMostLoaded = 16;
+/// Short loads of ports that are alike differ by less.
+constexpr double kAlikePorts = 1.15;
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 /// 0: pinned host, 1: pageable host, 2: any device.
-int kind_of(DeviceId device) { return std::min(device, kFirstDevice); }
+int place_kind(DeviceId device) { return std::min(device, kFirstDevice); }
 
 double weight_at(const Link& link, PortId port) {
   double weight = 0;
   for (const PortShare& share : link.ports)
     if (share.port == port) weight += share.weight;
   return weight;
-}
-
-/// Links that take the port by the byte.
-std::vector<LinkId> links_at(const Machine& machine, PortId port) {
-  std::vector<LinkId> found;
-  for (LinkId id = 0; id < static_cast<LinkId>(machine.links.size()); ++id) {
-    const Link& link = machine.links[index(id)];
-    if (std::ranges::any_of(link.ports, [&](const PortShare& share) {
-          return share.port == port && !takes_thread(link, share);
-        }))
-      found.push_back(id);
-  }
-  return found;
-}
-
-/// Links that are busy together, with a name for reports.
-struct Mix {
-  std::string name;
-  std::vector<LinkId> links;
-};
-
-/// Bytes per second of a link in this run, from its first copy's start to its last one's stop.
-double rate_in(const Plan& plan, const Trace& trace, LinkId link) {
-  double start_s = kUnlimited, stop_s = 0, bytes = 0;
-  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
-    if (plan.tasks[t].link != link || plan.tasks[t].kind == TaskKind::compute) continue;
-    start_s = std::min(start_s, trace.spans[t].start_s);
-    stop_s = std::max(stop_s, trace.spans[t].stop_s);
-    bytes += static_cast<double>(plan.program->bytes_of(plan.tasks[t].tile));
-  }
-  return stop_s > start_s ? bytes / (stop_s - start_s) : 0;
-}
-
-/// Copies on all the links at once, as many on each as it can do in about the same time alone.
-ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, std::int64_t edge) {
-  double slowest = kUnlimited;
-  for (const LinkId id : links) slowest = std::min(slowest, machine.links[index(id)].bytes_per_s);
-  ProbePlan plan(machine, DataType::f64, edge, ProbePlan::Footprint::large);
-  const bool staged =
-      std::ranges::any_of(links, [&](LinkId id) { return is_staging(machine, id); });
-  const int fewest = staged ? std::max(kFewest, plan.copies_beyond_caches()) : kFewest;
-  std::vector<int> left;
-  for (const LinkId id : links)
-    left.push_back(static_cast<int>(
-        fewest * std::min(kMost / kFewest, machine.links[index(id)].bytes_per_s / slowest)));
-  for (bool more = true; more;) {
-    more = false;
-    for (std::size_t i = 0; i < links.size(); ++i) {
-      if (left[i]-- <= 0) continue;
-      plan.copy(links[i], {});
-      more = true;
-    }
-  }
-  return plan;
-}
-
-double makespan_s(const Trace& trace) {
-  double start_s = kUnlimited, stop_s = 0;
-  for (const Span& span : trace.spans) {
-    start_s = std::min(start_s, span.start_s);
-    stop_s = std::max(stop_s, span.stop_s);
-  }
-  return stop_s - start_s;
-}
-
-struct Load {
-  ProbePlan plan;
-  std::vector<LinkId> links;
-  double seconds = 0;     ///< of the least disturbed run; in a careful probe, the mean
-  double noticeable = 0;  ///< what is more than chance, as a share
-};
-
-std::int64_t load_edge(const Machine& machine, const std::vector<LinkId>& links) {
-  for (const std::int64_t edge : kLoadEdges) {
-    const auto bytes = static_cast<double>(edge * edge * bytes_of(DataType::f64));
-    if (std::ranges::all_of(links, [&](LinkId id) {
-          const Link& link = machine.links[index(id)];
-          return link.latency_s <= kHardlyAny * bytes / link.bytes_per_s;
-        }))
-      return edge;
-  }
-  return std::ranges::max(kLoadEdges);
-}
-
-/// Times a load; false if it did not run.
-bool run_quickly(Load& load, ProbeMemory& memory) {
-  std::vector<double> seconds;
-  for (int run = 0; run < kRuns; ++run)
-    if (const auto trace = memory.run(load.plan)) seconds.push_back(makespan_s(*trace));
-  if (seconds.empty()) return false;
-  std::ranges::sort(seconds);
-  load.seconds = seconds.front();
-  load.noticeable = kNoticed + 2 * (seconds[seconds.size() / 2] / load.seconds - 1);
-  return true;
-}
-
-bool run_carefully(Load& load, const std::string& name, ProbeMemory& memory,
-                   ProbeSession& session) {
-  std::vector<Confidence> rates(load.links.size());
-  const std::vector<double> seconds =
-      session.repeated("load " + name, "s", [&]() -> std::vector<double> {
-        const auto trace = memory.run(load.plan);
-        if (!trace) return {};
-        for (std::size_t i = 0; i < rates.size(); ++i)
-          rates[i].add(rate_in(load.plan.plan(), *trace, load.links[i]));
-        return {makespan_s(*trace)};
-      });
-  if (seconds.empty()) return false;
-  load.seconds = seconds.front();
-  load.noticeable = kNoticed + session.last_interval();
-  for (std::size_t i = 0; i < rates.size(); ++i)
-    session.note(
-        {.name = "copy " + link_name(load.plan.machine(), load.links[i]) + " in load " + name,
-         .unit = "B/s",
-         .mean = rates[i].mean(),
-         .interval = rates[i].share(),
-         .repeats = rates[i].count(),
-         .settled = rates[i].share() <= session.request().precision});
-  return true;
-}
-
-/// The load as the backend runs it, with smaller tiles if its memory asks for them.
-std::optional<Load> measure(const Machine& machine, const Mix& mix, ProbeMemory& memory,
-                            ProbeSession& session) {
-  for (std::int64_t edge = load_edge(machine, mix.links); edge >= 32; edge /= 2) {
-    Load load{load_plan(machine, mix.links, edge), mix.links};
-    if (!memory.run(load.plan)) continue;  // it touches the memory for the first time
-    if (session.careful() ? run_carefully(load, mix.name, memory, session)
-                          : run_quickly(load, memory))
-      return load;
-  }
-  return std::nullopt;
 }
 
 double simulated_s(Machine& machine, const Load& load, PortId port, double capacity) {
@@ -202,64 +70,67 @@ std::optional<double> fitted_capacity(Machine& machine, const Load& load,
   return high;
 }
 
-/// Reads by some devices beside writes by the others: 3:1 and 1:3 of them. Fewer than four make no
-/// such mixes.
-std::vector<Mix> uneven_mixes(const std::string& name, const std::vector<LinkId>& reads,
-                              const std::vector<LinkId>& writes) {
-  const std::size_t most = std::min(reads.size(), writes.size());
-  std::vector<Mix> mixes;
-  if (most < 4) return mixes;
-  for (const std::size_t quarters : {3U, 1U}) {
-    Mix mix{name + " " + std::to_string(quarters) + ":" + std::to_string(4 - quarters), {}};
-    for (std::size_t i = 0; i < most; ++i)
-      mix.links.push_back(4 * i < quarters * most ? reads[i] : writes[i]);
-    mixes.push_back(std::move(mix));
-  }
-  return mixes;
+/// All of them, or as many as fill the port too. Up to sixteen of CPU threads keep the threads of
+/// eight devices busy, in both directions.
+std::vector<LinkId> to_load(const Machine& machine, const std::vector<LinkId>& links,
+                            const ProbeSession& session) {
+  const bool by_threads = !session.careful() && std::ranges::any_of(links, [&](LinkId id) {
+    return kind_of(machine, id).by_thread;
+  });
+  if (measures_all(machine, session) && !by_threads) return links;
+  return some_of(machine, links, kMostLoaded);
 }
 
-/// Links that write to the host, and the others.
-struct Directions {
-  std::vector<LinkId> reads, writes;
-  Directions(const Machine& machine, const std::vector<LinkId>& links) {
-    for (const LinkId id : links)
-      (machine.links[index(id)].target == kHost ? writes : reads).push_back(id);
-  }
-  bool both() const { return !reads.empty() && !writes.empty(); }
-};
-
-/// One port, with the others as they are known so far.
+/// Ports of which the first is loaded for all, with the other ports as they are known so far.
 class PortFit {
  public:
-  PortFit(const Machine& machine, PortId port, ProbeMemory& memory, ProbeSession& session)
-      : port_(port),
-        said_(machine.ports[index(port)].capacity),
-        links_(links_at(machine, port)),
-        of_(machine, links_) {
+  PortFit(const Machine& machine, const std::vector<PortId>& alike, ProbeMemory& memory,
+          ProbeSession& session)
+      : port_(alike.front()),
+        said_(machine.ports[index(port_)].capacity),
+        links_(links_at(machine, port_)),
+        loaded_(to_load(machine, links_, session)),
+        of_(machine, loaded_) {
+    for (const PortId port : alike) followers_.push_back({port, 1});
     if (links_.empty()) return;
-    const std::string& name = machine.ports[index(port)].name;
-    all_ = measure(machine, {of_.both() ? name + " 1:1" : name, links_}, memory, session);
+    const std::string& name = machine.ports[index(port_)].name;
+    if (loaded_.size() < links_.size() && !measures_all(machine, session))
+      session.leave_out("no port was loaded by more than " + std::to_string(kMostLoaded) +
+                        " links");
+    all_ = measure_load(machine, {of_.both() ? name + " 1:1" : name, loaded_}, memory, session);
     if (!of_.both()) return;
-    only_reads_ = measure(machine, {name + " 1:0", of_.reads}, memory, session);
-    only_writes_ = measure(machine, {name + " 0:1", of_.writes}, memory, session);
+    only_reads_ = measure_load(machine, {name + " 1:0", of_.reads}, memory, session);
+    only_writes_ = measure_load(machine, {name + " 0:1", of_.writes}, memory, session);
     if (!session.careful()) return;
     for (const Mix& mix : uneven_mixes(name, of_.reads, of_.writes))
-      if (auto load = measure(machine, mix, memory, session)) mixes_.push_back(*std::move(load));
+      if (auto load = measure_load(machine, mix, memory, session))
+        mixes_.push_back(*std::move(load));
   }
 
+  /// Gives `port` so many times the capacity that the first one turns out to have.
+  void follow(PortId port, double times) { followers_.push_back({port, times}); }
   std::size_t links() const { return links_.size(); }
   void forget(Machine& machine) const {
-    if (all_) machine.ports[index(port_)].capacity = kUnlimited;
+    if (all_) set_capacity(machine, kUnlimited);
   }
   void fit_capacity(Machine& machine) const;
   void fit_weights(Machine& machine) const;
 
  private:
   double misfit(Machine& machine, double capacity) const;
+  void set_capacity(Machine& machine, double capacity) const {
+    for (const auto& [port, times] : followers_)
+      machine.ports[index(port)].capacity = times * capacity;
+  }
 
-  PortId port_;
+  struct Follower {
+    PortId port;
+    double times;
+  };
+  std::vector<Follower> followers_;  ///< the port itself is the first
+  PortId port_;                      ///< that is loaded
   double said_;
-  std::vector<LinkId> links_;
+  std::vector<LinkId> links_, loaded_;
   Directions of_;
   std::optional<Load> all_, only_reads_, only_writes_;
   std::vector<Load> mixes_;
@@ -279,18 +150,17 @@ double PortFit::misfit(Machine& machine, double capacity) const {
 
 void PortFit::fit_capacity(Machine& machine) const {
   if (!all_) return;
-  Port& port = machine.ports[index(port_)];
-  std::optional<double> fitted = fitted_capacity(machine, *all_, links_, port_);
+  std::optional<double> fitted = fitted_capacity(machine, *all_, loaded_, port_);
   // Of what explains one of the loads, that which explains all of them best.
   for (const Load& mix : mixes_)
     if (const auto other = fitted_capacity(machine, mix, mix.links, port_))
       if (!fitted || misfit(machine, *other) < misfit(machine, *fitted)) fitted = other;
   if (fitted)
-    port.capacity = *fitted;
+    set_capacity(machine, *fitted);
   else if (simulated_s(machine, *all_, port_, said_) <= all_->seconds * (1 + all_->noticeable))
-    port.capacity = said_;
+    set_capacity(machine, said_);
   else
-    port.capacity = demand(machine, links_, port_);
+    set_capacity(machine, demand(machine, links_, port_));
 }
 
 /// Writes to the host weigh what they take of the port in terms of reads: both alone fill it.
@@ -299,9 +169,81 @@ void PortFit::fit_weights(Machine& machine) const {
   const auto reads = fitted_capacity(machine, *only_reads_, of_.reads, port_);
   const auto writes = fitted_capacity(machine, *only_writes_, of_.writes, port_);
   if (!reads || !writes || std::abs(*writes / *reads - 1) < kNewWeight) return;
-  for (const LinkId id : of_.writes)
-    for (PortShare& share : machine.links[index(id)].ports)
-      if (share.port == port_) share.weight *= *reads / *writes;
+  for (const auto& [port, times] : followers_)
+    for (const LinkId id : Directions(machine, links_at(machine, port)).writes)
+      for (PortShare& share : machine.links[index(id)].ports)
+        if (share.port == port) share.weight *= *reads / *writes;
+}
+
+/// Ports that a machine describes alike: as many links into and out of the host, all to or all from
+/// one place or neither, taking as much each of as much.
+struct PortKind {
+  double capacity = 0;
+  std::size_t reads = 0, writes = 0;
+  bool one_source = false, one_target = false;
+  friend auto operator<=>(const PortKind&, const PortKind&) = default;
+};
+
+PortKind kind_of(const Machine& machine, PortId port, const std::vector<LinkId>& links) {
+  const Directions of(machine, links);
+  const Link& first = machine.links[index(links.front())];
+  return {.capacity = machine.ports[index(port)].capacity,
+          .reads = of.reads.size(),
+          .writes = of.writes.size(),
+          .one_source = std::ranges::all_of(
+              links, [&](LinkId id) { return machine.links[index(id)].source == first.source; }),
+          .one_target = std::ranges::all_of(
+              links, [&](LinkId id) { return machine.links[index(id)].target == first.target; })};
+}
+
+/// Each port that links take by itself, or in a quick probe of many devices those of a kind.
+std::vector<std::vector<PortId>> classes_of(const Machine& machine, const ProbeSession& session) {
+  const bool one_by_one = measures_all(machine, session);
+  std::vector<std::vector<PortId>> classes;
+  std::map<PortKind, std::size_t> known;
+  for (PortId port = 0; port < static_cast<PortId>(machine.ports.size()); ++port) {
+    const std::vector<LinkId> links = links_at(machine, port);
+    if (links.empty()) continue;
+    const PortKind kind = kind_of(machine, port, links);
+    if (one_by_one || known.emplace(kind, classes.size()).second)
+      classes.push_back({port});
+    else
+      classes[known.at(kind)].push_back(port);
+  }
+  return classes;
+}
+
+std::vector<PortId> picked(const std::vector<PortId>& ports, const std::vector<std::size_t>& ids) {
+  std::vector<PortId> some;
+  for (const std::size_t i : ids) some.push_back(ports[i]);
+  return some;
+}
+
+/// A short load of each port says which are as they ought to be: of those one is fitted for all,
+/// and of the others as many as there is time for.
+void add_fits(const Machine& machine, const std::vector<PortId>& same, ProbeMemory& memory,
+              ProbeSession& session, std::vector<PortFit>& fits) {
+  if (same.size() == 1) {
+    fits.emplace_back(machine, same, memory, session);
+    return;
+  }
+  const std::vector<ProbeGroup> groups =
+      look_at_each(same.size(), kAlikePorts, [&](const std::vector<std::size_t>& ids) {
+        return short_loads_s(machine, picked(same, ids), memory);
+      });
+  const std::size_t first = fits.size();
+  const std::size_t scaled = measure_groups(
+      groups, session,
+      [&](const ProbeGroup& group) {
+        fits.emplace_back(machine, picked(same, group.members), memory, session);
+      },
+      [&](const ProbeGroup& group, double by) {
+        for (const PortId port : picked(same, group.members)) fits[first].follow(port, 1 / by);
+      });
+  if (scaled > 0)
+    session.leave_out(std::to_string(scaled) + " ports like " +
+                      machine.ports[index(same[groups.front().members.front()])].name +
+                      " have capacities from one short load each");
 }
 
 }  // namespace
@@ -317,14 +259,17 @@ bool is_staging(const Machine& machine, LinkId id) {
                               [&](const PortShare& share) { return takes_thread(link, share); });
 }
 
-bool links_alike(const Machine& machine, LinkId one, LinkId other) {
-  const auto by_thread = [](const Link& link) {
-    return std::ranges::any_of(link.ports,
-                               [&](const PortShare& share) { return takes_thread(link, share); });
-  };
-  const Link &a = machine.links[index(one)], &b = machine.links[index(other)];
-  return by_thread(a) && by_thread(b) && kind_of(a.source) == kind_of(b.source) &&
-         kind_of(a.target) == kind_of(b.target) && a.ports.size() == b.ports.size();
+bool measures_all(const Machine& machine, const ProbeSession& session) {
+  return session.careful() || machine.device_count() <= kFewDevices;
+}
+
+LinkKind kind_of(const Machine& machine, LinkId id) {
+  const Link& link = machine.links[index(id)];
+  return {.by_thread = std::ranges::any_of(
+              link.ports, [&](const PortShare& share) { return takes_thread(link, share); }),
+          .source = place_kind(link.source),
+          .target = place_kind(link.target),
+          .ports = link.ports.size()};
 }
 
 bool devices_alike(const Machine& machine, DeviceId one, DeviceId other) {
@@ -362,8 +307,8 @@ std::size_t loads_of(const Machine& machine) {
 
 void fit_ports(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
   std::vector<PortFit> fits;
-  for (PortId port = 0; port < static_cast<PortId>(machine.ports.size()); ++port)
-    fits.emplace_back(machine, port, memory, session);
+  for (const std::vector<PortId>& same : classes_of(machine, session))
+    add_fits(machine, same, memory, session, fits);
   // A port with few links is less likely to be hidden by the others than one with many.
   std::ranges::stable_sort(fits, {}, &PortFit::links);
   for (const PortFit& fit : fits) fit.forget(machine);

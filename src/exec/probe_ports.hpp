@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // probe_ports.hpp: what links and devices share, as a probe finds out. It knows no kind of backend.
 #pragma once
+#include <compare>
+
 #include "exec/probe_plan.hpp"
 #include "exec/probe_session.hpp"
 
@@ -15,10 +17,21 @@ bool takes_thread(const Link& link, const PortShare& share);
 /// copy.
 bool is_staging(const Machine& machine, LinkId link);
 
-/// Copies by CPU threads between the same kinds of places, and kernels on virtual devices that the
-/// machine describes alike, are alike: one measurement stands for all. Wires and real devices never
-/// are.
-bool links_alike(const Machine& machine, LinkId one, LinkId other);
+/// Whether each wire and each port is measured by itself. A quick probe of many devices has no time
+/// for that: the number of links grows with that of pairs.
+bool measures_all(const Machine& machine, const ProbeSession& session);
+
+/// Links of one kind join the same kinds of places, and as many of them share something.
+struct LinkKind {
+  bool by_thread = false;  ///< copies by a CPU thread, not by a wire
+  int source = 0, target = 0;
+  std::size_t ports = 0;
+  friend auto operator<=>(const LinkKind&, const LinkKind&) = default;
+};
+LinkKind kind_of(const Machine& machine, LinkId link);
+
+/// Kernels on virtual devices that the machine describes alike are alike: one measurement stands
+/// for all. Real devices never are.
 bool devices_alike(const Machine& machine, DeviceId one, DeviceId other);
 
 /// Gives a link its measured rate, and its shares of threads the weights that go with it.

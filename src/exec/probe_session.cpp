@@ -99,6 +99,12 @@ void ProbeSession::tell(const std::string& what) {
   if (!request_.progress(progress)) throw Stopped();
 }
 
+std::string ProbeSession::left_out() const {
+  std::string text;
+  for (const std::string& line : report_.left_out) text += "; " + line;
+  return text;
+}
+
 bool ProbeSession::is_done(const std::string& part) const {
   return std::ranges::find(report_.done, part) != report_.done.end();
 }

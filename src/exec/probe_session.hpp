@@ -27,6 +27,7 @@ struct ProbeValue {
 struct ProbeReport {
   std::vector<std::string> done;  ///< parts
   std::vector<ProbeValue> values;
+  std::vector<std::string> left_out;  ///< by a quick probe, a line each
   double spent_s = 0;
   bool complete = false;
 };
@@ -71,6 +72,15 @@ class ProbeSession {
   /// out evenly among those of all parts.
   void expect(const std::string& part, std::size_t values);
   double share_s() const;
+  /// Of what a quick probe can do without: half of its time is for what it cannot.
+  bool has_time_for_more() const { return left_s() > request_.budget_s / 2; }
+  /// Reports once what has not been measured as well as it might be.
+  void leave_out(const std::string& line) {
+    auto& lines = report_.left_out;
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
+  }
+  /// All such lines as one, each after "; ".
+  std::string left_out() const;
 
   /// What `take` gives: once in a quick probe; else the mean of each of its values, repeated until
   /// all are known as well as requested, or for its share of the time (`most_s` where that is

@@ -3,27 +3,28 @@
 // what pieces do.
 #include "exec/queue_reader.hpp"
 
-#include <utility>
-
 namespace fleet {
 
-void QueueReader::open(std::vector<char> mine) {
-  mine_ = std::move(mine);
-  queues_.resize(mine_.size());
-  for (Reading& queue : queues_) {
+void QueueReader::open(const std::vector<std::size_t>& tasks) {
+  queues_.resize(tasks.size());
+  for (std::size_t q = 0; q < tasks.size(); ++q) {
+    Reading& queue = queues_[q];
+    queue.mine = tasks[q] > 0;
     queue.tasks.clear();
+    queue.tasks.reserve(tasks[q]);
     queue.head = 0;
     queue.next_piece = 0;
   }
+  runnable_.reserve(tasks.size());
   seen_ = 0;
   left_ = 0;
 }
 
 void QueueReader::absorb() {
   for (const TaskId end = board_.enqueued(); seen_ < end; ++seen_) {
-    const auto queue = static_cast<std::size_t>(board_.task(seen_).queue);
-    if (!mine_[queue]) continue;
-    queues_[queue].tasks.push_back(seen_);
+    Reading& queue = queues_[static_cast<std::size_t>(board_.task(seen_).queue)];
+    if (!queue.mine) continue;
+    queue.tasks.push_back(seen_);
     ++left_;
   }
 }
@@ -48,11 +49,11 @@ std::optional<Piece> QueueReader::lowest() {
 
 std::optional<Piece> QueueReader::any(std::mt19937_64& random) {
   absorb();
-  std::vector<Piece> runnable;
+  runnable_.clear();
   for (const Reading& queue : queues_)
-    if (const auto piece = candidate(queue)) runnable.push_back(*piece);
-  if (runnable.empty()) return std::nullopt;
-  return runnable[random() % runnable.size()];
+    if (const auto piece = candidate(queue)) runnable_.push_back(*piece);
+  if (runnable_.empty()) return std::nullopt;
+  return runnable_[random() % runnable_.size()];
 }
 
 void QueueReader::pass(const Piece& piece) {

@@ -14,8 +14,9 @@ class QueueReader {
  public:
   explicit QueueReader(RunBoard& board) : board_(board) {}
 
-  /// Starts on the run that is open at the board; reads queue q where mine[q] is not 0.
-  void open(std::vector<char> mine);
+  /// Starts on the run that is opened at the board; reads queue q where tasks[q] will come, and
+  /// nothing where that is 0. Makes room for all of them: a run takes no memory once it has begun.
+  void open(const std::vector<std::size_t>& tasks);
 
   /// The runnable piece of the lowest task: plan order is priority.
   std::optional<Piece> lowest();
@@ -28,6 +29,7 @@ class QueueReader {
 
  private:
   struct Reading {
+    bool mine = false;
     std::vector<TaskId> tasks;
     std::size_t head = 0;
     int next_piece = 0;
@@ -39,8 +41,8 @@ class QueueReader {
   std::optional<Piece> candidate(const Reading& queue) const;
 
   RunBoard& board_;
-  std::vector<char> mine_;
   std::vector<Reading> queues_;
+  std::vector<Piece> runnable_;  ///< of any()
   TaskId seen_ = 0;
   std::size_t left_ = 0;  ///< tasks seen and not yet done
 };

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <map>
-#include <new>
 #include <vector>
 
+#include "base/error.hpp"
 #include "exec/execute.hpp"
 #include "exec/triangles.hpp"
 #include "exec/triangular.hpp"
@@ -249,11 +249,7 @@ class Finisher {
 
   View staged_like(const View& view, std::vector<char>& storage) const {
     const std::int64_t bytes = view.rows * view.cols * bytes_of(program_.type());
-    try {
-      storage.resize(static_cast<std::size_t>(bytes));
-    } catch (const std::bad_alloc&) {
-      throw Error(Status::no_memory, "the host cannot hold a tile of an operand on a device");
-    }
+    storage.resize(static_cast<std::size_t>(bytes));
     return {.data = storage.data(),
             .rows = view.rows,
             .cols = view.cols,
@@ -281,7 +277,16 @@ class Finisher {
 
 Recovery recover(const Plan& plan, const Binding& binding, const Trace& trace,
                  std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
-  return Finisher(plan, binding, trace, lost, backend, blas).run();
+  return past_first_write(
+      [&] { return Finisher(plan, binding, trace, lost, backend, blas).run(); });
+}
+
+Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
+                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
+  return past_first_write([&] {
+    const Binding binding = bind(*plan.program, {&arguments, 1});
+    return Finisher(plan, binding, trace, lost, backend, blas).run();
+  });
 }
 
 }  // namespace fleet

@@ -20,10 +20,13 @@ struct Recovery {
 /// that beta is applied once and no product counts twice. `trace.lost` and the devices in `lost`
 /// have no memory any more.
 ///
-/// Throws Error(device_failed) when the home of an operand that is still needed is lost, or a tile
-/// of C was half overwritten and no copy of it is left; C is undefined then. Throws
-/// Error(no_memory) when the host cannot hold a tile of each operand that lies on a device.
+/// Throws nothing but Error(device_failed), with C undefined: when the home of an operand that is
+/// still needed is lost, when a tile of C was half overwritten and no copy of it is left, and when
+/// the host cannot hold the books of the run and a tile of each operand that lies on a device.
 Recovery recover(const Plan& plan, const Binding& binding, const Trace& trace,
+                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas);
+/// The same for a plan of one call.
+Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
                  std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas);
 
 }  // namespace fleet

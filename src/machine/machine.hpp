@@ -49,7 +49,7 @@ struct Device {
   std::vector<PortShare> ports;     ///< taken while a kernel runs
   /// Elements of C that keep the device busy: a product of fewer leaves some of its processors idle,
   /// and further ones beside a product of as many cost power and caches and gain nothing
-  /// (docs/performance.md: 7 to 17 % on an H200, with tiles of 4096).
+  /// (docs/performance/lessons.md: 7 to 17 % on an H200, with tiles of 4096).
   std::int64_t filling_elements = std::int64_t{8} << 20;
   /// To solve for a tile keeps few processors busy for long: so many products of other tiles run
   /// beside it (2 % of a trsm of 16384 on four H200).

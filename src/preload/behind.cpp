@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // behind.cpp: finds the BLAS behind us, step by step from the likely to the desperate. It must
-// never answer with a function of this library, and must not decide what is offloaded.
+// never answer with a function of this library or of one in front of it, and must not decide what
+// is offloaded.
 #include "preload/behind.hpp"
 
 #include <dlfcn.h>
@@ -85,7 +86,7 @@ void* find_other_name(void* library, void* context) {
       if (symbol.routine != request.routine || symbol.type != request.type ||
           symbol.int_bits != int_bits)
         continue;
-      void* function = find_in(library, symbol.name);
+      void* function = find_behind(library, symbol.name);
       if (!function) continue;
       request.row = row;
       return function;
@@ -110,15 +111,16 @@ void* find_in_named_libraries(Request& request) {
 void* find_same_name(SymbolId id, const void* caller) {
   const char* name = symbols[id].name;
   void* function = find_chosen(name);
-  if (!function) function = find_in(RTLD_NEXT, name);
+  if (!function) function = find_behind(RTLD_NEXT, name);
   if (function) return function;
   if (void* library = library_of(caller)) {
-    function = find_in(library, name);
+    function = find_behind(library, name);
     if (function) return function;
     dlclose(library);
   }
   function = find_anywhere(name);
-  return function ? function : symbols[id].patched.load(std::memory_order_acquire);
+  if (!function) function = symbols[id].patched.load(std::memory_order_acquire);
+  return function && !is_in_front(function, name) ? function : nullptr;
 }
 
 // Not for gemmt, which OpenBLAS 0.3.23 refuses where it is legal and 0.3.27 computes wrongly by

@@ -37,7 +37,45 @@ int collect_name(dl_phdr_info* object, std::size_t, void* context) {
 void* loaded(const char* file) { return dlopen(file, RTLD_LAZY | RTLD_NOLOAD); }
 
 void* find_named(void* library, void* name) {
-  return find_in(library, static_cast<const char*>(name));
+  return find_behind(library, static_cast<const char*>(name));
+}
+
+bool holds(const dl_phdr_info& object, const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = object.dlpi_phdr[i];
+    const uintptr_t start = object.dlpi_addr + segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && start <= at && at < start + segment.p_memsz) return true;
+  }
+  return false;
+}
+
+struct Order {
+  const void* address;
+  bool before_us;
+};
+
+// Ends at the first of the two objects: they come in the order in which they were loaded.
+int find_first(dl_phdr_info* object, std::size_t, void* context) {
+  Order& order = *static_cast<Order*>(context);
+  order.before_us = holds(*object, order.address);
+  return order.before_us || holds(*object, reinterpret_cast<const void*>(&find_first));
+}
+
+bool was_loaded_before_us(const void* address) {
+  Order order{.address = address, .before_us = false};
+  dl_iterate_phdr(&find_first, &order);
+  return order.before_us;
+}
+
+// What every look-up by name meets first. Not RTLD_DEFAULT, which means what is visible from here:
+// our own names are, also where nobody else sees them.
+void* find_globally(const char* name) {
+  void* everything = dlopen(nullptr, RTLD_LAZY);
+  void* symbol = everything ? dlsym(everything, name) : nullptr;
+  if (!symbol) dlerror();
+  if (everything) dlclose(everything);
+  return symbol;
 }
 
 }  // namespace
@@ -79,6 +117,21 @@ void* find_in(void* library, const char* name) {
   void* symbol = dlsym(library, name);
   if (!symbol) dlerror();  // a failed search is ours, not an error of the program
   return symbol && !is_ours(symbol) ? symbol : nullptr;
+}
+
+// Preloaded and linked libraries are looked through in the order in which they were loaded. One
+// opened later without RTLD_GLOBAL is not looked through, whenever it was loaded, and is not in
+// front of us; where the first symbol of this name is not ours, it cannot be told from those that
+// are, and is done without. Where we were opened that way ourselves, nothing leads here by name.
+bool is_in_front(const void* symbol, const char* name) {
+  if (!find_globally("fleetblas_preload_patch")) return false;
+  const void* first = find_globally(name);
+  return first && !is_ours(first) && was_loaded_before_us(symbol);
+}
+
+void* find_behind(void* library, const char* name) {
+  void* symbol = find_in(library, name);
+  return symbol && !is_in_front(symbol, name) ? symbol : nullptr;
 }
 
 void* search_objects(void* (*find)(void* library, void* request), void* request) {

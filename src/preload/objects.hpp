@@ -25,11 +25,19 @@ const void* base_of(const void* address);
 /// The first symbol called `name` that is not ours, in a library or what it needs; else nullptr.
 void* find_in(void* library, const char* name);
 
+/// True for a symbol that look-ups of `name` meet before ours, such as that of a profiler which is
+/// preloaded in front of us: it goes on to the next one, so a call handed to it would come back.
+bool is_in_front(const void* symbol, const char* name);
+
+/// find_in, but nothing that is in front of us.
+void* find_behind(void* library, const char* name);
+
 /// Asks `find` about every loaded library but this one, in load order, until it answers. The
 /// library of the answer stays loaded for ever.
 void* search_objects(void* (*find)(void* library, void* request), void* request);
 
-/// The first symbol called `name` that is not ours in any loaded library, local ones included.
+/// The first symbol called `name` that is neither ours nor in front of us in any loaded library,
+/// local ones included.
 void* find_anywhere(const char* name);
 
 }  // namespace fleet::preload

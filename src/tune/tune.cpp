@@ -56,8 +56,8 @@ constexpr double kWorthFavouring = 1.04;  // times an equal part; tiles are too 
 constexpr double kAlike = 1.12;
 // Of plans that are simulated within this of the fastest, the one that would be so still if each
 // task cost its issuing once more: copies of small tiles and much issuing are where runs fall
-// behind their simulation (docs/performance.md). Differences below the second are none: of two
-// plans that were simulated 0.5 % apart, that of larger tiles was 2 % faster.
+// behind their simulation (docs/performance/lessons.md). Differences below the second are none: of
+// two plans that were simulated 0.5 % apart, that of larger tiles was 2 % faster.
 constexpr double kNear = 1.02, kSame = 1.01;
 
 struct Attempt {

@@ -100,6 +100,20 @@ TEST(Ranges, NameTheCallAndTheTasksInItAsTimelinesDo) {
                         "push C(0,0) k=0 0 lane 1 of 64 bytes", "pop", "end 1"}));
 }
 
+TEST(Ranges, CountOfATriangleWhatACopyOfItMoves) {
+  SmallPlan small;
+  Plan plan = small.plan.get();
+  plan.problem = make_level3({.routine = Routine::trmm, .m = 8, .n = 1});
+  plan.k_cuts = {0, 8};
+  Ranges ranges;
+  told.clear();
+
+  { const Ranges::TaskRange range(ranges, plan, small.machine.get(), small.fetch); }
+
+  // 8 * 9 / 2 doubles of a lower triangle.
+  EXPECT_EQ(told, (Told{"push A(0,0) host->0 of 288 bytes", "pop"}));
+}
+
 TEST(Ranges, OfACallThatWasNotEndedEndWithTheNextOrWithTheirOwner) {
   SmallPlan small;
   {

@@ -69,18 +69,28 @@ def program(tmp_path_factory):
     return build
 
 
+def link_flags(library):
+    """What links a program to this very file. A program remembers the name of a library, by which
+    the loader may find another one: on Debian `libblas.so.3` is whichever BLAS is the alternative.
+    DT_RPATH goes before all other places, and serves what the library itself needs too.
+    """
+    return [str(library), f"-Wl,-rpath,{os.path.dirname(library)},--disable-new-dtags"]
+
+
 def _blas_libraries():
-    """name -> link flags, for each BLAS of this machine that has plain names."""
-    found = {}
-    for name, file in (("netlib", "blas/libblas.so.3"), ("openblas", "libopenblas.so.0")):
-        for path in glob.glob(f"/usr/lib/*/{file}") + glob.glob(f"/usr/lib64/{file}"):
-            found[name] = [path]
+    """name -> file, for each BLAS of this machine that has plain names."""
     wheels = f"{os.environ.get('FLEETBLAS_TEST_VENVS')}/numpy1*/lib/python3*/site-packages"
-    for path in glob.glob(f"{wheels}/scipy.libs/libopenblas*.so"):
-        # Its own needs lie beside it, which only DT_RPATH of the program helps it to find.
-        folder = os.path.dirname(path)
-        found["openblas-wheel"] = [path, f"-Wl,-rpath,{folder},--disable-new-dtags"]
-    return found
+    patterns = {
+        "netlib": ["/usr/lib/*/blas/libblas.so.3", "/usr/lib64/blas/libblas.so.3"],
+        "openblas": ["/usr/lib/*/libopenblas.so.0", "/usr/lib64/libopenblas.so.0"],
+        "openblas-wheel": [f"{wheels}/scipy.libs/libopenblas*.so"],
+    }
+    return {
+        name: file
+        for name, places in patterns.items()
+        for place in places
+        for file in glob.glob(place)
+    }
 
 
 BLAS_LIBRARIES = _blas_libraries()
@@ -91,14 +101,23 @@ def blas(request):
     """Link flags of a BLAS with plain names."""
     if request.param not in BLAS_LIBRARIES:
         pytest.skip(f"no {request.param} on this machine")
-    return BLAS_LIBRARIES[request.param]
+    return link_flags(BLAS_LIBRARIES[request.param])
 
 
 @pytest.fixture
 def netlib():
     if "netlib" not in BLAS_LIBRARIES:
         pytest.skip("the reference BLAS (libblas3) is not on this machine")
-    return BLAS_LIBRARIES["netlib"]
+    return link_flags(BLAS_LIBRARIES["netlib"])
+
+
+@pytest.fixture(scope="session")
+def no_blas(tmp_path_factory):
+    """A folder with a file of no use for each name by which a BLAS is opened."""
+    folder = tmp_path_factory.mktemp("useless")
+    for name in ("libopenblas.so.0", "libopenblas.so", "libblas.so.3", "libblas.so"):
+        (folder / name).write_bytes(b"")
+    return folder
 
 
 def environment_python(name):

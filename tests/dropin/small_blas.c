@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * small_blas.c: a BLAS of three functions, as little as is taken for one; with -DWIDE, -DIFORT or
- * -DNO_BLAS one that cannot serve programs with 32-bit integers.
+ * -DNO_BLAS one that cannot serve programs with 32-bit integers; with -DSPEAKS one that prints a
+ * line when it is loaded.
  */
 #include <complex.h>
 #include <stdint.h>
+
+#ifdef SPEAKS
+#include <unistd.h>
+__attribute__((constructor)) static void speak(void) {
+  if (write(STDOUT_FILENO, "small_blas is loaded\n", 21) < 0) _exit(1);
+}
+#endif
 
 #ifdef WIDE
 typedef int64_t Int;

@@ -59,15 +59,10 @@ def test_every_name_is_right_on_a_blas_that_lacks_it(every_name, recorder, run):
     assert result.events == []
 
 
-def test_every_name_is_right_where_there_is_no_blas_at_all(every_name, recorder, run):
-    # Nothing can be opened by name from a folder that holds a file of no use for each.
-    folder = recorder.parent / "useless"
-    folder.mkdir(exist_ok=True)
-    for name in ("libopenblas.so.0", "libopenblas.so", "libblas.so.3", "libblas.so"):
-        (folder / name).write_bytes(b"")
+def test_every_name_is_right_where_there_is_no_blas_at_all(every_name, recorder, no_blas, run):
     result = run(
         [every_name, SMALL_EDGE, DRAWS],
-        LD_LIBRARY_PATH=f"{folder}:{recorder.parent}",
+        LD_LIBRARY_PATH=f"{no_blas}:{recorder.parent}",
         FLEETBLAS_OFFLOAD="never",
         FLEETBLAS_CPU_BLAS="",
         LD_DEBUG="files",

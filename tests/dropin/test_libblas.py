@@ -21,7 +21,7 @@ def wheel():
 
 
 def behind_of(name):
-    file = wheel() if name == "wheel" else BLAS_LIBRARIES.get(name, [None])[0]
+    file = wheel() if name == "wheel" else BLAS_LIBRARIES.get(name)
     if not file:
         pytest.skip(f"no {name} on this machine")
     return file

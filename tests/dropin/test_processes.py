@@ -2,8 +2,12 @@
 """Threads, forks and exits in the middle of calls. The programs check their own results; a limit on
 time turns a hang into a failure."""
 
+import os
+import shutil
+from pathlib import Path
+
 import pytest
-from conftest import HOST_DEVICES
+from conftest import HOST_DEVICES, compile_c, link_flags
 
 LIMIT_S = 120
 
@@ -60,3 +64,38 @@ def test_a_process_ends_silently_in_the_middle_of_calls(way, core, program, blas
     )
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def other_group():
+    """A group that this user may give to files and is not the one it runs with."""
+    groups = {65534} if os.geteuid() == 0 else set(os.getgroups())
+    groups -= {os.getegid()}
+    if not groups:
+        pytest.skip("this user has one group only, so it can make no setgid program")
+    return min(groups)
+
+
+def require_setgid(folder):
+    if os.statvfs(folder).f_flag & os.ST_NOSUID:
+        pytest.skip(f"{folder} is mounted nosuid")
+    if "NoNewPrivs:\t1" in Path("/proc/self/status").read_text():
+        pytest.skip("no_new_privs is set: no program gets another group")
+
+
+def test_a_setgid_program_takes_no_settings_from_its_caller(program, preload, run, tmp_path):
+    """Above all no FLEETBLAS_CPU_BLAS, whose code would run with the rights of the program."""
+    group = other_group()
+    require_setgid(tmp_path)
+    named = compile_c("small_blas.c", tmp_path / "small.so", ["-shared", "-fPIC", "-DSPEAKS"])
+    plain = program("threads.c", *link_flags(preload))
+    setgid = shutil.copy(plain, tmp_path / "setgid")
+    os.chown(setgid, -1, group)
+    os.chmod(setgid, 0o2755)
+    # The edge from which on the core is loaded whatever the settings are.
+    settings = {"FLEETBLAS_CPU_BLAS": named, "FLEETBLAS_VERBOSE": 1, **HOST_DEVICES}
+
+    caller = run([plain, 1, 1, 256], **settings)
+    privileged = run([setgid, 1, 1, 256], **settings)
+
+    assert "small_blas is loaded\n" in caller.stdout
+    assert (privileged.returncode, privileged.stdout, privileged.stderr) == (0, "0\n", "")

@@ -43,15 +43,10 @@ struct Case {
 };
 std::optional<Case> random_case(Generator& random, const Machine& machine, const Problem& problem,
                                 std::int64_t most_tile) {
-  Case made;
-  made.problem = problem;
-  const Tuning tuning = test::random_tuning(random, machine, made.problem, most_tile);
-  try {
-    made.plan = make_plan(made.problem, machine, tuning);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  return made;
+  const Tuning tuning = test::random_tuning(random, machine, problem, most_tile);
+  auto plan = test::plan_if_any(problem, machine, tuning);
+  if (!plan) return std::nullopt;
+  return Case{problem, std::move(*plan)};
 }
 
 /// Such calls of other routines than gemm never come to a plan.
@@ -179,15 +174,10 @@ TEST(Cuda, AFaultLeavesEnoughToFinishOnTheCpu) {
     problem.type = DataType::f64;
     problem.batch = 1;
     for (Operand& operand : problem.operands) operand.home = kHost;
-    Plan plan;
-    try {
-      plan = make_plan(problem, backend->machine(),
-                       test::random_tuning(random, backend->machine(), problem, 40));
-    } catch (const Error&) {
-      continue;
-    }
+    const auto made = random_case(random, backend->machine(), problem, 40);
+    if (!made) continue;
     HostTrial<double> run(problem, random(), 1);
-    const Trace trace = run.run(plan, *backend);
+    const Trace trace = run.run(made->plan, *backend);
     if (trace.status != Status::ok) {
       Arguments arguments{.alpha = run.alpha(), .beta = run.beta()};
       for (int x = 0; x < 3; ++x) {
@@ -196,7 +186,7 @@ TEST(Cuda, AFaultLeavesEnoughToFinishOnTheCpu) {
         arguments.ld[at] = run.operand(x).ld();
         arguments.stride[at] = run.operand(x).stride();
       }
-      recover(plan, arguments, trace, {}, *backend, *test::shared_cpu_blas());
+      recover(made->plan, arguments, trace, {}, *backend, *test::shared_cpu_blas());
     }
     ASSERT_EQ(run.verdict(), "") << to_text(problem) << " " << trace.message << " trial " << trial;
   }

@@ -28,17 +28,15 @@ TEST(CudaVectors, RandomPlansGiveTheRightResults) {
     const int devices = backend->machine().device_count();
     const Problem problem = test::random_vectors(random, devices, most);
     const Tuning tuning = test::random_tuning(random, backend->machine(), problem, most / 3);
-    Plan plan;
-    try {
-      plan = make_plan(problem, backend->machine(), tuning);
-    } catch (const Error&) {
+    const auto plan = test::plan_if_any(problem, backend->machine(), tuning);
+    if (!plan) {
       ++refused;
       continue;
     }
     ++run;
     const std::string wrong = test::with_type(problem.type, [&]<typename T>() {
       test::VectorTrial<T> trial_of(problem, random());
-      const Trace trace = trial_of.run(plan, *backend);
+      const Trace trace = trial_of.run(*plan, *backend);
       return trace.status == Status::ok ? trial_of.verdict() : trace.message;
     });
     ASSERT_EQ(wrong, "") << to_text(problem) << " rules " << to_string(tuning.rules) << " trial "

@@ -56,6 +56,10 @@ def test_help_lists_the_commands_and_version_is_one_line(cli):
         "bench gemm --size 4 --place h,h",
         "bench gemm --size 4 --place h,h,x",
         "bench gemm --size 4 --place h,h,9",
+        "bench gemm --size 4 --place x",
+        "bench gemm --size 4 --place 9",
+        "bench gemm --size 4 --place h,",
+        "bench syrk,syr2k --size 4 --place h,h",
         "bench gemm --size 4 --transa x",
         "bench gemm --size 4 --alpha one",
         "bench gemm --size 4 --alpha 1j",
@@ -87,6 +91,7 @@ def test_help_lists_the_commands_and_version_is_one_line(cli):
         "plan gemm",
         "plan gemm --size 4 --json - --trace -",
         "plan gemm --size 64 --machine h200x4 --devices 9,",
+        "plan syrk --size 64 --place g",
         "run",
         "run --",
         "run python x.py",
@@ -94,6 +99,7 @@ def test_help_lists_the_commands_and_version_is_one_line(cli):
         "trace -o x.html",
         "trace gemm --size 4",
         "trace gemm --size 4 -o x.html -- true",
+        "trace gemm --size 4 -o x.html --place x",
         "trace -o x.html --",
         "paths --here",
         "probe",
@@ -242,6 +248,18 @@ def test_several_routines_take_of_the_flags_what_they_have(cli):
     assert [row["place"] for row in rows] == ["h,h,h", "h,h,h", "h,h"]
 
 
+def test_one_place_stands_for_all_operands_of_every_routine(cli):
+    words = "bench syrk,syr2k,dot,gemv --size 100 --place h;0 --repeat 1 --warmup 0 --json -"
+    rows = only_json(cli(words))["results"]
+    assert [row["place"] for row in rows] == ["h,h", "0,0", "h,h,h", "0,0,0"] * 2
+    assert rows[3]["problem"] == "dsyr2k n=100 k=100 a@0 b@0 c@0"
+
+    plan = only_json(cli("plan trmm --size 100 --place p --json -"))
+    assert plan["problem"] == "dtrmm m=100 n=100 a@p c@p"
+    trace = only_json(cli("trace symm --size 200 --place 1 --json -"))
+    assert trace["fleetblas"]["problem"] == "dsymm m=200 n=200 a@1 b@1 c@1"
+
+
 def test_a_wrong_result_of_any_routine_fails(script, tmp_path):
     done = script(
         "import sys\nfrom fleetblas import _arrays, _level3, cli\n"
@@ -358,7 +376,7 @@ def test_run_adds_up_the_processes_of_a_program(cli):
 def test_run_says_when_nothing_was_multiplied(cli):
     done = cli("run", "--", "python", "-c", "print(1)")
     assert (done.returncode, done.stdout) == (0, "1\n")
-    assert "called no gemm" in done.stderr
+    assert "called no routine of level 3" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -375,9 +375,9 @@ def test_numpy_is_not_needed(cli, tmp_path):
     ("content", "reason"),
     [
         (None, "cannot read"),
-        ("{", "is no JSON"),
-        ("\xff", "is no JSON"),
-        ("[" * 100000, "is no JSON"),
+        ("{", "is not JSON"),
+        ("\xff", "is not JSON"),
+        ("[" * 100000, "is not JSON"),
         ("[]", "has no results"),
         ("{}", "has no results"),
         ('{"results": 3}', "has no results"),

@@ -2,24 +2,16 @@
 // host_trial.hpp: runs one problem with random operands by a plan on a host backend, and compares C
 // with the oracle. It makes no plans.
 #pragma once
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "exec/cpu_blas.hpp"
 #include "exec/execute.hpp"
 #include "exec/host_backend.hpp"
+#include "support/cpu_blas.hpp"
 #include "support/reference.hpp"
 
 namespace fleet::test {
-
-/// The CPU BLAS of this machine (FLEETBLAS_CPU_BLAS names one), loaded once per program.
-inline std::shared_ptr<CpuBlas> shared_cpu_blas() {
-  const char* file = std::getenv("FLEETBLAS_CPU_BLAS");
-  static const std::shared_ptr<CpuBlas> blas = CpuBlas::load(file != nullptr ? file : "");
-  return blas;
-}
 
 /// Virtual devices with a link between any two, and the pinned ring.
 inline Machine virtual_devices(int devices, std::int64_t memory_bytes = 1 << 26) {

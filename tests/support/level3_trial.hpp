@@ -36,12 +36,32 @@ inline Level3 oracles(Routine routine) {
   }
 }
 
+/// The call that `problem` is of, with random scalars and no matrices yet.
+template <typename T>
+Level3Call<T> call_of(const Problem& problem, Random& random) {
+  Level3Call<T> call;
+  call.routine = oracles(problem.routine);
+  call.side = problem.side;
+  call.uplo = problem.uplo;
+  call.diag = problem.diag;
+  call.op_a = problem.traits().symmetric ? Op::none : problem.op_a;
+  call.op_b = problem.op_b;
+  call.m = problem.m;
+  call.n = problem.n;
+  call.k = problem.k;
+  call.alpha = random_scalar<T>(random);
+  call.beta = problem.operands[kC].access == Access::write ? T(0) : random_scalar<T>(random);
+  return call;
+}
+
 /// The operands of one call, where the problem has them at home, and what C has to become.
 template <typename T>
 class Level3Trial {
  public:
   Level3Trial(const Problem& problem, std::uint64_t seed, std::int64_t guard_rows)
-      : problem_(problem), random_(seed), operands_(shape(), guard_rows, random_) {}
+      : problem_(problem),
+        random_(seed),
+        operands_(call_of<T>(problem, random_), guard_rows, random_) {}
 
   /// `recovers`: a run that failed is finished by the CPU; throws what recover() does then.
   Trace run(const Plan& plan, Backend& backend, bool recovers = false) {
@@ -81,22 +101,6 @@ class Level3Trial {
   void release(Backend& backend) {
     for (const auto& [home, data] : given_) backend.release(home, data);
     given_.clear();
-  }
-
-  Level3Call<T> shape() {
-    Level3Call<T> call;
-    call.routine = oracles(problem_.routine);
-    call.side = problem_.side;
-    call.uplo = problem_.uplo;
-    call.diag = problem_.diag;
-    call.op_a = problem_.traits().symmetric ? Op::none : problem_.op_a;
-    call.op_b = problem_.op_b;
-    call.m = problem_.m;
-    call.n = problem_.n;
-    call.k = problem_.k;
-    call.alpha = random_scalar<T>(random_);
-    call.beta = problem_.operands[kC].access == Access::write ? T(0) : random_scalar<T>(random_);
-    return call;
   }
 
   /// Guard rows go along. Devices reach pinned memory only where the backend has given it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// processes.hpp: runs a piece of a test as a program of its own, with a limit on its time. It knows
-// no library.
+// processes.hpp: runs a piece of a test as a program of its own, or in a forked child, with a limit
+// on its time. It knows no library.
 #pragma once
 #include <fcntl.h>
 #include <signal.h>
@@ -61,6 +61,23 @@ Ended run_program(Program&& program, double limit_s = 30) {
   ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   ended.seconds = elapsed_s();
   return ended;
+}
+
+/// Forks; the child leaves with 0 if `work` is true for it. True if that came to pass in time.
+template <typename Work>
+bool child_succeeds(Work&& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work() ? 0 : 1);
+  int status = 0;
+  constexpr int kMilliseconds = 10000;
+  for (int waited = 0; waited < kMilliseconds; ++waited) {
+    if (waitpid(child, &status, WNOHANG) == child)
+      return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return false;
 }
 
 }  // namespace fleet::test

@@ -3,6 +3,7 @@
 // plain ones that they vary.
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -185,6 +186,18 @@ inline Tuning simple(const Machine& machine, Grid grid, std::int64_t tile) {
   return t;
 }
 
+/// Nothing where there is no such plan: no memory for it, or no way. Throws for anything else,
+/// which is a fault of the planner.
+inline std::optional<Plan> plan_if_any(const Problem& problem, const Machine& machine,
+                                       const Tuning& tuning) {
+  try {
+    return make_plan(problem, machine, tuning);
+  } catch (const Error& error) {
+    if (error.status() != Status::no_memory && error.status() != Status::unreachable) throw;
+    return std::nullopt;
+  }
+}
+
 /// Plans `trials` problems make(random, devices) at random. Returns the first thing that is wrong:
 /// a plan that fails its check, a refusal for anything but memory or a way that is not there, or
 /// one refusal for each four plans.
@@ -199,11 +212,11 @@ std::string fault_of_random_plans(std::uint64_t seed, std::int64_t trials, Make 
     const Tuning tuning = random_tuning(random, machine, problem, 24);
     std::string fault;
     try {
-      fault = check(make_plan(problem, machine, tuning));
-      ++planned;
+      const auto plan = plan_if_any(problem, machine, tuning);
+      ++(plan ? planned : refused);
+      if (plan) fault = check(*plan);
     } catch (const Error& e) {
-      if (e.status() != Status::no_memory && e.status() != Status::unreachable) fault = e.what();
-      ++refused;
+      fault = e.what();
     }
     if (!fault.empty())
       return std::to_string(trial) + ": " + to_text(problem) + " grid " +

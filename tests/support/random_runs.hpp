@@ -4,7 +4,6 @@
 #pragma once
 #include <string>
 
-#include "base/error.hpp"
 #include "support/host_trial.hpp"
 #include "support/random_plans.hpp"
 
@@ -26,16 +25,14 @@ template <typename Run>
 void try_random_plan(Generator& random, const Machine& machine, const Problem& problem,
                      std::int64_t largest_tile, const Options& options, Tally& tally, Run run) {
   const Tuning tuning = random_tuning(random, machine, problem, largest_tile);
-  Plan plan;
-  try {
-    plan = make_plan(problem, machine, tuning);
-  } catch (const Error&) {
+  const auto plan = plan_if_any(problem, machine, tuning);
+  if (!plan) {
     ++tally.refused;
     return;
   }
   ++tally.run;
   const auto backend = make_host_backend(machine, shared_cpu_blas(), options);
-  const std::string wrong = run(plan, *backend);
+  const std::string wrong = run(*plan, *backend);
   if (!wrong.empty() && tally.wrong.empty())
     tally.wrong = to_text(problem) + " rules " + to_string(tuning.rules) + ": " + wrong;
 }

@@ -17,8 +17,10 @@
 
 #include "blas/dropin.h"
 #include "fleetblas/fleetblas.h"
+#include "support/failing_new.hpp"
 #include "support/host_context.hpp"
 #include "support/processes.hpp"
+#include "support/scale.hpp"
 
 namespace fleet {
 namespace {
@@ -431,6 +433,37 @@ TEST(TheDropin, FinishesWhatAFaultLeft) {
         return 0;
       });
   EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+/// A call in which a kernel fails, and then the n-th allocation and all after it. 0: offer() took
+/// it, or C is untouched; 2: the same, and no allocation failed.
+int offer_with_failure(long n) {
+  Offer product(40);
+  const fleet_dropin_call call = product.call();
+  const fleet_dropin_core* core = fleet_dropin();
+  char* plan = nullptr;
+  if (fleet_plan_json(nullptr, "dgemm size=40 transb=t a@p b@p c@p", &plan) != FLEET_OK) return 3;
+  fleet_free_text(plan);
+
+  int taken = 0;
+  const bool failed = test::with_failure(n, false, [&] { taken = core->offer(&call); });
+
+  if (taken == 0 && !product.untouched()) return 1;  // the BLAS behind would begin from this C
+  return failed ? 0 : 2;
+}
+
+TEST(TheDropin, HandsNoCallOnOnceCWasChanged) {
+  const std::map<std::string, std::string> settings = {
+      {"FLEETBLAS_OFFLOAD", "always"}, {"FLEETBLAS_TILE", "16"}, {"FLEETBLAS_INJECT", "launch:20"}};
+  const auto step = static_cast<long>(std::max(1.0, 0.5 / test::test_scale()));
+  constexpr long kMost = 2000;
+  int code = 0;
+  for (long n = 1; code == 0 && n < kMost; n += step) {
+    const Ended ended = with_settings(settings, 1, [&] { return offer_with_failure(n); });
+    code = ended.code;
+    ASSERT_TRUE(code == 0 || code == 2) << "allocation " << n << ": " << code << ended.output;
+  }
+  EXPECT_EQ(code, 2) << "there is no end of allocations";
 }
 
 }  // namespace

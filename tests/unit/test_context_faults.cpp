@@ -81,19 +81,40 @@ TEST(LittleDeviceMemory, LeadsToSmallerPlansAndAtLastToTheCpu) {
 
 TEST(MemoryTakenByOthers, IsNoticedAndDoneWithout) {
   // Plans may count on 80 % of the megabyte that was free at the first call; then it goes.
+  constexpr std::size_t kAll = 1 << 20;
+  for (const std::size_t left : {96 << 10, 4 << 10, 256, 0})
+    for (const bool trims : {false, true}) {
+      const HostContext context(host_options(2, kAll));
+      ASSERT_EQ(multiply(context, 150, 150, 150), "");
+      void* hog[2] = {};
+      for (const int device : {0, 1})
+        ASSERT_EQ(fleet_alloc(context, device, kAll - left, &hog[device]), FLEET_OK)
+            << fleet_message();
+      if (trims) {
+        ASSERT_EQ(fleet_trim(context), FLEET_OK);
+      }
+
+      EXPECT_EQ(multiply(context, 250, 250, 250), "") << left << " bytes left";
+
+      EXPECT_EQ(last_call(context)["status"], "ok");
+      for (void* data : hog) EXPECT_EQ(fleet_free(context, data), FLEET_OK);
+      EXPECT_EQ(multiply(context, 250, 250, 250), "");
+    }
+}
+
+TEST(MemoryTakenByOthers, IsUsedAgainWhenTheyAreGone) {
   const HostContext context(host_options(2, 1 << 20));
-  ASSERT_EQ(multiply(context, 150, 150, 150), "");
   void* hog[2] = {};
   for (const int device : {0, 1})
-    ASSERT_EQ(fleet_alloc(context, device, (1 << 20) - (96 << 10), &hog[device]), FLEET_OK)
-        << fleet_message();
+    ASSERT_EQ(fleet_alloc(context, device, 1 << 20, &hog[device]), FLEET_OK);
   ASSERT_EQ(fleet_trim(context), FLEET_OK);
+  ASSERT_EQ(multiply(context, 60, 50, 70), "");
+  ASSERT_EQ(last_call(context)["reason"], "no device is left");
+  for (void* data : hog) ASSERT_EQ(fleet_free(context, data), FLEET_OK);
 
-  EXPECT_EQ(multiply(context, 250, 250, 250), "");
+  for (int call = 0; call < 40; ++call) ASSERT_EQ(multiply(context, 60, 50, 70), "");
 
-  EXPECT_EQ(last_call(context)["status"], "ok");
-  for (void* data : hog) EXPECT_EQ(fleet_free(context, data), FLEET_OK);
-  EXPECT_EQ(multiply(context, 250, 250, 250), "");
+  EXPECT_EQ(last_call(context)["where"], "devices");
 }
 
 TEST(ALostDevice, IsNotUsedAgain) {
@@ -160,6 +181,32 @@ TEST(AFaultInABatch, LeavesEveryItemRight) {
     EXPECT_EQ(status, FLEET_OK) << fault << ": " << fleet_message();
     EXPECT_EQ(c, std::vector<double>(c.size(), 26.0)) << fault;
   }
+}
+
+TEST(AFaultInABatch, ThatTakesTheOnlyDeviceLeavesTheItemsOfFurtherPlansToTheCpu) {
+  // 66 items of 512 products: a plan takes fewer. The device goes in the first of the plans.
+  const HostContext context(host_options(1) + ";tile=8;inject=lost:0@5000");
+  constexpr std::int64_t kEdge = 64, kItems = 66;
+  std::vector<double> a(kEdge * kEdge, 1.0), c(kEdge * kEdge * kItems, 3.0);
+
+  const fleet_status status = fleet_dgemm_strided_batched(
+      context, FLEET_NO_TRANS, FLEET_NO_TRANS, kEdge, kEdge, kEdge, 1.0, a.data(), kEdge, 0,
+      a.data(), kEdge, 0, 2.0, c.data(), kEdge, kEdge * kEdge, kItems);
+
+  EXPECT_EQ(status, FLEET_OK) << fleet_message();
+  EXPECT_EQ(c, std::vector<double>(c.size(), 70.0));
+  EXPECT_EQ(last_call(context)["reason"], "no memory on the devices");
+}
+
+TEST(RegisteredMemory, IsForgottenWhereTheDevicesDoNotStart) {
+  // The fault is of a device that there is not, which the first use of the devices finds out.
+  const HostContext context(host_options(1) + ";inject=lost:9@1");
+  std::vector<double> data(100);
+
+  for (int attempt = 0; attempt < 2; ++attempt)
+    EXPECT_EQ(fleet_host_register(context, data.data(), 800), FLEET_BAD_OPTION) << fleet_message();
+
+  EXPECT_EQ(fleet_host_unregister(context, data.data()), FLEET_BAD_ARGUMENT);
 }
 
 TEST(CacheFolders, ThatCannotBeUsedAreDoneWithout) {

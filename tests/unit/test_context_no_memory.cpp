@@ -1,92 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_context_no_memory.cpp: calls while operator new fails, at each allocation in turn. It
-// replaces operator new for its whole program, which is why it is one of its own.
+// test_context_no_memory.cpp: calls while operator new fails, at each allocation in turn.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "fleetblas/fleetblas.h"
+#include "support/failing_new.hpp"
 #include "support/host_context.hpp"
 #include "support/scale.hpp"
-
-namespace {
-
-std::atomic<bool> armed{false};
-std::atomic<long> allocations_left{0};
-std::atomic<long> failures{0};
-std::atomic<bool> only_one{false};
-
-bool fails_now() {
-  if (!armed.load()) return false;
-  const long left = allocations_left.fetch_sub(1);
-  const bool fails = only_one ? left == 1 : left <= 1;
-  if (fails) ++failures;
-  return fails;
-}
-
-void* allocate(std::size_t bytes, std::size_t alignment) {
-  if (fails_now()) return nullptr;
-  if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes == 0 ? 1 : bytes);
-  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
-  void* data = allocate(bytes, alignment);
-  if (data == nullptr) throw std::bad_alloc();
-  return data;
-}
-
-/// Not inlined: the compiler mistakes pieces of new and free that it sees together.
-[[gnu::noinline]] void give_back(void* data) { std::free(data); }
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate_or_throw(bytes, 1); }
-void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes, 1); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes, 1);
-}
-void operator delete(void* data) noexcept { give_back(data); }
-void operator delete[](void* data) noexcept { give_back(data); }
-void operator delete(void* data, std::size_t) noexcept { give_back(data); }
-void operator delete[](void* data, std::size_t) noexcept { give_back(data); }
-void operator delete(void* data, std::align_val_t) noexcept { give_back(data); }
-void operator delete(void* data, std::size_t, std::align_val_t) noexcept { give_back(data); }
-void operator delete(void* data, const std::nothrow_t&) noexcept { give_back(data); }
-void operator delete[](void* data, const std::nothrow_t&) noexcept { give_back(data); }
 
 namespace fleet {
 namespace {
 
-constexpr std::int64_t kEdge = 40;
+using test::with_failure;
 
-/// Runs `work` with the n-th allocation failing (and all after it, unless `one`). True if one did.
-template <typename Work>
-bool with_failure(long n, bool one, Work&& work) {
-  failures = 0;
-  allocations_left = n;
-  only_one = one;
-  armed = true;
-  work();
-  armed = false;
-  return failures > 0;
-}
+constexpr std::int64_t kEdge = 40;
 
 struct Product {
   std::vector<double> ones = std::vector<double>(kEdge * kEdge, 1.0);
   std::vector<double> c = std::vector<double>(kEdge * kEdge, 1.0);
   fleet_status status = FLEET_INTERNAL;
 
-  void run(fleet_context* context) {
-    status = fleet_dgemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, kEdge, kEdge, kEdge, 1.0,
-                         ones.data(), kEdge, ones.data(), kEdge, 2.0, c.data(), kEdge);
+  void run(fleet_context* context) { run(context, ones.data()); }
+  void run(fleet_context* context, const double* a) {
+    status = fleet_dgemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, kEdge, kEdge, kEdge, 1.0, a,
+                         kEdge, ones.data(), kEdge, 2.0, c.data(), kEdge);
   }
   bool done() const { return c == std::vector<double>(c.size(), kEdge + 2.0); }
   bool untouched() const { return c == std::vector<double>(c.size(), 1.0); }
@@ -167,6 +105,36 @@ TEST_P(NoMemory, ForACallWithItsPlanAtHandLeavesTheCpu) {
   EXPECT_FALSE(failed) << "there is no end of allocations";
 }
 
+TEST_P(NoMemory, AfterAFaultCompletesCOrSaysThatItIsUndefined) {
+  // C = 1*1 + 2*C: where the CPU begins anew from what the devices have done, beta counts twice.
+  const std::string options = test::host_options(2) + ";tile=16;inject=launch:20";
+  bool failed = true;
+  int done = 0, undefined = 0;
+  for (long n = 1; failed && n < kMost; n = next(n)) {
+    const test::HostContext context(options);
+    context.text(fleet_plan_json, "dgemm size=40 a@0 b@p c@p");
+    Product product;
+    void* a = nullptr;
+    ASSERT_EQ(fleet_alloc(context, 0, sizeof(double) * kEdge * kEdge, &a), FLEET_OK);
+    ASSERT_EQ(fleet_copy(context, a, product.ones.data(), sizeof(double) * kEdge * kEdge),
+              FLEET_OK);
+
+    failed =
+        with_failure(n, GetParam(), [&] { product.run(context, static_cast<const double*>(a)); });
+
+    if (product.status == FLEET_DEVICE_FAILED)
+      ++undefined;
+    else
+      expect_sane(product, n);
+    if (HasFatalFailure()) return;
+    done += product.status == FLEET_OK;
+    ASSERT_EQ(fleet_free(context, a), FLEET_OK);
+  }
+  EXPECT_FALSE(failed) << "there is no end of allocations";
+  EXPECT_GT(done, 0);
+  EXPECT_GT(undefined, 0) << "no allocation failed after the fault";
+}
+
 TEST_P(NoMemory, ForCallsOnTheCpuDoesNotMatter) {
   bool failed = true;
   for (long n = 1; failed && n < kMost; n = next(n)) {
@@ -201,6 +169,44 @@ TEST_P(NoMemory, ForTextsAndMemoryIsAStatus) {
     ASSERT_EQ(fleet_free(context, data), FLEET_OK);
   }
   EXPECT_FALSE(failed) << "there is no end of allocations";
+}
+
+/// A batch that takes two plans, with A on a device, where the CPU has no memory to fetch it to.
+TEST(NoMemoryInALongBatch, IsNoReasonToCallATouchedCUntouched) {
+  constexpr std::int64_t kItem = 64, kItems = 66;
+  const std::string options = test::host_options(1) + ";tile=8";
+  const std::vector<double> ones(kItem * kItem, 1.0), before(ones.size() * kItems, 1.0);
+  std::vector<double> c;
+  fleet_status status = FLEET_INTERNAL;
+  const auto run_with = [&](auto&& failing) {
+    const test::HostContext context(options);
+    void* a = nullptr;
+    EXPECT_EQ(fleet_alloc(context, 0, ones.size() * sizeof(double), &a), FLEET_OK);
+    EXPECT_EQ(fleet_copy(context, a, ones.data(), ones.size() * sizeof(double)), FLEET_OK);
+    c = before;
+    failing([&] {
+      status =
+          fleet_dgemm_strided_batched(context, FLEET_NO_TRANS, FLEET_NO_TRANS, kItem, kItem, kItem,
+                                      1.0, static_cast<double*>(a), kItem, 0, ones.data(), kItem, 0,
+                                      2.0, c.data(), kItem, kItem * kItem, kItems);
+    });
+    EXPECT_EQ(fleet_free(context, a), FLEET_OK);
+  };
+  long all = 0;
+  run_with([&](auto&& work) { all = test::count_allocations(work); });
+  int undefined = 0;
+  constexpr long kParts = 16;
+
+  for (long part = kParts / 2; part < kParts; ++part) {
+    run_with([&](auto&& work) { with_failure(all * part / kParts, false, work); });
+
+    undefined += status == FLEET_DEVICE_FAILED;
+    if (status == FLEET_DEVICE_FAILED) continue;
+    const bool right = status == FLEET_OK && c == std::vector<double>(c.size(), kItem + 2.0);
+    const bool untouched = status == FLEET_NO_MEMORY && c == before;
+    ASSERT_TRUE(right || untouched) << part << ": " << fleet_status_string(status);
+  }
+  EXPECT_GT(undefined, 0) << "memory never ran out between the plans";
 }
 
 INSTANTIATE_TEST_SUITE_P(OneOrAll, NoMemory, ::testing::Bool());

@@ -2,11 +2,13 @@
 // test_context_processes.cpp: first calls, forks and exits, each in a program of its own. The test
 // program itself never calls the library, so that each of them starts afresh.
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
@@ -21,6 +23,7 @@ namespace fleet {
 namespace {
 
 using Json = nlohmann::json;
+using test::child_succeeds;
 using test::Ended;
 using test::host_options;
 using test::run_program;
@@ -43,23 +46,6 @@ fleet_context* make(const std::string& options) {
 
 /// A context that its program leaves to the end of the process: reachable, so no leak.
 fleet_context* kept_context = nullptr;
-
-/// Forks; the child leaves with 0 if `work` is true for it. True if that came to pass in time.
-template <typename Work>
-bool child_succeeds(Work&& work) {
-  const pid_t child = fork();
-  if (child == 0) _exit(work() ? 0 : 1);
-  int status = 0;
-  constexpr int kMilliseconds = 10000;
-  for (int waited = 0; waited < kMilliseconds; ++waited) {
-    if (waitpid(child, &status, WNOHANG) == child)
-      return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  kill(child, SIGKILL);
-  waitpid(child, &status, 0);
-  return false;
-}
 
 /// Threads that compute until the process ends.
 void compute_for_ever(fleet_context* context, int threads, std::int64_t edge) {
@@ -212,6 +198,56 @@ TEST(AFork, DuringCallsOfOtherThreadsHarmsNobodyOnDevices) {
 
 TEST(AFork, DuringCallsOfOtherThreadsHarmsNobodyOnTheCpu) { fork_under_load(""); }
 
+/// A tree of forks, `depth` deep with two children at each node, each of which computes with
+/// threads of its own beside it. True if all of it came to its end.
+bool grows_a_tree(fleet_context* context, int depth) {
+  const auto node = [&] {
+    std::atomic<bool> stop{false};
+    std::thread beside([&] {
+      while (!stop) multiply(context, 20);
+    });
+    const bool right = multiply(context, 60) && multiply(nullptr, 60) &&
+                       (depth == 0 || grows_a_tree(context, depth - 1));
+    stop = true;
+    beside.join();
+    return right;
+  };
+  return child_succeeds(node) && child_succeeds(node);
+}
+
+void fork_trees_under_load(const std::string& options) {
+#if defined(__SANITIZE_ADDRESS__) && __GNUC__ < 14
+  GTEST_SKIP() << "this AddressSanitizer cannot fork beside threads that allocate";  // see above
+#elif defined(__SANITIZE_THREAD__)
+  // Also those that the CPU BLAS starts.
+  GTEST_SKIP() << "ThreadSanitizer takes threads of a child for those of its parent, and ends it";
+#endif
+  const Ended ended = run_program(
+      [&] {
+        fleet_context* context = make(options);
+        if (!multiply(context, 60) || !multiply(nullptr, 60)) return 1;
+        compute_for_ever(context, 2, 150);
+        compute_for_ever(nullptr, 2, 20);
+        std::atomic<int> grown{0};
+        const int trees = std::max(1, static_cast<int>(test::scaled(6)));
+        std::vector<std::thread> gardeners;
+        for (int thread = 0; thread < 2; ++thread)
+          gardeners.emplace_back([&] {
+            for (int tree = 0; tree < trees; ++tree) grown += grows_a_tree(context, 2);
+          });
+        for (std::thread& gardener : gardeners) gardener.join();
+        return grown == 2 * trees && multiply(context, 60) ? 0 : 2;
+      },
+      120);
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(ATreeOfForks, UnderLoadComesToItsEndOnDevices) {
+  fork_trees_under_load(host_options(2) + ";tile=32");
+}
+
+TEST(ATreeOfForks, UnderLoadComesToItsEndOnTheCpu) { fork_trees_under_load("offload=never"); }
+
 /// The program ends within the limit, silently, with its own status.
 void expect_quiet_end(const Ended& ended) {
   EXPECT_EQ(ended.code, 7);
@@ -320,6 +356,49 @@ TEST(TheTimeline, OfAllRunsIsWrittenAtTheEnd) {
   for (const Json& event : trace["traceEvents"])
     if (event.contains("ts")) last_us = std::max(last_us, event["ts"].get<double>());
   EXPECT_GT(last_us, 0);
+  std::filesystem::remove(file);
+}
+
+TEST(TheTimeline, OfContextsThatAreGoneIsWrittenAtTheEnd) {
+  const std::string file = test::temporary_file("gone.json");
+  const Ended ended = run_program([&] {
+    for (int round = 0; round < 70; ++round) {
+      fleet_context* context = make(host_options(1) + ";trace=" + file);
+      if (!multiply(context, 16 + round)) return 1;
+      if (fleet_context_destroy(context) != FLEET_OK) return 2;
+    }
+    return 7;
+  });
+
+  expect_quiet_end(ended);
+  const Json calls = Json::parse(contents(file))["fleetblas"]["calls"];
+  ASSERT_EQ(calls.size(), 64u);  // the last ones
+  EXPECT_NE(calls.back().dump().find("85"), std::string::npos) << calls.back().dump();
+  std::filesystem::remove(file);
+}
+
+TEST(TheSummary, OfContextsThatAreGoneTakesNoPlansWithIt) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have an allocator of their own, which does not say what is in use";
+#endif
+  const std::string file = test::temporary_file("gone.txt");
+  const Ended ended = run_program([&] {
+    std::size_t before = 0;
+    constexpr int kWarm = 3, kContexts = 13;
+    for (int round = 0; round < kContexts; ++round) {
+      fleet_context* context = make(host_options(2) + ";tile=16;summary=" + file);
+      if (!multiply(context, 160)) return 1;  // a plan of more than 1000 tasks
+      if (fleet_context_destroy(context) != FLEET_OK) return 2;
+      if (round + 1 == kWarm) before = mallinfo2().uordblks;
+    }
+    const std::size_t after = mallinfo2().uordblks;
+    std::cerr << before << " bytes in use, and after more contexts " << after << "\n";
+    constexpr std::size_t kOnePlan = std::size_t{1} << 17;  // takes more than this
+    return after < before + kOnePlan ? 7 : 3;
+  });
+
+  EXPECT_EQ(ended.code, 7) << ended.output;
+  EXPECT_NE(contents(file).find("fleetblas: 13 calls"), std::string::npos) << contents(file);
   std::filesystem::remove(file);
 }
 

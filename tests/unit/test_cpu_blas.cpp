@@ -20,6 +20,7 @@
 #include "exec/gemm_pieces.hpp"
 #include "exec/plain_gemm.hpp"
 #include "exec/thread_gate.hpp"
+#include "support/cpu_blas.hpp"
 #include "support/reference.hpp"
 #include "support/scale.hpp"
 
@@ -27,22 +28,14 @@ namespace fleet {
 namespace {
 
 using namespace std::chrono_literals;
+using test::configured_cpu_blas;
 using test::Guarded;
 using test::Random;
+using test::shared_cpu_blas;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::c32,
                                DataType::c64, DataType::f16, DataType::bf16};
-
-std::string configured_library() {
-  const char* file = std::getenv("FLEETBLAS_CPU_BLAS");
-  return file != nullptr ? file : "";
-}
-
-std::shared_ptr<CpuBlas> shared_blas() {
-  static const std::shared_ptr<CpuBlas> blas = CpuBlas::load(configured_library());
-  return blas;
-}
 
 struct Shape {
   std::int64_t m, n, k;
@@ -136,28 +129,28 @@ std::string try_everything(std::uint64_t seed, std::int64_t rounds, Compute&& co
 void by_plain_loop(const Launch& launch) { plain_gemm(launch); }
 
 TEST(CpuBlas, MultipliesEveryTypeAndFlag) {
-  CpuBlas::Lease lease(*shared_blas(), 1);
+  CpuBlas::Lease lease(*shared_cpu_blas(), 1);
 
-  EXPECT_EQ(try_everything(1, test::scaled(6), [](const Launch& l) { shared_blas()->gemm(l); }),
+  EXPECT_EQ(try_everything(1, test::scaled(6), [](const Launch& l) { shared_cpu_blas()->gemm(l); }),
             "");
 }
 
 TEST(CpuBlas, MultipliesWithTwoThreadsToo) {
-  CpuBlas::Lease lease(*shared_blas(), 2);
+  CpuBlas::Lease lease(*shared_cpu_blas(), 2);
 
-  EXPECT_EQ(try_everything(2, test::scaled(3), [](const Launch& l) { shared_blas()->gemm(l); }),
+  EXPECT_EQ(try_everything(2, test::scaled(3), [](const Launch& l) { shared_cpu_blas()->gemm(l); }),
             "");
 }
 
 TEST(CpuBlas, ServesSeveralThreadsAtOnce) {
-  CpuBlas::Lease lease(*shared_blas(), 1);
+  CpuBlas::Lease lease(*shared_cpu_blas(), 1);
   std::array<std::string, 3> wrong;
   std::vector<std::thread> threads;
 
   for (std::size_t t = 0; t < wrong.size(); ++t)
     threads.emplace_back([&, t] {
       wrong[t] =
-          try_everything(t, test::scaled(3), [](const Launch& l) { shared_blas()->gemm(l); });
+          try_everything(t, test::scaled(3), [](const Launch& l) { shared_cpu_blas()->gemm(l); });
     });
   for (std::thread& thread : threads) thread.join();
 
@@ -166,7 +159,7 @@ TEST(CpuBlas, ServesSeveralThreadsAtOnce) {
 
 TEST(CpuBlas, ServesThreadsWhoseSmallProductsDifferInStride) {
   // An OpenBLAS on a CPU with AVX-512 gets about one in 2000 of these wrong when left to itself.
-  CpuBlas::Lease lease(*shared_blas(), 1);
+  CpuBlas::Lease lease(*shared_cpu_blas(), 1);
   std::array<std::string, 8> wrong;
   std::vector<std::thread> threads;
 
@@ -177,7 +170,7 @@ TEST(CpuBlas, ServesThreadsWhoseSmallProductsDifferInStride) {
       for (int call = 0; call < test::scaled(4000) && wrong[t].empty(); ++call) {
         const Shape shape{size(), size(), size(), Op::transpose, Op::transpose, size() % 4};
         Trial<float> trial(shape, 1.0f, 0.5f, random);
-        wrong[t] = trial.run([](const Launch& l) { shared_blas()->gemm(l); });
+        wrong[t] = trial.run([](const Launch& l) { shared_cpu_blas()->gemm(l); });
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -192,7 +185,7 @@ TEST(CpuBlas, NeverReadsAOrBWhenAlphaIsZero) {
         Random random(3);
         Trial<T> trial({edge, edge, edge}, T(0), T(0.5), random);
         trial.a().fill(T(static_cast<typename test::Scalar<T>::Real>(kNaN)));
-        return trial.run([](const Launch& l) { shared_blas()->gemm(l); });
+        return trial.run([](const Launch& l) { shared_cpu_blas()->gemm(l); });
       });
       EXPECT_EQ(wrong, "") << word_of(type) << " " << edge;
     }
@@ -202,11 +195,11 @@ TEST(CpuBlas, OnlyScalesCWhenKIsZero) {
   Random random(4);
 
   EXPECT_EQ(Trial<double>({5, 4, 0}, 1.0, 0.0, random).run([](const Launch& l) {
-    shared_blas()->gemm(l);
+    shared_cpu_blas()->gemm(l);
   }),
             "");
   EXPECT_EQ(Trial<double>({5, 4, 0}, 1.0, -2.0, random).run([](const Launch& l) {
-    shared_blas()->gemm(l);
+    shared_cpu_blas()->gemm(l);
   }),
             "");
 }
@@ -216,11 +209,11 @@ TEST(CpuBlas, PassesOnNaNOnlyToWhatDependsOnIt) {
   std::vector<double> a(kEdge * kEdge, 1.0), b(a), c(a);
   a[3] = kNaN;  // row 3, column 0
 
-  shared_blas()->gemm({.alpha = 1.0,
-                       .beta = 0.0,
-                       .a = {a.data(), kEdge, kEdge, kEdge},
-                       .b = {b.data(), kEdge, kEdge, kEdge},
-                       .c = {c.data(), kEdge, kEdge, kEdge}});
+  shared_cpu_blas()->gemm({.alpha = 1.0,
+                           .beta = 0.0,
+                           .a = {a.data(), kEdge, kEdge, kEdge},
+                           .b = {b.data(), kEdge, kEdge, kEdge},
+                           .c = {c.data(), kEdge, kEdge, kEdge}});
 
   for (std::int64_t i = 0; i < kEdge * kEdge; ++i) {
     const double value = c[static_cast<std::size_t>(i)];
@@ -242,12 +235,12 @@ TEST(CpuBlas, StepsOverLeadingDimensionsBeyondThirtyTwoBits) {
   std::array<float, 4> b{5, 6, 7, 8};
   std::array<float, 4> c{};
 
-  shared_blas()->gemm({.type = DataType::f32,
-                       .alpha = 1.0,
-                       .beta = 0.0,
-                       .a = {a, 2, 2, kLd},
-                       .b = {b.data(), 2, 2, 2},
-                       .c = {c.data(), 2, 2, 2}});
+  shared_cpu_blas()->gemm({.type = DataType::f32,
+                           .alpha = 1.0,
+                           .beta = 0.0,
+                           .a = {a, 2, 2, kLd},
+                           .b = {b.data(), 2, 2, 2},
+                           .c = {c.data(), 2, 2, 2}});
 
   EXPECT_EQ(c, (std::array<float, 4>{5 + 18, 10 + 24, 7 + 24, 14 + 32}));
   munmap(sparse, kBytes);
@@ -269,7 +262,7 @@ TEST(CpuBlas, LeavesSignalMaskAndRoundingModeAlone) {
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
   std::fesetround(FE_UPWARD);
 
-  CpuBlas::load(configured_library());
+  CpuBlas::load(configured_cpu_blas());
 
   EXPECT_EQ(std::fegetround(), FE_UPWARD);
   std::fesetround(FE_TONEAREST);
@@ -295,7 +288,7 @@ TEST(CpuBlas, FallsBackToItsOwnLoopWhereAddressSpaceIsShort) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers reserve terabytes of address space";
 #endif
-  const auto blas = shared_blas();
+  const auto blas = shared_cpu_blas();
   const auto multiply_under_a_limit = [&] {
     rlimit limit{.rlim_cur = std::size_t{64} << 20, .rlim_max = RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
@@ -310,7 +303,7 @@ TEST(CpuBlas, FallsBackToItsOwnLoopWhereAddressSpaceIsShort) {
 }
 
 TEST(CpuBlas, WorksInAForkedChildWhateverTheParentHeld) {
-  const auto blas = shared_blas();
+  const auto blas = shared_cpu_blas();
   CpuBlas::Lease lease(*blas, 1);
 
   const int status = in_child([&] {
@@ -325,7 +318,7 @@ TEST(CpuBlas, WorksInAForkedChildWhateverTheParentHeld) {
 void exit_while_multiplying() {
   constexpr std::int64_t kEdge = 700;  // long enough to be in the middle of it
   alarm(20);
-  const auto blas = shared_blas();
+  const auto blas = shared_cpu_blas();
   std::atomic<int> started{0};
   for (int t = 0; t < 3; ++t)
     std::thread([&] {

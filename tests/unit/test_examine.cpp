@@ -16,6 +16,7 @@
 #include "exec/probe.hpp"
 #include "exec/sim_backend.hpp"
 #include "fleetblas/fleetblas.h"
+#include "support/cpu_blas.hpp"
 #include "support/host_context.hpp"
 
 namespace fleet::test {
@@ -36,7 +37,7 @@ Options injected(const std::string& faults) {
 class Liar final : public Backend {
  public:
   explicit Liar(const Machine& machine)
-      : backend_(make_host_backend(machine, CpuBlas::load(""), Options{})) {}
+      : backend_(make_host_backend(machine, shared_cpu_blas(), Options{})) {}
 
   const Machine& machine() const override { return backend_->machine(); }
   void prepare(const Plan& plan) override { backend_->prepare(plan); }
@@ -88,7 +89,7 @@ std::vector<std::string> subjects(const std::vector<Finding>& findings, Verdict 
 using Names = std::vector<std::string>;
 
 TEST(ExamineLinks, VerifiesEveryDeviceAndEveryPair) {
-  const auto backend = make_host_backend(host_machine(3, 2, kMemory), CpuBlas::load(""), Options{});
+  const auto backend = make_host_backend(host_machine(3, 2, kMemory), shared_cpu_blas(), Options{});
 
   const std::vector<Finding> findings = examine_links(*backend, backend->machine());
 
@@ -122,7 +123,7 @@ TEST(ExamineLinks, NamesTheDeviceWhoseMemoryChangesData) {
 
 TEST(ExamineLinks, NamesPairsWithoutDirectCopies) {
   const auto backend =
-      make_host_backend(host_machine(3, 2, kMemory), CpuBlas::load(""), injected("nopeer:0-2"));
+      make_host_backend(host_machine(3, 2, kMemory), shared_cpu_blas(), injected("nopeer:0-2"));
 
   const std::vector<Finding> findings = examine_links(*backend, backend->machine());
 
@@ -134,7 +135,7 @@ TEST(ExamineLinks, NamesPairsWithoutDirectCopies) {
 
 TEST(ExamineLinks, ReportsALostDeviceAndGoesOnWithTheOthers) {
   const auto backend =
-      make_host_backend(host_machine(3, 2, kMemory), CpuBlas::load(""), injected("lost:1@0"));
+      make_host_backend(host_machine(3, 2, kMemory), shared_cpu_blas(), injected("lost:1@0"));
 
   const std::vector<Finding> findings = examine_links(*backend, backend->machine());
 
@@ -145,8 +146,8 @@ TEST(ExamineLinks, ReportsALostDeviceAndGoesOnWithTheOthers) {
 }
 
 TEST(ExamineLinks, SendsLessWhereMemoryIsShortAndSaysWhereThereIsNone) {
-  const auto tight = make_host_backend(host_machine(2, 2, 64 << 10), CpuBlas::load(""), Options{});
-  const auto none = make_host_backend(host_machine(2, 2, 4 << 10), CpuBlas::load(""), Options{});
+  const auto tight = make_host_backend(host_machine(2, 2, 64 << 10), shared_cpu_blas(), Options{});
+  const auto none = make_host_backend(host_machine(2, 2, 4 << 10), shared_cpu_blas(), Options{});
 
   EXPECT_TRUE(subjects(examine_links(*tight, tight->machine()), Verdict::broken).empty());
   const std::vector<Finding> findings = examine_links(*none, none->machine());
@@ -159,7 +160,7 @@ TEST(ExamineLinks, NamesALinkThatIsMuchSlowerThanItsLikes) {
   Machine machine = host_machine(3, 2, kMemory);
   machine.links[static_cast<std::size_t>(machine.find_link(kHost, kFirstDevice + 1))].bytes_per_s =
       1e9;
-  const auto backend = make_host_backend(machine, CpuBlas::load(""), Options{});
+  const auto backend = make_host_backend(machine, shared_cpu_blas(), Options{});
 
   const std::vector<Finding> findings = examine_links(*backend, backend->machine());
 
@@ -184,7 +185,7 @@ TEST(ExamineHost, SaysWhereMachinesAreKeptAndHowOldTheyAre) {
   fs::create_directory(folder);
   Options options;
   options.cache_dir = folder.string();
-  const auto blas = CpuBlas::load("");
+  const auto blas = shared_cpu_blas();
   const auto cache = [&] {
     const std::vector<Finding> findings = examine_host(options, *blas);
     return *std::ranges::find(findings, std::string("cache folder"), &Finding::subject);

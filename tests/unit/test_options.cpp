@@ -183,6 +183,19 @@ TEST(OptionTable, AcceptsItsOwnDefaults) {
   }
 }
 
+TEST_F(Environment, SaysWhetherCublasIsAskedToEmulate) {
+  for (const char* name : {"CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION",
+                           "NVIDIA_TF32_OVERRIDE"}) {
+    unsetenv(name);
+    EXPECT_FALSE(environment_changes_cublas()) << name;
+    setenv(name, "0", 1);
+    EXPECT_FALSE(environment_changes_cublas()) << name;
+    setenv(name, "1", 1);
+    EXPECT_TRUE(environment_changes_cublas()) << name;
+    unsetenv(name);
+  }
+}
+
 TEST_F(Environment, GoesBeforeTheFileAndNamesItsBadValues) {
   const std::string file = file_with("# comment\ntile=256\ndevices=3\nnonsense\nbackend=moon\n");
   setenv("FLEETBLAS_CONFIG", file.c_str(), 1);

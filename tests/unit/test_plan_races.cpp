@@ -3,7 +3,6 @@
 // its tasks can go wrong on real data. It knows nothing of faults and times.
 #include <gtest/gtest.h>
 
-#include "base/error.hpp"
 #include "support/host_trial.hpp"
 #include "support/level3_trial.hpp"
 #include "support/random_plans.hpp"
@@ -51,29 +50,25 @@ bool goes_wrong(const Plan& plan, const Machine& machine, Generator& random) {
 template <typename TrialOf, typename ProblemOf>
 void expect_noticed(ProblemOf problem_of, std::int64_t trials) {
   Generator random(2026);
-  int dropped = 0, wrong = 0, noticed = 0;
+  int dropped = 0, wrong = 0;
   for (std::int64_t trial = 0; trial < trials; ++trial) {
     const int devices = static_cast<int>(between(random, 1, 4));
     const Machine machine = test::node(devices);
     const Problem problem = problem_of(random, devices);
-    Plan plan;
-    try {
-      plan = make_plan(problem, machine, test::random_tuning(random, machine, problem, 16));
-    } catch (const Error&) {
-      continue;
-    }
+    const Tuning tuning = test::random_tuning(random, machine, problem, 16);
+    const auto made = test::plan_if_any(problem, machine, tuning);
+    if (!made) continue;
+    Plan plan = *made;
     if (!drop_one(plan, random)) continue;
     ++dropped;
     const bool caught = !check(plan).empty();
-    noticed += caught;
     if (goes_wrong<TrialOf>(plan, machine, random)) {
       ++wrong;
       ASSERT_TRUE(caught) << "check missed a race: " << to_text(problem);
     }
   }
   EXPECT_GT(wrong, dropped / 4);  // the random orders do show races
-  EXPECT_GE(noticed, wrong);
-  std::printf("dropped %d, wrong in some order %d, noticed %d\n", dropped, wrong, noticed);
+  std::printf("dropped %d, wrong in some order %d\n", dropped, wrong);
 }
 
 TEST(Check, NoticesEveryDroppedDependencyThatAnyOrderShows) {

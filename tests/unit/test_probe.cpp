@@ -213,6 +213,16 @@ TEST_F(Cache, MeasuresOnceAndThenReads) {
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
+TEST_F(Cache, ReadsAMachineOfAsManyDevicesAsItWrites) {
+  get("blas 1", 128);
+  ASSERT_EQ(files().size(), 1u);
+
+  const Machine machine = get("blas 1", 128);
+
+  EXPECT_FALSE(measured);
+  EXPECT_EQ(machine.device_count(), 128);
+}
+
 TEST_F(Cache, KeepsMachinesOfOtherLibrariesAndDeviceCountsApart) {
   get();
   get("blas 2");
@@ -222,6 +232,28 @@ TEST_F(Cache, KeepsMachinesOfOtherLibrariesAndDeviceCountsApart) {
   get();
   EXPECT_FALSE(measured);
   EXPECT_EQ(files().size(), 3u);
+}
+
+TEST_F(Cache, KeepsMachinesWithFewerPairsThatCopyDirectlyApart) {
+  const Machine whole = host_machine(2, 2, 1 << 30);
+  Machine without = whole;
+  std::erase_if(without.links, [](const Link& link) {  // as nopeer does
+    return !on_host(link.source) && !on_host(link.target);
+  });
+  const auto is_measured = [&](const Machine& shape) {
+    CountingBlas blas("blas 1");
+    Disguise backend(shape, shape);
+    EXPECT_EQ(cached_gpu_machine(options, "GPUs 0 and 1", blas, backend).links.size(),
+              shape.links.size());
+    return backend.runs > 0;
+  };
+
+  EXPECT_TRUE(is_measured(whole));
+  EXPECT_TRUE(is_measured(without));
+
+  EXPECT_FALSE(is_measured(whole));
+  EXPECT_FALSE(is_measured(without));
+  EXPECT_EQ(files().size(), 2u);
 }
 
 TEST_F(Cache, RebuildsAFileThatIsDamagedOrOfAnotherKind) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_settings_document.cpp: docs/settings.md says what the table of settings says. It reads two
-// tables and runs nothing.
+// test_settings_document.cpp: docs/reference/settings.md says what the table of settings says. It
+// reads two tables and runs nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace fleet {
 namespace {
 
 std::vector<std::string> document_rows() {
-  std::ifstream file(FLEETBLAS_SOURCE_DIR "/docs/settings.md");
+  std::ifstream file(FLEETBLAS_SOURCE_DIR "/docs/reference/settings.md");
   std::vector<std::string> rows;
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("| `FLEETBLAS_")) rows.push_back(line);
@@ -35,7 +35,7 @@ TEST(SettingsDocument, HasTheVeryRowOfEachSetting) {
   const std::vector<std::string> rows = document_rows();
 
   for (const OptionInfo& info : option_table())
-    EXPECT_EQ(std::ranges::count(rows, row_of(info)), 1) << "docs/settings.md lacks\n"
+    EXPECT_EQ(std::ranges::count(rows, row_of(info)), 1) << "docs/reference/settings.md lacks\n"
                                                          << row_of(info);
 }
 

@@ -88,8 +88,8 @@ TEST(Tune, GainsByTheGridOnSkinnyShapes) {
   EXPECT_GT(gain, 1.02);
 }
 
-/// Columns of up to 32 KB travel slowly, as they do to and from H200 (docs/performance.md), which
-/// multiply faster than the nodes of other tests, too.
+/// Columns of up to 32 KB travel slowly, as they do to and from H200 (docs/performance/lessons.md),
+/// which multiply faster than the nodes of other tests, too.
 Machine with_slow_columns(Machine machine) {
   for (Device& device : machine.devices)
     for (KernelRate& rate : device.kernels) rate.flops_per_s *= 3;

@@ -33,8 +33,8 @@ EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2
 One that is missing or fails has a row that says so. The exit status is 1 when FleetBLAS fails, or
 when any result is wrong.
 
---dataset takes one of these sets of problems; GPU d of a place means d * GPUs / 8 where there are
-fewer than eight:
+--dataset takes one of these sets of problems. Places are those of eight GPUs; with fewer of
+them GPU d stands for d * GPUs / 8:
   regular    squares of 5K to 32K, all operands on the host, and all on GPU 0 (paper 1)
   irregular  the same, fat-thin and thin-fat products at five places (paper 1)
   paralia    squares of 2K to 22K, fat-thin and thin-fat products at ten places (paper 2)
@@ -42,10 +42,10 @@ fewer than eight:
   ablation   the regular set with ever more of the planner's rules, and with all but one (paper 1)
   skinny     tall, flat, deep and thin products with ratios of 4 to 64
   small      squares of 512 to 4K, pageable operands too
-  level3     squares of 4K to 48K, nine routines, all on the host, and all on GPU 0 (paper 5): the
+  level3     squares of 4K to 48K, nine routines, all on the host, and all on GPU 0 (paper 5);
              Hermitian ones in z, the others in d
-Of a set only the routines that are named are measured, and with --size and --place only these.
-With --json FILE it goes on where an earlier run on the same machine was cut off."""
+Only the named routines of a set are measured; --size and --place narrow it further. With --json
+FILE a run goes on where an earlier one on the same machine was cut off."""
 
 PEERS = ("cublasxt", "cublas", "nvblas", "hostblas")
 # What is not given: of single problems, and of data sets.
@@ -67,53 +67,56 @@ def add_arguments(parser) -> None:
     common.add_problem_lists(parser)
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument(
-        "--dataset", choices=list(datasets.SETS), help="a set of problems; sizes and places pick"
+        "--dataset",
+        choices=list(datasets.SETS),
+        help="a set of problems; --size, --place narrow it",
     )
     parser.add_argument(
         "--repeat",
         type=common.positive_size,
         metavar="R",
-        help="timed calls: 10; of sets 100 at most",
+        help="timed calls (default 10; data sets: at most 100)",
     )
     parser.add_argument(
-        "--warmup", type=common.count, metavar="W", help="before them: 3; of sets 10"
+        "--warmup", type=common.count, metavar="W", help="calls before them (default 3; sets: 10)"
     )
     parser.add_argument(
         "--precision",
         type=common.positive_number,
         metavar="P",
-        help="timed calls end when the 95%% confidence interval of their mean is within this share "
-        "of it; of sets 0.02",
+        help="stop when the 95%% confidence interval of the mean is within this share of it "
+        "(default for data sets: 0.02)",
     )
     parser.add_argument(
         "--seconds",
         type=common.positive_number,
         metavar="S",
-        help="per engine and problem: no more timed calls, after 3 (of sets 5), and none to warm "
-        "up, after one, once they took S; of sets 2",
+        help="stop after S seconds per engine and problem, but not before 3 timed calls (5 for "
+        "data sets) and 1 to warm up (default for data sets: 2)",
     )
     parser.add_argument(
         "--budget",
         type=common.positive_number,
         metavar="S",
-        help="for all problems together, shared out among them; what it does not reach is left for "
-        "another run; of sets 480",
+        help="seconds for all problems together; another run measures what is left over (default "
+        "for data sets: 480)",
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
     parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
     parser.add_argument(
         "--energy",
         action=argparse.BooleanOptionalAction,
-        help="measure joules, which takes each engine a second and more per problem; of sets not",
+        help="measure joules, in a second or more per engine and problem (default, except for "
+        "data sets)",
     )
     parser.add_argument(
         "--balance",
         action=argparse.BooleanOptionalAction,
-        help="how unevenly the devices computed: (most - least) / mean of their busy seconds, for "
-        "which GPUs take one call more per problem (default)",
+        help="measure how unevenly the devices computed: (most - least) / mean of their busy "
+        "seconds; on GPUs in one more call per problem (default)",
     )
     parser.add_argument("--json", metavar="FILE", help="write the results; - for stdout")
-    parser.add_argument("--csv", metavar="FILE", help="write them as a table for other programs")
+    parser.add_argument("--csv", metavar="FILE", help="write the results as a table")
 
 
 def fill_in(arguments) -> None:
@@ -143,7 +146,7 @@ def works_of_set(arguments, devices: list[int]) -> list[Work]:
     given = [name for name in "mnk" if getattr(arguments, name)]
     given += [name for name in ("rules",) if getattr(arguments, name) is not None]
     if given:
-        raise common.UsageError(f"--dataset says what --{given[0]} would say")
+        raise common.UsageError(f"--dataset has its own --{given[0]}: give one of the two")
     works = []
     for case, folded in datasets.cases_of(arguments.dataset, len(devices)):
         if not _is_picked(arguments, case, folded):
@@ -181,13 +184,15 @@ def earlier_results(file: str | None, start: dict) -> list[dict]:
         before = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
         rows = before["results"]
     except (ValueError, KeyError, TypeError):
-        raise common.Failure(f"{file} is no file of results: remove it, or name another") from None
+        raise common.Failure(
+            f"{file} has no results of bench: remove it, or name another"
+        ) from None
     # JSON knows no infinity, and lists for tuples.
     now = json.loads(json.dumps(start))
     for name in ("dataset", "type", "machine", "gpus", "commit", "method", "options"):
         if before.get(name) != now[name]:
             raise common.Failure(
-                f"{file} is of another {name} ({before.get(name)}, now {now[name]}): "
+                f"{file} has another {name} ({before.get(name)}, now {now[name]}): "
                 "remove it, or name another"
             )
     return rows
@@ -255,7 +260,7 @@ def execute(arguments) -> int:
             sys.stderr.write(f"fleetblas bench: {row['engine']} {row['beside']}: {reason}\n")
     if results.left:
         again = (
-            "" if arguments.json in (None, "-") else "; the same command again goes on with them"
+            "" if arguments.json in (None, "-") else "; run the same command again to measure them"
         )
-        sys.stderr.write(f"fleetblas bench: {results.left} problems are left{again}\n")
+        sys.stderr.write(f"fleetblas bench: {results.left} problems are not measured{again}\n")
     return 1 if any(map(bench_rows.is_failure, results.rows)) else 0

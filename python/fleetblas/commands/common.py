@@ -86,10 +86,10 @@ def devices(word: str) -> str:
 
 
 def place(word: str) -> str:
-    if not re.fullmatch(r"(h|p|\d+)(,(h|p|\d+)){1,2}", word):
+    if not re.fullmatch(r"(h|p|\d+)(,(h|p|\d+)){0,2}", word):
         raise argparse.ArgumentTypeError(
-            f"{word!r} is not three (or two) of h (pinned host), p (pageable host), 0, 1, ..., as "
-            "in h,h,0"
+            f"{word!r} is not one, two or three of h (pinned host), p (pageable host), 0, 1, ..., "
+            "as in h or h,h,0"
         )
     return word
 
@@ -100,7 +100,7 @@ def routines(word: str) -> list[str]:
     for name in names:
         if name not in EVERY:
             known = ", ".join(EVERY)
-            raise argparse.ArgumentTypeError(f"there is no {name!r}, but {known} and all")
+            raise argparse.ArgumentTypeError(f"{name!r} is no routine; known: {known}, all")
     return names
 
 
@@ -125,15 +125,15 @@ def places(word: str) -> list[str]:
 
 def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
     """A problem of one size at one place. Several of both: see add_problem_lists."""
-    parser.add_argument("routine", choices=list(EVERY), nargs=routine_nargs, help="of BLAS")
+    parser.add_argument("routine", choices=list(EVERY), nargs=routine_nargs, help="BLAS routine")
     parser.add_argument("--size", type=size, metavar="N", help="m, n and k (suffixes K, M, G)")
     parser.add_argument(
         "--place",
         type=place,
-        default="h,h,h",
+        default="h",
         metavar="A,B,C",
-        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; routines "
-        "without a B take A,C, gemv A,x,y, axpy and dot x,y",
+        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; one word "
+        "stands for all, routines without a B take A,C; gemv takes A,x,y; axpy and dot take x,y",
     )
     _add_problem_rest(parser)
 
@@ -141,19 +141,22 @@ def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
 def add_problem_lists(parser) -> None:
     """The same with lists: problems of every routine and size at every place."""
     parser.add_argument(
-        "routine", type=routines, metavar="ROUTINE,...", help=f"{', '.join(EVERY)}; all: level 3"
+        "routine",
+        type=routines,
+        metavar="ROUTINE,...",
+        help=f"{', '.join(EVERY)}, or all (of level 3)",
     )
     parser.add_argument(
-        "--size", type=sizes, metavar="N,...", help="m, n and k (suffixes K, M, G), or a list"
+        "--size", type=sizes, metavar="N,...", help="m, n and k, one or several (suffixes K, M, G)"
     )
     parser.add_argument(
         "--place",
         type=places,
         action="append",
         metavar="A,B,C;...",
-        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; several "
-        "with ';' between them, or --place again (default h,h,h); routines without a B take A,C, "
-        "gemv A,x,y, axpy and dot x,y",
+        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; one word "
+        "stands for all, routines without a B take A,C; gemv takes A,x,y; axpy and dot take x,y; "
+        "several places with ';' between them, or --place again (default h)",
     )
     _add_problem_rest(parser)
 
@@ -162,24 +165,28 @@ def _add_problem_rest(parser) -> None:
     parser.add_argument(
         "--type",
         choices=list(_types.TYPES),
-        help="data type (default d, of Hermitian routines z); h and bf16 are summed in fp32, tf32 "
+        help="data type (default d; z for Hermitian routines); h and bf16 are summed in fp32, tf32 "
         "rounds fp32 inputs",
     )
-    edges = {"m": "rows of C, of gemv of A", "n": "columns of them, or elements of vectors"}
+    edges = {"m": "rows of C (gemv: of A)", "n": "columns of C (gemv: of A), or length of vectors"}
     for name, meaning in {**edges, "k": "the inner size"}.items():
         parser.add_argument("--" + name, type=size, metavar=name.upper(), help=meaning)
-    meanings = {"side": "of B on which A stands", "uplo": "the triangle that counts"}
-    meanings.update({"diag": "u: the diagonal of A is ones", "transa": "op(A)", "transb": "op(B)"})
+    meanings = {"side": "side of B on which A stands", "uplo": "triangle that is used"}
+    meanings.update(
+        {"diag": "u: the diagonal of A is all ones", "transa": "op(A)", "transb": "op(B)"}
+    )
     for name, letters in LETTERS.items():
         meaning = f"{meanings[name]}; default {letters[0]}"
         parser.add_argument("--" + name, choices=list(letters), help=meaning)
-    parser.add_argument("--alpha", type=scalar, default=1, metavar="X", help="default 1")
-    parser.add_argument("--beta", type=scalar, metavar="X", help="default 1")
+    parser.add_argument("--alpha", type=scalar, default=1, metavar="X", help="factor (default 1)")
+    parser.add_argument("--beta", type=scalar, metavar="X", help="factor of C (default 1)")
     parser.add_argument("--machine", metavar="FILE", help="machine file or shipped name (h200x8)")
-    parser.add_argument("--memory-cap", type=positive_size, metavar="BYTES", help="per device")
+    parser.add_argument(
+        "--memory-cap", type=positive_size, metavar="BYTES", help="staging per device"
+    )
     parser.add_argument("--tile", type=positive_size, metavar="T", help="largest tile edge")
     parser.add_argument("--grid", metavar="RxC", help="workers over the rows and columns of C")
-    parser.add_argument("--rules", metavar="all|none|LIST", help="the planner's rules in force")
+    parser.add_argument("--rules", metavar="all|none|LIST", help="the planner's rules to use")
 
 
 def type_of(arguments, word: str) -> str:
@@ -207,7 +214,7 @@ def problem_words(arguments, word: str | None = None) -> dict:
     word = word or arguments.routine
     routine, kind = EVERY[word], type_of(arguments, word)
     if kind not in routine.types:
-        raise UsageError(f"{word} is of types {', '.join(routine.types)}, not {kind}")
+        raise UsageError(f"{word} takes types {', '.join(routine.types)}, not {kind}")
     flags = {}
     for name in LETTERS:
         given = getattr(arguments, name)
@@ -249,7 +256,7 @@ def for_one(arguments, word: str) -> argparse.Namespace:
 
 def problem_list(arguments) -> list[dict]:
     """Every routine and size at every place of the command line, as problem_words gives one."""
-    chosen = [place for word in arguments.place or [["h,h,h"]] for place in word]
+    chosen = [place for word in arguments.place or [["h"]] for place in word]
     listed = []
     for word in arguments.routine:
         one = for_one(arguments, word)

@@ -21,7 +21,7 @@ EXAMPLE = """example: fleetblas doctor
          fleetblas doctor --backend host --devices 4 --json -
 
 Copies between each pair of devices are verified by data. ok: works; slow: works, and could be
-faster; broken: does not do what is asked of it."""
+faster; broken: does not work."""
 
 PACKAGES = (
     ("numpy", "numpy", "arrays, bench and trace need it: pip install numpy"),

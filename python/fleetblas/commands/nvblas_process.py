@@ -38,7 +38,9 @@ def cpu_blas_file() -> str:
                 return path
         except OSError:
             continue
-    raise Unmeasured("NVBLAS needs a CPU BLAS that has dgemm_ (Debian: libopenblas0), none is here")
+    raise Unmeasured(
+        "NVBLAS needs a CPU BLAS with dgemm_ (Debian: libopenblas0), and none was found"
+    )
 
 
 class Instance:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Says what would be done for a call and why, and how near to the lower bound that comes.
+"""Shows the plan of a call, the reasons for it, and how close it comes to the lower bound.
 
 Needs no device: a machine file is enough. Knows only what the library's plan says.
 """
@@ -14,7 +14,7 @@ from . import common
 
 EXAMPLE = """example: fleetblas plan gemm --type d --size 16K --machine h200x8
 
-Without --machine it plans for this one, which is measured first (up to 2 s)."""
+Without --machine it plans for this machine, and measures it first (up to 2 s)."""
 
 LINKS_SHOWN = 8
 UNEVEN = 1.1  # tiles do not divide exactly

@@ -23,8 +23,8 @@ EXAMPLE = """example: fleetblas probe -o node.json --budget 600
          fleetblas bench gemm --size 16K --machine node.json
 
 Each value is repeated until its 95 % confidence interval is within 5 % of the mean, 10 times at
-least, or until its share of the budget is spent; the file's notes have those that were not known
-so well then. The file is whole after each part: stop it (Ctrl-C), and the same command goes on."""
+least, or until its share of the budget is spent; the notes in the file list the values that are
+less certain. The file is whole after each part: after Ctrl-C the same command goes on."""
 
 BAR_WIDTH = 30
 DRAW_EVERY_S = 0.2
@@ -46,12 +46,12 @@ def add_arguments(parser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the machine file")
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument(
-        "--budget", type=seconds, default=300.0, metavar="SECONDS", help="at most (default 300)"
+        "--budget", type=seconds, default=300.0, metavar="SECONDS", help="time limit (default 300)"
     )
     parser.add_argument(
-        "--types", metavar="LIST", help="kernels to measure, as in d,s (default: all there are)"
+        "--types", metavar="LIST", help="types of kernels to measure, as in d,s (default: all)"
     )
-    parser.add_argument("--machine", metavar="FILE", help="with --backend sim: what is simulated")
+    parser.add_argument("--machine", metavar="FILE", help="machine to simulate, with --backend sim")
 
 
 class Bar:

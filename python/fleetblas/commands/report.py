@@ -29,8 +29,8 @@ from .report_rows import OURS, PLAIN, Row, Setup, Source, grouped, read, setups
 EXAMPLE = """examples: fleetblas report results.json -o report.html
           fleetblas report regular.json irregular.json scaling.json -o report.html
 
-A file is what `fleetblas bench ... --json FILE` writes, measured or simulated, of any machine; what
-was not measured on the same machine is not compared. The page needs no network."""
+Each file is the output of `fleetblas bench ... --json FILE`, measured or simulated. Results of
+different machines are not compared. The page needs no network."""
 
 # Those with boxes of the fraction of the bound by shape and place; squares by size otherwise.
 SHAPED = ("irregular", "paralia", "skinny", "small")
@@ -47,7 +47,7 @@ TITLES = {
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("results", nargs="+", metavar="RESULTS.json", help="of fleetblas bench")
+    parser.add_argument("results", nargs="+", metavar="RESULTS.json", help="output of bench --json")
     parser.add_argument(
         "-o", "--output", required=True, metavar="REPORT.html", help="the page to write; - stdout"
     )

@@ -217,11 +217,11 @@ def read(path: str) -> Source:
     except OSError as error:
         raise common.Failure(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise common.Failure(f"{path} is no JSON: not a text") from None
+        raise common.Failure(f"{path} is not JSON: not a text") from None
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise common.Failure(f"{path} is no JSON: {error}") from None
+        raise common.Failure(f"{path} is not JSON: {error}") from None
     if not isinstance(content, dict) or not isinstance(content.get("results"), list):
         raise common.Failure(f'{path} has no results: {{"results": [...]}} is expected')
     source = Source(pathlib.Path(path).name, {k: v for k, v in content.items() if k != "results"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a program with its matrix products on the devices, and says what became of them.
+"""Runs a program with its matrix products on the devices, and prints a summary of them.
 
 Knows nothing of the program: the drop-in library does the work, this sets it up.
 """
@@ -93,7 +93,7 @@ def summary_text(summary: dict, wall_s: float) -> str:
     calls = summary["calls"]
     line = f"fleetblas: {calls:,} matrix product{'' if calls == 1 else 's'}"
     if calls == 0:
-        return line + f" in {common.duration(wall_s)}: the program called no gemm\n"
+        return line + f" in {common.duration(wall_s)}: the program called no routine of level 3\n"
     line += f", {common.duration(summary['seconds'])} of {common.duration(wall_s)}"
     if summary["seconds"] > 0:
         line += f", {common.rate_text(summary['flops'] / summary['seconds'] / 1e12)}"

@@ -50,6 +50,15 @@ class Driver:
         self("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value, total.value
 
+    def capability(self, device):
+        """(9, 0) for Hopper."""
+        numbers = []
+        for attribute in (75, 76):  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+            number = c_int()
+            self("cuDeviceGetAttribute", byref(number), c_int(attribute), c_int(device))
+            numbers.append(number.value)
+        return tuple(numbers)
+
     def allocate(self, device, size):
         self.use(device)
         address = c_uint64()

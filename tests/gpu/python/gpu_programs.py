@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import fleetblas
@@ -68,6 +69,36 @@ def product(edge, times, places="p,p,p"):
         sizes = [int(edge) + 7 * seed, int(edge), int(edge) - 11]
         work = Product(sizes, [place(word) for word in places.split(",")], seed)
         say(f"product {seed}", work.once())
+
+
+def bits(edge):
+    """Checksums of a product and a solution of every type, of the same operands in any process."""
+    edge = int(edge)
+    hopper = Driver().capability(0) == (9, 0)
+    for kind in ("float32", "float64", "complex64", "complex128"):
+        random = np.random.default_rng(edge)
+        a, b = (random.standard_normal((edge, edge)).astype(kind) for _ in "ab")
+        a += 1j * b.T if kind.startswith("complex") else 0
+        triangle = a + 2 * edge * np.eye(edge, dtype=kind)
+        for name, result in (("gemm", fleetblas.gemm(a, b)), ("trsm", fleetblas.trsm(triangle, b))):
+            checksum = zlib.crc32(np.ascontiguousarray(result))
+            say(f"{kind} {name}", checksum=checksum, hopper=hopper)
+
+
+def beyond(device):
+    """An operand on a device that is said to be larger than its memory."""
+    driver, device = Driver(), int(device)
+
+    def gpu(size):
+        return GpuMemory(driver, device, driver.allocate(device, size))
+
+    work = Product([512, 512, 512], [gpu, memory.pages, memory.pages], 1)
+    work.leading[0] = 2**28  # a terabyte from the first column to the last
+    try:
+        memory.check(work.call())
+        say("beyond", "the call was done", context=False)
+    except fleetblas.Error as error:
+        say("beyond", context=False, status=error.status, message=str(error))
 
 
 def forever(edge):

@@ -210,6 +210,36 @@ def test_forked_children_compute_on_the_cpu_and_harm_nobody(quiet):
     right([report for report in reports if "child" not in report], "devices")
 
 
+EMULATION = {
+    "nothing": {},
+    "doubles": {"CUBLAS_EMULATE_DOUBLE_PRECISION": "1", "CUBLAS_EMULATION_STRATEGY": "eager"},
+    "floats": {"CUBLAS_EMULATE_SINGLE_PRECISION": "1", "CUBLAS_EMULATION_STRATEGY": "eager"},
+    "tf32": {"NVIDIA_TF32_OVERRIDE": "1"},
+}
+
+
+@pytest.mark.parametrize("edge", [777, 2048])
+def test_cublas_s_emulation_variables_change_no_bits(edge, settings, monkeypatch):
+    found = {}
+    for asked, variables in EMULATION.items():
+        with monkeypatch.context() as environment:
+            for name, value in variables.items():
+                environment.setenv(name, value)
+            program = start(f"bits {edge}", {**settings, "TILE": "512"})
+        found[asked] = right(finish(program), "devices")
+    for asked, reports in found.items():
+        for report, native in zip(reports, found["nothing"]):
+            # Elsewhere doubles come from other native kernels then, which may add in another order.
+            if report["hopper"] or asked != "doubles":
+                assert report["checksum"] == native["checksum"], (asked, report)
+
+
+def test_an_operand_that_reaches_beyond_its_memory_on_a_gpu_is_refused(settings, gpus):
+    (report,) = right(finish(start(f"beyond {gpus[0]}", settings)))
+    assert report["status"] == "bad_argument"
+    assert "beyond its memory on a device" in report["message"]
+
+
 @pytest.mark.parametrize("way", ["python", "main", "thread"])
 def test_a_process_ends_in_time_and_silently_in_the_middle_of_calls(way, settings, tmp_path):
     began = tmp_path / "began"

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fake_gpus.cpp: a device library whose GPUs are virtual devices of the host backend, so that what
+// contexts do with GPUs runs on any machine, and under ThreadSanitizer. It knows no context.
+#include "support/fake_gpus.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "exec/cpu_blas.hpp"
+#include "exec/device_library.hpp"
+#include "exec/gemm_pieces.hpp"
+#include "exec/host_backend.hpp"
+#include "exec/plain_gemm.hpp"
+#include "exec/probe.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;
+constexpr int kCores = 2;
+
+/// Not the CPU BLAS of the core: GPUs do not take part in its leases.
+class Loops final : public CpuBlas {
+ public:
+  std::string name() const override { return kBuiltIn; }
+  void gemm(const Launch& launch) override {
+    if (launch.c.rows <= 0 || launch.c.cols <= 0) return;
+    if (depth_of(launch) <= 0 || launch.alpha == 0.0) return scale(launch);
+    plain_gemm(launch);
+  }
+
+ protected:
+  void begin_lease(int) override {}
+  void end_lease() override {}
+};
+
+/// What the program has allocated by itself.
+class ProgramMemory {
+ public:
+  void* allocate(int gpu, std::int64_t bytes) {
+    auto* data = static_cast<char*>(std::malloc(static_cast<std::size_t>(bytes)));
+    const std::lock_guard lock(mutex_);
+    if (data != nullptr) pieces_[data] = {gpu, bytes};
+    return data;
+  }
+  void release(void* data) {
+    const std::lock_guard lock(mutex_);
+    pieces_.erase(static_cast<char*>(data));
+    std::free(data);
+  }
+  /// The GPU that has this address, or -1.
+  int gpu_of(const void* address) const {
+    const auto* at = static_cast<const char*>(address);
+    const std::lock_guard lock(mutex_);
+    for (const auto& [data, piece] : pieces_)
+      if (at >= data && at < data + piece.bytes) return piece.gpu;
+    return -1;
+  }
+
+ private:
+  struct Piece {
+    int gpu = -1;
+    std::int64_t bytes = 0;
+  };
+  mutable std::mutex mutex_;
+  std::map<const char*, Piece> pieces_;
+};
+
+ProgramMemory program_memory;
+test::FakeGpus settings{
+    .allocate = [](int gpu, std::int64_t bytes) { return program_memory.allocate(gpu, bytes); },
+    .release = [](void* data) { program_memory.release(data); }};
+
+Machine shape_of(const std::vector<int>& ids) {
+  Machine machine = host_machine(static_cast<int>(ids.size()), kCores, kMemoryBytes);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    machine.devices[kFirstDevice + i].name = std::to_string(ids[i]);
+  return machine;
+}
+
+class FakeBackend final : public Backend {
+ public:
+  FakeBackend(const Options& options, const std::vector<int>& ids)
+      : ids_(ids), host_(make_host_backend(shape_of(ids), std::make_shared<Loops>(), options)) {}
+
+  const Machine& machine() const override { return host_->machine(); }
+  void prepare(const Plan& plan) override { host_->prepare(plan); }
+  void* slot(const Where& where) override { return host_->slot(where); }
+  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
+    host_->copy(id, task, from, to);
+  }
+  void launch(TaskId id, const Task& task, const Launch& launch) override {
+    host_->launch(id, task, launch);
+  }
+  Trace finish() override { return host_->finish(); }
+  void* allocate(DeviceId location, std::int64_t bytes) override {
+    return host_->allocate(location, bytes);
+  }
+  void release(DeviceId location, void* data) override { host_->release(location, data); }
+  void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
+                std::int64_t element_bytes) override {
+    host_->transfer(to_location, to, from_location, from, element_bytes);
+  }
+  void trim() override { host_->trim(); }
+  std::int64_t available_bytes(DeviceId location) override {
+    return host_->available_bytes(location);
+  }
+
+  DeviceId locate(const void* data, std::int64_t bytes) override {
+    const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
+    return location_of_piece(home_of(data), home_of(last));
+  }
+
+ private:
+  DeviceId home_of(const void* address) const {
+    const int gpu = program_memory.gpu_of(address);
+    if (gpu < 0) return kPageable;
+    const auto found = std::ranges::find(ids_, gpu);
+    if (found == ids_.end())
+      throw Error(Status::bad_argument, "an operand lies on device " + std::to_string(gpu) +
+                                            ", which this context does not use");
+    return kFirstDevice + static_cast<DeviceId>(found - ids_.begin());
+  }
+
+  const std::vector<int> ids_;
+  const std::unique_ptr<Backend> host_;
+};
+
+int count(std::string& why) {
+  why = "there are no fake GPUs";
+  return settings.count;
+}
+
+std::unique_ptr<Backend> open(const Options& options, const std::vector<int>& ids) {
+  ++settings.opened;
+  std::this_thread::sleep_for(std::chrono::milliseconds(settings.open_ms));
+  if (settings.refuses_to_open) throw Error(Status::device_failed, "fake GPUs do not start");
+  return std::make_unique<FakeBackend>(options, ids);
+}
+
+std::string identity(const std::vector<int>& ids) {
+  return std::to_string(ids.size()) + " fake GPUs";
+}
+
+}  // namespace
+}  // namespace fleet
+
+extern "C" __attribute__((visibility("default"))) const fleet::DeviceLibrary*
+fleet_device_library() {
+  static const fleet::DeviceLibrary library{.version = fleet::kDeviceLibraryVersion,
+                                            .count = fleet::count,
+                                            .open = fleet::open,
+                                            .identity = fleet::identity};
+  return &library;
+}
+
+extern "C" __attribute__((visibility("default"))) fleet::test::FakeGpus* fleet_fake_gpus() {
+  return &fleet::settings;
+}

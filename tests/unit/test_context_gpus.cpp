@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_context_gpus.cpp: what contexts do with GPUs, from the first call on, on GPUs that are
+// virtual devices behind a device library (support/fake_gpus.cpp). Each test is a program of its
+// own; it knows nothing below the C API.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "blas/dropin.h"
+#include "fleetblas/fleetblas.h"
+#include "support/fake_gpus.hpp"
+#include "support/host_context.hpp"
+#include "support/processes.hpp"
+#include "support/scale.hpp"
+
+namespace fleet {
+namespace {
+
+using Json = nlohmann::json;
+using test::Ended;
+using test::FakeGpus;
+using test::HostContext;
+using test::run_program;
+
+constexpr int kGpus = 2;
+
+std::string machine_file() {
+  const std::string file = test::temporary_file("gpus.json");
+  std::ofstream(file) << to_json(host_machine(kGpus, 2, std::int64_t{1} << 30));
+  return file;
+}
+
+/// All products on the fake GPUs, by plans for a machine of placeholder rates.
+std::string gpu_options(const std::string& backend) {
+  return "backend=" + backend +
+         ";offload=always;tile=32;device_library=" FLEETBLAS_FAKE_GPUS ";machine=" + machine_file();
+}
+
+/// The same for the default context.
+void set_environment(const std::string& backend) {
+  setenv("FLEETBLAS_BACKEND", backend.c_str(), 1);
+  setenv("FLEETBLAS_OFFLOAD", "always", 1);
+  setenv("FLEETBLAS_TILE", "32", 1);
+  setenv("FLEETBLAS_DEVICE_LIBRARY", FLEETBLAS_FAKE_GPUS, 1);
+  setenv("FLEETBLAS_MACHINE", machine_file().c_str(), 1);
+}
+
+/// GPUs as every test finds them.
+FakeGpus& gpus() {
+  FakeGpus* const fake = test::fake_gpus();
+  if (fake == nullptr) std::abort();
+  fake->count = kGpus;
+  fake->open_ms = 0;
+  fake->refuses_to_open = false;
+  fake->opened = 0;
+  return *fake;
+}
+
+/// c = a * ones + 2 * ones: every element becomes edge + 2, where `a` is of ones.
+fleet_status multiply_by_ones(fleet_context* context, std::int64_t edge, const double* a,
+                              std::vector<double>& c) {
+  const std::vector<double> ones(static_cast<std::size_t>(edge * edge), 1.0);
+  c = ones;
+  return fleet_dgemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, edge, edge, edge, 1.0, a, edge,
+                     ones.data(), edge, 2.0, c.data(), edge);
+}
+
+bool multiply(fleet_context* context, std::int64_t edge) {
+  const std::vector<double> ones(static_cast<std::size_t>(edge * edge), 1.0);
+  std::vector<double> c;
+  return multiply_by_ones(context, edge, ones.data(), c) == FLEET_OK &&
+         c == std::vector<double>(c.size(), static_cast<double>(edge) + 2);
+}
+
+/// Does `give` make a text? `begin`: what it has to begin with.
+template <typename Give, typename... Words>
+bool gives_text(fleet_context* context, Give give, Words... words) {
+  char* text = nullptr;
+  const bool given = give(context, words..., &text) == FLEET_OK && text != nullptr;
+  fleet_free_text(text);
+  return given;
+}
+
+/// Memory of the program on GPU 1, all ones.
+class OnGpu {
+ public:
+  OnGpu(FakeGpus& gpus, int gpu, std::int64_t elements)
+      : gpus_(gpus), data_(static_cast<double*>(gpus.allocate(gpu, elements * 8))) {
+    std::fill_n(data_, elements, 1.0);
+  }
+  ~OnGpu() { gpus_.release(data_); }
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+  const double* data() const { return data_; }
+
+ private:
+  FakeGpus& gpus_;
+  double* data_;
+};
+
+/// In a process that has not called the library before. `output`: what it has to write to stderr.
+template <typename Test>
+void in_a_program_of_its_own(Test&& test, const std::string& output = "") {
+  const Ended ended = run_program(
+      [&] {
+        test(gpus());
+        std::fflush(stdout);
+        return testing::Test::HasFailure() ? 1 : 7;
+      },
+      120);
+  EXPECT_EQ(ended.code, 7) << ended.output;
+  EXPECT_NE(ended.output.find(output), std::string::npos) << ended.output;
+}
+
+/// All at once; "" if every one was true, else which were not, and the last message of each.
+std::string at_once(const std::vector<std::function<bool()>>& jobs) {
+  std::atomic<bool> go{false};
+  std::vector<std::string> complaints(jobs.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    threads.emplace_back([&, i] {
+      while (!go) std::this_thread::yield();
+      if (!jobs[i]()) complaints[i] = "job " + std::to_string(i) + ": " + fleet_message() + "\n";
+    });
+  go = true;
+  for (std::thread& thread : threads) thread.join();
+  std::string all;
+  for (const std::string& complaint : complaints) all += complaint;
+  return all;
+}
+
+/// What callers do first, each from a thread of its own; `context` may be nullptr, the default one.
+std::vector<std::function<bool()>> first_calls(fleet_context* context, FakeGpus& gpus) {
+  constexpr std::int64_t kEdge = 48;
+  const auto calls_on_devices = [=] {
+    return multiply(context, kEdge) && multiply(context, kEdge);
+  };
+  const auto asks = [=] {
+    for (int round = 0; round < 50; ++round)
+      if (!gives_text(context, fleet_config_json) || !gives_text(context, fleet_stats_json))
+        return false;
+    return true;
+  };
+  const auto plans = [=] { return gives_text(context, fleet_plan_json, "dgemm size=64"); };
+  const auto allocates = [=] {
+    for (const int location : {FLEET_HOST, 0, 1}) {
+      void* data = nullptr;
+      if (fleet_alloc(context, location, 4096, &data) != FLEET_OK) return false;
+      if (fleet_free(context, data) != FLEET_OK) return false;
+    }
+    return true;
+  };
+  const auto registers = [=] {
+    std::vector<char> memory(1 << 16);
+    return fleet_host_register(context, memory.data(), 1 << 16) == FLEET_OK &&
+           fleet_host_unregister(context, memory.data()) == FLEET_OK;
+  };
+  const auto uses_memory_of_its_own = [=, &gpus] {
+    const OnGpu a(gpus, 1, kEdge * kEdge);
+    std::vector<double> c, copy(kEdge * kEdge);
+    return fleet_copy(context, copy.data(), a.data(), kEdge * kEdge * 8) == FLEET_OK &&
+           copy == std::vector<double>(copy.size(), 1.0) &&
+           multiply_by_ones(context, kEdge, a.data(), c) == FLEET_OK &&
+           c == std::vector<double>(c.size(), kEdge + 2.0);
+  };
+  return {calls_on_devices,       calls_on_devices,      asks, asks, plans, allocates, registers,
+          uses_memory_of_its_own, uses_memory_of_its_own};
+}
+
+/// Contexts that come and go, and with them their books.
+bool come_and_go(const std::string& options) {
+  for (int round = 0; round < 4; ++round) {
+    fleet_context* context = nullptr;
+    if (fleet_context_create(options.c_str(), &context) != FLEET_OK) return false;
+    const bool right = round % 2 == 0 || multiply(context, 40);
+    if (fleet_context_destroy(context) != FLEET_OK || !right) return false;
+  }
+  return true;
+}
+
+void race_on_one_context(FakeGpus& fake, const std::string& backend) {
+  fake.opened = 0;
+  fake.open_ms = 2;
+  const std::string others = gpu_options(backend) + ";summary=" + test::temporary_file("others");
+  const HostContext context(gpu_options(backend) + ";summary=" + test::temporary_file("one"));
+  auto jobs = first_calls(context, fake);
+  for (int thread = 0; thread < 2; ++thread) jobs.push_back([&] { return come_and_go(others); });
+
+  EXPECT_EQ(at_once(jobs), "");
+
+  EXPECT_EQ(fake.opened, 1 + 2 * 2);  // of the others every second one computes
+  const Json config = Json::parse(context.text(fleet_config_json));
+  EXPECT_EQ(config["runs_on"], "devices");
+  EXPECT_EQ(config["devices"], Json({0, 1}));
+}
+
+TEST(TheFirstCallOnGpus, MayComeFromManyThreadsAtOnce) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    for (const std::string backend : {"auto", "cuda"})
+      for (int round = 0; round < static_cast<int>(test::scaled(20)); ++round)
+        race_on_one_context(fake, backend);
+  });
+}
+
+TEST(TheFirstCallOnGpus, MayComeFromManyThreadsToTheDefaultContext) {
+  for (const std::string backend : {"auto", "cuda"})
+    for (int round = 0; round < static_cast<int>(test::scaled(10)); ++round)
+      in_a_program_of_its_own(
+          [&](FakeGpus& fake) {
+            set_environment(backend);
+            setenv("FLEETBLAS_SUMMARY", "1", 1);
+            fake.open_ms = 2;
+            const std::string others = gpu_options(backend);
+            auto jobs = first_calls(nullptr, fake);
+            jobs.push_back([&] { return come_and_go(others); });
+
+            EXPECT_EQ(at_once(jobs), "");
+          },
+          "(offload=always)");
+}
+
+TEST(GpusThatDoNotStart, LeaveTheCpuToAllWhoComeAtOnce) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    fake.refuses_to_open = true;
+    fake.open_ms = 2;
+    for (const std::string backend : {"auto", "cuda"}) {
+      const HostContext context(gpu_options(backend));
+      const std::vector<std::function<bool()>> jobs(8, [&] {
+        return multiply(context, 48) && gives_text(context, fleet_config_json) &&
+               multiply(context, 48);
+      });
+
+      EXPECT_EQ(at_once(jobs), "") << backend;
+
+      EXPECT_EQ(Json::parse(context.text(fleet_config_json))["runs_on"], "cpu");
+    }
+  });
+}
+
+TEST(GpusThatDoNotStart, LeaveAReasonToWhoAsksForThem) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    fake.refuses_to_open = true;
+    const HostContext context(gpu_options("cuda"));
+    char* text = nullptr;
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_EQ(fleet_machine_json(context, &text), FLEET_DEVICE_FAILED);
+      EXPECT_STREQ(fleet_message(), "fake GPUs do not start");
+    }
+    EXPECT_EQ(fake.opened, 1);
+  });
+}
+
+TEST(GpusThatAreNotThere, AreNoErrorForAutoAndAReasonForCuda) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    fake.count = 0;
+    const HostContext automatic(gpu_options("auto")), cuda(gpu_options("cuda"));
+
+    EXPECT_TRUE(multiply(automatic, 48)) << fleet_message();
+    EXPECT_TRUE(multiply(cuda, 48)) << fleet_message();
+
+    char* text = nullptr;
+    EXPECT_EQ(fleet_machine_json(cuda, &text), FLEET_UNSUPPORTED);
+    EXPECT_STREQ(fleet_message(), "no usable GPU: there are no fake GPUs");
+  });
+}
+
+TEST(GpusThatAreNotThere, AreAnErrorForWhoNamesThem) {
+  in_a_program_of_its_own([](FakeGpus&) {
+    const std::string options = "backend=cuda;offload=always;devices=0,5;device_library=";
+    const HostContext context(options + FLEETBLAS_FAKE_GPUS);
+
+    EXPECT_FALSE(multiply(context, 48));
+
+    EXPECT_STREQ(fleet_message(), "devices: there are 2 GPUs, not a device 5");
+  });
+}
+
+TEST(AFaultOfAGpu, IsMadeGoodForAllCallers) {
+  in_a_program_of_its_own([](FakeGpus&) {
+    for (const std::string fault : {"launch:9", "copy:5", "alloc:2", "lost:1@4"}) {
+      const HostContext context(gpu_options("cuda") + ";inject=" + fault);
+      const std::vector<std::function<bool()>> jobs(
+          4, [&] { return multiply(context, 100) && multiply(context, 90); });
+
+      EXPECT_EQ(at_once(jobs), "") << fault;
+
+      EXPECT_EQ(Json::parse(context.text(fleet_stats_json))["last"]["where"], "devices") << fault;
+    }
+  });
+}
+
+TEST(MemoryOfTheProgramOnAGpu, IsUsedWhereItLies) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    const OnGpu a(fake, 1, 48 * 48);
+    const HostContext context(gpu_options("cuda"));
+    std::vector<double> c;
+
+    EXPECT_EQ(multiply_by_ones(context, 48, a.data(), c), FLEET_OK) << fleet_message();
+
+    EXPECT_EQ(c, std::vector<double>(c.size(), 50.0));
+    EXPECT_EQ(Json::parse(context.text(fleet_stats_json))["last"]["place"], "1,p,p");
+  });
+}
+
+TEST(MemoryOfTheProgramOnAGpu, MustHoldTheWholeOperand) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    const OnGpu a(fake, 1, 48 * 48 - 1);  // an element too few
+    const HostContext context(gpu_options("cuda"));
+    std::vector<double> c;
+
+    EXPECT_EQ(multiply_by_ones(context, 48, a.data(), c), FLEET_BAD_ARGUMENT);
+
+    EXPECT_STREQ(fleet_message(), "a matrix reaches beyond its memory on a device");
+    EXPECT_EQ(c, std::vector<double>(c.size(), 1.0));
+  });
+}
+
+TEST(MemoryOfTheProgramOnAGpu, MustBeOfAGpuThatTheContextUses) {
+  in_a_program_of_its_own([](FakeGpus& fake) {
+    fake.count = 3;
+    const OnGpu a(fake, 2, 48 * 48);
+    const HostContext context(gpu_options("cuda") + ";devices=0,1");
+    std::vector<double> c;
+
+    EXPECT_EQ(multiply_by_ones(context, 48, a.data(), c), FLEET_BAD_ARGUMENT);
+
+    EXPECT_EQ(c, std::vector<double>(c.size(), 1.0));
+  });
+}
+
+TEST(MemoryOfTheProgramOnAGpu, IsNotLeftToABlasThatCannotReadIt) {
+  in_a_program_of_its_own(
+      [](FakeGpus& fake) {
+        set_environment("cuda");
+        setenv("FLEETBLAS_LOG_LEVEL", "1", 1);
+        const OnGpu a(fake, 1, 48 * 48 - 1);
+        const std::vector<double> ones(48 * 48, 1.0);
+        std::vector<double> c = ones;
+        const double alpha = 1, beta = 2;
+        const fleet_dropin_call call{.symbol = "dgemm_",
+                                     .routine = fleet_dropin_gemm,
+                                     .type = 'd',
+                                     .side = 0,
+                                     .uplo = 0,
+                                     .transa = 'n',
+                                     .transb = 'n',
+                                     .diag = 0,
+                                     .m = 48,
+                                     .n = 48,
+                                     .k = 48,
+                                     .alpha = &alpha,
+                                     .a = a.data(),
+                                     .lda = 48,
+                                     .b = ones.data(),
+                                     .ldb = 48,
+                                     .beta = &beta,
+                                     .c = c.data(),
+                                     .ldc = 48};
+
+        EXPECT_EQ(fleet_dropin()->offer(&call), 1);
+
+        EXPECT_EQ(c, ones);
+      },
+      "a matrix reaches beyond its memory on a device");
+}
+
+}  // namespace
+}  // namespace fleet
