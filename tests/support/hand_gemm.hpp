@@ -15,10 +15,8 @@ class HandGemm {
     std::int64_t m, n, k;
   };
   HandGemm(const Machine& machine, const Problem& problem, const Edges& tile) : machine_(machine) {
-    plan_.problem = problem;
-    plan_.m_cuts = cuts(problem.m, tile.m);
-    plan_.n_cuts = cuts(problem.n, tile.n);
-    plan_.k_cuts = cuts(problem.k, tile.k);
+    plan_.program = std::make_shared<const TileProgram>(expand(
+        problem, {cuts(problem.m, tile.m), cuts(problem.n, tile.n), cuts(problem.k, tile.k)}));
     plan_.slots.resize(machine.devices.size());
     plan_.arena_bytes.resize(machine.devices.size(), 0);
   }
@@ -26,7 +24,7 @@ class HandGemm {
   /// A new slot for tiles of this shape.
   Where slot(DeviceId device, const TileId& tile) {
     const auto d = static_cast<std::size_t>(device);
-    const std::int64_t bytes = plan_.bytes_of(tile);
+    const std::int64_t bytes = plan_.program->bytes_of(tile);
     plan_.slots[d].push_back({.offset_bytes = plan_.arena_bytes[d], .bytes = bytes});
     plan_.arena_bytes[d] += (bytes + 255) / 256 * 256;
     return {.device = device, .slot = static_cast<int>(plan_.slots[d].size()) - 1};
@@ -53,10 +51,9 @@ class HandGemm {
                copy.after);
   }
 
+  /// The product of step `k_index` of a tile, whose factors the program knows.
   struct Multiply {
-    TileId a;
     Where a_at{kHost};
-    TileId b;
     Where b_at{kHost};
     TileId c;
     Where to{kHost};
@@ -70,10 +67,8 @@ class HandGemm {
                 .queue = queue({Queue::Kind::lane, product.to.device, kHost, 0}),
                 .tile = product.c,
                 .to = product.to,
-                .input_tiles = {product.a, product.b},
-                .ops = {plan_.problem.op_a, plan_.problem.op_b},
                 .inputs = {product.a_at, product.b_at},
-                .k_index = product.k_index},
+                .op = op_of(product.c, product.k_index)},
                product.after);
   }
 
@@ -88,11 +83,12 @@ class HandGemm {
   TaskId compute(const Compute& compute) {
     return add({.kind = TaskKind::compute,
                 .kernel = compute.kernel,
+                .accumulate = Accumulate::beta,
                 .queue = queue({Queue::Kind::lane, compute.to.device, kHost, 0}),
                 .tile = compute.c,
                 .to = compute.to,
-                .input_tiles = {compute.c, TileId{}},
-                .inputs = {compute.c_at, Where{}}},
+                .inputs = {compute.c_at, Where{}},
+                .op = op_of(compute.c, 0)},
                compute.after);
   }
 
@@ -103,6 +99,11 @@ class HandGemm {
     Cuts cuts = {0};
     while (cuts.back() < size) cuts.push_back(std::min(size, cuts.back() + tile));
     return cuts;
+  }
+  OpId op_of(const TileId& c, int k_index) const {
+    for (const OpChain& chain : plan_.program->chains)
+      if (chain.target == c) return chain.first + k_index;
+    return kNoOp;
   }
   QueueId queue(const Queue& wanted) {
     const auto found = std::ranges::find(plan_.queues, wanted);

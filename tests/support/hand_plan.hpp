@@ -51,16 +51,16 @@ class HandMachine {
 class HandPlan {
  public:
   HandPlan(const Machine& machine, const std::vector<std::int64_t>& sizes) : machine_(machine) {
-    plan_.m_cuts = {0};
-    for (const std::int64_t size : sizes) plan_.m_cuts.push_back(plan_.m_cuts.back() + size);
-    plan_.n_cuts = plan_.k_cuts = {0, 1};
-    plan_.problem = make_gemm({.m = plan_.m_cuts.back(), .n = 1, .k = 1});
+    Cuts cuts = {0};
+    for (const std::int64_t size : sizes) cuts.push_back(cuts.back() + size);
+    plan_.program = std::make_shared<const TileProgram>(
+        expand(make_gemm({.m = cuts.back(), .n = 1, .k = 1}), {cuts, {0, 1}, {0, 1}}));
     // Every device has a slot for each tile.
     std::vector<Slot> slots;
     for (std::size_t tile = 0; tile < sizes.size(); ++tile)
-      slots.push_back({8 * plan_.m_cuts[tile], 8 * sizes[tile]});
+      slots.push_back({8 * cuts[tile], 8 * sizes[tile]});
     plan_.slots.assign(machine.devices.size(), slots);
-    plan_.arena_bytes.assign(machine.devices.size(), 8 * plan_.m_cuts.back());
+    plan_.arena_bytes.assign(machine.devices.size(), 8 * cuts.back());
   }
 
   struct Copy {
@@ -98,7 +98,7 @@ class HandPlan {
               .tile = {kC, compute.tile, 0},
               .from = {},
               .to = {compute.device, compute.tile},
-              .input_tiles = {TileId{kA, compute.tile, 0}, TileId{kB, 0, 0}}};
+              .op = compute.tile};
     return add(task, compute.after);
   }
 

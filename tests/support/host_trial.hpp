@@ -79,7 +79,7 @@ class HostTrial {
   Trace run(const Plan& plan, Backend& backend) {
     Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};
     // Once a step of k, and once where C is added at the end.
-    expect(tile_count(plan.k_cuts) + 1);
+    expect(tile_count(plan.cuts().k) + 1);
     for (int x = 0; x < 3; ++x) place(x, arguments, backend);
     const Trace trace = execute(plan, arguments, backend);
     if (trace.status == Status::ok) fetch_c(arguments, backend);

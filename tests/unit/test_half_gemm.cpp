@@ -130,7 +130,7 @@ TEST(HalfSteps, AreFourTilesLong) {
   tuning.tile = 256;
   const auto steps = [&](DataType type) {
     return tile_count(
-        decompose(make_gemm({.type = type, .m = 512, .n = 512, .k = 4096}), tuning).k);
+        decompose(make_gemm({.type = type, .m = 512, .n = 512, .k = 4096}), tuning).cuts.k);
   };
 
   EXPECT_EQ(steps(DataType::f32), 16);
@@ -145,7 +145,7 @@ TEST(HalfSteps, OfATunedPlanAreFewOnAMeasuredMachine) {
 
   const Tuned tuned = tune(problem, machine, {});
 
-  EXPECT_LE(tile_count(tuned.plan.k_cuts), 8);
+  EXPECT_LE(tile_count(tuned.plan.cuts().k), 8);
   EXPECT_EQ(check(tuned.plan), "");
 }
 

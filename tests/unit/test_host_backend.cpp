@@ -50,9 +50,7 @@ Plan one_product(const Machine& machine, const Problem& problem, int chunks = 1)
                                 plan.copy({.tile = kTileB, .to = b, .chunks = chunks})};
   if (updates) inputs.push_back(plan.copy({.tile = kTileC, .to = c, .chunks = chunks}));
   const TaskId product =
-      plan.multiply({.a = kTileA,
-                     .a_at = a,
-                     .b = kTileB,
+      plan.multiply({.a_at = a,
                      .b_at = b,
                      .c = kTileC,
                      .to = c,
@@ -124,9 +122,7 @@ Plan chain_over_three(const Machine& machine, const Problem& problem, int chunks
         {.tile = kTileA, .from = holder, .to = a_at, .chunks = chunks, .upstream = upstream});
     holder = a_at;
     const TaskId b_here = plan.copy({.tile = b, .to = b_at});
-    const TaskId product = plan.multiply({.a = kTileA,
-                                          .a_at = a_at,
-                                          .b = b,
+    const TaskId product = plan.multiply({.a_at = a_at,
                                           .b_at = b_at,
                                           .c = c,
                                           .to = c_at,
@@ -216,9 +212,7 @@ TEST(HostBackend, BringsPageableOperandsThroughThePinnedRing) {
   const auto [a, a_here] = in(kTileA);
   const auto [b, b_here] = in(kTileB);
   const Where c = plan.slot(kD0, kTileC), ring = plan.slot(kHost, kTileC);
-  const TaskId product = plan.multiply({.a = kTileA,
-                                        .a_at = a,
-                                        .b = kTileB,
+  const TaskId product = plan.multiply({.a_at = a,
                                         .b_at = b,
                                         .c = kTileC,
                                         .to = c,
@@ -248,9 +242,7 @@ TEST(HostBackend, AddsAndScalesTilesOfC) {
     std::vector<TaskId> after = {plan.copy({.tile = a, .to = a_at}),
                                  plan.copy({.tile = b, .to = b_at})};
     after.insert(after.end(), last.begin(), last.end());
-    last = {plan.multiply({.a = a,
-                           .a_at = a_at,
-                           .b = b,
+    last = {plan.multiply({.a_at = a_at,
                            .b_at = b_at,
                            .c = kTileC,
                            .to = sum,
@@ -288,7 +280,7 @@ TEST(HostBackend, MultipliesInPlaceOnTheHost) {
   HandGemm plan(machine, problem, {25, 40, 30});
   for (int row = 0; row < 2; ++row)
     plan.multiply(
-        {.a = {kA, row, 0}, .b = {kB, 0, 0}, .c = {kC, row, 0}, .accumulate = Accumulate::beta});
+        {.c = {kC, row, 0}, .accumulate = Accumulate::beta});
   HostTrial<double> trial(problem, 16, 4);
 
   EXPECT_EQ(trial.run(plan.get(), *backend_of(machine)).status, Status::ok);
@@ -339,7 +331,7 @@ TEST(HostBackend, FinishesAnEmptyPlan) {
   const Problem problem = make_gemm({.m = 0, .n = 5, .k = 5});
   HandGemm plan(machine, problem, {1, 5, 5});
 
-  const Trace trace = execute(plan.get(), {}, *backend_of(machine));
+  const Trace trace = execute(plan.get(), Arguments{}, *backend_of(machine));
 
   EXPECT_EQ(trace.status, Status::ok);
   EXPECT_TRUE(trace.spans.empty());

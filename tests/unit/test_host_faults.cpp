@@ -66,9 +66,7 @@ Plan two_blocks(const Machine& machine, bool second_waits = false) {
     if (d == 1 && second_waits) first = {3};
     const TaskId a_here = plan.copy({.tile = a, .to = a_at, .after = first});
     const TaskId b_here = plan.copy({.tile = b, .to = b_at});
-    const TaskId product = plan.multiply({.a = a,
-                                          .a_at = a_at,
-                                          .b = b,
+    const TaskId product = plan.multiply({.a_at = a_at,
                                           .b_at = b_at,
                                           .c = c,
                                           .to = c_at,
@@ -214,9 +212,7 @@ TEST(LostDevice, LeavesTheOthersAtWork) {
   const Where a_at = plan.slot(kD1, a), b_at = plan.slot(kD1, b), c_at = plan.slot(kD1, c);
   const TaskId a_here = plan.copy({.tile = a, .to = a_at});
   const TaskId b_here = plan.copy({.tile = b, .to = b_at});
-  const TaskId product = plan.multiply({.a = a,
-                                        .a_at = a_at,
-                                        .b = b,
+  const TaskId product = plan.multiply({.a_at = a_at,
                                         .b_at = b_at,
                                         .c = c,
                                         .to = c_at,

@@ -40,8 +40,8 @@ TEST(Level3Plan, MovesTheOneOperandOfSyrkOnce) {
   std::int64_t c_bytes = 0;
   for (const Task& task : plan.tasks) {
     if (task.kind == TaskKind::compute) continue;
-    if (task.tile.operand == kC) {
-      c_bytes += plan.moved_bytes_of(task.tile);
+    if (task.tile.matrix == kC) {
+      c_bytes += plan.program->moved_bytes_of(task.tile);
       EXPECT_GE(task.tile.row, task.tile.col);
     } else if (++arrivals[{task.tile, task.to.device}] > 1) {
       ADD_FAILURE() << "a tile of A came twice";
@@ -59,7 +59,7 @@ TEST(Level3Plan, GivesTheWorkersEqualPartsOfATriangle) {
     std::vector<double> work(static_cast<std::size_t>(workers), 0.0);
     for (const Task& task : plan.tasks)
       if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply)
-        work[static_cast<std::size_t>(task.device() - kFirstDevice)] += plan.share_of(task.tile);
+        work[static_cast<std::size_t>(task.device() - kFirstDevice)] += plan.program->share_of(task.tile);
     const auto [least, most] = std::ranges::minmax(work);
     EXPECT_LT(most - least, 0.05 * (least + most) / 2) << workers;
   }
@@ -74,7 +74,7 @@ TEST(Level3Plan, NeverTouchesTheTriangleThatIsNotStored) {
       const Plan plan = make_plan(problem, machine, simple(machine, {2, 1}, 512));
       ASSERT_EQ(check(plan), "");
       for (const Task& task : plan.tasks) {
-        if (task.kind == TaskKind::compute || task.tile.operand != kA) continue;
+        if (task.kind == TaskKind::compute || task.tile.matrix != kA) continue;
         EXPECT_EQ(task.tile.row >= task.tile.col,
                   uplo == Uplo::lower || task.tile.row == task.tile.col);
       }
@@ -96,8 +96,8 @@ TEST(Level3Plan, MovesTheTriangleOfTrsmOnce) {
       if (task.kind == TaskKind::compute) continue;
       const std::pair arrival(task.tile, task.to.device);
       EXPECT_LE(++arrivals[arrival], 1);
-      if (task.tile.operand == kC) c_bytes += plan.moved_bytes_of(task.tile);
-      EXPECT_TRUE(task.tile.operand == kC || task.tile.row >= task.tile.col);
+      if (task.tile.matrix == kC) c_bytes += plan.program->moved_bytes_of(task.tile);
+      EXPECT_TRUE(task.tile.matrix == kC || task.tile.row >= task.tile.col);
     }
     EXPECT_EQ(c_bytes, 2 * n * n * 8);
     EXPECT_EQ(std::ssize(arrivals), 4 * tiles * (tiles + 1) / 2 + 2 * tiles * tiles) << "one each";

@@ -100,7 +100,7 @@ TEST(MakePlan, UsesNoMoreLanesThanFillADevice) {
 TEST(MakePlan, CutsLargeTilesWhereBlocksOfThreadsEnd) {
   const Machine machine = node(2);
   const Plan plan = make_plan(square(16300, kHost), machine, simple(machine, {2, 1}, 2800));
-  for (const Cuts* cuts : {&plan.m_cuts, &plan.n_cuts, &plan.k_cuts})
+  for (const Cuts* cuts : {&plan.cuts().m, &plan.cuts().n, &plan.cuts().k})
     for (std::size_t cut = 0; cut + 1 < cuts->size(); ++cut) EXPECT_EQ((*cuts)[cut] % 128, 0);
 }
 
@@ -108,9 +108,10 @@ TEST(MakePlan, CutsLargeTilesWhereBlocksOfThreadsEnd) {
 std::vector<std::int64_t> elements_by_worker(const Plan& plan) {
   std::vector<std::int64_t> elements(plan.tuning.workers.size(), 0);
   for (const Task& task : plan.tasks)
-    if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply && task.k_index == 0)
+    if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply &&
+        plan.program->op(task.op).inputs[1].tile.row == 0)
       elements[static_cast<std::size_t>(task.device() - kFirstDevice)] +=
-          plan.rows_of(task.tile) * plan.cols_of(task.tile);
+          plan.program->rows_of(task.tile) * plan.program->cols_of(task.tile);
   return elements;
 }
 
@@ -119,10 +120,10 @@ TEST(MakePlan, HalvesTheFirstStepOfKAsOftenAsItIsTold) {
   const Problem problem = make_gemm({.m = 4096, .n = 4096, .k = 8192});
   Tuning tuning = simple(machine, {2, 1}, 4096);
   tuning.ramp = 3;
-  EXPECT_EQ(make_plan(problem, machine, tuning).k_cuts, (Cuts{0, 512, 1024, 2048, 4096, 8192}));
+  EXPECT_EQ(make_plan(problem, machine, tuning).cuts().k, (Cuts{0, 512, 1024, 2048, 4096, 8192}));
   tuning.ramp = 40;  // down to eight
   const Plan most = make_plan(problem, machine, tuning);
-  EXPECT_EQ(most.k_cuts[1], 8);
+  EXPECT_EQ(most.cuts().k[1], 8);
   EXPECT_EQ(check(most), "");
 }
 
@@ -315,7 +316,7 @@ TEST(Check, NoticesAWrongTileAMissingWritebackAndASlotTooSmall) {
   Plan wrong = good;
   for (Task& task : wrong.tasks)
     if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply) {
-      task.input_tiles[0].row ^= 1;
+      task.op ^= 1;  // the same tile's other step of k
       break;
     }
   EXPECT_NE(check(wrong), "");

@@ -39,7 +39,7 @@ bool goes_wrong(const Plan& plan, const Machine& machine, Generator& random) {
   for (int order = 0; order < kOrders; ++order) {
     options.inject.order = random();
     const auto backend = make_host_backend(machine, test::shared_cpu_blas(), options);
-    TrialOf trial(plan.problem, random(), 0);
+    TrialOf trial(plan.problem(), random(), 0);
     const Trace trace = trial.run(plan, *backend);
     if (trace.status != Status::ok || !trial.verdict().empty()) return true;
   }

@@ -98,7 +98,7 @@ Alone alone(const Plan& plan, const Machine& machine, const Task& task) {
   double fixed_s = 0, work = 0, rate = 1;
   if (task.kind == TaskKind::compute) {
     const Device& device = machine.devices[static_cast<std::size_t>(task.device())];
-    const std::int64_t bytes = plan.bytes_of(task.tile);
+    const std::int64_t bytes = plan.program->bytes_of(task.tile);
     work = (task.kernel == Kernel::add
                 ? machine.stream_s(task.device(), 3 * bytes)
                 : machine.multiply_s(task.device(), DataType::f64, bytes / 8, 1, 1)) -
@@ -107,7 +107,7 @@ Alone alone(const Plan& plan, const Machine& machine, const Task& task) {
     shares = device.ports;
   } else {
     const Link& link = machine.links[static_cast<std::size_t>(task.link)];
-    work = static_cast<double>(plan.bytes_of(task.tile));
+    work = static_cast<double>(plan.program->bytes_of(task.tile));
     fixed_s = link.latency_s * task.chunks;
     rate = link.bytes_per_s;
     shares = link.ports;

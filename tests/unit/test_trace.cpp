@@ -118,7 +118,7 @@ TEST(ChromeTrace, SaysWhatRanAndHowLongItKeptWhatBusy) {
   const Json said =
       Json::parse(chrome_trace_json(run.plan.get(), run.machine.get(), trace)).at("fleetblas");
 
-  EXPECT_EQ(said.at("problem"), to_text(run.plan.get().problem));
+  EXPECT_EQ(said.at("problem"), to_text(run.plan.get().problem()));
   EXPECT_EQ(said.at("machine"), "by hand");
   EXPECT_EQ(said.at("source"), "simulated");
   EXPECT_EQ(said.at("status"), "ok");

@@ -12,7 +12,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::int64_t kOrder = 300, kWidth = 7, kEdge = 32, kLd = kOrder + 1;
+constexpr std::int64_t kOrder = 300, kWidth = 7, kLd = kOrder + 1;
 
 struct Variant {
   Side side;
@@ -40,33 +40,30 @@ std::vector<double> triangle(Fill fill) {
   return a;
 }
 
-TEST(Triangular, IsSolvedWithByBlocksThatBeginAtMultiplesOfTheirEdge) {
+TEST(Triangular, IsSolvedWithByTheInversesOfItsBlocks) {
   CpuBlas& blas = *test::shared_cpu_blas();
+  const std::int64_t edge = inverse_block(DataType::f64);
   for (const Variant& variant : variants()) {
     std::vector<double> a = triangle(variant.fill), given(kLd * kOrder, 1), expected = given;
+    std::vector<double> inverses(
+        static_cast<std::size_t>(inverses_bytes(DataType::f64, kOrder)) / sizeof(double), 7);
     const bool on_left = variant.side == Side::left;
     Launch launch{.kernel = Kernel::solve, .type = DataType::f64, .beta = 3.0};
     launch.a = {a.data(), kOrder, kOrder, kLd, variant.fill};
     launch.c = {given.data(), on_left ? kOrder : kWidth, on_left ? kWidth : kOrder, kLd};
     launch.op_a = variant.op;
     launch.side = variant.side;
-    std::vector<std::int64_t> begins;
-    const Halves halves = {
-        .leaf_edge = kEdge,
-        .plain = [&](const Launch& plain) { blas.gemm(plain); },
-        .leaf =
-            [&](const Launch& block) {
-              begins.push_back((static_cast<double*>(block.a.data) - a.data()) / (kLd + 1));
-              EXPECT_LE(block.a.rows, kEdge);
-              solve(block, blas);
-            }};
+    Launch preparing{.kernel = Kernel::prepare, .type = DataType::f64};
+    preparing.a = launch.a;
+    preparing.c = {inverses.data(), edge, kOrder, edge};
 
-    solve(launch, halves);
+    prepare(preparing, blas);
+    launch.b = preparing.c;
+    solve(launch, blas);
+    launch.b = {};
     launch.c.data = expected.data();
     solve(launch, blas);
 
-    for (const std::int64_t begin : begins) EXPECT_EQ(begin % kEdge, 0);
-    EXPECT_EQ(std::ssize(begins), (kOrder + kEdge - 1) / kEdge);
     for (std::size_t i = 0; i < given.size(); ++i) ASSERT_NEAR(given[i], expected[i], 1e-12);
   }
 }

@@ -109,7 +109,7 @@ TEST(Tune, MakesColumnsLongWhereShortOnesAreSlow) {
     squares_s = std::min(squares_s, tune(problem, machine, {.tile = tile}).predicted_s);
 
   EXPECT_EQ(check(free.plan), "");
-  EXPECT_GT(free.plan.rows_of({kC, 0, 0}), 2 * free.plan.cols_of({kC, 0, 0}));
+  EXPECT_GT(free.plan.program->rows_of({kC, 0, 0}), 2 * free.plan.program->cols_of({kC, 0, 0}));
   EXPECT_LT(free.predicted_s, 0.95 * squares_s);
 }
 
@@ -176,10 +176,11 @@ TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
   EXPECT_EQ(check(free.plan), "");
   double whole = 0, owned = 0;
   for (const Task& task : free.plan.tasks) {
-    if (task.kind != TaskKind::compute || task.kernel != Kernel::multiply || task.k_index > 0)
+    if (task.kind != TaskKind::compute || task.kernel != Kernel::multiply ||
+        free.plan.program->op(task.op).inputs[1].tile.row > 0)
       continue;
-    const auto elements = static_cast<double>(free.plan.rows_of(task.tile)) *
-                          static_cast<double>(free.plan.cols_of(task.tile));
+    const auto elements = static_cast<double>(free.plan.program->rows_of(task.tile)) *
+                          static_cast<double>(free.plan.program->cols_of(task.tile));
     whole += elements;
     if (task.device() == owner) owned += elements;
   }

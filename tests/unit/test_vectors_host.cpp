@@ -121,12 +121,12 @@ TEST(VectorKernels, AllowIncrementsOfZeroWhereTheReferenceDoes) {
   const auto blas = test::shared_cpu_blas();
 
   blas->multiply_vectors(
-      {.alpha = 2.0, .beta = 1.0, .a = vector(&x, 0), .c = vector(y, 1), .routine = Routine::axpy});
-  blas->multiply_vectors({.alpha = 1.0,
+      {.kernel = Kernel::axpy, .alpha = 2.0, .beta = 1.0, .a = vector(&x, 0), .c = vector(y, 1)});
+  blas->multiply_vectors({.kernel = Kernel::axpy,
+                          .alpha = 1.0,
                           .beta = 1.0,
                           .a = vector(y, 1),
-                          .c = vector(&sum, 0),
-                          .routine = Routine::axpy});
+                          .c = vector(&sum, 0)});
 
   EXPECT_EQ(y[0] + 100 * y[1] + 10000 * y[2], 7 + 800 + 100000);
   EXPECT_EQ(sum, 25);

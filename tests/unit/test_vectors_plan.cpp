@@ -96,7 +96,7 @@ TEST(VectorPlan, IsFoundWrongWithoutOneOfItsSums) {
   Plan plan = make_plan(make_vectors({.routine = Routine::dot, .n = 200}), machine,
                         simple(machine, {2, 1}, 100));
   for (Task& task : plan.tasks)
-    if (task.kernel == Kernel::add) task.k_index = 0;
+    if (task.kernel == Kernel::add) task.op = 0;
 
   EXPECT_NE(check(plan), "");
 }
