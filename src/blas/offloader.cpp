@@ -241,8 +241,7 @@ Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& argum
                                   Journal& journal, const Log& log) {
   auto begun = begin(problem, arguments, std::move(planned), record, log);
   if (!begun) return Outcome::not_possible;
-  return past_first_write(
-      [&] { return complete(std::move(*begun), record, journal, log); });
+  return past_first_write([&] { return complete(std::move(*begun), record, journal, log); });
 }
 
 std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const Arguments& arguments,
@@ -270,7 +269,7 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
 }
 
 Offloader::Outcome Offloader::complete(Begun begun, CallRecord& record, Journal& journal,
-                                        const Log& log) {
+                                       const Log& log) {
   const Plan& plan = begun.planned->tuned.plan;
   Trace trace = fleet::complete(plan, begun.binding, *engine().backend, begun.how);
   if (trace.lost >= 0) note_lost(trace.lost, log);

@@ -107,8 +107,7 @@ class Backend {
   /// Runs the plan as a whole if the backend has kept it in that form from earlier runs; finish()
   /// then waits for it. False if it has to be enqueued task by task. `serial` is a number that its
   /// owner gives to one plan only; 0: a plan that is not expected again.
-  virtual bool replay(const Plan& /*plan*/, const Binding& /*binding*/,
-                      std::uint64_t /*serial*/) {
+  virtual bool replay(const Plan& /*plan*/, const Binding& /*binding*/, std::uint64_t /*serial*/) {
     return false;
   }
   /// Gets the arenas of `plan` ready. Throws Error(no_memory) with nothing touched.

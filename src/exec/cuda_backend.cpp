@@ -300,8 +300,8 @@ class CudaBackend final : public Backend {
     DeviceScope device;
     std::vector<char> multiplies(plan.queues.size(), 0);
     for (const Task& task : plan.tasks)
-      if (task.kind == TaskKind::compute &&
-          task.kernel != Kernel::add && task.kernel != Kernel::scale)
+      if (task.kind == TaskKind::compute && task.kernel != Kernel::add &&
+          task.kernel != Kernel::scale)
         multiplies[static_cast<std::size_t>(task.queue)] = 1;
     for (std::size_t q = 0; q < plan.queues.size(); ++q) {
       if (!multiplies[q]) continue;

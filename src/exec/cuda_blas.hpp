@@ -67,7 +67,7 @@ class CublasHandle {
   NativeMath native_;
   void* handle_ = nullptr;
   void* workspace_ = nullptr;  ///< cuBLAS's, and after it
-  void* scratch_ = nullptr;    ///< sums before they are merged into a triangle, or old contents of c
+  void* scratch_ = nullptr;  ///< sums before they are merged into a triangle, or old contents of c
 };
 
 }  // namespace fleet::cuda

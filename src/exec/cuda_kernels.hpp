@@ -39,12 +39,13 @@ struct DiagonalSquares {
 /// Error(device_failed).
 void copy_squares(const DiagonalSquares& squares, cudaStream_t stream);
 
-/// Has a multiprocessor of the current device room for a block of inverse_block() rows? To be asked before invert_diagonal is called.
+/// Has a multiprocessor of the current device room for a block of inverse_block() rows? To be asked
+/// before invert_diagonal is called.
 bool can_invert_diagonal();
 
 /// The inverses of the blocks on the diagonal of the triangle launch.a, one after another and
-/// each with inverse_block() rows and columns (fewer count of the last one, if it is cut). They have
-/// zeros in the other triangle, and ones on a unit diagonal. Throws Error(device_failed).
+/// each with inverse_block() rows and columns (fewer count of the last one, if it is cut). They
+/// have zeros in the other triangle, and ones on a unit diagonal. Throws Error(device_failed).
 void invert_diagonal(const Launch& launch, void* inverses, cudaStream_t stream);
 
 }  // namespace fleet::cuda

@@ -232,8 +232,8 @@ void Run::stage(TaskId id, const View& from, const View& to) {
   if (lane.mixed && lane.last != kNoTask) add(lane.last);
   lane.last = id;
   stager_->enqueue(now.to.device == kHost ? Stager::Line::in : Stager::Line::out,
-                   staged_[static_cast<std::size_t>(id)], from, to, bytes_of(plan_->program->type()),
-                   std::move(awaited));
+                   staged_[static_cast<std::size_t>(id)], from, to,
+                   bytes_of(plan_->program->type()), std::move(awaited));
   enqueued_ = id + 1;
 }
 

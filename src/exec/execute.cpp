@@ -42,7 +42,8 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
   const TileProgram& program = *plan.program;
   const auto inverses = [&](const TileId& triangle, const Where& where) {
     const std::int64_t block = inverse_block(program.type());
-    return View{.data = address(where), .rows = block, .cols = program.rows_of(triangle), .ld = block};
+    return View{
+        .data = address(where), .rows = block, .cols = program.rows_of(triangle), .ld = block};
   };
   if (task.kernel == Kernel::prepare) {
     Launch launch = launch_of(program, {.kernel = Kernel::prepare}, task.tile, binding);
@@ -61,8 +62,7 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
   } else if (task.kernel == Kernel::solve) {
     const std::size_t x = launch.side == Side::left ? 0 : 1;
     launch.a = view(op.inputs[x].tile, task.inputs[x]);
-    if (!task.inputs[1 - x].in_place())
-      launch.b = inverses(op.inputs[x].tile, task.inputs[1 - x]);
+    if (!task.inputs[1 - x].in_place()) launch.b = inverses(op.inputs[x].tile, task.inputs[1 - x]);
   } else {
     if (op.inputs[0].tile.exists()) launch.a = view(op.inputs[0].tile, task.inputs[0]);
     if (op.inputs[1].tile.exists()) launch.b = view(op.inputs[1].tile, task.inputs[1]);
@@ -119,8 +119,7 @@ View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const
              void* slot_address) {
   const TileProgram& program = *plan.program;
   const Binding::Matrix& bound = binding.matrices[static_cast<std::size_t>(tile.matrix)];
-  View view{
-      .data = slot_address, .rows = program.rows_of(tile), .cols = program.cols_of(tile)};
+  View view{.data = slot_address, .rows = program.rows_of(tile), .cols = program.cols_of(tile)};
   view.ld = view.rows;
   view.fill = program.fill_of(tile);
   view.reversed = bound.ld < 0;
@@ -173,8 +172,7 @@ Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start
   });
 }
 
-Trace execute(const Plan& plan, const Binding& binding, Backend& backend,
-              std::uint64_t serial) {
+Trace execute(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial) {
   return complete(plan, binding, backend, start(plan, binding, backend, serial));
 }
 

@@ -10,8 +10,7 @@ enum class Start { whole, prepared };
 
 /// Lets `backend` begin with `plan`. Throws what its replay() and prepare() throw:
 /// Error(no_memory), Error(device_failed), with nothing touched. `serial`: see Backend::replay.
-Start start(const Plan& plan, const Binding& binding, Backend& backend,
-            std::uint64_t serial = 0);
+Start start(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial = 0);
 
 /// Does the rest of `plan`, which `backend` began with, and returns when C is home. From here on C
 /// may be changed: a task that fails, or at which the backend throws, is reported in the Trace, and
@@ -20,8 +19,7 @@ Start start(const Plan& plan, const Binding& binding, Backend& backend,
 Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started);
 
 /// Both in one.
-Trace execute(const Plan& plan, const Binding& binding, Backend& backend,
-              std::uint64_t serial = 0);
+Trace execute(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial = 0);
 
 /// Both in one, for a plan of one call.
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,

@@ -102,8 +102,7 @@ int ProbePlan::own_tiles(QueueId queue) {
   int& known = own_tiles_[static_cast<std::size_t>(queue)];
   if (known == 0) {
     known = tile_count(cuts_.k);
-    for (int turn = 0; turn < turns_; ++turn)
-      cuts_.k.push_back(cuts_.k.back() + plan_.tuning.tile);
+    for (int turn = 0; turn < turns_; ++turn) cuts_.k.push_back(cuts_.k.back() + plan_.tuning.tile);
   }
   return known;
 }

@@ -15,8 +15,8 @@
 namespace fleet {
 namespace {
 
-/// What a copy of a tile holds: the results of the ops [first, last) of those that write it, counted
-/// in the order of the program, on top of what it held before them or not.
+/// What a copy of a tile holds: the results of the ops [first, last) of those that write it,
+/// counted in the order of the program, on top of what it held before them or not.
 struct Content {
   int first = 0;
   int last = 0;
@@ -97,8 +97,7 @@ class Ledger {
       at(task.tile, task.to) = copied;
       return;
     }
-    const Content other =
-        task.kernel == Kernel::add ? at(task.tile, task.inputs[0]) : Content{};
+    const Content other = task.kernel == Kernel::add ? at(task.tile, task.inputs[0]) : Content{};
     Content& content = at(task.tile, task.to);
     if (task.kernel == Kernel::add) {
       if (adds_sums(task))
@@ -109,8 +108,7 @@ class Ledger {
     }
     const int before = versions_.before(task.op);
     if (task.accumulate == Accumulate::overwrite) {
-      const bool anew =
-          plan_.program->op(task.op).accumulate == Accumulate::overwrite;
+      const bool anew = plan_.program->op(task.op).accumulate == Accumulate::overwrite;
       content = {.first = anew ? 0 : before, .with_old = anew};
     }
     content.last = before + 1;
@@ -197,7 +195,8 @@ class Finisher {
     const auto* copy = ledger_.find_copy(chain.target, [this](DeviceId d) { return alive(d); });
     const TileOp& first = program_.op(chain.first);
     if (copy != nullptr) {
-      const View from = view_of(plan_, binding_, chain.target, copy->first, backend_.slot(copy->first));
+      const View from =
+          view_of(plan_, binding_, chain.target, copy->first, backend_.slot(copy->first));
       move(home_of(chain.target), home_view(chain.target), copy->first.device, from);
       content = copy->second.second;
     } else if (first.accumulate == Accumulate::overwrite && !reads_itself(first, chain.target)) {
@@ -227,8 +226,8 @@ class Finisher {
       }
       run(launch);
       if (op.kernel != Kernel::scale)
-        recovery_.flops += (is_complex(launch.type) ? 8.0 : 2.0) *
-                           program_.multiply_adds_of(op, chain.target);
+        recovery_.flops +=
+            (is_complex(launch.type) ? 8.0 : 2.0) * program_.multiply_adds_of(op, chain.target);
     }
   }
 

@@ -98,9 +98,9 @@ class WorkTimes {
     return machine_.stream_s(task.device(), times * program_.bytes_of(task.tile));
   }
   double share_of(const Task& task) const {
-    if (task.kernel == Kernel::prepare || has_vectors(task.kernel)) return 1;
+    if (task.kernel == Kernel::prepare) return 1;
     return streams(task) ? program_.share_of(task.tile)
-                         : program_.work_of(program_.op(task.op), task.tile);
+                         : times_.share(task.device(), program_.op(task.op), task.tile);
   }
 
   const TileProgram& program_;

@@ -82,7 +82,8 @@ Cost cost_of(const Plan& plan, const Machine& machine, const Trace& trace) {
             .bytes_by_link = std::vector<std::int64_t>(machine.links.size(), 0)};
   for_each_done(plan, trace, [&](const Task& task, const Span&) {
     if (task.kind != TaskKind::compute)
-      cost.bytes_by_link.at(static_cast<std::size_t>(task.link)) += plan.program->moved_bytes_of(task.tile);
+      cost.bytes_by_link.at(static_cast<std::size_t>(task.link)) +=
+          plan.program->moved_bytes_of(task.tile);
   });
   return cost;
 }

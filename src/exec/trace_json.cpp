@@ -54,7 +54,8 @@ std::string tile_name(const Plan& plan, const TileId& tile) {
 /// Which op of its tile a product is, counted as texts do: where a triangle leaves steps out, along
 /// its own side.
 int step_of(const Plan& plan, const Task& task) {
-  const auto chain = std::ranges::upper_bound(plan.program->chains, task.op, {}, &OpChain::first) - 1;
+  const auto chain =
+      std::ranges::upper_bound(plan.program->chains, task.op, {}, &OpChain::first) - 1;
   return task.op - chain->first;
 }
 

@@ -201,11 +201,12 @@ void multiply_triangular(const Launch& launch, CpuBlas& blas) {
 }
 
 void solve(const Launch& launch, CpuBlas& blas) {
-  if (launch.b.data == nullptr) return compute(solved_with(launch), launch.c, launch.beta, on_cpu(blas));
+  if (launch.b.data == nullptr)
+    return compute(solved_with(launch), launch.c, launch.beta, on_cpu(blas));
   std::vector<char> old;
-  solve_by_inverses(launch, {.plain = [&](const Launch& plain) { blas.gemm(plain); },
-                             .in_place =
-                                 [&](const Launch& leaf) { multiply_in_place(leaf, old, blas); }});
+  solve_by_inverses(launch,
+                    {.plain = [&](const Launch& plain) { blas.gemm(plain); },
+                     .in_place = [&](const Launch& leaf) { multiply_in_place(leaf, old, blas); }});
 }
 
 void prepare(const Launch& launch, CpuBlas& blas) {

@@ -11,16 +11,16 @@ namespace fleet {
 /// may be c itself. The old contents of c are not looked at but as that factor.
 void multiply_triangular(const Launch& launch, CpuBlas& blas);
 
-/// c = x, with op(a)*x = beta*c or, with a on the right, x*op(a) = beta*c; by the inverses in b where
-/// there are any.
+/// c = x, with op(a)*x = beta*c or, with a on the right, x*op(a) = beta*c; by the inverses in b
+/// where there are any.
 void solve(const Launch& launch, CpuBlas& blas);
 
-/// c = the inverses of the blocks of order inverse_block() on the diagonal of the triangle a, beside
-/// each other.
+/// c = the inverses of the blocks of order inverse_block() on the diagonal of the triangle a,
+/// beside each other.
 void prepare(const Launch& launch, CpuBlas& blas);
 
-/// Who computes products for solve_by_inverses: plain ones, and those of a matrix with c, whose place
-/// they take.
+/// Who computes products for solve_by_inverses: plain ones, and those of a matrix with c, whose
+/// place they take.
 struct Products {
   std::function<void(const Launch&)> plain;
   std::function<void(const Launch&)> in_place;

@@ -47,8 +47,8 @@ struct Device {
   double memory_bytes_per_s = 0;    ///< what bounds the add and scale kernels
   std::vector<KernelRate> kernels;  ///< sorted by (type, edge); none of a type: cannot compute it
   std::vector<PortShare> ports;     ///< taken while a kernel runs
-  /// Elements of C that keep the device busy: a product of fewer leaves some of its processors idle,
-  /// and further ones beside a product of as many cost power and caches and gain nothing
+  /// Elements of C that keep the device busy: a product of fewer leaves some of its processors
+  /// idle, and further ones beside a product of as many cost power and caches and gain nothing
   /// (docs/performance/lessons.md: 7 to 17 % on an H200, with tiles of 4096).
   std::int64_t filling_elements = std::int64_t{8} << 20;
   /// To solve for a tile keeps few processors busy for long: so many products of other tiles run
@@ -57,7 +57,10 @@ struct Device {
   /// From this order on the device solves by the inverses of blocks on the diagonal of a triangle,
   /// which are prepared once; 0: never.
   std::int64_t inverse_order = 0;
-  double idle_watts = 0;            ///< 0 = not known
+  /// Seconds of a solve with a whole triangle, and of a product with one, as shares of those of a
+  /// whole product of the same size: its multiply-adds are half as many.
+  double solve_share = 0.5, triangle_share = 0.5;
+  double idle_watts = 0;  ///< 0 = not known
   double busy_watts = 0;
   friend bool operator==(const Device&, const Device&) = default;
 };

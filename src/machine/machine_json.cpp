@@ -119,8 +119,8 @@ std::vector<KernelRate> read_kernels(const json& object, const std::string& wher
 Device read_device(const Machine& m, const json& object, const std::string& where) {
   know_only(object, where,
             {"name", "memory_bytes", "lanes", "launch_s", "memory_bytes_per_s", "kernels", "ports",
-             "filling_elements", "lanes_beside_solves", "inverse_order", "idle_watts",
-             "busy_watts"});
+             "filling_elements", "lanes_beside_solves", "inverse_order", "solve_share",
+             "triangle_share", "idle_watts", "busy_watts"});
   Device d;
   d.name = text(object, where, "name");
   d.memory_bytes = whole(object, where, "memory_bytes");
@@ -137,10 +137,13 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
              std::to_string(most));
     return value;
   };
-  d.filling_elements =
-      count("filling_elements", d.filling_elements, 1, std::int64_t{1} << 40);
-  d.lanes_beside_solves = static_cast<int>(count("lanes_beside_solves", d.lanes_beside_solves, 1, 256));
+  d.filling_elements = count("filling_elements", d.filling_elements, 1, std::int64_t{1} << 40);
+  d.lanes_beside_solves =
+      static_cast<int>(count("lanes_beside_solves", d.lanes_beside_solves, 1, 256));
   d.inverse_order = count("inverse_order", d.inverse_order, 0, std::int64_t{1} << 40);
+  if (object.contains("solve_share")) d.solve_share = positive(object, where, "solve_share");
+  if (object.contains("triangle_share"))
+    d.triangle_share = positive(object, where, "triangle_share");
   d.launch_s = at_least_zero(object, where, "launch_s");
   d.memory_bytes_per_s = at_least_zero(object, where, "memory_bytes_per_s");
   d.kernels = read_kernels(object, where);
@@ -233,6 +236,8 @@ ordered_json write_device(const Machine& m, const Device& d) {
   if (d.lanes_beside_solves != usual.lanes_beside_solves)
     out["lanes_beside_solves"] = d.lanes_beside_solves;
   if (d.inverse_order != usual.inverse_order) out["inverse_order"] = d.inverse_order;
+  if (d.solve_share != usual.solve_share) out["solve_share"] = d.solve_share;
+  if (d.triangle_share != usual.triangle_share) out["triangle_share"] = d.triangle_share;
   for (const KernelRate& rate : d.kernels)
     out["kernels"].push_back(
         {{"type", word_of(rate.type)}, {"edge", rate.edge}, {"flops_per_s", rate.flops_per_s}});

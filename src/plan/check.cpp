@@ -32,10 +32,10 @@ struct State {
 class Versions {
  public:
   struct Op {
-    int target = 0;              ///< how often its target was written before it
-    int inputs[2] = {};          ///< the same of its inputs
+    int target = 0;      ///< how often its target was written before it
+    int inputs[2] = {};  ///< the same of its inputs
     int chain = 0;
-    bool ignores_old = false;    ///< the first op of a chain that overwrites
+    bool ignores_old = false;  ///< the first op of a chain that overwrites
   };
 
   explicit Versions(const TileProgram& program) : program_(program), ops_(program.ops.size()) {
@@ -146,8 +146,7 @@ class Checker {
     const bool in_pieces = s.writer != kNoTask && task(t).upstream == s.writer;
     if (s.writer != kNoTask && !in_pieces && !order_.before(s.writer, t))
       return "may read before task " + std::to_string(s.writer) + " has written";
-    if (!(s.content == expected))
-      return "reads a place that holds something else than it needs";
+    if (!(s.content == expected)) return "reads a place that holds something else than it needs";
     s.readers.push_back(t);
     return {};
   }
@@ -172,7 +171,8 @@ class Checker {
   std::string check_replaced(TaskId t, const TileId& tile) {
     auto& users = used_by_[versions_.place(tile)];
     for (const OpId user : users) {
-      const TileId& target = program_.chains[static_cast<std::size_t>(versions_.of(user).chain)].target;
+      const TileId& target =
+          program_.chains[static_cast<std::size_t>(versions_.of(user).chain)].target;
       if (target == tile) continue;
       const State& s = state({program_.matrix_of(target).home, -1}, target);
       const Content& at_home = s.content;
@@ -205,8 +205,7 @@ class Checker {
     if (std::string fault = fits(now.from, now.tile); !fault.empty()) return fault;
     if (now.from == now.to) return "copies a place onto itself";
     const Content moved = state(now.from, now.tile).content;
-    if (moved.tile != now.tile || moved.inverses)
-      return "copies a place that holds something else";
+    if (moved.tile != now.tile || moved.inverses) return "copies a place that holds something else";
     if (std::string fault = read(t, now.from, moved); !fault.empty()) return fault;
     return write(t, now.to, moved);
   }
@@ -219,9 +218,7 @@ class Checker {
     return now.op;
   }
 
-  static Content whole(const TileId& tile, int version) {
-    return {.tile = tile, .last = version};
-  }
+  static Content whole(const TileId& tile, int version) { return {.tile = tile, .last = version}; }
 
   std::string replay_op(TaskId t) {
     const Task& now = task(t);
@@ -264,8 +261,7 @@ class Checker {
         if (std::string fault = read(t, now.inputs[x], whole(tile, version.inputs[x]));
             !fault.empty())
           return fault;
-        if (program_.matrix_of(tile).is_written)
-          used_by_[versions_.place(tile)].push_back(now.op);
+        if (program_.matrix_of(tile).is_written) used_by_[versions_.place(tile)].push_back(now.op);
       } else if (op.kernel == Kernel::solve && !now.inputs[x].in_place()) {
         Content inverses = whole(op.inputs[1 - x].tile, version.inputs[1 - x]);
         inverses.inverses = true;
@@ -343,9 +339,9 @@ class Checker {
   const TileProgram& program_;
   const Versions versions_;
   HappensBefore order_;
-  std::vector<std::vector<State>> slots_;    ///< per device and slot
-  std::vector<State> homes_;                 ///< per tile
-  std::vector<std::vector<OpId>> used_by_;   ///< per tile: ops that have read what is there now
+  std::vector<std::vector<State>> slots_;   ///< per device and slot
+  std::vector<State> homes_;                ///< per tile
+  std::vector<std::vector<OpId>> used_by_;  ///< per tile: ops that have read what is there now
 };
 
 }  // namespace

@@ -10,12 +10,12 @@
 namespace fleet {
 
 /// Tasks are entered in the order of the plan; then it answers for any pair of them. A task starts
-/// when the one before it in its queue is done, and all in `after` are; a chunked one behind another
-/// starts when its upstream has, so whatever that waited for is done, too.
+/// when the one before it in its queue is done, and all in `after` are; a chunked one behind
+/// another starts when its upstream has, so whatever that waited for is done, too.
 ///
-/// Nearly all questions are about tasks that a queue waited for by name, and answered from what each
-/// queue knows of the others by then. The others are searched for backwards, through tasks that
-/// come after the earlier of the two: time and memory are near linear in the tasks.
+/// Nearly all questions are about tasks that a queue waited for by name, and answered from what
+/// each queue knows of the others by then. The others are searched for backwards, through tasks
+/// that come after the earlier of the two: time and memory are near linear in the tasks.
 class HappensBefore {
  public:
   explicit HappensBefore(const Plan& plan);
@@ -38,11 +38,11 @@ class HappensBefore {
   void for_each_awaited(TaskId t, Act act) const;
 
   const Plan& plan_;
-  std::vector<TaskId> previous_;             ///< per task: in its queue
-  std::vector<TaskId> last_;                 ///< per queue
-  std::vector<std::vector<Known>> known_;    ///< per queue, sorted by queue: at its last task
+  std::vector<TaskId> previous_;           ///< per task: in its queue
+  std::vector<TaskId> last_;               ///< per queue
+  std::vector<std::vector<Known>> known_;  ///< per queue, sorted by queue: at its last task
   std::vector<TaskId> stack_;
-  std::vector<TaskId> seen_;                 ///< per task: the search that came by last
+  std::vector<TaskId> seen_;  ///< per task: the search that came by last
   TaskId searches_ = 0;
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// kernel_times.hpp: how long the kernels of a program take on a machine, for the planner's clock and
-// for the simulator. It knows no schedule.
+// kernel_times.hpp: how long the kernels of a program take on a machine, for the planner's clock
+// and for the simulator. It knows no schedule.
 #pragma once
+#include <algorithm>
+
 #include "machine/product_times.hpp"
 #include "program/tile_program.hpp"
 
@@ -15,8 +17,18 @@ class KernelTimes {
 
   /// Seconds of an op with the device otherwise idle, launch included.
   double seconds(DeviceId device, const TileOp& op, const TileId& target) {
-    return whole_s(device, op, target) *
-           (has_vectors(op.kernel) ? 1.0 : program_.work_of(op, target));
+    return whole_s(device, op, target) * share(device, op, target);
+  }
+  /// The part of whole_s that the op takes: triangles take less than whole tiles, but more than
+  /// their multiply-adds.
+  double share(DeviceId device, const TileOp& op, const TileId& target) const {
+    if (has_vectors(op.kernel)) return 1;
+    const double work = program_.work_of(op, target);
+    if (work == 1 || program_.fill_of(target) != Fill::full) return work;
+    const Device& d = machine_.devices[static_cast<std::size_t>(device)];
+    constexpr double kHalf = 0.5;  // what a large triangle has of a square's multiply-adds
+    return std::min(1.0,
+                    work / kHalf * (op.kernel == Kernel::solve ? d.solve_share : d.triangle_share));
   }
   /// Of a kernel whose multiply-adds are those of a whole tile.
   double whole_s(DeviceId device, const TileOp& op, const TileId& target) {

@@ -153,13 +153,13 @@ void Mover::find_users(int key, int worker, Side side) {
     if (!row_present_[static_cast<std::size_t>(at.row_group)][static_cast<std::size_t>(row)] ||
         !col_present_[static_cast<std::size_t>(at.col_group)][static_cast<std::size_t>(col)])
       continue;
-    // Groups that take part of each other's tiles are computed in turn: all workers are at the same.
+    // Groups that take part of each other's tiles are computed in turn: all workers are at the
+    // same.
     if (layout_->call().reads_target) {
       if (next_use(key, other) == kNoUse) continue;
     } else {
       const Step& theirs = positions_[static_cast<std::size_t>(other)];
-      if (theirs.row_group != at.row_group || theirs.col_group != at.col_group ||
-          theirs.at > at.at)
+      if (theirs.row_group != at.row_group || theirs.col_group != at.col_group || theirs.at > at.at)
         continue;
     }
     if (may_take(key, other, kNoKey)) users_.push_back(other);
@@ -280,8 +280,8 @@ void Mover::forget_inputs(int worker) {
 
 Where Mover::take_inverses(int key, int worker, bool& made) {
   if (inverses_.empty()) inverses_.assign(held_.size(), -1);
-  int& slot = inverses_[static_cast<std::size_t>(worker) * tiles_.size() +
-                        static_cast<std::size_t>(key)];
+  int& slot =
+      inverses_[static_cast<std::size_t>(worker) * tiles_.size() + static_cast<std::size_t>(key)];
   made = slot >= 0;
   const TileId tile = tile_of(key);
   if (!made)

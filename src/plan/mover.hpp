@@ -111,8 +111,8 @@ class Mover {
   struct Changing {
     TaskId writer = kNoTask;  ///< at home
     std::vector<TaskId> readers;
-    int producer = -1;  ///< the worker that has the newest version, where home does not
-    double home_s = 0;  ///< when it is at home
+    int producer = -1;           ///< the worker that has the newest version, where home does not
+    double home_s = 0;           ///< when it is at home
     TileId last_user = kNoTile;  ///< the last target that was computed from the old version
   };
   /// A position at which a tile is used: by a worker, where groups are computed in turn and it goes

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "machine/machine.hpp"
-#include "program/tuning.hpp"
 #include "program/decompose.hpp"
 #include "program/expand.hpp"
 #include "program/tile_program.hpp"
+#include "program/tuning.hpp"
 
 namespace fleet {
 
@@ -49,7 +49,7 @@ enum class TaskKind : std::uint8_t { fetch, compute, writeback };
 /// A compute runs `kernel` on `device()`. `tile` is the output tile, `to` where it is accumulated.
 /// Most are an op of the program, whose inputs lie at `inputs`. The planner adds
 ///   prepare  the inverses of inputs[0], tile `tile` of a triangular matrix, into the slot `to`; a
-///            solve then has them as inputs[1] (Form::inverses), else inputs[1] is no slot
+///            solve by that tile then has them as the input that its op does not have
 ///   add      the caller's tile at inputs[0] to sums without it, by the beta of `op`, the chain's
 ///            first (Accumulate::beta); or to += the sums of the chain's ops from `op` on, which
 ///            another worker has made (Accumulate::sum)
@@ -62,11 +62,11 @@ struct Task {
   LinkId link = -1;           ///< copies only
   TaskId upstream = kNoTask;  ///< copies only
   TileId tile;
-  Where from;                        ///< copies only
-  Where to;                          ///< where the tile is after the task
-  std::array<Where, 2> inputs{};     ///< computes only: where the inputs of the op are
-  OpId op = kNoOp;                   ///< computes only
-  std::int32_t after_begin = 0;      ///< into Plan::after_pool
+  Where from;                     ///< copies only
+  Where to;                       ///< where the tile is after the task
+  std::array<Where, 2> inputs{};  ///< computes only: where the inputs of the op are
+  OpId op = kNoOp;                ///< computes only
+  std::int32_t after_begin = 0;   ///< into Plan::after_pool
   std::int32_t after_count = 0;
   DeviceId device() const { return to.device; }
   friend bool operator==(const Task&, const Task&) = default;
@@ -131,10 +131,10 @@ Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tun
 
 /// Proves the plan right in every legal order: the result is as if the ops of the program ran one
 /// after another. Each op reads the versions of its tiles that it would have read then, any two
-/// conflicting accesses are ordered by queues, `after` and `upstream`, each slot is inside its arena,
-/// and at the end every tile that the program writes is complete and at home. Nothing at home is
-/// overwritten while a result that was computed from it is not yet at home, so that after a fault
-/// the rest can be computed from what is there. Returns a sentence naming the first violated
+/// conflicting accesses are ordered by queues, `after` and `upstream`, each slot is inside its
+/// arena, and at the end every tile that the program writes is complete and at home. Nothing at
+/// home is overwritten while a result that was computed from it is not yet at home, so that after a
+/// fault the rest can be computed from what is there. Returns a sentence naming the first violated
 /// invariant, or an empty string.
 std::string check(const Plan& plan);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// planner.cpp: schedule, the static schedule of paper 1, Algorithm 1: workers in turn, each with its
-// next op; the fetches that it needs, the kernel, and at a tile's end its way home.
+// planner.cpp: schedule, the static schedule of paper 1, Algorithm 1: workers in turn, each with
+// its next op; the fetches that it needs, the kernel, and at a tile's end its way home.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -131,8 +131,7 @@ int Planner::lanes_of_call() const {
   const std::int64_t elements = std::max<std::int64_t>(1, longest_piece(cuts.m)) *
                                 std::max<std::int64_t>(1, longest_piece(cuts.n));
   const Device& device = machine_.devices[static_cast<std::size_t>(mover_->device_of(0))];
-  const auto lanes =
-      static_cast<int>((device.filling_elements + elements - 1) / elements);
+  const auto lanes = static_cast<int>((device.filling_elements + elements - 1) / elements);
   const OpChain& chain = layout_->chain(layout_->call().first_chain);
   const bool solves = plan_.program->op(chain.first + chain.ops - 1).kernel == Kernel::solve;
   return solves ? std::max(lanes, device.lanes_beside_solves) : lanes;
@@ -254,8 +253,8 @@ Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output&
       out.add_at_end = first && lazy(worker, chain);
       const bool continues = !first && !first_of_part;
       if (continues || (first && reads_old && !out.add_at_end))
-        arrival_s = std::max(arrival_s,
-                             mover_->fetch_output(chain.target, out.where, out.home_writer));
+        arrival_s =
+            std::max(arrival_s, mover_->fetch_output(chain.target, out.where, out.home_writer));
     }
   }
   if (first_of_part) return Accumulate::overwrite;
@@ -379,8 +378,7 @@ void Planner::send_home(const TileId& tile, Output& out) {
 }
 
 void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {
-  const Where original =
-      mover_->take_output(worker, plan_.program->bytes_of(chain.target));
+  const Where original = mover_->take_output(worker, plan_.program->bytes_of(chain.target));
   const double arrival_s = mover_->fetch_output(chain.target, original, kNoTask);
   Task task;
   task.kernel = Kernel::add;
@@ -408,8 +406,7 @@ void Planner::collect(int chain_id) {
   for (int part = 1; part < parts() && begin_of(part) < chain.ops; ++part) {
     Output& other = output_of(chain.target, part);
     const Where brought = mover_->take_output(owner, plan_.program->bytes_of(chain.target));
-    const double arrival_s =
-        mover_->bring_sum(chain.target, other.where, brought, other.ready_s);
+    const double arrival_s = mover_->bring_sum(chain.target, other.where, brought, other.ready_s);
     Task task;
     task.kernel = Kernel::add;
     task.accumulate = Accumulate::sum;

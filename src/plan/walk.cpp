@@ -58,9 +58,8 @@ void Walk::take_cube(int cube) {
     return std::pair(std::lower_bound(of.begin(), of.end(), wanted) - of.begin(),
                      std::upper_bound(of.begin(), of.end(), wanted) - of.begin());
   };
-  const auto [begin, end] =
-      deal_.step_owner.empty() ? range_in(deal_.step_cube, cube)
-                               : range_in(deal_.step_owner, grid_row_);
+  const auto [begin, end] = deal_.step_owner.empty() ? range_in(deal_.step_cube, cube)
+                                                     : range_in(deal_.step_owner, grid_row_);
   begin_ = static_cast<int>(begin);
   end_ = static_cast<int>(end);
 }

@@ -4,8 +4,8 @@
 #pragma once
 #include <utility>
 
-#include "program/tuning.hpp"
 #include "program/tile_program.hpp"
+#include "program/tuning.hpp"
 
 namespace fleet {
 
@@ -14,10 +14,10 @@ namespace fleet {
 ///
 /// C is split into groups (one, unless the tuning asks for more), each group into grid.rows x
 /// grid.cols blocks, each block into tiles. Rows of C run over all items of a batch: item b has
-/// rows b*tile_count(m) and up. Where C is symmetric, the tiles are dealt to the rows and columns of
-/// the grid to and fro (0 1 1 0 0 1 ...): blocks of a triangle would be of unequal size. Where A is
-/// triangular, every tile of C along its side is a group of its own, in the order of dependence, and
-/// dealt to and fro as well.
+/// rows b*tile_count(m) and up. Where C is symmetric, the tiles are dealt to the rows and columns
+/// of the grid to and fro (0 1 1 0 0 1 ...): blocks of a triangle would be of unequal size. Where A
+/// is triangular, every tile of C along its side is a group of its own, in the order of dependence,
+/// and dealt to and fro as well.
 struct Dealing {
   Grid grid;
   std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column

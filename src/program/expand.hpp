@@ -15,15 +15,15 @@ namespace fleet {
 ///
 /// Every routine is products of a factor along the rows of C and one along its columns, summed in
 /// ascending order of k. Tiles of op(A) are stored tiles, read transposed; so are tiles of the
-/// triangle of a symmetric matrix that is not stored. Where A is triangular, products with its zeros
-/// are left out, and the tiles of C follow each other in an order of dependence: trsm solves for
-/// a tile after those that it takes part of, trmm replaces one before those are replaced that it
-/// takes part of. syr2k and her2k have two products for each tile of k. k == 0 scales C.
+/// triangle of a symmetric matrix that is not stored. Where A is triangular, products with its
+/// zeros are left out, and the tiles of C follow each other in an order of dependence: trsm solves
+/// for a tile after those that it takes part of, trmm replaces one before those are replaced that
+/// it takes part of. syr2k and her2k have two products for each tile of k. k == 0 scales C.
 TileProgram expand(const Problem& problem, const CallCuts& cuts);
 
 /// Appends one more call. `matrices` names A, B and C among those of the program, kNoMatrix makes a
-/// new one. Throws Error(bad_argument) where a named matrix is cut or stored otherwise than the call
-/// needs it.
+/// new one. Throws Error(bad_argument) where a named matrix is cut or stored otherwise than the
+/// call needs it.
 void append(TileProgram& program, const Problem& problem, const CallCuts& cuts,
             const std::array<MatrixId, 3>& matrices);
 

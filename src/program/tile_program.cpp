@@ -25,8 +25,8 @@ Fill TileProgram::fill_of(const TileId& tile) const {
 
 std::int64_t TileProgram::rows_of(const TileId& tile) const {
   const Matrix& matrix = matrix_of(tile);
-  const auto row = static_cast<std::size_t>(matrix.items == 1 ? tile.row
-                                                              : tile.row % matrix.tile_rows());
+  const auto row =
+      static_cast<std::size_t>(matrix.items == 1 ? tile.row : tile.row % matrix.tile_rows());
   return matrix.row_cuts[row + 1] - matrix.row_cuts[row];
 }
 
@@ -56,8 +56,7 @@ Cargo TileProgram::cargo_of(const TileId& tile) const {
   const std::int64_t rows = rows_of(tile);
   return {.bytes = moved_bytes_of(tile),
           .columns = cols_of(tile),
-          .column_bytes =
-              rows == matrix.row_cuts.back() ? 0 : rows * fleet::bytes_of(matrix.type),
+          .column_bytes = rows == matrix.row_cuts.back() ? 0 : rows * fleet::bytes_of(matrix.type),
           .home = matrix.home};
 }
 

@@ -134,8 +134,8 @@ struct ProgramCall {
   std::array<MatrixId, 3> matrices{0, 1, 2};
   int first_chain = 0;
   int chains = 0;
-  int longest_chain = 0;       ///< in ops
-  bool reads_target = false;   ///< some op has a tile of the matrix that the call writes as an input
+  int longest_chain = 0;      ///< in ops
+  bool reads_target = false;  ///< some op has a tile of the matrix that the call writes as an input
   bool reads_results = false;  ///< and some of them what an earlier chain of the call made of it
   MatrixId target() const { return matrices[kC]; }
   friend bool operator==(const ProgramCall&, const ProgramCall&) = default;
@@ -169,7 +169,8 @@ struct TileProgram {
   std::int64_t cols_of(const TileId& tile) const;
   std::int64_t bytes_of(const TileId& tile) const;        ///< dense: rows * cols * element
   std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: of what counts
-  double share_of(const TileId& tile) const;  ///< of its elements that count: a triangle's are fewer
+  double share_of(
+      const TileId& tile) const;  ///< of its elements that count: a triangle's are fewer
   /// What a copy of the tile moves. Columns that a tile has whole are taken to follow each other
   /// at home: leading dimensions are the call's, not the program's.
   Cargo cargo_of(const TileId& tile) const;
@@ -184,8 +185,8 @@ struct TileProgram {
   friend bool operator==(const TileProgram&, const TileProgram&) = default;
 };
 
-/// The order of the blocks on the diagonal that Kernel::prepare inverts: as large as the memory of a
-/// GPU's multiprocessor has room for, so that what is left are few and large products.
+/// The order of the blocks on the diagonal that Kernel::prepare inverts: as large as the memory of
+/// a GPU's multiprocessor has room for, so that what is left are few and large products.
 constexpr std::int64_t inverse_block(DataType type) { return type == DataType::c64 ? 64 : 128; }
 /// Bytes of what Kernel::prepare makes of a triangle of this order.
 std::int64_t inverses_bytes(DataType type, std::int64_t order);

@@ -72,7 +72,8 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
                 1, ceil_div(std::min(group, problem.k), std::max<std::int64_t>(1, edge_k)))
           : 2;
   if (triangular) {
-    const std::int64_t seen = static_cast<std::int64_t>(tile_count(made.cuts.k)) * (left ? cols : rows);
+    const std::int64_t seen =
+        static_cast<std::int64_t>(tile_count(made.cuts.k)) * (left ? cols : rows);
     return (rows * cols + 2) * output + (seen + 6) * input <= least_cap(t);
   }
   return (rows * cols + 2) * output + steps * (rows + cols) * input <= least_cap(t);

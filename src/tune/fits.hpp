@@ -3,8 +3,8 @@
 #pragma once
 #include <cstdint>
 
-#include "program/tuning.hpp"
 #include "problem/problem.hpp"
+#include "program/tuning.hpp"
 
 namespace fleet {
 

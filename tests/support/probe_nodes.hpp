@@ -51,8 +51,7 @@ inline std::string unordered_conflict(const Plan& plan) {
     std::vector<std::string> found = {use(task.to, task.tile, true)};
     if (task.kind == TaskKind::compute)
       for (std::size_t i = 0; i < task.inputs.size(); ++i)
-        found.push_back(
-            use(task.inputs[i], plan.program->op(task.op).inputs[i].tile, false));
+        found.push_back(use(task.inputs[i], plan.program->op(task.op).inputs[i].tile, false));
     else
       found.push_back(use(task.from, task.tile, false));
     for (const std::string& one : found)

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "program/decompose.hpp"
 #include "plan/plan.hpp"
+#include "program/decompose.hpp"
 
 namespace fleet::test {
 

@@ -279,8 +279,7 @@ TEST(HostBackend, MultipliesInPlaceOnTheHost) {
   const Problem problem = make_gemm({.op_b = Op::transpose, .m = 50, .n = 40, .k = 30});
   HandGemm plan(machine, problem, {25, 40, 30});
   for (int row = 0; row < 2; ++row)
-    plan.multiply(
-        {.c = {kC, row, 0}, .accumulate = Accumulate::beta});
+    plan.multiply({.c = {kC, row, 0}, .accumulate = Accumulate::beta});
   HostTrial<double> trial(problem, 16, 4);
 
   EXPECT_EQ(trial.run(plan.get(), *backend_of(machine)).status, Status::ok);

@@ -59,7 +59,8 @@ TEST(Level3Plan, GivesTheWorkersEqualPartsOfATriangle) {
     std::vector<double> work(static_cast<std::size_t>(workers), 0.0);
     for (const Task& task : plan.tasks)
       if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply)
-        work[static_cast<std::size_t>(task.device() - kFirstDevice)] += plan.program->share_of(task.tile);
+        work[static_cast<std::size_t>(task.device() - kFirstDevice)] +=
+            plan.program->share_of(task.tile);
     const auto [least, most] = std::ranges::minmax(work);
     EXPECT_LT(most - least, 0.05 * (least + most) / 2) << workers;
   }

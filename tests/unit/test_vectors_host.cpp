@@ -122,11 +122,8 @@ TEST(VectorKernels, AllowIncrementsOfZeroWhereTheReferenceDoes) {
 
   blas->multiply_vectors(
       {.kernel = Kernel::axpy, .alpha = 2.0, .beta = 1.0, .a = vector(&x, 0), .c = vector(y, 1)});
-  blas->multiply_vectors({.kernel = Kernel::axpy,
-                          .alpha = 1.0,
-                          .beta = 1.0,
-                          .a = vector(y, 1),
-                          .c = vector(&sum, 0)});
+  blas->multiply_vectors(
+      {.kernel = Kernel::axpy, .alpha = 1.0, .beta = 1.0, .a = vector(y, 1), .c = vector(&sum, 0)});
 
   EXPECT_EQ(y[0] + 100 * y[1] + 10000 * y[2], 7 + 800 + 100000);
   EXPECT_EQ(sum, 25);
