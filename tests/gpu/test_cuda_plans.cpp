@@ -24,7 +24,7 @@ using test::HostTrial;
 
 std::vector<int> all_gpus() {
   std::string why;
-  const int count = device_library().count(why);
+  const int count = device_library({}).count(why);
   std::vector<int> ids;
   for (int id = 0; id < count; ++id) ids.push_back(id);
   return ids;
@@ -33,7 +33,7 @@ std::vector<int> all_gpus() {
 std::unique_ptr<Backend> gpus(const Options& options = {}) {
   const std::vector<int> all = all_gpus();
   if (all.empty()) throw Error(Status::unsupported, "these tests need a GPU");
-  return device_library().open(options, all);
+  return device_library({}).open(options, all);
 }
 
 /// A random problem and plan for all or some of the devices; nothing if it cannot be planned.

@@ -19,10 +19,10 @@ class CudaTriangles : public testing::Test {
  protected:
   void SetUp() override {
     std::string why;
-    ASSERT_GT(device_library().count(why), 0) << "these tests need a GPU: " << why;
+    ASSERT_GT(device_library({}).count(why), 0) << "these tests need a GPU: " << why;
     Options options;
     options.inject.poison = true;
-    backend_ = device_library().open(options, {0});
+    backend_ = device_library({}).open(options, {0});
   }
 
   /// One tile of each operand, which are on the GPU, or come there and go.

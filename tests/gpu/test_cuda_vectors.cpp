@@ -16,11 +16,11 @@ using test::between;
 TEST(CudaVectors, RandomPlansGiveTheRightResults) {
   std::string why;
   std::vector<int> all;
-  for (int id = 0; id < device_library().count(why); ++id) all.push_back(id);
+  for (int id = 0; id < device_library({}).count(why); ++id) all.push_back(id);
   ASSERT_FALSE(all.empty()) << "these tests need a GPU: " << why;
   Options options;
   options.inject.poison = true;
-  const auto backend = device_library().open(options, all);
+  const auto backend = device_library({}).open(options, all);
   test::Generator random(20261123);
   int run = 0, refused = 0;
   for (int trial = 0; trial < test::scaled(600); ++trial) {
