@@ -34,6 +34,12 @@ constexpr int kLanes = 8;  // paper 1, III-B
 // cuBLAS's trsm takes 0.3 to 0.5 us for each row of the triangle, however narrow C is (H200). Below
 // this order that is less than the launches of products by inverses take.
 constexpr std::int64_t kInverseOrder = 512;
+// What triangles take on one H200 (22 Nov 2026, doubles, cubes of 1024 to 8192): solves 0.14 to
+// 0.23 us a row beyond their multiply-adds, the inverses of all blocks of a tile together 64 us,
+// and products 0.62 (8192) to 0.73 (2048) of whole ones.
+constexpr double kSolveRowS = 0.18e-6;
+constexpr double kPrepareS = 64e-6;
+constexpr double kTriangleShare = 0.65;
 
 constexpr std::size_t kPatternWords = std::size_t{1} << 16;
 
@@ -172,6 +178,9 @@ class Shape {
     device.lanes = kLanes;
     const DeviceScope scope(ordinal);
     if (can_invert_diagonal()) device.inverse_order = kInverseOrder;
+    device.solve_row_s = kSolveRowS;
+    device.prepare_s = kPrepareS;
+    device.triangle_share = kTriangleShare;
     for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64,
                                 DataType::f16, DataType::bf16, DataType::tf32})
       for (const std::int64_t edge : kEdges) device.kernels.push_back({type, edge, kFlopsPerS});

@@ -79,11 +79,13 @@ class WorkTimes {
 
   double work_s(const Task& task) {
     const Device& device = machine_.devices[static_cast<std::size_t>(task.device())];
+    if (task.kernel == Kernel::prepare) return device.prepare_s;
     const double whole_s = seconds(task);
     if (!std::isfinite(whole_s))
       throw Error(Status::unsupported, "device " + device.name + " of machine " + machine_.name +
                                            " has no rate for this type of kernel");
-    return std::max(0.0, whole_s - device.launch_s) * share_of(task);
+    const double work_s = std::max(0.0, whole_s - device.launch_s) * share_of(task);
+    return streams(task) ? work_s : work_s + times_.steps_s(task.device(), program_.op(task.op));
   }
 
  private:
@@ -91,14 +93,12 @@ class WorkTimes {
     return task.kernel == Kernel::add || task.kernel == Kernel::scale;
   }
   double seconds(const Task& task) {
-    if (task.kernel == Kernel::prepare) return times_.prepare_s(task.device(), task.tile);
     if (!streams(task)) return times_.whole_s(task.device(), program_.op(task.op), task.tile);
     // Both tiles are read and one written, or one read and written.
     const std::int64_t times = task.kernel == Kernel::add ? 3 : 2;
     return machine_.stream_s(task.device(), times * program_.bytes_of(task.tile));
   }
   double share_of(const Task& task) const {
-    if (task.kernel == Kernel::prepare) return 1;
     return streams(task) ? program_.share_of(task.tile)
                          : times_.share(task.device(), program_.op(task.op), task.tile);
   }

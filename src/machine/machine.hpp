@@ -57,9 +57,14 @@ struct Device {
   /// From this order on the device solves by the inverses of blocks on the diagonal of a triangle,
   /// which are prepared once; 0: never.
   std::int64_t inverse_order = 0;
-  /// Seconds of a solve with a whole triangle, and of a product with one, as shares of those of a
-  /// whole product of the same size: its multiply-adds are half as many.
-  double solve_share = 0.5, triangle_share = 0.5;
+  /// Seconds of a product with a triangle, as a share of those of a whole product of the same size:
+  /// its multiply-adds are half as many.
+  double triangle_share = 0.5;
+  /// Seconds that a solve takes for each row of the triangle beyond its multiply-adds, however
+  /// narrow C is: its steps follow each other.
+  double solve_row_s = 0;
+  /// Seconds of the inverses of a triangle's blocks, which are all computed side by side.
+  double prepare_s = 0;
   double idle_watts = 0;  ///< 0 = not known
   double busy_watts = 0;
   friend bool operator==(const Device&, const Device&) = default;

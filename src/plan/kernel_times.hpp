@@ -17,34 +17,37 @@ class KernelTimes {
 
   /// Seconds of an op with the device otherwise idle, launch included.
   double seconds(DeviceId device, const TileOp& op, const TileId& target) {
-    return whole_s(device, op, target) * share(device, op, target);
+    return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op);
   }
-  /// The part of whole_s that the op takes: triangles take less than whole tiles, but more than
-  /// their multiply-adds.
-  double share(DeviceId device, const TileOp& op, const TileId& target) const {
-    if (has_vectors(op.kernel)) return 1;
-    const double work = program_.work_of(op, target);
-    if (work == 1 || program_.fill_of(target) != Fill::full) return work;
-    const Device& d = machine_.devices[static_cast<std::size_t>(device)];
-    constexpr double kHalf = 0.5;  // what a large triangle has of a square's multiply-adds
-    return std::min(1.0,
-                    work / kHalf * (op.kernel == Kernel::solve ? d.solve_share : d.triangle_share));
-  }
-  /// Of a kernel whose multiply-adds are those of a whole tile.
+  /// Of a kernel whose multiply-adds are those of whole tiles.
   double whole_s(DeviceId device, const TileOp& op, const TileId& target) {
     if (has_vectors(op.kernel))
       return machine_.stream_s(device, program_.streamed_bytes_of(op, target));
     return product_times_.seconds(device, program_.rows_of(target), program_.cols_of(target),
                                   program_.depth_of(op, target));
   }
-  /// Of the inverses of a triangle's blocks.
-  double prepare_s(DeviceId device, const TileId& triangle) {
-    const std::int64_t block = inverse_block(program_.matrix_of(triangle).type);
-    const std::int64_t order = program_.rows_of(triangle);
-    return product_times_.seconds(device, block, order, block);
+  /// The part of whole_s that the op takes: products with triangles take less than with whole
+  /// tiles, but more than their multiply-adds.
+  double share(DeviceId device, const TileOp& op, const TileId& target) const {
+    if (has_vectors(op.kernel)) return 1;
+    const double work = program_.work_of(op, target);
+    if (work == 1 || op.kernel == Kernel::solve || program_.fill_of(target) != Fill::full)
+      return work;
+    constexpr double kHalf = 0.5;  // what a large triangle has of a square's multiply-adds
+    return std::min(1.0, work / kHalf * of(device).triangle_share);
+  }
+  /// What a solve takes beyond its multiply-adds.
+  double steps_s(DeviceId device, const TileOp& op) const {
+    if (op.kernel != Kernel::solve) return 0;
+    const TileId& triangle = op.inputs[op.inputs[0].tile.exists() ? 0 : 1].tile;
+    return static_cast<double>(program_.rows_of(triangle)) * of(device).solve_row_s;
   }
 
  private:
+  const Device& of(DeviceId device) const {
+    return machine_.devices[static_cast<std::size_t>(device)];
+  }
+
   const TileProgram& program_;
   const Machine& machine_;
   ProductTimes product_times_;

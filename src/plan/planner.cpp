@@ -331,7 +331,7 @@ void Planner::prepare(int worker, const TileOp& op, Task& task, double& arrival_
   prepares.inputs[0] = task.inputs[x];
   add_compute(prepares, {triangle, kNoTile});
   arrival_s = std::max(arrival_s, compute_free_s_[static_cast<std::size_t>(worker)]) +
-              times_.prepare_s(device, triangle);
+              machine_.devices[static_cast<std::size_t>(device)].prepare_s;
 }
 
 void Planner::take_time(int worker, double seconds, double arrival_s, Output& out) {
