@@ -21,13 +21,13 @@ class Expansion {
         rows_(tile_count(cuts.m)),
         cols_(tile_count(cuts.n)),
         steps_(tile_count(cuts.k)) {
-    program.calls.push_back({.problem = problem,
-                             .cuts = cuts,
-                             .first_chain = static_cast<int>(program.chains.size())});
+    program.calls.push_back(
+        {.problem = problem, .cuts = cuts, .first_chain = static_cast<int>(program.chains.size())});
   }
 
   void run(const std::array<MatrixId, 3>& matrices) {
-    for (const int operand : {kA, kB, kC}) id_[operand] = find_matrix(operand, matrices[index(operand)]);
+    for (const int operand : {kA, kB, kC})
+      id_[operand] = find_matrix(operand, matrices[index(operand)]);
     call().matrices = {id_[kA], id_[kB], id_[kC]};
     reserve();
     if (problem_.k == 0)
@@ -115,7 +115,8 @@ class Expansion {
   void note_use() {
     const MatrixId target = call().target();
     program_.matrices[index(target)].is_written = true;
-    std::vector<char> done(index(rows_) * static_cast<std::size_t>(problem_.batch) * index(cols_), 0);
+    std::vector<char> done(index(rows_) * static_cast<std::size_t>(problem_.batch) * index(cols_),
+                           0);
     const auto place = [this](const TileId& tile) {
       return index(tile.row) * index(cols_) + index(tile.col);
     };
@@ -137,9 +138,11 @@ class Expansion {
   // ---- chains and ops
 
   void reserve() {
-    const std::size_t tiles = index(rows_) * index(cols_) * static_cast<std::size_t>(problem_.batch);
+    const std::size_t tiles =
+        index(rows_) * index(cols_) * static_cast<std::size_t>(problem_.batch);
     program_.chains.reserve(program_.chains.size() + tiles);
-    program_.ops.reserve(program_.ops.size() + tiles * index(std::max(1, steps_ * (traits_.twice + 1))));
+    program_.ops.reserve(program_.ops.size() +
+                         tiles * index(std::max(1, steps_ * (traits_.twice + 1))));
   }
 
   /// Of symmetric results one triangle is computed.
@@ -158,8 +161,7 @@ class Expansion {
 
   void begin_chain(int row, int col) {
     first_ = true;
-    program_.chains.push_back(
-        {{id_[kC], row, col}, static_cast<OpId>(program_.ops.size()), 0});
+    program_.chains.push_back({{id_[kC], row, col}, static_cast<OpId>(program_.ops.size()), 0});
   }
 
   /// The first op of a chain meets the caller's C: `first` says what it does with it.
@@ -192,7 +194,8 @@ class Expansion {
     const Accumulate first = first_of_sum();
     for (int k = 0; k < steps_; ++k) {
       if (traits_.vectors) {
-        add(product_of(problem_.routine), matrix_of_vectors(col, k), vector_of_vectors(k), alpha_of(call_), first);
+        add(product_of(problem_.routine), matrix_of_vectors(col, k), vector_of_vectors(k),
+            alpha_of(call_), first);
       } else if (traits_.symmetric) {
         const bool left = problem_.side == Side::left;
         add(Kernel::multiply, left ? mirrored(row, k) : tile(kB, row, k),
@@ -241,9 +244,7 @@ class Expansion {
     const bool k_by_n = is_stored_k_by_n(problem_.routine, problem_.op_a);
     return {k_by_n ? TileId{id_[kA], k, col} : TileId{id_[kA], col, k}, problem_.op_a};
   }
-  Factor vector_of_vectors(int k) const {
-    return traits_.has_b ? tile(kB, 0, k) : Factor{};
-  }
+  Factor vector_of_vectors(int k) const { return traits_.has_b ? tile(kB, 0, k) : Factor{}; }
 
   /// trmm and trsm: the tiles along the side of A in the order of their ranks, and beside each of
   /// them those along the other side. Of each, the steps with tiles of A that are not zero.
@@ -264,14 +265,13 @@ class Expansion {
   void add_by_triangle(int at, int k, int other) {
     const bool left = problem_.side == Side::left;
     const int i = left ? at : k, j = left ? k : at;
-    const Factor triangle = problem_.op_a == Op::none
-                                ? tile(kA, i, j)
-                                : Factor{{id_[kA], j, i}, problem_.op_a};
+    const Factor triangle =
+        problem_.op_a == Op::none ? tile(kA, i, j) : Factor{{id_[kA], j, i}, problem_.op_a};
     Factor taken = left ? tile(kC, k, other) : tile(kC, other, k);
     const bool solves = traits_.solves && at == k;
     if (solves) taken = {};
-    add(solves ? Kernel::solve : Kernel::multiply, left ? triangle : taken,
-        left ? taken : triangle, traits_.solves ? kMinusOne : alpha_of(call_),
+    add(solves ? Kernel::solve : Kernel::multiply, left ? triangle : taken, left ? taken : triangle,
+        traits_.solves ? kMinusOne : alpha_of(call_),
         traits_.solves ? Accumulate::beta : Accumulate::overwrite);
   }
 
@@ -307,7 +307,16 @@ TileProgram expand(const Problem& problem, const CallCuts& cuts) {
 
 void append(TileProgram& program, const Problem& problem, const CallCuts& cuts,
             const std::array<MatrixId, 3>& matrices) {
-  Expansion(program, problem, cuts).run(matrices);
+  if (matrices[kC] != kNoMatrix && (matrices[kA] == matrices[kC] || matrices[kB] == matrices[kC]))
+    throw Error(Status::bad_argument, "a call reads the matrix that it writes");
+  const std::size_t known = program.matrices.size(), calls = program.calls.size();
+  try {
+    Expansion(program, problem, cuts).run(matrices);
+  } catch (const Error&) {  // of a matrix, so no chain was begun
+    program.matrices.resize(known);
+    program.calls.resize(calls);
+    throw;
+  }
 }
 
 std::shared_ptr<const TileProgram> Expansions::of(const Problem& problem, const CallCuts& cuts) {
