@@ -29,8 +29,12 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
 }
 
 void Mover::number_tiles() {
-  const bool tracks = std::ranges::any_of(
-      program_.matrices, [](const Matrix& m) { return m.is_read && m.is_written; });
+  bool tracks = std::ranges::any_of(program_.matrices,
+                                    [](const Matrix& m) { return m.is_read && m.is_written; });
+  for (auto call = program_.calls.begin(); call != program_.calls.end(); ++call)
+    tracks |= std::any_of(program_.calls.begin(), call, [&](const ProgramCall& earlier) {
+      return earlier.target() == call->target();
+    });
   keys_.resize(program_.matrices.size());
   for (MatrixId id = 0; id < std::ssize(program_.matrices); ++id) {
     const Matrix& matrix = program_.matrices[static_cast<std::size_t>(id)];
@@ -50,6 +54,7 @@ void Mover::number_tiles() {
 void Mover::enter(const CallLayout& layout) {
   layout_ = &layout;
   uses_.clear();
+  positions_.assign(positions_.size(), {});
   note_presence();
 }
 
@@ -153,13 +158,13 @@ void Mover::find_users(int key, int worker, Side side) {
     if (!row_present_[static_cast<std::size_t>(at.row_group)][static_cast<std::size_t>(row)] ||
         !col_present_[static_cast<std::size_t>(at.col_group)][static_cast<std::size_t>(col)])
       continue;
-    // Groups that take part of each other's tiles are computed in turn: all workers are at the same.
+    // Groups that take part of each other's tiles are computed in turn: all workers are at the
+    // same.
     if (layout_->call().reads_target) {
       if (next_use(key, other) == kNoUse) continue;
     } else {
       const Step& theirs = positions_[static_cast<std::size_t>(other)];
-      if (theirs.row_group != at.row_group || theirs.col_group != at.col_group ||
-          theirs.at > at.at)
+      if (theirs.row_group != at.row_group || theirs.col_group != at.col_group || theirs.at > at.at)
         continue;
     }
     if (may_take(key, other, kNoKey)) users_.push_back(other);
@@ -271,6 +276,7 @@ void Mover::note_home(const TileId& tile, double home_s) {
   if (change == nullptr) return;
   change->home_s = home_s;
   change->last_user = kNoTile;
+  change->users.clear();
   for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w) drop(key_of(tile), w);
 }
 
@@ -280,8 +286,8 @@ void Mover::forget_inputs(int worker) {
 
 Where Mover::take_inverses(int key, int worker, bool& made) {
   if (inverses_.empty()) inverses_.assign(held_.size(), -1);
-  int& slot = inverses_[static_cast<std::size_t>(worker) * tiles_.size() +
-                        static_cast<std::size_t>(key)];
+  int& slot =
+      inverses_[static_cast<std::size_t>(worker) * tiles_.size() + static_cast<std::size_t>(key)];
   made = slot >= 0;
   const TileId tile = tile_of(key);
   if (!made)
@@ -383,10 +389,9 @@ void Mover::before_write(const Where& where, const TileId& tile) {
   if (home == nullptr) return;
   after_.push_back(home->writer);
   after_.insert(after_.end(), home->readers.begin(), home->readers.end());
-  // What was computed from the old contents has to be at home first: devices may fail. All before
-  // the last of it are, since they came home in this order.
-  if (home->last_user.exists())
-    if (const Changing* user = changing(home->last_user)) after_.push_back(user->writer);
+  // What was computed from the old contents has to be at home first: devices may fail.
+  for (const TileId& user : home->users) after_.push_back(changing(user)->writer);
+  if (home->last_user.exists()) after_.push_back(changing(home->last_user)->writer);
 }
 
 void Mover::before_read(const Where& where, const TileId& tile) {

@@ -30,10 +30,11 @@ TileBytes largest_tiles(const TileProgram& program) {
 /// What the inverses of all triangles that are solved with would take on one device.
 std::int64_t bytes_of_inverses(const TileProgram& program) {
   std::int64_t bytes = 0;
-  for (const Matrix& matrix : program.matrices)
-    if (matrix.structure >= Structure::triangular)
+  for (MatrixId id = 0; id < std::ssize(program.matrices); ++id)
+    if (const Matrix& matrix = program.matrices[static_cast<std::size_t>(id)];
+        matrix.structure >= Structure::triangular)
       for (int tile = 0; tile < matrix.tile_rows(); ++tile)
-        bytes += inverses_bytes(matrix.type, program.rows_of({0, tile, tile}));
+        bytes += inverses_bytes(matrix.type, program.rows_of({id, tile, tile}));
   return bytes;
 }
 
@@ -54,16 +55,14 @@ struct Split {
 
 /// Divides a cap: the targets of the largest group first (twice, so that one group drains while the
 /// next begins, if that leaves room for the inputs of three steps), inputs take the rest.
-Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_place, std::int64_t cap,
-             const TileBytes& tile) {
+Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_place,
+             std::int64_t cap, const TileBytes& tile) {
   // What others read of the results stays until all that takes part of it is computed.
   const bool stays = call.reads_results;
-  const std::int64_t rows =
-      most_in_group(deal.row_owner, deal.row_group, deal.row_groups, worker / deal.grid.cols,
-                    stays && deal.cols_outside);
-  const std::int64_t cols =
-      most_in_group(deal.col_owner, deal.col_group, deal.col_groups, worker % deal.grid.cols,
-                    stays && !deal.cols_outside);
+  const std::int64_t rows = most_in_group(deal.row_owner, deal.row_group, deal.row_groups,
+                                          worker / deal.grid.cols, stays && deal.cols_outside);
+  const std::int64_t cols = most_in_group(deal.col_owner, deal.col_group, deal.col_groups,
+                                          worker % deal.grid.cols, stays && !deal.cols_outside);
   // The lazily fetched original of C needs room beside the accumulator, two at a time.
   const std::int64_t once = in_place ? 0 : rows * cols + 2;
   const std::int64_t step_bytes = 3 * (rows + cols) * tile.input;
@@ -97,9 +96,9 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
       // Every product fetches its own tiles: as many as the lanes work on, twice.
       stores[device].limit(Pool::input, 4 * std::max(1, machine.devices[device].lanes), tile.input);
     } else {
-      const std::int64_t cap = tuning.memory_cap[device] - (machine.devices[device].inverse_order > 0
-                                                                ? bytes_of_inverses(program)
-                                                                : 0);
+      const std::int64_t cap =
+          tuning.memory_cap[device] -
+          (machine.devices[device].inverse_order > 0 ? bytes_of_inverses(program) : 0);
       Split least{.inputs = SlotStore::kUnlimited, .outputs = 0};
       for (std::size_t c = 0; c < program.calls.size(); ++c) {
         const DeviceId home =
