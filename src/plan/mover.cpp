@@ -75,7 +75,8 @@ void Mover::note_presence() {
 // Steps are numbered group by group, item by item, ops within.
 std::int64_t Mover::position_of(const Step& step) const {
   const std::int64_t group = layout_->deal().position(step.row_group, step.col_group);
-  const std::int64_t items = layout_->call().problem.batch;
+  const std::int64_t items =
+      program_.matrices[static_cast<std::size_t>(layout_->call().target())].items;
   return (group * items + step.item) * layout_->call().longest_chain + step.at;
 }
 

@@ -18,7 +18,8 @@ struct TileBytes {
 TileBytes largest_tiles(const TileProgram& program) {
   TileBytes bytes;
   for (const ProgramCall& call : program.calls) {
-    const std::int64_t element = bytes_of(call.problem.type);
+    const std::int64_t element =
+        bytes_of(program.matrices[static_cast<std::size_t>(call.target())].type);
     const std::int64_t m = longest_piece(call.cuts.m), n = longest_piece(call.cuts.n),
                        k = longest_piece(call.cuts.k);
     bytes.input = std::max(bytes.input, std::max(m * k, k * n) * element);
