@@ -140,6 +140,36 @@ TEST(Composition, AnyCallsInAnyRelationAreRight) {
   });
 }
 
+TEST(Composition, IsNotRightForCheckWithoutADependencyThatAnyOrderShows) {
+  Generator random(68);
+  constexpr int kOrders = 12;
+  int dropped = 0, wrong = 0;
+  for (std::int64_t trial = 0; trial < test::scaled(250); ++trial) {
+    const int devices = static_cast<int>(between(random, 1, 3));
+    const Machine machine = random_machine(random, devices);
+    const Composed composed = test::random_composition(random, 2, random_cuts(random), devices);
+    Plan plan = plan_of(random, composed, machine);
+    if (!test::drop_one_dependency(plan, random)) continue;
+    ++dropped;
+    const bool caught = !check(plan).empty();
+    Options options;
+    options.inject.poison = true;
+    bool goes_wrong = false;
+    for (int order = 0; order < kOrders && !goes_wrong; ++order) {
+      options.inject.order = random();
+      const auto backend = make_host_backend(machine, test::shared_cpu_blas(), options);
+      goes_wrong = !with_type(composed, [&]<typename T>() {
+                      test::ComposedTrial<T> run(composed, random());
+                      const Trace trace = run.run(plan, *backend);
+                      return trace.status == Status::ok ? run.verdict() : trace.message;
+                    }).empty();
+    }
+    wrong += goes_wrong;
+    ASSERT_TRUE(caught || !goes_wrong) << "check missed a race: " << text_of(composed.program);
+  }
+  EXPECT_GT(wrong, dropped / 5);
+}
+
 enum class Fault { copy, launch, lost };
 
 Inject inject_of(Generator& random, const Plan& plan, Fault fault) {
