@@ -16,7 +16,15 @@ LAYERS = ["base", "problem", "machine", "program", "plan", "exec", "tune", "blas
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}
 MAX_LINES = 500
 
-PURE = ("src/problem/", "src/machine/", "src/program/", "src/plan/", "src/base/error", "src/tune/")
+SIMULATOR = (
+    "src/exec/simulate",
+    "src/exec/fair_share",
+    "src/exec/kernel_pool",
+    "src/exec/busy_time",
+    "src/exec/trace.",
+)
+PLANNER = ("src/program/", "src/plan/", "src/tune/")
+PURE = ("src/problem/", "src/machine/", "src/base/error", *PLANNER, *SIMULATOR)
 EVERYWHERE = ("src/",)
 
 # (what the line would be, pattern, folders in which it is looked for, files where it may stand)
@@ -54,9 +62,22 @@ PLACES = [
     ),
     (
         "a clock or a random number in the model",
-        r"#\s*include\s*<(chrono|ctime|random|time\.h)>|\b(s?rand|clock_gettime)\s*\(",
+        r"#\s*include\s*<(chrono|ctime|random|time\.h)>|\bstd::chrono\b"
+        r"|\b(s?rand|clock_gettime)\s*\(",
         PURE,
         (),
+    ),
+    (
+        "a library loaded by the model",
+        r"#\s*include\s*<dlfcn\.h>|\bdl(m?open|v?sym)\s*\(",
+        PURE,
+        (),
+    ),
+    (
+        "a routine in the planner, which knows matrices, chains and ops",
+        r"\btraits(_of)?\s*\(|\bRoutine(Traits)?\b|\.routine\b",
+        ("src/plan/",),
+        ("src/plan/bound",),
     ),
     (
         "a file in the model",
@@ -67,7 +88,7 @@ PLACES = [
     (
         "an unordered container in the planner: the same inputs must give the same plan",
         r"\bunordered_(map|set|multimap|multiset)\b",
-        ("src/plan/", "src/tune/"),
+        (*PLANNER, *SIMULATOR),
         (),
     ),
     (

@@ -16,12 +16,13 @@ namespace fleet {
 namespace {
 
 /// What a copy of a tile holds: the results of the ops [first, last) of those that write it,
-/// counted in the order of the program, on top of what it held before them or not.
+/// counted in the order of the program, on top of what it held before them or not. What is half
+/// written, or something else, is not known; `last` is then what it was before.
 struct Content {
   int first = 0;
   int last = 0;
   bool with_old = true;
-  bool known = true;  ///< false: half written, or something else
+  bool known = true;
 };
 
 /// How often each tile is written before an op of it.
@@ -60,12 +61,14 @@ class Ledger {
   /// What the home of `tile` holds.
   Content& home(const TileId& tile) { return homes_[tile]; }
 
-  /// A slot with a copy of `tile` that work can go on from, on a device for which `alive` is true.
+  /// A slot with a copy of `tile` that work can go on from, on a device for which `alive` is true,
+  /// with the results of the first `least` ops or more.
   template <typename Alive>
-  const std::pair<const Where, std::pair<TileId, Content>>* find_copy(const TileId& tile,
+  const std::pair<const Where, std::pair<TileId, Content>>* find_copy(const TileId& tile, int least,
                                                                       Alive alive) const {
     for (const auto& slot : slots_)
-      if (slot.second.first == tile && usable(slot.second.second) && alive(slot.first.device))
+      if (slot.second.first == tile && usable(slot.second.second) &&
+          slot.second.second.last >= least && alive(slot.first.device))
         return &slot;
     return nullptr;
   }
@@ -116,7 +119,7 @@ class Ledger {
 
   void spoil(const Task& task) {
     if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
-    at(task.tile, task.to) = Content{.known = false};
+    at(task.tile, task.to).known = false;
   }
 
   const Plan& plan_;
@@ -167,6 +170,9 @@ class Finisher {
   void finish(const OpChain& chain) {
     const int begin = versions_.before(chain.first), end = begin + chain.ops;
     Content& content = ledger_.home(chain.target);
+    // It was complete, and all that was computed from it is: what has replaced it since is another
+    // chain's.
+    if (content.last >= end) return;
     if (!Ledger::usable(content)) restore(chain, content);
     const int done = std::max(content.last, begin);
     if (done >= end) return;
@@ -190,9 +196,11 @@ class Finisher {
     return op.inputs[0].tile == target || op.inputs[1].tile == target;
   }
 
-  /// Makes a half-written tile one that work can go on from.
+  /// Makes a half-written tile one that work can go on from: with all that earlier chains made of
+  /// it, whose inputs may be replaced by now.
   void restore(const OpChain& chain, Content& content) {
-    const auto* copy = ledger_.find_copy(chain.target, [this](DeviceId d) { return alive(d); });
+    const auto* copy = ledger_.find_copy(chain.target, versions_.before(chain.first),
+                                         [this](DeviceId d) { return alive(d); });
     const TileOp& first = program_.op(chain.first);
     if (copy != nullptr) {
       const View from =

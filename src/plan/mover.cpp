@@ -29,8 +29,12 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
 }
 
 void Mover::number_tiles() {
-  const bool tracks = std::ranges::any_of(
-      program_.matrices, [](const Matrix& m) { return m.is_read && m.is_written; });
+  bool tracks = std::ranges::any_of(program_.matrices,
+                                    [](const Matrix& m) { return m.is_read && m.is_written; });
+  for (auto call = program_.calls.begin(); call != program_.calls.end(); ++call)
+    tracks |= std::any_of(program_.calls.begin(), call, [&](const ProgramCall& earlier) {
+      return earlier.target() == call->target();
+    });
   keys_.resize(program_.matrices.size());
   for (MatrixId id = 0; id < std::ssize(program_.matrices); ++id) {
     const Matrix& matrix = program_.matrices[static_cast<std::size_t>(id)];
@@ -50,6 +54,7 @@ void Mover::number_tiles() {
 void Mover::enter(const CallLayout& layout) {
   layout_ = &layout;
   uses_.clear();
+  positions_.assign(positions_.size(), {});
   note_presence();
 }
 
@@ -70,7 +75,8 @@ void Mover::note_presence() {
 // Steps are numbered group by group, item by item, ops within.
 std::int64_t Mover::position_of(const Step& step) const {
   const std::int64_t group = layout_->deal().position(step.row_group, step.col_group);
-  const std::int64_t items = layout_->call().problem.batch;
+  const std::int64_t items =
+      program_.matrices[static_cast<std::size_t>(layout_->call().target())].items;
   return (group * items + step.item) * layout_->call().longest_chain + step.at;
 }
 
@@ -271,6 +277,7 @@ void Mover::note_home(const TileId& tile, double home_s) {
   if (change == nullptr) return;
   change->home_s = home_s;
   change->last_user = kNoTile;
+  change->users.clear();
   for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w) drop(key_of(tile), w);
 }
 
@@ -383,10 +390,9 @@ void Mover::before_write(const Where& where, const TileId& tile) {
   if (home == nullptr) return;
   after_.push_back(home->writer);
   after_.insert(after_.end(), home->readers.begin(), home->readers.end());
-  // What was computed from the old contents has to be at home first: devices may fail. All before
-  // the last of it are, since they came home in this order.
-  if (home->last_user.exists())
-    if (const Changing* user = changing(home->last_user)) after_.push_back(user->writer);
+  // What was computed from the old contents has to be at home first: devices may fail.
+  for (const TileId& user : home->users) after_.push_back(changing(user)->writer);
+  if (home->last_user.exists()) after_.push_back(changing(home->last_user)->writer);
 }
 
 void Mover::before_read(const Where& where, const TileId& tile) {

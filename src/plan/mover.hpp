@@ -57,8 +57,12 @@ class Mover {
 
   /// An op on `target` reads the tile.
   void note_use(const TileId& tile, const TileId& target) {
-    if (Changing* change = changing(tile); change != nullptr && tile != target)
+    Changing* change = changing(tile);
+    if (change == nullptr || tile == target) return;
+    if (tile.matrix == target.matrix && !layout_->call().reads_results)
       change->last_user = target;
+    else if (change->users.empty() || change->users.back() != target)
+      change->users.push_back(target);
   }
 
   /// The place of the inverses of a triangular tile on the worker's device. `made` says whether
@@ -111,9 +115,12 @@ class Mover {
   struct Changing {
     TaskId writer = kNoTask;  ///< at home
     std::vector<TaskId> readers;
-    int producer = -1;           ///< the worker that has the newest version, where home does not
-    double home_s = 0;           ///< when it is at home
-    TileId last_user = kNoTile;  ///< the last target that was computed from the old version
+    int producer = -1;  ///< the worker that has the newest version, where home does not
+    double home_s = 0;  ///< when it is at home
+    /// The targets that were computed from the version at home. Of those that replace each other's
+    /// inputs, and so come home one after another, the last will do.
+    std::vector<TileId> users;
+    TileId last_user = kNoTile;
   };
   /// A position at which a tile is used: by a worker, where groups are computed in turn and it goes
   /// to later users at once; else by any, which may have it from another that kept it.

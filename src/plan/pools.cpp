@@ -18,7 +18,8 @@ struct TileBytes {
 TileBytes largest_tiles(const TileProgram& program) {
   TileBytes bytes;
   for (const ProgramCall& call : program.calls) {
-    const std::int64_t element = bytes_of(call.problem.type);
+    const std::int64_t element =
+        bytes_of(program.matrices[static_cast<std::size_t>(call.target())].type);
     const std::int64_t m = longest_piece(call.cuts.m), n = longest_piece(call.cuts.n),
                        k = longest_piece(call.cuts.k);
     bytes.input = std::max(bytes.input, std::max(m * k, k * n) * element);
@@ -30,10 +31,11 @@ TileBytes largest_tiles(const TileProgram& program) {
 /// What the inverses of all triangles that are solved with would take on one device.
 std::int64_t bytes_of_inverses(const TileProgram& program) {
   std::int64_t bytes = 0;
-  for (const Matrix& matrix : program.matrices)
-    if (matrix.structure >= Structure::triangular)
+  for (MatrixId id = 0; id < std::ssize(program.matrices); ++id)
+    if (const Matrix& matrix = program.matrices[static_cast<std::size_t>(id)];
+        matrix.structure >= Structure::triangular)
       for (int tile = 0; tile < matrix.tile_rows(); ++tile)
-        bytes += inverses_bytes(matrix.type, program.rows_of({0, tile, tile}));
+        bytes += inverses_bytes(matrix.type, program.rows_of({id, tile, tile}));
   return bytes;
 }
 

@@ -307,7 +307,16 @@ TileProgram expand(const Problem& problem, const CallCuts& cuts) {
 
 void append(TileProgram& program, const Problem& problem, const CallCuts& cuts,
             const std::array<MatrixId, 3>& matrices) {
-  Expansion(program, problem, cuts).run(matrices);
+  if (matrices[kC] != kNoMatrix && (matrices[kA] == matrices[kC] || matrices[kB] == matrices[kC]))
+    throw Error(Status::bad_argument, "a call reads the matrix that it writes");
+  const std::size_t known = program.matrices.size(), calls = program.calls.size();
+  try {
+    Expansion(program, problem, cuts).run(matrices);
+  } catch (const Error&) {  // of a matrix, so no chain was begun
+    program.matrices.resize(known);
+    program.calls.resize(calls);
+    throw;
+  }
 }
 
 std::shared_ptr<const TileProgram> Expansions::of(const Problem& problem, const CallCuts& cuts) {

@@ -22,8 +22,8 @@ namespace fleet {
 TileProgram expand(const Problem& problem, const CallCuts& cuts);
 
 /// Appends one more call. `matrices` names A, B and C among those of the program, kNoMatrix makes a
-/// new one. Throws Error(bad_argument) where a named matrix is cut or stored otherwise than the
-/// call needs it.
+/// new one. Throws Error(bad_argument), with the program as it was, where a named matrix is cut or
+/// stored otherwise than the call needs it, or is read and written by it.
 void append(TileProgram& program, const Problem& problem, const CallCuts& cuts,
             const std::array<MatrixId, 3>& matrices);
 

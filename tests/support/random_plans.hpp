@@ -198,6 +198,21 @@ inline std::optional<Plan> plan_if_any(const Problem& problem, const Machine& ma
   }
 }
 
+/// Takes one entry of some task's `after` away. False if the plan has none.
+inline bool drop_one_dependency(Plan& plan, Generator& random) {
+  std::vector<Task*> with;
+  for (Task& task : plan.tasks)
+    if (task.after_count > 0) with.push_back(&task);
+  if (with.empty()) return false;
+  Task& victim = *with[static_cast<std::size_t>(between(random, 0, std::ssize(with) - 1))];
+  // Its entries are consecutive: move the one that goes to the front, then begin behind it.
+  const auto first = plan.after_pool.begin() + victim.after_begin;
+  std::iter_swap(first, first + between(random, 0, victim.after_count - 1));
+  ++victim.after_begin;
+  --victim.after_count;
+  return true;
+}
+
 /// Plans `trials` problems make(random, devices) at random. Returns the first thing that is wrong:
 /// a plan that fails its check, a refusal for anything but memory or a way that is not there, or
 /// one refusal for each four plans.

@@ -51,6 +51,21 @@ TEST(PlanText, HasEveryKeyAndNeedsNoDevice) {
   EXPECT_EQ(tasks, plan["tasks"].get<std::int64_t>());
 }
 
+TEST(PlanText, CountsTheInversesThatArePrepared) {
+  const auto prepared = [](int inverse_order) {
+    std::ifstream shipped(FLEETBLAS_SOURCE_DIR "/machines/h200x8.json");
+    Json machine = Json::parse(shipped);
+    for (Json& device : machine["devices"]) device["inverse_order"] = inverse_order;
+    const std::string file = test::temporary_file("inverses.json");
+    std::ofstream(file) << machine;
+    const HostContext context("machine=" + file);
+    const Json plan = Json::parse(context.text(fleet_plan_json, "dtrsm m=16384 n=16384 a@h c@h"));
+    return plan["tasks_by_kind"]["prepare"].get<int>();
+  };
+  EXPECT_GT(prepared(512), 0);
+  EXPECT_EQ(prepared(0), 0);
+}
+
 TEST(PlanText, ObeysTheOptions) {
   const HostContext context(std::string(kH200) + ";devices=2;tile=1024;rules=all,-lazy");
 

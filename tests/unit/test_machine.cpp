@@ -229,6 +229,9 @@ Machine any_machine(Random& random) {
                   .lanes = static_cast<int>(between(random, 1, 256)),
                   .launch_s = chance(random, 50) ? 0 : any_positive(random),
                   .memory_bytes_per_s = chance(random, 50) ? 0 : any_positive(random)};
+    if (chance(random, 50)) device.filling_elements = between(random, 1, 1LL << 40);
+    if (chance(random, 50)) device.lanes_beside_solves = static_cast<int>(between(random, 1, 256));
+    if (chance(random, 50)) device.inverse_order = between(random, 0, 1LL << 40);
     for (int type = 0; type < kDataTypes; ++type)
       for (std::int64_t edge = 1; chance(random, 60); edge += between(random, 1, 1'000'000))
         device.kernels.push_back({static_cast<DataType>(type), edge, any_positive(random)});
@@ -243,6 +246,24 @@ Machine any_machine(Random& random) {
         m.links.push_back({a, b, chance(random, 50) ? 0 : any_positive(random),
                            any_positive(random), any_shares(random, ports), any_columns(random)});
   return m;
+}
+
+TEST(MachineJson, HasWhatIsNotAsUsualOfADeviceOnly) {
+  Machine machine = test::node(1);
+  const std::string usual = to_json(machine);
+  for (const char* key : {"filling_elements", "lanes_beside_solves", "inverse_order"})
+    EXPECT_EQ(usual.find(key), std::string::npos) << key;
+
+  Device& device = machine.devices[kFirstDevice];
+  device.filling_elements = 5;
+  device.lanes_beside_solves = 7;
+  device.inverse_order = 512;
+  const Machine again = parse_machine(to_json(machine));
+  EXPECT_EQ(again, machine);
+  EXPECT_EQ(again.devices[kFirstDevice].filling_elements, 5);
+  EXPECT_EQ(again.devices[kFirstDevice].lanes_beside_solves, 7);
+  EXPECT_EQ(again.devices[kFirstDevice].inverse_order, 512);
+  EXPECT_EQ(again.devices[kHost].inverse_order, 0);
 }
 
 TEST(LinkRate, IsInterpolatedForColumnsThatLieApartAtHomeOnly) {
@@ -353,6 +374,14 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"\"lanes\": 2", "\"lanes\": 0", "device 2: 'lanes' is not between 1 and 256"},
         Wrong{"\"lanes\": 2", "\"lanes\": 4294967297",
               "device 2: 'lanes' is not between 1 and 256"},
+        Wrong{"\"lanes\": 2", "\"lanes\": 2, \"filling_elements\": 0",
+              "device 2: 'filling_elements' is not between 1 and 1099511627776"},
+        Wrong{"\"lanes\": 2", "\"lanes\": 2, \"lanes_beside_solves\": 257",
+              "device 2: 'lanes_beside_solves' is not between 1 and 256"},
+        Wrong{"\"lanes\": 2", "\"lanes\": 2, \"inverse_order\": -1",
+              "device 2: 'inverse_order' is not between 0 and 1099511627776"},
+        Wrong{"\"lanes\": 2", "\"lanes\": 2, \"inverse_order\": 0.5",
+              "device 2: 'inverse_order' is not a whole number"},
         Wrong{"\"launch_s\": 0.5", "\"launch_s\": null", "device 2: 'launch_s' is not a number"},
         Wrong{"[{\"type\": \"d\", \"edge\": 9, \"flops_per_s\": 10}]", "{}",
               "device 2: 'kernels' is not a list"},

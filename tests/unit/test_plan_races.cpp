@@ -17,21 +17,6 @@ using test::HostTrial;
 
 constexpr int kOrders = 25;
 
-// Takes one entry of some task's `after` away. False if the plan has none.
-bool drop_one(Plan& plan, Generator& random) {
-  std::vector<Task*> with;
-  for (Task& task : plan.tasks)
-    if (task.after_count > 0) with.push_back(&task);
-  if (with.empty()) return false;
-  Task& victim = *with[static_cast<std::size_t>(between(random, 0, std::ssize(with) - 1))];
-  // Its entries are consecutive: move the one that goes to the front, then begin behind it.
-  const auto first = plan.after_pool.begin() + victim.after_begin;
-  std::iter_swap(first, first + between(random, 0, victim.after_count - 1));
-  ++victim.after_begin;
-  --victim.after_count;
-  return true;
-}
-
 template <typename TrialOf>
 bool goes_wrong(const Plan& plan, const Machine& machine, Generator& random) {
   Options options;
@@ -59,7 +44,7 @@ void expect_noticed(ProblemOf problem_of, std::int64_t trials) {
     const auto made = test::plan_if_any(problem, machine, tuning);
     if (!made) continue;
     Plan plan = *made;
-    if (!drop_one(plan, random)) continue;
+    if (!test::drop_one_dependency(plan, random)) continue;
     ++dropped;
     const bool caught = !check(plan).empty();
     if (goes_wrong<TrialOf>(plan, machine, random)) {
