@@ -385,7 +385,9 @@ FLEET_API fleet_status fleet_zdotc(fleet_context* context, int64_t n, const void
  * "zhemm m=8192 n=512 a@h b@h c@h side=r". */
 FLEET_API void fleet_free_text(char* text);
 /* What would be done and why: workers, grid, tile, tasks, bytes_by_link, plan_s, predicted_s,
- * bound_s, limited_by, rules, and more. Needs no device: the context's machine is enough. */
+ * bound_s, limited_by, rules, and more. `why` lists what was considered, best first and at most 32:
+ * each with its verdict, reason, estimate_s, predicted_s (null if it was not planned), tasks and
+ * tuning; why_left_out counts the others. Needs no device: the context's machine is enough. */
 FLEET_API fleet_status fleet_plan_json(fleet_context* context, const char* problem, char** text);
 /* The simulated timeline of that plan, as Chrome trace JSON. */
 FLEET_API fleet_status fleet_simulate_json(fleet_context* context, const char* problem,

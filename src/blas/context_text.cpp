@@ -82,10 +82,7 @@ std::string Context::plan_json(std::string_view text) {
   report.planned = planned.get();
   report.host_s = planned->host_s;
   report.bound = bound(problem, machine);
-  for (const DeviceId worker : planned->tuned.plan.tuning.workers)
-    if (!on_host(worker))
-      report.workers.push_back(
-          offloader_.users().at(static_cast<std::size_t>(worker - kFirstDevice)));
+  report.users = offloader_.users();
   report.rules = to_string(planned->tuned.plan.tuning.rules);
   report.offloaded =
       options_.offload == Offload::always ||

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -11,6 +12,8 @@
 
 namespace fleet {
 namespace {
+
+constexpr std::size_t kMostReasons = 32;  // candidates in `why`
 
 void write_links(JsonText& json, const Plan& plan, const Machine& machine) {
   const std::vector<std::int64_t> bytes = bytes_by_link(plan, machine.links.size());
@@ -92,12 +95,56 @@ void write_memory(JsonText& json, const Plan& plan, const Machine& machine) {
   json.close(']');
 }
 
+/// Which devices compute, and how they divide C.
+void write_grid(JsonText& json, const Tuning& tuning, const std::vector<int>& users) {
+  json.key("workers").open('[');
+  for (const DeviceId worker : tuning.workers)
+    if (!on_host(worker)) json.value(users.at(static_cast<std::size_t>(worker - kFirstDevice)));
+  json.close(']').key("grid").open('[').value(tuning.grid.rows).value(tuning.grid.cols);
+  json.close(']');
+}
+
+void write_parts(JsonText& json, const char* name, const std::vector<double>& parts) {
+  json.key(name).open('[');
+  for (const double part : parts) json.value(part);
+  json.close(']');
+}
+
+void write_considered(JsonText& json, const Considered& considered, const std::string& reason,
+                      const std::vector<int>& users) {
+  const Tuning& tuning = considered.tuning;
+  constexpr double kNone = std::numeric_limits<double>::infinity();  // null
+  json.open('{').member("verdict", to_string(considered.verdict)).member("reason", reason);
+  json.member("estimate_s", considered.estimate_s > 0 ? considered.estimate_s : kNone)
+      .member("predicted_s", considered.is_planned() ? considered.seconds : kNone)
+      .member("tasks", considered.tasks);
+  write_grid(json, tuning, users);
+  write_parts(json, "row_shares", tuning.row_shares);
+  write_parts(json, "col_shares", tuning.col_shares);
+  json.member("tile", tuning.tile)
+      .member("tile_m", tuning.edge_m())
+      .member("tile_k", tuning.edge_k())
+      .member("ramp", tuning.ramp)
+      .member("out_of_core", to_string(tuning.out_of_core))
+      .member("group", tuning.group)
+      .member("group_m", tuning.group_rows())
+      .close('}');
+}
+
+/// What the tuner considered, best first, and how many more there were.
+void write_why(JsonText& json, const Search& search, const std::vector<int>& users) {
+  const std::vector<const Considered*> sorted = search.best_first();
+  const std::size_t shown = std::min(sorted.size(), kMostReasons);
+  json.key("why").open('[');
+  for (std::size_t i = 0; i < shown; ++i)
+    write_considered(json, *sorted[i], search.reason(*sorted[i]), users);
+  json.close(']').member("why_left_out",
+                         static_cast<std::int64_t>(sorted.size() - shown) + search.not_kept);
+}
+
 void write_shape(JsonText& json, const PlanReport& report) {
   const Plan& plan = report.planned->tuned.plan;
-  json.key("workers").open('[');
-  for (const int worker : report.workers) json.value(worker);
-  json.close(']').key("grid").open('[').value(plan.tuning.grid.rows).value(plan.tuning.grid.cols);
-  json.close(']');
+  write_grid(json, plan.tuning, report.users);
   write_shares(json, plan);
   json.member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
   write_kinds(json, plan);
@@ -112,6 +159,7 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_memory(json, plan, *report.machine);
   write_links(json, plan, *report.machine);
   json.member("candidates", report.planned->tuned.planned);
+  write_why(json, report.planned->tuned.search, report.users);
 }
 
 /// The CPU does it in place: no tiles, no traffic.
@@ -120,6 +168,7 @@ void write_no_shape(JsonText& json) {
   json.key("shares").open('[').close(']');
   json.member("tile", 0).member("tasks", 0).key("tasks_by_kind").open('{').close('}');
   json.key("bytes_by_link").open('{').close('}');
+  json.key("why").open('[').close(']').member("why_left_out", 0);
 }
 
 }  // namespace

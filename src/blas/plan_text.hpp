@@ -13,7 +13,7 @@ struct PlanReport {
   Problem problem;  ///< with user-facing device numbers, as it was written
   const Machine* machine = nullptr;
   const Planned* planned = nullptr;  ///< nullptr: there are no devices to plan for
-  std::vector<int> workers;          ///< user-facing numbers
+  std::vector<int> users;            ///< user-facing numbers of the machine's devices, in its order
   double host_s = 0;
   Bound bound;
   bool offloaded = false;

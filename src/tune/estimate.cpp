@@ -7,6 +7,7 @@
 #include <span>
 
 #include "program/decompose.hpp"
+#include "tune/limits.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -148,9 +149,8 @@ double tile_cost(const Problem& problem, int workers, std::int64_t tile) {
     padding += (std::ceil(s / edge) * edge - s) / s;
     volume *= s;
   }
-  // T_min = 2048, weight 0.2: paper 1, III-A.
   const double overlap = workers * edge * edge * edge / volume;
-  const double latency = 0.2 * 2048 / edge;
+  const double latency = limits::kLatencyWeight * limits::kLatencyTile / edge;
   return padding + overlap + latency;
 }
 

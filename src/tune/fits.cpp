@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "program/decompose.hpp"
+#include "tune/limits.hpp"
 
 namespace fleet {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 std::int64_t least_cap(const Tuning& t) {
   std::int64_t cap = INT64_MAX;
@@ -39,7 +38,8 @@ bool fits_with_triangle(const Problem& problem, const Tuning& t) {
   const double of_c = order * outer;
   const bool seen = along > 1 || !problem.traits().solves;
   const double elements = of_a + of_c / static_cast<double>(along) + (seen ? of_c : 0);
-  return 65536 + 1.02 * elements * static_cast<double>(bytes_of(problem.type)) <=
+  return limits::kSpareBytes +
+             limits::kRoundedTriangle * elements * static_cast<double>(bytes_of(problem.type)) <=
          static_cast<double>(least_cap(t));
 }
 
@@ -63,20 +63,25 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
   const std::int64_t edge_m = longest_piece(made.cuts.m), edge_n = longest_piece(made.cuts.n),
                      edge_k = longest_piece(made.cuts.k);
   const std::int64_t element = bytes_of(problem.type);
-  const auto aligned = [](std::int64_t bytes) { return ceil_div(bytes, 256) * 256; };
+  const auto aligned = [](std::int64_t bytes) {
+    return ceil_div(bytes, limits::kSlotAlignment) * limits::kSlotAlignment;
+  };
   const std::int64_t input = aligned(std::max(edge_m, edge_n) * edge_k * element);
   const std::int64_t output = aligned(edge_m * edge_n * element);
   const std::int64_t steps =
       t.out_of_core == OutOfCore::cube
           ? std::max<std::int64_t>(
                 1, ceil_div(std::min(group, problem.k), std::max<std::int64_t>(1, edge_k)))
-          : 2;
+          : limits::kStepsInMemory;
   if (triangular) {
     const std::int64_t seen =
         static_cast<std::int64_t>(tile_count(made.cuts.k)) * (left ? cols : rows);
-    return (rows * cols + 2) * output + (seen + 6) * input <= least_cap(t);
+    return (rows * cols + limits::kMovingOutputs) * output +
+               (seen + limits::kMovingInputs) * input <=
+           least_cap(t);
   }
-  return (rows * cols + 2) * output + steps * (rows + cols) * input <= least_cap(t);
+  return (rows * cols + limits::kMovingOutputs) * output + steps * (rows + cols) * input <=
+         least_cap(t);
 }
 
 }  // namespace
@@ -86,31 +91,33 @@ bool fits_in_core(const Problem& problem, const Tuning& t) {
   const std::int64_t element = bytes_of(problem.type), batch = problem.batch;
   const std::int64_t m = ceil_div(problem.m * batch, t.grid.rows),
                      n = ceil_div(problem.n, t.grid.cols);
-  // Tiles round up and slots are aligned: a percent, and a few pages, cover it.
   const auto away = [&](int x) {
     return t.own_copies || t.workers.size() > 1 ||
            problem.operands[static_cast<std::size_t>(x)].home != t.workers[0];
   };
-  double bytes = 65536;
+  double bytes = limits::kSpareBytes;
   // Of a matrix that is both factors, or of two that both are, rows and columns are needed.
-  if (problem.traits().twice) bytes += 1.01 * static_cast<double>((m + n) * problem.k * element);
-  if (away(kA)) bytes += 1.01 * static_cast<double>(m * problem.k * element);
+  if (problem.traits().twice)
+    bytes += limits::kRounded * static_cast<double>((m + n) * problem.k * element);
+  if (away(kA)) bytes += limits::kRounded * static_cast<double>(m * problem.k * element);
   if (away(kB))
-    bytes += 1.01 * static_cast<double>(problem.k * n * element) *
+    bytes += limits::kRounded * static_cast<double>(problem.k * n * element) *
              (problem.operands[kB].shared
                   ? 1.0
                   : static_cast<double>(std::max<std::int64_t>(1, batch / t.grid.rows)));
-  if (away(kC)) bytes += 1.01 * static_cast<double>(m * n * element) * (lazy(problem, t) ? 2 : 1);
+  if (away(kC))
+    bytes += limits::kRounded * static_cast<double>(m * n * element) * (lazy(problem, t) ? 2 : 1);
   return bytes <= static_cast<double>(least_cap(t));
 }
 
 std::int64_t largest_group(const Problem& problem, const Tuning& t) {
   const std::int64_t whole =
       std::max({problem.m, problem.n, t.out_of_core == OutOfCore::cube ? problem.k : 1});
-  for (std::int64_t pieces = 1; pieces <= 4096; pieces += std::max<std::int64_t>(1, pieces / 4)) {
+  for (std::int64_t pieces = 1; pieces <= limits::kMostPieces;
+       pieces += std::max<std::int64_t>(1, pieces / 4)) {
     const std::int64_t group = ceil_div(whole, pieces);
     if (group_fits(problem, t, group)) return group;
-    if (group <= t.tile && group <= kLeastTile) break;
+    if (group <= t.tile && group <= limits::kLeastTile) break;
   }
   return 0;
 }

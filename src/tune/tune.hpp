@@ -6,6 +6,7 @@
 #include "exec/trace.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
+#include "tune/considered.hpp"
 
 namespace fleet {
 
@@ -23,6 +24,7 @@ struct Tuned {
   Plan plan;
   double predicted_s = 0;  ///< simulated makespan of `plan`
   int planned = 0;         ///< candidates that were planned and simulated
+  Search search;           ///< what else was considered, and why it was not chosen
 };
 
 /// Closed-form times of tunings that differ in all but their workers: the larger of arithmetic and

@@ -15,7 +15,10 @@ BENCH_KEYS = (
     "engine routine type m n k place devices tile first_s median_s min_s p95_s tflops bound_s "
     "limited_by bound_fraction predicted_s error status measured"
 )
-PLAN_KEYS = "workers grid tile tasks bytes_by_link plan_s predicted_s bound_s limited_by rules"
+PLAN_KEYS = (
+    "workers grid tile tasks bytes_by_link plan_s predicted_s bound_s limited_by rules "
+    "candidates why why_left_out"
+)
 
 
 def only_json(done):
@@ -349,10 +352,44 @@ def test_plan_says_in_words_what_its_json_says(cli, tmp_path):
     assert max(e["ts"] + e["dur"] for e in events) == pytest.approx(plan["predicted_s"] * 1e6)
 
 
+@pytest.mark.parametrize("words", ["gemm --size 8K", "axpy --size 16M", "trsm --m 8K --n 2K"])
+def test_plan_says_why_with_the_numbers_of_its_json(main, words):
+    done = main(
+        f"plan {words} --place {'h,h,h' if 'gemm' in words else '0,h'} "
+        "--machine h200x4 --why --json plan.json"
+    )
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(pathlib.Path("plan.json").read_text())
+    head, *lines = done.stdout[done.stdout.index("  considered ") :].splitlines()
+    assert head.split() == ["considered", "estimate", "simulated", "tasks"]
+    assert len(lines) == len(plan["why"]) + (plan["why_left_out"] > 0)
+    for line, tried in zip(lines, plan["why"]):
+        assert line.endswith(f"  {tried['reason']}")
+        assert f"{tried['grid'][0]} x {tried['grid'][1]}, tiles " in line
+        assert f" {common.duration(tried['predicted_s'])} " in line
+        assert f" {common.duration(tried['estimate_s'])} " in line
+        assert f" {tried['tasks']:,}  " in line
+    assert [tried["verdict"] for tried in plan["why"]].count("chosen") == 1
+    assert (plan["why"][0]["reason"], plan["why"][0]["tile"]) == ("chosen", plan["tile"])
+    slower = [tried for tried in plan["why"] if tried["verdict"] == "slower"]
+    assert slower
+    for tried in slower:
+        percent = 100 * (tried["predicted_s"] / plan["predicted_s"] - 1)
+        said = float(re.match(r"slower by ([\d.]+) %", tried["reason"])[1])
+        assert said == pytest.approx(percent, rel=0.06, abs=0.01)
+
+
+def test_plan_says_why_only_if_asked_or_in_json(main):
+    words = "plan gemm --size 4K --machine h200x4"
+    assert "considered" not in main(words).stdout
+    assert only_json(main(f"{words} --why --json -"))["why"]
+
+
 def test_plan_without_any_device_says_that_the_cpu_does_it(cli):
-    done = cli("plan", "gemm", "--size", "1K", "--backend", "auto")
+    done = cli("plan", "gemm", "--size", "1K", "--backend", "auto", "--why")
     assert done.returncode == 0, done.stderr
     assert re.search(r"where +cpu", done.stdout)
+    assert "nothing to choose from" in done.stdout
 
 
 # ---- run ----------------------------------------------------------------------------------------

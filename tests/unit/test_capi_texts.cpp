@@ -35,10 +35,10 @@ TEST(PlanText, HasEveryKeyAndNeedsNoDevice) {
   const Json plan = Json::parse(context.text(fleet_plan_json, "dgemm size=16384"));
 
   for (const char* key :
-       {"workers", "grid",        "shares",       "tile",        "tasks", "bytes_by_link",
-        "plan_s",  "predicted_s", "bound_s",      "limited_by",  "rules", "problem",
-        "machine", "memory",      "chunks",       "out_of_core", "group", "cuts",
-        "host_s",  "offload",     "tasks_by_kind"})
+       {"workers", "grid",        "shares",        "tile",        "tasks", "bytes_by_link",
+        "plan_s",  "predicted_s", "bound_s",       "limited_by",  "rules", "problem",
+        "machine", "memory",      "chunks",        "out_of_core", "group", "cuts",
+        "host_s",  "offload",     "tasks_by_kind", "candidates",  "why",   "why_left_out"})
     EXPECT_TRUE(plan.contains(key)) << key;
   EXPECT_EQ(plan["workers"].size(), 8u);
   EXPECT_EQ(plan["grid"][0].get<int>() * plan["grid"][1].get<int>(), 8);
@@ -75,6 +75,32 @@ TEST(PlanText, ObeysTheOptions) {
   EXPECT_EQ(plan["tile"], 1024);
   EXPECT_NE(plan["rules"].get<std::string>().find("tile"), std::string::npos);
   EXPECT_EQ(plan["rules"].get<std::string>().find("lazy"), std::string::npos);
+}
+
+TEST(PlanText, SaysWhyItIsThePlan) {
+  const HostContext context(std::string(kH200) + ";devices=3,1,6,4");
+
+  const Json plan = Json::parse(context.text(fleet_plan_json, "dgemm size=16384 c@4"));
+
+  const Json& why = plan["why"];
+  ASSERT_LE(why.size(), 32u);
+  EXPECT_EQ(why[0]["verdict"], "chosen");
+  for (const char* key : {"predicted_s", "tasks", "workers", "grid", "tile", "group"})
+    EXPECT_EQ(why[0][key], plan[key]) << key;
+  EXPECT_EQ(plan["workers"], Json({3, 1, 6, 4}));
+  std::size_t planned = 0, tasks_unknown = 0;
+  for (const Json& tried : why) {
+    EXPECT_FALSE(tried["reason"].get<std::string>().empty());
+    EXPECT_GT(tried["estimate_s"].get<double>(), 0.0);
+    tasks_unknown += tried["tasks"] == 0;
+    if (tried["predicted_s"].is_null()) continue;
+    ++planned;
+    EXPECT_EQ(tried["verdict"] == "slower", tried["predicted_s"] > plan["predicted_s"]);
+  }
+  EXPECT_EQ(tasks_unknown, 0u);
+  EXPECT_EQ(planned, std::min<std::size_t>(plan["candidates"].get<std::size_t>(), 32));
+  EXPECT_GE(plan["why_left_out"].get<std::size_t>() + why.size(),
+            plan["candidates"].get<std::size_t>());
 }
 
 TEST(PlanText, RefusesWhatIsNoProblem) {

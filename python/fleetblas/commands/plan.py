@@ -24,6 +24,9 @@ def add_arguments(parser) -> None:
     common.add_problem_arguments(parser)
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument("--json", metavar="FILE", help="write the plan; - for stdout")
+    parser.add_argument(
+        "--why", action="store_true", help="list the plans that were considered, and why one won"
+    )
     parser.add_argument("--trace", metavar="FILE", help="write the simulated timeline (Chrome)")
 
 
@@ -130,6 +133,53 @@ def text_of(plan: dict, words: dict) -> str:
     return head + body + hint
 
 
+def _tuning(tried: dict, routine: str) -> str:
+    """What one candidate decided: 2 x 4 tiles 4096 x 2048 x 4096, ramp 3, groups of 8192."""
+    (rows, columns), tile = tried["grid"], tried["tile"]
+    edges = f"{tile} x {tried['tile_k']}"
+    if routine not in VECTORS:
+        edges = f"{tried['tile_m']} x {edges}"
+    text = f"{rows} x {columns}, tiles {edges}"
+    if tried["ramp"]:
+        text += f", ramp {tried['ramp']}"
+    for name in ("row", "col"):
+        parts = tried[f"{name}_shares"]
+        if parts and max(parts) > min(parts):
+            whole = sum(parts)
+            text += f", {name}s " + ":".join(f"{100 * part / whole:.0f}" for part in parts) + " %"
+    if tried["out_of_core"] != "none":
+        text += f", {tried['out_of_core']}"
+    if tried["group"]:
+        rows, columns = tried["group_m"], tried["group"]
+        text += f", groups of {rows}" + (f" x {columns}" if rows != columns else "")
+    return text
+
+
+def why_text(plan: dict, words: dict) -> str:
+    """What was considered, best first, and why it was not chosen."""
+    if not plan["why"]:
+        return "\n  (no device, so there was nothing to choose from)"
+    several = len({tuple(tried["workers"]) for tried in plan["why"]}) > 1
+    rows = [["considered", "estimate", "simulated", "tasks", ""]]
+    for tried in plan["why"]:
+        by = f"by {_ids(tried['workers'])}: " if several else ""
+        rows.append(
+            [
+                by + _tuning(tried, words["routine"]),
+                common.duration(tried["estimate_s"]),
+                common.duration(tried["predicted_s"]),
+                f"{tried['tasks']:,}",
+                tried["reason"],
+            ]
+        )
+    reasons = [row.pop() for row in rows]
+    lines = common.table(rows).splitlines()
+    text = "\n".join(f"  {line}  {reason}".rstrip() for line, reason in zip(lines, reasons))
+    left_out = plan["why_left_out"]
+    more = f"\n  and {left_out:,} more that are not shown" if left_out else ""
+    return f"\n{text}{more}"
+
+
 def execute(arguments) -> int:
     words = common.problem_words(arguments)
     if arguments.json == "-" and arguments.trace == "-":
@@ -140,6 +190,8 @@ def execute(arguments) -> int:
         timeline = context.simulate(**words) if arguments.trace else None
     if "-" not in (arguments.json, arguments.trace):
         print(text_of(plan, words))
+        if arguments.why:
+            print(why_text(plan, words))
     if arguments.json:
         common.write_json(arguments.json, plan)
     if arguments.trace:

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// candidates.cpp: the tunings that are worth an estimate, and their order. It makes no plan.
+#include "tune/candidates.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/error.hpp"
+#include "program/decompose.hpp"
+#include "tune/fits.hpp"
+#include "tune/limits.hpp"
+
+namespace fleet {
+namespace {
+
+class Lister {
+ public:
+  Lister(const Problem& problem, const Machine& machine, const TuneRequest& request,
+         const Tuning& base, const Estimator& estimator)
+      : problem_(problem),
+        machine_(machine),
+        request_(request),
+        base_(base),
+        estimator_(estimator) {}
+
+  std::vector<Considered> all() const;
+
+ private:
+  std::vector<std::int64_t> tiles(const Grid& grid) const;
+  std::vector<std::pair<std::int64_t, std::int64_t>> stretched(const Tuning& t) const;
+  void add(std::vector<Considered>& list, Tuning tuning) const;
+  void add_out_of_core(std::vector<Considered>& list, Tuning tuning) const;
+  std::int64_t tasks_of(const Tuning& t) const;
+
+  const Problem& problem_;
+  const Machine& machine_;
+  const TuneRequest& request_;
+  const Tuning& base_;
+  const Estimator& estimator_;
+};
+
+// Edges that cut a block into 1, 2, 3, ... pieces, and the one that the paper's cost likes best.
+std::vector<std::int64_t> Lister::tiles(const Grid& grid) const {
+  if (request_.tile > 0) return {request_.tile};
+  if (!base_.rules.has(Rule::tile)) return {limits::kFixedTile};
+  const int workers = static_cast<int>(base_.workers.size());
+  const std::int64_t block_m = ceil_div(problem_.m * problem_.batch, grid.rows);
+  const std::int64_t block_n = ceil_div(problem_.n, grid.cols);
+  const std::int64_t longest = std::max({std::min(block_m, problem_.m), block_n, problem_.k});
+  std::set<std::int64_t> edges;
+  // Dealt to and fro, whole rounds over the rows and columns of the grid are equal parts of a
+  // triangle: as long as that leaves tiles worth a product.
+  const std::int64_t round = workers > 1 ? 2 * std::lcm(grid.rows, grid.cols) : 1;
+  if (problem_.traits().triangle && problem_.n >= round * limits::kLeastOfRound) {
+    for (const std::int64_t rounds : limits::kRounds)
+      if (const std::int64_t edge = ceil_div(problem_.n, round * rounds);
+          edge <= limits::kLargestTile && (edge >= limits::kLeastOfRound / 2 || edges.empty()))
+        edges.insert(edge);
+    if (!edges.empty()) return {edges.begin(), edges.end()};
+  }
+  for (const std::int64_t pieces : limits::kPieces) {
+    const std::int64_t edge = ceil_div(longest, pieces);
+    if (edge <= limits::kLargestTile || pieces == limits::kPieces.back())
+      edges.insert(std::max(edge, std::min(longest, limits::kEdgeStep)));
+  }
+  const std::int64_t least = std::min({block_m, block_n, problem_.k});
+  std::int64_t best = 0;
+  for (std::int64_t edge = limits::kEdgeStep; edge <= least; edge += limits::kEdgeStep)
+    if (best == 0 || tile_cost(problem_, workers, edge) < tile_cost(problem_, workers, best))
+      best = edge;
+  if (best > 0) edges.insert(best);
+  return {edges.begin(), edges.end()};
+}
+
+// Square tiles, and where columns that lie apart are slow on their way, longer ones of A and C
+// (along m) and of B (along k). Transposed operands have their columns along the other edge.
+std::vector<std::pair<std::int64_t, std::int64_t>> Lister::stretched(const Tuning& t) const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> edges{{0, 0}};
+  const bool may_stretch =
+      request_.tile == 0 && base_.rules.has(Rule::tile) && !has_square_tiles(problem_) &&
+      std::ranges::any_of(machine_.links, [](const Link& link) { return !link.columns.empty(); });
+  if (!may_stretch || t.tile > limits::kLongestStretched) return edges;
+  const std::int64_t block_m =
+      std::min(problem_.m, ceil_div(problem_.m * problem_.batch, t.grid.rows));
+  for (const std::int64_t times_m : limits::kStretchesM)
+    for (const std::int64_t times_k : limits::kStretchesK) {
+      const std::int64_t m = ceil_div(block_m, ceil_div(block_m, t.tile * times_m)),
+                         k = std::min(t.tile * times_k, problem_.k);
+      if (m <= t.tile && k <= t.tile) continue;
+      if (std::pair edge{m, k}; edges.back() != edge) edges.push_back(edge);
+    }
+  return edges;
+}
+
+std::int64_t Lister::tasks_of(const Tuning& t) const {
+  const std::int64_t batch = problem_.batch;
+  const std::int64_t rows =
+      ceil_div(problem_.m,
+               std::min(t.edge_m(),
+                        std::max<std::int64_t>(1, ceil_div(problem_.m * batch, t.grid.rows)))) *
+      batch;
+  const std::int64_t cols = ceil_div(
+      problem_.n, std::min(t.tile, std::max<std::int64_t>(1, ceil_div(problem_.n, t.grid.cols))));
+  const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type, t.edge_k()));
+  const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
+  const std::int64_t tasks = rows * cols * steps + 3 * rows * cols;
+  const RoutineTraits& traits = problem_.traits();
+  return (traits.triangle || traits.triangular ? (tasks + 1) / 2 : tasks) * (traits.twice ? 2 : 1) +
+         passes * steps * (rows * t.grid.cols + cols * t.grid.rows);
+}
+
+void Lister::add(std::vector<Considered>& list, Tuning t) const {
+  Considered c;
+  c.estimate_s = estimator_.seconds(t);
+  c.tasks = tasks_of(t);
+  c.tuning = std::move(t);
+  list.push_back(std::move(c));
+}
+
+void Lister::add_out_of_core(std::vector<Considered>& list, Tuning t) const {
+  for (OutOfCore mode : {OutOfCore::stationary, OutOfCore::cube}) {
+    if (mode == OutOfCore::cube && problem_.traits().triangular) continue;
+    t.out_of_core = mode;
+    t.group = largest_group(problem_, t);
+    if (t.group > 0) add(list, t);
+  }
+}
+
+std::vector<Considered> Lister::all() const {
+  const int workers = static_cast<int>(base_.workers.size());
+  const bool is_chosen = request_.grid.rows * request_.grid.cols == workers;
+  const auto grids = is_chosen                     ? std::vector<Grid>{request_.grid}
+                     : base_.rules.has(Rule::grid) ? grids_of(workers)
+                                                   : std::vector<Grid>{near_square_grid(workers)};
+  const bool may_split = base_.rules.has(Rule::outofcore);
+  std::vector<Considered> list;
+  for (const Grid& grid : grids) {
+    Tuning t = base_;
+    t.grid = grid;
+    for (std::int64_t tile : tiles(grid)) {
+      t.tile = tile;
+      for (const auto& [edge_m, edge_k] : stretched(t)) {
+        t.tile_m = edge_m;
+        t.tile_k = edge_k;
+        if (fits_in_core(problem_, t) || !may_split)
+          add(list, t);
+        else
+          add_out_of_core(list, t);
+      }
+      t.tile_m = t.tile_k = 0;
+    }
+    // Nothing fits at the tiles that would be fastest: smaller ones.
+    if (list.empty())
+      for (t.tile = tiles(grid).front() / 2; t.tile >= limits::kLeastTile && list.empty();
+           t.tile /= 2)
+        add_out_of_core(list, t);
+  }
+  double least_s = std::numeric_limits<double>::infinity();
+  for (const Considered& c : list) least_s = std::min(least_s, c.estimate_s);
+  const auto rank = [&](const Considered& c) {
+    const double alike_s = std::max(c.estimate_s, limits::kAlike * least_s);
+    return std::tuple(c.tasks > limits::kMostTasks, alike_s, c.tasks);
+  };
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const Considered& a, const Considered& b) { return rank(a) < rank(b); });
+  return list;
+}
+
+}  // namespace
+
+Tuning base_tuning(const Problem& problem, const Machine& machine, const TuneRequest& request) {
+  Tuning base;
+  base.rules = request.rules;
+  base.own_copies = request.own_copies;
+  base.workers = request.workers;
+  if (base.workers.empty())
+    for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
+      if (machine.can_compute(d, problem.type)) base.workers.push_back(d);
+  if (base.workers.empty())
+    throw Error(Status::unsupported,
+                "no device of machine '" + machine.name + "' computes this type");
+  base.memory_cap = request.memory_cap;
+  if (base.memory_cap.empty())
+    for (const Device& d : machine.devices)
+      base.memory_cap.push_back(
+          static_cast<std::int64_t>(limits::kMemoryShare * static_cast<double>(d.memory_bytes)));
+  return base;
+}
+
+bool has_square_tiles(const Problem& problem) {
+  return problem.traits().triangle || problem.traits().has_side();
+}
+
+std::vector<Considered> candidates(const Problem& problem, const Machine& machine,
+                                   const TuneRequest& request, const Tuning& base,
+                                   const Estimator& estimator) {
+  return Lister(problem, machine, request, base, estimator).all();
+}
+
+}  // namespace fleet

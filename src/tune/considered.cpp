@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// considered.cpp: verdicts over candidates, and the sentences for them.
+#include "tune/considered.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <tuple>
+#include <utility>
+
+#include "tune/limits.hpp"
+
+namespace fleet {
+namespace {
+
+using Verdict = Considered::Verdict;
+
+/// The same in every locale.
+std::string number(double value, int decimals) {
+  std::array<char, 400> text;  // as many digits as a double has before the point, and the rest
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::fixed, decimals);
+  return {text.data(), end.ptr};
+}
+
+/// By how much `more` is above `less`, without pretending to digits that mean nothing.
+std::string percent(double more, double less) {
+  const double part = 100 * (more / less - 1);
+  if (part < 0.01) return "less than 0.01 %";
+  return number(part, part < 1 ? 2 : part < 10 ? 1 : 0) + " %";
+}
+
+std::string times_estimate(const Considered& candidate, const Considered& chosen) {
+  if (candidate.estimate_s <= 0 || chosen.estimate_s <= 0) return "";
+  return "; estimate " + number(candidate.estimate_s / chosen.estimate_s, 2) +
+         " times that of the chosen";
+}
+
+}  // namespace
+
+const char* to_string(Considered::Verdict verdict) {
+  constexpr const char* kNames[kVerdicts] = {"chosen",  "slower",      "more_issuing", "alike",
+                                             "refused", "over_budget", "enough_plans", "too_large"};
+  return kNames[static_cast<std::size_t>(verdict)];
+}
+
+void Search::pass_over(Considered&& candidate, Verdict verdict, std::int64_t limit) {
+  if (passed_over == limits::kMostPassedOver) {
+    ++not_kept;
+    return;
+  }
+  ++passed_over;
+  candidate.verdict = verdict;
+  candidate.limit = std::max<std::int64_t>(limit, 0);
+  list.push_back(std::move(candidate));
+}
+
+void Search::choose(std::size_t index, double issue_s) {
+  chosen = index;
+  const Considered& best = list[index];
+  for (Considered& c : list) {
+    if (!c.is_planned()) continue;
+    c.verdict = c.seconds > best.seconds              ? Verdict::slower
+                : c.tasks > best.tasks && issue_s > 0 ? Verdict::more_issuing
+                                                      : Verdict::alike;
+  }
+  list[index].verdict = Verdict::chosen;
+}
+
+std::vector<const Considered*> Search::best_first() const {
+  std::vector<const Considered*> sorted;
+  sorted.reserve(list.size());
+  for (const Considered& c : list) sorted.push_back(&c);
+  const auto rank = [](const Considered* c) {
+    return std::tuple(c->verdict != Verdict::chosen, !c->is_planned(),
+                      c->is_planned() ? c->seconds : c->estimate_s);
+  };
+  std::ranges::stable_sort(sorted, {}, rank);
+  return sorted;
+}
+
+std::string Search::reason(const Considered& c) const {
+  const Considered& best = list[chosen];
+  const auto limit = std::to_string(c.limit);
+  switch (c.verdict) {
+    case Verdict::chosen:
+      return "chosen";
+    case Verdict::slower: {
+      std::string text = "slower by " + percent(c.seconds, best.seconds);
+      if (c.tasks < best.tasks && c.seconds <= limits::kNear * best.seconds)
+        text += ", with fewer tasks to issue (-" + std::to_string(best.tasks - c.tasks) + ")";
+      return text;
+    }
+    case Verdict::more_issuing:
+      return (c.seconds < best.seconds ? "faster by " + percent(best.seconds, c.seconds)
+                                       : "as fast") +
+             ", but more tasks to issue (+" + std::to_string(c.tasks - best.tasks) + ")";
+    case Verdict::alike:
+      return "as fast within " + number(100 * (limits::kSame - 1), 0) +
+             " %: the one planned first was kept";
+    case Verdict::refused:
+      return "refused: " + c.refusal;
+    case Verdict::over_budget:
+      return "not planned: its tasks exceed the " + limit + " left in the budget" +
+             times_estimate(c, best);
+    case Verdict::enough_plans:
+      return "not planned: " + limit + " plans were made before its turn" + times_estimate(c, best);
+    case Verdict::too_large:
+      return "not planned: a tile product moves more than " + limit + " bytes";
+  }
+  return "";
+}
+
+}  // namespace fleet
