@@ -151,11 +151,13 @@ void lease_if_possible(std::optional<CpuBlas::Lease>& lease, CpuBlas& blas, int 
 void multiply_in_place(const Call& call, CpuBlas& blas, int threads) {
   std::optional<CpuBlas::Lease> lease;
   if (!call.only_scales()) lease_if_possible(lease, blas, threads);
-  for (std::int64_t i = 0; i < call.batch; ++i) {
-    const Arguments item = arguments_from(call, i);
-    run(call, item_view(call, item, kA), item_view(call, item, kB), item_view(call, item, kC),
-        blas);
-  }
+  past_first_write([&] {
+    for (std::int64_t i = 0; i < call.batch; ++i) {
+      const Arguments item = arguments_from(call, i);
+      run(call, item_view(call, item, kA), item_view(call, item, kB), item_view(call, item, kC),
+          blas);
+    }
+  });
 }
 
 void multiply_plainly(const Call& call) {
