@@ -15,8 +15,8 @@ for name in $(compgen -e FLEETBLAS_); do
   [ "$name" = FLEETBLAS_TEST_SCALE ] || unset "$name"
 done
 
-failed=()
-closing=()
+# Parts may run side by side, so what they leave is in files.
+rm -f out/test/failed out/test/closing
 
 # part NAME COMMAND...: runs it and keeps its closing lines.
 part() {
@@ -25,10 +25,28 @@ part() {
   printf '\n== %s\n' "$name"
   "$@" 2>&1 | tee "out/test/$name.log"
   status=${PIPESTATUS[0]}
-  [ "$status" = 0 ] || failed+=("$name")
-  closing+=("$(printf '%-12s %4d s  %s' "$name" $((SECONDS - started)) \
+  [ "$status" = 0 ] || printf '%s\n' "$name" >>out/test/failed
+  printf '%-12s %4d s  %s\n' "$name" $((SECONDS - started)) \
     "$(grep -E 'tests passed|tests failed|[0-9]+ (passed|failed|error)' "out/test/$name.log" |
-      tail -n 1 || true)")")
+      tail -n 1 || true)" >>out/test/closing
+}
+
+# beside COMMAND...: begins it in a process group of its own, which ends with this script.
+beside() {
+  set -m
+  "$@" &
+  beside=$!
+  set +m
+  trap 'kill -- -$beside 2>/dev/null' EXIT
+}
+
+# Waits for what was begun beside; its status.
+joined() {
+  local status
+  wait $beside
+  status=$?
+  trap - EXIT
+  return $status
 }
 
 built() {
@@ -56,9 +74,19 @@ lib = os.path.join(os.path.dirname(scipy_openblas64.__file__), "lib")
 print(glob.glob(os.path.join(lib, "libscipy_openblas64_.so*"))[0])
 END
 }
-tools/setup.sh dev $([[ $words == *" dropin "* ]] && echo dropin) || exit 1
+# has PART...: whether one of them was asked for.
+has() {
+  local part
+  for part in "$@"; do [[ $words != *" $part "* ]] || return 0; done
+  return 1
+}
+
+tools/setup.sh dev || exit 1
+# The environments of the drop-in tests are downloads: the compiler need not wait for them.
+if has dropin; then beside tools/setup.sh dev dropin; fi
 built release
 cmake --install build/release --component python --prefix python/fleetblas >/dev/null || exit 1
+if has dropin; then joined || exit 1; fi
 
 FLEETBLAS_CPU_BLAS=$(wheel_blas) || exit 1
 export FLEETBLAS_CPU_BLAS
@@ -68,31 +96,50 @@ fixed_layout=()
 setarch -R true 2>/dev/null && fixed_layout=(setarch -R)
 
 ctest=(ctest --parallel "${JOBS:-$(nproc)}" --timeout 600 --no-tests=error)
-if [[ $words == *" core "* ]]; then
-  part core "${ctest[@]}" --preset release
-fi
-if [[ $words == *" sanitizers "* ]]; then
+pytest=(python -m pytest -q -p no:cacheprovider)
+
+sanitizers() {
+  local preset
   for preset in asan tsan; do
     built $preset
     part $preset "${fixed_layout[@]}" "${ctest[@]}" --preset $preset
   done
-fi
-if [[ $words == *" python "* ]]; then
-  part python python -m pytest -q -p no:cacheprovider tests/python
-fi
-if [[ $words == *" dropin "* ]]; then
-  export FLEETBLAS_PRELOAD=$root/python/fleetblas/lib/libfleetblas_preload.so
-  export FLEETBLAS_TEST_VENVS=$root/.venv-tests
-  part dropin python -m pytest -q -p no:cacheprovider tests/dropin
-fi
-if [[ $words == *" docs "* ]]; then
-  part docs python -m pytest -q -p no:cacheprovider tests/house/test_site.py
+}
+
+sanitizers_last() {
+  renice -n 10 $BASHPID >/dev/null
+  sanitizers
+}
+
+interpreted() {
+  if has python; then part python "${pytest[@]}" tests/python; fi
+  if has dropin; then
+    part dropin env FLEETBLAS_PRELOAD="$root/python/fleetblas/lib/libfleetblas_preload.so" \
+      FLEETBLAS_TEST_VENVS="$root/.venv-tests" "${pytest[@]}" tests/dropin
+  fi
+  if has docs; then part docs "${pytest[@]}" tests/house/test_site.py; fi
+}
+
+# By itself, since it has the tests of what planning costs.
+if has core; then part core "${ctest[@]}" --preset release; fi
+# pytest uses one core. The sanitizers take the others, and what it leaves of its own: on its side are
+# tests with limits of time.
+if has sanitizers && has python dropin docs; then
+  beside sanitizers_last >out/test/sanitizers.out 2>&1
+  interpreted
+  printf '\ntest: asan and tsan (so far: out/test/sanitizers.out)\n'
+  joined || printf 'sanitizers\n' >>out/test/failed
+  cat out/test/sanitizers.out
+elif has sanitizers; then
+  sanitizers
+else
+  interpreted
 fi
 
 printf '\n'
-printf '%s\n' "${closing[@]}"
-if [ ${#failed[@]} -gt 0 ]; then
-  printf 'test: failed: %s\n' "${failed[*]}"
+cat out/test/closing
+if [ -s out/test/failed ]; then
+  printf 'test: failed: %s\n' "$(paste -sd ' ' out/test/failed)"
   exit 1
 fi
 printf 'test: all parts passed in %d s\n' $SECONDS
