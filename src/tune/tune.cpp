@@ -96,6 +96,7 @@ class Tuner {
   const TuneRequest& request_;
   const Tuning base_;
   const Estimator estimator_;
+  Expansions expansions_;  ///< of all candidates that are cut alike
   Search search_;
   std::vector<Kept> near_;  ///< the fastest so far and those that are nearly as fast
   double fastest_s_ = std::numeric_limits<double>::infinity();
@@ -125,7 +126,7 @@ Tuned Tuner::trivial() {
 // far. Tunings that fit nowhere, or for which there is no way, are passed over.
 std::optional<double> Tuner::attempt(Considered c) {
   try {
-    Plan plan = make_plan(problem_, machine_, c.tuning);
+    Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
     c.seconds = simulate(plan, machine_).seconds;
     c.tasks = std::ssize(plan.tasks);
     budget_.spend(c.tasks);

@@ -58,6 +58,7 @@ class VectorTuner {
 
   const Problem& problem_;
   const Machine& machine_;
+  Expansions expansions_;  ///< of all candidates that are cut alike
   const TuneRequest& request_;
   const Tuning base_;
   Tuned best_;
@@ -126,7 +127,7 @@ void VectorTuner::try_workers(const std::vector<DeviceId>& workers) {
 // Of equals the first, which has the larger tiles. The first of all is planned whatever it costs.
 void VectorTuner::attempt(Considered c) {
   try {
-    Plan plan = make_plan(problem_, machine_, c.tuning);
+    Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
     c.tasks = std::ssize(plan.tasks);
     spent_ += c.tasks;
     c.seconds = simulate(plan, machine_).seconds;
