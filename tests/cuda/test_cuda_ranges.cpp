@@ -5,6 +5,7 @@
 #define NVTX_NO_IMPL  // this is a tool; the other file of this program is what it watches
 #include <nvtx3/nvToolsExt.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,8 +104,9 @@ TEST(Ranges, NameTheCallAndTheTasksInItAsTimelinesDo) {
 TEST(Ranges, CountOfATriangleWhatACopyOfItMoves) {
   SmallPlan small;
   Plan plan = small.plan.get();
-  plan.problem = make_level3({.routine = Routine::trmm, .m = 8, .n = 1});
-  plan.k_cuts = {0, 8};
+  const Cuts whole = {0, 8};
+  plan.program = std::make_shared<const TileProgram>(
+      expand(make_level3({.routine = Routine::trmm, .m = 8, .n = 1}), {whole, {0, 1}, whole}));
   Ranges ranges;
   told.clear();
 
