@@ -305,7 +305,7 @@ void dgemm_(const char* ta, const char* tb, const int* m, const int* n, const in
   if (kind && strcmp(kind, "crash") == 0 && !small) abort();
   fprintf(log, "[NVBLAS] dgemm[%s]: m=%d\n",
           small || (kind && strcmp(kind, "cpu") == 0) ? "cpu" : "gpu", *m);
-  if (!small) usleep((unsigned)(tile + (autopin ? 0 : 1024)) * 10);
+  if (!small) usleep((unsigned)(tile + (autopin ? 0 : 1024)) * 40);
   multiply(*ta != 'n' && *ta != 'N', *tb != 'n' && *tb != 'N', (size_t)*m, (size_t)*n, (size_t)*k,
            *alpha, a, (size_t)*lda, b, (size_t)*ldb, *beta, c, (size_t)*ldc);
 }
