@@ -321,7 +321,7 @@ TEST(TileProgram, WithAWrongOpIsAnotherRoutine) {
         << to_text(problem);
     EXPECT_NE(fault_of(problem, cuts, 7,
                        [](TileProgram& program) {
-                         std::swap(program.chains.front().first, program.chains.back().first);
+                         std::swap(program.ops.front(), program.ops.back());
                        }),
               "")
         << to_text(problem);
