@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks what no compiler checks: which layer may include which, and where a line may stand.
+"""Checks what no compiler checks: which room may include which, and where a line may stand.
 
 Standard library only. `check_layers.py [FOLDER]` prints one line per finding and fails if there
 is any that is not a warning. ARCHITECTURE.md ("Where a line belongs") has the reasons.
@@ -10,21 +10,37 @@ import os
 import re
 import sys
 
-# A layer sees itself and the layers before it.
-LAYERS = ["base", "problem", "machine", "program", "plan", "exec", "tune", "blas"]
+# The pure rooms, each of which sees those before it: values and functions of values.
+MODEL = ("base", "problem", "machine", "program", "plan", "sim")
+# Which rooms each room of src sees, besides itself.
+RUN = MODEL
+CPU = (*RUN, "run")
+BACKEND = (*CPU, "cpu")
+CORE = (*BACKEND, "tune", "recover", "probe", "backend", "backend/host", "backend/sim")
+ROOMS = {
+    **{room: MODEL[:place] for place, room in enumerate(MODEL)},
+    "tune": MODEL,
+    "run": RUN,
+    "cpu": CPU,
+    "recover": BACKEND,
+    "probe": BACKEND,
+    "backend": BACKEND,
+    "backend/host": BACKEND,
+    "backend/sim": BACKEND,
+    "backend/cuda": (*BACKEND, "backend"),
+    "core": CORE,
+    "api": (*CORE, "core"),
+}
 # What stands in front of a BLAS, and whose headers each part may include.
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}
+# Who sees the C API.
+PUBLIC = ("core", "api", "preload")
 MAX_LINES = 500
+# A room with more of the lines of src is several rooms.
+MAX_SHARE = 1 / 5
 
-SIMULATOR = (
-    "src/exec/simulate",
-    "src/exec/fair_share",
-    "src/exec/kernel_pool",
-    "src/exec/busy_time",
-    "src/exec/trace.",
-)
-PLANNER = ("src/program/", "src/plan/", "src/tune/")
-PURE = ("src/problem/", "src/machine/", "src/base/error", *PLANNER, *SIMULATOR)
+PLANNER = ("src/program/", "src/plan/", "src/sim/", "src/tune/")
+PURE = ("src/problem/", "src/machine/", "src/base/error", *PLANNER)
 EVERYWHERE = ("src/",)
 
 # (what the line would be, pattern, folders in which it is looked for, files where it may stand)
@@ -33,7 +49,7 @@ PLACES = [
         "a CUDA header or call outside the CUDA backend",
         r"#\s*include\s*[<\"](cuda|cublas|nccl|nvToolsExt|nvtx)|\bcuda[A-Z]\w*\(",
         (*EVERYWHERE, "include/"),
-        ("src/exec/cuda_",),
+        ("src/backend/cuda/",),
     ),
     (
         "reading the environment outside base/options",
@@ -46,7 +62,7 @@ PLACES = [
         r"#\s*include\s*<(iostream|print)>|\bstd::(cout|cerr|clog)\b"
         r"|(?<![\w:])(std::)?(printf|puts|putchar|perror)\s*\(|\bfprintf\s*\(\s*std(out|err)\b",
         EVERYWHERE,
-        ("src/blas/log", "src/preload/", "src/libblas/"),
+        ("src/preload/", "src/libblas/"),
     ),
     (
         "ending the process",
@@ -83,12 +99,12 @@ PLACES = [
         "a file in the model",
         r"#\s*include\s*<(fstream|filesystem|cstdio|stdio\.h|unistd\.h)>",
         PURE,
-        ("src/machine/load_machine", "src/machine/machine"),
+        ("src/machine/machine_json.cpp",),
     ),
     (
         "an unordered container in the planner: the same inputs must give the same plan",
         r"\bunordered_(map|set|multimap|multiset)\b",
-        (*PLANNER, *SIMULATOR),
+        PLANNER,
         (),
     ),
     (
@@ -126,23 +142,38 @@ def may_stand(path, allowed):
     return any(path.endswith(a[1:]) if a.startswith("*") else path.startswith(a) for a in allowed)
 
 
+def room_of(path):
+    """The room of a file or an include below src: its folder."""
+    return os.path.dirname(path.removeprefix("src/"))
+
+
 def include_finding(path, included):
     """Why the file `path` may not include "included", or None."""
-    layer = path.split("/")[1]
-    of = included.split("/")[0]
-    if included.startswith("fleetblas/"):
-        public_ones = ("blas", "preload")
-        return None if layer in public_ones else "only src/blas and src/preload include the C API"
-    if layer in FRONTS:
-        fine = of in FRONTS[layer] or "/" not in included or included == "blas/dropin.h"
-        return None if fine else f"src/{layer} sees of the core blas/dropin.h only"
-    if layer not in LAYERS:
-        return f"src/{layer} is no layer of ARCHITECTURE.md"
-    if of not in LAYERS:
-        return f'"{included}": includes name their layer, as in "plan/plan.hpp"'
-    if LAYERS.index(of) > LAYERS.index(layer):
-        return f"layer {layer} includes {of}, which stands above it"
+    room, of = room_of(path), room_of(included)
+    if of == "fleetblas":
+        return None if room in PUBLIC else f"src/{room} does not see the C API"
+    if room in FRONTS:
+        fine = of in FRONTS[room] or not of or included == "api/dropin.h"
+        return None if fine else f"src/{room} sees of the core api/dropin.h only"
+    if room not in ROOMS:
+        return f"src/{room} is no room of ARCHITECTURE.md"
+    if of not in ROOMS:
+        return f'"{included}": includes name their room, as in "plan/plan.hpp"'
+    if of != room and of not in ROOMS[room]:
+        return f"src/{room} does not see src/{of}"
     return None
+
+
+def crowded_rooms(lines_of):
+    """A sentence for each folder of src with too large a share of all lines, by {path: lines}."""
+    rooms = {}
+    for path, lines in lines_of.items():
+        if path.startswith("src/"):
+            room = path.split("/")[1]
+            rooms[room] = rooms.get(room, 0) + lines
+    for room, lines in sorted(rooms.items()):
+        if lines > MAX_SHARE * sum(rooms.values()):
+            yield f"src/{room} has {lines / sum(rooms.values()):.0%} of the lines of src"
 
 
 def findings_in(path, text):
@@ -169,16 +200,20 @@ def findings_in(path, text):
 
 def main(arguments):
     root = arguments[0] if arguments else os.path.join(os.path.dirname(__file__), "..")
-    files = errors = 0
+    errors = 0
+    lines_of = {}
     for path in files_of(root):
-        files += 1
         with open(os.path.join(root, path), encoding="utf-8") as file:
             text = file.read()
+        lines_of[path] = text.count("\n")
         for line, sentence, is_warning in findings_in(path, text):
             errors += not is_warning
             print(f"{path}:{line}: {'warning: ' if is_warning else ''}{sentence}")
-    print(f"check_layers: {files} files, {errors} findings")
-    return 1 if errors or not files else 0
+    for sentence in crowded_rooms(lines_of):
+        errors += 1
+        print(sentence)
+    print(f"check_layers: {len(lines_of)} files, {errors} findings")
+    return 1 if errors or not lines_of else 0
 
 
 if __name__ == "__main__":

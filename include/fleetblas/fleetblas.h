@@ -119,7 +119,8 @@ FLEET_API fleet_status fleet_host_unregister(fleet_context* context, void* data)
  *                        a GPU that the context does not use; C untouched
  *   FLEET_NO_MEMORY      neither devices nor host can hold what the call needs; C untouched
  *   FLEET_DEVICE_FAILED  the device that holds an operand was lost, or after C was changed a device
- *                        failed or memory ran out and the CPU could not complete it; C is undefined */
+ *                        failed or memory ran out and the CPU could not complete it; C is undefined
+ */
 FLEET_API fleet_status fleet_sgemm(fleet_context* context, fleet_op transa, fleet_op transb,
                                    int64_t m, int64_t n, int64_t k, float alpha, const float* a,
                                    int64_t lda, const float* b, int64_t ldb, float beta, float* c,

@@ -4,7 +4,7 @@
 #pragma once
 #include <atomic>
 
-#include "blas/dropin.h"
+#include "api/dropin.h"
 #include "preload/names.hpp"
 
 namespace fleet::preload {

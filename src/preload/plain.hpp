@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // plain.hpp: every routine by plain loops, for where there is no BLAS. It knows nothing of symbols.
 #pragma once
-#include "blas/dropin.h"
+#include "api/dropin.h"
 
 namespace fleet::preload {
 

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "blas/dropin.h"
+#include "api/dropin.h"
 
 namespace fleet::preload {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "blas/dropin.h"
+#include "api/dropin.h"
 #include "preload/elements.hpp"
 
 // The arguments of each routine in the order of the reference BLAS, for an X(argument, extra). B of

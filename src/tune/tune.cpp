@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "exec/simulate.hpp"
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
+#include "sim/simulate.hpp"
 #include "tune/candidates.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"

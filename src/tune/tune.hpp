@@ -3,9 +3,9 @@
 #pragma once
 #include <optional>
 
-#include "exec/trace.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
+#include "sim/trace.hpp"
 #include "tune/considered.hpp"
 
 namespace fleet {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "exec/simulate.hpp"
 #include "program/decompose.hpp"
+#include "sim/simulate.hpp"
 #include "tune/candidates.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"

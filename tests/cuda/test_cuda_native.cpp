@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "exec/cuda_native.hpp"
+#include "backend/cuda/native.hpp"
 
 namespace fleet::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/cuda_ranges.hpp"
+#include "backend/cuda/ranges.hpp"
 #include "support/hand_plan.hpp"
 
 namespace fleet::cuda {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "blas/dropin.h"
+#include "api/dropin.h"
 
 static double number(const char* name, double fallback) {
   const char* text = getenv(name);

@@ -6,10 +6,10 @@
 
 #include <chrono>
 
+#include "backend/device_library.hpp"
 #include "base/error.hpp"
-#include "exec/device_library.hpp"
-#include "exec/probe.hpp"
-#include "exec/recover.hpp"
+#include "probe/probe.hpp"
+#include "recover/recover.hpp"
 #include "support/host_trial.hpp"
 #include "support/level3_trial.hpp"
 #include "support/random_plans.hpp"

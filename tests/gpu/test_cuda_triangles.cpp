@@ -3,8 +3,8 @@
 // with them in parts needs, in every variant of the routine. It tries no plans.
 #include <gtest/gtest.h>
 
+#include "backend/device_library.hpp"
 #include "base/error.hpp"
-#include "exec/device_library.hpp"
 #include "support/level3_trial.hpp"
 #include "support/random_plans.hpp"
 

@@ -3,8 +3,8 @@
 // machine, with NaN in all memory that was not written, and write nothing else.
 #include <gtest/gtest.h>
 
+#include "backend/device_library.hpp"
 #include "base/error.hpp"
-#include "exec/device_library.hpp"
 #include "support/scale.hpp"
 #include "support/vector_trial.hpp"
 

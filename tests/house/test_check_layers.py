@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "tools"))
-from check_layers import PLACES, findings_in
+from check_layers import PLACES, ROOMS, crowded_rooms, findings_in
 
 SPDX = "// SPDX-License-Identifier: BSD-3-Clause\n"
 
@@ -14,35 +14,35 @@ SPDX = "// SPDX-License-Identifier: BSD-3-Clause\n"
 # Of each rule: a file and a line that break it, and a file in which the same line may stand.
 BROKEN = {
     "a CUDA header or call outside the CUDA backend": (
-        "src/exec/execute.cpp",
+        "src/run/execute.cpp",
         "cudaFree(data);",
-        "src/exec/cuda_memory.cpp",
+        "src/backend/cuda/memory.cpp",
     ),
     "reading the environment outside base/options": (
-        "src/blas/context.cpp",
+        "src/core/context.cpp",
         'secure_getenv("X");',
         "src/base/options.cpp",
     ),
     "printing outside the log": (
-        "src/exec/probe.cpp",
+        "src/probe/probe.cpp",
         'std::fprintf(stderr, "");',
-        "src/blas/log.cpp",
+        "src/preload/preload.cpp",
     ),
-    "ending the process": ("src/blas/gate.cpp", "std::quick_exit(1);", "src/libblas/chosen.cpp"),
+    "ending the process": ("src/core/gate.cpp", "std::quick_exit(1);", "src/libblas/chosen.cpp"),
     "a thread or a lock in the model": (
-        "src/exec/simulate.cpp",
+        "src/sim/simulate.cpp",
         "#include <mutex>",
-        "src/exec/sim_backend.cpp",
+        "src/backend/sim/backend.cpp",
     ),
     "a clock or a random number in the model": (
-        "src/exec/fair_share.hpp",
+        "src/sim/fair_share.hpp",
         "#include <chrono>",
-        "src/exec/probe.cpp",
+        "src/probe/probe.cpp",
     ),
     "a library loaded by the model": (
-        "src/exec/trace.cpp",
+        "src/sim/trace.cpp",
         "void* handle = dlopen(path, RTLD_NOW);",
-        "src/exec/blas_library.cpp",
+        "src/cpu/library.cpp",
     ),
     "a routine in the planner, which knows matrices, chains and ops": (
         "src/plan/walk.cpp",
@@ -52,12 +52,12 @@ BROKEN = {
     "a file in the model": (
         "src/program/expand.cpp",
         "#include <fstream>",
-        "src/machine/machine.cpp",
+        "src/machine/machine_json.cpp",
     ),
     "an unordered container in the planner: the same inputs must give the same plan": (
         "src/program/decompose.cpp",
         "std::unordered_set<int> seen;",
-        "src/blas/plan_cache.hpp",
+        "src/core/plan_cache.hpp",
     ),
     "nlohmann/json in a header": (
         "src/machine/machine.hpp",
@@ -99,7 +99,7 @@ class CheckLayers(unittest.TestCase):
                 "#include <random>",
                 "std::unordered_map<int, int> m;",
             ):
-                self.assertEqual(len(errors(f"src/exec/{name}", line)), 1, (name, line))
+                self.assertEqual(len(errors(f"src/sim/{name}", line)), 1, (name, line))
 
     def test_an_include_names_a_layer_that_there_is(self):
         self.assertEqual(len(errors("src/schedule/x.cpp", '#include "base/error.hpp"')), 1)
@@ -111,40 +111,68 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(errors("src/program/expand.cpp", '#include "plan/plan.hpp"')), 1)
         self.assertEqual(len(errors("src/machine/machine.cpp", '#include "program/tuning.hpp"')), 1)
 
-    def test_a_layer_may_include_only_itself_and_those_below(self):
+    def test_a_room_may_include_only_itself_and_those_below(self):
         self.assertEqual(errors("src/plan/plan.cpp", '#include "machine/machine.hpp"'), [])
-        self.assertEqual(len(errors("src/plan/plan.cpp", '#include "exec/backend.hpp"')), 1)
+        self.assertEqual(len(errors("src/plan/plan.cpp", '#include "run/backend.hpp"')), 1)
         self.assertEqual(len(errors("src/preload/preload.cpp", '#include "base/error.hpp"')), 1)
-        self.assertEqual(len(errors("src/exec/probe.cpp", '#include "fleetblas/fleetblas.h"')), 1)
+        self.assertEqual(errors("src/preload/preload.cpp", '#include "api/dropin.h"'), [])
+        self.assertEqual(len(errors("src/probe/probe.cpp", '#include "fleetblas/fleetblas.h"')), 1)
         self.assertEqual(errors("src/libblas/own.cpp", '#include "preload/names.hpp"'), [])
         self.assertEqual(len(errors("src/preload/front.cpp", '#include "libblas/forward.hpp"')), 1)
 
+    def test_rooms_side_by_side_do_not_see_each_other(self):
+        for room, of in (
+            ("tune", "run/backend.hpp"),
+            ("run", "tune/tune.hpp"),
+            ("recover", "probe/probe.hpp"),
+            ("probe", "recover/recover.hpp"),
+            ("probe", "backend/host/backend.hpp"),
+            ("backend/host", "backend/sim/backend.hpp"),
+            ("backend/cuda", "backend/host/memory.hpp"),
+            ("core", "backend/cuda/backend.hpp"),
+            ("core", "api/boundary.hpp"),
+        ):
+            self.assertEqual(len(errors(f"src/{room}/x.cpp", f'#include "{of}"')), 1, (room, of))
+        line = '#include "backend/device_library.hpp"'
+        self.assertEqual(errors("src/backend/cuda/backend.cpp", line), [])
+
+    def test_rooms_form_no_circle(self):
+        for room, below in ROOMS.items():
+            for other in below:
+                self.assertNotIn(room, ROOMS[other], (room, other))
+
+    def test_no_room_has_over_a_fifth_of_the_lines(self):
+        even = {f"src/{room}/x.cpp": 100 for room in "abcde"}
+        self.assertEqual(list(crowded_rooms(even)), [])
+        self.assertEqual(len(list(crowded_rooms({**even, "src/a/b/y.cpp": 10}))), 1)
+        self.assertEqual(list(crowded_rooms({**even, "tests/unit/y.cpp": 999})), [])
+
     def test_the_environment_is_read_in_options_only(self):
         self.assertEqual(errors("src/base/options.cpp", 'std::getenv("X");'), [])
-        self.assertEqual(len(errors("src/blas/context.cpp", 'std::getenv("X");')), 1)
+        self.assertEqual(len(errors("src/core/context.cpp", 'std::getenv("X");')), 1)
 
     def test_only_the_cuda_backend_sees_cuda(self):
-        self.assertEqual(errors("src/exec/cuda_backend.cpp", "#include <cuda_runtime.h>"), [])
-        self.assertEqual(len(errors("src/exec/execute.cpp", "#include <cublas_v2.h>")), 1)
+        self.assertEqual(errors("src/backend/cuda/backend.cpp", "#include <cuda_runtime.h>"), [])
+        self.assertEqual(len(errors("src/run/execute.cpp", "#include <cublas_v2.h>")), 1)
 
     def test_nothing_prints_or_ends_the_process(self):
-        self.assertEqual(len(errors("src/exec/probe.cpp", 'printf("x");')), 1)
-        self.assertEqual(len(errors("src/exec/probe.cpp", "std::cerr << 1;")), 1)
-        self.assertEqual(len(errors("src/exec/probe.cpp", "std::abort();")), 1)
-        self.assertEqual(len(errors("src/exec/probe.cpp", "assert(x);")), 1)
-        self.assertEqual(errors("src/exec/probe.cpp", "static_assert(x);"), [])
-        self.assertEqual(errors("src/exec/probe.cpp", 'std::snprintf(text, 9, "%f", x);'), [])
+        self.assertEqual(len(errors("src/probe/probe.cpp", 'printf("x");')), 1)
+        self.assertEqual(len(errors("src/probe/probe.cpp", "std::cerr << 1;")), 1)
+        self.assertEqual(len(errors("src/probe/probe.cpp", "std::abort();")), 1)
+        self.assertEqual(len(errors("src/probe/probe.cpp", "assert(x);")), 1)
+        self.assertEqual(errors("src/probe/probe.cpp", "static_assert(x);"), [])
+        self.assertEqual(errors("src/probe/probe.cpp", 'std::snprintf(text, 9, "%f", x);'), [])
 
     def test_the_model_has_no_threads_clocks_or_files(self):
         for header in ("thread", "mutex", "chrono", "fstream", "random"):
             line = f"#include <{header}>"
             self.assertEqual(len(errors("src/plan/planner.cpp", line)), 1, header)
-            self.assertEqual(errors("src/exec/host_backend.cpp", line), [], header)
+            self.assertEqual(errors("src/backend/host/backend.cpp", line), [], header)
         self.assertEqual(len(errors("src/plan/planner.cpp", "std::unordered_map<int, int> m;")), 1)
 
     def test_words_in_comments_and_strings_do_not_count(self):
-        self.assertEqual(errors("src/exec/probe.cpp", "// never calls abort()"), [])
-        self.assertEqual(errors("src/exec/probe.cpp", 'say("do not abort()");'), [])
+        self.assertEqual(errors("src/probe/probe.cpp", "// never calls abort()"), [])
+        self.assertEqual(errors("src/probe/probe.cpp", 'say("do not abort()");'), [])
 
     def test_a_file_without_licence_or_with_a_note_to_self_is_found(self):
         self.assertEqual(len(list(findings_in("src/plan/plan.cpp", "int x;\n"))), 1)

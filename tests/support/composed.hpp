@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "exec/execute.hpp"
-#include "exec/recover.hpp"
 #include "program/expand.hpp"
+#include "recover/recover.hpp"
+#include "run/execute.hpp"
 #include "support/cpu_blas.hpp"
 #include "support/interpreter.hpp"
 #include "support/random_plans.hpp"

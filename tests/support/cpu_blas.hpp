@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "exec/cpu_blas.hpp"
+#include "cpu/blas.hpp"
 
 namespace fleet::test {
 

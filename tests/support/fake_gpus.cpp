@@ -10,12 +10,13 @@
 #include <mutex>
 #include <thread>
 
-#include "exec/cpu_blas.hpp"
-#include "exec/device_library.hpp"
-#include "exec/gemm_pieces.hpp"
-#include "exec/host_backend.hpp"
-#include "exec/plain_gemm.hpp"
-#include "exec/probe.hpp"
+#include "backend/device_library.hpp"
+#include "backend/host/backend.hpp"
+#include "backend/host/machine.hpp"
+#include "cpu/blas.hpp"
+#include "cpu/gemm_pieces.hpp"
+#include "cpu/plain_gemm.hpp"
+#include "probe/probe.hpp"
 
 namespace fleet {
 namespace {

@@ -10,9 +10,10 @@
 #include <fstream>
 #include <string>
 
-#include "exec/probe.hpp"
+#include "backend/host/machine.hpp"
 #include "fleetblas/fleetblas.h"
 #include "machine/machine.hpp"
+#include "probe/probe.hpp"
 
 namespace fleet::test {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/execute.hpp"
-#include "exec/host_backend.hpp"
+#include "backend/host/backend.hpp"
+#include "run/execute.hpp"
 #include "support/cpu_blas.hpp"
 #include "support/reference.hpp"
 

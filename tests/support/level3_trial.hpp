@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "exec/recover.hpp"
+#include "recover/recover.hpp"
 #include "support/host_trial.hpp"
 #include "support/level3_operands.hpp"
 

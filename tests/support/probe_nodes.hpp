@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/sim_backend.hpp"
+#include "backend/sim/backend.hpp"
 
 namespace fleet::test {
 

@@ -22,7 +22,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "exec/half.hpp"
+#include "cpu/half.hpp"
 #include "problem/problem.hpp"
 
 namespace fleet::test {

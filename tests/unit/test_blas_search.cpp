@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "exec/blas_search.hpp"
+#include "cpu/library_search.hpp"
 
 namespace fleet {
 namespace {

@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "backend/host/machine.hpp"
 #include "base/error.hpp"
-#include "exec/probe.hpp"
 #include "plan/bound.hpp"
+#include "probe/probe.hpp"
 #include "support/scale.hpp"
 #include "tune/tune.hpp"
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "backend/host/machine.hpp"
 #include "fleetblas/fleetblas.h"
 #include "support/host_context.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "exec/host_backend.hpp"
+#include "backend/host/backend.hpp"
 #include "support/composed.hpp"
 #include "support/scale.hpp"
 

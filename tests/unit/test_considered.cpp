@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "exec/simulate.hpp"
+#include "sim/simulate.hpp"
 #include "support/random_plans.hpp"
 #include "tune/limits.hpp"
 #include "tune/tune.hpp"

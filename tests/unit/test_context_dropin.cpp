@@ -15,7 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "blas/dropin.h"
+#include "api/dropin.h"
+#include "backend/host/machine.hpp"
 #include "fleetblas/fleetblas.h"
 #include "support/failing_new.hpp"
 #include "support/host_context.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "exec/copy_columns.hpp"
+#include "cpu/copies.hpp"
 
 namespace fleet {
 namespace {

@@ -16,10 +16,10 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "exec/cpu_blas.hpp"
-#include "exec/gemm_pieces.hpp"
-#include "exec/plain_gemm.hpp"
-#include "exec/thread_gate.hpp"
+#include "cpu/blas.hpp"
+#include "cpu/gemm_pieces.hpp"
+#include "cpu/plain_gemm.hpp"
+#include "cpu/thread_gate.hpp"
 #include "support/cpu_blas.hpp"
 #include "support/reference.hpp"
 #include "support/scale.hpp"

@@ -10,12 +10,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "backend/host/backend.hpp"
+#include "backend/host/machine.hpp"
+#include "backend/sim/backend.hpp"
 #include "base/error.hpp"
-#include "exec/examine.hpp"
-#include "exec/host_backend.hpp"
-#include "exec/probe.hpp"
-#include "exec/sim_backend.hpp"
 #include "fleetblas/fleetblas.h"
+#include "probe/examine.hpp"
+#include "probe/probe.hpp"
 #include "support/cpu_blas.hpp"
 #include "support/host_context.hpp"
 

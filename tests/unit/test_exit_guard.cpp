@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "exec/exit_guard.hpp"
+#include "base/exit_guard.hpp"
 
 namespace fleet {
 namespace {

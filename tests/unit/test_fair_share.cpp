@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "exec/fair_share.hpp"
+#include "sim/fair_share.hpp"
 
 namespace fleet::test {
 namespace {

@@ -9,11 +9,12 @@
 #include <new>
 #include <optional>
 
+#include "backend/host/backend.hpp"
+#include "backend/host/machine.hpp"
 #include "base/error.hpp"
-#include "exec/execute.hpp"
-#include "exec/host_backend.hpp"
-#include "exec/probe.hpp"
-#include "exec/recover.hpp"
+#include "probe/probe.hpp"
+#include "recover/recover.hpp"
+#include "run/execute.hpp"
 #include "support/cpu_blas.hpp"
 #include "support/reference.hpp"
 #include "support/scale.hpp"

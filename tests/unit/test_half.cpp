@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "exec/half.hpp"
+#include "cpu/half.hpp"
 #include "support/reference.hpp"
 #include "support/scale.hpp"
 

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "exec/half_gemm.hpp"
-#include "exec/plain_gemm.hpp"
-#include "exec/probe.hpp"
-#include "exec/recover.hpp"
+#include "cpu/half_gemm.hpp"
+#include "cpu/plain_gemm.hpp"
+#include "probe/probe.hpp"
 #include "program/decompose.hpp"
+#include "recover/recover.hpp"
 #include "support/host_trial.hpp"
 #include "support/scale.hpp"
 #include "tune/tune.hpp"

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <thread>
 
+#include "backend/host/backend.hpp"
 #include "base/error.hpp"
-#include "exec/host_backend.hpp"
 #include "support/hand_gemm.hpp"
 #include "support/host_trial.hpp"
 

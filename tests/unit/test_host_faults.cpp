@@ -15,9 +15,9 @@
 #include <fstream>
 #include <thread>
 
+#include "backend/host/memory.hpp"
 #include "base/error.hpp"
-#include "exec/faults.hpp"
-#include "exec/host_memory.hpp"
+#include "run/faults.hpp"
 #include "support/hand_gemm.hpp"
 #include "support/host_trial.hpp"
 #include "support/scale.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "exec/host_backend.hpp"
+#include "backend/host/backend.hpp"
 #include "support/level3_trial.hpp"
 #include "support/random_runs.hpp"
 #include "support/scale.hpp"

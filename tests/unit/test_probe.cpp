@@ -15,9 +15,10 @@
 #include <tuple>
 #include <utility>
 
+#include "backend/host/machine.hpp"
+#include "backend/sim/backend.hpp"
 #include "base/error.hpp"
-#include "exec/probe.hpp"
-#include "exec/sim_backend.hpp"
+#include "probe/probe.hpp"
 #include "support/probe_nodes.hpp"
 #include "support/scale.hpp"
 

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "exec/confidence.hpp"
-#include "exec/probe.hpp"
 #include "fleetblas/fleetblas.h"
+#include "probe/confidence.hpp"
+#include "probe/probe.hpp"
 #include "support/host_context.hpp"
 #include "support/probe_nodes.hpp"
 #include "support/scale.hpp"

@@ -9,8 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "exec/probe.hpp"
-#include "exec/probe_groups.hpp"
+#include "backend/host/machine.hpp"
+#include "probe/groups.hpp"
+#include "probe/probe.hpp"
 #include "support/probe_nodes.hpp"
 
 namespace fleet::test {

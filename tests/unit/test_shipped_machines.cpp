@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "exec/fair_share.hpp"
 #include "machine/machine.hpp"
+#include "sim/fair_share.hpp"
 
 namespace fleet {
 namespace {

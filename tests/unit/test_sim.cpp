@@ -3,7 +3,7 @@
 // test says otherwise, so that most numbers are seconds and elements alike.
 #include <gtest/gtest.h>
 
-#include "exec/simulate.hpp"
+#include "sim/simulate.hpp"
 #include "support/hand_plan.hpp"
 
 namespace fleet::test {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "exec/simulate.hpp"
+#include "sim/simulate.hpp"
 #include "support/hand_plan.hpp"
 #include "support/scale.hpp"
 

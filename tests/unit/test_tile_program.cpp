@@ -319,11 +319,10 @@ TEST(TileProgram, WithAWrongOpIsAnotherRoutine) {
     EXPECT_NE(fault_of(problem, cuts, 7, [](TileProgram& program) { --program.chains.back().ops; }),
               "")
         << to_text(problem);
-    EXPECT_NE(fault_of(problem, cuts, 7,
-                       [](TileProgram& program) {
-                         std::swap(program.ops.front(), program.ops.back());
-                       }),
-              "")
+    EXPECT_NE(
+        fault_of(problem, cuts, 7,
+                 [](TileProgram& program) { std::swap(program.ops.front(), program.ops.back()); }),
+        "")
         << to_text(problem);
   }
 }

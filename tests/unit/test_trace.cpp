@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "exec/busy_time.hpp"
-#include "exec/execute.hpp"
-#include "exec/sim_backend.hpp"
-#include "exec/simulate.hpp"
-#include "exec/trace.hpp"
+#include "backend/sim/backend.hpp"
+#include "run/execute.hpp"
+#include "sim/busy_time.hpp"
+#include "sim/simulate.hpp"
+#include "sim/trace.hpp"
 #include "support/hand_plan.hpp"
 
 namespace fleet::test {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "exec/triangular.hpp"
+#include "cpu/triangular.hpp"
 #include "support/host_trial.hpp"
 
 namespace fleet {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "exec/simulate.hpp"
 #include "program/decompose.hpp"
+#include "sim/simulate.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
 #include "tune/tune.hpp"

@@ -3,7 +3,7 @@
 // and on threads, give what plain sums give, and touch nothing else.
 #include <gtest/gtest.h>
 
-#include "exec/plain_gemm.hpp"
+#include "cpu/plain_gemm.hpp"
 #include "support/random_runs.hpp"
 #include "support/scale.hpp"
 #include "support/vector_trial.hpp"

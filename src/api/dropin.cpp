@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// dropin.cpp: what the preload library asks of the core. It knows no symbol names.
+#include "api/dropin.h"
+
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "api/boundary.hpp"
+#include "core/gate.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// The last call that this thread offered: why it was not taken (nullptr: it was not offered), and
+/// whether it was computed here all the same, which is in the books. One variable: each costs a
+/// look-up of its own.
+struct Offered {
+  const char* refusal = nullptr;
+  bool computed = false;
+};
+thread_local Offered offered;
+
+DataType type_of(char letter) {
+  switch (letter) {
+    case 's':
+      return DataType::f32;
+    case 'd':
+      return DataType::f64;
+    case 'c':
+      return DataType::c32;
+    default:
+      return DataType::c64;
+  }
+}
+
+/// The routines of both sides are numbered alike.
+static_assert(static_cast<int>(Routine::her2k) == fleet_dropin_her2k &&
+              static_cast<int>(Routine::trsm) == fleet_dropin_trsm);
+
+constexpr std::array<Signature, kRoutines> kSignatures = [] {
+  std::array<Signature, kRoutines> signatures{};
+  signatures[0] = signature_of("", {.first = 1});
+  for (std::size_t routine = 1; routine < signatures.size(); ++routine)
+    signatures[routine] = signature_of("", static_cast<Routine>(routine), 1);
+  return signatures;
+}();
+
+RawCall raw_of(const fleet_dropin_call& call, const Signature& signature) {
+  return {.signature = signature,
+          .routine = static_cast<Routine>(call.routine),
+          .type = type_of(call.type),
+          .side = call.side,
+          .uplo = call.uplo,
+          .transa = call.transa,
+          .transb = call.transb,
+          .diag = call.diag,
+          .m = call.m,
+          .n = call.n,
+          .k = call.k,
+          .alpha = call.alpha,
+          .a = call.a,
+          .lda = call.lda,
+          .b = call.b,
+          .ldb = call.ldb,
+          .beta = call.beta,
+          .c = call.c,
+          .ldc = call.ldc};
+}
+
+Call parsed(const fleet_dropin_call& call) {
+  Signature signature = kSignatures.at(static_cast<std::size_t>(call.routine));
+  signature.function = call.symbol;
+  return parse(raw_of(call, signature));
+}
+
+/// The whole of a call that is known to be legal, or its shape, as `read` finds it.
+template <typename Read>
+auto known(const fleet_dropin_call& call, Read&& read) {
+  auto found = read(raw_of(call, kSignatures[static_cast<std::size_t>(call.routine)]));
+  found.symbol = call.symbol;
+  return found;
+}
+
+int offer(const fleet_dropin_call* call) {
+  offered = {.refusal = "an error before the devices"};
+  int taken = 0;
+  capi::guarded([&] {
+    taken = default_context().compute_if_profitable(parsed(*call), offered.refusal) ? 1 : 0;
+  });
+  if (taken != 0) offered.refusal = nullptr;
+  return taken;
+}
+
+int compute(const fleet_dropin_call* call) {
+  offered.computed = true;
+  return capi::guarded([&] { default_context().compute(parsed(*call)); }) == FLEET_OK;
+}
+
+void note_host(const fleet_dropin_call* call, double seconds) {
+  const Offered last = std::exchange(offered, Offered{});
+  if (last.computed) return;
+  const char* reason = last.refusal == nullptr ? "below min_flops" : last.refusal;
+  try {
+    Context& context = default_context();
+    if (context.books_shapes())
+      context.note_host_shape(known(*call, shape_of), reason, seconds);
+    else
+      context.note_host_call(known(*call, describe), reason, seconds);
+  } catch (...) {
+    // The call is done; only its line in the books is missing.
+  }
+}
+
+fleet_dropin_core make_core() {
+  fleet_dropin_core core{.version = FLEET_DROPIN_VERSION,
+                         .min_flops = kNever,
+                         .wants_all = 0,
+                         .offer = offer,
+                         .compute = compute,
+                         .note_host = note_host};
+  capi::guarded([&] {
+    core.wants_all = default_context().wants_all_calls() ? 1 : 0;
+    core.min_flops = default_context().min_flops();
+  });
+  return core;
+}
+
+}  // namespace
+}  // namespace fleet
+
+const fleet_dropin_core* fleet_dropin(void) {
+  static const fleet_dropin_core core = fleet::make_core();
+  return &core;
+}

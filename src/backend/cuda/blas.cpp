@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// blas.cpp: finds libcublas and calls it. It must not know plans.
+#include "backend/cuda/blas.hpp"
+
+#include <cublas_v2.h>
+#include <dlfcn.h>
+
+#include <complex>
+#include <filesystem>
+#include <vector>
+
+#include "backend/cuda/check.hpp"
+#include "backend/cuda/elementwise.hpp"
+#include "backend/cuda/machine.hpp"
+#include "backend/cuda/vectors.hpp"
+#include "base/error.hpp"
+#include "base/options.hpp"
+#include "cpu/gemm_pieces.hpp"
+#include "cpu/triangles.hpp"
+
+namespace fleet::cuda {
+
+struct CublasLibrary::Functions {
+  decltype(&cublasCreate_v2) create = nullptr;
+  decltype(&cublasDestroy_v2) destroy = nullptr;
+  decltype(&cublasGetVersion_v2) version = nullptr;
+  decltype(&cublasSetStream_v2) set_stream = nullptr;
+  decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
+  MathFunctions math;
+  decltype(&cublasGemmEx_64) gemm = nullptr;
+  decltype(&cublasSsymm_64) ssymm = nullptr;
+  decltype(&cublasDsymm_64) dsymm = nullptr;
+  decltype(&cublasCsymm_64) csymm = nullptr;
+  decltype(&cublasZsymm_64) zsymm = nullptr;
+  decltype(&cublasChemm_64) chemm = nullptr;
+  decltype(&cublasZhemm_64) zhemm = nullptr;
+  decltype(&cublasSsyrk_64) ssyrk = nullptr;
+  decltype(&cublasDsyrk_64) dsyrk = nullptr;
+  decltype(&cublasCsyrk_64) csyrk = nullptr;
+  decltype(&cublasZsyrk_64) zsyrk = nullptr;
+  decltype(&cublasCherk_64) cherk = nullptr;
+  decltype(&cublasZherk_64) zherk = nullptr;
+  decltype(&cublasSsyrkx_64) ssyrkx = nullptr;
+  decltype(&cublasDsyrkx_64) dsyrkx = nullptr;
+  decltype(&cublasCsyrkx_64) csyrkx = nullptr;
+  decltype(&cublasZsyrkx_64) zsyrkx = nullptr;
+  decltype(&cublasCherkx_64) cherkx = nullptr;
+  decltype(&cublasZherkx_64) zherkx = nullptr;
+  decltype(&cublasStrmm_64) strmm = nullptr;
+  decltype(&cublasDtrmm_64) dtrmm = nullptr;
+  decltype(&cublasCtrmm_64) ctrmm = nullptr;
+  decltype(&cublasZtrmm_64) ztrmm = nullptr;
+  decltype(&cublasStrsm_64) strsm = nullptr;
+  decltype(&cublasDtrsm_64) dtrsm = nullptr;
+  decltype(&cublasCtrsm_64) ctrsm = nullptr;
+  decltype(&cublasZtrsm_64) ztrsm = nullptr;
+  VectorFunctions vectors;
+};
+
+namespace {
+
+/// What NVIDIA recommends for Hopper; older ones need less, and it is little next to any tile.
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+/// Of a leaf of a triangle half is computed for nothing: 512 are an eighth of a tile of 2048. The
+/// products of smaller ones leave most of a GPU idle, and wait for each other.
+constexpr std::int64_t kLeafEdge = 512;
+constexpr const char* kNames[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
+
+/// Folders of the wheels that carry cuBLAS, next to the package in which this library lies.
+std::vector<std::string> wheel_folders() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&wheel_folders), &info) == 0) return {};
+  std::error_code error;
+  const auto library = std::filesystem::canonical(info.dli_fname, error);
+  if (error) return {};
+  // site-packages/fleetblas/lib/libfleetblas_cuda.so
+  const auto packages = library.parent_path().parent_path().parent_path();
+  std::vector<std::string> folders;
+  for (const char* inside : {"nvidia/cu13/lib", "nvidia/cublas/lib"})
+    if (std::filesystem::is_directory(packages / inside, error))
+      folders.push_back((packages / inside).string());
+  return folders;
+}
+
+std::string file_of(void* symbol) {
+  Dl_info info{};
+  return dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "libcublas";
+}
+
+void* open_library() {
+  // One that the program has loaded already: two of them would only cost memory.
+  for (const char* name : kNames)
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return library;
+  std::vector<std::string> files;
+  for (const std::string& folder : wheel_folders())
+    for (const char* name : kNames) files.push_back(folder + "/" + name);
+  for (const char* name : kNames) files.emplace_back(name);
+  for (const char* name : kNames) files.push_back(std::string("/usr/local/cuda/lib64/") + name);
+  for (const std::string& file : files)
+    if (void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  throw Error(Status::unsupported,
+              "cuBLAS (libcublas.so.12 or newer) was not found: neither loaded already, nor in the "
+              "package nvidia-cublas, nor on the library path, nor in /usr/local/cuda");
+}
+
+template <typename Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr)
+    throw Error(Status::unsupported, std::string("cuBLAS lacks ") + name + ": it is too old");
+}
+
+void require(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  cudaGetLastError();
+  const bool memory = status == CUBLAS_STATUS_ALLOC_FAILED;
+  throw Error(memory ? Status::no_memory : Status::device_failed,
+              std::string(what) + ": cuBLAS status " + std::to_string(static_cast<int>(status)));
+}
+
+cublasOperation_t operation(Op op) {
+  switch (op) {
+    case Op::none:
+      return CUBLAS_OP_N;
+    case Op::transpose:
+      return CUBLAS_OP_T;
+    case Op::conjugate:
+      return CUBLAS_OP_C;
+  }
+  return CUBLAS_OP_N;
+}
+
+/// A scalar as the compute type wants it, in the host's memory. cuBLAS's complex types are aligned.
+struct Scalar {
+  Scalar(DataType type, std::complex<double> value)
+      : wide(value), narrow(value), is_narrow(type != DataType::f64 && type != DataType::c64) {}
+  const void* get() const {
+    return is_narrow ? static_cast<const void*>(&narrow) : static_cast<const void*>(&wide);
+  }
+  alignas(16) std::complex<double> wide;  // its real part comes first
+  alignas(8) std::complex<float> narrow;
+  bool is_narrow;
+};
+
+cublasFillMode_t fill_mode(const View& triangle) {
+  return triangle.fill == Fill::lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
+}
+
+/// Is one factor turned round and the other one not, in the way that cuBLAS has for triangles of C?
+/// Its syrkx and herkx compute one triangle, whether or not it makes a symmetric matrix. herkx
+/// takes the diagonal as real: of each step of her2k only the real part counts, in their sum as in
+/// each.
+bool turns_one_factor(const Launch& launch) {
+  if ((launch.op_a == Op::none) == (launch.op_b == Op::none)) return false;
+  if (!is_complex(launch.type)) return true;
+  const Op turned = launch.op_a == Op::none ? launch.op_b : launch.op_a;
+  if (!launch.hermitian) return turned == Op::transpose;
+  return turned == Op::conjugate && launch.beta.imag() == 0;
+}
+
+/// Of a triangle of C.
+cublasOperation_t turning(const Launch& launch) {
+  if (launch.op_a == Op::none) return CUBLAS_OP_N;
+  return launch.hermitian ? CUBLAS_OP_C : CUBLAS_OP_T;
+}
+
+/// Is C updated by a matrix times its own transpose, as syrk and herk do it? Their diagonals, and
+/// herk's scalars, are what cuBLAS takes for granted.
+bool is_by_itself(const Launch& launch) {
+  const View &a = launch.a, &b = launch.b;
+  if (a.data != b.data || a.ld != b.ld || a.rows != b.rows || a.cols != b.cols) return false;
+  return turns_one_factor(launch) && (!launch.hermitian || launch.alpha.imag() == 0);
+}
+
+/// symm or hemm of a type.
+template <typename Element>
+using Symm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, std::int64_t,
+                                std::int64_t, const Element*, const Element*, std::int64_t,
+                                const Element*, std::int64_t, const Element*, Element*,
+                                std::int64_t);
+
+template <typename Element>
+void call_symm(Symm<Element> symm, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const bool on_left = launch.a.fill != Fill::full;
+  const View& symmetric = on_left ? launch.a : launch.b;
+  const View& other = on_left ? launch.b : launch.a;
+  require(symm(handle, on_left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT, fill_mode(symmetric),
+               launch.c.rows, launch.c.cols, static_cast<const Element*>(alpha.get()),
+               static_cast<const Element*>(symmetric.data), symmetric.ld,
+               static_cast<const Element*>(other.data), other.ld,
+               static_cast<const Element*>(beta.get()), static_cast<Element*>(launch.c.data),
+               launch.c.ld),
+          launch.hermitian ? "cuBLAS's hemm" : "cuBLAS's symm");
+}
+
+/// syrk or herk of a type. Factors of herk are real: a Scalar's real part comes first.
+template <typename Factor, typename Element>
+using Syrk = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperation_t, std::int64_t,
+                                std::int64_t, const Factor*, const Element*, std::int64_t,
+                                const Factor*, Element*, std::int64_t);
+
+template <typename Factor, typename Element>
+void call_syrk(Syrk<Factor, Element> syrk, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  require(syrk(handle, fill_mode(launch.c), turning(launch), launch.c.rows, depth_of(launch),
+               static_cast<const Factor*>(alpha.get()), static_cast<const Element*>(launch.a.data),
+               launch.a.ld, static_cast<const Factor*>(beta.get()),
+               static_cast<Element*>(launch.c.data), launch.c.ld),
+          launch.hermitian ? "cuBLAS's herk" : "cuBLAS's syrk");
+}
+
+/// syrkx or herkx of a type, whose beta is real.
+template <typename Factor, typename Element>
+using Syrkx = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperation_t, std::int64_t,
+                                 std::int64_t, const Element*, const Element*, std::int64_t,
+                                 const Element*, std::int64_t, const Factor*, Element*,
+                                 std::int64_t);
+
+template <typename Factor, typename Element>
+void call_syrkx(Syrkx<Factor, Element> syrkx, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  require(
+      syrkx(handle, fill_mode(launch.c), turning(launch), launch.c.rows, depth_of(launch),
+            static_cast<const Element*>(alpha.get()), static_cast<const Element*>(launch.a.data),
+            launch.a.ld, static_cast<const Element*>(launch.b.data), launch.b.ld,
+            static_cast<const Factor*>(beta.get()), static_cast<Element*>(launch.c.data),
+            launch.c.ld),
+      launch.hermitian ? "cuBLAS's herkx" : "cuBLAS's syrkx");
+}
+
+/// trmm of a type, out of place: in place cuBLAS is several times slower.
+template <typename Element>
+using Trmm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t,
+                                cublasOperation_t, cublasDiagType_t, std::int64_t, std::int64_t,
+                                const Element*, const Element*, std::int64_t, const Element*,
+                                std::int64_t, Element*, std::int64_t);
+
+cublasDiagType_t diagonal(const Launch& launch) {
+  return launch.diag == Diag::unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+}
+
+template <typename Element>
+void call_trmm(Trmm<Element> trmm, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.alpha);
+  const bool on_left = launch.a.fill != Fill::full;
+  const View& triangular = on_left ? launch.a : launch.b;
+  const View& other = on_left ? launch.b : launch.a;
+  require(trmm(handle, on_left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT, fill_mode(triangular),
+               operation(on_left ? launch.op_a : launch.op_b), diagonal(launch), launch.c.rows,
+               launch.c.cols, static_cast<const Element*>(alpha.get()),
+               static_cast<const Element*>(triangular.data), triangular.ld,
+               static_cast<const Element*>(other.data), other.ld,
+               static_cast<Element*>(launch.c.data), launch.c.ld),
+          "cuBLAS's trmm");
+}
+
+template <typename Element>
+using Trsm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t,
+                                cublasOperation_t, cublasDiagType_t, std::int64_t, std::int64_t,
+                                const Element*, const Element*, std::int64_t, Element*,
+                                std::int64_t);
+
+template <typename Element>
+void call_trsm(Trsm<Element> trsm, cublasHandle_t handle, const Launch& launch) {
+  const Scalar alpha(launch.type, launch.beta);
+  require(trsm(handle, launch.side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT,
+               fill_mode(launch.a), operation(launch.op_a), diagonal(launch), launch.c.rows,
+               launch.c.cols, static_cast<const Element*>(alpha.get()),
+               static_cast<const Element*>(launch.a.data), launch.a.ld,
+               static_cast<Element*>(launch.c.data), launch.c.ld),
+          "cuBLAS's trsm");
+}
+
+[[noreturn]] void refuse_type() {
+  throw Error(Status::internal, "a triangle of a type that BLAS has not");
+}
+
+}  // namespace
+
+std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
+  void* library = open_library();
+  auto functions = std::make_shared<Functions>();
+  find(library, "cublasCreate_v2", functions->create);
+  find(library, "cublasDestroy_v2", functions->destroy);
+  find(library, "cublasGetVersion_v2", functions->version);
+  find(library, "cublasSetStream_v2", functions->set_stream);
+  find(library, "cublasSetWorkspace_v2", functions->set_workspace);
+  functions->math = find_math_functions(library);
+  find(library, "cublasGemmEx_64", functions->gemm);
+  find(library, "cublasSsymm_v2_64", functions->ssymm);
+  find(library, "cublasDsymm_v2_64", functions->dsymm);
+  find(library, "cublasCsymm_v2_64", functions->csymm);
+  find(library, "cublasZsymm_v2_64", functions->zsymm);
+  find(library, "cublasChemm_v2_64", functions->chemm);
+  find(library, "cublasZhemm_v2_64", functions->zhemm);
+  find(library, "cublasSsyrk_v2_64", functions->ssyrk);
+  find(library, "cublasDsyrk_v2_64", functions->dsyrk);
+  find(library, "cublasCsyrk_v2_64", functions->csyrk);
+  find(library, "cublasZsyrk_v2_64", functions->zsyrk);
+  find(library, "cublasCherk_v2_64", functions->cherk);
+  find(library, "cublasZherk_v2_64", functions->zherk);
+  find(library, "cublasSsyrkx_64", functions->ssyrkx);
+  find(library, "cublasDsyrkx_64", functions->dsyrkx);
+  find(library, "cublasCsyrkx_64", functions->csyrkx);
+  find(library, "cublasZsyrkx_64", functions->zsyrkx);
+  find(library, "cublasCherkx_64", functions->cherkx);
+  find(library, "cublasZherkx_64", functions->zherkx);
+  find(library, "cublasStrmm_v2_64", functions->strmm);
+  find(library, "cublasDtrmm_v2_64", functions->dtrmm);
+  find(library, "cublasCtrmm_v2_64", functions->ctrmm);
+  find(library, "cublasZtrmm_v2_64", functions->ztrmm);
+  find(library, "cublasStrsm_v2_64", functions->strsm);
+  find(library, "cublasDtrsm_v2_64", functions->dtrsm);
+  find(library, "cublasCtrsm_v2_64", functions->ctrsm);
+  find(library, "cublasZtrsm_v2_64", functions->ztrsm);
+  functions->vectors = find_vector_functions(library);
+  std::shared_ptr<CublasLibrary> loaded(new CublasLibrary);
+  loaded->functions_ = functions;
+  loaded->file_ = file_of(reinterpret_cast<void*>(functions->gemm));
+  // Without a handle: it only asks the library.
+  if (functions->version(nullptr, &loaded->version_) != CUBLAS_STATUS_SUCCESS) loaded->version_ = 0;
+  return loaded;
+}
+
+CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStream_t stream)
+    : library_(std::move(library)),
+      stream_(stream),
+      native_(library_->functions().math, environment_changes_cublas(), capability_of_device()) {
+  const auto& call = library_->functions();
+  check(cudaMalloc(&workspace_, kWorkspaceBytes + kScratchBytes), "cuBLAS's workspace");
+  scratch_ = static_cast<char*>(workspace_) + kWorkspaceBytes;
+  cublasHandle_t handle = nullptr;
+  try {
+    require(call.create(&handle), "cublasCreate");
+    handle_ = handle;
+    require(call.set_stream(handle, stream), "cublasSetStream");
+    require(call.set_workspace(handle, workspace_, kWorkspaceBytes), "cublasSetWorkspace");
+    require(native_.set_up(handle), "cublasSetEmulationStrategy");
+  } catch (const Error&) {
+    if (handle != nullptr) call.destroy(handle);
+    works(cudaFree(workspace_));
+    throw;
+  }
+}
+
+CublasHandle::~CublasHandle() {
+  library_->functions().destroy(static_cast<cublasHandle_t>(handle_));
+  works(cudaFree(workspace_));
+}
+
+void CublasHandle::multiply(const Launch& launch) {
+  require(native_.set_mode(static_cast<cublasHandle_t>(handle_), launch.type), "cublasSetMathMode");
+  if (has_vectors(launch.kernel))
+    return multiply_vectors(library_->functions().vectors, static_cast<cublasHandle_t>(handle_),
+                            launch, scratch_, stream_);
+  if (launch.triangular && (launch.a.data == launch.c.data || launch.b.data == launch.c.data))
+    return multiply_in_place(launch);
+  if (launch.a.fill != Fill::full || launch.b.fill != Fill::full)
+    return launch.triangular ? multiply_by_triangular(launch) : multiply_by_symmetric(launch);
+  if (launch.c.fill == Fill::full) return multiply_plainly(launch);
+  if (is_by_itself(launch)) return update_by_itself(launch);
+  if (turns_one_factor(launch)) return update_by_two(launch);
+  fleet::multiply(launch, {.leaf_edge = kLeafEdge,
+                           .plain = [this](const Launch& plain) { multiply_plainly(plain); },
+                           .leaf = [this](const Launch& leaf) { multiply_leaf(leaf); }});
+}
+
+void CublasHandle::multiply_plainly(const Launch& launch) {
+  const cudaDataType_t stored = stored_as(launch.type);
+  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  require(library_->functions().gemm(
+              static_cast<cublasHandle_t>(handle_), operation(launch.op_a), operation(launch.op_b),
+              launch.c.rows, launch.c.cols, depth_of(launch), alpha.get(), launch.a.data, stored,
+              launch.a.ld, launch.b.data, stored, launch.b.ld, beta.get(), launch.c.data, stored,
+              launch.c.ld, native_.compute_type(launch.type), CUBLAS_GEMM_DEFAULT),
+          "cublasGemmEx");
+}
+
+void CublasHandle::multiply_by_symmetric(const Launch& launch) {
+  if (launch.op_a != Op::none || launch.op_b != Op::none || launch.c.fill != Fill::full)
+    throw Error(Status::internal, "a product with a symmetric factor that cuBLAS has not");
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  switch (launch.type) {
+    case DataType::f32:
+      return call_symm(call.ssymm, handle, launch);
+    case DataType::f64:
+      return call_symm(call.dsymm, handle, launch);
+    case DataType::c32:
+      return call_symm(launch.hermitian ? call.chemm : call.csymm, handle, launch);
+    case DataType::c64:
+      return call_symm(launch.hermitian ? call.zhemm : call.zsymm, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+void CublasHandle::multiply_by_triangular(const Launch& launch) {
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  switch (launch.type) {
+    case DataType::f32:
+      return call_trmm(call.strmm, handle, launch);
+    case DataType::f64:
+      return call_trmm(call.dtrmm, handle, launch);
+    case DataType::c32:
+      return call_trmm(call.ctrmm, handle, launch);
+    case DataType::c64:
+      return call_trmm(call.ztrmm, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+void CublasHandle::solve_by_cublas(const Launch& launch) {
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  require(native_.set_mode(handle, launch.type), "cublasSetMathMode");
+  switch (launch.type) {
+    case DataType::f32:
+      return call_trsm(call.strsm, handle, launch);
+    case DataType::f64:
+      return call_trsm(call.dtrsm, handle, launch);
+    case DataType::c32:
+      return call_trsm(call.ctrsm, handle, launch);
+    case DataType::c64:
+      return call_trsm(call.ztrsm, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+void CublasHandle::update_by_itself(const Launch& launch) {
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  switch (launch.type) {
+    case DataType::f32:
+      return call_syrk(call.ssyrk, handle, launch);
+    case DataType::f64:
+      return call_syrk(call.dsyrk, handle, launch);
+    case DataType::c32:
+      return launch.hermitian ? call_syrk(call.cherk, handle, launch)
+                              : call_syrk(call.csyrk, handle, launch);
+    case DataType::c64:
+      return launch.hermitian ? call_syrk(call.zherk, handle, launch)
+                              : call_syrk(call.zsyrk, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+void CublasHandle::update_by_two(const Launch& launch) {
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  switch (launch.type) {
+    case DataType::f32:
+      return call_syrkx(call.ssyrkx, handle, launch);
+    case DataType::f64:
+      return call_syrkx(call.dsyrkx, handle, launch);
+    case DataType::c32:
+      return launch.hermitian ? call_syrkx(call.cherkx, handle, launch)
+                              : call_syrkx(call.csyrkx, handle, launch);
+    case DataType::c64:
+      return launch.hermitian ? call_syrkx(call.zherkx, handle, launch)
+                              : call_syrkx(call.zsyrkx, handle, launch);
+    default:
+      refuse_type();
+  }
+}
+
+/// In the order of the stream: the next leaf finds the scratch free.
+void CublasHandle::multiply_leaf(const Launch& launch) {
+  Launch whole = launch;
+  whole.c = {.data = scratch_, .rows = launch.c.rows, .cols = launch.c.cols, .ld = launch.c.rows};
+  whole.beta = 0.0;
+  multiply_plainly(whole);
+  merge(launch, whole.c, stream_);
+}
+
+}  // namespace fleet::cuda

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// check.hpp: CUDA's error codes as Errors, and the caller's current device left as it was. It
+// must not know what is called.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "base/error.hpp"
+
+namespace fleet::cuda {
+
+/// Throws Error(no_memory, device_failed). The code is cleared, or the host program's next CUDA
+/// call would report it.
+inline void check(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return;
+  cudaGetLastError();
+  const Status status =
+      code == cudaErrorMemoryAllocation ? Status::no_memory : Status::device_failed;
+  throw Error(status, std::string(what) + ": " + cudaGetErrorString(code));
+}
+
+/// True if it worked; clears the code otherwise.
+inline bool works(cudaError_t code) {
+  if (code == cudaSuccess) return true;
+  cudaGetLastError();
+  return false;
+}
+
+/// The current device belongs to the calling thread, and so to the program: it is put back.
+class DeviceScope {
+ public:
+  DeviceScope() {
+    if (!works(cudaGetDevice(&before_))) before_ = -1;
+  }
+  explicit DeviceScope(int ordinal) : DeviceScope() { use(ordinal); }
+  ~DeviceScope() {
+    if (before_ >= 0 && now_ != before_ && now_ >= 0) works(cudaSetDevice(before_));
+  }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+  void use(int ordinal) {
+    if (ordinal == now_) return;
+    check(cudaSetDevice(ordinal), "cudaSetDevice");
+    now_ = ordinal;
+  }
+
+ private:
+  int before_ = -1;
+  int now_ = -1;
+};
+
+}  // namespace fleet::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// copies.hpp: copies of matrices and triangles between any two places, in the order of a
+// stream. It must not know plans.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "run/launch.hpp"
+
+namespace fleet::cuda {
+
+/// Columns [first, last) of `from` into the same of `to`, which has the same shape and fill.
+struct ColumnCopy {
+  /// Whose the target is. Nobody reads what a slot has beside a triangle; beside one of the
+  /// caller's, other threads may be writing.
+  enum class Target { slot, callers };
+
+  View from;
+  View to;
+  std::int64_t element_bytes = 0;
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  Target target = Target::callers;
+};
+
+/// Column-major memory to memory, wherever they are, in order with `stream` of the current device.
+/// Touches nothing between the columns, and of a caller's triangle nothing but the triangle. Throws
+/// Error(device_failed).
+void copy_async(const ColumnCopy& copy, cudaStream_t stream);
+
+}  // namespace fleet::cuda

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// elementwise.hpp: the kernels that are not cuBLAS's: they stream tiles through a GPU's memory.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "run/launch.hpp"
+
+namespace fleet::cuda {
+
+/// c += beta * a (Kernel::add) or c = beta * c (Kernel::scale; zero when beta is, whatever was
+/// there), on `stream` of the current device. Of a triangle nothing else is touched; of a Hermitian
+/// one the diagonal's imaginary parts are not looked at, and written as zero. Throws
+/// Error(device_failed).
+void stream_through(const Launch& launch, cudaStream_t stream);
+
+/// c = sums + beta * c for a c that is a triangle, as stream_through does it; c is not read when
+/// beta is zero. `sums` has the shape of c. Throws Error(device_failed).
+void merge(const Launch& launch, const View& sums, cudaStream_t stream);
+
+/// Copies all of a view to one of the same shape, both in the memory of the current device. Throws
+/// Error(device_failed).
+void copy(const View& from, const View& to, DataType type, cudaStream_t stream);
+
+/// What the columns [first, last) of a triangle have in squares along its diagonal, which begin at
+/// `first` and are `edge` wide. What else a triangle has are rectangles. Both views begin with the
+/// triangle, and the current device reaches both.
+struct DiagonalSquares {
+  View from;
+  View to;
+  std::int64_t element_bytes = 0;
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  std::int64_t edge = 1;
+};
+
+/// Copies them, element by element of the triangle: nothing else of `to` is written. Throws
+/// Error(device_failed).
+void copy_squares(const DiagonalSquares& squares, cudaStream_t stream);
+
+/// Has a multiprocessor of the current device room for a block of inverse_block() rows? To be asked
+/// before invert_diagonal is called.
+bool can_invert_diagonal();
+
+/// The inverses of the blocks on the diagonal of the triangle launch.a, one after another and
+/// each with inverse_block() rows and columns (fewer count of the last one, if it is cut). They
+/// have zeros in the other triangle, and ones on a unit diagonal. Throws Error(device_failed).
+void invert_diagonal(const Launch& launch, void* inverses, cudaStream_t stream);
+
+}  // namespace fleet::cuda

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// graphs.cpp: graphs by key. It must not know tasks.
+#include "backend/cuda/graphs.hpp"
+
+#include <algorithm>
+
+#include "backend/cuda/check.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+constexpr std::size_t kMostEntries = 32;
+/// Runs in each way before they are compared; the first in either is not counted.
+constexpr int kTrials = 3;
+
+}  // namespace
+
+Graphs::Entry* Graphs::find(const GraphKey& key) {
+  const auto found = std::ranges::find(entries_, key, &Entry::key);
+  if (found == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found);
+  return &entries_.front();
+}
+
+Graphs::Way Graphs::next(const GraphKey& key) {
+  const Entry* known = find(key);
+  if (known == nullptr) {
+    entries_.push_front({.key = key});
+    while (entries_.size() > kMostEntries) {
+      drop(entries_.back());
+      entries_.pop_back();
+    }
+    return Way::streams;
+  }
+  if (known->streams_runs < kTrials) return Way::streams;
+  if (known->graph == nullptr) return known->graph_runs == 0 ? Way::capture : Way::streams;
+  if (known->graph_runs < kTrials) return Way::graph;
+  return known->graph_s < known->streams_s ? Way::graph : Way::streams;
+}
+
+cudaGraphExec_t Graphs::graph(const GraphKey& key) {
+  const Entry* known = find(key);
+  return known != nullptr ? known->graph : nullptr;
+}
+
+cudaGraphExec_t Graphs::keep(const GraphKey& key, cudaGraph_t graph) {
+  cudaGraphExec_t instance = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&instance, graph, 0);
+  works(cudaGraphDestroy(graph));
+  check(code, "cudaGraphInstantiate");
+  if (Entry* known = find(key)) {
+    drop(*known);
+    known->graph = instance;
+  } else {
+    entries_.push_front({.key = key, .graph = instance});
+  }
+  return instance;
+}
+
+void Graphs::note(const GraphKey& key, Way way, double seconds) {
+  Entry* known = find(key);
+  if (known == nullptr) return;
+  const bool streams = way == Way::streams;
+  int& runs = streams ? known->streams_runs : known->graph_runs;
+  double& least_s = streams ? known->streams_s : known->graph_s;
+  if (runs++ > 0) least_s = std::min(least_s, seconds);
+  // Streams have won: the graph only takes memory.
+  if (known->graph_runs == kTrials && known->streams_s <= known->graph_s) drop(*known);
+}
+
+void Graphs::drop(Entry& entry) {
+  if (entry.graph != nullptr) works(cudaGraphExecDestroy(entry.graph));
+  entry.graph = nullptr;
+}
+
+void Graphs::clear() {
+  for (Entry& entry : entries_) drop(entry);
+  entries_.clear();
+}
+
+}  // namespace fleet::cuda

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// graphs.hpp: runs kept as graphs, by plan and arguments. It must not know tasks.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <list>
+#include <optional>
+
+#include "run/binding.hpp"
+
+namespace fleet::cuda {
+
+/// What is fixed in a captured run.
+struct GraphKey {
+  std::uint64_t serial = 0;     ///< of the plan
+  std::int64_t generation = 0;  ///< of the arenas
+  Binding binding;
+  friend bool operator==(const GraphKey&, const GraphKey&) = default;
+};
+
+/// Decides by measurement how a run that comes again is best done: a few times in streams, a few
+/// times as a graph, then whichever took less. The least recently used ones are dropped: each node
+/// of a graph takes about a kilobyte.
+class Graphs {
+ public:
+  ~Graphs() { clear(); }
+
+  enum class Way { streams, capture, graph };
+  /// How this run is to be done now.
+  Way next(const GraphKey& key);
+  /// The kept graph of a run for which next() said so.
+  cudaGraphExec_t graph(const GraphKey& key);
+  /// Instantiates and keeps what next() asked to capture. Throws Error(device_failed, no_memory);
+  /// `graph` is destroyed.
+  cudaGraphExec_t keep(const GraphKey& key, cudaGraph_t graph);
+  /// What the run took that was begun in this way.
+  void note(const GraphKey& key, Way way, double seconds);
+  void clear();
+
+ private:
+  struct Entry {
+    GraphKey key;
+    cudaGraphExec_t graph = nullptr;
+    int streams_runs = 0;
+    int graph_runs = 0;
+    double streams_s = 1e300;  ///< the least, without the first, which warms up
+    double graph_s = 1e300;
+  };
+  Entry* find(const GraphKey& key);
+  static void drop(Entry& entry);
+  std::list<Entry> entries_;
+};
+
+}  // namespace fleet::cuda

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// machine.cpp: asks CUDA what there is, and tries whether peers get what they are sent. It
+// must not know plans.
+#include "backend/cuda/machine.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "backend/cuda/check.hpp"
+#include "backend/cuda/elementwise.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+// Stand-ins until measured: what PCIe 4 and a middling GPU do, so that plans are sensible.
+constexpr double kHostBytesPerS = 25e9;
+constexpr double kPeerBytesPerS = 200e9;
+constexpr double kPortBytesPerS = 1e15;
+constexpr double kStagingBytesPerS = 30e9;
+constexpr double kLatencyS = 8e-6;
+constexpr double kLaunchS = 4e-6;
+constexpr double kIssueS = 4e-6;
+constexpr double kFlopsPerS = 5e12;
+constexpr double kMemoryBytesPerS = 1e12;
+constexpr std::int64_t kAnyBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kEdges[] = {512, 1024, 2048, 4096, 8192};
+constexpr int kLanes = 8;  // paper 1, III-B
+// cuBLAS's trsm takes 0.3 to 0.5 us for each row of the triangle, however narrow C is (H200). Below
+// this order that is less than the launches of products by inverses take.
+constexpr std::int64_t kInverseOrder = 512;
+// What triangles take on one H200 (22 Nov 2026, doubles, cubes of 1024 to 8192): solves 0.14 to
+// 0.23 us a row beyond their multiply-adds, the inverses of all blocks of a tile together 64 us,
+// and products 0.62 (8192) to 0.73 (2048) of whole ones.
+constexpr double kSolveRowS = 0.18e-6;
+constexpr double kPrepareS = 64e-6;
+constexpr double kTriangleShare = 0.65;
+
+constexpr std::size_t kPatternWords = std::size_t{1} << 16;
+
+/// Device memory for the time of a test.
+class Scratch {
+ public:
+  explicit Scratch(int ordinal) : ordinal_(ordinal) {
+    const DeviceScope device(ordinal);
+    void* data = nullptr;
+    check(cudaMalloc(&data, kPatternWords * sizeof(unsigned)), "cudaMalloc");
+    data_ = data;
+  }
+  ~Scratch() {
+    int before = 0;
+    const bool known = works(cudaGetDevice(&before));
+    if (works(cudaSetDevice(ordinal_))) works(cudaFree(data_));
+    if (known) works(cudaSetDevice(before));
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  int ordinal_;
+  void* data_ = nullptr;
+};
+
+std::vector<unsigned> pattern(unsigned seed) {
+  std::vector<unsigned> words(kPatternWords);
+  unsigned word = 2654435761U * (seed + 1);
+  for (unsigned& next : words) next = word = word * 1664525U + 1013904223U;
+  return words;
+}
+
+/// Memory of cudaMallocAsync has peers of its own: switching peers on is not for its pools.
+void open_pool(int owner, int reader) {
+  cudaMemPool_t pool = nullptr;
+  if (!works(cudaDeviceGetDefaultMemPool(&pool, owner))) return;
+  cudaMemAccessDesc access{};
+  access.location = {.type = cudaMemLocationTypeDevice, .id = reader};
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  works(cudaMemPoolSetAccess(pool, &access, 1));
+}
+
+/// Lets the current device, `to`, read the other's memory, for as long as the process lives.
+bool open_peer(int from, int to) {
+  static std::mutex mutex;
+  // Asking again counts as an error with CUDA's tools. Never freed: threads may outlive exit().
+  static auto& open = *new std::set<std::pair<int, int>>;
+  const std::lock_guard lock(mutex);
+  if (open.contains({from, to})) return true;
+  const cudaError_t enabled = cudaDeviceEnablePeerAccess(from, 0);
+  if (enabled != cudaSuccess) cudaGetLastError();
+  if (enabled != cudaSuccess && enabled != cudaErrorPeerAccessAlreadyEnabled) return false;
+  open.insert({from, to});
+  return true;
+}
+
+Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, unsigned seed) {
+  int allowed = 0;
+  if (!works(cudaDeviceCanAccessPeer(&allowed, to, from)) || allowed == 0) return Peer::refused;
+  const DeviceScope device(to);
+  if (!open_peer(from, to)) return Peer::refused;
+  open_pool(from, to);
+  open_pool(to, from);
+  const std::size_t bytes = kPatternWords * sizeof(unsigned);
+  const std::vector<unsigned> sent = pattern(seed);
+  std::vector<unsigned> got(kPatternWords);
+  check(cudaMemcpy(source.data(), sent.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  check(cudaDeviceSynchronize(), "cudaMemcpy");
+  check(cudaMemset(target.data(), 0, bytes), "cudaMemset");
+  check(cudaDeviceSynchronize(), "cudaMemset");
+  // As runs do it: by a stream of the target, not by cudaMemcpyPeer, which may go another way.
+  if (!works(cudaMemcpyAsync(target.data(), source.data(), bytes, cudaMemcpyDefault, nullptr)) ||
+      !works(cudaStreamSynchronize(nullptr)))
+    return Peer::refused;
+  check(cudaMemcpy(got.data(), target.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  return got == sent ? Peer::direct : Peer::wrong;
+}
+
+class Shape {
+ public:
+  Shape(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers) {
+    machine_.name = std::to_string(ordinals.size()) + " GPUs";
+    machine_.source = "assumed: not measured yet";
+    machine_.issue_s = kIssueS;
+    add_location("host");
+    add_location("pageable");
+    const PortId memory = port("host memory"), reads = port("host reads"),
+                 writes = port("host writes");
+    const PortId threads = port("copy threads");
+    // They use host memory too, but not as a GPU does: one load of both fits neither.
+    link(kPageable, kHost, kStagingBytesPerS, {threads});
+    link(kHost, kPageable, kStagingBytesPerS, {threads});
+    std::vector<PortId> out, in;
+    for (const int ordinal : ordinals) {
+      const DeviceId device = add_device(ordinal);
+      const std::string name = std::to_string(ordinal);
+      out.push_back(port("out of " + name));
+      in.push_back(port("into " + name));
+      const PortId pcie = port("pcie " + name);
+      link(kHost, device, kHostBytesPerS, {pcie, memory, reads});
+      link(device, kHost, kHostBytesPerS, {pcie, memory, writes});
+    }
+    for (std::size_t from = 0; from < ordinals.size(); ++from)
+      for (std::size_t to = 0; to < ordinals.size(); ++to)
+        if (from != to && peers[from][to] == Peer::direct)
+          link(kFirstDevice + static_cast<DeviceId>(from), kFirstDevice + static_cast<DeviceId>(to),
+               kPeerBytesPerS, {out[from], in[to]});
+  }
+
+  Machine take() { return std::move(machine_); }
+
+ private:
+  PortId port(const std::string& name) {
+    machine_.ports.push_back({name, kPortBytesPerS});
+    return static_cast<PortId>(machine_.ports.size() - 1);
+  }
+
+  void add_location(const std::string& name) {
+    machine_.devices.push_back({.name = name,
+                                .memory_bytes = kAnyBytes,
+                                .lanes = 1,
+                                .launch_s = kLaunchS,
+                                .memory_bytes_per_s = kMemoryBytesPerS,
+                                .kernels = {},
+                                .ports = {}});
+  }
+
+  DeviceId add_device(int ordinal) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+    add_location(std::to_string(ordinal));
+    Device& device = machine_.devices.back();
+    device.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
+    device.lanes = kLanes;
+    const DeviceScope scope(ordinal);
+    if (can_invert_diagonal()) device.inverse_order = kInverseOrder;
+    device.solve_row_s = kSolveRowS;
+    device.prepare_s = kPrepareS;
+    device.triangle_share = kTriangleShare;
+    for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64,
+                                DataType::f16, DataType::bf16, DataType::tf32})
+      for (const std::int64_t edge : kEdges) device.kernels.push_back({type, edge, kFlopsPerS});
+    return static_cast<DeviceId>(machine_.devices.size() - 1);
+  }
+
+  void link(DeviceId source, DeviceId target, double bytes_per_s,
+            const std::vector<PortId>& ports) {
+    Link link{source, target, kLatencyS, bytes_per_s, {}};
+    for (const PortId taken : ports) link.ports.push_back({taken, 1});
+    machine_.links.push_back(std::move(link));
+  }
+
+  Machine machine_;
+};
+
+}  // namespace
+
+int visible_devices(std::string& why) {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaSuccess) {
+    if (count == 0) why = "CUDA shows no device";
+    return count;
+  }
+  cudaGetLastError();
+  why = cudaGetErrorString(code);
+  return 0;
+}
+
+std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals) {
+  const std::size_t count = ordinals.size();
+  std::vector<std::unique_ptr<Scratch>> sources, targets;
+  for (const int ordinal : ordinals) {
+    sources.push_back(std::make_unique<Scratch>(ordinal));
+    targets.push_back(std::make_unique<Scratch>(ordinal));
+  }
+  std::vector<std::vector<Peer>> peers(count, std::vector<Peer>(count, Peer::direct));
+  for (std::size_t from = 0; from < count; ++from)
+    for (std::size_t to = 0; to < count; ++to)
+      if (from != to)
+        peers[from][to] = try_pair(ordinals[from], ordinals[to], *sources[from], *targets[to],
+                                   static_cast<unsigned>(from * count + to));
+  return peers;
+}
+
+Machine shape_of(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers) {
+  return Shape(ordinals, peers).take();
+}
+
+int capability_of_device() {
+  int device = 0, major = 0, minor = 0;
+  const bool known =
+      works(cudaGetDevice(&device)) &&
+      works(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)) &&
+      works(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return known ? 10 * major + minor : 0;
+}
+
+std::vector<Finding> describe(const std::vector<int>& ordinals,
+                              const std::vector<std::vector<Peer>>& peers) {
+  using Verdict = Finding::Verdict;
+  int driver = 0, runtime = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  const auto version = [](int number) {
+    return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+  };
+  std::vector<Finding> found = {
+      {"CUDA", Verdict::ok,
+       "driver for CUDA " + version(driver) + ", built with " + version(runtime), ""}};
+  for (const int ordinal : ordinals) {
+    const DeviceScope device(ordinal);
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    const std::size_t free_mib = free >> 20, total_mib = total >> 20;
+    const bool crowded = free < total / 2;
+    found.push_back({"GPU " + std::to_string(ordinal), crowded ? Verdict::slow : Verdict::ok,
+                     std::string(properties.name) + ", compute capability " +
+                         std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                         ", " + std::to_string(free_mib) + " of " + std::to_string(total_mib) +
+                         " MiB free",
+                     crowded ? "other processes hold most of its memory" : ""});
+  }
+  for (std::size_t from = 0; from < ordinals.size(); ++from)
+    for (std::size_t to = 0; to < ordinals.size(); ++to) {
+      const std::string pair =
+          "pair " + std::to_string(ordinals[from]) + "->" + std::to_string(ordinals[to]);
+      if (peers[from][to] == Peer::wrong)
+        found.push_back({pair, Verdict::broken, "direct copies arrive changed; they are not used",
+                         "check the IOMMU and ACS settings of this node"});
+      if (peers[from][to] == Peer::refused)
+        found.push_back({pair, Verdict::slow, "the driver allows no direct copies",
+                         "GPUs behind one switch, or NVLink, would allow them"});
+    }
+  return found;
+}
+
+std::string identity_of(const std::vector<int>& ordinals) {
+  int driver = 0, runtime = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  std::string identity = "cuda " + std::to_string(runtime) + " driver " + std::to_string(driver);
+  constexpr char kDigits[] = "0123456789abcdef";
+  for (const int ordinal : ordinals) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+    identity += std::string(", ") + properties.name + " ";
+    for (const char byte : properties.uuid.bytes) {
+      identity += kDigits[(static_cast<unsigned char>(byte) >> 4) & 15U];
+      identity += kDigits[static_cast<unsigned char>(byte) & 15U];
+    }
+  }
+  return identity;
+}
+
+}  // namespace fleet::cuda

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// memory.cpp: device memory by cudaMalloc; pinned memory by pages that many threads touch and
+// CUDA then locks, which is several times faster than cudaHostAlloc. It must not know plans.
+#include "backend/cuda/memory.hpp"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "backend/cuda/check.hpp"
+#include "base/error.hpp"
+#include "cpu/blas.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+/// Less is pinned by CUDA itself: there is nothing to gain.
+constexpr std::int64_t kMappedBytes = std::int64_t{64} << 20;
+constexpr int kMostTouchers = 16;
+constexpr int kInterleave = 3;       // MPOL_INTERLEAVE of the kernel's mempolicy.h
+constexpr std::int64_t kNaN = 0xff;  // every byte of it: a NaN in every type
+
+/// All GPUs read it: on several NUMA nodes, each gets its share of the pages.
+void spread_over_nodes(void* data, std::size_t bytes) {
+  const unsigned long all_nodes = ~0UL;
+  // A wish: without NUMA, or where it is not allowed, memory is as good as it is.
+  syscall(SYS_mbind, data, bytes, kInterleave, &all_nodes, 8 * sizeof all_nodes, 0U);
+}
+
+void touch(char* data, std::size_t bytes) {
+  const int threads = std::clamp(core_count() / 2, 1, kMostTouchers);
+  const std::size_t share = (bytes / static_cast<std::size_t>(threads) + kHugePageBytes) /
+                            kHugePageBytes * kHugePageBytes;
+  std::vector<std::thread> crew;
+  const auto work = [=](std::size_t first) {
+    for (std::size_t at = first; at < std::min(first + share, bytes); at += kPageBytes)
+      *const_cast<volatile char*>(data + at) = 0;
+  };
+  std::size_t first = 0;
+  try {
+    for (; first + share < bytes; first += share) crew.emplace_back(work, first);
+  } catch (const std::system_error&) {
+    // No more threads: this one does the rest.
+  }
+  for (; first < bytes; first += share) work(first);
+  for (std::thread& thread : crew) thread.join();
+}
+
+/// Locked pages that every device can reach, or nullptr.
+char* mapped_pinned(std::size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  madvise(data, bytes, MADV_HUGEPAGE);
+  spread_over_nodes(data, bytes);
+  touch(static_cast<char*>(data), bytes);
+  if (works(cudaHostRegister(data, bytes, cudaHostRegisterPortable)))
+    return static_cast<char*>(data);
+  munmap(data, bytes);
+  return nullptr;
+}
+
+std::size_t rounded(std::int64_t bytes) {
+  return (static_cast<std::size_t>(bytes) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+}
+
+std::int64_t free_host_bytes() {
+  return static_cast<std::int64_t>(sysconf(_SC_AVPHYS_PAGES)) *
+         static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+Memory::Memory(Settings settings)
+    : settings_(std::move(settings)),
+      arenas_(settings_.ordinals.size() + kFirstDevice),
+      blocks_(arenas_.size()),
+      held_bytes_(arenas_.size(), 0) {}
+
+Memory::~Memory() {
+  trim();
+  for (DeviceId location = 0; location < static_cast<DeviceId>(blocks_.size()); ++location)
+    for (auto& [data, block] : blocks_[static_cast<std::size_t>(location)])
+      give_back(location, block);
+}
+
+Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
+  const auto where = static_cast<std::size_t>(location);
+  Block block{.bytes = bytes};
+  const bool over_limit = !on_host(location) && settings_.limit_bytes > 0 &&
+                          held_bytes_[where] + bytes > settings_.limit_bytes;
+  if (++allocations_ == settings_.failing_allocation || over_limit)
+    throw Error(Status::no_memory,
+                "no " + std::to_string(bytes) + " bytes at location " + place_word(location));
+  void* data = nullptr;
+  if (!on_host(location)) {
+    const DeviceScope device(ordinal(location));
+    check(cudaMalloc(&data, static_cast<std::size_t>(bytes)), "cudaMalloc");
+  } else {
+    if (bytes >= kMappedBytes) data = mapped_pinned(rounded(bytes));
+    block.mapped = data != nullptr;
+    if (data == nullptr)
+      check(cudaHostAlloc(&data, static_cast<std::size_t>(bytes), cudaHostAllocPortable),
+            "cudaHostAlloc");
+  }
+  block.data = static_cast<char*>(data);
+  held_bytes_[where] += bytes;
+  return block;
+}
+
+void Memory::give_back(DeviceId location, Block& block) {
+  if (block.data == nullptr) return;
+  held_bytes_[static_cast<std::size_t>(location)] -= block.bytes;
+  if (block.mapped) {
+    works(cudaHostUnregister(block.data));
+    munmap(block.data, rounded(block.bytes));
+  } else if (on_host(location)) {
+    works(cudaFreeHost(block.data));
+  } else {
+    int before = 0;
+    const bool known = works(cudaGetDevice(&before));
+    if (works(cudaSetDevice(ordinal(location)))) works(cudaFree(block.data));
+    if (known) works(cudaSetDevice(before));
+  }
+  block = Block{};
+}
+
+void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t location = 0; location < arena_bytes.size(); ++location) {
+    Block& arena = arenas_[location];
+    if (arena.bytes >= arena_bytes[location]) continue;
+    ++generation_;
+    give_back(static_cast<DeviceId>(location), arena);
+    arena = get(static_cast<DeviceId>(location), arena_bytes[location]);
+  }
+}
+
+void Memory::poison_arenas(const std::vector<std::int64_t>& bytes) {
+  for (std::size_t location = 0; location < bytes.size(); ++location) {
+    if (bytes[location] == 0) continue;
+    if (on_host(static_cast<DeviceId>(location))) {
+      std::fill_n(arenas_[location].data, bytes[location], static_cast<char>(kNaN));
+      continue;
+    }
+    const DeviceScope device(ordinal(static_cast<DeviceId>(location)));
+    check(cudaMemset(arenas_[location].data, kNaN, static_cast<std::size_t>(bytes[location])),
+          "cudaMemset");
+    check(cudaDeviceSynchronize(), "cudaMemset");
+  }
+}
+
+void Memory::trim() {
+  const std::lock_guard lock(mutex_);
+  ++generation_;
+  for (std::size_t location = 0; location < arenas_.size(); ++location)
+    give_back(static_cast<DeviceId>(location), arenas_[location]);
+}
+
+void* Memory::allocate(DeviceId location, std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const Block block = get(location, bytes);
+  blocks_[static_cast<std::size_t>(location)].emplace(block.data, block);
+  return block.data;
+}
+
+void Memory::release(DeviceId location, void* data) {
+  const std::lock_guard lock(mutex_);
+  auto& blocks = blocks_[static_cast<std::size_t>(location)];
+  const auto found = blocks.find(data);
+  if (found == blocks.end()) return;
+  give_back(location, found->second);
+  blocks.erase(found);
+}
+
+std::int64_t Memory::available_bytes(DeviceId location) const {
+  const std::lock_guard lock(mutex_);
+  const auto where = static_cast<std::size_t>(location);
+  std::int64_t free_bytes = 0;
+  if (on_host(location)) {
+    free_bytes = free_host_bytes();
+  } else {
+    const DeviceScope device(ordinal(location));
+    std::size_t free = 0, total = 0;
+    if (!works(cudaMemGetInfo(&free, &total))) return 0;
+    free_bytes = static_cast<std::int64_t>(free);
+  }
+  free_bytes += arenas_[where].bytes;
+  if (settings_.limit_bytes > 0 && !on_host(location))
+    free_bytes =
+        std::min(free_bytes, settings_.limit_bytes - held_bytes_[where] + arenas_[where].bytes);
+  return free_bytes;
+}
+
+}  // namespace fleet::cuda

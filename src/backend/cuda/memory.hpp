@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// memory.hpp: the memory that the CUDA backend takes: an arena per location that grows on
+// demand and is kept, and blocks that callers ask for. It must not know plans.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "problem/problem.hpp"
+
+namespace fleet::cuda {
+
+/// Thread-safe. Locations are DeviceIds; `ordinals` are CUDA's numbers of the devices from
+/// kFirstDevice on.
+class Memory {
+ public:
+  struct Settings {
+    std::vector<int> ordinals;
+    std::int64_t limit_bytes = 0;         ///< per device, all together; 0: what there is
+    std::int64_t failing_allocation = 0;  ///< the N-th one fails; 0: none
+    bool poison = false;                  ///< arenas are NaN of every type before each run
+  };
+  explicit Memory(Settings settings);
+  /// Gives everything back.
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  /// Makes the arena of each location at least this large; contents are not kept. Throws
+  /// Error(no_memory).
+  void reserve(const std::vector<std::int64_t>& arena_bytes);
+  /// Changes whenever an arena is not any more where it was.
+  std::int64_t generation() const { return generation_; }
+  char* arena(DeviceId location) const { return arenas_[static_cast<std::size_t>(location)].data; }
+  void poison_arenas(const std::vector<std::int64_t>& bytes);
+  void trim();
+
+  void* allocate(DeviceId location, std::int64_t bytes);
+  void release(DeviceId location, void* data);
+  /// Bytes that plans could have at a location: what is free, and its arena.
+  std::int64_t available_bytes(DeviceId location) const;
+
+ private:
+  struct Block {
+    char* data = nullptr;
+    std::int64_t bytes = 0;
+    bool mapped = false;  ///< by mmap and registered, not by CUDA
+  };
+
+  Block get(DeviceId location, std::int64_t bytes);
+  void give_back(DeviceId location, Block& block);
+  int ordinal(DeviceId device) const {
+    return settings_.ordinals[static_cast<std::size_t>(device - kFirstDevice)];
+  }
+
+  Settings settings_;
+  mutable std::mutex mutex_;
+  std::int64_t allocations_ = 0;
+  std::int64_t generation_ = 0;
+  std::vector<Block> arenas_;
+  std::vector<std::map<void*, Block>> blocks_;
+  std::vector<std::int64_t> held_bytes_;  ///< arena and blocks, per location
+};
+
+}  // namespace fleet::cuda

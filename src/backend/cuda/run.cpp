@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// run.cpp: events between streams, flags between streams and the CPU's copies. It must not
+// know who asked for the run.
+#include "backend/cuda/run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "backend/cuda/copies.hpp"
+#include "backend/cuda/elementwise.hpp"
+#include "cpu/blas.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// With overlap off, the host has one queue for all that ends there: copies of the CPU and of any
+/// device, one after the other.
+bool is_mixed(const Queue& queue) {
+  return queue.kind == Queue::Kind::device && on_host(queue.device);
+}
+
+/// Copies with both ends in host memory are the CPU's.
+bool is_staged(const Task& task) {
+  return task.kind != TaskKind::compute && on_host(task.from.device) && on_host(task.to.device);
+}
+
+/// So is what is computed there: C that is only scaled, where it lies.
+bool is_cpus(const Task& task) {
+  return on_host(task.to.device) && (task.kind == TaskKind::compute || on_host(task.from.device));
+}
+
+}  // namespace
+
+bool Run::stages(const Plan& plan) { return std::ranges::any_of(plan.tasks, is_staged); }
+
+bool Run::can_capture(const Plan& plan) {
+  return !plan.tasks.empty() && std::ranges::none_of(plan.tasks, is_cpus) &&
+         std::ranges::none_of(plan.queues, is_mixed);
+}
+
+void Run::open(const Plan& plan, bool timed) {
+  timed_ = timed;
+  capturing_ = false;
+  root_ = nullptr;
+  events_ = timed ? &timed_events_ : &untimed_;
+  prepare(plan);
+  if (timed_) start_clock();
+  // Last: its threads wait for the run from here on.
+  if (staged_count_ > 0 && (stager_ == nullptr || !stager_->begin(staged_count_)))
+    throw Error(Status::no_memory, "the system gives no threads to copy pageable memory");
+}
+
+void Run::open_capture(const Plan& plan) {
+  timed_ = false;
+  events_ = &untimed_;
+  prepare(plan);
+  origin_ = &stream_of(0);
+  device_->use(origin_->ordinal);
+  check(cudaStreamBeginCapture(origin_->stream, cudaStreamCaptureModeRelaxed),
+        "cudaStreamBeginCapture");
+  capturing_ = true;
+  try {
+    root_ = mark(*origin_);
+    origin_->run = run_;
+    begun_.push_back(origin_);
+  } catch (...) {
+    abandon_capture();
+    throw;
+  }
+}
+
+void Run::prepare(const Plan& plan) {
+  plan_ = &plan;
+  device_ = std::make_unique<DeviceScope>();
+  enqueued_ = 0;
+  opened_s_ = now_s();
+  events_->reset();
+  const std::size_t tasks = plan.tasks.size();
+  ends_.assign(tasks, {});
+  chunks_.assign(tasks, {});
+  staged_.assign(tasks, -1);
+  staged_count_ = 0;
+  for (std::size_t id = 0; id < tasks; ++id)
+    if (is_staged(plan.tasks[id])) staged_[id] = staged_count_++;
+  lanes_.assign(plan.queues.size(), {});
+  ++run_;
+  begun_.clear();
+  for (TaskId id = 0; id < static_cast<TaskId>(tasks); ++id) {
+    Lane& lane = lanes_[static_cast<std::size_t>(task(id).queue)];
+    const Queue& queue = plan.queues[static_cast<std::size_t>(task(id).queue)];
+    lane.mixed = is_mixed(queue);
+    if (lane.stream == nullptr && !lane.mixed && !is_cpus(task(id)))
+      lane.stream = &streams_.of(queue);
+  }
+  find_needs();
+}
+
+void Run::find_needs() {
+  needed_.assign(plan_->tasks.size(), 0);
+  watched_.assign(plan_->tasks.size(), 0);
+  for (std::size_t id = 0; id < plan_->tasks.size(); ++id) {
+    const Task& now = plan_->tasks[id];
+    // After a fault, it matters what has come home.
+    const bool mixed = lanes_[static_cast<std::size_t>(now.queue)].mixed;
+    if (now.kind == TaskKind::writeback || mixed) needed_[id] = 1;
+    for (const TaskId earlier : plan_->after(now))
+      if (task(earlier).queue != now.queue) needed_[static_cast<std::size_t>(earlier)] = 1;
+    if (now.upstream != kNoTask) {
+      needed_[static_cast<std::size_t>(now.upstream)] = 1;
+      watched_[static_cast<std::size_t>(now.upstream)] = now.chunks > 1;
+    }
+  }
+}
+
+/// A moment of each device on the host's clock. The least of a few tries: it is the one that was
+/// disturbed least.
+void Run::start_clock() {
+  epochs_.clear();
+  for (TaskId id = 0; id < static_cast<TaskId>(plan_->tasks.size()); ++id) {
+    if (is_cpus(task(id))) continue;
+    Stream& stream = stream_of(id);
+    const auto ordinal = static_cast<std::size_t>(stream.ordinal);
+    if (epochs_.size() <= ordinal) epochs_.resize(ordinal + 1);
+    if (epochs_[ordinal].event != nullptr) continue;
+    double least_s = 1e300;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const double before_s = now_s();
+      const cudaEvent_t event = mark(stream);
+      check(cudaEventSynchronize(event), "cudaEventSynchronize");
+      const double took_s = now_s() - before_s;
+      if (took_s < least_s) epochs_[ordinal] = {event, before_s + took_s / 2};
+      least_s = std::min(least_s, took_s);
+    }
+  }
+  opened_s_ = now_s();
+}
+
+cudaEvent_t Run::mark(Stream& stream) {
+  device_->use(stream.ordinal);
+  const cudaEvent_t event = events_->next(stream.ordinal);
+  check(cudaEventRecord(event, stream.stream), "cudaEventRecord");
+  return event;
+}
+
+void Run::await(Stream& stream, cudaEvent_t event) {
+  check(cudaStreamWaitEvent(stream.stream, event, 0), "cudaStreamWaitEvent");
+}
+
+void Run::await_task(TaskId earlier, Stream& stream) {
+  if (staged(earlier))
+    stager_->hold(stream.stream, staged_[static_cast<std::size_t>(earlier)]);
+  else
+    await(stream, ends(earlier).stop);
+}
+
+/// The stream of the task, with everything in front that its first piece waits for.
+Stream& Run::begin(TaskId id) {
+  const Task& now = task(id);
+  Stream& stream = stream_of(id);
+  device_->use(stream.ordinal);
+  if (std::exchange(stream.run, run_) != run_) {
+    begun_.push_back(&stream);
+    if (root_ != nullptr) await(stream, root_);
+  }
+  for (const TaskId earlier : plan_->after(now))
+    if (task(earlier).queue != now.queue) await_task(earlier, stream);
+  const Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
+  if (lane.mixed && lane.last != kNoTask) await_task(lane.last, stream);
+  if (timed_) ends(id).start = mark(stream);
+  return stream;
+}
+
+void Run::end(TaskId id, Stream& stream) {
+  if (timed_ || needed_[static_cast<std::size_t>(id)]) ends(id).stop = mark(stream);
+  lanes_[static_cast<std::size_t>(task(id).queue)].last = id;
+  enqueued_ = id + 1;
+}
+
+Stream& Run::stream_of(TaskId id) {
+  const Task& now = task(id);
+  const Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
+  if (!lane.mixed) return *lane.stream;
+  return streams_.of({Queue::Kind::link, now.to.device, now.from.device, 0});
+}
+
+void Run::copy(TaskId id, const View& from, const View& to) {
+  if (staged(id)) return stage(id, from, to);
+  const Task& now = task(id);
+  Stream& stream = begin(id);
+  const TaskId up = now.upstream;
+  const bool same_queue = up != kNoTask && task(up).queue == now.queue;
+  auto& marks = chunks_[static_cast<std::size_t>(id)];
+  using Target = ColumnCopy::Target;
+  ColumnCopy piece{.from = from,
+                   .to = to,
+                   .element_bytes = bytes_of(plan_->program->type()),
+                   .target = now.to.in_place() ? Target::callers : Target::slot};
+  for (int chunk = 0; chunk < now.chunks; ++chunk) {
+    if (up != kNoTask && !same_queue) {
+      const auto& events = chunks_[static_cast<std::size_t>(up)];
+      if (events.empty())
+        await_task(up, stream);
+      else
+        await(stream, events[static_cast<std::size_t>(chunk)]);
+    }
+    piece.first = from.cols * chunk / now.chunks;
+    piece.last = from.cols * (chunk + 1) / now.chunks;
+    copy_async(piece, stream.stream);
+    if (watched_[static_cast<std::size_t>(id)]) marks.push_back(mark(stream));
+  }
+  end(id, stream);
+}
+
+void Run::stage(TaskId id, const View& from, const View& to) {
+  const Task& now = task(id);
+  std::vector<Awaited> awaited;
+  const auto add = [&](TaskId earlier) {
+    if (staged(earlier))
+      awaited.push_back({.copy = staged_[static_cast<std::size_t>(earlier)]});
+    else
+      awaited.push_back({.event = ends(earlier).stop});
+  };
+  for (const TaskId earlier : plan_->after(now))
+    if (task(earlier).queue != now.queue) add(earlier);
+  if (now.upstream != kNoTask) add(now.upstream);
+  Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
+  if (lane.mixed && lane.last != kNoTask) add(lane.last);
+  lane.last = id;
+  stager_->enqueue(now.to.device == kHost ? Stager::Line::in : Stager::Line::out,
+                   staged_[static_cast<std::size_t>(id)], from, to,
+                   bytes_of(plan_->program->type()), std::move(awaited));
+  enqueued_ = id + 1;
+}
+
+void Run::launch(TaskId id, const Launch& launch) {
+  if (is_cpus(task(id))) {
+    // Alone in its plan: such tasks wait for nothing, and nothing waits for them.
+    if (launch.kernel != Kernel::scale || task(id).after_count > 0)
+      throw Error(Status::unsupported, "the host is no worker of this backend");
+    scale(launch);
+    enqueued_ = id + 1;
+    return;
+  }
+  Stream& stream = begin(id);
+  if (launch.kernel == Kernel::add || launch.kernel == Kernel::scale) {
+    stream_through(launch, stream.stream);
+  } else {
+    if (!stream.blas) throw Error(Status::internal, "a product in a stream that has no cuBLAS");
+    switch (launch.kernel) {
+      case Kernel::solve:
+        stream.blas->solve(launch);
+        break;
+      case Kernel::prepare:
+        stream.blas->prepare(launch);
+        break;
+      default:
+        stream.blas->multiply(launch);
+    }
+  }
+  end(id, stream);
+}
+
+void Run::wait() {
+  const char* failure = nullptr;  // streams are waited for also where memory has run out
+  // The CPU's lines first: streams may wait for them, never for what comes after.
+  if (staged_count_ > 0) failure = stager_->finish();
+  for (const Stream* stream : begun_) {
+    const cudaError_t code = cudaStreamSynchronize(stream->stream);
+    if (code == cudaSuccess) continue;
+    cudaGetLastError();
+    if (failure == nullptr) failure = cudaGetErrorString(code);
+  }
+  device_.reset();
+  if (failure != nullptr) throw Error(Status::device_failed, std::string(failure));
+}
+
+cudaGraph_t Run::end_capture() {
+  for (Stream* stream : begun_) {
+    if (stream == origin_) continue;
+    const cudaEvent_t event = mark(*stream);
+    device_->use(origin_->ordinal);
+    await(*origin_, event);
+  }
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(origin_->stream, &graph), "cudaStreamEndCapture");
+  capturing_ = false;
+  device_.reset();
+  return graph;
+}
+
+void Run::abandon_capture() {
+  cudaGraph_t graph = nullptr;
+  if (capturing_ && works(cudaStreamEndCapture(origin_->stream, &graph)) && graph != nullptr)
+    works(cudaGraphDestroy(graph));
+  capturing_ = false;
+  device_.reset();
+}
+
+void Run::find_done(std::vector<Span>& spans) {
+  std::vector<char> later_done(lanes_.size(), 0);  // in the same queue: first in, first out
+  for (TaskId id = enqueued_ - 1; id >= 0; --id) {
+    auto& later = later_done[static_cast<std::size_t>(task(id).queue)];
+    if (is_cpus(task(id)) && !staged(id))
+      later = 1;
+    else if (staged(id))
+      later = stager_->span(staged_[static_cast<std::size_t>(id)]).second >= 0;
+    else if (!later && ends(id).stop != nullptr)
+      later = works(cudaEventQuery(ends(id).stop));
+    spans[static_cast<std::size_t>(id)] = later ? Span{0, 0} : Span{0, -1};
+  }
+}
+
+void Run::measure(std::vector<Span>& spans) {
+  const auto at = [&](int ordinal, cudaEvent_t event) {
+    const Epoch& epoch = epochs_[static_cast<std::size_t>(ordinal)];
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, epoch.event, event), "cudaEventElapsedTime");
+    return std::max(0.0, epoch.host_s + 1e-3 * static_cast<double>(milliseconds) - opened_s_);
+  };
+  for (TaskId id = 0; id < enqueued_; ++id) {
+    Span& span = spans[static_cast<std::size_t>(id)];
+    if (staged(id)) {
+      const auto [start_s, stop_s] = stager_->span(staged_[static_cast<std::size_t>(id)]);
+      if (stop_s >= 0) span = {start_s - opened_s_, stop_s - opened_s_};
+      continue;
+    }
+    if (is_cpus(task(id))) continue;
+    const int ordinal = stream_of(id).ordinal;
+    span.start_s = at(ordinal, ends(id).start);
+    span.stop_s = std::max(span.start_s, at(ordinal, ends(id).stop));
+  }
+}
+
+}  // namespace fleet::cuda

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// streams.cpp: makes streams and events when they are first asked for. It must not know what
+// is put into them.
+#include "backend/cuda/streams.hpp"
+
+#include <algorithm>
+
+#include "backend/cuda/check.hpp"
+
+namespace fleet::cuda {
+
+Streams::~Streams() {
+  for (Stream& stream : streams_) {
+    stream.blas.reset();
+    works(cudaStreamDestroy(stream.stream));
+  }
+}
+
+Stream& Streams::of(const Queue& queue) {
+  const auto known = std::ranges::find(streams_, queue, &Stream::queue);
+  if (known != streams_.end()) return *known;
+  const DeviceId owner = on_host(queue.device) ? queue.source : queue.device;
+  Stream stream;
+  stream.queue = queue;
+  stream.ordinal = ordinals_[static_cast<std::size_t>(owner - kFirstDevice)];
+  check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
+  // Not the legacy default stream's business: the caller's own work goes on beside ours.
+  check(cudaStreamCreateWithFlags(&stream.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return streams_.emplace_back(std::move(stream));
+}
+
+Events::~Events() {
+  for (Pool& pool : pools_)
+    for (cudaEvent_t event : pool.events) works(cudaEventDestroy(event));
+}
+
+cudaEvent_t Events::next(int ordinal) {
+  const auto place = static_cast<std::size_t>(ordinal);
+  if (pools_.size() <= place) pools_.resize(place + 1);
+  Pool& pool = pools_[place];
+  if (pool.used == pool.events.size()) {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, timed_ ? cudaEventDefault : cudaEventDisableTiming),
+          "cudaEventCreate");
+    pool.events.push_back(event);
+  }
+  return pool.events[pool.used++];
+}
+
+void Events::reset() {
+  for (Pool& pool : pools_) pool.used = 0;
+}
+
+}  // namespace fleet::cuda

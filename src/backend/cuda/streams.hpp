@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// streams.hpp: streams by queue, and events that are used again. It must not know plans'
+// tasks.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/blas.hpp"
+#include "plan/plan.hpp"
+
+namespace fleet::cuda {
+
+/// What runs the tasks of one queue on a GPU.
+struct Stream {
+  Queue queue;
+  int ordinal = 0;  ///< CUDA's number of the device that the stream belongs to
+  cudaStream_t stream = nullptr;
+  std::unique_ptr<CublasHandle> blas;  ///< made for the first product
+  std::uint64_t run = 0;               ///< the last one that has put something into it
+};
+
+/// Streams stay: a queue of a later plan gets the one that its like had. Copies between two devices
+/// are fetched by the target: a device that sends to several at once serves one stream to its end
+/// before the next (seen on H200), and the last would wait for all the others.
+class Streams {
+ public:
+  /// `ordinals`: CUDA's numbers of the devices from kFirstDevice on.
+  explicit Streams(std::vector<int> ordinals) : ordinals_(std::move(ordinals)) {}
+  ~Streams();
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  /// Throws Error(device_failed). The current device may be another one afterwards.
+  Stream& of(const Queue& queue);
+
+ private:
+  std::vector<int> ordinals_;
+  std::deque<Stream> streams_;
+};
+
+/// Events of each device, handed out anew for each run.
+class Events {
+ public:
+  explicit Events(bool timed) : timed_(timed) {}
+  ~Events();
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+
+  /// For a stream of the current device, which is `ordinal`. Throws Error(device_failed).
+  cudaEvent_t next(int ordinal);
+  /// All of them may be handed out again.
+  void reset();
+
+ private:
+  struct Pool {
+    std::vector<cudaEvent_t> events;
+    std::size_t used = 0;
+  };
+  bool timed_;
+  std::vector<Pool> pools_;  ///< by ordinal
+};
+
+}  // namespace fleet::cuda

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// memory.hpp: the memory of virtual devices: an arena per device that grows on demand and is
+// kept, and blocks that callers ask for, within a limit per device. It must not know plans.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+/// Thread-safe. All addresses are aligned to 256 bytes.
+class HostMemory {
+ public:
+  struct Settings {
+    std::vector<std::int64_t> limit_bytes;  ///< per location; 0: no limit
+    std::int64_t failing_allocation = 0;    ///< the N-th one fails; 0: none
+    bool poison = false;                    ///< fresh and freed memory is NaN of every type
+  };
+  explicit HostMemory(Settings settings);
+
+  /// Makes the arena of each location at least this large; contents are not kept. Throws
+  /// Error(no_memory). The arenas stay where they are until let_go.
+  void reserve(const std::vector<std::int64_t>& arena_bytes);
+  void let_go();
+  char* arena(DeviceId location) const;
+  /// Frees all arenas, unless they are reserved now.
+  void trim();
+
+  void* allocate(DeviceId location, std::int64_t bytes);
+  void release(DeviceId location, void* data);
+  /// What allocate can still give, arenas not counted: those are for plans.
+  std::int64_t available_bytes(DeviceId location) const;
+
+  /// NaN over the first bytes of each arena.
+  void poison_arenas(const std::vector<std::int64_t>& bytes);
+  /// NaN over all that lies at `location`: its memory is gone.
+  void forget(DeviceId location);
+
+ private:
+  struct Free {
+    void operator()(char* data) const;
+  };
+  struct Block {
+    std::unique_ptr<char, Free> data;
+    std::int64_t bytes = 0;
+  };
+  struct Store {
+    Block arena;
+    std::map<void*, Block> blocks;
+    std::int64_t blocks_bytes = 0;
+  };
+
+  Block get(DeviceId location, std::int64_t bytes);
+  void retire(Block& block);
+  std::int64_t limit(DeviceId location) const;
+  Store& store(DeviceId location);
+  const Store& store(DeviceId location) const;
+
+  Settings settings_;
+  mutable std::mutex mutex_;
+  std::int64_t allocations_ = 0;
+  bool reserved_ = false;
+  std::vector<Store> stores_;
+};
+
+}  // namespace fleet

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// worker_crew.cpp: starting, calling and dismissing threads. It must not know what their work is.
+#include "base/worker_crew.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace fleet {
+namespace {
+
+// A CPU BLAS keeps its workspace on the heap; this leaves room for what it has on the stack.
+constexpr std::size_t kStackBytes = std::size_t{1} << 20;
+constexpr auto kLongestFarewell = std::chrono::seconds(2);
+
+}  // namespace
+
+WorkerCrew::WorkerCrew(int workers, std::function<void(int)> work)
+    : shared_(std::make_shared<Shared>(workers, std::move(work))),
+      threads_(static_cast<std::size_t>(workers)),
+      hired_(static_cast<std::size_t>(workers), 0),
+      process_(getpid()) {}
+
+WorkerCrew::~WorkerCrew() {
+  if (!present()) return;
+  shared_->dismissed = true;
+  ++shared_->calls;
+  shared_->calls.notify_all();
+  const auto limit = std::chrono::steady_clock::now() + kLongestFarewell;
+  while (shared_->alive > 0 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  const bool all_gone = shared_->alive == 0;
+  for (std::size_t w = 0; w < threads_.size(); ++w)
+    if (hired_[w]) all_gone ? pthread_join(threads_[w], nullptr) : pthread_detach(threads_[w]);
+}
+
+bool WorkerCrew::present() const { return process_ == getpid(); }
+
+bool WorkerCrew::hire(const std::vector<int>& workers) {
+  for (int worker : workers)
+    if (!hired_[static_cast<std::size_t>(worker)] && !start(worker)) return false;
+  return true;
+}
+
+bool WorkerCrew::start(int worker) {
+  const std::size_t w = static_cast<std::size_t>(worker);
+  auto contract = std::make_unique<Contract>(Contract{shared_, worker});
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  ++shared_->alive;
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int error = pthread_create(&threads_[w], &attributes, thread_main, contract.get());
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (error != 0) {
+    --shared_->alive;
+    return false;
+  }
+  contract.release();
+  pthread_setname_np(threads_[w], ("fleet-" + std::to_string(worker)).c_str());
+  hired_[w] = 1;
+  return true;
+}
+
+void WorkerCrew::invite(const std::vector<int>& workers) {
+  shared_->away = static_cast<int>(workers.size());
+  for (int worker : workers) ++shared_->invitations[static_cast<std::size_t>(worker)];
+  ++shared_->calls;
+  shared_->calls.notify_all();
+}
+
+void WorkerCrew::wait() {
+  for (int away = shared_->away; away > 0; away = shared_->away) shared_->away.wait(away);
+}
+
+void* WorkerCrew::thread_main(void* argument) {
+  const std::unique_ptr<Contract> contract(static_cast<Contract*>(argument));
+  serve(*contract->shared, contract->worker);
+  --contract->shared->alive;
+  return nullptr;
+}
+
+void WorkerCrew::serve(Shared& shared, int worker) {
+  int answered = 0;
+  for (;;) {
+    const int calls = shared.calls;
+    if (shared.dismissed) return;
+    if (shared.invitations[static_cast<std::size_t>(worker)] == answered) {
+      shared.calls.wait(calls);
+      continue;
+    }
+    ++answered;
+    shared.work(worker);
+    if (shared.away.fetch_sub(1) == 1) shared.away.notify_all();
+  }
+}
+
+}  // namespace fleet

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context.cpp: the way of a call: where its operands lie, who does it and why, and the books. It
+// knows no C types and no files.
+#include "core/context.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <thread>
+
+#include "core/cpu_path.hpp"
+#include "core/gate.hpp"
+#include "core/readable.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kSampleItems = 64;
+/// Of a product that no GPU does sooner than a CPU, its operands being with the CPU: 512 cubed.
+constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool all_on_host(const std::array<DeviceId, 3>& homes) {
+  return on_host(homes[kA]) && on_host(homes[kB]) && on_host(homes[kC]);
+}
+
+/// The items from `first` on as a call of their own.
+Call rest_of(const Call& call, std::int64_t first) {
+  Call rest = call;
+  rest.batch -= first;
+  rest.arguments = arguments_from(call, first);
+  return rest;
+}
+
+std::shared_ptr<CpuBlas> load_blas(const Options& options) {
+  auto blas = gate::guarded(CpuBlas::load(options.cpu_blas));
+  gate::install();
+  return blas;
+}
+
+}  // namespace
+
+Context::Context(const Options& options)
+    : options_(options),
+      log_(options.log_level, options.log_file),
+      blas_(load_blas(options)),
+      cores_(core_count()),
+      journal_(std::make_shared<Journal>(options)),
+      offloader_(options, blas_) {}
+
+Context::~Context() {
+  while (users_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  close_journal(journal_);
+  for (const Range& range : registry_.remove_all()) give_back(range);
+  if (gate::in_forked_child()) offloader_.leave_to_parent();
+}
+
+void Context::open_books(const std::vector<std::string>& complaints) {
+  for (const std::string& complaint : complaints) log_.line(Log::kWarning, {complaint});
+  log_.line(Log::kInfo, {"CPU BLAS: ", blas_->name()});
+  report_at_exit(journal_);
+}
+
+void Context::compute(const Call& call) {
+  const User inside(users_);
+  const double start_s = now_s();
+  CallRecord record;
+  begin_record(record, call);
+  try {
+    run(call, start_s, record);
+  } catch (const Error& error) {
+    record.status = error.status();
+    close_record(record, now_s() - start_s);
+    throw;
+  }
+  close_record(record, now_s() - start_s);
+}
+
+void Context::run(const Call& call, double start_s, CallRecord& record) {
+  if (call.changes_nothing()) {
+    record.reason = "nothing to do";
+    return;
+  }
+  if (options_.backend == BackendKind::sim)
+    throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
+  const Homes homes = locate(call);
+  note_place(record, homes);
+  std::unique_lock<std::mutex> turn;
+  const Choice choice = choose_in_turn(call, homes, turn);
+  record.prepare_s = now_s() - start_s;
+  const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, record) : 0;
+  if (done == call.batch) return;
+  record.ran = Ran::cpu;
+  if (!choice.devices) note_choice(record, choice);
+  finish_on_cpu(call, done, homes, turn);
+}
+
+/// Takes the turn unless the call needs neither plan nor device.
+Context::Choice Context::choose_in_turn(const Call& call, const Homes& homes,
+                                        std::unique_lock<std::mutex>& turn) {
+  const char* reason = reason_for_cpu(call, homes);
+  const bool alone = gate::only_cpu_left();
+  if (!alone && (reason == nullptr || !all_on_host(homes))) turn = take_turn();
+  if (reason != nullptr) return {.reason = reason};
+  try {
+    const double before_s = offloader_.planning_s();
+    Choice choice = choose(call, homes);
+    choice.plan_s = offloader_.planning_s() - before_s;
+    return choice;
+  } catch (const std::bad_alloc&) {
+    return {.reason = "no memory to plan"};
+  }
+}
+
+/// All items but the first `done`, which are in C already.
+void Context::finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
+                            std::unique_lock<std::mutex>& turn) {
+  if (done == 0) return run_on_cpu(call, homes, turn);
+  past_first_write([&] { run_on_cpu(rest_of(call, done), homes, turn); });
+}
+
+void Context::run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn) {
+  if (gate::only_cpu_left()) {
+    // No backend works now, but the memory of virtual devices can be reached.
+    for (const std::size_t operand : {kA, kB, kC})
+      if (operand == kC || !call.only_scales())
+        require_readable(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
+    return multiply_in_place(call, *blas_, 1);
+  }
+  if (!all_on_host(homes))
+    return multiply_staged(call, homes, *blas_, cores_, *offloader_.engine().backend);
+  if (turn.owns_lock()) turn.unlock();
+  multiply_in_place(call, *blas_, cores_);
+}
+
+/// Items done on devices, from the first on: fewer than all where memory or devices ran out.
+std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
+                                     CallRecord& record) {
+  note_choice(record, choice);
+  std::int64_t done = 0;
+  try {
+    const std::int64_t most = offloader_.items_per_plan(problem_of(call, homes, call.batch));
+    while (done < call.batch) {
+      const std::int64_t items = std::min(most, call.batch - done);
+      const Problem problem = problem_of(call, homes, items);
+      const bool known = !choice.planned->tuned.plan.program->calls.empty() &&
+                         choice.planned->tuned.plan.problem() == problem;
+      auto planned = known ? choice.planned : offloader_.plan(problem);
+      const double predicted_s = planned->tuned.predicted_s;
+      const auto outcome = offloader_.run(problem, arguments_from(call, done), std::move(planned),
+                                          record, *journal_, log_);
+      if (outcome == Offloader::Outcome::not_possible) break;
+      record.ran = Ran::devices;
+      record.predicted_s = (done == 0 ? 0 : record.predicted_s) + predicted_s;
+      if (outcome == Offloader::Outcome::finished_on_cpu)
+        record.reason = "finished on the CPU after a fault";
+      done += items;
+    }
+  } catch (const Error& error) {
+    const bool no_plan =
+        error.status() != Status::device_failed && error.status() != Status::internal;
+    if (!no_plan && done > 0) throw_undefined();
+    if (!no_plan) throw;
+    record.reason = "no memory on the devices";
+  } catch (const std::exception&) {  // std::bad_alloc, std::length_error: no plan either
+    record.reason = "no memory to plan";
+  }
+  return done;  // what is left goes to the CPU
+}
+
+const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const {
+  if (gate::in_forked_child()) return "forked child";
+  if (gate::only_cpu_left()) return "the process ends";
+  if (!offloader_.has_backend()) return "no usable device";
+  if (options_.offload == Offload::never) return "offload=never";
+  if (call.only_scales() && on_host(homes[kC])) return "nothing to multiply";
+  if (options_.offload != Offload::always && call.flops() < options_.min_flops)
+    return "below min_flops";
+  if (call.repeats()) return "an increment of 0";
+  if (output_overlaps(call)) return "C overlaps A or B";
+  return nullptr;
+}
+
+std::string Context::start_devices() {
+  try {
+    offloader_.engine();
+    return {};
+  } catch (const Error& error) {
+    const bool chosen = std::ranges::count(options_.origins, Origin::caller) > 0;
+    if (error.status() == Status::bad_option && chosen) throw;
+    return error.what();
+  }
+}
+
+Context::Choice Context::choose(const Call& call, const Homes& homes) {
+  if (const std::string why = start_devices(); !why.empty())
+    return {.reason = "no usable device", .detail = why};
+  for (const DeviceId home : homes)
+    if (offloader_.is_lost(home))
+      throw Error(Status::device_failed,
+                  "device " + offloader_.place_of(home) + ", which holds an operand, was lost");
+  offloader_.retry_limits();
+  if (offloader_.workers(call.type).empty()) return {.reason = "no device is left"};
+  try {
+    const Problem problem = problem_of(call, homes, std::min(call.batch, kSampleItems));
+    if (options_.offload == Offload::always)
+      return {.devices = true, .reason = "offload=always", .planned = offloader_.plan(problem)};
+    if (options_.min_flops > 0)
+      return {.devices = true, .reason = "min_flops", .planned = offloader_.plan(problem)};
+    return choose_by_model(problem);
+  } catch (const Error& error) {
+    if (error.status() == Status::internal) throw;
+    return {.reason = "no plan", .detail = error.what()};
+  } catch (const std::length_error&) {
+    return {.reason = "no plan", .detail = "too large to plan"};
+  }
+}
+
+Context::Choice Context::choose_by_model(const Problem& problem) {
+  Choice choice;
+  choice.planned = offloader_.plan_if_promising(problem);
+  const double devices_s = choice.planned->tuned.predicted_s, cpu_s = choice.planned->host_s;
+  choice.devices = choice.planned->tuned.planned > 0 && devices_s < cpu_s;
+  choice.reason = choice.devices ? "the model: devices are faster" : "the model: the CPU is faster";
+  choice.detail = duration(devices_s) + " on devices, " + duration(cpu_s) + " on the CPU";
+  return choice;
+}
+
+bool Context::compute_if_profitable(const Call& call, const char*& reason) {
+  const User inside(users_);
+  reason = "nothing to do";
+  if (call.changes_nothing() || options_.backend == BackendKind::sim) return false;
+  const double start_s = now_s();
+  CallRecord record;
+  bool located = false;
+  try {
+    const Homes homes = locate(call);
+    located = true;
+    std::unique_lock<std::mutex> turn;
+    const Choice choice = choose_in_turn(call, homes, turn);
+    reason = choice.reason;
+    // The BLAS behind cannot reach a device, so what lies there is for us in any case.
+    if (!choice.devices && all_on_host(homes)) return false;
+    begin_record(record, call);
+    record.prepare_s = now_s() - start_s;
+    note_place(record, homes);
+    if (!choice.devices) note_choice(record, choice);
+    const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, record) : 0;
+    if (done < call.batch) {
+      reason = record.reason;
+      if (done == 0 && all_on_host(homes)) return false;
+      record.ran = Ran::cpu;
+      finish_on_cpu(call, done, homes, turn);
+    }
+  } catch (const Error& error) {
+    log_.line(Log::kError, {error.what()});
+    reason = "an error on the devices";
+    // Nobody can do a call whose operand is on a device in part: the BLAS behind would only crash.
+    const bool nobodys = !located && error.status() == Status::bad_argument;
+    if (nobodys) begin_record(record, call);
+    if (!nobodys && error.status() != Status::device_failed) return false;
+    record.status = error.status();
+  }
+  close_record(record, now_s() - start_s);
+  return true;
+}
+
+void Context::note_host_call(const Call& call, const char* reason, double seconds) {
+  const User inside(users_);
+  CallRecord record;
+  begin_record(record, call);
+  note_place(record, registered_homes(call));
+  record.ran = Ran::cpu;
+  record.reason = reason;
+  close_record(record, seconds);
+}
+
+double Context::min_flops() {
+  if (!offloader_.has_backend() || options_.offload == Offload::never) return kNever;
+  if (options_.offload == Offload::always || options_.min_flops == 1) return 0;
+  if (options_.min_flops > 0) return options_.min_flops;
+  if (gate::only_cpu_left()) return kNever;
+  const User inside(users_);
+  const auto turn = take_turn();
+  // GPUs take a second to start: small products are not worth asking the model.
+  if (offloader_.engine_if_started() == nullptr && options_.backend != BackendKind::host)
+    return kColdFlops;
+  if (min_flops_ < 0) min_flops_ = profitable_flops();
+  return min_flops_;
+}
+
+/// By bisection over cubes in pageable memory, which is what unmodified programs have.
+double Context::profitable_flops() {
+  constexpr std::int64_t kLeast = 128, kMost = 16384;
+  std::int64_t high = kLeast;
+  while (high <= kMost && !profitable(high)) high *= 2;
+  if (high > kMost) return kNever;
+  std::int64_t low = high / 2;
+  while (high > kLeast && high - low > high / 8) {
+    const std::int64_t middle = (low + high) / 2;
+    (profitable(middle) ? high : low) = middle;
+  }
+  const auto edge = static_cast<double>(high);
+  return 2 * edge * edge * edge;
+}
+
+bool Context::profitable(std::int64_t edge) {
+  const Problem problem =
+      make_gemm({.m = edge, .n = edge, .k = edge, .homes = {kPageable, kPageable, kPageable}});
+  try {
+    return choose_by_model(problem).devices;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Context::Homes Context::locate(const Call& call) {
+  Homes homes{kHost, kHost, kHost};
+  for (const std::size_t operand : {kA, kB, kC})
+    if (operand == kC || !call.only_scales())
+      homes[operand] =
+          locate(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
+  return homes;
+}
+
+/// By the registry alone: a BLAS on the CPU has worked on it, so no device needs to be asked.
+Context::Homes Context::registered_homes(const Call& call) {
+  Homes homes{kPageable, kPageable, kPageable};
+  if (registry_.empty()) return homes;
+  const gate::StateLock lock;
+  for (const std::size_t operand : {kA, kB, kC})
+    homes[operand] = registry_.locate(call.arguments.data[operand], 1);
+  return homes;
+}
+
+void Context::begin_record(CallRecord& record, const Call& call) const noexcept {
+  static_cast<CallShape&>(record) = call;
+  if (call.traits().vectors) {  // as the caller gave them
+    record.m = call.stored_rows(kA);
+    record.n = call.stored_cols(kA);
+    record.k = 1;
+  }
+  record.ld = call.arguments.ld;
+  record.alpha = call.arguments.alpha;
+  record.beta = call.arguments.beta;
+}
+
+void Context::note_place(CallRecord& record, const Homes& homes) const noexcept {
+  try {
+    if (all_on_host(homes)) {  // nearly all calls: the letters of place_word
+      const auto letter = [&](int operand) {
+        return homes[static_cast<std::size_t>(operand)] == kHost ? 'h' : 'p';
+      };
+      const char text[] = {letter(kA), ',', letter(kB), ',', letter(kC)};
+      record.place.assign(text, sizeof text);
+      return;
+    }
+    record.place.clear();
+    for (const DeviceId home : homes) {
+      if (!record.place.empty()) record.place += ',';
+      record.place += offloader_.place_of(home);
+    }
+  } catch (const std::bad_alloc&) {
+    record.place.clear();
+  }
+}
+
+void Context::note_choice(CallRecord& record, const Choice& choice) noexcept {
+  record.reason = choice.reason;
+  if (choice.planned != nullptr) record.predicted_s = choice.planned->tuned.predicted_s;
+  record.plan_s = choice.plan_s;
+  try {
+    record.detail = choice.detail;
+  } catch (const std::bad_alloc&) {
+    record.detail.clear();
+  }
+}
+
+void Context::close_record(CallRecord& record, double seconds) noexcept {
+  try {
+    record.seconds = seconds;
+    if (options_.verbose > 0) log_.say(verbose_line(record));
+    if (log_.wants(Log::kEverything)) log_.line(Log::kEverything, {verbose_line(record)});
+    journal_->note(std::move(record));
+  } catch (const std::bad_alloc&) {
+    // The call is done; only its line in the books is missing.
+  }
+}
+
+}  // namespace fleet

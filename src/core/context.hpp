@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context.hpp: the only mutable state of the library: devices, plans, memory and books of one
+// context. Thread-safe; it knows no C types.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/call.hpp"
+#include "core/journal.hpp"
+#include "core/offloader.hpp"
+#include "core/output.hpp"
+#include "core/registry.hpp"
+
+namespace fleet {
+
+/// Calls that plan or run on devices take `turn_`, one after the other. What is short and also
+/// needed in a forked child (the registry, the books) has a lock that a fork waits for.
+class Context {
+ public:
+  /// Throws Error(bad_option, bad_file, unsupported) for what the options say.
+  explicit Context(const Options& options);
+  /// Waits for calls in progress and frees what allocate() gave.
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  /// Logs the complaints as warnings, and sees to what is written when the process ends. Apart from
+  /// the constructor, because the one of two default contexts that comes second is dropped.
+  void open_books(const std::vector<std::string>& complaints);
+
+  /// Does the call. Throws Error; C is untouched unless the status is device_failed.
+  void compute(const Call& call);
+
+  /// The drop-in's way: true when the call is done, or lost with a device that holds an operand, or
+  /// reaches beyond a device's memory. False, with C untouched, when the devices are not to do it;
+  /// `reason` says why.
+  bool compute_if_profitable(const Call& call, const char*& reason);
+  /// Books a call that the BLAS behind the drop-in did.
+  void note_host_call(const Call& call, const char* reason, double seconds);
+  /// True when the shape of such a call is all that the books want to know: no line per call, and
+  /// no memory but the program's own.
+  bool books_shapes() const {
+    return options_.verbose == 0 && !log_.wants(Log::kEverything) && registry_.empty();
+  }
+  /// The same call by its shape. Of a context that is never destroyed: nobody counts who is inside.
+  void note_host_shape(const CallShape& shape, const char* reason, double seconds) {
+    journal_->note_on_cpu(shape, reason, seconds);
+  }
+  /// Flops (2mnk) of the smallest product that devices are expected to do sooner; infinite without
+  /// devices.
+  double min_flops();
+  bool wants_all_calls() const { return options_.verbose > 0 || journal_->keeps_summary(); }
+
+  /// `location`: kHost, kPageable, or kFirstDevice + a user-facing number.
+  void* allocate(int location, std::int64_t bytes);
+  void release(void* data);
+  void copy(void* to, const void* from, std::int64_t bytes);
+  /// Calls from now on start after what is in this stream of a device, user-facing number.
+  void wait_for_stream(int device, void* stream);
+  void trim();
+  void register_host(void* data, std::int64_t bytes);
+  void unregister_host(void* data);
+
+  std::string plan_json(std::string_view problem);
+  std::string simulate_json(std::string_view problem);
+  std::string bound_json(std::string_view problem);
+  std::string trace_json();
+  std::string machine_json();
+  std::string config_json();
+  std::string statistics_json() const { return journal_->statistics_json(); }
+
+ private:
+  /// Who is to do a call, and why.
+  struct Choice {
+    bool devices = false;
+    const char* reason = "";
+    std::string detail = {};
+    std::shared_ptr<const Planned> planned = {};  ///< of the first items; also where the CPU won
+    double plan_s = 0;                            ///< what planning for this call took
+  };
+  /// Counts a thread that is inside.
+  class User {
+   public:
+    explicit User(std::atomic<int>& users) : users_(users) { ++users_; }
+    ~User() { --users_; }
+    User(const User&) = delete;
+    User& operator=(const User&) = delete;
+
+   private:
+    std::atomic<int>& users_;
+  };
+  using Homes = std::array<DeviceId, 3>;
+
+  void run(const Call& call, double start_s, CallRecord& record);
+  /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws
+  /// Error(bad_option) to whoever made this context; the default one's settings are never fatal.
+  std::string start_devices();
+  Choice choose_in_turn(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
+  Choice choose(const Call& call, const Homes& homes);
+  Choice choose_by_model(const Problem& problem);
+  const char* reason_for_cpu(const Call& call, const Homes& homes) const;
+  std::int64_t run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
+                              CallRecord& record);
+  void finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
+                     std::unique_lock<std::mutex>& turn);
+  void run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
+  double profitable_flops();
+  bool profitable(std::int64_t edge);
+
+  Homes locate(const Call& call);
+  Homes registered_homes(const Call& call);
+  DeviceId locate(const void* data, std::int64_t bytes);
+  void give_back(const Range& range);
+
+  void begin_record(CallRecord& record, const Call& call) const noexcept;
+  void note_place(CallRecord& record, const Homes& homes) const noexcept;
+  static void note_choice(CallRecord& record, const Choice& choice) noexcept;
+  void close_record(CallRecord& record, double seconds) noexcept;
+
+  Problem parse(std::string_view problem);  ///< with the turn taken
+  std::shared_ptr<const Planned> plan_for_text(const Problem& problem);
+  /// Alone with the devices. Where a lock may be held for ever (gate::only_cpu_left), no lock, and
+  /// only to look at what is there.
+  std::unique_lock<std::mutex> take_turn();
+
+  const Options options_;
+  const Log log_;
+  std::shared_ptr<CpuBlas> blas_;
+  const int cores_;
+  std::shared_ptr<Journal> journal_;
+  std::mutex turn_;
+  Offloader offloader_;    // guarded by turn_
+  double min_flops_ = -1;  // guarded by turn_; -1: not known yet
+  Registry registry_;
+  std::atomic<int> users_{0};  ///< threads inside
+};
+
+/// The default context: made on first use from the environment, never destroyed. Settings that
+/// cannot be used are left at their defaults. Throws std::bad_alloc only.
+Context& default_context();
+
+}  // namespace fleet

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context_memory.cpp: memory by location: given, found again by address, copied, taken back. It
+// knows no calls.
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "backend/device_library.hpp"
+#include "base/error.hpp"
+#include "core/context.hpp"
+#include "core/gate.hpp"
+#include "core/readable.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+void* from_heap(std::int64_t bytes) {
+  const auto size = static_cast<std::size_t>(bytes);
+  void* data =
+      size > SIZE_MAX - kAlignment
+          ? nullptr
+          : std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
+  if (data == nullptr)
+    throw Error(Status::no_memory, "the host has no " + std::to_string(bytes) + " bytes left");
+  return data;
+}
+
+View bytes_view(const void* data, std::int64_t bytes) {
+  return {.data = const_cast<void*>(data), .rows = bytes, .cols = 1, .ld = bytes};
+}
+
+}  // namespace
+
+DeviceId Context::locate(const void* data, std::int64_t bytes) {
+  {
+    const gate::StateLock lock;
+    const DeviceId known = registry_.locate(data, bytes);
+    if (known != kPageable) return known;
+  }
+  // It may be the program's own, on a device or pinned.
+  if (gate::only_cpu_left()) return kPageable;
+  if (offloader_.backend_if_started() == nullptr && offloader_.has_backend() &&
+      program_uses_gpus()) {
+    const auto turn = take_turn();
+    start_devices();
+  }
+  Backend* const backend = offloader_.backend_if_started();
+  return backend != nullptr ? backend->locate(data, bytes) : kPageable;
+}
+
+void* Context::allocate(int location, std::int64_t bytes) {
+  const User inside(users_);
+  DeviceId device = location;
+  if (!on_host(location)) {
+    const auto turn = take_turn();
+    device = offloader_.device_of(location - kFirstDevice);
+  }
+  const bool no_backend = !offloader_.has_backend() || gate::only_cpu_left();
+  if (no_backend && !on_host(device))
+    throw Error(Status::unsupported, "no backend runs here: there is no memory on a device");
+  if (bytes == 0) return nullptr;
+
+  Range range{.bytes = bytes, .location = device};
+  if (no_backend || device == kPageable) {
+    range.data = from_heap(bytes);
+  } else {
+    const auto turn = take_turn();
+    Backend* backend = offloader_.engine().backend.get();
+    if (backend != nullptr) {
+      range.origin = Range::Origin::backend;
+      range.data = backend->allocate(device, bytes);
+    } else {  // there was no usable GPU after all
+      range.data = from_heap(bytes);
+    }
+  }
+  try {
+    const gate::StateLock lock;
+    registry_.add(range);
+  } catch (...) {
+    give_back(range);
+    throw;
+  }
+  return range.data;
+}
+
+void Context::give_back(const Range& range) {
+  if (range.origin == Range::Origin::heap) return std::free(range.data);
+  // What a backend gave goes with the process then.
+  if (range.origin == Range::Origin::registered || gate::only_cpu_left()) return;
+  const auto turn = take_turn();
+  offloader_.engine().backend->release(range.location, range.data);
+}
+
+void Context::release(void* data) {
+  const User inside(users_);
+  if (data == nullptr) return;
+  std::optional<Range> range;
+  {
+    const gate::StateLock lock;
+    range = registry_.remove(data, Registry::Kind::allocated);
+  }
+  if (!range) throw Error(Status::bad_argument, "the address is not one that fleet_alloc gave");
+  give_back(*range);
+}
+
+void Context::copy(void* to, const void* from, std::int64_t bytes) {
+  const User inside(users_);
+  if (bytes == 0) return;
+  const DeviceId target = locate(to, bytes), source = locate(from, bytes);
+  if (gate::only_cpu_left()) {
+    require_readable(from, bytes);
+    require_readable(to, bytes);
+  }
+  if ((on_host(target) && on_host(source)) || gate::only_cpu_left()) {
+    std::memmove(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  const auto turn = take_turn();
+  offloader_.engine().backend->transfer(target, bytes_view(to, bytes), source,
+                                        bytes_view(from, bytes), 1);
+}
+
+void Context::wait_for_stream(int device, void* stream) {
+  const User inside(users_);
+  if (!offloader_.has_backend() || gate::only_cpu_left())
+    throw Error(Status::unsupported, "no backend runs here: there are no streams to wait for");
+  const auto turn = take_turn();
+  const DeviceId location = offloader_.device_of(device);
+  Backend* const backend = offloader_.engine().backend.get();
+  if (backend == nullptr)
+    throw Error(Status::unsupported, "no backend runs here: there are no streams to wait for");
+  backend->wait_for_stream(location, stream);
+}
+
+void Context::trim() {
+  const User inside(users_);
+  if (gate::only_cpu_left()) return;
+  const auto turn = take_turn();
+  offloader_.trim();
+}
+
+void Context::register_host(void* data, std::int64_t bytes) {
+  const User inside(users_);
+  Range range{.data = data, .bytes = bytes, .location = kHost, .origin = Range::Origin::registered};
+  std::unique_lock<std::mutex> turn;
+  Backend* backend = nullptr;
+  if (offloader_.has_backend() && !gate::only_cpu_left()) {
+    turn = take_turn();
+    backend = offloader_.engine().backend.get();
+  }
+  // Refused: it stays what it was, pageable, and works as such.
+  const bool pinned = backend != nullptr && backend->pin(data, bytes);
+  if (backend != nullptr && !pinned) range.location = kPageable;
+  try {
+    const gate::StateLock lock;
+    registry_.add(range);
+  } catch (...) {
+    if (pinned) backend->unpin(data);
+    throw;
+  }
+}
+
+void Context::unregister_host(void* data) {
+  const User inside(users_);
+  std::optional<Range> range;
+  {
+    const gate::StateLock lock;
+    range = registry_.remove(data, Registry::Kind::registered);
+  }
+  if (!range) throw Error(Status::bad_argument, "no registered memory begins at this address");
+  Backend* backend = offloader_.backend_if_started();
+  if (backend == nullptr || range->location != kHost || gate::only_cpu_left()) return;
+  const auto turn = take_turn();
+  backend->unpin(data);
+}
+
+}  // namespace fleet

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context_text.cpp: what a context can say about itself, its machine and its plans. It runs
+// nothing but the planner.
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/json_text.hpp"
+#include "core/context.hpp"
+#include "core/gate.hpp"
+#include "core/plan_text.hpp"
+#include "core/version.hpp"
+#include "sim/simulate.hpp"
+
+namespace fleet {
+namespace {
+
+const char* word_of(BackendKind backend) {
+  switch (backend) {
+    case BackendKind::automatic:
+      return "auto";
+    case BackendKind::cuda:
+      return "cuda";
+    case BackendKind::host:
+      return "host";
+    case BackendKind::sim:
+      return "sim";
+  }
+  return "unknown";
+}
+
+/// The CPU alone is its own bound.
+Bound bound_of_cpu(const Problem& problem, const Machine& machine) {
+  return {.seconds = host_s(problem, machine), .limited_by = "flops"};
+}
+
+}  // namespace
+
+std::unique_lock<std::mutex> Context::take_turn() {
+  if (!gate::only_cpu_left()) return std::unique_lock(turn_);
+  if (offloader_.engine_if_started() == nullptr)
+    throw Error(Status::unsupported,
+                "no devices are started or measured in a forked child or at exit");
+  return {};
+}
+
+/// Problems name devices as users do; plans index the machine.
+Problem Context::parse(std::string_view text) {
+  Problem problem = parse_problem(text);
+  for (Operand& operand : problem.operands)
+    if (!on_host(operand.home)) operand.home = offloader_.device_of(operand.home - kFirstDevice);
+  return problem;
+}
+
+std::shared_ptr<const Planned> Context::plan_for_text(const Problem& problem) {
+  const std::int64_t most = offloader_.items_per_plan(problem);
+  if (problem.batch > most)
+    throw Error(Status::unsupported,
+                "batch: one plan takes at most " + std::to_string(most) + " items of this size");
+  // Another thread may have left the cache half changed.
+  if (gate::only_cpu_left())
+    return std::make_shared<const Planned>(offloader_.plan_afresh(problem));
+  return offloader_.plan(problem);
+}
+
+std::string Context::plan_json(std::string_view text) {
+  const User inside(users_);
+  const Problem asked = parse_problem(text);
+  const auto turn = take_turn();
+  const Problem problem = parse(text);
+  const Machine& machine = *offloader_.engine().machine;
+  PlanReport report;
+  report.problem = asked;
+  report.machine = &machine;
+  report.rules = options_.rules;
+  report.host_s = host_s(problem, machine);
+  if (offloader_.users().empty()) {
+    report.bound = bound_of_cpu(problem, machine);
+    report.reason = "no usable device";
+    return to_json(report);
+  }
+  const auto planned = plan_for_text(problem);
+  report.planned = planned.get();
+  report.host_s = planned->host_s;
+  report.bound = bound(problem, machine);
+  report.users = offloader_.users();
+  report.rules = to_string(planned->tuned.plan.tuning.rules);
+  report.offloaded =
+      options_.offload == Offload::always ||
+      (options_.offload == Offload::automatic && planned->tuned.predicted_s < planned->host_s);
+  report.reason =
+      options_.offload == Offload::automatic
+          ? "the model: " + duration(planned->tuned.predicted_s) + " on devices, " +
+                (std::isfinite(planned->host_s) ? duration(planned->host_s) : "an unknown time") +
+                " on the CPU"
+      : options_.offload == Offload::always ? "offload=always"
+                                            : "offload=never";
+  return to_json(report);
+}
+
+std::string Context::simulate_json(std::string_view text) {
+  const User inside(users_);
+  const auto turn = take_turn();
+  const Problem problem = parse(text);
+  const Machine& machine = *offloader_.engine().machine;
+  if (offloader_.users().empty())
+    throw Error(Status::unsupported, "no device to simulate: name a machine, or backend=host");
+  const auto planned = plan_for_text(problem);
+  return chrome_trace_json(planned->tuned.plan, machine, simulate(planned->tuned.plan, machine));
+}
+
+std::string Context::bound_json(std::string_view text) {
+  const User inside(users_);
+  const auto turn = take_turn();
+  const Problem problem = parse(text);
+  const Machine& machine = *offloader_.engine().machine;
+  const Bound least =
+      offloader_.users().empty() ? bound_of_cpu(problem, machine) : bound(problem, machine);
+  JsonText json;
+  json.open('{').member("bound_s", least.seconds).member("limited_by", least.limited_by);
+  return json.close('}').text();
+}
+
+std::string Context::trace_json() {
+  const User inside(users_);
+  const Run run = journal_->last_run();
+  if (run.planned == nullptr)
+    throw Error(Status::unsupported, "no call of this context has run a plan");
+  return chrome_trace_json(run.planned->tuned.plan, *run.machine, *run.trace);
+}
+
+std::string Context::machine_json() {
+  const User inside(users_);
+  const auto turn = take_turn();
+  return to_json(*offloader_.engine().machine);
+}
+
+std::string Context::config_json() {
+  const User inside(users_);
+  JsonText json;
+  json.open('{')
+      .member("version", kVersion)
+      .member("backend", word_of(options_.backend))
+      .member("runs_on", offloader_.has_backend() ? "devices" : "cpu")
+      .key("devices")
+      .open('[');
+  for (const int device : offloader_.users()) json.value(device);
+  json.close(']').member("cores", cores_).member("cpu_blas", blas_->name()).key("machine");
+  if (const Engine* engine = offloader_.engine_if_started())
+    json.open('{')
+        .member("name", engine->machine->name)
+        .member("source", engine->machine->source)
+        .close('}');
+  else
+    json.null();
+  json.member("machines", shipped_folder()).key("options").raw(to_json(options_));
+  return json.close('}').text();
+}
+
+}  // namespace fleet

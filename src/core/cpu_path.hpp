@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cpu_path.hpp: a call by the CPU BLAS on all cores. It knows no plan and no reason.
+#pragma once
+#include <array>
+#include <optional>
+
+#include "core/call.hpp"
+#include "cpu/blas.hpp"
+
+namespace fleet {
+
+/// Without memory for a lease work still gets done, on however many threads there are.
+void lease_if_possible(std::optional<CpuBlas::Lease>& lease, CpuBlas& blas, int threads);
+
+/// All operands where the CPU can address them. Allocates nothing that it could not do without, so
+/// it works where memory has run out.
+void multiply_in_place(const Call& call, CpuBlas& blas, int threads);
+
+/// The same without a CPU BLAS and without any memory at all: slow, but right.
+void multiply_plainly(const Call& call);
+
+/// By the CPU BLAS with operands at `homes`: those on devices come to the host, and C goes back.
+/// Throws Error(no_memory) with C untouched, and Error(device_failed).
+void multiply_staged(const Call& call, const std::array<DeviceId, 3>& homes, CpuBlas& blas,
+                     int threads, Backend& backend);
+
+}  // namespace fleet

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// engine.cpp: looks for machine files, measures the host, starts its virtual devices. It knows no
+// call.
+#include "core/engine.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "backend/device_library.hpp"
+#include "backend/host/backend.hpp"
+#include "backend/host/machine.hpp"
+#include "base/error.hpp"
+#include "probe/probe.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr int kDefaultDevices = 4;
+constexpr double kMemoryShare = 0.8;
+
+std::vector<int> first_devices(int count) {
+  std::vector<int> ids;
+  for (int id = 0; id < count; ++id) ids.push_back(id);
+  return ids;
+}
+
+/// This rank's part of `devices`: neighbours have neighbouring ones. Where ranks are more than
+/// devices, several share one.
+std::vector<int> part_of(const std::vector<int>& devices, const LocalRank& local) {
+  if (devices.empty()) return {};
+  const auto at = [&](int rank) {
+    return static_cast<std::ptrdiff_t>(devices.size()) * rank / local.ranks;
+  };
+  const std::ptrdiff_t first = at(local.rank);
+  const std::ptrdiff_t end = std::max(at(local.rank + 1), first + 1);
+  return {devices.begin() + first, devices.begin() + end};
+}
+
+/// Numbers that the options ask for, of `all` or more than there are.
+std::vector<int> asked_for(const Options& options, int all) {
+  if (!options.device_ids.empty()) return options.device_ids;
+  if (options.split) return part_of(first_devices(all), *options.split);
+  return first_devices(options.device_count > 0 ? options.device_count : all);
+}
+
+/// Bytes that one of `devices` virtual devices gets: half of the memory there is, shared out, so
+/// that operands and everything else on this machine have the other half.
+std::int64_t share_of_memory(const Options& options, int devices) {
+  if (options.device_memory > 0) return options.device_memory;
+  const auto pages = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES));
+  const auto page_bytes = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  return pages * page_bytes / 2 / std::max(1, devices);
+}
+
+/// Probing must see the devices as they are, not the faults that a test asks for.
+Machine measure(const Options& options, int devices, const std::shared_ptr<CpuBlas>& blas) {
+  Options undisturbed = options;
+  undisturbed.inject = {};
+  const Machine shape = host_machine(devices, core_count(), share_of_memory(options, devices));
+  const std::unique_ptr<Backend> backend = make_host_backend(shape, blas, undisturbed);
+  Machine machine = cached_host_machine(undisturbed, devices, *blas, *backend);
+  // A cached one may come from a run with other limits.
+  for (std::size_t d = 0; d < shape.devices.size(); ++d)
+    machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
+  return machine;
+}
+
+/// Ids that the options ask for, of those that there are.
+std::vector<int> gpu_ids(const Options& options, const DeviceLibrary& library) {
+  std::string why;
+  const int count = library.count(why);
+  if (count == 0) throw Error(Status::unsupported, "no usable GPU: " + why);
+  for (const int id : options.device_ids)
+    if (id >= count)
+      throw Error(Status::bad_option, "devices: there are " + std::to_string(count) +
+                                          " GPUs, not a device " + std::to_string(id));
+  std::vector<int> ids = asked_for(options, count);
+  std::erase_if(ids, [&](int id) { return id >= count; });  // a count may be too large
+  return ids;
+}
+
+Engine start_gpus(const Options& options, const std::optional<NamedMachine>& named,
+                  const std::shared_ptr<CpuBlas>& blas) {
+  const DeviceLibrary& library = device_library(options);
+  Engine engine;
+  engine.users = gpu_ids(options, library);
+  // Probing must see the devices as they are, not the faults that a test asks for.
+  Options undisturbed = options;
+  undisturbed.inject = {};
+  undisturbed.inject.nopeer = options.inject.nopeer;
+  engine.backend = library.open(undisturbed, engine.users);
+  const Machine& shape = engine.backend->machine();
+  if (named && named->machine.device_count() != shape.device_count())
+    throw Error(Status::bad_option, "machine: it has " + std::to_string(named->users.size()) +
+                                        " devices, and " + std::to_string(shape.device_count()) +
+                                        " are used");
+  Machine machine =
+      named ? named->machine
+            : cached_gpu_machine(options, library.identity(engine.users), *blas, *engine.backend);
+  std::erase_if(machine.links, [&](const Link& link) {  // what a named one has, and these do not
+    return shape.find_link(link.source, link.target) < 0;
+  });
+  for (std::size_t d = 0; d < shape.devices.size(); ++d) {
+    machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
+    machine.devices[d].name = shape.devices[d].name;
+  }
+  engine.machine = std::make_shared<Machine>(std::move(machine));
+  if (!options.inject_text.empty()) {
+    engine.backend.reset();
+    engine.backend = library.open(options, engine.users);
+  }
+  engine.backend->keep_times(options.timeline || !options.trace.empty());
+  return engine;
+}
+
+}  // namespace
+
+std::string shipped_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&shipped_folder), &info) == 0 || info.dli_fname == nullptr)
+    return {};
+  std::error_code error;
+  const auto library = std::filesystem::canonical(info.dli_fname, error);
+  if (error) return {};
+  for (const char* folder : {"machines", "../machines", "../share/fleetblas/machines",
+                             "../../../machines", "../../machines"}) {
+    const auto path = library.parent_path() / folder;
+    if (std::filesystem::is_directory(path, error)) return path.lexically_normal().string();
+  }
+  return {};
+}
+
+std::optional<NamedMachine> named_machine(const Options& options) {
+  if (options.machine.empty()) return std::nullopt;
+  const Machine whole = load_machine(options.machine, shipped_folder());
+  std::vector<int> ids = asked_for(options, whole.device_count());
+  for (const int id : ids)
+    if (id >= whole.device_count())
+      throw Error(Status::bad_option, "devices: machine '" + whole.name + "' has " +
+                                          std::to_string(whole.device_count()) + ", not a device " +
+                                          std::to_string(id));
+  Machine machine = sub_machine(whole, ids);
+  if (options.device_memory > 0)
+    for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)
+      machine.devices[d].memory_bytes = options.device_memory;
+  return NamedMachine{std::move(machine), std::move(ids)};
+}
+
+std::vector<int> user_devices(const Options& options, const std::optional<NamedMachine>& named) {
+  if (named) return named->users;
+  if (options.backend == BackendKind::host) return asked_for(options, kDefaultDevices);
+  return options.device_ids;
+}
+
+Engine start_engine(const Options& options, const std::optional<NamedMachine>& named,
+                    const std::shared_ptr<CpuBlas>& blas) {
+  Engine engine;
+  if (options.backend == BackendKind::cuda ||
+      (options.backend == BackendKind::automatic && may_have_gpus(options))) {
+    try {
+      return start_gpus(options, named, blas);
+    } catch (const Error& error) {
+      if (options.backend == BackendKind::cuda || error.status() == Status::bad_option) throw;
+    }
+  }
+  const std::vector<int> ids = user_devices(options, named);
+  engine.users = ids;
+  if (options.backend != BackendKind::host) {
+    engine.machine =
+        std::make_shared<Machine>(named ? named->machine : measured_host(options, blas));
+    return engine;
+  }
+  Machine machine = named ? named->machine : measure(options, static_cast<int>(ids.size()), blas);
+  // Users' device numbers stay what they are, also where only some of them are used.
+  if (!named)
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      machine.devices[kFirstDevice + i].name = std::to_string(ids[i]);
+  engine.backend = make_host_backend(machine, blas, options);
+  engine.machine = std::make_shared<Machine>(engine.backend->machine());
+  return engine;
+}
+
+Machine measured_host(const Options& options, const std::shared_ptr<CpuBlas>& blas) {
+  return sub_machine(measure(options, kDefaultDevices, blas), {});
+}
+
+std::vector<std::int64_t> memory_caps(const Options& options, const Engine& engine) {
+  std::vector<std::int64_t> caps;
+  for (DeviceId d = 0; d < static_cast<DeviceId>(engine.machine->devices.size()); ++d) {
+    const Device& device = engine.machine->devices[static_cast<std::size_t>(d)];
+    std::int64_t bytes = device.memory_bytes;
+    if (engine.backend) {
+      const std::int64_t free = engine.backend->available_bytes(d);
+      bytes = bytes > 0 ? std::min(bytes, free) : free;
+    }
+    const bool asked_for = options.memory_cap > 0 && !on_host(d);
+    caps.push_back(asked_for
+                       ? options.memory_cap
+                       : static_cast<std::int64_t>(kMemoryShare * static_cast<double>(bytes)));
+  }
+  return caps;
+}
+
+}  // namespace fleet

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// gate.cpp: a count of passes under way and a lock, and a fork that waits until both are free.
+// It knows no context.
+#include "core/gate.hpp"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "base/exit_guard.hpp"
+
+namespace fleet::gate {
+namespace {
+
+constexpr auto kPollEvery = std::chrono::microseconds(50);
+/// About half a second on one core of today: the longest that a fork waits.
+constexpr double kPanelFlops = 3e10;
+/// Narrower panels would cost the CPU BLAS its speed.
+constexpr std::int64_t kNarrowestPanel = 256;
+
+std::atomic<int> passes{0};
+std::atomic<int> forks{0};  // under way, by any threads
+std::atomic<bool> forked{false};
+constinit std::mutex state_mutex;
+
+void before_fork() {
+  forks.fetch_add(1);
+  while (passes.load() > 0) std::this_thread::sleep_for(kPollEvery);
+  state_mutex.lock();
+}
+
+void after_fork() {
+  state_mutex.unlock();
+  forks.fetch_sub(1);
+  forks.notify_all();
+}
+
+void in_child() {
+  state_mutex.unlock();
+  forked.store(true);
+  forks.store(0);
+  // Threads that came to a Pass while the fork was under way counted themselves for a moment; the
+  // child has none of them.
+  passes.store(0);
+}
+
+/// Leases are protected in CpuBlas; a wrapper passes them on.
+struct Leases : CpuBlas {
+  static auto begin() { return &Leases::begin_lease; }
+  static auto end() { return &Leases::end_lease; }
+};
+
+class GuardedBlas final : public CpuBlas {
+ public:
+  explicit GuardedBlas(std::shared_ptr<CpuBlas> inner) : inner_(std::move(inner)) {}
+
+  std::string name() const override { return inner_->name(); }
+
+  void gemm(const Launch& launch) override {
+    const std::int64_t depth = launch.op_a == Op::none ? launch.a.cols : launch.a.rows;
+    const double column_flops = 2.0 * static_cast<double>(launch.c.rows) *
+                                static_cast<double>(depth) * (is_complex(launch.type) ? 4 : 1);
+    const auto wanted = static_cast<std::int64_t>(kPanelFlops / std::max(1.0, column_flops));
+    const std::int64_t step = std::max(kNarrowestPanel, wanted);
+    if (launch.c.cols <= step) return pass_on(launch);
+    for (std::int64_t col = 0; col < launch.c.cols; col += step)
+      pass_on(columns(launch, col, std::min(step, launch.c.cols - col)));
+  }
+
+  /// They last as long as memory is read once: a fork can wait.
+  void multiply_vectors(const Launch& launch) override {
+    const Pass pass;
+    inner_->multiply_vectors(launch);
+  }
+
+ protected:
+  void begin_lease(int threads) override { (*inner_.*Leases::begin())(threads); }
+  void end_lease() override { (*inner_.*Leases::end())(); }
+
+ private:
+  void pass_on(const Launch& launch) {
+    const Pass pass;
+    inner_->gemm(launch);
+  }
+
+  static Launch columns(const Launch& launch, std::int64_t first, std::int64_t count) {
+    Launch panel = launch;
+    const auto moved = [&](const View& view, std::int64_t elements) -> void* {
+      return static_cast<char*>(view.data) + elements * bytes_of(launch.type);
+    };
+    panel.c.data = moved(launch.c, first * launch.c.ld);
+    panel.c.cols = count;
+    panel.b.data = moved(launch.b, launch.op_b == Op::none ? first * launch.b.ld : first);
+    (launch.op_b == Op::none ? panel.b.cols : panel.b.rows) = count;
+    return panel;
+  }
+
+  std::shared_ptr<CpuBlas> inner_;
+};
+
+}  // namespace
+
+void install() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_atfork(before_fork, after_fork, in_child);
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<void*>(&install), &info) != 0 && info.dli_fname != nullptr)
+      dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  });
+}
+
+bool in_forked_child() { return forked.load(std::memory_order_relaxed); }
+
+bool only_cpu_left() { return in_forked_child() || ExitGuard::exiting(); }
+
+Pass::Pass() {
+  for (;;) {
+    passes.fetch_add(1);
+    const int under_way = forks.load();
+    if (under_way == 0) return;
+    passes.fetch_sub(1);
+    forks.wait(under_way);
+  }
+}
+
+Pass::~Pass() { passes.fetch_sub(1); }
+
+StateLock::StateLock() { state_mutex.lock(); }
+StateLock::~StateLock() { state_mutex.unlock(); }
+
+std::shared_ptr<CpuBlas> guarded(std::shared_ptr<CpuBlas> blas) {
+  return std::make_shared<GuardedBlas>(std::move(blas));
+}
+
+}  // namespace fleet::gate

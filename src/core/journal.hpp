@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// journal.hpp: what a context's calls left behind: statistics, the last runs, and what is written
+// about them when the process ends. It knows no backend.
+#pragma once
+#include <deque>
+#include <memory>
+
+#include "base/options.hpp"
+#include "core/plan_cache.hpp"
+#include "core/statistics.hpp"
+#include "sim/trace.hpp"
+
+namespace fleet {
+
+/// One plan that ran, with what it was made for.
+struct Run {
+  std::shared_ptr<const Planned> planned;
+  std::shared_ptr<const Machine> machine;
+  std::shared_ptr<const Trace> trace;
+  double start_s = 0;  ///< on the steady clock, to put runs beside each other
+};
+
+/// Thread-safe, and usable in a forked child.
+class Journal {
+ public:
+  explicit Journal(const Options& options);
+
+  /// True when the end of the process asks for every call (a summary).
+  bool keeps_summary() const { return !summary_.empty(); }
+
+  void note(CallRecord&& record);
+  void note_on_cpu(const CallShape& shape, const char* reason, double seconds);
+  void note(const Run& run);
+
+  std::string statistics_json() const;
+  /// The last run; an empty one if there was none.
+  Run last_run() const;
+
+ private:
+  friend class ExitReport;
+
+  const std::string summary_;
+  const std::string trace_;
+  Statistics statistics_;
+  std::deque<Run> runs_;
+};
+
+/// Makes sure that what the options ask for (`summary`, `trace`) is written when the process ends.
+/// Journals that name the same file share it. Process-wide state, since the end of the process is.
+void report_at_exit(const std::shared_ptr<Journal>& journal);
+
+/// Of a context that is destroyed: of its journal only what will be written is kept, so that
+/// programs may make any number of contexts.
+void close_journal(const std::shared_ptr<Journal>& journal) noexcept;
+
+}  // namespace fleet

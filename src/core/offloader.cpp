@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// offloader.cpp: the ladder down from a plan that does not work: the same again, less memory, fewer
+// devices, the CPU. It knows no addresses but what it passes on.
+#include "core/offloader.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <stdexcept>
+
+#include "backend/device_library.hpp"
+#include "base/error.hpp"
+#include "core/cpu_path.hpp"
+#include "plan/bound.hpp"
+#include "program/decompose.hpp"
+#include "recover/recover.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr int kTimesHalved = 4;
+/// After this many calls with less memory, all of it is tried again: others may have gone.
+constexpr int kCallsWithLess = 32;
+constexpr double kMemoryShare = 0.8;
+/// A device with less than this part of the richest one's memory is not worth planning for.
+constexpr std::int64_t kPoorest = 16;
+/// More tasks in one plan cost more to plan than a second plan does.
+constexpr std::int64_t kMostTasks = 50'000;
+constexpr std::int64_t kSampleItems = 64;
+/// Takes a few seconds to plan.
+constexpr double kMostProducts = 1e6;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// A tile edge that somebody chose must not keep the planner busy for hours.
+void require_few_products(const Problem& problem, std::int64_t tile) {
+  if (tile <= 0) return;
+  const auto pieces = [](std::int64_t size, std::int64_t edge) {
+    return std::ceil(static_cast<double>(size) / static_cast<double>(edge));
+  };
+  const double products = pieces(problem.m, tile) * pieces(problem.n, tile) *
+                          pieces(problem.k, longest_step(problem.type, tile)) *
+                          static_cast<double>(problem.batch);
+  if (products > kMostProducts)
+    throw Error(Status::unsupported, "tile=" + std::to_string(tile) + " cuts the problem into " +
+                                         number(products) + " products, the most is " +
+                                         number(kMostProducts));
+}
+
+void verify([[maybe_unused]] const Plan& plan) {
+#if !defined(NDEBUG) || defined(FLEETBLAS_CHECK_PLANS)
+  const std::string wrong = check(plan);
+  if (!wrong.empty()) throw Error(Status::internal, "a wrong plan: " + wrong);
+#endif
+}
+
+}  // namespace
+
+Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
+    : options_(options),
+      rules_(parse_rules(options.rules)),
+      named_(named_machine(options)),
+      named_users_(user_devices(options, named_)),
+      gpus_possible_(may_have_gpus(options)),
+      blas_(std::move(blas)),
+      cores_(core_count()) {
+  if (options.backend == BackendKind::cuda && !gpus_possible_)
+    throw Error(Status::unsupported,
+                "backend=cuda: no GPU can be used: there is no driver, or no CUDA backend beside "
+                "the library");
+  if (options.backend == BackendKind::sim && !named_)
+    throw Error(Status::bad_option, "backend=sim: expected machine=FILE or NAME with it");
+}
+
+bool Offloader::has_backend() const {
+  if (options_.backend == BackendKind::host) return true;
+  if (options_.backend == BackendKind::sim) return false;
+  const Started* started = published_.load(std::memory_order_acquire);
+  return started != nullptr ? started->engine.backend != nullptr : gpus_possible_;
+}
+
+const Engine* Offloader::engine_if_started() const {
+  const Started* started = published_.load(std::memory_order_acquire);
+  return started != nullptr && !started->failure ? &started->engine : nullptr;
+}
+
+Backend* Offloader::backend_if_started() const {
+  const Engine* engine = engine_if_started();
+  return engine != nullptr ? engine->backend.get() : nullptr;
+}
+
+void Offloader::publish(Started started) {
+  started_ = std::make_unique<Started>(std::move(started));
+  published_.store(started_.get(), std::memory_order_release);
+}
+
+const Engine& Offloader::engine() {
+  if (started_ == nullptr) {
+    try {
+      Started fresh{.engine = start_engine(options_, named_, blas_)};
+      lost_.reserve(fresh.engine.users.size());
+      caps_ = memory_caps(options_, fresh.engine);
+      publish(std::move(fresh));
+    } catch (const Error& error) {
+      publish({.failure = error});
+    }
+  }
+  if (started_->failure) throw *started_->failure;
+  return started_->engine;
+}
+
+const std::vector<int>& Offloader::users() const {
+  const Engine* engine = engine_if_started();
+  return engine != nullptr ? engine->users : named_users_;
+}
+
+DeviceId Offloader::device_of(int user_device) {
+  if (users().empty() && has_backend()) engine();
+  const std::vector<int>& known = users();
+  const auto found = std::ranges::find(known, user_device);
+  if (found == known.end())
+    throw Error(Status::bad_argument, "there is no device " + std::to_string(user_device) +
+                                          " (this context has " + std::to_string(known.size()) +
+                                          ")");
+  return kFirstDevice + static_cast<DeviceId>(found - known.begin());
+}
+
+std::string Offloader::place_of(DeviceId device) const {
+  if (on_host(device)) return place_word(device);
+  return std::to_string(users().at(static_cast<std::size_t>(device - kFirstDevice)));
+}
+
+std::vector<DeviceId> Offloader::workers(DataType type) {
+  const Machine& machine = *engine().machine;
+  std::int64_t most_bytes = 0;
+  for (std::size_t d = kFirstDevice; d < caps_.size(); ++d)
+    most_bytes = std::max(most_bytes, caps_[d]);
+  std::vector<DeviceId> usable;
+  for (DeviceId d = kFirstDevice; d < static_cast<DeviceId>(machine.devices.size()); ++d) {
+    // All workers plan with the memory of the poorest: one without any would stop the others.
+    const std::int64_t bytes = caps_[static_cast<std::size_t>(d)];
+    const bool poor = bytes <= 0 || bytes < most_bytes / kPoorest;
+    if (!poor && !is_lost(d) && machine.can_compute(d, type)) usable.push_back(d);
+  }
+  const auto most = static_cast<std::size_t>(most_workers_);
+  if (most > 0 && usable.size() > most) usable.resize(most);
+  return usable;
+}
+
+bool Offloader::is_lost(DeviceId device) const { return std::ranges::count(lost_, device) > 0; }
+
+TuneRequest Offloader::request(DataType type) {
+  TuneRequest request{.workers = workers(type),
+                      .memory_cap = caps_,
+                      .tile = options_.tile,
+                      .grid = {options_.grid_rows, options_.grid_cols},
+                      .rules = rules_,
+                      .own_copies = options_.deterministic};
+  if (request.workers.empty())
+    throw Error(Status::unsupported, "no device is left that computes this type");
+  return request;
+}
+
+/// By the CPU BLAS, with the way there and back of what lies on devices.
+double Offloader::host_seconds(const Problem& problem) {
+  const Machine& machine = *engine().machine;
+  double seconds = host_s(problem, machine);
+  for (const Operand& operand : problem.operands) {
+    if (on_host(operand.home)) continue;
+    const std::int64_t items = operand.shared ? 1 : problem.batch;
+    const std::int64_t bytes = operand.rows * operand.cols * items * bytes_of(problem.type);
+    const LinkId out = machine.find_link(operand.home, kHost);
+    const LinkId in = machine.find_link(kHost, operand.home);
+    if (out >= 0 && operand.access != Access::write) seconds += machine.copy_s(out, bytes);
+    if (in >= 0 && operand.access != Access::read) seconds += machine.copy_s(in, bytes);
+  }
+  return seconds;
+}
+
+Planned Offloader::plan_afresh(const Problem& problem) {
+  const TuneRequest wanted = request(problem.type);
+  require_few_products(problem, wanted.tile);
+  const double start_s = now_s();
+  Planned planned{.tuned = tune(problem, *engine().machine, wanted)};
+  planned.plan_s = now_s() - start_s;
+  planned.host_s = host_seconds(problem);
+  verify(planned.tuned.plan);
+  return planned;
+}
+
+std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned planned) {
+  planning_s_ += planned.plan_s;
+  planned.serial = ++last_serial_;
+  auto kept = std::make_shared<const Planned>(std::move(planned));
+  cache_.insert(problem, kept);
+  return kept;
+}
+
+std::shared_ptr<const Planned> Offloader::plan(const Problem& problem) {
+  const auto known = cache_.find(problem);
+  if (known && known->tuned.planned > 0) return known;
+  return keep(problem, plan_afresh(problem));
+}
+
+std::shared_ptr<const Planned> Offloader::plan_if_possible(const Problem& problem) {
+  try {
+    return plan(problem);
+  } catch (const Error& error) {
+    if (error.status() == Status::internal) throw;
+  } catch (const std::length_error&) {
+    // Larger than any vector of tasks.
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem) {
+  if (auto known = cache_.find(problem)) return known;
+  const double by_cpu_s = host_seconds(problem);
+  const double at_least_s = bound(problem, *engine().machine).seconds;
+  if (at_least_s < by_cpu_s) return keep(problem, plan_afresh(problem));
+  Planned hopeless{.tuned = {.plan = {}, .predicted_s = at_least_s}, .host_s = by_cpu_s};
+  return keep(problem, std::move(hopeless));
+}
+
+std::int64_t Offloader::items_per_plan(const Problem& problem) {
+  if (problem.batch <= kSampleItems) return problem.batch;
+  Problem sample = problem;
+  sample.batch = kSampleItems;
+  const auto planned = plan(sample);
+  const std::int64_t tasks = std::ssize(planned->tuned.plan.tasks);
+  const std::int64_t items = kMostTasks * kSampleItems / std::max<std::int64_t>(1, tasks);
+  return std::clamp<std::int64_t>(items, 1, problem.batch);
+}
+
+Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& arguments,
+                                  std::shared_ptr<const Planned> planned, CallRecord& record,
+                                  Journal& journal, const Log& log) {
+  auto begun = begin(problem, arguments, std::move(planned), record, log);
+  if (!begun) return Outcome::not_possible;
+  return past_first_write([&] { return complete(std::move(*begun), record, journal, log); });
+}
+
+std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const Arguments& arguments,
+                                                 std::shared_ptr<const Planned> planned,
+                                                 CallRecord& record, const Log& log) {
+  const char* refusal = "no memory on the devices";
+  for (int attempt = 0; planned != nullptr; ++attempt) {
+    try {
+      const double start_s = now_s();
+      const Plan& plan = planned->tuned.plan;
+      Binding binding = bind(*plan.program, {&arguments, 1});
+      const Start how = start(plan, binding, *engine().backend, planned->serial);
+      return Begun{std::move(planned), std::move(binding), how, start_s};
+    } catch (const Error& error) {
+      if (error.status() == Status::internal) throw;
+      const bool no_memory = error.status() == Status::no_memory;
+      log.line(Log::kWarning,
+               {error.what(), no_memory ? "; trying with less" : "; left to the CPU"});
+      if (!no_memory) refusal = "the devices do not work";
+      planned = no_memory ? smaller(problem, planned, attempt) : nullptr;
+    }
+  }
+  record.reason = refusal;
+  return std::nullopt;
+}
+
+Offloader::Outcome Offloader::complete(Begun begun, CallRecord& record, Journal& journal,
+                                       const Log& log) {
+  const Plan& plan = begun.planned->tuned.plan;
+  Trace trace = fleet::complete(plan, begun.binding, *engine().backend, begun.how);
+  if (trace.lost >= 0) note_lost(trace.lost, log);
+  const bool whole = trace.status == Status::ok;
+  if (!whole) {
+    log.line(Log::kWarning, {trace.message, "; finishing on the CPU"});
+    std::optional<CpuBlas::Lease> lease;
+    lease_if_possible(lease, *blas_, cores_);
+    recover(plan, begun.binding, trace, lost_, *engine().backend, *blas_);
+  }
+  keep_books(*begun.planned, trace, record);
+  try {
+    auto kept = std::make_shared<const Trace>(std::move(trace));
+    journal.note(Run{std::move(begun.planned), engine().machine, std::move(kept), begun.start_s});
+  } catch (const std::bad_alloc&) {
+    // C is complete: that counts, not the timeline.
+  }
+  return whole ? Outcome::done : Outcome::finished_on_cpu;
+}
+
+void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecord& record) {
+  const Plan& plan = planned.tuned.plan;
+  const Machine& machine = *engine().machine;
+  record.workers = static_cast<int>(plan.tuning.workers.size());
+  record.tile = plan.tuning.tile;
+  try {
+    add_bytes(record, machine, cost_of(plan, machine, trace).bytes_by_link);
+  } catch (const std::bad_alloc&) {
+    // As above: a call that is done stays done.
+  }
+}
+
+std::shared_ptr<const Planned> Offloader::smaller(const Problem& problem,
+                                                  const std::shared_ptr<const Planned>& last,
+                                                  int attempt) {
+  Backend& backend = *engine().backend;
+  backend.trim();
+  if (attempt == 0) return last;
+  calls_with_less_ = 1;
+  cache_.clear();
+  if (attempt <= kTimesHalved) {
+    for (std::size_t d = 0; d < caps_.size(); ++d) {
+      const auto free = static_cast<double>(backend.available_bytes(static_cast<DeviceId>(d)));
+      caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(kMemoryShare * free));
+    }
+    if (auto planned = plan_if_possible(problem)) return planned;
+  }
+  const auto devices = static_cast<int>(workers(problem.type).size());
+  if (devices <= 1) return nullptr;
+  most_workers_ = devices / 2;
+  return plan_if_possible(problem);
+}
+
+void Offloader::note_lost(DeviceId device, const Log& log) {
+  if (is_lost(device)) return;
+  lost_.push_back(device);  // there is room for every device
+  cache_.clear();
+  log.line(Log::kWarning, {"device ", place_of(device), " was lost and is not used any more"});
+}
+
+void Offloader::retry_limits() {
+  const auto is_full = [](std::int64_t bytes) { return bytes <= 0; };
+  const bool all_full = std::all_of(caps_.begin() + kFirstDevice, caps_.end(), is_full);
+  if (engine().backend == nullptr || (calls_with_less_ == 0 && !all_full)) return;
+  if (++calls_with_less_ > kCallsWithLess) reset_limits();
+}
+
+void Offloader::reset_limits() {
+  caps_ = memory_caps(options_, engine());
+  most_workers_ = 0;
+  calls_with_less_ = 0;
+  cache_.clear();
+}
+
+void Offloader::leave_to_parent() {
+  if (started_ != nullptr && options_.backend != BackendKind::host)
+    static_cast<void>(started_->engine.backend.release());
+}
+
+void Offloader::trim() {
+  Backend* const backend = backend_if_started();
+  if (backend == nullptr) return;
+  backend->trim();
+  reset_limits();
+}
+
+}  // namespace fleet

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// offloader.hpp: the device side of a context: plans, runs them, and copes with what fails. One
+// thread at a time (the Context sees to it), except where any thread may ask; it knows no address
+// registry and no C API.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "core/call.hpp"
+#include "core/engine.hpp"
+#include "core/journal.hpp"
+#include "core/output.hpp"
+#include "core/plan_cache.hpp"
+#include "run/execute.hpp"
+
+namespace fleet {
+
+class Offloader {
+ public:
+  /// Throws Error(bad_file, bad_option) for what the options say; starts nothing yet.
+  Offloader(const Options& options, std::shared_ptr<CpuBlas> blas);
+
+  /// Can calls run on devices? Until the engine has been started, "perhaps" is yes. From any
+  /// thread.
+  bool has_backend() const;
+  /// Starts the backend and measures the machine, the first time. Throws Error when that fails, and
+  /// the same again from then on.
+  const Engine& engine();
+  /// The engine if it has been started, whole and never changed again; else nullptr. From any
+  /// thread.
+  const Engine* engine_if_started() const;
+  /// Its backend, if it has one. From any thread.
+  Backend* backend_if_started() const;
+
+  /// User-facing numbers of the devices; empty before GPUs have been looked for. From any thread.
+  const std::vector<int>& users() const;
+  /// Index in Machine::devices of a user-facing device. Throws Error(bad_argument) if there is
+  /// none. GPUs are looked for if they have not been.
+  DeviceId device_of(int user_device);
+  /// "h", "p", or the user's number. From any thread.
+  std::string place_of(DeviceId device) const;
+
+  /// For each call, once started: where memory was short, looks every now and then whether it is
+  /// still.
+  void retry_limits();
+  /// Devices that may be planned for: those that are not lost and have memory.
+  std::vector<DeviceId> workers(DataType type);
+  bool is_lost(DeviceId device) const;
+
+  /// The plan for `problem` from the cache, or made now. Throws as tune().
+  std::shared_ptr<const Planned> plan(const Problem& problem);
+  /// The same, without a plan (planned == 0) where even the lower bound loses against the CPU.
+  std::shared_ptr<const Planned> plan_if_promising(const Problem& problem);
+  /// Made now and not kept; takes no state but the machine and the options.
+  Planned plan_afresh(const Problem& problem);
+  /// Seconds spent on tuning and planning so far.
+  double planning_s() const { return planning_s_; }
+  /// Items of a batch that one plan should hold.
+  std::int64_t items_per_plan(const Problem& problem);
+
+  enum class Outcome {
+    done,
+    finished_on_cpu,  ///< after a fault: C is right
+    not_possible,     ///< no memory, no device that works: C untouched; the record has the reason
+  };
+  /// Runs `planned` for `problem`. Throws Error(device_failed) when C was touched and cannot be
+  /// completed, and Error(internal) or std::bad_alloc with C untouched.
+  Outcome run(const Problem& problem, const Arguments& arguments,
+              std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
+              const Log& log);
+
+  /// In a forked child: GPUs are the parent's, and no call of CUDA works here, not even to end it.
+  void leave_to_parent();
+  /// Gives pooled memory back, and forgets that memory was short.
+  void trim();
+
+ private:
+  /// What came of starting: an engine, or the reason why there is none.
+  struct Started {
+    Engine engine;
+    std::optional<Error> failure;
+  };
+  void publish(Started started);
+
+  TuneRequest request(DataType type);
+  double host_seconds(const Problem& problem);
+  std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
+  /// A plan that the backend has begun with.
+  struct Begun {
+    std::shared_ptr<const Planned> planned;
+    Binding binding;
+    Start how = Start::prepared;
+    double start_s = 0;
+  };
+  /// The last step that leaves C untouched: begins with `planned`, or with a plan that needs less.
+  /// Nothing where the CPU has to do the call; the record has the reason.
+  std::optional<Begun> begin(const Problem& problem, const Arguments& arguments,
+                             std::shared_ptr<const Planned> planned, CallRecord& record,
+                             const Log& log);
+  /// All the rest: C may be changed.
+  Outcome complete(Begun begun, CallRecord& record, Journal& journal, const Log& log);
+  /// plan(), or nothing where the CPU has to do the call. Throws Error(internal), std::bad_alloc.
+  std::shared_ptr<const Planned> plan_if_possible(const Problem& problem);
+  /// After memory ran out for the `attempt`-th time: a plan that needs less, or none.
+  std::shared_ptr<const Planned> smaller(const Problem& problem,
+                                         const std::shared_ptr<const Planned>& last, int attempt);
+  void keep_books(const Planned& planned, const Trace& trace, CallRecord& record);
+  void note_lost(DeviceId device, const Log& log);
+  void reset_limits();
+
+  const Options options_;
+  const Rules rules_;
+  const std::optional<NamedMachine> named_;
+  const std::vector<int> named_users_;  ///< devices as the options number them; empty: GPUs, all
+  const bool gpus_possible_;
+  std::shared_ptr<CpuBlas> blas_;
+  const int cores_;
+  std::unique_ptr<Started> started_;
+  /// started_ for threads without the turn: set once, when what it points to is whole.
+  std::atomic<const Started*> published_{nullptr};
+  PlanCache cache_;
+  std::vector<std::int64_t> caps_;
+  double planning_s_ = 0;
+  std::uint64_t last_serial_ = 0;
+  std::vector<DeviceId> lost_;
+  int most_workers_ = 0;     ///< 0: all
+  int calls_with_less_ = 0;  ///< since memory was short; 0: it is not
+};
+
+}  // namespace fleet

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// plan_text.cpp: the keys of `fleetblas plan --json`. It knows no context.
+#include "core/plan_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "base/json_text.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr std::size_t kMostReasons = 32;  // candidates in `why`
+
+void write_links(JsonText& json, const Plan& plan, const Machine& machine) {
+  const std::vector<std::int64_t> bytes = bytes_by_link(plan, machine.links.size());
+  json.key("bytes_by_link").open('{');
+  for (std::size_t link = 0; link < bytes.size(); ++link)
+    if (bytes[link] > 0) json.member(link_name(machine, static_cast<LinkId>(link)), bytes[link]);
+  json.close('}');
+}
+
+void write_kinds(JsonText& json, const Plan& plan) {
+  std::int64_t fetches = 0, writebacks = 0;
+  std::array<std::int64_t, kKernels> kernels{};  ///< in the order of Kernel
+  for (const Task& task : plan.tasks) {
+    if (task.kind == TaskKind::fetch) ++fetches;
+    if (task.kind == TaskKind::writeback) ++writebacks;
+    if (task.kind == TaskKind::compute) ++kernels[static_cast<std::size_t>(task.kernel)];
+  }
+  const std::int64_t products = kernels[static_cast<std::size_t>(Kernel::multiply)] +
+                                kernels[static_cast<std::size_t>(Kernel::gemv)] +
+                                kernels[static_cast<std::size_t>(Kernel::axpy)] +
+                                kernels[static_cast<std::size_t>(Kernel::dot)];
+  json.key("tasks_by_kind")
+      .open('{')
+      .member("fetch", fetches)
+      .member("multiply", products)
+      .member("add", kernels[static_cast<std::size_t>(Kernel::add)])
+      .member("scale", kernels[static_cast<std::size_t>(Kernel::scale)])
+      .member("prepare", kernels[static_cast<std::size_t>(Kernel::prepare)])
+      .member("solve", kernels[static_cast<std::size_t>(Kernel::solve)])
+      .member("writeback", writebacks)
+      .close('}');
+}
+
+void write_cuts(JsonText& json, const char* dimension, const Cuts& cuts) {
+  std::int64_t least = 0, most = 0;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    const std::int64_t edge = cuts[i + 1] - cuts[i];
+    least = i == 0 ? edge : std::min(least, edge);
+    most = std::max(most, edge);
+  }
+  json.key(dimension)
+      .open('{')
+      .member("tiles", tile_count(cuts))
+      .member("least", least)
+      .member("most", most)
+      .close('}');
+}
+
+/// What part of the arithmetic each worker has, as far as there is a plan of tiles.
+void write_shares(JsonText& json, const Plan& plan) {
+  std::vector<double> products(plan.tuning.workers.size(), 0.0);
+  for (const Task& task : plan.tasks) {
+    if (task.kind != TaskKind::compute || task.kernel == Kernel::add ||
+        task.kernel == Kernel::prepare)
+      continue;
+    const auto worker = std::ranges::find(plan.tuning.workers, task.device());
+    products[static_cast<std::size_t>(worker - plan.tuning.workers.begin())] +=
+        plan.program->multiply_adds_of(plan.program->op(task.op), task.tile);
+  }
+  const double whole = std::accumulate(products.begin(), products.end(), 0.0);
+  json.key("shares").open('[');
+  for (const double part : products) json.value(whole > 0 ? part / whole : 0.0);
+  json.close(']');
+}
+
+void write_memory(JsonText& json, const Plan& plan, const Machine& machine) {
+  json.key("memory").open('[');
+  for (std::size_t d = 0; d < machine.devices.size(); ++d) {
+    const std::int64_t used = d < plan.arena_bytes.size() ? plan.arena_bytes[d] : 0;
+    if (used == 0 && d < kFirstDevice) continue;
+    const auto& caps = plan.tuning.memory_cap;
+    json.open('{')
+        .member("device", machine.devices[d].name)
+        .member("slots", d < plan.slots.size() ? plan.slots[d].size() : 0)
+        .member("bytes", used)
+        .member("cap_bytes", d < caps.size() ? caps[d] : machine.devices[d].memory_bytes)
+        .close('}');
+  }
+  json.close(']');
+}
+
+/// Which devices compute, and how they divide C.
+void write_grid(JsonText& json, const Tuning& tuning, const std::vector<int>& users) {
+  json.key("workers").open('[');
+  for (const DeviceId worker : tuning.workers)
+    if (!on_host(worker)) json.value(users.at(static_cast<std::size_t>(worker - kFirstDevice)));
+  json.close(']').key("grid").open('[').value(tuning.grid.rows).value(tuning.grid.cols);
+  json.close(']');
+}
+
+void write_parts(JsonText& json, const char* name, const std::vector<double>& parts) {
+  json.key(name).open('[');
+  for (const double part : parts) json.value(part);
+  json.close(']');
+}
+
+void write_considered(JsonText& json, const Considered& considered, const std::string& reason,
+                      const std::vector<int>& users) {
+  const Tuning& tuning = considered.tuning;
+  constexpr double kNone = std::numeric_limits<double>::infinity();  // null
+  json.open('{').member("verdict", to_string(considered.verdict)).member("reason", reason);
+  json.member("estimate_s", considered.estimate_s > 0 ? considered.estimate_s : kNone)
+      .member("predicted_s", considered.is_planned() ? considered.seconds : kNone)
+      .member("tasks", considered.tasks);
+  write_grid(json, tuning, users);
+  write_parts(json, "row_shares", tuning.row_shares);
+  write_parts(json, "col_shares", tuning.col_shares);
+  json.member("tile", tuning.tile)
+      .member("tile_m", tuning.edge_m())
+      .member("tile_k", tuning.edge_k())
+      .member("ramp", tuning.ramp)
+      .member("out_of_core", to_string(tuning.out_of_core))
+      .member("group", tuning.group)
+      .member("group_m", tuning.group_rows())
+      .close('}');
+}
+
+/// What the tuner considered, best first, and how many more there were.
+void write_why(JsonText& json, const Search& search, const std::vector<int>& users) {
+  const std::vector<const Considered*> sorted = search.best_first();
+  const std::size_t shown = std::min(sorted.size(), kMostReasons);
+  json.key("why").open('[');
+  for (std::size_t i = 0; i < shown; ++i)
+    write_considered(json, *sorted[i], search.reason(*sorted[i]), users);
+  json.close(']').member("why_left_out",
+                         static_cast<std::int64_t>(sorted.size() - shown) + search.not_kept);
+}
+
+void write_shape(JsonText& json, const PlanReport& report) {
+  const Plan& plan = report.planned->tuned.plan;
+  write_grid(json, plan.tuning, report.users);
+  write_shares(json, plan);
+  json.member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
+  write_kinds(json, plan);
+  json.key("cuts").open('{');
+  write_cuts(json, "m", plan.cuts().m);
+  write_cuts(json, "n", plan.cuts().n);
+  write_cuts(json, "k", plan.cuts().k);
+  json.close('}')
+      .member("chunks", plan.tuning.chunks)
+      .member("out_of_core", to_string(plan.tuning.out_of_core))
+      .member("group", plan.tuning.group);
+  write_memory(json, plan, *report.machine);
+  write_links(json, plan, *report.machine);
+  json.member("candidates", report.planned->tuned.planned);
+  write_why(json, report.planned->tuned.search, report.users);
+}
+
+/// The CPU does it in place: no tiles, no traffic.
+void write_no_shape(JsonText& json) {
+  json.key("workers").open('[').close(']').key("grid").open('[').value(0).value(0).close(']');
+  json.key("shares").open('[').close(']');
+  json.member("tile", 0).member("tasks", 0).key("tasks_by_kind").open('{').close('}');
+  json.key("bytes_by_link").open('{').close('}');
+  json.key("why").open('[').close(']').member("why_left_out", 0);
+}
+
+}  // namespace
+
+std::string to_json(const PlanReport& report) {
+  const Planned* planned = report.planned;
+  const double predicted_s = planned != nullptr ? planned->tuned.predicted_s : report.host_s;
+  JsonText json;
+  json.open('{')
+      .member("problem", to_text(report.problem))
+      .member("machine", report.machine->name)
+      .member("machine_source", report.machine->source);
+  if (planned != nullptr)
+    write_shape(json, report);
+  else
+    write_no_shape(json);
+  json.member("plan_s", planned != nullptr ? planned->plan_s : 0.0)
+      .member("predicted_s", predicted_s)
+      .member("bound_s", report.bound.seconds)
+      .member("bound_fraction", report.bound.seconds / predicted_s)
+      .member("limited_by", report.bound.limited_by)
+      .member("host_s", report.host_s)
+      .key("offload")
+      .open('{')
+      .member("where", report.offloaded ? "devices" : "cpu")
+      .member("reason", report.reason)
+      .close('}')
+      .member("rules", report.rules);
+  return json.close('}').text();
+}
+
+}  // namespace fleet

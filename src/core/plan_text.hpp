@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// plan_text.hpp: a plan and the choice about it as JSON, in INTERFACE's words. It knows no context.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/plan_cache.hpp"
+#include "plan/bound.hpp"
+
+namespace fleet {
+
+struct PlanReport {
+  Problem problem;  ///< with user-facing device numbers, as it was written
+  const Machine* machine = nullptr;
+  const Planned* planned = nullptr;  ///< nullptr: there are no devices to plan for
+  std::vector<int> users;            ///< user-facing numbers of the machine's devices, in its order
+  double host_s = 0;
+  Bound bound;
+  bool offloaded = false;
+  std::string reason;
+  std::string rules;
+};
+
+std::string to_json(const PlanReport& report);
+
+}  // namespace fleet

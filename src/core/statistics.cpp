@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// statistics.cpp: counting calls, and the words and JSON for it. It knows no backend and no clock.
+#include "core/statistics.hpp"
+
+#include <cctype>
+#include <utility>
+
+#include "base/json_text.hpp"
+#include "core/output.hpp"
+#include "plan/plan.hpp"
+
+namespace fleet {
+namespace {
+
+char upper(char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); }
+
+std::string scalar_text(std::complex<double> value, DataType type) {
+  if (!is_complex(type)) return exact(value.real());
+  return "(" + exact(value.real()) + "," + exact(value.imag()) + ")";
+}
+
+void write_kinds(JsonText& json, const std::array<std::int64_t, kLinkKinds>& bytes) {
+  json.key("bytes_by_kind").open('{');
+  for (int kind = 0; kind < kLinkKinds; ++kind)
+    json.member(to_string(static_cast<LinkKind>(kind)), bytes[static_cast<std::size_t>(kind)]);
+  json.close('}');
+}
+
+void write_links(JsonText& json, const std::map<std::string, std::int64_t>& bytes) {
+  json.key("bytes_by_link").open('{');
+  for (const auto& [link, count] : bytes) json.member(link, count);
+  json.close('}');
+}
+
+void write_flags(JsonText& json, const CallRecord& record) {
+  const RoutineTraits& traits = traits_of(record.routine);
+  if (traits.has_side()) json.member("side", record.side == Side::left ? "l" : "r");
+  if (record.routine != Routine::gemm) json.member("uplo", record.uplo == Uplo::lower ? "l" : "u");
+  if (traits.triangular) json.member("diag", record.diag == Diag::non_unit ? "n" : "u");
+  json.member("transa", std::string(1, letter_of(record.op_a)))
+      .member("transb", std::string(1, letter_of(record.op_b)));
+}
+
+void write_record(JsonText& json, const CallRecord& record) {
+  json.open('{')
+      .member("symbol", record.symbol)
+      .member("routine", traits_of(record.routine).word)
+      .member("type", word_of(record.type))
+      .member("m", record.m)
+      .member("n", record.n)
+      .member("k", record.k)
+      .member("batch", record.batch);
+  write_flags(json, record);
+  json.member("place", record.place)
+      .member("where", to_string(record.ran))
+      .member("reason", record.reason)
+      .member("detail", record.detail)
+      .member("workers", record.workers)
+      .member("tile", record.tile)
+      .member("seconds", record.seconds)
+      .member("prepare_s", record.prepare_s)
+      .member("plan_s", record.plan_s)
+      .member("predicted_s", record.predicted_s)
+      .member("status", to_string(record.status));
+  write_links(json, record.bytes_by_link);
+  write_kinds(json, record.bytes_by_kind);
+  json.close('}');
+}
+
+}  // namespace
+
+const char* to_string(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::host_to_device:
+      return "h2d";
+    case LinkKind::device_to_device:
+      return "p2p";
+    case LinkKind::device_to_host:
+      return "d2h";
+    case LinkKind::host_to_host:
+      return "h2h";
+  }
+  return "unknown";
+}
+
+LinkKind kind_of(const Link& link) {
+  if (on_host(link.source))
+    return on_host(link.target) ? LinkKind::host_to_host : LinkKind::host_to_device;
+  return on_host(link.target) ? LinkKind::device_to_host : LinkKind::device_to_device;
+}
+
+const char* to_string(Ran ran) {
+  switch (ran) {
+    case Ran::devices:
+      return "devices";
+    case Ran::cpu:
+      return "cpu";
+    case Ran::nowhere:
+      return "nowhere";
+  }
+  return "unknown";
+}
+
+void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes) {
+  for (std::size_t link = 0; link < bytes.size(); ++link) {
+    if (bytes[link] == 0) continue;
+    record.bytes_by_link[link_name(machine, static_cast<LinkId>(link))] += bytes[link];
+    const auto kind = static_cast<std::size_t>(kind_of(machine.links[link]));
+    record.bytes_by_kind[kind] += bytes[link];
+  }
+}
+
+/// In the order of the reference BLAS: "N,N,m,n,k", "L,U,m,n", "U,N,n,k", "L,U,N,N,m,n".
+std::string flags_and_sizes(const CallRecord& r) {
+  const RoutineTraits& traits = traits_of(r.routine);
+  std::string text;
+  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ",") + word; };
+  if (traits.has_side()) add(r.side == Side::left ? "L" : "R");
+  if (r.routine != Routine::gemm) add(r.uplo == Uplo::lower ? "L" : "U");
+  if (!traits.symmetric) add(std::string(1, upper(letter_of(r.op_a))));
+  if (!traits.has_side() && !traits.by_itself) add(std::string(1, upper(letter_of(r.op_b))));
+  if (traits.triangular) add(r.diag == Diag::non_unit ? "N" : "U");
+  if (!traits.triangle) add(std::to_string(r.m));
+  add(std::to_string(r.n));
+  if (!traits.has_side()) add(std::to_string(r.k));
+  return text;
+}
+
+/// In the order of the reference BLAS as well: "N,m,n,alpha,A,lda,x,incx,beta,y,incy".
+std::string arguments_with_vectors(const CallRecord& r) {
+  const std::string sizes = std::to_string(r.n), alpha = scalar_text(r.alpha, r.type);
+  const auto operand = [&](const char* name, std::size_t x) {
+    return std::string(",") + name + "," + std::to_string(r.ld[x]);
+  };
+  if (r.routine == Routine::axpy) return sizes + "," + alpha + operand("x", kA) + operand("y", kC);
+  if (r.routine == Routine::dot) return sizes + operand("x", kA) + operand("y", kB);
+  return std::string(1, upper(letter_of(r.op_a))) + "," + std::to_string(r.m) + "," + sizes + "," +
+         alpha + operand("A", kA) + operand("x", kB) + "," + scalar_text(r.beta, r.type) +
+         operand("y", kC);
+}
+
+std::string arguments_of(const CallRecord& r) {
+  const RoutineTraits& traits = traits_of(r.routine);
+  if (traits.vectors) return arguments_with_vectors(r);
+  std::string text =
+      flags_and_sizes(r) + "," + scalar_text(r.alpha, r.type) + ",A," + std::to_string(r.ld[0]);
+  if (traits.has_b) text += ",B," + std::to_string(r.ld[1]);
+  if (!traits.triangular) text += "," + scalar_text(r.beta, r.type);
+  return text + (traits.triangular ? ",B," : ",C,") + std::to_string(r.ld[2]);
+}
+
+std::string verbose_line(const CallRecord& r) {
+  const auto gigabytes = [&](LinkKind kind) {
+    return number(static_cast<double>(r.bytes_by_kind[static_cast<std::size_t>(kind)]) * 1e-9);
+  };
+  // No name that programs call says these types.
+  const bool unnamed = is_half(r.type) || r.type == DataType::tf32;
+  std::string text = std::string(r.symbol) + (unnamed ? std::string(":") + word_of(r.type) : "") +
+                     "(" + arguments_of(r) + ")";
+  if (r.batch != 1) text += "x" + std::to_string(r.batch);
+  text += " " + duration(r.seconds);
+  if (r.ran == Ran::devices) {
+    if (r.plan_s > 0) text += " (" + duration(r.prepare_s) + " to prepare)";
+    text += " predicted " + duration(r.predicted_s);
+  }
+  text += " gpus:" + std::to_string(r.workers) + " tile:" + std::to_string(r.tile) + " " +
+          gigabytes(LinkKind::host_to_device) + "/" + gigabytes(LinkKind::device_to_device) + "/" +
+          gigabytes(LinkKind::device_to_host) + "GB h2d/p2p/d2h";
+  const double rate = r.seconds > 0 ? r.flops() / r.seconds * 1e-12 : 0;
+  text += " " + number(rate) + "TFLOPS " + to_string(r.ran) + " (" + r.reason;
+  if (!r.detail.empty()) text += ": " + r.detail;
+  text += ")";
+  if (r.status != Status::ok) text += std::string(" ") + to_string(r.status);
+  return text;
+}
+
+void Statistics::Tally::add(const Tally& other) {
+  calls += other.calls;
+  seconds += other.seconds;
+  flops += other.flops;
+}
+
+Statistics::Tally& Statistics::tally_of(Ran ran, const char* reason) {
+  for (Group& group : where_and_why_)
+    if (group.ran == ran && group.reason == reason) return group.tally;
+  return where_and_why_.emplace_back(Group{ran, reason}).tally;
+}
+
+Statistics::Tally Statistics::total() const {
+  Tally sum;
+  for (const Group& group : where_and_why_) sum.add(group.tally);
+  return sum;
+}
+
+std::map<std::pair<Ran, std::string>, Statistics::Tally> Statistics::sorted() const {
+  std::map<std::pair<Ran, std::string>, Tally> sums;
+  for (const Group& group : where_and_why_) sums[{group.ran, group.reason}].add(group.tally);
+  return sums;
+}
+
+void Statistics::add(CallRecord&& record) {
+  const Tally one{.calls = 1, .seconds = record.seconds, .flops = record.flops()};
+  tally_of(record.ran, record.reason).add(one);
+  failed_ += record.status == Status::ok ? 0 : 1;
+  for (const auto& [link, bytes] : record.bytes_by_link) bytes_by_link_[link] += bytes;
+  for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
+    bytes_by_kind_[kind] += record.bytes_by_kind[kind];
+  last_ = std::move(record);
+  last_is_on_cpu_ = false;
+}
+
+void Statistics::add_on_cpu(const CallShape& shape, const char* reason, double seconds) {
+  tally_of(Ran::cpu, reason).add({.calls = 1, .seconds = seconds, .flops = shape.flops()});
+  if (!last_is_on_cpu_) {
+    last_ = CallRecord{};
+    last_.place = "p,p,p";
+    last_.ran = Ran::cpu;
+    last_is_on_cpu_ = true;
+  }
+  static_cast<CallShape&>(last_) = shape;
+  last_.reason = reason;
+  last_.seconds = seconds;
+}
+
+void Statistics::merge(const Statistics& other) {
+  if (other.where_and_why_.empty()) return;
+  failed_ += other.failed_;
+  for (const Group& group : other.where_and_why_)
+    tally_of(group.ran, group.reason).add(group.tally);
+  for (const auto& [link, bytes] : other.bytes_by_link_) bytes_by_link_[link] += bytes;
+  for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
+    bytes_by_kind_[kind] += other.bytes_by_kind_[kind];
+  last_ = other.last_;
+  last_is_on_cpu_ = other.last_is_on_cpu_;
+}
+
+std::string Statistics::json() const {
+  const Tally all = total();
+  JsonText json;
+  json.open('{')
+      .member("calls", all.calls)
+      .member("failed", failed_)
+      .member("seconds", all.seconds)
+      .member("flops", all.flops)
+      .key("ran")
+      .open('[');
+  for (const auto& [key, tally] : sorted())
+    json.open('{')
+        .member("where", to_string(key.first))
+        .member("reason", key.second)
+        .member("calls", tally.calls)
+        .member("seconds", tally.seconds)
+        .member("flops", tally.flops)
+        .close('}');
+  json.close(']');
+  write_kinds(json, bytes_by_kind_);
+  write_links(json, bytes_by_link_);
+  json.key("last");
+  if (all.calls == 0)
+    json.null();
+  else
+    write_record(json, last_);
+  return json.close('}').text();
+}
+
+std::string Statistics::text() const {
+  const Tally all = total();
+  std::string text = "fleetblas: " + std::to_string(all.calls) +
+                     (all.calls == 1 ? " call" : " calls") + ", " + duration(all.seconds) +
+                     " in all";
+  if (all.seconds > 0) text += ", " + number(all.flops / all.seconds * 1e-9) + " GFLOPS";
+  if (failed_ > 0) text += ", " + std::to_string(failed_) + " failed";
+  text += "\n";
+  for (const auto& [key, tally] : sorted())
+    text += "fleetblas:   " + std::string(to_string(key.first)) + ": " +
+            std::to_string(tally.calls) + " (" + key.second + "), " + duration(tally.seconds) +
+            "\n";
+  text += "fleetblas:   moved";
+  for (int kind = 0; kind < kLinkKinds; ++kind)
+    text += std::string(kind == 0 ? " " : ", ") + to_string(static_cast<LinkKind>(kind)) + " " +
+            byte_count(static_cast<double>(bytes_by_kind_[static_cast<std::size_t>(kind)]));
+  return text + "\n";
+}
+
+}  // namespace fleet

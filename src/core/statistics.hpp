@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// statistics.hpp: what became of each call, one by one and summed up. It knows no backend and no
+// clock; the owner sees to locks.
+#pragma once
+#include <array>
+#include <complex>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "core/call_shape.hpp"
+#include "machine/machine.hpp"
+
+namespace fleet {
+
+/// Bytes by what they crossed.
+enum class LinkKind { host_to_device, device_to_device, device_to_host, host_to_host };
+inline constexpr int kLinkKinds = 4;
+const char* to_string(LinkKind kind);  ///< "h2d", "p2p", "d2h", "h2h"
+LinkKind kind_of(const Link& link);
+
+enum class Ran { devices, cpu, nowhere };
+const char* to_string(Ran ran);  ///< "devices", "cpu", "nowhere"
+
+/// One call: what it was, where it ran and why, and what it cost.
+struct CallRecord : CallShape {
+  std::array<std::int64_t, 3> ld{};
+  std::complex<double> alpha;
+  std::complex<double> beta;
+  std::string place;  ///< "h,p,0"
+  Ran ran = Ran::nowhere;
+  const char* reason = "";  ///< one of a few, so that calls can be counted by it
+  std::string detail;       ///< more of it, for people
+  int workers = 0;
+  std::int64_t tile = 0;
+  double seconds = 0;
+  double prepare_s = 0;    ///< of `seconds`, before the first task: start-up, waiting, planning
+  double plan_s = 0;       ///< 0 when the plan was there already
+  double predicted_s = 0;  ///< 0 when nothing was planned
+  Status status = Status::ok;
+  std::map<std::string, std::int64_t> bytes_by_link;
+  std::array<std::int64_t, kLinkKinds> bytes_by_kind{};
+};
+
+/// Notes what `bytes` (index LinkId) say about `record`.
+void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes);
+
+/// `dgemm(N,N,m,n,k,alpha,A,lda,B,ldb,beta,C,ldc) 4.7ms predicted 4.5ms gpus:8 tile:2048
+/// 0.27/1.88/0.13GB h2d/p2p/d2h 29.2TFLOPS devices (reason)`; `fleet_gemm_ex:h(...)` for types that
+/// no name says. Where the plan was made for this very call, `4.7ms (2.1ms to prepare)`: what the
+/// prediction is not about. No prediction for calls that devices did not do.
+std::string verbose_line(const CallRecord& record);
+
+/// Sums over calls.
+class Statistics {
+ public:
+  /// `symbol` and `reason` must outlive the statistics.
+  void add(CallRecord&& record);
+  /// A call that the CPU did on pageable memory, without a record: programs make millions of small
+  /// ones.
+  void add_on_cpu(const CallShape& shape, const char* reason, double seconds);
+  void merge(const Statistics& other);
+
+  std::string json() const;
+  std::string text() const;  ///< a few lines for people
+
+ private:
+  struct Tally {
+    std::int64_t calls = 0;
+    double seconds = 0;
+    double flops = 0;
+    void add(const Tally& other);
+  };
+  /// All calls that ran somewhere for the same reason, which is the same words, mostly the same
+  /// pointer.
+  struct Group {
+    Ran ran = Ran::nowhere;
+    const char* reason = "";
+    Tally tally = {};
+  };
+
+  Tally& tally_of(Ran ran, const char* reason);
+  Tally total() const;
+  std::map<std::pair<Ran, std::string>, Tally> sorted() const;
+
+  std::int64_t failed_ = 0;
+  std::vector<Group> where_and_why_;  ///< a handful
+  std::map<std::string, std::int64_t> bytes_by_link_;
+  std::array<std::int64_t, kLinkKinds> bytes_by_kind_{};
+  CallRecord last_;
+  bool last_is_on_cpu_ = false;  ///< nothing of it but what add_on_cpu sets
+};
+
+}  // namespace fleet

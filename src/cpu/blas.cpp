@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// blas.cpp: products by a library found at run time, within its limits. It must not know plans.
+#include "cpu/blas.hpp"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/exit_guard.hpp"
+#include "cpu/element.hpp"
+#include "cpu/gemm_pieces.hpp"
+#include "cpu/half_gemm.hpp"
+#include "cpu/library.hpp"
+#include "cpu/library_search.hpp"
+#include "cpu/plain_gemm.hpp"
+#include "cpu/thread_gate.hpp"
+#include "cpu/vectors.hpp"
+
+namespace fleet {
+namespace {
+
+// What OpenBLAS maps per thread, and a margin for everything else.
+constexpr std::size_t kWorkspaceBytes = std::size_t{128} << 20;
+constexpr std::size_t kMarginBytes = std::size_t{64} << 20;
+
+/// OpenBLAS tries again for ever when it cannot map its workspace, so where the address space has
+/// a limit, ask before going in.
+bool address_space_is_short(int threads) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
+  const std::size_t bytes = static_cast<std::size_t>(threads) * kWorkspaceBytes + kMarginBytes;
+  void* trial = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (trial == MAP_FAILED) return true;
+  munmap(trial, bytes);
+  return false;
+}
+
+// Splitting well below 2^31 keeps m*n of a piece within 64 bits, whatever the library adds to it.
+constexpr std::int64_t kNarrowPiece = std::int64_t{1} << 30;
+constexpr std::int64_t kNarrowLimit = std::numeric_limits<std::int32_t>::max();
+
+char flag_of(Op op, DataType type) {
+  if (op == Op::none) return 'N';
+  return op == Op::conjugate && is_complex(type) ? 'C' : 'T';
+}
+
+/// A leading dimension that is never stepped over need not fit.
+std::int64_t effective_ld(const View& view) {
+  const std::int64_t least = std::max<std::int64_t>(1, view.rows);
+  return view.cols <= 1 ? least : std::max(least, view.ld);
+}
+
+template <typename T>
+void call_library(const BlasLibrary& library, const Launch& launch, std::complex<double> beta) {
+  const T alpha_value = scalar<T>(launch.alpha);
+  const T beta_value = scalar<T>(beta);
+  library.call(launch.type, {.trans_a = flag_of(launch.op_a, launch.type),
+                             .trans_b = flag_of(launch.op_b, launch.type),
+                             .m = launch.c.rows,
+                             .n = launch.c.cols,
+                             .k = depth_of(launch),
+                             .alpha = &alpha_value,
+                             .a = launch.a.data,
+                             .lda = effective_ld(launch.a),
+                             .b = launch.b.data,
+                             .ldb = effective_ld(launch.b),
+                             .beta = &beta_value,
+                             .c = launch.c.data,
+                             .ldc = effective_ld(launch.c)});
+}
+
+void call_library(const BlasLibrary& library, const Launch& launch) {
+  with_wide_element(launch.type,
+                    [&](auto zero) { call_library<decltype(zero)>(library, launch, launch.beta); });
+}
+
+/// Small float products of two transposed matrices by OpenBLAS (up to 0.3.34 at least) on CPUs with
+/// AVX-512 keep the strides of C in a static variable, so that threads with different strides store
+/// into each other's places, outside of C too. It takes that kernel for m*n*k of up to 100^3.
+bool is_unsafe_beside_others(const BlasLibrary& library, const Launch& launch) {
+  constexpr double kLargest = 1e6;
+  const auto size = [](std::int64_t elements) { return static_cast<double>(elements); };
+  return launch.type == DataType::f32 && launch.op_a != Op::none && launch.op_b != Op::none &&
+         size(launch.c.rows) * size(launch.c.cols) * size(depth_of(launch)) <= kLargest &&
+         library.version.find("OpenBLAS") != std::string::npos;
+}
+
+/// The same with op(B) written out, which goes another way in the library. False, with nothing
+/// done, where there is no memory for it.
+bool call_with_plain_b(const BlasLibrary& library, Launch launch) {
+  const std::int64_t k = depth_of(launch), n = launch.c.cols;
+  std::vector<float> plain;
+  try {
+    plain.resize(static_cast<std::size_t>(k * n));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  const auto* stored = static_cast<const float*>(launch.b.data);
+  for (std::int64_t col = 0; col < n; ++col)
+    for (std::int64_t row = 0; row < k; ++row)
+      plain[static_cast<std::size_t>(row + col * k)] = stored[col + row * launch.b.ld];
+  launch.op_b = Op::none;
+  launch.b = {plain.data(), k, n, k};
+  call_library(library, launch);
+  return true;
+}
+
+class RunTimeBlas final : public CpuBlas {
+ public:
+  explicit RunTimeBlas(std::optional<BlasLibrary> library)
+      : library_(std::move(library)),
+        gate_([this](int threads) { set_threads(threads); }, [this] { restore_threads(); }) {}
+
+  std::string name() const override {
+    if (!library_) return kBuiltIn;
+    return library_->version.empty() ? library_->file
+                                     : library_->file + " (" + library_->version + ")";
+  }
+
+  void gemm(const Launch& launch) override {
+    if (launch.c.rows <= 0 || launch.c.cols <= 0) return;
+    if (depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type)) return scale(launch);
+    const bool done = is_half(launch.type) &&
+                      gemm_by_floats(launch, [this](const Launch& floats) { multiply(floats); });
+    if (!done) multiply(launch);
+  }
+
+  void multiply_vectors(const Launch& launch) override {
+    if (!library_ || address_space_is_short(threads_)) return plain_vectors(launch);
+    const ExitGuard guard;
+    if (!vectors_by_library(*library_, launch)) plain_vectors(launch);
+  }
+
+  /// Does the library give the products that its names promise? Small whole numbers, so exact.
+  bool verified() {
+    bool right = true;
+    for (DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64})
+      if (library_->has(type))
+        with_wide_element(type, [&](auto zero) { right = right && verify<decltype(zero)>(type); });
+    return right;
+  }
+
+ protected:
+  void begin_lease(int threads) override {
+    // What the other threads hold at exit may never be given back.
+    if (!ExitGuard::exiting()) gate_.enter(std::max(1, threads));
+  }
+  void end_lease() override {
+    if (!ExitGuard::exiting()) gate_.leave();
+  }
+
+ private:
+  static bool is_zero(std::complex<double> value, DataType type) {
+    return value.real() == 0 && (!is_complex(type) || value.imag() == 0);
+  }
+
+  /// By the library where it can, k > 0.
+  void multiply(Launch launch) {
+    if (launch.type == DataType::tf32) launch.type = DataType::f32;
+    if (!library_ || !library_->has(launch.type) || address_space_is_short(threads_))
+      return plain_gemm(launch);
+    const ExitGuard guard;
+    if (is_unsafe_beside_others(*library_, launch))
+      return call_with_plain_b(*library_, launch) ? void() : plain_gemm(launch);
+    if (library_->wide_ints) return call_library(*library_, launch);
+    for_each_piece(launch, kNarrowPiece, kNarrowPiece, [&](const Launch& piece) {
+      const bool fits = std::max({effective_ld(piece.a), effective_ld(piece.b),
+                                  effective_ld(piece.c)}) <= kNarrowLimit;
+      fits ? call_library(*library_, piece) : plain_gemm(piece);
+    });
+  }
+
+  void set_threads(int threads) {
+    if (!library_ || library_->set_threads == nullptr) return;
+    const int now = static_cast<int>(library_->get_threads());
+    if (library_->in_use_before) threads_of_program_ = now;
+    if (now != threads) library_->set_threads(threads);
+    threads_ = threads;
+  }
+
+  void restore_threads() {
+    if (threads_of_program_ > 0 && threads_of_program_ != threads_)
+      library_->set_threads(threads_of_program_);
+  }
+
+  template <typename T>
+  bool verify(DataType type) {
+    // op(A) 3 x 2, op(B) 2 x 2 from 2 x 3 and 2 x 2; ld = 3 and 2.
+    std::array<T, 9> a{T(1), T(2), T(9), T(3), T(4), T(9), T(5), T(6), T(9)};
+    std::array<T, 4> b{T(1), T(2), T(3), T(4)};
+    std::array<T, 6> c;
+    c.fill(T(1));
+    call_library(*library_, {.kernel = Kernel::multiply,
+                             .type = type,
+                             .op_a = Op::transpose,
+                             .op_b = Op::none,
+                             .alpha = 2.0,
+                             .beta = 3.0,
+                             .a = {a.data(), 2, 3, 3},
+                             .b = {b.data(), 2, 2, 2},
+                             .c = {c.data(), 3, 2, 3}});
+    return c == std::array<T, 6>{T(13), T(25), T(37), T(25), T(53), T(81)};
+  }
+
+  std::optional<BlasLibrary> library_;
+  std::atomic<int> threads_{1};
+  int threads_of_program_ = 0;  // guarded by the gate
+  ThreadGate gate_;
+};
+
+std::shared_ptr<RunTimeBlas> open_verified(const std::string& file, std::string& why) {
+  std::optional<BlasLibrary> library = open_blas(file, why);
+  if (!library) return nullptr;
+  ExitGuard::install();
+  auto blas = std::make_shared<RunTimeBlas>(std::move(library));
+  if (blas->verified()) return blas;
+  why = file + " computes wrong products";
+  return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<CpuBlas> CpuBlas::load(const std::string& file) {
+  const bool crowded = address_space_is_short(core_count() + 1);
+  std::string why;
+  if (!file.empty()) {
+    if (crowded) why = "not enough address space for " + file;
+    if (auto blas = crowded ? nullptr : open_verified(file, why)) return blas;
+    throw Error(Status::bad_option, "cpu_blas: " + why);
+  }
+  if (!crowded)
+    for (const std::string& name : blas_candidates(own_folder()))
+      if (auto blas = open_verified(name, why)) return blas;
+  return std::make_shared<RunTimeBlas>(std::nullopt);
+}
+
+void CpuBlas::multiply_vectors(const Launch& launch) { plain_vectors(launch); }
+
+CpuBlas::Lease::Lease(CpuBlas& blas, int threads) : blas_(blas) { blas_.begin_lease(threads); }
+CpuBlas::Lease::~Lease() { blas_.end_lease(); }
+
+int core_count() {
+  // The kernel refuses masks that are too small for the machine, so grow until one fits.
+  for (int cpus = 1024; cpus <= 1024 * 1024; cpus *= 2) {
+    std::vector<unsigned long> mask(static_cast<std::size_t>(cpus) / (8 * sizeof(unsigned long)));
+    const std::size_t bytes = mask.size() * sizeof(unsigned long);
+    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
+    if (sched_getaffinity(0, bytes, set) == 0) return std::max(1, CPU_COUNT_S(bytes, set));
+  }
+  return 1;
+}
+
+}  // namespace fleet

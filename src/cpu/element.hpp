@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// element.hpp: the element types for the few places of the host that do arithmetic themselves.
+// It must not know matrices.
+#pragma once
+#include <complex>
+#include <type_traits>
+
+#include "cpu/half.hpp"
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+inline float product(float a, float b) { return a * b; }
+inline double product(double a, double b) { return a * b; }
+
+/// The plain formula: operator* looks for infinities behind a NaN, which no BLAS does, and which
+/// keeps loops from being vectorised.
+template <typename Real>
+std::complex<Real> product(std::complex<Real> a, std::complex<Real> b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
+inline float conjugate(float a) { return a; }
+inline double conjugate(double a) { return a; }
+template <typename Real>
+std::complex<Real> conjugate(std::complex<Real> a) {
+  return {a.real(), -a.imag()};
+}
+
+/// What elements of type T are computed and summed in.
+template <typename T>
+struct WideOf {
+  using Type = T;
+};
+template <>
+struct WideOf<Half> {
+  using Type = float;
+};
+template <>
+struct WideOf<BFloat16> {
+  using Type = float;
+};
+template <typename T>
+using Wide = typename WideOf<T>::Type;
+
+/// An element as it is computed with, and back.
+template <typename T>
+Wide<T> load(T value) {
+  if constexpr (std::is_same_v<T, Wide<T>>)
+    return value;
+  else
+    return widen(value);
+}
+template <typename T>
+T store(Wide<T> value) {
+  if constexpr (std::is_same_v<T, Wide<T>>)
+    return value;
+  else
+    return narrow<T>(value);
+}
+
+/// A scalar of a call in a wide type; real types take the real part.
+template <typename T>
+T scalar(std::complex<double> value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(value.real());
+  } else {
+    using Real = typename T::value_type;
+    return {static_cast<Real>(value.real()), static_cast<Real>(value.imag())};
+  }
+}
+
+/// Calls `work` with a zero of the element type as it is stored.
+template <typename Work>
+void with_element(DataType type, Work&& work) {
+  switch (type) {
+    case DataType::f32:
+    case DataType::tf32:
+      return work(float{});
+    case DataType::f64:
+      return work(double{});
+    case DataType::c32:
+      return work(std::complex<float>{});
+    case DataType::c64:
+      return work(std::complex<double>{});
+    case DataType::f16:
+      return work(Half{});
+    case DataType::bf16:
+      return work(BFloat16{});
+  }
+}
+
+/// Calls `work` with a zero of the type that elements are computed in, one of those of BLAS.
+template <typename Work>
+void with_wide_element(DataType type, Work&& work) {
+  switch (type) {
+    case DataType::f32:
+    case DataType::f16:
+    case DataType::bf16:
+    case DataType::tf32:
+      return work(float{});
+    case DataType::f64:
+      return work(double{});
+    case DataType::c32:
+      return work(std::complex<float>{});
+    case DataType::c64:
+      return work(std::complex<double>{});
+  }
+}
+
+/// Calls `each` with a zero of the type, one of the four that every routine exists in.
+template <typename Each>
+void with_blas_element(DataType type, Each each) {
+  switch (type) {
+    case DataType::f32:
+      return each(float{});
+    case DataType::f64:
+      return each(double{});
+    case DataType::c32:
+      return each(std::complex<float>{});
+    default:
+      return each(std::complex<double>{});
+  }
+}
+
+}  // namespace fleet

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// triangular.hpp: products with a triangular matrix, and the solution of equations with one, made
+// of plain products. It must not know who computes these.
+#pragma once
+#include "cpu/blas.hpp"
+#include "cpu/triangles.hpp"
+
+namespace fleet {
+
+/// c = alpha*op(a)*op(b), where one factor is a triangle (its fill says which), and the other one
+/// may be c itself. The old contents of c are not looked at but as that factor.
+void multiply_triangular(const Launch& launch, CpuBlas& blas);
+
+/// c = x, with op(a)*x = beta*c or, with a on the right, x*op(a) = beta*c; by the inverses in b
+/// where there are any.
+void solve(const Launch& launch, CpuBlas& blas);
+
+/// c = the inverses of the blocks of order inverse_block() on the diagonal of the triangle a,
+/// beside each other.
+void prepare(const Launch& launch, CpuBlas& blas);
+
+/// Who computes products for solve_by_inverses: plain ones, and those of a matrix with c, whose
+/// place they take.
+struct Products {
+  std::function<void(const Launch&)> plain;
+  std::function<void(const Launch&)> in_place;
+};
+
+/// The solution by the inverses that `prepare` made, with nothing but products. The zeros of an
+/// inverse are multiplied too: where c is not finite, so is what is solved with the same block of
+/// the triangle.
+void solve_by_inverses(const Launch& launch, const Products& products);
+
+}  // namespace fleet

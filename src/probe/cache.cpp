@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cache.cpp: the measured machine of this host, kept in a file between processes. Whatever is
+// wrong with the file or its folder is no error, only a reason to measure. It must not know plans.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.hpp"
+#include "probe/host_product.hpp"
+#include "probe/probe.hpp"
+
+namespace fleet {
+
+bool same_shape(const Machine& a, const Machine& b) {
+  const auto same_ports = [](const std::vector<PortShare>& x, const std::vector<PortShare>& y) {
+    return std::ranges::equal(x, y, {}, &PortShare::port, &PortShare::port);
+  };
+  return std::ranges::equal(a.ports, b.ports, {}, &Port::name, &Port::name) &&
+         std::ranges::equal(a.devices, b.devices,
+                            [&](const Device& x, const Device& y) {
+                              return x.name == y.name && same_ports(x.ports, y.ports);
+                            }) &&
+         std::ranges::equal(a.links, b.links, [&](const Link& x, const Link& y) {
+           return x.source == y.source && x.target == y.target && same_ports(x.ports, y.ports);
+         });
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// Raised whenever a probe measures something else, or the simulator takes it for something else.
+constexpr int kProbeVersion = 10;
+constexpr double kDevicesBudgetS = 1.2;
+constexpr double kHostBudgetS = 0.4;
+/// A hundred devices have ten thousand links, of half a kilobyte each.
+constexpr std::size_t kLargestFile = std::size_t{32} << 20;
+/// Virtual devices with less memory cannot hold the tiles of a whole probe: what little they allow
+/// to measure is not worth keeping.
+constexpr std::int64_t kProbedBytes = std::int64_t{256} << 20;
+
+struct FileHandle {
+  explicit FileHandle(int descriptor) : fd(descriptor) {}
+  ~FileHandle() {
+    if (fd >= 0) close(fd);
+  }
+  FileHandle(const FileHandle&) = delete;
+  FileHandle& operator=(const FileHandle&) = delete;
+  int fd;
+};
+
+/// Sixteen digits, which only have to be different for different texts.
+std::string digest(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string digits;
+  for (int shift = 60; shift >= 0; shift -= 4) digits += kDigits[(hash >> shift) & 15U];
+  return digits;
+}
+
+/// Which pairs copy directly: fewer after `nopeer`, or other settings of the IOMMU, and then all
+/// measurements are of another machine.
+std::string pairs_of(const Machine& shape) {
+  std::string pairs;
+  for (const Link& link : shape.links)
+    pairs += std::to_string(link.source) + ">" + std::to_string(link.target) + " ";
+  return pairs;
+}
+
+/// What the numbers depend on.
+std::string key_of(const std::string& devices, const Machine& shape, const CpuBlas& blas) {
+  return "probe " + std::to_string(kProbeVersion) + " schema " + std::to_string(kMachineSchema) +
+         " " + devices + " cores " + std::to_string(core_count()) + " pairs " +
+         digest(pairs_of(shape)) + " blas " + blas.name();
+}
+
+std::string file_name(const std::string& key) { return "machine-" + digest(key) + ".json"; }
+
+/// The file's text, if it is a plain file of this user that nobody else can write.
+std::optional<std::string> read_text(const std::string& path) {
+  const FileHandle file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.fd < 0) return std::nullopt;
+  struct stat status {};
+  if (fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+      (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return std::nullopt;
+  std::string text;
+  char piece[1 << 14];
+  while (text.size() <= kLargestFile) {
+    const ssize_t count = read(file.fd, piece, sizeof piece);
+    if (count == 0) return text;
+    if (count > 0)
+      text.append(piece, static_cast<std::size_t>(count));
+    else if (errno != EINTR)
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<Machine> read_machine(const std::string& path, const std::string& key,
+                                    const Machine& shape) {
+  const auto text = read_text(path);
+  if (!text) return std::nullopt;
+  try {
+    const Json kept = Json::parse(*text);
+    if (kept.at("key") != key) return std::nullopt;
+    Machine machine = parse_machine(kept.at("machine").dump());
+    if (!same_shape(machine, shape)) return std::nullopt;
+    // How much memory there is may change from one process to the next.
+    for (std::size_t d = 0; d < shape.devices.size(); ++d)
+      machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
+    return machine;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool write_all(int fd, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t count = write(fd, text.data() + done, text.size() - done);
+    if (count < 0 && errno != EINTR) return false;
+    if (count > 0) done += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+/// Complete or not at all: others see the old file or the new one.
+void write_machine(const std::string& folder, const std::string& path, const std::string& key,
+                   const Machine& machine) {
+  // Of a home that does not exist nothing is made up: at most ".cache" and our folder in it.
+  const std::filesystem::path leaf(folder);
+  mkdir(leaf.parent_path().c_str(), 0700);
+  mkdir(leaf.c_str(), 0700);
+  std::error_code error;
+  if (std::filesystem::is_symlink(path, error)) return;
+  const std::string text = Json{{"key", key}, {"machine", Json::parse(to_json(machine))}}.dump(1);
+  const std::string partial = path + "." + std::to_string(getpid()) + ".partial";
+  const FileHandle file(
+      open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file.fd < 0) {
+    unlink(partial.c_str());  // left by a process with this number that was killed
+    return;
+  }
+  if (!write_all(file.fd, text) || rename(partial.c_str(), path.c_str()) != 0)
+    unlink(partial.c_str());
+}
+
+/// Products on all cores, as calls that are not offloaded are done.
+class HostKernels {
+ public:
+  HostKernels(CpuBlas& blas, double budget_s) : blas_(blas), deadline_s_(now_s() + budget_s) {}
+
+  void measure(Device& host) {
+    const CpuBlas::Lease all_cores(blas_, core_count());
+    time_s(DataType::f64, 64);  // starts the threads of the library
+    host.launch_s = time_s(DataType::f64, 1);
+    std::vector<KernelRate> rates;
+    for (const DataType type : {DataType::f64, DataType::f32, DataType::c64, DataType::c32}) {
+      const double start_s = now_s();
+      const double share_s = (deadline_s_ - start_s) / (is_complex(type) ? 2 : 3);
+      double last_s = 0;
+      for (const std::int64_t edge : {16, 32, 64, 128, 256, 512, 1024, 2048}) {
+        // Once to fetch the operands into the caches, then three times.
+        if (8 * 4 * last_s > start_s + share_s - now_s()) break;
+        const auto size = static_cast<double>(edge);
+        const double work = (is_complex(type) ? 8 : 2) * size * size * size;
+        const double rate_before = last_s > 0 ? rates.back().flops_per_s : 0;
+        last_s = time_s(type, edge);
+        // Threads that wait for one another suffer most from a busy machine. Once more, then.
+        for (int again = 0; again < 5 && work / last_s < rate_before / 2; ++again)
+          last_s = std::min(last_s, time_s(type, edge));
+        rates.push_back({type, edge, work / std::max(last_s - host.launch_s, last_s / 2)});
+      }
+    }
+    std::ranges::sort(rates, [](const KernelRate& a, const KernelRate& b) {
+      return std::pair(a.type, a.edge) < std::pair(b.type, b.edge);
+    });
+    if (!rates.empty()) host.kernels = std::move(rates);
+  }
+
+ private:
+  static double now_s() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+
+  double time_s(DataType type, std::int64_t edge) {
+    HostProduct product(blas_, type, edge);
+    // The least of three, or of more while that takes no time: others only make it slower.
+    double least_s = std::numeric_limits<double>::infinity(), all_s = 0;
+    for (int repeat = 0; repeat < 3 || (repeat < 20 && all_s < 1e-3); ++repeat) {
+      const double run_s = product.run_s();
+      least_s = std::min(least_s, run_s);
+      all_s += run_s;
+    }
+    return least_s;
+  }
+
+  CpuBlas& blas_;
+  double deadline_s_;
+};
+
+}  // namespace
+
+namespace {
+
+Machine cached_machine(const Options& options, const std::string& devices, CpuBlas& blas,
+                       Backend& backend) {
+  const Machine& shape = backend.machine();
+  const std::string key = key_of(devices, shape, blas);
+  const std::string path = options.cache_dir + "/" + file_name(key);
+  if (!options.cache_dir.empty())
+    if (auto machine = read_machine(path, key, shape)) return *std::move(machine);
+
+  Machine machine = probe(backend, kDevicesBudgetS);
+  HostKernels(blas, kHostBudgetS).measure(machine.devices[kHost]);
+  backend.trim();
+  const bool whole = std::ranges::all_of(shape.devices, [](const Device& device) {
+    return device.memory_bytes == 0 || device.memory_bytes >= kProbedBytes;
+  });
+  if (!options.cache_dir.empty() && whole) write_machine(options.cache_dir, path, key, machine);
+  return machine;
+}
+
+}  // namespace
+
+Machine cached_host_machine(const Options& options, int devices, CpuBlas& blas, Backend& backend) {
+  return cached_machine(options, "devices " + std::to_string(devices), blas, backend);
+}
+
+Machine cached_gpu_machine(const Options& options, const std::string& identity, CpuBlas& blas,
+                           Backend& backend) {
+  return cached_machine(options, identity, blas, backend);
+}
+
+}  // namespace fleet

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// host_product.hpp: a square product of the CPU BLAS to be timed, for quick and careful probes. It
+// knows neither.
+#pragma once
+#include <array>
+#include <chrono>
+#include <vector>
+
+#include "cpu/blas.hpp"
+
+namespace fleet {
+
+template <typename Work>
+double seconds_of(Work&& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// C = A * B of `edge` x `edge` ones, done once before it is timed: operands are in the caches
+/// then, and the library has its threads.
+class HostProduct {
+ public:
+  HostProduct(CpuBlas& blas, DataType type, std::int64_t edge) : blas_(blas) {
+    const auto words = static_cast<std::size_t>(edge * edge * bytes_of(type)) / sizeof(float) + 1;
+    for (std::vector<float>& tile : tiles_) tile.assign(words, 1.0F);
+    const auto view = [&](std::size_t tile) { return View{tiles_[tile].data(), edge, edge, edge}; };
+    launch_ = {.kernel = Kernel::multiply,
+               .type = type,
+               .op_a = Op::none,
+               .op_b = Op::none,
+               .alpha = 1,
+               .beta = 0,
+               .a = view(0),
+               .b = view(1),
+               .c = view(2)};
+    run_s();
+  }
+  double run_s() {
+    return seconds_of([&] { blas_.gemm(launch_); });
+  }
+
+ private:
+  CpuBlas& blas_;
+  std::array<std::vector<float>, 3> tiles_;
+  Launch launch_;
+};
+
+}  // namespace fleet

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// links.cpp: copies of several sizes over one link at a time, and the line through them. It
+// must not know what kind of backend it measures.
+#include "probe/links.hpp"
+
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+
+#include "probe/groups.hpp"
+#include "probe/ports.hpp"
+#include "probe/times.hpp"
+
+namespace fleet {
+namespace {
+
+/// Copies from small ones, which are all latency, to those of large tiles.
+constexpr std::int64_t kCopyEdges[] = {16, 128, 256, 512, 2048};
+/// Larger tiles than this only tell more of links that move such a one in less time than it takes.
+constexpr std::int64_t kLargeEdge = 512;
+constexpr double kShortCopyS = 4e-4;
+constexpr double kCarefulShortCopyS = 1e-2;
+constexpr std::int64_t kCarefulCopyEdges[] = {16, 128, 256, 512, 1024, 2048, 4096};
+constexpr int kCopyRepeats = 4;
+/// The CPU's own copies of anything smaller tell how fast its caches are, but for the latency.
+constexpr std::int64_t kStagedEdges[] = {16, 2048};
+/// Links that are alike are measured on a few of them.
+constexpr std::size_t kRepresentatives = 4;
+/// The rest of a class has a short copy each, of the largest of these tiles for which this share of
+/// the budget is enough, so many in a run: a small tile says little of the rate of a fast link.
+/// CPU threads are as fast as caches at all of these: memory for the largest would cost more time.
+constexpr std::int64_t kShortEdges[] = {16, 64, 256, 1024};
+constexpr std::int64_t kLargestByThread = 256;
+constexpr double kShortShare = 0.1;
+constexpr std::size_t kShortCopies = 32;
+/// Wires of a kind repeat themselves within a few percent, and half a wire is broken. Copies by CPU
+/// threads depend on what the caches hold, and on who else runs.
+constexpr double kAlikeWires = 1.15, kAlikeThreads = 3;
+
+struct Sample {
+  double bytes = 0;
+  double seconds = 0;
+};
+
+/// seconds = latency_s + bytes / bytes_per_s with the least sum of squared relative errors.
+void fit_link(const std::vector<Sample>& samples, double& latency_s, double& bytes_per_s) {
+  // With each equation divided by its seconds: 1 = L * u + S * v.
+  double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
+  for (const Sample& sample : samples) {
+    const double u = 1 / sample.seconds, v = sample.bytes / sample.seconds;
+    uu += u * u;
+    uv += u * v;
+    vv += v * v;
+    u1 += u;
+    v1 += v;
+  }
+  const double determinant = uu * vv - uv * uv;
+  double latency = (u1 * vv - v1 * uv) / determinant;
+  double seconds_per_byte = (v1 * uu - u1 * uv) / determinant;
+  if (!(latency >= 0)) {  // also when there is but one size
+    latency = 0;
+    seconds_per_byte = v1 / vv;
+  }
+  if (!(seconds_per_byte > 0)) return;
+  latency_s = latency;
+  bytes_per_s = 1 / seconds_per_byte;
+}
+
+/// Links that are measured by a few of them, in classes: those that copies by CPU threads are alike
+/// on, and in quick probes of many devices all of a kind. Every other link is a class of its own.
+std::vector<std::vector<LinkId>> classes_of(const Machine& machine, const ProbeSession& session) {
+  const bool one_by_one = measures_all(machine, session);
+  std::vector<std::vector<LinkId>> classes;
+  std::map<LinkKind, std::size_t> known;
+  for (LinkId id = 0; id < static_cast<LinkId>(machine.links.size()); ++id) {
+    const LinkKind kind = kind_of(machine, id);
+    const bool alone = !kind.by_thread && one_by_one;
+    if (alone || known.emplace(kind, classes.size()).second)
+      classes.push_back({id});
+    else
+      classes[known.at(kind)].push_back(id);
+  }
+  return classes;
+}
+
+std::vector<std::int64_t> copy_edges(const ProbeSession& session, bool staged) {
+  if (staged) return {std::begin(kStagedEdges), std::end(kStagedEdges)};
+  if (session.careful()) return {std::begin(kCarefulCopyEdges), std::end(kCarefulCopyEdges)};
+  return {std::begin(kCopyEdges), std::end(kCopyEdges)};
+}
+
+std::string part_of(const Machine& machine, const std::vector<LinkId>& same) {
+  return "link " + link_name(machine, same.front());
+}
+
+/// Measures a few of them for all.
+void measure_alike(const std::vector<LinkId>& same, Machine& machine, ProbeMemory& memory,
+                   ProbeSession& session) {
+  std::vector<Sample> samples;
+  const bool staged = is_staging(machine, same.front());
+  const double short_s = session.careful() ? kCarefulShortCopyS : kShortCopyS;
+  for (const std::int64_t edge : copy_edges(session, staged)) {
+    if (edge > kLargeEdge && (samples.empty() || samples.back().seconds > short_s)) break;
+    const bool large = staged && edge > kLargeEdge;
+    ProbePlan plan(machine, DataType::f64, edge,
+                   large ? ProbePlan::Footprint::large : ProbePlan::Footprint::small);
+    const int repeats = large ? plan.copies_beyond_caches() : kCopyRepeats;
+    std::vector<std::vector<TaskId>> copies;
+    std::vector<TaskId> last;
+    for (std::size_t i = 0; i < std::min(same.size(), kRepresentatives); ++i) {
+      copies.emplace_back();
+      for (int repeat = 0; repeat < repeats; ++repeat) {
+        last = {plan.copy(same[i], last)};
+        copies.back().push_back(last.front());
+      }
+    }
+    const auto once = [&]() -> std::vector<double> {
+      const auto trace = memory.run(plan);
+      if (!trace) return {};
+      std::vector<double> taken;
+      for (const std::vector<TaskId>& of_link : copies)
+        std::ranges::copy(periods_s(*trace, of_link), std::back_inserter(taken));
+      return {usual(taken)};
+    };
+    if (once().empty()) break;  // it touches the memory for the first time
+    const std::vector<double> taken = session.repeated(
+        "copy " + link_name(machine, same.front()) + " tile " + std::to_string(edge), "s", once);
+    if (taken.empty()) break;
+    samples.push_back({static_cast<double>(plan.tile_bytes()), taken.front()});
+  }
+  if (samples.empty()) return;  // not even the smallest tile fits: the link keeps what was said
+  Link measured = machine.links[static_cast<std::size_t>(same.front())];
+  fit_link(samples, measured.latency_s, measured.bytes_per_s);
+  for (const LinkId id : same) set_rate(machine, id, measured.latency_s, measured.bytes_per_s);
+}
+
+/// Writes what copies of this edge read on the devices at the ends of the links: memory that was
+/// never written may be one page of zeros. False if it does not hold the tiles.
+bool prime_ends(const std::vector<LinkId>& links, std::int64_t edge, const Machine& machine,
+                ProbeMemory& memory) {
+  std::set<DeviceId> ends;
+  for (const LinkId id : links) {
+    const Link& link = machine.links[static_cast<std::size_t>(id)];
+    for (const DeviceId end : {link.source, link.target})
+      if (!on_host(end)) ends.insert(end);
+  }
+  ProbePlan plan(machine, DataType::f64, edge);
+  for (const DeviceId end : ends) plan.prime(end);
+  return memory.run(plan).has_value();
+}
+
+/// Seconds of one copy by each of the links while all others are idle; none if memory does not hold
+/// the tiles.
+std::vector<double> short_copies_s(const std::vector<LinkId>& links, std::int64_t edge,
+                                   const Machine& machine, ProbeMemory& memory) {
+  std::vector<double> seconds;
+  for (std::size_t begin = 0; begin < links.size(); begin += kShortCopies) {
+    ProbePlan plan(machine, DataType::f64, edge);
+    std::vector<TaskId> copies;
+    for (std::size_t i = begin; i < std::min(links.size(), begin + kShortCopies); ++i)
+      copies.push_back(plan.copy_in_turn(links[i]));
+    const auto trace = memory.run(plan);
+    if (!trace) return {};
+    // Their spans: between two of them another thread may have to wake up.
+    std::ranges::copy(spans_s(*trace, copies), std::back_inserter(seconds));
+  }
+  return seconds;
+}
+
+/// The edge of the largest tile of which there is time for a copy by each of the links; 0: memory
+/// holds none. All is ready for copies of that edge then.
+std::int64_t short_edge(const std::vector<LinkId>& links, const Machine& machine,
+                        ProbeMemory& memory, const ProbeSession& session) {
+  const double time_s = kShortShare * session.request().budget_s;
+  const bool by_thread = kind_of(machine, links.front()).by_thread;
+  const std::vector<LinkId> first{links.front()};
+  std::int64_t found = 0;
+  for (const std::int64_t edge : kShortEdges) {
+    if ((by_thread && edge > kLargestByThread) || !prime_ends(first, edge, machine, memory)) break;
+    const std::vector<double> one_s = short_copies_s(first, edge, machine, memory);
+    if (one_s.empty()) break;
+    if (found > 0 && one_s.front() * static_cast<double>(links.size()) > time_s) break;
+    found = edge;
+  }
+  return found > 0 && prime_ends(links, found, machine, memory) ? found : 0;
+}
+
+std::vector<LinkId> picked(const std::vector<LinkId>& links, const std::vector<std::size_t>& ids) {
+  std::vector<LinkId> some;
+  for (const std::size_t i : ids) some.push_back(links[i]);
+  return some;
+}
+
+/// A copy by each link says which are as they ought to be: of those a few are measured, and of the
+/// others as many as there is time for.
+void measure_class(const std::vector<LinkId>& same, Machine& machine, ProbeMemory& memory,
+                   ProbeSession& session) {
+  const std::int64_t edge = short_edge(same, machine, memory, session);
+  const double tolerance = kind_of(machine, same.front()).by_thread ? kAlikeThreads : kAlikeWires;
+  const std::vector<ProbeGroup> groups =
+      look_at_each(same.size(), tolerance, [&](const std::vector<std::size_t>& ids) {
+        return edge > 0 ? short_copies_s(picked(same, ids), edge, machine, memory)
+                        : std::vector<double>();
+      });
+  const auto measure = [&](const ProbeGroup& group) {
+    measure_alike(picked(same, group.members), machine, memory, session);
+  };
+  const LinkId usual_one = same[groups.front().members.front()];
+  const auto scale = [&](const ProbeGroup& group, double by) {
+    const Link usual = machine.links[static_cast<std::size_t>(usual_one)];
+    for (const LinkId id : picked(same, group.members))
+      set_rate(machine, id, usual.latency_s * by, usual.bytes_per_s / by);
+  };
+  if (const std::size_t scaled = measure_groups(groups, session, measure, scale); scaled > 0)
+    session.leave_out(std::to_string(scaled) + " links like " + link_name(machine, usual_one) +
+                      " have rates from one short copy each");
+}
+
+}  // namespace
+
+void measure_links(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
+  for (const std::vector<LinkId>& same : classes_of(machine, session))
+    session.part(part_of(machine, same), machine, [&] {
+      if (same.size() == 1 || session.careful())
+        measure_alike(same, machine, memory, session);
+      else
+        measure_class(same, machine, memory, session);
+    });
+}
+
+void expect_links(const Machine& machine, ProbeSession& session) {
+  for (const std::vector<LinkId>& same : classes_of(machine, session))
+    session.expect(part_of(machine, same),
+                   copy_edges(session, is_staging(machine, same.front())).size());
+}
+
+}  // namespace fleet

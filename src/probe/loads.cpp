@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// loads.cpp: which copies make a load, how often it runs, what it took. It must not know what
+// a load is measured for, nor clocks.
+#include "probe/loads.hpp"
+
+#include <algorithm>
+
+#include "probe/confidence.hpp"
+#include "probe/ports.hpp"
+
+namespace fleet {
+namespace {
+
+/// A load that takes this much longer than without the port, and more than repeated runs differ,
+/// shows that the port is full.
+constexpr double kNoticed = 0.02;
+constexpr int kRuns = 3;
+constexpr double kUnlimited = 1e300;
+/// Tiles of a load: the smallest whose copies are all data and hardly any latency.
+constexpr std::int64_t kLoadEdges[] = {512, 1024, 2048, 4096};
+constexpr double kHardlyAny = 0.015;
+/// Copies of the slowest and the fastest link of a load.
+constexpr int kFewest = 3;
+constexpr double kMost = 60;
+/// A short load has so many links, and tiles of this edge.
+constexpr std::size_t kShortLoaded = 8;
+constexpr std::int64_t kShortLoadEdge = 1024;
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+/// Bytes per second of a link in this run, from its first copy's start to its last one's stop.
+double rate_in(const Plan& plan, const Trace& trace, LinkId link) {
+  double start_s = kUnlimited, stop_s = 0, bytes = 0;
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
+    if (plan.tasks[t].link != link || plan.tasks[t].kind == TaskKind::compute) continue;
+    start_s = std::min(start_s, trace.spans[t].start_s);
+    stop_s = std::max(stop_s, trace.spans[t].stop_s);
+    bytes += static_cast<double>(plan.program->bytes_of(plan.tasks[t].tile));
+  }
+  return stop_s > start_s ? bytes / (stop_s - start_s) : 0;
+}
+
+/// Copies on all the links at once, as many on each as it can do in about the same time alone.
+ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, std::int64_t edge) {
+  double slowest = kUnlimited;
+  for (const LinkId id : links) slowest = std::min(slowest, machine.links[index(id)].bytes_per_s);
+  ProbePlan plan(machine, DataType::f64, edge, ProbePlan::Footprint::large);
+  const bool staged =
+      std::ranges::any_of(links, [&](LinkId id) { return is_staging(machine, id); });
+  const int fewest = staged ? std::max(kFewest, plan.copies_beyond_caches()) : kFewest;
+  std::vector<int> left;
+  for (const LinkId id : links)
+    left.push_back(static_cast<int>(
+        fewest * std::min(kMost / kFewest, machine.links[index(id)].bytes_per_s / slowest)));
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      if (left[i]-- <= 0) continue;
+      plan.copy(links[i], {});
+      more = true;
+    }
+  }
+  return plan;
+}
+
+double makespan_s(const Trace& trace) {
+  double start_s = kUnlimited, stop_s = 0;
+  for (const Span& span : trace.spans) {
+    start_s = std::min(start_s, span.start_s);
+    stop_s = std::max(stop_s, span.stop_s);
+  }
+  return stop_s - start_s;
+}
+
+std::int64_t load_edge(const Machine& machine, const std::vector<LinkId>& links) {
+  for (const std::int64_t edge : kLoadEdges) {
+    const auto bytes = static_cast<double>(edge * edge * bytes_of(DataType::f64));
+    if (std::ranges::all_of(links, [&](LinkId id) {
+          const Link& link = machine.links[index(id)];
+          return link.latency_s <= kHardlyAny * bytes / link.bytes_per_s;
+        }))
+      return edge;
+  }
+  return std::ranges::max(kLoadEdges);
+}
+
+/// Times a load; false if it did not run.
+bool run_quickly(Load& load, ProbeMemory& memory) {
+  std::vector<double> seconds;
+  for (int run = 0; run < kRuns; ++run)
+    if (const auto trace = memory.run(load.plan)) seconds.push_back(makespan_s(*trace));
+  if (seconds.empty()) return false;
+  std::ranges::sort(seconds);
+  load.seconds = seconds.front();
+  load.noticeable = kNoticed + 2 * (seconds[seconds.size() / 2] / load.seconds - 1);
+  return true;
+}
+
+bool run_carefully(Load& load, const std::string& name, ProbeMemory& memory,
+                   ProbeSession& session) {
+  std::vector<Confidence> rates(load.links.size());
+  const std::vector<double> seconds =
+      session.repeated("load " + name, "s", [&]() -> std::vector<double> {
+        const auto trace = memory.run(load.plan);
+        if (!trace) return {};
+        for (std::size_t i = 0; i < rates.size(); ++i)
+          rates[i].add(rate_in(load.plan.plan(), *trace, load.links[i]));
+        return {makespan_s(*trace)};
+      });
+  if (seconds.empty()) return false;
+  load.seconds = seconds.front();
+  load.noticeable = kNoticed + session.last_interval();
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    session.note(
+        {.name = "copy " + link_name(load.plan.machine(), load.links[i]) + " in load " + name,
+         .unit = "B/s",
+         .mean = rates[i].mean(),
+         .interval = rates[i].share(),
+         .repeats = rates[i].count(),
+         .settled = rates[i].share() <= session.request().precision});
+  return true;
+}
+
+}  // namespace
+
+std::vector<LinkId> links_at(const Machine& machine, PortId port) {
+  std::vector<LinkId> found;
+  for (LinkId id = 0; id < static_cast<LinkId>(machine.links.size()); ++id) {
+    const Link& link = machine.links[index(id)];
+    if (std::ranges::any_of(link.ports, [&](const PortShare& share) {
+          return share.port == port && !takes_thread(link, share);
+        }))
+      found.push_back(id);
+  }
+  return found;
+}
+
+Directions::Directions(const Machine& machine, const std::vector<LinkId>& links) {
+  for (const LinkId id : links)
+    (machine.links[index(id)].target == kHost ? writes : reads).push_back(id);
+}
+
+std::vector<LinkId> some_of(const Machine& machine, const std::vector<LinkId>& links,
+                            std::size_t most) {
+  if (links.size() <= most) return links;
+  const Directions of(machine, links);
+  const std::size_t writes =
+      std::min(of.writes.size(), std::max(most / 2, most - std::min(most, of.reads.size())));
+  std::vector<LinkId> some;
+  const auto take = [&](const std::vector<LinkId>& from, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) some.push_back(from[i * from.size() / count]);
+  };
+  take(of.reads, most - writes);
+  take(of.writes, writes);
+  std::ranges::sort(some);
+  return some;
+}
+
+std::optional<Load> measure_load(const Machine& machine, const Mix& mix, ProbeMemory& memory,
+                                 ProbeSession& session) {
+  for (std::int64_t edge = load_edge(machine, mix.links); edge >= 32; edge /= 2) {
+    Load load{load_plan(machine, mix.links, edge), mix.links};
+    if (!memory.run(load.plan)) continue;  // it touches the memory for the first time
+    if (session.careful() ? run_carefully(load, mix.name, memory, session)
+                          : run_quickly(load, memory))
+      return load;
+  }
+  return std::nullopt;
+}
+
+std::vector<double> short_loads_s(const Machine& machine, const std::vector<PortId>& ports,
+                                  ProbeMemory& memory) {
+  std::vector<double> seconds;
+  for (const PortId port : ports) {
+    const std::vector<LinkId> links = some_of(machine, links_at(machine, port), kShortLoaded);
+    const ProbePlan plan = load_plan(machine, links, kShortLoadEdge);
+    if (!memory.run(plan)) return {};  // it touches the memory for the first time
+    const auto trace = memory.run(plan);
+    if (!trace) return {};
+    seconds.push_back(makespan_s(*trace));
+  }
+  return seconds;
+}
+
+std::vector<Mix> uneven_mixes(const std::string& name, const std::vector<LinkId>& reads,
+                              const std::vector<LinkId>& writes) {
+  const std::size_t most = std::min(reads.size(), writes.size());
+  std::vector<Mix> mixes;
+  if (most < 4) return mixes;
+  for (const std::size_t quarters : {3U, 1U}) {
+    Mix mix{name + " " + std::to_string(quarters) + ":" + std::to_string(4 - quarters), {}};
+    for (std::size_t i = 0; i < most; ++i)
+      mix.links.push_back(4 * i < quarters * most ? reads[i] : writes[i]);
+    mixes.push_back(std::move(mix));
+  }
+  return mixes;
+}
+
+}  // namespace fleet

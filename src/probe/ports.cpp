@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ports.cpp: loads each port with all the links that take it, and finds the capacity with
+// which a simulation takes as long as the backend took. It must not know clocks.
+#include "probe/ports.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "probe/groups.hpp"
+#include "probe/loads.hpp"
+#include "sim/simulate.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr double kUnlimited = 1e300;
+/// Weights are only changed by what is beyond the noise of a measurement.
+constexpr double kNewWeight = 0.05;
+
+/// What a quick probe measures link by link and port by port: nodes of eight GPUs.
+constexpr int kFewDevices = 8;
+/// Links of one load in a quick probe of many devices: as eight GPUs have to and from the host. Any
+/// port that is full with all of its links is full with these.
+constexpr std::size_t kMostLoaded = 16;
+/// Short loads of ports that are alike differ by less.
+constexpr double kAlikePorts = 1.15;
+
+std::size_t index(int id) { return static_cast<std::size_t>(id); }
+
+/// 0: pinned host, 1: pageable host, 2: any device.
+int place_kind(DeviceId device) { return std::min(device, kFirstDevice); }
+
+double weight_at(const Link& link, PortId port) {
+  double weight = 0;
+  for (const PortShare& share : link.ports)
+    if (share.port == port) weight += share.weight;
+  return weight;
+}
+
+double simulated_s(Machine& machine, const Load& load, PortId port, double capacity) {
+  const double kept = std::exchange(machine.ports[index(port)].capacity, capacity);
+  const double seconds = simulate(load.plan.plan(), machine).seconds;
+  machine.ports[index(port)].capacity = kept;
+  return seconds;
+}
+
+/// What the port has to be able to do for all its links at full speed.
+double demand(const Machine& machine, const std::vector<LinkId>& links, PortId port) {
+  double units = 0;
+  for (const LinkId id : links) {
+    const Link& link = machine.links[index(id)];
+    units += weight_at(link, port) * link.bytes_per_s;
+  }
+  return units;
+}
+
+/// The capacity that explains the seconds of the load, or nothing if it is not the port's doing.
+std::optional<double> fitted_capacity(Machine& machine, const Load& load,
+                                      const std::vector<LinkId>& links, PortId port) {
+  if (load.seconds <= simulated_s(machine, load, port, kUnlimited) * (1 + load.noticeable))
+    return std::nullopt;
+  double high = demand(machine, links, port), low = high / 1e6;
+  while (high > low * (1 + 1e-6)) {
+    const double middle = std::sqrt(low * high);
+    (simulated_s(machine, load, port, middle) > load.seconds ? low : high) = middle;
+  }
+  return high;
+}
+
+/// All of them, or as many as fill the port too. Up to sixteen of CPU threads keep the threads of
+/// eight devices busy, in both directions.
+std::vector<LinkId> to_load(const Machine& machine, const std::vector<LinkId>& links,
+                            const ProbeSession& session) {
+  const bool by_threads = !session.careful() && std::ranges::any_of(links, [&](LinkId id) {
+    return kind_of(machine, id).by_thread;
+  });
+  if (measures_all(machine, session) && !by_threads) return links;
+  return some_of(machine, links, kMostLoaded);
+}
+
+/// Ports of which the first is loaded for all, with the other ports as they are known so far.
+class PortFit {
+ public:
+  PortFit(const Machine& machine, const std::vector<PortId>& alike, ProbeMemory& memory,
+          ProbeSession& session)
+      : port_(alike.front()),
+        said_(machine.ports[index(port_)].capacity),
+        links_(links_at(machine, port_)),
+        loaded_(to_load(machine, links_, session)),
+        of_(machine, loaded_) {
+    for (const PortId port : alike) followers_.push_back({port, 1});
+    if (links_.empty()) return;
+    const std::string& name = machine.ports[index(port_)].name;
+    if (loaded_.size() < links_.size() && !measures_all(machine, session))
+      session.leave_out("no port was loaded by more than " + std::to_string(kMostLoaded) +
+                        " links");
+    all_ = measure_load(machine, {of_.both() ? name + " 1:1" : name, loaded_}, memory, session);
+    if (!of_.both()) return;
+    only_reads_ = measure_load(machine, {name + " 1:0", of_.reads}, memory, session);
+    only_writes_ = measure_load(machine, {name + " 0:1", of_.writes}, memory, session);
+    if (!session.careful()) return;
+    for (const Mix& mix : uneven_mixes(name, of_.reads, of_.writes))
+      if (auto load = measure_load(machine, mix, memory, session))
+        mixes_.push_back(*std::move(load));
+  }
+
+  /// Gives `port` so many times the capacity that the first one turns out to have.
+  void follow(PortId port, double times) { followers_.push_back({port, times}); }
+  std::size_t links() const { return links_.size(); }
+  void forget(Machine& machine) const {
+    if (all_) set_capacity(machine, kUnlimited);
+  }
+  void fit_capacity(Machine& machine) const;
+  void fit_weights(Machine& machine) const;
+
+ private:
+  double misfit(Machine& machine, double capacity) const;
+  void set_capacity(Machine& machine, double capacity) const {
+    for (const auto& [port, times] : followers_)
+      machine.ports[index(port)].capacity = times * capacity;
+  }
+
+  struct Follower {
+    PortId port;
+    double times;
+  };
+  std::vector<Follower> followers_;  ///< the port itself is the first
+  PortId port_;                      ///< that is loaded
+  double said_;
+  std::vector<LinkId> links_, loaded_;
+  Directions of_;
+  std::optional<Load> all_, only_reads_, only_writes_;
+  std::vector<Load> mixes_;
+};
+
+/// How far the simulated loads are from the measured ones.
+double PortFit::misfit(Machine& machine, double capacity) const {
+  double sum = 0;
+  const auto add = [&](const Load& load) {
+    const double off = std::log(simulated_s(machine, load, port_, capacity) / load.seconds);
+    sum += off * off;
+  };
+  add(*all_);
+  for (const Load& mix : mixes_) add(mix);
+  return sum;
+}
+
+void PortFit::fit_capacity(Machine& machine) const {
+  if (!all_) return;
+  std::optional<double> fitted = fitted_capacity(machine, *all_, loaded_, port_);
+  // Of what explains one of the loads, that which explains all of them best.
+  for (const Load& mix : mixes_)
+    if (const auto other = fitted_capacity(machine, mix, mix.links, port_))
+      if (!fitted || misfit(machine, *other) < misfit(machine, *fitted)) fitted = other;
+  if (fitted)
+    set_capacity(machine, *fitted);
+  else if (simulated_s(machine, *all_, port_, said_) <= all_->seconds * (1 + all_->noticeable))
+    set_capacity(machine, said_);
+  else
+    set_capacity(machine, demand(machine, links_, port_));
+}
+
+/// Writes to the host weigh what they take of the port in terms of reads: both alone fill it.
+void PortFit::fit_weights(Machine& machine) const {
+  if (!only_reads_ || !only_writes_) return;
+  const auto reads = fitted_capacity(machine, *only_reads_, of_.reads, port_);
+  const auto writes = fitted_capacity(machine, *only_writes_, of_.writes, port_);
+  if (!reads || !writes || std::abs(*writes / *reads - 1) < kNewWeight) return;
+  for (const auto& [port, times] : followers_)
+    for (const LinkId id : Directions(machine, links_at(machine, port)).writes)
+      for (PortShare& share : machine.links[index(id)].ports)
+        if (share.port == port) share.weight *= *reads / *writes;
+}
+
+/// Ports that a machine describes alike: as many links into and out of the host, all to or all from
+/// one place or neither, taking as much each of as much.
+struct PortKind {
+  double capacity = 0;
+  std::size_t reads = 0, writes = 0;
+  bool one_source = false, one_target = false;
+  friend auto operator<=>(const PortKind&, const PortKind&) = default;
+};
+
+PortKind kind_of(const Machine& machine, PortId port, const std::vector<LinkId>& links) {
+  const Directions of(machine, links);
+  const Link& first = machine.links[index(links.front())];
+  return {.capacity = machine.ports[index(port)].capacity,
+          .reads = of.reads.size(),
+          .writes = of.writes.size(),
+          .one_source = std::ranges::all_of(
+              links, [&](LinkId id) { return machine.links[index(id)].source == first.source; }),
+          .one_target = std::ranges::all_of(
+              links, [&](LinkId id) { return machine.links[index(id)].target == first.target; })};
+}
+
+/// Each port that links take by itself, or in a quick probe of many devices those of a kind.
+std::vector<std::vector<PortId>> classes_of(const Machine& machine, const ProbeSession& session) {
+  const bool one_by_one = measures_all(machine, session);
+  std::vector<std::vector<PortId>> classes;
+  std::map<PortKind, std::size_t> known;
+  for (PortId port = 0; port < static_cast<PortId>(machine.ports.size()); ++port) {
+    const std::vector<LinkId> links = links_at(machine, port);
+    if (links.empty()) continue;
+    const PortKind kind = kind_of(machine, port, links);
+    if (one_by_one || known.emplace(kind, classes.size()).second)
+      classes.push_back({port});
+    else
+      classes[known.at(kind)].push_back(port);
+  }
+  return classes;
+}
+
+std::vector<PortId> picked(const std::vector<PortId>& ports, const std::vector<std::size_t>& ids) {
+  std::vector<PortId> some;
+  for (const std::size_t i : ids) some.push_back(ports[i]);
+  return some;
+}
+
+/// A short load of each port says which are as they ought to be: of those one is fitted for all,
+/// and of the others as many as there is time for.
+void add_fits(const Machine& machine, const std::vector<PortId>& same, ProbeMemory& memory,
+              ProbeSession& session, std::vector<PortFit>& fits) {
+  if (same.size() == 1) {
+    fits.emplace_back(machine, same, memory, session);
+    return;
+  }
+  const std::vector<ProbeGroup> groups =
+      look_at_each(same.size(), kAlikePorts, [&](const std::vector<std::size_t>& ids) {
+        return short_loads_s(machine, picked(same, ids), memory);
+      });
+  const std::size_t first = fits.size();
+  const std::size_t scaled = measure_groups(
+      groups, session,
+      [&](const ProbeGroup& group) {
+        fits.emplace_back(machine, picked(same, group.members), memory, session);
+      },
+      [&](const ProbeGroup& group, double by) {
+        for (const PortId port : picked(same, group.members)) fits[first].follow(port, 1 / by);
+      });
+  if (scaled > 0)
+    session.leave_out(std::to_string(scaled) + " ports like " +
+                      machine.ports[index(same[groups.front().members.front()])].name +
+                      " have capacities from one short load each");
+}
+
+}  // namespace
+
+bool takes_thread(const Link& link, const PortShare& share) {
+  return std::abs(share.weight * link.bytes_per_s - 1) < 1e-6;
+}
+
+bool is_staging(const Machine& machine, LinkId id) {
+  const Link& link = machine.links[index(id)];
+  return on_host(link.source) && on_host(link.target) &&
+         std::ranges::none_of(link.ports,
+                              [&](const PortShare& share) { return takes_thread(link, share); });
+}
+
+bool measures_all(const Machine& machine, const ProbeSession& session) {
+  return session.careful() || machine.device_count() <= kFewDevices;
+}
+
+LinkKind kind_of(const Machine& machine, LinkId id) {
+  const Link& link = machine.links[index(id)];
+  return {.by_thread = std::ranges::any_of(
+              link.ports, [&](const PortShare& share) { return takes_thread(link, share); }),
+          .source = place_kind(link.source),
+          .target = place_kind(link.target),
+          .ports = link.ports.size()};
+}
+
+bool devices_alike(const Machine& machine, DeviceId one, DeviceId other) {
+  const auto by_thread = [&](const Device& device) {
+    return std::ranges::any_of(device.ports, [&](const PortShare& own) {
+      return std::ranges::any_of(machine.links, [&](const Link& link) {
+        return std::ranges::any_of(link.ports, [&](const PortShare& share) {
+          return share.port == own.port && takes_thread(link, share);
+        });
+      });
+    });
+  };
+  const Device &a = machine.devices[index(one)], &b = machine.devices[index(other)];
+  return by_thread(a) && by_thread(b) && a.kernels == b.kernels && a.lanes == b.lanes &&
+         a.ports.size() == b.ports.size();
+}
+
+void set_rate(Machine& machine, LinkId id, double latency_s, double bytes_per_s) {
+  Link& link = machine.links[index(id)];
+  for (PortShare& share : link.ports)
+    if (takes_thread(link, share)) share.weight = 1 / bytes_per_s;
+  link.latency_s = latency_s;
+  link.bytes_per_s = bytes_per_s;
+}
+
+std::size_t loads_of(const Machine& machine) {
+  std::size_t loads = 0;
+  for (PortId port = 0; port < static_cast<PortId>(machine.ports.size()); ++port) {
+    const std::vector<LinkId> links = links_at(machine, port);
+    const Directions of(machine, links);
+    loads += links.empty() ? 0 : of.both() ? 3 + uneven_mixes("", of.reads, of.writes).size() : 1;
+  }
+  return loads;
+}
+
+void fit_ports(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
+  std::vector<PortFit> fits;
+  for (const std::vector<PortId>& same : classes_of(machine, session))
+    add_fits(machine, same, memory, session, fits);
+  // A port with few links is less likely to be hidden by the others than one with many.
+  std::ranges::stable_sort(fits, {}, &PortFit::links);
+  for (const PortFit& fit : fits) fit.forget(machine);
+  // What the first rounds give a small port may turn out to be the doing of a large one, and
+  // weights are not to be guessed before the others are known.
+  for (int round = 0; round < 4; ++round)
+    for (const PortFit& fit : fits) {
+      if (round >= 2) fit.fit_weights(machine);
+      fit.fit_capacity(machine);
+    }
+}
+
+}  // namespace fleet

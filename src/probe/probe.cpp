@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// probe.cpp: the rates of a machine's kernels from the spans of small runs, one thing at a time;
+// probe_links.cpp has those of links, and probe_ports.cpp looks at what they share. It must not
+// know what kind of backend it measures, nor look at a clock other than to keep its budget.
+#include "probe/probe.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "probe/columns.hpp"
+#include "probe/links.hpp"
+#include "probe/parts.hpp"
+#include "probe/ports.hpp"
+#include "probe/small_plans.hpp"
+#include "probe/times.hpp"
+
+namespace fleet {
+namespace {
+
+constexpr int kLaunchRepeats = 9;
+constexpr int kKernelRepeats = 3;
+constexpr int kShortKernelRepeats = 9;  // while a whole run takes less than
+constexpr double kShortRunS = 0.01;
+/// A rate below this share of that at the edge before is measured again, so many times.
+constexpr double kCredible = 0.75;
+constexpr int kRetries = 2;
+/// Careful rates are those of devices all busy for so long, as the bound's are: under a power cap
+/// the first tenths of a second are faster (docs/performance/lessons.md).
+constexpr double kBusyS = 2;
+constexpr double kMostKernels = 200;  // of a run, on each device
+/// On GPUs a quick probe ends here: larger tiles gain under a power cap, which it does not reach.
+constexpr std::int64_t kQuickEdge = 4096;
+/// Of the time that each value has, what a single one may take.
+constexpr double kMostShares = 8;
+constexpr int kIssued = 64;
+constexpr int kManyIssued = 512;
+constexpr int kIssueRepeats = 5;
+constexpr std::int64_t kStreamEdges[] = {512, 4096};
+/// The order in which types get what time there is.
+constexpr DataType kTypes[] = {DataType::f64, DataType::f32,  DataType::c64, DataType::c32,
+                               DataType::f16, DataType::bf16, DataType::tf32};
+
+/// Devices whose kernels are timed together: as many as their ports have room for.
+struct Crew {
+  std::vector<DeviceId> busy;
+  std::vector<DeviceId> alike;  ///< if not empty, what is measured holds for each of these
+};
+
+struct Untimed {
+  explicit Untimed(Backend& b) : backend(b) { backend.keep_times(false); }
+  ~Untimed() { backend.keep_times(true); }
+  Untimed(const Untimed&) = delete;
+  Untimed& operator=(const Untimed&) = delete;
+  Backend& backend;
+};
+
+class Prober {
+ public:
+  Prober(Backend& backend, Machine& machine, ProbeSession& session)
+      : backend_(backend),
+        memory_(backend),
+        machine_(machine),
+        said_(backend.machine().devices),
+        found_(said_.size()),
+        session_(session) {
+    const std::vector<DataType>& types = session.request().types;
+    for (Device& device : said_)
+      std::erase_if(device.kernels, [&](const KernelRate& rate) {
+        return !types.empty() && std::ranges::find(types, rate.type) == types.end();
+      });
+  }
+
+  void measure() {
+    const std::vector<Crew> all = crews();
+    std::vector<Series> series = series_of(all);
+    expect(all.size(), series);
+    measure_links(machine_, memory_, session_);
+    session_.part("launches", machine_, [&] {
+      for (const Crew& crew : all) {
+        measure_launch(crew);
+        measure_stream(crew);
+      }
+      measure_issue(all);
+    });
+    session_.part("ports", machine_, [&] { fit_ports(machine_, memory_, session_); });
+    measure_columns(machine_, memory_, session_);
+    if (session_.careful()) return measure_kernels_by_type(series);
+    // Whatever came before took: without rates of kernels there is no plan.
+    session_.leave_at_least(session_.request().budget_s / 2);
+    measure_kernels(series);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  static std::string kernel_name(DataType type, std::int64_t edge) {
+    return std::string(word_of(type)) + " multiply tile " + std::to_string(edge);
+  }
+  static std::string kernels_part(DataType type) { return "kernels " + std::string(word_of(type)); }
+
+  /// The products of one type on one crew, edge after edge.
+  struct Series {
+    const Crew& crew;
+    DataType type;
+    std::vector<std::int64_t> edges;
+    std::size_t next = 0;
+    double last_s = 0;        ///< wall time of the last edge; in a careful probe, of its first run
+    double arithmetic_s = 0;  ///< what of it was spent in products
+    double last_rate = 0;     ///< flops_per_s at the last edge, in the mean
+  };
+
+  double left_s() const { return session_.left_s(); }
+  Device& device(DeviceId id) { return machine_.devices[static_cast<std::size_t>(id)]; }
+  const std::vector<KernelRate>& said_kernels(DeviceId id) const {
+    return said_[static_cast<std::size_t>(id)].kernels;
+  }
+
+  std::vector<Series> series_of(const std::vector<Crew>& crews) const;
+  void expect(std::size_t crews, const std::vector<Series>& series);
+  std::vector<Crew> crews();
+  bool fits_ports(const std::vector<DeviceId>& busy, DeviceId newcomer);
+  void measure_launch(const Crew& crew);
+  void measure_stream(const Crew& crew);
+  void measure_issue(const std::vector<Crew>& crews);
+  std::vector<double> issue_once(const ProbePlan& few, const ProbePlan& many);
+  void measure_kernels(std::vector<Series>& all);
+  void measure_kernels_by_type(std::vector<Series>& all);
+  void measure_next(Series& series);
+  void measure_edge(Series& series);
+  bool affordable(const Series& series) const;
+  void adopt(DeviceId id);
+  struct Timing {
+    std::vector<DeviceId> busy;
+    DataType type = DataType::f64;
+    std::int64_t edge = 1;
+    Kernel kernel = Kernel::multiply;
+    int repeats = 1;
+    double kernel_s = 0;     ///< of one kernel, as far as known
+    bool sustained = false;  ///< the mean of the later half, instead of the least disturbed ones
+    std::vector<double> (*seconds)(const Trace&, const std::vector<TaskId>&) = periods_s;
+  };
+  std::vector<double> time_kernels(const Timing& timing);
+  std::vector<double> time_carefully(const Series& series, Timing timing);
+
+  Backend& backend_;
+  ProbeMemory memory_;
+  Machine& machine_;
+  std::vector<Device> said_;  ///< by the backend: which types and edges to measure
+  std::vector<std::vector<KernelRate>> found_;  ///< by device
+  ProbeSession& session_;
+  std::size_t rates_left_ = 1;  ///< to be measured carefully
+};
+
+void Prober::expect(std::size_t crews, const std::vector<Series>& series) {
+  expect_links(machine_, session_);
+  session_.expect("launches", (1 + std::size(kStreamEdges)) * crews + 1);
+  session_.expect("ports", loads_of(machine_));
+  expect_columns(machine_, session_);
+  for (const Series& each : series) session_.expect(kernels_part(each.type), each.edges.size());
+}
+
+/// Virtual devices that are alike make a crew; real ones fill crews in turn.
+std::vector<Crew> Prober::crews() {
+  std::vector<Crew> crews;
+  std::vector<bool> known(machine_.devices.size(), false);
+  for (DeviceId id = kFirstDevice; id < static_cast<DeviceId>(machine_.devices.size()); ++id) {
+    if (known[static_cast<std::size_t>(id)] || said_kernels(id).empty()) continue;
+    std::vector<DeviceId> same;
+    for (DeviceId other = id; other < static_cast<DeviceId>(machine_.devices.size()); ++other)
+      if (devices_alike(machine_, id, other)) same.push_back(other);
+    for (const DeviceId other : same) known[static_cast<std::size_t>(other)] = true;
+    if (!same.empty()) {
+      crews.push_back({.busy = {}, .alike = same});
+      for (const DeviceId other : same)
+        if (fits_ports(crews.back().busy, other)) crews.back().busy.push_back(other);
+    } else if (!crews.empty() && crews.back().alike.empty() && fits_ports(crews.back().busy, id)) {
+      crews.back().busy.push_back(id);
+    } else {
+      crews.push_back({.busy = {id}, .alike = {}});
+    }
+  }
+  return crews;
+}
+
+bool Prober::fits_ports(const std::vector<DeviceId>& busy, DeviceId newcomer) {
+  if (busy.empty()) return true;
+  std::vector<double> load(machine_.ports.size(), 0.0);
+  const auto add = [&](DeviceId id) {
+    for (const PortShare& share : device(id).ports)
+      load[static_cast<std::size_t>(share.port)] += share.weight;
+  };
+  std::ranges::for_each(busy, add);
+  add(newcomer);
+  for (std::size_t p = 0; p < load.size(); ++p)
+    if (load[p] > machine_.ports[p].capacity) return false;
+  return true;
+}
+
+/// Usual seconds of this kernel on each of the devices, all of them at work at once. Empty if
+/// their memory does not hold the tiles.
+std::vector<double> Prober::time_kernels(const Timing& timing) {
+  ProbePlan plan(machine_, timing.type, timing.edge);
+  std::vector<TaskId> ready;
+  for (const DeviceId id : timing.busy)
+    for (const TaskId primed : plan.prime(id)) ready.push_back(primed);
+  std::vector<std::vector<TaskId>> kernels(timing.busy.size());
+  // Device after device, so that issuing to the others does not come between short kernels.
+  for (std::size_t i = 0; i < timing.busy.size(); ++i)
+    for (int repeat = 0; repeat < timing.repeats; ++repeat)
+      kernels[i].push_back(plan.kernel(timing.busy[i], 0, timing.kernel, ready));
+  std::vector<double> taken;
+  if (const auto trace = memory_.run(plan))
+    for (const std::vector<TaskId>& of_device : kernels)
+      taken.push_back(timing.sustained ? later_half_mean(timing.seconds(*trace, of_device))
+                                       : usual(timing.seconds(*trace, of_device)));
+  return taken;
+}
+
+/// Hands each device the value that was measured on it, or on those that it is alike.
+template <typename Apply>
+void for_each_measured(const Crew& crew, const std::vector<DeviceId>& busy,
+                       const std::vector<double>& values, Apply apply) {
+  if (values.empty()) return;
+  for (const DeviceId id : crew.alike) apply(id, mean(values));
+  if (crew.alike.empty())
+    for (std::size_t i = 0; i < busy.size(); ++i) apply(busy[i], values[i]);
+}
+
+void Prober::measure_launch(const Crew& crew) {
+  for (const DataType type : kTypes) {
+    // Their spans, since such short kernels may wait for being issued.
+    Timing timing{.busy = {}, .type = type, .repeats = 2, .seconds = spans_s};
+    for (const DeviceId id : crew.busy)
+      if (said_kernels(id).front().type == type) timing.busy.push_back(id);
+    if (timing.busy.empty()) continue;
+    time_kernels(timing);  // the first call of a library sets it up
+    timing.repeats = kLaunchRepeats;
+    const std::vector<double> taken =
+        session_.repeated("launch", "s", [&] { return time_kernels(timing); });
+    for_each_measured(crew, timing.busy, taken,
+                      [this](DeviceId id, double launch_s) { device(id).launch_s = launch_s; });
+  }
+}
+
+void Prober::measure_stream(const Crew& crew) {
+  for (const std::int64_t edge : kStreamEdges) {
+    const Timing timing{
+        .busy = crew.busy, .edge = edge, .kernel = Kernel::add, .repeats = kKernelRepeats};
+    const std::vector<double> taken = session_.repeated("add tile " + std::to_string(edge), "s",
+                                                        [&] { return time_kernels(timing); });
+    // Reads two tiles and writes one.
+    const auto bytes = static_cast<double>(3 * edge * edge * bytes_of(DataType::f64));
+    bool mostly_launch = false;
+    for_each_measured(crew, crew.busy, taken, [&](DeviceId id, double seconds) {
+      const double moving_s = seconds - device(id).launch_s;
+      if (moving_s > 0) device(id).memory_bytes_per_s = bytes / moving_s;
+      mostly_launch = mostly_launch || moving_s < 10 * device(id).launch_s;
+    });
+    if (!mostly_launch) break;
+  }
+}
+
+/// Kernels that do nothing, each in a queue of its own: what is between their starts is the
+/// issuing.
+void Prober::measure_issue(const std::vector<Crew>& crews) {
+  if (crews.empty()) return;
+  const std::vector<DeviceId>& busy = crews.front().busy;
+  const auto plan_of = [&](int tasks) {
+    ProbePlan plan(machine_, said_kernels(busy.front()).front().type, 1);
+    for (int task = 0; task < tasks; ++task) {
+      const auto turn = static_cast<std::size_t>(task) % busy.size();
+      plan.kernel(busy[turn], task % kIssued / static_cast<int>(busy.size()), Kernel::add, {});
+    }
+    return plan;
+  };
+  const ProbePlan few = plan_of(kIssued), many = plan_of(kManyIssued);
+  // Measuring each task would cost more than issuing it, where it has a price.
+  const Untimed untimed(backend_);
+  const std::vector<double> taken =
+      session_.repeated("issue", "s", [&] { return issue_once(few, many); });
+  if (!taken.empty()) machine_.issue_s = taken.front();
+}
+
+std::vector<double> Prober::issue_once(const ProbePlan& few, const ProbePlan& many) {
+  std::vector<double> taken, whole_s, longer_s;
+  for (int repeat = 0; repeat < kIssueRepeats; ++repeat)
+    if (const auto trace = memory_.run(few)) {
+      const auto [first, last] = std::ranges::minmax(trace->spans, {}, &Span::start_s);
+      taken.push_back((last.start_s - first.start_s) / (kIssued - 1));
+      whole_s.push_back(trace->seconds);
+    }
+  if (taken.empty()) return {};
+  if (const double issue_s = usual(taken); issue_s > 0) return {issue_s};
+  // All tasks share the span of their run: what one more of them adds to it, then.
+  for (int repeat = 0; repeat < kIssueRepeats; ++repeat)
+    if (const auto trace = memory_.run(many)) longer_s.push_back(trace->seconds);
+  if (longer_s.empty()) return {0};
+  return {std::max(0.0, usual(longer_s) - usual(whole_s)) / (kManyIssued - kIssued)};
+}
+
+std::vector<Prober::Series> Prober::series_of(const std::vector<Crew>& crews) const {
+  const bool quick = backend_.overlaps_launches() && !session_.careful();
+  const std::int64_t most_edge = quick ? kQuickEdge : std::numeric_limits<std::int64_t>::max();
+  std::vector<Series> all;
+  for (const DataType type : kTypes)
+    for (const Crew& crew : crews) {
+      Series series{.crew = crew, .type = type, .edges = {}};
+      for (const DeviceId id : crew.busy)
+        for (const KernelRate& rate : said_kernels(id))
+          if (rate.type == type && rate.edge <= most_edge) series.edges.push_back(rate.edge);
+      std::ranges::sort(series.edges);
+      const auto repeated = std::ranges::unique(series.edges);
+      series.edges.erase(repeated.begin(), repeated.end());
+      if (!series.edges.empty()) all.push_back(std::move(series));
+    }
+  return all;
+}
+
+/// Small edges of all types first. An edge that may not fit into what is left of the budget is left
+/// out, and so are the larger ones: rates hardly change any more where kernels take that long.
+void Prober::measure_kernels(std::vector<Series>& all) {
+  for (bool busy = true; std::exchange(busy, false);)
+    for (Series& series : all) {
+      if (series.next >= series.edges.size()) continue;
+      // Real devices take a while to load the kernels of a type: one type after the other, but a
+      // rate for each. Virtual ones: as much of all types as there is time for.
+      const bool whole = series.crew.alike.empty() && series.next > 0;
+      do measure_next(series);
+      while (whole && series.next < series.edges.size());
+      busy = true;
+    }
+  for (DeviceId id = kFirstDevice; id < static_cast<DeviceId>(said_.size()); ++id) {
+    device(id).kernels.clear();
+    adopt(id);
+  }
+}
+
+/// Type after type, so that what is measured when the time is over, or the user's patience, is
+/// whole.
+void Prober::measure_kernels_by_type(std::vector<Series>& all) {
+  for (const DataType type : kTypes) {
+    if (std::ranges::none_of(all, [&](const Series& each) { return each.type == type; })) continue;
+    session_.part(kernels_part(type), machine_, [&] {
+      for (Series& series : all)
+        while (series.type == type && series.next < series.edges.size()) {
+          rates_left_ = 0;
+          for (const Series& each : all) rates_left_ += each.edges.size() - each.next;
+          measure_next(series);
+        }
+      for (DeviceId id = kFirstDevice; id < static_cast<DeviceId>(said_.size()); ++id) {
+        std::erase_if(device(id).kernels,
+                      [&](const KernelRate& rate) { return rate.type == type; });
+        adopt(id);
+      }
+    });
+  }
+}
+
+/// Moves what was found for a device into the machine.
+void Prober::adopt(DeviceId id) {
+  auto& kernels = device(id).kernels;
+  auto& found = found_[static_cast<std::size_t>(id)];
+  kernels.insert(kernels.end(), found.begin(), found.end());
+  found.clear();
+  if (kernels.empty()) kernels = said_kernels(id);  // nothing fitted into its memory
+  std::ranges::sort(kernels, [](const KernelRate& a, const KernelRate& b) {
+    return std::pair(a.type, a.edge) < std::pair(b.type, b.edge);
+  });
+  if (!backend_.overlaps_launches()) return;
+  // Without its launch a small product would seem faster than a large one, which none is.
+  for (std::size_t i = kernels.size(); i-- > 1;)
+    if (kernels[i - 1].type == kernels[i].type)
+      kernels[i - 1].flops_per_s = std::min(kernels[i - 1].flops_per_s, kernels[i].flops_per_s);
+}
+
+void Prober::measure_next(Series& series) {
+  if (affordable(series)) return measure_edge(series);
+  for (; series.next < series.edges.size(); ++series.next)
+    if (session_.careful())
+      session_.note({.name = kernel_name(series.type, series.edges[series.next]), .unit = "s"});
+}
+
+bool Prober::affordable(const Series& series) const {
+  if (series.next == 0) return true;
+  const double growth = static_cast<double>(series.edges[series.next]) /
+                        static_cast<double>(series.edges[series.next - 1]);
+  // Arithmetic grows with the volume. What else the last edge took is mostly loading the kernels of
+  // a type, and making room: not more for larger tiles than for these.
+  const double around_s = std::max(0.0, series.last_s - series.arithmetic_s);
+  const double next_s = around_s + growth * growth * growth * series.arithmetic_s;
+  // A careful probe runs it twice at least, and others are to have their share.
+  if (session_.careful()) return 2 * next_s < kMostShares * session_.share_s();
+  return next_s < left_s() / 2;
+}
+
+void Prober::measure_edge(Series& series) {
+  const Clock::time_point start = Clock::now();
+  const std::int64_t edge = series.edges[series.next++];
+  Timing timing{.busy = {},
+                .type = series.type,
+                .edge = edge,
+                .repeats = series.last_s < kShortRunS ? kShortKernelRepeats : kKernelRepeats};
+  for (const DeviceId id : series.crew.busy)
+    if (std::ranges::any_of(said_kernels(id), [&](const KernelRate& rate) {
+          return rate.type == series.type && rate.edge == edge;
+        }))
+      timing.busy.push_back(id);
+  const auto size = static_cast<double>(edge);
+  const double work = (is_complex(series.type) ? 8 : 2) * size * size * size;
+  std::vector<double> taken = time_kernels(timing);
+  if (taken.empty()) series.next = series.edges.size();
+  const double once_s = std::chrono::duration<double>(Clock::now() - start).count();
+  if (session_.careful() && !taken.empty()) {
+    timing.kernel_s = mean(taken);
+    series.arithmetic_s = timing.kernel_s * (timing.repeats + 1);
+    taken = time_carefully(series, timing);
+  }
+  // Rates grow with the edge. One that does not was most likely disturbed.
+  const int retries = session_.careful() ? 0 : kRetries;
+  for (int again = 0; again < retries && !taken.empty(); ++again) {
+    if (work / mean(taken) > kCredible * series.last_rate || series.last_s > left_s() / 4) break;
+    const std::vector<double> retaken = time_kernels(timing);
+    std::ranges::transform(taken, retaken, taken.begin(),
+                           [](double a, double b) { return std::min(a, b); });
+  }
+  if (!taken.empty()) series.last_rate = work / mean(taken);
+  for_each_measured(series.crew, timing.busy, taken, [&](DeviceId id, double seconds) {
+    // A launch is noise next to any but the smallest product.
+    const double arithmetic_s = std::max(seconds - device(id).launch_s, seconds / 20);
+    found_[static_cast<std::size_t>(id)].push_back({series.type, edge, work / arithmetic_s});
+  });
+  series.last_s = once_s;
+  if (session_.careful()) return;
+  series.last_s = std::chrono::duration<double>(Clock::now() - start).count();
+  series.arithmetic_s = taken.empty() ? 0 : mean(taken) * (timing.repeats + 1);
+}
+
+/// As many kernels in each run as keep the devices busy for what a rate is to be the rate of. Rates
+/// may have more than their share of the budget: other values settle long before theirs is spent.
+std::vector<double> Prober::time_carefully(const Series& series, Timing timing) {
+  // Half of the time is for what comes before and after the kernels of each run.
+  const double busy_s = std::min(kBusyS, left_s() / static_cast<double>(rates_left_) / 2);
+  const double run_s = busy_s / session_.request().least_repeats;
+  timing.repeats = static_cast<int>(
+      std::clamp(run_s / timing.kernel_s, static_cast<double>(kKernelRepeats), kMostKernels));
+  timing.sustained = true;
+  return session_.repeated(
+      kernel_name(series.type, timing.edge), "s", [&] { return time_kernels(timing); }, 2 * busy_s);
+}
+
+}  // namespace
+
+Machine probe(Backend& backend, double budget_s) {
+  ProbeRequest request;
+  request.budget_s = budget_s;
+  ProbeReport report;
+  return probe(backend, nullptr, request, report);
+}
+
+Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, ProbeReport& report) {
+  Machine machine = request.start != nullptr ? *request.start : backend.machine();
+  Machine whole = machine;
+  ProbeRequest kept = request;
+  kept.save = [&](const Machine& measured, const ProbeReport& so_far) {
+    whole = measured;
+    whole.source = "partly measured by probe: " + std::to_string(so_far.done.size()) +
+                   " parts, the last " + so_far.done.back();
+    if (request.save) request.save(whole, so_far);
+  };
+  ProbeSession session(kept);
+  try {
+    if (session.careful()) {
+      if (blas != nullptr) session.expect("host", host_values());
+      session.expect("pinning", pinning_values());
+    }
+    Prober(backend, machine, session).measure();
+    if (session.careful()) {
+      if (blas != nullptr)
+        session.part("host", machine,
+                     [&] { measure_host(machine.devices[kHost], *blas, session); });
+      session.part("pinning", machine, [&] { measure_pinning(backend, session); });
+    }
+    whole = machine;
+    whole.source = "measured by probe" + session.left_out();
+    session.report().complete = true;
+    if (session.careful() && request.save) request.save(whole, session.report());
+  } catch (const ProbeSession::Stopped&) {
+    // What was kept last is whole.
+  }
+  report = session.report();
+  return whole;
+}
+
+}  // namespace fleet

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// small_plans.cpp: builds and runs the small plans of a probe. It must not know what is measured.
+#include "probe/small_plans.hpp"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/error.hpp"
+#include "run/execute.hpp"
+
+namespace fleet {
+namespace {
+
+/// Slots of a device that all its queues read, and that nobody writes beside them.
+constexpr int kReadSlots = 4, kLargeReadSlots = 2;
+/// Slots that a queue writes in turn, so that what is written last is not what is written next.
+constexpr int kOwnSlots = 3, kLargeOwnSlots = 1;
+
+/// A tile with a larger edge does not fit into the caches as it is.
+constexpr std::int64_t kSmallEdge = 512;
+
+/// Sixteen larger tiles would take more pinned memory than a probe should.
+constexpr std::int64_t kLargeEdge = 2048;
+
+/// Tiles that no cache holds: fewer slots do, and memory for more may be short.
+constexpr std::int64_t kLargeBytes = std::int64_t{16} << 20;
+/// Above what any CPU has.
+constexpr std::int64_t kBeyondCachesBytes = std::int64_t{512} << 20;
+/// Larger tiles are not primed: the operands would take more memory than a probe should.
+constexpr std::int64_t kPrimedBytes = std::int64_t{1} << 30;
+
+}  // namespace
+
+/// Random bits that are numbers of a type: of either sign, from 1/2 to 1.
+struct ProbeMemory::RandomBits {
+  std::uint64_t kept, set;
+};
+
+ProbePlan::ProbePlan(const Machine& machine, DataType type, std::int64_t edge, Footprint footprint)
+    : machine_(&machine),
+      turns_(edge <= kSmallEdge || (footprint == Footprint::large && edge <= kLargeEdge) ? 4 : 1) {
+  size_up(type, edge, edge, 1);
+}
+
+ProbePlan::ProbePlan(const Machine& machine, DataType type, const Columns& columns)
+    : machine_(&machine), turns_(1), home_(columns.home) {
+  const std::int64_t down = std::max<std::int64_t>(2, columns.rows_apart / columns.rows);
+  size_up(type, columns.rows, columns.columns, columns.rows_apart > 0 ? static_cast<int>(down) : 1);
+}
+
+/// A is `tiles_down` tiles high, B one tile wide, and both as many long as are read: with one tile
+/// down, the columns of a tile of A follow each other.
+void ProbePlan::size_up(DataType type, std::int64_t rows, std::int64_t columns, int tiles_down) {
+  const int reads = turns_ * turns_;
+  type_ = type;
+  for (int cut = 0; cut <= tiles_down; ++cut) cuts_.m.push_back(cut * rows);
+  cuts_.n = {0, columns};
+  for (int cut = 0; cut <= reads; ++cut) cuts_.k.push_back(cut * columns);
+  plan_.tuning.tile = columns;
+  slot_bytes_ = std::max(rows, columns) * columns * bytes_of(type);
+  plan_.slots.resize(machine_->devices.size());
+  read_slots_.resize(machine_->devices.size());
+  plan_.arena_bytes.assign(machine_->devices.size(), 0);
+}
+
+int ProbePlan::copies_beyond_caches() const {
+  return static_cast<int>((kBeyondCachesBytes + tile_bytes() - 1) / tile_bytes());
+}
+
+const Plan& ProbePlan::plan() const {
+  if (plan_.program->calls.empty() || plan_.cuts() != cuts_) {
+    const Problem problem = make_gemm({.type = type_,
+                                       .m = cuts_.m.back(),
+                                       .n = cuts_.n.back(),
+                                       .k = cuts_.k.back(),
+                                       .homes = {home_, kHost, kHost}});
+    plan_.program = std::make_shared<const TileProgram>(expand(problem, cuts_));
+  }
+  return plan_;
+}
+
+std::int64_t ProbePlan::tile_bytes() const { return cuts_.m[1] * cuts_.n.back() * bytes_of(type_); }
+
+int ProbePlan::read_slots() const {
+  return tile_bytes() > kLargeBytes ? kLargeReadSlots : kReadSlots;
+}
+
+int ProbePlan::own_slots() const { return tile_bytes() > kLargeBytes ? kLargeOwnSlots : kOwnSlots; }
+
+std::int64_t ProbePlan::operand_bytes() const {
+  return std::max(cuts_.m.back(), cuts_.n.back()) * cuts_.k.back() * bytes_of(type_);
+}
+
+TileId ProbePlan::operand_tile(DeviceId location, int along_k) const {
+  if (location == kPageable) return {kB, along_k, 0};
+  return {kA, 0, along_k};
+}
+
+/// Tiles of A and B, along k, that this queue writes and no other: behind those that are read.
+int ProbePlan::own_tiles(QueueId queue) {
+  int& known = own_tiles_[static_cast<std::size_t>(queue)];
+  if (known == 0) {
+    known = tile_count(cuts_.k);
+    for (int turn = 0; turn < turns_; ++turn) cuts_.k.push_back(cuts_.k.back() + plan_.tuning.tile);
+  }
+  return known;
+}
+
+Where ProbePlan::add_slot(DeviceId device) {
+  auto& slots = plan_.slots[static_cast<std::size_t>(device)];
+  slots.push_back({std::ssize(slots) * slot_bytes_, slot_bytes_});
+  plan_.arena_bytes[static_cast<std::size_t>(device)] = std::ssize(slots) * slot_bytes_;
+  return {device, static_cast<std::int32_t>(std::ssize(slots) - 1)};
+}
+
+Where ProbePlan::read_slot(DeviceId device, int turn) {
+  auto& known = read_slots_[static_cast<std::size_t>(device)];
+  while (std::ssize(known) < read_slots()) known.push_back(add_slot(device));
+  return known[static_cast<std::size_t>(turn % read_slots())];
+}
+
+Where ProbePlan::own_slot(DeviceId device, QueueId queue, int turn) {
+  auto& known = own_slots_[static_cast<std::size_t>(queue)];
+  while (std::ssize(known) < own_slots()) known.push_back(add_slot(device));
+  return known[static_cast<std::size_t>(turn % own_slots())];
+}
+
+QueueId ProbePlan::queue(const Queue& wanted) {
+  const auto known = std::ranges::find(plan_.queues, wanted);
+  if (known != plan_.queues.end()) return static_cast<QueueId>(known - plan_.queues.begin());
+  plan_.queues.push_back(wanted);
+  own_slots_.emplace_back();
+  own_tiles_.push_back(0);
+  return static_cast<QueueId>(plan_.queues.size() - 1);
+}
+
+TaskId ProbePlan::add(Task task, const std::vector<TaskId>& after) {
+  task.after_begin = static_cast<std::int32_t>(plan_.after_pool.size());
+  task.after_count = static_cast<std::int32_t>(after.size());
+  plan_.after_pool.insert(plan_.after_pool.end(), after.begin(), after.end());
+  plan_.tasks.push_back(task);
+  ++next_;
+  return static_cast<TaskId>(plan_.tasks.size() - 1);
+}
+
+QueueId ProbePlan::queue_of(LinkId link) {
+  const Link& taken = machine_->links[static_cast<std::size_t>(link)];
+  return queue({Queue::Kind::link, taken.target, taken.source, 0});
+}
+
+bool ProbePlan::in_place(LinkId link, DeviceId end) const {
+  const Link& taken = machine_->links[static_cast<std::size_t>(link)];
+  const bool pageable = taken.source == kPageable || taken.target == kPageable;
+  return end == kPageable || (end == home_ && !pageable);
+}
+
+TaskId ProbePlan::copy(LinkId link, const std::vector<TaskId>& after) {
+  return copy_as(queue_of(link), link, after);
+}
+
+TaskId ProbePlan::copy_in_turn(LinkId link) {
+  const DeviceId target = machine_->links[static_cast<std::size_t>(link)].target;
+  const QueueId writer = writers_in_turn_.emplace(target, queue_of(link)).first->second;
+  last_in_turn_ = {copy_as(writer, link, last_in_turn_)};
+  return last_in_turn_.front();
+}
+
+/// Writes what is the writer's own.
+TaskId ProbePlan::copy_as(QueueId writer, LinkId link, const std::vector<TaskId>& after) {
+  const DeviceId target = machine_->links[static_cast<std::size_t>(link)].target;
+  if (!in_place(link, target)) return copy(link, own_slot(target, writer, next_), writer, after);
+  return copy(link, {target, -1}, writer, after);
+}
+
+TaskId ProbePlan::copy(LinkId link, Where to, QueueId writer, const std::vector<TaskId>& after) {
+  const DeviceId source = machine_->links[static_cast<std::size_t>(link)].source;
+  Task task{.kind = on_host(to.device) ? TaskKind::writeback : TaskKind::fetch,
+            .queue = queue_of(link),
+            .link = link,
+            .tile = {kA, 0, 0},
+            .from = in_place(link, source) ? Where{source, -1} : read_slot(source, next_),
+            .to = to};
+  if (task.from.in_place()) task.tile = operand_tile(source, next_ % (turns_ * turns_));
+  if (to.in_place()) task.tile = operand_tile(to.device, own_tiles(writer) + next_ % turns_);
+  return add(task, after);
+}
+
+std::vector<TaskId> ProbePlan::prime(DeviceId device) {
+  const LinkId link = machine_->find_link(kHost, device);
+  if (link < 0 || home_ != kHost || tile_bytes() > kPrimedBytes) return {};
+  const QueueId lane = queue({Queue::Kind::lane, device, kHost, 0});
+  std::vector<TaskId> last;
+  for (int turn = 0; turn < read_slots(); ++turn)
+    last = {copy(link, read_slot(device, turn), lane, last)};
+  for (int turn = 0; turn < own_slots(); ++turn)
+    last = {copy(link, own_slot(device, lane, turn), lane, last)};
+  return last;
+}
+
+TaskId ProbePlan::kernel(DeviceId device, int lane, Kernel kernel,
+                         const std::vector<TaskId>& after) {
+  const QueueId queue_of_lane = queue({Queue::Kind::lane, device, kHost, lane});
+  Task task{.kind = TaskKind::compute,
+            .kernel = kernel,
+            .queue = queue_of_lane,
+            .tile = {kC, 0, 0},
+            .from = {},
+            .to = own_slot(device, queue_of_lane, next_),
+            .inputs = {read_slot(device, next_), read_slot(device, next_ + 1)},
+            .op = 0};
+  return add(task, after);
+}
+
+ProbeMemory::RandomBits ProbeMemory::random_bits(DataType type) {
+  switch (type) {
+    case DataType::f64:
+    case DataType::c64:
+      return {0x800fffffffffffff, 0x3fe0000000000000};
+    case DataType::f16:
+      return {0x83ff83ff83ff83ff, 0x3800380038003800};
+    case DataType::bf16:
+      return {0x807f807f807f807f, 0x3f003f003f003f00};
+    default:
+      return {0x807fffff807fffff, 0x3f0000003f000000};
+  }
+}
+
+ProbeMemory::~ProbeMemory() {
+  backend_.keep_times(false);
+  for (DeviceId location = 0; location < static_cast<DeviceId>(blocks_.size()); ++location)
+    let_go(location);
+}
+
+void ProbeMemory::let_go(DeviceId location) {
+  Block& block = blocks_[static_cast<std::size_t>(location)];
+  if (block.data != nullptr) backend_.release(location, std::exchange(block, {}).data);
+}
+
+std::optional<Trace> ProbeMemory::run(const ProbePlan& probe) {
+  try {
+    const Trace trace = execute(probe.plan(), bind(probe), backend_);
+    if (trace.status == Status::ok) return trace;
+    throw Error(trace.status, "probe: " + trace.message);
+  } catch (const Error& error) {
+    if (error.status() == Status::no_memory) return std::nullopt;
+    throw;
+  }
+}
+
+Arguments ProbeMemory::bind(const ProbePlan& probe) {
+  const Plan& plan = probe.plan();
+  const Problem& problem = plan.problem();
+  Arguments arguments{.ld = {problem.m, problem.k, problem.m}};
+  const auto touches = [&](DeviceId location) {
+    const Where in_place{location, -1};
+    return std::ranges::any_of(plan.tasks, [&](const Task& task) {
+      return task.kind != TaskKind::compute && (task.from == in_place || task.to == in_place);
+    });
+  };
+  const DataType type = problem.type;
+  if (touches(probe.home()))
+    arguments.data[kA] = at_least(probe.home(), probe.operand_bytes(), type);
+  if (touches(kPageable)) arguments.data[kB] = at_least(kPageable, probe.operand_bytes(), type);
+  return arguments;
+}
+
+/// At least `bytes` of numbers of this type.
+void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes, DataType type) {
+  Block& block = blocks_[static_cast<std::size_t>(location)];
+  if (block.bytes < bytes) {
+    let_go(location);
+    block = {.data = backend_.allocate(location, bytes), .bytes = bytes};
+  }
+  const RandomBits wanted = random_bits(type);
+  if (block.filled < bytes || block.pattern != wanted.set) {
+    fill(location, block.data, bytes, wanted);
+    block.filled = bytes;
+    block.pattern = wanted.set;
+  }
+  return block.data;
+}
+
+/// With random numbers, all bits of them: on equal ones, or on few different bits, GPUs use less
+/// power and so compute faster than they do on anybody's data.
+void ProbeMemory::fill(DeviceId location, void* data, std::int64_t bytes, const RandomBits& bits) {
+  std::vector<std::uint64_t> words(1 << 17);
+  std::mt19937_64 generator(20251121);
+  for (std::uint64_t& word : words) word = (generator() & bits.kept) | bits.set;
+  const auto piece_bytes = static_cast<std::int64_t>(words.size() * sizeof(words.front()));
+  for (std::int64_t done = 0; done < bytes; done += piece_bytes) {
+    const std::int64_t count = std::min(piece_bytes, bytes - done);
+    const View from{.data = words.data(), .rows = count, .cols = 1, .ld = count};
+    View to = from;
+    to.data = static_cast<char*>(data) + done;
+    backend_.transfer(location, to, kPageable, from, 1);
+  }
+}
+
+}  // namespace fleet

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// times.hpp: what a probe reads out of the spans of a run. It knows no backend.
+#pragma once
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "sim/trace.hpp"
+
+namespace fleet {
+
+/// The lower quartile: what else runs on the machine only ever makes things slower, but the fastest
+/// of many is luck.
+inline double usual(std::vector<double> values) {
+  const auto quartile = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::ranges::nth_element(values, quartile);
+  return *quartile;
+}
+
+/// What a device that is kept busy settles at.
+inline double later_half_mean(const std::vector<double>& values) {
+  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  return std::accumulate(half, values.end(), 0.0) / static_cast<double>(values.end() - half);
+}
+
+inline double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// How often each of these tasks finished: seconds from the stop of the one before (of its own
+/// start, for the first).
+inline std::vector<double> periods_s(const Trace& trace, const std::vector<TaskId>& tasks) {
+  std::vector<double> periods;
+  double before_s = -1;
+  for (const TaskId id : tasks) {
+    const Span& span = trace.spans[static_cast<std::size_t>(id)];
+    periods.push_back(span.stop_s - (before_s < 0 ? span.start_s : before_s));
+    before_s = span.stop_s;
+  }
+  return periods;
+}
+
+/// How long each of these tasks ran, whatever came between them.
+inline std::vector<double> spans_s(const Trace& trace, const std::vector<TaskId>& tasks) {
+  std::vector<double> spans;
+  for (const TaskId id : tasks) {
+    const Span& span = trace.spans[static_cast<std::size_t>(id)];
+    spans.push_back(span.stop_s - span.start_s);
+  }
+  return spans;
+}
+
+}  // namespace fleet

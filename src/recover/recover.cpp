@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// recover.cpp: replays the completed tasks of a run as bookkeeping only, then computes what is
+// missing in the tiles that the program writes. It knows no kind of fault and no kind of device.
+#include "recover/recover.hpp"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "base/error.hpp"
+#include "cpu/triangles.hpp"
+#include "cpu/triangular.hpp"
+#include "run/execute.hpp"
+
+namespace fleet {
+namespace {
+
+/// What a copy of a tile holds: the results of the ops [first, last) of those that write it,
+/// counted in the order of the program, on top of what it held before them or not. What is half
+/// written, or something else, is not known; `last` is then what it was before.
+struct Content {
+  int first = 0;
+  int last = 0;
+  bool with_old = true;
+  bool known = true;
+};
+
+/// How often each tile is written before an op of it.
+class Versions {
+ public:
+  explicit Versions(const TileProgram& program) : of_(program.ops.size()) {
+    std::map<TileId, int> written;
+    for (const OpChain& chain : program.chains) {
+      int& count = written[chain.target];
+      for (OpId id = chain.first; id < chain.first + chain.ops; ++id)
+        of_[static_cast<std::size_t>(id)] = count++;
+    }
+  }
+  int before(OpId op) const { return of_[static_cast<std::size_t>(op)]; }
+
+ private:
+  std::vector<int> of_;
+};
+
+/// Content of every copy of written tiles after the tasks that completed. Conflicting tasks are
+/// ordered and no completed task has an incomplete one before it, so the order of the vector will
+/// do.
+class Ledger {
+ public:
+  Ledger(const Plan& plan, const Trace& trace, const Versions& versions)
+      : plan_(plan), versions_(versions) {
+    for (std::size_t id = 0; id < std::min(plan.tasks.size(), trace.spans.size()); ++id) {
+      const Span& span = trace.spans[id];
+      if (span.done())
+        note(plan.tasks[id]);
+      else if (span.start_s >= 0)
+        spoil(plan.tasks[id]);
+    }
+  }
+
+  /// What the home of `tile` holds.
+  Content& home(const TileId& tile) { return homes_[tile]; }
+
+  /// A slot with a copy of `tile` that work can go on from, on a device for which `alive` is true,
+  /// with the results of the first `least` ops or more.
+  template <typename Alive>
+  const std::pair<const Where, std::pair<TileId, Content>>* find_copy(const TileId& tile, int least,
+                                                                      Alive alive) const {
+    for (const auto& slot : slots_)
+      if (slot.second.first == tile && usable(slot.second.second) &&
+          slot.second.second.last >= least && alive(slot.first.device))
+        return &slot;
+    return nullptr;
+  }
+
+  static bool usable(const Content& content) {
+    return content.known && content.first == 0 && content.with_old;
+  }
+
+ private:
+  Content& at(const TileId& tile, const Where& where) {
+    if (where.in_place()) return homes_[tile];
+    auto& [held, content] = slots_[where];
+    if (held != tile) content = Content{.known = false};
+    held = tile;
+    return content;
+  }
+
+  bool is_written(const TileId& tile) const { return plan_.program->matrix_of(tile).is_written; }
+
+  /// The slot now holds a tile that no op writes, or inverses.
+  void forget(const Where& where) {
+    if (!where.in_place()) slots_.erase(where);
+  }
+
+  void note(const Task& task) {
+    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
+    if (task.kind != TaskKind::compute) {
+      const Content copied = at(task.tile, task.from);
+      at(task.tile, task.to) = copied;
+      return;
+    }
+    const Content other = task.kernel == Kernel::add ? at(task.tile, task.inputs[0]) : Content{};
+    Content& content = at(task.tile, task.to);
+    if (task.kernel == Kernel::add) {
+      if (adds_sums(task))
+        content.last = other.last;
+      else
+        content.first = 0, content.with_old = true;
+      return;
+    }
+    const int before = versions_.before(task.op);
+    if (task.accumulate == Accumulate::overwrite) {
+      const bool anew = plan_.program->op(task.op).accumulate == Accumulate::overwrite;
+      content = {.first = anew ? 0 : before, .with_old = anew};
+    }
+    content.last = before + 1;
+  }
+
+  void spoil(const Task& task) {
+    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
+    at(task.tile, task.to).known = false;
+  }
+
+  const Plan& plan_;
+  const Versions& versions_;
+  std::map<TileId, Content> homes_;
+  std::map<Where, std::pair<TileId, Content>> slots_;
+};
+
+class Finisher {
+ public:
+  Finisher(const Plan& plan, const Binding& binding, const Trace& trace,
+           std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas)
+      : plan_(plan),
+        program_(*plan.program),
+        binding_(binding),
+        backend_(backend),
+        blas_(blas),
+        lost_(lost.begin(), lost.end()),
+        versions_(program_),
+        ledger_(plan, trace, versions_) {
+    if (trace.lost >= 0) lost_.push_back(trace.lost);
+  }
+
+  /// In the order of the program each tile finds what it needs: nothing at home was replaced before
+  /// all that was computed from it was at home (`check`).
+  Recovery run() {
+    for (const OpChain& chain : program_.chains) require_home(chain.target);
+    for (const OpChain& chain : program_.chains) finish(chain);
+    return recovery_;
+  }
+
+ private:
+  bool alive(DeviceId device) const { return std::ranges::count(lost_, device) == 0; }
+
+  DeviceId home_of(const TileId& tile) const { return program_.matrix_of(tile).home; }
+
+  void require_home(const TileId& tile) const {
+    if (alive(home_of(tile))) return;
+    throw Error(Status::device_failed, std::string("device ") + place_word(home_of(tile)) +
+                                           ", which holds " + static_cast<char>('A' + tile.matrix) +
+                                           ", was lost: C is undefined");
+  }
+
+  View home_view(const TileId& tile) const {
+    return view_of(plan_, binding_, tile, {.device = home_of(tile)}, nullptr);
+  }
+
+  void finish(const OpChain& chain) {
+    const int begin = versions_.before(chain.first), end = begin + chain.ops;
+    Content& content = ledger_.home(chain.target);
+    // It was complete, and all that was computed from it is: what has replaced it since is another
+    // chain's.
+    if (content.last >= end) return;
+    if (!Ledger::usable(content)) restore(chain, content);
+    const int done = std::max(content.last, begin);
+    if (done >= end) return;
+    ++recovery_.tiles;
+    const TileOp& next = program_.op(chain.first + (done - begin));
+    const View home = home_view(chain.target);
+    if (on_host(home_of(chain.target))) {
+      compute(chain, done - begin, home);
+    } else {
+      std::vector<char> storage;
+      const View staged = staged_like(home, storage);
+      if (next.accumulate != Accumulate::overwrite || reads_itself(next, chain.target))
+        move(kPageable, staged, home_of(chain.target), home);
+      compute(chain, done - begin, staged);
+      move(home_of(chain.target), home, kPageable, staged);
+    }
+    content = {.last = end};
+  }
+
+  static bool reads_itself(const TileOp& op, const TileId& target) {
+    return op.inputs[0].tile == target || op.inputs[1].tile == target;
+  }
+
+  /// Makes a half-written tile one that work can go on from: with all that earlier chains made of
+  /// it, whose inputs may be replaced by now.
+  void restore(const OpChain& chain, Content& content) {
+    const auto* copy = ledger_.find_copy(chain.target, versions_.before(chain.first),
+                                         [this](DeviceId d) { return alive(d); });
+    const TileOp& first = program_.op(chain.first);
+    if (copy != nullptr) {
+      const View from =
+          view_of(plan_, binding_, chain.target, copy->first, backend_.slot(copy->first));
+      move(home_of(chain.target), home_view(chain.target), copy->first.device, from);
+      content = copy->second.second;
+    } else if (first.accumulate == Accumulate::overwrite && !reads_itself(first, chain.target)) {
+      content = {.last = versions_.before(chain.first)};
+    } else {
+      throw Error(Status::device_failed,
+                  "a tile of C was half written when a device failed: C is undefined");
+    }
+  }
+
+  /// The ops of the chain from `at` on, on what `c` holds.
+  void compute(const OpChain& chain, int at, const View& c) {
+    for (; at < chain.ops; ++at) {
+      const TileOp& op = program_.op(chain.first + at);
+      Launch launch = launch_of(program_, op, chain.target, binding_);
+      launch.beta = op.accumulate == Accumulate::overwrite ? 0.0
+                    : op.accumulate == Accumulate::sum     ? 1.0
+                                                           : binding_.scalars[op.beta];
+      launch.c = c;
+      std::vector<char> storage[2];
+      for (const std::size_t x : {0, 1}) {
+        const TileId& input = op.inputs[x].tile;
+        if (!input.exists()) continue;
+        const bool is_left = x == 0 || op.kernel == Kernel::solve;
+        (is_left ? launch.a : launch.b) =
+            input == chain.target ? c : on_host_now(input, storage[x]);
+      }
+      run(launch);
+      if (op.kernel != Kernel::scale)
+        recovery_.flops +=
+            (is_complex(launch.type) ? 8.0 : 2.0) * program_.multiply_adds_of(op, chain.target);
+    }
+  }
+
+  void run(const Launch& launch) {
+    if (launch.kernel == Kernel::scale) return scale(launch);
+    if (launch.kernel == Kernel::solve) return solve(launch, blas_);
+    fleet::multiply(launch, blas_);
+  }
+
+  View on_host_now(const TileId& tile, std::vector<char>& storage) {
+    require_home(tile);
+    const View view = home_view(tile);
+    if (on_host(home_of(tile))) return view;
+    const View staged = staged_like(view, storage);
+    move(kPageable, staged, home_of(tile), view);
+    return staged;
+  }
+
+  View staged_like(const View& view, std::vector<char>& storage) const {
+    const std::int64_t bytes = view.rows * view.cols * bytes_of(program_.type());
+    storage.resize(static_cast<std::size_t>(bytes));
+    return {.data = storage.data(),
+            .rows = view.rows,
+            .cols = view.cols,
+            .ld = view.rows,
+            .fill = view.fill,
+            .reversed = view.reversed};
+  }
+
+  void move(DeviceId to_location, const View& to, DeviceId from_location, const View& from) {
+    backend_.transfer(to_location, to, from_location, from, bytes_of(program_.type()));
+  }
+
+  const Plan& plan_;
+  const TileProgram& program_;
+  const Binding& binding_;
+  Backend& backend_;
+  CpuBlas& blas_;
+  std::vector<DeviceId> lost_;
+  const Versions versions_;
+  Ledger ledger_;
+  Recovery recovery_;
+};
+
+}  // namespace
+
+Recovery recover(const Plan& plan, const Binding& binding, const Trace& trace,
+                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
+  return past_first_write(
+      [&] { return Finisher(plan, binding, trace, lost, backend, blas).run(); });
+}
+
+Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
+                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
+  return past_first_write([&] {
+    const Binding binding = bind(*plan.program, {&arguments, 1});
+    return Finisher(plan, binding, trace, lost, backend, blas).run();
+  });
+}
+
+}  // namespace fleet

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// backend.hpp: the only door to a device.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "machine/machine.hpp"
+#include "plan/plan.hpp"
+#include "run/binding.hpp"
+#include "run/launch.hpp"
+#include "sim/trace.hpp"
+
+namespace fleet {
+
+/// One thing that an examination looked at. `broken`: it does not do what is asked of it, and is
+/// not used or should not be; `slow`: it works, and could be faster.
+struct Finding {
+  enum class Verdict { ok, slow, broken };
+  std::string subject;  ///< "CPU BLAS", "device 0", "link 0->1"
+  Verdict verdict = Verdict::ok;
+  std::string text;    ///< what was found, one line
+  std::string advice;  ///< what would make it better, one line; may be empty
+};
+
+/// Where a piece of memory lies whose first and last byte lie there. Throws Error(bad_argument) if
+/// it is not on one device as a whole: the CPU could not read it either.
+inline DeviceId location_of_piece(DeviceId first, DeviceId last) {
+  if (first == last) return first;
+  if (on_host(first) && on_host(last)) return kPageable;
+  throw Error(Status::bad_argument, "a matrix reaches beyond its memory on a device");
+}
+
+/// Calls to copy and launch only enqueue; nothing is promised to have run before finish(), and
+/// nothing of the caller's data is touched before the first of them. One run at a time (the
+/// Context sees to it); allocate, release and transfer may be called between runs from any thread.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// The devices, links and ports that plans for this backend are made for.
+  virtual const Machine& machine() const = 0;
+
+  /// Runs the plan as a whole if the backend has kept it in that form from earlier runs; finish()
+  /// then waits for it. False if it has to be enqueued task by task. `serial` is a number that its
+  /// owner gives to one plan only; 0: a plan that is not expected again.
+  virtual bool replay(const Plan& /*plan*/, const Binding& /*binding*/, std::uint64_t /*serial*/) {
+    return false;
+  }
+  /// Gets the arenas of `plan` ready. Throws Error(no_memory) with nothing touched.
+  virtual void prepare(const Plan& plan) = 0;
+  /// Address of a staging slot of the prepared plan.
+  virtual void* slot(const Where& where) = 0;
+  /// copy and launch may throw: the task then counts as done in part, and nothing follows it.
+  virtual void copy(TaskId id, const Task& task, const View& from, const View& to) = 0;
+  virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
+  /// Waits for everything that was enqueued, which is less than the plan where copy or launch
+  /// threw. Never throws for a failed task: the Trace says so, and which tasks were done.
+  virtual Trace finish() = 0;
+  /// Whether a kernel is launched while the one before it in its queue still runs. What a launch
+  /// takes is then no part of what such kernels take one after another.
+  virtual bool overlaps_launches() const { return false; }
+  /// From the next run on, whether the spans of its Trace are measured one by one, where that has a
+  /// price. Without it, tasks may share the span of their run.
+  virtual void keep_times(bool /*wanted*/) {}
+
+  /// Where memory lies that allocate() did not give: kPageable if nothing is known of it. Throws
+  /// Error(bad_argument) for memory of a device that is not one of machine(), and for a piece that
+  /// reaches beyond a device's memory.
+  virtual DeviceId locate(const void* /*data*/, std::int64_t /*bytes*/) { return kPageable; }
+  /// Lets devices reach the caller's memory, which is then kHost. False, with nothing changed,
+  /// where that is refused.
+  virtual bool pin(void* /*data*/, std::int64_t /*bytes*/) { return true; }
+  virtual void unpin(void* /*data*/) {}
+
+  /// Memory at a location (kHost: pinned). Throws Error(no_memory).
+  virtual void* allocate(DeviceId location, std::int64_t bytes) = 0;
+  virtual void release(DeviceId location, void* data) = 0;
+  /// Copies between any two locations, at once. Used for recovery and by fleet_copy.
+  virtual void transfer(DeviceId to_location, const View& to, DeviceId from_location,
+                        const View& from, std::int64_t element_bytes) = 0;
+  /// What is copied, launched or transferred from now on starts after what is in this stream of the
+  /// device (a cudaStream_t, see fleet_wait_stream). Between runs, from any thread. Nothing to do
+  /// where there are no streams.
+  virtual void wait_for_stream(DeviceId /*device*/, void* /*stream*/) {}
+  /// Gives pooled arenas back.
+  virtual void trim() = 0;
+  /// Free bytes at a location now (a default memory cap is 80 % of it).
+  virtual std::int64_t available_bytes(DeviceId location) = 0;
+  /// What this kind of backend can say of its devices, beyond what examine_links finds out on any.
+  /// Between runs only.
+  virtual std::vector<Finding> examine() { return {}; }
+};
+
+}  // namespace fleet

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// binding.hpp: what one run binds to a plan: the addresses of its matrices, and its scalars.
+#pragma once
+#include <array>
+#include <complex>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "program/tile_program.hpp"
+
+namespace fleet {
+
+/// What one call binds to a plan: per operand a pointer, a leading dimension and the distance
+/// between the items of a batch (elements), and the scalars. Real types use the real parts. The
+/// leading dimension of a vector is its increment, negative where its elements lie last first; the
+/// pointer is to the lowest address in any case.
+struct Arguments {
+  std::array<void*, 3> data{};
+  std::array<std::int64_t, 3> ld{};
+  std::array<std::int64_t, 3> stride{};
+  std::complex<double> alpha{1, 0};
+  std::complex<double> beta{1, 0};
+};
+
+/// What a run binds to a plan, by the ids of its program: where matrices are at home, and scalars.
+struct Binding {
+  struct Matrix {
+    void* data = nullptr;
+    std::int64_t ld = 0;      ///< elements; negative: a vector whose elements lie last first
+    std::int64_t stride = 0;  ///< elements between the items of a batch
+    friend bool operator==(const Matrix&, const Matrix&) = default;
+  };
+  std::vector<Matrix> matrices;
+  std::vector<std::complex<double>> scalars;
+  friend bool operator==(const Binding&, const Binding&) = default;
+};
+
+/// The arguments of each call of a program. Throws std::bad_alloc.
+Binding bind(const TileProgram& program, std::span<const Arguments> calls);
+
+}  // namespace fleet

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// execute.cpp: the loop that replays a plan. It resolves tiles to addresses and scalars to factors;
+// it must not know clocks, threads or what a backend does with a task.
+#include "run/execute.hpp"
+
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace fleet {
+namespace {
+
+std::complex<double> factor_of_target(const Task& task, const TileOp& op, const Binding& binding) {
+  switch (task.accumulate) {
+    case Accumulate::overwrite:
+      return 0.0;
+    case Accumulate::sum:
+      return 1.0;
+    default:
+      return binding.scalars[op.beta];
+  }
+}
+
+/// `begun` is set before the backend gets the task.
+void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backend, bool& begun) {
+  const Task& task = plan.tasks[static_cast<std::size_t>(id)];
+  const auto address = [&](const Where& where) {
+    return where.in_place() ? nullptr : backend.slot(where);
+  };
+  const auto view = [&](const TileId& tile, const Where& where) {
+    return view_of(plan, binding, tile, where, address(where));
+  };
+  if (task.kind != TaskKind::compute) {
+    const View from = view(task.tile, task.from), to = view(task.tile, task.to);
+    begun = true;
+    return backend.copy(id, task, from, to);
+  }
+  const TileProgram& program = *plan.program;
+  const auto inverses = [&](const TileId& triangle, const Where& where) {
+    const std::int64_t block = inverse_block(program.type());
+    return View{
+        .data = address(where), .rows = block, .cols = program.rows_of(triangle), .ld = block};
+  };
+  if (task.kernel == Kernel::prepare) {
+    Launch launch = launch_of(program, {.kernel = Kernel::prepare}, task.tile, binding);
+    launch.a = view(task.tile, task.inputs[0]);
+    launch.c = inverses(task.tile, task.to);
+    begun = true;
+    return backend.launch(id, task, launch);
+  }
+  const TileOp& op = program.op(task.op);
+  Launch launch = launch_of(program, op, task.tile, binding);
+  launch.kernel = task.kernel;
+  launch.beta = factor_of_target(task, op, binding);
+  launch.c = view(task.tile, task.to);
+  if (task.kernel == Kernel::add) {
+    launch.a = view(task.tile, task.inputs[0]);
+  } else if (task.kernel == Kernel::solve) {
+    const std::size_t x = launch.side == Side::left ? 0 : 1;
+    launch.a = view(op.inputs[x].tile, task.inputs[x]);
+    if (!task.inputs[1 - x].in_place()) launch.b = inverses(op.inputs[x].tile, task.inputs[1 - x]);
+  } else {
+    if (op.inputs[0].tile.exists()) launch.a = view(op.inputs[0].tile, task.inputs[0]);
+    if (op.inputs[1].tile.exists()) launch.b = view(op.inputs[1].tile, task.inputs[1]);
+  }
+  begun = true;
+  backend.launch(id, task, launch);
+}
+
+/// All tasks, or those before one that the backend does not take, and waits for them.
+Trace hand_over(const Plan& plan, const Binding& binding, Backend& backend) {
+  TaskId id = 0;
+  bool begun = false;
+  std::optional<std::string> failure;
+  try {
+    for (; id < static_cast<TaskId>(plan.tasks.size()); ++id) {
+      begun = false;
+      enqueue(id, plan, binding, backend, begun);
+    }
+  } catch (const std::exception& error) {
+    failure = message_of(error);
+  }
+  // What has started still uses the caller's memory, and may have changed C.
+  Trace trace = backend.finish();
+  if (!failure) return trace;
+  for (std::size_t t = static_cast<std::size_t>(id); t < trace.spans.size(); ++t)
+    trace.spans[t] = {};  // not handed over, whatever the backend says of the run as a whole
+  // The backend threw with the task in its hands: nobody knows how much of it ran.
+  if (begun) trace.spans.at(static_cast<std::size_t>(id)) = {.start_s = 0, .stop_s = -1};
+  if (trace.status == Status::ok) {
+    trace.status = Status::device_failed;
+    trace.failed = id;
+    trace.message = std::move(*failure);
+  }
+  return trace;
+}
+
+}  // namespace
+
+Binding bind(const TileProgram& program, std::span<const Arguments> calls) {
+  Binding binding{.matrices = std::vector<Binding::Matrix>(program.matrices.size()),
+                  .scalars = {1.0, -1.0}};
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    const Arguments& call = calls[c];
+    for (std::size_t x = 0; x < 3; ++x)
+      binding.matrices[static_cast<std::size_t>(program.calls[c].matrices[x])] = {
+          call.data[x], call.ld[x], call.stride[x]};
+    for (const std::complex<double> scalar : {call.alpha, call.beta, std::conj(call.alpha)})
+      binding.scalars.push_back(scalar);
+  }
+  return binding;
+}
+
+View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const Where& where,
+             void* slot_address) {
+  const TileProgram& program = *plan.program;
+  const Binding::Matrix& bound = binding.matrices[static_cast<std::size_t>(tile.matrix)];
+  View view{.data = slot_address, .rows = program.rows_of(tile), .cols = program.cols_of(tile)};
+  view.ld = view.rows;
+  view.fill = program.fill_of(tile);
+  view.reversed = bound.ld < 0;
+  if (!where.in_place()) return view;
+
+  const Matrix& matrix = program.matrix_of(tile);
+  const int item = matrix.items == 1 ? 0 : tile.row / matrix.tile_rows();
+  const auto row = static_cast<std::size_t>(tile.row - item * matrix.tile_rows());
+  const auto col = static_cast<std::size_t>(tile.col);
+  view.ld = std::abs(bound.ld);
+  const Cuts& cols = matrix.col_cuts;
+  const std::int64_t before = view.reversed ? cols.back() - cols[col + 1] : cols[col];
+  const std::int64_t elements = item * bound.stride + matrix.row_cuts[row] + before * view.ld;
+  view.data = static_cast<char*>(bound.data) + elements * bytes_of(matrix.type);
+  return view;
+}
+
+Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& target,
+                 const Binding& binding) {
+  Launch launch{.kernel = op.kernel,
+                .type = program.matrix_of(target).type,
+                .op_a = op.inputs[0].op,
+                .op_b = op.inputs[1].op,
+                .alpha = binding.scalars[op.alpha]};
+  const auto note = [&](const TileId& tile) {
+    if (!tile.exists()) return;
+    const Structure structure = program.matrix_of(tile).structure;
+    launch.hermitian |= structure == Structure::hermitian;
+    launch.triangular |= structure >= Structure::triangular;
+    if (structure == Structure::unit_triangular) launch.diag = Diag::unit;
+  };
+  note(target);
+  for (const Factor& input : op.inputs) note(input.tile);
+  if (op.kernel == Kernel::solve && !op.inputs[0].tile.exists()) {
+    launch.side = Side::right;
+    launch.op_a = op.inputs[1].op;
+  }
+  return launch;
+}
+
+Start start(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial) {
+  if (backend.replay(plan, binding, serial)) return Start::whole;
+  backend.prepare(plan);
+  return Start::prepared;
+}
+
+Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started) {
+  return past_first_write([&] {
+    return started == Start::whole ? backend.finish() : hand_over(plan, binding, backend);
+  });
+}
+
+Trace execute(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial) {
+  return complete(plan, binding, backend, start(plan, binding, backend, serial));
+}
+
+Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
+              std::uint64_t serial) {
+  return execute(plan, bind(*plan.program, {&arguments, 1}), backend, serial);
+}
+
+}  // namespace fleet

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// execute.hpp: replays a plan on a backend. It decides nothing.
+#pragma once
+#include "run/backend.hpp"
+
+namespace fleet {
+
+/// How a backend takes a plan: all of it at once, or prepared for one task after another.
+enum class Start { whole, prepared };
+
+/// Lets `backend` begin with `plan`. Throws what its replay() and prepare() throw:
+/// Error(no_memory), Error(device_failed), with nothing touched. `serial`: see Backend::replay.
+Start start(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial = 0);
+
+/// Does the rest of `plan`, which `backend` began with, and returns when C is home. From here on C
+/// may be changed: a task that fails, or at which the backend throws, is reported in the Trace, and
+/// recover() goes on from there. Throws nothing but Error(device_failed), with C undefined, for a
+/// backend that cannot finish.
+Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started);
+
+/// Both in one.
+Trace execute(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial = 0);
+
+/// Both in one, for a plan of one call.
+Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
+              std::uint64_t serial = 0);
+
+/// The view of `tile` in the matrix's own storage, or in a slot at `slot_address`.
+View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const Where& where,
+             void* slot_address);
+
+/// What a kernel for `op` on `target` is told, but its operands and the factor of its target.
+Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& target,
+                 const Binding& binding);
+
+}  // namespace fleet

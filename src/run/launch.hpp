@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// launch.hpp: what one kernel is told: its operands as pieces of memory, and its scalars. It knows no
+// plan.
+#pragma once
+#include <complex>
+#include <cstdint>
+
+#include "program/tile_program.hpp"
+
+namespace fleet {
+
+/// A column-major piece of memory at some location. `ld` in elements. Of a triangle the other
+/// elements are neither read nor written.
+struct View {
+  void* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t ld = 0;
+  Fill fill = Fill::full;
+  bool reversed = false;  ///< of one row: the elements of a vector, last first
+};
+
+/// The block of `x` that begins at (row, col).
+inline View part(const View& x, DataType type, std::int64_t row, std::int64_t col,
+                 std::int64_t rows, std::int64_t cols, Fill fill = Fill::full) {
+  void* data = static_cast<char*>(x.data) + (row + col * x.ld) * bytes_of(type);
+  return {.data = data, .rows = rows, .cols = cols, .ld = x.ld, .fill = fill};
+}
+
+/// One kernel launch with its operands resolved. Unused views are empty.
+struct Launch {
+  Kernel kernel = Kernel::multiply;
+  DataType type = DataType::f64;
+  Op op_a = Op::none;
+  Op op_b = Op::none;
+  std::complex<double> alpha{};
+  std::complex<double> beta{};  ///< what the old contents of c are multiplied by; 0: never read
+  View a{};  ///< the left factor; add: what is added; solve, prepare: the triangular matrix
+  View b{};  ///< the right factor; solve: the inverses of a's blocks, if there are any
+  View c{};
+  /// A factor that is a triangle is symmetric; with this it and C are Hermitian: diagonals are
+  /// real.
+  bool hermitian = false;
+  /// A factor that is a triangle is triangular, and the other factor may be c: the product takes
+  /// its place.
+  bool triangular = false;
+  Diag diag = Diag::non_unit;  ///< triangular, solve, prepare
+  Side side = Side::left;      ///< solve: where the triangular matrix a stands
+};
+
+}  // namespace fleet
