@@ -277,7 +277,7 @@ class Checker {
         program_.fill_of(now.tile) == Fill::full)
       return "prepares what is no triangle";
     const std::int64_t bytes =
-        inverses_bytes(program_.matrix_of(now.tile).type, program_.rows_of(now.tile));
+        inverses_bytes(program_.matrix_of(now.tile).storage, program_.rows_of(now.tile));
     if (now.to.in_place()) return "prepares a tile in place";
     if (std::string fault = fits(now.to, now.tile, bytes); !fault.empty()) return fault;
     Content made = state(now.inputs[0], now.tile).content;

@@ -13,7 +13,7 @@ class KernelTimes {
  public:
   /// Both must outlive it.
   KernelTimes(const TileProgram& program, const Machine& machine)
-      : program_(program), machine_(machine), product_times_(machine, program.type()) {}
+      : program_(program), machine_(machine), product_times_(machine) {}
 
   /// Seconds of an op with the device otherwise idle, launch included.
   double seconds(DeviceId device, const TileOp& op, const TileId& target) {
@@ -23,8 +23,8 @@ class KernelTimes {
   double whole_s(DeviceId device, const TileOp& op, const TileId& target) {
     if (has_vectors(op.kernel))
       return machine_.stream_s(device, program_.streamed_bytes_of(op, target));
-    return product_times_.seconds(device, program_.rows_of(target), program_.cols_of(target),
-                                  program_.depth_of(op, target));
+    return product_times_.seconds(device, program_.type_of(op, target), program_.rows_of(target),
+                                  program_.cols_of(target), program_.depth_of(op, target));
   }
   /// The part of whole_s that the op takes: products with triangles take less than with whole
   /// tiles, but more than their multiply-adds.

@@ -294,7 +294,7 @@ Where Mover::take_inverses(int key, int worker, bool& made) {
   if (!made)
     slot = store(device_of(worker))
                .take(Pool::inverses,
-                     inverses_bytes(program_.matrix_of(tile).type, program_.rows_of(tile)), key);
+                     inverses_bytes(program_.matrix_of(tile).storage, program_.rows_of(tile)), key);
   return {device_of(worker), slot};
 }
 

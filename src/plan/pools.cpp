@@ -19,7 +19,7 @@ TileBytes largest_tiles(const TileProgram& program) {
   TileBytes bytes;
   for (const ProgramCall& call : program.calls) {
     const std::int64_t element =
-        bytes_of(program.matrices[static_cast<std::size_t>(call.target())].type);
+        bytes_of(program.matrices[static_cast<std::size_t>(call.target())].storage);
     const std::int64_t m = longest_piece(call.cuts.m), n = longest_piece(call.cuts.n),
                        k = longest_piece(call.cuts.k);
     bytes.input = std::max(bytes.input, std::max(m * k, k * n) * element);
@@ -35,7 +35,7 @@ std::int64_t bytes_of_inverses(const TileProgram& program) {
     if (const Matrix& matrix = program.matrices[static_cast<std::size_t>(id)];
         matrix.structure >= Structure::triangular)
       for (int tile = 0; tile < matrix.tile_rows(); ++tile)
-        bytes += inverses_bytes(matrix.type, program.rows_of({id, tile, tile}));
+        bytes += inverses_bytes(matrix.storage, program.rows_of({id, tile, tile}));
   return bytes;
 }
 

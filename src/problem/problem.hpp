@@ -3,6 +3,7 @@
 // that two calls with equal Problems may share one Plan.
 #pragma once
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,22 +24,48 @@ std::string place_word(DeviceId location);
 /// The inverse of place_word; throws Error(bad_argument) for anything else.
 DeviceId parse_place(std::string_view word);
 
-/// What the elements of A, B and C are, and what a product may do with them.
-///   f32, f64, c32, c64   as BLAS has them: c32 is a pair of f32, c64 of f64
-///   f16, bf16            IEEE binary16 and bfloat16; sums inside a tile product and the scalars in
-///                        f32, and C rounded to the type after each step of k
-///   tf32                 stored as f32; a product may round A and B to 11 significant bits first
-enum class DataType { f32, f64, c32, c64, f16, bf16, tf32 };
-inline constexpr int kDataTypes = 7;
+/// How elements are stored: all that copies know of them. c32 is a pair of f32, c64 of f64; f16 and
+/// bf16 are IEEE binary16 and bfloat16.
+enum class Storage : std::uint8_t { f32, f64, c32, c64, f16, bf16 };
+inline constexpr int kStorages = 6;
+
+/// Of one element.
+constexpr std::int64_t bytes_of(Storage storage) {
+  constexpr std::array<std::int64_t, kStorages> kBytes{4, 8, 8, 16, 2, 2};
+  return kBytes[static_cast<std::size_t>(storage)];
+}
+inline bool is_complex(Storage storage) {
+  return storage == Storage::c32 || storage == Storage::c64;
+}
+inline bool is_half(Storage storage) { return storage == Storage::f16 || storage == Storage::bf16; }
+
+/// How products are computed.
+enum class Compute : std::uint8_t {
+  native,  ///< as elements are stored; of halves, sums inside a tile product and the scalars are
+           ///< f32, and C is rounded to its storage after each step of k
+  tf32,    ///< of f32: A and B may be rounded to 11 significant bits first
+};
+inline constexpr int kComputes = 2;
+
+/// What users name by one word, and what kernels have rates of. Types that are computed natively
+/// come first in their order.
+struct DataType {
+  Compute compute = Compute::native;
+  Storage storage = Storage::f64;
+  static const DataType f32, f64, c32, c64, f16, bf16, tf32;
+  friend auto operator<=>(const DataType&, const DataType&) = default;
+};
+inline constexpr DataType DataType::f32{.storage = Storage::f32};
+inline constexpr DataType DataType::f64{.storage = Storage::f64};
+inline constexpr DataType DataType::c32{.storage = Storage::c32};
+inline constexpr DataType DataType::c64{.storage = Storage::c64};
+inline constexpr DataType DataType::f16{.storage = Storage::f16};
+inline constexpr DataType DataType::bf16{.storage = Storage::bf16};
+inline constexpr DataType DataType::tf32{.compute = Compute::tf32, .storage = Storage::f32};
+inline constexpr std::array kDataTypes{DataType::f32, DataType::f64,  DataType::c32, DataType::c64,
+                                       DataType::f16, DataType::bf16, DataType::tf32};
 
 const char* word_of(DataType type);  ///< "s", "d", "c", "z", "h", "bf16", "tf32"
-/// Of one stored element.
-constexpr std::int64_t bytes_of(DataType type) {
-  constexpr std::array<std::int64_t, kDataTypes> kBytes{4, 8, 8, 16, 2, 2, 4};
-  return kBytes[static_cast<std::size_t>(type)];
-}
-inline bool is_complex(DataType type) { return type == DataType::c32 || type == DataType::c64; }
-bool is_half(DataType type);  ///< f16 or bf16: stored in two bytes, summed in four
 
 enum class Op : std::uint8_t { none, transpose, conjugate };  ///< op(X) = X, X^T, X^H
 

@@ -45,12 +45,11 @@ struct Words {
 };
 
 Words parse_routine(std::string_view word) {
-  for (int type = 0; type < kDataTypes; ++type)
+  for (const DataType type : kDataTypes)
     for (int routine = 0; routine < kLevel3Routines; ++routine) {
-      const auto t = static_cast<DataType>(type);
       const auto r = static_cast<Routine>(routine);
-      if (word == std::string(word_of(t)) + traits_of(r).word)
-        return {.shape = {.routine = r, .type = t}};
+      if (word == std::string(word_of(type)) + traits_of(r).word)
+        return {.shape = {.routine = r, .type = type}};
     }
   refuse(
       "problem text begins with " + quoted(word) +

@@ -197,9 +197,9 @@ Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning) {
 
 }  // namespace
 
-std::int64_t longest_step(DataType type, std::int64_t tile) {
+std::int64_t longest_step(Storage storage, std::int64_t tile) {
   constexpr std::int64_t kTilesPerHalfStep = 4;
-  return is_half(type) ? kTilesPerHalfStep * tile : tile;
+  return is_half(storage) ? kTilesPerHalfStep * tile : tile;
 }
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning) {
@@ -215,7 +215,7 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   auto cols =
       pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, edge(tuning.tile));
   auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, 1, {},
-                         longest_step(problem.type, edge(tuning.edge_k())));
+                         longest_step(problem.type.storage, edge(tuning.edge_k())));
   if (traits.triangle) {
     rows = cols = pieces_of(problem.n, tuning.group, 1, {}, edge(tuning.tile));
     deal(rows, tuning.grid.rows);

@@ -53,7 +53,7 @@ struct Decomposition {
 
 /// The longest step of k: the tile edge, and four of them for half types, where each step rounds C
 /// to the type again. Their tiles of A and B then have the bytes of square tiles of doubles.
-std::int64_t longest_step(DataType type, std::int64_t tile);
+std::int64_t longest_step(Storage storage, std::int64_t tile);
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning);
 

@@ -76,7 +76,7 @@ class Expansion {
   Matrix matrix_of(int operand) {
     auto [row_cuts, col_cuts] = cuts_of(operand);
     const Operand& stored = problem_.operands[index(operand)];
-    Matrix matrix{.type = problem_.type,
+    Matrix matrix{.storage = problem_.type.storage,
                   .row_cuts = std::move(row_cuts),
                   .col_cuts = std::move(col_cuts),
                   .items = stored.shared ? 1 : static_cast<int>(problem_.batch),
@@ -170,6 +170,7 @@ class Expansion {
     program_.ops.push_back({.inputs = {left, right},
                             .kernel = kernel,
                             .accumulate = first_ ? first : Accumulate::sum,
+                            .compute = problem_.type.compute,
                             .alpha = alpha,
                             .beta = traits_.solves ? alpha_of(call_) : beta_of(call_)});
     first_ = false;

@@ -37,13 +37,13 @@ std::int64_t TileProgram::cols_of(const TileId& tile) const {
 }
 
 std::int64_t TileProgram::bytes_of(const TileId& tile) const {
-  return rows_of(tile) * cols_of(tile) * fleet::bytes_of(matrix_of(tile).type);
+  return rows_of(tile) * cols_of(tile) * element_bytes_of(tile);
 }
 
 std::int64_t TileProgram::moved_bytes_of(const TileId& tile) const {
   if (fill_of(tile) == Fill::full) return bytes_of(tile);
   const std::int64_t edge = rows_of(tile);
-  return edge * (edge + 1) / 2 * fleet::bytes_of(matrix_of(tile).type);
+  return edge * (edge + 1) / 2 * element_bytes_of(tile);
 }
 
 double TileProgram::share_of(const TileId& tile) const {
@@ -56,7 +56,7 @@ Cargo TileProgram::cargo_of(const TileId& tile) const {
   const std::int64_t rows = rows_of(tile);
   return {.bytes = moved_bytes_of(tile),
           .columns = cols_of(tile),
-          .column_bytes = rows == matrix.row_cuts.back() ? 0 : rows * fleet::bytes_of(matrix.type),
+          .column_bytes = rows == matrix.row_cuts.back() ? 0 : rows * element_bytes_of(tile),
           .home = matrix.home};
 }
 
@@ -92,12 +92,12 @@ double TileProgram::multiply_adds_of(const TileOp& op, const TileId& target) con
 std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& target) const {
   const std::int64_t n = cols_of(target), k = depth_of(op, target);
   const std::int64_t second = op.inputs[1].tile.exists() ? k : 0;
-  return (n * k + second + 2 * n) * fleet::bytes_of(matrix_of(target).type);
+  return (n * k + second + 2 * n) * element_bytes_of(target);
 }
 
-std::int64_t inverses_bytes(DataType type, std::int64_t order) {
-  const std::int64_t block = inverse_block(type), blocks = (order + block - 1) / block;
-  return blocks * block * block * bytes_of(type);
+std::int64_t inverses_bytes(Storage storage, std::int64_t order) {
+  const std::int64_t block = inverse_block(storage), blocks = (order + block - 1) / block;
+  return blocks * block * block * bytes_of(storage);
 }
 
 }  // namespace fleet

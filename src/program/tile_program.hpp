@@ -52,7 +52,7 @@ std::int64_t longest_piece(const Cuts& cuts);  ///< in elements; 0 where there i
 
 /// A stored matrix (column-major) as a program sees it: shape, cuts and home; no pointer.
 struct Matrix {
-  DataType type = DataType::f64;
+  Storage storage = Storage::f64;
   Cuts row_cuts, col_cuts;  ///< of one item
   int items = 1;            ///< of a batch, each a matrix of its own
   DeviceId home = kHost;
@@ -106,6 +106,7 @@ struct TileOp {
   std::array<Factor, 2> inputs{};  ///< along the rows of the target, along its columns
   Kernel kernel = Kernel::multiply;
   Accumulate accumulate = Accumulate::sum;
+  Compute compute = Compute::native;
   ScalarId alpha = 0;
   ScalarId beta = 0;
   friend bool operator==(const TileOp&, const TileOp&) = default;
@@ -162,7 +163,13 @@ struct TileProgram {
     return matrices[static_cast<std::size_t>(tile.matrix)];
   }
   const TileOp& op(OpId id) const { return ops[static_cast<std::size_t>(id)]; }
-  DataType type() const { return matrices.empty() ? DataType::f64 : matrices.front().type; }
+  /// In which an op on `target` is computed.
+  DataType type_of(const TileOp& op, const TileId& target) const {
+    return {op.compute, matrix_of(target).storage};
+  }
+  std::int64_t element_bytes_of(const TileId& tile) const {
+    return fleet::bytes_of(matrix_of(tile).storage);
+  }
 
   Fill fill_of(const TileId& tile) const;
   std::int64_t rows_of(const TileId& tile) const;  ///< shape of a stored tile, in elements
@@ -187,8 +194,8 @@ struct TileProgram {
 
 /// The order of the blocks on the diagonal that Kernel::prepare inverts: as large as the memory of
 /// a GPU's multiprocessor has room for, so that what is left are few and large products.
-constexpr std::int64_t inverse_block(DataType type) { return type == DataType::c64 ? 64 : 128; }
+constexpr std::int64_t inverse_block(Storage storage) { return storage == Storage::c64 ? 64 : 128; }
 /// Bytes of what Kernel::prepare makes of a triangle of this order.
-std::int64_t inverses_bytes(DataType type, std::int64_t order);
+std::int64_t inverses_bytes(Storage storage, std::int64_t order);
 
 }  // namespace fleet

@@ -41,7 +41,7 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
   }
   const TileProgram& program = *plan.program;
   const auto inverses = [&](const TileId& triangle, const Where& where) {
-    const std::int64_t block = inverse_block(program.type());
+    const std::int64_t block = inverse_block(program.matrix_of(triangle).storage);
     return View{
         .data = address(where), .rows = block, .cols = program.rows_of(triangle), .ld = block};
   };
@@ -133,14 +133,14 @@ View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const
   const Cuts& cols = matrix.col_cuts;
   const std::int64_t before = view.reversed ? cols.back() - cols[col + 1] : cols[col];
   const std::int64_t elements = item * bound.stride + matrix.row_cuts[row] + before * view.ld;
-  view.data = static_cast<char*>(bound.data) + elements * bytes_of(matrix.type);
+  view.data = static_cast<char*>(bound.data) + elements * bytes_of(matrix.storage);
   return view;
 }
 
 Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& target,
                  const Binding& binding) {
   Launch launch{.kernel = op.kernel,
-                .type = program.matrix_of(target).type,
+                .type = program.type_of(op, target),
                 .op_a = op.inputs[0].op,
                 .op_b = op.inputs[1].op,
                 .alpha = binding.scalars[op.alpha]};

@@ -44,8 +44,9 @@ Machine random_machine(Generator& random, int devices) {
 
 template <typename Run>
 std::string with_type(const Composed& composed, Run run) {
-  return composed.program.type() == DataType::f64 ? run.template operator()<double>()
-                                                  : run.template operator()<std::complex<double>>();
+  return composed.program.matrices.front().storage == Storage::f64
+             ? run.template operator()<double>()
+             : run.template operator()<std::complex<double>>();
 }
 
 std::string text_of(const TileProgram& program) {

@@ -198,16 +198,18 @@ class CudaBackend final : public Backend {
   }
 
   /// A number for the routine and the type: gemm has all types, the others those of BLAS.
-  static constexpr int kBlasTypes = 4;
+  static constexpr int kBlasTypes = 4, kGemmTypes = kComputes * kStorages;
   static unsigned kind_of(const Problem& problem) {
-    const int routine = static_cast<int>(problem.routine), type = static_cast<int>(problem.type);
-    return static_cast<unsigned>(routine == 0 ? type
-                                              : kDataTypes + (routine - 1) * kBlasTypes + type);
+    const int routine = static_cast<int>(problem.routine);
+    const int storage = static_cast<int>(problem.type.storage);
+    if (routine > 0)
+      return static_cast<unsigned>(kGemmTypes + (routine - 1) * kBlasTypes + storage);
+    return static_cast<unsigned>(static_cast<int>(problem.type.compute) * kStorages + storage);
   }
 
   /// cuBLAS sets itself up with the first product of a kind, exit handlers included.
   static void outlast_handlers_of(unsigned kind) {
-    static_assert(kDataTypes + (kRoutines - 1) * kBlasTypes <= 64);
+    static_assert(kGemmTypes + (kRoutines - 1) * kBlasTypes <= 64);
     static std::atomic<std::uint64_t> known{0};
     const std::uint64_t bit = std::uint64_t{1} << kind;
     if ((known.load(std::memory_order_relaxed) & bit) == 0 && (known.fetch_or(bit) & bit) == 0)
