@@ -159,10 +159,6 @@ class RunTimeBlas final : public CpuBlas {
   }
 
  private:
-  static bool is_zero(std::complex<double> value, Storage storage) {
-    return value.real() == 0 && (!is_complex(storage) || value.imag() == 0);
-  }
-
   /// By the library where it can, k > 0.
   void multiply(const Launch& launch) {
     if (!library_ || !library_->has(launch.type.storage) || address_space_is_short(threads_))

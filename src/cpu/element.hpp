@@ -70,6 +70,11 @@ T scalar(std::complex<double> value) {
   }
 }
 
+/// Real types take the real part of a scalar.
+inline bool is_zero(std::complex<double> value, Storage storage) {
+  return value.real() == 0 && (!is_complex(storage) || value.imag() == 0);
+}
+
 /// Calls `work` with a zero of the element type as it is stored.
 template <typename Work>
 void with_element(Storage storage, Work&& work) {

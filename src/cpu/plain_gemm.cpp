@@ -88,10 +88,6 @@ class PlainProduct {
   std::array<Wide<T>, kBlockRows * kBlockCols> sums_;
 };
 
-bool is_zero(std::complex<double> value, Storage storage) {
-  return value.real() == 0 && (!is_complex(storage) || value.imag() == 0);
-}
-
 }  // namespace
 
 void plain_gemm(const Launch& launch) {

@@ -201,10 +201,10 @@ class CudaBackend final : public Backend {
   static constexpr int kBlasTypes = 4, kGemmTypes = kComputes * kStorages;
   static unsigned kind_of(const Problem& problem) {
     const int routine = static_cast<int>(problem.routine);
-    const int storage = static_cast<int>(problem.type.storage);
-    if (routine > 0)
-      return static_cast<unsigned>(kGemmTypes + (routine - 1) * kBlasTypes + storage);
-    return static_cast<unsigned>(static_cast<int>(problem.type.compute) * kStorages + storage);
+    const auto [compute, storage] = problem.type;
+    const int kind = routine == 0 ? static_cast<int>(compute) * kStorages
+                                  : kGemmTypes + (routine - 1) * kBlasTypes;
+    return static_cast<unsigned>(kind + static_cast<int>(storage));
   }
 
   /// cuBLAS sets itself up with the first product of a kind, exit handlers included.
