@@ -18,7 +18,7 @@ struct Content {
   int first = 0;
   int last = 0;
   bool with_old = true;
-  bool inverses = false;  ///< of the blocks on its diagonal
+  Form form = Form::stored;
   friend bool operator==(const Content&, const Content&) = default;
 };
 
@@ -186,6 +186,8 @@ class Checker {
 
   std::string replay(TaskId t) {
     const Task& now = task(t);
+    const bool prepares = now.kind == TaskKind::compute && now.kernel == Kernel::prepare;
+    if ((now.form != Form::stored) != prepares) return "makes a form that its kernel does not make";
     if (now.kind != TaskKind::compute) {
       if (std::string fault = fits(now.to, now.tile); !fault.empty()) return fault;
       return replay_copy(t);
@@ -205,7 +207,8 @@ class Checker {
     if (std::string fault = fits(now.from, now.tile); !fault.empty()) return fault;
     if (now.from == now.to) return "copies a place onto itself";
     const Content moved = state(now.from, now.tile).content;
-    if (moved.tile != now.tile || moved.inverses) return "copies a place that holds something else";
+    if (moved.tile != now.tile || moved.form != now.form)
+      return "copies a place that holds something else";
     if (std::string fault = read(t, now.from, moved); !fault.empty()) return fault;
     return write(t, now.to, moved);
   }
@@ -243,7 +246,8 @@ class Checker {
       if ((now.accumulate == Accumulate::beta) != first)
         return first ? "adds to what beta was not applied to" : "applies beta where it must not";
       if (op.accumulate == Accumulate::overwrite) return "adds to what has to be overwritten";
-      if (old.tile != now.tile || old.inverses || old.last != at || (first && !old.with_old))
+      if (old.tile != now.tile || old.form != Form::stored || old.last != at ||
+          (first && !old.with_old))
         return "adds to a place that holds something else";
       if (first && old.first != 0) return "applies beta where it must not";
       if (std::string fault = read(t, now.to, old); !fault.empty()) return fault;
@@ -257,34 +261,29 @@ class Checker {
     const Task& now = task(t);
     for (const std::size_t x : {0, 1}) {
       const TileId& tile = op.inputs[x].tile;
-      if (tile.exists()) {
-        if (std::string fault = read(t, now.inputs[x], whole(tile, version.inputs[x]));
-            !fault.empty())
-          return fault;
-        if (program_.matrix_of(tile).is_written) used_by_[versions_.place(tile)].push_back(now.op);
-      } else if (op.kernel == Kernel::solve && !now.inputs[x].in_place()) {
-        Content inverses = whole(op.inputs[1 - x].tile, version.inputs[1 - x]);
-        inverses.inverses = true;
-        if (std::string fault = read(t, now.inputs[x], inverses); !fault.empty()) return fault;
-      }
+      Content needed = whole(tile, version.inputs[x]);
+      needed.form = op.inputs[x].form;
+      // A device may do without a form that it does not prepare.
+      if (!tile.exists() || (needed.form != Form::stored && now.inputs[x].in_place())) continue;
+      if (std::string fault = read(t, now.inputs[x], needed); !fault.empty()) return fault;
+      if (program_.matrix_of(tile).is_written) used_by_[versions_.place(tile)].push_back(now.op);
     }
     return {};
   }
 
   std::string replay_prepare(TaskId t) {
     const Task& now = task(t);
-    if (!now.tile.exists() || program_.matrix_of(now.tile).structure < Structure::triangular ||
-        program_.fill_of(now.tile) == Fill::full)
-      return "prepares what is no triangle";
-    const std::int64_t bytes =
-        inverses_bytes(program_.matrix_of(now.tile).storage, program_.rows_of(now.tile));
+    if (!now.tile.exists() || !program_.has_form(now.tile, now.form))
+      return "prepares a form that its tile does not have";
     if (now.to.in_place()) return "prepares a tile in place";
-    if (std::string fault = fits(now.to, now.tile, bytes); !fault.empty()) return fault;
+    if (std::string fault = fits(now.to, now.tile, program_.bytes_of(now.tile, now.form));
+        !fault.empty())
+      return fault;
     Content made = state(now.inputs[0], now.tile).content;
-    if (made.tile != now.tile || made.inverses || !made.with_old)
+    if (made.tile != now.tile || made.form != Form::stored || !made.with_old)
       return "prepares a place that holds something else";
     if (std::string fault = read(t, now.inputs[0], made); !fault.empty()) return fault;
-    made.inverses = true;
+    made.form = now.form;
     return write(t, now.to, made);
   }
 

@@ -39,8 +39,7 @@ class KernelTimes {
   /// What a solve takes beyond its multiply-adds.
   double steps_s(DeviceId device, const TileOp& op) const {
     if (op.kernel != Kernel::solve) return 0;
-    const TileId& triangle = op.inputs[op.inputs[0].tile.exists() ? 0 : 1].tile;
-    return static_cast<double>(program_.rows_of(triangle)) * of(device).solve_row_s;
+    return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s;
   }
 
  private:

@@ -285,17 +285,13 @@ void Mover::forget_inputs(int worker) {
   for (int key = 0; key < static_cast<int>(tiles_.size()); ++key) drop(key, worker);
 }
 
-Where Mover::take_inverses(int key, int worker, bool& made) {
-  if (inverses_.empty()) inverses_.assign(held_.size(), -1);
-  int& slot =
-      inverses_[static_cast<std::size_t>(worker) * tiles_.size() + static_cast<std::size_t>(key)];
-  made = slot >= 0;
-  const TileId tile = tile_of(key);
-  if (!made)
-    slot = store(device_of(worker))
-               .take(Pool::inverses,
-                     inverses_bytes(program_.matrix_of(tile).storage, program_.rows_of(tile)), key);
-  return {device_of(worker), slot};
+Where Mover::take_prepared(const TileId& tile, Form form, int worker, bool& made) {
+  const auto [known, is_new] = prepared_.try_emplace({worker, tile, form}, -1);
+  if (is_new)
+    known->second =
+        store(device_of(worker)).take(Pool::prepared, program_.bytes_of(tile, form), key_of(tile));
+  made = !is_new;
+  return {device_of(worker), known->second};
 }
 
 Where Mover::take_output(int worker, std::int64_t bytes) {

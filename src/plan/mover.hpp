@@ -2,7 +2,9 @@
 // mover.hpp: which device holds which tile, and the copies that bring tiles to workers and results
 // home. It does not choose what is computed next.
 #pragma once
+#include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "plan/call_layout.hpp"
@@ -65,9 +67,9 @@ class Mover {
       change->users.push_back(target);
   }
 
-  /// The place of the inverses of a triangular tile on the worker's device. `made` says whether
-  /// they were there already.
-  Where take_inverses(int key, int worker, bool& made);
+  /// The place of a prepared form of a tile on the worker's device. `made` says whether it was
+  /// there already.
+  Where take_prepared(const TileId& tile, Form form, int worker, bool& made);
 
   /// A slot of the output pool. Throws Error(no_memory).
   Where take_output(int worker, std::int64_t bytes);
@@ -174,7 +176,7 @@ class Mover {
   std::vector<TileId> tiles_;      ///< per key
   std::vector<Cargo> cargos_;
   std::vector<Held> held_;                                    ///< [worker][key]
-  std::vector<int> inverses_;                                 ///< [worker][key]: a slot, or -1
+  std::map<std::tuple<int, TileId, Form>, int> prepared_;     ///< slots, by worker
   std::vector<Step> positions_;                               ///< per worker
   std::vector<std::vector<char>> row_present_, col_present_;  ///< [group][grid row or column]
   std::vector<Changing> changing_;      ///< per key; empty where nothing is both read and written

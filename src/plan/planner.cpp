@@ -69,7 +69,7 @@ class Planner {
   void emit(int worker, const Next& next);
   Accumulate begin_part(int worker, const OpChain& chain, int at, Output& out, double& arrival_s);
   void end_part(int worker, int chain, int at, Output& out);
-  void prepare(int worker, const TileOp& op, Task& task, double& arrival_s);
+  void prepare(int worker, const Factor& input, std::size_t x, Task& task, double& arrival_s);
   void add_callers_tile(int worker, const OpChain& chain, Output& out);
   void collect(int chain);
   void send_home(const TileId& tile, Output& out);
@@ -282,10 +282,9 @@ void Planner::emit(int worker, const Next& next) {
   Output& out = output_of(chain.target, part_of(worker));
   int keys[2] = {kNoKey, kNoKey};
   for (std::size_t x = 0; x < 2; ++x)
-    if (op.inputs[x].tile.exists()) keys[x] = mover_->key_of(op.inputs[x].tile);
+    if (op.inputs[x].is_stored_tile()) keys[x] = mover_->key_of(op.inputs[x].tile);
 
   Task task;
-  std::array<TileId, 2> inputs{op.inputs[0].tile, op.inputs[1].tile};
   double arrival_s = 0;
   for (std::size_t x = 0; x < 2; ++x) {
     if (keys[x] == kNoKey) continue;
@@ -300,9 +299,11 @@ void Planner::emit(int worker, const Next& next) {
   task.tile = chain.target;
   task.to = out.where;
   task.op = chain.first + next.at;
-  if (op.kernel == Kernel::solve) prepare(worker, op, task, arrival_s);
-  for (std::size_t x = 0; x < 2; ++x)  // the inverses, beside the triangle that they are of
-    if (!inputs[x].exists() && !task.inputs[x].in_place()) inputs[x] = inputs[1 - x];
+  std::array<TileId, 2> inputs{kNoTile, kNoTile};
+  for (std::size_t x = 0; x < 2; ++x) {
+    if (op.inputs[x].form != Form::stored) prepare(worker, op.inputs[x], x, task, arrival_s);
+    if (is_read(op.inputs[x], task.inputs[x])) inputs[x] = op.inputs[x].tile;
+  }
   add_compute(task, inputs);
   take_time(worker, times_.seconds(mover_->device_of(worker), op, chain.target), arrival_s, out);
 
@@ -312,26 +313,26 @@ void Planner::emit(int worker, const Next& next) {
   end_part(worker, next.chain, next.at, out);
 }
 
-// The inverses that a solve goes by, once for each triangle and device that wants them.
-void Planner::prepare(int worker, const TileOp& op, Task& task, double& arrival_s) {
-  const std::size_t x = op.inputs[0].tile.exists() ? 0 : 1;
-  const TileId& triangle = op.inputs[x].tile;
-  const DeviceId device = mover_->device_of(worker);
-  const std::int64_t least = machine_.devices[static_cast<std::size_t>(device)].inverse_order;
-  if (least <= 0 || plan_.program->rows_of(triangle) < least) return;
+// The form in which the task asks for input x, once for each tile and device; the other input is
+// the stored tile.
+void Planner::prepare(int worker, const Factor& input, std::size_t x, Task& task,
+                      double& arrival_s) {
+  const Device& device = machine_.devices[static_cast<std::size_t>(mover_->device_of(worker))];
+  if (!plan_.program->is_prepared(input.tile, input.form, device)) return;
   bool made = false;
-  task.inputs[1 - x] = mover_->take_inverses(mover_->key_of(triangle), worker, made);
+  task.inputs[x] = mover_->take_prepared(input.tile, input.form, worker, made);
   if (made) return;
   Task prepares;
   prepares.kernel = Kernel::prepare;
   prepares.accumulate = Accumulate::overwrite;
   prepares.queue = task.queue;
-  prepares.tile = triangle;
-  prepares.to = task.inputs[1 - x];
-  prepares.inputs[0] = task.inputs[x];
-  add_compute(prepares, {triangle, kNoTile});
-  arrival_s = std::max(arrival_s, compute_free_s_[static_cast<std::size_t>(worker)]) +
-              machine_.devices[static_cast<std::size_t>(device)].prepare_s;
+  prepares.tile = input.tile;
+  prepares.form = input.form;
+  prepares.to = task.inputs[x];
+  prepares.inputs[0] = task.inputs[1 - x];
+  add_compute(prepares, {input.tile, kNoTile});
+  arrival_s =
+      std::max(arrival_s, compute_free_s_[static_cast<std::size_t>(worker)]) + device.prepare_s;
 }
 
 void Planner::take_time(int worker, double seconds, double arrival_s, Output& out) {

@@ -28,17 +28,6 @@ TileBytes largest_tiles(const TileProgram& program) {
   return bytes;
 }
 
-/// What the inverses of all triangles that are solved with would take on one device.
-std::int64_t bytes_of_inverses(const TileProgram& program) {
-  std::int64_t bytes = 0;
-  for (MatrixId id = 0; id < std::ssize(program.matrices); ++id)
-    if (const Matrix& matrix = program.matrices[static_cast<std::size_t>(id)];
-        matrix.structure >= Structure::triangular)
-      for (int tile = 0; tile < matrix.tile_rows(); ++tile)
-        bytes += inverses_bytes(matrix.storage, program.rows_of({id, tile, tile}));
-  return bytes;
-}
-
 /// The most rows (or columns) of tiles that `owner` has in one group, or with `in_all` in all.
 std::int64_t most_in_group(const std::vector<int>& owners, const std::vector<int>& groups,
                            int group_count, int owner, bool in_all) {
@@ -98,8 +87,7 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
       stores[device].limit(Pool::input, 4 * std::max(1, machine.devices[device].lanes), tile.input);
     } else {
       const std::int64_t cap =
-          tuning.memory_cap[device] -
-          (machine.devices[device].inverse_order > 0 ? bytes_of_inverses(program) : 0);
+          tuning.memory_cap[device] - program.prepared_bytes(machine.devices[device]);
       Split least{.inputs = SlotStore::kUnlimited, .outputs = 0};
       for (std::size_t c = 0; c < program.calls.size(); ++c) {
         const DeviceId home =

@@ -104,13 +104,13 @@ bool Walk::enter_step() {
   return true;
 }
 
-// The inputs along the rows and columns. What an op does not have need not be asked for.
+// The stored inputs along the rows and columns. Other forms are prepared on the device.
 void Walk::find_keys() {
   row_keys_.assign(rows_.size(), kNoKey);
   col_keys_.assign(cols_.size(), kNoKey);
   const auto key_of = [&](std::size_t r, std::size_t c, std::size_t input) {
-    const TileId& tile = layout_.op(chain_of(r, c), step_.at).inputs[input].tile;
-    return tile.exists() ? mover_.key_of(tile) : kNoKey;
+    const Factor& factor = layout_.op(chain_of(r, c), step_.at).inputs[input];
+    return factor.is_stored_tile() ? mover_.key_of(factor.tile) : kNoKey;
   };
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     std::size_t c = 0;

@@ -270,7 +270,7 @@ class Expansion {
         problem_.op_a == Op::none ? tile(kA, i, j) : Factor{{id_[kA], j, i}, problem_.op_a};
     Factor taken = left ? tile(kC, k, other) : tile(kC, other, k);
     const bool solves = traits_.solves && at == k;
-    if (solves) taken = {};
+    if (solves) taken = {triangle.tile, triangle.op, Form::inverses};
     add(solves ? Kernel::solve : Kernel::multiply, left ? triangle : taken, left ? taken : triangle,
         traits_.solves ? kMinusOne : alpha_of(call_),
         traits_.solves ? Accumulate::beta : Accumulate::overwrite);

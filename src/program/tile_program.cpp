@@ -23,21 +23,45 @@ Fill TileProgram::fill_of(const TileId& tile) const {
   return tile.row == tile.col ? matrix_of(tile).diagonal : Fill::full;
 }
 
-std::int64_t TileProgram::rows_of(const TileId& tile) const {
+std::int64_t TileProgram::rows_of(const TileId& tile, Form form) const {
   const Matrix& matrix = matrix_of(tile);
+  if (form == Form::inverses) return inverse_block(matrix.storage);
   const auto row =
       static_cast<std::size_t>(matrix.items == 1 ? tile.row : tile.row % matrix.tile_rows());
   return matrix.row_cuts[row + 1] - matrix.row_cuts[row];
 }
 
-std::int64_t TileProgram::cols_of(const TileId& tile) const {
+std::int64_t TileProgram::cols_of(const TileId& tile, Form form) const {
   const Cuts& cuts = matrix_of(tile).col_cuts;
   const auto col = static_cast<std::size_t>(tile.col);
-  return cuts[col + 1] - cuts[col];
+  const std::int64_t cols = cuts[col + 1] - cuts[col];
+  if (form == Form::stored) return cols;
+  const std::int64_t block = rows_of(tile, form);
+  return (cols + block - 1) / block * block;
 }
 
-std::int64_t TileProgram::bytes_of(const TileId& tile) const {
-  return rows_of(tile) * cols_of(tile) * element_bytes_of(tile);
+std::int64_t TileProgram::bytes_of(const TileId& tile, Form form) const {
+  return rows_of(tile, form) * cols_of(tile, form) * element_bytes_of(tile);
+}
+
+bool TileProgram::has_form(const TileId& tile, Form form) const {
+  return form == Form::stored ||
+         (matrix_of(tile).structure >= Structure::triangular && fill_of(tile) != Fill::full);
+}
+
+bool TileProgram::is_prepared(const TileId& tile, Form form, const Device& device) const {
+  return form == Form::inverses && device.inverse_order > 0 &&
+         rows_of(tile) >= device.inverse_order;
+}
+
+std::int64_t TileProgram::prepared_bytes(const Device& device) const {
+  std::int64_t bytes = 0;
+  if (device.inverse_order <= 0) return bytes;
+  for (MatrixId id = 0; id < std::ssize(matrices); ++id)
+    for (int tile = 0; tile < matrices[static_cast<std::size_t>(id)].tile_rows(); ++tile)
+      if (has_form({id, tile, tile}, Form::inverses))
+        bytes += bytes_of({id, tile, tile}, Form::inverses);
+  return bytes;
 }
 
 std::int64_t TileProgram::moved_bytes_of(const TileId& tile) const {
@@ -67,7 +91,7 @@ std::int64_t TileProgram::depth_of(const TileOp& op, const TileId& target) const
     case Kernel::multiply:
       return left.op == Op::none ? cols_of(left.tile) : rows_of(left.tile);
     case Kernel::solve:
-      return left.tile.exists() ? rows_of(left.tile) : rows_of(right.tile);
+      return rows_of(left.tile);
     case Kernel::gemv:
     case Kernel::dot:
       return cols_of(right.tile);
@@ -94,10 +118,4 @@ std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& targ
   const std::int64_t second = op.inputs[1].tile.exists() ? k : 0;
   return (n * k + second + 2 * n) * element_bytes_of(target);
 }
-
-std::int64_t inverses_bytes(Storage storage, std::int64_t order) {
-  const std::int64_t block = inverse_block(storage), blocks = (order + block - 1) / block;
-  return blocks * block * block * bytes_of(storage);
-}
-
 }  // namespace fleet

@@ -44,6 +44,13 @@ enum class Structure : std::uint8_t {
   unit_triangular  ///< ones on the diagonal, which are not stored
 };
 
+/// What a place holds of a tile: its elements, or what is prepared from them, once for each device,
+/// for ops that ask for it.
+enum class Form : std::uint8_t {
+  stored,
+  inverses  ///< of the blocks on the diagonal of a triangle, side by side; a solve may do without
+};
+
 /// Where the tiles of one dimension begin: 0 = cuts[0] < cuts[1] < ... < cuts[count] = size.
 /// An empty dimension has the single cut 0 and no tiles.
 using Cuts = std::vector<std::int64_t>;
@@ -72,8 +79,9 @@ enum class Kernel : std::uint8_t {
              ///< may be C itself, whose place the product takes
   add,       ///< C += beta*A, the caller's tile, or += A, a sum over some ops of the same tile
   scale,     ///< C = beta*C; zero when beta == 0, whatever was there
-  solve,     ///< C = op(A)^-1 * (by Accumulate) C, or C * op(B)^-1: the triangle is the only input
-  prepare,   ///< C = the inverses of the blocks on the diagonal of A, for solves by A
+  solve,     ///< C = op(A)^-1 * (by Accumulate) C, or C * op(B)^-1: the other input is the same
+             ///< triangle as Form::inverses
+  prepare,   ///< C = another form of A, for ops that read A in it
   gemv,      ///< C^T = alpha*op(A)*B^T + (by Accumulate) C^T, vectors being matrices of one row
   axpy,      ///< C = alpha*A + (by Accumulate) C
   dot,       ///< C = alpha*op(A)*B^T + (by Accumulate) C
@@ -94,10 +102,12 @@ enum class Accumulate : std::uint8_t {
   sum,        ///< times one
 };
 
-/// One input of an op: a stored tile, and how it is read.
+/// One input of an op: a stored tile, and how and in what form it is read.
 struct Factor {
   TileId tile = kNoTile;
   Op op = Op::none;
+  Form form = Form::stored;
+  bool is_stored_tile() const { return tile.exists() && form == Form::stored; }
   friend bool operator==(const Factor&, const Factor&) = default;
 };
 
@@ -172,12 +182,20 @@ struct TileProgram {
   }
 
   Fill fill_of(const TileId& tile) const;
-  std::int64_t rows_of(const TileId& tile) const;  ///< shape of a stored tile, in elements
-  std::int64_t cols_of(const TileId& tile) const;
-  std::int64_t bytes_of(const TileId& tile) const;        ///< dense: rows * cols * element
+  /// Shape of a tile in a form, in elements.
+  std::int64_t rows_of(const TileId& tile, Form form = Form::stored) const;
+  std::int64_t cols_of(const TileId& tile, Form form = Form::stored) const;
+  /// Dense: rows * cols * element.
+  std::int64_t bytes_of(const TileId& tile, Form form = Form::stored) const;
   std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: of what counts
   double share_of(
       const TileId& tile) const;  ///< of its elements that count: a triangle's are fewer
+  /// Can the form be prepared from the tile?
+  bool has_form(const TileId& tile, Form form) const;
+  /// Does the device prepare it, for the ops that ask for it?
+  bool is_prepared(const TileId& tile, Form form, const Device& device) const;
+  /// The most that tiles in prepared forms take on the device.
+  std::int64_t prepared_bytes(const Device& device) const;
   /// What a copy of the tile moves. Columns that a tile has whole are taken to follow each other
   /// at home: leading dimensions are the call's, not the program's.
   Cargo cargo_of(const TileId& tile) const;
@@ -192,10 +210,8 @@ struct TileProgram {
   friend bool operator==(const TileProgram&, const TileProgram&) = default;
 };
 
-/// The order of the blocks on the diagonal that Kernel::prepare inverts: as large as the memory of
+/// The order of the blocks of Form::inverses: as large as the memory of
 /// a GPU's multiprocessor has room for, so that what is left are few and large products.
 constexpr std::int64_t inverse_block(Storage storage) { return storage == Storage::c64 ? 64 : 128; }
-/// Bytes of what Kernel::prepare makes of a triangle of this order.
-std::int64_t inverses_bytes(Storage storage, std::int64_t order);
 
 }  // namespace fleet

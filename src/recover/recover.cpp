@@ -88,13 +88,13 @@ class Ledger {
 
   bool is_written(const TileId& tile) const { return plan_.program->matrix_of(tile).is_written; }
 
-  /// The slot now holds a tile that no op writes, or inverses.
+  /// The slot now holds a tile that no op writes, or a form that is prepared.
   void forget(const Where& where) {
     if (!where.in_place()) slots_.erase(where);
   }
 
   void note(const Task& task) {
-    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
+    if (!is_written(task.tile) || task.form != Form::stored) return forget(task.to);
     if (task.kind != TaskKind::compute) {
       const Content copied = at(task.tile, task.from);
       at(task.tile, task.to) = copied;
@@ -118,7 +118,7 @@ class Ledger {
   }
 
   void spoil(const Task& task) {
-    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
+    if (!is_written(task.tile) || task.form != Form::stored) return forget(task.to);
     at(task.tile, task.to).known = false;
   }
 
@@ -227,7 +227,7 @@ class Finisher {
       std::vector<char> bytes[2];
       for (const std::size_t x : {0, 1}) {
         const TileId& input = op.inputs[x].tile;
-        if (!input.exists()) continue;
+        if (!op.inputs[x].is_stored_tile()) continue;
         const bool is_left = x == 0 || op.kernel == Kernel::solve;
         (is_left ? launch.a : launch.b) = input == chain.target ? c : on_host_now(input, bytes[x]);
       }

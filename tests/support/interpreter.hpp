@@ -177,7 +177,7 @@ class Interpreter {
         });
       case Kernel::solve:
         set(target, keep);
-        return left.tile.exists() ? solve(left, target, false) : solve(right, target, true);
+        return left.form == Form::stored ? solve(left, target, false) : solve(right, target, true);
       default:  // planners add these, programs have none
         return;
     }
