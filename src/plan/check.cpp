@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // check.cpp: the proof that a plan is right in every legal order. It shares no code with the
-// planner, so that one's mistake is not the other's; what a program means it reads from its ops.
+// planner, so that one's mistake is not the other's; it reads what a program means from its ops.
 #include <algorithm>
 #include <optional>
 
@@ -10,8 +10,8 @@
 namespace fleet {
 namespace {
 
-// What a place holds of a tile: what the ops [first, last) that write it make of it, numbered in
-// the order of the program, with the contents that it had before them or without (`with_old`). The
+// What a place holds of a tile: the result of the ops [first, last) that write it, numbered in the
+// order of the program, with the contents that it had before them or without (`with_old`). The
 // caller's tile is {0, 0, with_old}; a tile that is complete so far is {0, n, with_old}.
 struct Content {
   TileId tile = kNoTile;
@@ -166,8 +166,8 @@ class Checker {
     return {};
   }
 
-  // Should a device fail, what was computed from the old contents of a tile at home and is not at
-  // home itself is computed once more: so the tile must not be replaced before.
+  // If a device fails, results that were computed from a tile at home and are not yet at home are
+  // computed once more, so the tile must not be replaced before they are.
   std::string check_replaced(TaskId t, const TileId& tile) {
     auto& users = used_by_[versions_.place(tile)];
     for (const OpId user : users) {

@@ -14,7 +14,7 @@
 namespace fleet {
 namespace {
 
-// What is known of a target, or of one worker's sums of it, while it is being computed.
+// A target, or one worker's sums of it, while it is being computed.
 struct Output {
   Where where{kHost, -1};
   QueueId queue = -1;            ///< the lane that computes it, all ops long
@@ -24,10 +24,10 @@ struct Output {
   bool add_at_end = false;       ///< lazy: the caller's tile still has to be added
 };
 
-// Twice as many tasks as ops is room for most plans, and not more than growing ends with.
+// Most plans have at most two tasks for each op, and growing would end with no less room.
 constexpr std::size_t kTasksOfOp = 2, kMostReserved = 1 << 16;
 
-// A kernel that streams has all of a device's memory: one runs, one is being launched.
+// A kernel that streams takes all of a device's bandwidth: one runs while the next is launched.
 constexpr int kStreamingLanes = 2;
 
 class Planner {
@@ -82,7 +82,7 @@ class Planner {
   int part_of(int worker) const {
     return layout_->is_split() ? worker / layout_->deal().grid.cols : 0;
   }
-  /// The first op of a chain that the part has.
+  /// The first op of a chain in this part.
   int begin_of(int part) const;
   Output& output_of(const TileId& tile, int part) {
     return outputs_[layout_->place_of(tile) * static_cast<std::size_t>(parts()) +
@@ -124,7 +124,7 @@ void Planner::scale_in_place() {
   }
 }
 
-// As many lanes as products fill the device with.
+// As many lanes as it takes products to fill the device.
 int Planner::lanes_of_call() const {
   if (layout_->deal().streams) return kStreamingLanes;
   const CallCuts& cuts = layout_->call().cuts;
@@ -155,8 +155,8 @@ void Planner::compute() {
   for (int w = 0; w < std::ssize(plan_.tuning.workers); ++w)
     walks.emplace_back(*layout_, *mover_, plan_.tuning.rules.has(Rule::order), w);
   const bool cubes = layout_->deal().cubes > 1;
-  // Groups take part of those before them, or replace what those took part of, or meet: a worker
-  // that is ahead waits.
+  // Groups read what earlier ones made, or replace what those read, or their sums are added: a
+  // worker that is ahead waits.
   const bool in_turn = layout_->call().reads_target || layout_->is_split();
   int group = 0;
   const std::vector<int> order = round();
@@ -194,8 +194,8 @@ int Planner::enter_group(std::vector<Walk>& walks, int before) {
   return next;
 }
 
-// The parts of sums meet; or other columns (or rows) follow, and what was solved for in these is
-// not needed from its slots any more.
+// Adds the parts of sums; or, where other columns (or rows) follow, forgets the results of these,
+// which nobody reads from slots any more.
 void Planner::leave_group(int group) {
   const ProgramCall& call = layout_->call();
   const int in_turn = layout_->is_split() ? 1 : layout_->deal().groups_in_turn();
@@ -215,7 +215,7 @@ QueueId Planner::next_lane(int worker) {
   return first_lane_[device] + next_lane_[static_cast<std::size_t>(worker)]++ % lanes;
 }
 
-// The caller's tile comes late and is added, where it would take the way that its inputs take.
+// Does the caller's tile come late, to be added? It does where it would travel with the inputs.
 bool Planner::lazy(int worker, const OpChain& chain) const {
   const TileProgram& program = *plan_.program;
   const TileOp& first = program.op(chain.first);
@@ -313,8 +313,8 @@ void Planner::emit(int worker, const Next& next) {
   end_part(worker, next.chain, next.at, out);
 }
 
-// The form in which the task asks for input x, once for each tile and device; the other input is
-// the stored tile.
+// Makes the form in which the task asks for input x, once for each tile and device. The other input
+// is the stored tile.
 void Planner::prepare(int worker, const Factor& input, std::size_t x, Task& task,
                       double& arrival_s) {
   const Device& device = machine_.devices[static_cast<std::size_t>(mover_->device_of(worker))];
@@ -342,7 +342,8 @@ void Planner::take_time(int worker, double seconds, double arrival_s, Output& ou
   plan_.planned_s = std::max(plan_.planned_s, free_s);
 }
 
-// At the end of the chain, or of a cube of it. Parts of sums wait for each other.
+// Sends the result home at the end of a chain or of a cube of it. Parts of sums wait for each
+// other.
 void Planner::end_part(int worker, int chain_id, int at, Output& out) {
   const OpChain& chain = layout_->chain(chain_id);
   const bool last = at == chain.ops - 1;
@@ -351,7 +352,7 @@ void Planner::end_part(int worker, int chain_id, int at, Output& out) {
   const bool cube_ends = !last && cubes[step + 1] != cubes[step];
   if ((!last && !cube_ends) || layout_->is_split()) return;
   if (layout_->call().reads_results) {
-    // It stays where it is for those that take part of it.
+    // It stays where it is for the ops that read it.
     mover_->note_result(chain.target, worker, out.where, out.ready_s);
     double home_s = out.ready_s;
     if (!out.where.in_place())
@@ -367,7 +368,7 @@ void Planner::end_part(int worker, int chain_id, int at, Output& out) {
 
 void Planner::send_home(const TileId& tile, Output& out) {
   if (out.where.in_place()) {
-    // The next cube of the tile goes on where it is, in the lane that has it.
+    // The next cube of the tile goes on in place, in the same lane.
     mover_->note_home(tile, out.ready_s);
     return;
   }
@@ -399,7 +400,7 @@ void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {
   out.add_at_end = false;
 }
 
-// Adds the sums of the later parts to the first's, and sends that home.
+// Adds the sums of the later parts to those of the first, and sends them home.
 void Planner::collect(int chain_id) {
   const OpChain& chain = layout_->chain(chain_id);
   const int owner = layout_->owner_of(chain.target);

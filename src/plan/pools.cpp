@@ -47,7 +47,7 @@ struct Split {
 /// next begins, if that leaves room for the inputs of three steps), inputs take the rest.
 Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_place,
              std::int64_t cap, const TileBytes& tile) {
-  // What others read of the results stays until all that takes part of it is computed.
+  // Results that others read stay until all of their readers are computed.
   const bool stays = call.reads_results;
   const std::int64_t rows = most_in_group(deal.row_owner, deal.row_group, deal.row_groups,
                                           worker / deal.grid.cols, stays && deal.cols_outside);
@@ -83,7 +83,7 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
       stores[device].limit(Pool::input, 2 * kStreamed, tile.input);
       stores[device].limit(Pool::output, kStreamed, tile.output);
     } else if (!caches) {
-      // Every product fetches its own tiles: as many as the lanes work on, twice.
+      // Every product fetches its own tiles: twice as many as the lanes work on.
       stores[device].limit(Pool::input, 4 * std::max(1, machine.devices[device].lanes), tile.input);
     } else {
       const std::int64_t cap =

@@ -7,7 +7,7 @@
 namespace fleet::text {
 namespace {
 
-/// "sdot", "zdotc": of complex products both have a letter more.
+/// "sdot", "zdotc": complex dot products have one more letter.
 std::string word_of_routine(Routine routine, DataType type, Op op) {
   std::string word = word_of(type) + std::string(traits_of(routine).word);
   if (routine == Routine::dot && is_complex(type.storage)) word += op == Op::conjugate ? 'c' : 'u';

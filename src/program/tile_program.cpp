@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tile_program.cpp: the shapes of tiles, and what kernels on them count for.
+// tile_program.cpp: the shapes of tiles in their forms, and the work of kernels on them.
 #include "program/tile_program.hpp"
 
 #include <algorithm>

@@ -31,11 +31,11 @@ struct TileId {
 };
 inline constexpr TileId kNoTile{kNoMatrix, 0, 0};
 
-/// Which elements of a square tile count. Of a triangle the others are neither read nor written.
+/// Which elements of a square tile count. Those outside a triangle are neither read nor written.
 enum class Fill : std::uint8_t { full, lower, upper };
 
-/// What a matrix is, beyond its elements. A symmetric, Hermitian or triangular one has one triangle
-/// stored; where a result is Hermitian, its diagonal is real.
+/// What a matrix is, beyond its elements. A symmetric, Hermitian or triangular one stores one
+/// triangle; the diagonal of a Hermitian result is real.
 enum class Structure : std::uint8_t {
   general,
   symmetric,
@@ -65,8 +65,8 @@ struct Matrix {
   DeviceId home = kHost;
   Structure structure = Structure::general;
   Fill diagonal = Fill::full;  ///< of the tiles on the diagonal: the triangle that counts
-  bool is_read = false;        ///< some op has a tile of it as an input
-  bool is_written = false;     ///< some op has a tile of it as its target
+  bool is_read = false;        ///< some op reads a tile of it
+  bool is_written = false;     ///< some op writes a tile of it
 
   int tile_rows() const { return tile_count(row_cuts); }  ///< of one item
   int tile_cols() const { return tile_count(col_cuts); }
@@ -88,9 +88,9 @@ enum class Kernel : std::uint8_t {
 };
 inline constexpr int kKernels = 8;
 const char* to_string(Kernel kernel);
-/// Its time goes by the bytes that it streams, not by its multiply-adds.
+/// Its time follows the bytes that it streams, not its multiply-adds.
 constexpr bool has_vectors(Kernel kernel) { return kernel >= Kernel::gemv; }
-/// It adds a product to its target, and is one of those that make up a tile.
+/// It adds a product to its target; a tile is made of such products.
 constexpr bool is_product(Kernel kernel) {
   return kernel == Kernel::multiply || has_vectors(kernel);
 }
@@ -122,8 +122,8 @@ struct TileOp {
   friend bool operator==(const TileOp&, const TileOp&) = default;
 };
 
-/// The ops of one call that write one tile, in their order: after the first n of them the tile has
-/// the n-th version that this call gives it.
+/// The ops of one call that write one tile, in their order: after n of them the tile has its n-th
+/// version of this call.
 struct OpChain {
   TileId target;
   OpId first = 0;
@@ -137,17 +137,17 @@ struct CallCuts {
   friend bool operator==(const CallCuts&, const CallCuts&) = default;
 };
 
-/// The part of a program that one call became. `problem` is for texts and bounds: what follows the
-/// expansion plans by matrices, chains and ops alone.
+/// The part of a program that one call became. `problem` is for texts and bounds; planning
+/// knows only matrices, chains and ops.
 struct ProgramCall {
   Problem problem;
   CallCuts cuts;
   std::array<MatrixId, 3> matrices{0, 1, 2};
   int first_chain = 0;
   int chains = 0;
-  int longest_chain = 0;      ///< in ops
-  bool reads_target = false;  ///< some op has a tile of the matrix that the call writes as an input
-  bool reads_results = false;  ///< and some of them what an earlier chain of the call made of it
+  int longest_chain = 0;       ///< in ops
+  bool reads_target = false;   ///< some op reads a tile of the matrix that the call writes
+  bool reads_results = false;  ///< such an op reads what an earlier chain of the call made of it
   MatrixId target() const { return matrices[kC]; }
   friend bool operator==(const ProgramCall&, const ProgramCall&) = default;
 };
@@ -187,21 +187,20 @@ struct TileProgram {
   std::int64_t cols_of(const TileId& tile, Form form = Form::stored) const;
   /// Dense: rows * cols * element.
   std::int64_t bytes_of(const TileId& tile, Form form = Form::stored) const;
-  std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: of what counts
-  double share_of(
-      const TileId& tile) const;  ///< of its elements that count: a triangle's are fewer
+  std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: elements that count
+  double share_of(const TileId& tile) const;  ///< of its elements that count: 1 unless a triangle
   /// Can the form be prepared from the tile?
   bool has_form(const TileId& tile, Form form) const;
   /// Does the device prepare it, for the ops that ask for it?
   bool is_prepared(const TileId& tile, Form form, const Device& device) const;
   /// The most that tiles in prepared forms take on the device.
   std::int64_t prepared_bytes(const Device& device) const;
-  /// What a copy of the tile moves. Columns that a tile has whole are taken to follow each other
-  /// at home: leading dimensions are the call's, not the program's.
+  /// What a copy of the tile moves. A tile of whole columns counts as contiguous at home: leading
+  /// dimensions are the call's, not the program's.
   Cargo cargo_of(const TileId& tile) const;
-  /// How long the sums of a product are: the columns of its first factor as it is read.
+  /// The length of a product's sums: the columns of its first factor as it is read.
   std::int64_t depth_of(const TileOp& op, const TileId& target) const;
-  /// The part of a whole tile's multiply-adds that a product or solve has, triangles being less.
+  /// Multiply-adds of a product or solve as a share of those of whole tiles: less for triangles.
   double work_of(const TileOp& op, const TileId& target) const;
   /// Multiply-adds of a product or solve on `target`.
   double multiply_adds_of(const TileOp& op, const TileId& target) const;
@@ -210,8 +209,8 @@ struct TileProgram {
   friend bool operator==(const TileProgram&, const TileProgram&) = default;
 };
 
-/// The order of the blocks of Form::inverses: as large as the memory of
-/// a GPU's multiprocessor has room for, so that what is left are few and large products.
+/// The order of the blocks of Form::inverses: as large as fit the memory of
+/// a GPU's multiprocessor, so that few and large products remain.
 constexpr std::int64_t inverse_block(Storage storage) { return storage == Storage::c64 ? 64 : 128; }
 
 }  // namespace fleet
