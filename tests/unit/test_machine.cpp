@@ -184,8 +184,8 @@ TEST(SubMachine, RefusesDevicesThatAreNotThereOrTwice) {
   const auto of = [&](std::vector<int> ids) {
     return refusal(Status::bad_argument, [&] { sub_machine(m, ids); });
   };
-  EXPECT_EQ(of({2}), "device 2 is not there: the machine has 2 devices, counted from 0");
-  EXPECT_EQ(of({-1}), "device -1 is not there: the machine has 2 devices, counted from 0");
+  EXPECT_EQ(of({2}), "device 2 does not exist: the machine has 2 devices, counted from 0");
+  EXPECT_EQ(of({-1}), "device -1 does not exist: the machine has 2 devices, counted from 0");
   EXPECT_EQ(of({1, 0, 1}), "device 1 is named twice");
 }
 
@@ -346,7 +346,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"\"schema\": 1", "\"schema\": 2", "schema 2, this version reads schema 1"},
         Wrong{"\"schema\": 1,", "", "the file has no 'schema'"},
         Wrong{"\"schema\": 1", "\"schema\": 1.5", "the file: 'schema' is not a whole number"},
-        Wrong{"\"name\": \"n\"", "\"name\": 3", "the file: 'name' is not a text"},
+        Wrong{"\"name\": \"n\"", "\"name\": 3", "the file: 'name' is not a string"},
         Wrong{"\"source\": \"s\",", "", "the file has no 'source'"},
         Wrong{"\"issue_s\": 0", "\"issue_s\": -1", "the file: 'issue_s' is negative"},
         Wrong{"\"issue_s\": 0", "\"isue_s\": 0", "the file has an unknown key 'isue_s'"},
@@ -395,18 +395,18 @@ INSTANTIATE_TEST_SUITE_P(
               "\"flops_per_s\": 10}, {\"type\": \"d\", \"edge\": 9, \"flops_per_s\": 1}",
               "device 2 gives the rate of one kernel twice"},
         Wrong{"{\"port\": \"p\"", "{\"port\": \"r\"",
-              "device 2 names port 'r', which is not there"},
+              "device 2 names port 'r', which does not exist"},
         Wrong{"\"weight\": 11", "\"weight\": 0", "device 2: 'weight' is not positive"},
         Wrong{"\"weight\": 11", "\"wight\": 0", "device 2, a port has an unknown key 'wight'"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Links, WrongMachine,
     testing::Values(
-        Wrong{"\"to\": \"0\"", "\"to\": \"1\"", "link 0 names device '1', which is not there"},
+        Wrong{"\"to\": \"0\"", "\"to\": \"1\"", "link 0 names device '1', which does not exist"},
         Wrong{"\"to\": \"0\"", "\"to\": \"host\"", "link 0 leads from a device to itself"},
         Wrong{"\"links\": [",
               "\"links\": [{\"from\": \"host\", \"to\": \"0\", \"bytes_per_s\": 1},",
-              "link 1 is there twice"},
+              "link 1 appears twice"},
         Wrong{"\"latency_s\": 12", "\"latency_s\": -12", "link 0: 'latency_s' is negative"},
         Wrong{"\"bytes_per_s\": 13", "\"bytes_per_s\": 0", "link 0: 'bytes_per_s' is not positive"},
         Wrong{"\"bytes_per_s\": 13,", "", "link 0 has no 'bytes_per_s'"},
@@ -415,7 +415,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"\"share\": 0.5", "\"share\": 0", "link 0, columns: 'share' is not positive"},
         Wrong{"\"share\": 0.5", "\"share\": 1.5", "link 0, columns: 'share' is more than 1"},
         Wrong{"\"share\": 0.5", "\"rate\": 1", "link 0, columns has an unknown key 'rate'"},
-        Wrong{"{\"port\": \"q\"", "{\"port\": \"Q\"", "link 0 names port 'Q', which is not there"},
+        Wrong{"{\"port\": \"q\"", "{\"port\": \"Q\"",
+              "link 0 names port 'Q', which does not exist"},
         Wrong{"[{\"port\": \"q\", \"weight\": 14}]", "7", "link 0: 'ports' is not a list"}));
 
 TEST(MachineJson, TakesTheFileThatTheWrongOnesAreMadeOf) {
