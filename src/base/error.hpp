@@ -26,14 +26,12 @@ enum class Status {
 /// "ok", "bad_argument", ...: the words used in JSON and in messages.
 const char* to_string(Status status);
 
-/// Thrown inside the core; the outer layers (C API, Fortran and CBLAS entry points) turn it into a
-/// status and a message.
+/// Thrown inside the core; the outer layers (C API, BLAS entry points) make a status and a message.
 class Error : public std::exception {
  public:
   Error(Status status, const std::string& message)
       : status_(status), message_(std::make_shared<const std::string>(message)) {}
-  /// For literals, which are not copied, so that such an Error can be thrown when memory is
-  /// exhausted.
+  /// For literals, which are not copied: such an Error can be thrown without free memory.
   template <std::size_t N>
   Error(Status status, const char (&literal)[N]) noexcept : status_(status), literal_(literal) {}
 
@@ -51,8 +49,7 @@ class Error : public std::exception {
 /// The message of an exception; empty if there is no memory to copy it.
 std::string message_of(const std::exception& error) noexcept;
 
-/// To be called inside a `catch`: rethrows the current exception as Error(device_failed), because C
-/// is undefined.
+/// Inside a `catch`: rethrows the current exception as Error(device_failed), as C is undefined.
 [[noreturn]] void throw_undefined();
 
 /// Does `work`, before or during which C may have been changed. Every exception becomes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// exit_guard.cpp: counts the threads that are inside, and waits for them at exit. It must not know
-// what they do.
+// exit_guard.cpp: counts the threads inside, and waits for them at exit. It must not know their
+// work.
 #include "base/exit_guard.hpp"
 
 #include <unistd.h>

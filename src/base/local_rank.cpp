@@ -41,8 +41,7 @@ LocalRank local_rank(const Environment& environment) {
   };
   for (const auto& [rank, ranks] : kLaunchers)
     if (valid(number(rank), number(ranks))) return {*number(rank), *number(ranks)};
-  // Slurm comes last: its variables remain set for processes that another launcher starts inside
-  // its allocation.
+  // Slurm comes last: its variables remain set for other launchers inside its allocation.
   const auto rank = number("SLURM_LOCALID");
   const auto ranks =
       tasks_on_node(environment("SLURM_STEP_TASKS_PER_NODE"), number("SLURM_NODEID").value_or(0));

@@ -94,8 +94,7 @@ std::string word_of(Enum value, const std::array<std::pair<std::string_view, Enu
   return {};
 }
 
-/// Empty in a program with more privileges than its caller (setuid), since the caller would choose
-/// which libraries it loads.
+/// Empty in a setuid program, since its caller must not choose the libraries that it loads.
 std::string environment(const std::string& name) {
   const char* value = secure_getenv(name.c_str());
   return value == nullptr ? std::string() : std::string(value);

@@ -17,8 +17,7 @@ double cube(std::int64_t edge) {
   return e * e * e;
 }
 
-/// For each of the machine's devices its new id, which is its index in `kept`, or -1 if it is
-/// dropped.
+/// For each device of the machine its new id (the index in `kept`), or -1 if it is dropped.
 std::vector<DeviceId> renumbering(std::size_t devices, const std::vector<DeviceId>& kept) {
   std::vector<DeviceId> now(devices, -1);
   for (std::size_t i = 0; i < kept.size(); ++i)

@@ -29,8 +29,7 @@ class ProductTimes {
   };
   static constexpr int kBits = 8;
 
-  // Shapes often differ by one in a size; large odd factors spread the difference to the upper
-  // bits.
+  // Shapes often differ by one in a size; large odd factors carry that to the upper bits.
   static std::size_t place(DeviceId device, std::int64_t m, std::int64_t n, std::int64_t k) {
     const std::uint64_t mixed = static_cast<std::uint64_t>(m) * 0x9E3779B97F4A7C15u +
                                 static_cast<std::uint64_t>(n) * 0xC2B2AE3D27D4EB4Fu +

@@ -298,8 +298,7 @@ void FairShare::freeze(std::size_t index, double level) {
   hold_back(flow, level);
 }
 
-/// Caps the flows that have caught up with `ahead`, and their downstream flows in turn, at its
-/// level.
+/// Caps the flows that have caught up with `ahead`, and those downstream of them, at its level.
 void FairShare::hold_back(const Flow& ahead, double level) {
   for (FlowId id = ahead.child; id != kNoFlow; id = at(id).sibling) {
     Flow& child = at(id);
@@ -332,8 +331,7 @@ void FairShare::schedule(Flow& flow, double now_s) {
   const Flow& ahead = at(flow.upstream);
   if (flow.rate <= ahead.rate * (1 + kSame)) return;
   const double lead = flow.left - left_at(ahead, now_s) - flow.chunk;
-  // At least 1e-6 of a chunk, more than rounding, so that the clock advances and the flow has
-  // caught up by then.
+  // At least 1e-6 of a chunk, which exceeds rounding, so that the clock advances.
   flow.catch_s = now_s + std::max(1e-6 * flow.chunk, lead) / (flow.rate - ahead.rate);
 }
 

@@ -15,8 +15,7 @@ using FlowId = int;
 inline constexpr FlowId kNoFlow = -1;
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// The user of a flow, which determines the ports that it takes: a link, or the kernels of a
-/// device.
+/// The user of a flow, which determines its ports: a link, or the kernels of a device.
 using UserId = int;
 
 /// The work of a flow: bytes of a copy (rates in bytes per second), or seconds of a kernel (rates

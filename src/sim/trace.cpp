@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// trace.cpp: the cost of a run, and names of tasks and queues. It must not know how the run was
-// timed.
+// trace.cpp: the cost of a run, and names of tasks and queues. It knows no clock.
 #include "sim/trace.hpp"
 
 #include <algorithm>
