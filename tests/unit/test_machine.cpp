@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_machine.cpp: look-ups in machines, machines of fewer devices, and their JSON both ways with
-// every refusal.
+// test_machine.cpp: look-ups in machines, machines of fewer devices, and their JSON, written and
+// read, with every refusal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -110,7 +110,7 @@ TEST(KernelSeconds, AreLaunchAndArithmetic) {
 TEST(KernelSeconds, AreLaunchAndMemoryWhereOnlyBytesStream) {
   Machine m = with_table();
   EXPECT_DOUBLE_EQ(m.stream_s(kFirstDevice, 1'000'000), 1.1e-5);
-  m.devices[kFirstDevice].memory_bytes_per_s = 0;  // not known
+  m.devices[kFirstDevice].memory_bytes_per_s = 0;  // unknown
   EXPECT_EQ(m.stream_s(kFirstDevice, 1'000'000), 1e-5);
 }
 
@@ -279,9 +279,9 @@ TEST(LinkRate, IsInterpolatedForColumnsThatLieApartAtHomeOnly) {
   EXPECT_DOUBLE_EQ(rate(1500), 40);
   EXPECT_DOUBLE_EQ(rate(2000), 60);
   EXPECT_DOUBLE_EQ(rate(3000), 55);
-  EXPECT_DOUBLE_EQ(rate(9000), 50);  // held beyond the last
-  EXPECT_DOUBLE_EQ(rate(500), 10);   // a column takes no less than the shortest known
-  EXPECT_DOUBLE_EQ(rate(0), 100);    // one piece of memory
+  EXPECT_DOUBLE_EQ(rate(9000), 50);  // constant beyond the last
+  EXPECT_DOUBLE_EQ(rate(500), 10);   // a column takes at least as long as the shortest known
+  EXPECT_DOUBLE_EQ(rate(0), 100);    // contiguous memory
   EXPECT_DOUBLE_EQ(rate(1000, kFirstDevice), 20);
   EXPECT_DOUBLE_EQ(rate(1000, kFirstDevice + 1), 100);  // dense at both ends
   EXPECT_DOUBLE_EQ(Link{.bytes_per_s = 100}.rate({.column_bytes = 8}), 100);
@@ -307,7 +307,7 @@ TEST(MachineJson, SortsKernelsByTypeAndEdge) {
   EXPECT_EQ(m.devices[kFirstDevice].lanes, 8);
 }
 
-/// A right file, in which `from` is replaced by `to`.
+/// A valid file in which `from` is replaced by `to`.
 std::string edited(const std::string& from, const std::string& to) {
   std::string text = R"({"schema": 1, "name": "n", "source": "s", "notes": [1, {}], "issue_s": 0,
     "ports": [{"name": "p", "capacity": 5}, {"name": "q", "capacity": 6}],
