@@ -41,11 +41,11 @@ inline Machine virtual_devices(int devices, std::int64_t memory_bytes = 1 << 26)
   return machine;
 }
 
-/// The operands of one call, where the problem has them at home, and what C has to become.
+/// The operands of one call at their homes, and the expected C.
 template <typename T>
 class HostTrial {
  public:
-  /// Leading dimensions have `slack` rows to spare, items of a batch lie apart.
+  /// Leading dimensions have `slack` extra rows, and items of a batch are not contiguous.
   HostTrial(const Problem& problem, std::uint64_t seed, std::int64_t slack = 0)
       : problem_(problem),
         random_(seed),
@@ -63,7 +63,7 @@ class HostTrial {
 
   T alpha() const { return alpha_; }
   T beta() const { return beta_; }
-  /// Of a problem with all operands on the host, for what comes after a run.
+  /// Arguments of a problem with all operands on the host, to be used after a run.
   Arguments arguments() {
     Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};
     for (std::size_t x = 0; x < 3; ++x) {
@@ -75,10 +75,10 @@ class HostTrial {
   }
   Guarded<T>& operand(int index) { return host_[static_cast<std::size_t>(index)]; }
 
-  /// Runs `plan`, with operands of devices moved there before and back after.
+  /// Runs `plan`; operands of devices are moved there before the run and back after it.
   Trace run(const Plan& plan, Backend& backend) {
     Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};
-    // Once a step of k, and once where C is added at the end.
+    // One rounding per step of k, and one when C is added at the end.
     expect(tile_count(plan.cuts().k) + 1);
     for (int x = 0; x < 3; ++x) place(x, arguments, backend);
     const Trace trace = execute(plan, arguments, backend);
@@ -89,7 +89,7 @@ class HostTrial {
     return trace;
   }
 
-  /// "" when C is right and nothing outside of it was written.
+  /// "" if C is right and nothing outside it was written.
   std::string verdict() {
     for (std::int64_t item = 0; item < problem_.batch; ++item)
       if (std::string wrong = first_difference(expected_[static_cast<std::size_t>(item)],
