@@ -9,6 +9,7 @@
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/stager.hpp"
 #include "backend/cuda/streams.hpp"
+#include "sim/trace.hpp"
 
 namespace fleet::cuda {
 
