@@ -253,8 +253,8 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
       const double start_s = now_s();
       const Plan& plan = planned->tuned.plan;
       Binding binding = bind(*plan.program, {&arguments, 1});
-      const Start how = start(plan, binding, *engine().backend, planned->serial);
-      return Begun{std::move(planned), std::move(binding), how, start_s};
+      auto run = engine().backend->begin(plan, binding, planned->serial);
+      return Begun{std::move(planned), std::move(binding), std::move(run), start_s};
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
       const bool no_memory = error.status() == Status::no_memory;
@@ -271,14 +271,14 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
 Offloader::Outcome Offloader::complete(Begun begun, CallRecord& record, Journal& journal,
                                        const Log& log) {
   const Plan& plan = begun.planned->tuned.plan;
-  Trace trace = fleet::complete(plan, begun.binding, *engine().backend, begun.how);
+  Trace trace = fleet::complete(plan, begun.binding, *begun.run);
   if (trace.lost >= 0) note_lost(trace.lost, log);
   const bool whole = trace.status == Status::ok;
   if (!whole) {
     log.line(Log::kWarning, {trace.message, "; finishing on the CPU"});
     std::optional<CpuBlas::Lease> lease;
     lease_if_possible(lease, *blas_, cores_);
-    recover(plan, begun.binding, trace, lost_, *engine().backend, *blas_);
+    recover({plan, begun.binding, trace, *begun.run}, lost_, *engine().backend, *blas_);
   }
   keep_books(*begun.planned, trace, record);
   try {

@@ -43,7 +43,8 @@ bool Run::can_capture(const Plan& plan) {
          std::ranges::none_of(plan.queues, is_mixed);
 }
 
-void Run::open(const Plan& plan, bool timed) {
+void Run::open(const Plan& plan, bool timed, Stager* stager) {
+  stager_ = stager;
   timed_ = timed;
   capturing_ = false;
   root_ = nullptr;
@@ -51,7 +52,7 @@ void Run::open(const Plan& plan, bool timed) {
   prepare(plan);
   if (timed_) start_clock();
   // Last: its threads wait for the run from here on.
-  if (staged_count_ > 0 && (stager_ == nullptr || !stager_->begin(staged_count_)))
+  if (staged_count_ > 0 && !stager_->begin(staged_count_))
     throw Error(Status::no_memory, "the system gives no threads to copy pageable memory");
 }
 

@@ -17,10 +17,10 @@ namespace fleet::cuda {
 /// those have one that another stream waits for.
 class Run {
  public:
-  Run(Streams& streams, Stager* stager) : streams_(streams), stager_(stager) {}
+  explicit Run(Streams& streams) : streams_(streams) {}
 
-  /// Throws Error.
-  void open(const Plan& plan, bool timed);
+  /// `stager` does the copies of pageable memory, if the plan has any. Throws Error.
+  void open(const Plan& plan, bool timed, Stager* stager);
   /// The same, captured into a graph instead of run. The plan has no copies of pageable memory.
   void open_capture(const Plan& plan);
 
@@ -70,7 +70,7 @@ class Run {
   void start_clock();
 
   Streams& streams_;
-  Stager* stager_;
+  Stager* stager_ = nullptr;
   Events untimed_{false};
   Events timed_events_{true};
   Events* events_ = &untimed_;
