@@ -3,19 +3,12 @@
 // knows neither.
 #pragma once
 #include <array>
-#include <chrono>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "cpu/blas.hpp"
 
 namespace fleet {
-
-template <typename Work>
-double seconds_of(Work&& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// C = A * B of `edge` x `edge` ones, done once before it is timed: operands are in the caches
 /// then, and the library has its threads.

@@ -8,8 +8,6 @@
 
 namespace fleet {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// Everything that a worker needs fits, with every tile in a slot of its own.
 bool fits_in_core(const Problem& problem, const Tuning& tuning);
 

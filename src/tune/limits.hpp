@@ -17,8 +17,6 @@ inline constexpr double kSpareBytes = 65536;
 /// Slots in tiles per element of a block: tiles round up and slots are aligned; with a triangle,
 /// tiles on its diagonal are whole, which takes a little more.
 inline constexpr double kRounded = 1.01, kRoundedTriangle = 1.02;
-/// Bytes to which the planner's pools align a slot.
-inline constexpr std::int64_t kSlotAlignment = 256;
 /// Groups into which the longest edge is cut at most; more have no products worth a task.
 inline constexpr std::int64_t kMostPieces = 4096;
 /// Steps of k whose inputs are in memory at a time with C stationary: one used, one arriving.

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/exit_guard.hpp"
 #include "cpu/blas.hpp"
 
@@ -18,10 +18,6 @@ namespace {
 
 /// Copies of host memory gain from every core up to here; runs need few of them for more.
 constexpr int kMostCopyThreads = 32;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool has_faults(const Inject& inject) {
   return inject.copy > 0 || inject.launch > 0 || inject.lost.has_value();

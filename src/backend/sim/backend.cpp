@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "sim/simulate.hpp"
 
 namespace fleet {
@@ -17,7 +18,6 @@ namespace {
 /// no two locations meet.
 constexpr std::uintptr_t kLocationSpan = std::uintptr_t{1} << 42;
 constexpr std::uintptr_t kArenaSpan = std::uintptr_t{1} << 41;
-constexpr std::uintptr_t kAlignment = 256;
 
 struct Location {
   std::int64_t capacity = 0;  ///< 0: no limit
@@ -102,7 +102,7 @@ class SimBackend final : public Backend {
     if (bytes < 0 || bytes > location.available()) throw no_memory(where, bytes);
     const std::uintptr_t address = location.next;
     const auto length = static_cast<std::uintptr_t>(bytes) + 1;  // empty ones are distinct too
-    location.next += (length + kAlignment - 1) / kAlignment * kAlignment;
+    location.next += round_up(length, kAlignmentBytes);
     location.allocated += bytes;
     location.blocks[address] = bytes;
     return reinterpret_cast<void*>(address);
