@@ -114,8 +114,8 @@ class CudaBackend final : public Backend {
   }
 
   static void copy_now(const View& to, const View& from, std::int64_t element_bytes) {
-    copy_async({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
-               nullptr);
+    copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
+                 nullptr);
     check(cudaStreamSynchronize(nullptr), "a copy");
   }
 

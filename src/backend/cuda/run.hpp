@@ -65,6 +65,7 @@ class Run {
   void await_task(TaskId earlier, Stream& stream);
   cudaEvent_t mark(Stream& stream);
   void end(TaskId id, Stream& stream);
+  static void compute(const Launch& launch, Stream& stream);
   void stage(TaskId id, const View& from, const View& to);
   bool staged(TaskId id) const { return staged_[static_cast<std::size_t>(id)] >= 0; }
   void start_clock();

@@ -19,8 +19,8 @@ namespace fleet::host {
 /// finds it.
 struct Workplace {
   Workplace(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults, int workers)
-      : board(std::move(blas), std::move(faults)) {
-    for (int w = 0; w < workers; ++w) readers.emplace_back(board);
+      : run(std::move(blas), std::move(faults)) {
+    for (int w = 0; w < workers; ++w) readers.emplace_back(run);
   }
 
   /// Worker's part of the run, in plan order as far as its queues allow.
@@ -28,14 +28,14 @@ struct Workplace {
     guarded([&] {
       QueueReader& reader = readers[static_cast<std::size_t>(worker)];
       for (;;) {
-        const int heard = board.bell();
+        const int heard = run.bell();
         if (const auto piece = reader.lowest()) {
-          board.run(*piece);
+          run.do_piece(*piece);
           reader.pass(*piece);
         } else if (reader.finished()) {
           return;
         } else {
-          board.wait_for_bell(heard);
+          run.wait_for_bell(heard);
         }
       }
     });
@@ -46,11 +46,11 @@ struct Workplace {
     guarded([&] {
       QueueReader& reader = readers[kHost];
       while (const auto piece = random != nullptr ? reader.any(*random) : reader.lowest()) {
-        board.run(*piece);
+        run.do_piece(*piece);
         reader.pass(*piece);
       }
       if (!reader.finished())
-        board.fail(Status::internal, kNoTask, "the tasks of the plan wait for each other");
+        run.fail(Status::internal, kNoTask, "the tasks of the plan wait for each other");
     });
   }
 
@@ -60,11 +60,11 @@ struct Workplace {
     try {
       work();
     } catch (const std::exception& error) {
-      board.fail(Status::device_failed, kNoTask, error.what());
+      run.fail(Status::device_failed, kNoTask, error.what());
     }
   }
 
-  RunBoard board;
+  Run run;
   std::vector<QueueReader> readers;  ///< per location; kHost's also reads alone, for all
 };
 
@@ -99,7 +99,7 @@ class HostExecution final : public Execution {
       : devices_(devices), place_(*devices.place), plan_(plan) {
     const std::vector<int> workers = assign_queues();
     lease_.emplace(*devices.blas, kernel_threads(plan));
-    place_.board.open(plan);
+    place_.run.open(plan);
     devices.crew.invite(workers);
     devices.is_running = is_open_ = true;
   }
@@ -113,26 +113,26 @@ class HostExecution final : public Execution {
   }
 
   void copy(TaskId id, const Task&, const View& from, const View& to) override {
-    place_.board.enqueue(id, {.a = from, .c = to});
+    place_.run.enqueue(id, {.a = from, .c = to});
   }
 
   void launch(TaskId id, const Task&, const Launch& launch) override {
-    place_.board.enqueue(id, launch);
+    place_.run.enqueue(id, launch);
   }
 
   Trace finish() override {
     if (!is_open_) return {};
-    place_.board.close();
+    place_.run.close();
     if (is_alone_) {
       const auto order = devices_.inject.order;
       std::mt19937_64 random(order.value_or(0) + devices_.runs_alone++);
       place_.work_alone(order ? &random : nullptr);
     }
     devices_.crew.wait();
-    Trace trace = place_.board.trace();
+    Trace trace = place_.run.trace();
     devices_.is_running = is_open_ = false;
     lease_.reset();
-    HostMemory& memory = devices_.memory;
+    Memory& memory = devices_.memory;
     if (trace.lost >= 0 && !devices_.faults->is_reported(trace.lost)) memory.forget(trace.lost);
     devices_.faults->note_reported(trace.lost);
     if (trace.status != Status::ok) return trace;  // a recovery goes on from the slots

@@ -27,7 +27,7 @@ struct Devices {
   const Inject inject;
   const std::shared_ptr<CpuBlas> blas;
   const std::shared_ptr<Faults> faults;
-  HostMemory memory;
+  Memory memory;
   const std::shared_ptr<Workplace> place;
   WorkerCrew crew;  ///< a thread per location
   bool is_running = false;
