@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/sizes.hpp"
+
 namespace fleet {
 
 const char* to_string(Kernel kernel) {
@@ -37,7 +39,7 @@ std::int64_t TileProgram::cols_of(const TileId& tile, Form form) const {
   const std::int64_t cols = cuts[col + 1] - cuts[col];
   if (form == Form::stored) return cols;
   const std::int64_t block = rows_of(tile, form);
-  return (cols + block - 1) / block * block;
+  return round_up(cols, block);
 }
 
 std::int64_t TileProgram::bytes_of(const TileId& tile, Form form) const {
@@ -118,4 +120,5 @@ std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& targ
   const std::int64_t second = op.inputs[1].tile.exists() ? k : 0;
   return (n * k + second + 2 * n) * element_bytes_of(target);
 }
+
 }  // namespace fleet
