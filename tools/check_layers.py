@@ -78,7 +78,7 @@ PLACES = [
     ),
     (
         "a clock or a random number in the model",
-        r"#\s*include\s*<(chrono|ctime|random|time\.h)>|\bstd::chrono\b"
+        r"#\s*include\s*(<(chrono|ctime|random|time\.h)>|\"base/clock)|\bstd::chrono\b"
         r"|\b(s?rand|clock_gettime)\s*\(",
         PURE,
         (),

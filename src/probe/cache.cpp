@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "probe/host_product.hpp"
 #include "probe/probe.hpp"
@@ -189,11 +189,6 @@ class HostKernels {
   }
 
  private:
-  static double now_s() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }
-
   double time_s(DataType type, std::int64_t edge) {
     HostProduct product(blas_, type, edge);
     // The least of three runs, or of more while they are short: other load only makes them slower.

@@ -3,19 +3,12 @@
 // probe is quick or careful.
 #pragma once
 #include <array>
-#include <chrono>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "cpu/blas.hpp"
 
 namespace fleet {
-
-template <typename Work>
-double seconds_of(Work&& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// C = A * B on matrices of `edge` x `edge` ones. The constructor computes it once, so that the
 /// operands are in the caches and the library has started its threads before it is timed.

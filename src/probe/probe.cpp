@@ -4,7 +4,6 @@
 #include "probe/probe.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "probe/columns.hpp"
 #include "probe/links.hpp"
 #include "probe/parts.hpp"
@@ -97,8 +97,6 @@ class Prober {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   static std::string kernel_name(DataType type, std::int64_t edge) {
     return std::string(word_of(type)) + " multiply tile " + std::to_string(edge);
   }
@@ -398,7 +396,7 @@ bool Prober::affordable(const Series& series) const {
 }
 
 void Prober::measure_edge(Series& series) {
-  const Clock::time_point start = Clock::now();
+  const double start_s = now_s();
   const std::int64_t edge = series.edges[series.next++];
   Timing timing{.busy = {},
                 .type = series.type,
@@ -413,7 +411,7 @@ void Prober::measure_edge(Series& series) {
   const double work = (is_complex(series.type) ? 8 : 2) * size * size * size;
   std::vector<double> taken = time_kernels(timing);
   if (taken.empty()) series.next = series.edges.size();
-  const double once_s = std::chrono::duration<double>(Clock::now() - start).count();
+  const double once_s = now_s() - start_s;
   if (session_.careful() && !taken.empty()) {
     timing.kernel_s = mean(taken);
     series.arithmetic_s = timing.kernel_s * (timing.repeats + 1);
@@ -435,7 +433,7 @@ void Prober::measure_edge(Series& series) {
   });
   series.last_s = once_s;
   if (session_.careful()) return;
-  series.last_s = std::chrono::duration<double>(Clock::now() - start).count();
+  series.last_s = now_s() - start_s;
   series.arithmetic_s = taken.empty() ? 0 : mean(taken) * (timing.repeats + 1);
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/clock.hpp"
+
 namespace fleet {
 namespace {
 
@@ -19,13 +21,11 @@ bool settled(const Confidence& value, const char* unit, double precision) {
 }  // namespace
 
 ProbeSession::ProbeSession(const ProbeRequest& request)
-    : request_(request), start_(Clock::now()), budget_s_(request.budget_s) {
+    : request_(request), start_s_(now_s()), budget_s_(request.budget_s) {
   report_.done = request.done;
 }
 
-double ProbeSession::left_s() const {
-  return budget_s_ - std::chrono::duration<double>(Clock::now() - start_).count();
-}
+double ProbeSession::left_s() const { return budget_s_ - (now_s() - start_s_); }
 
 void ProbeSession::expect(const std::string& part, std::size_t values) {
   if (!is_done(part)) expected_.push_back({part, values});

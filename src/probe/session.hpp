@@ -3,7 +3,6 @@
 // knows no backend and nothing of what is measured.
 #pragma once
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -100,7 +99,6 @@ class ProbeSession {
   ProbeReport& report() { return report_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Part {
     std::string name;
     std::size_t values = 0;
@@ -109,7 +107,7 @@ class ProbeSession {
   std::size_t expected() const;
 
   const ProbeRequest& request_;
-  const Clock::time_point start_;
+  const double start_s_;
   double budget_s_;
   std::vector<Part> expected_;
   std::string part_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
@@ -65,7 +66,7 @@ void ProbePlan::size_up(DataType type, std::int64_t rows, std::int64_t columns, 
 }
 
 int ProbePlan::copies_beyond_caches() const {
-  return static_cast<int>((kBeyondCachesBytes + tile_bytes() - 1) / tile_bytes());
+  return static_cast<int>(ceil_div(kBeyondCachesBytes, tile_bytes()));
 }
 
 const Plan& ProbePlan::plan() const {

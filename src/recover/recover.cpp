@@ -129,17 +129,17 @@ class Ledger {
 
 class Finisher {
  public:
-  Finisher(const Plan& plan, const Binding& binding, const Trace& trace,
-           std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas)
-      : plan_(plan),
-        program_(*plan.program),
-        binding_(binding),
+  Finisher(const FailedRun& run, std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas)
+      : plan_(run.plan),
+        program_(*run.plan.program),
+        binding_(run.binding),
+        execution_(run.execution),
         backend_(backend),
         blas_(blas),
         lost_(lost.begin(), lost.end()),
         versions_(program_),
-        ledger_(plan, trace, versions_) {
-    if (trace.lost >= 0) lost_.push_back(trace.lost);
+        ledger_(run.plan, run.trace, versions_) {
+    if (run.trace.lost >= 0) lost_.push_back(run.trace.lost);
   }
 
   /// In program order every chain finds its inputs at home: `check` guarantees that a tile at home
@@ -202,7 +202,7 @@ class Finisher {
     const TileOp& first = program_.op(chain.first);
     if (copy != nullptr) {
       const View from =
-          view_of(plan_, binding_, chain.target, copy->first, backend_.slot(copy->first));
+          view_of(plan_, binding_, chain.target, copy->first, execution_.slot(copy->first));
       move(home_of(chain.target), home_view(chain.target), copy->first.device, from);
       content = copy->second.second;
     } else if (first.accumulate == Accumulate::overwrite && !reads_itself(first, chain.target)) {
@@ -270,6 +270,7 @@ class Finisher {
   const Plan& plan_;
   const TileProgram& program_;
   const Binding& binding_;
+  Execution& execution_;
   Backend& backend_;
   CpuBlas& blas_;
   std::vector<DeviceId> lost_;
@@ -280,18 +281,9 @@ class Finisher {
 
 }  // namespace
 
-Recovery recover(const Plan& plan, const Binding& binding, const Trace& trace,
-                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
-  return past_first_write(
-      [&] { return Finisher(plan, binding, trace, lost, backend, blas).run(); });
-}
-
-Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
-                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
-  return past_first_write([&] {
-    const Binding binding = bind(*plan.program, {&arguments, 1});
-    return Finisher(plan, binding, trace, lost, backend, blas).run();
-  });
+Recovery recover(const FailedRun& run, std::span<const DeviceId> lost, Backend& backend,
+                 CpuBlas& blas) {
+  return past_first_write([&] { return Finisher(run, lost, backend, blas).run(); });
 }
 
 }  // namespace fleet

@@ -15,18 +15,22 @@ struct Recovery {
   double flops = 0;        ///< arithmetic done again or for the first time
 };
 
-/// Completes C after a run of `plan` that ended with `trace.status` not ok: derives from the
-/// completed tasks what the home of each tile of C holds, and computes the rest, so that beta is
-/// applied once and no product is added twice. The memory of `trace.lost` and of the devices in
-/// `lost` is gone.
+/// A run of a plan that ended with a status that is not ok.
+struct FailedRun {
+  const Plan& plan;
+  const Binding& binding;
+  const Trace& trace;
+  Execution& execution;  ///< has the slots of the plan
+};
+
+/// Completes C after `run`: derives from the completed tasks what the home of each tile of C holds,
+/// and computes the rest, so that beta is applied once and no product is added twice. The memory of
+/// `trace.lost` and of the devices in `lost` is gone.
 ///
 /// Throws only Error(device_failed), with C undefined: if the home of an operand that is still
 /// needed is lost, if a tile of C was half overwritten and no copy of it is left, or if the host
 /// has no memory for the ledger and for a tile of each operand that lies on a device.
-Recovery recover(const Plan& plan, const Binding& binding, const Trace& trace,
-                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas);
-/// The same for a plan of one call.
-Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
-                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas);
+Recovery recover(const FailedRun& run, std::span<const DeviceId> lost, Backend& backend,
+                 CpuBlas& blas);
 
 }  // namespace fleet

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "program/decompose.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"

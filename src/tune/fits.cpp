@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sizes.hpp"
 #include "program/decompose.hpp"
 #include "tune/limits.hpp"
 
@@ -63,9 +64,7 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
   const std::int64_t edge_m = longest_piece(made.cuts.m), edge_n = longest_piece(made.cuts.n),
                      edge_k = longest_piece(made.cuts.k);
   const std::int64_t element = bytes_of(problem.type);
-  const auto aligned = [](std::int64_t bytes) {
-    return ceil_div(bytes, limits::kSlotAlignment) * limits::kSlotAlignment;
-  };
+  const auto aligned = [](std::int64_t bytes) { return round_up(bytes, kAlignmentBytes); };
   const std::int64_t input = aligned(std::max(edge_m, edge_n) * edge_k * element);
   const std::int64_t output = aligned(edge_m * edge_n * element);
   const std::int64_t steps =

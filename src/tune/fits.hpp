@@ -8,8 +8,6 @@
 
 namespace fleet {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// Whether all tiles that a worker needs fit into its memory cap at once, each in its own slot.
 bool fits_in_core(const Problem& problem, const Tuning& tuning);
 

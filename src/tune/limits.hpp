@@ -16,8 +16,6 @@ inline constexpr double kSpareBytes = 65536;
 /// Bytes of slots per byte of a block: tiles round up and slots are aligned. A triangle takes a
 /// little more, since tiles on its diagonal are stored whole.
 inline constexpr double kRounded = 1.01, kRoundedTriangle = 1.02;
-/// Bytes to which the planner's pools align a slot.
-inline constexpr std::int64_t kSlotAlignment = 256;
 /// Most groups along the longest edge; with more, products are too small for a task.
 inline constexpr std::int64_t kMostPieces = 4096;
 /// Steps of k whose inputs are in memory at once while C stays: one in use, one arriving.

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
 #include "sim/simulate.hpp"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "program/decompose.hpp"
 #include "sim/simulate.hpp"
 #include "tune/candidates.hpp"

@@ -190,11 +190,12 @@ class ComposedTrial {
         calls[c].ld[x] = host_[id].ld();
       }
     const Binding binding = fleet::bind(program_, calls);
-    Trace trace = execute(plan, binding, backend);
+    const auto run = backend.begin(plan, binding, 0);
+    Trace trace = complete(plan, binding, *run);
     if (recovers && trace.status != Status::ok && trace.lost < 0)
-      half_write(plan, binding, backend, trace);
+      half_write(plan, binding, *run, trace);
     if (recovers && trace.status != Status::ok)
-      recover(plan, binding, trace, {}, backend, *shared_cpu_blas());
+      recover({plan, binding, trace, *run}, {}, backend, *shared_cpu_blas());
     for (std::size_t id = 0; id < host_.size(); ++id)
       if (const DeviceId home = program_.matrices[id].home; home != kPageable) {
         // Matrices that are only read are not copied back: their device may be lost.
@@ -256,13 +257,13 @@ class ComposedTrial {
     });
   }
 
-  static void half_write(const Plan& plan, const Binding& binding, Backend& backend, Trace& trace) {
+  static void half_write(const Plan& plan, const Binding& binding, Execution& run, Trace& trace) {
     const auto failed = static_cast<std::size_t>(trace.failed);
     trace.spans.at(failed) = {.start_s = 0, .stop_s = -1};
     const Task& task = plan.tasks[failed];
     if (task.kernel == Kernel::prepare) return;  // recovery does not use inverses
     const View spoiled = view_of(plan, binding, task.tile, task.to,
-                                 task.to.in_place() ? nullptr : backend.slot(task.to));
+                                 task.to.in_place() ? nullptr : run.slot(task.to));
     for (std::int64_t col = 0; col < spoiled.cols; ++col)
       for (std::int64_t row = 0; row < spoiled.rows; ++row)
         if (spoiled.fill == Fill::full || (spoiled.fill == Fill::lower ? row >= col : row <= col))

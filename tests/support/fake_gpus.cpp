@@ -17,6 +17,7 @@
 #include "cpu/gemm_pieces.hpp"
 #include "cpu/plain_gemm.hpp"
 #include "probe/probe.hpp"
+#include "support/wrapped_backend.hpp"
 
 namespace fleet {
 namespace {
@@ -83,33 +84,11 @@ Machine shape_of(const std::vector<int>& ids) {
   return machine;
 }
 
-class FakeBackend final : public Backend {
+class FakeBackend final : public test::WrappedBackend {
  public:
   FakeBackend(const Options& options, const std::vector<int>& ids)
-      : ids_(ids), host_(make_host_backend(shape_of(ids), std::make_shared<Loops>(), options)) {}
-
-  const Machine& machine() const override { return host_->machine(); }
-  void prepare(const Plan& plan) override { host_->prepare(plan); }
-  void* slot(const Where& where) override { return host_->slot(where); }
-  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
-    host_->copy(id, task, from, to);
-  }
-  void launch(TaskId id, const Task& task, const Launch& launch) override {
-    host_->launch(id, task, launch);
-  }
-  Trace finish() override { return host_->finish(); }
-  void* allocate(DeviceId location, std::int64_t bytes) override {
-    return host_->allocate(location, bytes);
-  }
-  void release(DeviceId location, void* data) override { host_->release(location, data); }
-  void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
-                std::int64_t element_bytes) override {
-    host_->transfer(to_location, to, from_location, from, element_bytes);
-  }
-  void trim() override { host_->trim(); }
-  std::int64_t available_bytes(DeviceId location) override {
-    return host_->available_bytes(location);
-  }
+      : WrappedBackend(make_host_backend(shape_of(ids), std::make_shared<Loops>(), options)),
+        ids_(ids) {}
 
   DeviceId locate(const void* data, std::int64_t bytes) override {
     const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
@@ -128,7 +107,6 @@ class FakeBackend final : public Backend {
   }
 
   const std::vector<int> ids_;
-  const std::unique_ptr<Backend> host_;
 };
 
 int count(std::string& why) {

@@ -76,10 +76,12 @@ class Level3Trial {
     place(kC, operands_.output(), operands_.output_ld(), shape_of_output(call), arguments, backend);
     if (!problem_.traits().has_b)
       arguments.data[kB] = arguments.data[kA], arguments.ld[kB] = arguments.ld[kA];
-    Trace trace = execute(plan, arguments, backend);
+    const Binding binding = bind(*plan.program, {&arguments, 1});
+    const auto run = backend.begin(plan, binding, 0);
+    Trace trace = complete(plan, binding, *run);
     try {
       if (recovers && trace.status != Status::ok)
-        recover(plan, arguments, trace, {}, backend, *shared_cpu_blas());
+        recover({plan, binding, trace, *run}, {}, backend, *shared_cpu_blas());
     } catch (const Error&) {
       release(backend);
       throw;

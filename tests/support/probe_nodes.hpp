@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/sim/backend.hpp"
+#include "support/wrapped_backend.hpp"
 
 namespace fleet::test {
 
@@ -61,43 +62,22 @@ inline std::string unordered_conflict(const Plan& plan) {
 }
 
 /// Runs as `real` but describes itself as `said`: the same shape with other numbers.
-class Disguise : public Backend {
+class Disguise : public WrappedBackend {
  public:
   Disguise(const Machine& real, Machine said)
-      : said_(std::move(said)), backend_(make_sim_backend(real)) {}
+      : WrappedBackend(make_sim_backend(real)), said_(std::move(said)) {}
 
   const Machine& machine() const override { return said_; }
-  void prepare(const Plan& plan) override {
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                   std::uint64_t serial) override {
     if (conflict.empty()) conflict = unordered_conflict(plan);
-    backend_->prepare(plan);
-  }
-  void* slot(const Where& where) override { return backend_->slot(where); }
-  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
-    backend_->copy(id, task, from, to);
-  }
-  void launch(TaskId id, const Task& task, const Launch& launch) override {
-    backend_->launch(id, task, launch);
-  }
-  void keep_times(bool wanted) override { times_kept = wanted; }
-  Trace finish() override {
+    auto run = WrappedBackend::begin(plan, binding, serial);
     ++runs;
     if (!times_kept) ++runs_without_times;
-    Trace trace = backend_->finish();
-    if (runs == failing_run) {
-      trace.status = Status::device_failed;
-      trace.message = "on purpose";
-    }
-    return trace;
+    if (runs == failing_run) return std::make_unique<Failing>(std::move(run));
+    return run;
   }
-  void* allocate(DeviceId location, std::int64_t bytes) override {
-    return backend_->allocate(location, bytes);
-  }
-  void release(DeviceId location, void* data) override { backend_->release(location, data); }
-  void transfer(DeviceId, const View&, DeviceId, const View&, std::int64_t) override {}
-  void trim() override { backend_->trim(); }
-  std::int64_t available_bytes(DeviceId location) override {
-    return backend_->available_bytes(location);
-  }
+  void keep_times(bool wanted) override { times_kept = wanted; }
 
   int runs = 0;
   int runs_without_times = 0;
@@ -106,8 +86,16 @@ class Disguise : public Backend {
   std::string conflict;  ///< the first conflict in any plan
 
  private:
+  struct Failing final : WrappedExecution {
+    using WrappedExecution::WrappedExecution;
+    Trace finish() override {
+      Trace trace = WrappedExecution::finish();
+      trace.status = Status::device_failed;
+      trace.message = "on purpose";
+      return trace;
+    }
+  };
   Machine said_;
-  std::unique_ptr<Backend> backend_;
 };
 
 /// The machine with placeholder rates and capacities. Weights stay, except those of CPU threads,

@@ -18,6 +18,7 @@
 #include "support/cpu_blas.hpp"
 #include "support/reference.hpp"
 #include "support/scale.hpp"
+#include "support/wrapped_backend.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -133,10 +134,12 @@ End run_on(Backend& backend, const Case& c, std::string& why) {
   Operands<double> operands(c, backend, random);
   const Arguments arguments = operands.arguments();
 
-  const Trace trace = execute(plan, arguments, backend);
+  const Binding binding = bind(*plan.program, {&arguments, 1});
+  const auto run = backend.begin(plan, binding, 0);
+  const Trace trace = complete(plan, binding, *run);
   const bool failed = trace.status != Status::ok;
   try {
-    if (failed) recover(plan, arguments, trace, {}, backend, *shared_cpu_blas());
+    if (failed) recover({plan, binding, trace, *run}, {}, backend, *shared_cpu_blas());
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::device_failed);
     why = error.what();
@@ -158,28 +161,26 @@ End run_with(const Case& c, const Inject& inject, std::string& why) {
 /// How a backend fails at a task by an exception of its own: before it starts, or halfway.
 enum class Refusal { before, halfway };
 
-/// Virtual devices whose n-th task throws.
-class Refusing final : public Backend {
+/// A run whose n-th task throws.
+class RefusingRun final : public test::WrappedExecution {
  public:
-  Refusing(std::unique_ptr<Backend> inner, Refusal refusal, TaskId refused)
-      : inner_(std::move(inner)), refusal_(refusal), refused_(refused) {}
+  RefusingRun(std::unique_ptr<Execution> inner, Refusal refusal, TaskId refused)
+      : WrappedExecution(std::move(inner)), refusal_(refusal), refused_(refused) {}
 
-  const Machine& machine() const override { return inner_->machine(); }
-  void prepare(const Plan& plan) override { inner_->prepare(plan); }
   void* slot(const Where& where) override {
     if (refusal_ == Refusal::before && taken_ == refused_) throw std::bad_alloc();
-    return inner_->slot(where);
+    return WrappedExecution::slot(where);
   }
   void copy(TaskId id, const Task& task, const View& from, const View& to) override {
     refuse(to);
-    inner_->copy(id, task, from, to);
+    WrappedExecution::copy(id, task, from, to);
   }
   void launch(TaskId id, const Task& task, const Launch& launch) override {
     refuse(launch.c);
-    inner_->launch(id, task, launch);
+    WrappedExecution::launch(id, task, launch);
   }
   Trace finish() override {
-    Trace trace = inner_->finish();
+    Trace trace = WrappedExecution::finish();
     if (half_written_.data != nullptr) {  // all dependencies of the task are done
       const std::vector<double> wrong(static_cast<std::size_t>(half_written_.rows), 777.0);
       for (std::int64_t col = 0; col < (half_written_.cols + 1) / 2; ++col)
@@ -187,18 +188,6 @@ class Refusing final : public Backend {
                   static_cast<double*>(half_written_.data) + col * half_written_.ld);
     }
     return trace;
-  }
-  void* allocate(DeviceId location, std::int64_t bytes) override {
-    return inner_->allocate(location, bytes);
-  }
-  void release(DeviceId location, void* data) override { inner_->release(location, data); }
-  void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
-                std::int64_t element_bytes) override {
-    inner_->transfer(to_location, to, from_location, from, element_bytes);
-  }
-  void trim() override { inner_->trim(); }
-  std::int64_t available_bytes(DeviceId location) override {
-    return inner_->available_bytes(location);
   }
 
  private:
@@ -208,11 +197,26 @@ class Refusing final : public Backend {
     throw std::bad_alloc();
   }
 
-  std::unique_ptr<Backend> inner_;
   const Refusal refusal_;
   const TaskId refused_;
   TaskId taken_ = 0;
   View half_written_{};
+};
+
+class Refusing final : public test::WrappedBackend {
+ public:
+  Refusing(std::unique_ptr<Backend> inner, Refusal refusal, TaskId refused)
+      : WrappedBackend(std::move(inner)), refusal_(refusal), refused_(refused) {}
+
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                   std::uint64_t serial) override {
+    return std::make_unique<RefusingRun>(WrappedBackend::begin(plan, binding, serial), refusal_,
+                                         refused_);
+  }
+
+ private:
+  const Refusal refusal_;
+  const TaskId refused_;
 };
 
 Tuning tuning_for(int devices, std::int64_t tile, Rules rules) {
@@ -418,11 +422,13 @@ TEST(Recovery, ComputesOnlyWhatIsMissing) {
   Random random(1);
   Operands<double> operands(c, *backend, random);
   const Arguments arguments = operands.arguments();
-  Trace trace = execute(plan, arguments, *backend);
+  const Binding binding = bind(*plan.program, {&arguments, 1});
+  const auto run = backend->begin(plan, binding, 0);
+  const Trace trace = complete(plan, binding, *run);
   ASSERT_EQ(trace.status, Status::ok);
 
   // Every task is done, so nothing is left; a repeated task would change C.
-  const Recovery nothing = recover(plan, arguments, trace, {}, *backend, *shared_cpu_blas());
+  const Recovery nothing = recover({plan, binding, trace, *run}, {}, *backend, *shared_cpu_blas());
 
   EXPECT_EQ(nothing.tiles, 0);
   EXPECT_EQ(nothing.flops, 0);

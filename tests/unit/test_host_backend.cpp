@@ -337,6 +337,34 @@ TEST(HostBackend, FinishesAnEmptyPlan) {
   EXPECT_TRUE(trace.spans.empty());
 }
 
+TEST(HostBackend, EndsARunThatNobodyFinished) {
+  const Machine machine = virtual_devices(1);
+  const Problem problem = make_gemm({.m = 8, .n = 8, .k = 8});
+  const Plan plan = one_product(machine, problem);
+  const auto backend = backend_of(machine);
+  HostTrial<double> trial(problem, 17);
+
+  backend->begin(plan, {}, 0);
+  EXPECT_EQ(trial.run(plan, *backend).status, Status::ok);
+
+  EXPECT_EQ(trial.verdict(), "");
+}
+
+TEST(HostBackend, RefusesARunWhileAnotherIsUnderWay) {
+  const Machine machine = virtual_devices(1);
+  const Problem problem = make_gemm({.m = 8, .n = 8, .k = 8});
+  const Plan plan = one_product(machine, problem);
+  const auto backend = backend_of(machine);
+  HostTrial<double> trial(problem, 18);
+
+  const auto run = backend->begin(plan, {}, 0);
+  EXPECT_THROW(backend->begin(plan, {}, 0), Error);
+  EXPECT_FALSE(run->finish().spans[0].done());
+  EXPECT_EQ(trial.run(plan, *backend).status, Status::ok);
+
+  EXPECT_EQ(trial.verdict(), "");
+}
+
 TEST(HostBackend, RunsItsThreadsWithAllSignalsBlocked) {
   const Machine machine = virtual_devices(2);
   const Problem problem = make_gemm({.m = 8, .n = 8, .k = 8});

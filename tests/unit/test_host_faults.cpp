@@ -335,7 +335,7 @@ TEST(HostMemory, RefusesAPlanThatDoesNotFitAndTouchesNothing) {
 }
 
 TEST(HostMemory, GivesPooledArenasUpForCallersAndOnTrim) {
-  HostMemory memory({.limit_bytes = {0, 0, 1000}});
+  host::Memory memory({.limit_bytes = {0, 0, 1000}});
   memory.reserve({0, 0, 800});
   EXPECT_EQ(status_of([&] { memory.allocate(kD0, 500); }),
             Status::no_memory);  // a run holds the memory

@@ -76,14 +76,13 @@ TEST(MeasuredGroups, AreTheFirstOneAndOthersWhileThereIsTime) {
 class Counting final : public Disguise {
  public:
   explicit Counting(const Machine& real) : Disguise(real, forgotten(real)) {}
-  void prepare(const Plan& plan) override {
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                   std::uint64_t serial) override {
     for (std::size_t d = kFirstDevice; d < plan.arena_bytes.size(); ++d)
       most_bytes = std::max(most_bytes, plan.arena_bytes[d]);
-    Disguise::prepare(plan);
-  }
-  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
-    ++copies;
-    Disguise::copy(id, task, from, to);
+    copies += std::ranges::count_if(
+        plan.tasks, [](const Task& task) { return task.kind != TaskKind::compute; });
+    return Disguise::begin(plan, binding, serial);
   }
   std::int64_t copies = 0;
   std::int64_t most_bytes = 0;
@@ -202,9 +201,10 @@ TEST(QuickProbeOfMany, SaysWhatItHadNoTimeFor) {
   class Slow final : public Disguise {
    public:
     using Disguise::Disguise;
-    Trace finish() override {
+    std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                     std::uint64_t serial) override {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      return Disguise::finish();
+      return Disguise::begin(plan, binding, serial);
     }
   };
   Machine real = switched_node(16);

@@ -178,9 +178,8 @@ TEST(SimBackend, RunsAPlanAsSimulateTimesIt) {
 TEST(SimBackend, ReportsAPlanThatWasNotEnqueuedAsAFailedRun) {
   SmallRun run;
   const auto backend = make_sim_backend(run.machine.get());
-  backend->prepare(run.plan.get());
 
-  const Trace trace = backend->finish();
+  const Trace trace = backend->begin(run.plan.get(), {}, 0)->finish();
 
   EXPECT_EQ(trace.status, Status::internal);
   EXPECT_EQ(trace.spans.size(), run.plan.get().tasks.size());
