@@ -63,6 +63,8 @@ struct Device {
   /// Seconds that a solve takes for each row of the triangle beyond its multiply-adds, however
   /// narrow C is: its steps follow each other.
   double solve_row_s = 0;
+  /// The same for each element of C: its products have few rows and are slower than whole ones.
+  double solve_element_s = 0;
   /// Seconds of the inverses of a triangle's blocks, which are all computed side by side.
   double prepare_s = 0;
   double idle_watts = 0;  ///< 0 = not known
