@@ -125,10 +125,12 @@ void Lister::add_out_of_core(std::vector<Considered>& list, Tuning t) const {
   t.out_of_core = OutOfCore::stationary;
   const std::int64_t stationary = t.group = largest_group(problem_, t);
   if (t.group > 0) add(list, t);
-  if (problem_.traits().has_side()) return;  // k is in one cube
+  if (problem_.traits().triangular) return;
   t.out_of_core = OutOfCore::cube;
   t.group = largest_group(problem_, t);
-  if (t.group > 0 && (t.group != stationary || t.group < problem_.k)) add(list, t);
+  // With k in a single cube that is the same plan.
+  const bool cubes = t.group < problem_.k && !problem_.traits().has_side();
+  if (t.group > 0 && (cubes || t.group != stationary)) add(list, t);
 }
 
 std::vector<Considered> Lister::all() const {

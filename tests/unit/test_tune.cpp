@@ -78,12 +78,12 @@ TEST(Tune, TriesCubesOnlyWhereTheyAreNotTheStationaryPlanAgain) {
       ++cubes;
       Tuning same = cube.tuning;
       same.out_of_core = OutOfCore::stationary;
-      EXPECT_TRUE(same.group < problem.k ||
+      EXPECT_TRUE((same.group < problem.k && !problem.traits().has_side()) ||
                   std::ranges::find(tuned.search.list, same, &Considered::tuning) ==
                       tuned.search.list.end())
           << to_text(problem);
     }
-    EXPECT_EQ(cubes > 0, !problem.traits().has_side()) << to_text(problem);
+    EXPECT_GT(cubes, 0) << to_text(problem);
   }
 }
 
