@@ -2,7 +2,6 @@
 // test_check_cost.cpp: what the check of a large plan costs, and that it misses nothing there.
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <time.h>
 
 #include <cstdio>
 #include <fstream>
@@ -10,15 +9,12 @@
 #include <string>
 
 #include "support/random_plans.hpp"
+#include "support/thread_seconds.hpp"
 
 namespace fleet {
 namespace {
 
-double thread_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+using test::thread_seconds;
 
 /// The most memory that was resident since begin_peak(), which leaves out what planning had.
 double peak_mib() {

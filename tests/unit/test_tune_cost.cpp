@@ -2,7 +2,6 @@
 // test_tune_cost.cpp: what tuning costs, in seconds and beside other work. It runs while no other
 // test does.
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,16 +12,13 @@
 
 #include "support/random_plans.hpp"
 #include "support/reference.hpp"
+#include "support/thread_seconds.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
 namespace {
 
-double thread_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+using test::thread_seconds;
 
 /// Runs 20,000 tasks that depend on each other on 32 queues, as a planner would, by none of the
 /// library's code. Its time is the unit: a busy machine, or another one, changes both alike.
@@ -61,10 +57,6 @@ struct Cost {
 /// Medians, of tries that take turns with the unit: what other programs add is in both.
 Cost cost_of(std::int64_t n, std::int64_t tile) {
   const Machine machine = test::node(8);
-  const auto median = [](std::vector<double> all) {
-    std::nth_element(all.begin(), all.begin() + std::ssize(all) / 2, all.end());
-    return all[all.size() / 2];
-  };
   Cost cost;
   std::vector<double> seconds, units;
   for (int repeat = 0; repeat < 25; ++repeat) {
@@ -76,8 +68,8 @@ Cost cost_of(std::int64_t n, std::int64_t tile) {
     units.push_back(seconds.back() / (middle_s - begin_s));
     cost.tasks = tuned.plan.tasks.size();
   }
-  cost.seconds = median(seconds);
-  cost.units = median(units);
+  cost.seconds = test::median(seconds);
+  cost.units = test::median(units);
   std::printf("%zu tasks: %.2f ms, %.2f units\n", cost.tasks, cost.seconds * 1e3, cost.units);
   return cost;
 }
