@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# test.sh: runs parts of the test suite and ends with each runner's own closing lines. Fails if any
-# part did. It sets up and builds what the parts need.
+# test.sh: runs parts of the test suite and ends with the closing line of each. Fails if a part
+# fails. It sets up and builds what the parts need.
 #
 # usage: tools/test.sh PART...   (core, sanitizers, python, dropin, docs)
 set -uo pipefail
@@ -10,15 +10,15 @@ root=$PWD
 export PATH=$root/.venv/bin:$PATH
 export PYTHONDONTWRITEBYTECODE=1
 mkdir -p out/test
-# A setting from outside must not change what is tested.
+# Settings of the environment must not change what is tested.
 for name in $(compgen -e FLEETBLAS_); do
   [ "$name" = FLEETBLAS_TEST_SCALE ] || unset "$name"
 done
 
-# Parts may run side by side, so what they leave is in files.
+# Parts may run concurrently, so their results are kept in files.
 rm -f out/test/failed out/test/closing
 
-# part NAME COMMAND...: runs it and keeps its closing lines.
+# part NAME COMMAND...: runs the command and keeps its closing line.
 part() {
   local name=$1 started=$SECONDS status
   shift
@@ -31,8 +31,8 @@ part() {
       tail -n 1 || true)" >>out/test/closing
 }
 
-# beside NAME COMMAND...: begins it in a process group of its own, which ends with this script. What
-# it prints is in out/test/NAME.out.
+# beside NAME COMMAND...: starts the command in its own process group, which ends with this script. Its
+# output is in out/test/NAME.out.
 declare -A beside
 beside() {
   local name=$1
@@ -44,7 +44,7 @@ beside() {
 }
 trap 'for group in "${beside[@]}"; do kill -- -$group 2>/dev/null; done' EXIT
 
-# joined NAME: waits for what was begun beside, and prints what it printed; its status.
+# joined NAME: waits for the command started by `beside`, prints its output, and returns its status.
 joined() {
   local status
   wait ${beside[$1]}
@@ -71,7 +71,7 @@ for word in "$@"; do
   esac
 done
 words=" $* "
-# The virtual devices compute with the OpenBLAS of .venv, whatever the machine has.
+# Virtual devices compute with the OpenBLAS of .venv, whatever the machine has installed.
 wheel_blas() {
   python - <<'END'
 import glob, os, scipy_openblas64
@@ -79,7 +79,7 @@ lib = os.path.join(os.path.dirname(scipy_openblas64.__file__), "lib")
 print(glob.glob(os.path.join(lib, "libscipy_openblas64_.so*"))[0])
 END
 }
-# has PART...: whether one of them was asked for.
+# has PART...: whether one of the parts was requested.
 has() {
   local part
   for part in "$@"; do [[ $words != *" $part "* ]] || return 0; done
@@ -87,7 +87,7 @@ has() {
 }
 
 tools/setup.sh dev || exit 1
-# The environments of the drop-in tests are downloads: the compiler need not wait for them.
+# The environments of the drop-in tests are downloaded while the compiler runs.
 if has dropin; then beside setup tools/setup.sh dev dropin; fi
 built release
 cmake --install build/release --component python --prefix python/fleetblas >/dev/null || exit 1
@@ -96,7 +96,7 @@ if has dropin; then joined setup || exit 1; fi
 FLEETBLAS_CPU_BLAS=$(wheel_blas) || exit 1
 export FLEETBLAS_CPU_BLAS
 
-# ThreadSanitizer of older compilers does not know the address layouts of newer kernels.
+# The ThreadSanitizer of older compilers does not support the address layouts of newer kernels.
 fixed_layout=()
 setarch -R true 2>/dev/null && fixed_layout=(setarch -R)
 
@@ -104,8 +104,8 @@ jobs=${JOBS:-$(nproc)}
 ctest=(ctest --timeout 600 --no-tests=error --parallel)
 pytest=(python -m pytest -q -p no:cacheprovider)
 
-# These tests wait more than they compute, for threads of each other: two to a core, and the next build
-# beside them. All of it is at a low priority, since the other sequences have tests with limits of time.
+# The tests mostly wait for threads: two per core, and the next build beside them. All of this has a low
+# priority, because tests of the other sequences have time limits.
 sanitizer_tests() { part $1 "${fixed_layout[@]}" "${ctest[@]}" $((2 * jobs)) --preset $1; }
 
 run_sanitizers() {
@@ -131,7 +131,7 @@ run_others() {
   if has docs; then part docs "${pytest[@]}" tests/house/test_site.py; fi
 }
 
-# Three sequences beside each other; the last one's output is shown as it comes.
+# Three sequences at the same time. The output of the last is shown as it comes.
 sequences=()
 if has python; then sequences+=(python); fi
 if has sanitizers; then sequences+=(sanitizers); fi

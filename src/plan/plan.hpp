@@ -97,6 +97,10 @@ struct Plan {
   std::span<const TaskId> after(const Task& task) const {
     return {after_pool.data() + task.after_begin, static_cast<std::size_t>(task.after_count)};
   }
+  const Slot& slot(const Where& where) const {
+    return slots.at(static_cast<std::size_t>(where.device))
+        .at(static_cast<std::size_t>(where.slot));
+  }
   /// What the plan of a single call was made for.
   const Problem& problem() const { return program->calls.front().problem; }
   const CallCuts& cuts() const { return program->calls.front().cuts; }

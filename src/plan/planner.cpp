@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "plan/kernel_times.hpp"
 #include "plan/mover.hpp"
 #include "plan/queues.hpp"
@@ -131,7 +132,7 @@ int Planner::lanes_of_call() const {
   const std::int64_t elements = std::max<std::int64_t>(1, longest_piece(cuts.m)) *
                                 std::max<std::int64_t>(1, longest_piece(cuts.n));
   const Device& device = machine_.devices[static_cast<std::size_t>(mover_->device_of(0))];
-  const auto lanes = static_cast<int>((device.filling_elements + elements - 1) / elements);
+  const auto lanes = static_cast<int>(ceil_div(device.filling_elements, elements));
   const OpChain& chain = layout_->chain(layout_->call().first_chain);
   const bool solves = plan_.program->op(chain.first + chain.ops - 1).kernel == Kernel::solve;
   return solves ? std::max(lanes, device.lanes_beside_solves) : lanes;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/sizes.hpp"
+
 namespace fleet {
 namespace {
 
@@ -87,7 +89,8 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
   const bool caches = tuning.rules.has(Rule::caching);
   if (!streams && caches && tuning.out_of_core == OutOfCore::none) return;
 
-  if (!streams) tile = {(tile.input + 255) / 256 * 256, (tile.output + 255) / 256 * 256};
+  if (!streams)
+    tile = {round_up(tile.input, kAlignmentBytes), round_up(tile.output, kAlignmentBytes)};
   for (int w = 0; w < std::ssize(tuning.workers); ++w) {
     const auto device = static_cast<std::size_t>(tuning.workers[static_cast<std::size_t>(w)]);
     if (streams) {

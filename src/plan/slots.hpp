@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/sizes.hpp"
 #include "plan/plan.hpp"
 
 namespace fleet {
@@ -45,7 +46,7 @@ class SlotStore {
       return slot;
     }
     ++used_[static_cast<std::size_t>(pool)];
-    const std::int64_t size = round_up(recycles(pool) ? limit.slot_bytes : bytes);
+    const std::int64_t size = round_up(recycles(pool) ? limit.slot_bytes : bytes, kAlignmentBytes);
     slots_.push_back({arena_bytes_, size});
     arena_bytes_ += size;
     states_.push_back({content, pool, kNoTask, {}});
@@ -101,7 +102,6 @@ class SlotStore {
     std::vector<int> slots;
     std::size_t head = 0;
   };
-  static std::int64_t round_up(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
   Limit limits_[kPools];
   std::int64_t used_[kPools] = {};

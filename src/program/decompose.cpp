@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 
 namespace fleet {
 namespace {
@@ -30,7 +31,7 @@ constexpr std::int64_t kLeastRamp = 8;
 // Begins of `parts` nearly equal pieces of [0, size), aligned; fewer if some would be empty.
 std::vector<std::int64_t> split(std::int64_t size, std::int64_t parts) {
   parts = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(size, 1));
-  const std::int64_t even = (size + parts - 1) / parts;
+  const std::int64_t even = ceil_div(size, parts);
   const std::int64_t unit = alignment_of(even);
   std::vector<std::int64_t> begins;
   for (std::int64_t p = 0; p < parts; ++p) {
@@ -85,11 +86,11 @@ std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, int count,
                              const std::vector<double>& shares, std::int64_t tile) {
   std::vector<Piece> pieces;
   if (size == 0) return pieces;
-  const auto groups = split(size, group > 0 ? (size + group - 1) / group : 1);
+  const auto groups = split(size, group > 0 ? ceil_div(size, group) : 1);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::int64_t group_size = end_of(groups, g, size) - groups[g];
     for (const Block& block : blocks_of(group_size, count, shares))
-      for (std::int64_t t : split(block.size, (block.size + tile - 1) / tile))
+      for (std::int64_t t : split(block.size, ceil_div(block.size, tile)))
         pieces.push_back({groups[g] + block.begin + t, static_cast<int>(g), block.owner});
   }
   return pieces;
@@ -209,7 +210,7 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   Decomposition made;
   Dealing& d = made.deal;
   const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
-  const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);
+  const int row_blocks = static_cast<int>(ceil_div<std::int64_t>(tuning.grid.rows, problem.batch));
   auto rows = pieces_of(problem.m, tuning.group_rows(), std::max(row_blocks, 1), tuning.row_shares,
                         edge(tuning.edge_m()));
   auto cols =

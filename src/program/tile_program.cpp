@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/sizes.hpp"
+
 namespace fleet {
 
 const char* to_string(Kernel kernel) {
@@ -96,7 +98,7 @@ std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& targ
 }
 
 std::int64_t inverses_bytes(DataType type, std::int64_t order) {
-  const std::int64_t block = inverse_block(type), blocks = (order + block - 1) / block;
+  const std::int64_t block = inverse_block(type), blocks = ceil_div(order, block);
   return blocks * block * block * bytes_of(type);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// recover.cpp: replays the completed tasks of a run as bookkeeping only, then computes what is
-// missing in the tiles that the program writes. It knows no kind of fault and no kind of device.
+// recover.cpp: replays the completed tasks of a run on a ledger, then computes the missing results
+// of the tiles that the program writes. It knows no kind of fault and no kind of device.
 #include "recover/recover.hpp"
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace fleet {
 namespace {
 
-/// What a copy of a tile holds: the results of the ops [first, last) of those that write it,
-/// counted in the order of the program, on top of what it held before them or not. What is half
-/// written, or something else, is not known; `last` is then what it was before.
+/// The content of a copy of a tile: the results of ops [first, last) among those that write the
+/// tile, counted in program order, with or without the tile's old value. The content of a
+/// half-written or foreign slot is unknown; `last` then keeps its previous value.
 struct Content {
   int first = 0;
   int last = 0;
@@ -25,7 +25,7 @@ struct Content {
   bool known = true;
 };
 
-/// How often each tile is written before an op of it.
+/// For each op, how often its tile is written before it.
 class Versions {
  public:
   explicit Versions(const TileProgram& program) : of_(program.ops.size()) {
@@ -42,9 +42,8 @@ class Versions {
   std::vector<int> of_;
 };
 
-/// Content of every copy of written tiles after the tasks that completed. Conflicting tasks are
-/// ordered and no completed task has an incomplete one before it, so the order of the vector will
-/// do.
+/// The content of every copy of written tiles after the completed tasks. Conflicting tasks are
+/// ordered, and no completed task depends on an incomplete one, so vector order is valid.
 class Ledger {
  public:
   Ledger(const Plan& plan, const Trace& trace, const Versions& versions)
@@ -58,11 +57,11 @@ class Ledger {
     }
   }
 
-  /// What the home of `tile` holds.
+  /// The content of the tile at its home.
   Content& home(const TileId& tile) { return homes_[tile]; }
 
-  /// A slot with a copy of `tile` that work can go on from, on a device for which `alive` is true,
-  /// with the results of the first `least` ops or more.
+  /// A slot on a live device (`alive(device)`) with a copy of `tile` that can be completed and has
+  /// the results of at least the first `least` ops; null if there is none.
   template <typename Alive>
   const std::pair<const Where, std::pair<TileId, Content>>* find_copy(const TileId& tile, int least,
                                                                       Alive alive) const {
@@ -88,7 +87,7 @@ class Ledger {
 
   bool is_written(const TileId& tile) const { return plan_.program->matrix_of(tile).is_written; }
 
-  /// The slot now holds a tile that no op writes, or inverses.
+  /// To be called when the slot receives a tile that no op writes, or inverses.
   void forget(const Where& where) {
     if (!where.in_place()) slots_.erase(where);
   }
@@ -130,21 +129,21 @@ class Ledger {
 
 class Finisher {
  public:
-  Finisher(const Plan& plan, const Binding& binding, const Trace& trace,
-           std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas)
-      : plan_(plan),
-        program_(*plan.program),
-        binding_(binding),
+  Finisher(const FailedRun& run, std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas)
+      : plan_(run.plan),
+        program_(*run.plan.program),
+        binding_(run.binding),
+        execution_(run.execution),
         backend_(backend),
         blas_(blas),
         lost_(lost.begin(), lost.end()),
         versions_(program_),
-        ledger_(plan, trace, versions_) {
-    if (trace.lost >= 0) lost_.push_back(trace.lost);
+        ledger_(run.plan, run.trace, versions_) {
+    if (run.trace.lost >= 0) lost_.push_back(run.trace.lost);
   }
 
-  /// In the order of the program each tile finds what it needs: nothing at home was replaced before
-  /// all that was computed from it was at home (`check`).
+  /// In program order every chain finds its inputs at home: `check` guarantees that a tile at home
+  /// is replaced only after every result computed from it is at home.
   Recovery run() {
     for (const OpChain& chain : program_.chains) require_home(chain.target);
     for (const OpChain& chain : program_.chains) finish(chain);
@@ -170,8 +169,7 @@ class Finisher {
   void finish(const OpChain& chain) {
     const int begin = versions_.before(chain.first), end = begin + chain.ops;
     Content& content = ledger_.home(chain.target);
-    // It was complete, and all that was computed from it is: what has replaced it since is another
-    // chain's.
+    // The chain is complete; a later chain may have replaced the tile since.
     if (content.last >= end) return;
     if (!Ledger::usable(content)) restore(chain, content);
     const int done = std::max(content.last, begin);
@@ -196,15 +194,15 @@ class Finisher {
     return op.inputs[0].tile == target || op.inputs[1].tile == target;
   }
 
-  /// Makes a half-written tile one that work can go on from: with all that earlier chains made of
-  /// it, whose inputs may be replaced by now.
+  /// Restores a half-written tile from a copy that has the results of all earlier chains, because
+  /// the inputs of those chains may have been replaced by now.
   void restore(const OpChain& chain, Content& content) {
     const auto* copy = ledger_.find_copy(chain.target, versions_.before(chain.first),
                                          [this](DeviceId d) { return alive(d); });
     const TileOp& first = program_.op(chain.first);
     if (copy != nullptr) {
       const View from =
-          view_of(plan_, binding_, chain.target, copy->first, backend_.slot(copy->first));
+          view_of(plan_, binding_, chain.target, copy->first, execution_.slot(copy->first));
       move(home_of(chain.target), home_view(chain.target), copy->first.device, from);
       content = copy->second.second;
     } else if (first.accumulate == Accumulate::overwrite && !reads_itself(first, chain.target)) {
@@ -215,7 +213,7 @@ class Finisher {
     }
   }
 
-  /// The ops of the chain from `at` on, on what `c` holds.
+  /// Applies the ops of the chain from `at` on to `c`.
   void compute(const OpChain& chain, int at, const View& c) {
     for (; at < chain.ops; ++at) {
       const TileOp& op = program_.op(chain.first + at);
@@ -272,6 +270,7 @@ class Finisher {
   const Plan& plan_;
   const TileProgram& program_;
   const Binding& binding_;
+  Execution& execution_;
   Backend& backend_;
   CpuBlas& blas_;
   std::vector<DeviceId> lost_;
@@ -282,18 +281,9 @@ class Finisher {
 
 }  // namespace
 
-Recovery recover(const Plan& plan, const Binding& binding, const Trace& trace,
-                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
-  return past_first_write(
-      [&] { return Finisher(plan, binding, trace, lost, backend, blas).run(); });
-}
-
-Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
-                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
-  return past_first_write([&] {
-    const Binding binding = bind(*plan.program, {&arguments, 1});
-    return Finisher(plan, binding, trace, lost, backend, blas).run();
-  });
+Recovery recover(const FailedRun& run, std::span<const DeviceId> lost, Backend& backend,
+                 CpuBlas& blas) {
+  return past_first_write([&] { return Finisher(run, lost, backend, blas).run(); });
 }
 
 }  // namespace fleet

@@ -25,11 +25,11 @@ std::complex<double> factor_of_target(const Task& task, const TileOp& op, const 
   }
 }
 
-/// `begun` is set before the backend gets the task.
-void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backend, bool& begun) {
+/// `begun` is set before the run gets the task.
+void enqueue(TaskId id, const Plan& plan, const Binding& binding, Execution& run, bool& begun) {
   const Task& task = plan.tasks[static_cast<std::size_t>(id)];
   const auto address = [&](const Where& where) {
-    return where.in_place() ? nullptr : backend.slot(where);
+    return where.in_place() ? nullptr : run.slot(where);
   };
   const auto view = [&](const TileId& tile, const Where& where) {
     return view_of(plan, binding, tile, where, address(where));
@@ -37,7 +37,7 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
   if (task.kind != TaskKind::compute) {
     const View from = view(task.tile, task.from), to = view(task.tile, task.to);
     begun = true;
-    return backend.copy(id, task, from, to);
+    return run.copy(id, task, from, to);
   }
   const TileProgram& program = *plan.program;
   const auto inverses = [&](const TileId& triangle, const Where& where) {
@@ -50,7 +50,7 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
     launch.a = view(task.tile, task.inputs[0]);
     launch.c = inverses(task.tile, task.to);
     begun = true;
-    return backend.launch(id, task, launch);
+    return run.launch(id, task, launch);
   }
   const TileOp& op = program.op(task.op);
   Launch launch = launch_of(program, op, task.tile, binding);
@@ -68,24 +68,24 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
     if (op.inputs[1].tile.exists()) launch.b = view(op.inputs[1].tile, task.inputs[1]);
   }
   begun = true;
-  backend.launch(id, task, launch);
+  run.launch(id, task, launch);
 }
 
 /// All tasks, or those before one that the backend does not take, and waits for them.
-Trace hand_over(const Plan& plan, const Binding& binding, Backend& backend) {
+Trace hand_over(const Plan& plan, const Binding& binding, Execution& run) {
   TaskId id = 0;
   bool begun = false;
   std::optional<std::string> failure;
   try {
     for (; id < static_cast<TaskId>(plan.tasks.size()); ++id) {
       begun = false;
-      enqueue(id, plan, binding, backend, begun);
+      enqueue(id, plan, binding, run, begun);
     }
   } catch (const std::exception& error) {
     failure = message_of(error);
   }
   // What has started still uses the caller's memory, and may have changed C.
-  Trace trace = backend.finish();
+  Trace trace = run.finish();
   if (!failure) return trace;
   for (std::size_t t = static_cast<std::size_t>(id); t < trace.spans.size(); ++t)
     trace.spans[t] = {};  // not handed over, whatever the backend says of the run as a whole
@@ -160,20 +160,13 @@ Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& tar
   return launch;
 }
 
-Start start(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial) {
-  if (backend.replay(plan, binding, serial)) return Start::whole;
-  backend.prepare(plan);
-  return Start::prepared;
-}
-
-Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started) {
-  return past_first_write([&] {
-    return started == Start::whole ? backend.finish() : hand_over(plan, binding, backend);
-  });
+Trace complete(const Plan& plan, const Binding& binding, Execution& run) {
+  return past_first_write(
+      [&] { return run.is_whole() ? run.finish() : hand_over(plan, binding, run); });
 }
 
 Trace execute(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial) {
-  return complete(plan, binding, backend, start(plan, binding, backend, serial));
+  return complete(plan, binding, *backend.begin(plan, binding, serial));
 }
 
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,

@@ -9,7 +9,6 @@
 #include "backend/device_library.hpp"
 #include "base/error.hpp"
 #include "probe/probe.hpp"
-#include "recover/recover.hpp"
 #include "support/host_trial.hpp"
 #include "support/level3_trial.hpp"
 #include "support/random_plans.hpp"
@@ -177,17 +176,7 @@ TEST(Cuda, AFaultLeavesEnoughToFinishOnTheCpu) {
     const auto made = random_case(random, backend->machine(), problem, 40);
     if (!made) continue;
     HostTrial<double> run(problem, random(), 1);
-    const Trace trace = run.run(made->plan, *backend);
-    if (trace.status != Status::ok) {
-      Arguments arguments{.alpha = run.alpha(), .beta = run.beta()};
-      for (int x = 0; x < 3; ++x) {
-        const auto at = static_cast<std::size_t>(x);
-        arguments.data[at] = run.operand(x).data();
-        arguments.ld[at] = run.operand(x).ld();
-        arguments.stride[at] = run.operand(x).stride();
-      }
-      recover(made->plan, arguments, trace, {}, *backend, *test::shared_cpu_blas());
-    }
+    const Trace trace = run.run(made->plan, *backend, true);
     ASSERT_EQ(run.verdict(), "") << to_text(problem) << " " << trace.message << " trial " << trial;
   }
 }

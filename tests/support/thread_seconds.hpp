@@ -16,7 +16,7 @@ inline double thread_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// Other programs still take caches: few of many tries see the most of that.
+/// Excludes the runs that other programs delayed most, by their use of caches.
 inline double median(std::vector<double> all) {
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
   std::nth_element(all.begin(), middle, all.end());

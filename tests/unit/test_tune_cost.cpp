@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_tune_cost.cpp: what tuning costs, in seconds and beside other work. It runs while no other
-// test does.
+// test_tune_cost.cpp: the time of tuning, in seconds and in units of other work on the same core.
+// It runs while no other test of its part does.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace {
 
 using test::thread_seconds;
 
-/// Runs 20,000 tasks that depend on each other on 32 queues, as a planner would, by none of the
-/// library's code. Its time is the unit: a busy machine, or another one, changes both alike.
+/// The unit of time: a run of 20,000 dependent tasks on 32 queues, which resembles planning and
+/// calls nothing of the library. A busy or a slower machine delays both alike.
 double run_other_tasks() {
   constexpr std::int64_t kTasks = 20000, kQueues = 32;
   test::Random random(1);
@@ -54,7 +54,7 @@ struct Cost {
   std::size_t tasks = 0;
 };
 
-/// Medians, of tries that take turns with the unit: what other programs add is in both.
+/// Medians of runs that alternate with the unit, so that other programs delay both.
 Cost cost_of(std::int64_t n, std::int64_t tile) {
   const Machine machine = test::node(8);
   Cost cost;
@@ -74,9 +74,9 @@ Cost cost_of(std::int64_t n, std::int64_t tile) {
   return cost;
 }
 
-// Tuning and planning together: under 10 ms for 3,000 tasks and 30 ms for 8,000, one core. In units
-// they take 0.83 and 2.25 (0.81 to 0.90 and 2.2 to 2.3, also with fifteen other processes on each
-// core): 30 % more is too much.
+// Tuning and planning together: under 10 ms for 3,000 tasks and 30 ms for 8,000, one core. They
+// take 0.83 and 2.25 units (0.81 to 0.90 and 2.2 to 2.3, also with fifteen other processes per
+// core). The limits in units fail a slowdown of 30 %.
 TEST(TuneCost, StaysUnderItsBudget) {
   const Cost middle = cost_of(16384, 1408);
   EXPECT_GE(middle.tasks, 2800u);

@@ -283,19 +283,23 @@ bool has_room_for_blocks() {
 
 }  // namespace
 
-void stream_through(const Launch& launch, cudaStream_t stream) {
-  const bool clear = launch.beta == std::complex<double>(0);
+void add_scaled(const Launch& launch, cudaStream_t stream) {
   with_types(launch, [&](auto zero, auto beta) {
     using Element = decltype(zero);
-    using Wide = decltype(beta);
-    auto* c = static_cast<Element*>(launch.c.data);
     const auto* a = static_cast<const Element*>(launch.a.data);
-    if (launch.kernel == Kernel::add)
-      for_each_element(region_of(launch), Add<Element, Wide>{beta, a, launch.a.ld, c, launch.c.ld},
-                       stream, "add");
-    else
-      for_each_element(region_of(launch), Scale<Element, Wide>{beta, clear, c, launch.c.ld}, stream,
-                       "scale");
+    auto* c = static_cast<Element*>(launch.c.data);
+    const Add<Element, decltype(beta)> each{beta, a, launch.a.ld, c, launch.c.ld};
+    for_each_element(region_of(launch), each, stream, "add");
+  });
+}
+
+void scale(const Launch& launch, cudaStream_t stream) {
+  with_types(launch, [&](auto zero, auto beta) {
+    using Element = decltype(zero);
+    const bool clear = launch.beta == std::complex<double>(0);
+    auto* c = static_cast<Element*>(launch.c.data);
+    const Scale<Element, decltype(beta)> each{beta, clear, c, launch.c.ld};
+    for_each_element(region_of(launch), each, stream, "scale");
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/blas.hpp"
 #include "backend/cuda/elementwise.hpp"
+#include "base/sizes.hpp"
 #include "run/launch.hpp"
 
 namespace fleet::cuda {
@@ -17,9 +18,9 @@ constexpr std::int64_t kPanelStep = 64;
 /// The width of panels of equal width, as few as can be of at most `most`.
 std::int64_t panel_width(std::int64_t width, std::int64_t most) {
   if (most > kPanelStep) most = most / kPanelStep * kPanelStep;
-  const std::int64_t panels = (width + most - 1) / most;
-  const std::int64_t equal = (width + panels - 1) / panels;
-  return std::min(most, (equal + kPanelStep - 1) / kPanelStep * kPanelStep);
+  const std::int64_t panels = ceil_div(width, most);
+  const std::int64_t equal = ceil_div(width, panels);
+  return std::min(most, round_up(equal, kPanelStep));
 }
 
 }  // namespace
