@@ -31,8 +31,8 @@ part() {
       tail -n 1 || true)" >>out/test/closing
 }
 
-# beside NAME COMMAND...: starts the command in its own process group, which ends with this script. Its
-# output is in out/test/NAME.out.
+# beside NAME COMMAND...: starts the command in its own process group, which ends with this script.
+# Its output is in out/test/NAME.out.
 declare -A beside
 beside() {
   local name=$1
@@ -104,8 +104,8 @@ jobs=${JOBS:-$(nproc)}
 ctest=(ctest --timeout 600 --no-tests=error --parallel)
 pytest=(python -m pytest -q -p no:cacheprovider)
 
-# The tests mostly wait for threads: two per core, and the next build beside them. All of this has a low
-# priority, because tests of the other sequences have time limits.
+# The tests mostly wait for threads: two per core, and the next build beside them. All of this has a
+# low priority, because tests of the other sequences have time limits.
 sanitizer_tests() { part $1 "${fixed_layout[@]}" "${ctest[@]}" $((2 * jobs)) --preset $1; }
 
 run_sanitizers() {
