@@ -53,7 +53,7 @@ class Operands {
       const DeviceId home = problem_.operands[x].home;
       if (on_host(home)) continue;
       const Operand& o = problem_.operands[x];
-      on_device_[x] = backend.allocate(home, o.rows * o.cols * bytes_of(problem_.type));
+      on_device_[x] = backend.allocate(home, o.rows * o.cols * bytes_of(problem_.type.storage));
       backend.transfer(home, device_view(x), kPageable, host_view(x), sizeof(T));
     }
   }
