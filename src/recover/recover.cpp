@@ -15,9 +15,9 @@
 namespace fleet {
 namespace {
 
-/// What a copy of a tile holds: the results of the ops [first, last) of those that write it,
-/// counted in the order of the program, on top of what it held before them or not. What is half
-/// written, or something else, is not known; `last` is then what it was before.
+/// What a copy of a tile holds: the results of the ops [first, last) among those that write it,
+/// counted in the order of the program, on top of what it held before them or not. Content that is
+/// half written, or something else, is not known; `last` is then what it was before.
 struct Content {
   int first = 0;
   int last = 0;
@@ -43,8 +43,8 @@ class Versions {
 };
 
 /// Content of every copy of written tiles after the tasks that completed. Conflicting tasks are
-/// ordered and no completed task has an incomplete one before it, so the order of the vector will
-/// do.
+/// ordered and no completed task has an incomplete one before it, so the order of the vector is
+/// enough.
 class Ledger {
  public:
   Ledger(const Plan& plan, const Trace& trace, const Versions& versions)
@@ -170,8 +170,8 @@ class Finisher {
   void finish(const OpChain& chain) {
     const int begin = versions_.before(chain.first), end = begin + chain.ops;
     Content& content = ledger_.home(chain.target);
-    // It was complete, and all that was computed from it is: what has replaced it since is another
-    // chain's.
+    // It was complete, and so is everything that was computed from it: a later chain has replaced
+    // it since.
     if (content.last >= end) return;
     if (!Ledger::usable(content)) restore(chain, content);
     const int done = std::max(content.last, begin);
@@ -196,8 +196,8 @@ class Finisher {
     return op.inputs[0].tile == target || op.inputs[1].tile == target;
   }
 
-  /// Makes a half-written tile one that work can go on from: with all that earlier chains made of
-  /// it, whose inputs may be replaced by now.
+  /// Turns a half-written tile into one that work can go on from: with the results of all earlier
+  /// chains, whose inputs may be replaced by now.
   void restore(const OpChain& chain, Content& content) {
     const auto* copy = ledger_.find_copy(chain.target, versions_.before(chain.first),
                                          [this](DeviceId d) { return alive(d); });
