@@ -95,7 +95,7 @@ bool is_zero(std::complex<double> value, DataType type) {
 }  // namespace
 
 void plain_gemm(const Launch& launch) {
-  // A and B are not looked at where they do not count.
+  // A and B are not read where they do not count.
   if (depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type)) return scale(launch);
   with_element(launch.type, [&](auto zero) { PlainProduct<decltype(zero)>(launch).run(); });
 }
