@@ -59,10 +59,10 @@ struct CublasLibrary::Functions {
 
 namespace {
 
-/// What NVIDIA recommends for Hopper; older ones need less, and it is little next to any tile.
+/// NVIDIA's recommendation for Hopper; older GPUs need less, and it is little next to any tile.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
-/// Of a leaf of a triangle half is computed for nothing: 512 are an eighth of a tile of 2048. The
-/// products of smaller ones leave most of a GPU idle, and wait for each other.
+/// Half of each leaf is computed in vain: with 512, an eighth of the whole of a tile of 2048. The
+/// products of smaller leaves leave most of a GPU idle, and wait for each other.
 constexpr std::int64_t kLeafEdge = 512;
 constexpr const char* kNames[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
 
@@ -88,7 +88,7 @@ std::string file_of(void* symbol) {
 }
 
 void* open_library() {
-  // One that the program has loaded already: two of them would only cost memory.
+  // The one that the program has loaded already: a second one would only cost memory.
   for (const char* name : kNames)
     if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return library;
   std::vector<std::string> files;
@@ -146,10 +146,10 @@ cublasFillMode_t fill_mode(const View& triangle) {
   return triangle.fill == Fill::lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
 }
 
-/// Is one factor turned round and the other one not, in the way that cuBLAS has for triangles of C?
+/// Whether one factor is transposed and the other one not, as cuBLAS offers for triangles of C.
 /// Its syrkx and herkx compute one triangle, whether or not it makes a symmetric matrix. herkx
-/// takes the diagonal as real: of each step of her2k only the real part counts, in their sum as in
-/// each.
+/// takes the diagonal as real: only the real part of each step of her2k counts, in the sum of the
+/// steps as in each.
 bool turns_one_factor(const Launch& launch) {
   if ((launch.op_a == Op::none) == (launch.op_b == Op::none)) return false;
   if (!is_complex(launch.type)) return true;
@@ -158,14 +158,14 @@ bool turns_one_factor(const Launch& launch) {
   return turned == Op::conjugate && launch.beta.imag() == 0;
 }
 
-/// Of a triangle of C.
+/// The operation of an update of a triangle of C.
 cublasOperation_t turning(const Launch& launch) {
   if (launch.op_a == Op::none) return CUBLAS_OP_N;
   return launch.hermitian ? CUBLAS_OP_C : CUBLAS_OP_T;
 }
 
-/// Is C updated by a matrix times its own transpose, as syrk and herk do it? Their diagonals, and
-/// herk's scalars, are what cuBLAS takes for granted.
+/// Whether C is updated by a matrix times its own transpose, as by syrk and herk. cuBLAS relies on
+/// the diagonals of such products and on herk's real scalars.
 bool is_by_itself(const Launch& launch) {
   const View &a = launch.a, &b = launch.b;
   if (a.data != b.data || a.ld != b.ld || a.rows != b.rows || a.cols != b.cols) return false;
@@ -273,7 +273,7 @@ void call_trsm(Trsm<Element> trsm, cublasHandle_t handle, const Launch& launch) 
 }
 
 [[noreturn]] void refuse_type() {
-  throw Error(Status::internal, "a triangle of a type that BLAS has not");
+  throw Error(Status::internal, "BLAS defines no such routine for this type");
 }
 
 }  // namespace
@@ -379,7 +379,7 @@ void CublasHandle::multiply_plainly(const Launch& launch) {
 
 void CublasHandle::multiply_by_symmetric(const Launch& launch) {
   if (launch.op_a != Op::none || launch.op_b != Op::none || launch.c.fill != Fill::full)
-    throw Error(Status::internal, "a product with a symmetric factor that cuBLAS has not");
+    throw Error(Status::internal, "cuBLAS has no such product with a symmetric factor");
   const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
   switch (launch.type) {
