@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// host_product.hpp: a square product of the CPU BLAS to be timed, for quick and careful probes. It
-// knows neither.
+// host_product.hpp: a square product of the CPU BLAS to be timed. It does not know whether the
+// probe is quick or careful.
 #pragma once
 #include <array>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace fleet {
 
-/// C = A * B of `edge` x `edge` ones, done once before it is timed: operands are in the caches
-/// then, and the library has its threads.
+/// C = A * B on matrices of `edge` x `edge` ones. The constructor computes it once, so that the
+/// operands are in the caches and the library has started its threads before it is timed.
 class HostProduct {
  public:
   HostProduct(CpuBlas& blas, DataType type, std::int64_t edge) : blas_(blas) {

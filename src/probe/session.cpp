@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// session.cpp: repeats a measurement until its mean is known well enough or its share of the
-// time is spent. It must not know what is measured.
+// session.cpp: repeats a measurement until its mean is precise enough or its share of the time is
+// spent. It must not know what is measured.
 #include "probe/session.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace fleet {
 namespace {
 
-/// A time known as well as this is known as well as clocks are.
+/// The precision of the clocks: a time known to this is settled.
 constexpr double kClockS = 1e-7;
 
 bool settled(const Confidence& value, const char* unit, double precision) {

@@ -13,27 +13,27 @@
 namespace fleet {
 namespace {
 
-/// Slots of a device that all its queues read, and that nobody writes beside them.
+/// Slots of a device that all its queues read and none writes meanwhile.
 constexpr int kReadSlots = 4, kLargeReadSlots = 2;
-/// Slots that a queue writes in turn, so that what is written last is not what is written next.
+/// Slots that a queue writes in turn, so that no slot is written twice in a row.
 constexpr int kOwnSlots = 3, kLargeOwnSlots = 1;
 
-/// A tile with a larger edge does not fit into the caches as it is.
+/// A tile with a larger edge does not fit into the caches.
 constexpr std::int64_t kSmallEdge = 512;
 
-/// Sixteen larger tiles would take more pinned memory than a probe should.
+/// Sixteen tiles of a larger edge would take more pinned memory than a probe should.
 constexpr std::int64_t kLargeEdge = 2048;
 
-/// Tiles that no cache holds: fewer slots do, and memory for more may be short.
+/// From this size on no cache holds a tile, so fewer slots do, and more might not fit.
 constexpr std::int64_t kLargeBytes = std::int64_t{16} << 20;
-/// Above what any CPU has.
+/// More than the caches of any CPU hold.
 constexpr std::int64_t kBeyondCachesBytes = std::int64_t{512} << 20;
 /// Larger tiles are not primed: the operands would take more memory than a probe should.
 constexpr std::int64_t kPrimedBytes = std::int64_t{1} << 30;
 
 }  // namespace
 
-/// Random bits that are numbers of a type: of either sign, from 1/2 to 1.
+/// Random bits that are numbers of a type: of either sign, with magnitudes from 1/2 to 1.
 struct ProbeMemory::RandomBits {
   std::uint64_t kept, set;
 };
@@ -50,8 +50,8 @@ ProbePlan::ProbePlan(const Machine& machine, DataType type, const Columns& colum
   size_up(type, columns.rows, columns.columns, columns.rows_apart > 0 ? static_cast<int>(down) : 1);
 }
 
-/// A is `tiles_down` tiles high, B one tile wide, and both as many long as are read: with one tile
-/// down, the columns of a tile of A follow each other.
+/// A is `tiles_down` tiles high and B one tile wide; along k both have as many tiles as are read.
+/// With one tile down, the columns of a tile of A are contiguous.
 void ProbePlan::size_up(DataType type, std::int64_t rows, std::int64_t columns, int tiles_down) {
   const int reads = turns_ * turns_;
   type_ = type;
@@ -98,7 +98,7 @@ TileId ProbePlan::operand_tile(DeviceId location, int along_k) const {
   return {kA, 0, along_k};
 }
 
-/// Tiles of A and B, along k, that this queue writes and no other: behind those that are read.
+/// The tiles of A and B along k that only this queue writes; they come after those that are read.
 int ProbePlan::own_tiles(QueueId queue) {
   int& known = own_tiles_[static_cast<std::size_t>(queue)];
   if (known == 0) {
@@ -167,7 +167,7 @@ TaskId ProbePlan::copy_in_turn(LinkId link) {
   return last_in_turn_.front();
 }
 
-/// Writes what is the writer's own.
+/// Adds a copy over `link` into a tile or slot that belongs to `writer`.
 TaskId ProbePlan::copy_as(QueueId writer, LinkId link, const std::vector<TaskId>& after) {
   const DeviceId target = machine_->links[static_cast<std::size_t>(link)].target;
   if (!in_place(link, target)) return copy(link, own_slot(target, writer, next_), writer, after);
@@ -266,7 +266,7 @@ Arguments ProbeMemory::bind(const ProbePlan& probe) {
   return arguments;
 }
 
-/// At least `bytes` of numbers of this type.
+/// Memory with at least `bytes` of random numbers of this type.
 void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes, DataType type) {
   Block& block = blocks_[static_cast<std::size_t>(location)];
   if (block.bytes < bytes) {
@@ -282,8 +282,8 @@ void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes, DataType type
   return block.data;
 }
 
-/// With random numbers, all bits of them: on equal ones, or on few different bits, GPUs use less
-/// power and so compute faster than they do on anybody's data.
+/// Fills memory with numbers whose bits are all random: on equal numbers, or on few different bits,
+/// GPUs draw less power and so compute faster than on real data.
 void ProbeMemory::fill(DeviceId location, void* data, std::int64_t bytes, const RandomBits& bits) {
   std::vector<std::uint64_t> words(1 << 17);
   std::mt19937_64 generator(20251121);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// recover.cpp: replays the completed tasks of a run as bookkeeping only, then computes what is
-// missing in the tiles that the program writes. It knows no kind of fault and no kind of device.
+// recover.cpp: replays the completed tasks of a run on a ledger, then computes the missing results
+// of the tiles that the program writes. It knows no kind of fault and no kind of device.
 #include "recover/recover.hpp"
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace fleet {
 namespace {
 
-/// What a copy of a tile holds: the results of the ops [first, last) among those that write it,
-/// counted in the order of the program, on top of what it held before them or not. Content that is
-/// half written, or something else, is not known; `last` is then what it was before.
+/// The content of a copy of a tile: the results of ops [first, last) among those that write the
+/// tile, counted in program order, with or without the tile's old value. The content of a
+/// half-written or foreign slot is unknown; `last` then keeps its previous value.
 struct Content {
   int first = 0;
   int last = 0;
@@ -25,7 +25,7 @@ struct Content {
   bool known = true;
 };
 
-/// How often each tile is written before an op of it.
+/// For each op, how often its tile is written before it.
 class Versions {
  public:
   explicit Versions(const TileProgram& program) : of_(program.ops.size()) {
@@ -42,9 +42,8 @@ class Versions {
   std::vector<int> of_;
 };
 
-/// Content of every copy of written tiles after the tasks that completed. Conflicting tasks are
-/// ordered and no completed task has an incomplete one before it, so the order of the vector is
-/// enough.
+/// The content of every copy of written tiles after the completed tasks. Conflicting tasks are
+/// ordered, and no completed task depends on an incomplete one, so vector order is valid.
 class Ledger {
  public:
   Ledger(const Plan& plan, const Trace& trace, const Versions& versions)
@@ -58,11 +57,11 @@ class Ledger {
     }
   }
 
-  /// What the home of `tile` holds.
+  /// The content of the tile at its home.
   Content& home(const TileId& tile) { return homes_[tile]; }
 
-  /// A slot with a copy of `tile` that work can go on from, on a device for which `alive` is true,
-  /// with the results of the first `least` ops or more.
+  /// A slot on a live device (`alive(device)`) with a copy of `tile` that can be completed and has
+  /// the results of at least the first `least` ops; null if there is none.
   template <typename Alive>
   const std::pair<const Where, std::pair<TileId, Content>>* find_copy(const TileId& tile, int least,
                                                                       Alive alive) const {
@@ -88,7 +87,7 @@ class Ledger {
 
   bool is_written(const TileId& tile) const { return plan_.program->matrix_of(tile).is_written; }
 
-  /// The slot now holds a tile that no op writes, or inverses.
+  /// To be called when the slot receives a tile that no op writes, or inverses.
   void forget(const Where& where) {
     if (!where.in_place()) slots_.erase(where);
   }
@@ -143,8 +142,8 @@ class Finisher {
     if (run.trace.lost >= 0) lost_.push_back(run.trace.lost);
   }
 
-  /// In the order of the program each tile finds what it needs: nothing at home was replaced before
-  /// all that was computed from it was at home (`check`).
+  /// In program order every chain finds its inputs at home: `check` guarantees that a tile at home
+  /// is replaced only after every result computed from it is at home.
   Recovery run() {
     for (const OpChain& chain : program_.chains) require_home(chain.target);
     for (const OpChain& chain : program_.chains) finish(chain);
@@ -170,8 +169,7 @@ class Finisher {
   void finish(const OpChain& chain) {
     const int begin = versions_.before(chain.first), end = begin + chain.ops;
     Content& content = ledger_.home(chain.target);
-    // It was complete, and so is everything that was computed from it: a later chain has replaced
-    // it since.
+    // The chain is complete; a later chain may have replaced the tile since.
     if (content.last >= end) return;
     if (!Ledger::usable(content)) restore(chain, content);
     const int done = std::max(content.last, begin);
@@ -196,8 +194,8 @@ class Finisher {
     return op.inputs[0].tile == target || op.inputs[1].tile == target;
   }
 
-  /// Turns a half-written tile into one that work can go on from: with the results of all earlier
-  /// chains, whose inputs may be replaced by now.
+  /// Restores a half-written tile from a copy that has the results of all earlier chains, because
+  /// the inputs of those chains may have been replaced by now.
   void restore(const OpChain& chain, Content& content) {
     const auto* copy = ledger_.find_copy(chain.target, versions_.before(chain.first),
                                          [this](DeviceId d) { return alive(d); });
@@ -215,7 +213,7 @@ class Finisher {
     }
   }
 
-  /// The ops of the chain from `at` on, on what `c` holds.
+  /// Applies the ops of the chain from `at` on to `c`.
   void compute(const OpChain& chain, int at, const View& c) {
     for (; at < chain.ops; ++at) {
       const TileOp& op = program_.op(chain.first + at);

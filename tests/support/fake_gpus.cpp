@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fake_gpus.cpp: a device library whose GPUs are virtual devices of the host backend, so that what
-// contexts do with GPUs runs on any machine, and under ThreadSanitizer. It knows no context.
+// fake_gpus.cpp: a device library whose GPUs are virtual devices of the host backend, so that the
+// GPU paths of contexts run on any machine, and under ThreadSanitizer. It knows no context.
 #include "support/fake_gpus.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;
 constexpr int kCores = 2;
 
-/// Not the CPU BLAS of the core: GPUs do not take part in its leases.
+/// A BLAS of its own, since GPUs take no leases of the core's CPU BLAS.
 class Loops final : public CpuBlas {
  public:
   std::string name() const override { return kBuiltIn; }
@@ -40,7 +40,7 @@ class Loops final : public CpuBlas {
   void end_lease() override {}
 };
 
-/// What the program has allocated by itself.
+/// Memory that the program allocated without the library.
 class ProgramMemory {
  public:
   void* allocate(int gpu, std::int64_t bytes) {
@@ -54,7 +54,7 @@ class ProgramMemory {
     pieces_.erase(static_cast<char*>(data));
     std::free(data);
   }
-  /// The GPU that has this address, or -1.
+  /// The GPU that owns this address, or -1.
   int gpu_of(const void* address) const {
     const auto* at = static_cast<const char*>(address);
     const std::lock_guard lock(mutex_);

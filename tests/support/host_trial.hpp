@@ -42,11 +42,11 @@ inline Machine virtual_devices(int devices, std::int64_t memory_bytes = 1 << 26)
   return machine;
 }
 
-/// The operands of one call, where the problem has them at home, and what C has to become.
+/// The operands of one call at their homes, and the expected C.
 template <typename T>
 class HostTrial {
  public:
-  /// Leading dimensions have `slack` rows to spare, items of a batch lie apart.
+  /// Leading dimensions have `slack` extra rows, and items of a batch are not contiguous.
   HostTrial(const Problem& problem, std::uint64_t seed, std::int64_t slack = 0)
       : problem_(problem),
         random_(seed),
@@ -68,7 +68,7 @@ class HostTrial {
   /// that failed is finished by the CPU.
   Trace run(const Plan& plan, Backend& backend, bool recovers = false) {
     Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};
-    // Once a step of k, and once where C is added at the end.
+    // One rounding per step of k, and one when C is added at the end.
     expect(tile_count(plan.cuts().k) + 1);
     for (int x = 0; x < 3; ++x) place(x, arguments, backend);
     const Binding binding = bind(*plan.program, {&arguments, 1});
@@ -83,7 +83,7 @@ class HostTrial {
     return trace;
   }
 
-  /// "" when C is right and nothing outside of it was written.
+  /// "" if C is right and nothing outside it was written.
   std::string verdict() {
     for (std::int64_t item = 0; item < problem_.batch; ++item)
       if (std::string wrong = first_difference(expected_[static_cast<std::size_t>(item)],

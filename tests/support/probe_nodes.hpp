@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// probe_nodes.hpp: simulated machines for tests of probes: random ones, ones that pretend to be
-// others, and what one differs in from another. It knows no probe.
+// probe_nodes.hpp: simulated machines for tests of probes: random machines, machines disguised as
+// others, and differences between machines. It knows no probe.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@
 
 namespace fleet::test {
 
-/// Two tasks of which one writes what the other touches, and that nothing orders; or nothing.
+/// Names two unordered tasks of which one writes what the other accesses; "" if there are none.
 inline std::string unordered_conflict(const Plan& plan) {
   struct Use {
     TaskId task;
@@ -61,7 +61,7 @@ inline std::string unordered_conflict(const Plan& plan) {
   return "";
 }
 
-/// Runs as `real` does and says that it is `said`: the same shape with other numbers.
+/// Runs as `real` but describes itself as `said`: the same shape with other numbers.
 class Disguise : public WrappedBackend {
  public:
   Disguise(const Machine& real, Machine said)
@@ -83,7 +83,7 @@ class Disguise : public WrappedBackend {
   int runs_without_times = 0;
   bool times_kept = false;
   int failing_run = -1;
-  std::string conflict;  ///< of the first plan that has one
+  std::string conflict;  ///< the first conflict in any plan
 
  private:
   struct Failing final : WrappedExecution {
@@ -98,8 +98,8 @@ class Disguise : public WrappedBackend {
   Machine said_;
 };
 
-/// The same machine with all its rates and capacities forgotten; weights stay unless links of CPU
-/// threads, whose weights are made of rates.
+/// The machine with placeholder rates and capacities. Weights stay, except those of CPU threads,
+/// which follow the rates.
 inline Machine forgotten(Machine machine) {
   machine.issue_s = 1;
   for (Port& port : machine.ports)
@@ -119,7 +119,7 @@ inline Machine forgotten(Machine machine) {
   return machine;
 }
 
-/// Empty, or the first number of `found` that is more than `share` off.
+/// The first number of `found` that is off by more than `share`, or "".
 inline std::string difference(const Machine& real, const Machine& found, double share) {
   const auto off = [&](double a, double b) { return std::abs(a - b) > share * std::abs(a); };
   const auto say = [](const std::string& what, double a, double b) {
@@ -158,8 +158,8 @@ inline std::string difference(const Machine& real, const Machine& found, double 
   return "";
 }
 
-/// GPUs on PCIe behind switches of two, host memory that writes wear more than reads, and wires
-/// between some of the GPUs. Every port is full when all its links are busy.
+/// A node of GPUs on PCIe, two per switch, with host memory that writes load more than reads, and
+/// wires between some GPUs. Every port is full when all its links are busy.
 inline Machine random_node(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto between = [&](double low, double high) {
@@ -205,7 +205,7 @@ inline Machine random_node(std::uint64_t seed) {
                                  {{static_cast<PortId>(machine.ports.size() - 1), 1}}});
   }
   if (seed % 2 == 0) return machine;
-  // The same for all links of a kind, which is what a probe takes them for.
+  // All links of a kind get the same rate, because a probe expects that.
   for (Link& link : machine.links) {
     const double least = on_host(link.source) ? 0.3 : on_host(link.target) ? 0.4 : 0.5;
     link.columns = {{4096, least}, {16384, 0.9}, {32768, 0.8}, {57344, 1}};

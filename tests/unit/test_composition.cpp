@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_composition.cpp: calls that read or overwrite what others wrote or read, planned as one: the
-// plan passes its check, gives the right results in random legal orders, and can be finished after
-// a fault.
+// test_composition.cpp: dependent calls planned as one: the plan passes its check, gives the right
+// results in random legal orders, and can be completed after a fault.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +57,7 @@ std::string text_of(const TileProgram& program) {
   return text;
 }
 
-/// `trials` compositions that compose(random, cuts, devices) makes, each in a random order.
+/// Runs `trials` compositions made by compose(random, cuts, devices), each in a random order.
 template <typename Compose>
 void expect_right(std::uint64_t seed, std::int64_t trials, Compose compose) {
   Generator random(seed);
@@ -189,7 +188,7 @@ Inject inject_of(Generator& random, const Plan& plan, Fault fault) {
   return inject;
 }
 
-// Right, or an error that says that there is no result: never a wrong one.
+// Either C is right, or an error says that it is undefined: never a wrong result.
 TEST(Composition, IsFinishedAfterAFaultOrSaysThatItCannotBe) {
   Generator random(66);
   int failed = 0, finished = 0;
@@ -222,9 +221,9 @@ TEST(Composition, IsFinishedAfterAFaultOrSaysThatItCannotBe) {
   EXPECT_GT(finished, failed * 9 / 10);
 }
 
-// The last call fails on X in place. Copies of X from before the second call are left in slots, but
-// what that call had read is overwritten by then: they are no place to go on from. Where the last
-// call overwrites X, nothing of it is needed.
+// The last call fails on X in place. Slots still hold copies of X from before the second call, but
+// the inputs of that call are overwritten by then, so recovery must not start from such a copy. If
+// the last call overwrites X, it needs no copy at all.
 TEST(Composition, GoesOnFromNoCopyThatIsOlderThanWhatWasOverwritten) {
   Generator random(67);
   int refused = 0, overwritten = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_examine.cpp: an examination believes data and nothing else: what lies, fails or is missing
-// shows up under its name.
+// test_examine.cpp: an examination relies on data alone: a link or memory that corrupts data, fails
+// or is missing is reported by name.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Options injected(const std::string& faults) {
   return options;
 }
 
-/// Virtual devices of which one link, or one memory, does not give back what it got.
+/// Virtual devices with one link, or one memory, that corrupts data.
 class Liar final : public WrappedBackend {
  public:
   explicit Liar(const Machine& machine)
@@ -61,7 +61,7 @@ class Liar final : public WrappedBackend {
         : WrappedExecution(std::move(inner)), link_(link) {}
     void copy(TaskId id, const Task& task, const View& from, const View& to) override {
       if (task.link != link_) return WrappedExecution::copy(id, task, from, to);
-      // One number of the tile comes from elsewhere.
+      // One number of the tile is replaced by another.
       const auto words = static_cast<std::size_t>(from.ld * from.cols);
       const auto* right = static_cast<const double*>(from.data);
       wrong_.assign(right, right + words);

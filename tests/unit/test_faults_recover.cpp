@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_faults_recover.cpp: a fault at every copy, kernel and device of small plans, and what is
-// left to finish. It knows the backend as a whole only.
+// test_faults_recover.cpp: a fault at every copy, kernel and device of small plans, and its
+// recovery. It knows the backend only as a whole.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using test::shared_cpu_blas;
 
 constexpr std::int64_t kMemory = std::int64_t{64} << 20;
 
-/// A problem, how it is planned, and where its operands are.
+/// A problem, its tuning, and the homes of its operands.
 struct Case {
   GemmShape shape;
   Tuning tuning;
@@ -76,7 +76,7 @@ class Operands {
     return arguments;
   }
 
-  /// "" when C is what it should be.
+  /// "" if C is right.
   std::string wrong() {
     const auto expected = test::expect_gemm<T>({.op_a = case_.shape.op_a,
                                                 .op_b = case_.shape.op_b,
@@ -127,7 +127,7 @@ class Operands {
 
 enum class End { no_fault, finished, failed };
 
-/// Runs the case on `backend`; `why` says what is wrong with C, or why it failed.
+/// Runs the case on `backend`; `why` gets the error of C, or the reason of the failure.
 End run_on(Backend& backend, const Case& c, std::string& why) {
   const Plan plan = make_plan(make_gemm(c.shape), backend.machine(), c.tuning);
   Random random(7);
@@ -158,8 +158,7 @@ End run_with(const Case& c, const Inject& inject, std::string& why) {
   return run_on(*backend, c, why);
 }
 
-/// How a backend fails at a task by an exception of its own: asked for a slot of it, or when half
-/// of the task has been done or will be.
+/// How a backend fails at a task by an exception of its own: before it starts, or halfway.
 enum class Refusal { before, halfway };
 
 /// A run that throws at its n-th task.
@@ -182,7 +181,7 @@ class RefusingRun final : public test::WrappedExecution {
   }
   Trace finish() override {
     Trace trace = WrappedExecution::finish();
-    if (half_written_.data != nullptr) {  // all that the task waits for is done
+    if (half_written_.data != nullptr) {  // all dependencies of the task are done
       const std::vector<double> wrong(static_cast<std::size_t>(half_written_.rows), 777.0);
       for (std::int64_t col = 0; col < (half_written_.cols + 1) / 2; ++col)
         std::copy(wrong.begin(), wrong.end(),
@@ -253,7 +252,7 @@ std::vector<Case> cases_at_all_places(Rules rules) {
   return cases;
 }
 
-/// Lets copy (launch) 1, 2, 3, ... fail until none is left to fail.
+/// Lets copy (or launch) 1, 2, 3, ... fail until the plan has no further one.
 void fail_each(const Case& c, std::int64_t Inject::*counter) {
   std::int64_t index = 0;
   for (End end = End::finished; end != End::no_fault;) {
@@ -265,7 +264,7 @@ void fail_each(const Case& c, std::int64_t Inject::*counter) {
     ASSERT_EQ(why, "") << place_of(c) << " at " << index;
     ASSERT_LT(index, 10000);
   }
-  EXPECT_GT(index, 1) << "nothing was made to fail";
+  EXPECT_GT(index, 1) << "no task failed";
 }
 
 class AtEveryStep : public ::testing::TestWithParam<const char*> {};
@@ -278,8 +277,8 @@ TEST_P(AtEveryStep, AFailedKernelLeavesTheRightC) {
   for (const Case& c : cases_at_all_places(parse_rules(GetParam()))) fail_each(c, &Inject::launch);
 }
 
-/// Lets the backend throw at each task in turn. Half a task spoils what it writes: of C in place on
-/// a device there is no other copy, and the status says so.
+/// Lets the backend throw at each task in turn. Half a task spoils its target; C in place on a
+/// device has no other copy, so the status must report that it is undefined.
 void refuse_each(const Case& c, Refusal refusal) {
   const Machine machine = host_machine(c.devices, 2, kMemory);
   const auto tasks =
@@ -295,7 +294,7 @@ void refuse_each(const Case& c, Refusal refusal) {
     ASSERT_NE(end, End::failed) << place_of(c) << " at " << refused << ": " << why;
     ASSERT_EQ(why, "") << place_of(c) << " at " << refused;
   }
-  EXPECT_GT(finished, 0) << "no task was refused and made up for";
+  EXPECT_GT(finished, 0) << "no refused task was recovered";
 }
 
 TEST_P(AtEveryStep, ATaskThatIsNotTakenLeavesTheRightC) {
@@ -429,7 +428,7 @@ TEST(Recovery, ComputesOnlyWhatIsMissing) {
   const Trace trace = complete(plan, binding, *run);
   ASSERT_EQ(trace.status, Status::ok);
 
-  // Every task has been done: nothing is left, and doing anything twice would show.
+  // Every task is done, so nothing is left; a repeated task would change C.
   const Recovery nothing = recover({plan, binding, trace, *run}, {}, *backend, *shared_cpu_blas());
 
   EXPECT_EQ(nothing.tiles, 0);

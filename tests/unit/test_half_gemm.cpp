@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_half_gemm.cpp: how often half types are rounded on their way through products, plans and
-// recoveries. It knows no library but the CPU BLAS.
+// test_half_gemm.cpp: the number of roundings of half types in products, plans and recoveries. It
+// knows no library but the CPU BLAS.
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"

@@ -108,7 +108,7 @@ TEST(HostBackend, SaysWhenEachTaskRan) {
   }
 }
 
-/// Tile column j of C is device j's: A goes host -> 0 -> 1 -> 2 as a chain of chunks.
+/// Device j computes tile column j of C; A goes host -> 0 -> 1 -> 2 as a chain of chunks.
 Plan chain_over_three(const Machine& machine, const Problem& problem, int chunks) {
   HandGemm plan(machine, problem, {problem.m, (problem.n + 2) / 3, problem.k});
   TaskId upstream = kNoTask;
@@ -186,7 +186,7 @@ TEST(HostBackend, RefusesTasksThatWaitForEachOtherInsteadOfHanging) {
   const Machine machine = virtual_devices(1);
   const Problem problem = make_gemm({.m = 4, .n = 4, .k = 4});
   Plan plan = one_product(machine, problem);
-  plan.after_pool[0] = 4;  // the product waits for the copy that waits for it
+  plan.after_pool[0] = 4;  // a cycle: the product and the copy wait for each other
   HostTrial<double> trial(problem, 6);
 
   const Trace trace = trial.run(plan, *backend_of(machine, random_order(1)));
@@ -229,7 +229,8 @@ TEST(HostBackend, BringsPageableOperandsThroughThePinnedRing) {
   }
 }
 
-// C' = alpha*A*B from two steps of k, C fetched late and added; beta*C of the other tile by scale.
+// One tile: alpha*A*B from two steps of k, with C fetched late and added. The other tile: beta*C by
+// scale.
 TEST(HostBackend, AddsAndScalesTilesOfC) {
   const Machine machine = virtual_devices(1);
   const Problem problem = make_gemm({.m = 12, .n = 10, .k = 16});
@@ -316,7 +317,7 @@ TEST(HostBackend, ServesTwoProgramsThreadsOnTheirOwnBackends) {
         HostTrial<double> trial(problem, 13 + t);
         trial.run(chain_over_three(machine, problem, 4), *backend);
         wrong[t] = trial.verdict();
-        CpuBlas::Lease lease(*shared_cpu_blas(), 2);  // a call that went to the CPU in between
+        CpuBlas::Lease lease(*shared_cpu_blas(), 2);  // an intervening call on the CPU
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -384,7 +385,7 @@ TEST(HostBackend, RunsItsThreadsWithAllSignalsBlocked) {
     EXPECT_EQ(std::stoull(blocked, nullptr, 16) & (1u << (SIGUSR1 - 1)), 1u << (SIGUSR1 - 1));
   }
 
-  EXPECT_EQ(workers, 1);  // device 1 and the ring were not needed
+  EXPECT_EQ(workers, 1);  // device 1 and the ring have no work
 }
 
 }  // namespace

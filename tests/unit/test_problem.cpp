@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_problem.cpp: building problems, and their text form both ways.
+// test_problem.cpp: building problems, and writing and reading them as text.
 #include <gtest/gtest.h>
 
 #include <functional>

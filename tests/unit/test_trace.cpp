@@ -40,7 +40,7 @@ struct SmallRun {
   TaskId fetch, hop, product, far_product, home;
 };
 
-/// Operands that nobody looks at.
+/// Operands that are not accessed.
 Arguments arguments() {
   static double nothing[64];
   return {.data = {nothing, nothing, nothing}, .ld = {16, 16, 16}};

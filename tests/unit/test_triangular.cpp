@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_triangular.cpp: equations with a triangular matrix, by halves down to blocks that somebody
-// else solves with.
+// test_triangular.cpp: triangular solves by recursive halving, down to blocks that a given function
+// solves.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,8 @@ std::vector<Variant> variants() {
   return all;
 }
 
-/// With ones and twos on the diagonal, little beside it, and NaN in the other triangle.
+/// A triangle with ones and twos on the diagonal, small elements off it, and NaN in the other
+/// triangle.
 std::vector<double> triangle(Fill fill) {
   std::vector<double> a(kLd * kOrder, std::nan(""));
   for (std::int64_t col = 0; col < kOrder; ++col)
