@@ -218,7 +218,6 @@ class Refusing final : public test::WrappedBackend {
   const Refusal refusal_;
   const TaskId refused_;
 };
-};
 
 Tuning tuning_for(int devices, std::int64_t tile, Rules rules) {
   Tuning tuning;
