@@ -94,9 +94,9 @@ DataType product_type(const char* function, const Types& types, const Positions&
   const DataType b = type_of(types.b, function, at.btype, "btype");
   const DataType c = type_of(types.c, function, at.ctype, "ctype");
   const bool equal = a == b && b == c;
-  if (equal && is_half(c) && compute == DataType::f32) return c;
+  if (equal && is_half(c.storage) && compute == DataType::f32) return c;
   if (equal && c == DataType::f32 && compute == DataType::tf32) return compute;
-  if (equal && !is_half(c) && c != DataType::tf32 && compute == c) return c;
+  if (equal && !is_half(c.storage) && c != DataType::tf32 && compute == c) return c;
   throw Error(Status::unsupported, std::string(function) + ": this version does not multiply " +
                                        word_of(a) + " by " + word_of(b) + " into " + word_of(c) +
                                        " computed as " + word_of(compute));

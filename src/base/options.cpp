@@ -44,7 +44,7 @@ constexpr std::array<OptionInfo, 22> kTable = {{
      "1: devices multiply copies only, so that the alignment of operands changes no bits"},
     {"graphs", "1", "0: GPUs never replay a plan as one graph"},
     {"device_library", "", "test hook: library with the GPU backend; empty: the one beside this"},
-    {"device_memory", "0", "test hook: bytes a device has (suffixes K, M, G); 0: what it has"},
+    {"device_memory", "0", "test hook: memory of a device in bytes (suffixes K, M, G); 0: its own"},
     {"inject", "", "test hook: comma-joined faults, see docs/reference/testing.md"},
 }};
 

@@ -152,7 +152,7 @@ inline CallShape shape_of(const RawCall& raw) {
   if (!traits.symmetric) shape.op_a = op_of(raw.transa);
   if (!traits.has_side() && !traits.by_itself) shape.op_b = op_of(raw.transb);
   // A real matrix is its own conjugate.
-  if (traits.by_itself && shape.op_a == Op::conjugate && !is_complex(raw.type))
+  if (traits.by_itself && shape.op_a == Op::conjugate && !is_complex(raw.type.storage))
     shape.op_a = Op::transpose;
   return shape;
 }

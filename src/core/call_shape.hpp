@@ -26,8 +26,9 @@ struct CallShape {
 
   const RoutineTraits& traits() const { return traits_of(routine); }
   double flops() const {
-    return (is_complex(type) ? 8 : 2) * traits().part_of_products() * static_cast<double>(m) *
-           static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(batch);
+    return (is_complex(type.storage) ? 8 : 2) * traits().part_of_products() *
+           static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+           static_cast<double>(batch);
   }
 };
 

@@ -39,7 +39,7 @@ void require_few_products(const Problem& problem, std::int64_t tile) {
     return std::ceil(static_cast<double>(size) / static_cast<double>(edge));
   };
   const double products = pieces(problem.m, tile) * pieces(problem.n, tile) *
-                          pieces(problem.k, longest_step(problem.type, tile)) *
+                          pieces(problem.k, longest_step(problem.type.storage, tile)) *
                           static_cast<double>(problem.batch);
   if (products > kMostProducts)
     throw Error(Status::unsupported, "tile=" + std::to_string(tile) + " cuts the problem into " +
@@ -168,7 +168,7 @@ double Offloader::host_seconds(const Problem& problem) {
   for (const Operand& operand : problem.operands) {
     if (on_host(operand.home)) continue;
     const std::int64_t items = operand.shared ? 1 : problem.batch;
-    const std::int64_t bytes = operand.rows * operand.cols * items * bytes_of(problem.type);
+    const std::int64_t bytes = operand.rows * operand.cols * items * bytes_of(problem.type.storage);
     const LinkId out = machine.find_link(operand.home, kHost);
     const LinkId in = machine.find_link(kHost, operand.home);
     if (out >= 0 && operand.access != Access::write) seconds += machine.copy_s(out, bytes);

@@ -32,7 +32,7 @@ void require_reachable(const RawVectorCall& raw, std::int64_t rows, std::int64_t
       step == std::numeric_limits<std::int64_t>::min() ||
       __builtin_mul_overflow(std::max<std::int64_t>(cols - 1, 0), std::abs(step), &elements) ||
       __builtin_add_overflow(elements, rows, &elements) ||
-      __builtin_mul_overflow(elements, bytes_of(raw.type), &bytes);
+      __builtin_mul_overflow(elements, bytes_of(raw.type.storage), &bytes);
   if (beyond) refuse(raw, position, name, "puts the operand beyond any address space");
 }
 
@@ -60,7 +60,7 @@ Op parse_op(const RawVectorCall& raw) {
     case 't':
       return Op::transpose;
     case 'c':  // a real matrix is its own conjugate
-      return is_complex(raw.type) ? Op::conjugate : Op::transpose;
+      return is_complex(raw.type.storage) ? Op::conjugate : Op::transpose;
   }
   refuse(raw, 2, "trans", "is " + std::to_string(raw.trans) + ", expected 'n', 't' or 'c'");
 }
@@ -109,7 +109,7 @@ Call parse_axpy(const RawVectorCall& raw) {
 
 Call parse_dot(const RawVectorCall& raw) {
   Call call = begin(raw);
-  if (raw.trans == 'c' && is_complex(raw.type)) call.op_a = Op::conjugate;
+  if (raw.trans == 'c' && is_complex(raw.type.storage)) call.op_a = Op::conjugate;
   call.n = 1;
   call.k = std::max<std::int64_t>(raw.n, 0);
   call.arguments = {.data = {const_cast<void*>(raw.x), const_cast<void*>(raw.y), raw.result},

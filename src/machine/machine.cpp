@@ -44,7 +44,7 @@ LinkId Machine::find_link(DeviceId source, DeviceId target) const {
 }
 
 DataType Machine::rated_as(DeviceId device, DataType type) const {
-  const bool like_f32 = type == DataType::tf32 || (on_host(device) && is_half(type));
+  const bool like_f32 = type == DataType::tf32 || (on_host(device) && is_half(type.storage));
   if (!like_f32) return type;
   const auto& kernels = devices[static_cast<std::size_t>(device)].kernels;
   return std::ranges::count(kernels, type, &KernelRate::type) > 0 ? type : DataType::f32;
@@ -81,7 +81,7 @@ double Machine::multiply_s(DeviceId device, DataType type, std::int64_t m, std::
   const double launch_s = devices[static_cast<std::size_t>(device)].launch_s;
   const auto [rows, cols, depth] =
       std::array{static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)};
-  const double flops = (is_complex(type) ? 8 : 2) * rows * cols * depth;
+  const double flops = (is_complex(type.storage) ? 8 : 2) * rows * cols * depth;
   if (flops == 0) return launch_s;
   return launch_s + flops / rate(device, type, rows, cols, depth);
 }

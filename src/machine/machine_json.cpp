@@ -97,12 +97,11 @@ std::vector<KernelRate> read_kernels(const json& object, const std::string& wher
   for (const json& kernel : list(object, where, "kernels")) {
     know_only(kernel, where + ", a kernel", {"type", "edge", "flops_per_s"});
     const std::string word = text(kernel, where, "type");
-    int type = -1;
-    for (int t = 0; t < kDataTypes; ++t)
-      if (word == word_of(static_cast<DataType>(t))) type = t;
-    if (type < 0)
+    const auto* type =
+        std::ranges::find_if(kDataTypes, [&](DataType t) { return word == word_of(t); });
+    if (type == kDataTypes.end())
       refuse(where + ": kernel type '" + word + "' is none of s, d, c, z, h, bf16, tf32");
-    const KernelRate rate{static_cast<DataType>(type), whole(kernel, where, "edge"),
+    const KernelRate rate{*type, whole(kernel, where, "edge"),
                           positive(kernel, where, "flops_per_s")};
     if (rate.edge < 1) refuse(where + ": a kernel's edge is not positive");
     kernels.push_back(rate);

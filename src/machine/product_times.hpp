@@ -12,12 +12,13 @@ namespace fleet {
 /// computing each time takes logarithms.
 class ProductTimes {
  public:
-  ProductTimes(const Machine& machine, DataType type) : machine_(machine), type_(type) {}
+  explicit ProductTimes(const Machine& machine) : machine_(machine) {}
 
-  double seconds(DeviceId device, std::int64_t m, std::int64_t n, std::int64_t k) {
+  double seconds(DeviceId device, DataType type, std::int64_t m, std::int64_t n, std::int64_t k) {
     Known& known = known_[place(device, m, n, k)];
-    if (known.m != m || known.n != n || known.k != k || known.device != device)
-      known = {m, n, k, device, machine_.multiply_s(device, type_, m, n, k)};
+    if (known.m != m || known.n != n || known.k != k || known.device != device ||
+        known.type != type)
+      known = {m, n, k, device, type, machine_.multiply_s(device, type, m, n, k)};
     return known.seconds;
   }
 
@@ -25,6 +26,7 @@ class ProductTimes {
   struct Known {
     std::int64_t m = -1, n = -1, k = -1;
     DeviceId device = -1;
+    DataType type;
     double seconds = 0;
   };
   static constexpr int kBits = 8;
@@ -39,7 +41,6 @@ class ProductTimes {
   }
 
   const Machine& machine_;
-  const DataType type_;
   std::array<Known, std::size_t{1} << kBits> known_;
 };
 

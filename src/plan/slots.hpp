@@ -11,7 +11,7 @@
 namespace fleet {
 
 /// What a slot is for. Slots of one pool have one size once they are recycled.
-enum class Pool { input, output, transit, inverses };
+enum class Pool { input, output, transit, prepared };
 inline constexpr int kPools = 4;
 
 class SlotStore {

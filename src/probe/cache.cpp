@@ -167,13 +167,13 @@ class HostKernels {
     std::vector<KernelRate> rates;
     for (const DataType type : {DataType::f64, DataType::f32, DataType::c64, DataType::c32}) {
       const double start_s = now_s();
-      const double share_s = (deadline_s_ - start_s) / (is_complex(type) ? 2 : 3);
+      const double share_s = (deadline_s_ - start_s) / (is_complex(type.storage) ? 2 : 3);
       double last_s = 0;
       for (const std::int64_t edge : {16, 32, 64, 128, 256, 512, 1024, 2048}) {
         // One run fetches the operands into the caches, three more are timed.
         if (8 * 4 * last_s > start_s + share_s - now_s()) break;
         const auto size = static_cast<double>(edge);
-        const double work = (is_complex(type) ? 8 : 2) * size * size * size;
+        const double work = (is_complex(type.storage) ? 8 : 2) * size * size * size;
         const double rate_before = last_s > 0 ? rates.back().flops_per_s : 0;
         last_s = time_s(type, edge);
         // Parallel products suffer most from a busy machine, so a slow result is measured again.

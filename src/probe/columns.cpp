@@ -123,7 +123,7 @@ void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession
     const std::vector<double> taken =
         session.repeated(name, "s", [&] { return copy_s(machine, id, columns, kernels, memory); });
     if (taken.empty() || !(taken.front() > link.latency_s)) return 0;
-    const auto bytes = columns.rows * columns.columns * bytes_of(DataType::f64);
+    const auto bytes = columns.rows * columns.columns * bytes_of(Storage::f64);
     return static_cast<double>(bytes) / (taken.front() - link.latency_s);
   };
   const double whole = bytes_per_s({.rows = kWholeRows, .columns = kColumns});
@@ -132,7 +132,7 @@ void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession
   for (const std::int64_t rows : rows_of(session)) {
     const double rate = bytes_per_s({.rows = rows, .columns = kColumns, .rows_apart = kRowsApart});
     if (rate <= 0) break;  // longer columns do not fit either
-    found.push_back({rows * bytes_of(DataType::f64), std::min(1.0, rate / whole)});
+    found.push_back({rows * bytes_of(Storage::f64), std::min(1.0, rate / whole)});
   }
   if (std::ranges::all_of(found, [](const ColumnRate& rate) { return rate.share > kAsFast; }))
     found.clear();

@@ -91,7 +91,7 @@ std::optional<Plan> plan_of(const Machine& machine, const Trip& trip, std::int64
   const Cuts whole = {0, edge};
   plan.program = std::make_shared<const TileProgram>(expand(problem, {whole, whole, whole}));
   plan.tuning.tile = edge;
-  const std::int64_t bytes = edge * edge * bytes_of(DataType::f64);
+  const std::int64_t bytes = edge * edge * bytes_of(Storage::f64);
   plan.slots.resize(machine.devices.size());
   plan.arena_bytes.assign(machine.devices.size(), 0);
   plan.slots[index(trip.via)] = {{0, bytes}};
@@ -153,7 +153,7 @@ Outcome send(Backend& backend, const Trip& trip) {
     if (!plan) return {Outcome::Kind::failed, "there is no link for the way back"};
     const Pattern sent =
         pattern_of(edge * edge, static_cast<std::uint64_t>(trip.via * 64 + trip.home));
-    const std::int64_t bytes = edge * edge * bytes_of(DataType::f64);
+    const std::int64_t bytes = edge * edge * bytes_of(Storage::f64);
     Block from(backend, trip.home, bytes), to(backend, trip.back, bytes);
     from.write(sent);
     to.write(Pattern(sent.size(), 0));
@@ -171,7 +171,7 @@ Outcome send(Backend& backend, const Trip& trip) {
 Outcome keep(Backend& backend, DeviceId location) {
   return with_smaller_tiles([&](std::int64_t edge) -> Outcome {
     const Pattern sent = pattern_of(edge * edge, static_cast<std::uint64_t>(location));
-    Block block(backend, location, edge * edge * bytes_of(DataType::f64));
+    Block block(backend, location, edge * edge * bytes_of(Storage::f64));
     block.write(sent);
     const Pattern got = block.read();
     if (got == sent) return {};

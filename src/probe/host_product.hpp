@@ -15,7 +15,8 @@ namespace fleet {
 class HostProduct {
  public:
   HostProduct(CpuBlas& blas, DataType type, std::int64_t edge) : blas_(blas) {
-    const auto words = static_cast<std::size_t>(edge * edge * bytes_of(type)) / sizeof(float) + 1;
+    const auto words =
+        static_cast<std::size_t>(edge * edge * bytes_of(type.storage)) / sizeof(float) + 1;
     for (std::vector<float>& tile : tiles_) tile.assign(words, 1.0F);
     const auto view = [&](std::size_t tile) { return View{tiles_[tile].data(), edge, edge, edge}; };
     launch_ = {.kernel = Kernel::multiply,

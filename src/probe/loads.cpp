@@ -74,7 +74,7 @@ double makespan_s(const Trace& trace) {
 
 std::int64_t load_edge(const Machine& machine, const std::vector<LinkId>& links) {
   for (const std::int64_t edge : kLoadEdges) {
-    const auto bytes = static_cast<double>(edge * edge * bytes_of(DataType::f64));
+    const auto bytes = static_cast<double>(edge * edge * bytes_of(Storage::f64));
     if (std::ranges::all_of(links, [&](LinkId id) {
           const Link& link = machine.links[index(id)];
           return link.latency_s <= kHardlyAny * bytes / link.bytes_per_s;

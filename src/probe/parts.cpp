@@ -52,7 +52,7 @@ void measure_host(Device& host, CpuBlas& blas, ProbeSession& session) {
       const double seconds =
           session.repeated(name, "s", [&] { return std::vector<double>{product.run_s()}; }).front();
       const auto size = static_cast<double>(edge);
-      const double work = (is_complex(type) ? 8 : 2) * size * size * size;
+      const double work = (is_complex(type.storage) ? 8 : 2) * size * size * size;
       rates.push_back({type, edge, work / std::max(seconds - host.launch_s, seconds / 2)});
       last_s = seconds;
     }

@@ -253,7 +253,7 @@ void Prober::measure_stream(const Crew& crew) {
     const std::vector<double> taken = session_.repeated("add tile " + std::to_string(edge), "s",
                                                         [&] { return time_kernels(timing); });
     // An add reads two tiles and writes one.
-    const auto bytes = static_cast<double>(3 * edge * edge * bytes_of(DataType::f64));
+    const auto bytes = static_cast<double>(3 * edge * edge * bytes_of(Storage::f64));
     bool mostly_launch = false;
     for_each_measured(crew, crew.busy, taken, [&](DeviceId id, double seconds) {
       const double moving_s = seconds - device(id).launch_s;
@@ -408,7 +408,7 @@ void Prober::measure_edge(Series& series) {
         }))
       timing.busy.push_back(id);
   const auto size = static_cast<double>(edge);
-  const double work = (is_complex(series.type) ? 8 : 2) * size * size * size;
+  const double work = (is_complex(series.type.storage) ? 8 : 2) * size * size * size;
   std::vector<double> taken = time_kernels(timing);
   if (taken.empty()) series.next = series.edges.size();
   const double once_s = now_s() - start_s;

@@ -59,7 +59,7 @@ void ProbePlan::size_up(DataType type, std::int64_t rows, std::int64_t columns, 
   cuts_.n = {0, columns};
   for (int cut = 0; cut <= reads; ++cut) cuts_.k.push_back(cut * columns);
   plan_.tuning.tile = columns;
-  slot_bytes_ = std::max(rows, columns) * columns * bytes_of(type);
+  slot_bytes_ = std::max(rows, columns) * columns * bytes_of(type.storage);
   plan_.slots.resize(machine_->devices.size());
   read_slots_.resize(machine_->devices.size());
   plan_.arena_bytes.assign(machine_->devices.size(), 0);
@@ -81,7 +81,9 @@ const Plan& ProbePlan::plan() const {
   return plan_;
 }
 
-std::int64_t ProbePlan::tile_bytes() const { return cuts_.m[1] * cuts_.n.back() * bytes_of(type_); }
+std::int64_t ProbePlan::tile_bytes() const {
+  return cuts_.m[1] * cuts_.n.back() * bytes_of(type_.storage);
+}
 
 int ProbePlan::read_slots() const {
   return tile_bytes() > kLargeBytes ? kLargeReadSlots : kReadSlots;
@@ -90,7 +92,7 @@ int ProbePlan::read_slots() const {
 int ProbePlan::own_slots() const { return tile_bytes() > kLargeBytes ? kLargeOwnSlots : kOwnSlots; }
 
 std::int64_t ProbePlan::operand_bytes() const {
-  return std::max(cuts_.m.back(), cuts_.n.back()) * cuts_.k.back() * bytes_of(type_);
+  return std::max(cuts_.m.back(), cuts_.n.back()) * cuts_.k.back() * bytes_of(type_.storage);
 }
 
 TileId ProbePlan::operand_tile(DeviceId location, int along_k) const {
@@ -213,14 +215,14 @@ TaskId ProbePlan::kernel(DeviceId device, int lane, Kernel kernel,
   return add(task, after);
 }
 
-ProbeMemory::RandomBits ProbeMemory::random_bits(DataType type) {
-  switch (type) {
-    case DataType::f64:
-    case DataType::c64:
+ProbeMemory::RandomBits ProbeMemory::random_bits(Storage storage) {
+  switch (storage) {
+    case Storage::f64:
+    case Storage::c64:
       return {0x800fffffffffffff, 0x3fe0000000000000};
-    case DataType::f16:
+    case Storage::f16:
       return {0x83ff83ff83ff83ff, 0x3800380038003800};
-    case DataType::bf16:
+    case Storage::bf16:
       return {0x807f807f807f807f, 0x3f003f003f003f00};
     default:
       return {0x807fffff807fffff, 0x3f0000003f000000};
@@ -259,21 +261,21 @@ Arguments ProbeMemory::bind(const ProbePlan& probe) {
       return task.kind != TaskKind::compute && (task.from == in_place || task.to == in_place);
     });
   };
-  const DataType type = problem.type;
+  const Storage storage = problem.type.storage;
   if (touches(probe.home()))
-    arguments.data[kA] = at_least(probe.home(), probe.operand_bytes(), type);
-  if (touches(kPageable)) arguments.data[kB] = at_least(kPageable, probe.operand_bytes(), type);
+    arguments.data[kA] = at_least(probe.home(), probe.operand_bytes(), storage);
+  if (touches(kPageable)) arguments.data[kB] = at_least(kPageable, probe.operand_bytes(), storage);
   return arguments;
 }
 
 /// Memory with at least `bytes` of random numbers of this type.
-void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes, DataType type) {
+void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes, Storage storage) {
   Block& block = blocks_[static_cast<std::size_t>(location)];
   if (block.bytes < bytes) {
     let_go(location);
     block = {.data = backend_.allocate(location, bytes), .bytes = bytes};
   }
-  const RandomBits wanted = random_bits(type);
+  const RandomBits wanted = random_bits(storage);
   if (block.filled < bytes || block.pattern != wanted.set) {
     fill(location, block.data, bytes, wanted);
     block.filled = bytes;

@@ -102,8 +102,8 @@ class ProbeMemory {
  private:
   Arguments bind(const ProbePlan& probe);
   struct RandomBits;
-  static RandomBits random_bits(DataType type);
-  void* at_least(DeviceId location, std::int64_t bytes, DataType type);
+  static RandomBits random_bits(Storage storage);
+  void* at_least(DeviceId location, std::int64_t bytes, Storage storage);
   void let_go(DeviceId location);
   void fill(DeviceId location, void* data, std::int64_t bytes, const RandomBits& bits);
 

@@ -22,7 +22,7 @@ void require_size(std::int64_t size, const char* name) {
 void require_addressable(const Operand& operand, const GemmShape& shape, const char* name) {
   const std::array factors{operand.rows, operand.cols, operand.shared ? 1 : shape.batch};
   if (std::ranges::count(factors, 0) > 0) return;
-  std::int64_t bytes = bytes_of(shape.type);
+  std::int64_t bytes = bytes_of(shape.type.storage);
   for (const std::int64_t factor : factors) {
     if (bytes > std::numeric_limits<std::int64_t>::max() / factor)
       refuse("gemm: " + std::string(name) + " has more bytes than 64 bits can count");
@@ -33,11 +33,10 @@ void require_addressable(const Operand& operand, const GemmShape& shape, const c
 }  // namespace
 
 const char* word_of(DataType type) {
-  constexpr std::array<const char*, kDataTypes> kWords{"s", "d", "c", "z", "h", "bf16", "tf32"};
-  return kWords[static_cast<std::size_t>(type)];
+  constexpr std::array<const char*, kStorages> kWords{"s", "d", "c", "z", "h", "bf16"};
+  if (type.compute == Compute::tf32) return "tf32";
+  return kWords[static_cast<std::size_t>(type.storage)];
 }
-
-bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16; }
 
 char letter_of(Op op) { return "ntc"[static_cast<int>(op)]; }
 
@@ -77,8 +76,8 @@ Problem make_level3(const Level3Shape& shape) {
   const std::string name = word_of(shape.type) + std::string(traits.word);
   if (shape.routine == Routine::gemm || traits.vectors)
     refuse("make_level3 makes neither gemm nor what has vectors");
-  if (is_half(shape.type) || shape.type == DataType::tf32 ||
-      (traits.hermitian && !is_complex(shape.type)))
+  if (is_half(shape.type.storage) || shape.type == DataType::tf32 ||
+      (traits.hermitian && !is_complex(shape.type.storage)))
     refuse("there is no routine " + name);
   const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
   if (traits.by_itself && shape.op_a != Op::none && shape.op_a != turned)
@@ -121,7 +120,7 @@ double flops(const Problem& problem) {
   const RoutineTraits& traits = problem.traits();
   const double products = static_cast<double>(problem.m) * static_cast<double>(problem.n) *
                           static_cast<double>(problem.k) * static_cast<double>(problem.batch);
-  return (is_complex(problem.type) ? 8 : 2) * traits.part_of_products() * products;
+  return (is_complex(problem.type.storage) ? 8 : 2) * traits.part_of_products() * products;
 }
 
 double bytes_that_count(const Problem& problem, int operand) {
@@ -132,7 +131,7 @@ double bytes_that_count(const Problem& problem, int operand) {
   const bool triangle = operand == kC ? traits.triangle : operand == kA && traits.has_side();
   const double elements = triangle ? rows * (rows + 1) / 2 : rows * cols;
   return elements * static_cast<double>(o.shared ? 1 : problem.batch) *
-         static_cast<double>(bytes_of(problem.type));
+         static_cast<double>(bytes_of(problem.type.storage));
 }
 
 }  // namespace fleet

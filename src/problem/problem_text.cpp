@@ -36,21 +36,20 @@ namespace {
 
 using text::parse_count, text::parse_op, text::quoted, text::refuse;
 
-/// What the words of a text say, of any routine.
+/// The words of a problem text, for any routine.
 struct Words {
   Level3Shape shape;
   std::int64_t batch = 1;
   bool share_a = false, share_b = false;
-  std::string sizes;  ///< those that were given, a letter each
+  std::string sizes;  ///< a letter for each size that was given
 };
 
 Words parse_routine(std::string_view word) {
-  for (int type = 0; type < kDataTypes; ++type)
+  for (const DataType type : kDataTypes)
     for (int routine = 0; routine < kLevel3Routines; ++routine) {
-      const auto t = static_cast<DataType>(type);
       const auto r = static_cast<Routine>(routine);
-      if (word == std::string(word_of(t)) + traits_of(r).word)
-        return {.shape = {.routine = r, .type = t}};
+      if (word == std::string(word_of(type)) + traits_of(r).word)
+        return {.shape = {.routine = r, .type = type}};
     }
   refuse(
       "problem text begins with " + quoted(word) +
@@ -101,7 +100,7 @@ bool parse_choice(std::string_view value, std::string_view word, char no, char y
   refuse("problem text: " + quoted(word) + " needs " + no + " or " + yes);
 }
 
-/// Sizes: "m=8192", and "size=64" for all that the routine has.
+/// Sizes: "m=8192", and "size=64" for every size of the routine.
 bool parse_size(std::string_view name, std::string_view value, std::string_view word,
                 Words& words) {
   const std::string_view sizes = sizes_of(words.shape.traits());
@@ -129,10 +128,10 @@ void parse_setting(std::string_view word, Words& words) {
   } else if (name == "transb" && !traits.has_side() && !traits.by_itself) {
     shape.op_b = parse_op(value, word);
   } else if (name == "beta" && !traits.triangular) {
-    // Only whether it is zero matters to a plan, so that is all the text says.
+    // A plan depends only on whether it is zero, so the text says no more.
     shape.beta_is_zero = !parse_choice(value, word, '0', '1');
   } else if (name == "alpha" && traits.has_side()) {
-    // As k == 0 says it of the others.
+    // The others say it by k == 0.
     shape.alpha_is_zero = !parse_choice(value, word, '0', '1');
   } else if (name == "diag" && traits.triangular) {
     shape.diag = parse_choice(value, word, 'n', 'u') ? Diag::unit : Diag::non_unit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// text_words.hpp: what the texts of problems have in common, and the texts of those with vectors.
+// text_words.hpp: what problem texts share, and the texts of problems with vectors.
 #pragma once
 #include <optional>
 #include <span>
@@ -16,7 +16,7 @@ std::string quoted(std::string_view word);
 std::int64_t parse_count(std::string_view digits, std::string_view word);
 Op parse_op(std::string_view letter, std::string_view word);
 
-/// The problem that these words are, the first being its routine; nothing if that has no vectors.
+/// The problem that these words name, its routine first; nothing if that has no vectors.
 std::optional<Problem> parse_vectors(std::span<const std::string_view> words);
 std::string text_of_vectors(const Problem& problem);
 

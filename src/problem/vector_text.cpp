@@ -7,10 +7,10 @@
 namespace fleet::text {
 namespace {
 
-/// "sdot", "zdotc": of complex products both have a letter more.
+/// "sdot", "zdotc": complex dot products have one more letter.
 std::string word_of_routine(Routine routine, DataType type, Op op) {
   std::string word = word_of(type) + std::string(traits_of(routine).word);
-  if (routine == Routine::dot && is_complex(type)) word += op == Op::conjugate ? 'c' : 'u';
+  if (routine == Routine::dot && is_complex(type.storage)) word += op == Op::conjugate ? 'c' : 'u';
   return word;
 }
 
@@ -19,7 +19,7 @@ std::optional<VectorShape> parse_routine(std::string_view word) {
     for (const Routine routine : {Routine::gemv, Routine::axpy, Routine::dot})
       for (const Op op : {Op::none, Op::conjugate})
         if (word == word_of_routine(routine, type, op)) {
-          const bool conjugates = routine == Routine::dot && is_complex(type);
+          const bool conjugates = routine == Routine::dot && is_complex(type.storage);
           return VectorShape{.routine = routine, .type = type, .op = conjugates ? op : Op::none};
         }
   return std::nullopt;

@@ -16,8 +16,8 @@ void require_size(const std::string& routine, std::int64_t size, const char* nam
 }
 
 /// Offsets inside an operand are computed in int64, so its bytes must fit in one.
-void require_addressable(const std::string& routine, DataType type, const Operand& operand) {
-  const std::int64_t most = std::numeric_limits<std::int64_t>::max() / bytes_of(type);
+void require_addressable(const std::string& routine, Storage storage, const Operand& operand) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max() / bytes_of(storage);
   if (operand.rows > 0 && operand.cols > most / operand.rows)
     refuse(routine + ": an operand has more bytes than 64 bits can count");
 }
@@ -28,7 +28,7 @@ Operand vector_of(std::int64_t length, DeviceId home, Access access = Access::re
 
 void fill_gemv(const VectorShape& shape, Problem& problem) {
   // A real matrix is its own conjugate.
-  const bool real = !is_complex(shape.type);
+  const bool real = !is_complex(shape.type.storage);
   problem.op_a = real && shape.op == Op::conjugate ? Op::transpose : shape.op;
   problem.n = shape.op == Op::none ? shape.m : shape.n;
   problem.k = shape.op == Op::none ? shape.n : shape.m;
@@ -47,7 +47,7 @@ void fill_axpy(const VectorShape& shape, Problem& problem) {
 }
 
 void fill_dot(const VectorShape& shape, Problem& problem) {
-  const bool conjugates = is_complex(shape.type) && shape.op == Op::conjugate;
+  const bool conjugates = is_complex(shape.type.storage) && shape.op == Op::conjugate;
   problem.op_a = conjugates ? Op::conjugate : Op::none;
   problem.n = 1;
   problem.k = shape.n;
@@ -61,7 +61,8 @@ void fill_dot(const VectorShape& shape, Problem& problem) {
 
 Problem make_vectors(const VectorShape& shape) {
   const std::string name = word_of(shape.type) + std::string(traits_of(shape.routine).word);
-  if (is_half(shape.type) || shape.type == DataType::tf32 || !traits_of(shape.routine).vectors)
+  if (is_half(shape.type.storage) || shape.type == DataType::tf32 ||
+      !traits_of(shape.routine).vectors)
     refuse("there is no routine with vectors " + name);
   if (shape.routine == Routine::gemv) require_size(name, shape.m, "m");
   require_size(name, shape.n, "n");
@@ -73,7 +74,8 @@ Problem make_vectors(const VectorShape& shape) {
   if (shape.routine == Routine::axpy) fill_axpy(shape, problem);
   if (shape.routine == Routine::dot) fill_dot(shape, problem);
   if (shape.alpha_is_zero) problem.k = 0;
-  for (const Operand& operand : problem.operands) require_addressable(name, shape.type, operand);
+  for (const Operand& operand : problem.operands)
+    require_addressable(name, shape.type.storage, operand);
   return problem;
 }
 
@@ -83,7 +85,7 @@ bool is_stored_k_by_n(Routine routine, Op op_a) {
 
 std::int64_t streamed_bytes(const Problem& problem, std::int64_t n, std::int64_t k) {
   const std::int64_t x = problem.traits().has_b ? k : 0;
-  return (n * k + x + 2 * n) * bytes_of(problem.type);
+  return (n * k + x + 2 * n) * bytes_of(problem.type.storage);
 }
 
 }  // namespace fleet

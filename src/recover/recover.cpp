@@ -87,13 +87,13 @@ class Ledger {
 
   bool is_written(const TileId& tile) const { return plan_.program->matrix_of(tile).is_written; }
 
-  /// To be called when the slot receives a tile that no op writes, or inverses.
+  /// To be called when the slot receives a tile that no op writes, or a prepared form.
   void forget(const Where& where) {
     if (!where.in_place()) slots_.erase(where);
   }
 
   void note(const Task& task) {
-    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
+    if (!is_written(task.tile) || task.form != Form::stored) return forget(task.to);
     if (task.kind != TaskKind::compute) {
       const Content copied = at(task.tile, task.from);
       at(task.tile, task.to) = copied;
@@ -117,7 +117,7 @@ class Ledger {
   }
 
   void spoil(const Task& task) {
-    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
+    if (!is_written(task.tile) || task.form != Form::stored) return forget(task.to);
     at(task.tile, task.to).known = false;
   }
 
@@ -180,12 +180,12 @@ class Finisher {
     if (on_host(home_of(chain.target))) {
       compute(chain, done - begin, home);
     } else {
-      std::vector<char> storage;
-      const View staged = staged_like(home, storage);
+      std::vector<char> bytes;
+      const View staged = staged_like(chain.target, bytes);
       if (next.accumulate != Accumulate::overwrite || reads_itself(next, chain.target))
-        move(kPageable, staged, home_of(chain.target), home);
+        move(chain.target, kPageable, staged, home_of(chain.target), home);
       compute(chain, done - begin, staged);
-      move(home_of(chain.target), home, kPageable, staged);
+      move(chain.target, home_of(chain.target), home, kPageable, staged);
     }
     content = {.last = end};
   }
@@ -203,7 +203,7 @@ class Finisher {
     if (copy != nullptr) {
       const View from =
           view_of(plan_, binding_, chain.target, copy->first, execution_.slot(copy->first));
-      move(home_of(chain.target), home_view(chain.target), copy->first.device, from);
+      move(chain.target, home_of(chain.target), home_view(chain.target), copy->first.device, from);
       content = copy->second.second;
     } else if (first.accumulate == Accumulate::overwrite && !reads_itself(first, chain.target)) {
       content = {.last = versions_.before(chain.first)};
@@ -222,18 +222,17 @@ class Finisher {
                     : op.accumulate == Accumulate::sum     ? 1.0
                                                            : binding_.scalars[op.beta];
       launch.c = c;
-      std::vector<char> storage[2];
+      std::vector<char> bytes[2];
       for (const std::size_t x : {0, 1}) {
         const TileId& input = op.inputs[x].tile;
-        if (!input.exists()) continue;
+        if (!op.inputs[x].is_stored_tile()) continue;
         const bool is_left = x == 0 || op.kernel == Kernel::solve;
-        (is_left ? launch.a : launch.b) =
-            input == chain.target ? c : on_host_now(input, storage[x]);
+        (is_left ? launch.a : launch.b) = input == chain.target ? c : on_host_now(input, bytes[x]);
       }
       run(launch);
       if (op.kernel != Kernel::scale)
-        recovery_.flops +=
-            (is_complex(launch.type) ? 8.0 : 2.0) * program_.multiply_adds_of(op, chain.target);
+        recovery_.flops += (is_complex(launch.type.storage) ? 8.0 : 2.0) *
+                           program_.multiply_adds_of(op, chain.target);
     }
   }
 
@@ -243,28 +242,26 @@ class Finisher {
     fleet::multiply(launch, blas_);
   }
 
-  View on_host_now(const TileId& tile, std::vector<char>& storage) {
+  View on_host_now(const TileId& tile, std::vector<char>& bytes) {
     require_home(tile);
     const View view = home_view(tile);
     if (on_host(home_of(tile))) return view;
-    const View staged = staged_like(view, storage);
-    move(kPageable, staged, home_of(tile), view);
+    const View staged = staged_like(tile, bytes);
+    move(tile, kPageable, staged, home_of(tile), view);
     return staged;
   }
 
-  View staged_like(const View& view, std::vector<char>& storage) const {
-    const std::int64_t bytes = view.rows * view.cols * bytes_of(program_.type());
-    storage.resize(static_cast<std::size_t>(bytes));
-    return {.data = storage.data(),
-            .rows = view.rows,
-            .cols = view.cols,
-            .ld = view.rows,
-            .fill = view.fill,
-            .reversed = view.reversed};
+  View staged_like(const TileId& tile, std::vector<char>& bytes) const {
+    bytes.resize(static_cast<std::size_t>(program_.bytes_of(tile)));
+    View staged = home_view(tile);
+    staged.data = bytes.data();
+    staged.ld = staged.rows;
+    return staged;
   }
 
-  void move(DeviceId to_location, const View& to, DeviceId from_location, const View& from) {
-    backend_.transfer(to_location, to, from_location, from, bytes_of(program_.type()));
+  void move(const TileId& tile, DeviceId to_location, const View& to, DeviceId from_location,
+            const View& from) {
+    backend_.transfer(to_location, to, from_location, from, program_.element_bytes_of(tile));
   }
 
   const Plan& plan_;

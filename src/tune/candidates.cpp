@@ -106,7 +106,7 @@ std::int64_t Lister::tasks_of(const Tuning& t) const {
       batch;
   const std::int64_t cols = ceil_div(
       problem_.n, std::min(t.tile, std::max<std::int64_t>(1, ceil_div(problem_.n, t.grid.cols))));
-  const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type, t.edge_k()));
+  const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type.storage, t.edge_k()));
   const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
   const std::int64_t tasks = rows * cols * steps + 3 * rows * cols;
   const RoutineTraits& traits = problem_.traits();

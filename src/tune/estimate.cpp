@@ -41,7 +41,7 @@ Sizes sizes_of(const Problem& p, const Tuning& t) {
   const double item_m = std::min(s.block_m, m);
   s.tile_m = item_m / pieces(item_m, static_cast<double>(t.edge_m()));
   s.tile_n = s.block_n / pieces(s.block_n, static_cast<double>(t.tile));
-  double steps = pieces(k, static_cast<double>(longest_step(p.type, t.edge_k())));
+  double steps = pieces(k, static_cast<double>(longest_step(p.type.storage, t.edge_k())));
   if (p.traits().has_side())  // A has the same cuts along both edges
     steps = pieces(k, p.side == Side::left ? s.tile_m : s.tile_n);
   s.tile_k = k / steps;
@@ -75,7 +75,7 @@ class Traffic {
   void operand(int x, double rows, double columns) {
     const Operand& op = problem_.operands[static_cast<std::size_t>(x)];
     const Estimator::Ways::Operand& ways = ways_.operand[x];
-    const double element = static_cast<double>(bytes_of(problem_.type));
+    const double element = static_cast<double>(bytes_of(problem_.type.storage));
     const double whole = bytes_that_count(problem_, x);
     const double tile = std::max(1.0, rows * columns) * element;
     Cargo apart{.home = op.home};
@@ -210,8 +210,8 @@ double Estimator::seconds(const Tuning& tuning) const {
 
 double host_s(const Problem& problem, const Machine& machine) {
   if (problem.k == 0)
-    return machine.stream_s(kHost,
-                            2 * problem.m * problem.n * problem.batch * bytes_of(problem.type));
+    return machine.stream_s(
+        kHost, 2 * problem.m * problem.n * problem.batch * bytes_of(problem.type.storage));
   if (problem.traits().vectors && machine.devices[kHost].memory_bytes_per_s <= 0)
     return std::numeric_limits<double>::infinity();  // unknown rate
   if (problem.traits().vectors)

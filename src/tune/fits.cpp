@@ -39,8 +39,8 @@ bool fits_with_triangle(const Problem& problem, const Tuning& t) {
   const double of_c = order * outer;
   const bool seen = along > 1 || !problem.traits().solves;
   const double elements = of_a + of_c / static_cast<double>(along) + (seen ? of_c : 0);
-  return limits::kSpareBytes +
-             limits::kRoundedTriangle * elements * static_cast<double>(bytes_of(problem.type)) <=
+  return limits::kSpareBytes + limits::kRoundedTriangle * elements *
+                                   static_cast<double>(bytes_of(problem.type.storage)) <=
          static_cast<double>(least_cap(t));
 }
 
@@ -63,7 +63,7 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
   const std::int64_t cols = most(d.col_owner, d.col_group, triangular && !left);
   const std::int64_t edge_m = longest_piece(made.cuts.m), edge_n = longest_piece(made.cuts.n),
                      edge_k = longest_piece(made.cuts.k);
-  const std::int64_t element = bytes_of(problem.type);
+  const std::int64_t element = bytes_of(problem.type.storage);
   const auto aligned = [](std::int64_t bytes) { return round_up(bytes, kAlignmentBytes); };
   const std::int64_t input = aligned(std::max(edge_m, edge_n) * edge_k * element);
   const std::int64_t output = aligned(edge_m * edge_n * element);
@@ -87,7 +87,7 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
 
 bool fits_in_core(const Problem& problem, const Tuning& t) {
   if (problem.traits().triangular) return fits_with_triangle(problem, t);
-  const std::int64_t element = bytes_of(problem.type), batch = problem.batch;
+  const std::int64_t element = bytes_of(problem.type.storage), batch = problem.batch;
   const std::int64_t m = ceil_div(problem.m * batch, t.grid.rows),
                      n = ceil_div(problem.n, t.grid.cols);
   const auto away = [&](int x) {

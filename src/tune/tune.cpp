@@ -207,7 +207,7 @@ std::vector<Considered> Tuner::fastest(std::size_t most) const {
 // No device multiplies until the first tiles arrive: 6 of 92 ms (16384 from the host, two H200).
 // Half types round C at each step, so they get no extra steps.
 void Tuner::attempt_ramps() {
-  if (is_half(problem_.type) || request_.tile > 0 || problem_.traits().has_side()) return;
+  if (is_half(problem_.type.storage) || request_.tile > 0 || problem_.traits().has_side()) return;
   for (Considered& ramped : fastest(limits::kMostRamped)) {
     if (ramped.tuning.out_of_core == OutOfCore::cube) continue;
     ramped.tuning.ramp = limits::kRamp;
@@ -259,7 +259,7 @@ void Tuner::attempt_shares(std::int64_t end) {
 double Tuner::all_by_s(DeviceId device, const Tuning& tuning) const {
   const std::int64_t m = std::min(tuning.edge_m(), problem_.m),
                      n = std::min(tuning.tile, problem_.n),
-                     k = std::min(longest_step(problem_.type, tuning.edge_k()), problem_.k);
+                     k = std::min(longest_step(problem_.type.storage, tuning.edge_k()), problem_.k);
   const auto volume = [](std::int64_t x, std::int64_t y, std::int64_t z) {
     return static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(z);
   };

@@ -86,8 +86,8 @@ std::vector<std::int64_t> VectorTuner::edges(std::int64_t size, int parts) const
   const std::int64_t part = ceil_div(size, parts);
   std::vector<std::int64_t> edges;
   for (const std::int64_t pieces : limits::kVectorPieces) edges.push_back(ceil_div(part, pieces));
-  const std::int64_t elements =
-      std::max<std::int64_t>(most_bytes() / (limits::kVectorParts * bytes_of(problem_.type)), 1);
+  const std::int64_t elements = std::max<std::int64_t>(
+      most_bytes() / (limits::kVectorParts * bytes_of(problem_.type.storage)), 1);
   const auto most = problem_.routine == Routine::gemv
                         ? static_cast<std::int64_t>(std::sqrt(static_cast<double>(elements)))
                         : elements;

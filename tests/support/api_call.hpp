@@ -306,7 +306,7 @@ inline std::unique_ptr<ApiCall> random_api_call(Generator& generator, Routine ro
     if (problem.routine == Routine::gemv && problem.op_a == Op::conjugate) continue;
     if (problem.routine == Routine::dot) problem.op_a = Op::none;
     if (!problem.traits().has_b) problem.operands[kB].home = problem.operands[kA].home;
-    const bool complex = is_complex(problem.type);
+    const bool complex = is_complex(problem.type.storage);
     problem.type = complex ? DataType::c64 : DataType::f64;
     Random random(generator());
     const bool products = problem.routine == Routine::gemm || problem.traits().vectors;

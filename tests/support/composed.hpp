@@ -28,7 +28,7 @@ inline Problem random_square_call(Generator& random, DataType type, std::int64_t
   for (;;) {
     const auto routine = static_cast<Routine>(between(random, 0, kLevel3Routines - 1));
     const RoutineTraits& traits = traits_of(routine);
-    if (traits.hermitian && !is_complex(type)) continue;
+    if (traits.hermitian && !is_complex(type.storage)) continue;
     const auto any_op = [&] { return static_cast<Op>(between(random, 0, 2)); };
     if (routine == Routine::gemm)
       return make_gemm({.type = type,

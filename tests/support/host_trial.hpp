@@ -64,8 +64,8 @@ class HostTrial {
 
   Guarded<T>& operand(int index) { return host_[static_cast<std::size_t>(index)]; }
 
-  /// Runs `plan`, with operands of devices moved there before and back after. `recovers`: a run
-  /// that failed is finished by the CPU.
+  /// Runs `plan`; operands of devices are moved there before the run and back after it. With
+  /// `recovers`, the CPU finishes a run that failed.
   Trace run(const Plan& plan, Backend& backend, bool recovers = false) {
     Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};
     // One rounding per step of k, and one when C is added at the end.

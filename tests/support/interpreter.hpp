@@ -176,7 +176,7 @@ class Interpreter {
         });
       case Kernel::solve:
         set(target, keep);
-        return left.tile.exists() ? solve(left, target, false) : solve(right, target, true);
+        return left.form == Form::stored ? solve(left, target, false) : solve(right, target, true);
       default:  // kernels that only plans have
         return;
     }

@@ -85,7 +85,7 @@ inline std::int64_t random_size(Generator& random, std::int64_t most) {
 
 inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
   GemmShape shape;
-  shape.type = static_cast<DataType>(between(random, 0, kDataTypes - 1));
+  shape.type = kDataTypes[static_cast<std::size_t>(between(random, 0, std::ssize(kDataTypes) - 1))];
   shape.op_a = static_cast<Op>(between(random, 0, 2));
   shape.op_b = static_cast<Op>(between(random, 0, 2));
   shape.m = random_size(random, most);
@@ -152,7 +152,8 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   if (chance(random, 40)) {
     t.out_of_core = chance(random, 60) ? OutOfCore::stationary : OutOfCore::cube;
     t.group = between(random, std::max<std::int64_t>(1, t.tile), 3 * t.tile + 4);
-    const std::int64_t tile_bytes = (t.tile * t.tile * bytes_of(problem.type) + 255) / 256 * 256;
+    const std::int64_t tile_bytes =
+        (t.tile * t.tile * bytes_of(problem.type.storage) + 255) / 256 * 256;
     for (std::int64_t& cap : t.memory_cap) cap = tile_bytes * between(random, 4, 60);
     t.memory_cap[kHost] = 1LL << 40;
   }

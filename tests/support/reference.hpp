@@ -105,19 +105,18 @@ inline constexpr DataType kTypeOf = std::is_same_v<T, float>                 ? D
 /// Calls `f.template operator()<T>()` with the C++ storage type of `type`.
 template <typename F>
 decltype(auto) with_type(DataType type, F&& f) {
-  switch (type) {
-    case DataType::f32:
-    case DataType::tf32:
+  switch (type.storage) {
+    case Storage::f32:
       return f.template operator()<float>();
-    case DataType::f64:
+    case Storage::f64:
       return f.template operator()<double>();
-    case DataType::c32:
+    case Storage::c32:
       return f.template operator()<std::complex<float>>();
-    case DataType::c64:
+    case Storage::c64:
       return f.template operator()<std::complex<double>>();
-    case DataType::f16:
+    case Storage::f16:
       return f.template operator()<F16>();
-    case DataType::bf16:
+    case Storage::bf16:
       break;
   }
   return f.template operator()<BF16>();
@@ -126,12 +125,12 @@ decltype(auto) with_type(DataType type, F&& f) {
 /// The same for the four types of BLAS only.
 template <typename F>
 decltype(auto) with_blas_type(DataType type, F&& f) {
-  switch (type) {
-    case DataType::f32:
+  switch (type.storage) {
+    case Storage::f32:
       return f.template operator()<float>();
-    case DataType::f64:
+    case Storage::f64:
       return f.template operator()<double>();
-    case DataType::c32:
+    case Storage::c32:
       return f.template operator()<std::complex<float>>();
     default:
       return f.template operator()<std::complex<double>>();

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <complex>
+#include <vector>
 
 #include "backend/host/backend.hpp"
 #include "support/composed.hpp"
@@ -43,8 +46,9 @@ Machine random_machine(Generator& random, int devices) {
 
 template <typename Run>
 std::string with_type(const Composed& composed, Run run) {
-  return composed.program.type() == DataType::f64 ? run.template operator()<double>()
-                                                  : run.template operator()<std::complex<double>>();
+  return composed.program.matrices.front().storage == Storage::f64
+             ? run.template operator()<double>()
+             : run.template operator()<std::complex<double>>();
 }
 
 std::string text_of(const TileProgram& program) {
@@ -261,6 +265,46 @@ TEST(Composition, GoesOnFromNoCopyThatIsOlderThanWhatWasOverwritten) {
   }
   EXPECT_GT(overwritten, test::scaled(600) / 4);
   EXPECT_GT(refused, 0);
+}
+
+/// Ones times twos, of `edge` by `edge` elements each, and where their product goes.
+template <typename T>
+struct Product {
+  explicit Product(std::int64_t edge)
+      : ld(edge), a(index(edge * edge), T(1)), b(a.size(), T(2)), c(a.size(), T(7)) {}
+  static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+  Arguments arguments() {
+    return {.data = {a.data(), b.data(), c.data()}, .ld = {ld, ld, ld}, .beta = 0.0};
+  }
+  bool is_right() const { return std::ranges::count(c, T(2 * static_cast<float>(ld))) == ld * ld; }
+  std::int64_t ld;
+  std::vector<T> a, b, c;
+};
+
+TEST(Composition, MayHoldMatricesOfSeveralStorages) {
+  Generator random(68);
+  const Machine machine = test::node(kMostDevices);
+  const auto backend = make_host_backend(machine, test::shared_cpu_blas(), {});
+  for (std::int64_t trial = 0; trial < test::scaled(50); ++trial) {
+    const Cuts cuts = random_cuts(random);
+    const std::int64_t edge = cuts.back();
+    Composed composed;
+    for (const DataType type : {DataType::f64, DataType::tf32, DataType::c64})
+      append(composed.program,
+             make_gemm({.type = type, .m = edge, .n = edge, .k = edge, .beta_is_zero = true}),
+             {cuts, cuts, cuts}, {kNoMatrix, kNoMatrix, kNoMatrix});
+    const Plan plan = plan_of(random, composed, machine);
+    ASSERT_EQ(check(plan), "") << trial;
+    Product<double> doubles(edge);
+    Product<float> floats(edge);
+    Product<std::complex<double>> complex(edge);
+    const std::array calls{doubles.arguments(), floats.arguments(), complex.arguments()};
+
+    const Trace trace = execute(plan, fleet::bind(*plan.program, calls), *backend);
+
+    ASSERT_EQ(trace.status, Status::ok) << trace.message;
+    EXPECT_TRUE(doubles.is_right() && floats.is_right() && complex.is_right()) << trial;
+  }
 }
 
 }  // namespace

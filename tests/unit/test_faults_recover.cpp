@@ -53,7 +53,7 @@ class Operands {
       const DeviceId home = problem_.operands[x].home;
       if (on_host(home)) continue;
       const Operand& o = problem_.operands[x];
-      on_device_[x] = backend.allocate(home, o.rows * o.cols * bytes_of(problem_.type));
+      on_device_[x] = backend.allocate(home, o.rows * o.cols * bytes_of(problem_.type.storage));
       backend.transfer(home, device_view(x), kPageable, host_view(x), sizeof(T));
     }
   }
@@ -161,7 +161,7 @@ End run_with(const Case& c, const Inject& inject, std::string& why) {
 /// How a backend fails at a task by an exception of its own: before it starts, or halfway.
 enum class Refusal { before, halfway };
 
-/// A run that throws at its n-th task.
+/// A run whose n-th task throws.
 class RefusingRun final : public test::WrappedExecution {
  public:
   RefusingRun(std::unique_ptr<Execution> inner, Refusal refusal, TaskId refused)

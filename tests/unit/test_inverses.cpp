@@ -52,7 +52,7 @@ std::string fault_of_inverses(const Plan& plan, const Machine& machine) {
       if (++prepared[{task.tile, task.device()}] > 1) return "prepares a triangle twice";
     } else if (task.kernel == Kernel::solve) {
       const TileOp& op = plan.program->op(task.op);
-      const std::size_t x = op.inputs[0].tile.exists() ? 0 : 1;
+      const std::size_t x = op.inputs[0].form == Form::stored ? 0 : 1;
       const bool large = plan.program->rows_of(op.inputs[x].tile) >= least;
       if (large == task.inputs[1 - x].in_place()) return "solves by the wrong way";
     }
@@ -172,6 +172,12 @@ TEST(Inverses, ThatAreNeverMadeOrMadeInAPlaceTooSmallAreNoticed) {
 
   Plan plan = right;
   plan.tasks[at].tile = {kA, 1, 0};  // not a triangle
+  EXPECT_NE(check(plan), "");
+  plan = right;
+  plan.tasks[at].form = Form::stored;
+  EXPECT_NE(check(plan), "");
+  plan = right;
+  std::ranges::find(plan.tasks, TaskKind::fetch, &Task::kind)->form = Form::inverses;
   EXPECT_NE(check(plan), "");
   plan = right;
   plan.tasks[at].to = {kFirstDevice, -1};

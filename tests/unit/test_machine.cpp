@@ -232,9 +232,9 @@ Machine any_machine(Random& random) {
     if (chance(random, 50)) device.filling_elements = between(random, 1, 1LL << 40);
     if (chance(random, 50)) device.lanes_beside_solves = static_cast<int>(between(random, 1, 256));
     if (chance(random, 50)) device.inverse_order = between(random, 0, 1LL << 40);
-    for (int type = 0; type < kDataTypes; ++type)
+    for (const DataType type : kDataTypes)
       for (std::int64_t edge = 1; chance(random, 60); edge += between(random, 1, 1'000'000))
-        device.kernels.push_back({static_cast<DataType>(type), edge, any_positive(random)});
+        device.kernels.push_back({type, edge, any_positive(random)});
     device.ports = any_shares(random, ports);
     if (chance(random, 50)) device.idle_watts = any_positive(random);
     if (chance(random, 50)) device.busy_watts = any_positive(random);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,9 +89,9 @@ TEST_P(Shipped, LinksEveryPlaceAndRatesEveryType) {
   for (DeviceId a = kFirstDevice; a < std::ssize(m.devices); ++a) {
     EXPECT_EQ(m.devices[static_cast<std::size_t>(a)].name, std::to_string(a - kFirstDevice));
     // The papers' machines have no rates of half types, which no paper uses.
-    const int types = m.name.starts_with("h200") ? kDataTypes : 4;
-    for (int type = 0; type < types; ++type)
-      EXPECT_GT(m.best_rate(a, static_cast<DataType>(type)), 0) << type;
+    const std::size_t types = m.name.starts_with("h200") ? kDataTypes.size() : 4;
+    for (const DataType type : std::span(kDataTypes).first(types))
+      EXPECT_GT(m.best_rate(a, type), 0) << word_of(type);
     for (DeviceId b = 0; b < std::ssize(m.devices); ++b)
       EXPECT_EQ(m.find_link(a, b) >= 0, a != b && b != kPageable) << a << " -> " << b;
   }

@@ -212,7 +212,7 @@ TEST(TileProgram, OfEachRoutineWithTrianglesIsThatRoutineForEveryFlagAndType) {
                   const RoutineTraits& traits = traits_of(routine);
                   const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
                   // Varies only the flags that the routine has.
-                  if (traits.hermitian && !is_complex(type)) continue;
+                  if (traits.hermitian && !is_complex(type.storage)) continue;
                   if (!traits.has_side() && side == Side::right) continue;
                   if (!traits.triangular && diag == Diag::unit) continue;
                   if (traits.triangular && beta_is_zero) continue;

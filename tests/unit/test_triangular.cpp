@@ -43,11 +43,11 @@ std::vector<double> triangle(Fill fill) {
 
 TEST(Triangular, IsSolvedWithByTheInversesOfItsBlocks) {
   CpuBlas& blas = *test::shared_cpu_blas();
-  const std::int64_t edge = inverse_block(DataType::f64);
+  const std::int64_t edge = inverse_block(Storage::f64);
   for (const Variant& variant : variants()) {
     std::vector<double> a = triangle(variant.fill), given(kLd * kOrder, 1), expected = given;
-    std::vector<double> inverses(
-        static_cast<std::size_t>(inverses_bytes(DataType::f64, kOrder)) / sizeof(double), 7);
+    std::vector<double> inverses(static_cast<std::size_t>((kOrder + edge - 1) / edge * edge * edge),
+                                 7);
     const bool on_left = variant.side == Side::left;
     Launch launch{.kernel = Kernel::solve, .type = DataType::f64, .beta = 3.0};
     launch.a = {a.data(), kOrder, kOrder, kLd, variant.fill};

@@ -156,15 +156,15 @@ void find_triangles(void* library, const std::string& letter,
 
 /// Calls `use` with the functions of the type.
 template <typename Use>
-void with_triangles(const CublasLibrary::Functions& functions, DataType type, Use use) {
-  switch (type) {
-    case DataType::f32:
+void with_triangles(const CublasLibrary::Functions& functions, Storage storage, Use use) {
+  switch (storage) {
+    case Storage::f32:
       return use(functions.s);
-    case DataType::f64:
+    case Storage::f64:
       return use(functions.d);
-    case DataType::c32:
+    case Storage::c32:
       return use(functions.c);
-    case DataType::c64:
+    case Storage::c64:
       return use(functions.z);
     default:
       throw Error(Status::internal, "BLAS defines no such routine for this type");
@@ -193,8 +193,8 @@ cublasOperation_t operation(Op op) {
 
 /// A scalar as the compute type wants it, in the host's memory. cuBLAS's complex types are aligned.
 struct Scalar {
-  Scalar(DataType type, std::complex<double> value)
-      : wide(value), narrow(value), is_narrow(type != DataType::f64 && type != DataType::c64) {}
+  Scalar(Storage storage, std::complex<double> value)
+      : wide(value), narrow(value), is_narrow(storage != Storage::f64 && storage != Storage::c64) {}
   const void* get() const {
     return is_narrow ? static_cast<const void*>(&narrow) : static_cast<const void*>(&wide);
   }
@@ -213,7 +213,7 @@ cublasFillMode_t fill_mode(const View& triangle) {
 /// steps as in each.
 bool turns_one_factor(const Launch& launch) {
   if ((launch.op_a == Op::none) == (launch.op_b == Op::none)) return false;
-  if (!is_complex(launch.type)) return true;
+  if (!is_complex(launch.type.storage)) return true;
   const Op turned = launch.op_a == Op::none ? launch.op_b : launch.op_a;
   if (!launch.hermitian) return turned == Op::transpose;
   return turned == Op::conjugate && launch.beta.imag() == 0;
@@ -235,7 +235,7 @@ bool is_by_itself(const Launch& launch) {
 
 template <typename Element>
 void call_symm(Symm<Element> symm, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const Scalar alpha(launch.type.storage, launch.alpha), beta(launch.type.storage, launch.beta);
   const bool on_left = launch.a.fill != Fill::full;
   const View& symmetric = on_left ? launch.a : launch.b;
   const View& other = on_left ? launch.b : launch.a;
@@ -250,7 +250,7 @@ void call_symm(Symm<Element> symm, cublasHandle_t handle, const Launch& launch) 
 
 template <typename Factor, typename Element>
 void call_syrk(Syrk<Factor, Element> syrk, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const Scalar alpha(launch.type.storage, launch.alpha), beta(launch.type.storage, launch.beta);
   require(syrk(handle, fill_mode(launch.c), turning(launch), launch.c.rows, depth_of(launch),
                static_cast<const Factor*>(alpha.get()), static_cast<const Element*>(launch.a.data),
                launch.a.ld, static_cast<const Factor*>(beta.get()),
@@ -260,7 +260,7 @@ void call_syrk(Syrk<Factor, Element> syrk, cublasHandle_t handle, const Launch& 
 
 template <typename Factor, typename Element>
 void call_syrkx(Syrkx<Factor, Element> syrkx, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const Scalar alpha(launch.type.storage, launch.alpha), beta(launch.type.storage, launch.beta);
   require(
       syrkx(handle, fill_mode(launch.c), turning(launch), launch.c.rows, depth_of(launch),
             static_cast<const Element*>(alpha.get()), static_cast<const Element*>(launch.a.data),
@@ -276,7 +276,7 @@ cublasDiagType_t diagonal(const Launch& launch) {
 
 template <typename Element>
 void call_trmm(Trmm<Element> trmm, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.alpha);
+  const Scalar alpha(launch.type.storage, launch.alpha);
   const bool on_left = launch.a.fill != Fill::full;
   const View& triangular = on_left ? launch.a : launch.b;
   const View& other = on_left ? launch.b : launch.a;
@@ -291,7 +291,7 @@ void call_trmm(Trmm<Element> trmm, cublasHandle_t handle, const Launch& launch) 
 
 template <typename Element>
 void call_trsm(Trsm<Element> trsm, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.beta);
+  const Scalar alpha(launch.type.storage, launch.beta);
   require(trsm(handle, launch.side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT,
                fill_mode(launch.a), operation(launch.op_a), diagonal(launch), launch.c.rows,
                launch.c.cols, static_cast<const Element*>(alpha.get()),
@@ -369,8 +369,8 @@ void CublasHandle::multiply(const Launch& launch) {
 }
 
 void CublasHandle::multiply_plainly(const Launch& launch) {
-  const cudaDataType_t stored = stored_as(launch.type);
-  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const cudaDataType_t stored = stored_as(launch.type.storage);
+  const Scalar alpha(launch.type.storage, launch.alpha), beta(launch.type.storage, launch.beta);
   require(library_->functions().gemm(
               static_cast<cublasHandle_t>(handle_), operation(launch.op_a), operation(launch.op_b),
               launch.c.rows, launch.c.cols, depth_of(launch), alpha.get(), launch.a.data, stored,
@@ -383,27 +383,27 @@ void CublasHandle::multiply_by_symmetric(const Launch& launch) {
   if (launch.op_a != Op::none || launch.op_b != Op::none || launch.c.fill != Fill::full)
     throw Error(Status::internal, "cuBLAS has no such product with a symmetric factor");
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  with_triangles(library_->functions(), launch.type, [&](const auto& call) {
+  with_triangles(library_->functions(), launch.type.storage, [&](const auto& call) {
     call_symm(launch.hermitian && call.hemm != nullptr ? call.hemm : call.symm, handle, launch);
   });
 }
 
 void CublasHandle::multiply_by_triangular(const Launch& launch) {
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  with_triangles(library_->functions(), launch.type,
+  with_triangles(library_->functions(), launch.type.storage,
                  [&](const auto& call) { call_trmm(call.trmm, handle, launch); });
 }
 
 void CublasHandle::solve_by_cublas(const Launch& launch) {
   const auto handle = static_cast<cublasHandle_t>(handle_);
   require(native_.set_mode(handle, launch.type), "cublasSetMathMode");
-  with_triangles(library_->functions(), launch.type,
+  with_triangles(library_->functions(), launch.type.storage,
                  [&](const auto& call) { call_trsm(call.trsm, handle, launch); });
 }
 
 void CublasHandle::update_by_itself(const Launch& launch) {
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  with_triangles(library_->functions(), launch.type, [&](const auto& call) {
+  with_triangles(library_->functions(), launch.type.storage, [&](const auto& call) {
     if (launch.hermitian && call.herk != nullptr) return call_syrk(call.herk, handle, launch);
     call_syrk(call.syrk, handle, launch);
   });
@@ -411,7 +411,7 @@ void CublasHandle::update_by_itself(const Launch& launch) {
 
 void CublasHandle::update_by_two(const Launch& launch) {
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  with_triangles(library_->functions(), launch.type, [&](const auto& call) {
+  with_triangles(library_->functions(), launch.type.storage, [&](const auto& call) {
     if (launch.hermitian && call.herkx != nullptr) return call_syrkx(call.herkx, handle, launch);
     call_syrkx(call.syrkx, handle, launch);
   });

@@ -23,7 +23,7 @@ void merge(const Launch& launch, const View& sums, cudaStream_t stream);
 
 /// Copies all of a view to one of the same shape, both in the memory of the current device. Throws
 /// Error(device_failed).
-void copy(const View& from, const View& to, DataType type, cudaStream_t stream);
+void copy(const View& from, const View& to, Storage storage, cudaStream_t stream);
 
 /// The part of columns [first, last) of a triangle that lies in squares along its diagonal, which
 /// begin at `first` and are `edge` wide; the rest of a triangle are rectangles. Both views begin

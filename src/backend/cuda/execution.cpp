@@ -24,16 +24,18 @@ bool has_faults(const Inject& inject) {
 }
 
 /// A number for the routine and the type: gemm has all types, the others those of BLAS.
-constexpr int kBlasTypes = 4;
+constexpr int kBlasTypes = 4, kGemmTypes = kComputes * kStorages;
 unsigned kind_of(const Problem& problem) {
-  const int routine = static_cast<int>(problem.routine), type = static_cast<int>(problem.type);
-  return static_cast<unsigned>(routine == 0 ? type
-                                            : kDataTypes + (routine - 1) * kBlasTypes + type);
+  const int routine = static_cast<int>(problem.routine);
+  const auto [compute, storage] = problem.type;
+  const int kind = routine == 0 ? static_cast<int>(compute) * kStorages
+                                : kGemmTypes + (routine - 1) * kBlasTypes;
+  return static_cast<unsigned>(kind + static_cast<int>(storage));
 }
 
 /// cuBLAS sets itself up with the first product of a kind, exit handlers included.
 void outlast_handlers_of(unsigned kind) {
-  static_assert(kDataTypes + (kRoutines - 1) * kBlasTypes <= 64);
+  static_assert(kGemmTypes + (kRoutines - 1) * kBlasTypes <= 64);
   static std::atomic<std::uint64_t> known{0};
   const std::uint64_t bit = std::uint64_t{1} << kind;
   if ((known.load(std::memory_order_relaxed) & bit) == 0 && (known.fetch_or(bit) & bit) == 0)

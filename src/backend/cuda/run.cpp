@@ -195,7 +195,7 @@ void Run::copy(TaskId id, const View& from, const View& to) {
   using Target = ColumnCopy::Target;
   ColumnCopy piece{.from = from,
                    .to = to,
-                   .element_bytes = bytes_of(plan_->program->type()),
+                   .element_bytes = plan_->program->element_bytes_of(now.tile),
                    .target = now.to.in_place() ? Target::callers : Target::slot};
   for (int chunk = 0; chunk < now.chunks; ++chunk) {
     if (up != kNoTask && !same_queue) {
@@ -230,7 +230,7 @@ void Run::stage(TaskId id, const View& from, const View& to) {
   lane.last = id;
   stager_->enqueue(now.to.device == kHost ? Stager::Line::in : Stager::Line::out,
                    staged_[static_cast<std::size_t>(id)], from, to,
-                   bytes_of(plan_->program->type()), std::move(awaited));
+                   plan_->program->element_bytes_of(now.tile), std::move(awaited));
   enqueued_ = id + 1;
 }
 

@@ -126,7 +126,7 @@ void Run::copy_piece(const Piece& piece) {
   const double slow = task.link < 0 ? 1.0 : faults_->slow_factor(task.link);
   if (piece.index == 0 && task.link >= 0) pause(faults_->delay_s(task.link));
   const double start_s = slow > 1 ? now_s() : 0;
-  copy_columns(work.a, work.c, bytes_of(plan_->program->type()),
+  copy_columns(work.a, work.c, plan_->program->element_bytes_of(task.tile),
                work.a.cols * piece.index / task.chunks,
                work.a.cols * (piece.index + 1) / task.chunks);
   if (slow > 1) pause((slow - 1) * (now_s() - start_s));
