@@ -18,7 +18,7 @@
 namespace fleet::cuda {
 namespace {
 
-// Stand-ins until measured: what PCIe 4 and a middling GPU do, so that plans are sensible.
+// Stand-ins until measured: rates of PCIe 4 and a middling GPU, so that plans are sensible.
 constexpr double kHostBytesPerS = 25e9;
 constexpr double kPeerBytesPerS = 200e9;
 constexpr double kPortBytesPerS = 1e15;
