@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "core/context.hpp"
-#include "core/vector_call.hpp"
 #include "fleetblas/fleetblas.h"
 
 namespace fleet::capi {
@@ -48,7 +47,6 @@ fleet_status guarded(Body&& body) noexcept {
 
 /// Checks the call and does it; without memory for even the default context, by plain loops.
 fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept;
-fleet_status compute(fleet_context* handle, const RawVectorCall& raw) noexcept;
 
 /// Throws Error(bad_argument) for NULL.
 template <typename T>

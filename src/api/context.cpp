@@ -49,10 +49,7 @@ void set_message(const char* text) noexcept {
 
 const char* message() noexcept { return this_message; }
 
-namespace {
-
-template <typename Raw>
-fleet_status compute_raw(fleet_context* handle, const Raw& raw) noexcept {
+fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept {
   return guarded([&] {
     const Call call = parse(raw);
     Context* context = nullptr;
@@ -64,16 +61,6 @@ fleet_status compute_raw(fleet_context* handle, const Raw& raw) noexcept {
     }
     context->compute(call);
   });
-}
-
-}  // namespace
-
-fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept {
-  return compute_raw(handle, raw);
-}
-
-fleet_status compute(fleet_context* handle, const RawVectorCall& raw) noexcept {
-  return compute_raw(handle, raw);
 }
 
 }  // namespace fleet::capi

@@ -180,7 +180,7 @@ const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const 
   if (!offloader_.has_backend()) return "no usable device";
   if (options_.offload == Offload::never) return "offload=never";
   if (call.only_scales() && on_host(homes[kC])) return "nothing to multiply";
-  if (options_.offload != Offload::always && call.flops() < options_.min_flops)
+  if (options_.offload != Offload::always && flops(call) < options_.min_flops)
     return "below min_flops";
   if (call.repeats()) return "an increment of 0";
   if (output_overlaps(call)) return "C overlaps A or B";
@@ -312,7 +312,7 @@ double Context::profitable_flops() {
 
 bool Context::profitable(std::int64_t edge) {
   const Problem problem =
-      make_gemm({.m = edge, .n = edge, .k = edge, .homes = {kPageable, kPageable, kPageable}});
+      make_problem({.m = edge, .n = edge, .k = edge}, {.homes = {kPageable, kPageable, kPageable}});
   try {
     return choose_by_model(problem).devices;
   } catch (const Error&) {
@@ -341,11 +341,7 @@ Context::Homes Context::registered_homes(const Call& call) {
 
 void Context::begin_record(CallRecord& record, const Call& call) const noexcept {
   static_cast<CallShape&>(record) = call;
-  if (call.traits().vectors) {  // as the caller gave them
-    record.m = call.stored_rows(kA);
-    record.n = call.stored_cols(kA);
-    record.k = 1;
-  }
+  record.symbol = call.symbol;
   record.ld = call.arguments.ld;
   record.alpha = call.arguments.alpha;
   record.beta = call.arguments.beta;

@@ -45,8 +45,9 @@ class Context {
     return options_.verbose == 0 && !log_.wants(Log::kEverything) && registry_.empty();
   }
   /// The same call by its shape. Of a context that is never destroyed: nobody counts who is inside.
-  void note_host_shape(const CallShape& shape, const char* reason, double seconds) {
-    journal_->note_on_cpu(shape, reason, seconds);
+  void note_host_shape(const char* symbol, const CallShape& shape, const char* reason,
+                       double seconds) {
+    journal_->note_on_cpu(symbol, shape, reason, seconds);
   }
   /// Flops (2mnk) of the smallest product that devices are expected to do sooner; infinite without
   /// devices.

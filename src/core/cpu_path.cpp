@@ -57,8 +57,7 @@ Launch routine_of(const Call& call, const View& a, const View& b, const View& c)
     std::swap(launch.op_a, launch.op_b);
   }
   if (traits.by_itself) {
-    const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
-    launch.op_b = call.op_a == Op::none ? turned : Op::none;
+    launch.op_b = call.op_a == Op::none ? traits.turned() : Op::none;
   }
   return launch;
 }

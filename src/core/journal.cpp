@@ -97,9 +97,10 @@ void Journal::note(CallRecord&& record) {
   statistics_.add(std::move(record));
 }
 
-void Journal::note_on_cpu(const CallShape& shape, const char* reason, double seconds) {
+void Journal::note_on_cpu(const char* symbol, const CallShape& shape, const char* reason,
+                          double seconds) {
   const gate::StateLock lock;
-  statistics_.add_on_cpu(shape, reason, seconds);
+  statistics_.add_on_cpu(symbol, shape, reason, seconds);
 }
 
 void Journal::note(const Run& run) {

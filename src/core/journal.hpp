@@ -29,7 +29,7 @@ class Journal {
   bool keeps_summary() const { return !summary_.empty(); }
 
   void note(CallRecord&& record);
-  void note_on_cpu(const CallShape& shape, const char* reason, double seconds);
+  void note_on_cpu(const char* symbol, const CallShape& shape, const char* reason, double seconds);
   void note(const Run& run);
 
   std::string statistics_json() const;

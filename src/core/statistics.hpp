@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "core/call_shape.hpp"
 #include "machine/machine.hpp"
+#include "problem/problem.hpp"
 
 namespace fleet {
 
@@ -24,8 +24,9 @@ LinkKind kind_of(const Link& link);
 enum class Ran { devices, cpu, nowhere };
 const char* to_string(Ran ran);  ///< "devices", "cpu", "nowhere"
 
-/// One call: what it was, where it ran and why, and what it cost.
+/// What is kept of a Call in the books: its shape, where it ran and why, and what it cost.
 struct CallRecord : CallShape {
+  const char* symbol = "";  ///< the name that was called; never freed
   std::array<std::int64_t, 3> ld{};
   std::complex<double> alpha;
   std::complex<double> beta;
@@ -60,7 +61,7 @@ class Statistics {
   void add(CallRecord&& record);
   /// A call that the CPU did on pageable memory, without a record: programs make millions of small
   /// ones.
-  void add_on_cpu(const CallShape& shape, const char* reason, double seconds);
+  void add_on_cpu(const char* symbol, const CallShape& shape, const char* reason, double seconds);
   void merge(const Statistics& other);
 
   std::string json() const;

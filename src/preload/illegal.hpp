@@ -12,6 +12,7 @@ namespace fleet::preload {
 struct Illegal {
   int fortran_position = 0;  ///< in the column-major call; 0 where that call could not be made
   int cblas_position = 0;    ///< as the reference CBLAS says it: of the column-major call, plus one
+  int written_position = 0;  ///< in the CBLAS call as the program wrote it
   bool row_major = false;
   const char* form = "";  ///< printf's format of the reference's message, for `value`
   int value = 0;

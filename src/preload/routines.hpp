@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// routines.hpp: the arguments of every routine in one table, and what the routine makes of them:
-// which are legal, what a row-major call is by columns, how many flops it takes. It knows no symbol
-// names.
+// routines.hpp: what every routine makes of its arguments: which are legal, what a row-major call
+// is by columns, how many flops it takes. It knows no symbol names.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -9,33 +8,7 @@
 
 #include "api/dropin.h"
 #include "preload/elements.hpp"
-
-// The arguments of each routine in the order of the reference BLAS, for an X(argument, extra). B of
-// trmm and trsm is what they write, so it is called c.
-#define FLEET_ARGUMENTS_gemm(X, extra)                                                        \
-  X(transa, extra), X(transb, extra), X(m, extra), X(n, extra), X(k, extra), X(alpha, extra), \
-      X(a, extra), X(lda, extra), X(b, extra), X(ldb, extra), X(beta, extra), X(c, extra),    \
-      X(ldc, extra)
-#define FLEET_ARGUMENTS_gemmt(X, extra)                                                          \
-  X(uplo, extra), X(transa, extra), X(transb, extra), X(n, extra), X(k, extra), X(alpha, extra), \
-      X(a, extra), X(lda, extra), X(b, extra), X(ldb, extra), X(beta, extra), X(c, extra),       \
-      X(ldc, extra)
-#define FLEET_ARGUMENTS_symm(X, extra)                                                    \
-  X(side, extra), X(uplo, extra), X(m, extra), X(n, extra), X(alpha, extra), X(a, extra), \
-      X(lda, extra), X(b, extra), X(ldb, extra), X(beta, extra), X(c, extra), X(ldc, extra)
-#define FLEET_ARGUMENTS_hemm FLEET_ARGUMENTS_symm
-#define FLEET_ARGUMENTS_syrk(X, extra)                                                      \
-  X(uplo, extra), X(transa, extra), X(n, extra), X(k, extra), X(alpha, extra), X(a, extra), \
-      X(lda, extra), X(beta, extra), X(c, extra), X(ldc, extra)
-#define FLEET_ARGUMENTS_herk FLEET_ARGUMENTS_syrk
-#define FLEET_ARGUMENTS_syr2k(X, extra)                                                     \
-  X(uplo, extra), X(transa, extra), X(n, extra), X(k, extra), X(alpha, extra), X(a, extra), \
-      X(lda, extra), X(b, extra), X(ldb, extra), X(beta, extra), X(c, extra), X(ldc, extra)
-#define FLEET_ARGUMENTS_her2k FLEET_ARGUMENTS_syr2k
-#define FLEET_ARGUMENTS_trmm(X, extra)                                                        \
-  X(side, extra), X(uplo, extra), X(transa, extra), X(diag, extra), X(m, extra), X(n, extra), \
-      X(alpha, extra), X(a, extra), X(lda, extra), X(c, extra), X(ldc, extra)
-#define FLEET_ARGUMENTS_trsm FLEET_ARGUMENTS_trmm
+#include "problem/arguments.hpp"
 
 namespace fleet::preload {
 
@@ -70,13 +43,6 @@ constexpr bool is_hermitian(Routine r) {
          static_cast<double>(call.n) * static_cast<double>(call.k);
 }
 
-enum class Arg { side, uplo, transa, transb, diag, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc };
-
-constexpr bool is_flag(Arg arg) { return arg <= Arg::diag; }
-constexpr bool is_trans(Arg arg) { return arg == Arg::transa || arg == Arg::transb; }
-constexpr bool is_scalar(Arg arg) { return arg == Arg::alpha || arg == Arg::beta; }
-constexpr bool is_matrix(Arg arg) { return arg == Arg::a || arg == Arg::b || arg == Arg::c; }
-
 /// The place of an argument in a call.
 template <Arg kArg, class Call>
 constexpr auto& field(Call& call) {
@@ -101,11 +67,16 @@ constexpr auto& field(Call& call) {
 template <Arg... kArgs>
 struct ArgList {
   static constexpr bool has(Arg arg) { return ((kArgs == arg) || ...); }
+  static constexpr int position(Arg arg) {
+    int at = 0;
+    (void)((++at, kArgs == arg) || ...);
+    return at;
+  }
 };
 
 template <Routine kRoutine>
 struct ArgsOfRoutine;
-#define FLEET_ARG(argument, extra) Arg::argument
+#define FLEET_ARG(argument, name, extra) Arg::argument
 #define FLEET_ARGS(routine)                                       \
   template <>                                                     \
   struct ArgsOfRoutine<fleet_dropin_##routine> {                  \

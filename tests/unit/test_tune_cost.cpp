@@ -27,7 +27,7 @@ TEST(TuneCost, StaysUnderItsBudget) {
     double best_s = 1;
     for (int repeat = 0; repeat < 60 && (repeat < 5 || best_s >= limit_s); ++repeat) {
       const double begin_s = thread_seconds();
-      const Tuned tuned = tune(make_gemm({.m = n, .n = n, .k = n}), machine, {.tile = tile});
+      const Tuned tuned = tune(make_problem({.m = n, .n = n, .k = n}), machine, {.tile = tile});
       best_s = std::min(best_s, thread_seconds() - begin_s);
       tasks = tuned.plan.tasks.size();
     }
