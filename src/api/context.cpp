@@ -56,7 +56,7 @@ fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept {
     try {
       context = &context_of(handle);
     } catch (const std::bad_alloc&) {
-      // Not even the default context: what there is no memory for is done without.
+      // Without memory for the default context plain loops do the call.
       return call.changes_nothing() ? void() : multiply_plainly(call);
     }
     context->compute(call);

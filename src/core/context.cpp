@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// context.cpp: the way of a call: where its operands lie, who does it and why, and the books. It
+// context.cpp: how a call is done: where its operands lie, who does it and why, and the books. It
 // knows no C types and no files.
 #include "core/context.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kSampleItems = 64;
-/// Of a product that no GPU does sooner than a CPU, its operands being with the CPU: 512 cubed.
+/// Below 512^3 with host operands no GPU beats the CPU.
 constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
 
 double now_s() {
