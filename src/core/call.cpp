@@ -14,12 +14,12 @@
 namespace fleet {
 namespace {
 
-/// What belongs to an operand, in the order kA, kB, kC.
+/// The arguments of each operand, in the order kA, kB, kC.
 constexpr std::array kData = {Arg::a, Arg::b, Arg::c};
 constexpr std::array kLds = {Arg::lda, Arg::ldb, Arg::ldc};
 constexpr std::array kStrides = {Arg::stride_a, Arg::stride_b, Arg::stride_c};
 
-// What a routine does not have may be anything: it is looked for only where the value is bad.
+// Arguments that a routine does not have may be anything: only bad values are looked up.
 
 void require_choice(const RawCall& raw, int flag, char first, char second, Arg arg) {
   if (flag == first || flag == second || !has(raw.signature, arg)) return;
@@ -40,8 +40,8 @@ void require_address(const RawCall& raw, const void* address, Arg arg) {
   if (address == nullptr && has(raw.signature, arg)) refuse(raw, arg, "is NULL");
 }
 
-/// (items - 1) * stride + (cols - 1) * |ld| + rows elements in bytes; nothing where that is beyond
-/// any address space.
+/// (items - 1) * stride + (cols - 1) * |ld| + rows elements in bytes; empty beyond any address
+/// space.
 std::optional<std::int64_t> span_bytes(std::int64_t rows, std::int64_t cols, std::int64_t ld,
                                        std::int64_t items, std::int64_t stride,
                                        std::int64_t element) {

@@ -245,7 +245,7 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
     std::unique_lock<std::mutex> turn;
     const Choice choice = choose_in_turn(call, homes, turn);
     reason = choice.reason;
-    // The BLAS behind cannot reach a device, so what lies there is for us in any case.
+    // The BLAS behind cannot reach operands on a device: those calls are always ours.
     if (!choice.devices && all_on_host(homes)) return false;
     begin_record(record, call);
     record.prepare_s = now_s() - start_s;
@@ -261,7 +261,7 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   } catch (const Error& error) {
     log_.line(Log::kError, {error.what()});
     reason = "an error on the devices";
-    // Nobody can do a call whose operand is on a device in part: the BLAS behind would only crash.
+    // No one can do a call with an operand partly on a device: the BLAS behind would only crash.
     const bool nobodys = !located && error.status() == Status::bad_argument;
     if (nobodys) begin_record(record, call);
     if (!nobodys && error.status() != Status::device_failed) return false;
@@ -295,7 +295,7 @@ double Context::min_flops() {
   return min_flops_;
 }
 
-/// By bisection over cubes in pageable memory, which is what unmodified programs have.
+/// By bisection over cubes in pageable memory, as unmodified programs use.
 double Context::profitable_flops() {
   constexpr std::int64_t kLeast = 128, kMost = 16384;
   std::int64_t high = kLeast;
@@ -329,7 +329,7 @@ Context::Homes Context::locate(const Call& call) {
   return homes;
 }
 
-/// By the registry alone: a BLAS on the CPU has worked on it, so no device needs to be asked.
+/// By the registry alone: a CPU BLAS has used the operands, so no device has to be asked.
 Context::Homes Context::registered_homes(const Call& call) {
   Homes homes{kPageable, kPageable, kPageable};
   if (registry_.empty()) return homes;

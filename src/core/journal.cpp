@@ -21,11 +21,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A timeline is for looking at: more runs, or more events, than this nobody can.
+// More runs or events than this are too many to look at.
 constexpr std::size_t kMostRuns = 64;
 constexpr std::size_t kMostTasks = 400'000;
 
-/// Leaves `most` runs, and fewer where their tasks are too many; one in any case.
+/// Leaves `most` runs, or fewer if their tasks are too many, but at least one.
 void drop_oldest(std::deque<Run>& runs, std::size_t most) {
   std::size_t tasks = 0;
   for (const Run& kept : runs) tasks += kept.planned->tuned.plan.tasks.size();
@@ -65,7 +65,7 @@ std::string merged_timeline(const std::deque<Run>& runs) {
     renumber_queues(one, queue_numbers);
     const double offset_s = run.start_s - runs.front().start_s;
     for (Json& event : one["traceEvents"]) {
-      // Names of lanes come with every run, and once is enough.
+      // Each run repeats the names of lanes: one copy is enough.
       if (event["ph"] == "M" && !names.insert(event.dump()).second) continue;
       if (event["ph"] == "X") {
         event["ts"] = event["ts"].get<double>() + offset_s * 1e6;
@@ -119,9 +119,8 @@ Run Journal::last_run() const {
   return runs_.empty() ? Run{} : runs_.back();
 }
 
-/// What is to be written about this process: by file, of the journals that are closed, and the
-/// journals that are not. Guarded by gate::StateLock: contexts are destroyed in forked children
-/// too.
+/// The reports of this process: by file the books of closed journals, and the journals still open.
+/// Guarded by gate::StateLock: contexts are destroyed in forked children too.
 class ExitReport {
  public:
   static void add(const std::shared_ptr<Journal>& journal) {
@@ -174,7 +173,7 @@ class ExitReport {
     try {
       report.write_all();
     } catch (...) {
-      // There is nobody left to tell.
+      // The process ends: no one can be told.
     }
   }
 
@@ -207,7 +206,7 @@ void close_journal(const std::shared_ptr<Journal>& journal) noexcept {
   try {
     ExitReport::close(journal);
   } catch (const std::bad_alloc&) {
-    // It stays as it is then.
+    // The journal then stays open.
   }
 }
 

@@ -164,7 +164,7 @@ std::string verbose_line(const CallRecord& r) {
   const auto gigabytes = [&](LinkKind kind) {
     return number(static_cast<double>(r.bytes_by_kind[static_cast<std::size_t>(kind)]) * 1e-9);
   };
-  // No name that programs call says these types.
+  // No symbol names these types.
   const bool unnamed = is_half(r.type) || r.type == DataType::tf32;
   std::string text = std::string(r.symbol) + (unnamed ? std::string(":") + word_of(r.type) : "") +
                      "(" + arguments_of(r) + ")";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// entries.hpp: the way of a call through this library, whatever its name. It checks, and passes on;
-// it must not copy or turn round what the BLAS behind gets, so that a small call costs little more
-// than a jump.
+// entries.hpp: takes a call of any name through this library. It checks and passes on; it must not
+// copy or turn round the arguments for the BLAS behind, so that a small call costs little more than
+// a jump.
 #pragma once
 #include "preload/behind.hpp"
 #include "preload/illegal.hpp"
@@ -10,8 +10,8 @@
 
 namespace fleet::preload {
 
-/// Callers pass the lengths of Fortran flags too, or do not (C). The entries leave that part of the
-/// stack as it is: where they end in a jump, the BLAS behind finds there what the caller left.
+/// Fortran callers pass the lengths of flags too, C callers do not. The entries do not touch that
+/// part of the stack: after a jump the BLAS behind finds there what the caller passed.
 template <class F, class... P>
 [[gnu::always_inline]] inline void jump_behind(SymbolId id, const void* caller,
                                                [[maybe_unused]] int layout, P... values) {
@@ -22,8 +22,8 @@ template <class F, class... P>
     return reinterpret_cast<void (*)(int, P...)>(behind)(layout, values...);
 }
 
-/// The same from a function with a stack of its own, hence with lengths: as many as any routine has
-/// flags.
+/// The same from a function with a stack of its own, hence with lengths: four, the most flags of
+/// any routine.
 template <class F, class... P>
 void call_behind(SymbolId id, const void* caller, [[maybe_unused]] int layout, P... values) {
   if constexpr (F::kShape == Shape::fortran)
@@ -50,7 +50,7 @@ void run_elsewhere(SymbolId id, int layout, P... values) {
   run_elsewhere(id, call);
 }
 
-/// What is left where A and B are not looked at.
+/// Does a call whose A and B are not read.
 template <class F, class... P>
 [[gnu::noinline]] void scale(int layout, P... values) {
   typename F::Element alpha;
@@ -126,7 +126,7 @@ template <class F, class... P>
   call_behind<F>(id, caller, layout, values...);
 }
 
-/// True where the reference BLAS looks at neither A nor B.
+/// True if the reference BLAS reads neither A nor B.
 template <class F>
 bool alpha_is_zero(const fleet_dropin_call& call) {
   if constexpr (F::has_real(Arg::alpha))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// routines.hpp: what every routine makes of its arguments: which are legal, what a row-major call
-// is by columns, how many flops it takes. It knows no symbol names.
+// routines.hpp: the meaning of every routine's arguments: which are legal, the column-major form of
+// a row-major call, its flops. It knows no symbol names.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -33,8 +33,8 @@ constexpr bool is_hermitian(Routine r) {
   return r == fleet_dropin_hemm || r == fleet_dropin_herk || r == fleet_dropin_her2k;
 }
 
-/// 2mnk for gemm, half of it where a triangle is written or A is one; complex 4 times as much. What
-/// is known of the routine where it is called leaves a product of sizes.
+/// 2mnk for gemm, half of it where a triangle is written or A is one; complex 4 times as much.
+/// Inline, so that a known routine leaves a product of sizes.
 [[gnu::always_inline]] inline double flops_of(const fleet_dropin_call& call) {
   const bool half =
       has_triangular_a(call.routine) || (writes_triangle(call.routine) && !is_twice(call.routine));
@@ -97,7 +97,7 @@ FLEET_ARGS(trsm)
 
 enum class Shape { fortran, cblas };
 
-/// What the functions of one signature have in common.
+/// Properties of all functions of one signature.
 template <Routine kTheRoutine, class T, Shape kTheShape, class Int>
 struct Form {
   using Element = T;
@@ -137,7 +137,7 @@ using Parameter = typename decltype(parameter_type<F, kArg>())::type;
 constexpr int kRowMajor = 101;
 constexpr int kColMajor = 102;
 
-/// A flag in lower case, 0 for what is none. Lower case is as good as upper case.
+/// A flag in lower case, 0 for an illegal one. Both cases are legal.
 template <Arg kArg>
 constexpr char flag_of(char flag) {
   const char lower = static_cast<char>(flag | 0x20);
@@ -155,7 +155,7 @@ constexpr char flag_of(int flag) {
   if (kArg == Arg::diag) return flag == 131 ? 'n' : flag == 132 ? 'u' : '\0';
   return flag == 111 ? 'n' : flag == 112 ? 't' : flag == 113 ? 'c' : '\0';
 }
-/// The number of a flag that is one.
+/// The number of a legal flag.
 template <Arg kArg>
 constexpr int cblas_flag(char flag) {
   if (kArg == Arg::side) return flag == 'l' ? 141 : 142;
@@ -184,7 +184,7 @@ constexpr void read_argument(fleet_dropin_call& call, const Parameter<F, kArg>& 
     field<kArg>(call) = value;
 }
 
-/// A call as it is written: m, k and layout not looked after. Real scalars are pointed to.
+/// A call as it is written, before m, k and layout are adapted. Real scalars are pointed to.
 template <class F, Arg... kArgs>
 constexpr fleet_dropin_call read_arguments(ArgList<kArgs...>,
                                            const Parameter<F, kArgs>&... values) {
@@ -204,7 +204,7 @@ constexpr char turned_trans(char trans) {
 }
 
 /// The column-major call that does what the row-major call does: all matrices are transposed.
-/// `alpha` is kept where a conjugated one can be pointed to.
+/// `alpha` holds a conjugated scalar, which the call points to.
 template <class F>
 constexpr void turn_round(fleet_dropin_call& call, typename F::Element& alpha) {
   if constexpr (F::Args::has(Arg::side))
