@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Paper 1, Fig. 8, simulated: five bars of rules, each against the one at its left.
+"""Paper 1, Fig. 8, simulated: five bars of rules, each relative to the bar on its left.
 
 The regular dataset (19 squares at h,h,h and at 0,0,0), FP64, 8 GPUs of the machine `karolina`,
-whose file says which values the paper gives and which are assumed. The assumed ones are varied, so
-that each factor comes with the range that they leave open. Nothing here is measured.
+whose file tells which values the paper gives and which are assumed. The assumed values are varied,
+so that each factor comes with its range. Nothing here is measured.
 
     python3 bench/ablation.py [-o bench/results/ablation-karolina.json]
 """
@@ -36,9 +36,9 @@ def scaled(machine, latency=1.0, small=1.0, issue=1.0, host="together"):
             k["type"]: max(x["flops_per_s"] for x in kernels if x["type"] == k["type"])
             for k in kernels
         }
-        for k in kernels:  # the distance of small tiles from the peak
+        for k in kernels:  # scales the loss of small tiles relative to the peak
             k["flops_per_s"] = peak[k["type"]] - small * (peak[k["type"]] - k["flops_per_s"])
-    if host == "each way":  # 96 GB/s in each direction; the file reads the print as both together
+    if host == "each way":  # 96 GB/s in each direction; in the file it is the sum of both
         m["ports"].append({"name": "host memory, in", "capacity": 96e9})
         for link in m["links"]:
             for share in link.get("ports", []):
@@ -63,7 +63,7 @@ def plan(machine_file, rules, place, n, tile=None):
 
 
 def factors(machine_file, place):
-    # One tile for all bars, as in the paper: the one of the full set of rules.
+    # One tile for all bars, as in the paper: that of the full set of rules.
     tiles = {n: plan(machine_file, BARS[-1][1], place, n)["tile"] for n in SIZES}
     log_s = []
     for _, rules in BARS:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Paper 5, Table II, simulated: what XKBlas's two heuristics are worth on a DGX-1.
+"""Paper 5, Table II, simulated: the gain of XKBlas's two heuristics on a DGX-1.
 
-DGEMM, DSYR2K and DTRSM, operands on the host, 8 GPUs of the machine `dgx1`, whose file says which
-values the paper gives and which are assumed. Every variant has the best of the paper's tiles for
-each size, as there. The assumed values, and the order of the products, are varied, so that each
-loss comes with the range that they leave open. Nothing here is measured.
+DGEMM, DSYR2K and DTRSM, operands on the host, 8 GPUs of the machine `dgx1`, whose file tells which
+values the paper gives and which are assumed. Every variant uses the best of the paper's tiles for
+each size, as in the paper. The assumed values and the order of the products are varied, so that
+each loss comes with its range. Nothing here is measured.
 
     python3 bench/heuristics.py [-o bench/results/heuristics-dgx1.json]
 """
@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIZES = [*range(16384, 49152 + 1, 4096)]
 PAPERS_SIZE = 24000  # "about 54 TFLOPS" of DGEMM
 TRACED_SIZE = 32768  # of the paper's Fig. 6
-VARIED = 3  # sizes, the least ones: there the losses are largest
+VARIED = 3  # number of sizes, from the smallest, where losses are largest
 TILES = (1024, 2048, 4096)
 PROBLEMS = {
     "DGEMM": ("dgemm m={n} n={n} k={n} a@h b@h c@h", 2),
@@ -33,16 +33,16 @@ PROBLEMS = {
     "DTRSM": ("dtrsm m={n} n={n} a@h c@h", 1),
 }
 
-# What XKBlas has besides its two heuristics: tiles stay where they were fetched, a queue for each
-# pair of places, a product runs when its inputs are there. Which GPU has which part of C is the
-# best of our grids, in place of XKBlas's work stealing.
+# XKBlas without its two heuristics: tiles stay where they were fetched, each pair of places has a
+# queue, and a product runs when its inputs have arrived. The best of our grids assigns parts of C
+# to GPUs, in place of XKBlas's work stealing.
 BASE = "outofcore,caching,overlap,order,grid"
 AS_IT_IS = "as it is"
 TWO, ONE = f"{BASE},bandwidth,forwarding", f"{BASE},bandwidth"
 BOTH_ON, NO_FORWARDING, NO_TOPOLOGY = "both on", "optimistic off", "both off"
 OURS, TUNED = "all our rules", "all our rules and tiles"
-# Each with its rules, and by what a GPU chooses among those that have a tile. The paper does not
-# say what XKBlas chooses by when not by the links, so there are several readings of it.
+# Variants with their rules, and the criterion by which a GPU chooses among the holders of a tile.
+# The paper does not name XKBlas's criterion without the heuristic, so there are several readings.
 VARIANTS = {
     BOTH_ON: (TWO, "links"),
     NO_FORWARDING: (ONE, "links"),
@@ -87,9 +87,10 @@ def assume(machine, latency=1.0, pcie=None):
 
 
 def choosing(machine, by):
-    """The same machine for the simulator; for the planner, which goes by the rates of links, one
-    whose links look so that GPUs choose their sources as wanted: what a link really carries is the
-    capacity of a port of its own. As in XKBlas any GPU that has a tile comes before the host."""
+    """The same machine for the simulator; for the planner, which goes by the rates of links,
+    one with link rates that make GPUs choose their sources as wanted; the true rate of a link
+    becomes the capacity of a port of its own. As in XKBlas, any GPU that holds a tile is preferred
+    to the host."""
     m = copy.deepcopy(machine)
     shuffled = random.Random(5)
     of_host = [x for x in m["links"] if x["from"] == "host" and x["to"].isdigit()]
@@ -111,7 +112,7 @@ def choosing(machine, by):
 
 
 class Node:
-    """Plans for one machine, in files: one for each way to choose a source."""
+    """Plans for one machine, with a machine file for each criterion of choosing a source."""
 
     def __init__(self, machine, folder):
         self.files = {by: folder / f"{by}.json" for _, by in VARIANTS.values()}
@@ -141,13 +142,13 @@ class Node:
         }
 
     def best(self, routine, n, variant, without=""):
-        """With the best of the paper's tiles; ours where the variant is about them."""
+        """The best of the paper's tiles, or our tile in the variant that tests it."""
         tiles = (None,) if variant == TUNED else TILES
         rows = [self.row(routine, n, variant, tile, without) for tile in tiles]
         return max(rows, key=lambda row: row["tflops"])
 
     def copying(self, variant):
-        """What part of all seconds of copies and kernels of DGEMM are those of copies."""
+        """The share of copies in the total seconds of copies and kernels of DGEMM."""
         tile = self.best("DGEMM", TRACED_SIZE, variant)["tile"]
         with self.context(*VARIANTS[variant], tile) as context:
             text = PROBLEMS["DGEMM"][0].format(n=TRACED_SIZE)
@@ -169,7 +170,7 @@ def rows_of(node, sizes, variants, without=""):
 
 
 def losses(rows):
-    """The largest loss of each variant over all sizes, against both heuristics on."""
+    """The largest loss of each variant over all sizes, relative to both heuristics on."""
     at = {(row["routine"], row["n"], row["variant"]): row["tflops"] for row in rows}
     return {
         routine: {
@@ -204,7 +205,7 @@ def parse():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", type=common.sizes, default=SIZES, help="default: 16K to 48K")
-    parser.add_argument("--as-shipped", action="store_true", help="vary nothing that is assumed")
+    parser.add_argument("--as-shipped", action="store_true", help="do not vary the assumed values")
     parser.add_argument("-o", "--output", help="JSON of all results")
     return parser.parse_args()
 

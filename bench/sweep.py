@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tuner's plan against those of all grids and tiles: how far behind the best of them is it?
+"""Compares the tuner's plan with the plans of all grids and tiles: how far behind the best is it?
 
-Problems from all data sets, the same number of each, spread over their sizes and places. Simulated
-on a machine file by default; with --backend cuda measured, and verified, on the GPUs here.
+The problems are taken in equal numbers from all data sets, spread over their sizes and places. They
+are simulated on a machine file by default; --backend cuda measures and verifies them on this
+machine's GPUs.
 
     python3 bench/sweep.py --machine h200x4 -o bench/results/sweep-h200x4.json
 """
@@ -18,13 +19,13 @@ from fleetblas.commands import common, datasets
 from fleetblas.commands.bench_run import Budget, Work, header, measured, simulated
 
 SETS = ("regular", "irregular", "paralia", "skinny", "small")
-LARGEST = 16384  # the largest edge: a sweep of larger ones takes hours
+LARGEST = 16384  # the largest edge: a sweep of larger products takes hours
 PIECES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # of the longest edge of a worker's block
 LEAST_TILE = 256
 
 
 def problems(count: int, devices: list[int]) -> list[dict]:
-    """About as many, from all sets."""
+    """About this many problems, from all sets."""
     chosen = {}
     for name in SETS:
         cases = [
@@ -60,7 +61,7 @@ def tiles(words: dict, grid: tuple[int, int]) -> list[int]:
 
 
 def works_of(words: dict, workers: int) -> list[Work]:
-    """The tuner's plan first."""
+    """All plans; the tuner's is the first."""
     works = [Work(words)]
     for grid in grids(workers):
         text = f"{grid[0]}x{grid[1]}"
@@ -69,7 +70,7 @@ def works_of(words: dict, workers: int) -> list[Work]:
 
 
 def compare(rows: list[dict]) -> dict:
-    """The row of the tuner's own plan, the first, with the best of all beside it."""
+    """The row of the tuner's plan, which is the first, with the best of all added."""
     works = [row for row in rows if row["status"] == "ok"]
     best = min(works, key=lambda row: row["median_s"])
     return {
@@ -89,11 +90,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--devices", type=common.devices)
     parser.add_argument("--problems", type=common.positive_size, default=40, metavar="N")
     parser.add_argument(
-        "--seconds", type=float, default=math.inf, help="begin no further problem after so many"
+        "--seconds", type=float, default=math.inf, help="begin no further problem after this time"
     )
     parser.add_argument("-o", "--output", help="JSON of all problems")
     arguments = parser.parse_args()
-    # What `fleetblas bench` would have been told.
+    # The arguments as `fleetblas bench` parses them.
     arguments.__dict__.update({"vs": [], "check": False, "energy": False, "dataset": None})
     arguments.__dict__.update({"routine": ["gemm"], "type": "d", "balance": False})
     arguments.__dict__.update({"warmup": 3, "repeat": 7, "least": 3})

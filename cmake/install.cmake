@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Where the built files go. Twice: as a system library (the default component, under a prefix), and
-# into the Python package (component `python`, under python/fleetblas), whose folder is a prefix of
-# its own with everything directly below it.
+# Installs the built files in two layouts: as a system library (the default component, under a
+# prefix), and into the Python package (component `python`, under python/fleetblas), whose folder is
+# itself the prefix.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -10,8 +10,8 @@ if(TARGET fleetblas_preload)
   list(APPEND installed_targets fleetblas_preload)
 endif()
 
-# One call per layout. The config file and the .pc file find the prefix from where they lie
-# themselves, so an installed tree can be moved.
+# One call per layout. The config file and the .pc file derive the prefix from their own location,
+# so an installed tree can be moved.
 function(fleetblas_install component libdir includedir cmakedir pkgconfigdir machinesdir docdir)
   if(component STREQUAL "python")
     set(rule COMPONENT python EXCLUDE_FROM_ALL)
@@ -22,7 +22,8 @@ function(fleetblas_install component libdir includedir cmakedir pkgconfigdir mac
 
   install(TARGETS ${installed_targets} LIBRARY DESTINATION ${libdir} ${rule})
   install(TARGETS fleetblas_libblas LIBRARY DESTINATION ${libdir}/${FLEETBLAS_LIBBLAS_FOLDER} ${rule})
-  # Where it was built: its kernels for every architecture take minutes, and nothing else needs it.
+  # Optional, since its kernels for every architecture take minutes to build and nothing else needs
+  # it.
   if(TARGET fleetblas_cuda)
     install(TARGETS fleetblas_cuda LIBRARY DESTINATION ${libdir} ${rule} OPTIONAL)
   endif()
@@ -39,7 +40,7 @@ function(fleetblas_install component libdir includedir cmakedir pkgconfigdir mac
     ${CMAKE_SOURCE_DIR}/cmake/fleetblas-config.cmake.in ${staging}/fleetblas-config.cmake
     INSTALL_DESTINATION ${cmakedir} PATH_VARS config_libdir config_includedir
     NO_CHECK_REQUIRED_COMPONENTS_MACRO)
-  # Until 1.0 a minor version may change the interface.
+  # Before 1.0 a minor version may change the interface.
   write_basic_package_version_file(${staging}/fleetblas-config-version.cmake
                                    COMPATIBILITY SameMinorVersion)
   install(FILES ${staging}/fleetblas-config.cmake ${staging}/fleetblas-config-version.cmake

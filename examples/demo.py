@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A plain NumPy program: a few matrix products, each checked against a sample in higher precision.
 
-It knows nothing of FleetBLAS. `make demo` runs it as it is under `fleetblas run`.
+It knows nothing of FleetBLAS. `make demo` runs it unmodified under `fleetblas run`.
 """
 
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# build.sh: configures a preset once and builds its targets, silently unless something is wrong.
+# build.sh: configures a preset once and builds its targets, silently unless the build fails.
 #
 # usage: tools/build.sh PRESET [TARGET...]   (no target: all)
 set -euo pipefail
@@ -14,11 +14,11 @@ mkdir -p "$folder"
 quietly() {
   "$@" >"$log" 2>&1 && return
   grep -E 'error|FAILED|CMake Error' -A 6 "$log" | head -n 60 >&2 || tail -n 20 "$log" >&2
-  printf 'build: failed (the whole log: %s)\n' "$PWD/$log" >&2
+  printf 'build: failed (complete log: %s)\n' "$PWD/$log" >&2
   exit 1
 }
 
-# A compiler newer than ours may warn of more; that must stop us, not a user.
+# A newer compiler may have new warnings: they are errors in CI, but must not stop a user's build.
 werror=$([ -n "${CI:-}" ] && echo ON || echo OFF)
 [ -f "$folder/build.ninja" ] || quietly cmake --preset "$preset" -DFLEETBLAS_WERROR="$werror"
 started=$SECONDS

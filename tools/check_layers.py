@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks what no compiler checks: which room may include which, and where a line may stand.
+"""Checks rules that no compiler checks: the includes of each room, and the place of some code.
 
 Standard library only. `check_layers.py [FOLDER]` prints one line per finding and fails if there
 is any that is not a warning. ARCHITECTURE.md ("Where a line belongs") has the reasons.
@@ -10,9 +10,9 @@ import os
 import re
 import sys
 
-# The pure rooms, each of which sees those before it: values and functions of values.
+# The pure rooms (values and functions of values), each of which sees those before it.
 MODEL = ("base", "problem", "machine", "program", "plan", "sim")
-# Which rooms each room of src sees, besides itself.
+# The other rooms that each room of src sees.
 RUN = MODEL
 CPU = (*RUN, "run")
 BACKEND = (*CPU, "cpu")
@@ -31,21 +31,21 @@ ROOMS = {
     "core": CORE,
     "api": (*CORE, "core"),
 }
-# What stands in front of a BLAS, and whose headers each part may include.
+# The entry layers in front of a BLAS, and the rooms whose headers each may include.
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}
-# What those see of the rest: headers that need no library.
+# The headers of other rooms that those see: they need no library.
 SEEN_BY_FRONTS = ("api/dropin.h", "problem/arguments.hpp")
-# Who sees the C API.
+# The rooms that see the C API.
 PUBLIC = ("core", "api", "preload")
 MAX_LINES = 500
-# A room with more of the lines of src is several rooms.
+# The largest share of the lines of src that one room may have; a larger room should be split.
 MAX_SHARE = 1 / 5
 
 PLANNER = ("src/program/", "src/plan/", "src/sim/", "src/tune/")
 PURE = ("src/problem/", "src/machine/", "src/base/error", *PLANNER)
 EVERYWHERE = ("src/",)
 
-# (what the line would be, pattern, folders in which it is looked for, files where it may stand)
+# (description, pattern, folders that are searched, files where the pattern is allowed)
 PLACES = [
     (
         "a CUDA header or call outside the CUDA backend",
@@ -80,7 +80,7 @@ PLACES = [
     ),
     (
         "a clock or a random number in the model",
-        r"#\s*include\s*<(chrono|ctime|random|time\.h)>|\bstd::chrono\b"
+        r"#\s*include\s*(<(chrono|ctime|random|time\.h)>|\"base/clock)|\bstd::chrono\b"
         r"|\b(s?rand|clock_gettime)\s*\(",
         PURE,
         (),
@@ -129,7 +129,7 @@ def files_of(root):
             for name in sorted(files):
                 if name.endswith((".h", ".hpp", ".cpp", ".c", ".cu", ".py", ".sh")):
                     path = os.path.relpath(os.path.join(folder, name), root)
-                    # Copied there by the build.
+                    # The build copies these files.
                     if not path.startswith(("python/fleetblas/include", "python/fleetblas/lib")):
                         yield path
 
@@ -150,7 +150,7 @@ def room_of(path):
 
 
 def include_finding(path, included):
-    """Why the file `path` may not include "included", or None."""
+    """The reason why the file `path` may not include "included", or None."""
     room, of = room_of(path), room_of(included)
     if of == "fleetblas":
         return None if room in PUBLIC else f"src/{room} does not see the C API"
@@ -179,7 +179,7 @@ def crowded_rooms(lines_of):
 
 
 def findings_in(path, text):
-    """(line, sentence, is_warning) for all that is wrong in one file."""
+    """(line, sentence, is_warning) for every finding in one file."""
     lines = text.splitlines()
     if not any("SPDX-License-Identifier: BSD-3-Clause" in line for line in lines[:2]):
         yield 1, "no SPDX line at the top", False

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# demo.sh: the demonstration behind `make demo`: a NumPy script that nobody changed, over four
-# virtual devices. It expects a built tree and .venv's bin folder in PATH.
+# demo.sh: the demonstration of `make demo`: an unmodified NumPy script on four virtual devices. It
+# expects a built tree and .venv's bin folder in PATH.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p out
@@ -11,9 +11,9 @@ heading() { printf '\n== %s\n' "$1"; }
 
 heading "examples/demo.py, unmodified, with every product on four virtual devices"
 printf '%s\n' \
-  "Each product has two lines. The library's: how long the call took (and how much of it passed" \
-  "before the first task, where the plan is new), the predicted time of the plan, and where it ran." \
-  "The script's: the shape, the time, and the check of the result." ""
+  "Each product has two lines. The library prints the time of the call (and of its planning, if" \
+  "the plan is new), the predicted time of the plan, and the devices that it ran on. The script" \
+  "prints the shape, the time, and the check of the result." ""
 FLEETBLAS_OFFLOAD=always FLEETBLAS_VERBOSE=1 fleetblas run "${devices[@]}" -- \
   python examples/demo.py 2>&1
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes machines/*.json: measured nodes and the testbeds of papers, every number with its source.
+"""Writes machines/*.json: measured nodes and the machines of papers, every number with its source.
 
-Standard library only. `make_machines.py` rewrites the files; `--check` says which differ and fails
-if any does. It knows the schema of machine_json.cpp, and nothing of the planner.
+Standard library only. `make_machines.py` rewrites the files; `--check` names those that differ and
+fails if any does. It knows the schema of machine_json.cpp, and nothing of the planner.
 """
 
 import argparse
@@ -20,12 +20,12 @@ LANES = 8  # compute queues per GPU, as in Uncut-GEMMs, III-B
 
 
 def number(value):
-    """A float of at most ten digits, free of the dust of multiplication."""
+    """A float rounded to ten digits, without the rounding errors of multiplication."""
     return float(f"{value:.10g}")
 
 
 def link(source, target, latency_s, bytes_per_s, weights):
-    """`weights`: units of each port that one byte takes."""
+    """A link. `weights`: units of each port per byte."""
     made = {"from": source, "to": target, "latency_s": number(latency_s)}
     made["bytes_per_s"] = number(bytes_per_s)
     if weights:
@@ -69,9 +69,9 @@ def machine(name, source, notes, issue_s, ports, host_bytes, devices, links):
 
 
 def all_links(count, copying, host, peers):
-    """Links of pageable and pinned memory, of host and GPUs, of GPUs among each other.
+    """Links between pageable and pinned memory, between host and GPUs, and between GPUs.
 
-    `copying` is (latency_s, bytes_per_s, weights); host(d, inward) and peers(a, b) give as much.
+    `copying` is (latency_s, bytes_per_s, weights); host(d, inward) and peers(a, b) return the same.
     """
     links = [link("pageable", "host", *copying), link("host", "pageable", *copying)]
     for d in range(count):
@@ -96,7 +96,7 @@ H200_S = {256: 9, 512: 26, 1024: 40, 2048: 48.8, 4096: 50.5, 8192: 50.6, 16384: 
 H200_D = {256: 10, 512: 30, 1024: 50.7, 2048: 57.5, 4096: 52.6, 8192: 52.8, 16384: 56.4}
 H200_H = {256: 11, 512: 78, 1024: 338, 2048: 639.8, 4096: 654.3, 8192: 703.5, 16384: 651.8}
 H200_TF32 = {256: 11, 512: 71, 1024: 237, 2048: 334, 4096: 355.1, 16384: 324.8}
-# The most that four GPUs on the other node held: 205 and 224 in all.
+# The highest sustained rates per GPU of the node with four GPUs: 205 and 224 in total.
 H200X4_S, H200X4_D = 51.25, 56.0
 
 H200_NOTES = {
@@ -243,7 +243,7 @@ PAPER_COPYING = 34 * GB
 SHARE_OF_PEAK = {256: 0.25, 512: 0.55, 1024: 0.85, 2048: 0.94, 4096: 0.97, 8192: 0.98}
 
 SHARES_TEXT = "(256: 0.25, 512: 0.55, 1024: 0.85, 2048: 0.94, 4096: 0.97, 8192: 0.98"
-# Of the DGX-1, whose paper prints more of it.
+# The shares for the DGX-1, for which its paper gives more values.
 DGX1_SHARE = SHARE_OF_PEAK | {2048: 0.97, 4096: 0.98, 8192: 0.985}
 COMPLEX_TEXT = "; c takes the rates of s and z those of d."
 PAPER_NOTES = {
@@ -270,7 +270,7 @@ DGX1_PRINTED = [
 
 
 def cube_mesh(a, b, two, one, none):
-    """By how many NVLinks join a and b in the hybrid cube mesh: the colours of Fig. 2."""
+    """The number of NVLinks between a and b in the hybrid cube mesh: the colours of Fig. 2."""
     return two if DGX1_PRINTED[a][b] > 90 else one if DGX1_PRINTED[a][b] > 40 else none
 
 
@@ -285,12 +285,12 @@ def pair_of(d):
 
 
 def pair_ports(bytes_per_s):
-    """GPUs 0 and 1, 2 and 3, ... share one PCIe connection, each direction for itself."""
+    """GPUs 0 and 1, 2 and 3, ... share one PCIe connection, with a port per direction."""
     return {f"{way} {pair_of(d)}": bytes_per_s for d in range(0, 8, 2) for way in ("to", "from")}
 
 
 def paper_links(pcie, host_weights, peers):
-    """`peers(a, b)`: GB/s by NVLink and its ports, or GB/s and None where PCIe joins them."""
+    """`peers(a, b)`: GB/s of NVLink and its ports, or GB/s and None if PCIe connects them."""
 
     def host(d, inward):
         way = f"{'to' if inward else 'from'} {pair_of(d)}"
@@ -415,7 +415,7 @@ def dgx1():
 
 
 def device_text(device):
-    """One line, but for the kernels: two of a type on each."""
+    """A device on one line, except for its kernels: two of one type per line."""
     kernels = device.get("kernels")
     if not kernels:
         return json.dumps(device)
@@ -428,7 +428,7 @@ def device_text(device):
 
 
 def text_of(made):
-    """JSON to read and to compare by line: one line per note, port, device and link."""
+    """JSON that is easy to read and to compare: one line per note, port, device and link."""
 
     def row_text(key, row):
         return device_text(row) if key == "devices" else json.dumps(row)
@@ -450,7 +450,9 @@ def text_of(made):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, tell what differs")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, list the files that differ"
+    )
     check = parser.parse_args().check
     differing = 0
     for made in (h200x8(), h200x4(), karolina(), clx_ai(), dgx1()):

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# setup.sh: everything that a fresh Debian or Ubuntu machine lacks, inside this folder and without
-# root: .venv (Python packages), .deps (C++ headers from Debian packages), .venv-tests (the
-# environments of the drop-in tests). Does nothing when all is there. It knows no source file.
+# setup.sh: installs everything that a new Debian or Ubuntu machine lacks, inside this folder and
+# without root: .venv (Python packages), .deps (C++ headers from Debian packages), .venv-tests (the
+# environments of the drop-in tests). Does nothing if they are complete. It knows no source file.
 #
 # usage: tools/setup.sh [dev] [dropin]
 #   (nothing)  what `make` and `make demo` need
@@ -23,13 +23,13 @@ fail() {
 
 say() { printf 'setup: %s\n' "$1"; }
 
-# Runs a command into the log; one line and the log's last lines when it fails.
+# Runs a command with its output in the log; if it fails, prints one line and the end of the log.
 logged() {
   local what=$1
   shift
   "$@" >>"$log" 2>&1 && return
   tail -n 5 "$log" >&2
-  fail "$what failed (the whole log: $root/$log)"
+  fail "$what failed (complete log: $root/$log)"
 }
 
 command -v "$cxx" >/dev/null || fail "no C++ compiler: sudo apt-get install g++ (or set CXX)"
@@ -37,10 +37,10 @@ command -v "$python" >/dev/null || fail "no $python: sudo apt-get install python
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' ||
   fail "$("$python" --version) is too old: 3.9 or later is needed (set PYTHON)"
 
-# A virtual environment belongs to a place and to a Python: where either changed it is made anew.
+# A virtual environment belongs to one folder and one Python; if either changes, it is made again.
 place="$root $("$python" -c 'import sys; print(sys.version, sys.base_prefix)' | tr '\n' ' ')"
 
-# make_venv FOLDER REQUIREMENTS...: installs what is not installed yet.
+# make_venv FOLDER REQUIREMENTS...: installs requirements that are not installed yet.
 make_venv() {
   local folder=$1 file stamp
   shift
@@ -86,11 +86,11 @@ has_headers() {
 get_headers() {
   local packages=(nlohmann-json3-dev libgtest-dev) state="$root/.deps/apt" private
   command -v apt-get >/dev/null && command -v dpkg >/dev/null ||
-    fail "nlohmann/json and GoogleTest are missing, and there is no apt-get to get them with"
+    fail "nlohmann/json and GoogleTest are missing, and apt-get is not available to fetch them"
   say ".deps: ${packages[*]}"
   mkdir -p .deps/debs "$state/lists/partial" "$state/cache/archives/partial"
   private=(-o "Dir::State::lists=$state/lists" -o "Dir::Cache=$state/cache" -o Debug::NoLocking=1)
-  # First with the machine's own package lists; a fresh image has none, so then with our own.
+  # First with the machine's package lists; a new image has none, so then with private ones.
   if ! (cd .deps/debs && apt-get download "${packages[@]}") >>"$log" 2>&1; then
     logged "apt-get update" apt-get "${private[@]}" update
     (cd .deps/debs && apt-get "${private[@]}" download "${packages[@]}") >>"$log" 2>&1 ||
@@ -98,7 +98,7 @@ get_headers() {
   fi
   for package in .deps/debs/*.deb; do logged "dpkg -x $package" dpkg -x "$package" .deps; done
   rm -rf .deps/debs "$state"
-  has_headers || fail "${packages[*]} lack what is needed: sudo apt-get install ${packages[*]}"
+  has_headers || fail "${packages[*]} are incomplete here: sudo apt-get install ${packages[*]}"
 }
 
 requirements=(tools/requirements.txt)

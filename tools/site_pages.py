@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""site_pages.py: the pages of the site that come from the code, as a hook of MkDocs.
+"""site_pages.py: the generated pages of the site, as a hook of MkDocs.
 
-The C reference comes from the public header, the Python reference from docstrings, the command
-line's from its parsers, and the documents at the root are copied. Nothing is written into the tree.
-It must not know what any function does.
+The C reference is made from the public header, the Python reference from docstrings, that of the
+command line from its parsers, and the documents at the root are copied. Nothing is written into the
+tree. It must not know what any function does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COPIES = {  # page of the site -> document at the root
 }
 USAGE_COLUMNS = "90"
 SUMMARY_LENGTH = 90
-# What a C compiler needs and a reader does not.
+# Lines that a C compiler needs and a reader does not.
 BOILERPLATE = re.compile(
     r"#(include|ifndef|ifdef|if|else|endif)\b.*|#define (FLEETBLAS_H|FLEET_API)\b.*|"
     r'extern "C" \{|\}'
@@ -41,7 +41,7 @@ BOILERPLATE = re.compile(
 
 
 def on_files(files, config):
-    """Adds the pages, as MkDocs asks for them."""
+    """Adds the pages; MkDocs calls this function."""
     header = (ROOT / HEADER).read_text(encoding="utf-8")
     sys.path.insert(0, str(ROOT / "python"))
     import fleetblas
@@ -64,7 +64,7 @@ def on_files(files, config):
 
 
 def inline(text: str) -> str:
-    """HTML of a line of a comment: names of the library and words in backticks as code."""
+    """HTML of a comment line, with names of the library and words in backticks as code."""
     parts = re.split(r"`([^`\n]+)`|\b((?:FLEET|fleet)\w*_\w+(?:\(\))?)", text)
     shown = []
     for i in range(0, len(parts), 3):
@@ -76,9 +76,9 @@ def inline(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """HTML of a comment or docstring: indented lines as they are, the rest as paragraphs.
+    """HTML of a comment or docstring: indented lines verbatim, the rest as paragraphs.
 
-    Where the text begins with an indented line, a line below without indentation goes on with it.
+    If the text begins with an indented line, a line below without indentation continues it.
     """
     begins_indented = text.startswith("  ")
     blocks: list[tuple[str, list[str]]] = []  # ("p" or "pre", lines)
@@ -120,7 +120,7 @@ def summary(text: str) -> str:
 
 
 def copied(text: str, page: str) -> str:
-    """A document of the root as a page: its links to docs/ are relative to the page."""
+    """A document of the root as a page, with its links to docs/ made relative to the page."""
     folder = "docs/" + os.path.dirname(page)
     pages = {document: "docs/" + copy for copy, document in COPIES.items()}
 
@@ -147,7 +147,7 @@ class Chunk:
 
     @property
     def functions(self) -> dict[str, int]:
-        """Name -> line, of each function that is declared."""
+        """Name -> line of each declared function."""
         return {
             match[1]: line
             for line, text in self.code
@@ -156,7 +156,7 @@ class Chunk:
 
     @property
     def others(self) -> list[str]:
-        """Types and constants."""
+        """The names of types and constants."""
         ends = r"^(?:typedef .*?|\} )(fleet_\w+);|^#define (\w+)|\(\*(fleet_\w+)\)|\} (fleet_\w+);"
         found = [next(filter(None, groups)) for groups in re.findall(ends, self.text, re.M)]
         return list(dict.fromkeys(found))
@@ -200,7 +200,7 @@ def chunks_of(header: str) -> tuple[str, list[Chunk]]:
             at = end + 1
             continue
         if not line.strip() and chunks[-1].code and not chunks[-1].functions:
-            chunks.append(Chunk())  # types and constants: each group by itself
+            chunks.append(Chunk())  # each group of types or constants is a chunk
         elif line.strip() and not BOILERPLATE.fullmatch(line):
             chunks[-1].code.append((at + 1, line))
         at += 1
@@ -208,7 +208,7 @@ def chunks_of(header: str) -> tuple[str, list[Chunk]]:
 
 
 def anchor(chunk: Chunk) -> str:
-    """The id of its heading: its first name."""
+    """The id of the chunk's heading: its first name."""
     return next(iter(chunk.functions), None) or next(iter(chunk.others), "texts")
 
 
@@ -238,7 +238,7 @@ def c_page(header: str) -> str:
 
 
 def header_page(header: str) -> str:
-    """As HTML, since MkDocs does not know the anchors of the lines of a code block."""
+    """The header as HTML, since MkDocs has no anchors for the lines of a code block."""
     lines = HtmlFormatter(linespans="line", linenos="inline", wrapcode=True)
     return f"# fleetblas.h\n\n{highlight(header, CLexer(), lines)}\n"
 
@@ -301,9 +301,9 @@ def command_line_page(parser: argparse.ArgumentParser) -> str:
         commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
         page = ["# Command line", parser.description]
         page.append(
-            "Every command takes `--help`, and ends with status 0 (done), 1 (failed) or 2 (wrong "
-            "usage); `fleetblas run` ends with the status of its program. Sizes take the binary "
-            "suffixes K, M and G. An option goes before the [setting](settings.md) of its name."
+            "Every command takes `--help`, and exits with status 0 (done), 1 (failed) or 2 (wrong "
+            "usage); `fleetblas run` exits with the status of its program. Sizes take the binary "
+            "suffixes K, M and G. An option overrides the [setting](settings.md) of the same name."
         )
         page += [command_entry(name, each) for name, each in commands.choices.items()]
     finally:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# test.sh: runs parts of the test suite and ends with each runner's own closing lines. Fails if any
-# part did. It sets up and builds what the parts need.
+# test.sh: runs parts of the test suite and ends with the closing line of each. Fails if a part
+# fails. It sets up and builds what the parts need.
 #
 # usage: tools/test.sh PART...   (core, sanitizers, python, dropin, docs)
 set -uo pipefail
@@ -10,15 +10,15 @@ root=$PWD
 export PATH=$root/.venv/bin:$PATH
 export PYTHONDONTWRITEBYTECODE=1
 mkdir -p out/test
-# A setting from outside must not change what is tested.
+# Settings of the environment must not change what is tested.
 for name in $(compgen -e FLEETBLAS_); do
   [ "$name" = FLEETBLAS_TEST_SCALE ] || unset "$name"
 done
 
-# Parts may run side by side, so what they leave is in files.
+# Parts may run concurrently, so their results are kept in files.
 rm -f out/test/failed out/test/closing
 
-# part NAME COMMAND...: runs it and keeps its closing lines.
+# part NAME COMMAND...: runs the command and keeps its closing line.
 part() {
   local name=$1 started=$SECONDS status
   shift
@@ -31,7 +31,7 @@ part() {
       tail -n 1 || true)" >>out/test/closing
 }
 
-# beside COMMAND...: begins it in a process group of its own, which ends with this script.
+# beside COMMAND...: starts the command in its own process group, which ends with this script.
 beside() {
   set -m
   "$@" &
@@ -40,7 +40,7 @@ beside() {
   trap 'kill -- -$beside 2>/dev/null' EXIT
 }
 
-# Waits for what was begun beside; its status.
+# Waits for the command started by `beside`, and returns its status.
 joined() {
   local status
   wait $beside
@@ -66,7 +66,7 @@ for word in "$@"; do
   esac
 done
 words=" $* "
-# The virtual devices compute with the OpenBLAS of .venv, whatever the machine has.
+# Virtual devices compute with the OpenBLAS of .venv, whatever the machine has installed.
 wheel_blas() {
   python - <<'END'
 import glob, os, scipy_openblas64
@@ -74,7 +74,7 @@ lib = os.path.join(os.path.dirname(scipy_openblas64.__file__), "lib")
 print(glob.glob(os.path.join(lib, "libscipy_openblas64_.so*"))[0])
 END
 }
-# has PART...: whether one of them was asked for.
+# has PART...: whether one of the parts was requested.
 has() {
   local part
   for part in "$@"; do [[ $words != *" $part "* ]] || return 0; done
@@ -82,7 +82,7 @@ has() {
 }
 
 tools/setup.sh dev || exit 1
-# The environments of the drop-in tests are downloads: the compiler need not wait for them.
+# The environments of the drop-in tests are downloaded while the compiler runs.
 if has dropin; then beside tools/setup.sh dev dropin; fi
 built release
 cmake --install build/release --component python --prefix python/fleetblas >/dev/null || exit 1
@@ -91,7 +91,7 @@ if has dropin; then joined || exit 1; fi
 FLEETBLAS_CPU_BLAS=$(wheel_blas) || exit 1
 export FLEETBLAS_CPU_BLAS
 
-# ThreadSanitizer of older compilers does not know the address layouts of newer kernels.
+# The ThreadSanitizer of older compilers does not support the address layouts of newer kernels.
 fixed_layout=()
 setarch -R true 2>/dev/null && fixed_layout=(setarch -R)
 
@@ -120,10 +120,10 @@ interpreted() {
   if has docs; then part docs "${pytest[@]}" tests/house/test_site.py; fi
 }
 
-# By itself, since it has the tests of what planning costs.
+# The core tests run alone, since some of them measure the time of planning.
 if has core; then part core "${ctest[@]}" --preset release; fi
-# pytest uses one core. The sanitizers take the others, and what it leaves of its own: on its side are
-# tests with limits of time.
+# pytest uses one core. The sanitizers take the others, at a lower priority, because some tests
+# under pytest have time limits.
 if has sanitizers && has python dropin docs; then
   beside sanitizers_last >out/test/sanitizers.out 2>&1
   interpreted

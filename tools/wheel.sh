@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# wheel.sh: packs what is built in a folder into one wheel for every Python, with stripped libraries
-# and the oldest platform tag that auditwheel finds to be true. It builds nothing.
+# wheel.sh: packs a build folder into one wheel for every Python, with stripped libraries and the
+# oldest platform tag that auditwheel confirms. It builds nothing.
 #
 # usage: tools/wheel.sh BUILD_FOLDER DIST_FOLDER
 set -euo pipefail
@@ -17,7 +17,8 @@ fail() {
   exit 1
 }
 
-# What CMake puts into the package comes from the build, not from what lies in the source tree.
+# Files that CMake installs into the package come from the build, not from copies in the source
+# tree.
 mkdir -p "$stage/python"
 cp -r python/fleetblas "$stage/python/"
 rm -rf "$stage"/python/fleetblas/{lib,include,machines,cmake}
@@ -29,19 +30,19 @@ python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-iso
   --wheel-dir "$stage/plain" "$stage"
 plain=$(echo "$stage"/plain/*.whl)
 
-# auditwheel looks at every library inside: at the symbol versions that it needs, and at the
-# libraries that it is linked to. It says which tag is true; the tag is then all that changes.
+# auditwheel examines the symbol versions and the linked libraries of every library inside, and
+# reports the platform tag that holds. Only the tag of the wheel is then changed.
 python -m auditwheel show "$plain" >"$stage/audit"
 tag=$(tr '\n' ' ' <"$stage/audit" |
   sed -n 's/.*consistent with the following platform tag: *"\(manylinux_[0-9]*_[0-9]*_[a-z0-9_]*\)".*/\1/p')
 [ -n "$tag" ] || {
   cat "$stage/audit" >&2
-  fail "auditwheel finds no manylinux tag that is true"
+  fail "auditwheel confirms no manylinux tag"
 }
 python -m wheel tags --remove --platform-tag "$tag" "$plain" >/dev/null
 wheel=$(echo "$stage"/plain/*.whl)
 bytes=$(stat -c %s "$wheel")
-[ "$bytes" -lt $most_bytes ] || fail "$(basename "$wheel") has $bytes bytes, the most is $most_bytes"
+[ "$bytes" -lt $most_bytes ] || fail "$(basename "$wheel") has $bytes bytes, limit $most_bytes"
 
 mkdir -p "$dist"
 rm -f "$dist"/fleetblas-*.whl

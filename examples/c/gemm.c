@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gemm.c: C = A*B with the default context: on the devices of this machine if there are any, else
- * on the CPU. The result is checked by hand.
+ * gemm.c: C = A*B with the default context: on the devices of this machine if it has any, else on
+ * the CPU. The program checks the result.
  */
 #include <fleetblas/fleetblas.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 
     import fleetblas
     c = fleetblas.matmul(a, b)          # NumPy arrays in, a NumPy array out
-    with fleetblas.offload():           # or: everything that NumPy and SciPy multiply
+    with fleetblas.offload():           # or: all products of NumPy and SciPy
         c = a @ b
 
 The functions here use the default context, which the environment (FLEETBLAS_*) configures;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arrays in and out of the C API: layouts, transpose flags, stacks, memory at a location.
+"""Arrays for the C API: layouts, transpose flags, stacks, memory at a location.
 
-The library is column-major: a C-ordered matrix is the transpose of what the library sees, and a
-product with a C-ordered result is done as C^T = op(B)^T op(A)^T. Knows no command line.
+The library is column-major: it sees a C-ordered matrix as its transpose, and computes a C-ordered
+result as C^T = op(B)^T op(A)^T. Knows no command line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ._native import HOST, HOST_PAGEABLE, BadArgument, check, library
 
 
 def location_number(location) -> int:
-    """'h' and 'p' and device numbers as fleetblas.h numbers locations."""
+    """The location number of fleetblas.h for 'h', 'p' or a device number."""
     numbers = {"h": HOST, "p": HOST_PAGEABLE}
     if location in numbers:
         return numbers[location]
@@ -36,7 +36,7 @@ def location_number(location) -> int:
 
 
 def _give_back(handle, address: int) -> None:
-    # The status has nowhere to go: the array is gone already.
+    # The status is ignored: nobody can receive it once the array is gone.
     library.fleet_free(handle.pointer, address)
 
 
@@ -55,7 +55,7 @@ def empty(context, shape, dtype, location, order) -> np.ndarray:
         library.fleet_alloc(handle.pointer, number, count * dtype.itemsize, ctypes.byref(pointer))
     )
     memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(pointer.value)
-    # Views keep `memory` alive through their base. Not at exit: views may be in use until the end.
+    # Views keep `memory` alive through their base. Not freed at exit, since views may be in use.
     weakref.finalize(memory, _give_back, handle, pointer.value).atexit = False
     return np.ndarray(shape, dtype, buffer=memory, order=order)
 
@@ -77,13 +77,14 @@ def copy(context, to: np.ndarray, source: np.ndarray) -> np.ndarray:
     return to
 
 
-# ---- one matrix, or a stack of them, as the library sees it -------------------------------------
+# ---- one matrix, or a stack of matrices, as the library sees it ---------------------------------
 
 
 def _leading(rows: int, cols: int, row_step: int, col_step: int, item: int) -> int | None:
     """The leading dimension of a column-major rows x cols matrix, or None if it is not one.
 
-    Steps that are never taken (of an edge of length one, of an empty matrix) may be anything.
+    Strides that are never used (along an axis of length one, in an empty matrix) may have any
+    value.
     """
     if rows == 0 or cols == 0:
         return max(1, rows)
@@ -118,7 +119,7 @@ def leading_as(array: np.ndarray, transposed: bool) -> int | None:
 
 @dataclass
 class Input:
-    """A stored operand: the flag with which the library has to read it."""
+    """A stored operand, and the flag with which the library must read it."""
 
     array: np.ndarray
     op: str
@@ -126,7 +127,7 @@ class Input:
 
 
 def as_input(array: np.ndarray, op: str, product_transposed: bool) -> Input:
-    """`op(array)`, or its transpose for a transposed product; copied only where no flag says it."""
+    """`op(array)`, or its transpose for a transposed product; copied if no flag expresses it."""
     found = layout(array)
     if found is None:
         refuse_copy(array, f"has strides {array.strides}, which no BLAS call can express")
@@ -136,14 +137,14 @@ def as_input(array: np.ndarray, op: str, product_transposed: bool) -> Input:
     transposed = (op != "n") ^ stored_transposed ^ product_transposed
     conjugated = op == "c" and array.dtype.kind == "c"
     if conjugated and not transposed:
-        # BLAS has no flag for a conjugate that is not transposed.
+        # BLAS has no flag for conjugation without transposition.
         refuse_copy(array, "would have to be conjugated first: try the other order of rows in out")
         return as_input(array.conj(), "t", product_transposed)
     return Input(array, "c" if conjugated else "t" if transposed else "n", leading)
 
 
 def scalar(element, value):
-    """A scalar as its function takes it, and what has to stay alive meanwhile."""
+    """A scalar as its function takes it, and the object that must stay alive during the call."""
     if element.real and not element.codes:
         return value
     dtype = np.float32 if element.codes else element.dtype
@@ -151,7 +152,7 @@ def scalar(element, value):
 
 
 def real_or_complex(dtype: np.dtype, name: str, value):
-    """`value` as a number that fits the type. TypeError for a complex scalar of a real one."""
+    """`value` as a number of the type. TypeError for a complex scalar of a real product."""
     value = complex(value)
     if dtype.kind == "c":
         return value
@@ -163,7 +164,7 @@ def real_or_complex(dtype: np.dtype, name: str, value):
 def call(context, word, ops, sizes, alpha, a, b, beta, c, batch=None) -> None:
     """One C call of the type `word`.
 
-    a, b and c are (address, leading[, stride]); with `batch`, strides are there.
+    a, b and c are (address, leading dimension[, stride]); `batch` needs the strides.
     """
     element = _types.TYPES[word]
     name = "gemm" + ("" if batch is None else "_strided_batched")
@@ -195,7 +196,7 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def copy_into(context, to: np.ndarray, source: np.ndarray, counts=None) -> None:
-    """Elements of one place to another; both are of one type and shape. counts: a mask, or all."""
+    """Copies elements; both arrays have one type and shape. counts: a mask, or None for all."""
     if not (is_on_device(to) or is_on_device(source)):
         np.copyto(to, source, where=True if counts is None else counts)
     elif counts is None and any(to.flags[order] and source.flags[order] for order in ("C", "F")):
@@ -251,7 +252,7 @@ def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32):
     a, b = converted(a, dtype), converted(b, dtype)
     alpha, beta = real_or_complex(dtype, "alpha", alpha), real_or_complex(dtype, "beta", beta)
     if beta != 0 and c is None:
-        raise BadArgument("beta is not 0, but there is no c", "bad_argument")
+        raise BadArgument("beta is not 0, but c is not given", "bad_argument")
     out = guests.output(out)
     if out is not None:
         checked_out(out, (m, n), dtype)
@@ -280,7 +281,7 @@ def gemm(context, a, b, c, alpha, beta, transa, transb, out, tf32):
 
 
 def is_same(x: np.ndarray, y: np.ndarray) -> bool:
-    """True where both are one matrix in memory."""
+    """True if both are the same matrix in memory."""
     return (
         x.ctypes.data == y.ctypes.data
         and x.strides == y.strides
@@ -290,9 +291,9 @@ def is_same(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 def target_of(out, shape, dtype, inputs, guests, order="C", zeroed=False) -> np.ndarray:
-    """`out`, if the library can write there while it reads the inputs; else a new array.
+    """`out` if the library can write there while it reads the inputs; else a new array.
 
-    order, zeroed: of what is new for good.
+    order, zeroed: properties of a new array that becomes the result.
     """
     if out is None:
         return guests.empty(shape, dtype, order, zeroed)
@@ -362,7 +363,7 @@ def matmul(context, a, b, out, tf32):
 
 
 def _as_matrices(product: np.ndarray, vector_a: bool, vector_b: bool) -> np.ndarray:
-    """The result of matmul with the axes of length one that vectors have not."""
+    """The result of matmul before the axes of length one that vectors lack are removed."""
     if vector_b:
         product = product[..., np.newaxis]
     return product[..., np.newaxis, :] if vector_a else product
@@ -380,7 +381,7 @@ def _checked_matmul_out(out, shape, dtype) -> None:
 
 
 def _overlaps_itself(array: np.ndarray) -> bool:
-    """True unless each axis steps over all that is inside it: enough for every ordinary view."""
+    """False if each axis steps over the extent of all inner axes, as in ordinary views."""
     steps = sorted((abs(step), edge) for step, edge in zip(array.strides, array.shape) if edge > 1)
     inside = array.itemsize
     for step, edge in steps:
@@ -391,7 +392,7 @@ def _overlaps_itself(array: np.ndarray) -> bool:
 
 
 def _merged(shape: tuple, *strides: tuple) -> list[list[int]]:
-    """The axes of a stack, joined where every operand steps through them as if through one.
+    """The axes of a stack, merged where every operand steps through them as through one axis.
 
     Rows of [length, step of A, step of B, step of C], outermost first.
     """
@@ -407,7 +408,7 @@ def _merged(shape: tuple, *strides: tuple) -> list[list[int]]:
 
 
 def _stackable(array: np.ndarray) -> np.ndarray:
-    """The stack itself where the library can step through it, else a contiguous copy."""
+    """The stack itself if the library can step through it, else a contiguous copy."""
     item = array.itemsize
     usable = layout(array) is not None and all(
         edge == 1 or (step >= 0 and step % item == 0)

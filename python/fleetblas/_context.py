@@ -23,7 +23,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "numpy":
         raise
-    # Plans, machines and the command line do without it.
+    # Plans, machines and the command line do not need it.
     _arrays = _level3 = _vectors = _native.Missing("NumPy", "pip install numpy")
 
 
@@ -33,12 +33,12 @@ class _Handle:
     def __init__(self, pointer: ctypes.c_void_p):
         self.pointer = pointer
         if pointer.value:
-            # Not at exit: the process takes its memory with it, and calls may still be running.
+            # Not at exit: the memory ends with the process, and calls may still be running.
             weakref.finalize(self, library.fleet_context_destroy, pointer).atexit = False
 
 
 def option_text(options: dict) -> bytes:
-    """Options as fleet_context_create reads them. Raises BadOption for what cannot be written."""
+    """Options as fleet_context_create reads them. Raises BadOption if a value has no text form."""
     lines = []
     for name, value in options.items():
         if value is None:
@@ -46,7 +46,7 @@ def option_text(options: dict) -> bytes:
         if isinstance(value, bool):
             value = int(value)
         elif isinstance(value, (list, tuple)):
-            # A trailing comma, since a plain integer would be a count of devices.
+            # A trailing comma, since a plain integer would be the number of devices.
             value = ",".join(map(str, value)) + ("," if len(value) == 1 else "")
         if any(separator in str(value) for separator in "\n;\0"):
             raise _native.BadOption(f"{name}: no line break or ';' may be in a value", "bad_option")
@@ -71,12 +71,12 @@ def problem_text(
 ) -> str:
     """The problem as the library writes it: "dgemm m=8 n=8 k=8 a@h b@h c@h beta=0".
 
-    flags: side, uplo, transa, transb and diag, those that the routine has.
+    flags: those of side, uplo, transa, transb and diag that the routine has.
     """
     if problem is not None:
         return problem
     if routine not in EVERY:
-        raise _native.BadArgument(f"routine: there is no {routine!r}", "bad_argument")
+        raise _native.BadArgument(f"routine: {routine!r} is unknown", "bad_argument")
     of = EVERY[routine]
     unknown = [name for name in flags if name not in of.flags]
     if unknown:
@@ -87,7 +87,7 @@ def problem_text(
     edges = dict(zip("mnk", of.edges(m, n, k, flags.get("side", "l"))))
     sided = "side" in of.flags
     if alpha == 0 and not sided:
-        edges["k"] = 0  # only the scaling of C is left, and that is how the library names it
+        edges["k"] = 0  # only C is scaled, which the library writes as k=0
     text = of.named(type) + "".join(f" {name}={edges[name]}" for name in of.sizes)
     text += "".join(f" {name}@{word}" for name, word in zip(of.names, of.places(place)))
     usual = {name: LETTERS[name][0] for name in of.flags}
@@ -104,7 +104,7 @@ class Context:
     in lower case: Context(backend="host", devices=4, memory_cap="2G", offload="always").
 
     Calls on one context run in turn; any thread may make them. `with Context(...) as context:`
-    closes it at the end; memory of arrays that are still alive is kept until they are gone.
+    closes it at the end; the memory of arrays stays until the last of them is gone.
     """
 
     def __init__(self, **options):
@@ -142,19 +142,18 @@ class Context:
     def gemm(self, a, b, c=None, *, alpha=1, beta=0, transa="n", transb="n", out=None, tf32=False):
         """alpha * op(a) @ op(b) + beta * c, for float16, bfloat16, float32, float64 and complex.
 
-        op is 'n' (as it is), 't' (transposed) or 'c' (conjugate transposed). C and Fortran order
-        and strided views are used where they lie. The result goes to `out` (which may be c), or to
-        a new array. c is not read when beta is 0.
+        op is 'n' (not transposed), 't' (transposed) or 'c' (conjugate transposed). Arrays in C and
+        Fortran order and strided views are used in place. The result goes to `out` (which may be
+        c), or to a new array. c is not read if beta is 0.
 
         float16 and bfloat16 (of the package ml_dtypes) are summed in float32, and rounded after
-        each of a few steps of k. tf32=True lets devices round float32 inputs to TF32.
+        each of a few steps of k. tf32=True allows devices to round float32 inputs to TF32.
 
-        Arrays may also be of CuPy, PyTorch, or any library with `__cuda_array_interface__` or
-        DLPack, each operand in host memory or on any device of this context. The call waits for
-        the work queued on the stream of each array, and the result is complete on return. The
-        result is an array like a, unless `out` is given. An array on a device is never copied or
-        converted: a type that differs, or strides that no BLAS call can express, raise
-        BadArgument.
+        Arrays may also come from CuPy, PyTorch, or any library with `__cuda_array_interface__` or
+        DLPack, each operand in host memory or on any device of this context. The call waits for the
+        work queued on the stream of each array, and the result is complete on return. The result is
+        an array of the library of a, unless `out` is given. An array on a device is never copied or
+        converted: a different type, or strides that no BLAS call can express, raise BadArgument.
         """
         return _arrays.gemm(self, a, b, c, alpha, beta, transa, transb, out, tf32)
 
@@ -179,7 +178,7 @@ class Context:
         return _level3.compute(self, "symm", a, b, c, alpha, beta, flags, out)
 
     def hemm(self, a, b, c=None, *, alpha=1, beta=0, side="l", uplo="l", out=None):
-        """symm with a Hermitian a, of complex types.
+        """symm with a Hermitian a, for complex types.
 
         The imaginary parts of its diagonal are not read. Like b, a has the order of rows of the
         result, or is copied.
@@ -198,10 +197,10 @@ class Context:
         return _level3.compute(self, "syrk", a, None, c, alpha, beta, flags, out)
 
     def herk(self, a, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
-        """syrk with the conjugate transpose, of complex types; trans is 'n' or 'c'.
+        """syrk with the conjugate transpose, for complex types; trans is 'n' or 'c'.
 
-        alpha, beta and the diagonal are real: the diagonal's imaginary parts in c are not read, and
-        are 0 in the result. a has the order of rows of the result, or is copied.
+        alpha, beta and the diagonal are real: imaginary parts on the diagonal of c are not read,
+        and are 0 in the result. a has the order of rows of the result, or is copied.
         """
         flags = {"uplo": uplo, "transa": trans}
         return _level3.compute(self, "herk", a, None, c, alpha, beta, flags, out)
@@ -229,16 +228,16 @@ class Context:
         """alpha * op(a) @ b with a triangular a, or with side 'r' alpha * b @ op(a).
 
         a is m x m (side 'r': n x n), b is m x n. Only the triangle `uplo` of a ('l' lower, 'u'
-        upper) is read; with diag 'u' the diagonal counts as ones and is not read either. The
-        result goes to `out` (which may be b), or to a new array. Types, arrays and errors as for
-        gemmt. BLAS works in place: unless out is b, b is copied there.
+        upper) is read; with diag 'u' the diagonal is taken as ones and not read. The result goes to
+        `out` (which may be b), or to a new array. Types, arrays and errors as for gemmt. BLAS works
+        in place: unless out is b, b is copied there.
         """
         flags = {"side": side, "uplo": uplo, "transa": transa, "diag": diag}
         return _level3.compute(self, "trmm", a, b, None, alpha, 0, flags, out)
 
     def trsm(self, a, b, *, alpha=1, side="l", uplo="l", transa="n", diag="n", out=None):
         """The x with op(a) @ x = alpha * b, or with side 'r' x @ op(a) = alpha * b; all else as for
-        trmm. A singular a is not noticed: x is not finite then.
+        trmm. A singular a is not detected: x is then not finite.
         """
         flags = {"side": side, "uplo": uplo, "transa": transa, "diag": diag}
         return _level3.compute(self, "trsm", a, b, None, alpha, 0, flags, out)
@@ -246,16 +245,16 @@ class Context:
     def matmul(self, a, b, out=None, *, tf32=False):
         """numpy.matmul(a, b, out): vectors, matrices, and stacks that broadcast.
 
-        Types and tf32 as for gemm; a product of bfloat16 is bfloat16. Types without a product here
-        (integers, longdouble, objects) are left to NumPy. Arrays of other libraries, also on
-        devices: as for gemm.
+        Types and tf32 as for gemm; a product of bfloat16 is bfloat16. NumPy computes products of
+        other types (integers, longdouble, objects). Arrays of other libraries, also on devices: as
+        for gemm.
         """
         return _arrays.matmul(self, a, b, out, tf32)
 
     def axpy(self, alpha, x, y):
-        """y += alpha * x, in y, which is returned; vectors of float32, float64 or complex.
+        """y += alpha * x in place; returns y. Vectors of float32, float64 or complex.
 
-        Vectors are used where they lie, with any stride, on the host or a device, as arrays of any
+        Vectors are used in place, with any stride, on the host or a device, as arrays of any
         library that gemm takes.
         """
         return _vectors.axpy(self, alpha, x, y)
@@ -271,15 +270,14 @@ class Context:
     def gemv(self, a, x, y=None, *, alpha=1, beta=0, trans="n", out=None):
         """alpha * op(a) @ x + beta * y; the result goes to `out` (which may be y) or a new array.
 
-        op is 'n', 't' or 'c', as for gemm; y is not read when beta is 0. Arrays as for gemm and
-        axpy.
+        op is 'n', 't' or 'c', as for gemm; y is not read if beta is 0. Arrays as for gemm and axpy.
         """
         return _vectors.gemv(self, a, x, y, alpha, beta, trans, out)
 
     def empty(self, shape, dtype="float64", location="h", order="C") -> np.ndarray:
         """An uninitialised array at a location: 'h' pinned host, 'p' pageable host, or a device.
 
-        The memory is given back with the last array that views it.
+        The memory is freed with the last array that views it.
         """
         return _arrays.empty(self, shape, dtype, location, order)
 
@@ -288,7 +286,7 @@ class Context:
         return _arrays.copy(self, to, source)
 
     def register(self, array: np.ndarray) -> None:
-        """Pins the memory of an existing array, so that devices reach it, until `unregister`."""
+        """Pins the memory of an array, so that devices can access it, until `unregister`."""
         _native.check(library.fleet_host_register(self.pointer, *_arrays.extent(array)))
 
     def unregister(self, array: np.ndarray) -> None:
@@ -296,7 +294,7 @@ class Context:
         _native.check(library.fleet_host_unregister(self.pointer, _arrays.extent(array)[0]))
 
     def trim(self) -> None:
-        """Gives pooled device memory back to the system."""
+        """Returns pooled device memory to the system."""
         _native.check(library.fleet_trim(self.pointer))
 
     def plan(self, problem: str | None = None, **words) -> dict:
@@ -311,7 +309,7 @@ class Context:
         return self._problem_json(library.fleet_simulate_json, problem, words)
 
     def bound(self, problem: str | None = None, **words) -> dict:
-        """The least time that any plan could take, and what limits it."""
+        """A lower bound on the time of any plan, and the resource that limits it."""
         return self._problem_json(library.fleet_bound_json, problem, words)
 
     def trace(self) -> dict:
@@ -331,7 +329,7 @@ class Context:
         return json.loads(_native.text_of(library.fleet_config_json, self.pointer))
 
     def stats(self) -> dict:
-        """Calls so far, where they ran and why, bytes per link, seconds."""
+        """Calls so far, the devices that ran them and why, bytes per link, seconds."""
         return json.loads(_native.text_of(library.fleet_stats_json, self.pointer))
 
     def _problem_json(self, function, problem: str | None, words: dict) -> dict:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the library may answer instead of doing a call, as exceptions. Knows no library."""
+"""The error statuses of the library as exceptions. Knows no library."""
 
 
 class Error(Exception):
-    """A call that the library refused or could not finish; `status` is its word for why."""
+    """A call that the library refused or could not complete; `status` is its word for the
+    reason."""
 
     def __init__(self, message: str, status: str = "internal"):
         super().__init__(message)
@@ -28,7 +29,7 @@ class Unreachable(Error, RuntimeError):
 
 
 class BadOption(Error, ValueError):
-    """An option has a value that means nothing."""
+    """An option has an invalid value."""
 
 
 class BadFile(Error, ValueError):
@@ -36,4 +37,4 @@ class BadFile(Error, ValueError):
 
 
 class Unsupported(Error, NotImplementedError):
-    """A combination that this version does not do."""
+    """A combination that this version does not support."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a routine's result has to be: sums of products of two factors, and what counts of each
-stored matrix. Knows nothing of how it is checked.
+"""The result of each routine as a formula: sums of products of two factors, and the used part of
+each stored matrix. Knows nothing of how it is checked.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ._routines import EVERY, VECTORS
 
 @dataclass(frozen=True)
 class Form:
-    """What counts of a stored matrix S.
+    """The part of a stored matrix S that is used.
 
     kind   "full"; "triangle": one triangle, the rest is 0; "symmetric", "hermitian": one triangle,
            the rest is its mirror image
     uplo   which triangle
-    unit   the diagonal of the triangle is taken for ones
+    unit   the diagonal of the triangle is taken as ones
     """
 
     kind: str = "full"
@@ -32,10 +32,10 @@ class Form:
         return [(op, False)] if mirror is None else [("n", False), (mirror, True)]
 
     def kept(self, piece: np.ndarray, first: int, strict: bool = False) -> np.ndarray:
-        """A piece of whole columns from number `first` on, with 0 where nothing counts."""
+        """A piece of whole columns from column `first` on, with 0 outside the used part."""
         if self.kind == "full":
             return piece
-        # Only the square at the diagonal is cut; what is above and below it is copied, or is 0.
+        # Only the square at the diagonal is cut; the rows above and below it are copied, or are 0.
         rows, width = piece.shape
         square, kept = slice(first, first + width), np.zeros_like(piece)
         if self.uplo == "l":
@@ -52,14 +52,14 @@ class Form:
         return kept
 
     def counts(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Whether the stored elements at these rows and columns do."""
+        """Whether the stored elements at these rows and columns are used."""
         if self.kind == "full":
             return np.ones((len(rows), len(columns)), bool)
         below = rows[:, np.newaxis] >= columns
         return below if self.uplo == "l" else rows[:, np.newaxis] <= columns
 
     def whole(self, matrix: np.ndarray) -> np.ndarray:
-        """The matrix that S stands for."""
+        """The full matrix that S represents."""
         turned = {"n": lambda x: x, "t": np.transpose, "c": lambda x: x.conj().T}
         parts = [turned[op](self.kept(matrix, 0, strict)) for op, strict in self.parts("n")]
         return sum(parts[1:], parts[0])
@@ -71,7 +71,7 @@ ONE = "one"  # the name of a matrix of one element, 1
 
 @dataclass(frozen=True)
 class Factor:
-    """op of one of the matrices a, b, c0 (C as it was), c (as it is) and ONE."""
+    """op of one of the matrices a, b, c0 (the initial C), c (the result) and ONE."""
 
     name: str
     op: str = "n"
@@ -80,8 +80,8 @@ class Factor:
 
 @dataclass(frozen=True)
 class Formula:
-    """The sum of factor*left*right over the terms, and beta*C0, is C, of which `c` counts. Where it
-    `solves`, C is a factor instead, and the sum of the terms alone is beta*C0.
+    """C is the sum of factor*left*right over the terms, plus beta*C0; `c` is its used part. If it
+    `solves`, C is a factor instead, and the sum of the terms equals beta*C0.
     """
 
     terms: tuple[tuple[complex, Factor, Factor], ...]
@@ -91,7 +91,7 @@ class Formula:
 
 
 def _of_vectors(routine, flags: dict, alpha: complex, beta: complex) -> Formula:
-    """Products of one column."""
+    """The number of multiply-adds of one column."""
     if routine.word == "gemv":
         return Formula(((alpha, Factor("a", flags["transa"]), Factor("b")),), beta)
     if routine.word == "axpy":
@@ -100,7 +100,7 @@ def _of_vectors(routine, flags: dict, alpha: complex, beta: complex) -> Formula:
 
 
 def formula_of(word: str, flags: dict, alpha: complex, beta: complex = 0) -> Formula:
-    """Of a routine; flags as _routines names them, beta is not looked at where it has none."""
+    """The formula of a routine; flags as in _routines. beta is ignored if the routine has none."""
     routine = EVERY[word]
     if word in VECTORS:
         return _of_vectors(routine, flags, alpha, beta)

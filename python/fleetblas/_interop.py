@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arrays of other libraries in and out: CuPy, PyTorch, and whatever speaks
+"""Arrays of other libraries: CuPy, PyTorch, and all that support
 `__cuda_array_interface__` or DLPack. None of them is imported here.
 
-An array on a device becomes an `OnDevice`: a NumPy array whose shape and strides may be looked at,
-but whose elements may not. Knows no product.
+An array on a device becomes an `OnDevice`: a NumPy array whose shape and strides may be read, but
+not its elements. Knows no product.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DLPACK_BFLOAT = 4
 
 
 class OnDevice(np.ndarray):
-    """Memory of a device with NumPy's shape and strides. Reading an element of it is a crash."""
+    """Memory of a device with NumPy's shape and strides. Reading an element crashes the process."""
 
 
 def is_on_device(array) -> bool:
@@ -33,7 +33,7 @@ def is_on_device(array) -> bool:
 
 
 def refuse_copy(array, why: str) -> None:
-    """For the places that would copy an array of the host: on a device the caller has to."""
+    """To be called where an array on the host would be copied: one on a device is refused."""
     if is_on_device(array):
         raise BadArgument(f"an array on a device {why}", "bad_argument")
 
@@ -81,7 +81,7 @@ class _DLTensor(ctypes.Structure):
 
 
 def _dlpack_view(value, capsule) -> OnDevice:
-    """The capsule is not consumed: it gives the array back when it is gone itself."""
+    """The capsule is not consumed: it releases the array when it is destroyed."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = c_void_p, [ctypes.py_object, c_char_p]
     tensor = _DLTensor.from_address(get(capsule, b"dltensor"))
@@ -91,7 +91,7 @@ def _dlpack_view(value, capsule) -> OnDevice:
     elif kind is not None and tensor.lanes == 1:
         dtype = np.dtype(f"{kind}{tensor.bits // 8}")
     else:
-        raise TypeError(f"{_name_of(value)} is of a type that is not known here")
+        raise TypeError(f"{_name_of(value)} has an unknown type")
     shape = tensor.shape[: tensor.ndim]
     strides = None
     if tensor.strides:
@@ -99,7 +99,7 @@ def _dlpack_view(value, capsule) -> OnDevice:
     return _view((tensor.data or 0) + tensor.byte_offset, shape, dtype, strides, readonly=False)
 
 
-# ---- who made an array, and how to make one like it ---------------------------------------------
+# ---- the library of an array, and how to make one like it ---------------------------------------
 
 
 def _name_of(value) -> str:
@@ -118,7 +118,7 @@ class _Torch:
         self.torch = sys.modules["torch"]
         self.owner = tensor
         plain = tensor.detach()
-        # Conjugation and sign may be put off until somebody reads the tensor: we are somebody.
+        # PyTorch may defer conjugation and negation until the tensor is read, as it is here.
         self.tensor = plain.resolve_conj().resolve_neg()
         if tensor.layout != self.torch.strided:
             raise TypeError(f"a tensor is {tensor.layout}, not strided")
@@ -131,7 +131,7 @@ class _Torch:
         try:
             dtype = _types.TYPES["bf16"].dtype if word == "bfloat16" else np.dtype(word)
         except TypeError:
-            raise TypeError(f"a tensor is of {tensor.dtype}, which is not known here") from None
+            raise TypeError(f"a tensor has the unknown type {tensor.dtype}") from None
         if tensor.device.type == "cpu":
             if word == "bfloat16":
                 return tensor.view(self.torch.int16).numpy().view(dtype)
@@ -146,7 +146,7 @@ class _Torch:
         return self.tensor.device.index, stream.cuda_stream or LEGACY_STREAM
 
     def is_changed_view(self) -> bool:
-        """True where what is read is a copy, so that writing there would not reach the owner."""
+        """True if the view is a copy, so that writing to it would not reach the owner."""
         return self.tensor.data_ptr() != self.owner.data_ptr()
 
     def empty(self, shape, dtype: np.dtype, zeroed: bool):
@@ -169,8 +169,7 @@ class _CudaArray:
         return _view(address or 0, shape, self.interface["typestr"], strides, readonly)
 
     def queue(self) -> tuple[int | None, int] | None:
-        # Without the key (before version 3) nothing is known, and the default stream is the custom;
-        # None says that nobody has to wait.
+        # Without the key (before version 3) the default stream is customary; None means no wait.
         stream = self.interface.get("stream", LEGACY_STREAM)
         return None if stream is None else (_device_of(self.owner), int(stream))
 
@@ -194,7 +193,7 @@ class _DLPack:
     def __init__(self, value):
         self.owner = value
         self.device = int(value.__dlpack_device__()[1])
-        # The producer makes this stream wait for its own.
+        # The producer makes this stream wait for its own stream.
         self.capsule = value.__dlpack__(stream=LEGACY_STREAM)
 
     def view(self) -> np.ndarray:
@@ -213,7 +212,7 @@ class _DLPack:
 
 
 def _device_of(value) -> int | None:
-    """A device's number as the maker of an array gives it; None where it does not say."""
+    """The device number as reported by the library of an array; None if it reports none."""
     if hasattr(value, "__dlpack_device__"):
         kind, number = value.__dlpack_device__()
         return int(number) if int(kind) in (CUDA, CUDA_MANAGED) else None
@@ -222,7 +221,7 @@ def _device_of(value) -> int | None:
 
 
 def _foreign(value):
-    """How an array of another library is read; None for NumPy's and for what NumPy converts."""
+    """The reader for an array of another library; None for what NumPy reads itself."""
     if value is None or isinstance(value, (np.ndarray, np.generic, int, float, complex, list)):
         return None
     if _is_torch(value):
@@ -239,7 +238,7 @@ def _foreign(value):
 
 
 class Guests:
-    """The arrays of one call, as NumPy sees them, and what is owed to those of other libraries."""
+    """The arrays of one call as NumPy arrays, and the streams and results of other libraries."""
 
     def __init__(self):
         self._readers: list = []  # kept until the call is over
@@ -248,7 +247,7 @@ class Guests:
         self._seen = False
 
     def view(self, value):
-        """The array as NumPy has it: an OnDevice, a view, or the value itself."""
+        """The array as a NumPy array: an OnDevice, a view, or the value itself."""
         reader = _foreign(value)
         if not self._seen:
             self._seen, self._first = True, reader
@@ -280,7 +279,7 @@ class Guests:
         return self.output(self._first.empty(tuple(reversed(shape)), dtype, zeroed).T)
 
     def wait(self, context) -> None:
-        """Has the next call of the context start after what is queued on the arrays' streams."""
+        """Makes the next call of the context wait for the work queued on the arrays' streams."""
         queues = {reader.queue() for reader in self._readers} - {None}
         for device, stream in sorted(queues, key=str):
             for number in self._devices(context, device, stream):
@@ -288,14 +287,14 @@ class Guests:
 
     @staticmethod
     def _devices(context, device: int | None, stream: int) -> list[int]:
-        """A stream by its address is one device's; the default streams are one per device."""
+        """The devices of a stream: one if it is given by address, all for a default stream."""
         if device is not None:
             return [device]
         devices = context.config()["devices"] or [0]
         return devices if stream in (LEGACY_STREAM, PER_THREAD_STREAM) else devices[:1]
 
     def deliver(self, result):
-        """The array of the library that `result` is a view for, or the result itself."""
+        """The array that `result` is a view of, in its own library, or the result itself."""
         for view, owner in self._results:
             if result is view:
                 return owner

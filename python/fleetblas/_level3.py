@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The routines with triangles on arrays: which flags say how they are stored.
+"""The routines with triangles on arrays, and the flags that express how arrays are stored.
 
-As in _arrays a result in C order is computed as its transpose. What is symmetric stays what it is
-then, a triangle becomes the other one, and a factor goes to the other side. Only where BLAS has no
-flag for an order of rows is an operand copied.
+As in _arrays, a result in C order is computed as its transpose: a symmetric matrix does not change,
+a triangle becomes the opposite one, and a factor moves to the other side. An operand is copied only
+if BLAS has no flag for its order of rows.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ._routines import ROUTINES, Routine
 def call(context, word, routine: Routine, flags, edges, alpha, a, b, beta, c) -> None:
     """One C call of the type `word`; a, b and c are (address, leading).
 
-    flags by name, edges are (m, n, k); what the routine has not, b and beta for instance, is not
-    looked at.
+    flags by name, edges are (m, n, k); arguments that the routine lacks, such as b or beta, are
+    ignored.
     """
     element = _types.TYPES[word]
     sizes = dict(zip("mnk", edges))
@@ -44,7 +44,7 @@ def call(context, word, routine: Routine, flags, edges, alpha, a, b, beta, c) ->
     def passed(name: str, value):
         return value.real if name in routine.real else scalar(element, value)
 
-    # Arrays of complex scalars have to stay until the call is over.
+    # Arrays of complex scalars must stay alive during the call.
     alpha, beta = passed("alpha", alpha), passed("beta", beta)
     arguments = [*(ord(flags[name]) for name in routine.flags), *(sizes[x] for x in routine.sizes)]
     arguments += [alpha, *a, *(b if routine.has_b else ())]
@@ -52,7 +52,7 @@ def call(context, word, routine: Routine, flags, edges, alpha, a, b, beta, c) ->
     check(getattr(library, f"fleet_{word}{routine.word}")(context.pointer, *arguments))
 
 
-# ---- what the caller gave -----------------------------------------------------------------------
+# ---- arguments of the caller --------------------------------------------------------------------
 
 
 def _checked_flags(routine: Routine, flags: dict) -> dict:
@@ -67,9 +67,9 @@ def _checked_flags(routine: Routine, flags: dict) -> dict:
 
 
 def _edges(routine: Routine, flags: dict, given: dict[str, np.ndarray]) -> tuple[int, int, int]:
-    """m, n and k by the shapes. BadArgument where these do not go together."""
+    """m, n and k from the shapes. BadArgument if the shapes do not fit together."""
     if "side" in flags:
-        # What BLAS calls B: of trmm and trsm what is updated.
+        # B of trmm and trsm in BLAS is the matrix that is updated.
         m, n = given["b"].shape
         edges = routine.edges(m, n, side=flags["side"])
     else:
@@ -84,7 +84,7 @@ def _edges(routine: Routine, flags: dict, given: dict[str, np.ndarray]) -> tuple
 
 
 def _counts(routine: Routine, flags: dict, shape) -> np.ndarray | None:
-    """Which elements of C do; None: all."""
+    """A mask of the elements of C that are computed; None: all."""
     if not routine.triangle:
         return None
     lower = np.tri(shape[0], dtype=bool)
@@ -92,19 +92,19 @@ def _counts(routine: Routine, flags: dict, shape) -> np.ndarray | None:
 
 
 def _order(routine: Routine, given: dict[str, np.ndarray]) -> str:
-    """That of a new result, such that operands whose order has to be the same are not copied."""
+    """The order of a new result that avoids copies of operands that must have the same order."""
     like = given["b" if "side" in routine.flags else "a"]
     if "side" in routine.flags or routine.hermitian:
         return "F" if leading_as(like, True) is None and layout(like) is not None else "C"
     return "C"
 
 
-# ---- what the library gets ----------------------------------------------------------------------
+# ---- arguments for the library ------------------------------------------------------------------
 
 
 @dataclass
 class _Stored:
-    """An array, and whether it is the transpose of what is stored column-major."""
+    """An array, and whether it is stored as its transpose in column-major order."""
 
     array: np.ndarray
     transposed: bool
@@ -116,7 +116,7 @@ class _Stored:
 
 
 def _stored(array: np.ndarray, transposed: bool | None = None) -> _Stored:
-    """As it is, or in this order of rows, which takes a copy where it is in the other one."""
+    """The operand, or a copy of it if it is not in the required order of rows."""
     found = layout(array)
     if found is not None and transposed is None:
         return _Stored(array, *found)
@@ -130,12 +130,12 @@ def _stored(array: np.ndarray, transposed: bool | None = None) -> _Stored:
 
 
 def _turned(flag: str, letters: str, turn: bool) -> str:
-    """The flag, or the other one of two."""
+    """The flag, or its opposite if `turned`."""
     return letters[1 - letters.index(flag)] if turn else flag
 
 
 def _product(flags, given, transposed) -> tuple[dict, list]:
-    """gemmt: C^T = op(B)^T op(A)^T where C is transposed."""
+    """gemmt: C^T = op(B)^T op(A)^T if C is transposed."""
     left, right = (as_input(given[x], flags["trans" + x], transposed) for x in "ab")
     if transposed:
         left, right = right, left
@@ -144,7 +144,7 @@ def _product(flags, given, transposed) -> tuple[dict, list]:
 
 
 def _by_itself(routine, flags, given, transposed) -> tuple[dict, list]:
-    """syrk and the like. Of C^T the factors are those of C, conjugated where it is Hermitian."""
+    """syrk and similar routines. C^T has the factors of C, conjugated if it is Hermitian."""
     a = _stored(given["a"], transposed if routine.hermitian else None)
     factors = [a] if "b" not in given else [a, _stored(given["b"], a.transposed)]
     turned = _turned(flags["transa"], routine.letters("transa"), a.transposed)
@@ -152,7 +152,7 @@ def _by_itself(routine, flags, given, transposed) -> tuple[dict, list]:
 
 
 def _symmetric(routine, flags, given, transposed) -> tuple[dict, list]:
-    """symm and hemm: B has no flag, and a Hermitian A none for its transpose."""
+    """symm and hemm: B has no flag, and a Hermitian A has none for its transpose."""
     a = _stored(given["a"], transposed if routine.hermitian else None)
     b = _stored(given["b"], transposed)
     flags = {**flags, "uplo": _turned(flags["uplo"], "lu", a.transposed)}
@@ -166,8 +166,8 @@ def _triangular(flags, given, transposed) -> tuple[dict, list]:
 
 
 def _as_stored(routine: Routine, flags, given, transposed: bool) -> tuple[dict, list]:
-    """The flags with which the library computes C, or its transpose, from what is stored, and the
-    factors: arrays to be kept and (address, leading) of each."""
+    """The flags with which the library computes C, or its transpose, from the stored operands, and
+    the factors: arrays to keep alive, and (address, leading dimension) of each."""
     if routine.triangular:
         flags, factors = _triangular(flags, given, transposed)
     elif routine.symmetric:
@@ -183,7 +183,7 @@ def _as_stored(routine: Routine, flags, given, transposed: bool) -> tuple[dict, 
     return flags, factors
 
 
-# ---- all of it ----------------------------------------------------------------------------------
+# ---- the whole call -----------------------------------------------------------------------------
 
 
 def _scalars(routine: Routine, dtype: np.dtype, alpha, beta) -> list:
@@ -196,7 +196,7 @@ def _scalars(routine: Routine, dtype: np.dtype, alpha, beta) -> list:
 
 
 def compute(context, word: str, a, b, c, alpha, beta, flags: dict, out):
-    """The routine `word`; b and c are None where it has none, or none was given."""
+    """The routine `word`; b and c are None if the routine has none or the caller gave none."""
     routine = ROUTINES[word]
     guests = _interop.Guests()
     flags = _checked_flags(routine, flags)
@@ -218,7 +218,7 @@ def compute(context, word: str, a, b, c, alpha, beta, flags: dict, out):
     if not routine.triangular and beta == 0:
         before = None
     elif before is None:
-        raise BadArgument("beta is not 0, but there is no c", "bad_argument")
+        raise BadArgument("beta is not 0, but c is not given", "bad_argument")
     shape = edges[:2]
     out = guests.output(out)
     if out is not None:

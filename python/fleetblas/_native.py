@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C API as ctypes sees it: finds the library, declares it, turns statuses into exceptions.
+"""The C API by ctypes: finds the library, declares its functions, turns statuses into exceptions.
 
 Knows nothing of NumPy.
 """
@@ -34,7 +34,7 @@ HOST_PAGEABLE = -2
 
 
 class Missing:
-    """Stands for a module that is not installed, until something of it is asked for."""
+    """Replaces a module that is not installed; raises once an attribute of it is used."""
 
     def __init__(self, name: str, advice: str):
         self._why = f"{name} is needed for this and not installed: {advice}"
@@ -91,14 +91,14 @@ def _name_wheel_blas() -> bool:
 
 
 def _scalar_type(letter: str, real: bool):
-    """Complex scalars are read through pointers, real ones passed by value."""
+    """The ctypes type of a scalar: complex ones are passed by pointer, real ones by value."""
     if letter in "cz" and not real:
         return c_void_p
     return c_float if letter in "sc" else c_double
 
 
 def _routine_types() -> dict[str, list]:
-    """Of "dgemm" and so on: the context, flags, sizes, alpha, A, B, beta and C."""
+    """Argument types of "dgemm" and so on: context, flags, sizes, alpha, A, B, beta and C."""
 
     def arguments(routine: Routine, letter: str) -> list:
         matrix = [c_void_p, c_int64]
@@ -146,7 +146,7 @@ def _declare(library: ctypes.CDLL) -> None:
         functions[letter + "gemm_strided_batched"] = (
             head + (matrix + stride) * 2 + [scalar] + matrix + stride + [c_int64]
         )
-    # Any types: each matrix with its own, and the arithmetic at the end.
+    # Mixed types: one per matrix, and that of the arithmetic at the end.
     head = [context, c_int, c_int, c_int64, c_int64, c_int64, c_void_p]
     matrix = [c_void_p, c_int, c_int64]
     functions["gemm_ex"] = head + matrix * 2 + [c_void_p] + matrix + [c_int]
@@ -178,7 +178,7 @@ library = _load()
 
 
 def check(status: int) -> None:
-    """Raises the exception of `status` with the library's one-line reason; nothing for FLEET_OK."""
+    """Raises the exception of `status` with the library's one-line reason; returns for FLEET_OK."""
     if status == 0:
         return
     word = library.fleet_status_string(status).decode()
@@ -187,7 +187,7 @@ def check(status: int) -> None:
 
 
 def text_of(function, *arguments) -> str:
-    """Calls one of the fleet_*_json functions and takes over the text that it returns."""
+    """Calls one of the fleet_*_json functions, and returns its text as Python values."""
     pointer = c_void_p()
     check(function(*arguments, ctypes.byref(pointer)))
     try:

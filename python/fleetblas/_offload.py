@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""offload(): the drop-in for a process that has loaded its libraries already, and its undoing."""
+"""offload(): applies the drop-in to a process that has loaded its libraries, and undoes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _native
 
 @functools.cache
 def _preload() -> ctypes.CDLL:
-    """The preload library, kept for good: patched code leads there."""
+    """The preload library; never unloaded, since patched code calls it."""
     file = _native.find_library("libfleetblas_preload.so")
     try:
         # PyDLL keeps the interpreter's lock, so no other Python thread sees half a patch.
@@ -38,9 +38,9 @@ def offload():
         with fleetblas.offload():
             c = a @ b
 
-    It holds for the whole process and all threads, until the block ends, also by an exception.
+    It applies to the whole process and all threads until the block ends, also by an exception.
     Blocks may nest. Libraries imported inside the block are not affected. The value is the number
-    of places that lead to FleetBLAS.
+    of patched entries that call FleetBLAS.
     """
     library = _preload()
     slots = _changed(library.fleetblas_preload_patch)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The routines: their words, flags, sizes and operands, in the order in which BLAS has them.
+"""The routines: their words, flags, sizes and operands, in the order of BLAS.
 
-ROUTINES are those of level 3, VECTORS those of levels 1 and 2, EVERY both. What BLAS calls B in
-trmm and trsm is C here: it is what is updated. Knows no arrays.
+ROUTINES are those of level 3, VECTORS those of levels 1 and 2, EVERY has both. B of trmm and trsm
+in BLAS is C here, the matrix that is updated. Knows no arrays.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ def listed(names) -> str:
 class Routine:
     """One routine, a row of the table.
 
-    flags, sizes   those that it has, in the order of its arguments
-    types          the words of those it exists in (see _types)
-    has_b          whether there is an A and a B besides C
-    symmetric      A is, or Hermitian, and one triangle of it is stored
-    triangular     A is, and there is no beta: C is the other factor, and becomes the result
-    triangle       of C one is computed
-    by_itself      op(A) times a transpose, with one flag for both
-    twice          and the same with A and B exchanged
-    hermitian      conjugated where others are transposed; the diagonal is real
-    real           the scalars that are real even for complex types
+    flags, sizes   in the order of its arguments
+    types          words of the types for which it exists (see _types)
+    has_b          it has an A and a B besides C
+    symmetric      A is symmetric or Hermitian, and one triangle of it is stored
+    triangular     A is triangular, and C is both the other factor and the result, without beta
+    triangle       one triangle of C is computed
+    by_itself      op(A) is multiplied by a transpose, with one flag for both factors
+    twice          a second product has A and B exchanged
+    hermitian      transposes are conjugated, and the diagonal is real
+    real           scalars that are real even for complex types
     """
 
     word: str
@@ -53,17 +53,17 @@ class Routine:
 
     @property
     def operands(self) -> str:
-        """Those that have a place."""
+        """The operands that have a place."""
         return "abc" if self.has_b else "ac"
 
     @property
     def names(self) -> str:
-        """What texts call them."""
+        """The names of these operands in texts."""
         return self.operands
 
     @property
     def matrices(self) -> str:
-        """Those that have a leading dimension: vectors have an increment."""
+        """The operands that have a leading dimension; vectors have an increment."""
         return self.operands
 
     @property
@@ -71,27 +71,27 @@ class Routine:
         return ("alpha",) if self.triangular else ("alpha", "beta")
 
     def named(self, letter: str) -> str:
-        """With a type: "dgemm"."""
+        """The name with a type: "dgemm"."""
         return letter + self.word
 
     @property
     def turned(self) -> str:
-        """What a factor by itself is turned with."""
+        """The flag that transposes a factor multiplied by itself."""
         return "c" if self.hermitian else "t"
 
     @property
     def flop_share(self) -> float:
-        """Multiply-adds, as a part of m*n*k."""
+        """Multiply-adds as a share of m*n*k."""
         return 0.5 if self.triangular or (self.triangle and not self.twice) else 1.0
 
     def letters(self, flag: str) -> str:
-        """What a flag may be."""
+        """The letters that a flag may have."""
         return "n" + self.turned if self.by_itself and flag == "transa" else LETTERS[flag]
 
     def edges(self, m=None, n=None, k=None, side: str = "l") -> tuple[int, int, int]:
-        """m, n and k with those that it has not: n x n has m = n, and an A on one side k = m or n.
+        """m, n and k, completed: n x n has m = n, and with a side k is m or n.
 
-        BadArgument where one is missing, or given and another.
+        BadArgument if one is missing, or contradicts another.
         """
         given = {"m": m, "n": n, "k": k}
         if any(given[name] is None for name in self.sizes):
@@ -107,7 +107,7 @@ class Routine:
         return given["m"], given["n"], given["k"]
 
     def shapes(self, m: int, n: int, k: int, flags: dict) -> dict[str, tuple[int, int]]:
-        """Of the operands as they are stored."""
+        """The shapes of the operands as stored."""
         if self.symmetric or self.triangular:
             found = {"a": (k, k), "b": (m, n)}
         else:
@@ -118,7 +118,7 @@ class Routine:
         return {name: found[name] for name in self.operands}
 
     def places(self, place: str) -> list[str]:
-        """A word per operand: one word stands for all, and of A,B,C what it has not is left out."""
+        """A word per operand: one word stands for all; words of absent operands are dropped."""
         words = place.split(",")
         if len(words) == 1:
             words *= len(self.operands)
@@ -136,9 +136,9 @@ class Routine:
 
 @dataclass(frozen=True)
 class VectorRoutine(Routine):
-    """One of levels 1 and 2. Its vectors are columns, and its operands a, b and c those of the
-    product that it is: x of axpy and dot is a, x of gemv b. The result of a dot is a number on the
-    host without a place. Sizes that it has not are 1, so that m*n*k are its multiply-adds.
+    """A routine of levels 1 and 2 as a product with operands a, b and c. Vectors are columns: x of
+    axpy and dot is a, x of gemv is b. The result of a dot is a number on the host without a place.
+    Absent sizes are 1, so that m*n*k is the number of multiply-adds.
     """
 
     operands: str = "abc"
@@ -151,11 +151,11 @@ class VectorRoutine(Routine):
         return "".join(name for name in "mnk" if name not in self.sizes)
 
     def named(self, letter: str) -> str:
-        """Complex dots have another letter: "ddot", "zdotu", "zdotc"."""
+        """The name with a type; complex dots have another letter: "ddot", "zdotu", "zdotc"."""
         return letter + self.word + ("u" if self.word == "dot" and letter in "cz" else "")
 
     def shapes(self, m: int, n: int, k: int, flags: dict) -> dict[str, tuple[int, int]]:
-        """Of c too, where it has no place."""
+        """The shapes as stored, also that of a c without a place."""
         if self.word == "gemv":
             rows, columns = (m, n) if flags["transa"] == "n" else (n, m)
             return {"a": (m, n), "b": (columns, 1), "c": (rows, 1)}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Element types: the words of problem texts and `--type`, NumPy's types, and the C API's codes.
 
-bfloat16 is the one of the package ml_dtypes, which is needed for nothing else and imported only
-where an array of it has to be made; so is NumPy, since plans and machines need words alone. Knows
-no arrays.
+bfloat16 is that of the package ml_dtypes, which is needed for nothing else. It is imported only
+when an array of it is made, and so is NumPy, since plans and machines need only the words. Knows no
+arrays.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class ElementType:
     word      of problem texts, as in "hgemm", and of --type
     name      of the NumPy type that is stored
     real      whether it is not complex
-    sum_eps   of the type in which sums are kept
-    low_eps   of the type to which numbers are rounded besides: C on its way, or A and B; else 0
+    sum_eps   eps of the type in which sums are kept
+    low_eps   eps of the type to which C, or A and B, are rounded in addition; else 0
     codes     fleet_type of A, B and C, and of the arithmetic; empty for s, d, c and z
     """
 
@@ -36,7 +36,7 @@ class ElementType:
 
     @property
     def dtype(self) -> np.dtype:
-        """Raises ImportError where NumPy has no such type and ml_dtypes is not there."""
+        """Raises ImportError if NumPy has no such type and ml_dtypes is not installed."""
         import numpy as np
 
         if self.name != "bfloat16":
@@ -66,7 +66,7 @@ _BY_NAME = {element.name: element for element in TYPES.values() if element.word 
 
 
 def of(dtype: np.dtype, tf32: bool = False) -> ElementType | None:
-    """The type of products of these numbers; None where there is none.
+    """The type of products of these numbers; None if they have none.
 
     tf32: floats may be rounded to TF32. TypeError for other numbers.
     """

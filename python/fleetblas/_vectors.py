@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Levels 1 and 2 of arrays: axpy, dot, vdot and gemv. Knows no command line.
 
-Vectors are read where they lie, whatever their stride; arrays may be of NumPy, or of any library
-that _interop knows, each operand in host memory or on a device.
+Vectors are used in place, whatever their stride; arrays may be from NumPy or any library that
+_interop knows, each operand in host memory or on a device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
 def _declare() -> None:
-    """Argument types of the functions of fleetblas.h that are used here."""
+    """The argument types of the functions of fleetblas.h that this file uses."""
     scalars = {"s": ctypes.c_float, "d": ctypes.c_double, "c": c_void_p, "z": c_void_p}
     vector = [c_void_p, c_int64]
     functions = {}
@@ -60,7 +60,7 @@ def _common_type(*arrays: np.ndarray) -> np.dtype:
 
 
 def _readable(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The array, or a copy where its type or its steps are none that BLAS has."""
+    """The array, or a copy if BLAS does not support its type or its strides."""
     if array.dtype == dtype and array.flags.aligned and _is_whole(array):
         return array
     refuse_copy(array, f"is of {array.dtype} with steps of {array.strides} bytes, not of {dtype}")
@@ -68,7 +68,7 @@ def _readable(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _is_whole(vector: np.ndarray) -> bool:
-    """Steps that are whole elements, and not 0: an element over and over has to be written out."""
+    """Whether the stride is whole elements and not 0; a repeated element must be copied."""
     if vector.ndim != 1 or vector.size < 2:
         return True
     return vector.strides[0] % vector.itemsize == 0 and vector.strides[0] != 0
@@ -84,7 +84,7 @@ def _words(vector: np.ndarray) -> tuple[int, int]:
 
 
 def _scalar(dtype: np.dtype, value):
-    """As its function takes it: complex ones through a pointer, which keeps them alive."""
+    """The scalar as its function takes it: a complex one by pointer, which keeps it alive."""
     return value if dtype.kind == "f" else np.array([value], dtype).ctypes.data_as(c_void_p)
 
 
@@ -98,8 +98,8 @@ def _checked_target(name: str, array: np.ndarray, dtype: np.dtype, shape: tuple)
 
 
 def call(context, word, routine, flags, edges, alpha, a, b, beta, c) -> None:
-    """One C call of the type `word`, as _level3.call makes it; a, b and c are (address, leading
-    dimension or increment), c of a dot is where its result goes."""
+    """One C call of the type `word`, as in _level3.call; a, b and c are (address, leading dimension
+    or increment), and c of a dot is the address of its result."""
     m, n, _ = edges
     dtype = _types.TYPES[word].dtype
     alpha, beta = _scalar(dtype, alpha), _scalar(dtype, beta)
@@ -147,13 +147,13 @@ def dot(context, x, y, conjugate):
 
 
 def _stored(a: np.ndarray, trans: str) -> tuple[np.ndarray, str, int, int, int]:
-    """The matrix as the library sees it: with its flag, rows, columns and leading dimension."""
+    """The matrix as the library sees it: its flag, rows, columns and leading dimension."""
     if trans == "c" and a.dtype.kind != "c":
         trans = "t"
     found = layout(a)
     if found is None or (found[0] and trans == "c"):
-        # Also rows one after another that are to be conjugated: BLAS has no flag for it.
-        refuse_copy(a, f"with strides {a.strides} is nothing that BLAS has a flag for")
+        # C-ordered rows that must be conjugated are refused too: BLAS has no flag for it.
+        refuse_copy(a, f"has strides {a.strides}, for which BLAS has no flag")
         a = np.array(a, order="F")
         found = (False, a.shape[0])
     transposed, leading = found
@@ -191,7 +191,7 @@ def gemv(context, a, x, y, alpha, beta, trans, out):
         refuse_copy(y, "is not out: it would have to be copied there")
         refuse_copy(result, "is not y: it would have to be copied there")
         np.copyto(result, y)
-    if a.size == 0:  # the library, as the reference, leaves y alone
+    if a.size == 0:  # the library, like the reference, does not write y
         refuse_copy(result, "is the product with an empty matrix")
         result[...] = beta * result if beta != 0 else 0
     else:

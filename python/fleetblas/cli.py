@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line: its commands, and what becomes of an exception. Knows no option of a command.
+"""The command line: its commands, and how exceptions are reported. Knows no option of a command.
 
 Exit status: 0 done, 1 failed, 2 wrong usage; `fleetblas run` has the status of its command.
 """
@@ -26,7 +26,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Unusable:
-    """A command whose module needs NumPy, where there is none: it says so instead of working."""
+    """A command whose module needs NumPy, if NumPy is not installed: it only says so."""
 
     TAKES_PROGRAM = True
     EXAMPLE = "It needs NumPy: pip install numpy"
@@ -77,7 +77,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def split_command(words: list[str]) -> tuple[list[str], list[str] | None]:
-    """Our words, and those after the first `--`: another program's, whatever they look like."""
+    """Our arguments, and those after the first `--`, which belong to another program."""
     if "--" not in words:
         return words, None
     at = words.index("--")
@@ -99,7 +99,7 @@ def main(words: list[str] | None = None) -> int:
             arguments.parser.error(str(error))
         return _failed(arguments, error)
     except BrokenPipeError:
-        # The reader of our output has gone; what Python still wants to flush has nowhere to go.
+        # The reader has closed our output; Python must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (common.Failure, MemoryError, OSError, ImportError) as error:

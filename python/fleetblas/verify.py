@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks a result against its operands, without trusting the BLAS that made it.
+"""Checks a result against its operands, without trusting the BLAS that computed it.
 
 Matrices are read through a `Source`, in pieces of whole columns, so that they may lie anywhere;
 `HostSource` is one for a NumPy array in host memory. `error` is max|diff| / (eps * k * max|A| *
-max|B|), where a product has two terms summed over them; where numbers are rounded to a type that
-is coarser than that of the sums (f16, bf16, tf32), eps * k is that of the sums and eps * sqrt(k) of
-the coarser type more. Of a solution X diff is op(A)*X - alpha*B, and the unit eps * (k * max|A| *
-max|X| + |alpha| * max|B|): what a substitution is off by at most is k/2 eps |A|*|X|.
+max|B|), with the denominator summed over the two terms of a product that has two. If numbers are
+rounded to a type coarser than that of the sums (f16, bf16, tf32), eps * k is that of the sums plus
+eps * sqrt(k) of the coarser type. For a solution X, diff is op(A)*X - alpha*B, and the denominator
+is eps * (k * max|A| * max|X| + |alpha| * max|B|), since the error of substitution is at most k/2
+eps |A|*|X|.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from ._formulas import FULL, ONE, Factor, Formula
 
 SAMPLE = 64  # rows, and columns
 CHUNK_BYTES = 2**25
-THREADS = min(16, os.cpu_count() or 1)  # reading is limited by host memory, which few can fill
-# A sum of k products is off by less than k*eps times their sizes, mostly by about sqrt(k)*eps; one
-# missing tile shows as 1/eps. So a small number separates right from wrong. Coarser roundings of
-# the inputs, or of C which is about sqrt(k), are off by about sqrt(k)*eps for random matrices.
+THREADS = min(16, os.cpu_count() or 1)  # host memory limits reading, and few threads saturate it
+# The error of a sum of k products is below k*eps times their sizes, typically about sqrt(k)*eps; a
+# missing tile gives about 1/eps. So a small number separates right from wrong. Coarser rounding of
+# the inputs, or of C, which is about sqrt(k), adds about sqrt(k)*eps for random matrices.
 TOLERANCE = 4.0
 LONGDOUBLE_FLOPS = 2.0**28  # a whole product without BLAS takes about a second
 
@@ -42,13 +43,13 @@ class Case:
 @dataclass
 class Verdict:
     error: float
-    residual: float  # of C*x with a random x, in the same unit
+    residual: float  # error of C*x with a random x, in the same unit
     tolerance: float
     unit: float
 
     @property
     def ok(self) -> bool:
-        # Not a number is not ok.
+        # NaN is not ok.
         return self.error <= self.tolerance and self.residual <= self.tolerance
 
 
@@ -79,7 +80,7 @@ class HostSource:
         self.matrix, self.shape, self.dtype = matrix, matrix.shape, matrix.dtype
 
     def each(self, look) -> list:
-        """look(columns, piece) for every piece; the results from the left to the right."""
+        """Calls look(columns, piece) for every piece; returns the results from left to right."""
         parts = _ranges(self.shape[1], self.shape[0] * self.dtype.itemsize)
 
         def one(part):
@@ -96,8 +97,8 @@ class HostSource:
 
 @dataclass
 class Evidence:
-    """What is looked at of op(S): some rows and columns, its product with a vector, max|S|; and the
-    stored numbers there, also those that do not count."""
+    """The sampled data of op(S): some rows and columns, its product with a vector, max|S|; and the
+    stored numbers there, including unused ones."""
 
     sample: np.ndarray
     product: np.ndarray
@@ -114,7 +115,7 @@ def _largest(piece: np.ndarray) -> float:
 
 
 def _within(wanted: np.ndarray | None, part: slice) -> np.ndarray:
-    """Those of the wanted columns that are in the part, counted from its first."""
+    """The wanted columns that lie in the part, counted from its first column."""
     if wanted is None:
         return np.arange(part.stop - part.start)
     return wanted[(wanted >= part.start) & (wanted < part.stop)] - part.start
@@ -126,8 +127,8 @@ def _both(piece: np.ndarray, across, along) -> np.ndarray:
 
 
 def look_at(source, op: str, vector: np.ndarray, rows=None, columns=None, form=FULL) -> Evidence:
-    """op(S)[rows][:, columns] (None: all), op(S) @ vector in at least double precision, with S what
-    the form makes of what is stored."""
+    """op(S)[rows][:, columns] (None: all) and op(S) @ vector in at least double precision; the form
+    derives S from the stored elements."""
     wide = _double(np.dtype(source.dtype))
     parts = form.parts(op)
 
@@ -156,7 +157,7 @@ def look_at(source, op: str, vector: np.ndarray, rows=None, columns=None, form=F
 
 
 def _joined(source, op: str, rows, columns, pieces: list) -> tuple[np.ndarray, np.ndarray]:
-    """Sample and product of all the pieces of columns."""
+    """The sample and the product, combined from all pieces of columns."""
     plain = op == "n"
     across = rows if plain else columns
     if not pieces:
@@ -169,7 +170,7 @@ def _joined(source, op: str, rows, columns, pieces: list) -> tuple[np.ndarray, n
     return apply_op(op, taken), sum(parts[1:], parts[0]) if plain else np.concatenate(parts)
 
 
-# ---- what is expected ---------------------------------------------------------------------------
+# ---- expected results ---------------------------------------------------------------------------
 
 
 def _scalar(value: complex, dtype: np.dtype):
@@ -177,7 +178,7 @@ def _scalar(value: complex, dtype: np.dtype):
 
 
 def _wide_product(left: np.ndarray, right: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """left @ right in `dtype`, the sum cut so that no wide copy is large."""
+    """left @ right in `dtype`, summed in pieces so that no wide copy is large."""
     total = np.zeros((left.shape[0], right.shape[1]), dtype)
     each = (left.shape[0] + right.shape[1]) * dtype.itemsize
     for part in _ranges(left.shape[1], each):
@@ -191,8 +192,8 @@ def _worst(difference: np.ndarray) -> float:
 
 
 def _triangle_times(left: np.ndarray, right: np.ndarray, uplo: str, vector: np.ndarray):
-    """One triangle of left @ right, times the vector, without the product: row i needs the sum of
-    the columns of right up to i, or from i on."""
+    """One triangle of left @ right times the vector, without forming the product: row i needs the
+    sum of the columns of right up to i, or from i on."""
     turn = slice(None, None, 1 if uplo == "l" else -1)
     left, right, vector = left[turn], right[:, turn], vector[turn]
     found, before = np.zeros_like(vector), np.zeros(len(right), vector.dtype)
@@ -204,13 +205,12 @@ def _triangle_times(left: np.ndarray, right: np.ndarray, uplo: str, vector: np.n
 
 
 class Reference:
-    """What a result has to be, at 64 random rows and 64 random columns in higher precision, and
-    times a vector of random signs, to which all that counts of C does.
+    """The expected result at 64 random rows and 64 random columns in higher precision, and its
+    product with a vector of random signs, to which all used elements of C contribute.
 
     `sources` has A, B and C0 by name: they are read once (A of a solution again for each result);
-    then any number of results can be judged by reading only them. C0 is not read where beta is 0.
-    Row and column numbers, and the signs, come from `generator`. `tf32` where products may round
-    float32 inputs.
+    then any number of results can be checked by reading only those. C0 is not read if beta is 0.
+    Rows, columns and signs come from `generator`. `tf32`: products may round float32 inputs.
     """
 
     def __init__(self, formula: Formula, sources: dict, generator, tf32: bool = False):
@@ -232,7 +232,7 @@ class Reference:
             self.sample, self.product, self.unit = terms.sample, terms.product, terms.largest
         if beta != 0 or form.kind != "full":
             before = look_at(c0, "n", self.signs, self.rows, self.columns, form)
-        # What is not computed has to stay as it was.
+        # Elements that are not computed must not change.
         self.stored = before.stored if before else None
         if beta != 0:
             self.sample = self.sample + _scalar(beta, wide) * before.sample.astype(wide)
@@ -243,7 +243,7 @@ class Reference:
         return self.element.sum_eps + self.element.low_eps
 
     def _sum_of_terms(self, sources: dict) -> Evidence:
-        """Of the products; for `largest` it has the unit of their errors."""
+        """The unit of errors of the products for these largest elements."""
         double, wide = _double(self.dtype), _wide(self.dtype)
         sample = product = 0
         unit = 0.0
@@ -270,17 +270,17 @@ class Reference:
         return Evidence(sample, product, unit)
 
     def look_at(self, source) -> Evidence:
-        """What has to be known of a result; it may be gathered in another process."""
+        """The data of a result that the check needs; another process may gather it."""
         if self.formula.solves:
             return self._sum_of_terms({**self.sources, "c": source})
         return look_at(source, "n", self.signs, self.rows, self.columns, self.formula.c)
 
     def judge(self, seen: Evidence) -> Verdict:
-        """The verdict on a result of which this was seen."""
+        """The verdict on a result with this data."""
         unit, rounded = self.unit, self.before * self._eps()
         if self.formula.solves:
             unit = seen.largest + rounded
-        # Without a product (k or alpha 0) only the scaling of C is left to round.
+        # Without a product (k or alpha is 0) only the scaling of C rounds.
         unit = unit or rounded or self._eps()
         largest = max((abs(alpha) for alpha, _, _ in self.formula.terms), default=0.0)
         weight = largest * (4 if self.dtype.kind == "c" else 1)
@@ -292,14 +292,14 @@ class Reference:
         return Verdict(error / unit, residual / unit, tolerance, unit)
 
     def _is_touched(self, seen: Evidence) -> bool:
-        """Whether something was written where nothing counts."""
+        """Whether elements outside the used part were written."""
         if self.stored is None or seen.stored is None:
             return False
         aside = ~self.formula.c.counts(self.rows, self.columns)
         return not np.array_equal(seen.stored[aside], self.stored[aside], equal_nan=True)
 
 
-# ---- all of C, and all at once ------------------------------------------------------------------
+# ---- a check of all of C at once ----------------------------------------------------------------
 
 
 def _wholes(case: Case, dtype: np.dtype) -> list[tuple[complex, np.ndarray, np.ndarray]]:
@@ -313,9 +313,9 @@ def _wholes(case: Case, dtype: np.dtype) -> list[tuple[complex, np.ndarray, np.n
 
 
 def whole_error(case: Case) -> float:
-    """Worst difference over all of C: by long double where that takes seconds, else by double.
+    """The worst difference over all of C, in long double if that takes seconds, else in double.
 
-    Where an element of C does not count it has to be as in C0.
+    Elements of C outside the used part must be as in C0.
     """
     formula, c, c0 = case.formula, case.matrices["c"], case.matrices["c0"]
     (m, n), form = c.shape, formula.c

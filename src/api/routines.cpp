@@ -28,7 +28,7 @@ T real_of(std::complex<T>);
 
 /// What the functions of one routine and element type have in common.
 template <Routine kTheRoutine, class T>
-struct Form {
+struct Traits {
   static constexpr const RoutineTraits& kTraits = traits_of(kTheRoutine);
   static constexpr bool kReal = std::is_floating_point_v<T>;
   using Element = std::conditional_t<kReal, T, void>;
@@ -38,9 +38,9 @@ struct Form {
   }
 };
 /// Scalars and matrices of any type, which is an argument: all by address, as complex ones are.
-using Untyped = Form<Routine::gemm, std::complex<double>>;
+using Untyped = Traits<Routine::gemm, std::complex<double>>;
 
-/// How the C API takes an argument of a function of Form F: complex numbers by address.
+/// How the C API takes an argument of a function of traits F: complex numbers by address.
 template <Arg kArg, class F>
 constexpr auto parameter_type() {
   if constexpr (kArg == Arg::side)
@@ -111,9 +111,9 @@ DataType product_type(const RawCall& raw, const Types& types) {
   const DataType b = type_of(types.b, raw, Arg::btype);
   const DataType c = type_of(types.c, raw, Arg::ctype);
   const bool equal = a == b && b == c;
-  if (equal && is_half(c) && compute == DataType::f32) return c;
+  if (equal && is_half(c.storage) && compute == DataType::f32) return c;
   if (equal && c == DataType::f32 && compute == DataType::tf32) return compute;
-  if (equal && !is_half(c) && c != DataType::tf32 && compute == c) return c;
+  if (equal && !is_half(c.storage) && c != DataType::tf32 && compute == c) return c;
   throw Error(Status::unsupported, std::string(raw.symbol) + ": this version does not multiply " +
                                        word_of(a) + " by " + word_of(b) + " into " + word_of(c) +
                                        " computed as " + word_of(compute));
@@ -131,16 +131,16 @@ fleet_status compute_types(fleet_context* context, RawCall raw, const Types& typ
 
 // fleet_<function> for elements T, with the arguments of `form`; what else it says of the call
 // follows.
-#define FLEET_DEFINE(function, form, the_routine, T, ...)                                 \
-  using Form_##function = Form<Routine::the_routine, T>;                                  \
-  extern "C" fleet_status fleet_##function(                                               \
-      fleet_context* context, FLEET_ARGUMENTS_##form(FLEET_PARAMETER, Form_##function)) { \
-    return capi::compute(context, {.symbol = "fleet_" #function,                          \
-                                   .signature = kArguments_##form,                        \
-                                   .first = kBehindContext,                               \
-                                   .routine = Routine::the_routine,                       \
-                                   .type = kTypeOf<T>,                                    \
-                                   __VA_ARGS__ FLEET_ARGUMENTS_##form(FLEET_VALUE, )});   \
+#define FLEET_DEFINE(function, form, the_routine, T, ...)                                   \
+  using Traits_##function = Traits<Routine::the_routine, T>;                                \
+  extern "C" fleet_status fleet_##function(                                                 \
+      fleet_context* context, FLEET_ARGUMENTS_##form(FLEET_PARAMETER, Traits_##function)) { \
+    return capi::compute(context, {.symbol = "fleet_" #function,                            \
+                                   .signature = kArguments_##form,                          \
+                                   .first = kBehindContext,                                 \
+                                   .routine = Routine::the_routine,                         \
+                                   .type = kTypeOf<T>,                                      \
+                                   __VA_ARGS__ FLEET_ARGUMENTS_##form(FLEET_VALUE, )});     \
   }
 #define FLEET_DEFINE_REAL(form, routine)      \
   FLEET_DEFINE(s##form, form, routine, float) \

@@ -22,7 +22,7 @@ struct DeviceLibrary {
 };
 
 /// Raised whenever the interface between the two changes, Options and Backend included.
-inline constexpr int kDeviceLibraryVersion = 2;
+inline constexpr int kDeviceLibraryVersion = 3;
 inline constexpr const char* kDeviceLibrarySymbol = "fleet_device_library";
 
 /// Could there be a GPU here? Looks for the driver's device files only, or for the library that the

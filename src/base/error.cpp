@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// error.cpp: the words for each status, and the one that says that C is undefined.
+// error.cpp: the word for each status, and the errors that say that C is undefined.
 #include "base/error.hpp"
 
 #include <new>
@@ -14,7 +14,7 @@ Error out_of_memory() {
   return {Status::device_failed, "memory ran out after C was changed: C is undefined"};
 }
 
-/// With the reason in words, where there is memory for words.
+/// With the reason in the message, if there is memory to build one.
 Error undefined_because(const char* reason) {
   try {
     std::string message = reason;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// exit_guard.cpp: counts who is inside, and waits for them at exit. It must not know what they do.
+// exit_guard.cpp: counts the threads inside, and waits for them at exit. It must not know their
+// work.
 #include "base/exit_guard.hpp"
 
 #include <unistd.h>
@@ -23,8 +24,8 @@ thread_local int depth = 0;  ///< guards of this thread
 void wait_for_those_inside() {
   exiting_thread = std::this_thread::get_id();
   exit_begun = true;
-  if (installed_in != getpid()) return;  // a forked child has none of the threads counted here
-  // Once for all of the installed ones.
+  if (installed_in != getpid()) return;  // a forked child does not have the threads counted here
+  // One deadline for all installed handlers.
   static const auto limit = std::chrono::steady_clock::now() + kLongestWait;
   while (inside > 0 && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -34,7 +35,7 @@ void wait_for_those_inside() {
 
 ExitGuard::ExitGuard() {
   ++inside;
-  // Who is inside already is waited for, so it must get to its end.
+  // Exit waits for threads that are already inside, so they must be able to finish.
   if (depth++ > 0 || !exit_begun || exiting_thread.load() == std::this_thread::get_id()) return;
   --inside;
   for (;;) pause();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// json_text.hpp: writes JSON into a string, front to back. Unlike a document in memory it can be
+// json_text.hpp: writes JSON into a string, front to back. Unlike a document tree it can be
 // destroyed when memory has run out. It knows nothing of what it writes.
 #pragma once
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace fleet {
 
-/// Values and members one after another; commas and quotes are seen to.
+/// Appends values and members in turn, and adds commas and quotes itself.
 ///
 ///   JsonText json;
 ///   json.open('{').member("calls", 3).key("devices").open('[').value(0).value(1).close(']');
@@ -47,8 +47,8 @@ class JsonText {
   JsonText& value(const char* text) { return value(std::string_view(text)); }
   JsonText& value(const std::string& text) { return value(std::string_view(text)); }
   JsonText& value(bool flag) { return raw(flag ? "true" : "false"); }
-  /// The shortest text that reads back as the same number, in any locale; null where it is not
-  /// finite, since JSON has no infinity.
+  /// The shortest text that reads back as the same number, in any locale; null if it is not finite,
+  /// since JSON has no infinity.
   JsonText& value(double number) { return std::isfinite(number) ? digits(number) : null(); }
   template <std::integral Number>
   requires(!std::same_as<Number, bool> &&
@@ -56,7 +56,7 @@ class JsonText {
     return digits(number);
   }
   JsonText& null() { return raw("null"); }
-  /// A piece that is JSON already.
+  /// Text that is already JSON.
   JsonText& raw(std::string_view json) {
     separate();
     text_ += json;
@@ -83,7 +83,7 @@ class JsonText {
     return raw(std::string_view(digits.data(), static_cast<std::size_t>(end - digits.data())));
   }
 
-  /// Writes the first character of `text`, and says how many bytes it has.
+  /// Writes the first character of `text` and returns its length in bytes.
   std::size_t write_character(std::string_view text) {
     constexpr char kHex[] = "0123456789abcdef";
     const char c = text.front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// local_rank.cpp: the variables that launchers set. It reads no environment itself.
+// local_rank.cpp: the environment variables that launchers set. It reads no environment itself.
 #include "base/local_rank.hpp"
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace fleet {
 namespace {
 
-/// Tasks on node `node` of a list such as "4(x2),3", as Slurm writes it.
+/// The number of tasks on node `node` in Slurm's notation, such as "4(x2),3".
 std::optional<int> tasks_on_node(std::string_view list, int node) {
   for (const std::string_view part : split(list, ',')) {
     const std::size_t times = part.find("(x");
@@ -41,7 +41,7 @@ LocalRank local_rank(const Environment& environment) {
   };
   for (const auto& [rank, ranks] : kLaunchers)
     if (valid(number(rank), number(ranks))) return {*number(rank), *number(ranks)};
-  // Slurm last: it stays in the environment of what others launch inside its allocation.
+  // Slurm comes last: its variables remain set for other launchers inside its allocation.
   const auto rank = number("SLURM_LOCALID");
   const auto ranks =
       tasks_on_node(environment("SLURM_STEP_TASKS_PER_NODE"), number("SLURM_NODEID").value_or(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// options.cpp: the table of settings and their texts. The only code that reads the environment; it
-// opens no file but the one named by FLEETBLAS_CONFIG.
+// options.cpp: the table of settings, and their values as text. The only code that reads the
+// environment; it opens no file but the one named by FLEETBLAS_CONFIG.
 #include "base/options.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ constexpr std::array<OptionInfo, 22> kTable = {{
      "1: devices multiply copies only, so that the alignment of operands changes no bits"},
     {"graphs", "1", "0: GPUs never replay a plan as one graph"},
     {"device_library", "", "test hook: library with the GPU backend; empty: the one beside this"},
-    {"device_memory", "0", "test hook: bytes a device has (suffixes K, M, G); 0: what it has"},
+    {"device_memory", "0", "test hook: memory of a device in bytes (suffixes K, M, G); 0: its own"},
     {"inject", "", "test hook: comma-joined faults, see docs/reference/testing.md"},
 }};
 
@@ -94,7 +94,7 @@ std::string word_of(Enum value, const std::array<std::pair<std::string_view, Enu
   return {};
 }
 
-/// Empty in a program with more rights than its caller (setuid), who would choose what it loads.
+/// Empty in a setuid program, since its caller must not choose the libraries that it loads.
 std::string environment(const std::string& name) {
   const char* value = secure_getenv(name.c_str());
   return value == nullptr ? std::string() : std::string(value);
@@ -148,7 +148,7 @@ std::optional<Inject::NoPeer> pair_of(std::string_view text) {
   return Inject::NoPeer{*a, *b};
 }
 
-/// "host->0*2.5" with '*' -> link and number; false if it is not of this shape.
+/// Splits "host->0*2.5" at '*' into link and number; false if the text does not have this form.
 bool link_and_number(std::string_view text, char separator, std::string& link, double& number) {
   const std::size_t at = text.find(separator);
   if (at == std::string_view::npos || text.substr(0, at).find("->") == std::string_view::npos)
@@ -167,7 +167,7 @@ bool set_counter(std::int64_t& counter, std::string_view text) {
   return true;
 }
 
-/// One fault of the list; false if the text means nothing.
+/// Parses one fault of the list; false if the text is invalid.
 bool add_fault(Inject& inject, std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view word = text.substr(0, colon);
@@ -223,7 +223,7 @@ void set_min_flops(Options& options, std::string_view value) {
   options.min_flops = *number;
 }
 
-/// "2x4". A grid that does not hold the workers of a call is left to the model.
+/// "2x4". The model chooses the grid of a call whose number of workers does not match.
 void set_grid(Options& options, std::string_view value) {
   const std::size_t at = value.find('x');
   const auto rows = number_of<int>(value.substr(0, at));
@@ -323,7 +323,7 @@ std::string environment_name(std::string_view option) {
   return name;
 }
 
-/// Folder for what is measured once: as the XDG rules say; none without a home.
+/// Folder for measured machines, by the XDG rules; none without a home folder.
 std::string default_cache_dir() {
   const std::string cache = environment("XDG_CACHE_HOME");
   if (cache.starts_with('/')) return cache + "/fleetblas";
@@ -331,7 +331,7 @@ std::string default_cache_dir() {
   return home.starts_with('/') ? home + "/.cache/fleetblas" : std::string();
 }
 
-/// Applies one setting; a bad one becomes a complaint that begins with `where`.
+/// Applies one setting; an invalid value becomes a complaint that begins with `where`.
 void apply(Options& options, std::string_view name, std::string_view value, Origin origin,
            const std::string& where, std::vector<std::string>& complaints) {
   try {
@@ -342,7 +342,7 @@ void apply(Options& options, std::string_view name, std::string_view value, Orig
 }
 
 void read_file(Options& options, const std::string& file, std::vector<std::string>& complaints) {
-  // A relative name would make the settings depend on the folder that a program happens to run in.
+  // A relative path would make the settings depend on the working directory.
   if (!file.starts_with('/')) {
     complaints.push_back("FLEETBLAS_CONFIG=" + file + ": expected an absolute path");
     return;
@@ -390,7 +390,8 @@ void set_option(Options& options, std::string_view name, std::string_view value,
     std::string known;
     for (const OptionInfo& info : kTable)
       known += (known.empty() ? "" : ", ") + std::string(info.name);
-    throw Error(Status::bad_option, std::string(name) + ": no such option; there are " + known);
+    throw Error(Status::bad_option,
+                std::string(name) + ": no such option; known options: " + known);
   }
   set_value(options, name, value);
   options.origins.resize(kTable.size(), Origin::fallback);

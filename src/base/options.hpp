@@ -16,12 +16,12 @@ namespace fleet {
 enum class BackendKind { automatic, cuda, host, sim };
 enum class Offload { automatic, never, always };
 
-/// Where a setting comes from; later ones go before earlier ones.
+/// Where a setting comes from; a later enumerator overrides an earlier one.
 enum class Origin { fallback, file, environment, caller };
 const char* to_string(Origin origin);  ///< "default", "file", "environment", "caller"
 
-/// Faults and disturbances on purpose (FLEETBLAS_INJECT), for tests: part of the product,
-/// documented in docs/reference/testing.md.
+/// Faults and disturbances that tests ask for (FLEETBLAS_INJECT); documented in
+/// docs/reference/testing.md.
 struct Inject {
   struct Lost {
     int device;
@@ -39,7 +39,7 @@ struct Inject {
     int a = -1;
     int b = -1;
   };                        ///< nopeer[:i-j]; -1: all pairs
-  std::int64_t alloc = 0;   ///< alloc:N, the N-th fails; 0: none
+  std::int64_t alloc = 0;   ///< alloc:N, the N-th allocation fails; 0: none
   std::int64_t copy = 0;    ///< copy:N
   std::int64_t launch = 0;  ///< launch:N
   std::optional<Lost> lost;
@@ -53,13 +53,13 @@ struct Inject {
 struct Options {
   BackendKind backend = BackendKind::automatic;
   int device_count = 0;            ///< `devices=4`: 0 = all
-  std::vector<int> device_ids;     ///< `devices=0,2` or `devices=2,`: these
-  std::optional<LocalRank> split;  ///< `devices=split`: this process's share of all
+  std::vector<int> device_ids;     ///< `devices=0,2` or `devices=2,`: these ids
+  std::optional<LocalRank> split;  ///< `devices=split`: this process's share of all devices
   Offload offload = Offload::automatic;
   std::string machine;               ///< file or shipped name; empty: measured
   std::int64_t memory_cap = 0;       ///< bytes per device for slots; 0: 80 % of what is free
   std::string device_library;        ///< test hook: file with the GPU backend; empty: the real one
-  std::int64_t device_memory = 0;    ///< test hook: bytes a device has; 0: what it has
+  std::int64_t device_memory = 0;    ///< test hook: bytes per device; 0: its real memory
   std::int64_t tile = 0;             ///< 0: by model
   int grid_rows = 0, grid_cols = 0;  ///< 0: by model
   std::string rules = "all";
@@ -68,15 +68,15 @@ struct Options {
   int log_level = 0;           ///< 0 silent, 1 errors, 2 warnings, 3 hints, 4 info, 5 trace
   std::string log_file;        ///< instead of stderr
   std::string summary;         ///< "1": at exit on stderr; else a file it is written to
-  std::string trace;           ///< file: Chrome trace of all calls, written at exit
+  std::string trace;           ///< file for the Chrome trace of all calls, written at exit
   std::string cpu_blas;        ///< library file with the CPU BLAS to use
   std::string cache_dir;       ///< where the measured machine is kept; empty: nowhere
   bool deterministic = false;  ///< devices never multiply operands in place
   bool timeline = false;       ///< each task is measured, as `trace` also asks for
   bool graphs = true;          ///< a plan used again is replayed as one CUDA graph
   Inject inject;
-  std::string inject_text;      ///< as given
-  std::vector<Origin> origins;  ///< per row of option_table(); shorter: defaults
+  std::string inject_text;      ///< `inject` as given
+  std::vector<Origin> origins;  ///< by row of option_table(); rows beyond its end: defaults
 };
 
 /// One row of the table of settings: `FLEETBLAS_<NAME in capitals>` in the environment, `name` in
@@ -88,7 +88,8 @@ struct OptionInfo {
 };
 std::span<const OptionInfo> option_table();
 
-/// Sets one option from text. Throws Error(bad_option) with one line: name, value, what is allowed.
+/// Sets one option from text. Throws Error(bad_option) with one line: name, value and the allowed
+/// values.
 void set_option(Options& options, std::string_view name, std::string_view value,
                 Origin origin = Origin::caller);
 
@@ -96,12 +97,11 @@ void set_option(Options& options, std::string_view name, std::string_view value,
 void set_options(Options& options, std::string_view text);
 
 /// The options of this process: defaults, then the file named by FLEETBLAS_CONFIG (name=value
-/// lines), then the environment; cache_dir is the user's cache folder if nothing else is said. Bad
-/// values are not fatal here: they are left at their defaults and described, one line each, in
-/// `complaints`.
+/// lines), then the environment; cache_dir defaults to the user's cache folder. Invalid values are
+/// not fatal here: their options keep the defaults, and `complaints` gets one line for each.
 Options read_options(std::vector<std::string>& complaints);
 
-/// Do variables of the environment ask cuBLAS to emulate products, or to round their factors
+/// Do environment variables ask cuBLAS to emulate products or to round their factors
 /// (CUBLAS_EMULATE_SINGLE_PRECISION, CUBLAS_EMULATE_DOUBLE_PRECISION, NVIDIA_TF32_OVERRIDE)?
 bool environment_changes_cublas();
 

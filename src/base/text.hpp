@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// text.hpp: what settings are read with, the same in every locale. It knows no setting.
+// text.hpp: parsing of text, the same in every locale. It knows no setting.
 #pragma once
 #include <algorithm>
 #include <charconv>
@@ -16,7 +16,7 @@ inline std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-/// The whole of `text` as a number; nothing if it is anything else.
+/// The number that the whole of `text` spells; nullopt if it spells none.
 template <typename Number>
 std::optional<Number> number_of(std::string_view text) {
   Number value{};
@@ -25,7 +25,7 @@ std::optional<Number> number_of(std::string_view text) {
   return value;
 }
 
-/// At least one part, which may be empty.
+/// Returns at least one part; parts may be empty.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t begin = 0; begin <= text.size();) {

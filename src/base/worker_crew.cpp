@@ -12,7 +12,7 @@
 namespace fleet {
 namespace {
 
-// A CPU BLAS keeps its workspace on the heap; this leaves room for what it has on the stack.
+// A CPU BLAS keeps its workspace on the heap; 1 MiB leaves room for its stack frames.
 constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 constexpr auto kLongestFarewell = std::chrono::seconds(2);
 

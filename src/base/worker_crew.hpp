@@ -10,33 +10,33 @@
 
 namespace fleet {
 
-/// Threads that stay. Each is started when it is first invited, with all signals blocked and a
-/// small stack. For use by one thread at a time.
+/// Persistent threads. hire() starts each with all signals blocked and a small stack. For use by
+/// one thread at a time.
 class WorkerCrew {
  public:
-  /// `work(w)` is what worker w does each time it is invited. It, and all that it refers to, stays
+  /// Worker w calls `work(w)` each time it is invited. `work` and everything it refers to must stay
   /// alive as long as a worker may be in it.
   WorkerCrew(int workers, std::function<void(int)> work);
-  /// Waits two seconds at most for workers that are still at it, then leaves them behind.
+  /// Waits at most two seconds for workers that are still busy, then detaches them.
   ~WorkerCrew();
   WorkerCrew(const WorkerCrew&) = delete;
   WorkerCrew& operator=(const WorkerCrew&) = delete;
 
-  /// Makes sure that these workers exist. False when the system refuses a thread.
+  /// Starts those of these workers that do not exist yet. False if the system refuses a thread.
   bool hire(const std::vector<int>& workers);
-  /// Sends these, which must have been hired and be idle, to work.
+  /// Sets these workers, which must be hired and idle, to work.
   void invite(const std::vector<int>& workers);
-  /// Waits until all who were invited are back.
+  /// Waits until all invited workers are done.
   void wait();
-  /// The threads exist in this process: it is not a child of the one that hired them.
+  /// Whether the threads exist in this process; false in a forked child of the one that hired them.
   bool present() const;
 
  private:
   struct Shared {
     std::function<void(int)> work;
     std::vector<std::atomic<int>> invitations;  ///< per worker: how often invited
-    std::atomic<int> calls{0};                  ///< changes with every invitation, and at the end
-    std::atomic<int> away{0};                   ///< invited and not yet back
+    std::atomic<int> calls{0};  ///< changes with every invitation, and in the destructor
+    std::atomic<int> away{0};   ///< workers invited and not yet done
     std::atomic<int> alive{0};
     std::atomic<bool> dismissed{false};
     Shared(int workers, std::function<void(int)> w)

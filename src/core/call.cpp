@@ -86,7 +86,7 @@ bool operand_meets_output(const Call& call, int operand) {
   if (x_end <= c || c_end <= x) return false;
   if (call.traits().vectors) return true;
 
-  const auto element = static_cast<std::uintptr_t>(bytes_of(call.type));
+  const auto element = static_cast<std::uintptr_t>(bytes_of(call.type.storage));
   const std::uintptr_t distance = c > x ? c - x : x - c;
   if (call.batch > 1 || call.arguments.ld[at] != call.arguments.ld[kC] || distance % element != 0)
     return true;
@@ -99,7 +99,7 @@ bool operand_meets_output(const Call& call, int operand) {
 bool items_overlap(const Call& call) {
   if (call.batch <= 1 || call.m == 0 || call.n == 0) return false;
   const std::int64_t stride = call.arguments.stride[kC];
-  if (stride >= call.item_bytes(kC) / bytes_of(call.type)) return false;
+  if (stride >= call.item_bytes(kC) / bytes_of(call.type.storage)) return false;
   if (stride <= 0) return true;
   const std::int64_t ld = call.arguments.ld[kC];
   const std::int64_t last_row = (call.n - 1) * ld + call.m;
@@ -118,7 +118,7 @@ void check_flags_and_sizes(const RawCall& raw) {
   require_op(raw, raw.transa, Arg::transa);
   // Real routines take 'c' for 't', as the reference does; complex ones do not.
   const char turned = letter_of(traits.turned());
-  const bool real_c = !is_complex(raw.type) && raw.transa == 'c';
+  const bool real_c = !is_complex(raw.type.storage) && raw.transa == 'c';
   if (traits.by_itself && raw.transa != 'n' && raw.transa != turned && !real_c)
     refuse(raw, Arg::transa,
            "is '" + std::string(1, static_cast<char>(raw.transa)) + "', expected 'n' or '" +
@@ -139,7 +139,8 @@ void check_operand(const RawCall& raw, const Call& call, int operand) {
   if (is_vector && ld == 0 && !takes_any(call.routine)) refuse(raw, kLds[at], "is 0");
   require_at_least(raw, stride, 0, kStrides[at]);
   if (ld == std::numeric_limits<std::int64_t>::min() ||
-      !span_bytes(rows, cols, ld, call.batch, call.batch > 1 ? stride : 0, bytes_of(call.type)))
+      !span_bytes(rows, cols, ld, call.batch, call.batch > 1 ? stride : 0,
+                  bytes_of(call.type.storage)))
     refuse(raw, kLds[at],
            std::string("puts the ") + (is_vector ? "operand" : "matrix") +
                " beyond any address space");
@@ -151,17 +152,16 @@ void check_operand(const RawCall& raw, const Call& call, int operand) {
 
 /// A scalar of a call of this type, which `data` points to.
 std::complex<double> scalar_of(const void* data, DataType type) {
-  switch (type) {
-    case DataType::f32:
-    case DataType::f16:
-    case DataType::bf16:
-    case DataType::tf32:
+  switch (type.storage) {
+    case Storage::f32:
+    case Storage::f16:
+    case Storage::bf16:
       return *static_cast<const float*>(data);
-    case DataType::f64:
+    case Storage::f64:
       return *static_cast<const double*>(data);
-    case DataType::c32:
+    case Storage::c32:
       return std::complex<double>(*static_cast<const std::complex<float>*>(data));
-    case DataType::c64:
+    case Storage::c64:
       break;
   }
   return *static_cast<const std::complex<double>*>(data);
@@ -196,13 +196,13 @@ bool Call::repeats() const {
 
 std::int64_t Call::item_bytes(int operand) const {
   return *span_bytes(stored_rows(operand), stored_cols(operand),
-                     arguments.ld[static_cast<std::size_t>(operand)], 1, 0, bytes_of(type));
+                     arguments.ld[static_cast<std::size_t>(operand)], 1, 0, bytes_of(type.storage));
 }
 
 std::int64_t Call::all_bytes(int operand) const {
   const auto at = static_cast<std::size_t>(operand);
   return *span_bytes(stored_rows(operand), stored_cols(operand), arguments.ld[at], batch,
-                     arguments.stride[at], bytes_of(type));
+                     arguments.stride[at], bytes_of(type.storage));
 }
 
 Call describe(const RawCall& raw) {
@@ -257,7 +257,7 @@ Arguments arguments_from(const Call& call, std::int64_t first) {
   Arguments arguments = call.arguments;
   for (std::size_t operand = 0; operand < 3; ++operand)
     arguments.data[operand] = static_cast<char*>(arguments.data[operand]) +
-                              first * arguments.stride[operand] * bytes_of(call.type);
+                              first * arguments.stride[operand] * bytes_of(call.type.storage);
   return arguments;
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/device_library.hpp"
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "core/context.hpp"
 #include "core/gate.hpp"
 #include "core/readable.hpp"
@@ -14,14 +15,11 @@
 namespace fleet {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
-
 void* from_heap(std::int64_t bytes) {
   const auto size = static_cast<std::size_t>(bytes);
-  void* data =
-      size > SIZE_MAX - kAlignment
-          ? nullptr
-          : std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
+  void* data = size > SIZE_MAX - kAlignmentBytes
+                   ? nullptr
+                   : std::aligned_alloc(kAlignmentBytes, round_up(size, kAlignmentBytes));
   if (data == nullptr)
     throw Error(Status::no_memory, "the host has no " + std::to_string(bytes) + " bytes left");
   return data;

@@ -122,7 +122,7 @@ std::string Context::bound_json(std::string_view text) {
 
 std::string Context::trace_json() {
   const User inside(users_);
-  const Run run = journal_->last_run();
+  const RunRecord run = journal_->last_run();
   if (run.planned == nullptr)
     throw Error(Status::unsupported, "no call of this context has run a plan");
   return chrome_trace_json(run.planned->tuned.plan, *run.machine, *run.trace);

@@ -92,8 +92,12 @@ class PlainBlas final : public CpuBlas {
 
 class Staged {
  public:
-  Staged(const View& home, DeviceId location, DataType type, Backend& backend)
-      : home_(home), location_(location), element_(bytes_of(type)), backend_(backend), view_(home) {
+  Staged(const View& home, DeviceId location, Storage storage, Backend& backend)
+      : home_(home),
+        location_(location),
+        element_(bytes_of(storage)),
+        backend_(backend),
+        view_(home) {
     if (on_host(location)) return;
     storage_.resize(static_cast<std::size_t>(home.rows * home.cols * element_));
     view_.data = storage_.data();
@@ -126,9 +130,9 @@ void multiply_item_staged(const Call& call, const Arguments& item,
     return call.only_scales() && operand != kC ? kPageable
                                                : homes[static_cast<std::size_t>(operand)];
   };
-  Staged a(item_view(call, item, kA), home_of(kA), call.type, backend);
-  Staged b(item_view(call, item, kB), home_of(kB), call.type, backend);
-  Staged c(item_view(call, item, kC), home_of(kC), call.type, backend);
+  Staged a(item_view(call, item, kA), home_of(kA), call.type.storage, backend);
+  Staged b(item_view(call, item, kB), home_of(kB), call.type.storage, backend);
+  Staged c(item_view(call, item, kC), home_of(kC), call.type.storage, backend);
   a.fetch();
   b.fetch();
   if (!call.beta_is_zero() || (call.traits().triangular && !call.only_scales())) c.fetch();

@@ -14,12 +14,12 @@
 #include "backend/host/machine.hpp"
 #include "base/error.hpp"
 #include "probe/probe.hpp"
+#include "tune/limits.hpp"
 
 namespace fleet {
 namespace {
 
 constexpr int kDefaultDevices = 4;
-constexpr double kMemoryShare = 0.8;
 
 std::vector<int> first_devices(int count) {
   std::vector<int> ids;
@@ -197,9 +197,9 @@ std::vector<std::int64_t> memory_caps(const Options& options, const Engine& engi
       bytes = bytes > 0 ? std::min(bytes, free) : free;
     }
     const bool asked_for = options.memory_cap > 0 && !on_host(d);
-    caps.push_back(asked_for
-                       ? options.memory_cap
-                       : static_cast<std::int64_t>(kMemoryShare * static_cast<double>(bytes)));
+    caps.push_back(
+        asked_for ? options.memory_cap
+                  : static_cast<std::int64_t>(limits::kMemoryShare * static_cast<double>(bytes)));
   }
   return caps;
 }

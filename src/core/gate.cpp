@@ -64,7 +64,8 @@ class GuardedBlas final : public CpuBlas {
   void gemm(const Launch& launch) override {
     const std::int64_t depth = launch.op_a == Op::none ? launch.a.cols : launch.a.rows;
     const double column_flops = 2.0 * static_cast<double>(launch.c.rows) *
-                                static_cast<double>(depth) * (is_complex(launch.type) ? 4 : 1);
+                                static_cast<double>(depth) *
+                                (is_complex(launch.type.storage) ? 4 : 1);
     const auto wanted = static_cast<std::int64_t>(kPanelFlops / std::max(1.0, column_flops));
     const std::int64_t step = std::max(kNarrowestPanel, wanted);
     if (launch.c.cols <= step) return pass_on(launch);
@@ -91,7 +92,7 @@ class GuardedBlas final : public CpuBlas {
   static Launch columns(const Launch& launch, std::int64_t first, std::int64_t count) {
     Launch panel = launch;
     const auto moved = [&](const View& view, std::int64_t elements) -> void* {
-      return static_cast<char*>(view.data) + elements * bytes_of(launch.type);
+      return static_cast<char*>(view.data) + elements * bytes_of(launch.type.storage);
     };
     panel.c.data = moved(launch.c, first * launch.c.ld);
     panel.c.cols = count;

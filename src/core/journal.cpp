@@ -26,9 +26,9 @@ constexpr std::size_t kMostRuns = 64;
 constexpr std::size_t kMostTasks = 400'000;
 
 /// Leaves `most` runs, or fewer if their tasks are too many, but at least one.
-void drop_oldest(std::deque<Run>& runs, std::size_t most) {
+void drop_oldest(std::deque<RunRecord>& runs, std::size_t most) {
   std::size_t tasks = 0;
-  for (const Run& kept : runs) tasks += kept.planned->tuned.plan.tasks.size();
+  for (const RunRecord& kept : runs) tasks += kept.planned->tuned.plan.tasks.size();
   while (runs.size() > 1 && (runs.size() > most || tasks > kMostTasks)) {
     tasks -= runs.front().planned->tuned.plan.tasks.size();
     runs.pop_front();
@@ -55,12 +55,12 @@ void renumber_queues(Json& timeline, std::map<std::string, int>& numbers) {
 
 /// The timelines of all runs on one clock. Each event says which call it belongs to, each call when
 /// it began.
-std::string merged_timeline(const std::deque<Run>& runs) {
+std::string merged_timeline(const std::deque<RunRecord>& runs) {
   Json events = Json::array();
   Json calls = Json::array();
   std::set<std::string> names;
   std::map<std::string, int> queue_numbers;
-  for (const Run& run : runs) {
+  for (const RunRecord& run : runs) {
     Json one = Json::parse(chrome_trace_json(run.planned->tuned.plan, *run.machine, *run.trace));
     renumber_queues(one, queue_numbers);
     const double offset_s = run.start_s - runs.front().start_s;
@@ -103,7 +103,7 @@ void Journal::note_on_cpu(const char* symbol, const CallShape& shape, const char
   statistics_.add_on_cpu(symbol, shape, reason, seconds);
 }
 
-void Journal::note(const Run& run) {
+void Journal::note(const RunRecord& run) {
   const gate::StateLock lock;
   runs_.push_back(run);
   drop_oldest(runs_, trace_.empty() ? 1 : kMostRuns);
@@ -114,9 +114,9 @@ std::string Journal::statistics_json() const {
   return statistics_.json();
 }
 
-Run Journal::last_run() const {
+RunRecord Journal::last_run() const {
   const gate::StateLock lock;
-  return runs_.empty() ? Run{} : runs_.back();
+  return runs_.empty() ? RunRecord{} : runs_.back();
 }
 
 /// The reports of this process: by file the books of closed journals, and the journals still open.
@@ -148,14 +148,14 @@ class ExitReport {
  private:
   struct Books {
     std::map<std::string, Statistics> summaries;
-    std::map<std::string, std::deque<Run>> timelines;
+    std::map<std::string, std::deque<RunRecord>> timelines;
   };
 
   static void take_down(const Journal& journal, Books& books) {
     if (!journal.trace_.empty()) {
-      std::deque<Run>& runs = books.timelines[journal.trace_];
+      std::deque<RunRecord>& runs = books.timelines[journal.trace_];
       runs.insert(runs.end(), journal.runs_.begin(), journal.runs_.end());
-      std::ranges::sort(runs, {}, &Run::start_s);
+      std::ranges::sort(runs, {}, &RunRecord::start_s);
       drop_oldest(runs, kMostRuns);
     }
     if (!journal.summary_.empty()) books.summaries[journal.summary_].merge(journal.statistics_);

@@ -13,7 +13,7 @@
 namespace fleet {
 
 /// One plan that ran, with its machine and its trace.
-struct Run {
+struct RunRecord {
   std::shared_ptr<const Planned> planned;
   std::shared_ptr<const Machine> machine;
   std::shared_ptr<const Trace> trace;
@@ -30,11 +30,11 @@ class Journal {
 
   void note(CallRecord&& record);
   void note_on_cpu(const char* symbol, const CallShape& shape, const char* reason, double seconds);
-  void note(const Run& run);
+  void note(const RunRecord& run);
 
   std::string statistics_json() const;
   /// The last run; an empty one if there was none.
-  Run last_run() const;
+  RunRecord last_run() const;
 
  private:
   friend class ExitReport;
@@ -42,7 +42,7 @@ class Journal {
   const std::string summary_;
   const std::string trace_;
   Statistics statistics_;
-  std::deque<Run> runs_;
+  std::deque<RunRecord> runs_;
 };
 
 /// Makes sure that the reports of the options `summary` and `trace` are written when the process

@@ -4,18 +4,19 @@
 #include "core/offloader.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <new>
 #include <stdexcept>
 
 #include "backend/device_library.hpp"
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "core/cpu_path.hpp"
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
 #include "recover/recover.hpp"
+#include "tune/limits.hpp"
 
 namespace fleet {
 namespace {
@@ -23,7 +24,6 @@ namespace {
 constexpr int kTimesHalved = 4;
 /// After this many calls with less memory, all of it is tried again: other users may be gone.
 constexpr int kCallsWithLess = 32;
-constexpr double kMemoryShare = 0.8;
 /// A device with less than this part of the richest one's memory is not worth planning for.
 constexpr std::int64_t kPoorest = 16;
 /// Planning more tasks at once costs more than a second plan.
@@ -32,10 +32,6 @@ constexpr std::int64_t kSampleItems = 64;
 /// Takes a few seconds to plan.
 constexpr double kMostProducts = 1e6;
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// A tile edge that somebody chose must not keep the planner busy for hours.
 void require_few_products(const Problem& problem, std::int64_t tile) {
   if (tile <= 0) return;
@@ -43,7 +39,7 @@ void require_few_products(const Problem& problem, std::int64_t tile) {
     return std::ceil(static_cast<double>(size) / static_cast<double>(edge));
   };
   const double products = pieces(problem.m, tile) * pieces(problem.n, tile) *
-                          pieces(problem.k, longest_step(problem.type, tile)) *
+                          pieces(problem.k, longest_step(problem.type.storage, tile)) *
                           static_cast<double>(problem.batch);
   if (products > kMostProducts)
     throw Error(Status::unsupported, "tile=" + std::to_string(tile) + " cuts the problem into " +
@@ -172,7 +168,7 @@ double Offloader::host_seconds(const Problem& problem) {
   for (const Operand& operand : problem.operands) {
     if (on_host(operand.home)) continue;
     const std::int64_t items = operand.shared ? 1 : problem.batch;
-    const std::int64_t bytes = operand.rows * operand.cols * items * bytes_of(problem.type);
+    const std::int64_t bytes = operand.rows * operand.cols * items * bytes_of(problem.type.storage);
     const LinkId out = machine.find_link(operand.home, kHost);
     const LinkId in = machine.find_link(kHost, operand.home);
     if (out >= 0 && operand.access != Access::write) seconds += machine.copy_s(out, bytes);
@@ -253,8 +249,8 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
       const double start_s = now_s();
       const Plan& plan = planned->tuned.plan;
       Binding binding = bind(*plan.program, {&arguments, 1});
-      const Start how = start(plan, binding, *engine().backend, planned->serial);
-      return Begun{std::move(planned), std::move(binding), how, start_s};
+      auto run = engine().backend->begin(plan, binding, planned->serial);
+      return Begun{std::move(planned), std::move(binding), std::move(run), start_s};
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
       const bool no_memory = error.status() == Status::no_memory;
@@ -271,19 +267,20 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
 Offloader::Outcome Offloader::complete(Begun begun, CallRecord& record, Journal& journal,
                                        const Log& log) {
   const Plan& plan = begun.planned->tuned.plan;
-  Trace trace = fleet::complete(plan, begun.binding, *engine().backend, begun.how);
+  Trace trace = fleet::complete(plan, begun.binding, *begun.run);
   if (trace.lost >= 0) note_lost(trace.lost, log);
   const bool whole = trace.status == Status::ok;
   if (!whole) {
     log.line(Log::kWarning, {trace.message, "; finishing on the CPU"});
     std::optional<CpuBlas::Lease> lease;
     lease_if_possible(lease, *blas_, cores_);
-    recover(plan, begun.binding, trace, lost_, *engine().backend, *blas_);
+    recover({plan, begun.binding, trace, *begun.run}, lost_, *engine().backend, *blas_);
   }
   keep_books(*begun.planned, trace, record);
   try {
     auto kept = std::make_shared<const Trace>(std::move(trace));
-    journal.note(Run{std::move(begun.planned), engine().machine, std::move(kept), begun.start_s});
+    journal.note(
+        RunRecord{std::move(begun.planned), engine().machine, std::move(kept), begun.start_s});
   } catch (const std::bad_alloc&) {
     // C is complete: a lost timeline is no error.
   }
@@ -313,7 +310,7 @@ std::shared_ptr<const Planned> Offloader::smaller(const Problem& problem,
   if (attempt <= kTimesHalved) {
     for (std::size_t d = 0; d < caps_.size(); ++d) {
       const auto free = static_cast<double>(backend.available_bytes(static_cast<DeviceId>(d)));
-      caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(kMemoryShare * free));
+      caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(limits::kMemoryShare * free));
     }
     if (auto planned = plan_if_possible(problem)) return planned;
   }

@@ -87,11 +87,11 @@ class Offloader {
   TuneRequest request(DataType type);
   double host_seconds(const Problem& problem);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
-  /// A plan that the backend has begun with.
+  /// A plan with the run that the backend has begun of it.
   struct Begun {
     std::shared_ptr<const Planned> planned;
     Binding binding;
-    Start how = Start::prepared;
+    std::unique_ptr<Execution> run;
     double start_s = 0;
   };
   /// The last step that leaves C untouched: begins with `planned`, or with a plan that needs less.

@@ -30,9 +30,8 @@ std::vector<DataType> types_of(const std::string& words) {
   std::istringstream stream(words);
   for (std::string word; std::getline(stream, word, ',');) {
     const std::size_t before = types.size();
-    for (int type = 0; type < kDataTypes; ++type)
-      if (word == word_of(static_cast<DataType>(type)))
-        types.push_back(static_cast<DataType>(type));
+    for (const DataType type : kDataTypes)
+      if (word == word_of(type)) types.push_back(type);
     if (types.size() == before)
       throw Error(Status::bad_option, "types: '" + word + "' is none of s, d, c, z, h, bf16, tf32");
   }

@@ -16,7 +16,7 @@ namespace {
 char upper(char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); }
 
 std::string scalar_text(std::complex<double> value, DataType type) {
-  if (!is_complex(type)) return exact(value.real());
+  if (!is_complex(type.storage)) return exact(value.real());
   return "(" + exact(value.real()) + "," + exact(value.imag()) + ")";
 }
 
@@ -165,7 +165,7 @@ std::string verbose_line(const CallRecord& r) {
     return number(static_cast<double>(r.bytes_by_kind[static_cast<std::size_t>(kind)]) * 1e-9);
   };
   // No symbol names these types.
-  const bool unnamed = is_half(r.type) || r.type == DataType::tf32;
+  const bool unnamed = is_half(r.type.storage) || r.type == DataType::tf32;
   std::string text = std::string(r.symbol) + (unnamed ? std::string(":") + word_of(r.type) : "") +
                      "(" + arguments_of(r) + ")";
   if (r.batch != 1) text += "x" + std::to_string(r.batch);

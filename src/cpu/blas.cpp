@@ -46,9 +46,9 @@ bool address_space_is_short(int threads) {
 constexpr std::int64_t kNarrowPiece = std::int64_t{1} << 30;
 constexpr std::int64_t kNarrowLimit = std::numeric_limits<std::int32_t>::max();
 
-char flag_of(Op op, DataType type) {
+char flag_of(Op op, Storage storage) {
   if (op == Op::none) return 'N';
-  return op == Op::conjugate && is_complex(type) ? 'C' : 'T';
+  return op == Op::conjugate && is_complex(storage) ? 'C' : 'T';
 }
 
 /// A leading dimension that is never stepped over need not fit.
@@ -61,23 +61,23 @@ template <typename T>
 void call_library(const BlasLibrary& library, const Launch& launch, std::complex<double> beta) {
   const T alpha_value = scalar<T>(launch.alpha);
   const T beta_value = scalar<T>(beta);
-  library.call(launch.type, {.trans_a = flag_of(launch.op_a, launch.type),
-                             .trans_b = flag_of(launch.op_b, launch.type),
-                             .m = launch.c.rows,
-                             .n = launch.c.cols,
-                             .k = depth_of(launch),
-                             .alpha = &alpha_value,
-                             .a = launch.a.data,
-                             .lda = effective_ld(launch.a),
-                             .b = launch.b.data,
-                             .ldb = effective_ld(launch.b),
-                             .beta = &beta_value,
-                             .c = launch.c.data,
-                             .ldc = effective_ld(launch.c)});
+  library.call(launch.type.storage, {.trans_a = flag_of(launch.op_a, launch.type.storage),
+                                     .trans_b = flag_of(launch.op_b, launch.type.storage),
+                                     .m = launch.c.rows,
+                                     .n = launch.c.cols,
+                                     .k = depth_of(launch),
+                                     .alpha = &alpha_value,
+                                     .a = launch.a.data,
+                                     .lda = effective_ld(launch.a),
+                                     .b = launch.b.data,
+                                     .ldb = effective_ld(launch.b),
+                                     .beta = &beta_value,
+                                     .c = launch.c.data,
+                                     .ldc = effective_ld(launch.c)});
 }
 
 void call_library(const BlasLibrary& library, const Launch& launch) {
-  with_wide_element(launch.type,
+  with_wide_element(launch.type.storage,
                     [&](auto zero) { call_library<decltype(zero)>(library, launch, launch.beta); });
 }
 
@@ -87,7 +87,8 @@ void call_library(const BlasLibrary& library, const Launch& launch) {
 bool is_unsafe_beside_others(const BlasLibrary& library, const Launch& launch) {
   constexpr double kLargest = 1e6;
   const auto size = [](std::int64_t elements) { return static_cast<double>(elements); };
-  return launch.type == DataType::f32 && launch.op_a != Op::none && launch.op_b != Op::none &&
+  return launch.type.storage == Storage::f32 && launch.op_a != Op::none &&
+         launch.op_b != Op::none &&
          size(launch.c.rows) * size(launch.c.cols) * size(depth_of(launch)) <= kLargest &&
          library.version.find("OpenBLAS") != std::string::npos;
 }
@@ -126,8 +127,8 @@ class RunTimeBlas final : public CpuBlas {
 
   void gemm(const Launch& launch) override {
     if (launch.c.rows <= 0 || launch.c.cols <= 0) return;
-    if (depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type)) return scale(launch);
-    const bool done = is_half(launch.type) &&
+    if (depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type.storage)) return scale(launch);
+    const bool done = is_half(launch.type.storage) &&
                       gemm_by_floats(launch, [this](const Launch& floats) { multiply(floats); });
     if (!done) multiply(launch);
   }
@@ -141,9 +142,10 @@ class RunTimeBlas final : public CpuBlas {
   /// Does the library give the products that its names promise? Small whole numbers, so exact.
   bool verified() {
     bool right = true;
-    for (DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64})
-      if (library_->has(type))
-        with_wide_element(type, [&](auto zero) { right = right && verify<decltype(zero)>(type); });
+    for (Storage storage : {Storage::f32, Storage::f64, Storage::c32, Storage::c64})
+      if (library_->has(storage))
+        with_wide_element(storage,
+                          [&](auto zero) { right = right && verify<decltype(zero)>(storage); });
     return right;
   }
 
@@ -157,14 +159,9 @@ class RunTimeBlas final : public CpuBlas {
   }
 
  private:
-  static bool is_zero(std::complex<double> value, DataType type) {
-    return value.real() == 0 && (!is_complex(type) || value.imag() == 0);
-  }
-
   /// By the library where it can, k > 0.
-  void multiply(Launch launch) {
-    if (launch.type == DataType::tf32) launch.type = DataType::f32;
-    if (!library_ || !library_->has(launch.type) || address_space_is_short(threads_))
+  void multiply(const Launch& launch) {
+    if (!library_ || !library_->has(launch.type.storage) || address_space_is_short(threads_))
       return plain_gemm(launch);
     const ExitGuard guard;
     if (is_unsafe_beside_others(*library_, launch))
@@ -191,14 +188,14 @@ class RunTimeBlas final : public CpuBlas {
   }
 
   template <typename T>
-  bool verify(DataType type) {
+  bool verify(Storage storage) {
     // op(A) 3 x 2, op(B) 2 x 2 from 2 x 3 and 2 x 2; ld = 3 and 2.
     std::array<T, 9> a{T(1), T(2), T(9), T(3), T(4), T(9), T(5), T(6), T(9)};
     std::array<T, 4> b{T(1), T(2), T(3), T(4)};
     std::array<T, 6> c;
     c.fill(T(1));
     call_library(*library_, {.kernel = Kernel::multiply,
-                             .type = type,
+                             .type = {.storage = storage},
                              .op_a = Op::transpose,
                              .op_b = Op::none,
                              .alpha = 2.0,

@@ -70,53 +70,56 @@ T scalar(std::complex<double> value) {
   }
 }
 
+/// Real types take the real part of a scalar.
+inline bool is_zero(std::complex<double> value, Storage storage) {
+  return value.real() == 0 && (!is_complex(storage) || value.imag() == 0);
+}
+
 /// Calls `work` with a zero of the element type as it is stored.
 template <typename Work>
-void with_element(DataType type, Work&& work) {
-  switch (type) {
-    case DataType::f32:
-    case DataType::tf32:
+void with_element(Storage storage, Work&& work) {
+  switch (storage) {
+    case Storage::f32:
       return work(float{});
-    case DataType::f64:
+    case Storage::f64:
       return work(double{});
-    case DataType::c32:
+    case Storage::c32:
       return work(std::complex<float>{});
-    case DataType::c64:
+    case Storage::c64:
       return work(std::complex<double>{});
-    case DataType::f16:
+    case Storage::f16:
       return work(Half{});
-    case DataType::bf16:
+    case Storage::bf16:
       return work(BFloat16{});
   }
 }
 
 /// Calls `work` with a zero of the type that elements are computed in, one of those of BLAS.
 template <typename Work>
-void with_wide_element(DataType type, Work&& work) {
-  switch (type) {
-    case DataType::f32:
-    case DataType::f16:
-    case DataType::bf16:
-    case DataType::tf32:
+void with_wide_element(Storage storage, Work&& work) {
+  switch (storage) {
+    case Storage::f32:
+    case Storage::f16:
+    case Storage::bf16:
       return work(float{});
-    case DataType::f64:
+    case Storage::f64:
       return work(double{});
-    case DataType::c32:
+    case Storage::c32:
       return work(std::complex<float>{});
-    case DataType::c64:
+    case Storage::c64:
       return work(std::complex<double>{});
   }
 }
 
 /// Calls `each` with a zero of the type, one of the four that every routine exists in.
 template <typename Each>
-void with_blas_element(DataType type, Each each) {
-  switch (type) {
-    case DataType::f32:
+void with_blas_element(Storage storage, Each each) {
+  switch (storage) {
+    case Storage::f32:
       return each(float{});
-    case DataType::f64:
+    case Storage::f64:
       return each(double{});
-    case DataType::c32:
+    case Storage::c32:
       return each(std::complex<float>{});
     default:
       return each(std::complex<double>{});

@@ -64,11 +64,11 @@ void scale_columns(const Launch& launch) {
 }  // namespace
 
 void add_scaled(const Launch& launch) {
-  with_element(launch.type, [&](auto zero) { add_scaled_columns<decltype(zero)>(launch); });
+  with_element(launch.type.storage, [&](auto zero) { add_scaled_columns<decltype(zero)>(launch); });
 }
 
 void scale(const Launch& launch) {
-  with_element(launch.type, [&](auto zero) { scale_columns<decltype(zero)>(launch); });
+  with_element(launch.type.storage, [&](auto zero) { scale_columns<decltype(zero)>(launch); });
 }
 
 }  // namespace fleet

@@ -13,9 +13,9 @@ struct Part {
 };
 
 /// That part of op(x), as a stored view.
-View part_of(const View& x, Op op, DataType type, Part part) {
+View part_of(const View& x, Op op, Storage storage, Part part) {
   if (op != Op::none) part = {part.col, part.row, part.cols, part.rows};
-  void* data = static_cast<char*>(x.data) + (part.row + part.col * x.ld) * bytes_of(type);
+  void* data = static_cast<char*>(x.data) + (part.row + part.col * x.ld) * bytes_of(storage);
   return {.data = data, .rows = part.rows, .cols = part.cols, .ld = x.ld};
 }
 
@@ -31,9 +31,9 @@ void for_each_piece(const Launch& launch, std::int64_t edge, std::int64_t depth,
         const std::int64_t cols = std::min(edge, launch.c.cols - col);
         const std::int64_t steps = std::min(depth, k - step);
         Launch piece = launch;
-        piece.a = part_of(launch.a, launch.op_a, launch.type, {row, step, rows, steps});
-        piece.b = part_of(launch.b, launch.op_b, launch.type, {step, col, steps, cols});
-        piece.c = part_of(launch.c, Op::none, launch.type, {row, col, rows, cols});
+        piece.a = part_of(launch.a, launch.op_a, launch.type.storage, {row, step, rows, steps});
+        piece.b = part_of(launch.b, launch.op_b, launch.type.storage, {step, col, steps, cols});
+        piece.c = part_of(launch.c, Op::none, launch.type.storage, {row, col, rows, cols});
         if (step > 0) piece.beta = 1.0;
         work(piece);
       }

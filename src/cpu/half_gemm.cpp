@@ -92,8 +92,8 @@ bool run(const Launch& launch, const std::function<void(const Launch&)>& multipl
 }  // namespace
 
 bool gemm_by_floats(const Launch& launch, const std::function<void(const Launch&)>& multiply) {
-  return launch.type == DataType::f16 ? run<Half>(launch, multiply)
-                                      : run<BFloat16>(launch, multiply);
+  return launch.type.storage == Storage::f16 ? run<Half>(launch, multiply)
+                                             : run<BFloat16>(launch, multiply);
 }
 
 }  // namespace fleet

@@ -100,7 +100,7 @@ bool find_gemm(void* handle, BlasLibrary& library) {
     for (DataType type : kTypes) {
       const std::string before = naming.before + std::string(word_of(type));
       const std::string after = naming.after + std::string_view("gemm").size();
-      const auto at = static_cast<std::size_t>(type);
+      const auto at = static_cast<std::size_t>(type.storage);
       void* symbol = find(handle, before + naming.after);
       library.gemm[at] = symbol;
       library.gemv[at] = find(handle, before + "gemv" + after);
@@ -187,11 +187,11 @@ void call_cblas(void* symbol, const BlasCall& c, Scalar alpha, Scalar beta) {
 }
 
 template <typename Int>
-void call_cblas(void* symbol, DataType type, const BlasCall& c) {
-  if (type == DataType::f32)
+void call_cblas(void* symbol, Storage storage, const BlasCall& c) {
+  if (storage == Storage::f32)
     call_cblas<Int>(symbol, c, *static_cast<const float*>(c.alpha),
                     *static_cast<const float*>(c.beta));
-  else if (type == DataType::f64)
+  else if (storage == Storage::f64)
     call_cblas<Int>(symbol, c, *static_cast<const double*>(c.alpha),
                     *static_cast<const double*>(c.beta));
   else
@@ -234,50 +234,50 @@ void call_cblas(void* symbol, const AxpyCall& c, Scalar alpha) {
 
 /// Calls `work` with each scalar as CBLAS wants it: by value where it is real.
 template <typename Work, typename... Scalars>
-void with_scalars(DataType type, Work work, Scalars... scalars) {
-  if (type == DataType::f32)
+void with_scalars(Storage storage, Work work, Scalars... scalars) {
+  if (storage == Storage::f32)
     work(*static_cast<const float*>(scalars)...);
-  else if (type == DataType::f64)
+  else if (storage == Storage::f64)
     work(*static_cast<const double*>(scalars)...);
   else
     work(scalars...);
 }
 
 template <typename Int>
-void call_cblas(void* symbol, DataType type, const GemvCall& c) {
+void call_cblas(void* symbol, Storage storage, const GemvCall& c) {
   with_scalars(
-      type, [&](auto alpha, auto beta) { call_cblas<Int>(symbol, c, alpha, beta); }, c.alpha,
+      storage, [&](auto alpha, auto beta) { call_cblas<Int>(symbol, c, alpha, beta); }, c.alpha,
       c.beta);
 }
 
 template <typename Int>
-void call_cblas(void* symbol, DataType type, const AxpyCall& c) {
+void call_cblas(void* symbol, Storage storage, const AxpyCall& c) {
   with_scalars(
-      type, [&](auto alpha) { call_cblas<Int>(symbol, c, alpha); }, c.alpha);
+      storage, [&](auto alpha) { call_cblas<Int>(symbol, c, alpha); }, c.alpha);
 }
 
 template <typename Call>
-void call_symbol(const BlasLibrary& library, void* symbol, DataType type, const Call& call) {
+void call_symbol(const BlasLibrary& library, void* symbol, Storage storage, const Call& call) {
   if (library.fortran)
     library.wide_ints ? call_fortran<std::int64_t>(symbol, call)
                       : call_fortran<std::int32_t>(symbol, call);
   else
-    library.wide_ints ? call_cblas<std::int64_t>(symbol, type, call)
-                      : call_cblas<std::int32_t>(symbol, type, call);
+    library.wide_ints ? call_cblas<std::int64_t>(symbol, storage, call)
+                      : call_cblas<std::int32_t>(symbol, storage, call);
 }
 
 }  // namespace
 
-void BlasLibrary::call(DataType type, const GemvCall& call) const {
-  call_symbol(*this, gemv[static_cast<std::size_t>(type)], type, call);
+void BlasLibrary::call(Storage storage, const GemvCall& call) const {
+  call_symbol(*this, gemv[static_cast<std::size_t>(storage)], storage, call);
 }
 
-void BlasLibrary::call(DataType type, const AxpyCall& call) const {
-  call_symbol(*this, axpy[static_cast<std::size_t>(type)], type, call);
+void BlasLibrary::call(Storage storage, const AxpyCall& call) const {
+  call_symbol(*this, axpy[static_cast<std::size_t>(storage)], storage, call);
 }
 
-void BlasLibrary::call(DataType type, const BlasCall& call) const {
-  call_symbol(*this, gemm[static_cast<std::size_t>(type)], type, call);
+void BlasLibrary::call(Storage storage, const BlasCall& call) const {
+  call_symbol(*this, gemm[static_cast<std::size_t>(storage)], storage, call);
 }
 
 std::optional<BlasLibrary> open_blas(const std::string& file, std::string& why) {

@@ -57,17 +57,17 @@ struct BlasLibrary {
   std::string version;  ///< as the library words it; may be empty
   bool fortran = true;  ///< else the CBLAS interface
   bool wide_ints = false;
-  bool in_use_before = false;  ///< the program had it loaded: its thread count is not ours
-  std::array<void*, kDataTypes> gemm{};          ///< none but those of s, d, c and z
-  std::array<void*, kDataTypes> gemv{}, axpy{};  ///< or none
+  bool in_use_before = false;           ///< the program had it loaded: its thread count is not ours
+  std::array<void*, kStorages> gemm{};  ///< none but those of s, d, c and z
+  std::array<void*, kStorages> gemv{}, axpy{};  ///< or none
   void (*set_threads)(std::int64_t) = nullptr;
   std::int64_t (*get_threads)() = nullptr;
 
-  bool has(DataType type) const { return gemm[static_cast<std::size_t>(type)] != nullptr; }
+  bool has(Storage storage) const { return gemm[static_cast<std::size_t>(storage)] != nullptr; }
   /// Sizes must fit the library's integers.
-  void call(DataType type, const BlasCall& call) const;
-  void call(DataType type, const GemvCall& call) const;
-  void call(DataType type, const AxpyCall& call) const;
+  void call(Storage storage, const BlasCall& call) const;
+  void call(Storage storage, const GemvCall& call) const;
+  void call(Storage storage, const AxpyCall& call) const;
 };
 
 /// Loads `file` (a path or a soname). Empty when it cannot be loaded, has no gemm, or would be this

@@ -88,16 +88,12 @@ class PlainProduct {
   std::array<Wide<T>, kBlockRows * kBlockCols> sums_;
 };
 
-bool is_zero(std::complex<double> value, DataType type) {
-  return value.real() == 0 && (!is_complex(type) || value.imag() == 0);
-}
-
 }  // namespace
 
 void plain_gemm(const Launch& launch) {
   // A and B are not looked at where they do not count.
-  if (depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type)) return scale(launch);
-  with_element(launch.type, [&](auto zero) { PlainProduct<decltype(zero)>(launch).run(); });
+  if (depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type.storage)) return scale(launch);
+  with_element(launch.type.storage, [&](auto zero) { PlainProduct<decltype(zero)>(launch).run(); });
 }
 
 }  // namespace fleet

@@ -27,11 +27,13 @@ struct Scratch {
 };
 
 /// Rows of op(x), and columns of it.
-View rows_of_factor(const View& x, Op op, DataType type, std::int64_t row, std::int64_t rows) {
-  return op == Op::none ? part(x, type, row, 0, rows, x.cols) : part(x, type, 0, row, x.rows, rows);
+View rows_of_factor(const View& x, Op op, Storage storage, std::int64_t row, std::int64_t rows) {
+  return op == Op::none ? part(x, storage, row, 0, rows, x.cols)
+                        : part(x, storage, 0, row, x.rows, rows);
 }
-View cols_of_factor(const View& x, Op op, DataType type, std::int64_t col, std::int64_t cols) {
-  return op == Op::none ? part(x, type, 0, col, x.rows, cols) : part(x, type, col, 0, cols, x.cols);
+View cols_of_factor(const View& x, Op op, Storage storage, std::int64_t col, std::int64_t cols) {
+  return op == Op::none ? part(x, storage, 0, col, x.rows, cols)
+                        : part(x, storage, col, 0, cols, x.cols);
 }
 
 /// Adds the sums in `block` to a triangle of C.
@@ -75,15 +77,16 @@ void complete(const View& from, const View& to, bool hermitian) {
 
 void into_triangle(const Launch& launch, const Halves& halves) {
   const std::int64_t n = launch.c.rows;
-  const DataType type = launch.type;
+  const Storage storage = launch.type.storage;
   const std::int64_t half = half_of(n, halves.leaf_edge), rest = n - half;
   const bool lower = launch.c.fill == Fill::lower;
   const auto multiply_part = [&](std::int64_t row, std::int64_t rows, std::int64_t col,
                                  std::int64_t cols) {
     Launch piece = launch;
-    piece.a = rows_of_factor(launch.a, launch.op_a, type, row, rows);
-    piece.b = cols_of_factor(launch.b, launch.op_b, type, col, cols);
-    piece.c = part(launch.c, type, row, col, rows, cols, row == col ? launch.c.fill : Fill::full);
+    piece.a = rows_of_factor(launch.a, launch.op_a, storage, row, rows);
+    piece.b = cols_of_factor(launch.b, launch.op_b, storage, col, cols);
+    piece.c =
+        part(launch.c, storage, row, col, rows, cols, row == col ? launch.c.fill : Fill::full);
     multiply(piece, halves);
   };
   multiply_part(0, half, 0, half);
@@ -99,10 +102,10 @@ struct SymmetricPart {
 
 SymmetricPart part_of_symmetric(const Launch& launch, const View& x, std::int64_t row,
                                 std::int64_t rows, std::int64_t col, std::int64_t cols) {
-  if (row == col) return {part(x, launch.type, row, col, rows, cols, x.fill)};
+  if (row == col) return {part(x, launch.type.storage, row, col, rows, cols, x.fill)};
   const bool stored = (x.fill == Fill::lower) == (row > col);
-  if (stored) return {part(x, launch.type, row, col, rows, cols)};
-  return {part(x, launch.type, col, row, cols, rows),
+  if (stored) return {part(x, launch.type.storage, row, col, rows, cols)};
+  return {part(x, launch.type.storage, col, row, cols, rows),
           launch.hermitian ? Op::conjugate : Op::transpose};
 }
 
@@ -110,7 +113,7 @@ void by_symmetric(const Launch& launch, const Halves& halves) {
   const bool on_left = launch.a.fill != Fill::full;
   const View& symmetric = on_left ? launch.a : launch.b;
   const std::int64_t n = symmetric.rows;
-  const DataType type = launch.type;
+  const Storage storage = launch.type.storage;
   const std::int64_t half = half_of(n, halves.leaf_edge);
   const std::int64_t begins[2] = {0, half}, sizes[2] = {half, n - half};
   for (int out = 0; out < 2; ++out)
@@ -121,15 +124,15 @@ void by_symmetric(const Launch& launch, const Halves& halves) {
             part_of_symmetric(launch, symmetric, begins[out], sizes[out], begins[in], sizes[in]);
         piece.a = of_a.view;
         piece.op_a = of_a.op;
-        piece.b = rows_of_factor(launch.b, launch.op_b, type, begins[in], sizes[in]);
-        piece.c = part(launch.c, type, begins[out], 0, sizes[out], launch.c.cols);
+        piece.b = rows_of_factor(launch.b, launch.op_b, storage, begins[in], sizes[in]);
+        piece.c = part(launch.c, storage, begins[out], 0, sizes[out], launch.c.cols);
       } else {
         const auto of_b =
             part_of_symmetric(launch, symmetric, begins[in], sizes[in], begins[out], sizes[out]);
         piece.b = of_b.view;
         piece.op_b = of_b.op;
-        piece.a = cols_of_factor(launch.a, launch.op_a, type, begins[in], sizes[in]);
-        piece.c = part(launch.c, type, 0, begins[out], launch.c.rows, sizes[out]);
+        piece.a = cols_of_factor(launch.a, launch.op_a, storage, begins[in], sizes[in]);
+        piece.c = part(launch.c, storage, 0, begins[out], launch.c.rows, sizes[out]);
       }
       if (in > 0) piece.beta = 1.0;
       multiply(piece, halves);
@@ -151,12 +154,12 @@ void multiply_leaf(const Launch& launch, CpuBlas& blas) {
     whole.c = scratch.view(launch.c.rows);
     whole.beta = 0.0;
     blas.gemm(whole);
-    return with_blas_element(launch.type,
+    return with_blas_element(launch.type.storage,
                              [&](auto zero) { merge<decltype(zero)>(launch, whole.c); });
   }
   View& factor = launch.a.fill != Fill::full ? whole.a : whole.b;
   const View symmetric = std::exchange(factor, scratch.view(factor.rows));
-  with_blas_element(launch.type, [&](auto zero) {
+  with_blas_element(launch.type.storage, [&](auto zero) {
     complete<decltype(zero)>(symmetric, factor, launch.hermitian);
   });
   blas.gemm(whole);

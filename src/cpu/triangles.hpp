@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/sizes.hpp"
 #include "cpu/blas.hpp"
 
 namespace fleet {
@@ -27,7 +28,7 @@ void multiply(const Launch& launch, CpuBlas& blas);
 
 /// The larger half of n, which is whole leaves.
 inline std::int64_t half_of(std::int64_t n, std::int64_t leaf_edge) {
-  return (n / 2 + leaf_edge - 1) / leaf_edge * leaf_edge;
+  return round_up(n / 2, leaf_edge);
 }
 
 }  // namespace fleet

@@ -125,12 +125,12 @@ void compute(const Triangular& t, const View& c, std::complex<double> factor,
   if (n <= halving.leaf_edge) return halving.leaf(t, c, factor);
   const std::int64_t half = half_of(n, halving.leaf_edge), rest = n - half;
   const auto along_side = [&](std::int64_t begin, std::int64_t size) {
-    return t.on_left ? part(c, t.type, begin, 0, size, c.cols)
-                     : part(c, t.type, 0, begin, c.rows, size);
+    return t.on_left ? part(c, t.type.storage, begin, 0, size, c.cols)
+                     : part(c, t.type.storage, 0, begin, c.rows, size);
   };
   const auto on_diagonal = [&](std::int64_t begin, std::int64_t size) {
     Triangular block = t;
-    block.a = part(t.a, t.type, begin, begin, size, size, t.a.fill);
+    block.a = part(t.a, t.type.storage, begin, begin, size, size, t.a.fill);
     return block;
   };
   Triangular giver = on_diagonal(0, half), taker = on_diagonal(half, rest);
@@ -139,8 +139,8 @@ void compute(const Triangular& t, const View& c, std::complex<double> factor,
     std::swap(giver, taker);
     std::swap(given, taken);
   }
-  const View off = t.a.fill == Fill::lower ? part(t.a, t.type, half, 0, rest, half)
-                                           : part(t.a, t.type, 0, half, half, rest);
+  const View off = t.a.fill == Fill::lower ? part(t.a, t.type.storage, half, 0, rest, half)
+                                           : part(t.a, t.type.storage, 0, half, half, rest);
   Launch between{.type = t.type, .a = off, .b = given, .c = taken};
   between.op_a = t.op;
   if (!t.on_left) {
@@ -159,7 +159,7 @@ Halving on_cpu(CpuBlas& blas) {
           .plain = [&](const Launch& plain) { blas.gemm(plain); },
           .leaf =
               [](const Triangular& t, const View& c, std::complex<double> factor) {
-                with_blas_element(t.type,
+                with_blas_element(t.type.storage,
                                   [&](auto zero) { compute_leaf<decltype(zero)>(t, c, factor); });
               }};
 }
@@ -167,9 +167,9 @@ Halving on_cpu(CpuBlas& blas) {
 /// A product with c in the place of a factor, whose contents go to `old` first.
 void multiply_in_place(const Launch& launch, std::vector<char>& old, CpuBlas& blas) {
   const View& c = launch.c;
-  old.resize(static_cast<std::size_t>(c.rows * c.cols * bytes_of(launch.type)));
+  old.resize(static_cast<std::size_t>(c.rows * c.cols * bytes_of(launch.type.storage)));
   const View kept{.data = old.data(), .rows = c.rows, .cols = c.cols, .ld = c.rows};
-  copy_columns(c, kept, bytes_of(launch.type), 0, c.cols);
+  copy_columns(c, kept, bytes_of(launch.type.storage), 0, c.cols);
   Launch product = launch;
   (launch.a.data == c.data ? product.a : product.b) = kept;
   blas.gemm(product);
@@ -190,7 +190,7 @@ void multiply_triangular(const Launch& launch, CpuBlas& blas) {
   const bool on_left = launch.a.fill != Fill::full;
   const View& other = on_left ? launch.b : launch.a;
   if (other.data != launch.c.data)
-    copy_columns(other, launch.c, bytes_of(launch.type), 0, other.cols);
+    copy_columns(other, launch.c, bytes_of(launch.type.storage), 0, other.cols);
   compute({.type = launch.type,
            .a = on_left ? launch.a : launch.b,
            .op = on_left ? launch.op_a : launch.op_b,
@@ -218,9 +218,9 @@ void prepare(const Launch& launch, CpuBlas& blas) {
   inverting.beta = 1.0;
   for (std::int64_t begin = 0; begin < launch.a.rows; begin += edge) {
     const std::int64_t size = std::min(edge, launch.a.rows - begin);
-    inverting.a = part(launch.a, launch.type, begin, begin, size, size, launch.a.fill);
-    inverting.c = part(launch.c, launch.type, 0, begin, size, size);
-    with_blas_element(launch.type, [&](auto zero) {
+    inverting.a = part(launch.a, launch.type.storage, begin, begin, size, size, launch.a.fill);
+    inverting.c = part(launch.c, launch.type.storage, 0, begin, size, size);
+    with_blas_element(launch.type.storage, [&](auto zero) {
       using T = decltype(zero);
       auto* identity = static_cast<T*>(inverting.c.data);
       for (std::int64_t col = 0; col < size; ++col)
@@ -232,14 +232,14 @@ void prepare(const Launch& launch, CpuBlas& blas) {
 }
 
 void solve_by_inverses(const Launch& launch, const Products& products) {
-  const std::int64_t edge = launch.b.ld, bytes = bytes_of(launch.type);
+  const std::int64_t edge = launch.b.ld, bytes = bytes_of(launch.type.storage);
   const auto leaf = [&](const Triangular& t, const View& c, std::complex<double> factor) {
     const std::int64_t distance = static_cast<char*>(t.a.data) - static_cast<char*>(launch.a.data);
     const std::int64_t begin = distance / ((launch.a.ld + 1) * bytes);
     Launch product{.type = launch.type,
                    .op_a = launch.op_a,
                    .alpha = factor,
-                   .a = part(launch.b, launch.type, 0, begin, t.a.rows, t.a.cols),
+                   .a = part(launch.b, launch.type.storage, 0, begin, t.a.rows, t.a.cols),
                    .b = c,
                    .c = c};
     if (launch.side == Side::right) {

@@ -69,28 +69,28 @@ template <typename T>
 void gemv_by_library(const BlasLibrary& library, const Launch& launch, char trans, const View& a,
                      const View& x) {
   const T alpha = scalar<T>(launch.alpha), one = T(1);
-  library.call(launch.type, GemvCall{.trans = trans,
-                                     .m = a.rows,
-                                     .n = a.cols,
-                                     .alpha = &alpha,
-                                     .a = a.data,
-                                     .lda = std::max<std::int64_t>({1, a.rows, a.ld}),
-                                     .x = x.data,
-                                     .incx = increment_of(x),
-                                     .beta = &one,
-                                     .y = launch.c.data,
-                                     .incy = increment_of(launch.c)});
+  library.call(launch.type.storage, GemvCall{.trans = trans,
+                                             .m = a.rows,
+                                             .n = a.cols,
+                                             .alpha = &alpha,
+                                             .a = a.data,
+                                             .lda = std::max<std::int64_t>({1, a.rows, a.ld}),
+                                             .x = x.data,
+                                             .incx = increment_of(x),
+                                             .beta = &one,
+                                             .y = launch.c.data,
+                                             .incy = increment_of(launch.c)});
 }
 
 template <typename T>
 void axpy_by_library(const BlasLibrary& library, const Launch& launch) {
   const T alpha = scalar<T>(launch.alpha);
-  library.call(launch.type, AxpyCall{.n = launch.a.cols,
-                                     .alpha = &alpha,
-                                     .x = launch.a.data,
-                                     .incx = increment_of(launch.a),
-                                     .y = launch.c.data,
-                                     .incy = increment_of(launch.c)});
+  library.call(launch.type.storage, AxpyCall{.n = launch.a.cols,
+                                             .alpha = &alpha,
+                                             .x = launch.a.data,
+                                             .incx = increment_of(launch.a),
+                                             .y = launch.c.data,
+                                             .incy = increment_of(launch.c)});
 }
 
 /// Are all sizes within the library's integers, and no increment zero?
@@ -112,7 +112,7 @@ std::int64_t increment_of(const View& vector) {
 
 void plain_vectors(const Launch& launch) {
   begin(launch);
-  with_wide_element(launch.type, [&](auto zero) {
+  with_wide_element(launch.type.storage, [&](auto zero) {
     using T = decltype(zero);
     if (launch.kernel == Kernel::gemv) plain_gemv<T>(launch);
     if (launch.kernel == Kernel::axpy) plain_axpy<T>(launch);
@@ -123,7 +123,7 @@ void plain_vectors(const Launch& launch) {
 // A dot product is a gemv with a matrix of one column: BLAS libraries differ in how functions give
 // back what they return.
 bool vectors_by_library(const BlasLibrary& library, const Launch& launch) {
-  const auto type = static_cast<std::size_t>(launch.type);
+  const auto type = static_cast<std::size_t>(launch.type.storage);
   const bool is_axpy = launch.kernel == Kernel::axpy, is_dot = launch.kernel == Kernel::dot;
   if ((is_axpy ? library.axpy : library.gemv)[type] == nullptr || !is_within(library, launch))
     return false;
@@ -134,7 +134,7 @@ bool vectors_by_library(const BlasLibrary& library, const Launch& launch) {
                      : is_dot || launch.op_a == Op::transpose ? 'T'
                                                               : 'N';
   begin(launch);
-  with_wide_element(launch.type, [&](auto zero) {
+  with_wide_element(launch.type.storage, [&](auto zero) {
     using T = decltype(zero);
     is_axpy ? axpy_by_library<T>(library, launch)
             : gemv_by_library<T>(library, launch, trans, a, launch.b);

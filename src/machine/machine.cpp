@@ -17,7 +17,7 @@ double cube(std::int64_t edge) {
   return e * e * e;
 }
 
-/// The machine's devices among `kept`, in terms of the new ids (index in `kept`), or -1.
+/// For each device of the machine its new id (the index in `kept`), or -1 if it is dropped.
 std::vector<DeviceId> renumbering(std::size_t devices, const std::vector<DeviceId>& kept) {
   std::vector<DeviceId> now(devices, -1);
   for (std::size_t i = 0; i < kept.size(); ++i)
@@ -30,7 +30,7 @@ std::vector<DeviceId> renumbering(std::size_t devices, const std::vector<DeviceI
 double Link::column_share(std::int64_t column_bytes) const {
   const auto above = std::ranges::lower_bound(columns, column_bytes, {}, &ColumnRate::bytes);
   if (above == columns.end()) return columns.empty() ? 1 : columns.back().share;
-  // A column of no bytes would take none of the rate: shares rise from there to the first known.
+  // The share rises linearly from (0 bytes, 0) to the first known column length.
   const ColumnRate below = above == columns.begin() ? ColumnRate{0, 0} : *std::prev(above);
   return below.share + (above->share - below.share) *
                            static_cast<double>(column_bytes - below.bytes) /
@@ -44,7 +44,7 @@ LinkId Machine::find_link(DeviceId source, DeviceId target) const {
 }
 
 DataType Machine::rated_as(DeviceId device, DataType type) const {
-  const bool like_f32 = type == DataType::tf32 || (on_host(device) && is_half(type));
+  const bool like_f32 = type == DataType::tf32 || (on_host(device) && is_half(type.storage));
   if (!like_f32) return type;
   const auto& kernels = devices[static_cast<std::size_t>(device)].kernels;
   return std::ranges::count(kernels, type, &KernelRate::type) > 0 ? type : DataType::f32;
@@ -59,7 +59,7 @@ double Machine::best_rate(DeviceId device, DataType type) const {
 }
 
 double Machine::rate(DeviceId device, DataType type, double m, double n, double k) const {
-  // Volumes instead of edges: log2 of both differ by the factor 3 only, which cancels.
+  // log2 of a volume is 3 log2 of its edge; the factor cancels in the interpolation.
   const double volume = m * n * k;
   type = rated_as(device, type);
   const KernelRate* below = nullptr;
@@ -81,20 +81,20 @@ double Machine::multiply_s(DeviceId device, DataType type, std::int64_t m, std::
   const double launch_s = devices[static_cast<std::size_t>(device)].launch_s;
   const auto [rows, cols, depth] =
       std::array{static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)};
-  const double flops = (is_complex(type) ? 8 : 2) * rows * cols * depth;
+  const double flops = (is_complex(type.storage) ? 8 : 2) * rows * cols * depth;
   if (flops == 0) return launch_s;
   return launch_s + flops / rate(device, type, rows, cols, depth);
 }
 
 double Machine::stream_s(DeviceId device, std::int64_t bytes) const {
   const Device& d = devices[static_cast<std::size_t>(device)];
-  if (d.memory_bytes_per_s <= 0) return d.launch_s;  // not known: nothing to bound it by
+  if (d.memory_bytes_per_s <= 0) return d.launch_s;  // unknown rate: count the launch only
   return d.launch_s + static_cast<double>(bytes) / d.memory_bytes_per_s;
 }
 
 LinkTable::LinkTable(const Machine& machine)
     : devices_(machine.devices.size()), ids_(devices_ * devices_, -1) {
-  // Backwards, so that of two links for one pair the lower id stays, as in find_link.
+  // Backwards, so that the lower id wins if one pair has two links, as in find_link.
   for (std::size_t l = machine.links.size(); l-- > 0;) {
     const Link& link = machine.links[l];
     ids_[static_cast<std::size_t>(link.source) * devices_ + static_cast<std::size_t>(link.target)] =
@@ -107,7 +107,7 @@ Machine sub_machine(const Machine& machine, const std::vector<int>& user_devices
   for (const int device : user_devices) {
     const std::string name = "device " + std::to_string(device);
     if (device < 0 || device >= machine.device_count())
-      throw Error(Status::bad_argument, name + " is not there: the machine has " +
+      throw Error(Status::bad_argument, name + " does not exist: the machine has " +
                                             std::to_string(machine.device_count()) +
                                             " devices, counted from 0");
     if (std::ranges::find(kept, kFirstDevice + device) != kept.end())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// machine.hpp: what to compute on, as numbers. Measured by `probe`, stored as JSON, read-only
-// after. It knows no problem and no plan.
+// machine.hpp: the devices, links and ports of a node, and their rates. Measured by `probe`, stored
+// as JSON, read-only afterwards. It knows no problem and no plan.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,17 +14,17 @@ namespace fleet {
 using PortId = int;
 using LinkId = int;
 
-/// A capacity that several links (or the kernels of several devices) share: a GPU's way out, its
-/// way in, a PCIe switch, host memory, the CPU's cores, the one thread of a virtual device.
-/// Capacity is in units per second; a unit is whatever the shares of this port are weighted in
-/// (bytes for memory and wires, busy seconds for cores and threads).
+/// A capacity that several links (or the kernels of several devices) share: a GPU's outgoing or
+/// incoming wire, a PCIe switch, host memory, the CPU's cores, the one thread of a virtual device.
+/// Capacity is in units per second; the weights of its shares define the unit (bytes for memory and
+/// wires, busy seconds for cores and threads).
 struct Port {
   std::string name;
   double capacity = 0;
   friend bool operator==(const Port&, const Port&) = default;
 };
 
-/// How much of a port one user takes: units per byte for a link, units per second for kernels.
+/// The demand of one user on a port: units per byte for a link, units per second for kernels.
 struct PortShare {
   PortId port = 0;
   double weight = 1;
@@ -40,64 +40,66 @@ struct KernelRate {
 };
 
 struct Device {
-  std::string name;                 ///< "host", "pageable", then "0", "1", ...: as in bytes_by_link
-  std::int64_t memory_bytes = 0;    ///< what there is; plans use at most the cap in Tuning
-  int lanes = 8;                    ///< compute queues (paper 1, III-B: 8 streams)
-  double launch_s = 0;              ///< from issue to start of a kernel, on top of its arithmetic
-  double memory_bytes_per_s = 0;    ///< what bounds the add and scale kernels
-  std::vector<KernelRate> kernels;  ///< sorted by (type, edge); none of a type: cannot compute it
-  std::vector<PortShare> ports;     ///< taken while a kernel runs
-  /// Elements of C that keep the device busy: a product of fewer leaves some of its processors
-  /// idle, and further ones beside a product of as many cost power and caches and gain nothing
-  /// (docs/performance/lessons.md: 7 to 17 % on an H200, with tiles of 4096).
+  std::string name;               ///< "host", "pageable", then "0", "1", ...: as in bytes_by_link
+  std::int64_t memory_bytes = 0;  ///< total; plans use at most the cap in Tuning
+  int lanes = 8;                  ///< compute queues (paper 1, III-B: 8 streams)
+  double launch_s = 0;            ///< from issue to start of a kernel, on top of its arithmetic
+  double memory_bytes_per_s = 0;  ///< bounds the add and scale kernels
+  std::vector<KernelRate>
+      kernels;  ///< sorted by (type, edge); a type without rates cannot be computed
+  std::vector<PortShare> ports;  ///< taken while a kernel runs
+  /// Elements of C that fill the device. A smaller product leaves processors idle; a second product
+  /// beside a filling one costs power and cache and gains nothing (docs/performance/lessons.md: 7
+  /// to 17 % on an H200, with tiles of 4096).
   std::int64_t filling_elements = std::int64_t{8} << 20;
-  /// To solve for a tile keeps few processors busy for long: so many products of other tiles run
-  /// beside it (2 % of a trsm of 16384 on four H200).
+  /// Products of other tiles that run beside the solve of a tile, which keeps few processors busy
+  /// for long (gains 2 % of a trsm of 16384 on four H200).
   int lanes_beside_solves = 4;
-  /// From this order on the device solves by the inverses of blocks on the diagonal of a triangle,
-  /// which are prepared once; 0: never.
+  /// Triangles of at least this order are solved with inverses of their diagonal blocks, which are
+  /// prepared once; 0: never.
   std::int64_t inverse_order = 0;
-  /// Seconds of a product with a triangle, as a share of those of a whole product of the same size:
-  /// its multiply-adds are half as many.
+  /// Time of a product with a triangle as a share of the time of a full product of the same size;
+  /// it has half as many multiply-adds.
   double triangle_share = 0.5;
-  /// Seconds that a solve takes for each row of the triangle beyond its multiply-adds, however
-  /// narrow C is: its steps follow each other.
+  /// Seconds that a solve takes per row of the triangle on top of its multiply-adds, however narrow
+  /// C is: its steps are sequential.
   double solve_row_s = 0;
-  /// Seconds of the inverses of a triangle's blocks, which are all computed side by side.
+  /// Seconds to invert the diagonal blocks of a triangle, which are all inverted concurrently.
   double prepare_s = 0;
-  double idle_watts = 0;  ///< 0 = not known
+  double idle_watts = 0;  ///< 0: unknown
   double busy_watts = 0;
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-/// What a copy moves, as links see it: some columns of a matrix.
+/// The columns of a matrix that a copy moves, as a link sees them.
 struct Cargo {
   std::int64_t bytes = 0;
   std::int64_t columns = 1;
-  /// Of columns that lie apart at `home`, where the matrix is; 0: they follow each other there, as
-  /// they do in every other place.
+  /// Length of a column if the columns are strided at `home`, where the matrix lies; 0: they are
+  /// contiguous there, as they are in every other place.
   std::int64_t column_bytes = 0;
   DeviceId home = kHost;
 };
 
-/// What is left of a link's rate for columns that lie apart, while products keep its ends busy.
+/// The share of a link's rate that strided columns reach while products keep its ends busy.
 struct ColumnRate {
   std::int64_t bytes = 0;  ///< of a column
   double share = 1;        ///< of the link's bytes_per_s
   friend bool operator==(const ColumnRate&, const ColumnRate&) = default;
 };
 
-/// A directed connection. Two devices without a Link cannot copy to each other directly.
+/// A directed connection. Two devices without a link cannot copy to each other directly.
 struct Link {
   DeviceId source = kHost;
   DeviceId target = kHost;
   double latency_s = 0;    ///< per copy (per chunk, in a chunked one), on top of bytes/rate
-  double bytes_per_s = 0;  ///< alone on the machine, one piece of memory to another
+  double bytes_per_s = 0;  ///< of contiguous memory, with the machine otherwise idle
   std::vector<PortShare> ports;
-  std::vector<ColumnRate> columns;  ///< sorted by bytes; none: columns apart cost nothing
+  std::vector<ColumnRate> columns;  ///< sorted by bytes; none: strided columns cost nothing
 
-  /// Bytes per second of this cargo, alone on the machine. Between the known lengths of columns the
-  /// share is interpolated linearly; shorter ones than the least cost as much each as it does.
+  /// Bytes per second of this cargo with the machine otherwise idle. The share is interpolated
+  /// linearly between known column lengths; a column shorter than the shortest known one takes as
+  /// long as that one.
   double rate(const Cargo& cargo) const {
     const bool apart = cargo.column_bytes > 0 && (cargo.home == source || cargo.home == target);
     return apart && !columns.empty() ? bytes_per_s * column_share(cargo.column_bytes) : bytes_per_s;
@@ -108,9 +110,9 @@ struct Link {
 
 struct Machine {
   std::string name;
-  std::string source;  ///< where the numbers come from: a measurement, a paper, assumptions
-  /// What issuing one task costs the thread that does it: task i of a plan starts no earlier than
-  /// i * issue_s, so that many small tasks are not free. Each chunk of a copy counts as one.
+  std::string source;  ///< origin of the numbers: a measurement, a paper, assumptions
+  /// Seconds that the issuing thread spends on one task: task i of a plan starts no earlier than i
+  /// * issue_s, so that many small tasks are not free. Each chunk of a copy counts as one task.
   double issue_s = 0;
   std::vector<Device> devices;
   std::vector<Link> links;
@@ -129,12 +131,12 @@ struct Machine {
 
   bool can_compute(DeviceId device, DataType type) const { return best_rate(device, type) > 0; }
 
-  /// The type whose rates stand for those of `type` on this device: itself where it has any; f32
-  /// for tf32, which is leave to be faster and no more; and on the host f32 for f16 and bf16, whose
-  /// products the CPU does in f32.
+  /// The type whose rates apply to `type` on this device: `type` itself if it has rates; else f32
+  /// for tf32, since tf32 only permits faster products; on the host also f32 for f16 and bf16,
+  /// whose products the CPU computes in f32.
   DataType rated_as(DeviceId device, DataType type) const;
 
-  /// Highest flops_per_s over all edges, 0 when the device cannot compute this type.
+  /// Highest flops_per_s over all edges; 0 if the device cannot compute this type.
   double best_rate(DeviceId device, DataType type) const;
 
   /// Rate for an m x n x k product: the table interpolated (linearly in log2(edge)) at the edge
@@ -167,19 +169,20 @@ class LinkTable {
 
 inline constexpr int kMachineSchema = 1;
 
-/// JSON with "schema": 1. parse_machine(to_json(m)) == m, numbers bit for bit.
+/// JSON with "schema": 1. parse_machine(to_json(m)) == m, with every number bit for bit.
 std::string to_json(const Machine& machine);
-/// Throws Error(bad_file) with one line that says what is wrong and where: damaged JSON, another
-/// schema, a link to a device that is not there, a capacity that is not positive.
+/// Throws Error(bad_file) with one line that names the fault and its place: damaged JSON, another
+/// schema, a link to a device that does not exist, a capacity that is not positive.
 Machine parse_machine(std::string_view json);
 
 /// Reads a shipped machine by its name ("h200x8": `shipped_folder`/h200x8.json), or else a file. A
-/// text with '/' or ending in ".json" is always a file. Throws Error(bad_file) naming the file.
+/// name that contains '/' or ends in ".json" is always a file. Throws Error(bad_file) naming the
+/// file.
 Machine load_machine(const std::string& file_or_name, const std::string& shipped_folder);
 
 /// The machine with only these user-facing devices (0, 1, ...), renumbered in the given order but
-/// keeping their names. Host and pageable stay, and so do all ports. Throws Error(bad_argument) for
-/// a device that is not there or is named twice.
+/// keeping their names. Host and pageable stay, and so do all ports. Throws Error(bad_argument) if
+/// a device does not exist or is named twice.
 Machine sub_machine(const Machine& machine, const std::vector<int>& user_devices);
 
 }  // namespace fleet

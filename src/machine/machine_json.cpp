@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// machine_json.cpp: machines as JSON, schema 1, both ways. Devices and ports are named, not
-// numbered, so that a file can be read and edited by hand. It must not know what the numbers mean.
+// machine_json.cpp: writes and reads machines as JSON, schema 1. Devices and ports are referred to
+// by name, so that a file can be read and edited by hand. It must not know what the numbers mean.
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -36,7 +36,7 @@ void know_only(const json& object, const std::string& where, const std::set<std:
 
 std::string text(const json& object, const std::string& where, const char* key) {
   const json& value = member(object, where, key);
-  if (!value.is_string()) refuse(where + ": '" + key + "' is not a text");
+  if (!value.is_string()) refuse(where + ": '" + key + "' is not a string");
   return value.get<std::string>();
 }
 
@@ -79,7 +79,7 @@ int id_of(const std::vector<Named>& of, const std::string& name, const std::stri
           const char* kind) {
   for (std::size_t i = 0; i < of.size(); ++i)
     if (of[i].name == name) return static_cast<int>(i);
-  refuse(where + " names " + kind + " '" + name + "', which is not there");
+  refuse(where + " names " + kind + " '" + name + "', which does not exist");
 }
 
 std::vector<PortShare> read_shares(const Machine& m, const json& object, const std::string& where) {
@@ -97,12 +97,11 @@ std::vector<KernelRate> read_kernels(const json& object, const std::string& wher
   for (const json& kernel : list(object, where, "kernels")) {
     know_only(kernel, where + ", a kernel", {"type", "edge", "flops_per_s"});
     const std::string word = text(kernel, where, "type");
-    int type = -1;
-    for (int t = 0; t < kDataTypes; ++t)
-      if (word == word_of(static_cast<DataType>(t))) type = t;
-    if (type < 0)
+    const auto* type =
+        std::ranges::find_if(kDataTypes, [&](DataType t) { return word == word_of(t); });
+    if (type == kDataTypes.end())
       refuse(where + ": kernel type '" + word + "' is none of s, d, c, z, h, bf16, tf32");
-    const KernelRate rate{static_cast<DataType>(type), whole(kernel, where, "edge"),
+    const KernelRate rate{*type, whole(kernel, where, "edge"),
                           positive(kernel, where, "flops_per_s")};
     if (rate.edge < 1) refuse(where + ": a kernel's edge is not positive");
     kernels.push_back(rate);
@@ -174,7 +173,7 @@ Link read_link(const Machine& m, const json& object, const std::string& where) {
   l.source = id_of(m.devices, text(object, where, "from"), where, "device");
   l.target = id_of(m.devices, text(object, where, "to"), where, "device");
   if (l.source == l.target) refuse(where + " leads from a device to itself");
-  if (m.find_link(l.source, l.target) >= 0) refuse(where + " is there twice");
+  if (m.find_link(l.source, l.target) >= 0) refuse(where + " appears twice");
   l.latency_s = at_least_zero(object, where, "latency_s");
   l.bytes_per_s = positive(object, where, "bytes_per_s");
   l.columns = read_columns(object, where);
@@ -231,7 +230,7 @@ ordered_json write_device(const Machine& m, const Device& d) {
                       {"ports", write_shares(m, d.ports)},
                       {"idle_watts", d.idle_watts},
                       {"busy_watts", d.busy_watts}};
-  // What is as usual is left out, so that files made by hand stay short.
+  // Members with default values are left out, as in files written by hand.
   const Device usual;
   if (d.filling_elements != usual.filling_elements) out["filling_elements"] = d.filling_elements;
   if (d.lanes_beside_solves != usual.lanes_beside_solves)
@@ -297,7 +296,7 @@ Machine load_machine(const std::string& file_or_name, const std::string& shipped
                                       "': no such file, and no shipped machine of that name");
   try {
     return parse_machine(std::string{std::istreambuf_iterator<char>(in), {}});
-  } catch (const std::ios_base::failure&) {  // a folder opens, but does not read
+  } catch (const std::ios_base::failure&) {  // a folder can be opened but not read
     throw Error(Status::bad_file, file + ": cannot be read");
   } catch (const Error& e) {
     throw Error(e.status(), file + ": " + e.what());

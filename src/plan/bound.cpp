@@ -22,7 +22,7 @@ constexpr double kPrecision = 1e-6;  // of the bound, always on the low side
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
-/// The largest of several times, and what it is the time of. Of equal ones the first.
+/// The largest of several times, the first of equal ones, and what takes it.
 struct Worst {
   double seconds = 0;
   const std::string* name = nullptr;

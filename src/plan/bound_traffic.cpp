@@ -12,7 +12,7 @@ namespace {
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
-/// What every one of the links takes at least for a byte; 0 when one of them takes nothing. A cut
+/// The least that any of the links takes for a byte; 0 when one of them takes nothing. A cut
 /// without links has no capacity, and every byte would need some.
 double least_weight(const Meter& meter, const std::vector<LinkId>& links) {
   if (links.empty()) return meter.capacity == 0 ? 1 : 0;
@@ -298,8 +298,8 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
     if (traits.by_itself && !traits.has_b)
       for (auto* costs : {&away, &here}) (*costs)[kA] = (*costs)[kB] = (*costs)[kA] / 2;
     if (traits.triangular) {
-      // C is a factor, as it was, and then the result. Of trsm the parts that are seen as either
-      // come as they were: at least half of both together.
+      // C is first a factor and then the result. With trsm, the parts that are seen as either
+      // arrive as they were: at least half of both together.
       const bool at_home = problem_.operands[kC].home == device;
       const double seen = bytes_[kC] * (at_home ? out : in) / (traits.solves ? 2 : 1);
       auto& costs = at_home ? away : here;

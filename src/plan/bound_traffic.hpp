@@ -67,7 +67,7 @@ class TermMaker {
   /// `workers`: all devices that can compute.
   TermMaker(const Problem& problem, const Machine& machine, const std::vector<DeviceId>& workers);
 
-  /// Of the host, pinned and pageable: it computes nothing, so all of its operands go and come.
+  /// The host, pinned and pageable, computes nothing: all of its operands go out and C comes back.
   std::vector<Term> host_terms(const std::vector<Meter>& meters) const;
   std::vector<Term> device_terms(DeviceId device, const std::vector<Meter>& meters) const;
 

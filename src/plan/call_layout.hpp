@@ -10,7 +10,8 @@
 
 namespace fleet {
 
-/// The chains of a call by the row and column of their targets, and who they are dealt to.
+/// The chains of a call by the row and column of their targets, and the workers that they are dealt
+/// to.
 class CallLayout {
  public:
   /// All must outlive it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // check.cpp: the proof that a plan is right in every legal order. It shares no code with the
-// planner, so that one's mistake is not the other's; what a program means it reads from its ops.
+// planner, so that one's mistake is not the other's; it reads what a program means from its ops.
 #include <algorithm>
 #include <optional>
 
@@ -10,15 +10,15 @@
 namespace fleet {
 namespace {
 
-// What a place holds of a tile: what the ops [first, last) that write it make of it, numbered in
-// the order of the program, with the contents that it had before them or without (`with_old`). The
+// What a place holds of a tile: the result of the ops [first, last) that write it, numbered in the
+// order of the program, with the contents that it had before them or without (`with_old`). The
 // caller's tile is {0, 0, with_old}; a tile that is complete so far is {0, n, with_old}.
 struct Content {
   TileId tile = kNoTile;
   int first = 0;
   int last = 0;
   bool with_old = true;
-  bool inverses = false;  ///< of the blocks on its diagonal
+  Form form = Form::stored;
   friend bool operator==(const Content&, const Content&) = default;
 };
 
@@ -166,8 +166,8 @@ class Checker {
     return {};
   }
 
-  // Should a device fail, what was computed from the old contents of a tile at home and is not at
-  // home itself is computed once more: so the tile must not be replaced before.
+  // If a device fails, results that were computed from a tile at home and are not yet at home are
+  // computed once more, so the tile must not be replaced before they are.
   std::string check_replaced(TaskId t, const TileId& tile) {
     auto& users = used_by_[versions_.place(tile)];
     for (const OpId user : users) {
@@ -186,6 +186,8 @@ class Checker {
 
   std::string replay(TaskId t) {
     const Task& now = task(t);
+    const bool prepares = now.kind == TaskKind::compute && now.kernel == Kernel::prepare;
+    if ((now.form != Form::stored) != prepares) return "makes a form that its kernel does not make";
     if (now.kind != TaskKind::compute) {
       if (std::string fault = fits(now.to, now.tile); !fault.empty()) return fault;
       return replay_copy(t);
@@ -205,7 +207,8 @@ class Checker {
     if (std::string fault = fits(now.from, now.tile); !fault.empty()) return fault;
     if (now.from == now.to) return "copies a place onto itself";
     const Content moved = state(now.from, now.tile).content;
-    if (moved.tile != now.tile || moved.inverses) return "copies a place that holds something else";
+    if (moved.tile != now.tile || moved.form != now.form)
+      return "copies a place that holds something else";
     if (std::string fault = read(t, now.from, moved); !fault.empty()) return fault;
     return write(t, now.to, moved);
   }
@@ -243,7 +246,8 @@ class Checker {
       if ((now.accumulate == Accumulate::beta) != first)
         return first ? "adds to what beta was not applied to" : "applies beta where it must not";
       if (op.accumulate == Accumulate::overwrite) return "adds to what has to be overwritten";
-      if (old.tile != now.tile || old.inverses || old.last != at || (first && !old.with_old))
+      if (old.tile != now.tile || old.form != Form::stored || old.last != at ||
+          (first && !old.with_old))
         return "adds to a place that holds something else";
       if (first && old.first != 0) return "applies beta where it must not";
       if (std::string fault = read(t, now.to, old); !fault.empty()) return fault;
@@ -257,34 +261,29 @@ class Checker {
     const Task& now = task(t);
     for (const std::size_t x : {0, 1}) {
       const TileId& tile = op.inputs[x].tile;
-      if (tile.exists()) {
-        if (std::string fault = read(t, now.inputs[x], whole(tile, version.inputs[x]));
-            !fault.empty())
-          return fault;
-        if (program_.matrix_of(tile).is_written) used_by_[versions_.place(tile)].push_back(now.op);
-      } else if (op.kernel == Kernel::solve && !now.inputs[x].in_place()) {
-        Content inverses = whole(op.inputs[1 - x].tile, version.inputs[1 - x]);
-        inverses.inverses = true;
-        if (std::string fault = read(t, now.inputs[x], inverses); !fault.empty()) return fault;
-      }
+      Content needed = whole(tile, version.inputs[x]);
+      needed.form = op.inputs[x].form;
+      // A device may do without a form that it does not prepare.
+      if (!tile.exists() || (needed.form != Form::stored && now.inputs[x].in_place())) continue;
+      if (std::string fault = read(t, now.inputs[x], needed); !fault.empty()) return fault;
+      if (program_.matrix_of(tile).is_written) used_by_[versions_.place(tile)].push_back(now.op);
     }
     return {};
   }
 
   std::string replay_prepare(TaskId t) {
     const Task& now = task(t);
-    if (!now.tile.exists() || program_.matrix_of(now.tile).structure < Structure::triangular ||
-        program_.fill_of(now.tile) == Fill::full)
-      return "prepares what is no triangle";
-    const std::int64_t bytes =
-        inverses_bytes(program_.matrix_of(now.tile).type, program_.rows_of(now.tile));
+    if (!now.tile.exists() || !program_.has_form(now.tile, now.form))
+      return "prepares a form that its tile does not have";
     if (now.to.in_place()) return "prepares a tile in place";
-    if (std::string fault = fits(now.to, now.tile, bytes); !fault.empty()) return fault;
+    if (std::string fault = fits(now.to, now.tile, program_.bytes_of(now.tile, now.form));
+        !fault.empty())
+      return fault;
     Content made = state(now.inputs[0], now.tile).content;
-    if (made.tile != now.tile || made.inverses || !made.with_old)
+    if (made.tile != now.tile || made.form != Form::stored || !made.with_old)
       return "prepares a place that holds something else";
     if (std::string fault = read(t, now.inputs[0], made); !fault.empty()) return fault;
-    made.inverses = true;
+    made.form = now.form;
     return write(t, now.to, made);
   }
 

@@ -13,18 +13,18 @@ class KernelTimes {
  public:
   /// Both must outlive it.
   KernelTimes(const TileProgram& program, const Machine& machine)
-      : program_(program), machine_(machine), product_times_(machine, program.type()) {}
+      : program_(program), machine_(machine), product_times_(machine) {}
 
   /// Seconds of an op with the device otherwise idle, launch included.
   double seconds(DeviceId device, const TileOp& op, const TileId& target) {
     return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op);
   }
-  /// Of a kernel whose multiply-adds are those of whole tiles.
+  /// The same with the multiply-adds of whole tiles.
   double whole_s(DeviceId device, const TileOp& op, const TileId& target) {
     if (has_vectors(op.kernel))
       return machine_.stream_s(device, program_.streamed_bytes_of(op, target));
-    return product_times_.seconds(device, program_.rows_of(target), program_.cols_of(target),
-                                  program_.depth_of(op, target));
+    return product_times_.seconds(device, program_.type_of(op, target), program_.rows_of(target),
+                                  program_.cols_of(target), program_.depth_of(op, target));
   }
   /// The part of whole_s that the op takes: products with triangles take less than with whole
   /// tiles, but more than their multiply-adds.
@@ -33,14 +33,13 @@ class KernelTimes {
     const double work = program_.work_of(op, target);
     if (work == 1 || op.kernel == Kernel::solve || program_.fill_of(target) != Fill::full)
       return work;
-    constexpr double kHalf = 0.5;  // what a large triangle has of a square's multiply-adds
+    constexpr double kHalf = 0.5;  // a large triangle's share of a square's multiply-adds
     return std::min(1.0, work / kHalf * of(device).triangle_share);
   }
-  /// What a solve takes beyond its multiply-adds.
+  /// Seconds of a solve beyond its multiply-adds.
   double steps_s(DeviceId device, const TileOp& op) const {
     if (op.kernel != Kernel::solve) return 0;
-    const TileId& triangle = op.inputs[op.inputs[0].tile.exists() ? 0 : 1].tile;
-    return static_cast<double>(program_.rows_of(triangle)) * of(device).solve_row_s;
+    return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s;
   }
 
  private:

@@ -110,7 +110,7 @@ bool Mover::in_place(MatrixId matrix, int worker) const {
 bool Mover::lies_in_place(int key, int worker) const {
   if (!in_place(tiles_[static_cast<std::size_t>(key)].matrix, worker)) return false;
   if (changing_.empty()) return true;
-  // What is computed elsewhere comes home late: who made it has it at once.
+  // A result comes home late; the worker that made it has it at once.
   const int producer = changing_[static_cast<std::size_t>(key)].producer;
   return producer < 0 || producer == worker;
 }
@@ -159,8 +159,7 @@ void Mover::find_users(int key, int worker, Side side) {
     if (!row_present_[static_cast<std::size_t>(at.row_group)][static_cast<std::size_t>(row)] ||
         !col_present_[static_cast<std::size_t>(at.col_group)][static_cast<std::size_t>(col)])
       continue;
-    // Groups that take part of each other's tiles are computed in turn: all workers are at the
-    // same.
+    // Groups that read each other's tiles are computed in turn: all workers are at the same one.
     if (layout_->call().reads_target) {
       if (next_use(key, other) == kNoUse) continue;
     } else {
@@ -285,17 +284,13 @@ void Mover::forget_inputs(int worker) {
   for (int key = 0; key < static_cast<int>(tiles_.size()); ++key) drop(key, worker);
 }
 
-Where Mover::take_inverses(int key, int worker, bool& made) {
-  if (inverses_.empty()) inverses_.assign(held_.size(), -1);
-  int& slot =
-      inverses_[static_cast<std::size_t>(worker) * tiles_.size() + static_cast<std::size_t>(key)];
-  made = slot >= 0;
-  const TileId tile = tile_of(key);
-  if (!made)
-    slot = store(device_of(worker))
-               .take(Pool::inverses,
-                     inverses_bytes(program_.matrix_of(tile).type, program_.rows_of(tile)), key);
-  return {device_of(worker), slot};
+Where Mover::take_prepared(const TileId& tile, Form form, int worker, bool& made) {
+  const auto [known, is_new] = prepared_.try_emplace({worker, tile, form}, -1);
+  if (is_new)
+    known->second =
+        store(device_of(worker)).take(Pool::prepared, program_.bytes_of(tile, form), key_of(tile));
+  made = !is_new;
+  return {device_of(worker), known->second};
 }
 
 Where Mover::take_output(int worker, std::int64_t bytes) {
@@ -390,7 +385,7 @@ void Mover::before_write(const Where& where, const TileId& tile) {
   if (home == nullptr) return;
   after_.push_back(home->writer);
   after_.insert(after_.end(), home->readers.begin(), home->readers.end());
-  // What was computed from the old contents has to be at home first: devices may fail.
+  // Results of the old contents have to be at home first: devices may fail.
   for (const TileId& user : home->users) after_.push_back(changing(user)->writer);
   if (home->last_user.exists()) after_.push_back(changing(home->last_user)->writer);
 }

@@ -2,7 +2,9 @@
 // mover.hpp: which device holds which tile, and the copies that bring tiles to workers and results
 // home. It does not choose what is computed next.
 #pragma once
+#include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "plan/call_layout.hpp"
@@ -48,11 +50,11 @@ class Mover {
   Where acquire(int key, int worker, int pinned, Side side);
   /// The worker is done with the tile for good (rule caching off).
   void drop(int key, int worker);
-  /// The worker's slot has what the call makes of this tile, and others will read it from there.
+  /// The worker's slot has the call's result for this tile, and others will read it from there.
   void note_result(const TileId& tile, int worker, const Where& where, double ready_s);
-  /// Nobody needs that any more: from now on the tile is read at home, where it is at `home_s`.
+  /// Nobody needs the result there any more: from now on the tile is read at home.
   void forget_result(const TileId& tile);
-  /// The tile is complete at home. Copies of what it was are of no use any more.
+  /// The tile is complete at home at `home_s`. Copies of its earlier version are dropped.
   void note_home(const TileId& tile, double home_s);
 
   /// An op on `target` reads the tile.
@@ -65,9 +67,9 @@ class Mover {
       change->users.push_back(target);
   }
 
-  /// The place of the inverses of a triangular tile on the worker's device. `made` says whether
-  /// they were there already.
-  Where take_inverses(int key, int worker, bool& made);
+  /// The place of a prepared form of a tile on the worker's device. `made` says whether it was
+  /// there already.
+  Where take_prepared(const TileId& tile, Form form, int worker, bool& made);
 
   /// A slot of the output pool. Throws Error(no_memory).
   Where take_output(int worker, std::int64_t bytes);
@@ -80,8 +82,8 @@ class Mover {
   /// Copies sums of some ops from one worker's slot into another's. Returns when they arrive.
   double bring_sum(const TileId& tile, const Where& from, const Where& to, double ready_s);
 
-  /// Orders `after` behind whatever used the slot before (only matters where slots are recycled),
-  /// and what wrote the contents of a place that is about to be read.
+  /// before_write adds to after() whatever used the place before (for slots it matters only where
+  /// they are recycled), before_read whatever wrote what is about to be read.
   void before_write(const Where& where, const TileId& tile);
   void before_read(const Where& where, const TileId& tile);
   void note_read(const Where& where, const TileId& tile, TaskId task);
@@ -117,13 +119,13 @@ class Mover {
     std::vector<TaskId> readers;
     int producer = -1;  ///< the worker that has the newest version, where home does not
     double home_s = 0;  ///< when it is at home
-    /// The targets that were computed from the version at home. Of those that replace each other's
-    /// inputs, and so come home one after another, the last will do.
+    /// The targets that were computed from the version at home. Where they replace each other's
+    /// inputs, they come home one after another, and the last is enough.
     std::vector<TileId> users;
     TileId last_user = kNoTile;
   };
-  /// A position at which a tile is used: by a worker, where groups are computed in turn and it goes
-  /// to later users at once; else by any, which may have it from another that kept it.
+  /// A position at which a tile is used: one worker's, where groups are computed in turn and the
+  /// tile goes to later users at once; else any worker's, which may get it from one that kept it.
   struct Use {
     int worker;
     std::int64_t at;
@@ -174,7 +176,7 @@ class Mover {
   std::vector<TileId> tiles_;      ///< per key
   std::vector<Cargo> cargos_;
   std::vector<Held> held_;                                    ///< [worker][key]
-  std::vector<int> inverses_;                                 ///< [worker][key]: a slot, or -1
+  std::map<std::tuple<int, TileId, Form>, int> prepared_;     ///< slots, by worker
   std::vector<Step> positions_;                               ///< per worker
   std::vector<std::vector<char>> row_present_, col_present_;  ///< [group][grid row or column]
   std::vector<Changing> changing_;      ///< per key; empty where nothing is both read and written

@@ -18,7 +18,8 @@
 
 namespace fleet {
 
-/// Where a tile lies: a staging slot of a device, or in place (the operand's own storage).
+/// Where a tile lies, in some form: a staging slot of a device, or in place (the operand's own
+/// storage).
 struct Where {
   DeviceId device = kHost;
   int slot = -1;
@@ -48,8 +49,8 @@ enum class TaskKind : std::uint8_t { fetch, compute, writeback };
 ///
 /// A compute runs `kernel` on `device()`. `tile` is the output tile, `to` where it is accumulated.
 /// Most are an op of the program, whose inputs lie at `inputs`. The planner adds
-///   prepare  the inverses of inputs[0], tile `tile` of a triangular matrix, into the slot `to`; a
-///            solve by that tile then has them as the input that its op does not have
+///   prepare  tile `tile`, stored at inputs[0], in the form `form` into the slot `to`, where the
+///            ops on the device that ask for the form then have that input
 ///   add      the caller's tile at inputs[0] to sums without it, by the beta of `op`, the chain's
 ///            first (Accumulate::beta); or to += the sums of the chain's ops from `op` on, which
 ///            another worker has made (Accumulate::sum)
@@ -58,6 +59,7 @@ struct Task {
   Kernel kernel = Kernel::multiply;
   Accumulate accumulate = Accumulate::sum;
   std::uint8_t chunks = 1;
+  Form form = Form::stored;  ///< in which the tile is at `to`
   QueueId queue = 0;
   LinkId link = -1;           ///< copies only
   TaskId upstream = kNoTask;  ///< copies only
@@ -97,6 +99,10 @@ struct Plan {
   std::span<const TaskId> after(const Task& task) const {
     return {after_pool.data() + task.after_begin, static_cast<std::size_t>(task.after_count)};
   }
+  const Slot& slot(const Where& where) const {
+    return slots.at(static_cast<std::size_t>(where.device))
+        .at(static_cast<std::size_t>(where.slot));
+  }
   /// What the plan of a single call was made for.
   const Problem& problem() const { return program->calls.front().problem; }
   const CallCuts& cuts() const { return program->calls.front().cuts; }
@@ -105,6 +111,11 @@ struct Plan {
  private:
   static std::shared_ptr<const TileProgram> no_program();
 };
+
+/// Is an input of an op read where it lies? A form that the device does not prepare is in no slot.
+inline bool is_read(const Factor& input, const Where& where) {
+  return input.is_stored_tile() || (input.tile.exists() && !where.in_place());
+}
 
 /// Does the task add two sums over some ops of a tile?
 inline bool adds_sums(const Task& task) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "plan/kernel_times.hpp"
 #include "plan/mover.hpp"
 #include "plan/queues.hpp"
@@ -14,7 +15,7 @@
 namespace fleet {
 namespace {
 
-// What is known of a target, or of one worker's sums of it, while it is being computed.
+// A target, or one worker's sums of it, while it is being computed.
 struct Output {
   Where where{kHost, -1};
   QueueId queue = -1;            ///< the lane that computes it, all ops long
@@ -24,10 +25,10 @@ struct Output {
   bool add_at_end = false;       ///< lazy: the caller's tile still has to be added
 };
 
-// Twice as many tasks as ops is room for most plans, and not more than growing ends with.
+// Most plans have at most two tasks for each op, and growing would end with no less room.
 constexpr std::size_t kTasksOfOp = 2, kMostReserved = 1 << 16;
 
-// A kernel that streams has all of a device's memory: one runs, one is being launched.
+// A kernel that streams takes all of a device's bandwidth: one runs while the next is launched.
 constexpr int kStreamingLanes = 2;
 
 class Planner {
@@ -69,7 +70,7 @@ class Planner {
   void emit(int worker, const Next& next);
   Accumulate begin_part(int worker, const OpChain& chain, int at, Output& out, double& arrival_s);
   void end_part(int worker, int chain, int at, Output& out);
-  void prepare(int worker, const TileOp& op, Task& task, double& arrival_s);
+  void prepare(int worker, const Factor& input, std::size_t x, Task& task, double& arrival_s);
   void add_callers_tile(int worker, const OpChain& chain, Output& out);
   void collect(int chain);
   void send_home(const TileId& tile, Output& out);
@@ -82,7 +83,7 @@ class Planner {
   int part_of(int worker) const {
     return layout_->is_split() ? worker / layout_->deal().grid.cols : 0;
   }
-  /// The first op of a chain that the part has.
+  /// The first op of a chain in this part.
   int begin_of(int part) const;
   Output& output_of(const TileId& tile, int part) {
     return outputs_[layout_->place_of(tile) * static_cast<std::size_t>(parts()) +
@@ -124,14 +125,14 @@ void Planner::scale_in_place() {
   }
 }
 
-// As many lanes as products fill the device with.
+// As many lanes as it takes products to fill the device.
 int Planner::lanes_of_call() const {
   if (layout_->deal().streams) return kStreamingLanes;
   const CallCuts& cuts = layout_->call().cuts;
   const std::int64_t elements = std::max<std::int64_t>(1, longest_piece(cuts.m)) *
                                 std::max<std::int64_t>(1, longest_piece(cuts.n));
   const Device& device = machine_.devices[static_cast<std::size_t>(mover_->device_of(0))];
-  const auto lanes = static_cast<int>((device.filling_elements + elements - 1) / elements);
+  const auto lanes = static_cast<int>(ceil_div(device.filling_elements, elements));
   const OpChain& chain = layout_->chain(layout_->call().first_chain);
   const bool solves = plan_.program->op(chain.first + chain.ops - 1).kernel == Kernel::solve;
   return solves ? std::max(lanes, device.lanes_beside_solves) : lanes;
@@ -155,8 +156,8 @@ void Planner::compute() {
   for (int w = 0; w < std::ssize(plan_.tuning.workers); ++w)
     walks.emplace_back(*layout_, *mover_, plan_.tuning.rules.has(Rule::order), w);
   const bool cubes = layout_->deal().cubes > 1;
-  // Groups take part of those before them, or replace what those took part of, or meet: a worker
-  // that is ahead waits.
+  // Groups read what earlier ones made, or replace what those read, or their sums are added: a
+  // worker that is ahead waits.
   const bool in_turn = layout_->call().reads_target || layout_->is_split();
   int group = 0;
   const std::vector<int> order = round();
@@ -194,8 +195,8 @@ int Planner::enter_group(std::vector<Walk>& walks, int before) {
   return next;
 }
 
-// The parts of sums meet; or other columns (or rows) follow, and what was solved for in these is
-// not needed from its slots any more.
+// Adds the parts of sums; or, where other columns (or rows) follow, forgets the results of these,
+// which nobody reads from slots any more.
 void Planner::leave_group(int group) {
   const ProgramCall& call = layout_->call();
   const int in_turn = layout_->is_split() ? 1 : layout_->deal().groups_in_turn();
@@ -215,7 +216,7 @@ QueueId Planner::next_lane(int worker) {
   return first_lane_[device] + next_lane_[static_cast<std::size_t>(worker)]++ % lanes;
 }
 
-// The caller's tile comes late and is added, where it would take the way that its inputs take.
+// Does the caller's tile come late, to be added? It does where it would travel with the inputs.
 bool Planner::lazy(int worker, const OpChain& chain) const {
   const TileProgram& program = *plan_.program;
   const TileOp& first = program.op(chain.first);
@@ -282,10 +283,9 @@ void Planner::emit(int worker, const Next& next) {
   Output& out = output_of(chain.target, part_of(worker));
   int keys[2] = {kNoKey, kNoKey};
   for (std::size_t x = 0; x < 2; ++x)
-    if (op.inputs[x].tile.exists()) keys[x] = mover_->key_of(op.inputs[x].tile);
+    if (op.inputs[x].is_stored_tile()) keys[x] = mover_->key_of(op.inputs[x].tile);
 
   Task task;
-  std::array<TileId, 2> inputs{op.inputs[0].tile, op.inputs[1].tile};
   double arrival_s = 0;
   for (std::size_t x = 0; x < 2; ++x) {
     if (keys[x] == kNoKey) continue;
@@ -300,9 +300,11 @@ void Planner::emit(int worker, const Next& next) {
   task.tile = chain.target;
   task.to = out.where;
   task.op = chain.first + next.at;
-  if (op.kernel == Kernel::solve) prepare(worker, op, task, arrival_s);
-  for (std::size_t x = 0; x < 2; ++x)  // the inverses, beside the triangle that they are of
-    if (!inputs[x].exists() && !task.inputs[x].in_place()) inputs[x] = inputs[1 - x];
+  std::array<TileId, 2> inputs{kNoTile, kNoTile};
+  for (std::size_t x = 0; x < 2; ++x) {
+    if (op.inputs[x].form != Form::stored) prepare(worker, op.inputs[x], x, task, arrival_s);
+    if (is_read(op.inputs[x], task.inputs[x])) inputs[x] = op.inputs[x].tile;
+  }
   add_compute(task, inputs);
   take_time(worker, times_.seconds(mover_->device_of(worker), op, chain.target), arrival_s, out);
 
@@ -312,26 +314,26 @@ void Planner::emit(int worker, const Next& next) {
   end_part(worker, next.chain, next.at, out);
 }
 
-// The inverses that a solve goes by, once for each triangle and device that wants them.
-void Planner::prepare(int worker, const TileOp& op, Task& task, double& arrival_s) {
-  const std::size_t x = op.inputs[0].tile.exists() ? 0 : 1;
-  const TileId& triangle = op.inputs[x].tile;
-  const DeviceId device = mover_->device_of(worker);
-  const std::int64_t least = machine_.devices[static_cast<std::size_t>(device)].inverse_order;
-  if (least <= 0 || plan_.program->rows_of(triangle) < least) return;
+// Makes the form in which the task asks for input x, once for each tile and device. The other input
+// is the stored tile.
+void Planner::prepare(int worker, const Factor& input, std::size_t x, Task& task,
+                      double& arrival_s) {
+  const Device& device = machine_.devices[static_cast<std::size_t>(mover_->device_of(worker))];
+  if (!plan_.program->is_prepared(input.tile, input.form, device)) return;
   bool made = false;
-  task.inputs[1 - x] = mover_->take_inverses(mover_->key_of(triangle), worker, made);
+  task.inputs[x] = mover_->take_prepared(input.tile, input.form, worker, made);
   if (made) return;
   Task prepares;
   prepares.kernel = Kernel::prepare;
   prepares.accumulate = Accumulate::overwrite;
   prepares.queue = task.queue;
-  prepares.tile = triangle;
-  prepares.to = task.inputs[1 - x];
-  prepares.inputs[0] = task.inputs[x];
-  add_compute(prepares, {triangle, kNoTile});
-  arrival_s = std::max(arrival_s, compute_free_s_[static_cast<std::size_t>(worker)]) +
-              machine_.devices[static_cast<std::size_t>(device)].prepare_s;
+  prepares.tile = input.tile;
+  prepares.form = input.form;
+  prepares.to = task.inputs[x];
+  prepares.inputs[0] = task.inputs[1 - x];
+  add_compute(prepares, {input.tile, kNoTile});
+  arrival_s =
+      std::max(arrival_s, compute_free_s_[static_cast<std::size_t>(worker)]) + device.prepare_s;
 }
 
 void Planner::take_time(int worker, double seconds, double arrival_s, Output& out) {
@@ -341,7 +343,8 @@ void Planner::take_time(int worker, double seconds, double arrival_s, Output& ou
   plan_.planned_s = std::max(plan_.planned_s, free_s);
 }
 
-// At the end of the chain, or of a cube of it. Parts of sums wait for each other.
+// Sends the result home at the end of a chain or of a cube of it. Parts of sums wait for each
+// other.
 void Planner::end_part(int worker, int chain_id, int at, Output& out) {
   const OpChain& chain = layout_->chain(chain_id);
   const bool last = at == chain.ops - 1;
@@ -350,7 +353,7 @@ void Planner::end_part(int worker, int chain_id, int at, Output& out) {
   const bool cube_ends = !last && cubes[step + 1] != cubes[step];
   if ((!last && !cube_ends) || layout_->is_split()) return;
   if (layout_->call().reads_results) {
-    // It stays where it is for those that take part of it.
+    // It stays where it is for the ops that read it.
     mover_->note_result(chain.target, worker, out.where, out.ready_s);
     double home_s = out.ready_s;
     if (!out.where.in_place())
@@ -366,7 +369,7 @@ void Planner::end_part(int worker, int chain_id, int at, Output& out) {
 
 void Planner::send_home(const TileId& tile, Output& out) {
   if (out.where.in_place()) {
-    // The next cube of the tile goes on where it is, in the lane that has it.
+    // The next cube of the tile goes on in place, in the same lane.
     mover_->note_home(tile, out.ready_s);
     return;
   }
@@ -398,7 +401,7 @@ void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {
   out.add_at_end = false;
 }
 
-// Adds the sums of the later parts to the first's, and sends that home.
+// Adds the sums of the later parts to those of the first, and sends them home.
 void Planner::collect(int chain_id) {
   const OpChain& chain = layout_->chain(chain_id);
   const int owner = layout_->owner_of(chain.target);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/sizes.hpp"
+
 namespace fleet {
 namespace {
 
@@ -19,23 +21,12 @@ TileBytes largest_tiles(const TileProgram& program) {
   TileBytes bytes;
   for (const ProgramCall& call : program.calls) {
     const std::int64_t element =
-        bytes_of(program.matrices[static_cast<std::size_t>(call.target())].type);
+        bytes_of(program.matrices[static_cast<std::size_t>(call.target())].storage);
     const std::int64_t m = longest_piece(call.cuts.m), n = longest_piece(call.cuts.n),
                        k = longest_piece(call.cuts.k);
     bytes.input = std::max(bytes.input, std::max(m * k, k * n) * element);
     bytes.output = std::max(bytes.output, m * n * element);
   }
-  return bytes;
-}
-
-/// What the inverses of all triangles that are solved with would take on one device.
-std::int64_t bytes_of_inverses(const TileProgram& program) {
-  std::int64_t bytes = 0;
-  for (MatrixId id = 0; id < std::ssize(program.matrices); ++id)
-    if (const Matrix& matrix = program.matrices[static_cast<std::size_t>(id)];
-        matrix.structure >= Structure::triangular)
-      for (int tile = 0; tile < matrix.tile_rows(); ++tile)
-        bytes += inverses_bytes(matrix.type, program.rows_of({id, tile, tile}));
   return bytes;
 }
 
@@ -58,7 +49,7 @@ struct Split {
 /// next begins, if that leaves room for the inputs of three steps), inputs take the rest.
 Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_place,
              std::int64_t cap, const TileBytes& tile) {
-  // What others read of the results stays until all that takes part of it is computed.
+  // Results that others read stay until all of their readers are computed.
   const bool stays = call.reads_results;
   const std::int64_t rows = most_in_group(deal.row_owner, deal.row_group, deal.row_groups,
                                           worker / deal.grid.cols, stays && deal.cols_outside);
@@ -87,19 +78,19 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
   const bool caches = tuning.rules.has(Rule::caching);
   if (!streams && caches && tuning.out_of_core == OutOfCore::none) return;
 
-  if (!streams) tile = {(tile.input + 255) / 256 * 256, (tile.output + 255) / 256 * 256};
+  if (!streams)
+    tile = {round_up(tile.input, kAlignmentBytes), round_up(tile.output, kAlignmentBytes)};
   for (int w = 0; w < std::ssize(tuning.workers); ++w) {
     const auto device = static_cast<std::size_t>(tuning.workers[static_cast<std::size_t>(w)]);
     if (streams) {
       stores[device].limit(Pool::input, 2 * kStreamed, tile.input);
       stores[device].limit(Pool::output, kStreamed, tile.output);
     } else if (!caches) {
-      // Every product fetches its own tiles: as many as the lanes work on, twice.
+      // Every product fetches its own tiles: twice as many as the lanes work on.
       stores[device].limit(Pool::input, 4 * std::max(1, machine.devices[device].lanes), tile.input);
     } else {
       const std::int64_t cap =
-          tuning.memory_cap[device] -
-          (machine.devices[device].inverse_order > 0 ? bytes_of_inverses(program) : 0);
+          tuning.memory_cap[device] - program.prepared_bytes(machine.devices[device]);
       Split least{.inputs = SlotStore::kUnlimited, .outputs = 0};
       for (std::size_t c = 0; c < program.calls.size(); ++c) {
         const DeviceId home =

@@ -63,7 +63,7 @@ const Holder& Router::choose(std::span<const Holder> holders, DeviceId user,
       // A reactive scheduler decides when the way from home is free; what arrives later is unknown
       // to it then.
       const double now_s = from_home >= 0 ? clock_.free_s(from_home) : 0;
-      // The first is never a copy under way: the home, or where a result waits to leave.
+      // The first is never a copy under way: it is the home, or where a result waits to leave.
       if (!under_way_counts && &holder != &holders[0] && holder.ready_s > now_s) continue;
       value = -rate_of(holder.device, user, cargo);
     }
@@ -85,10 +85,10 @@ double Router::arrival_s(std::span<const Holder> holders, DeviceId user, const C
   return leg(source.device, user, cargo, source.ready_s, 1, nullptr).stop_s();
 }
 
-// Pieces that minimise what each costs, its latency and its issuing at each hop, against waiting
-// for the first piece of each hop: d/dp (p*(latency + hops*issue) + (hops-1)*bytes/(rate*p)) = 0.
-// At most the tuning's (the paper's 8): more than that never paid in the chains measured on H200
-// nodes below 512 MB.
+// As many pieces as balance the cost of each (latency and issuing at every hop) and the wait for
+// the first piece of each hop: d/dp (p*(latency + hops*issue) + (hops-1)*bytes/(rate*p)) = 0. At
+// most the tuning's (the paper's 8): more than that never paid in the chains measured on H200 nodes
+// below 512 MB.
 int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, const Cargo& cargo) const {
   const LinkId first = links_.at(source, users[0]);
   const double hops = static_cast<double>(users.size()) + (first < 0 ? 1 : 0);
@@ -118,7 +118,7 @@ void Router::search_from(std::size_t depth, double stop_s, std::span<const Devic
     if (taken_[u] || !has_leg(from, users[u])) continue;
     const Leg next = leg(from, users[u], cargo, first_ready_s_, trial_.chunks, upstream);
     const double so_far_s = std::max(stop_s, next.stop_s());
-    // Each further hop ends a piece later at least.
+    // Each further hop ends at least one piece later.
     double least_s = so_far_s;
     for (std::size_t left = depth + 1; left < users.size(); ++left) least_s += least_hop_s_;
     if (least_s >= best_stop_s_) continue;
@@ -137,8 +137,8 @@ void Router::search(const Holder& source, std::span<const DeviceId> users, const
   taken_.assign(users.size(), false);
   first_ready_s_ = source.ready_s;
   least_hop_s_ = clock_.least_hop_s(cargo, trial_.chunks);
-  // Where a port that several links share is what a chain waits for, it takes all orders as long:
-  // the first one that is tried is kept, so those whose own link is free first are.
+  // Where a chain waits for a port that several links share, all orders take equally long and the
+  // first one tried is kept. So users whose own link is free first are tried first.
   free_s_.resize(users.size());
   for (std::size_t u = 0; u < users.size(); ++u)
     free_s_[u] = has_leg(source.device, users[u])
@@ -152,7 +152,7 @@ void Router::search(const Holder& source, std::span<const DeviceId> users, const
   search_from(0, 0.0, users, cargo);
 }
 
-// Next in the chain whoever it reaches first; for chains too long for every order.
+// Each next user is the one reached first; for chains too long to try every order.
 void Router::greedy(const Holder& source, std::span<const DeviceId> users, const Cargo& cargo) {
   trial_.source = source.device;
   trial_.users.assign(users.begin(), users.end());

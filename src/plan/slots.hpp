@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/sizes.hpp"
 #include "plan/plan.hpp"
 
 namespace fleet {
 
 /// What a slot is for. Slots of one pool have one size once they are recycled.
-enum class Pool { input, output, transit, inverses };
+enum class Pool { input, output, transit, prepared };
 inline constexpr int kPools = 4;
 
 class SlotStore {
@@ -45,7 +46,7 @@ class SlotStore {
       return slot;
     }
     ++used_[static_cast<std::size_t>(pool)];
-    const std::int64_t size = round_up(recycles(pool) ? limit.slot_bytes : bytes);
+    const std::int64_t size = round_up(recycles(pool) ? limit.slot_bytes : bytes, kAlignmentBytes);
     slots_.push_back({arena_bytes_, size});
     arena_bytes_ += size;
     states_.push_back({content, pool, kNoTask, {}});
@@ -101,7 +102,6 @@ class SlotStore {
     std::vector<int> slots;
     std::size_t head = 0;
   };
-  static std::int64_t round_up(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
   Limit limits_[kPools];
   std::int64_t used_[kPools] = {};

@@ -19,7 +19,8 @@ constexpr double kTie = 1e-3;
 // copies on other devices tell them apart, and looking at all would make the order quadratic.
 constexpr int kCompared = 8;
 
-// Of a column without any tile of C here. Arrivals are seconds, or below zero where nobody asked.
+// The arrival of a column that has no tile of C here. Others are seconds, or negative while nobody
+// has asked.
 constexpr double kNotNeeded = kNever;
 
 }  // namespace
@@ -34,7 +35,7 @@ Walk::Walk(const CallLayout& layout, Mover& mover, bool by_arrival, int worker)
       grid_col_(worker % deal_.grid.cols),
       groups_(layout.call().chains == 0 ? 0 : deal_.groups() * deal_.cubes) {}
 
-// Cubes of k within a group.
+// Enters a cube of k in a group.
 void Walk::enter_group() {
   const int cube = group_ % deal_.cubes, group = group_ / deal_.cubes;
   std::tie(step_.row_group, step_.col_group) = deal_.group_at(group);
@@ -68,7 +69,7 @@ void Walk::take_cube(int cube) {
 bool Walk::enter_step() {
   if (cols_.empty() || item_at_ >= item_list_.size()) return false;
   step_.item = item_list_[item_at_];
-  mover_.set_position(worker_, step_);  // also where it finds nothing: it is past the last group
+  mover_.set_position(worker_, step_);  // even if it finds nothing: it is past the last group
   rows_.clear();
   int longest = 0;
   const auto has_chain = [&](int row) {
@@ -85,7 +86,7 @@ bool Walk::enter_step() {
     if (layout_.has_row(worker_, i) &&
         deal_.row_group[static_cast<std::size_t>(i)] == step_.row_group && has_chain(i))
       rows_.push_back(i);
-  // Groups of a triangle are of one length each: a part of the steps that there are in all.
+  // With triangles, all chains of a group have one length, which may be less than all steps.
   end_ = std::min(end_, longest);
   if (rows_.empty() || begin_ >= end_) return false;
   rows_asked_ = cols_asked_ = emitted_ = 0;
@@ -104,13 +105,13 @@ bool Walk::enter_step() {
   return true;
 }
 
-// The inputs along the rows and columns. What an op does not have need not be asked for.
+// The stored inputs along the rows and columns. Other forms are prepared on the device.
 void Walk::find_keys() {
   row_keys_.assign(rows_.size(), kNoKey);
   col_keys_.assign(cols_.size(), kNoKey);
   const auto key_of = [&](std::size_t r, std::size_t c, std::size_t input) {
-    const TileId& tile = layout_.op(chain_of(r, c), step_.at).inputs[input].tile;
-    return tile.exists() ? mover_.key_of(tile) : kNoKey;
+    const Factor& factor = layout_.op(chain_of(r, c), step_.at).inputs[input];
+    return factor.is_stored_tile() ? mover_.key_of(factor.tile) : kNoKey;
   };
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     std::size_t c = 0;
@@ -127,7 +128,7 @@ void Walk::find_keys() {
   }
 }
 
-// To the next step, item, cube or group. False at the end.
+// Goes to the next step, item, cube or group. False at the end.
 bool Walk::advance_step() {
   if (started_) {
     if (by_arrival_ && ++step_.at < end_) return enter_step();
@@ -146,7 +147,7 @@ bool Walk::advance_step() {
   }
 }
 
-// At an op, in a step that it sets up if need be. False: all are done.
+// Goes to an op, in a step that it sets up if need be. False: all are done.
 bool Walk::settle() {
   if (group_ >= groups_) return false;
   const std::size_t per_step = ops_ * static_cast<std::size_t>(by_arrival_ ? 1 : end_ - begin_);

@@ -18,10 +18,10 @@ struct Next {
 /// One worker's way through its chains: group by group, item by item. Each chain takes its ops in
 /// their order, so sums are the same whatever the routes.
 ///
-/// Rule `order` on: the chains of a group advance together, one op each, and of those first the ops
-/// whose inputs arrive first; new tiles are asked for only when nothing else is left. Off: chain by
-/// chain. The ops of such a step are taken to be products of one tile for each row of targets and
-/// one for each column; where they are not, the order is only less good.
+/// Rule `order` on: the chains of a group advance together, one op each, in the order in which
+/// inputs arrive; new tiles are asked for only when nothing else is left. Off: chain by chain. Such
+/// a step is assumed to multiply one tile for each row of targets by one for each column; where it
+/// does not, the order is only less good.
 class Walk {
  public:
   Walk(const CallLayout& layout, Mover& mover, bool by_arrival, int worker);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cache.cpp: the measured machine of this host, kept in a file between processes. Whatever is
-// wrong with the file or its folder is no error, only a reason to measure. It must not know plans.
+// cache.cpp: keeps the measured machine of this host in a file between processes. A fault of the
+// file or its folder is no error, only a reason to measure again. It must not know plans.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "probe/host_product.hpp"
 #include "probe/probe.hpp"
@@ -37,14 +37,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Raised whenever a probe measures something else, or the simulator takes it for something else.
+/// To be raised whenever a probe measures, or the simulator interprets, a value differently.
 constexpr int kProbeVersion = 10;
 constexpr double kDevicesBudgetS = 1.2;
 constexpr double kHostBudgetS = 0.4;
-/// A hundred devices have ten thousand links, of half a kilobyte each.
+/// A machine of a hundred devices has ten thousand links of half a kilobyte each.
 constexpr std::size_t kLargestFile = std::size_t{32} << 20;
-/// Virtual devices with less memory cannot hold the tiles of a whole probe: what little they allow
-/// to measure is not worth keeping.
+/// Virtual devices with less memory cannot hold all tiles of a probe: their machine is not kept.
 constexpr std::int64_t kProbedBytes = std::int64_t{256} << 20;
 
 struct FileHandle {
@@ -57,7 +56,7 @@ struct FileHandle {
   int fd;
 };
 
-/// Sixteen digits, which only have to be different for different texts.
+/// Sixteen hexadecimal digits that differ for different texts; no cryptographic hash.
 std::string digest(const std::string& text) {
   std::uint64_t hash = 14695981039346656037U;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
@@ -67,8 +66,8 @@ std::string digest(const std::string& text) {
   return digits;
 }
 
-/// Which pairs copy directly: fewer after `nopeer`, or other settings of the IOMMU, and then all
-/// measurements are of another machine.
+/// The pairs of places that copy directly. After `nopeer` or a change of the IOMMU settings there
+/// are fewer, and the measurements belong to a different machine.
 std::string pairs_of(const Machine& shape) {
   std::string pairs;
   for (const Link& link : shape.links)
@@ -76,7 +75,7 @@ std::string pairs_of(const Machine& shape) {
   return pairs;
 }
 
-/// What the numbers depend on.
+/// Everything that the measured numbers depend on.
 std::string key_of(const std::string& devices, const Machine& shape, const CpuBlas& blas) {
   return "probe " + std::to_string(kProbeVersion) + " schema " + std::to_string(kMachineSchema) +
          " " + devices + " cores " + std::to_string(core_count()) + " pairs " +
@@ -85,7 +84,7 @@ std::string key_of(const std::string& devices, const Machine& shape, const CpuBl
 
 std::string file_name(const std::string& key) { return "machine-" + digest(key) + ".json"; }
 
-/// The file's text, if it is a plain file of this user that nobody else can write.
+/// The text of the file, if it is a plain file of this user that no other user can write.
 std::optional<std::string> read_text(const std::string& path) {
   const FileHandle file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.fd < 0) return std::nullopt;
@@ -115,7 +114,7 @@ std::optional<Machine> read_machine(const std::string& path, const std::string& 
     if (kept.at("key") != key) return std::nullopt;
     Machine machine = parse_machine(kept.at("machine").dump());
     if (!same_shape(machine, shape)) return std::nullopt;
-    // How much memory there is may change from one process to the next.
+    // The amount of memory may differ from one process to the next.
     for (std::size_t d = 0; d < shape.devices.size(); ++d)
       machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
     return machine;
@@ -135,10 +134,10 @@ bool write_all(int fd, const std::string& text) {
   return true;
 }
 
-/// Complete or not at all: others see the old file or the new one.
+/// Replaces the file atomically: other processes see the old file or the new one.
 void write_machine(const std::string& folder, const std::string& path, const std::string& key,
                    const Machine& machine) {
-  // Of a home that does not exist nothing is made up: at most ".cache" and our folder in it.
+  // Creates at most ".cache" and our folder in it, never a home folder that does not exist.
   const std::filesystem::path leaf(folder);
   mkdir(leaf.parent_path().c_str(), 0700);
   mkdir(leaf.c_str(), 0700);
@@ -149,14 +148,14 @@ void write_machine(const std::string& folder, const std::string& path, const std
   const FileHandle file(
       open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (file.fd < 0) {
-    unlink(partial.c_str());  // left by a process with this number that was killed
+    unlink(partial.c_str());  // left by a killed process with the same id
     return;
   }
   if (!write_all(file.fd, text) || rename(partial.c_str(), path.c_str()) != 0)
     unlink(partial.c_str());
 }
 
-/// Products on all cores, as calls that are not offloaded are done.
+/// Times products on all cores, which is how calls that are not offloaded are computed.
 class HostKernels {
  public:
   HostKernels(CpuBlas& blas, double budget_s) : blas_(blas), deadline_s_(now_s() + budget_s) {}
@@ -168,16 +167,16 @@ class HostKernels {
     std::vector<KernelRate> rates;
     for (const DataType type : {DataType::f64, DataType::f32, DataType::c64, DataType::c32}) {
       const double start_s = now_s();
-      const double share_s = (deadline_s_ - start_s) / (is_complex(type) ? 2 : 3);
+      const double share_s = (deadline_s_ - start_s) / (is_complex(type.storage) ? 2 : 3);
       double last_s = 0;
       for (const std::int64_t edge : {16, 32, 64, 128, 256, 512, 1024, 2048}) {
-        // Once to fetch the operands into the caches, then three times.
+        // One run fetches the operands into the caches, three more are timed.
         if (8 * 4 * last_s > start_s + share_s - now_s()) break;
         const auto size = static_cast<double>(edge);
-        const double work = (is_complex(type) ? 8 : 2) * size * size * size;
+        const double work = (is_complex(type.storage) ? 8 : 2) * size * size * size;
         const double rate_before = last_s > 0 ? rates.back().flops_per_s : 0;
         last_s = time_s(type, edge);
-        // Threads that wait for one another suffer most from a busy machine. Once more, then.
+        // Parallel products suffer most from a busy machine, so a slow result is measured again.
         for (int again = 0; again < 5 && work / last_s < rate_before / 2; ++again)
           last_s = std::min(last_s, time_s(type, edge));
         rates.push_back({type, edge, work / std::max(last_s - host.launch_s, last_s / 2)});
@@ -190,14 +189,9 @@ class HostKernels {
   }
 
  private:
-  static double now_s() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }
-
   double time_s(DataType type, std::int64_t edge) {
     HostProduct product(blas_, type, edge);
-    // The least of three, or of more while that takes no time: others only make it slower.
+    // The least of three runs, or of more while they are short: other load only makes them slower.
     double least_s = std::numeric_limits<double>::infinity(), all_s = 0;
     for (int repeat = 0; repeat < 3 || (repeat < 20 && all_s < 1e-3); ++repeat) {
       const double run_s = product.run_s();

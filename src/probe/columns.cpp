@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// columns.cpp: copies of tiles with short and long columns beside products. It must not know
+// columns.cpp: times copies of tiles with short and long columns beside products. It must not know
 // what kind of backend it measures.
 #include "probe/columns.hpp"
 
@@ -13,18 +13,18 @@
 namespace fleet {
 namespace {
 
-/// Rows of a column of doubles.
+/// Column lengths that are measured, in doubles.
 constexpr std::int64_t kRows[] = {512, 1024, 1280, 1536, 2048, 2816, 4096, 7168};
 constexpr std::int64_t kCarefulRows[] = {256,  512,  768,  1024, 1152, 1280, 1408,
                                          1536, 1792, 2048, 2304, 2560, 2816, 3072,
                                          3328, 3584, 4096, 5120, 6144, 7168, 8192};
 constexpr std::int64_t kColumns = 1024;
-/// Rows of the matrix. In smaller ones the same tiles travel faster: with 4096, by a tenth.
+/// Rows of the matrix. Tiles of a smaller matrix are copied faster: by a tenth with 4096 rows.
 constexpr std::int64_t kRowsApart = 16384;
-/// What columns that follow each other are measured with.
+/// Column length with which contiguous columns are measured.
 constexpr std::int64_t kWholeRows = 2048;
 constexpr int kCopies = 6;
-/// As fast as columns that follow each other, but for chance.
+/// From this share of the rate of contiguous columns on, the difference is noise.
 constexpr double kAsFast = 0.97;
 constexpr int kFewKernels = 2, kMostKernels = 400;
 constexpr char kPart[] = "columns";
@@ -60,7 +60,7 @@ std::vector<LinkId> representatives(const Machine& machine) {
   return found;
 }
 
-/// Where the matrix is whose tiles the link moves.
+/// The home of the matrix whose tiles the link moves.
 DeviceId home_of(const Link& link) { return on_host(link.target) ? kHost : link.source; }
 
 struct Beside {
@@ -92,7 +92,7 @@ double total_s(const Trace& trace, const std::vector<TaskId>& tasks) {
          trace.spans[static_cast<std::size_t>(tasks.front())].start_s;
 }
 
-/// Seconds of a copy by this link beside so many products. Empty if memory does not hold them.
+/// Seconds of a copy over this link beside `kernels` products. Empty if memory is too small.
 std::vector<double> copy_s(const Machine& machine, LinkId id, const ProbePlan::Columns& columns,
                            int kernels, ProbeMemory& memory) {
   const Beside beside = copies_beside(machine, id, columns, kernels);
@@ -101,7 +101,7 @@ std::vector<double> copy_s(const Machine& machine, LinkId id, const ProbePlan::C
   return {usual(periods_s(*trace, beside.copies))};
 }
 
-/// As many as take longer than the copies. None if memory does not hold them.
+/// The number of kernels that take longer than the copies; 0 if memory is too small.
 int kernels_for(const Machine& machine, LinkId id, const ProbePlan::Columns& columns,
                 ProbeMemory& memory) {
   const Beside few = copies_beside(machine, id, columns, kFewKernels);
@@ -123,7 +123,7 @@ void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession
     const std::vector<double> taken =
         session.repeated(name, "s", [&] { return copy_s(machine, id, columns, kernels, memory); });
     if (taken.empty() || !(taken.front() > link.latency_s)) return 0;
-    const auto bytes = columns.rows * columns.columns * bytes_of(DataType::f64);
+    const auto bytes = columns.rows * columns.columns * bytes_of(Storage::f64);
     return static_cast<double>(bytes) / (taken.front() - link.latency_s);
   };
   const double whole = bytes_per_s({.rows = kWholeRows, .columns = kColumns});
@@ -131,8 +131,8 @@ void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession
   std::vector<ColumnRate> found;
   for (const std::int64_t rows : rows_of(session)) {
     const double rate = bytes_per_s({.rows = rows, .columns = kColumns, .rows_apart = kRowsApart});
-    if (rate <= 0) break;  // longer ones do not fit either
-    found.push_back({rows * bytes_of(DataType::f64), std::min(1.0, rate / whole)});
+    if (rate <= 0) break;  // longer columns do not fit either
+    found.push_back({rows * bytes_of(Storage::f64), std::min(1.0, rate / whole)});
   }
   if (std::ranges::all_of(found, [](const ColumnRate& rate) { return rate.share > kAsFast; }))
     found.clear();

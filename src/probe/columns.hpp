@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// columns.hpp: what links have left for columns that lie apart. It knows no kind of backend.
+// columns.hpp: measures the rates of links for strided columns. It knows no kind of backend.
 #pragma once
 #include "probe/session.hpp"
 #include "probe/small_plans.hpp"
 
 namespace fleet {
 
-/// Gives the links to, from and between real devices what they do with columns of several lengths
-/// that lie apart at one end, while the devices at their ends multiply: how products and copies
-/// share a device's memory depends on that length, not steadily, and up to a factor of two
-/// (docs/performance/lessons.md). One link of each kind stands for all; together they are a part of
-/// the session. Copies of virtual devices are the CPU's: their links get nothing.
+/// Sets the rates of the links to, from and between real devices for columns of several lengths
+/// that are strided at one end, while the devices at their ends multiply. Products and copies share
+/// a device's memory in a way that depends on that length irregularly and by up to a factor of two
+/// (docs/performance/lessons.md). One link of each kind is measured for all of its kind; together
+/// they are one part of the session. Links of virtual devices are left alone, since the CPU does
+/// their copies.
 void measure_columns(Machine& machine, ProbeMemory& memory, ProbeSession& session);
 
-/// Tells the session how many values that will be.
+/// Tells the session how many values measure_columns will measure.
 void expect_columns(const Machine& machine, ProbeSession& session);
 
 }  // namespace fleet

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// confidence.hpp: the mean of repeated measurements, and how well it is known. It knows no clock.
+// confidence.hpp: the mean of repeated measurements and its confidence interval. It knows no clock.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -17,17 +17,17 @@ class Confidence {
   }
   int count() const { return count_; }
   double mean() const { return mean_; }
-  /// Half the interval's width; infinite before there are two values.
+  /// Half the width of the interval; infinite with fewer than two values.
   double half_width() const {
     if (count_ < 2) return std::numeric_limits<double>::infinity();
     return quantile(count_ - 1) * std::sqrt(squares_ / (count_ - 1) / count_);
   }
-  /// The same as a share of the mean.
+  /// half_width() as a share of the mean.
   double share() const { return half_width() == 0 ? 0 : half_width() / std::abs(mean_); }
 
  private:
-  /// 97.5 % of Student's t with so many degrees of freedom: an expansion in their inverse, within
-  /// 0.2 % from four on; tables below.
+  /// The 97.5 % quantile of Student's t: a series in 1/freedom, accurate to 0.2 % from four degrees
+  /// of freedom on; a table below four.
   static double quantile(int freedom) {
     constexpr double kFew[] = {12.706, 4.303, 3.182};
     if (freedom <= 3) return kFew[freedom - 1];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// examine.cpp: sends patterns through memory and over links, and compares what arrives. It must not
-// know clocks, nor what kind of backend it looks at.
+// examine.cpp: sends patterns through memory and over links, and compares the data that arrives. It
+// must not know clocks, nor what kind of backend it examines.
 #include "probe/examine.hpp"
 
 #include <algorithm>
@@ -18,15 +18,15 @@ namespace {
 using Verdict = Finding::Verdict;
 using Pattern = std::vector<std::uint64_t>;
 
-/// Edges of the tile that is sent: larger than what may travel beside the data path of large
-/// copies, and smaller ones where memory is short.
+/// Edges of the tile that is sent: the first is large enough to take the data path of large copies;
+/// the smaller ones are for devices with little memory.
 constexpr std::int64_t kEdges[] = {512, 128, 32};
-/// A link with less of the rate of the fastest of its kind is worth a word.
+/// A link below this share of the rate of the fastest link of its kind is reported.
 constexpr double kUneven = 0.6;
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
-/// Numbers of which no two are the same, and none is what memory holds by chance.
+/// Distinct words that memory does not hold by chance.
 Pattern pattern_of(std::int64_t words, std::uint64_t seed) {
   Pattern pattern(static_cast<std::size_t>(words));
   std::uint64_t state = seed + 1;
@@ -34,13 +34,13 @@ Pattern pattern_of(std::int64_t words, std::uint64_t seed) {
     state += 0x9e3779b97f4a7c15U;
     std::uint64_t mixed = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9U;
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
-    // No word is a NaN, which a device might make quiet on its way.
+    // No word is a NaN, since a device might turn a signaling NaN into a quiet one.
     word = (mixed ^ (mixed >> 31)) & 0x3fffffffffffffffU;
   }
   return pattern;
 }
 
-/// Memory of a backend for as long as it is looked at.
+/// A block of a backend's memory, freed at the end of its scope.
 class Block {
  public:
   Block(Backend& backend, DeviceId location, std::int64_t bytes)
@@ -54,7 +54,7 @@ class Block {
 
   void* data() const { return data_; }
   void write(const Pattern& pattern) {
-    // What transfer reads it does not change; View knows no constness.
+    // transfer() only reads its source; View has no const form.
     const View from = view(const_cast<std::uint64_t*>(pattern.data()));
     backend_.transfer(location_, view(data_), kPageable, from, 1);
   }
@@ -73,7 +73,7 @@ class Block {
   void* data_;
 };
 
-/// A tile's way: from operand A at `home` into a slot at `via`, and on into operand C at `back`.
+/// The way of a tile: from operand A at `home` into a slot at `via`, then into operand C at `back`.
 struct Trip {
   DeviceId home, via, back;
 };
@@ -88,7 +88,7 @@ std::optional<Plan> plan_of(const Machine& machine, const Trip& trip, std::int64
   const Cuts whole = {0, edge};
   plan.program = std::make_shared<const TileProgram>(expand(problem, {whole, whole, whole}));
   plan.tuning.tile = edge;
-  const std::int64_t bytes = edge * edge * bytes_of(DataType::f64);
+  const std::int64_t bytes = edge * edge * bytes_of(Storage::f64);
   plan.slots.resize(machine.devices.size());
   plan.arena_bytes.assign(machine.devices.size(), 0);
   plan.slots[index(trip.via)] = {{0, bytes}};
@@ -118,7 +118,7 @@ struct Outcome {
   std::string why = {};
 };
 
-/// Where two patterns differ, for people.
+/// Describes in words where two patterns differ.
 std::string difference(const Pattern& sent, const Pattern& got) {
   const auto [from, to] = std::ranges::mismatch(sent, got);
   std::size_t wrong = 0;
@@ -150,7 +150,7 @@ Outcome send(Backend& backend, const Trip& trip) {
     if (!plan) return {Outcome::Kind::failed, "there is no link for the way back"};
     const Pattern sent =
         pattern_of(edge * edge, static_cast<std::uint64_t>(trip.via * 64 + trip.home));
-    const std::int64_t bytes = edge * edge * bytes_of(DataType::f64);
+    const std::int64_t bytes = edge * edge * bytes_of(Storage::f64);
     Block from(backend, trip.home, bytes), to(backend, trip.back, bytes);
     from.write(sent);
     to.write(Pattern(sent.size(), 0));
@@ -168,7 +168,7 @@ Outcome send(Backend& backend, const Trip& trip) {
 Outcome keep(Backend& backend, DeviceId location) {
   return with_smaller_tiles([&](std::int64_t edge) -> Outcome {
     const Pattern sent = pattern_of(edge * edge, static_cast<std::uint64_t>(location));
-    Block block(backend, location, edge * edge * bytes_of(DataType::f64));
+    Block block(backend, location, edge * edge * bytes_of(Storage::f64));
     block.write(sent);
     const Pattern got = block.read();
     if (got == sent) return {};
@@ -204,7 +204,7 @@ class Examination {
   DeviceId end() const { return static_cast<DeviceId>(machine_.devices.size()); }
   const std::string& name(DeviceId d) const { return machine_.devices[index(d)].name; }
 
-  /// Memory by itself is only told where it is at fault: the trip says the rest.
+  /// Memory gets a finding of its own only if it is at fault; the trip covers the rest.
   void look_at_host_links(DeviceId d) {
     const Outcome trip = send(backend_, {kHost, d, kHost});
     if (trip.kind == Outcome::Kind::simulated) {
@@ -264,8 +264,7 @@ class Examination {
                          "passthrough, no FLEETBLAS_INJECT=nopeer"});
   }
 
-  /// Links of one kind are expected to be alike: what is much slower is in a wrong slot, or shares
-  /// something that it should not.
+  /// Links of one kind should be equally fast: a slow one is in a wrong slot, or shares a wire.
   void note_uneven_links() {
     std::map<std::array<int, 2>, double> best;
     const auto kind = [](const Link& link) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// examine.hpp: looks whether what a backend offers does what it should, by data. It knows no kind
+// examine.hpp: checks with data that the memory and the links of a backend work. It knows no kind
 // of backend.
 #pragma once
 #include <vector>
@@ -12,15 +12,14 @@ namespace fleet {
 
 const char* to_string(Finding::Verdict verdict);
 
-/// A pattern written to the memory of each place and read back, and one sent over each link by a
-/// tiny plan, compared byte by byte; links much slower than others of their kind, and pairs of
-/// devices without a link, are `slow`. Simulated runs move nothing: their links are only named.
-/// Never throws for what a backend does not do: that is a finding.
-/// `measured` has the rates.
+/// Writes a pattern to the memory of each place and reads it back, sends one over each link by a
+/// tiny plan, and compares them byte by byte. Links much slower than others of their kind (by the
+/// rates in `measured`) and pairs of devices without a link are `slow`. A simulated backend moves
+/// no data, so its links are only named. A failure of the backend is a finding, never an exception.
 std::vector<Finding> examine_links(Backend& backend, const Machine& measured);
 
-/// The CPU's side of any machine: CPU BLAS, cores, memory, the limit on locked memory, the folder
-/// for measured machines.
+/// Findings on the host: CPU BLAS, cores, memory, the limit on locked memory, the folder for
+/// measured machines.
 std::vector<Finding> examine_host(const Options& options, const CpuBlas& blas);
 
 }  // namespace fleet

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// examine_host.cpp: what the CPU's side of a machine has, and what of it is in the way. It must not
-// know devices or plans.
+// examine_host.cpp: examines the host, and reports what slows it down. It knows no devices or
+// plans.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 using Verdict = Finding::Verdict;
 
 constexpr double kDayS = 86400;
-/// Drivers, clocks and neighbours change: a measurement older than this is worth another look.
+/// Drivers and clocks change: a measurement older than this is reported.
 constexpr double kOldS = 90 * kDayS;
-/// Less available memory than this share of all is worth a word.
+/// Less available memory than this share of the total is reported.
 constexpr double kLittleFree = 0.1;
 constexpr std::int64_t kMuchLocked = std::int64_t{1} << 30;
 
@@ -53,12 +53,12 @@ Finding look_at_memory() {
   const double free = page * static_cast<double>(sysconf(_SC_AVPHYS_PAGES));
   const std::string text = byte_word(all) + ", " + byte_word(free) + " of it unused now";
   return {"host memory", Verdict::ok, text,
-          free < kLittleFree * all ? "file caches count as used here; what is short is seen by "
-                                     "allocations that fail"
+          free < kLittleFree * all ? "file caches count as used here; a real shortage shows in "
+                                     "failed allocations"
                                    : ""};
 }
 
-/// Pinned memory is locked memory for some drivers, and their limit is this one.
+/// Some drivers count pinned memory as locked memory, which this limit bounds.
 Finding look_at_locked() {
   struct rlimit limit {};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
@@ -70,7 +70,7 @@ Finding look_at_locked() {
           much ? "" : "if pinning fails: ulimit -l unlimited (a container: --ulimit memlock=-1)"};
 }
 
-/// The youngest measured machine of the folder, if there is any.
+/// Describes the youngest measured machine in the folder.
 std::string kept_machines(const fs::path& folder, Verdict& verdict) {
   std::error_code error;
   int files = 0;
@@ -97,7 +97,7 @@ Finding look_at_cache(const std::string& folder) {
     return {"cache folder", Verdict::slow, "none: every process measures the machine again",
             "set FLEETBLAS_CACHE_DIR to a folder of yours"};
   std::error_code error;
-  // The library makes this folder and the one above it, nothing else.
+  // The library creates only this folder and its parent.
   fs::path there = folder;
   for (int level = 0; level < 2 && !fs::exists(there, error); ++level) there = there.parent_path();
   if (!fs::is_directory(there, error) || access(there.c_str(), W_OK | X_OK) != 0)

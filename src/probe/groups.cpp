@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// groups.cpp: groups around medians, and what there is time to measure of them. It must not
-// know what is measured.
+// groups.cpp: groups members around medians, and measures as many groups as there is time for. It
+// must not know what is measured.
 #include "probe/groups.hpp"
 
 #include <algorithm>

@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// host_product.hpp: a square product of the CPU BLAS to be timed, for quick and careful probes. It
-// knows neither.
+// host_product.hpp: a square product of the CPU BLAS to be timed. It does not know whether the
+// probe is quick or careful.
 #pragma once
 #include <array>
-#include <chrono>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "cpu/blas.hpp"
 
 namespace fleet {
 
-template <typename Work>
-double seconds_of(Work&& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-/// C = A * B of `edge` x `edge` ones, done once before it is timed: operands are in the caches
-/// then, and the library has its threads.
+/// C = A * B on matrices of `edge` x `edge` ones. The constructor computes it once, so that the
+/// operands are in the caches and the library has started its threads before it is timed.
 class HostProduct {
  public:
   HostProduct(CpuBlas& blas, DataType type, std::int64_t edge) : blas_(blas) {
-    const auto words = static_cast<std::size_t>(edge * edge * bytes_of(type)) / sizeof(float) + 1;
+    const auto words =
+        static_cast<std::size_t>(edge * edge * bytes_of(type.storage)) / sizeof(float) + 1;
     for (std::vector<float>& tile : tiles_) tile.assign(words, 1.0F);
     const auto view = [&](std::size_t tile) { return View{tiles_[tile].data(), edge, edge, edge}; };
     launch_ = {.kernel = Kernel::multiply,

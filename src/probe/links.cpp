@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// links.cpp: copies of several sizes over one link at a time, and the line through them. It
-// must not know what kind of backend it measures.
+// links.cpp: times copies of several sizes over one link at a time, and fits latency and rate to
+// them. It must not know what kind of backend it measures.
 #include "probe/links.hpp"
 
 #include <iterator>
@@ -15,27 +15,28 @@
 namespace fleet {
 namespace {
 
-/// Copies from small ones, which are all latency, to those of large tiles.
+/// Tile edges of the copies, from small ones, which are all latency, to large tiles.
 constexpr std::int64_t kCopyEdges[] = {16, 128, 256, 512, 2048};
-/// Larger tiles than this only tell more of links that move such a one in less time than it takes.
+/// Larger tiles than this are copied only if a tile of this edge took less than kShortCopyS.
 constexpr std::int64_t kLargeEdge = 512;
 constexpr double kShortCopyS = 4e-4;
 constexpr double kCarefulShortCopyS = 1e-2;
 constexpr std::int64_t kCarefulCopyEdges[] = {16, 128, 256, 512, 1024, 2048, 4096};
 constexpr int kCopyRepeats = 4;
-/// The CPU's own copies of anything smaller tell how fast its caches are, but for the latency.
+/// The CPU copies small tiles within its caches, so the smallest one only gives the latency.
 constexpr std::int64_t kStagedEdges[] = {16, 2048};
-/// Links that are alike are measured on a few of them.
+/// The number of links measured for a group of links that are alike.
 constexpr std::size_t kRepresentatives = 4;
-/// The rest of a class has a short copy each, of the largest of these tiles for which this share of
-/// the budget is enough, so many in a run: a small tile says little of the rate of a fast link.
-/// CPU threads are as fast as caches at all of these: memory for the largest would cost more time.
+/// Each link of a class gets a short copy, kShortCopies in a run, with the largest of these tiles
+/// that fits into kShortShare of the budget, since a small tile tells little about the rate of a
+/// fast link. CPU threads copy any of these tiles from their caches, so for them larger tiles would
+/// only cost time.
 constexpr std::int64_t kShortEdges[] = {16, 64, 256, 1024};
 constexpr std::int64_t kLargestByThread = 256;
 constexpr double kShortShare = 0.1;
 constexpr std::size_t kShortCopies = 32;
-/// Wires of a kind repeat themselves within a few percent, and half a wire is broken. Copies by CPU
-/// threads depend on what the caches hold, and on who else runs.
+/// Wires of one kind agree within a few percent, and a broken one has half the rate. Copies by CPU
+/// threads depend on the contents of the caches and on other load.
 constexpr double kAlikeWires = 1.15, kAlikeThreads = 3;
 
 struct Sample {
@@ -45,7 +46,7 @@ struct Sample {
 
 /// seconds = latency_s + bytes / bytes_per_s with the least sum of squared relative errors.
 void fit_link(const std::vector<Sample>& samples, double& latency_s, double& bytes_per_s) {
-  // With each equation divided by its seconds: 1 = L * u + S * v.
+  // Each equation divided by its seconds reads 1 = L * u + S * v.
   double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
   for (const Sample& sample : samples) {
     const double u = 1 / sample.seconds, v = sample.bytes / sample.seconds;
@@ -58,7 +59,7 @@ void fit_link(const std::vector<Sample>& samples, double& latency_s, double& byt
   const double determinant = uu * vv - uv * uv;
   double latency = (u1 * vv - v1 * uv) / determinant;
   double seconds_per_byte = (v1 * uu - u1 * uv) / determinant;
-  if (!(latency >= 0)) {  // also when there is but one size
+  if (!(latency >= 0)) {  // also with only one size
     latency = 0;
     seconds_per_byte = v1 / vv;
   }
@@ -67,8 +68,9 @@ void fit_link(const std::vector<Sample>& samples, double& latency_s, double& byt
   bytes_per_s = 1 / seconds_per_byte;
 }
 
-/// Links that are measured by a few of them, in classes: those that copies by CPU threads are alike
-/// on, and in quick probes of many devices all of a kind. Every other link is a class of its own.
+/// Classes of links that are measured on a few of their members: links of one kind served by CPU
+/// threads, and in quick probes of many devices all links of one kind. Every other link is a class
+/// of its own.
 std::vector<std::vector<LinkId>> classes_of(const Machine& machine, const ProbeSession& session) {
   const bool one_by_one = measures_all(machine, session);
   std::vector<std::vector<LinkId>> classes;
@@ -94,7 +96,7 @@ std::string part_of(const Machine& machine, const std::vector<LinkId>& same) {
   return "link " + link_name(machine, same.front());
 }
 
-/// Measures a few of them for all.
+/// Measures a few of these links and gives the result to all.
 void measure_alike(const std::vector<LinkId>& same, Machine& machine, ProbeMemory& memory,
                    ProbeSession& session) {
   std::vector<Sample> samples;
@@ -123,20 +125,20 @@ void measure_alike(const std::vector<LinkId>& same, Machine& machine, ProbeMemor
         std::ranges::copy(periods_s(*trace, of_link), std::back_inserter(taken));
       return {usual(taken)};
     };
-    if (once().empty()) break;  // it touches the memory for the first time
+    if (once().empty()) break;  // warm-up: touches the memory for the first time
     const std::vector<double> taken = session.repeated(
         "copy " + link_name(machine, same.front()) + " tile " + std::to_string(edge), "s", once);
     if (taken.empty()) break;
     samples.push_back({static_cast<double>(plan.tile_bytes()), taken.front()});
   }
-  if (samples.empty()) return;  // not even the smallest tile fits: the link keeps what was said
+  if (samples.empty()) return;  // not even the smallest tile fits: the link keeps its rate
   Link measured = machine.links[static_cast<std::size_t>(same.front())];
   fit_link(samples, measured.latency_s, measured.bytes_per_s);
   for (const LinkId id : same) set_rate(machine, id, measured.latency_s, measured.bytes_per_s);
 }
 
-/// Writes what copies of this edge read on the devices at the ends of the links: memory that was
-/// never written may be one page of zeros. False if it does not hold the tiles.
+/// Writes the tiles that copies of this edge read on the devices at the ends of the links, because
+/// memory that was never written may be one shared page of zeros. False if the tiles do not fit.
 bool prime_ends(const std::vector<LinkId>& links, std::int64_t edge, const Machine& machine,
                 ProbeMemory& memory) {
   std::set<DeviceId> ends;
@@ -150,8 +152,7 @@ bool prime_ends(const std::vector<LinkId>& links, std::int64_t edge, const Machi
   return memory.run(plan).has_value();
 }
 
-/// Seconds of one copy by each of the links while all others are idle; none if memory does not hold
-/// the tiles.
+/// Seconds of one copy over each of the links, one by one; empty if memory is too small.
 std::vector<double> short_copies_s(const std::vector<LinkId>& links, std::int64_t edge,
                                    const Machine& machine, ProbeMemory& memory) {
   std::vector<double> seconds;
@@ -162,14 +163,14 @@ std::vector<double> short_copies_s(const std::vector<LinkId>& links, std::int64_
       copies.push_back(plan.copy_in_turn(links[i]));
     const auto trace = memory.run(plan);
     if (!trace) return {};
-    // Their spans: between two of them another thread may have to wake up.
+    // Spans, not periods: between two copies another thread may have to wake up.
     std::ranges::copy(spans_s(*trace, copies), std::back_inserter(seconds));
   }
   return seconds;
 }
 
-/// The edge of the largest tile of which there is time for a copy by each of the links; 0: memory
-/// holds none. All is ready for copies of that edge then.
+/// The edge of the largest tile that there is time to copy once over each of the links; 0 if no
+/// tile fits into memory. The source tiles of that edge are written on return.
 std::int64_t short_edge(const std::vector<LinkId>& links, const Machine& machine,
                         ProbeMemory& memory, const ProbeSession& session) {
   const double time_s = kShortShare * session.request().budget_s;
@@ -192,8 +193,8 @@ std::vector<LinkId> picked(const std::vector<LinkId>& links, const std::vector<s
   return some;
 }
 
-/// A copy by each link says which are as they ought to be: of those a few are measured, and of the
-/// others as many as there is time for.
+/// Groups the links of a class by one short copy over each. A few links of the main group are
+/// measured for all of it, and as many of the other groups as there is time for.
 void measure_class(const std::vector<LinkId>& same, Machine& machine, ProbeMemory& memory,
                    ProbeSession& session) {
   const std::int64_t edge = short_edge(same, machine, memory, session);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// loads.cpp: which copies make a load, how often it runs, what it took. It must not know what
-// a load is measured for, nor clocks.
+// loads.cpp: builds, runs and times loads. It must not know their purpose, nor clocks.
 #include "probe/loads.hpp"
 
 #include <algorithm>
@@ -11,24 +10,25 @@
 namespace fleet {
 namespace {
 
-/// A load that takes this much longer than without the port, and more than repeated runs differ,
-/// shows that the port is full.
+/// A load shows that its port is full if it takes longer than without the port by this share plus
+/// the spread of repeated runs.
 constexpr double kNoticed = 0.02;
 constexpr int kRuns = 3;
 constexpr double kUnlimited = 1e300;
-/// Tiles of a load: the smallest whose copies are all data and hardly any latency.
+/// Tile edges of loads: the smallest is used whose copies spend at most kHardlyAny of their time on
+/// latency.
 constexpr std::int64_t kLoadEdges[] = {512, 1024, 2048, 4096};
 constexpr double kHardlyAny = 0.015;
-/// Copies of the slowest and the fastest link of a load.
+/// Copies over the slowest and over the fastest link of a load.
 constexpr int kFewest = 3;
 constexpr double kMost = 60;
-/// A short load has so many links, and tiles of this edge.
+/// The number of links and the tile edge of a short load.
 constexpr std::size_t kShortLoaded = 8;
 constexpr std::int64_t kShortLoadEdge = 1024;
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
-/// Bytes per second of a link in this run, from its first copy's start to its last one's stop.
+/// Bytes per second over a link, from the start of its first copy to the stop of its last.
 double rate_in(const Plan& plan, const Trace& trace, LinkId link) {
   double start_s = kUnlimited, stop_s = 0, bytes = 0;
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
@@ -40,7 +40,7 @@ double rate_in(const Plan& plan, const Trace& trace, LinkId link) {
   return stop_s > start_s ? bytes / (stop_s - start_s) : 0;
 }
 
-/// Copies on all the links at once, as many on each as it can do in about the same time alone.
+/// Copies over all the links at once; their number per link is proportional to its rate.
 ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, std::int64_t edge) {
   double slowest = kUnlimited;
   for (const LinkId id : links) slowest = std::min(slowest, machine.links[index(id)].bytes_per_s);
@@ -74,7 +74,7 @@ double makespan_s(const Trace& trace) {
 
 std::int64_t load_edge(const Machine& machine, const std::vector<LinkId>& links) {
   for (const std::int64_t edge : kLoadEdges) {
-    const auto bytes = static_cast<double>(edge * edge * bytes_of(DataType::f64));
+    const auto bytes = static_cast<double>(edge * edge * bytes_of(Storage::f64));
     if (std::ranges::all_of(links, [&](LinkId id) {
           const Link& link = machine.links[index(id)];
           return link.latency_s <= kHardlyAny * bytes / link.bytes_per_s;
@@ -84,7 +84,7 @@ std::int64_t load_edge(const Machine& machine, const std::vector<LinkId>& links)
   return std::ranges::max(kLoadEdges);
 }
 
-/// Times a load; false if it did not run.
+/// Times a load; false if its tiles do not fit into memory.
 bool run_quickly(Load& load, ProbeMemory& memory) {
   std::vector<double> seconds;
   for (int run = 0; run < kRuns; ++run)

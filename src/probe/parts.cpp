@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// parts.cpp: the host's own products, and pinning, timed call by call. It must not know
-// plans.
+// parts.cpp: times the host's own products, and pinning, call by call. It must not know plans.
 #include "probe/parts.hpp"
 
 #include <algorithm>
@@ -18,9 +17,9 @@ constexpr DataType kTypes[] = {DataType::f64, DataType::f32, DataType::c64, Data
 constexpr std::int64_t kEdges[] = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
 constexpr std::int64_t kPinnedBytes[] = {1 << 20, 16 << 20, 256 << 20};
 constexpr std::int64_t kPage = 4096;
-/// Of the time that each value has, what a single one may take.
+/// The most that a single value may take, in equal shares of the time left.
 constexpr double kMostShares = 8;
-/// Pinning that takes less than this was not done.
+/// Pinning that takes less than this did nothing.
 constexpr double kNothingS = 1e-6;
 
 bool asked_for(const ProbeRequest& request, DataType type) {
@@ -53,7 +52,7 @@ void measure_host(Device& host, CpuBlas& blas, ProbeSession& session) {
       const double seconds =
           session.repeated(name, "s", [&] { return std::vector<double>{product.run_s()}; }).front();
       const auto size = static_cast<double>(edge);
-      const double work = (is_complex(type) ? 8 : 2) * size * size * size;
+      const double work = (is_complex(type.storage) ? 8 : 2) * size * size * size;
       rates.push_back({type, edge, work / std::max(seconds - host.launch_s, seconds / 2)});
       last_s = seconds;
     }
@@ -69,7 +68,7 @@ void measure_host(Device& host, CpuBlas& blas, ProbeSession& session) {
 void measure_pinning(Backend& backend, ProbeSession& session) {
   for (const std::int64_t bytes : kPinnedBytes) {
     std::vector<char> memory(static_cast<std::size_t>(bytes + kPage), 1);
-    // Whole pages, as what is large is given out.
+    // Whole pages, as in large allocations.
     const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
     void* data = memory.data() + (kPage - address % kPage) % kPage;
     bool done = true;
@@ -81,7 +80,7 @@ void measure_pinning(Backend& backend, ProbeSession& session) {
       letting_go.add(seconds_of([&] { backend.unpin(data); }));
       return {pinning_s};
     };
-    // Where nothing is pinned, an interruption must not pass for something.
+    // Three attempts, so that an interruption does not pass for the time of pinning.
     for (int attempt = 0; attempt < 3; ++attempt)
       if (once().empty() || pinning_s < kNothingS) return;
     const std::string size = std::to_string(bytes >> 20) + " MiB";

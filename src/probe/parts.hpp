@@ -7,13 +7,12 @@
 
 namespace fleet {
 
-/// Products on all cores, as calls that are not offloaded are done: launch_s and kernels of `host`.
-/// Types that the request leaves out keep their rates.
+/// Sets launch_s and kernels of `host` from products on all cores, which is how calls that are not
+/// offloaded are computed. Types that the request leaves out keep their rates.
 void measure_host(Device& host, CpuBlas& blas, ProbeSession& session);
 std::size_t host_values();
 
-/// Seconds to pin pages of the caller's and to let them go, as values of the report. Nothing where
-/// the backend has nothing to do for it.
+/// Reports the seconds to pin and to unpin pages; nothing if the backend does not pin.
 void measure_pinning(Backend& backend, ProbeSession& session);
 std::size_t pinning_values();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ports.cpp: loads each port with all the links that take it, and finds the capacity with
-// which a simulation takes as long as the backend took. It must not know clocks.
+// ports.cpp: loads each port with all the links that take it, and finds the capacity with which the
+// simulated load takes as long as the measured one. It must not know clocks.
 #include "probe/ports.hpp"
 
 #include <algorithm>
@@ -17,15 +17,15 @@ namespace fleet {
 namespace {
 
 constexpr double kUnlimited = 1e300;
-/// Weights are only changed by what is beyond the noise of a measurement.
+/// A weight changes only if the difference exceeds this share, the noise of a measurement.
 constexpr double kNewWeight = 0.05;
 
-/// What a quick probe measures link by link and port by port: nodes of eight GPUs.
+/// A quick probe of at most this many devices measures each link and each port by itself.
 constexpr int kFewDevices = 8;
-/// Links of one load in a quick probe of many devices: as eight GPUs have to and from the host. Any
-/// port that is full with all of its links is full with these.
+/// The most links of one load in a quick probe of many devices: as many as eight GPUs have to and
+/// from the host. They fill any port that all of its links fill.
 constexpr std::size_t kMostLoaded = 16;
-/// Short loads of ports that are alike differ by less.
+/// Short loads of similar ports differ by less than this factor.
 constexpr double kAlikePorts = 1.15;
 
 std::size_t index(int id) { return static_cast<std::size_t>(id); }
@@ -47,7 +47,7 @@ double simulated_s(Machine& machine, const Load& load, PortId port, double capac
   return seconds;
 }
 
-/// What the port has to be able to do for all its links at full speed.
+/// The capacity that the port needs for all its links at full speed.
 double demand(const Machine& machine, const std::vector<LinkId>& links, PortId port) {
   double units = 0;
   for (const LinkId id : links) {
@@ -57,7 +57,7 @@ double demand(const Machine& machine, const std::vector<LinkId>& links, PortId p
   return units;
 }
 
-/// The capacity that explains the seconds of the load, or nothing if it is not the port's doing.
+/// The capacity that explains the seconds of the load; nullopt if the port does not slow it down.
 std::optional<double> fitted_capacity(Machine& machine, const Load& load,
                                       const std::vector<LinkId>& links, PortId port) {
   if (load.seconds <= simulated_s(machine, load, port, kUnlimited) * (1 + load.noticeable))
@@ -70,8 +70,8 @@ std::optional<double> fitted_capacity(Machine& machine, const Load& load,
   return high;
 }
 
-/// All of them, or as many as fill the port too. Up to sixteen of CPU threads keep the threads of
-/// eight devices busy, in both directions.
+/// All the links, or as many as also fill the port: sixteen links served by CPU threads keep the
+/// threads of eight devices busy in both directions.
 std::vector<LinkId> to_load(const Machine& machine, const std::vector<LinkId>& links,
                             const ProbeSession& session) {
   const bool by_threads = !session.careful() && std::ranges::any_of(links, [&](LinkId id) {
@@ -81,7 +81,7 @@ std::vector<LinkId> to_load(const Machine& machine, const std::vector<LinkId>& l
   return some_of(machine, links, kMostLoaded);
 }
 
-/// Ports of which the first is loaded for all, with the other ports as they are known so far.
+/// Fits the capacity of similar ports on the first of them, with other ports as known so far.
 class PortFit {
  public:
   PortFit(const Machine& machine, const std::vector<PortId>& alike, ProbeMemory& memory,
@@ -107,7 +107,7 @@ class PortFit {
         mixes_.push_back(*std::move(load));
   }
 
-  /// Gives `port` so many times the capacity that the first one turns out to have.
+  /// Gives `port` the fitted capacity of the first port multiplied by `times`.
   void follow(PortId port, double times) { followers_.push_back({port, times}); }
   std::size_t links() const { return links_.size(); }
   void forget(Machine& machine) const {
@@ -128,7 +128,7 @@ class PortFit {
     double times;
   };
   std::vector<Follower> followers_;  ///< the port itself is the first
-  PortId port_;                      ///< that is loaded
+  PortId port_;                      ///< the port that is loaded
   double said_;
   std::vector<LinkId> links_, loaded_;
   Directions of_;
@@ -136,7 +136,7 @@ class PortFit {
   std::vector<Load> mixes_;
 };
 
-/// How far the simulated loads are from the measured ones.
+/// The sum of squared logarithmic errors of the simulated loads.
 double PortFit::misfit(Machine& machine, double capacity) const {
   double sum = 0;
   const auto add = [&](const Load& load) {
@@ -151,7 +151,7 @@ double PortFit::misfit(Machine& machine, double capacity) const {
 void PortFit::fit_capacity(Machine& machine) const {
   if (!all_) return;
   std::optional<double> fitted = fitted_capacity(machine, *all_, loaded_, port_);
-  // Of what explains one of the loads, that which explains all of them best.
+  // Among the capacities that explain one of the loads, the one that explains all loads best.
   for (const Load& mix : mixes_)
     if (const auto other = fitted_capacity(machine, mix, mix.links, port_))
       if (!fitted || misfit(machine, *other) < misfit(machine, *fitted)) fitted = other;
@@ -163,7 +163,8 @@ void PortFit::fit_capacity(Machine& machine) const {
     set_capacity(machine, demand(machine, links_, port_));
 }
 
-/// Writes to the host weigh what they take of the port in terms of reads: both alone fill it.
+/// Sets the weight of writes to the host relative to reads, from loads of only reads and only
+/// writes, each of which fills the port.
 void PortFit::fit_weights(Machine& machine) const {
   if (!only_reads_ || !only_writes_) return;
   const auto reads = fitted_capacity(machine, *only_reads_, of_.reads, port_);
@@ -175,8 +176,8 @@ void PortFit::fit_weights(Machine& machine) const {
         if (share.port == port) share.weight *= *reads / *writes;
 }
 
-/// Ports that a machine describes alike: as many links into and out of the host, all to or all from
-/// one place or neither, taking as much each of as much.
+/// Ports that a machine describes alike: equal capacity, equal numbers of reads and writes, and
+/// equally with or without one common source or target.
 struct PortKind {
   double capacity = 0;
   std::size_t reads = 0, writes = 0;
@@ -196,7 +197,8 @@ PortKind kind_of(const Machine& machine, PortId port, const std::vector<LinkId>&
               links, [&](LinkId id) { return machine.links[index(id)].target == first.target; })};
 }
 
-/// Each port that links take by itself, or in a quick probe of many devices those of a kind.
+/// Classes of ports that are fitted together: each port by itself, or in a quick probe of many
+/// devices all ports of one kind.
 std::vector<std::vector<PortId>> classes_of(const Machine& machine, const ProbeSession& session) {
   const bool one_by_one = measures_all(machine, session);
   std::vector<std::vector<PortId>> classes;
@@ -219,8 +221,8 @@ std::vector<PortId> picked(const std::vector<PortId>& ports, const std::vector<s
   return some;
 }
 
-/// A short load of each port says which are as they ought to be: of those one is fitted for all,
-/// and of the others as many as there is time for.
+/// Groups the ports of a class by one short load of each. One port of the main group is fitted for
+/// all of it, and as many of the other groups as there is time for.
 void add_fits(const Machine& machine, const std::vector<PortId>& same, ProbeMemory& memory,
               ProbeSession& session, std::vector<PortFit>& fits) {
   if (same.size() == 1) {
@@ -309,11 +311,11 @@ void fit_ports(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
   std::vector<PortFit> fits;
   for (const std::vector<PortId>& same : classes_of(machine, session))
     add_fits(machine, same, memory, session, fits);
-  // A port with few links is less likely to be hidden by the others than one with many.
+  // A port with few links is less likely to be masked by other ports, so it is fitted first.
   std::ranges::stable_sort(fits, {}, &PortFit::links);
   for (const PortFit& fit : fits) fit.forget(machine);
-  // What the first rounds give a small port may turn out to be the doing of a large one, and
-  // weights are not to be guessed before the others are known.
+  // A slowdown that the first rounds attribute to a small port may come from a large one, and
+  // weights need capacities that are known.
   for (int round = 0; round < 4; ++round)
     for (const PortFit& fit : fits) {
       if (round >= 2) fit.fit_weights(machine);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ports.hpp: what links and devices share, as a probe finds out. It knows no kind of backend.
+// ports.hpp: finds the capacities of the ports that links share. It knows no kind of backend.
 #pragma once
 #include <compare>
 
@@ -8,20 +8,20 @@
 
 namespace fleet {
 
-/// A port's unit is a second of a CPU thread for a share whose weight is the inverse of its link's
-/// rate: alone, the copy keeps one thread busy. Such weights follow the rate; what is left of the
-/// thread for others is not measured.
+/// Whether the unit of the port is a second of a CPU thread: the weight of such a share is the
+/// inverse of its link's rate, so that a copy alone keeps one thread busy. Such weights follow the
+/// rate, and the capacity of the port is not measured.
 bool takes_thread(const Link& link, const PortShare& share);
 
-/// A link of the pinned ring: many CPU threads copy between pageable and pinned memory for one
-/// copy.
+/// Whether the link belongs to the pinned ring, where many CPU threads share one copy between
+/// pageable and pinned memory.
 bool is_staging(const Machine& machine, LinkId link);
 
 /// Whether each wire and each port is measured by itself. A quick probe of many devices has no time
-/// for that: the number of links grows with that of pairs.
+/// for that, since the number of links grows with the number of pairs.
 bool measures_all(const Machine& machine, const ProbeSession& session);
 
-/// Links of one kind join the same kinds of places, and as many of them share something.
+/// Links of one kind join the same kinds of places and take equally many ports.
 struct LinkKind {
   bool by_thread = false;  ///< copies by a CPU thread, not by a wire
   int source = 0, target = 0;
@@ -30,20 +30,20 @@ struct LinkKind {
 };
 LinkKind kind_of(const Machine& machine, LinkId link);
 
-/// Kernels on virtual devices that the machine describes alike are alike: one measurement stands
-/// for all. Real devices never are.
+/// Whether one measurement of kernels holds for both devices: true for virtual devices that the
+/// machine describes alike, false for real devices.
 bool devices_alike(const Machine& machine, DeviceId one, DeviceId other);
 
-/// Gives a link its measured rate, and its shares of threads the weights that go with it.
+/// Sets the measured rate of a link, and the weights of its thread shares, which follow the rate.
 void set_rate(Machine& machine, LinkId link, double latency_s, double bytes_per_s);
 
 /// Fits the capacities of the ports that links share. `machine` has the measured rates of its
-/// links; a capacity that no load reaches stays as it is, unless it is lower than what was reached.
-/// A careful session also sees mixes of reads and writes of the host's memory, and reports what
-/// each link has left under load.
+/// links; a capacity that no load reaches stays, unless the load exceeded it. A careful session
+/// also measures mixes of reads and writes of host memory, and reports the rate of each link under
+/// load.
 void fit_ports(Machine& machine, ProbeMemory& memory, ProbeSession& session);
 
-/// Loads that fit_ports may measure, at most.
+/// The most loads that fit_ports may measure.
 std::size_t loads_of(const Machine& machine);
 
 }  // namespace fleet

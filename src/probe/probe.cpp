@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// probe.cpp: the rates of a machine's kernels from the spans of small runs, one thing at a time;
-// probe_links.cpp has those of links, and probe_ports.cpp looks at what they share. It must not
-// know what kind of backend it measures, nor look at a clock other than to keep its budget.
+// probe.cpp: measures kernels by the spans of small runs; links.cpp and ports.cpp measure the rest.
+// It must not know what kind of backend it measures, and reads a clock only to keep its budget.
 #include "probe/probe.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "probe/columns.hpp"
 #include "probe/links.hpp"
 #include "probe/parts.hpp"
@@ -25,31 +24,32 @@ namespace {
 
 constexpr int kLaunchRepeats = 9;
 constexpr int kKernelRepeats = 3;
-constexpr int kShortKernelRepeats = 9;  // while a whole run takes less than
+constexpr int kShortKernelRepeats = 9;  // if the run takes less than kShortRunS
 constexpr double kShortRunS = 0.01;
-/// A rate below this share of that at the edge before is measured again, so many times.
+/// A rate below this share of that at the previous edge is measured again, kRetries times.
 constexpr double kCredible = 0.75;
 constexpr int kRetries = 2;
-/// Careful rates are those of devices all busy for so long, as the bound's are: under a power cap
-/// the first tenths of a second are faster (docs/performance/lessons.md).
+/// A careful probe keeps all devices busy for this long, as a run does: under a power cap the first
+/// tenths of a second are faster (docs/performance/lessons.md).
 constexpr double kBusyS = 2;
-constexpr double kMostKernels = 200;  // of a run, on each device
-/// On GPUs a quick probe ends here: larger tiles gain under a power cap, which it does not reach.
+constexpr double kMostKernels = 200;  // per run and device
+/// The largest edge of a quick probe on GPUs: larger tiles gain only under a power cap, which a
+/// quick probe does not reach.
 constexpr std::int64_t kQuickEdge = 4096;
-/// Of the time that each value has, what a single one may take.
+/// The most that a single value may take, in equal shares of the time left.
 constexpr double kMostShares = 8;
 constexpr int kIssued = 64;
 constexpr int kManyIssued = 512;
 constexpr int kIssueRepeats = 5;
 constexpr std::int64_t kStreamEdges[] = {512, 4096};
-/// The order in which types get what time there is.
+/// The order in which types are measured while time is left.
 constexpr DataType kTypes[] = {DataType::f64, DataType::f32,  DataType::c64, DataType::c32,
                                DataType::f16, DataType::bf16, DataType::tf32};
 
-/// Devices whose kernels are timed together: as many as their ports have room for.
+/// Devices whose kernels are timed together, as many as their ports can serve.
 struct Crew {
   std::vector<DeviceId> busy;
-  std::vector<DeviceId> alike;  ///< if not empty, what is measured holds for each of these
+  std::vector<DeviceId> alike;  ///< if not empty, the measured rates hold for each of these
 };
 
 struct Untimed {
@@ -91,14 +91,12 @@ class Prober {
     session_.part("ports", machine_, [&] { fit_ports(machine_, memory_, session_); });
     measure_columns(machine_, memory_, session_);
     if (session_.careful()) return measure_kernels_by_type(series);
-    // Whatever came before took: without rates of kernels there is no plan.
+    // Plans need rates of kernels, so their time is guaranteed, however long the parts before took.
     session_.leave_at_least(session_.request().budget_s / 2);
     measure_kernels(series);
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   static std::string kernel_name(DataType type, std::int64_t edge) {
     return std::string(word_of(type)) + " multiply tile " + std::to_string(edge);
   }
@@ -111,8 +109,8 @@ class Prober {
     std::vector<std::int64_t> edges;
     std::size_t next = 0;
     double last_s = 0;        ///< wall time of the last edge; in a careful probe, of its first run
-    double arithmetic_s = 0;  ///< what of it was spent in products
-    double last_rate = 0;     ///< flops_per_s at the last edge, in the mean
+    double arithmetic_s = 0;  ///< the part of it that was spent in products
+    double last_rate = 0;     ///< mean flops_per_s at the last edge
   };
 
   double left_s() const { return session_.left_s(); }
@@ -141,8 +139,8 @@ class Prober {
     std::int64_t edge = 1;
     Kernel kernel = Kernel::multiply;
     int repeats = 1;
-    double kernel_s = 0;     ///< of one kernel, as far as known
-    bool sustained = false;  ///< the mean of the later half, instead of the least disturbed ones
+    double kernel_s = 0;     ///< of one kernel; 0: unknown
+    bool sustained = false;  ///< take the mean of the later half instead of usual()
     std::vector<double> (*seconds)(const Trace&, const std::vector<TaskId>&) = periods_s;
   };
   std::vector<double> time_kernels(const Timing& timing);
@@ -151,10 +149,10 @@ class Prober {
   Backend& backend_;
   ProbeMemory memory_;
   Machine& machine_;
-  std::vector<Device> said_;  ///< by the backend: which types and edges to measure
+  std::vector<Device> said_;  ///< as the backend describes them: the types and edges to measure
   std::vector<std::vector<KernelRate>> found_;  ///< by device
   ProbeSession& session_;
-  std::size_t rates_left_ = 1;  ///< to be measured carefully
+  std::size_t rates_left_ = 1;  ///< number of rates still to be measured carefully
 };
 
 void Prober::expect(std::size_t crews, const std::vector<Series>& series) {
@@ -165,7 +163,7 @@ void Prober::expect(std::size_t crews, const std::vector<Series>& series) {
   for (const Series& each : series) session_.expect(kernels_part(each.type), each.edges.size());
 }
 
-/// Virtual devices that are alike make a crew; real ones fill crews in turn.
+/// Similar virtual devices form one crew; real devices fill crews in turn.
 std::vector<Crew> Prober::crews() {
   std::vector<Crew> crews;
   std::vector<bool> known(machine_.devices.size(), false);
@@ -202,15 +200,15 @@ bool Prober::fits_ports(const std::vector<DeviceId>& busy, DeviceId newcomer) {
   return true;
 }
 
-/// Usual seconds of this kernel on each of the devices, all of them at work at once. Empty if
-/// their memory does not hold the tiles.
+/// Usual seconds of this kernel on each of the devices while all of them are busy. Empty if the
+/// tiles do not fit into their memory.
 std::vector<double> Prober::time_kernels(const Timing& timing) {
   ProbePlan plan(machine_, timing.type, timing.edge);
   std::vector<TaskId> ready;
   for (const DeviceId id : timing.busy)
     for (const TaskId primed : plan.prime(id)) ready.push_back(primed);
   std::vector<std::vector<TaskId>> kernels(timing.busy.size());
-  // Device after device, so that issuing to the others does not come between short kernels.
+  // Device after device, so that issuing to other devices does not delay short kernels.
   for (std::size_t i = 0; i < timing.busy.size(); ++i)
     for (int repeat = 0; repeat < timing.repeats; ++repeat)
       kernels[i].push_back(plan.kernel(timing.busy[i], 0, timing.kernel, ready));
@@ -222,7 +220,7 @@ std::vector<double> Prober::time_kernels(const Timing& timing) {
   return taken;
 }
 
-/// Hands each device the value that was measured on it, or on those that it is alike.
+/// Gives each device the value that was measured on it or on a similar device.
 template <typename Apply>
 void for_each_measured(const Crew& crew, const std::vector<DeviceId>& busy,
                        const std::vector<double>& values, Apply apply) {
@@ -234,7 +232,7 @@ void for_each_measured(const Crew& crew, const std::vector<DeviceId>& busy,
 
 void Prober::measure_launch(const Crew& crew) {
   for (const DataType type : kTypes) {
-    // Their spans, since such short kernels may wait for being issued.
+    // Spans, not periods, since such short kernels may wait to be issued.
     Timing timing{.busy = {}, .type = type, .repeats = 2, .seconds = spans_s};
     for (const DeviceId id : crew.busy)
       if (said_kernels(id).front().type == type) timing.busy.push_back(id);
@@ -254,8 +252,8 @@ void Prober::measure_stream(const Crew& crew) {
         .busy = crew.busy, .edge = edge, .kernel = Kernel::add, .repeats = kKernelRepeats};
     const std::vector<double> taken = session_.repeated("add tile " + std::to_string(edge), "s",
                                                         [&] { return time_kernels(timing); });
-    // Reads two tiles and writes one.
-    const auto bytes = static_cast<double>(3 * edge * edge * bytes_of(DataType::f64));
+    // An add reads two tiles and writes one.
+    const auto bytes = static_cast<double>(3 * edge * edge * bytes_of(Storage::f64));
     bool mostly_launch = false;
     for_each_measured(crew, crew.busy, taken, [&](DeviceId id, double seconds) {
       const double moving_s = seconds - device(id).launch_s;
@@ -266,8 +264,7 @@ void Prober::measure_stream(const Crew& crew) {
   }
 }
 
-/// Kernels that do nothing, each in a queue of its own: what is between their starts is the
-/// issuing.
+/// Empty kernels, each in a queue of its own: the time between their starts is the cost of issuing.
 void Prober::measure_issue(const std::vector<Crew>& crews) {
   if (crews.empty()) return;
   const std::vector<DeviceId>& busy = crews.front().busy;
@@ -280,7 +277,7 @@ void Prober::measure_issue(const std::vector<Crew>& crews) {
     return plan;
   };
   const ProbePlan few = plan_of(kIssued), many = plan_of(kManyIssued);
-  // Measuring each task would cost more than issuing it, where it has a price.
+  // Measuring each task may cost more than issuing it.
   const Untimed untimed(backend_);
   const std::vector<double> taken =
       session_.repeated("issue", "s", [&] { return issue_once(few, many); });
@@ -297,7 +294,7 @@ std::vector<double> Prober::issue_once(const ProbePlan& few, const ProbePlan& ma
     }
   if (taken.empty()) return {};
   if (const double issue_s = usual(taken); issue_s > 0) return {issue_s};
-  // All tasks share the span of their run: what one more of them adds to it, then.
+  // All tasks share the span of their run, so the cost is what each further task adds to it.
   for (int repeat = 0; repeat < kIssueRepeats; ++repeat)
     if (const auto trace = memory_.run(many)) longer_s.push_back(trace->seconds);
   if (longer_s.empty()) return {0};
@@ -322,14 +319,14 @@ std::vector<Prober::Series> Prober::series_of(const std::vector<Crew>& crews) co
   return all;
 }
 
-/// Small edges of all types first. An edge that may not fit into what is left of the budget is left
-/// out, and so are the larger ones: rates hardly change any more where kernels take that long.
+/// Small edges of all types come first. An edge that may not fit into the rest of the budget is
+/// left out with all larger ones: rates hardly change at such sizes.
 void Prober::measure_kernels(std::vector<Series>& all) {
   for (bool busy = true; std::exchange(busy, false);)
     for (Series& series : all) {
       if (series.next >= series.edges.size()) continue;
-      // Real devices take a while to load the kernels of a type: one type after the other, but a
-      // rate for each. Virtual ones: as much of all types as there is time for.
+      // Real devices take a while to load the kernels of a type, so they get one rate of each type,
+      // then the rest of one type after another. Virtual devices get all types edge by edge.
       const bool whole = series.crew.alike.empty() && series.next > 0;
       do measure_next(series);
       while (whole && series.next < series.edges.size());
@@ -341,8 +338,7 @@ void Prober::measure_kernels(std::vector<Series>& all) {
   }
 }
 
-/// Type after type, so that what is measured when the time is over, or the user's patience, is
-/// whole.
+/// Type after type, so that a probe that is stopped or runs out of time has complete types.
 void Prober::measure_kernels_by_type(std::vector<Series>& all) {
   for (const DataType type : kTypes) {
     if (std::ranges::none_of(all, [&](const Series& each) { return each.type == type; })) continue;
@@ -362,18 +358,18 @@ void Prober::measure_kernels_by_type(std::vector<Series>& all) {
   }
 }
 
-/// Moves what was found for a device into the machine.
+/// Moves the rates found for a device into the machine.
 void Prober::adopt(DeviceId id) {
   auto& kernels = device(id).kernels;
   auto& found = found_[static_cast<std::size_t>(id)];
   kernels.insert(kernels.end(), found.begin(), found.end());
   found.clear();
-  if (kernels.empty()) kernels = said_kernels(id);  // nothing fitted into its memory
+  if (kernels.empty()) kernels = said_kernels(id);  // no tile fitted into its memory
   std::ranges::sort(kernels, [](const KernelRate& a, const KernelRate& b) {
     return std::pair(a.type, a.edge) < std::pair(b.type, b.edge);
   });
   if (!backend_.overlaps_launches()) return;
-  // Without its launch a small product would seem faster than a large one, which none is.
+  // Rates must not fall with the edge, which subtracting launches can cause for small products.
   for (std::size_t i = kernels.size(); i-- > 1;)
     if (kernels[i - 1].type == kernels[i].type)
       kernels[i - 1].flops_per_s = std::min(kernels[i - 1].flops_per_s, kernels[i].flops_per_s);
@@ -390,17 +386,17 @@ bool Prober::affordable(const Series& series) const {
   if (series.next == 0) return true;
   const double growth = static_cast<double>(series.edges[series.next]) /
                         static_cast<double>(series.edges[series.next - 1]);
-  // Arithmetic grows with the volume. What else the last edge took is mostly loading the kernels of
-  // a type, and making room: not more for larger tiles than for these.
+  // Arithmetic grows with the volume. The rest of the last edge's time is mostly loading the
+  // kernels of a type and allocating, which takes no longer for larger tiles.
   const double around_s = std::max(0.0, series.last_s - series.arithmetic_s);
   const double next_s = around_s + growth * growth * growth * series.arithmetic_s;
-  // A careful probe runs it twice at least, and others are to have their share.
+  // A careful probe runs each kernel at least twice, and must leave the other values their share.
   if (session_.careful()) return 2 * next_s < kMostShares * session_.share_s();
   return next_s < left_s() / 2;
 }
 
 void Prober::measure_edge(Series& series) {
-  const Clock::time_point start = Clock::now();
+  const double start_s = now_s();
   const std::int64_t edge = series.edges[series.next++];
   Timing timing{.busy = {},
                 .type = series.type,
@@ -412,16 +408,16 @@ void Prober::measure_edge(Series& series) {
         }))
       timing.busy.push_back(id);
   const auto size = static_cast<double>(edge);
-  const double work = (is_complex(series.type) ? 8 : 2) * size * size * size;
+  const double work = (is_complex(series.type.storage) ? 8 : 2) * size * size * size;
   std::vector<double> taken = time_kernels(timing);
   if (taken.empty()) series.next = series.edges.size();
-  const double once_s = std::chrono::duration<double>(Clock::now() - start).count();
+  const double once_s = now_s() - start_s;
   if (session_.careful() && !taken.empty()) {
     timing.kernel_s = mean(taken);
     series.arithmetic_s = timing.kernel_s * (timing.repeats + 1);
     taken = time_carefully(series, timing);
   }
-  // Rates grow with the edge. One that does not was most likely disturbed.
+  // Rates grow with the edge; a run whose rate does not was most likely disturbed.
   const int retries = session_.careful() ? 0 : kRetries;
   for (int again = 0; again < retries && !taken.empty(); ++again) {
     if (work / mean(taken) > kCredible * series.last_rate || series.last_s > left_s() / 4) break;
@@ -431,20 +427,20 @@ void Prober::measure_edge(Series& series) {
   }
   if (!taken.empty()) series.last_rate = work / mean(taken);
   for_each_measured(series.crew, timing.busy, taken, [&](DeviceId id, double seconds) {
-    // A launch is noise next to any but the smallest product.
+    // A launch only matters for the smallest products.
     const double arithmetic_s = std::max(seconds - device(id).launch_s, seconds / 20);
     found_[static_cast<std::size_t>(id)].push_back({series.type, edge, work / arithmetic_s});
   });
   series.last_s = once_s;
   if (session_.careful()) return;
-  series.last_s = std::chrono::duration<double>(Clock::now() - start).count();
+  series.last_s = now_s() - start_s;
   series.arithmetic_s = taken.empty() ? 0 : mean(taken) * (timing.repeats + 1);
 }
 
-/// As many kernels in each run as keep the devices busy for what a rate is to be the rate of. Rates
-/// may have more than their share of the budget: other values settle long before theirs is spent.
+/// Each run has as many kernels as keep the devices busy for kBusyS. Rates may take more than their
+/// share of the budget, since other values settle long before theirs is spent.
 std::vector<double> Prober::time_carefully(const Series& series, Timing timing) {
-  // Half of the time is for what comes before and after the kernels of each run.
+  // Half of the time is for the work before and after the kernels of each run.
   const double busy_s = std::min(kBusyS, left_s() / static_cast<double>(rates_left_) / 2);
   const double run_s = busy_s / session_.request().least_repeats;
   timing.repeats = static_cast<int>(
@@ -491,7 +487,7 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
     session.report().complete = true;
     if (session.careful() && request.save) request.save(whole, session.report());
   } catch (const ProbeSession::Stopped&) {
-    // What was kept last is whole.
+    // The machine kept last is complete.
   }
   report = session.report();
   return whole;

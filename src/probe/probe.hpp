@@ -10,27 +10,27 @@
 
 namespace fleet {
 
-/// Fills in the rates of `backend.machine()` by running plans of a few copies or kernels on it:
-/// every kernel type at several edges, every link alone, and what shared ports allow. Probing a sim
-/// backend gives back the machine it simulates. `budget_s` bounds the wall time.
+/// Measures the rates of `backend.machine()` by running plans of a few copies or kernels: every
+/// kernel type at several edges, every link alone, and the capacities of shared ports. Probing a
+/// sim backend returns the machine that it simulates. `budget_s` bounds the wall time.
 Machine probe(Backend& backend, double budget_s);
 
-/// The same as carefully as `request` says, part by part: each link (alone, at several tiles),
-/// launches, ports (links under load), kernels of each type, the host's own products (unless `blas`
-/// is null) and pinning. Stopped early, it gives the machine as after the last part that is whole;
-/// what a part has not measured is as in `request.start`. Throws Error when a run fails; what was
-/// saved before stays right.
+/// The same with the care that `request` asks for, part by part: each link (alone, at several tile
+/// edges), launches, ports (links under load), kernels of each type, the host's own products
+/// (unless `blas` is null) and pinning. A probe that is stopped returns the machine as of its last
+/// complete part; parts that are not measured have the values of `request.start`. Throws Error if a
+/// run fails; machines saved before remain valid.
 Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, ProbeReport& report);
 
-/// Whether two machines have the same devices, links and ports, whatever their numbers.
+/// Whether two machines have the same devices, links and ports; rates may differ.
 bool same_shape(const Machine& a, const Machine& b);
 
-/// The measured machine of this host backend: from the cache if it is there (same devices, cores,
-/// CPU BLAS and schema), else probed in under 2 s and cached. A cache that is damaged, unwritable,
-/// a symlink or absent is no error: it is probed then, and the cache quietly left.
+/// The measured machine of this host backend: from the cache if it matches (devices, cores, CPU
+/// BLAS, schema), else probed in under 2 s and cached. A damaged, unwritable, symlinked or missing
+/// cache is no error: the machine is probed and the cache left alone.
 Machine cached_host_machine(const Options& options, int devices, CpuBlas& blas, Backend& backend);
 
-/// The same for GPUs: `identity` says which, and which driver.
+/// The same for GPUs; `identity` names them and their driver.
 Machine cached_gpu_machine(const Options& options, const std::string& identity, CpuBlas& blas,
                            Backend& backend);
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// session.cpp: repeats a measurement until its mean is known well enough or its share of the
-// time is spent. It must not know what is measured.
+// session.cpp: repeats a measurement until its mean is precise enough or its share of the time is
+// spent. It must not know what is measured.
 #include "probe/session.hpp"
 
 #include <algorithm>
 
+#include "base/clock.hpp"
+
 namespace fleet {
 namespace {
 
-/// A time known as well as this is known as well as clocks are.
+/// The precision of the clocks: a time known to this is settled.
 constexpr double kClockS = 1e-7;
 
 bool settled(const Confidence& value, const char* unit, double precision) {
@@ -19,13 +21,11 @@ bool settled(const Confidence& value, const char* unit, double precision) {
 }  // namespace
 
 ProbeSession::ProbeSession(const ProbeRequest& request)
-    : request_(request), start_(Clock::now()), budget_s_(request.budget_s) {
+    : request_(request), start_s_(now_s()), budget_s_(request.budget_s) {
   report_.done = request.done;
 }
 
-double ProbeSession::left_s() const {
-  return budget_s_ - std::chrono::duration<double>(Clock::now() - start_).count();
-}
+double ProbeSession::left_s() const { return budget_s_ - (now_s() - start_s_); }
 
 void ProbeSession::expect(const std::string& part, std::size_t values) {
   if (!is_done(part)) expected_.push_back({part, values});

@@ -7,32 +7,33 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
 namespace {
 
-/// Slots of a device that all its queues read, and that nobody writes beside them.
+/// Slots of a device that all its queues read and none writes meanwhile.
 constexpr int kReadSlots = 4, kLargeReadSlots = 2;
-/// Slots that a queue writes in turn, so that what is written last is not what is written next.
+/// Slots that a queue writes in turn, so that no slot is written twice in a row.
 constexpr int kOwnSlots = 3, kLargeOwnSlots = 1;
 
-/// A tile with a larger edge does not fit into the caches as it is.
+/// A tile with a larger edge does not fit into the caches.
 constexpr std::int64_t kSmallEdge = 512;
 
-/// Sixteen larger tiles would take more pinned memory than a probe should.
+/// Sixteen tiles of a larger edge would take more pinned memory than a probe should.
 constexpr std::int64_t kLargeEdge = 2048;
 
-/// Tiles that no cache holds: fewer slots do, and memory for more may be short.
+/// From this size on no cache holds a tile, so fewer slots do, and more might not fit.
 constexpr std::int64_t kLargeBytes = std::int64_t{16} << 20;
-/// Above what any CPU has.
+/// More than the caches of any CPU hold.
 constexpr std::int64_t kBeyondCachesBytes = std::int64_t{512} << 20;
 /// Larger tiles are not primed: the operands would take more memory than a probe should.
 constexpr std::int64_t kPrimedBytes = std::int64_t{1} << 30;
 
 }  // namespace
 
-/// Random bits that are numbers of a type: of either sign, from 1/2 to 1.
+/// Random bits that are numbers of a type: of either sign, with magnitudes from 1/2 to 1.
 struct ProbeMemory::RandomBits {
   std::uint64_t kept, set;
 };
@@ -49,8 +50,8 @@ ProbePlan::ProbePlan(const Machine& machine, DataType type, const Columns& colum
   size_up(type, columns.rows, columns.columns, columns.rows_apart > 0 ? static_cast<int>(down) : 1);
 }
 
-/// A is `tiles_down` tiles high, B one tile wide, and both as many long as are read: with one tile
-/// down, the columns of a tile of A follow each other.
+/// A is `tiles_down` tiles high and B one tile wide; along k both have as many tiles as are read.
+/// With one tile down, the columns of a tile of A are contiguous.
 void ProbePlan::size_up(DataType type, std::int64_t rows, std::int64_t columns, int tiles_down) {
   const int reads = turns_ * turns_;
   type_ = type;
@@ -58,14 +59,14 @@ void ProbePlan::size_up(DataType type, std::int64_t rows, std::int64_t columns, 
   cuts_.n = {0, columns};
   for (int cut = 0; cut <= reads; ++cut) cuts_.k.push_back(cut * columns);
   plan_.tuning.tile = columns;
-  slot_bytes_ = std::max(rows, columns) * columns * bytes_of(type);
+  slot_bytes_ = std::max(rows, columns) * columns * bytes_of(type.storage);
   plan_.slots.resize(machine_->devices.size());
   read_slots_.resize(machine_->devices.size());
   plan_.arena_bytes.assign(machine_->devices.size(), 0);
 }
 
 int ProbePlan::copies_beyond_caches() const {
-  return static_cast<int>((kBeyondCachesBytes + tile_bytes() - 1) / tile_bytes());
+  return static_cast<int>(ceil_div(kBeyondCachesBytes, tile_bytes()));
 }
 
 const Plan& ProbePlan::plan() const {
@@ -78,7 +79,9 @@ const Plan& ProbePlan::plan() const {
   return plan_;
 }
 
-std::int64_t ProbePlan::tile_bytes() const { return cuts_.m[1] * cuts_.n.back() * bytes_of(type_); }
+std::int64_t ProbePlan::tile_bytes() const {
+  return cuts_.m[1] * cuts_.n.back() * bytes_of(type_.storage);
+}
 
 int ProbePlan::read_slots() const {
   return tile_bytes() > kLargeBytes ? kLargeReadSlots : kReadSlots;
@@ -87,7 +90,7 @@ int ProbePlan::read_slots() const {
 int ProbePlan::own_slots() const { return tile_bytes() > kLargeBytes ? kLargeOwnSlots : kOwnSlots; }
 
 std::int64_t ProbePlan::operand_bytes() const {
-  return std::max(cuts_.m.back(), cuts_.n.back()) * cuts_.k.back() * bytes_of(type_);
+  return std::max(cuts_.m.back(), cuts_.n.back()) * cuts_.k.back() * bytes_of(type_.storage);
 }
 
 TileId ProbePlan::operand_tile(DeviceId location, int along_k) const {
@@ -95,7 +98,7 @@ TileId ProbePlan::operand_tile(DeviceId location, int along_k) const {
   return {kA, 0, along_k};
 }
 
-/// Tiles of A and B, along k, that this queue writes and no other: behind those that are read.
+/// The tiles of A and B along k that only this queue writes; they come after those that are read.
 int ProbePlan::own_tiles(QueueId queue) {
   int& known = own_tiles_[static_cast<std::size_t>(queue)];
   if (known == 0) {
@@ -164,7 +167,7 @@ TaskId ProbePlan::copy_in_turn(LinkId link) {
   return last_in_turn_.front();
 }
 
-/// Writes what is the writer's own.
+/// Adds a copy over `link` into a tile or slot that belongs to `writer`.
 TaskId ProbePlan::copy_as(QueueId writer, LinkId link, const std::vector<TaskId>& after) {
   const DeviceId target = machine_->links[static_cast<std::size_t>(link)].target;
   if (!in_place(link, target)) return copy(link, own_slot(target, writer, next_), writer, after);
@@ -210,14 +213,14 @@ TaskId ProbePlan::kernel(DeviceId device, int lane, Kernel kernel,
   return add(task, after);
 }
 
-ProbeMemory::RandomBits ProbeMemory::random_bits(DataType type) {
-  switch (type) {
-    case DataType::f64:
-    case DataType::c64:
+ProbeMemory::RandomBits ProbeMemory::random_bits(Storage storage) {
+  switch (storage) {
+    case Storage::f64:
+    case Storage::c64:
       return {0x800fffffffffffff, 0x3fe0000000000000};
-    case DataType::f16:
+    case Storage::f16:
       return {0x83ff83ff83ff83ff, 0x3800380038003800};
-    case DataType::bf16:
+    case Storage::bf16:
       return {0x807f807f807f807f, 0x3f003f003f003f00};
     default:
       return {0x807fffff807fffff, 0x3f0000003f000000};
@@ -256,21 +259,21 @@ Arguments ProbeMemory::bind(const ProbePlan& probe) {
       return task.kind != TaskKind::compute && (task.from == in_place || task.to == in_place);
     });
   };
-  const DataType type = problem.type;
+  const Storage storage = problem.type.storage;
   if (touches(probe.home()))
-    arguments.data[kA] = at_least(probe.home(), probe.operand_bytes(), type);
-  if (touches(kPageable)) arguments.data[kB] = at_least(kPageable, probe.operand_bytes(), type);
+    arguments.data[kA] = at_least(probe.home(), probe.operand_bytes(), storage);
+  if (touches(kPageable)) arguments.data[kB] = at_least(kPageable, probe.operand_bytes(), storage);
   return arguments;
 }
 
-/// At least `bytes` of numbers of this type.
-void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes, DataType type) {
+/// Memory with at least `bytes` of random numbers of this type.
+void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes, Storage storage) {
   Block& block = blocks_[static_cast<std::size_t>(location)];
   if (block.bytes < bytes) {
     let_go(location);
     block = {.data = backend_.allocate(location, bytes), .bytes = bytes};
   }
-  const RandomBits wanted = random_bits(type);
+  const RandomBits wanted = random_bits(storage);
   if (block.filled < bytes || block.pattern != wanted.set) {
     fill(location, block.data, bytes, wanted);
     block.filled = bytes;
@@ -279,8 +282,8 @@ void* ProbeMemory::at_least(DeviceId location, std::int64_t bytes, DataType type
   return block.data;
 }
 
-/// With random numbers, all bits of them: on equal ones, or on few different bits, GPUs use less
-/// power and so compute faster than they do on anybody's data.
+/// Fills memory with numbers whose bits are all random: on equal numbers, or on few different bits,
+/// GPUs draw less power and so compute faster than on real data.
 void ProbeMemory::fill(DeviceId location, void* data, std::int64_t bytes, const RandomBits& bits) {
   std::vector<std::uint64_t> words(1 << 17);
   std::mt19937_64 generator(20251121);

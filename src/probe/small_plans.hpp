@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// small_plans.hpp: small plans of copies and kernels that a probe runs to time them. What they
-// compute means nothing. It knows no clock and no kind of backend.
+// small_plans.hpp: small plans of copies and kernels that a probe runs to time them. Their results
+// are not used. It knows no clock and no kind of backend.
 #pragma once
 #include <map>
 #include <optional>
@@ -10,19 +10,18 @@
 
 namespace fleet {
 
-/// Tiles of one size, square ones as a rule. A lies in pinned memory, or on a device, and B in
-/// pageable memory; where tiles are small there are several, so that copies do not find their data
-/// in a cache near by. What a queue writes is its own, so that queues may run in any order and at
-/// once.
+/// A plan on tiles of one size, usually square. A lies in pinned memory or on a device, and B in
+/// pageable memory. Small tiles alternate, so that copies do not find their data in a cache. Every
+/// queue writes tiles of its own, so that queues may run concurrently and in any order.
 class ProbePlan {
  public:
-  /// Loads of host memory need operands that are larger than the caches of the largest CPUs, or
-  /// they load those.
+  /// Loads of host memory need operands larger than the caches of the largest CPUs; otherwise they
+  /// load the caches.
   enum class Footprint { small, large };
   ProbePlan(const Machine& machine, DataType type, std::int64_t edge,
             Footprint footprint = Footprint::small);
-  /// Of longer or shorter columns, which at A's home follow each other, or lie so many rows apart
-  /// (or twice their own, if that is more).
+  /// The columns of a tile. At the home of A they are contiguous, or this many rows apart (or twice
+  /// their length, if that is more).
   struct Columns {
     std::int64_t rows = 1, columns = 1;
     std::int64_t rows_apart = 0;
@@ -30,26 +29,26 @@ class ProbePlan {
   };
   ProbePlan(const Machine& machine, DataType type, const Columns& columns);
 
-  /// The next tile over `link`. Copies of one link follow each other.
+  /// Copies the next tile over `link`. Copies over one link are sequential.
   TaskId copy(LinkId link, const std::vector<TaskId>& after);
-  /// The same after all copies so far that were added in turn. These share what they write at each
+  /// The same, after all earlier copies added by copy_in_turn. They share the tiles written at each
   /// target, so that a plan over many links takes no more memory than one over few.
   TaskId copy_in_turn(LinkId link);
-  /// Fetches numbers into the slots of `device` and of its lane 0, if there is a link from the host
-  /// and the tiles are not too large for it. Returns what a kernel there has to wait for.
+  /// Copies numbers into the slots of `device` and of its lane 0, if there is a link from the host
+  /// and the tiles are not too large. Returns the tasks that a kernel there must wait for.
   std::vector<TaskId> prime(DeviceId device);
-  /// A multiply or an add on slots of `device`, after the earlier ones of its lane.
+  /// A multiply or an add on slots of `device`, after the earlier kernels of its lane.
   TaskId kernel(DeviceId device, int lane, Kernel kernel, const std::vector<TaskId>& after);
 
-  /// How many tiles are more than the caches of the largest CPUs hold.
+  /// The number of tiles that exceeds the caches of the largest CPUs.
   int copies_beyond_caches() const;
 
-  /// With all operands as they are by now.
+  /// The plan, with the current sizes of all operands.
   const Plan& plan() const;
   DeviceId home() const { return home_; }
   const Machine& machine() const { return *machine_; }
   std::int64_t tile_bytes() const;
-  /// Bytes of A, and of B.
+  /// Bytes of A, and equally of B.
   std::int64_t operand_bytes() const;
 
  private:
@@ -59,8 +58,8 @@ class ProbePlan {
   QueueId queue_of(LinkId link);
   TaskId copy_as(QueueId writer, LinkId link, const std::vector<TaskId>& after);
   TaskId copy(LinkId link, Where to, QueueId writer, const std::vector<TaskId>& after);
-  /// Whether the copy reads or writes an operand at this end. Between the two kinds of host memory,
-  /// the pinned side is the ring: slots of the host.
+  /// Whether the copy reads or writes an operand in place at this end. For copies between pageable
+  /// and pinned host memory, the pinned end is the ring, whose tiles are slots of the host.
   bool in_place(LinkId link, DeviceId end) const;
   TileId operand_tile(DeviceId location, int along_k) const;
   int own_tiles(QueueId queue);
@@ -71,22 +70,22 @@ class ProbePlan {
   Where own_slot(DeviceId device, QueueId queue, int turn);
 
   const Machine* machine_;
-  int turns_;  ///< tiles that each queue writes in turn; its square: that are read in turn
-  DeviceId home_ = kHost;        ///< of A
-  std::int64_t slot_bytes_ = 0;  ///< a tile of A, B or C
+  int turns_;  ///< tiles that each queue writes in turn; turns_ squared are read in turn
+  DeviceId home_ = kHost;        ///< home of A
+  std::int64_t slot_bytes_ = 0;  ///< bytes of a tile of A, B or C
   DataType type_ = DataType::f64;
-  CallCuts cuts_;  ///< along k they grow with the queues that write tiles
+  CallCuts cuts_;  ///< along k they grow with each queue that writes tiles
   mutable Plan plan_;
   std::vector<std::vector<Where>> read_slots_;   ///< by device
   std::vector<std::vector<Where>> own_slots_;    ///< by queue
-  std::vector<int> own_tiles_;                   ///< by queue: index along k, 0 if it has none
+  std::vector<int> own_tiles_;                   ///< by queue: index along k, 0: none
   std::map<DeviceId, QueueId> writers_in_turn_;  ///< by target
   std::vector<TaskId> last_in_turn_;
   int next_ = 0;
 };
 
-/// The operands of probe plans on a backend: memory that grows on demand and is given back. While
-/// it lives the backend keeps the times of its tasks.
+/// The operands of probe plans on a backend. Their memory grows on demand and is freed by the
+/// destructor. While it lives, the backend records the times of tasks.
 class ProbeMemory {
  public:
   explicit ProbeMemory(Backend& backend)
@@ -97,14 +96,14 @@ class ProbeMemory {
   ProbeMemory(const ProbeMemory&) = delete;
   ProbeMemory& operator=(const ProbeMemory&) = delete;
 
-  /// Runs the plan; nothing if its tiles do not fit. Throws Error if a task fails.
+  /// Runs the plan; nullopt if its tiles do not fit into memory. Throws Error if a task fails.
   std::optional<Trace> run(const ProbePlan& probe);
 
  private:
   Arguments bind(const ProbePlan& probe);
   struct RandomBits;
-  static RandomBits random_bits(DataType type);
-  void* at_least(DeviceId location, std::int64_t bytes, DataType type);
+  static RandomBits random_bits(Storage storage);
+  void* at_least(DeviceId location, std::int64_t bytes, Storage storage);
   void let_go(DeviceId location);
   void fill(DeviceId location, void* data, std::int64_t bytes, const RandomBits& bits);
 
@@ -112,7 +111,7 @@ class ProbeMemory {
     void* data = nullptr;
     std::int64_t bytes = 0;
     std::int64_t filled = 0;
-    std::uint64_t pattern = 0;  ///< of what it is filled with
+    std::uint64_t pattern = 0;  ///< identifies its contents
   };
   Backend& backend_;
   std::vector<Block> blocks_;  ///< by location

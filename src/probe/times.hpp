@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// times.hpp: what a probe reads out of the spans of a run. It knows no backend.
+// times.hpp: statistics that a probe takes of the spans of a run. It knows no backend.
 #pragma once
 #include <algorithm>
 #include <numeric>
@@ -9,15 +9,14 @@
 
 namespace fleet {
 
-/// The lower quartile: what else runs on the machine only ever makes things slower, but the fastest
-/// of many is luck.
+/// The lower quartile: other load only makes runs slower, but the fastest of many is luck.
 inline double usual(std::vector<double> values) {
   const auto quartile = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
   std::ranges::nth_element(values, quartile);
   return *quartile;
 }
 
-/// What a device that is kept busy settles at.
+/// The mean of the later half, at which a busy device has settled.
 inline double later_half_mean(const std::vector<double>& values) {
   const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   return std::accumulate(half, values.end(), 0.0) / static_cast<double>(values.end() - half);
@@ -27,8 +26,8 @@ inline double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// How often each of these tasks finished: seconds from the stop of the one before (of its own
-/// start, for the first).
+/// The time between completions: for each task the seconds since the stop of the previous one (for
+/// the first, since its own start).
 inline std::vector<double> periods_s(const Trace& trace, const std::vector<TaskId>& tasks) {
   std::vector<double> periods;
   double before_s = -1;
@@ -40,7 +39,7 @@ inline std::vector<double> periods_s(const Trace& trace, const std::vector<TaskI
   return periods;
 }
 
-/// How long each of these tasks ran, whatever came between them.
+/// The duration of each of these tasks, without the gaps between them.
 inline std::vector<double> spans_s(const Trace& trace, const std::vector<TaskId>& tasks) {
   std::vector<double> spans;
   for (const TaskId id : tasks) {

@@ -19,8 +19,9 @@ std::int64_t size_of(const CallShape& shape, Arg size) {
 
 void require_existing(const CallShape& shape, const std::string& name) {
   const RoutineTraits& traits = shape.traits();
-  const bool half = is_half(shape.type) || shape.type == DataType::tf32;
-  if ((half && shape.routine != Routine::gemm) || (traits.hermitian && !is_complex(shape.type)))
+  const bool half = is_half(shape.type.storage) || shape.type == DataType::tf32;
+  if ((half && shape.routine != Routine::gemm) ||
+      (traits.hermitian && !is_complex(shape.type.storage)))
     refuse("there is no routine " + name);
   const Op turned = traits.turned();
   if (traits.by_itself && shape.op_a != Op::none && shape.op_a != turned)
@@ -38,7 +39,7 @@ void require_size(const CallShape& shape, std::int64_t size, const char* name) {
 void require_addressable(const Problem& problem, const Operand& operand, const char* name) {
   const std::array factors{operand.rows, operand.cols, operand.shared ? 1 : problem.batch};
   if (std::ranges::count(factors, 0) > 0) return;
-  std::int64_t bytes = bytes_of(problem.type);
+  std::int64_t bytes = bytes_of(problem.type.storage);
   for (const std::int64_t factor : factors) {
     if (bytes > std::numeric_limits<std::int64_t>::max() / factor)
       refuse(std::string(problem.traits().word) + ": " + name +
@@ -57,11 +58,10 @@ bool overwrites(const RoutineTraits& traits, Routine routine, const Conditions& 
 }  // namespace
 
 const char* word_of(DataType type) {
-  constexpr std::array<const char*, kDataTypes> kWords{"s", "d", "c", "z", "h", "bf16", "tf32"};
-  return kWords[static_cast<std::size_t>(type)];
+  constexpr std::array<const char*, kStorages> kWords{"s", "d", "c", "z", "h", "bf16"};
+  if (type.compute == Compute::tf32) return "tf32";
+  return kWords[static_cast<std::size_t>(type.storage)];
 }
-
-bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16; }
 
 char letter_of(Op op) { return "ntc"[static_cast<int>(op)]; }
 
@@ -128,7 +128,7 @@ bool is_stored_k_by_n(Routine routine, Op op_a) {
 
 std::int64_t streamed_bytes(const Problem& problem, std::int64_t n, std::int64_t k) {
   const std::int64_t x = problem.traits().has_b ? k : 0;
-  return (n * k + x + 2 * n) * bytes_of(problem.type);
+  return (n * k + x + 2 * n) * bytes_of(problem.type.storage);
 }
 
 double bytes_that_count(const Problem& problem, int operand) {
@@ -139,7 +139,7 @@ double bytes_that_count(const Problem& problem, int operand) {
   const bool triangle = operand == kC ? traits.triangle : operand == kA && traits.has_side();
   const double elements = triangle ? rows * (rows + 1) / 2 : rows * cols;
   return elements * static_cast<double>(o.shared ? 1 : problem.batch) *
-         static_cast<double>(bytes_of(problem.type));
+         static_cast<double>(bytes_of(problem.type.storage));
 }
 
 }  // namespace fleet

@@ -3,6 +3,7 @@
 // that two calls with equal Problems may share one Plan.
 #pragma once
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,22 +24,48 @@ std::string place_word(DeviceId location);
 /// The inverse of place_word; throws Error(bad_argument) for anything else.
 DeviceId parse_place(std::string_view word);
 
-/// What the elements of A, B and C are, and what a product may do with them.
-///   f32, f64, c32, c64   as BLAS has them: c32 is a pair of f32, c64 of f64
-///   f16, bf16            IEEE binary16 and bfloat16; sums inside a tile product and the scalars in
-///                        f32, and C rounded to the type after each step of k
-///   tf32                 stored as f32; a product may round A and B to 11 significant bits first
-enum class DataType { f32, f64, c32, c64, f16, bf16, tf32 };
-inline constexpr int kDataTypes = 7;
+/// How elements are stored: all that copies know of them. c32 is a pair of f32, c64 of f64; f16 and
+/// bf16 are IEEE binary16 and bfloat16.
+enum class Storage : std::uint8_t { f32, f64, c32, c64, f16, bf16 };
+inline constexpr int kStorages = 6;
+
+/// Bytes of one element.
+constexpr std::int64_t bytes_of(Storage storage) {
+  constexpr std::array<std::int64_t, kStorages> kBytes{4, 8, 8, 16, 2, 2};
+  return kBytes[static_cast<std::size_t>(storage)];
+}
+inline bool is_complex(Storage storage) {
+  return storage == Storage::c32 || storage == Storage::c64;
+}
+inline bool is_half(Storage storage) { return storage == Storage::f16 || storage == Storage::bf16; }
+
+/// How products are computed.
+enum class Compute : std::uint8_t {
+  native,  ///< in the type of the elements; halves are summed in f32, with scalars in f32, and C
+           ///< is rounded to its storage after each step of k
+  tf32,    ///< f32 only: A and B may first be rounded to 11 significant bits
+};
+inline constexpr int kComputes = 2;
+
+/// Users name this pair by one word, and machines have the rates of kernels by it. Native types
+/// come first in its order.
+struct DataType {
+  Compute compute = Compute::native;
+  Storage storage = Storage::f64;
+  static const DataType f32, f64, c32, c64, f16, bf16, tf32;
+  friend auto operator<=>(const DataType&, const DataType&) = default;
+};
+inline constexpr DataType DataType::f32{.storage = Storage::f32};
+inline constexpr DataType DataType::f64{.storage = Storage::f64};
+inline constexpr DataType DataType::c32{.storage = Storage::c32};
+inline constexpr DataType DataType::c64{.storage = Storage::c64};
+inline constexpr DataType DataType::f16{.storage = Storage::f16};
+inline constexpr DataType DataType::bf16{.storage = Storage::bf16};
+inline constexpr DataType DataType::tf32{.compute = Compute::tf32, .storage = Storage::f32};
+inline constexpr std::array kDataTypes{DataType::f32, DataType::f64,  DataType::c32, DataType::c64,
+                                       DataType::f16, DataType::bf16, DataType::tf32};
 
 const char* word_of(DataType type);  ///< "s", "d", "c", "z", "h", "bf16", "tf32"
-/// Of one stored element.
-constexpr std::int64_t bytes_of(DataType type) {
-  constexpr std::array<std::int64_t, kDataTypes> kBytes{4, 8, 8, 16, 2, 2, 4};
-  return kBytes[static_cast<std::size_t>(type)];
-}
-inline bool is_complex(DataType type) { return type == DataType::c32 || type == DataType::c64; }
-bool is_half(DataType type);  ///< f16 or bf16: stored in two bytes, summed in four
 
 enum class Op : std::uint8_t { none, transpose, conjugate };  ///< op(X) = X, X^T, X^H
 
@@ -63,32 +90,32 @@ enum class Routine {
   dot
 };
 inline constexpr int kRoutines = 13;
-inline constexpr int kLevel3Routines = 10;  ///< those before gemv: of matrices only
+inline constexpr int kLevel3Routines = 10;  ///< those before gemv, which have matrices only
 
-enum class Side { left, right };     ///< on which A stands, symmetric or triangular, in the product
+enum class Side { left, right };     ///< of the product: where the symmetric or triangular A stands
 enum class Uplo { lower, upper };    ///< the triangle that is stored, or written
 enum class Diag { non_unit, unit };  ///< unit: ones that are not stored
 
-/// What a routine is, a row of the table of them. The product is always op(X)*op(Y) with X along
-/// the rows of C and Y along its columns, summed over k.
+/// A row of the table of routines. The product is always op(X)*op(Y) with X along the rows of C and
+/// Y along its columns, summed over k.
 struct RoutineTraits {
   const char* word;         ///< as in "dsyrk" without its type
   bool has_b = true;        ///< syrk and herk have A only, which is both factors; axpy has x only
-  bool symmetric = false;   ///< A is, and one triangle of it is stored
-  bool triangle = false;    ///< of C one triangle is computed, C being symmetric (gemmt: or not)
-  bool twice = false;       ///< the product and the same with A and B exchanged (syr2k, her2k)
+  bool symmetric = false;   ///< A is symmetric, and one triangle of it is stored
+  bool triangle = false;    ///< one triangle of C is computed; all but gemmt's are symmetric
+  bool twice = false;       ///< adds the same product with A and B exchanged (syr2k, her2k)
   bool hermitian = false;   ///< conjugated where others are transposed; a diagonal is real
   bool by_itself = false;   ///< a factor times the other's transpose: one flag for both
-  bool triangular = false;  ///< A is, and the result takes the other factor's place (trmm, trsm)
-  bool solves = false;      ///< for the factor that A times it gives C (trsm)
+  bool triangular = false;  ///< A is triangular; the result replaces the other factor (trmm, trsm)
+  bool solves = false;      ///< op(A)*X = alpha*C or X*op(A) = alpha*C for X (trsm)
   bool vectors = false;     ///< levels 1 and 2: B and C are vectors, stored as matrices of one row
-  /// A stands on one side or the other, so its order is m or n, and k is the same.
+  /// A stands on one side of the product: its order, which is also k, is m or n.
   constexpr bool has_side() const { return symmetric || triangular; }
   constexpr Op turned() const { return hermitian ? Op::conjugate : Op::transpose; }
   /// The scalar is a real number, whatever the matrices are made of.
   constexpr bool has_real_alpha() const { return has_real_beta() && !twice; }
   constexpr bool has_real_beta() const { return hermitian && by_itself; }
-  /// Multiply-adds, as a part of m*n*k.
+  /// Multiply-adds as a share of m*n*k.
   constexpr double part_of_products() const { return triangular || (triangle && !twice) ? 0.5 : 1; }
 };
 inline constexpr std::array<RoutineTraits, kRoutines> kRoutineTraits{{
@@ -134,9 +161,9 @@ inline constexpr int kA = 0, kB = 1, kC = 2;
 ///   trsm         C = X with op(A)*X = alpha*C (left) or X*op(A) = alpha*C (right)
 ///   gemv         m == 1: y^T = alpha*(op(A)*x)^T + beta*y^T, y of length n, x (B) of length k
 ///   axpy         m == k == 1, no B: y = alpha*x + y with x as A
-///   dot          m == n == 1: C = A*B^T over k, A and B being x and y; op_a conjugate: x is
-/// k == 0 stands for C = beta*C whatever the caller's k was (alpha == 0 is turned into it; of trmm
-/// and trsm beta is 0 then).
+///   dot          m == n == 1: C = A*B^T over k, with x as A and y as B; op_a conjugate is of x
+/// k == 0 means C = beta*C whatever the caller's k was: calls with alpha == 0 become that, trmm and
+/// trsm with beta == 0.
 struct Problem {
   Routine routine = Routine::gemm;
   DataType type = DataType::f64;
@@ -147,7 +174,7 @@ struct Problem {
   std::int64_t k = 0;
   std::int64_t batch = 1;
   Side side = Side::left;      ///< symm, hemm, trmm, trsm
-  Uplo uplo = Uplo::lower;     ///< symm, hemm, trmm, trsm: of A; others but gemm: of C
+  Uplo uplo = Uplo::lower;     ///< of A in symm, hemm, trmm, trsm; else of C
   Diag diag = Diag::non_unit;  ///< trmm, trsm
   std::array<Operand, 3> operands{};
   friend bool operator==(const Problem&, const Problem&) = default;
@@ -179,7 +206,7 @@ struct CallShape {
 /// of small calls go into the books by it.
 inline void complete(CallShape& shape) {
   const RoutineTraits& traits = shape.traits();
-  const bool real = !is_complex(shape.type);
+  const bool real = !is_complex(shape.type.storage);
   if (traits.triangle) shape.m = shape.n;
   if (!traits.has_side())
     shape.side = Side::left;
@@ -220,23 +247,23 @@ struct Conditions {
 /// what the routine transposes with.
 Problem make_problem(const CallShape& shape, const Conditions& conditions = {});
 
-/// Is A of a routine with vectors stored as it meets C: k x n, C's length n last?
+/// In a routine with vectors: is A stored k x n, with its columns along C?
 bool is_stored_k_by_n(Routine routine, Op op_a);
 
 /// Bytes that the kernel of a routine with vectors reads and writes for n elements of C, each a sum
-/// over k: they, not the flops, are what its time goes by.
+/// over k. Its time follows these bytes, not the flops.
 std::int64_t streamed_bytes(const Problem& problem, std::int64_t n, std::int64_t k);
 
-/// Bytes of an operand that count, all items of a batch together: of a triangle those, and none of
-/// a B that is A.
+/// Bytes of an operand that are read or written, over all items of a batch: of a triangle only its
+/// own, and 0 for a B that is A.
 double bytes_that_count(const Problem& problem, int operand);
 
 /// Flops of a Problem or of a completed CallShape as benchmarks count them: 2mnk for real types,
-/// 8mnk for complex ones; n*n*k where a triangle is computed (twice that for syr2k and her2k) and
-/// m*n*k of trmm and trsm, complex 4 times as much.
+/// 8mnk for complex ones. Routines that compute a triangle count n*n*k (syr2k and her2k twice
+/// that), trmm and trsm m*n*k; complex ones 4 times as much.
 template <typename Call>
 double flops(const Call& call) {
-  return (is_complex(call.type) ? 8 : 2) * call.traits().part_of_products() *
+  return (is_complex(call.type.storage) ? 8 : 2) * call.traits().part_of_products() *
          static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k) *
          static_cast<double>(call.batch);
 }

@@ -29,27 +29,27 @@ Op parse_op(std::string_view letter, std::string_view word) {
   refuse("problem text: " + quoted(word) + " needs n, t or c");
 }
 
-/// What the words of a text say.
+/// The words of a problem text.
 struct Words {
   CallShape shape;
   Conditions conditions;
-  std::string sizes;  ///< those that were given, a letter each
+  std::string sizes;  ///< a letter for each size that was given
 };
 
 /// "dgemm", "sdot", "zdotc": complex dots have a letter more.
 std::string word_of_call(Routine routine, DataType type, Op op_a) {
   std::string word = word_of(type) + std::string(traits_of(routine).word);
-  if (routine == Routine::dot && is_complex(type)) word += op_a == Op::conjugate ? 'c' : 'u';
+  if (routine == Routine::dot && is_complex(type.storage))
+    word += op_a == Op::conjugate ? 'c' : 'u';
   return word;
 }
 
 CallShape parse_routine(std::string_view word) {
-  for (int type = 0; type < kDataTypes; ++type)
+  for (const DataType type : kDataTypes)
     for (int routine = 0; routine < kRoutines; ++routine)
       for (const Op op : {Op::none, Op::conjugate}) {
-        const auto t = static_cast<DataType>(type);
         const auto r = static_cast<Routine>(routine);
-        if (word == word_of_call(r, t, op)) return {.routine = r, .type = t, .op_a = op};
+        if (word == word_of_call(r, type, op)) return {.routine = r, .type = type, .op_a = op};
       }
   refuse(
       "problem text begins with " + quoted(word) +
@@ -111,7 +111,7 @@ bool parse_choice(std::string_view value, std::string_view word, char no, char y
   refuse("problem text: " + quoted(word) + " needs " + no + " or " + yes);
 }
 
-/// Sizes: "m=8192", and "size=64" for all that the routine has.
+/// Sizes: "m=8192", and "size=64" for every size of the routine.
 bool parse_size(std::string_view name, std::string_view value, std::string_view word,
                 Words& words) {
   const std::string sizes = sizes_of(words.shape.routine);
@@ -142,10 +142,10 @@ void parse_setting(std::string_view word, Words& words) {
   } else if (is("transb", Arg::transb)) {
     shape.op_b = parse_op(value, word);
   } else if (is("beta", Arg::beta)) {
-    // Only whether it is zero matters to a plan, so that is all the text says.
+    // A plan depends only on whether it is zero, so the text says no more.
     words.conditions.beta_is_zero = !parse_choice(value, word, '0', '1');
   } else if (name == "alpha" && traits.has_side()) {
-    // As k == 0 says it of the others.
+    // The others say it by k == 0.
     words.conditions.alpha_is_zero = !parse_choice(value, word, '0', '1');
   } else if (is("diag", Arg::diag)) {
     shape.diag = parse_choice(value, word, 'n', 'u') ? Diag::unit : Diag::non_unit;

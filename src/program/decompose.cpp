@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 
 namespace fleet {
 namespace {
@@ -17,20 +18,21 @@ struct Piece {
   int block = 0;
 };
 
-// Tiles whose edges are multiples of this keep copies aligned, and are whole numbers of what a
-// block of a GPU's threads computes (128 x 128); only worth it where the rounding is small beside
-// the piece.
+// Tile edges are multiples of this, so that copies are aligned and tiles are whole numbers of the
+// 128 x 128 elements that a block of GPU threads computes. It grows with the piece, so that
+// rounding stays small beside it.
 std::int64_t alignment_of(std::int64_t piece) {
   return piece >= 2048 ? 128 : piece >= 1024 ? 64 : piece >= 128 ? 8 : 1;
 }
 
-// No first step of k is halved to less: products of a few columns gain nothing by coming early.
+// The first step of k is not halved below this: products of a few columns gain nothing by coming
+// early.
 constexpr std::int64_t kLeastRamp = 8;
 
 // Begins of `parts` nearly equal pieces of [0, size), aligned; fewer if some would be empty.
 std::vector<std::int64_t> split(std::int64_t size, std::int64_t parts) {
   parts = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(size, 1));
-  const std::int64_t even = (size + parts - 1) / parts;
+  const std::int64_t even = ceil_div(size, parts);
   const std::int64_t unit = alignment_of(even);
   std::vector<std::int64_t> begins;
   for (std::int64_t p = 0; p < parts; ++p) {
@@ -51,8 +53,8 @@ struct Block {
   int owner = 0;  ///< row or column of the grid
 };
 
-// [0, size) into a block for each row or column of the grid, by their shares. One whose share
-// rounds to nothing gets none.
+// Splits [0, size) into a block for each row or column of the grid, by their shares. A share that
+// rounds to nothing gets no block.
 std::vector<Block> blocks_of(std::int64_t size, int count, const std::vector<double>& shares) {
   std::vector<Block> blocks;
   if (shares.empty()) {
@@ -79,24 +81,24 @@ std::vector<Block> blocks_of(std::int64_t size, int count, const std::vector<dou
   return blocks;
 }
 
-// [0, size) into groups of at most `group` (0: one), each into a block for each row or column of
-// the grid, each into tiles.
+// Splits [0, size) into groups of at most `group` (0: one group), each group into a block for each
+// row or column of the grid, and each block into tiles.
 std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, int count,
                              const std::vector<double>& shares, std::int64_t tile) {
   std::vector<Piece> pieces;
   if (size == 0) return pieces;
-  const auto groups = split(size, group > 0 ? (size + group - 1) / group : 1);
+  const auto groups = split(size, group > 0 ? ceil_div(size, group) : 1);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::int64_t group_size = end_of(groups, g, size) - groups[g];
     for (const Block& block : blocks_of(group_size, count, shares))
-      for (std::int64_t t : split(block.size, (block.size + tile - 1) / tile))
+      for (std::int64_t t : split(block.size, ceil_div(block.size, tile)))
         pieces.push_back({groups[g] + block.begin + t, static_cast<int>(g), block.owner});
   }
   return pieces;
 }
 
-// The first of `pieces` (of [0, size)) as ever longer ones: of each half of it the first is halved
-// again.
+// Splits the first of `pieces` (of [0, size)) into pieces of growing length: it is halved, then its
+// first half, and so on.
 void ramp_up(std::vector<Piece>& pieces, std::int64_t size, int halvings) {
   if (pieces.empty()) return;
   std::int64_t edge = pieces.size() > 1 ? pieces[1].begin : size;
@@ -110,7 +112,7 @@ void ramp_up(std::vector<Piece>& pieces, std::int64_t size, int halvings) {
   }
 }
 
-// To and fro over the rows (or columns) of the grid.
+// Deals pieces to the rows (or columns) of the grid to and fro.
 void deal(std::vector<Piece>& pieces, int count) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const int turn = static_cast<int>(i) % (2 * count);
@@ -118,7 +120,7 @@ void deal(std::vector<Piece>& pieces, int count) {
   }
 }
 
-// As `other` is cut, in one group.
+// The pieces of `other`, in one group.
 std::vector<Piece> alike(std::vector<Piece> other) {
   for (Piece& piece : other) piece.group = piece.block = 0;
   return other;
@@ -135,7 +137,7 @@ int count_of(const std::vector<int>& ids) {
   return ids.empty() ? 1 : *std::ranges::max_element(ids) + 1;
 }
 
-// The rows of C over all items: groups of whole items where an item is smaller than a group.
+// Groups and owners of the rows of C over all items. Items smaller than a group are grouped whole.
 void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Piece>& pieces,
               Dealing& d) {
   int groups_per_item = 1;
@@ -152,7 +154,7 @@ void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Pi
       d.row_owner.push_back(piece.block);
     }
   if (problem.batch == 1) return;
-  // Several items: their rows of tiles are dealt to the grid's rows in equal contiguous runs.
+  // The rows of tiles of several items are dealt to the grid's rows in equal contiguous runs.
   for (std::size_t begin = 0; begin < d.row_group.size();) {
     std::size_t end = begin;
     while (end < d.row_group.size() && d.row_group[end] == d.row_group[begin]) ++end;
@@ -183,7 +185,7 @@ Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning) {
   made.cuts = {{0, 1}, cuts_of(cols, problem.n), cuts_of(steps, problem.k)};
   d.grid = tuning.grid;
   d.row_owner = d.row_group = {0};
-  // A column of the grid after another, and from the first one again: each time a group of its own.
+  // Columns of tiles go to the columns of the grid in turn; each turn is a group of its own.
   for (int i = 0; i < static_cast<int>(cols.size()); ++i) {
     d.col_owner.push_back(i % tuning.grid.cols);
     d.col_group.push_back(i / tuning.grid.cols);
@@ -197,9 +199,9 @@ Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning) {
 
 }  // namespace
 
-std::int64_t longest_step(DataType type, std::int64_t tile) {
+std::int64_t longest_step(Storage storage, std::int64_t tile) {
   constexpr std::int64_t kTilesPerHalfStep = 4;
-  return is_half(type) ? kTilesPerHalfStep * tile : tile;
+  return is_half(storage) ? kTilesPerHalfStep * tile : tile;
 }
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning) {
@@ -209,13 +211,13 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   Decomposition made;
   Dealing& d = made.deal;
   const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
-  const int row_blocks = static_cast<int>((tuning.grid.rows + problem.batch - 1) / problem.batch);
+  const int row_blocks = static_cast<int>(ceil_div<std::int64_t>(tuning.grid.rows, problem.batch));
   auto rows = pieces_of(problem.m, tuning.group_rows(), std::max(row_blocks, 1), tuning.row_shares,
                         edge(tuning.edge_m()));
   auto cols =
       pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, edge(tuning.tile));
   auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, 1, {},
-                         longest_step(problem.type, edge(tuning.edge_k())));
+                         longest_step(problem.type.storage, edge(tuning.edge_k())));
   if (traits.triangle) {
     rows = cols = pieces_of(problem.n, tuning.group, 1, {}, edge(tuning.tile));
     deal(rows, tuning.grid.rows);
@@ -253,8 +255,8 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
 
 int rank_of_tile(const Problem& problem, int tiles, int tile) {
   const bool lower = (problem.uplo == Uplo::lower) == (problem.op_a == Op::none);
-  // Solved from the first one on: a lower triangle before, an upper one behind what it is solved
-  // for. Multiplied the other way round.
+  // trsm from the left by a lower triangle ascends; an upper triangle, the right side and trmm each
+  // turn that round.
   const bool ascending = (lower == (problem.side == Side::left)) == problem.traits().solves;
   return ascending ? tile : tiles - 1 - tile;
 }

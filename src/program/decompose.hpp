@@ -15,7 +15,7 @@ namespace fleet {
 /// C is split into groups (one, unless the tuning asks for more), each group into grid.rows x
 /// grid.cols blocks, each block into tiles. Rows of C run over all items of a batch: item b has
 /// rows b*tile_count(m) and up. Where C is symmetric, the tiles are dealt to the rows and columns
-/// of the grid to and fro (0 1 1 0 0 1 ...): blocks of a triangle would be of unequal size. Where A
+/// of the grid to and fro (0 1 1 0 0 1 ...), because blocks of a triangle differ in size. Where A
 /// is triangular, every tile of C along its side is a group of its own, in the order of dependence,
 /// and dealt to and fro as well.
 struct Dealing {
@@ -23,19 +23,19 @@ struct Dealing {
   std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column
   std::vector<int> row_group, col_group;
   std::vector<int> step_cube;  ///< per op of a chain: which cube of k it is in
-  /// Per op of a chain: which row of the grid computes it, in ascending order. What they sum up
-  /// meets at the first of them, in the order of the ops. Empty: the owner of the tile does all.
+  /// Per op of a chain: which row of the grid computes it, in ascending order. Their sums are added
+  /// at the first of them, in the order of the ops. Empty: the owner of the tile computes all.
   std::vector<int> step_owner;
   int row_groups = 1, col_groups = 1, cubes = 1;
   /// Groups follow each other row by row, columns to and fro (so that B is used again at the turn);
-  /// where A is triangular, those along its side one after another and the others outside.
+  /// where A is triangular, those along its side are the inner loop.
   bool cols_outside = false, to_and_fro = true;
   /// Levels 1 and 2: tiles are used once and not kept. They go to the columns of the grid in turn
   /// (paper 2, 4.1: round-robin), a column of tiles at a time.
   bool streams = false;
 
   int groups() const { return row_groups * col_groups; }
-  /// How many groups one after another are along the side of a triangular A.
+  /// The number of groups along the side of a triangular A, which follow each other.
   int groups_in_turn() const { return cols_outside ? row_groups : col_groups; }
   int position(int row_group, int col_group) const;
   std::pair<int, int> group_at(int position) const;  ///< {row group, column group}
@@ -51,20 +51,21 @@ struct Decomposition {
   Dealing deal;
 };
 
-/// The longest step of k: the tile edge, and four of them for half types, where each step rounds C
-/// to the type again. Their tiles of A and B then have the bytes of square tiles of doubles.
-std::int64_t longest_step(DataType type, std::int64_t tile);
+/// The longest step of k: one tile edge, or four for halves, because each step rounds C to its
+/// storage. Their tiles of A and B then have as many bytes as square tiles of doubles.
+std::int64_t longest_step(Storage storage, std::int64_t tile);
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning);
 
-/// Where A is triangular: the position, in the order of dependence, of tile `tile` of the `tiles`
-/// along its side. trsm solves for a tile after those that it takes part of; trmm replaces one
-/// before those that it takes part of. Its own inverse.
+/// Where A is triangular: the position of tile `tile`, one of `tiles` along its side, in the order
+/// of dependence. trsm solves for a tile after the tiles that it reads; trmm replaces a tile before
+/// the tiles that it reads. The function is its own inverse.
 int rank_of_tile(const Problem& problem, int tiles, int tile);
 
 /// The grids that hold `workers`: all factor pairs, rows ascending (7 -> 1x7, 7x1).
 std::vector<Grid> grids_of(int workers);
-/// The fixed one: as square as possible, more rows than columns (paper 2, 2.1: 4x2, 3x3, 5x1).
+/// The grid with the rule `grid` off: as square as possible, more rows than columns (paper 2, 2.1:
+/// 4x2, 3x3, 5x1).
 Grid near_square_grid(int workers);
 
 }  // namespace fleet

@@ -10,7 +10,7 @@
 namespace fleet {
 namespace {
 
-/// Expands one call behind what a program has already.
+/// Appends the matrices, chains and ops of one call to a program.
 class Expansion {
  public:
   Expansion(TileProgram& program, const Problem& problem, const CallCuts& cuts)
@@ -55,7 +55,7 @@ class Expansion {
   }
 
   Op op_of(int operand) const {
-    if (traits_.has_side()) return Op::none;  // what has its own transpose is square
+    if (traits_.has_side()) return Op::none;  // square, so its cuts are the same either way
     if (traits_.vectors)
       return operand == kA && !is_stored_k_by_n(problem_.routine, problem_.op_a) ? Op::transpose
                                                                                  : Op::none;
@@ -65,7 +65,7 @@ class Expansion {
   std::pair<Cuts, Cuts> cuts_of(int operand) {
     const CallCuts& cuts = call().cuts;
     if (operand == kC) return {cuts.m, cuts.n};
-    // A matrix that is not there has the cuts of A, which it stands for.
+    // Without a B, A stands for both.
     if (operand == kB && !traits_.has_b) return cuts_of(kA);
     std::pair<Cuts, Cuts> pair =
         along_rows(operand) ? std::pair(cuts.m, cuts.k) : std::pair(cuts.k, cuts.n);
@@ -76,7 +76,7 @@ class Expansion {
   Matrix matrix_of(int operand) {
     auto [row_cuts, col_cuts] = cuts_of(operand);
     const Operand& stored = problem_.operands[index(operand)];
-    Matrix matrix{.type = problem_.type,
+    Matrix matrix{.storage = problem_.type.storage,
                   .row_cuts = std::move(row_cuts),
                   .col_cuts = std::move(col_cuts),
                   .items = stored.shared ? 1 : static_cast<int>(problem_.batch),
@@ -111,7 +111,7 @@ class Expansion {
     return wanted;
   }
 
-  /// What the ops have as inputs and targets, seen from the ops themselves.
+  /// Notes which matrices the ops read and write, and whether they read the call's own results.
   void note_use() {
     const MatrixId target = call().target();
     program_.matrices[index(target)].is_written = true;
@@ -145,7 +145,7 @@ class Expansion {
                          tiles * index(std::max(1, steps_ * (traits_.twice + 1))));
   }
 
-  /// Of symmetric results one triangle is computed.
+  /// Is the tile computed? Symmetric results are, in one triangle.
   bool has_tile(int row, int col) const {
     if (!traits_.triangle) return true;
     return problem_.uplo == Uplo::lower ? row >= col : row <= col;
@@ -170,6 +170,7 @@ class Expansion {
     program_.ops.push_back({.inputs = {left, right},
                             .kernel = kernel,
                             .accumulate = first_ ? first : Accumulate::sum,
+                            .compute = problem_.type.compute,
                             .alpha = alpha,
                             .beta = traits_.solves ? alpha_of(call_) : beta_of(call_)});
     first_ = false;
@@ -223,7 +224,7 @@ class Expansion {
     return {{id_[operand], item * across + j, i}, op};
   }
 
-  /// Tile (i, j) of a symmetric matrix of which one triangle is stored.
+  /// Tile (i, j) of a symmetric matrix that stores one triangle.
   Factor mirrored(int i, int j) const {
     const bool stored = problem_.uplo == Uplo::lower ? i >= j : i <= j;
     if (stored) return tile(kA, i, j);
@@ -246,8 +247,8 @@ class Expansion {
   }
   Factor vector_of_vectors(int k) const { return traits_.has_b ? tile(kB, 0, k) : Factor{}; }
 
-  /// trmm and trsm: the tiles along the side of A in the order of their ranks, and beside each of
-  /// them those along the other side. Of each, the steps with tiles of A that are not zero.
+  /// trmm and trsm: chains in the order of ranks along the side of A, and for each rank all tiles
+  /// along the other side. A chain has the steps whose tiles of A are not zero.
   void multiply_by_triangle() {
     const bool left = problem_.side == Side::left;
     const int across = left ? cols_ : rows_;
@@ -261,7 +262,7 @@ class Expansion {
       }
   }
 
-  /// Tile `at` along the side takes part of tile `k`, which may be itself.
+  /// The op by which tile `at` along the side reads tile `k`, which may be itself.
   void add_by_triangle(int at, int k, int other) {
     const bool left = problem_.side == Side::left;
     const int i = left ? at : k, j = left ? k : at;
@@ -269,7 +270,7 @@ class Expansion {
         problem_.op_a == Op::none ? tile(kA, i, j) : Factor{{id_[kA], j, i}, problem_.op_a};
     Factor taken = left ? tile(kC, k, other) : tile(kC, other, k);
     const bool solves = traits_.solves && at == k;
-    if (solves) taken = {};
+    if (solves) taken = {triangle.tile, triangle.op, Form::inverses};
     add(solves ? Kernel::solve : Kernel::multiply, left ? triangle : taken, left ? taken : triangle,
         traits_.solves ? kMinusOne : alpha_of(call_),
         traits_.solves ? Accumulate::beta : Accumulate::overwrite);
@@ -312,7 +313,7 @@ void append(TileProgram& program, const Problem& problem, const CallCuts& cuts,
   const std::size_t known = program.matrices.size(), calls = program.calls.size();
   try {
     Expansion(program, problem, cuts).run(matrices);
-  } catch (const Error&) {  // of a matrix, so no chain was begun
+  } catch (const Error&) {  // from find_matrix, before any chain was begun
     program.matrices.resize(known);
     program.calls.resize(calls);
     throw;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// expand.hpp: from a call to the tile kernels that it is made of. This unit and decompose are the
-// only ones after the problem that know what a routine is.
+// expand.hpp: turns a call into tile kernels. After the problem, only this unit and decompose know
+// what a routine is.
 #pragma once
 #include <array>
 #include <memory>
@@ -13,25 +13,25 @@ namespace fleet {
 
 /// The tile program of one call, with A, B and C as matrices kA, kB and kC.
 ///
-/// Every routine is products of a factor along the rows of C and one along its columns, summed in
-/// ascending order of k. Tiles of op(A) are stored tiles, read transposed; so are tiles of the
-/// triangle of a symmetric matrix that is not stored. Where A is triangular, products with its
-/// zeros are left out, and the tiles of C follow each other in an order of dependence: trsm solves
-/// for a tile after those that it takes part of, trmm replaces one before those are replaced that
-/// it takes part of. syr2k and her2k have two products for each tile of k. k == 0 scales C.
+/// Every routine multiplies a factor along the rows of C by one along its columns, and sums in
+/// ascending order of k. Tiles of op(A) are stored tiles, read transposed; so are the tiles of a
+/// symmetric matrix's unstored triangle. Where A is triangular, products with its zeros are left
+/// out, and the tiles of C follow each other in the order of dependence: trsm solves for a tile
+/// after the tiles that it reads, trmm replaces a tile before the tiles that it reads. syr2k and
+/// her2k have two products for each tile of k. k == 0 scales C.
 TileProgram expand(const Problem& problem, const CallCuts& cuts);
 
-/// Appends one more call. `matrices` names A, B and C among those of the program, kNoMatrix makes a
-/// new one. Throws Error(bad_argument), with the program as it was, where a named matrix is cut or
-/// stored otherwise than the call needs it, or is read and written by it.
+/// Appends one more call. `matrices` names A, B and C among those of the program; kNoMatrix makes a
+/// new one. Throws Error(bad_argument) and leaves the program as it was if the call needs a named
+/// matrix cut or stored in another way, or both reads and writes it.
 void append(TileProgram& program, const Problem& problem, const CallCuts& cuts,
             const std::array<MatrixId, 3>& matrices);
 
 /// The kernel of a routine's products.
 Kernel product_of(Routine routine);
 
-/// The programs of one problem under different cuts, each expanded once. They know no other
-/// problem: the one given first stays.
+/// The programs of one problem under different cuts, each expanded once. Every call of
+/// `of` must have the same problem.
 class Expansions {
  public:
   std::shared_ptr<const TileProgram> of(const Problem& problem, const CallCuts& cuts);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tile_program.cpp: the shapes of tiles, and what kernels on them count for.
+// tile_program.cpp: the shapes of tiles in their forms, and the work of kernels on them.
 #include "program/tile_program.hpp"
 
 #include <algorithm>
+
+#include "base/sizes.hpp"
 
 namespace fleet {
 
@@ -23,27 +25,51 @@ Fill TileProgram::fill_of(const TileId& tile) const {
   return tile.row == tile.col ? matrix_of(tile).diagonal : Fill::full;
 }
 
-std::int64_t TileProgram::rows_of(const TileId& tile) const {
+std::int64_t TileProgram::rows_of(const TileId& tile, Form form) const {
   const Matrix& matrix = matrix_of(tile);
+  if (form == Form::inverses) return inverse_block(matrix.storage);
   const auto row =
       static_cast<std::size_t>(matrix.items == 1 ? tile.row : tile.row % matrix.tile_rows());
   return matrix.row_cuts[row + 1] - matrix.row_cuts[row];
 }
 
-std::int64_t TileProgram::cols_of(const TileId& tile) const {
+std::int64_t TileProgram::cols_of(const TileId& tile, Form form) const {
   const Cuts& cuts = matrix_of(tile).col_cuts;
   const auto col = static_cast<std::size_t>(tile.col);
-  return cuts[col + 1] - cuts[col];
+  const std::int64_t cols = cuts[col + 1] - cuts[col];
+  if (form == Form::stored) return cols;
+  const std::int64_t block = rows_of(tile, form);
+  return round_up(cols, block);
 }
 
-std::int64_t TileProgram::bytes_of(const TileId& tile) const {
-  return rows_of(tile) * cols_of(tile) * fleet::bytes_of(matrix_of(tile).type);
+std::int64_t TileProgram::bytes_of(const TileId& tile, Form form) const {
+  return rows_of(tile, form) * cols_of(tile, form) * element_bytes_of(tile);
+}
+
+bool TileProgram::has_form(const TileId& tile, Form form) const {
+  return form == Form::stored ||
+         (matrix_of(tile).structure >= Structure::triangular && fill_of(tile) != Fill::full);
+}
+
+bool TileProgram::is_prepared(const TileId& tile, Form form, const Device& device) const {
+  return form == Form::inverses && device.inverse_order > 0 &&
+         rows_of(tile) >= device.inverse_order;
+}
+
+std::int64_t TileProgram::prepared_bytes(const Device& device) const {
+  std::int64_t bytes = 0;
+  if (device.inverse_order <= 0) return bytes;
+  for (MatrixId id = 0; id < std::ssize(matrices); ++id)
+    for (int tile = 0; tile < matrices[static_cast<std::size_t>(id)].tile_rows(); ++tile)
+      if (has_form({id, tile, tile}, Form::inverses))
+        bytes += bytes_of({id, tile, tile}, Form::inverses);
+  return bytes;
 }
 
 std::int64_t TileProgram::moved_bytes_of(const TileId& tile) const {
   if (fill_of(tile) == Fill::full) return bytes_of(tile);
   const std::int64_t edge = rows_of(tile);
-  return edge * (edge + 1) / 2 * fleet::bytes_of(matrix_of(tile).type);
+  return edge * (edge + 1) / 2 * element_bytes_of(tile);
 }
 
 double TileProgram::share_of(const TileId& tile) const {
@@ -56,7 +82,7 @@ Cargo TileProgram::cargo_of(const TileId& tile) const {
   const std::int64_t rows = rows_of(tile);
   return {.bytes = moved_bytes_of(tile),
           .columns = cols_of(tile),
-          .column_bytes = rows == matrix.row_cuts.back() ? 0 : rows * fleet::bytes_of(matrix.type),
+          .column_bytes = rows == matrix.row_cuts.back() ? 0 : rows * element_bytes_of(tile),
           .home = matrix.home};
 }
 
@@ -67,7 +93,7 @@ std::int64_t TileProgram::depth_of(const TileOp& op, const TileId& target) const
     case Kernel::multiply:
       return left.op == Op::none ? cols_of(left.tile) : rows_of(left.tile);
     case Kernel::solve:
-      return left.tile.exists() ? rows_of(left.tile) : rows_of(right.tile);
+      return rows_of(left.tile);
     case Kernel::gemv:
     case Kernel::dot:
       return cols_of(right.tile);
@@ -92,12 +118,7 @@ double TileProgram::multiply_adds_of(const TileOp& op, const TileId& target) con
 std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& target) const {
   const std::int64_t n = cols_of(target), k = depth_of(op, target);
   const std::int64_t second = op.inputs[1].tile.exists() ? k : 0;
-  return (n * k + second + 2 * n) * fleet::bytes_of(matrix_of(target).type);
-}
-
-std::int64_t inverses_bytes(DataType type, std::int64_t order) {
-  const std::int64_t block = inverse_block(type), blocks = (order + block - 1) / block;
-  return blocks * block * block * bytes_of(type);
+  return (n * k + second + 2 * n) * element_bytes_of(target);
 }
 
 }  // namespace fleet

@@ -31,17 +31,24 @@ struct TileId {
 };
 inline constexpr TileId kNoTile{kNoMatrix, 0, 0};
 
-/// Which elements of a square tile count. Of a triangle the others are neither read nor written.
+/// Which elements of a square tile count. Those outside a triangle are neither read nor written.
 enum class Fill : std::uint8_t { full, lower, upper };
 
-/// What a matrix is, beyond its elements. A symmetric, Hermitian or triangular one has one triangle
-/// stored; where a result is Hermitian, its diagonal is real.
+/// What a matrix is, beyond its elements. A symmetric, Hermitian or triangular one stores one
+/// triangle; the diagonal of a Hermitian result is real.
 enum class Structure : std::uint8_t {
   general,
   symmetric,
   hermitian,
   triangular,
   unit_triangular  ///< ones on the diagonal, which are not stored
+};
+
+/// What a place holds of a tile: its elements, or what is prepared from them, once for each device,
+/// for ops that ask for it.
+enum class Form : std::uint8_t {
+  stored,
+  inverses  ///< of the blocks on the diagonal of a triangle, side by side; a solve may do without
 };
 
 /// Where the tiles of one dimension begin: 0 = cuts[0] < cuts[1] < ... < cuts[count] = size.
@@ -52,14 +59,14 @@ std::int64_t longest_piece(const Cuts& cuts);  ///< in elements; 0 where there i
 
 /// A stored matrix (column-major) as a program sees it: shape, cuts and home; no pointer.
 struct Matrix {
-  DataType type = DataType::f64;
+  Storage storage = Storage::f64;
   Cuts row_cuts, col_cuts;  ///< of one item
   int items = 1;            ///< of a batch, each a matrix of its own
   DeviceId home = kHost;
   Structure structure = Structure::general;
   Fill diagonal = Fill::full;  ///< of the tiles on the diagonal: the triangle that counts
-  bool is_read = false;        ///< some op has a tile of it as an input
-  bool is_written = false;     ///< some op has a tile of it as its target
+  bool is_read = false;        ///< some op reads a tile of it
+  bool is_written = false;     ///< some op writes a tile of it
 
   int tile_rows() const { return tile_count(row_cuts); }  ///< of one item
   int tile_cols() const { return tile_count(col_cuts); }
@@ -72,17 +79,18 @@ enum class Kernel : std::uint8_t {
              ///< may be C itself, whose place the product takes
   add,       ///< C += beta*A, the caller's tile, or += A, a sum over some ops of the same tile
   scale,     ///< C = beta*C; zero when beta == 0, whatever was there
-  solve,     ///< C = op(A)^-1 * (by Accumulate) C, or C * op(B)^-1: the triangle is the only input
-  prepare,   ///< C = the inverses of the blocks on the diagonal of A, for solves by A
+  solve,     ///< C = op(A)^-1 * (by Accumulate) C, or C * op(B)^-1: the other input is the same
+             ///< triangle as Form::inverses
+  prepare,   ///< C = another form of A, for ops that read A in it
   gemv,      ///< C^T = alpha*op(A)*B^T + (by Accumulate) C^T, vectors being matrices of one row
   axpy,      ///< C = alpha*A + (by Accumulate) C
   dot,       ///< C = alpha*op(A)*B^T + (by Accumulate) C
 };
 inline constexpr int kKernels = 8;
 const char* to_string(Kernel kernel);
-/// Its time goes by the bytes that it streams, not by its multiply-adds.
+/// Its time follows the bytes that it streams, not its multiply-adds.
 constexpr bool has_vectors(Kernel kernel) { return kernel >= Kernel::gemv; }
-/// It adds a product to its target, and is one of those that make up a tile.
+/// It adds a product to its target; a tile is made of such products.
 constexpr bool is_product(Kernel kernel) {
   return kernel == Kernel::multiply || has_vectors(kernel);
 }
@@ -94,10 +102,12 @@ enum class Accumulate : std::uint8_t {
   sum,        ///< times one
 };
 
-/// One input of an op: a stored tile, and how it is read.
+/// One input of an op: a stored tile, and how and in what form it is read.
 struct Factor {
   TileId tile = kNoTile;
   Op op = Op::none;
+  Form form = Form::stored;
+  bool is_stored_tile() const { return tile.exists() && form == Form::stored; }
   friend bool operator==(const Factor&, const Factor&) = default;
 };
 
@@ -106,13 +116,14 @@ struct TileOp {
   std::array<Factor, 2> inputs{};  ///< along the rows of the target, along its columns
   Kernel kernel = Kernel::multiply;
   Accumulate accumulate = Accumulate::sum;
+  Compute compute = Compute::native;
   ScalarId alpha = 0;
   ScalarId beta = 0;
   friend bool operator==(const TileOp&, const TileOp&) = default;
 };
 
-/// The ops of one call that write one tile, in their order: after the first n of them the tile has
-/// the n-th version that this call gives it.
+/// The ops of one call that write one tile, in their order: after n of them the tile has its n-th
+/// version of this call.
 struct OpChain {
   TileId target;
   OpId first = 0;
@@ -126,17 +137,17 @@ struct CallCuts {
   friend bool operator==(const CallCuts&, const CallCuts&) = default;
 };
 
-/// The part of a program that one call became. `problem` is for texts and bounds: what follows the
-/// expansion plans by matrices, chains and ops alone.
+/// The part of a program that one call became. `problem` is for texts and bounds; planning
+/// knows only matrices, chains and ops.
 struct ProgramCall {
   Problem problem;
   CallCuts cuts;
   std::array<MatrixId, 3> matrices{0, 1, 2};
   int first_chain = 0;
   int chains = 0;
-  int longest_chain = 0;      ///< in ops
-  bool reads_target = false;  ///< some op has a tile of the matrix that the call writes as an input
-  bool reads_results = false;  ///< and some of them what an earlier chain of the call made of it
+  int longest_chain = 0;       ///< in ops
+  bool reads_target = false;   ///< some op reads a tile of the matrix that the call writes
+  bool reads_results = false;  ///< such an op reads what an earlier chain of the call made of it
   MatrixId target() const { return matrices[kC]; }
   friend bool operator==(const ProgramCall&, const ProgramCall&) = default;
 };
@@ -162,21 +173,34 @@ struct TileProgram {
     return matrices[static_cast<std::size_t>(tile.matrix)];
   }
   const TileOp& op(OpId id) const { return ops[static_cast<std::size_t>(id)]; }
-  DataType type() const { return matrices.empty() ? DataType::f64 : matrices.front().type; }
+  /// In which an op on `target` is computed.
+  DataType type_of(const TileOp& op, const TileId& target) const {
+    return {op.compute, matrix_of(target).storage};
+  }
+  std::int64_t element_bytes_of(const TileId& tile) const {
+    return fleet::bytes_of(matrix_of(tile).storage);
+  }
 
   Fill fill_of(const TileId& tile) const;
-  std::int64_t rows_of(const TileId& tile) const;  ///< shape of a stored tile, in elements
-  std::int64_t cols_of(const TileId& tile) const;
-  std::int64_t bytes_of(const TileId& tile) const;        ///< dense: rows * cols * element
-  std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: of what counts
-  double share_of(
-      const TileId& tile) const;  ///< of its elements that count: a triangle's are fewer
-  /// What a copy of the tile moves. Columns that a tile has whole are taken to follow each other
-  /// at home: leading dimensions are the call's, not the program's.
+  /// Shape of a tile in a form, in elements.
+  std::int64_t rows_of(const TileId& tile, Form form = Form::stored) const;
+  std::int64_t cols_of(const TileId& tile, Form form = Form::stored) const;
+  /// Dense: rows * cols * element.
+  std::int64_t bytes_of(const TileId& tile, Form form = Form::stored) const;
+  std::int64_t moved_bytes_of(const TileId& tile) const;  ///< by a copy: elements that count
+  double share_of(const TileId& tile) const;  ///< of its elements that count: 1 unless a triangle
+  /// Can the form be prepared from the tile?
+  bool has_form(const TileId& tile, Form form) const;
+  /// Does the device prepare it, for the ops that ask for it?
+  bool is_prepared(const TileId& tile, Form form, const Device& device) const;
+  /// The most that tiles in prepared forms take on the device.
+  std::int64_t prepared_bytes(const Device& device) const;
+  /// What a copy of the tile moves. A tile of whole columns counts as contiguous at home: leading
+  /// dimensions are the call's, not the program's.
   Cargo cargo_of(const TileId& tile) const;
-  /// How long the sums of a product are: the columns of its first factor as it is read.
+  /// The length of a product's sums: the columns of its first factor as it is read.
   std::int64_t depth_of(const TileOp& op, const TileId& target) const;
-  /// The part of a whole tile's multiply-adds that a product or solve has, triangles being less.
+  /// Multiply-adds of a product or solve as a share of those of whole tiles: less for triangles.
   double work_of(const TileOp& op, const TileId& target) const;
   /// Multiply-adds of a product or solve on `target`.
   double multiply_adds_of(const TileOp& op, const TileId& target) const;
@@ -185,10 +209,8 @@ struct TileProgram {
   friend bool operator==(const TileProgram&, const TileProgram&) = default;
 };
 
-/// The order of the blocks on the diagonal that Kernel::prepare inverts: as large as the memory of
-/// a GPU's multiprocessor has room for, so that what is left are few and large products.
-constexpr std::int64_t inverse_block(DataType type) { return type == DataType::c64 ? 64 : 128; }
-/// Bytes of what Kernel::prepare makes of a triangle of this order.
-std::int64_t inverses_bytes(DataType type, std::int64_t order);
+/// The order of the blocks of Form::inverses: as large as fit the memory of
+/// a GPU's multiprocessor, so that few and large products remain.
+constexpr std::int64_t inverse_block(Storage storage) { return storage == Storage::c64 ? 64 : 128; }
 
 }  // namespace fleet

@@ -10,8 +10,8 @@
 
 namespace fleet {
 
-/// The planner's rules, each a switch so that its worth can be measured alone. What "off" means
-/// is said beside each; INTERFACE words are the enumerators' names.
+/// The planner's rules, each a switch so that its worth can be measured alone. Each says what
+/// "off" means. Users name a rule by its enumerator.
 enum class Rule {
   caching,     ///< a tile fetched once stays for the call; off: a fetch per tile product
   overlap,     ///< queues per (source, target) pair and lanes; off: one queue per device
@@ -66,8 +66,8 @@ const char* to_string(OutOfCore mode);
 struct Tuning {
   std::vector<DeviceId> workers;  ///< devices that compute; {kHost}: the CPU does it in place
   Grid grid;
-  /// Parts of C's rows and columns that the rows and columns of the grid get, in proportion; empty:
-  /// the same for all. Not for batches.
+  /// Relative shares of C's rows and columns for the rows and columns of the grid; empty: equal
+  /// shares. Not for batches.
   std::vector<double> row_shares, col_shares;
   std::int64_t tile = 0;                ///< largest tile edge in elements, in each dimension,
   std::int64_t tile_m = 0, tile_k = 0;  ///< but along these where not 0: long columns travel fast

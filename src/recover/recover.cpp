@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// recover.cpp: replays the completed tasks of a run as bookkeeping only, then computes what is
-// missing in the tiles that the program writes. It knows no kind of fault and no kind of device.
+// recover.cpp: replays the completed tasks of a run on a ledger, then computes the missing results
+// of the tiles that the program writes. It knows no kind of fault and no kind of device.
 #include "recover/recover.hpp"
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace fleet {
 namespace {
 
-/// What a copy of a tile holds: the results of the ops [first, last) of those that write it,
-/// counted in the order of the program, on top of what it held before them or not. What is half
-/// written, or something else, is not known; `last` is then what it was before.
+/// The content of a copy of a tile: the results of ops [first, last) among those that write the
+/// tile, counted in program order, with or without the tile's old value. The content of a
+/// half-written or foreign slot is unknown; `last` then keeps its previous value.
 struct Content {
   int first = 0;
   int last = 0;
@@ -25,7 +25,7 @@ struct Content {
   bool known = true;
 };
 
-/// How often each tile is written before an op of it.
+/// For each op, how often its tile is written before it.
 class Versions {
  public:
   explicit Versions(const TileProgram& program) : of_(program.ops.size()) {
@@ -42,9 +42,8 @@ class Versions {
   std::vector<int> of_;
 };
 
-/// Content of every copy of written tiles after the tasks that completed. Conflicting tasks are
-/// ordered and no completed task has an incomplete one before it, so the order of the vector will
-/// do.
+/// The content of every copy of written tiles after the completed tasks. Conflicting tasks are
+/// ordered, and no completed task depends on an incomplete one, so vector order is valid.
 class Ledger {
  public:
   Ledger(const Plan& plan, const Trace& trace, const Versions& versions)
@@ -58,11 +57,11 @@ class Ledger {
     }
   }
 
-  /// What the home of `tile` holds.
+  /// The content of the tile at its home.
   Content& home(const TileId& tile) { return homes_[tile]; }
 
-  /// A slot with a copy of `tile` that work can go on from, on a device for which `alive` is true,
-  /// with the results of the first `least` ops or more.
+  /// A slot on a live device (`alive(device)`) with a copy of `tile` that can be completed and has
+  /// the results of at least the first `least` ops; null if there is none.
   template <typename Alive>
   const std::pair<const Where, std::pair<TileId, Content>>* find_copy(const TileId& tile, int least,
                                                                       Alive alive) const {
@@ -88,13 +87,13 @@ class Ledger {
 
   bool is_written(const TileId& tile) const { return plan_.program->matrix_of(tile).is_written; }
 
-  /// The slot now holds a tile that no op writes, or inverses.
+  /// To be called when the slot receives a tile that no op writes, or a prepared form.
   void forget(const Where& where) {
     if (!where.in_place()) slots_.erase(where);
   }
 
   void note(const Task& task) {
-    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
+    if (!is_written(task.tile) || task.form != Form::stored) return forget(task.to);
     if (task.kind != TaskKind::compute) {
       const Content copied = at(task.tile, task.from);
       at(task.tile, task.to) = copied;
@@ -118,7 +117,7 @@ class Ledger {
   }
 
   void spoil(const Task& task) {
-    if (!is_written(task.tile) || task.kernel == Kernel::prepare) return forget(task.to);
+    if (!is_written(task.tile) || task.form != Form::stored) return forget(task.to);
     at(task.tile, task.to).known = false;
   }
 
@@ -130,21 +129,21 @@ class Ledger {
 
 class Finisher {
  public:
-  Finisher(const Plan& plan, const Binding& binding, const Trace& trace,
-           std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas)
-      : plan_(plan),
-        program_(*plan.program),
-        binding_(binding),
+  Finisher(const FailedRun& run, std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas)
+      : plan_(run.plan),
+        program_(*run.plan.program),
+        binding_(run.binding),
+        execution_(run.execution),
         backend_(backend),
         blas_(blas),
         lost_(lost.begin(), lost.end()),
         versions_(program_),
-        ledger_(plan, trace, versions_) {
-    if (trace.lost >= 0) lost_.push_back(trace.lost);
+        ledger_(run.plan, run.trace, versions_) {
+    if (run.trace.lost >= 0) lost_.push_back(run.trace.lost);
   }
 
-  /// In the order of the program each tile finds what it needs: nothing at home was replaced before
-  /// all that was computed from it was at home (`check`).
+  /// In program order every chain finds its inputs at home: `check` guarantees that a tile at home
+  /// is replaced only after every result computed from it is at home.
   Recovery run() {
     for (const OpChain& chain : program_.chains) require_home(chain.target);
     for (const OpChain& chain : program_.chains) finish(chain);
@@ -170,8 +169,7 @@ class Finisher {
   void finish(const OpChain& chain) {
     const int begin = versions_.before(chain.first), end = begin + chain.ops;
     Content& content = ledger_.home(chain.target);
-    // It was complete, and all that was computed from it is: what has replaced it since is another
-    // chain's.
+    // The chain is complete; a later chain may have replaced the tile since.
     if (content.last >= end) return;
     if (!Ledger::usable(content)) restore(chain, content);
     const int done = std::max(content.last, begin);
@@ -182,12 +180,12 @@ class Finisher {
     if (on_host(home_of(chain.target))) {
       compute(chain, done - begin, home);
     } else {
-      std::vector<char> storage;
-      const View staged = staged_like(home, storage);
+      std::vector<char> bytes;
+      const View staged = staged_like(chain.target, bytes);
       if (next.accumulate != Accumulate::overwrite || reads_itself(next, chain.target))
-        move(kPageable, staged, home_of(chain.target), home);
+        move(chain.target, kPageable, staged, home_of(chain.target), home);
       compute(chain, done - begin, staged);
-      move(home_of(chain.target), home, kPageable, staged);
+      move(chain.target, home_of(chain.target), home, kPageable, staged);
     }
     content = {.last = end};
   }
@@ -196,16 +194,16 @@ class Finisher {
     return op.inputs[0].tile == target || op.inputs[1].tile == target;
   }
 
-  /// Makes a half-written tile one that work can go on from: with all that earlier chains made of
-  /// it, whose inputs may be replaced by now.
+  /// Restores a half-written tile from a copy that has the results of all earlier chains, because
+  /// the inputs of those chains may have been replaced by now.
   void restore(const OpChain& chain, Content& content) {
     const auto* copy = ledger_.find_copy(chain.target, versions_.before(chain.first),
                                          [this](DeviceId d) { return alive(d); });
     const TileOp& first = program_.op(chain.first);
     if (copy != nullptr) {
       const View from =
-          view_of(plan_, binding_, chain.target, copy->first, backend_.slot(copy->first));
-      move(home_of(chain.target), home_view(chain.target), copy->first.device, from);
+          view_of(plan_, binding_, chain.target, copy->first, execution_.slot(copy->first));
+      move(chain.target, home_of(chain.target), home_view(chain.target), copy->first.device, from);
       content = copy->second.second;
     } else if (first.accumulate == Accumulate::overwrite && !reads_itself(first, chain.target)) {
       content = {.last = versions_.before(chain.first)};
@@ -215,7 +213,7 @@ class Finisher {
     }
   }
 
-  /// The ops of the chain from `at` on, on what `c` holds.
+  /// Applies the ops of the chain from `at` on to `c`.
   void compute(const OpChain& chain, int at, const View& c) {
     for (; at < chain.ops; ++at) {
       const TileOp& op = program_.op(chain.first + at);
@@ -224,18 +222,17 @@ class Finisher {
                     : op.accumulate == Accumulate::sum     ? 1.0
                                                            : binding_.scalars[op.beta];
       launch.c = c;
-      std::vector<char> storage[2];
+      std::vector<char> bytes[2];
       for (const std::size_t x : {0, 1}) {
         const TileId& input = op.inputs[x].tile;
-        if (!input.exists()) continue;
+        if (!op.inputs[x].is_stored_tile()) continue;
         const bool is_left = x == 0 || op.kernel == Kernel::solve;
-        (is_left ? launch.a : launch.b) =
-            input == chain.target ? c : on_host_now(input, storage[x]);
+        (is_left ? launch.a : launch.b) = input == chain.target ? c : on_host_now(input, bytes[x]);
       }
       run(launch);
       if (op.kernel != Kernel::scale)
-        recovery_.flops +=
-            (is_complex(launch.type) ? 8.0 : 2.0) * program_.multiply_adds_of(op, chain.target);
+        recovery_.flops += (is_complex(launch.type.storage) ? 8.0 : 2.0) *
+                           program_.multiply_adds_of(op, chain.target);
     }
   }
 
@@ -245,33 +242,32 @@ class Finisher {
     fleet::multiply(launch, blas_);
   }
 
-  View on_host_now(const TileId& tile, std::vector<char>& storage) {
+  View on_host_now(const TileId& tile, std::vector<char>& bytes) {
     require_home(tile);
     const View view = home_view(tile);
     if (on_host(home_of(tile))) return view;
-    const View staged = staged_like(view, storage);
-    move(kPageable, staged, home_of(tile), view);
+    const View staged = staged_like(tile, bytes);
+    move(tile, kPageable, staged, home_of(tile), view);
     return staged;
   }
 
-  View staged_like(const View& view, std::vector<char>& storage) const {
-    const std::int64_t bytes = view.rows * view.cols * bytes_of(program_.type());
-    storage.resize(static_cast<std::size_t>(bytes));
-    return {.data = storage.data(),
-            .rows = view.rows,
-            .cols = view.cols,
-            .ld = view.rows,
-            .fill = view.fill,
-            .reversed = view.reversed};
+  View staged_like(const TileId& tile, std::vector<char>& bytes) const {
+    bytes.resize(static_cast<std::size_t>(program_.bytes_of(tile)));
+    View staged = home_view(tile);
+    staged.data = bytes.data();
+    staged.ld = staged.rows;
+    return staged;
   }
 
-  void move(DeviceId to_location, const View& to, DeviceId from_location, const View& from) {
-    backend_.transfer(to_location, to, from_location, from, bytes_of(program_.type()));
+  void move(const TileId& tile, DeviceId to_location, const View& to, DeviceId from_location,
+            const View& from) {
+    backend_.transfer(to_location, to, from_location, from, program_.element_bytes_of(tile));
   }
 
   const Plan& plan_;
   const TileProgram& program_;
   const Binding& binding_;
+  Execution& execution_;
   Backend& backend_;
   CpuBlas& blas_;
   std::vector<DeviceId> lost_;
@@ -282,18 +278,9 @@ class Finisher {
 
 }  // namespace
 
-Recovery recover(const Plan& plan, const Binding& binding, const Trace& trace,
-                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
-  return past_first_write(
-      [&] { return Finisher(plan, binding, trace, lost, backend, blas).run(); });
-}
-
-Recovery recover(const Plan& plan, const Arguments& arguments, const Trace& trace,
-                 std::span<const DeviceId> lost, Backend& backend, CpuBlas& blas) {
-  return past_first_write([&] {
-    const Binding binding = bind(*plan.program, {&arguments, 1});
-    return Finisher(plan, binding, trace, lost, backend, blas).run();
-  });
+Recovery recover(const FailedRun& run, std::span<const DeviceId> lost, Backend& backend,
+                 CpuBlas& blas) {
+  return past_first_write([&] { return Finisher(run, lost, backend, blas).run(); });
 }
 
 }  // namespace fleet

@@ -33,9 +33,29 @@ inline DeviceId location_of_piece(DeviceId first, DeviceId last) {
   throw Error(Status::bad_argument, "a matrix reaches beyond its memory on a device");
 }
 
-/// Calls to copy and launch only enqueue; nothing is promised to have run before finish(), and
-/// nothing of the caller's data is touched before the first of them. One run at a time (the
-/// Context sees to it); allocate, release and transfer may be called between runs from any thread.
+/// One run of a plan, from Backend::begin() to finish(). Its destructor waits where nobody has. The
+/// plan must stay until then. For one thread.
+class Execution {
+ public:
+  virtual ~Execution() = default;
+
+  /// Whether the backend does the plan as a whole, in a form that it has kept from earlier runs:
+  /// only finish() is left to be called.
+  virtual bool is_whole() const { return false; }
+  /// Address of a staging slot of the plan. After a run that failed, slots keep their contents
+  /// until the backend's next begin() or trim(), for a recovery.
+  virtual void* slot(const Where& where) = 0;
+  /// Copies and kernels are only enqueued: none is promised to have run before finish(). Where
+  /// these throw, the task counts as done in part, and nothing follows it.
+  virtual void copy(TaskId id, const Task& task, const View& from, const View& to) = 0;
+  virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
+  /// Waits for everything that was enqueued, which is less than the plan where copy or launch
+  /// threw. Never throws for a failed task: the Trace says so, and which tasks were done.
+  virtual Trace finish() = 0;
+};
+
+/// The devices of one context. One run at a time (the Context sees to it); allocate, release and
+/// transfer may be called between runs from any thread.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -43,22 +63,11 @@ class Backend {
   /// The devices, links and ports that plans for this backend are made for.
   virtual const Machine& machine() const = 0;
 
-  /// Runs the plan as a whole if the backend has kept it in that form from earlier runs; finish()
-  /// then waits for it. False if it has to be enqueued task by task. `serial` is a number that its
-  /// owner gives to one plan only; 0: a plan that is not expected again.
-  virtual bool replay(const Plan& /*plan*/, const Binding& /*binding*/, std::uint64_t /*serial*/) {
-    return false;
-  }
-  /// Gets the arenas of `plan` ready. Throws Error(no_memory) with nothing touched.
-  virtual void prepare(const Plan& plan) = 0;
-  /// Address of a staging slot of the prepared plan.
-  virtual void* slot(const Where& where) = 0;
-  /// copy and launch may throw: the task then counts as done in part, and nothing follows it.
-  virtual void copy(TaskId id, const Task& task, const View& from, const View& to) = 0;
-  virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
-  /// Waits for everything that was enqueued, which is less than the plan where copy or launch
-  /// threw. Never throws for a failed task: the Trace says so, and which tasks were done.
-  virtual Trace finish() = 0;
+  /// Gets ready whatever a run of `plan` needs. `serial` is a number that its owner gives to one
+  /// plan only; 0: the plan is not expected again. Throws Error(no_memory, device_failed) with
+  /// nothing touched.
+  virtual std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                           std::uint64_t serial) = 0;
   /// Whether a kernel is launched while the one before it in its queue still runs. What a launch
   /// takes is then no part of what such kernels take one after another.
   virtual bool overlaps_launches() const { return false; }

@@ -25,32 +25,29 @@ std::complex<double> factor_of_target(const Task& task, const TileOp& op, const 
   }
 }
 
-/// `begun` is set before the backend gets the task.
-void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backend, bool& begun) {
+/// `begun` is set before the run gets the task.
+void enqueue(TaskId id, const Plan& plan, const Binding& binding, Execution& run, bool& begun) {
   const Task& task = plan.tasks[static_cast<std::size_t>(id)];
   const auto address = [&](const Where& where) {
-    return where.in_place() ? nullptr : backend.slot(where);
+    return where.in_place() ? nullptr : run.slot(where);
   };
-  const auto view = [&](const TileId& tile, const Where& where) {
-    return view_of(plan, binding, tile, where, address(where));
+  const TileProgram& program = *plan.program;
+  const auto view = [&](const TileId& tile, const Where& where, Form form = Form::stored) {
+    if (form == Form::stored) return view_of(plan, binding, tile, where, address(where));
+    const std::int64_t rows = program.rows_of(tile, form), cols = program.cols_of(tile, form);
+    return View{.data = address(where), .rows = rows, .cols = cols, .ld = rows};
   };
   if (task.kind != TaskKind::compute) {
     const View from = view(task.tile, task.from), to = view(task.tile, task.to);
     begun = true;
-    return backend.copy(id, task, from, to);
+    return run.copy(id, task, from, to);
   }
-  const TileProgram& program = *plan.program;
-  const auto inverses = [&](const TileId& triangle, const Where& where) {
-    const std::int64_t block = inverse_block(program.type());
-    return View{
-        .data = address(where), .rows = block, .cols = program.rows_of(triangle), .ld = block};
-  };
   if (task.kernel == Kernel::prepare) {
     Launch launch = launch_of(program, {.kernel = Kernel::prepare}, task.tile, binding);
     launch.a = view(task.tile, task.inputs[0]);
-    launch.c = inverses(task.tile, task.to);
+    launch.c = view(task.tile, task.to, task.form);
     begun = true;
-    return backend.launch(id, task, launch);
+    return run.launch(id, task, launch);
   }
   const TileOp& op = program.op(task.op);
   Launch launch = launch_of(program, op, task.tile, binding);
@@ -59,33 +56,31 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Backend& backe
   launch.c = view(task.tile, task.to);
   if (task.kernel == Kernel::add) {
     launch.a = view(task.tile, task.inputs[0]);
-  } else if (task.kernel == Kernel::solve) {
-    const std::size_t x = launch.side == Side::left ? 0 : 1;
-    launch.a = view(op.inputs[x].tile, task.inputs[x]);
-    if (!task.inputs[1 - x].in_place()) launch.b = inverses(op.inputs[x].tile, task.inputs[1 - x]);
   } else {
-    if (op.inputs[0].tile.exists()) launch.a = view(op.inputs[0].tile, task.inputs[0]);
-    if (op.inputs[1].tile.exists()) launch.b = view(op.inputs[1].tile, task.inputs[1]);
+    for (const std::size_t x : {0, 1})
+      if (is_read(op.inputs[x], task.inputs[x]))
+        (x == 0 ? launch.a : launch.b) = view(op.inputs[x].tile, task.inputs[x], op.inputs[x].form);
+    if (launch.kernel == Kernel::solve && launch.side == Side::right) std::swap(launch.a, launch.b);
   }
   begun = true;
-  backend.launch(id, task, launch);
+  run.launch(id, task, launch);
 }
 
 /// All tasks, or those before one that the backend does not take, and waits for them.
-Trace hand_over(const Plan& plan, const Binding& binding, Backend& backend) {
+Trace hand_over(const Plan& plan, const Binding& binding, Execution& run) {
   TaskId id = 0;
   bool begun = false;
   std::optional<std::string> failure;
   try {
     for (; id < static_cast<TaskId>(plan.tasks.size()); ++id) {
       begun = false;
-      enqueue(id, plan, binding, backend, begun);
+      enqueue(id, plan, binding, run, begun);
     }
   } catch (const std::exception& error) {
     failure = message_of(error);
   }
   // What has started still uses the caller's memory, and may have changed C.
-  Trace trace = backend.finish();
+  Trace trace = run.finish();
   if (!failure) return trace;
   for (std::size_t t = static_cast<std::size_t>(id); t < trace.spans.size(); ++t)
     trace.spans[t] = {};  // not handed over, whatever the backend says of the run as a whole
@@ -133,14 +128,14 @@ View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const
   const Cuts& cols = matrix.col_cuts;
   const std::int64_t before = view.reversed ? cols.back() - cols[col + 1] : cols[col];
   const std::int64_t elements = item * bound.stride + matrix.row_cuts[row] + before * view.ld;
-  view.data = static_cast<char*>(bound.data) + elements * bytes_of(matrix.type);
+  view.data = static_cast<char*>(bound.data) + elements * bytes_of(matrix.storage);
   return view;
 }
 
 Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& target,
                  const Binding& binding) {
   Launch launch{.kernel = op.kernel,
-                .type = program.matrix_of(target).type,
+                .type = program.type_of(op, target),
                 .op_a = op.inputs[0].op,
                 .op_b = op.inputs[1].op,
                 .alpha = binding.scalars[op.alpha]};
@@ -153,27 +148,17 @@ Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& tar
   };
   note(target);
   for (const Factor& input : op.inputs) note(input.tile);
-  if (op.kernel == Kernel::solve && !op.inputs[0].tile.exists()) {
-    launch.side = Side::right;
-    launch.op_a = op.inputs[1].op;
-  }
+  if (op.kernel == Kernel::solve && op.inputs[0].form != Form::stored) launch.side = Side::right;
   return launch;
 }
 
-Start start(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial) {
-  if (backend.replay(plan, binding, serial)) return Start::whole;
-  backend.prepare(plan);
-  return Start::prepared;
-}
-
-Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started) {
-  return past_first_write([&] {
-    return started == Start::whole ? backend.finish() : hand_over(plan, binding, backend);
-  });
+Trace complete(const Plan& plan, const Binding& binding, Execution& run) {
+  return past_first_write(
+      [&] { return run.is_whole() ? run.finish() : hand_over(plan, binding, run); });
 }
 
 Trace execute(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial) {
-  return complete(plan, binding, backend, start(plan, binding, backend, serial));
+  return complete(plan, binding, *backend.begin(plan, binding, serial));
 }
 
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,

@@ -5,23 +5,16 @@
 
 namespace fleet {
 
-/// How a backend takes a plan: all of it at once, or prepared for one task after another.
-enum class Start { whole, prepared };
+/// Does all of `plan` in the run that a backend has begun with it, and returns when C is home. From
+/// here on C may be changed: a task that fails, or at which the backend throws, is reported in the
+/// Trace, and recover() goes on from there. Throws nothing but Error(device_failed), with C
+/// undefined, for a backend that cannot finish.
+Trace complete(const Plan& plan, const Binding& binding, Execution& run);
 
-/// Lets `backend` begin with `plan`. Throws what its replay() and prepare() throw:
-/// Error(no_memory), Error(device_failed), with nothing touched. `serial`: see Backend::replay.
-Start start(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial = 0);
-
-/// Does the rest of `plan`, which `backend` began with, and returns when C is home. From here on C
-/// may be changed: a task that fails, or at which the backend throws, is reported in the Trace, and
-/// recover() goes on from there. Throws nothing but Error(device_failed), with C undefined, for a
-/// backend that cannot finish.
-Trace complete(const Plan& plan, const Binding& binding, Backend& backend, Start started);
-
-/// Both in one.
+/// begin() and complete() in one. Throws as they do.
 Trace execute(const Plan& plan, const Binding& binding, Backend& backend, std::uint64_t serial = 0);
 
-/// Both in one, for a plan of one call.
+/// The same for a plan of one call.
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
               std::uint64_t serial = 0);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// launch.hpp: what one kernel is told: its operands as pieces of memory, and its scalars. It knows no
-// plan.
+// launch.hpp: what one kernel is told: its operands as pieces of memory, and its scalars. It knows
+// no plan.
 #pragma once
 #include <complex>
 #include <cstdint>
@@ -21,9 +21,9 @@ struct View {
 };
 
 /// The block of `x` that begins at (row, col).
-inline View part(const View& x, DataType type, std::int64_t row, std::int64_t col,
+inline View part(const View& x, Storage storage, std::int64_t row, std::int64_t col,
                  std::int64_t rows, std::int64_t cols, Fill fill = Fill::full) {
-  void* data = static_cast<char*>(x.data) + (row + col * x.ld) * bytes_of(type);
+  void* data = static_cast<char*>(x.data) + (row + col * x.ld) * bytes_of(storage);
   return {.data = data, .rows = rows, .cols = cols, .ld = x.ld, .fill = fill};
 }
 

@@ -106,7 +106,7 @@ double flops_of(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::compute || !(is_product(task.kernel) || task.kernel == Kernel::solve))
     return 0;
   const TileProgram& program = *plan.program;
-  return (is_complex(program.type()) ? 8.0 : 2.0) *
+  return (is_complex(program.matrix_of(task.tile).storage) ? 8.0 : 2.0) *
          program.multiply_adds_of(program.op(task.op), task.tile);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// busy_time.hpp: how long devices and links were in use in a run. It knows spans, not clocks.
+// busy_time.hpp: how long devices and links were busy in a run. It knows spans, not clocks.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace fleet {
 
-/// Seconds in which at least one of the spans was open; the unfinished ones do not count.
+/// Seconds covered by at least one of the spans; unfinished spans do not count.
 double busy_s(std::vector<Span> spans);
 
 /// Spans of the completed kernels per device, and of the completed copies per link.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fair_share.cpp: progressive filling over the flows that a change can reach. Everything here is
+// fair_share.cpp: progressive filling of the flows that a change can affect. Everything here is
 // called per event of a simulation, so nothing allocates once the work lists have grown.
 #include "sim/fair_share.hpp"
 
@@ -8,8 +8,8 @@
 namespace fleet {
 namespace {
 
-/// Two levels or two times nearer than this are one: sums of rounded shares differ in the last
-/// bits.
+/// Levels or times that differ by less than this are equal: sums of rounded shares differ in the
+/// last bits.
 constexpr double kSame = 1e-9;
 
 }  // namespace
@@ -65,7 +65,7 @@ void FairShare::set_kernel_pace(const Machine& machine) {
 
 void FairShare::start(FlowId id, const Demand& demand, FlowId upstream, double now_s) {
   Flow& flow = at(id);
-  // The next copy of a busy queue takes over the ports, and with them the rate, of the last one.
+  // The next copy of a busy queue takes over the ports of the previous one, and with them its rate.
   const bool takes_over = flow.leaving && flow.rate > 0 && upstream == kNoFlow &&
                           flow.user == demand.user && flow.cap == demand.cap;
   if (flow.leaving && !takes_over) leave(id);
@@ -132,7 +132,7 @@ void FairShare::leave(FlowId id) {
     p.wanted -= take.weight * flow.cap;
     *std::find(p.flows.begin(), p.flows.end(), id) = p.flows.back();
     p.flows.pop_back();
-    if (p.flows.empty()) p.wanted = 0;  // no rounding survives an idle moment
+    if (p.flows.empty()) p.wanted = 0;  // drops accumulated rounding
   }
 }
 
@@ -191,8 +191,9 @@ bool FairShare::caught_up(const Flow& flow, double now_s) const {
   return left_at(flow, now_s) - left_at(at(flow.upstream), now_s) <= flow.chunk * (1 + kSame);
 }
 
-/// A change reaches the flows that meet a changed one at an overbooked port, and those behind it.
-/// A port whose flows can all have their caps at once never binds, so nothing passes through it.
+/// Collects the flows that a change affects: those that share an overbooked port with a changed
+/// flow, and the flows downstream. A port whose flows can all run at their caps never binds, so a
+/// change does not spread through it.
 void FairShare::collect() {
   ++mark_;
   contested_.clear();
@@ -251,7 +252,7 @@ void FairShare::limit_by_upstream(Flow& flow, double now_s) {
   const Flow* behind = &flow;
   while (behind->upstream != kNoFlow && caught_up(*behind, now_s)) {
     const Flow& ahead = at(behind->upstream);
-    if (ahead.mark != mark_) {  // keeps the rate that it has
+    if (ahead.mark != mark_) {  // its rate does not change
       flow.limit = std::min(flow.limit, ahead.rate / flow.rise);
       return;
     }
@@ -261,7 +262,7 @@ void FairShare::limit_by_upstream(Flow& flow, double now_s) {
 }
 
 void FairShare::fill() {
-  double floor = 0;  // levels only rise; rounding must not say otherwise
+  double floor = 0;  // levels only rise, whatever rounding does
   while (!rising_.empty()) {
     double level = kNever;
     PortState* full = nullptr;
@@ -297,7 +298,7 @@ void FairShare::freeze(std::size_t index, double level) {
   hold_back(flow, level);
 }
 
-/// Nobody right behind `ahead`, nor behind those, rises above it.
+/// Caps the flows that have caught up with `ahead`, and those downstream of them, at its level.
 void FairShare::hold_back(const Flow& ahead, double level) {
   for (FlowId id = ahead.child; id != kNoFlow; id = at(id).sibling) {
     Flow& child = at(id);
@@ -330,7 +331,7 @@ void FairShare::schedule(Flow& flow, double now_s) {
   const Flow& ahead = at(flow.upstream);
   if (flow.rate <= ahead.rate * (1 + kSame)) return;
   const double lead = flow.left - left_at(ahead, now_s) - flow.chunk;
-  // A little more than rounding can hide, so that the clock moves and the flow has then caught up.
+  // At least 1e-6 of a chunk, which exceeds rounding, so that the clock advances.
   flow.catch_s = now_s + std::max(1e-6 * flow.chunk, lead) / (flow.rate - ahead.rate);
 }
 

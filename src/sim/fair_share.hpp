@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fair_share.hpp: fluid flows that share ports max-min fairly. It knows a Machine's ports and who
-// takes them; it does not know plans, tasks or queues.
+// fair_share.hpp: fluid flows that share ports max-min fairly. It knows a Machine's ports and their
+// users; it does not know plans, tasks or queues.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -15,24 +15,24 @@ using FlowId = int;
 inline constexpr FlowId kNoFlow = -1;
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Who a flow belongs to, which says what ports it takes: a link, or the kernels of a device.
+/// The user of a flow, which determines its ports: a link, or the kernels of a device.
 using UserId = int;
 
-/// What a flow has to move: bytes of a copy (rates in bytes per second), or seconds of a kernel
-/// (rates in seconds per second). `chunk` is the piece that a chained flow lags behind by.
+/// The work of a flow: bytes of a copy (rates in bytes per second), or seconds of a kernel (rates
+/// in seconds per second). `chunk` is the amount by which a chained flow lags its upstream.
 struct Demand {
   UserId user = 0;
   double amount = 0;
-  double cap = 0;  ///< rate when alone on the machine
+  double cap = 0;  ///< rate with the machine otherwise idle
   double chunk = 0;
 };
 
 /// Rates by progressive filling: the rates of all flows rise equally until a flow reaches its cap,
-/// or a port that it takes is full. A kernel's rate rises at the pace at which it fills a port just
-/// as fast as a copy does, so that a thread is shared half and half.
+/// or a port that it takes is full. The rate of a kernel rises so that it fills a port as fast as a
+/// copy does: a kernel and a copy on one thread get half of it each.
 ///
-/// A flow with an upstream flow cannot overtake it: once it lags by no more than its chunk it rises
-/// no higher than its upstream. Flows change only between two calls of settle(), at one time.
+/// A flow cannot overtake its upstream flow: once it lags by no more than its chunk, its rate is at
+/// most that of its upstream. All changes between two calls of settle() happen at one time.
 class FairShare {
  public:
   enum class Event { none, finished, chunk_arrived };
@@ -43,18 +43,18 @@ class FairShare {
   UserId user_of_kernels(DeviceId device) const { return links_ + device; }
 
   void start(FlowId flow, const Demand& demand, FlowId upstream, double now_s);
-  /// To be called once the flow's finish has come.
+  /// To be called when the flow has finished.
   void stop(FlowId flow);
-  /// Asks for a chunk_arrived event, if the first chunk has not arrived yet.
+  /// Requests a chunk_arrived event if the first chunk has not arrived yet.
   void announce(FlowId flow, double now_s);
   bool first_chunk_arrived(FlowId flow, double now_s) const;
 
-  /// Gives every flow that is touched by the changes its new rate. Returns those whose next event
-  /// may have moved; valid until the next call.
+  /// Gives every flow affected by the changes its new rate. Returns the flows whose next event may
+  /// have moved; valid until the next call.
   std::span<const FlowId> settle(double now_s);
 
   double next_event_s(FlowId flow) const;
-  /// What has happened to `flow` by `now_s`, one event at a time.
+  /// The next event of `flow` that is due by `now_s`; one per call.
   Event take_event(FlowId flow, double now_s);
 
   bool active(FlowId flow) const { return at(flow).active; }
@@ -67,19 +67,19 @@ class FairShare {
     double since_s = 0;
     double amount = 0;
     double cap = 0;
-    double limit = 0;  ///< while filling: the cap, or less behind an upstream
+    double limit = 0;  ///< while filling: the cap, or less if an upstream is slower
     double rise = 1;
     double chunk = 0;
     double finish_s = kNever;
-    double chunk_s = kNever;  ///< when the first chunk has arrived, if somebody asked
-    double catch_s = kNever;  ///< when it has caught up with its upstream
+    double chunk_s = kNever;  ///< when the first chunk arrives, if requested
+    double catch_s = kNever;  ///< when the flow catches up with its upstream
     UserId user = 0;
     FlowId upstream = kNoFlow;
-    FlowId child = kNoFlow;    ///< first of the flows behind this one
-    FlowId sibling = kNoFlow;  ///< next flow behind the same upstream
+    FlowId child = kNoFlow;    ///< first downstream flow
+    FlowId sibling = kNoFlow;  ///< next downstream flow of the same upstream
     unsigned mark = 0;
     bool active = false;
-    bool leaving = false;  ///< has finished, but its ports are kept until settle()
+    bool leaving = false;  ///< finished; keeps its ports until settle()
     bool announced = false;
   };
   struct Take {
@@ -88,9 +88,9 @@ class FairShare {
   };
   struct PortState {
     double capacity = 0;
-    double wanted = 0;  ///< by its flows, if each had its cap
-    double free = 0;    ///< while filling: what frozen flows leave
-    double pace = 0;    ///< while filling: units per level of the flows still rising
+    double wanted = 0;  ///< demand of its flows at their caps
+    double free = 0;    ///< while filling: capacity left by frozen flows
+    double pace = 0;    ///< while filling: units per level taken by the rising flows
     int rising = 0;
     unsigned mark = 0;
     bool contested = false;
@@ -131,7 +131,7 @@ class FairShare {
   std::vector<PortState> ports_;
   std::vector<Take> takes_;
   std::vector<std::size_t> take_begin_{0};
-  std::vector<double> rise_;  ///< per user
+  std::vector<double> rise_;  ///< rate per level, by user
   unsigned mark_ = 0;
 
   // Work lists, kept between calls for their storage.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// kernel_pool.hpp: the kernels of one device that share nothing but the device: n of them run at
-// 1/n of their speed each. It knows queues as numbers only.
+// kernel_pool.hpp: the kernels of a device that share only that device: each of n kernels runs at
+// 1/n of its speed. It knows queues as numbers only.
 #pragma once
 #include <algorithm>
 #include <iterator>
@@ -9,8 +9,8 @@
 
 namespace fleet {
 
-/// Because all kernels run at the same rate, one clock of "service given to each" says when each is
-/// done. Those that are being launched and those that run wait in the order of what comes next.
+/// All kernels run at the same rate, so one clock, the service that each has received, tells when
+/// each finishes. Launching and running kernels are kept in the order of their next events.
 class KernelPool {
  public:
   static constexpr double kIdle = std::numeric_limits<double>::infinity();
@@ -22,7 +22,7 @@ class KernelPool {
     launching_.push_back({queue, now_s + launch_s_, work_s});
   }
 
-  /// When the next kernel is done, if none is started before.
+  /// When the next kernel finishes, if none starts before.
   double next_event_s() const {
     double now_s = as_of_s_, service = service_s_, count = static_cast<double>(running_.size());
     double next = running_.empty() ? kIdle : running_.back().done;
@@ -39,7 +39,7 @@ class KernelPool {
     return count > 0 ? next_s() : kIdle;
   }
 
-  /// A queue whose kernel is done by `now_s`, or kNone.
+  /// A queue whose kernel finishes by `now_s`, or kNone.
   int take_finished(double now_s) {
     while (!launching_.empty() && launching_.front().done_s <= now_s) {
       advance(launching_.front().done_s);
@@ -47,7 +47,7 @@ class KernelPool {
       launching_.erase(launching_.begin());
     }
     advance(now_s);
-    // What rounding may have added to the clocks since they were set.
+    // Allows for rounding accumulated in the clocks.
     const double slack_s = 1e-12 * (now_s + service_s_);
     if (running_.empty() || running_.back().done > service_s_ + slack_s) return kNone;
     const int queue = running_.back().queue;
@@ -63,7 +63,7 @@ class KernelPool {
   };
   struct Running {
     int queue;
-    double done;  ///< by the service clock
+    double done;  ///< finish time on the service clock
   };
 
   void advance(double now_s) {
@@ -79,10 +79,10 @@ class KernelPool {
   }
 
   double launch_s_;
-  std::vector<Launching> launching_;  ///< first in, first out: all launches take as long
-  std::vector<Running> running_;      ///< the next that is done comes last
+  std::vector<Launching> launching_;  ///< first in, first out: all launches take equally long
+  std::vector<Running> running_;      ///< the next to finish is last
   double as_of_s_ = 0;
-  double service_s_ = 0;  ///< what each kernel that ran all the time would have got
+  double service_s_ = 0;  ///< service received by a kernel that ran since the start
 };
 
 }  // namespace fleet

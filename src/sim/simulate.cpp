@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// simulate.cpp: when each task of a plan starts and stops: queues, `after` and upstream chunks as
-// events; rates are FairShare's and KernelPool's. It must not know routines beyond a task's shape.
+// simulate.cpp: computes when each task of a plan starts and stops: queues, `after` and upstream
+// chunks are events; FairShare and KernelPool give the rates. It knows no routine, only task
+// shapes.
 #include "sim/simulate.hpp"
 
 #include <algorithm>
@@ -14,13 +15,13 @@
 namespace fleet {
 namespace {
 
-/// Events nearer than this (relative to the clock) happen together.
+/// Events closer than this (relative to the clock) are simultaneous.
 constexpr double kTogether = 1e-12;
 
 constexpr int kNoQueue = -1;
 
-/// The earliest of a fixed set of times that change one by one: minima of blocks, and of blocks of
-/// those. Which one is due cannot be predicted, so nothing branches on a single time.
+/// The minimum of a fixed set of times that change one by one, kept as minima of blocks and of
+/// blocks of blocks. Branches on a single time would be unpredictable, so there are none.
 class EventTimes {
  public:
   explicit EventTimes(std::size_t count)
@@ -40,7 +41,7 @@ class EventTimes {
     return least_s;
   }
 
-  /// Calls act(slot) for each slot due by `time_s`. It may change that slot only.
+  /// Calls act(slot) for each slot due by `time_s`. `act` may change that slot only.
   template <typename Act>
   void for_each_due(double time_s, Act act) {
     for (std::size_t region = 0; region < regions_.size(); ++region) {
@@ -71,7 +72,7 @@ class EventTimes {
   std::vector<double> regions_, blocks_, due_s_;
 };
 
-/// Seconds of kernels, without the launch.
+/// Seconds of kernels, launches excluded.
 class WorkTimes {
  public:
   WorkTimes(const Plan& plan, const Machine& machine)
@@ -94,7 +95,7 @@ class WorkTimes {
   }
   double seconds(const Task& task) {
     if (!streams(task)) return times_.whole_s(task.device(), program_.op(task.op), task.tile);
-    // Both tiles are read and one written, or one read and written.
+    // An add reads two tiles and writes one; the others read and write one.
     const std::int64_t times = task.kernel == Kernel::add ? 3 : 2;
     return machine_.stream_s(task.device(), times * program_.bytes_of(task.tile));
   }
@@ -116,15 +117,15 @@ class Simulation {
  private:
   struct QueueState {
     TaskId head = kNoTask;
-    TaskId tail = kNoTask;     ///< while building: the last task seen
-    std::int32_t checked = 0;  ///< how many `after` of the head are known to have finished
+    TaskId tail = kNoTask;     ///< while building: the last task so far
+    std::int32_t checked = 0;  ///< the first `checked` entries of the head's `after` are finished
     int next_watcher = kNoQueue;
     bool running = false;
-    double launched_s = kNever;  ///< a kernel that will be a flow starts to flow then
+    double launched_s = kNever;  ///< when a launching kernel becomes a flow
   };
   struct TaskState {
-    TaskId next = kNoTask;           ///< in its queue
-    std::int32_t pieces_before = 0;  ///< of the plan: kernels, and chunks of copies
+    TaskId next = kNoTask;           ///< next task of the same queue
+    std::int32_t pieces_before = 0;  ///< kernels and chunks issued before this task
     int finish_watcher = kNoQueue;
     int chunk_watcher = kNoQueue;
   };
@@ -155,14 +156,14 @@ class Simulation {
   const Machine& machine_;
   std::vector<QueueState> queues_;
   std::vector<TaskState> states_;
-  std::vector<KernelPool> pools_;  ///< per device whose kernels share nothing but the device
+  std::vector<KernelPool> pools_;  ///< one per device whose kernels share only that device
   std::vector<int> to_examine_;
   std::vector<DeviceId> touched_pools_;
   FairShare share_;
   EventTimes events_;
   WorkTimes kernel_times_;
   double now_s_ = 0;
-  double horizon_s_ = 0;  ///< what is due by then happens now
+  double horizon_s_ = 0;  ///< events due by then happen now
   std::size_t finished_ = 0;
   Trace trace_;
 };
@@ -209,12 +210,12 @@ Trace Simulation::run() {
     events_.for_each_due(horizon_s_, [this](std::size_t slot) { happen(slot); });
   }
   if (finished_ != plan_.tasks.size())
-    throw Error(Status::internal, "a plan whose tasks wait for each other cannot be simulated");
+    throw Error(Status::internal, "a plan with a cycle of dependencies cannot be simulated");
   trace_.seconds = now_s_;
   return std::move(trace_);
 }
 
-/// Starts the head of an idle queue, or has it watch one task that it waits for.
+/// Starts the head of an idle queue, or makes the queue watch one task that the head waits for.
 void Simulation::examine(int id) {
   QueueState& q = queue(id);
   if (q.running || q.head == kNoTask) return;
@@ -257,8 +258,8 @@ void Simulation::start(int id) {
     start_copy(id, head);
 }
 
-/// Latency lowers the rate of a copy instead of coming before it: in a busy queue the latency of
-/// one copy hides behind the data of others at the shared ports, and alone the time is the same.
+/// Latency lowers the rate of a copy instead of preceding it. The time of a copy alone is the same,
+/// and in a busy queue its latency hides behind the data of others at the shared ports.
 void Simulation::start_copy(int id, const Task& copy) {
   const Link& link = machine_.links[static_cast<std::size_t>(copy.link)];
   Cargo cargo = plan_.program->cargo_of(copy.tile);
@@ -320,7 +321,7 @@ void Simulation::wake(int& first_watcher) {
   first_watcher = kNoQueue;
 }
 
-/// Brings the times of the next events up to date with what has started and stopped.
+/// Updates the times of the next events after tasks have started and stopped.
 void Simulation::settle() {
   for (const FlowId flow : share_.settle(now_s_))
     events_.set(static_cast<std::size_t>(flow), share_.next_event_s(flow));

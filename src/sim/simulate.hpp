@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// simulate.hpp: an event-driven clock over a Machine. Moves no data.
+// simulate.hpp: event-driven simulation of a plan on a Machine. It moves no data.
 #pragma once
 #include "sim/trace.hpp"
 
 namespace fleet {
 
 /// Times `plan` on `machine`: tasks start when their queue, their `after` and (for chained copies)
-/// the first chunk of their upstream hop allow it; running copies and kernels share the ports that
-/// they name max-min fairly (fair_share.hpp). A kernel first takes its launch time, then shares its
-/// device with the other kernels on it. The latency of a copy lowers its rate: alone it takes
-/// chunks * latency_s + bytes / bytes_per_s, but behind a full port its latency is hidden.
+/// the first chunk of their upstream hop allow it; running copies and kernels share their ports
+/// max-min fairly (fair_share.hpp). A kernel first takes its launch time, then shares its device
+/// with the other kernels on it. The latency of a copy lowers its rate: alone it takes chunks *
+/// latency_s + bytes / bytes_per_s, but at a full port its latency is hidden.
 Trace simulate(const Plan& plan, const Machine& machine);
 
 }  // namespace fleet

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// trace.cpp: what a run cost. It must not know how the run was timed.
+// trace.cpp: the cost of a run, and names of tasks and queues. It knows no clock.
 #include "sim/trace.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace fleet {
 namespace {
 
-/// Each completed task is handed to act(task, span).
+/// Calls act(task, span) for each completed task.
 template <typename Act>
 void for_each_done(const Plan& plan, const Trace& trace, Act act) {
   const std::size_t count = std::min(plan.tasks.size(), trace.spans.size());
@@ -17,7 +17,7 @@ void for_each_done(const Plan& plan, const Trace& trace, Act act) {
     if (trace.spans[t].done()) act(plan.tasks[t], trace.spans[t]);
 }
 
-/// 0 when the watts of a device that worked are not known.
+/// 0 if the watts of a device that worked are unknown.
 double joules_of(const Machine& machine, const std::vector<std::vector<Span>>& kernels,
                  double seconds) {
   double joules = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// candidates.cpp: the tunings that are worth an estimate, and their order. It makes no plan.
+// candidates.cpp: lists the tunings to consider, in the order of their estimates. It makes no plan.
 #include "tune/candidates.hpp"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "program/decompose.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
@@ -43,7 +44,7 @@ class Lister {
   const Estimator& estimator_;
 };
 
-// Edges that cut a block into 1, 2, 3, ... pieces, and the one that the paper's cost likes best.
+// Tile edges that cut a block into 1, 2, 3, ... pieces, and the one with the least tile_cost.
 std::vector<std::int64_t> Lister::tiles(const Grid& grid) const {
   if (request_.tile > 0) return {request_.tile};
   if (!base_.rules.has(Rule::tile)) return {limits::kFixedTile};
@@ -52,8 +53,8 @@ std::vector<std::int64_t> Lister::tiles(const Grid& grid) const {
   const std::int64_t block_n = ceil_div(problem_.n, grid.cols);
   const std::int64_t longest = std::max({std::min(block_m, problem_.m), block_n, problem_.k});
   std::set<std::int64_t> edges;
-  // Dealt to and fro, whole rounds over the rows and columns of the grid are equal parts of a
-  // triangle: as long as that leaves tiles worth a product.
+  // Whole rounds dealt to and fro over the rows and columns of the grid give every worker an equal
+  // part of a triangle. They are tried as long as tiles stay large enough for a product.
   const std::int64_t round = workers > 1 ? 2 * std::lcm(grid.rows, grid.cols) : 1;
   if (problem_.traits().triangle && problem_.n >= round * limits::kLeastOfRound) {
     for (const std::int64_t rounds : limits::kRounds)
@@ -76,8 +77,8 @@ std::vector<std::int64_t> Lister::tiles(const Grid& grid) const {
   return {edges.begin(), edges.end()};
 }
 
-// Square tiles, and where columns that lie apart are slow on their way, longer ones of A and C
-// (along m) and of B (along k). Transposed operands have their columns along the other edge.
+// Edges (m, k) of square tiles, and if links are slow on strided columns also longer tiles of A and
+// C (along m) and of B (along k). The columns of transposed operands run along the other edge.
 std::vector<std::pair<std::int64_t, std::int64_t>> Lister::stretched(const Tuning& t) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> edges{{0, 0}};
   const bool may_stretch =
@@ -105,7 +106,7 @@ std::int64_t Lister::tasks_of(const Tuning& t) const {
       batch;
   const std::int64_t cols = ceil_div(
       problem_.n, std::min(t.tile, std::max<std::int64_t>(1, ceil_div(problem_.n, t.grid.cols))));
-  const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type, t.edge_k()));
+  const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type.storage, t.edge_k()));
   const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
   const std::int64_t tasks = rows * cols * steps + 3 * rows * cols;
   const RoutineTraits& traits = problem_.traits();
@@ -153,7 +154,7 @@ std::vector<Considered> Lister::all() const {
       }
       t.tile_m = t.tile_k = 0;
     }
-    // Nothing fits at the tiles that would be fastest: smaller ones.
+    // Nothing fits with the fastest tiles, so smaller ones are tried.
     if (list.empty())
       for (t.tile = tiles(grid).front() / 2; t.tile >= limits::kLeastTile && list.empty();
            t.tile /= 2)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// candidates.hpp: the tunings that are worth an estimate, and their order. It makes no plan.
+// candidates.hpp: lists the tunings to consider, in the order of their estimates. It makes no plan.
 #pragma once
 #include <vector>
 
@@ -8,15 +8,14 @@
 
 namespace fleet {
 
-/// What all tunings of a request have alike: rules, workers and memory caps. Throws
-/// Error(unsupported) where no device computes the type.
+/// The common part of all tunings of a request: rules, workers and memory caps. Throws
+/// Error(unsupported) if no device computes the type.
 Tuning base_tuning(const Problem& problem, const Machine& machine, const TuneRequest& request);
 
-/// Tiles on a diagonal are square, and so are all.
+/// Whether all tiles must be square, as those on the diagonal of a triangle are.
 bool has_square_tiles(const Problem& problem);
 
-/// All with an estimate and the tasks that a plan would have, in the order in which they are worth
-/// planning.
+/// All candidates, each with its estimated time and number of tasks, the most promising first.
 std::vector<Considered> candidates(const Problem& problem, const Machine& machine,
                                    const TuneRequest& request, const Tuning& base,
                                    const Estimator& estimator);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// considered.cpp: verdicts over candidates, and the sentences for them.
+// considered.cpp: the verdicts on candidates, and a sentence for each.
 #include "tune/considered.hpp"
 
 #include <algorithm>
@@ -15,15 +15,15 @@ namespace {
 
 using Verdict = Considered::Verdict;
 
-/// The same in every locale.
+/// Formats a number the same way in every locale.
 std::string number(double value, int decimals) {
-  std::array<char, 400> text;  // as many digits as a double has before the point, and the rest
+  std::array<char, 400> text;  // room for the 309 digits before the point of the largest double
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
                                  std::chars_format::fixed, decimals);
   return {text.data(), end.ptr};
 }
 
-/// By how much `more` is above `less`, without pretending to digits that mean nothing.
+/// The percentage by which `more` exceeds `less`, rounded to digits that are significant.
 std::string percent(double more, double less) {
   const double part = 100 * (more / less - 1);
   if (part < 0.01) return "less than 0.01 %";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// considered.hpp: what the tuner considered, and why it chose what it chose. Values: they decide
-// nothing.
+// considered.hpp: the candidates of a tuner, and why each was chosen or not. Plain values that
+// decide nothing.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,25 +10,26 @@
 namespace fleet {
 
 struct Considered {
-  /// What became of it. The first four were planned and simulated.
+  /// The outcome for this candidate. Those with one of the first four were planned and simulated.
   enum class Verdict {
     chosen,
     slower,        ///< than the chosen one
-    more_issuing,  ///< no slower, but so little faster that its further tasks would eat the gain
-    alike,         ///< no slower, no fewer tasks to issue: the one planned first was kept
-    refused,       ///< the planner found no plan: no memory, or no way
-    over_budget,   ///< of planning
-    enough_plans,  ///< were made before its turn
+    more_issuing,  ///< at least as fast, but issuing its extra tasks would cost more than it gains
+    alike,         ///< neither faster nor with fewer tasks: the one planned first was kept
+    refused,       ///< the planner found no plan: no memory, or no route
+    over_budget,   ///< planning it would exceed the budget of tasks
+    enough_plans,  ///< enough plans were made before its turn
     too_large,     ///< its tiles are larger than any link needs
   };
 
   Tuning tuning;
   double estimate_s = 0;   ///< closed form; 0: levels 1 and 2 have none
   double seconds = 0;      ///< simulated; 0 without a plan
-  std::int64_t tasks = 0;  ///< of its plan; an estimate without one
+  std::int64_t tasks = 0;  ///< of its plan, or estimated if it has none
   Verdict verdict = Verdict::slower;
-  std::int64_t limit = 0;  ///< that it was above: tasks left, plans made, bytes of a tile product
-  std::string refusal;     ///< the planner's message
+  std::int64_t limit =
+      0;                ///< the limit it exceeded: tasks left, plans made, bytes of a tile product
+  std::string refusal;  ///< the planner's message
 
   bool is_planned() const { return verdict <= Verdict::alike; }
 };
@@ -38,19 +39,19 @@ const char* to_string(Considered::Verdict verdict);  ///< the enumerator's name
 
 /// All candidates of one tuning.
 struct Search {
-  std::vector<Considered> list;  ///< in the order in which they were dealt with
+  std::vector<Considered> list;  ///< in the order of consideration
   std::size_t chosen = 0;
-  std::size_t passed_over = 0;  ///< those in the list that have no plan
-  std::int64_t not_kept = 0;    ///< more that had no plan; they are in no list
+  std::size_t passed_over = 0;  ///< candidates in the list that have no plan
+  std::int64_t not_kept = 0;    ///< further candidates without a plan, not in the list
 
-  /// Notes one without a plan, or counts it where there are enough of them.
+  /// Adds a candidate without a plan to the list, or only counts it if the list has enough.
   void pass_over(Considered&& candidate, Considered::Verdict verdict, std::int64_t limit = 0);
-  /// Gives all that were planned their verdict, now that one of them is chosen. `issue_s` is what
-  /// issuing costs per task.
+  /// Chooses the candidate at `index` and gives every planned candidate its verdict. `issue_s` is
+  /// the cost of issuing one task.
   void choose(std::size_t index, double issue_s);
-  /// The chosen one, others that were planned by their time, and the rest by estimate.
+  /// The chosen candidate, then the other planned ones by time, then the rest by estimate.
   std::vector<const Considered*> best_first() const;
-  /// Why it was not chosen, as one sentence that is true by its numbers.
+  /// Why the candidate was not chosen, as one sentence with the numbers that show it.
   std::string reason(const Considered& candidate) const;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// estimate.cpp: the time of a tuning in closed form, from volumes alone. It makes no plan.
+// estimate.cpp: estimates the time of a tuning from volumes, in closed form. It makes no plan.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,12 +13,12 @@
 namespace fleet {
 namespace {
 
-// What a tuning makes of the problem: sizes of blocks and tiles, in elements.
+// Sizes of the blocks and tiles that a tuning gives a problem, in elements.
 struct Sizes {
   double block_m, block_n, tile_m, tile_n, tile_k, products;
 };
 
-/// What the row or column of the grid with the most of C has of it.
+/// The largest share of C that a row (or column) of the grid has.
 double largest_part(const std::vector<double>& shares, int count) {
   if (shares.empty()) return 1.0 / count;
   return std::ranges::max(shares) / std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -26,7 +26,7 @@ double largest_part(const std::vector<double>& shares, int count) {
 
 double pieces(double size, double edge) { return std::max(1.0, std::ceil(size / edge)); }
 
-// Products of tiles beside those of a gemm of the same sizes.
+// The number of tile products relative to a gemm of the same sizes.
 double products_share(const Problem& p) {
   return (p.traits().triangle || p.traits().triangular ? 0.5 : 1) * (p.traits().twice ? 2 : 1);
 }
@@ -41,8 +41,8 @@ Sizes sizes_of(const Problem& p, const Tuning& t) {
   const double item_m = std::min(s.block_m, m);
   s.tile_m = item_m / pieces(item_m, static_cast<double>(t.edge_m()));
   s.tile_n = s.block_n / pieces(s.block_n, static_cast<double>(t.tile));
-  double steps = pieces(k, static_cast<double>(longest_step(p.type, t.edge_k())));
-  if (p.traits().has_side())  // A is cut alike along both edges
+  double steps = pieces(k, static_cast<double>(longest_step(p.type.storage, t.edge_k())));
+  if (p.traits().has_side())  // A has the same cuts along both edges
     steps = pieces(k, p.side == Side::left ? s.tile_m : s.tile_n);
   s.tile_k = k / steps;
   s.products = std::ceil(s.block_m / std::max(1.0, s.tile_m) - 1e-9) *
@@ -58,7 +58,7 @@ double tasks_of(const Problem& p, const Tuning& t, const Sizes& s) {
          cols * steps * t.grid.rows;
 }
 
-// Bytes and copies that the links carry in all, spread evenly over the links of each kind.
+// The total bytes and copies of each link; traffic of one kind is spread over its links by rate.
 class Traffic {
  public:
   Traffic(const Problem& problem, const Machine& machine, const Tuning& tuning,
@@ -71,11 +71,11 @@ class Traffic {
         wire_s_(machine.links.size(), 0.0),
         copies_(machine.links.size(), 0.0) {}
 
-  /// In tiles of so many rows and columns.
+  /// Adds the traffic of operand `x` in tiles of `rows` x `columns`.
   void operand(int x, double rows, double columns) {
     const Operand& op = problem_.operands[static_cast<std::size_t>(x)];
     const Estimator::Ways::Operand& ways = ways_.operand[x];
-    const double element = static_cast<double>(bytes_of(problem_.type));
+    const double element = static_cast<double>(bytes_of(problem_.type.storage));
     const double whole = bytes_that_count(problem_, x);
     const double tile = std::max(1.0, rows * columns) * element;
     Cargo apart{.home = op.home};
@@ -83,7 +83,7 @@ class Traffic {
       apart.column_bytes = static_cast<std::int64_t>(rows * element);
     const auto& grid = tuning_.grid;
     const double users = x == kA ? grid.cols : x == kB ? grid.rows : 1;
-    // The worker that is the operand's home uses its share in place.
+    // A worker that is the home of the operand uses its share in place.
     const double workers = static_cast<double>(tuning_.workers.size());
     const double away = ways.home_works ? (workers - 1) / workers : 1.0;
     const bool chained = tuning_.rules.has(Rule::batching) || tuning_.rules.has(Rule::bandwidth) ||
@@ -187,7 +187,7 @@ double Estimator::seconds(const Tuning& tuning) const {
     product_s = std::max(product_s, machine_.multiply_s(worker, problem_.type, round(s.tile_m),
                                                         round(s.tile_n), round(s.tile_k)));
   double work_s = s.products * product_s;
-  // Kernels also take ports (cores) that the workers share.
+  // Kernels also load the ports (cores) that the workers share.
   std::vector<double> port_s(machine_.ports.size(), 0.0);
   for (DeviceId worker : tuning.workers)
     for (const PortShare& share : machine_.devices[static_cast<std::size_t>(worker)].ports)
@@ -203,17 +203,17 @@ double Estimator::seconds(const Tuning& tuning) const {
   traffic.operand(kC, s.tile_m, s.tile_n);
   const double traffic_s =
       std::max(traffic.seconds(), machine_.issue_s * tasks_of(problem_, tuning, s));
-  // Before the first product and after the last one nothing overlaps: about one step of either.
+  // Nothing overlaps before the first product and after the last one: about one step of each.
   const double steps = std::max(1.0, s.products);
   return std::max(work_s, traffic_s) + std::min(work_s, traffic_s) / steps + product_s;
 }
 
 double host_s(const Problem& problem, const Machine& machine) {
   if (problem.k == 0)
-    return machine.stream_s(kHost,
-                            2 * problem.m * problem.n * problem.batch * bytes_of(problem.type));
+    return machine.stream_s(
+        kHost, 2 * problem.m * problem.n * problem.batch * bytes_of(problem.type.storage));
   if (problem.traits().vectors && machine.devices[kHost].memory_bytes_per_s <= 0)
-    return std::numeric_limits<double>::infinity();  // not known
+    return std::numeric_limits<double>::infinity();  // unknown rate
   if (problem.traits().vectors)
     return machine.stream_s(kHost, streamed_bytes(problem, problem.n, problem.k));
   if (!machine.can_compute(kHost, problem.type)) return std::numeric_limits<double>::infinity();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fits.cpp: what a tuning needs of its devices' memory, from sizes alone.
+// fits.cpp: the device memory that a tuning needs, computed from sizes alone.
 #include "tune/fits.hpp"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sizes.hpp"
 #include "program/decompose.hpp"
 #include "tune/limits.hpp"
 
@@ -25,8 +26,8 @@ bool lazy(const Problem& problem, const Tuning& t) {
          (o[kA].home == o[kC].home || o[kB].home == o[kC].home);
 }
 
-// A worker's rows of op(A), half of them zero, and its part of C, as it was and as it becomes;
-// where others solve for what its own takes part of, that too.
+// A worker holds its rows of op(A), half of which are zero, its part of C, and, for trmm or if
+// several workers share a strip of C, the tiles of that whole strip.
 bool fits_with_triangle(const Problem& problem, const Tuning& t) {
   const bool left = problem.side == Side::left;
   const std::int64_t along = left ? t.grid.rows : t.grid.cols,
@@ -38,8 +39,8 @@ bool fits_with_triangle(const Problem& problem, const Tuning& t) {
   const double of_c = order * outer;
   const bool seen = along > 1 || !problem.traits().solves;
   const double elements = of_a + of_c / static_cast<double>(along) + (seen ? of_c : 0);
-  return limits::kSpareBytes +
-             limits::kRoundedTriangle * elements * static_cast<double>(bytes_of(problem.type)) <=
+  return limits::kSpareBytes + limits::kRoundedTriangle * elements *
+                                   static_cast<double>(bytes_of(problem.type.storage)) <=
          static_cast<double>(least_cap(t));
 }
 
@@ -48,7 +49,7 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
   trial.group = group;
   const Decomposition made = decompose(problem, trial);
   const Dealing& d = made.deal;
-  // Of one owner in one group, or (`stays`) in all.
+  // The most pieces of one owner in one group, or (`stays`) in all groups together.
   const auto most = [](const std::vector<int>& owner, const std::vector<int>& of, bool stays) {
     std::map<std::pair<int, int>, std::int64_t> counts;
     std::int64_t largest = 0;
@@ -56,16 +57,14 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
       largest = std::max(largest, ++counts[{stays ? 0 : of[i], owner[i]}]);
     return largest;
   };
-  // What trsm solves for stays until all that takes part of it is, and trmm's C has to be there.
+  // Solved tiles stay until every tile that depends on them is solved, and trmm needs all of C.
   const bool left = problem.side == Side::left, triangular = problem.traits().triangular;
   const std::int64_t rows = most(d.row_owner, d.row_group, triangular && left);
   const std::int64_t cols = most(d.col_owner, d.col_group, triangular && !left);
   const std::int64_t edge_m = longest_piece(made.cuts.m), edge_n = longest_piece(made.cuts.n),
                      edge_k = longest_piece(made.cuts.k);
-  const std::int64_t element = bytes_of(problem.type);
-  const auto aligned = [](std::int64_t bytes) {
-    return ceil_div(bytes, limits::kSlotAlignment) * limits::kSlotAlignment;
-  };
+  const std::int64_t element = bytes_of(problem.type.storage);
+  const auto aligned = [](std::int64_t bytes) { return round_up(bytes, kAlignmentBytes); };
   const std::int64_t input = aligned(std::max(edge_m, edge_n) * edge_k * element);
   const std::int64_t output = aligned(edge_m * edge_n * element);
   const std::int64_t steps =
@@ -88,7 +87,7 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
 
 bool fits_in_core(const Problem& problem, const Tuning& t) {
   if (problem.traits().triangular) return fits_with_triangle(problem, t);
-  const std::int64_t element = bytes_of(problem.type), batch = problem.batch;
+  const std::int64_t element = bytes_of(problem.type.storage), batch = problem.batch;
   const std::int64_t m = ceil_div(problem.m * batch, t.grid.rows),
                      n = ceil_div(problem.n, t.grid.cols);
   const auto away = [&](int x) {
@@ -96,7 +95,8 @@ bool fits_in_core(const Problem& problem, const Tuning& t) {
            problem.operands[static_cast<std::size_t>(x)].home != t.workers[0];
   };
   double bytes = limits::kSpareBytes;
-  // Of a matrix that is both factors, or of two that both are, rows and columns are needed.
+  // If a matrix serves as both factors (syrk), or two matrices do (syr2k), a worker needs its rows
+  // and its columns of each.
   if (problem.traits().twice)
     bytes += limits::kRounded * static_cast<double>((m + n) * problem.k * element);
   if (away(kA)) bytes += limits::kRounded * static_cast<double>(m * problem.k * element);

@@ -8,13 +8,11 @@
 
 namespace fleet {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// Everything that a worker needs fits, with every tile in a slot of its own.
+/// Whether all tiles that a worker needs fit into its memory cap at once, each in its own slot.
 bool fits_in_core(const Problem& problem, const Tuning& tuning);
 
-/// The edge of the largest groups whose tiles of C, and the inputs of two steps (or of the whole
-/// cube), fit; 0: none do.
+/// The edge of the largest groups for which the tiles of C and the inputs of two steps (or of the
+/// whole cube) fit; 0 if none fits.
 std::int64_t largest_group(const Problem& problem, const Tuning& tuning);
 
 }  // namespace fleet

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// limits.hpp: every number of the tuner that is neither the problem's nor the machine's, each with
-// its unit and its reason. It knows no tuning.
+// limits.hpp: the constants of the tuner, each with its unit and its reason. It knows no tuning.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -12,58 +11,56 @@ namespace fleet::limits {
 
 /// Share of the available memory that slots may take (paper 1, III-C1).
 inline constexpr double kMemoryShare = 0.8;
-/// Bytes beside the slots, a few pages: small arenas round up to them.
+/// Bytes of overhead beside the slots, a few pages, because small arenas are rounded up.
 inline constexpr double kSpareBytes = 65536;
-/// Slots in tiles per element of a block: tiles round up and slots are aligned; with a triangle,
-/// tiles on its diagonal are whole, which takes a little more.
+/// Bytes of slots per byte of a block: tiles round up and slots are aligned. A triangle takes a
+/// little more, since tiles on its diagonal are stored whole.
 inline constexpr double kRounded = 1.01, kRoundedTriangle = 1.02;
-/// Bytes to which the planner's pools align a slot.
-inline constexpr std::int64_t kSlotAlignment = 256;
-/// Groups into which the longest edge is cut at most; more have no products worth a task.
+/// Most groups along the longest edge; with more, products are too small for a task.
 inline constexpr std::int64_t kMostPieces = 4096;
-/// Steps of k whose inputs are in memory at a time with C stationary: one used, one arriving.
+/// Steps of k whose inputs are in memory at once while C stays: one in use, one arriving.
 inline constexpr std::int64_t kStepsInMemory = 2;
-/// Slots beside those that stay: a tile of C on its way in and one out, and for triangles as many
-/// inputs as solving one tile may wait for.
+/// Slots beside those of resident tiles: one tile of C arriving and one leaving, and for triangles
+/// the inputs that the solve of one tile may wait for.
 inline constexpr std::int64_t kMovingOutputs = 2, kMovingInputs = 6;
 
 // ---- tile edges, in elements --------------------------------------------------------------------
 
-/// With rule `tile` off (paper 1: T_min).
+/// The edge if rule `tile` is off (paper 1: T_min).
 inline constexpr std::int64_t kFixedTile = 2048;
 /// The edge at which tile_cost weighs latency by kLatencyWeight (paper 1, III-A).
 inline constexpr double kLatencyTile = 2048, kLatencyWeight = 0.2;
-/// Larger tiles leave nothing to overlap.
+/// The largest edge: larger tiles leave nothing to overlap.
 inline constexpr std::int64_t kLargestTile = 8192;
-/// Below this nothing fits for other reasons.
+/// The least edge that is tried when memory is short: if it does not fit, tiles are not the reason.
 inline constexpr std::int64_t kLeastTile = 16;
-/// What kernels like edges to be multiples of, and the least edge that pieces are cut down to.
+/// Kernels are fastest on edges that are multiples of this; also the least edge of a piece.
 inline constexpr std::int64_t kEdgeStep = 128;
-/// Numbers of tiles along the longest edge of a block. The last one is tried whatever its edge.
+/// Numbers of tiles along the longest edge of a block. The last is tried whatever edge it gives.
 inline constexpr std::array<std::int64_t, 15> kPieces{1,  2,  3,  4,  5,  6,  8, 10,
                                                       12, 16, 20, 24, 32, 48, 64};
-/// Rounds in which the tiles of a triangle are dealt, as long as its tiles have this edge: smaller
-/// ones are not worth a product.
+/// Numbers of rounds in which the tiles of a triangle are dealt, and the least edge of such tiles:
+/// smaller ones are not worth a product.
 inline constexpr std::array<std::int64_t, 8> kRounds{1, 2, 3, 4, 6, 8, 12, 16};
 inline constexpr std::int64_t kLeastOfRound = 2048;
-/// How much longer than wide tiles may be along m and along k, and up to which width they are tried
-/// so: wider ones have columns that are long enough for any link.
+/// Ratios of length to width of tiles along m and along k, and the largest width with which they
+/// are tried: columns of larger tiles are long enough for any link.
 inline constexpr std::array<std::int64_t, 4> kStretchesM{1, 2, 4, 8};
 inline constexpr std::array<std::int64_t, 3> kStretchesK{1, 2, 4};
 inline constexpr std::int64_t kLongestStretched = 4096;
 
 // ---- the budget of planning, in tasks -----------------------------------------------------------
-// It is counted in tasks, so that no plan depends on a clock. Planning and simulating costs 0.4 to
-// 1 us a task: about 1 ms is spent at least, and up to 7 ms (or 8 % of the estimated run, if that
-// is more) where that is no more than 40 % of the run, since a first call should not plan longer
-// than it gains; or three plans of the size at hand.
+// The budget is counted in tasks, so that no plan depends on a clock. Planning and simulating cost
+// 0.4 to 1 us per task. The budget is 7 ms, or 8 % of the estimated run if that is more, but at
+// most 40 % of the run, since a first call should not plan longer than it gains; and at least 1 ms.
+// It grows to three plans of the size at hand.
 
 inline constexpr double kTasksPerSecond = 1 / 0.8e-6;
 inline constexpr std::int64_t kLeastBudget = 1500;
 inline constexpr double kUsualBudget = 9000;
 /// Shares of the estimated run.
 inline constexpr double kUsualShare = 0.08, kLargestShare = 0.4;
-/// Plans of the size at hand that the budget grows to, as far as the largest share allows.
+/// Number of plans of the size at hand to which the budget grows, within the largest share.
 inline constexpr double kBudgetFactor = 3.0;
 
 /// A part of the budget, in whole tasks.
@@ -71,71 +68,71 @@ struct Part {
   std::int64_t of, in;
   constexpr std::int64_t operator()(std::int64_t budget) const { return budget * of / in; }
 };
-/// A third of it is for groups, and half of it if tiles leave less; larger parts of an owner come
-/// on top, and so does a first step of k that is halved.
+/// Tiles get two thirds of the budget. Groups get what tiles leave, and at least half of the
+/// budget. A larger part for the owner of operands gets a fifth on top; plans with a halved first
+/// step are few and have no limit.
 inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5};
 
-/// Tasks of a plan; larger plans cost more than they gain, so they are tried last.
+/// Most tasks of a plan; larger plans cost more than they gain, so they are tried last.
 inline constexpr std::int64_t kMostTasks = 30000;
-/// Plans of tiles in all, however small.
+/// Most plans made for different tiles, however small they are.
 inline constexpr int kMostPlanned = 32;
 
 // ---- variants of the fastest --------------------------------------------------------------------
 
-/// Of the fastest plans this many are tried with a first step of k that is halved this often.
+/// The kMostRamped fastest plans are also tried with a first step of k that is halved kRamp times.
 inline constexpr std::size_t kMostRamped = 5;
 inline constexpr int kRamp = 3;
-/// Of the fastest plans this many are tried with C in groups one after another: the first go home
-/// while the last are computed. Each has a number of groups along the longer edge of C and is as
-/// wide along the other one, or (one row) is columns of C with all of their rows, since long tiles
-/// would not fit into less.
+/// The kMostGrouped fastest plans are also tried with C in groups that are computed one after
+/// another: the first go home while the last are computed. `rows` is the number of groups along the
+/// longer edge of C, and groups are square; with one row, a group is a panel of whole columns of C,
+/// since long tiles would not fit into less.
 inline constexpr std::size_t kMostGrouped = 3;
 struct Groups {
   int rows, cols;
 };
 inline constexpr std::array<Groups, 6> kGroups{{{3, 3}, {1, 4}, {2, 2}, {1, 8}, {4, 4}, {1, 2}}};
-/// Of the fastest plans this many are tried with a larger part of C for the worker that it is at
-/// home with, found in this many rounds.
+/// The kMostShared fastest plans are also tried with a larger part of C for the worker that holds
+/// the operands, adjusted in kShareRounds rounds.
 inline constexpr std::size_t kMostShared = 3;
 inline constexpr int kShareRounds = 2;
-/// Share of C: the others get something, or they were no workers.
+/// Largest share of C for one worker, so that the others still get some.
 inline constexpr double kMostOwned = 0.95;
-/// Times an equal part; tiles are too coarse for less.
+/// Least ratio of that share to an equal one; tiles are too coarse for a smaller difference.
 inline constexpr double kWorthFavouring = 1.04;
 
 // ---- the choice, as ratios of times -------------------------------------------------------------
 
-/// Estimates that are no further apart say nothing about which is better: the cheaper to plan
-/// comes first.
+/// Estimates within this ratio do not tell which candidate is faster: the one that is cheaper to
+/// plan comes first.
 inline constexpr double kAlike = 1.12;
-/// Of plans that are simulated within this of the fastest, the one is chosen that would be fastest
-/// if each task cost its issuing once more: copies of small tiles and much issuing are where runs
-/// fall behind their simulation (docs/performance/lessons.md).
+/// Among plans simulated within 2 % of the fastest, the tuner prefers the one that would be fastest
+/// if issuing each task cost twice as much: runs with many small copies and much issuing fall
+/// behind their simulation (docs/performance/lessons.md).
 inline constexpr double kNear = 1.02;
-/// Differences below this are none: of two plans that were simulated 0.5 % apart, that of larger
-/// tiles was 2 % faster.
+/// Simulated times within this ratio count as equal: of two plans simulated 0.5 % apart, the one
+/// with larger tiles was 2 % faster when measured.
 inline constexpr double kSame = 1.01;
 
 // ---- levels 1 and 2 -----------------------------------------------------------------------------
 
-/// Tiles into which each worker's part is cut along each dimension: a few hide the first one's way
-/// and the last one's, more only cost latency.
+/// Tiles per worker along each dimension: a few hide the first and last copy, more cost latency.
 inline constexpr std::array<std::int64_t, 4> kVectorPieces{1, 2, 4, 8};
-/// Bytes of a tile product: more gain nothing on any link.
+/// Most bytes of a tile product: more gain nothing on any link.
 inline constexpr std::int64_t kMostVectorBytes = std::int64_t{64} << 20;
-/// Slots of that size that a worker's memory holds at least.
+/// A tile product takes at most the kVectorSlots-th part of a worker's memory.
 inline constexpr std::int64_t kVectorSlots = 12;
-/// Of a product's bytes, one edge of a tile may stand for this part; other edges are cut too.
+/// An edge may take the kVectorParts-th part of a tile product's bytes; other edges are cut too.
 inline constexpr std::int64_t kVectorParts = 4;
-/// Tasks planned for each set of workers: these calls take little longer than 1 us a task.
+/// Most tasks planned for each set of workers: such calls take little longer than 1 us per task.
 inline constexpr std::int64_t kMostVectorTasks = 10'000;
-/// Tasks of a tile product, before it is planned: it comes, is used, and something goes home.
+/// Estimated tasks of a tile product: copy in, compute, copy home.
 inline constexpr std::int64_t kTasksPerVectorTile = 3;
 
-// ---- what is kept for the reader ----------------------------------------------------------------
+// ---- candidates kept for reports ----------------------------------------------------------------
 
-/// Candidates without a plan that are kept with a tuning, since plans stay in a cache; the others
-/// are counted.
+/// Most candidates without a plan that are kept with a tuning, since plans stay in a cache; further
+/// ones are only counted.
 inline constexpr std::size_t kMostPassedOver = 48;
 
 }  // namespace fleet::limits

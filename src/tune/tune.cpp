@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tune.cpp: the best few candidates planned and simulated, then variants of the fastest. Pure: the
+// tune.cpp: plans and simulates the best few candidates, then variants of the fastest. Pure: the
 // budget is counted in tasks, not in seconds.
 #include "tune/tune.hpp"
 
@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
 #include "sim/simulate.hpp"
@@ -21,10 +22,10 @@ namespace {
 
 using Verdict = Considered::Verdict;
 
-/// What planning may cost, in tasks. It grows with the plans that turn out to be needed.
+/// The budget of planning, in tasks. It grows with the size of the plans made.
 class Budget {
  public:
-  /// For a run of about so long.
+  /// `run_s` is the estimated time of the run.
   explicit Budget(double run_s)
       : affordable_(limits::kLargestShare * run_s * limits::kTasksPerSecond) {
     const double usual =
@@ -45,8 +46,8 @@ class Budget {
   std::int64_t spent_ = 0, whole_ = limits::kLeastBudget;
 };
 
-// The same tuning with this share of C for one worker, and the same for all others as far as the
-// grid allows: in a grid of several rows and columns, its row and its column get more.
+// The tuning with this share of C for one worker and equal shares for the others as far as the grid
+// allows: in a grid of several rows and columns, the worker's row and column both get more.
 Tuning favour(Tuning tuning, int worker, double share) {
   const auto shares = [](int count, int favoured, double part) {
     std::vector<double> parts(static_cast<std::size_t>(count), (1 - part) / std::max(1, count - 1));
@@ -96,16 +97,16 @@ class Tuner {
   const TuneRequest& request_;
   const Tuning base_;
   const Estimator estimator_;
-  Expansions expansions_;  ///< of all candidates that are cut alike
+  Expansions expansions_;  ///< shared by candidates with equal cuts
   Search search_;
-  std::vector<Kept> near_;  ///< the fastest so far and those that are nearly as fast
+  std::vector<Kept> near_;  ///< the fastest so far and those within kNear of it
   double fastest_s_ = std::numeric_limits<double>::infinity();
   Error refusal_{Status::no_memory, "the memory caps hold no tile product"};
   Budget budget_{0};
   int planned_ = 0;
 };
 
-// Nothing to multiply: where C lies it is scaled, or left alone.
+// Without a product, C is scaled at its home, or left as it is.
 Tuned Tuner::trivial() {
   const DeviceId home = problem_.operands[kC].home;
   Tuning t = base_;
@@ -122,8 +123,8 @@ Tuned Tuner::trivial() {
   return tuned;
 }
 
-// Plans and simulates one tuning, says how long it takes, and keeps it if it is among the best so
-// far. Tunings that fit nowhere, or for which there is no way, are passed over.
+// Plans and simulates one tuning, and keeps its plan if it is among the best so far. Returns its
+// seconds, or nullopt if it does not fit into memory or lacks a route.
 std::optional<double> Tuner::attempt(Considered c) {
   try {
     Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
@@ -145,7 +146,7 @@ std::optional<double> Tuner::attempt(Considered c) {
   }
 }
 
-// As far as the budget goes; but one at least of each way to deal with memory.
+// Plans candidates while the budget lasts, and at least one of each out-of-core mode.
 void Tuner::attempt_list(std::vector<Considered> list) {
   bool seen[3] = {};
   for (Considered& c : list) {
@@ -179,7 +180,7 @@ Tuned Tuner::run() {
   return best();
 }
 
-// Of those that are nearly the fastest, the one that issuing can delay least.
+// Among the nearly fastest plans, the one least sensitive to the cost of issuing.
 Tuned Tuner::best() {
   const auto surest = std::ranges::min_element(near_, {}, [&](const Kept& k) {
     return std::max(k.seconds, limits::kSame * fastest_s_) +
@@ -203,10 +204,10 @@ std::vector<Considered> Tuner::fastest(std::size_t most) const {
   return copies;
 }
 
-// Until the first tiles are there nothing multiplies: 6 of 92 ms (16384 from the host, two H200).
-// Half types round C at each step, so theirs stay as few as they are.
+// No device multiplies until the first tiles arrive: 6 of 92 ms (16384 from the host, two H200).
+// Half types round C at each step, so they get no extra steps.
 void Tuner::attempt_ramps() {
-  if (is_half(problem_.type) || request_.tile > 0 || problem_.traits().has_side()) return;
+  if (is_half(problem_.type.storage) || request_.tile > 0 || problem_.traits().has_side()) return;
   for (Considered& ramped : fastest(limits::kMostRamped)) {
     if (ramped.tuning.out_of_core == OutOfCore::cube) continue;
     ramped.tuning.ramp = limits::kRamp;
@@ -214,7 +215,7 @@ void Tuner::attempt_ramps() {
   }
 }
 
-/// The worker at whose home tiles of C need not travel, or else neither A nor B; -1 if none.
+/// The worker that holds C, or if C is on the host, the one that holds both A and B; -1 if none.
 int Tuner::owner() const {
   const auto& operands = problem_.operands;
   DeviceId home = operands[kC].home;
@@ -223,9 +224,9 @@ int Tuner::owner() const {
   return found == base_.workers.end() ? -1 : static_cast<int>(found - base_.workers.begin());
 }
 
-// The others wait for links when the owner is done with an equal part, and what it does itself
-// needs none. It gets as much as takes it as long as the whole: more than the bound leaves to it,
-// and less than with equal parts, whose time is longer.
+// With equal parts the other workers still wait for links when the owner is done, because its tiles
+// need no copies. The owner therefore gets the share that it computes in the mean of the bound and
+// the time of the best plan so far.
 void Tuner::attempt_shares(std::int64_t end) {
   const int favoured = owner();
   const auto workers = static_cast<int>(base_.workers.size());
@@ -254,11 +255,11 @@ void Tuner::attempt_shares(std::int64_t end) {
   }
 }
 
-/// Seconds of the whole problem on one device that has all of it, in these tiles.
+/// Seconds of the whole problem in these tiles on one device that holds all operands.
 double Tuner::all_by_s(DeviceId device, const Tuning& tuning) const {
   const std::int64_t m = std::min(tuning.edge_m(), problem_.m),
                      n = std::min(tuning.tile, problem_.n),
-                     k = std::min(longest_step(problem_.type, tuning.edge_k()), problem_.k);
+                     k = std::min(longest_step(problem_.type.storage, tuning.edge_k()), problem_.k);
   const auto volume = [](std::int64_t x, std::int64_t y, std::int64_t z) {
     return static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(z);
   };
@@ -266,7 +267,7 @@ double Tuner::all_by_s(DeviceId device, const Tuning& tuning) const {
          volume(problem_.m, problem_.n, problem_.k) / volume(m, n, k);
 }
 
-/// The same with C in groups, where it is large enough for them.
+/// The tuning with C in groups; nullopt if C is too small for them.
 std::optional<Tuning> Tuner::grouped(Tuning t, const limits::Groups& groups) const {
   const std::int64_t whole = std::max(problem_.m, problem_.n);
   if (t.group > 0) return {};
@@ -284,7 +285,7 @@ std::optional<Tuning> Tuner::grouped(Tuning t, const limits::Groups& groups) con
   return t;
 }
 
-// Estimates see neither groups nor ramps.
+// Groups keep the estimate of their tuning: estimates consider neither groups nor ramps.
 void Tuner::attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end) {
   for (const limits::Groups& groups : limits::kGroups)
     for (const Considered& ungrouped : ungrouped_ones) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tune.hpp: from problem and machine to Tuning, and from there to the best plan. Pure.
+// tune.hpp: finds the best tuning and plan for a problem on a machine. Pure.
 #pragma once
 #include <optional>
 
@@ -10,12 +10,12 @@
 
 namespace fleet {
 
-/// What the caller fixed; everything else is the tuner's.
+/// The choices that the caller fixed; the tuner makes all others.
 struct TuneRequest {
   std::vector<DeviceId> workers;         ///< empty: every device that can compute the type
   std::vector<std::int64_t> memory_cap;  ///< per device; empty: 80 % of Machine memory
   std::int64_t tile = 0;                 ///< 0: by model
-  Grid grid{0, 0};                       ///< one that does not hold the workers: by model
+  Grid grid{0, 0};                       ///< if it does not match the number of workers: by model
   Rules rules = Rules::all();
   bool own_copies = false;  ///< as in Tuning
 };
@@ -24,27 +24,27 @@ struct Tuned {
   Plan plan;
   double predicted_s = 0;  ///< simulated makespan of `plan`
   int planned = 0;         ///< candidates that were planned and simulated
-  Search search;           ///< what else was considered, and why it was not chosen
+  Search search;           ///< all candidates, and why the others were not chosen
 };
 
-/// Closed-form times of tunings that differ in all but their workers: the larger of arithmetic and
-/// traffic per port, plus the first tiles' arrival and the last one's way home. Ranks candidates;
-/// never reported as a prediction.
+/// Closed-form times of tunings with the same workers: the larger of arithmetic and traffic per
+/// port, plus the arrival of the first tiles and the last tile's way home. It ranks candidates; its
+/// times are never reported as predictions.
 class Estimator {
  public:
-  /// Both must outlive it.
+  /// `problem` and `machine` must outlive the estimator.
   Estimator(const Problem& problem, const Machine& machine, const std::vector<DeviceId>& workers);
   double seconds(const Tuning& tuning) const;
 
-  /// Links by what they are for, found once.
+  /// Links by purpose, found once.
   struct Ways {
     struct Operand {
-      std::vector<LinkId> out, back;  ///< home (pageable: the ring) to workers, workers to home
+      std::vector<LinkId> out, back;  ///< home (if pageable, the ring) to workers, workers to home
       LinkId ring_out = -1, ring_back = -1;
       bool home_works = false;
     };
     Operand operand[3];
-    std::vector<LinkId> between;  ///< workers
+    std::vector<LinkId> between;  ///< worker to worker
   };
 
  private:
@@ -56,14 +56,14 @@ class Estimator {
 /// Paper 1, III-A: padding(T) + overlap(T) + latency(T), as read in PAPERS.md.
 double tile_cost(const Problem& problem, int workers, std::int64_t tile);
 
-/// Candidates -> estimate -> the best few planned and simulated -> the best. Throws as make_plan.
+/// Estimates all candidates, plans and simulates the best few, returns the fastest. Throws as
+/// make_plan.
 Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request);
 
-/// tune of a problem with vectors, k and n > 0: few plans, all small, each simulated.
+/// The same for a problem with vectors, k > 0 and n > 0: few plans, all small, each simulated.
 Tuned tune_vectors(const Problem& problem, const Machine& machine, const TuneRequest& request);
 
-/// Seconds of the whole problem by the CPU BLAS in place on all cores, by the machine's host rates
-/// (infinite when it gives none).
+/// Seconds of the whole problem by the CPU BLAS on all cores; infinite if the host has no rates.
 double host_s(const Problem& problem, const Machine& machine);
 
 }  // namespace fleet

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tune_vectors.cpp: the tunings of levels 1 and 2. They are bound by bytes, so what matters is who
-// reads them: all workers, or only one that has them at home. Pure.
+// tune_vectors.cpp: the tunings of levels 1 and 2. Their time is bound by bytes, so the main choice
+// is whether all workers take part or only one that holds an operand. Pure.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "program/decompose.hpp"
 #include "sim/simulate.hpp"
 #include "tune/candidates.hpp"
@@ -47,7 +48,7 @@ class VectorTuner {
   std::vector<std::int64_t> edges(std::int64_t size, int parts) const;
   bool is_sensible(const Tuning& tuning) const;
   void attempt(Considered candidate);
-  /// Of a tile product.
+  /// The most bytes of a tile product.
   std::int64_t most_bytes() const {
     std::int64_t most = limits::kMostVectorBytes;
     for (std::size_t d = kFirstDevice; d < base_.memory_cap.size(); ++d)
@@ -58,7 +59,7 @@ class VectorTuner {
 
   const Problem& problem_;
   const Machine& machine_;
-  Expansions expansions_;  ///< of all candidates that are cut alike
+  Expansions expansions_;  ///< shared by candidates with equal cuts
   const TuneRequest& request_;
   const Tuning base_;
   Tuned best_;
@@ -69,7 +70,7 @@ class VectorTuner {
   Error refusal_{Status::no_memory, "the memory caps hold no tiles"};
 };
 
-// Parts of k by parts of C. axpy has nothing to sum, dot nothing else.
+// Grids of parts of k by parts of C. axpy has no sum to split, dot nothing but a sum.
 std::vector<Grid> VectorTuner::grids(int workers) const {
   if (problem_.routine == Routine::axpy) return {{1, workers}};
   if (problem_.routine == Routine::dot) return {{workers, 1}};
@@ -85,8 +86,8 @@ std::vector<std::int64_t> VectorTuner::edges(std::int64_t size, int parts) const
   const std::int64_t part = ceil_div(size, parts);
   std::vector<std::int64_t> edges;
   for (const std::int64_t pieces : limits::kVectorPieces) edges.push_back(ceil_div(part, pieces));
-  const std::int64_t elements =
-      std::max<std::int64_t>(most_bytes() / (limits::kVectorParts * bytes_of(problem_.type)), 1);
+  const std::int64_t elements = std::max<std::int64_t>(
+      most_bytes() / (limits::kVectorParts * bytes_of(problem_.type.storage)), 1);
   const auto most = problem_.routine == Routine::gemv
                         ? static_cast<std::int64_t>(std::sqrt(static_cast<double>(elements)))
                         : elements;
@@ -124,7 +125,7 @@ void VectorTuner::try_workers(const std::vector<DeviceId>& workers) {
   }
 }
 
-// Of equals the first, which has the larger tiles. The first of all is planned whatever it costs.
+// Keeps the first of equally fast candidates, which has the larger tiles.
 void VectorTuner::attempt(Considered c) {
   try {
     Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);

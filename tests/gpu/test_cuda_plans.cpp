@@ -9,7 +9,6 @@
 #include "backend/device_library.hpp"
 #include "base/error.hpp"
 #include "probe/probe.hpp"
-#include "recover/recover.hpp"
 #include "support/host_trial.hpp"
 #include "support/level3_trial.hpp"
 #include "support/random_plans.hpp"
@@ -116,7 +115,8 @@ TEST(Cuda, GraphsGiveWhatStreamsGive) {
     Problem problem = trial % 2 == 0 ? test::random_gemm(random, devices, most)
                                      : test::random_level3(random, devices, most);
     if (trial % 2 != 0 && is_empty(problem)) continue;
-    problem.type = is_complex(problem.type) && trial % 2 != 0 ? DataType::c64 : DataType::f64;
+    problem.type =
+        is_complex(problem.type.storage) && trial % 2 != 0 ? DataType::c64 : DataType::f64;
     problem.batch = 1;
     for (Operand& operand : problem.operands) operand.home = kHost;
     const bool in_place = problem.traits().triangular;
@@ -125,7 +125,8 @@ TEST(Cuda, GraphsGiveWhatStreamsGive) {
     if (!made) continue;
     const auto bytes_at = [&](int x) {
       const Operand& operand = problem.operands[static_cast<std::size_t>(x)];
-      return std::max<std::int64_t>(8, operand.rows * operand.cols * bytes_of(problem.type));
+      return std::max<std::int64_t>(8,
+                                    operand.rows * operand.cols * bytes_of(problem.type.storage));
     };
     Arguments arguments{.alpha = 1.5, .beta = 0};
     for (int x = 0; x < 3; ++x) {
@@ -142,7 +143,8 @@ TEST(Cuda, GraphsGiveWhatStreamsGive) {
       unset.assign(c, c + unset.size());
       // Nothing grows beyond all numbers.
       auto* a = static_cast<double*>(arguments.data[kA]);
-      const std::int64_t words = bytes_of(problem.type) / 8, order = problem.operands[kA].rows;
+      const std::int64_t words = bytes_of(problem.type.storage) / 8,
+                         order = problem.operands[kA].rows;
       for (std::int64_t i = 0; i < order * order * words; ++i) a[i] /= static_cast<double>(order);
       for (std::int64_t i = 0; i < order; ++i) a[i * (order + 1) * words] = 2;
     }
@@ -177,17 +179,7 @@ TEST(Cuda, AFaultLeavesEnoughToFinishOnTheCpu) {
     const auto made = random_case(random, backend->machine(), problem, 40);
     if (!made) continue;
     HostTrial<double> run(problem, random(), 1);
-    const Trace trace = run.run(made->plan, *backend);
-    if (trace.status != Status::ok) {
-      Arguments arguments{.alpha = run.alpha(), .beta = run.beta()};
-      for (int x = 0; x < 3; ++x) {
-        const auto at = static_cast<std::size_t>(x);
-        arguments.data[at] = run.operand(x).data();
-        arguments.ld[at] = run.operand(x).ld();
-        arguments.stride[at] = run.operand(x).stride();
-      }
-      recover(made->plan, arguments, trace, {}, *backend, *test::shared_cpu_blas());
-    }
+    const Trace trace = run.run(made->plan, *backend, true);
     ASSERT_EQ(run.verdict(), "") << to_text(problem) << " " << trace.message << " trial " << trial;
   }
 }

@@ -116,7 +116,7 @@ TEST_F(CudaTriangles, OfCAreUpdatedByTwoFactorsAndTheirTransposes) {
         for (const bool turned : {false, true})
           for (const bool beta_is_zero : {false, true}) {
             const bool hermitian = traits_of(routine).hermitian;
-            if (hermitian && !is_complex(type)) continue;
+            if (hermitian && !is_complex(type.storage)) continue;
             const Op turn = hermitian ? Op::conjugate : Op::transpose;
             expect_right({.routine = routine,
                           .type = type,

@@ -170,6 +170,9 @@ class CheckLayers(unittest.TestCase):
             line = f"#include <{header}>"
             self.assertEqual(len(errors("src/plan/planner.cpp", line)), 1, header)
             self.assertEqual(errors("src/backend/host/backend.cpp", line), [], header)
+        clock = '#include "base/clock.hpp"'
+        self.assertEqual(len(errors("src/plan/planner.cpp", clock)), 1)
+        self.assertEqual(errors("src/probe/probe.cpp", clock), [])
         self.assertEqual(len(errors("src/plan/planner.cpp", "std::unordered_map<int, int> m;")), 1)
 
     def test_words_in_comments_and_strings_do_not_count(self):

@@ -453,7 +453,7 @@ def test_delayed_conjugates_of_tensors_are_read_as_what_they_mean(torch):
     [
         ({"layout": "sparse_coo"}, "not strided"),
         ({"device": types.SimpleNamespace(type="mps", index=0)}, "neither"),
-        ({"dtype": "torch.float8_e4m3fn"}, "not known"),
+        ({"dtype": "torch.float8_e4m3fn"}, "unknown type"),
     ],
 )
 def test_tensors_that_no_product_takes_are_refused(torch, change, words):

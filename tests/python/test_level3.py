@@ -288,7 +288,7 @@ SQUARE, TALL = np.ones((3, 3)), np.ones((3, 2))
         ("symm", (SQUARE, TALL), {"side": "r"}, ValueError, "a has shape"),
         ("symm", (SQUARE, TALL), {"side": "x"}, ValueError, "side 'x' is none of 'l', 'r'"),
         ("symm", (SQUARE, TALL), {"uplo": "lower"}, ValueError, "uplo 'lower'"),
-        ("symm", (SQUARE, TALL), {"beta": 1}, ValueError, "no c"),
+        ("symm", (SQUARE, TALL), {"beta": 1}, ValueError, "c is not given"),
         ("hemm", (SQUARE, TALL), {}, TypeError, "known: complex64, complex128"),
         ("syrk", (TALL,), {"trans": "c"}, ValueError, "trans 'c' is none of 'n', 't'"),
         ("herk", (TALL * 1j,), {"trans": "t"}, ValueError, "trans 't' is none of 'n', 'c'"),

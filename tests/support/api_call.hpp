@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // api_call.hpp: calls of the C API on random operands at given homes, for any routine, and the
-// oracle's verdict on what became of C. It knows nothing below the C API, and makes no plans.
+// oracle's verdict on C. It knows nothing below the C API, and makes no plans.
 #pragma once
 #include <array>
 #include <complex>
@@ -25,11 +25,11 @@ class ApiCall {
   ApiCall& operator=(const ApiCall&) = delete;
 
   const Problem& problem() const { return problem_; }
-  int allocations() const {  ///< of place()
+  int allocations() const {  ///< number of allocations in place()
     return static_cast<int>(std::ranges::count_if(
         pieces_, [](const Piece& piece) { return piece.bytes > 0 && piece.home != kPageable; }));
   }
-  /// Is an operand that the call looks at there?
+  /// Whether the call reads or writes an operand at this location.
   bool uses(DeviceId location) const {
     for (const int x : {kA, kB, kC})
       if (given(x) && problem_.operands[at(x)].home == location) return true;
@@ -41,7 +41,7 @@ class ApiCall {
     return true;
   }
 
-  /// Brings the operands to their homes in `context`, C as it was at first.
+  /// Copies the operands to their homes in `context`, with the initial C.
   fleet_status place(fleet_context* context) {
     context_ = context;
     if (original_.empty()) original_.assign(c().host, c().host + c().bytes);
@@ -59,9 +59,9 @@ class ApiCall {
     }
     return FLEET_OK;
   }
-  /// The call. What it takes of memory is the library's.
+  /// Makes the call. It allocates nothing of its own.
   virtual fleet_status run() const = 0;
-  /// Brings C back, as far as its device still has it, and gives the memory of place() back.
+  /// Copies C back, unless its device is lost, and frees the memory of place().
   void take_back() {
     for (Piece& piece : pieces_) {
       if (piece.there == piece.host) continue;
@@ -71,9 +71,9 @@ class ApiCall {
     }
   }
 
-  /// "" when C is right and nothing else was written.
+  /// "" if C is right and nothing else was written.
   virtual std::string verdict() const = 0;
-  /// "" when nothing but C was written, whatever C is.
+  /// "" if nothing but C was written, whatever C holds.
   virtual std::string broken_guard() const = 0;
   bool is_untouched() const {
     return std::memcmp(pieces_[kC].host, original_.data(), original_.size()) == 0;
@@ -81,7 +81,7 @@ class ApiCall {
 
  protected:
   static std::size_t at(int operand) { return static_cast<std::size_t>(operand); }
-  /// Memory of the test's own that holds an operand with its gaps; 0 elements: there is none.
+  /// The test's copy of an operand with its gaps; 0 elements: the call has no such operand.
   template <typename T>
   void hold(int operand, const T* data, std::int64_t elements) {
     pieces_[at(operand)] = {
@@ -101,7 +101,7 @@ class ApiCall {
   struct Piece {
     char* host = nullptr;
     std::size_t bytes = 0;
-    char* there = nullptr;  ///< at home in the context
+    char* there = nullptr;  ///< the operand at its home in the context
     DeviceId home = kPageable;
   };
   bool given(int operand) const { return pieces_[at(operand)].bytes > 0; }
@@ -115,7 +115,7 @@ class ApiCall {
 
 inline fleet_op flag_of(Op op) { return static_cast<fleet_op>(letter_of(op)); }
 
-/// The routines without triangles, of one element type.
+/// A call of a routine without triangles, for one element type.
 template <typename T>
 struct Products;
 template <>
@@ -135,7 +135,7 @@ struct Products<std::complex<double>> {
   static constexpr auto dot = &fleet_zdotu;
 };
 
-/// gemm, also of batches, gemv (not conjugated), axpy and dot; vectors are matrices of one row.
+/// gemm (also batched), gemv (not conjugated), axpy and dot; vectors are matrices of one row.
 template <typename T>
 class ProductCall final : public ApiCall {
  public:
@@ -199,7 +199,7 @@ class ProductCall final : public ApiCall {
   }
   std::int64_t items(int x) const { return problem().operands[at(x)].shared ? 1 : problem().batch; }
 
-  /// The sums of vectors as products of matrices, C being of one row.
+  /// Vector routines as products of matrices with a C of one row.
   GemmCall<T> as_gemm(std::int64_t item) {
     const Problem& p = problem();
     const auto of = [&](int x) { return matrices_[at(x)].item(items(x) > 1 ? item : 0); };
@@ -233,7 +233,7 @@ class ProductCall final : public ApiCall {
   std::vector<Expected> expected_;
 };
 
-/// The routines with triangles.
+/// A call of a routine with triangles.
 template <typename T>
 class Level3ApiCall final : public ApiCall {
  public:
@@ -306,7 +306,7 @@ inline std::unique_ptr<ApiCall> random_api_call(Generator& generator, Routine ro
     if (problem.routine == Routine::gemv && problem.op_a == Op::conjugate) continue;
     if (problem.routine == Routine::dot) problem.op_a = Op::none;
     if (!problem.traits().has_b) problem.operands[kB].home = problem.operands[kA].home;
-    const bool complex = is_complex(problem.type);
+    const bool complex = is_complex(problem.type.storage);
     problem.type = complex ? DataType::c64 : DataType::f64;
     Random random(generator());
     const bool products = problem.routine == Routine::gemm || problem.traits().vectors;

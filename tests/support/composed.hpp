@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// composed.hpp: random programs of several calls that share matrices, how they are dealt to
-// workers, and their operands, judged by the interpreter. It makes no plans.
+// composed.hpp: random programs of several calls that share matrices, their dealing to workers, and
+// their operands, with the interpreter as oracle. It makes no plans.
 #pragma once
 #include <cstring>
 #include <limits>
@@ -18,17 +18,17 @@
 
 namespace fleet::test {
 
-/// Several calls on square matrices that are all cut alike, so that any may be any's operand.
+/// Several calls on square matrices with equal cuts, so that each can be an operand of any call.
 struct Composed {
   TileProgram program;
-  std::vector<char> begins_unset;  ///< per matrix: the first call that has it overwrites it
+  std::vector<char> begins_unset;  ///< by matrix: the first call that uses it overwrites it
 };
 
 inline Problem random_square_call(Generator& random, DataType type, std::int64_t order) {
   for (;;) {
     const auto routine = static_cast<Routine>(between(random, 0, kLevel3Routines - 1));
     const RoutineTraits& traits = traits_of(routine);
-    if (traits.hermitian && !is_complex(type)) continue;
+    if (traits.hermitian && !is_complex(type.storage)) continue;
     const auto any_op = [&] { return static_cast<Op>(between(random, 0, 2)); };
     if (routine == Routine::gemm)
       return make_problem(
@@ -51,7 +51,7 @@ inline Problem random_square_call(Generator& random, DataType type, std::int64_t
   }
 }
 
-/// Appends `problem` with its operands at `matrices`, at home where these are, or at random homes.
+/// Appends `problem` with operands `matrices`; operands that are new get random homes.
 inline void append_call(Composed& composed, Problem problem, const Cuts& cuts,
                         const std::array<MatrixId, 3>& matrices, Generator& random, int devices) {
   for (const std::size_t x : {kA, kB, kC})
@@ -67,7 +67,7 @@ inline void append_call(Composed& composed, Problem problem, const Cuts& cuts,
     composed.begins_unset[static_cast<std::size_t>(composed.program.calls.back().target())] = 1;
 }
 
-/// `calls` random calls, most of which read or write what earlier ones do.
+/// `calls` random calls, most of which use matrices of earlier calls.
 inline Composed random_composition(Generator& random, int calls, const Cuts& cuts, int devices) {
   Composed composed;
   const DataType type = chance(random, 50) ? DataType::f64 : DataType::c64;
@@ -87,7 +87,7 @@ inline Composed random_composition(Generator& random, int calls, const Cuts& cut
   return composed;
 }
 
-/// Owners at random; groups where the order of dependence asks for them, or at random.
+/// Random owners; groups where the dependencies require them, else random.
 inline Dealing random_dealing(Generator& random, const ProgramCall& call, const Grid& grid) {
   const RoutineTraits& traits = call.problem.traits();
   Dealing deal{.grid = grid};
@@ -118,7 +118,7 @@ inline Dealing random_dealing(Generator& random, const ProgramCall& call, const 
   return deal;
 }
 
-/// A tuning without out-of-core, for deals of its own.
+/// A random in-core tuning for dealings that the test makes.
 inline Tuning random_tuning_of_deals(Generator& random, const Machine& machine) {
   Tuning tuning;
   const auto count = static_cast<int>(between(random, 1, machine.device_count()));
@@ -136,8 +136,7 @@ inline Tuning random_tuning_of_deals(Generator& random, const Machine& machine) 
   return tuning;
 }
 
-/// The matrices of a program, random, with NaN where no call is to look, and what has to become of
-/// them.
+/// The matrices of a program: random, with NaN where no call may read, and their expected results.
 template <typename T>
 class ComposedTrial {
  public:
@@ -167,8 +166,8 @@ class ComposedTrial {
     interpret<T>(program_, stored, scalars_of(scalars));
   }
 
-  /// `recovers`: a run that failed is finished by the CPU. The task that failed has then spoiled
-  /// what it was to write, unless its device is lost.
+  /// `recovers`: the CPU completes a failed run. The failed task has then spoiled its target,
+  /// unless its device is lost.
   Trace run(const Plan& plan, Backend& backend, bool recovers = false) {
     std::vector<void*> data;
     for (std::size_t id = 0; id < host_.size(); ++id) {
@@ -186,14 +185,15 @@ class ComposedTrial {
         calls[c].ld[x] = host_[id].ld();
       }
     const Binding binding = fleet::bind(program_, calls);
-    Trace trace = execute(plan, binding, backend);
+    const auto run = backend.begin(plan, binding, 0);
+    Trace trace = complete(plan, binding, *run);
     if (recovers && trace.status != Status::ok && trace.lost < 0)
-      half_write(plan, binding, backend, trace);
+      half_write(plan, binding, *run, trace);
     if (recovers && trace.status != Status::ok)
-      recover(plan, binding, trace, {}, backend, *shared_cpu_blas());
+      recover({plan, binding, trace, *run}, {}, backend, *shared_cpu_blas());
     for (std::size_t id = 0; id < host_.size(); ++id)
       if (const DeviceId home = program_.matrices[id].home; home != kPageable) {
-        // What is only read is not fetched: its device may be lost.
+        // Matrices that are only read are not copied back: their device may be lost.
         if (program_.matrices[id].is_written)
           backend.transfer(kPageable, whole(id, host_[id].data()), home, whole(id, data[id]),
                            sizeof(T));
@@ -202,7 +202,7 @@ class ComposedTrial {
     return trace;
   }
 
-  /// "" when every matrix is what the program makes of it, and the rest is as it was.
+  /// "" if every matrix has its expected value, and all other memory is unchanged.
   std::string verdict() {
     for (std::size_t id = 0; id < host_.size(); ++id) {
       const Matrix& matrix = program_.matrices[id];
@@ -252,13 +252,13 @@ class ComposedTrial {
     });
   }
 
-  static void half_write(const Plan& plan, const Binding& binding, Backend& backend, Trace& trace) {
+  static void half_write(const Plan& plan, const Binding& binding, Execution& run, Trace& trace) {
     const auto failed = static_cast<std::size_t>(trace.failed);
     trace.spans.at(failed) = {.start_s = 0, .stop_s = -1};
     const Task& task = plan.tasks[failed];
-    if (task.kernel == Kernel::prepare) return;  // recovery makes no use of what that writes
+    if (task.kernel == Kernel::prepare) return;  // recovery does not use inverses
     const View spoiled = view_of(plan, binding, task.tile, task.to,
-                                 task.to.in_place() ? nullptr : backend.slot(task.to));
+                                 task.to.in_place() ? nullptr : run.slot(task.to));
     for (std::int64_t col = 0; col < spoiled.cols; ++col)
       for (std::int64_t row = 0; row < spoiled.rows; ++row)
         if (spoiled.fill == Fill::full || (spoiled.fill == Fill::lower ? row >= col : row <= col))
@@ -268,7 +268,7 @@ class ComposedTrial {
   std::int64_t bytes(std::size_t id) const {
     return host_[id].ld() * host_[id].cols() * std::int64_t{sizeof(T)};
   }
-  /// With the rows that belong to no matrix.
+  /// The whole buffer, including the rows that belong to no matrix.
   View whole(std::size_t id, void* data) const {
     return {.data = data, .rows = host_[id].ld(), .cols = host_[id].cols(), .ld = host_[id].ld()};
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// failing_new.hpp: an operator new that fails when a test wants it to. It replaces the one of the
-// whole program, so one source file of a program includes it. It knows no library.
+// failing_new.hpp: an operator new that fails on demand. It replaces the one of the whole program,
+// so exactly one source file of a program includes it. It knows no library.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -34,7 +34,7 @@ inline void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
   return data;
 }
 
-/// Not inlined: the compiler mistakes pieces of new and free that it sees together.
+/// Not inlined, since the compiler warns of a mismatch when it sees new and free together.
 [[gnu::noinline]] inline void give_back(void* data) { std::free(data); }
 
 }  // namespace fleet::test::detail
@@ -69,7 +69,8 @@ void operator delete[](void* data, const std::nothrow_t&) noexcept {
 
 namespace fleet::test {
 
-/// Runs `work` with the n-th allocation failing (and all after it, unless `one`). True if one did.
+/// Runs `work` while its n-th allocation fails (and all later ones, unless `one`). True if one
+/// failed.
 template <typename Work>
 bool with_failure(long n, bool one, Work&& work) {
   detail::failures = 0;
@@ -81,7 +82,7 @@ bool with_failure(long n, bool one, Work&& work) {
   return detail::failures > 0;
 }
 
-/// How often `work` allocates.
+/// The number of allocations in `work`.
 template <typename Work>
 long count_allocations(Work&& work) {
   constexpr long kNever = 1L << 40;

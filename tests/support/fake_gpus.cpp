@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fake_gpus.cpp: a device library whose GPUs are virtual devices of the host backend, so that what
-// contexts do with GPUs runs on any machine, and under ThreadSanitizer. It knows no context.
+// fake_gpus.cpp: a device library whose GPUs are virtual devices of the host backend, so that the
+// GPU paths of contexts run on any machine, and under ThreadSanitizer. It knows no context.
 #include "support/fake_gpus.hpp"
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include "cpu/gemm_pieces.hpp"
 #include "cpu/plain_gemm.hpp"
 #include "probe/probe.hpp"
+#include "support/wrapped_backend.hpp"
 
 namespace fleet {
 namespace {
@@ -24,7 +25,7 @@ namespace {
 constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;
 constexpr int kCores = 2;
 
-/// Not the CPU BLAS of the core: GPUs do not take part in its leases.
+/// A BLAS of its own, since GPUs take no leases of the core's CPU BLAS.
 class Loops final : public CpuBlas {
  public:
   std::string name() const override { return kBuiltIn; }
@@ -39,7 +40,7 @@ class Loops final : public CpuBlas {
   void end_lease() override {}
 };
 
-/// What the program has allocated by itself.
+/// Memory that the program allocated without the library.
 class ProgramMemory {
  public:
   void* allocate(int gpu, std::int64_t bytes) {
@@ -53,7 +54,7 @@ class ProgramMemory {
     pieces_.erase(static_cast<char*>(data));
     std::free(data);
   }
-  /// The GPU that has this address, or -1.
+  /// The GPU that owns this address, or -1.
   int gpu_of(const void* address) const {
     const auto* at = static_cast<const char*>(address);
     const std::lock_guard lock(mutex_);
@@ -83,33 +84,11 @@ Machine shape_of(const std::vector<int>& ids) {
   return machine;
 }
 
-class FakeBackend final : public Backend {
+class FakeBackend final : public test::WrappedBackend {
  public:
   FakeBackend(const Options& options, const std::vector<int>& ids)
-      : ids_(ids), host_(make_host_backend(shape_of(ids), std::make_shared<Loops>(), options)) {}
-
-  const Machine& machine() const override { return host_->machine(); }
-  void prepare(const Plan& plan) override { host_->prepare(plan); }
-  void* slot(const Where& where) override { return host_->slot(where); }
-  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
-    host_->copy(id, task, from, to);
-  }
-  void launch(TaskId id, const Task& task, const Launch& launch) override {
-    host_->launch(id, task, launch);
-  }
-  Trace finish() override { return host_->finish(); }
-  void* allocate(DeviceId location, std::int64_t bytes) override {
-    return host_->allocate(location, bytes);
-  }
-  void release(DeviceId location, void* data) override { host_->release(location, data); }
-  void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
-                std::int64_t element_bytes) override {
-    host_->transfer(to_location, to, from_location, from, element_bytes);
-  }
-  void trim() override { host_->trim(); }
-  std::int64_t available_bytes(DeviceId location) override {
-    return host_->available_bytes(location);
-  }
+      : WrappedBackend(make_host_backend(shape_of(ids), std::make_shared<Loops>(), options)),
+        ids_(ids) {}
 
   DeviceId locate(const void* data, std::int64_t bytes) override {
     const auto* last = static_cast<const char*>(data) + std::max<std::int64_t>(bytes, 1) - 1;
@@ -128,7 +107,6 @@ class FakeBackend final : public Backend {
   }
 
   const std::vector<int> ids_;
-  const std::unique_ptr<Backend> host_;
 };
 
 int count(std::string& why) {

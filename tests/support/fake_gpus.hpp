@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// fake_gpus.hpp: what a test tells the library of GPUs that are virtual devices, and what a program
-// with memory of its own on GPUs does. It knows no context.
+// fake_gpus.hpp: controls of the fake GPUs for tests, and memory that a program allocates on them
+// without the library. It knows no context.
 #pragma once
 #include <dlfcn.h>
 
@@ -11,18 +11,19 @@ namespace fleet::test {
 
 struct FakeGpus {
   std::atomic<int> count{2};
-  /// How long opening them takes: time for other threads to come.
+  /// Duration of opening them, so that other threads can arrive meanwhile.
   std::atomic<int> open_ms{0};
   std::atomic<bool> refuses_to_open{false};
-  std::atomic<int> opened{0};  ///< how often they were to be opened
-  /// The program's own memory on a GPU, which no context has given.
+  std::atomic<int> opened{0};  ///< number of attempts to open them
+  /// Allocates memory on a GPU as a program does without the library.
   void* (*allocate)(int gpu, std::int64_t bytes) = nullptr;
   void (*release)(void* data) = nullptr;
 };
 
 inline constexpr const char* kFakeGpusSymbol = "fleet_fake_gpus";
 
-/// Those of this process, which from now on counts as one that uses GPUs. nullptr without them.
+/// The fake GPUs of this process, which from now on counts as one that uses GPUs; nullptr without
+/// them.
 inline FakeGpus* fake_gpus() {
   void* library = dlopen(FLEETBLAS_FAKE_GPUS, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// hand_gemm.hpp: plans of real products made task by task. It knows no planner and checks nothing.
+// hand_gemm.hpp: plans of products with real data, made task by task. It knows no planner and
+// checks nothing.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -8,7 +9,7 @@
 
 namespace fleet::test {
 
-/// Every link and device has one queue. Places that are left out are the operand's own storage.
+/// Every link and device has one queue. The default place of a tile is the operand's own storage.
 class HandGemm {
  public:
   struct Edges {
@@ -51,7 +52,7 @@ class HandGemm {
                copy.after);
   }
 
-  /// The product of step `k_index` of a tile, whose factors the program knows.
+  /// The product of step `k_index` of a tile; the program knows its factors.
   struct Multiply {
     Where a_at{kHost};
     Where b_at{kHost};

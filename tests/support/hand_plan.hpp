@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // hand_plan.hpp: machines and plans made by hand for tests of the simulator and the trace. It knows
-// no planner: what a plan computes makes no sense here, only when its tasks may run.
+// no planner: only the order of tasks matters here, their results are meaningless.
 #pragma once
 #include <string>
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace fleet::test {
 
-/// A machine whose devices compute `elements_per_s` elements of C by one column of A.
+/// A machine whose devices compute `elements_per_s` elements of C per second, per column of A.
 class HandMachine {
  public:
   explicit HandMachine(int devices, double elements_per_s = 1) {
@@ -47,7 +47,8 @@ class HandMachine {
   Machine machine_;
 };
 
-/// Tasks one by one. Tile i is `sizes[i]` elements of 8 bytes; every link and lane has its queue.
+/// A plan built task by task. Tile i has `sizes[i]` elements of 8 bytes; every link and lane has
+/// its queue.
 class HandPlan {
  public:
   HandPlan(const Machine& machine, const std::vector<std::int64_t>& sizes) : machine_(machine) {
@@ -106,7 +107,7 @@ class HandPlan {
     plan_.tuning.workers = workers;
     plan_.tuning.grid = {1, static_cast<int>(workers.size())};
   }
-  /// For tasks that are not of the common kinds above.
+  /// Access to a task, to change what the functions above do not set.
   Task& task(TaskId id) { return plan_.tasks[static_cast<std::size_t>(id)]; }
   const Plan& get() const { return plan_; }
 

@@ -17,7 +17,8 @@
 
 namespace fleet::test {
 
-/// Removed when the process that made it ends; forked children use their parent's.
+/// A folder that is removed when the process that created it ends; forked children share their
+/// parent's.
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "fleet_XXXXXX").string()) {
@@ -61,7 +62,7 @@ class HostContext {
 
   operator fleet_context*() const { return context_; }
 
-  /// The text that `give` makes; "" and a failed test when it does not.
+  /// The text that `give` writes; "" and a failed test if it fails.
   template <typename Give, typename... Words>
   std::string text(Give give, Words... words) const {
     char* text = nullptr;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/host/backend.hpp"
+#include "recover/recover.hpp"
 #include "run/execute.hpp"
 #include "support/cpu_blas.hpp"
 #include "support/reference.hpp"
@@ -41,11 +42,11 @@ inline Machine virtual_devices(int devices, std::int64_t memory_bytes = 1 << 26)
   return machine;
 }
 
-/// The operands of one call, where the problem has them at home, and what C has to become.
+/// The operands of one call at their homes, and the expected C.
 template <typename T>
 class HostTrial {
  public:
-  /// Leading dimensions have `slack` rows to spare, items of a batch lie apart.
+  /// Leading dimensions have `slack` extra rows, and items of a batch are not contiguous.
   HostTrial(const Problem& problem, std::uint64_t seed, std::int64_t slack = 0)
       : problem_(problem),
         random_(seed),
@@ -61,35 +62,28 @@ class HostTrial {
     if (beta_ != T(0)) host_[kC].fill_random(random_);  // else it stays NaN
   }
 
-  T alpha() const { return alpha_; }
-  T beta() const { return beta_; }
-  /// Of a problem with all operands on the host, for what comes after a run.
-  Arguments arguments() {
-    Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};
-    for (std::size_t x = 0; x < 3; ++x) {
-      arguments.data[x] = host_[x].data();
-      arguments.ld[x] = host_[x].ld();
-      arguments.stride[x] = host_[x].stride();
-    }
-    return arguments;
-  }
   Guarded<T>& operand(int index) { return host_[static_cast<std::size_t>(index)]; }
 
-  /// Runs `plan`, with operands of devices moved there before and back after.
-  Trace run(const Plan& plan, Backend& backend) {
+  /// Runs `plan`; operands of devices are moved there before the run and back after it. With
+  /// `recovers`, the CPU finishes a run that failed.
+  Trace run(const Plan& plan, Backend& backend, bool recovers = false) {
     Arguments arguments{.alpha = std::complex<double>(alpha_), .beta = std::complex<double>(beta_)};
-    // Once a step of k, and once where C is added at the end.
+    // One rounding per step of k, and one when C is added at the end.
     expect(tile_count(plan.cuts().k) + 1);
     for (int x = 0; x < 3; ++x) place(x, arguments, backend);
-    const Trace trace = execute(plan, arguments, backend);
-    if (trace.status == Status::ok) fetch_c(arguments, backend);
+    const Binding binding = bind(*plan.program, {&arguments, 1});
+    const auto run = backend.begin(plan, binding, 0);
+    const Trace trace = complete(plan, binding, *run);
+    if (recovers && trace.status != Status::ok)
+      recover({plan, binding, trace, *run}, {}, backend, *shared_cpu_blas());
+    if (recovers || trace.status == Status::ok) fetch_c(arguments, backend);
     for (std::size_t x = 0; x < 3; ++x)
       if (!on_host(problem_.operands[x].home))
         backend.release(problem_.operands[x].home, arguments.data[x]);
     return trace;
   }
 
-  /// "" when C is right and nothing outside of it was written.
+  /// "" if C is right and nothing outside it was written.
   std::string verdict() {
     for (std::int64_t item = 0; item < problem_.batch; ++item)
       if (std::string wrong = first_difference(expected_[static_cast<std::size_t>(item)],

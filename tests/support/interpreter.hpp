@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// interpreter.hpp: what a tile program means: its ops, one after another, on whole matrices,
-// element by element. It knows no plan, no slot, no view and no BLAS, so that it can judge those
-// that do.
+// interpreter.hpp: the meaning of a tile program: its ops in order, on whole matrices, element by
+// element. It uses no plan, slot, view or BLAS, so that it can be their oracle.
 #pragma once
 #include <complex>
 #include <span>
@@ -81,7 +80,7 @@ class Interpreter {
     return fill == Fill::full || (fill == Fill::lower ? row >= col : row <= col);
   }
 
-  /// Element (row, col) of a tile as the matrix means it: mirrored, zero, one, real.
+  /// Element (row, col) of a tile after the structure of its matrix: mirrored, zero, one or real.
   T meant(const TileId& tile, std::int64_t row, std::int64_t col) const {
     const Structure structure = program_.matrices[static_cast<std::size_t>(tile.matrix)].structure;
     const Fill of_tile = fill(tile);
@@ -94,7 +93,7 @@ class Interpreter {
     return structure == Structure::hermitian ? conjugate(mirrored) : mirrored;
   }
 
-  /// Element (row, col) of an input as its op reads it.
+  /// Element (row, col) of an input as the op reads it (transposed or conjugated).
   T read(const Factor& input, std::int64_t row, std::int64_t col) const {
     if (input.op == Op::none) return meant(input.tile, row, col);
     const T turned = meant(input.tile, col, row);
@@ -106,7 +105,7 @@ class Interpreter {
     return left.op == Op::none ? cols(left.tile) : rows(left.tile);
   }
 
-  /// What stays of the target's element.
+  /// The previous value of the target's element times its factor: 0, 1 or beta.
   T kept(const TileOp& op, const TileId& target, std::int64_t row, std::int64_t col) const {
     if (op.accumulate == Accumulate::overwrite) return T(0);
     const T factor = op.accumulate == Accumulate::beta ? scalar(op.beta) : T(1);
@@ -117,7 +116,7 @@ class Interpreter {
     return factor * (real ? real_part(old) : old);
   }
 
-  /// Sets each element of the target that counts to element(row, col), all of them at once.
+  /// Sets each stored element of the target to element(row, col), after computing all of them.
   template <typename Element>
   void set(const TileId& target, Element element) {
     std::vector<T> made;
@@ -177,13 +176,13 @@ class Interpreter {
         });
       case Kernel::solve:
         set(target, keep);
-        return left.tile.exists() ? solve(left, target, false) : solve(right, target, true);
-      default:  // planners add these, programs have none
+        return left.form == Form::stored ? solve(left, target, false) : solve(right, target, true);
+      default:  // kernels that only plans have
         return;
     }
   }
 
-  /// Substitution, one unknown after another in the order in which the triangle allows it.
+  /// Substitution, one unknown after another in the order given by the triangle.
   void solve(const Factor& triangle, const TileId& target, bool from_right) {
     const std::int64_t order = rows(triangle.tile);
     const std::int64_t systems = from_right ? rows(target) : cols(target);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // level3_operands.hpp: random operands of one call of a routine with triangles, with NaN where it
-// is not to look. It makes no calls.
+// must not read. It makes no calls.
 #pragma once
 #include <cstring>
 #include <limits>
@@ -11,17 +11,18 @@
 
 namespace fleet::test {
 
-/// Random operands of one call, with guard rows under each matrix. NaN is all that the routine may
-/// not read: guard rows, the other triangle and a unit diagonal of A, imaginary parts of the
-/// diagonals of Hermitian matrices, A and B when alpha == 0, what is written of C when beta == 0.
-/// In the output's guard rows and in what must stay of it, every other element or so is a number
-/// instead: a NaN that is read, scaled and written back can have the same bits.
-/// A of trsm is well-conditioned: 1 <= |diagonal| about, and the rest at most 1/order in each part.
+/// Random operands of one call, with guard rows under each matrix. Elements that the routine must
+/// not read are NaN: guard rows, the other triangle and a unit diagonal of A, imaginary parts of
+/// the diagonals of Hermitian matrices, A and B if alpha == 0, the written part of C if beta == 0.
+/// In the output's guard rows and its unwritten part, about every other element is a number
+/// instead, since a NaN that is read, scaled and written back can keep its bits. A of trsm is
+/// well-conditioned: its diagonal is about 1 or more in absolute value, and the real and imaginary
+/// parts of other elements are at most 1/order.
 template <typename T>
 class Level3Operands {
  public:
-  /// `shape` without its pointers and leading dimensions; a leading dimension is `guard_rows` more
-  /// than the rows of its matrix.
+  /// Pointers and leading dimensions of `shape` are not used; each leading dimension is
+  /// `guard_rows` more than the rows of its matrix.
   Level3Operands(const Level3Call<T>& shape, std::int64_t guard_rows, Random& random)
       : shape_(shape),
         now_{matrix(shape_of_a(shape), guard_rows), matrix(shape_of_b(shape), guard_rows),
@@ -32,7 +33,7 @@ class Level3Operands {
     before_ = now_;
   }
 
-  /// The call on these operands, valid as long as they are.
+  /// The call on these operands, valid while they live.
   Level3Call<T> call() const {
     Level3Call<T> call = shape_;
     call.a = now_[kA].data();
@@ -43,13 +44,14 @@ class Level3Operands {
     call.ldc = now_[kC].ld();
     return call;
   }
-  /// What the routine writes: C, or B of trmm and trsm.
+  /// The output of the routine: C, or B of trmm and trsm.
   T* output() { return now_[output_index()].data(); }
   const T* output() const { return now_[output_index()].data(); }
   std::int64_t output_ld() const { return now_[output_index()].ld(); }
 
-  /// "" while all but the part that the routine writes is bit for bit as it was: A, B, guard rows,
-  /// the other triangle of C, and what lies before and after each matrix. Else which is not.
+  /// "" if everything but the part that the routine writes is bit for bit unchanged: A, B, guard
+  /// rows, the other triangle of C, and the memory before and after each matrix. Else names the
+  /// first change.
   std::string first_overwritten() const {
     for (const int matrix : {kA, kB, kC}) {
       const Guarded<T>& is = now_[index(matrix)];
@@ -76,14 +78,14 @@ class Level3Operands {
   using Real = typename Scalar<T>::Real;
   static constexpr Real kNan = std::numeric_limits<Real>::quiet_NaN();
 
-  /// Of `ld` rows, so that the guard rows are elements that can be filled.
+  /// A matrix of `ld` rows, so that its guard rows are elements that can be filled.
   static Guarded<T> matrix(Shape shape, std::int64_t guard_rows) {
     return Guarded<T>(std::max<std::int64_t>(1, shape.rows) + guard_rows, shape.cols);
   }
   static std::size_t index(int matrix) { return static_cast<std::size_t>(matrix); }
   std::size_t output_index() const { return index(is_in_place(shape_.routine) ? kB : kC); }
 
-  /// Sets the elements of `part` to what `element` makes of a random number.
+  /// Sets each element of `part` to `element` of a random number.
   template <typename F>
   void fill(int matrix, Shape shape, Part part, Random& random, F element) {
     for (std::int64_t col = 0; col < shape.cols; ++col)
@@ -128,8 +130,8 @@ class Level3Operands {
   }
 
   Level3Call<T> shape_;
-  std::vector<Guarded<T>> now_;     ///< A, B, C; 0 columns where there is none
-  std::vector<Guarded<T>> before_;  ///< the same, as the constructor left them
+  std::vector<Guarded<T>> now_;     ///< A, B, C; an absent one has 0 columns
+  std::vector<Guarded<T>> before_;  ///< their initial values
 };
 
 }  // namespace fleet::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// level3_trial.hpp: runs one problem of a routine but gemm with random operands by a plan on a host
-// backend, and compares with the oracle. It makes no plans.
+// level3_trial.hpp: runs one problem of a routine other than gemm with random operands by a plan on
+// a host backend, and compares with the oracle. It makes no plans.
 #pragma once
 #include <optional>
 #include <string>
@@ -36,7 +36,7 @@ inline Level3 oracles(Routine routine) {
   }
 }
 
-/// The call that `problem` is of, with random scalars and no matrices yet.
+/// The call of `problem`, with random scalars and without matrices.
 template <typename T>
 Level3Call<T> call_of(const Problem& problem, Random& random) {
   Level3Call<T> call;
@@ -54,7 +54,7 @@ Level3Call<T> call_of(const Problem& problem, Random& random) {
   return call;
 }
 
-/// The operands of one call, where the problem has them at home, and what C has to become.
+/// The operands of one call at their homes, and the expected C.
 template <typename T>
 class Level3Trial {
  public:
@@ -63,7 +63,7 @@ class Level3Trial {
         random_(seed),
         operands_(call_of<T>(problem, random_), guard_rows, random_) {}
 
-  /// `recovers`: a run that failed is finished by the CPU; throws what recover() does then.
+  /// `recovers`: the CPU completes a failed run; throws what recover() throws.
   Trace run(const Plan& plan, Backend& backend, bool recovers = false) {
     const Level3Call<T> call = operands_.call();
     expected_ = expect_level3(call);
@@ -76,10 +76,12 @@ class Level3Trial {
     place(kC, operands_.output(), operands_.output_ld(), shape_of_output(call), arguments, backend);
     if (!problem_.traits().has_b)
       arguments.data[kB] = arguments.data[kA], arguments.ld[kB] = arguments.ld[kA];
-    Trace trace = execute(plan, arguments, backend);
+    const Binding binding = bind(*plan.program, {&arguments, 1});
+    const auto run = backend.begin(plan, binding, 0);
+    Trace trace = complete(plan, binding, *run);
     try {
       if (recovers && trace.status != Status::ok)
-        recover(plan, arguments, trace, {}, backend, *shared_cpu_blas());
+        recover({plan, binding, trace, *run}, {}, backend, *shared_cpu_blas());
     } catch (const Error&) {
       release(backend);
       throw;
@@ -89,7 +91,7 @@ class Level3Trial {
     return trace;
   }
 
-  /// "" when C is right and nothing else was written.
+  /// "" if C is right and nothing else was written.
   std::string verdict() const {
     if (std::string wrong = first_difference(*expected_, operands_.output(), operands_.output_ld());
         !wrong.empty())
@@ -103,7 +105,7 @@ class Level3Trial {
     given_.clear();
   }
 
-  /// Guard rows go along. Devices reach pinned memory only where the backend has given it.
+  /// Guard rows are copied too. Devices reach only pinned memory that the backend has allocated.
   void place(int x, const T* data, std::int64_t ld, Shape shape, Arguments& arguments,
              Backend& backend) {
     const auto at = static_cast<std::size_t>(x);

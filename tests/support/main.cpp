@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// main.cpp: runs the tests of this program, or those of the test files that it is given. A program
-// may hold the tests of many files (tests/CMakeLists.txt). It knows no test.
+// main.cpp: runs all tests of this program, or those of the named test files. A program may contain
+// the tests of many files (tests/CMakeLists.txt). It knows no test.
 //
 //   tests_plan                                  all
 //   tests_plan test_plan test_bound             those of test_plan.cpp and test_bound.cpp
@@ -22,8 +22,9 @@ std::string stem(std::string_view file) {
   return std::string(file.substr(0, file.find('.')));
 }
 
-/// Takes the tests of files that are not in `wanted` out of the filter, and counts those that are.
-/// "", or the name of a test that is in a file of each kind, so that no filter can tell them apart.
+/// Excludes the tests of files that are not in `wanted` from the filter, and counts the others by
+/// file. Returns the name of a test that is in files of both kinds, so that no filter can separate
+/// them, or "".
 std::string keep_only(std::map<std::string, int>& wanted) {
   std::set<std::string> kept;
   std::vector<std::string> others;

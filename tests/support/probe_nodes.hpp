@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// probe_nodes.hpp: simulated machines for tests of probes: random ones, ones that pretend to be
-// others, and what one differs in from another. It knows no probe.
+// probe_nodes.hpp: simulated machines for tests of probes: random machines, machines disguised as
+// others, and differences between machines. It knows no probe.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "backend/sim/backend.hpp"
+#include "support/wrapped_backend.hpp"
 
 namespace fleet::test {
 
-/// Two tasks of which one writes what the other touches, and that nothing orders; or nothing.
+/// Names two unordered tasks of which one writes what the other accesses; "" if there are none.
 inline std::string unordered_conflict(const Plan& plan) {
   struct Use {
     TaskId task;
@@ -60,58 +61,45 @@ inline std::string unordered_conflict(const Plan& plan) {
   return "";
 }
 
-/// Runs as `real` does and says that it is `said`: the same shape with other numbers.
-class Disguise : public Backend {
+/// Runs as `real` but describes itself as `said`: the same shape with other numbers.
+class Disguise : public WrappedBackend {
  public:
   Disguise(const Machine& real, Machine said)
-      : said_(std::move(said)), backend_(make_sim_backend(real)) {}
+      : WrappedBackend(make_sim_backend(real)), said_(std::move(said)) {}
 
   const Machine& machine() const override { return said_; }
-  void prepare(const Plan& plan) override {
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                   std::uint64_t serial) override {
     if (conflict.empty()) conflict = unordered_conflict(plan);
-    backend_->prepare(plan);
-  }
-  void* slot(const Where& where) override { return backend_->slot(where); }
-  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
-    backend_->copy(id, task, from, to);
-  }
-  void launch(TaskId id, const Task& task, const Launch& launch) override {
-    backend_->launch(id, task, launch);
-  }
-  void keep_times(bool wanted) override { times_kept = wanted; }
-  Trace finish() override {
+    auto run = WrappedBackend::begin(plan, binding, serial);
     ++runs;
     if (!times_kept) ++runs_without_times;
-    Trace trace = backend_->finish();
-    if (runs == failing_run) {
-      trace.status = Status::device_failed;
-      trace.message = "on purpose";
-    }
-    return trace;
+    if (runs == failing_run) return std::make_unique<Failing>(std::move(run));
+    return run;
   }
-  void* allocate(DeviceId location, std::int64_t bytes) override {
-    return backend_->allocate(location, bytes);
-  }
-  void release(DeviceId location, void* data) override { backend_->release(location, data); }
-  void transfer(DeviceId, const View&, DeviceId, const View&, std::int64_t) override {}
-  void trim() override { backend_->trim(); }
-  std::int64_t available_bytes(DeviceId location) override {
-    return backend_->available_bytes(location);
-  }
+  void keep_times(bool wanted) override { times_kept = wanted; }
 
   int runs = 0;
   int runs_without_times = 0;
   bool times_kept = false;
   int failing_run = -1;
-  std::string conflict;  ///< of the first plan that has one
+  std::string conflict;  ///< the first conflict in any plan
 
  private:
+  struct Failing final : WrappedExecution {
+    using WrappedExecution::WrappedExecution;
+    Trace finish() override {
+      Trace trace = WrappedExecution::finish();
+      trace.status = Status::device_failed;
+      trace.message = "on purpose";
+      return trace;
+    }
+  };
   Machine said_;
-  std::unique_ptr<Backend> backend_;
 };
 
-/// The same machine with all its rates and capacities forgotten; weights stay unless links of CPU
-/// threads, whose weights are made of rates.
+/// The machine with placeholder rates and capacities. Weights stay, except those of CPU threads,
+/// which follow the rates.
 inline Machine forgotten(Machine machine) {
   machine.issue_s = 1;
   for (Port& port : machine.ports)
@@ -131,7 +119,7 @@ inline Machine forgotten(Machine machine) {
   return machine;
 }
 
-/// Empty, or the first number of `found` that is more than `share` off.
+/// The first number of `found` that is off by more than `share`, or "".
 inline std::string difference(const Machine& real, const Machine& found, double share) {
   const auto off = [&](double a, double b) { return std::abs(a - b) > share * std::abs(a); };
   const auto say = [](const std::string& what, double a, double b) {
@@ -170,8 +158,8 @@ inline std::string difference(const Machine& real, const Machine& found, double 
   return "";
 }
 
-/// GPUs on PCIe behind switches of two, host memory that writes wear more than reads, and wires
-/// between some of the GPUs. Every port is full when all its links are busy.
+/// A node of GPUs on PCIe, two per switch, with host memory that writes load more than reads, and
+/// wires between some GPUs. Every port is full when all its links are busy.
 inline Machine random_node(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto between = [&](double low, double high) {
@@ -217,7 +205,7 @@ inline Machine random_node(std::uint64_t seed) {
                                  {{static_cast<PortId>(machine.ports.size() - 1), 1}}});
   }
   if (seed % 2 == 0) return machine;
-  // The same for all links of a kind, which is what a probe takes them for.
+  // All links of a kind get the same rate, because a probe expects that.
   for (Link& link : machine.links) {
     const double least = on_host(link.source) ? 0.3 : on_host(link.target) ? 0.4 : 0.5;
     link.columns = {{4096, least}, {16384, 0.9}, {32768, 0.8}, {57344, 1}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// processes.hpp: runs a piece of a test as a program of its own, or in a forked child, with a limit
-// on its time. It knows no library.
+// processes.hpp: runs part of a test as a separate program or in a forked child, with a time limit.
+// It knows no library.
 #pragma once
 #include <fcntl.h>
 #include <signal.h>
@@ -15,12 +15,12 @@
 namespace fleet::test {
 
 struct Ended {
-  int code = -1;  ///< exit status; 128 + N: by signal N; -1: had to be killed
+  int code = -1;  ///< exit status; 128 + N: ended by signal N; -1: killed at the time limit
   double seconds = 0;
-  std::string output;  ///< what it wrote to stderr
+  std::string output;  ///< its stderr
 };
 
-/// Runs `program` in a forked process, which ends by exit(its value) unless it ends by itself.
+/// Runs `program` in a forked process, which then calls exit() with its result.
 template <typename Program>
 Ended run_program(Program&& program, double limit_s = 30) {
   const auto start = std::chrono::steady_clock::now();
@@ -63,7 +63,7 @@ Ended run_program(Program&& program, double limit_s = 30) {
   return ended;
 }
 
-/// Forks; the child leaves with 0 if `work` is true for it. True if that came to pass in time.
+/// Forks; the child exits with 0 if `work` returns true there. True if that happens in time.
 template <typename Work>
 bool child_succeeds(Work&& work) {
   const pid_t child = fork();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// random_plans.hpp: machines, problems and tunings for property tests, all from one seed, and the
-// plain ones that they vary.
+// random_plans.hpp: random machines, problems and tunings for property tests, all from one seed,
+// and the regular ones that they vary.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -20,7 +20,7 @@ inline std::int64_t between(Generator& random, std::int64_t low, std::int64_t hi
 }
 inline bool chance(Generator& random, int percent) { return between(random, 1, 100) <= percent; }
 
-/// A node of `devices` GPUs: every pair linked, ports per GPU and for host memory.
+/// A node of `devices` GPUs: every pair is linked, with ports per GPU and for host memory.
 inline Machine node(int devices, double host_rate = 50e9, double peer_rate = 300e9) {
   Machine m;
   m.name = "node";
@@ -86,7 +86,7 @@ inline std::int64_t random_size(Generator& random, std::int64_t most) {
 inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
   CallShape shape;
   Conditions conditions;
-  shape.type = static_cast<DataType>(between(random, 0, kDataTypes - 1));
+  shape.type = kDataTypes[static_cast<std::size_t>(between(random, 0, std::ssize(kDataTypes) - 1))];
   shape.op_a = static_cast<Op>(between(random, 0, 2));
   shape.op_b = static_cast<Op>(between(random, 0, 2));
   shape.m = random_size(random, most);
@@ -104,7 +104,7 @@ inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
   return problem;
 }
 
-/// Any routine but gemm.
+/// A random problem of any routine but gemm.
 inline Problem random_level3(Generator& random, int devices, std::int64_t most) {
   CallShape shape;
   Conditions conditions;
@@ -142,7 +142,7 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   t.workers.assign(all.begin(), all.begin() + count);
   const auto grids = grids_of(count);
   t.grid = grids[static_cast<std::size_t>(between(random, 0, std::ssize(grids) - 1))];
-  // At most 8 tiles a dimension: thousands of small plans find more than a few large ones.
+  // At most 8 tiles per dimension: thousands of small plans find more faults than a few large ones.
   const std::int64_t least = (std::max({problem.m, problem.n, problem.k}) + 7) / 8;
   t.tile = between(random, std::max<std::int64_t>(1, least), std::max(least, most_tile));
   t.chunks = static_cast<int>(between(random, 1, 8));
@@ -154,7 +154,8 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   if (chance(random, 40)) {
     t.out_of_core = chance(random, 60) ? OutOfCore::stationary : OutOfCore::cube;
     t.group = between(random, std::max<std::int64_t>(1, t.tile), 3 * t.tile + 4);
-    const std::int64_t tile_bytes = (t.tile * t.tile * bytes_of(problem.type) + 255) / 256 * 256;
+    const std::int64_t tile_bytes =
+        (t.tile * t.tile * bytes_of(problem.type.storage) + 255) / 256 * 256;
     for (std::int64_t& cap : t.memory_cap) cap = tile_bytes * between(random, 4, 60);
     t.memory_cap[kHost] = 1LL << 40;
   }
@@ -180,7 +181,7 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   return t;
 }
 
-/// As many workers as the grid has places, and all of their memory.
+/// A tuning with one worker per place of the grid, and all of their memory.
 inline Tuning simple(const Machine& machine, Grid grid, std::int64_t tile) {
   Tuning t{.grid = grid, .tile = tile};
   for (int w = 0; w < grid.rows * grid.cols; ++w) t.workers.push_back(kFirstDevice + w);
@@ -188,8 +189,8 @@ inline Tuning simple(const Machine& machine, Grid grid, std::int64_t tile) {
   return t;
 }
 
-/// Nothing where there is no such plan: no memory for it, or no way. Throws for anything else,
-/// which is a fault of the planner.
+/// The plan, or nullopt if the devices have too little memory or lack a route. Throws any other
+/// error, which is a fault of the planner.
 inline std::optional<Plan> plan_if_any(const Problem& problem, const Machine& machine,
                                        const Tuning& tuning) {
   try {
@@ -200,14 +201,15 @@ inline std::optional<Plan> plan_if_any(const Problem& problem, const Machine& ma
   }
 }
 
-/// Takes one entry of some task's `after` away. False if the plan has none.
+/// Removes one entry of some task's `after`. False if the plan has none.
 inline bool drop_one_dependency(Plan& plan, Generator& random) {
   std::vector<Task*> with;
   for (Task& task : plan.tasks)
     if (task.after_count > 0) with.push_back(&task);
   if (with.empty()) return false;
   Task& victim = *with[static_cast<std::size_t>(between(random, 0, std::ssize(with) - 1))];
-  // Its entries are consecutive: move the one that goes to the front, then begin behind it.
+  // Its entries are consecutive: the removed one moves to the front, and the range begins behind
+  // it.
   const auto first = plan.after_pool.begin() + victim.after_begin;
   std::iter_swap(first, first + between(random, 0, victim.after_count - 1));
   ++victim.after_begin;
@@ -215,9 +217,9 @@ inline bool drop_one_dependency(Plan& plan, Generator& random) {
   return true;
 }
 
-/// Plans `trials` problems make(random, devices) at random. Returns the first thing that is wrong:
-/// a plan that fails its check, a refusal for anything but memory or a way that is not there, or
-/// one refusal for each four plans.
+/// Plans `trials` random problems make(random, devices). Returns the first fault: a plan that fails
+/// its check, a refusal for any reason but missing memory or a missing route, or too many refusals
+/// (one for every four plans).
 template <typename Make>
 std::string fault_of_random_plans(std::uint64_t seed, std::int64_t trials, Make make) {
   Generator random(seed);

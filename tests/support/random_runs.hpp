@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// random_runs.hpp: random plans of given problems, run on virtual devices, and counted. It compares
-// no results.
+// random_runs.hpp: runs random plans of given problems on virtual devices, and counts the outcomes.
+// It compares no results.
 #pragma once
 #include <string>
 
@@ -11,8 +11,8 @@ namespace fleet::test {
 
 struct Tally {
   int run = 0;
-  int refused = 0;    ///< there is no such plan
-  std::string wrong;  ///< the first wrong result, or nothing
+  int refused = 0;    ///< problems without a plan
+  std::string wrong;  ///< the first wrong result, or ""
 };
 
 inline Machine random_node(Generator& random) {
@@ -20,7 +20,7 @@ inline Machine random_node(Generator& random) {
   return chance(random, 50) ? node(devices) : uneven_node(random, devices);
 }
 
-/// Plans `problem` in tiles of up to `largest_tile`. run(plan, backend) says what is wrong.
+/// Plans `problem` in tiles of up to `largest_tile`. run(plan, backend) returns its fault, or "".
 template <typename Run>
 void try_random_plan(Generator& random, const Machine& machine, const Problem& problem,
                      std::int64_t largest_tile, const Options& options, Tally& tally, Run run) {
@@ -37,7 +37,7 @@ void try_random_plan(Generator& random, const Machine& machine, const Problem& p
     tally.wrong = to_text(problem) + " rules " + to_string(tuning.rules) + ": " + wrong;
 }
 
-/// What is wrong with the result of a trial that is run by a plan.
+/// Runs a trial by a plan, and returns the fault of its result, or "".
 template <typename Trial>
 std::string outcome(Trial&& trial, const Plan& plan, Backend& backend) {
   const Trace trace = trial.run(plan, backend);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reference.hpp: the oracle of the tests: random matrices with guarded borders, a plain product
-// in long double, and a comparison with the error bound of any order of summation. It knows no
-// plan and no backend.
+// reference.hpp: the oracle of the tests: random matrices with guarded borders, a plain product in
+// long double, and a comparison within the error bound of any order of summation. It knows no plan
+// and no backend.
 //
 //   Random random(seed);
 //   Guarded<double> a(m, k, m + 3), b(k, n), c(m, n, m + 1);
@@ -40,7 +40,7 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
   }
-  /// One of low, ..., high.
+  /// A random integer in [low, high].
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
   }
@@ -56,7 +56,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// A two-byte number of the tests: made by rounding, used as the float that it stands for.
+/// A two-byte number for tests: converts from float by rounding, and to float exactly.
 template <typename Stored>
 struct Small {
   Stored stored;
@@ -70,7 +70,7 @@ using BF16 = Small<BFloat16>;
 template <typename T>
 inline constexpr bool kSmall = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
 
-/// eps of the type: twice the most that rounding to it is off by, of numbers near 1.
+/// eps of the type: twice the largest rounding error of numbers near 1.
 template <typename T>
 inline constexpr long double kEpsilon = std::numeric_limits<T>::epsilon();
 template <typename R>
@@ -80,7 +80,7 @@ inline constexpr long double kEpsilon<F16> = 0x1p-10L;
 template <>
 inline constexpr long double kEpsilon<BF16> = 0x1p-7L;
 inline constexpr long double kEpsilonTf32 = 0x1p-10L;
-/// Rounding to f16 is off by this much where the result is subnormal.
+/// The largest rounding error of f16 if the result is subnormal.
 inline constexpr long double kLeastF16 = 0x1p-25L;
 
 template <typename T>
@@ -102,36 +102,35 @@ inline constexpr DataType kTypeOf = std::is_same_v<T, float>                 ? D
                                     : std::is_same_v<T, BF16>                ? DataType::bf16
                                                                              : DataType::c64;
 
-/// Calls `f.template operator()<T>()` with the C++ type in which `type` is stored.
+/// Calls `f.template operator()<T>()` with the C++ storage type of `type`.
 template <typename F>
 decltype(auto) with_type(DataType type, F&& f) {
-  switch (type) {
-    case DataType::f32:
-    case DataType::tf32:
+  switch (type.storage) {
+    case Storage::f32:
       return f.template operator()<float>();
-    case DataType::f64:
+    case Storage::f64:
       return f.template operator()<double>();
-    case DataType::c32:
+    case Storage::c32:
       return f.template operator()<std::complex<float>>();
-    case DataType::c64:
+    case Storage::c64:
       return f.template operator()<std::complex<double>>();
-    case DataType::f16:
+    case Storage::f16:
       return f.template operator()<F16>();
-    case DataType::bf16:
+    case Storage::bf16:
       break;
   }
   return f.template operator()<BF16>();
 }
 
-/// The same with the four types of BLAS only.
+/// The same for the four types of BLAS only.
 template <typename F>
 decltype(auto) with_blas_type(DataType type, F&& f) {
-  switch (type) {
-    case DataType::f32:
+  switch (type.storage) {
+    case Storage::f32:
       return f.template operator()<float>();
-    case DataType::f64:
+    case Storage::f64:
       return f.template operator()<double>();
-    case DataType::c32:
+    case Storage::c32:
       return f.template operator()<std::complex<float>>();
     default:
       return f.template operator()<std::complex<double>>();
@@ -146,9 +145,9 @@ T random_scalar(Random& random) {
   return T(real);
 }
 
-/// `items` column-major matrices in one allocation. All that belongs to no matrix (64 elements at
-/// each end, the rows between `rows` and `ld`, the gap up to `stride`) holds a pattern of bytes
-/// that broken_guard looks for. The elements start as NaN.
+/// `items` column-major matrices in one allocation. Memory outside the matrices (64 elements at
+/// each end, the rows between `rows` and `ld`, the gap up to `stride`) holds a byte pattern that
+/// broken_guard checks. The elements start as NaN.
 template <typename T>
 class Guarded {
  public:
@@ -183,7 +182,7 @@ class Guarded {
     for_each([&](T& element) { element = random_scalar<T>(random); });
   }
 
-  /// "" while the pattern is whole, else which element outside the matrices was written.
+  /// "" if the pattern is intact, else the first element outside the matrices that was written.
   std::string broken_guard() const {
     Guarded clean(*this);
     std::memset(static_cast<void*>(clean.storage_.data()), kGuard,
@@ -219,7 +218,7 @@ class Guarded {
   std::vector<T> storage_;
 };
 
-/// C = alpha*op(A)*op(B) + beta*C as a BLAS is called.
+/// C = alpha*op(A)*op(B) + beta*C with the arguments of a BLAS call.
 template <typename T>
 struct GemmCall {
   Op op_a = Op::none;
@@ -235,15 +234,14 @@ struct GemmCall {
   T beta{1};
   const T* c = nullptr;
   std::int64_t ldc = 1;
-  std::int64_t roundings = 1;  ///< of half types: how often C may be rounded on the way
+  std::int64_t roundings = 1;  ///< half types: how often C may be rounded on the way
   DataType type = kTypeOf<T>;  ///< tf32: A and B may be rounded to it
 };
 
-/// m x n, dense and column-major: the right values, and how far a sum of k products in any order
-/// may be from each: (k + 4) * eps * (|alpha| |op(A)| |op(B)| + |beta| |C|), four times that for
-/// complex types, whose products are sums themselves. Half types: eps of float there, and
-/// (roundings
-/// + 1) * eps of the type besides. tf32: twice its eps besides, one for each rounded factor.
+/// The expected values, m x n, dense and column-major, and the error bound of a sum of k products
+/// in any order: (k + 4) * eps * (|alpha| |op(A)| |op(B)| + |beta| |C|); four times that for
+/// complex types, whose products are sums themselves. Half types use eps of float, plus (roundings
+/// + 1) * eps of the type. tf32 adds twice its eps, one for each rounded factor.
 struct Expected {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -269,7 +267,7 @@ Wide widen(const T& x, bool conjugate = false) {
 
 inline Wide times(Wide x, Wide y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
 
-/// acc[i] += alpha*op(A)(i,:) * op(B)(:,j), and the same of the absolute values.
+/// acc[i] += alpha*op(A)(i,:) * op(B)(:,j), and the same for the absolute values.
 template <typename T>
 void add_column(const GemmCall<T>& call, std::int64_t j, std::vector<Wide>& sum,
                 std::vector<long double>& size) {
@@ -299,7 +297,7 @@ void add_column(const GemmCall<T>& call, std::int64_t j, std::vector<Wide>& sum,
 
 }  // namespace detail
 
-/// What `call` has to give. Reads A and B only when alpha != 0 and k > 0, C only when beta != 0.
+/// The expected result of `call`. Reads A and B only if alpha != 0 and k > 0, C only if beta != 0.
 template <typename T>
 Expected expect_gemm(const GemmCall<T>& call) {
   using Real = typename Scalar<T>::Real;
@@ -330,8 +328,8 @@ Expected expect_gemm(const GemmCall<T>& call) {
   return expected;
 }
 
-/// "" when every element of `c` is within its tolerance; elements that should not be finite must
-/// not be, and the other way round. Else a sentence about the first that is wrong.
+/// "" if every element of `c` is within its tolerance, and finite exactly if its expected value is.
+/// Else a sentence about the first wrong element.
 template <typename T>
 std::string first_difference(const Expected& expected, const T* c, std::int64_t ldc) {
   for (std::int64_t j = 0; j < expected.n; ++j)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// reference_level3.hpp: the oracle of the level-3 routines other than gemm: what each has to write,
-// how far it may be off, what it must leave alone, and operands that show all this. It knows no
-// plan and no backend.
+// reference_level3.hpp: the oracle of the level-3 routines other than gemm: expected values, error
+// bounds, the memory that must not change, and operands that reveal a violation. It knows no plan
+// and no backend.
 //
 //   Random random(seed);
 //   Level3Operands<double> operands({.routine = Level3::syrk, .uplo = Uplo::lower, .n = n, .k = k,
@@ -40,33 +40,33 @@ inline const char* word_of(Level3 routine) {
   return kWords[static_cast<std::size_t>(routine)];
 }
 
-/// A and an m x n matrix, multiplied or divided from the left or the right.
+/// Whether A multiplies or divides an m x n matrix from the left or the right.
 inline bool has_side(Level3 routine) {
   return routine == Level3::symm || routine == Level3::hemm || routine == Level3::trmm ||
          routine == Level3::trsm;
 }
-/// The result takes the place of B; there is no C and no beta.
+/// Whether the result overwrites B; such routines have no C and no beta.
 inline bool is_in_place(Level3 routine) {
   return routine == Level3::trmm || routine == Level3::trsm;
 }
-/// C is Hermitian: beta is real, and so is C's diagonal afterwards, whatever was there.
+/// Whether C is Hermitian: beta is real, and the diagonal of the result is real whatever C held.
 inline bool has_hermitian_c(Level3 routine) {
   return routine == Level3::herk || routine == Level3::her2k;
 }
 
-/// A call as the reference BLAS has it. Where a routine lacks a parameter, it is not looked at.
+/// A call with the arguments of the reference BLAS. Parameters that a routine lacks are ignored.
 ///   symm, hemm     C = alpha*A*B + beta*C, or B*A; C m x n; A symmetric or Hermitian
 ///   syrk, herk     C = alpha*op(A)*op(A)^T (^H) + beta*C; C n x n, op(A) n x k
 ///   syr2k, her2k   C = alpha*op(A)*op(B)^T (^H) + alpha (conjugate)*op(B)*op(A)^T (^H) + beta*C
 ///   gemmt          C = alpha*op(A)*op(B) + beta*C; C n x n, inner size k; one triangle
 ///   trmm, trsm     B = alpha*op(A)*B, or B*op(A); B = X with op(A)*X = alpha*B, or X*op(A)
-/// herk takes alpha, herk and her2k take beta as real: their imaginary parts are not looked at.
+/// alpha of herk and beta of herk and her2k are real: their imaginary parts are ignored.
 template <typename T>
 struct Level3Call {
   Level3 routine = Level3::symm;
   Side side = Side::left;
-  Uplo uplo = Uplo::upper;  ///< of A where there is a side, else of C
-  Op op_a = Op::none;       ///< of B as well in syr2k and her2k
+  Uplo uplo = Uplo::upper;  ///< of A if the routine has a side, else of C
+  Op op_a = Op::none;       ///< also of B in syr2k and her2k
   Op op_b = Op::none;       ///< gemmt only
   Diag diag = Diag::non_unit;
   std::int64_t m = 0;
@@ -102,7 +102,7 @@ struct Shape {
   std::int64_t cols = 0;
 };
 
-/// Of A as it is stored.
+/// The shape of A as stored.
 template <typename T>
 Shape shape_of_a(const Level3Call<T>& call) {
   const std::int64_t order = call.side == Side::left ? call.m : call.n;
@@ -110,7 +110,7 @@ Shape shape_of_a(const Level3Call<T>& call) {
   return call.op_a == Op::none ? Shape{call.n, call.k} : Shape{call.k, call.n};
 }
 
-/// Of B as it is stored; 0 x 0 where there is none.
+/// The shape of B as stored; 0 x 0 if the routine has no B.
 template <typename T>
 Shape shape_of_b(const Level3Call<T>& call) {
   if (has_side(call.routine)) return {call.m, call.n};
@@ -119,20 +119,20 @@ Shape shape_of_b(const Level3Call<T>& call) {
   return call.op_b == Op::none ? Shape{call.k, call.n} : Shape{call.n, call.k};
 }
 
-/// Of C; 0 x 0 where there is none.
+/// The shape of C; 0 x 0 if the routine has no C.
 template <typename T>
 Shape shape_of_c(const Level3Call<T>& call) {
   if (is_in_place(call.routine)) return {};
   return has_side(call.routine) ? Shape{call.m, call.n} : Shape{call.n, call.n};
 }
 
-/// Of the matrix that the routine writes: C, or B of trmm and trsm.
+/// The shape of the output: C, or B of trmm and trsm.
 template <typename T>
 Shape shape_of_output(const Level3Call<T>& call) {
   return is_in_place(call.routine) ? shape_of_b(call) : shape_of_c(call);
 }
 
-/// Which elements of a matrix; upper and lower include the diagonal.
+/// A part of a matrix; upper and lower include the diagonal.
 enum class Part { none, upper, lower, all };
 
 inline Part part_of(Uplo uplo) { return uplo == Uplo::upper ? Part::upper : Part::lower; }
@@ -166,15 +166,15 @@ struct Range {
   std::int64_t last = 0;  ///< exclusive
 };
 
-/// The rows of column `col` that `part` of a matrix of `rows` rows has.
+/// The rows of column `col` that belong to `part` of a matrix with `rows` rows.
 inline Range rows_within(Part part, std::int64_t rows, std::int64_t col) {
   if (part == Part::none) return {0, 0};
   return {part == Part::lower ? std::min(rows, col) : 0,
           part == Part::upper ? std::min(rows, col + 1) : rows};
 }
 
-/// A matrix as it takes part in a product, op and mirroring applied. Outside `part` it is zero, and
-/// nothing is multiplied there.
+/// A factor of a product, with op and mirroring applied. It is zero outside `part`, where nothing
+/// is multiplied.
 struct Factor {
   Factor(std::int64_t rows_, std::int64_t cols_, Part part_ = Part::all)
       : rows(rows_), cols(cols_), part(part_), value(static_cast<std::size_t>(rows_ * cols_)) {}
@@ -213,7 +213,7 @@ inline Factor flipped(const Factor& x, Op op) {
   return factor;
 }
 
-/// A of symm or hemm, of which one triangle is stored.
+/// A of symm or hemm; one triangle is stored.
 template <typename T>
 Factor mirrored(const Level3Call<T>& call) {
   const bool hermitian = call.routine == Level3::hemm;
@@ -249,7 +249,7 @@ Factor triangular(const Level3Call<T>& call) {
   return factor;
 }
 
-/// What adds up to the output, and the same of the absolute values.
+/// The sums that form the output, and the sums of absolute values.
 struct Sums {
   explicit Sums(Shape shape)
       : rows(shape.rows),
@@ -285,7 +285,7 @@ inline void add_product(Wide alpha, const Factor& left, const Factor& right, Par
   }
 }
 
-/// alpha times the product of `call`; of trsm the right-hand side, alpha*B.
+/// alpha times the product of `call`; for trsm the right-hand side, alpha*B.
 template <typename T>
 void add_products(const Level3Call<T>& call, Part part, Sums& to) {
   const Wide alpha = alpha_of(call);
@@ -313,7 +313,7 @@ void add_products(const Level3Call<T>& call, Part part, Sums& to) {
   add_product(other, b, flipped(a, flip), part, to);
 }
 
-/// "" when `is` is within `tolerance` of `want`, or neither is finite; else by how much it is not.
+/// "" if `is` is within `tolerance` of `want`, or neither is finite; else a text with the error.
 inline std::string difference(Wide is, Wide want, long double tolerance) {
   const long double off = Wide{is.re - want.re, is.im - want.im}.size();
   if (is_finite(is) == is_finite(want) && (!is_finite(want) || off <= tolerance)) return "";
@@ -328,7 +328,7 @@ inline std::string element(const char* matrix, std::int64_t row, std::int64_t co
   return matrix + ("(" + std::to_string(row)) + ", " + std::to_string(col) + ") ";
 }
 
-/// The roundings that a sum of `inner` products may have seen, in units of its absolute sum.
+/// The error bound of a sum of `inner` products, as a multiple of its absolute sum.
 template <typename T>
 long double rounding(std::int64_t inner) {
   return kEpsilon<T> * static_cast<long double>(inner) * (Scalar<T>::kComplex ? 4 : 1);
@@ -336,7 +336,7 @@ long double rounding(std::int64_t inner) {
 
 }  // namespace detail
 
-/// What `call` writes of its output: nothing where the reference BLAS returns at once.
+/// The part of the output that `call` writes; none if the reference BLAS returns at once.
 template <typename T>
 Part part_written(const Level3Call<T>& call) {
   if (is_in_place(call.routine)) return Part::all;
@@ -346,10 +346,10 @@ Part part_written(const Level3Call<T>& call) {
   return has_side(call.routine) ? Part::all : part_of(call.uplo);
 }
 
-/// The right values within `part` of the output, and their tolerances as Expected has them, with
-/// the inner size of the routine (the order of A where there is a side; 2k in syr2k and her2k)
-/// for k. `before` is the whole output as it was, for what must stay; empty when all is written.
-/// trsm: `all.value` is alpha*B, and what counts is the residual; A is read again for it.
+/// The expected values in `part` of the output, with the tolerances of Expected, where k is the
+/// inner size of the routine (the order of A if it has a side; 2k in syr2k and her2k). `before` is
+/// the whole initial output, to check the unwritten part; empty if all is written. trsm:
+/// `all.value` is alpha*B, and the residual is checked, which reads A again.
 template <typename T>
 struct ExpectedLevel3 {
   Level3Call<T> call;
@@ -358,8 +358,8 @@ struct ExpectedLevel3 {
   std::vector<T> before;
 };
 
-/// What `call` has to give. Reads A and B only when alpha != 0, of A only what the routine reads,
-/// and of C what must stay and, when beta != 0, what is written.
+/// The expected result of `call`. Reads A and B only if alpha != 0, only the part of A that the
+/// routine reads, the unwritten part of C, and its written part if beta != 0.
 template <typename T>
 ExpectedLevel3<T> expect_level3(const Level3Call<T>& call) {
   const Shape shape = shape_of_output(call);
@@ -393,10 +393,10 @@ ExpectedLevel3<T> expect_level3(const Level3Call<T>& call) {
   return expected;
 }
 
-/// "" when x solves the systems of a trsm with alpha != 0: |op(A)*X - alpha*B| <= (order of A + 8)
-/// * eps * |op(A)| |X| in each element, four times that for complex types. Else a sentence about
-/// the first that is wrong. Where alpha*B is not finite, X must not be; nothing more is said of a
-/// system (a column of B, from the right a row) with such an element.
+/// "" if x solves the systems of a trsm with alpha != 0: |op(A)*X - alpha*B| <= (order of A + 8) *
+/// eps * |op(A)| |X| in each element, four times that for complex types. Else a sentence about the
+/// first wrong element. If an element of alpha*B is not finite, that of X must not be either; the
+/// rest of its system (a column of B, or from the right a row) is not checked.
 template <typename T>
 std::string first_residual(const ExpectedLevel3<T>& expected, const T* x, std::int64_t ldx) {
   const Level3Call<T>& call = expected.call;
@@ -432,9 +432,9 @@ std::string first_residual(const ExpectedLevel3<T>& expected, const T* x, std::i
   return "";
 }
 
-/// "" when every element of the output is as it has to be: within its tolerance (trsm: see
-/// first_residual), exactly real on the diagonal of a Hermitian C, bit for bit as before where the
-/// routine does not write. Else a sentence about the first that is wrong.
+/// "" if every element of the output is right: within its tolerance (trsm: see first_residual),
+/// exactly real on the diagonal of a Hermitian C, bit for bit unchanged where the routine does not
+/// write. Else a sentence about the first wrong element.
 template <typename T>
 std::string first_difference(const ExpectedLevel3<T>& expected, const T* output, std::int64_t ld) {
   const Level3Call<T>& call = expected.call;

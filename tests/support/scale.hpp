@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// scale.hpp: how much of a long test to run. It knows no test.
+// scale.hpp: the scale of long tests. It knows no test.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace fleet::test {
 
-/// FLEETBLAS_TEST_SCALE: 1 (the default) runs everything; 0.1 a tenth of it, for sanitizer builds.
+/// FLEETBLAS_TEST_SCALE: 1 (the default) runs everything; 0.1 runs a tenth, for sanitizer builds.
 inline double test_scale() {
   const char* text = std::getenv("FLEETBLAS_TEST_SCALE");
   if (text == nullptr) return 1.0;
@@ -16,7 +16,7 @@ inline double test_scale() {
   return scale > 0 ? scale : 1.0;
 }
 
-/// `count` repetitions at full scale, at least one at any.
+/// `count` repetitions at scale 1, and at least one at any scale.
 inline std::int64_t scaled(std::int64_t count) {
   return std::max<std::int64_t>(1, std::llround(static_cast<double>(count) * test_scale()));
 }

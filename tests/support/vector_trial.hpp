@@ -27,7 +27,7 @@ inline Problem random_vectors(Generator& random, int devices, std::int64_t most)
   return make_problem(shape, conditions);
 }
 
-/// The operands of one call, where the problem has them at home, and what C has to become.
+/// The operands of one call at their homes, and the expected C.
 template <typename T>
 class VectorTrial {
  public:
@@ -69,7 +69,7 @@ class VectorTrial {
     return trace;
   }
 
-  /// "" when C is right and nothing else was written.
+  /// "" if C is right and nothing else was written.
   std::string verdict() {
     for (std::int64_t j = 0; j < problem_.n; ++j) {
       const auto got = wide(element(kC, j));
@@ -102,7 +102,7 @@ class VectorTrial {
   std::int64_t bytes(int x) const {
     return std::abs(ld_[at(x)]) * problem_.operands[at(x)].cols * std::int64_t{sizeof(T)};
   }
-  /// With the gaps, which hold a pattern.
+  /// The whole buffer, including the gaps, which hold a pattern.
   View whole(int x, void* data) const {
     const std::int64_t ld = std::abs(ld_[at(x)]), cols = problem_.operands[at(x)].cols;
     return {.data = data, .rows = ld, .cols = cols, .ld = ld};
@@ -111,7 +111,7 @@ class VectorTrial {
     const std::int64_t size = problem_.operands[at(x)].cols;
     return host_[at(x)].at(0, ld_[at(x)] < 0 ? size - 1 - i : i);
   }
-  /// What meets element j of C at k.
+  /// The factor of element j of C at step k.
   Wide factor(std::int64_t j, std::int64_t k) {
     if (problem_.routine == Routine::axpy) return wide(element(kA, j));
     const bool turned = problem_.op_a != Op::none;
@@ -121,7 +121,8 @@ class VectorTrial {
     if (problem_.op_a == Op::conjugate) a = std::conj(a);
     return a * wide(element(kB, k));
   }
-  /// With the error bound of any order of summation: each product and each sum rounds once.
+  /// Computes C and the error bound of any order of summation: each product and each sum rounds
+  /// once.
   void expect() {
     for (std::int64_t j = 0; j < problem_.n; ++j) {
       Wide sum = 0;
@@ -144,7 +145,7 @@ class VectorTrial {
   Random random_;
   T alpha_{}, beta_{};
   std::vector<Guarded<T>> host_;
-  std::vector<std::int64_t> ld_;  ///< negative: last first
+  std::vector<std::int64_t> ld_;  ///< negative: reversed vector
   std::vector<Wide> expected_;
   std::vector<long double> bound_;
 };

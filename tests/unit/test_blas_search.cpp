@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_blas_search.cpp: in which order a CPU BLAS is looked for. It opens none but to have it
+// test_blas_search.cpp: the order in which a CPU BLAS is searched for. It opens one only to have it
 // loaded.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(BlasCandidates, HoldWhatTheProcessHasLoadedBeforeTheReference) {
   const char* file = std::getenv("FLEETBLAS_CPU_BLAS");
   if (file == nullptr || Path(file).filename().string().find("openblas") == std::string::npos)
     GTEST_SKIP() << "FLEETBLAS_CPU_BLAS names no OpenBLAS";
-  // It stays: a BLAS has threads, and ThreadSanitizer suppressions for it want it loaded.
+  // It stays loaded: a BLAS has threads, and the ThreadSanitizer suppressions need it loaded.
   void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   ASSERT_NE(handle, nullptr) << dlerror();
 

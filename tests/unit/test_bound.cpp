@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_bound.cpp: the lower bound on machines that can be computed by hand, on the measured ones,
-// and against the simulated time of real plans.
+// test_bound.cpp: the lower bound on machines for which it can be computed by hand, on measured
+// machines, and against the simulated times of real plans.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -118,7 +118,7 @@ TEST(Bound, ChargesLinksToTheirPortOrToThemselvesWhicheverIsLess) {
 
   const Bound b = bound_of("dgemm m=1000 n=1000 k=10", machine);
 
-  EXPECT_DOUBLE_EQ(b.seconds, 8.16e6 / 14e9);  // 4 through the switch, 10 beside it
+  EXPECT_DOUBLE_EQ(b.seconds, 8.16e6 / 14e9);  // 4 through the switch, 10 past it
 }
 
 TEST(Bound, SendsPageableOperandsOverBothHops) {
@@ -140,8 +140,8 @@ TEST(Bound, CountsPageableBytesTwiceOnAPortOfBothHops) {
   EXPECT_EQ(b.limited_by, "host memory");
 }
 
-// With a share s computed elsewhere, and A, B, C of one size S at home on device 0, at least
-// 3 S s^(2/3) leaves, here over two links.
+// A, B and C have size S and lie on device 0. If other devices compute a share s, at least 3 S
+// s^(2/3) bytes leave device 0, here over two links.
 TEST(Bound, BalancesWhatLeavesHomeAgainstWhatIsComputedThere) {
   const Machine machine = plain_machine(2);
 
@@ -157,7 +157,7 @@ TEST(Bound, BalancesWhatLeavesHomeAgainstWhatIsComputedThere) {
 }
 
 TEST(Bound, ReturnsOnlyTheSmallestPartOfCThatTheOthersMustHaveSeen) {
-  // C (800 MB) is written only; A and B are small, so the others may see all of them.
+  // C (800 MB) is only written; A and B are small, so all devices may read all of them.
   const Bound b = bound_of("dgemm m=100000 n=1000 k=10 beta=0 a@0 b@0 c@0", plain_machine(2));
 
   // c >= s^2: (1-s) 2 ms = s^2 800 MB / 20 GB/s at s = 0.2.
@@ -169,7 +169,7 @@ TEST(Bound, SharesItemsOfABatchWhole) {
   const double one = bound_of("dgemm size=400 a@0 b@0 c@0", machine).seconds;
   const double eight = bound_of("dgemm size=400 a@0 b@0 c@0 batch=8", machine).seconds;
 
-  // One product: a share s costs 3 S s^(2/3); of many, whole items: 3 S s. So it comes cheaper.
+  // A share s of one product costs 3 S s^(2/3); a share of whole items costs 3 S s, which is less.
   EXPECT_LT(eight, 8 * one);
   // (1-s) F = 3 S s, S = 1.28e6*8 bytes at 20 GB/s, F = 1.024 ms.
   const double flops_s = 8 * 2 * 400.0 * 400 * 400 / 1e12;
@@ -184,7 +184,7 @@ TEST(Bound, MovesASharedOperandOnce) {
   const Bound shared = bound_of("dgemm size=100 batch=10 a@h* b@0 c@0", machine);
 
   EXPECT_DOUBLE_EQ(each.seconds, 10 * 80000 / 10e9);
-  EXPECT_DOUBLE_EQ(shared.seconds, 10 * 2e6 / 1e12);  // 8 us of bytes are hidden by 20 of flops
+  EXPECT_DOUBLE_EQ(shared.seconds, 10 * 2e6 / 1e12);  // 20 us of flops hide 8 us of copies
 }
 
 TEST(Bound, KernelsShareTheCores) {
@@ -215,7 +215,7 @@ TEST(Bound, CannotComputeWhereADeviceHasNoKernels) {
 
   const Bound b = bound_of("dgemm size=1000 a@0 b@0 c@0", machine);
 
-  EXPECT_DOUBLE_EQ(b.seconds, 2e-3);  // all of it on device 1: 24 MB at 20 GB/s are hidden
+  EXPECT_DOUBLE_EQ(b.seconds, 2e-3);  // device 1 computes all of it: 24 MB at 20 GB/s are hidden
 }
 
 TEST(Bound, IsInfiniteWhereNoDeviceComputesTheType) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // test_call_faults.cpp: the seam between execution and recovery, through the C API: every kind of
-// fault in random calls of all routines, while each allocation of the host fails in turn. C is
-// right, or the status says what it is. It knows nothing below the C API but texts of problems.
+// fault in random calls of all routines, while each host allocation fails in turn. C is right, or
+// the status tells its state. It knows nothing below the C API but texts of problems.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using test::HostContext;
 
 constexpr int kDevices = 3;
 constexpr std::int64_t kLargestSize = 40;
-/// Allocations of one call whose plan is at hand, and of its recovery.
+/// The most allocations of one call with a cached plan, and of its recovery.
 constexpr long kMostAllocations = 5000;
 constexpr std::int64_t kFewest = 4;
 constexpr double kCoarser = 0.5;
@@ -33,12 +33,12 @@ struct Ends {
   int right = 0;
   int undefined = 0;
   int untouched = 0;
-  int recovered = 0;  ///< without want of memory
+  int recovered = 0;  ///< calls recovered without a failed allocation
 };
 
 enum class Fault { none, alloc, copy, launch, lost };
 
-/// One of a kind, and the device that it takes away.
+/// One fault of a kind, and the device that it removes.
 struct Given {
   std::string words;
   DeviceId lost = -1;
@@ -59,13 +59,13 @@ Given random_fault(Fault fault, const ApiCall& call, Generator& random) {
     case Fault::lost:
       break;
   }
-  // Most of them without operands, so that there is something to recover.
+  // Most lost devices hold no operands, so that the call can be recovered.
   for (int other = 0; other < kDevices; ++other)
     if (!call.uses(kFirstDevice + other) && chance(random, 70)) device = other;
   return {",lost:" + std::to_string(device) + "@" + early, kFirstDevice + device};
 }
 
-/// What the status says has to be true of C. `no_memory`: an allocation failed on purpose.
+/// Checks that C is as the status says. `no_memory`: an injected allocation failed.
 std::string verdict(const ApiCall& call, fleet_status status, bool no_memory, DeviceId lost,
                     Ends& ends) {
   if (status == FLEET_OK) {
@@ -88,10 +88,10 @@ struct Attempt {
   ApiCall& call;
   const std::string& options;
   const Given& fault;
-  bool one;  ///< else all allocations after the failing one fail too
+  bool one;  ///< false: all later allocations fail too
 };
 
-/// The call again, whole, in a context that has survived. A device's allocation may fail only now.
+/// Repeats the whole call in the surviving context. A device allocation may fail only now.
 std::string verdict_of_next_call(ApiCall& call, fleet_context* context) {
   fleet_status status = call.place(context);
   const bool placed = status == FLEET_OK;
@@ -102,8 +102,8 @@ std::string verdict_of_next_call(ApiCall& call, fleet_context* context) {
   return !placed && status == FLEET_NO_MEMORY ? "" : "the next call: " + message;
 }
 
-/// One call in a context of its own, whose plan is at hand, with its n-th allocation failing.
-/// Returns what is wrong; `failed` says whether there was such an allocation.
+/// Makes one call with a cached plan in a new context while its n-th allocation fails. Returns the
+/// fault, or ""; `failed` is set if there was such an allocation.
 std::string try_at(const Attempt& attempt, long n, bool& failed, Ends& ends) {
   ApiCall& call = attempt.call;
   const HostContext context(attempt.options);
@@ -122,8 +122,8 @@ std::string try_at(const Attempt& attempt, long n, bool& failed, Ends& ends) {
   return call.uses(attempt.fault.lost) ? "" : verdict_of_next_call(call, context);
 }
 
-/// A call of each routine, in turn, with one fault of this kind. Reduced, a few of them, with every
-/// few allocations failing.
+/// Calls each routine in turn with one fault of this kind. A reduced scale takes fewer routines and
+/// allocations.
 Ends try_each_allocation(Fault kind) {
   const std::string devices = test::host_options(kDevices);
   Generator random(static_cast<std::uint64_t>(kind));
@@ -146,7 +146,7 @@ Ends try_each_allocation(Fault kind) {
                     << (attempt.one ? ": " : " and all after it: ") << wrong;
       return ends;
     }
-    EXPECT_FALSE(failed) << "there is no end of allocations";
+    EXPECT_FALSE(failed) << "more than kMostAllocations allocations";
   }
   return ends;
 }

@@ -41,7 +41,7 @@ struct Call {
   std::int64_t batch = 1;
 };
 
-/// Of the half types, whose scalars are floats.
+/// Calls for the half types, whose scalars are floats.
 template <typename T>
 constexpr fleet_type kHalfType = std::is_same_v<T, test::F16> ? FLEET_F16 : FLEET_BF16;
 
@@ -94,8 +94,8 @@ fleet_status gemm_batched(fleet_context* context, const Call<T>& x) {
                                        x.stride_c, x.batch);
 }
 
-/// A matrix of `items` items at a location of the C API: its contents on the host, and its own
-/// memory if it is not there.
+/// A matrix of `items` items at a location of the C API: its contents on the host, and memory at
+/// the location if that is not the host.
 template <typename T>
 class Located {
  public:
@@ -140,7 +140,7 @@ struct Sizes {
   bool shared_a = false;
 };
 
-/// Steps of k with tiles of 24, four of them a step, and one for adding C.
+/// Roundings of C with tiles of 24: one per step of four tiles along k, and one for adding C.
 constexpr std::int64_t kLongestK = 97, kMostRoundings = (kLongestK + 95) / 96 + 1;
 
 Sizes random_sizes(Random& random) {
@@ -152,7 +152,7 @@ int random_location(Random& random, int devices) {
   return static_cast<int>(random.between(FLEET_HOST_PAGEABLE, devices - 1));
 }
 
-/// One random product of type T on `context`; "" when it is right.
+/// Computes one random product of type T on `context`; "" if it is right.
 template <typename T>
 std::string try_one(fleet_context* context, Random& random, int devices, const Sizes& s) {
   const std::vector<Op> ops = {Op::none, Op::transpose, Op::conjugate};
@@ -317,7 +317,7 @@ TEST(Aliases, AAndBMayBeTheSameMatrix) {
 TEST(Aliases, BlocksOfOneMatrixGoToTheDevicesAndOverlapsToTheCpu) {
   const HostContext context(host_options(2) + ";tile=16");
   Random random(12);
-  // C, A and B are blocks of one 90 x 90 matrix, as in the update of an LU factorisation.
+  // C, A and B are blocks of one 90 x 90 matrix, as in an LU factorization.
   Guarded<double> whole(90, 90);
   whole.fill_random(random);
   Guarded<double> old = whole;
@@ -342,14 +342,14 @@ TEST(Aliases, BlocksOfOneMatrixGoToTheDevicesAndOverlapsToTheCpu) {
   EXPECT_EQ(test::first_difference(expected, c, 90), "");
   EXPECT_NE(context.text(fleet_stats_json).find(R"("where":"devices","reason":"offload=always")"),
             std::string::npos);
-  // One column further to the left C shares elements with A.
+  // One column to the left, C would share elements with A.
   EXPECT_EQ(fleet_dgemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, 60, 60, 30, -1.0, a, 90, b, 90,
                         1.0, &whole.at(30, 29), 90),
             FLEET_OK);
   EXPECT_NE(context.text(fleet_stats_json).find("C overlaps A or B"), std::string::npos);
 }
 
-/// One element by one: C = alpha*a*b + beta*c of these types.
+/// A 1 x 1 product of these types: C = alpha*a*b + beta*c.
 fleet_status one_by_one(fleet_context* context, fleet_type types, fleet_type compute, const void* a,
                         const void* b, void* c) {
   const float alpha = 2, beta = 0.5;
@@ -390,7 +390,7 @@ TEST(GemmEx, DoesFloatsAsTf32WhichTheCpuDoesNotRound) {
                         b.data(), 90, beta, c2.data(), 70),
             FLEET_OK);
 
-  // The same rates give the same plan, so the same bits.
+  // The same rates give the same plan, and so the same bits.
   EXPECT_EQ(std::memcmp(c.data(), c2.data(), 70 * 50 * sizeof(float)), 0);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_capi_deterministic.cpp: with `deterministic` set, neither the addresses nor the leading
-// dimensions of operands on devices change the bits of C. It knows nothing below the C API.
+// test_capi_deterministic.cpp: with `deterministic` set, the bits of C do not depend on the
+// addresses or leading dimensions of operands on devices. It knows nothing below the C API.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -20,8 +20,8 @@ using test::Random;
 
 constexpr std::int64_t kEdge = 61;
 
-/// A square matrix on device 0, `offset` elements behind an aligned address, with `slack` rows to
-/// spare.
+/// A square matrix on device 0, `offset` elements after an aligned address, with `slack` extra
+/// rows.
 class Placed {
  public:
   Placed(const HostContext& context, const std::vector<double>& values, std::int64_t offset,

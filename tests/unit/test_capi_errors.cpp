@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_capi_errors.cpp: every way to be refused by the C API, and memory by location. It knows
-// nothing below the C API.
+// test_capi_errors.cpp: every reason for which the C API refuses a call, and memory by location. It
+// knows nothing below the C API.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using test::host_options;
 using test::HostContext;
 using test::temporary_file;
 
-/// A legal 2 x 3 x 4 product, to be spoilt in one place.
+/// A legal 2 x 3 x 4 product; tests make one argument illegal.
 struct Call {
   int transa = 'n', transb = 'n';
   std::int64_t m = 2, n = 3, k = 4, lda = 2, ldb = 4, ldc = 2;
@@ -108,7 +108,7 @@ TEST(NothingToDo, ReadsNoPointerAtAll) {
   EXPECT_EQ(run(5, 0, 5, 1, 1), FLEET_OK);
   EXPECT_EQ(run(5, 5, 0, 1, 1), FLEET_OK);
   EXPECT_EQ(run(5, 5, 5, 0, 1), FLEET_OK);
-  EXPECT_EQ(run(5, 5, 0, 1, 2), FLEET_BAD_ARGUMENT);  // C has to be scaled
+  EXPECT_EQ(run(5, 5, 0, 1, 2), FLEET_BAD_ARGUMENT);  // C must be scaled
 }
 
 TEST(Contexts, RefuseWhatTheirOptionsSayInOneLine) {
@@ -194,7 +194,8 @@ TEST(Memory, OfDevicesIsGivenBackWithItsContext) {
   ASSERT_EQ(fleet_alloc(context, 0, 4096, &data), FLEET_OK);
   ASSERT_EQ(fleet_alloc(context, FLEET_HOST_PAGEABLE, 4096, &data), FLEET_OK);
 
-  EXPECT_EQ(fleet_context_destroy(context), FLEET_OK);  // the leak checker has the last word
+  EXPECT_EQ(fleet_context_destroy(context),
+            FLEET_OK);  // the leak checker reports what is still allocated
 }
 
 TEST(Memory, IsCopiedBetweenAnyTwoLocations) {
@@ -235,7 +236,7 @@ TEST(Memory, ThatEndsInsideAMatrixOnADeviceIsAnError) {
   fleet_free(context, small);
 }
 
-/// The "place" of the last call.
+/// The "place" of the last call in the statistics.
 std::string last_place(const HostContext& context) {
   const std::string stats = context.text(fleet_stats_json);
   const std::size_t at = stats.find("\"place\":\"") + 9;

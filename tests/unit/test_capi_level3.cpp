@@ -31,7 +31,7 @@ std::string options(int devices) {
 
 fleet_op flag(Op op) { return static_cast<fleet_op>(letter_of(op)); }
 
-/// `out` is the matrix that the routine writes.
+/// `out` is the output of the routine.
 template <typename T>
 void compute(const fleetblas::Context& on, const Level3Call<T>& x, T* out) {
   const auto side = static_cast<fleet_side>(test::letter_of(x.side));
@@ -62,7 +62,7 @@ void compute(const fleetblas::Context& on, const Level3Call<T>& x, T* out) {
   }
 }
 
-/// Sizes and scalars with the values where something changes among them.
+/// Random sizes and scalars that include the special values.
 template <typename T>
 Level3Call<T> random_call(Level3 routine, test::Random& random) {
   const auto size = [&] { return random.chance(0.1) ? 0 : random.between(1, kLargestSize); };
@@ -120,7 +120,7 @@ TYPED_TEST(Level3OfTheCApi, GivesWhatTheOracleGivesAndTouchesNothingElse) {
   EXPECT_NE(contexts[0].stats_json().find("\"where\":\"devices\""), std::string::npos);
 }
 
-/// Everything that a call can have, legal for every routine.
+/// The arguments of all routines, legal for each of them.
 struct Given {
   int side = 'l', uplo = 'u', transa = 'n', transb = 'n', diag = 'n';
   std::int64_t m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4;
@@ -129,7 +129,7 @@ struct Given {
   void* c;
 };
 
-/// In the type that all routines have.
+/// Calls the routine in the one type that all routines have.
 fleet_status call_z(const std::string& routine, fleet_context* on, const Given& x) {
   const auto side = static_cast<fleet_side>(x.side);
   const auto uplo = static_cast<fleet_uplo>(x.uplo);
@@ -154,7 +154,7 @@ fleet_status call_z(const std::string& routine, fleet_context* on, const Given& 
                                                          &one, x.a, x.lda, x.c, x.ldc);
 }
 
-/// The arguments after the context; B of trmm and trsm, which they write, is "c" here.
+/// The arguments after the context; the output B of trmm and trsm is "c" here.
 const std::map<std::string, std::string> kArguments = {
     {"gemmt", "uplo transa transb n k alpha a lda b ldb beta c ldc"},
     {"symm", "side uplo m n alpha a lda b ldb beta c ldc"},
@@ -166,7 +166,7 @@ const std::map<std::string, std::string> kArguments = {
     {"trmm", "side uplo transa diag m n alpha a lda c ldc"},
     {"trsm", "side uplo transa diag m n alpha a lda c ldc"}};
 
-/// `fine` with this argument spoiled; false where there is no wrong value.
+/// Makes this argument illegal; false if every value is legal.
 bool spoil(Given& x, const std::string& argument) {
   const std::map<std::string, int*> flags = {{"side", &x.side},
                                              {"uplo", &x.uplo},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_capi_texts.cpp: what contexts say: plans, bounds, timelines, settings, books. It knows
-// nothing below the C API.
+// test_capi_texts.cpp: the texts of contexts: plans, bounds, timelines, settings, statistics. It
+// knows nothing below the C API.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -123,7 +123,7 @@ TEST(PlanText, IsRefusedWhenATileCutsIntoTooManyProducts) {
   EXPECT_STREQ(fleet_message(), "tile=1 cuts the problem into 4.4e+12 products, the most is 1e+06");
 
   const HostContext context(host_options(1) + ";tile=1");
-  multiply(context, 128);  // 2 million products: the CPU does it
+  multiply(context, 128);  // 2 million multiply-adds: the CPU computes them
   EXPECT_EQ(Json::parse(context.text(fleet_stats_json))["last"]["reason"], "no plan");
 }
 
@@ -187,7 +187,7 @@ TEST(ConfigurationText, SaysWhatIsSetAndWhereItComesFrom) {
   EXPECT_FALSE(config["cpu_blas"].get<std::string>().empty());
 }
 
-/// Devices of a context of local rank `rank` of `ranks`.
+/// The devices of a context in a process with local rank `rank` of `ranks`.
 Json devices_of_rank(const std::string& options, int rank, int ranks) {
   setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
   setenv("LOCAL_WORLD_SIZE", std::to_string(ranks).c_str(), 1);
@@ -227,7 +227,7 @@ TEST(Statistics, CountCallsByWhereTheyRanAndWhy) {
   EXPECT_EQ(stats["ran"][0]["reason"], "offload=always");
   EXPECT_EQ(stats["ran"][0]["calls"], 2);
   EXPECT_EQ(stats["ran"][1]["reason"], "nothing to do");
-  // Each of two calls: A, B and C go through the ring, and C comes back.
+  // In each of two calls A, B and C pass the ring, and C comes back.
   EXPECT_EQ(stats["bytes_by_link"]["pageable->host"], 2 * 3 * 64 * 64 * 8);
   EXPECT_EQ(stats["bytes_by_link"]["host->pageable"], 2 * 64 * 64 * 8);
   EXPECT_EQ(stats["bytes_by_kind"]["d2h"], 2 * 64 * 64 * 8);
@@ -251,11 +251,11 @@ TEST(Statistics, DescribeTheLastCall) {
   EXPECT_GT(first["plan_s"].get<double>(), 0.0);
   EXPECT_GT(first["predicted_s"].get<double>(), 0.0);
   EXPECT_GT(first["seconds"].get<double>(), first["plan_s"].get<double>());
-  EXPECT_EQ(second["plan_s"], 0.0) << "the plan was there already";
+  EXPECT_EQ(second["plan_s"], 0.0) << "the plan was cached";
 }
 
 TEST(Choice, FollowsTheModelWhenNothingElseIsSaid) {
-  // The same two devices, once with rates that beat the host's and once with hopeless ones.
+  // The same two devices, once with rates above the host's and once with very low ones.
   for (const bool fast : {true, false}) {
     Machine machine = host_machine(2, 2, std::int64_t{1} << 30);
     for (Device& device : machine.devices)

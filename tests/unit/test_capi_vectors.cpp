@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_capi_vectors.cpp: gemv, axpy and dot by the C API: results on devices and on the CPU, what
-// the reference BLAS allows and forbids, and what becomes of calls when devices fail. It knows
-// nothing below the C API.
+// test_capi_vectors.cpp: gemv, axpy and dot by the C API: results on devices and on the CPU, the
+// arguments that the reference BLAS allows and forbids, and calls during which devices fail. It
+// knows nothing below the C API.
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -28,7 +28,7 @@ std::vector<double> counted(std::int64_t n) {
   return values;
 }
 
-/// On virtual devices whatever the model says, and on the CPU.
+/// Options for virtual devices that are always used, and for the CPU.
 std::vector<std::string> both_ways() {
   return {host_options(3), "backend=host;offload=never;devices=1"};
 }
@@ -111,7 +111,7 @@ TEST(Dot, IsZeroWithoutElementsAndTheSquareOfAVectorWithItself) {
 }
 
 TEST(Gemv, MultipliesEachWayOnDevicesAndOnTheCpu) {
-  // A = [1 2 3; 4 5 6+i] with a row to spare, x = (1, i, 2) or (1, i).
+  // A = [1 2 3; 4 5 6+i] with one extra row, x = (1, i, 2) or (1, i).
   const std::vector<Complex> a{1, 4, kNaN, 2, 5, kNaN, 3, {6, 1}, kNaN};
   const std::vector<Complex> x{1, {0, 1}, 2};
   const Complex one = 1, zero = 0;
@@ -180,7 +180,7 @@ TEST(Gemv, GivesWhatIsNoNumberToWhatDependsOnIt) {
   }
 }
 
-/// Vectors at home on a device.
+/// Vectors lie on a device.
 TEST(Vectors, AreComputedWhereTheyAre) {
   const HostContext context(host_options(2));
   const std::int64_t n = 300;
@@ -201,7 +201,7 @@ TEST(Vectors, AreComputedWhereTheyAre) {
   EXPECT_EQ(fleet_free(context, there), FLEET_OK);
 }
 
-// The N-th copy or kernel fails: the CPU finishes the call.
+// The N-th copy or kernel fails, and the CPU completes the call.
 TEST(Vectors, AreRightWhenADeviceFails) {
   const std::int64_t m = 400, n = 300;
   const std::vector<double> a = counted(m * n), x = counted(n), start = counted(m);

@@ -32,7 +32,7 @@ TEST(VeneerErrors, AreExceptionsWithStatusAndMessage) {
   try {
     fleetblas::gemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, -1, 1, 1, 1.0, nullptr, 1, nullptr, 1,
                     0.0, nullptr, 1);
-    FAIL() << "a negative size was taken";
+    FAIL() << "a negative size was accepted";
   } catch (const fleetblas::Error& error) {
     EXPECT_EQ(error.status(), FLEET_BAD_ARGUMENT);
     EXPECT_STREQ(error.what(), "fleet_dgemm: argument 4 (m) is -1, expected at least 0");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_check_cost.cpp: what the check of a large plan costs, and that it misses nothing there.
+// test_check_cost.cpp: the time and memory of check() on a large plan, and that it finds a fault
+// there.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <time.h>
@@ -20,7 +21,7 @@ double thread_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// The most memory that was resident since begin_peak(), which leaves out what planning had.
+/// The peak of resident memory since begin_peak(), so that the planner's memory does not count.
 double peak_mib() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)
@@ -33,8 +34,8 @@ double begin_peak() {
   return peak_mib();
 }
 
-// 72 devices with links between any two have 5,256 queues of copies, 288 lanes: what is kept for
-// every pair of them, or for every task and queue, would show.
+// 72 devices with links between any two have 5,256 queues of copies and 288 lanes: data kept for
+// every pair of queues, or for every task and queue, would exceed the limit.
 TEST(CheckCost, OfAHundredThousandTasksOnManyDevicesIsSmall) {
   const Machine machine = test::node(72);
   for (const Problem& problem :
@@ -50,7 +51,7 @@ TEST(CheckCost, OfAHundredThousandTasksOnManyDevicesIsSmall) {
     EXPECT_LT(seconds, 5);
     EXPECT_LT(mib, 500);
 
-    // A product that does not wait for what is brought to it.
+    // A product that does not wait for the copy of its input.
     int dropped = 0;
     for (std::size_t t = plan.tasks.size() / 2; t < plan.tasks.size() && dropped < 3; ++t) {
       Task& task = plan.tasks[t];

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_composition.cpp: calls that read or overwrite what others wrote or read, planned as one: the
-// plan passes its check, gives the right results in random legal orders, and can be finished after
-// a fault.
+// test_composition.cpp: dependent calls planned as one: the plan passes its check, gives the right
+// results in random legal orders, and can be completed after a fault.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <complex>
+#include <vector>
 
 #include "backend/host/backend.hpp"
 #include "support/composed.hpp"
@@ -44,8 +46,9 @@ Machine random_machine(Generator& random, int devices) {
 
 template <typename Run>
 std::string with_type(const Composed& composed, Run run) {
-  return composed.program.type() == DataType::f64 ? run.template operator()<double>()
-                                                  : run.template operator()<std::complex<double>>();
+  return composed.program.matrices.front().storage == Storage::f64
+             ? run.template operator()<double>()
+             : run.template operator()<std::complex<double>>();
 }
 
 std::string text_of(const TileProgram& program) {
@@ -58,7 +61,7 @@ std::string text_of(const TileProgram& program) {
   return text;
 }
 
-/// `trials` compositions that compose(random, cuts, devices) makes, each in a random order.
+/// Runs `trials` compositions made by compose(random, cuts, devices), each in a random order.
 template <typename Compose>
 void expect_right(std::uint64_t seed, std::int64_t trials, Compose compose) {
   Generator random(seed);
@@ -189,7 +192,7 @@ Inject inject_of(Generator& random, const Plan& plan, Fault fault) {
   return inject;
 }
 
-// Right, or an error that says that there is no result: never a wrong one.
+// Either C is right, or an error says that it is undefined: never a wrong result.
 TEST(Composition, IsFinishedAfterAFaultOrSaysThatItCannotBe) {
   Generator random(66);
   int failed = 0, finished = 0;
@@ -222,9 +225,9 @@ TEST(Composition, IsFinishedAfterAFaultOrSaysThatItCannotBe) {
   EXPECT_GT(finished, failed * 9 / 10);
 }
 
-// The last call fails on X in place. Copies of X from before the second call are left in slots, but
-// what that call had read is overwritten by then: they are no place to go on from. Where the last
-// call overwrites X, nothing of it is needed.
+// The last call fails on X in place. Slots still hold copies of X from before the second call, but
+// the inputs of that call are overwritten by then, so recovery must not start from such a copy. If
+// the last call overwrites X, it needs no copy at all.
 TEST(Composition, GoesOnFromNoCopyThatIsOlderThanWhatWasOverwritten) {
   Generator random(67);
   int refused = 0, overwritten = 0;
@@ -263,6 +266,46 @@ TEST(Composition, GoesOnFromNoCopyThatIsOlderThanWhatWasOverwritten) {
   }
   EXPECT_GT(overwritten, test::scaled(600) / 4);
   EXPECT_GT(refused, 0);
+}
+
+/// Ones times twos, of `edge` by `edge` elements each, and where their product goes.
+template <typename T>
+struct Product {
+  explicit Product(std::int64_t edge)
+      : ld(edge), a(index(edge * edge), T(1)), b(a.size(), T(2)), c(a.size(), T(7)) {}
+  static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+  Arguments arguments() {
+    return {.data = {a.data(), b.data(), c.data()}, .ld = {ld, ld, ld}, .beta = 0.0};
+  }
+  bool is_right() const { return std::ranges::count(c, T(2 * static_cast<float>(ld))) == ld * ld; }
+  std::int64_t ld;
+  std::vector<T> a, b, c;
+};
+
+TEST(Composition, MayHoldMatricesOfSeveralStorages) {
+  Generator random(68);
+  const Machine machine = test::node(kMostDevices);
+  const auto backend = make_host_backend(machine, test::shared_cpu_blas(), {});
+  for (std::int64_t trial = 0; trial < test::scaled(50); ++trial) {
+    const Cuts cuts = random_cuts(random);
+    const std::int64_t edge = cuts.back();
+    Composed composed;
+    for (const DataType type : {DataType::f64, DataType::tf32, DataType::c64})
+      append(composed.program,
+             make_problem({.type = type, .m = edge, .n = edge, .k = edge}, {.beta_is_zero = true}),
+             {cuts, cuts, cuts}, {kNoMatrix, kNoMatrix, kNoMatrix});
+    const Plan plan = plan_of(random, composed, machine);
+    ASSERT_EQ(check(plan), "") << trial;
+    Product<double> doubles(edge);
+    Product<float> floats(edge);
+    Product<std::complex<double>> complex(edge);
+    const std::array calls{doubles.arguments(), floats.arguments(), complex.arguments()};
+
+    const Trace trace = execute(plan, fleet::bind(*plan.program, calls), *backend);
+
+    ASSERT_EQ(trace.status, Status::ok) << trace.message;
+    EXPECT_TRUE(doubles.is_right() && floats.is_right() && complex.is_right()) << trial;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_considered.cpp: that what the tuner says about its candidates is so.
+// test_considered.cpp: the tuner's verdicts on its candidates are true.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ int count(const Search& search, Verdict verdict) {
   return static_cast<int>(std::ranges::count(search.list, verdict, &Considered::verdict));
 }
 
-/// A tuning, and what its verdicts are compared with.
+/// A tuning, and the data that its verdicts are checked against.
 struct Trial {
   const Tuned& tuned;
   const Problem& problem;
@@ -38,7 +38,7 @@ struct Trial {
       if (c.is_planned()) fastest = std::min(fastest, c.seconds);
     return fastest;
   }
-  /// What the least of is chosen, of those that are nearly the fastest.
+  /// The tuner's criterion: the least of these among the nearly fastest plans is chosen.
   double issued_s(const Considered& c) const {
     return std::max(c.seconds, limits::kSame * fastest_s()) +
            machine.issue_s * static_cast<double>(c.tasks);
@@ -69,7 +69,7 @@ void expect_true_verdict(const Trial& trial, const Considered& c) {
     case Verdict::refused:
       try {
         make_plan(trial.problem, trial.machine, c.tuning);
-        ADD_FAILURE() << "there is a plan";
+        ADD_FAILURE() << "the planner finds a plan";
       } catch (const Error& e) {
         EXPECT_EQ(c.refusal, e.what());
       }
@@ -88,7 +88,7 @@ void expect_true_verdict(const Trial& trial, const Considered& c) {
   }
 }
 
-/// Plans each again, and compares what comes of it with its record and its verdict.
+/// Plans each candidate again, and compares the plan with the record and the verdict.
 void expect_true(const Trial& trial) {
   const Search& search = trial.search();
   const Considered& best = trial.best();
@@ -133,7 +133,7 @@ TEST(Considered, IsTrueForProductsOfEveryKind) {
     EXPECT_GT(verdicts[static_cast<std::size_t>(verdict)], 0) << to_string(verdict);
 }
 
-// Larger parts for the owner of C are tried, and do not fit.
+// The tuner tries larger parts for the owner of C, which do not fit.
 TEST(Considered, HasTheMessageOfThePlannerThatRefused) {
   const Machine machine = node(4, 50e9, 100e9);
   const Problem tall = make_problem({.m = 65536, .n = 2048, .k = 4096},

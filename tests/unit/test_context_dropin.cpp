@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_context_dropin.cpp: the core as the preload library sees it, each time in a program of its
-// own. It knows no symbol names.
+// test_context_dropin.cpp: the core as the preload library calls it; each test is a separate
+// program. It knows no symbol names.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 using test::Ended;
 using test::run_program;
 
-/// A product of ones as the preload library hands it over.
+/// A product of ones as the preload library passes it to the core.
 struct Offer {
   std::int64_t edge;
   double alpha = 1, beta = 2;
@@ -64,8 +64,8 @@ struct Offer {
   bool untouched() const { return c == std::vector<double>(c.size(), 1.0); }
 };
 
-/// Runs `program` with these settings in its environment, besides two virtual devices whose rates
-/// are `speed` times the CPU's.
+/// Runs `program` with these settings in its environment and two virtual devices whose rates are
+/// `speed` times the CPU's.
 template <typename Program>
 Ended with_settings(const std::map<std::string, std::string>& settings, double speed,
                     Program&& program) {
@@ -123,7 +123,8 @@ TEST(TheDropin, ComputesOnTheCpuWhatNoBlasBehindCanAndCountsItOnce) {
 
 TEST(TheDropin, ReadsTheFlagsOfATriangularSolve) {
   const Ended ended = run_program([] {
-    // From the right: X*A = 2*B with A upper and ones on its diagonal, whatever is stored there.
+    // From the right: X*A = 2*B with A upper and unit diagonal; the stored diagonal must be
+    // ignored.
     const std::vector<double> a = {9, 9, 3, 9};
     std::vector<double> b = {1, 2, 5, 8};
     const double alpha = 2;
@@ -227,8 +228,7 @@ std::string books() {
   return kept;
 }
 
-/// Calls of every routine and type, one after the other with other flags, where the routine has
-/// any.
+/// Calls of every routine and type, with flags that vary from call to call.
 std::vector<fleet_dropin_call> calls_of_all_routines(const void* scalar, void* matrix) {
   std::vector<fleet_dropin_call> calls;
   for (int routine = fleet_dropin_gemm; routine <= fleet_dropin_trsm; ++routine)
@@ -258,7 +258,7 @@ std::vector<fleet_dropin_call> calls_of_all_routines(const void* scalar, void* m
 }
 
 TEST(TheDropin, BooksASmallCallByItsShapeAsItDoesWithAllThatIsKnown) {
-  // A log of everything has one line per call, which needs the whole call.
+  // A log at the highest level has one line per call, with all of its arguments.
   const auto booked = [](const char* log_level) {
     return with_settings({{"FLEETBLAS_SUMMARY", "/dev/null"},
                           {"FLEETBLAS_LOG_LEVEL", log_level},
@@ -331,7 +331,7 @@ TEST(TheDropin, BooksEveryCallOfManyThreadsAndAForkedChildFindsTheBooksWhole) {
   const Ended ended = with_settings({{"FLEETBLAS_SUMMARY", "/dev/null"}}, 0.1, [] {
     Offer offer(64);
     const fleet_dropin_call call = offer.call();
-    // As many quarters of a second as there are calls, in whatever order.
+    // The sum, a quarter of a second per call, does not depend on the order.
     const auto whole = [] {
       const auto stats = nlohmann::json::parse(books());
       return stats["seconds"] == 0.25 * stats["calls"].get<double>();
@@ -383,7 +383,7 @@ TEST(TheDropin, LeavesAForkedChildToItsOwnBlas) {
   EXPECT_EQ(ended.code, 0) << ended.output;
 }
 
-/// A call of another thread during which the process begins to exit.
+/// A call in another thread that is under way when the process begins to exit.
 struct LateCall {
   Offer offer{512};
   fleet_dropin_call call = offer.call();
@@ -402,7 +402,7 @@ struct LateCall {
 };
 LateCall* late_call = nullptr;
 
-// Runs after the handlers of the core, so the call went on without devices.
+// Runs after the exit handlers of the core, so the call continued without devices.
 void judge_late_call() {
   late_call->thread.join();
   const bool right = late_call->taken == 1 ? late_call->offer.done() : late_call->offer.untouched();
@@ -410,7 +410,7 @@ void judge_late_call() {
 }
 
 TEST(TheDropin, LeavesACallThatTheExitOvertakesToTheBlasBehind) {
-  // 64^3 tile products take much longer to plan than the exit takes to begin.
+  // Planning 64^3 tile products takes much longer than the exit takes to begin.
   const Ended ended =
       with_settings({{"FLEETBLAS_OFFLOAD", "always"}, {"FLEETBLAS_TILE", "8"}}, 1, [] {
         std::atexit(judge_late_call);
@@ -436,8 +436,8 @@ TEST(TheDropin, FinishesWhatAFaultLeft) {
   EXPECT_EQ(ended.code, 0) << ended.output;
 }
 
-/// A call in which a kernel fails, and then the n-th allocation and all after it. 0: offer() took
-/// it, or C is untouched; 2: the same, and no allocation failed.
+/// A call in which a kernel fails, and then the n-th allocation and all later ones. Returns 0 if
+/// offer() took it or C is untouched, 2 if in addition no allocation failed, 1 otherwise.
 int offer_with_failure(long n) {
   Offer product(40);
   const fleet_dropin_call call = product.call();
@@ -464,7 +464,7 @@ TEST(TheDropin, HandsNoCallOnOnceCWasChanged) {
     code = ended.code;
     ASSERT_TRUE(code == 0 || code == 2) << "allocation " << n << ": " << code << ended.output;
   }
-  EXPECT_EQ(code, 2) << "there is no end of allocations";
+  EXPECT_EQ(code, 2) << "too many allocations";
 }
 
 }  // namespace

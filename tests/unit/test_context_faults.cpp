@@ -25,7 +25,7 @@ using test::host_options;
 using test::HostContext;
 using test::Random;
 
-/// One product with beta = -1; "" when it is right, else what is wrong or the status.
+/// Computes one product with beta = -1; "" if it is right, else the error or the status.
 std::string multiply(fleet_context* context, std::int64_t m, std::int64_t n, std::int64_t k,
                      std::uint64_t seed = 1) {
   Random random(seed);
@@ -80,7 +80,7 @@ TEST(LittleDeviceMemory, LeadsToSmallerPlansAndAtLastToTheCpu) {
 }
 
 TEST(MemoryTakenByOthers, IsNoticedAndDoneWithout) {
-  // Plans may count on 80 % of the megabyte that was free at the first call; then it goes.
+  // Plans expect 80 % of the megabyte that is free at the first call; then the test takes it.
   constexpr std::size_t kAll = 1 << 20;
   for (const std::size_t left : {96 << 10, 4 << 10, 256, 0})
     for (const bool trims : {false, true}) {
@@ -155,7 +155,7 @@ TEST(ALostDevice, TakesWhatItHoldsAndSaysSo) {
   EXPECT_STREQ(fleet_message(), "device 0, which holds C, was lost: C is undefined");
   EXPECT_EQ(run(), FLEET_DEVICE_FAILED);
   EXPECT_EQ(last_call(context)["status"], "device_failed");
-  EXPECT_EQ(multiply(context, 60, 50, 70), "") << "others go on";
+  EXPECT_EQ(multiply(context, 60, 50, 70), "") << "other calls continue";
 }
 
 TEST(AFailedTask, IsFinishedOnTheCpuAndCounted) {
@@ -184,7 +184,7 @@ TEST(AFaultInABatch, LeavesEveryItemRight) {
 }
 
 TEST(AFaultInABatch, ThatTakesTheOnlyDeviceLeavesTheItemsOfFurtherPlansToTheCpu) {
-  // 66 items of 512 products: a plan takes fewer. The device goes in the first of the plans.
+  // 66 items of 512 products exceed one plan. The device is lost in the first of the plans.
   const HostContext context(host_options(1) + ";tile=8;inject=lost:0@5000");
   constexpr std::int64_t kEdge = 64, kItems = 66;
   std::vector<double> a(kEdge * kEdge, 1.0), c(kEdge * kEdge * kItems, 3.0);
@@ -199,7 +199,7 @@ TEST(AFaultInABatch, ThatTakesTheOnlyDeviceLeavesTheItemsOfFurtherPlansToTheCpu)
 }
 
 TEST(RegisteredMemory, IsForgottenWhereTheDevicesDoNotStart) {
-  // The fault is of a device that there is not, which the first use of the devices finds out.
+  // The fault names a device that does not exist, which the first use of the devices detects.
   const HostContext context(host_options(1) + ";inject=lost:9@1");
   std::vector<double> data(100);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_context_gpus.cpp: what contexts do with GPUs, from the first call on, on GPUs that are
-// virtual devices behind a device library (support/fake_gpus.cpp). Each test is a program of its
-// own; it knows nothing below the C API.
+// test_context_gpus.cpp: contexts with GPUs, from the first call on; the GPUs are virtual devices
+// behind a device library (support/fake_gpus.cpp). Each test is a separate program; it knows
+// nothing below the C API.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -36,13 +36,13 @@ std::string machine_file() {
   return file;
 }
 
-/// All products on the fake GPUs, by plans for a machine of placeholder rates.
+/// Options that send all products to the fake GPUs, by plans for a machine with placeholder rates.
 std::string gpu_options(const std::string& backend) {
   return "backend=" + backend +
          ";offload=always;tile=32;device_library=" FLEETBLAS_FAKE_GPUS ";machine=" + machine_file();
 }
 
-/// The same for the default context.
+/// The same as environment variables, for the default context.
 void set_environment(const std::string& backend) {
   setenv("FLEETBLAS_BACKEND", backend.c_str(), 1);
   setenv("FLEETBLAS_OFFLOAD", "always", 1);
@@ -51,7 +51,7 @@ void set_environment(const std::string& backend) {
   setenv("FLEETBLAS_MACHINE", machine_file().c_str(), 1);
 }
 
-/// GPUs as every test finds them.
+/// The fake GPUs in their initial state.
 FakeGpus& gpus() {
   FakeGpus* const fake = test::fake_gpus();
   if (fake == nullptr) std::abort();
@@ -62,7 +62,7 @@ FakeGpus& gpus() {
   return *fake;
 }
 
-/// c = a * ones + 2 * ones: every element becomes edge + 2, where `a` is of ones.
+/// c = a * ones + 2 * ones: every element becomes edge + 2 if `a` is all ones.
 fleet_status multiply_by_ones(fleet_context* context, std::int64_t edge, const double* a,
                               std::vector<double>& c) {
   const std::vector<double> ones(static_cast<std::size_t>(edge * edge), 1.0);
@@ -78,7 +78,7 @@ bool multiply(fleet_context* context, std::int64_t edge) {
          c == std::vector<double>(c.size(), static_cast<double>(edge) + 2);
 }
 
-/// Does `give` make a text? `begin`: what it has to begin with.
+/// Whether `give` returns a text that begins with `begin`.
 template <typename Give, typename... Words>
 bool gives_text(fleet_context* context, Give give, Words... words) {
   char* text = nullptr;
@@ -104,7 +104,8 @@ class OnGpu {
   double* data_;
 };
 
-/// In a process that has not called the library before. `output`: what it has to write to stderr.
+/// Runs `test` in a process that has not called the library before. It must write `output` to
+/// stderr.
 template <typename Test>
 void in_a_program_of_its_own(Test&& test, const std::string& output = "") {
   const Ended ended = run_program(
@@ -118,7 +119,8 @@ void in_a_program_of_its_own(Test&& test, const std::string& output = "") {
   EXPECT_NE(ended.output.find(output), std::string::npos) << ended.output;
 }
 
-/// All at once; "" if every one was true, else which were not, and the last message of each.
+/// Runs all jobs at once; "" if every one returned true, else the failed ones with their last
+/// messages.
 std::string at_once(const std::vector<std::function<bool()>>& jobs) {
   std::atomic<bool> go{false};
   std::vector<std::string> complaints(jobs.size());
@@ -135,7 +137,8 @@ std::string at_once(const std::vector<std::function<bool()>>& jobs) {
   return all;
 }
 
-/// What callers do first, each from a thread of its own; `context` may be nullptr, the default one.
+/// First calls that a program may make, each for a thread of its own; `context` may be nullptr,
+/// which is the default one.
 std::vector<std::function<bool()>> first_calls(fleet_context* context, FakeGpus& gpus) {
   constexpr std::int64_t kEdge = 48;
   const auto calls_on_devices = [=] {
@@ -173,7 +176,7 @@ std::vector<std::function<bool()>> first_calls(fleet_context* context, FakeGpus&
           uses_memory_of_its_own, uses_memory_of_its_own};
 }
 
-/// Contexts that come and go, and with them their books.
+/// Creates and destroys contexts, and with them their statistics.
 bool come_and_go(const std::string& options) {
   for (int round = 0; round < 4; ++round) {
     fleet_context* context = nullptr;
@@ -194,7 +197,7 @@ void race_on_one_context(FakeGpus& fake, const std::string& backend) {
 
   EXPECT_EQ(at_once(jobs), "");
 
-  EXPECT_EQ(fake.opened, 1 + 2 * 2);  // of the others every second one computes
+  EXPECT_EQ(fake.opened, 1 + 2 * 2);  // every second one of the others computes
   const Json config = Json::parse(context.text(fleet_config_json));
   EXPECT_EQ(config["runs_on"], "devices");
   EXPECT_EQ(config["devices"], Json({0, 1}));
@@ -310,7 +313,7 @@ TEST(MemoryOfTheProgramOnAGpu, IsUsedWhereItLies) {
 
 TEST(MemoryOfTheProgramOnAGpu, MustHoldTheWholeOperand) {
   in_a_program_of_its_own([](FakeGpus& fake) {
-    const OnGpu a(fake, 1, 48 * 48 - 1);  // an element too few
+    const OnGpu a(fake, 1, 48 * 48 - 1);  // one element too few
     const HostContext context(gpu_options("cuda"));
     std::vector<double> c;
 

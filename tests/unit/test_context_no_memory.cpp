@@ -30,7 +30,7 @@ struct Product {
   bool untouched() const { return c == std::vector<double>(c.size(), 1.0); }
 };
 
-/// Done, or refused for want of memory with C untouched.
+/// The call succeeded, or failed with no_memory and left C untouched.
 void expect_sane(const Product& product, long n) {
   if (product.status == FLEET_OK)
     ASSERT_TRUE(product.done()) << "allocation " << n;
@@ -43,7 +43,7 @@ void expect_sane(const Product& product, long n) {
 class NoMemory : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr long kMost = 200'000;
-  /// 1, 2, 3, ... at full scale, and wider steps where there are thousands.
+  /// 1, 2, 3, ... at full scale, with wider steps beyond thousands.
   static long next(long n) {
     return n + 1 + static_cast<long>(static_cast<double>(n) / 60 / test::test_scale());
   }
@@ -69,7 +69,7 @@ TEST_P(NoMemory, ForAContextIsAStatus) {
     }
     fleet_context_destroy(context);
   }
-  EXPECT_FALSE(failed) << "there is no end of allocations";
+  EXPECT_FALSE(failed) << "too many allocations";
 }
 
 TEST_P(NoMemory, ForTheFirstCallOfAContextLeavesTheCpu) {
@@ -87,7 +87,7 @@ TEST_P(NoMemory, ForTheFirstCallOfAContextLeavesTheCpu) {
     after.run(context);
     ASSERT_TRUE(after.done()) << "after allocation " << n << ": " << fleet_message();
   }
-  EXPECT_FALSE(failed) << "there is no end of allocations";
+  EXPECT_FALSE(failed) << "too many allocations";
 }
 
 TEST_P(NoMemory, ForACallWithItsPlanAtHandLeavesTheCpu) {
@@ -102,11 +102,11 @@ TEST_P(NoMemory, ForACallWithItsPlanAtHandLeavesTheCpu) {
 
     ASSERT_TRUE(product.status == FLEET_OK && product.done()) << "allocation " << n;
   }
-  EXPECT_FALSE(failed) << "there is no end of allocations";
+  EXPECT_FALSE(failed) << "too many allocations";
 }
 
 TEST_P(NoMemory, AfterAFaultCompletesCOrSaysThatItIsUndefined) {
-  // C = 1*1 + 2*C: where the CPU begins anew from what the devices have done, beta counts twice.
+  // C = 1*1 + 2*C: if the CPU started again from results of the devices, beta would count twice.
   const std::string options = test::host_options(2) + ";tile=16;inject=launch:20";
   bool failed = true;
   int done = 0, undefined = 0;
@@ -130,7 +130,7 @@ TEST_P(NoMemory, AfterAFaultCompletesCOrSaysThatItIsUndefined) {
     done += product.status == FLEET_OK;
     ASSERT_EQ(fleet_free(context, a), FLEET_OK);
   }
-  EXPECT_FALSE(failed) << "there is no end of allocations";
+  EXPECT_FALSE(failed) << "too many allocations";
   EXPECT_GT(done, 0);
   EXPECT_GT(undefined, 0) << "no allocation failed after the fault";
 }
@@ -144,7 +144,7 @@ TEST_P(NoMemory, ForCallsOnTheCpuDoesNotMatter) {
 
     ASSERT_TRUE(product.status == FLEET_OK && product.done()) << "allocation " << n;
   }
-  EXPECT_FALSE(failed) << "there is no end of allocations";
+  EXPECT_FALSE(failed) << "too many allocations";
 }
 
 TEST_P(NoMemory, ForTextsAndMemoryIsAStatus) {
@@ -168,10 +168,10 @@ TEST_P(NoMemory, ForTextsAndMemoryIsAStatus) {
           << "allocation " << n << ": " << fleet_status_string(status);
     ASSERT_EQ(fleet_free(context, data), FLEET_OK);
   }
-  EXPECT_FALSE(failed) << "there is no end of allocations";
+  EXPECT_FALSE(failed) << "too many allocations";
 }
 
-/// A batch that takes two plans, with A on a device, where the CPU has no memory to fetch it to.
+/// A batch that takes two plans, with A on a device, while the CPU has no memory for a copy of A.
 TEST(NoMemoryInALongBatch, IsNoReasonToCallATouchedCUntouched) {
   constexpr std::int64_t kItem = 64, kItems = 66;
   const std::string options = test::host_options(1) + ";tile=8";

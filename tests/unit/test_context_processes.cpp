@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_context_processes.cpp: first calls, forks and exits, each in a program of its own. The test
-// program itself never calls the library, so that each of them starts afresh.
+// test_context_processes.cpp: first calls, forks and exits, each in a separate program. The test
+// program itself never calls the library, so that each of them starts without its state.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -28,7 +28,8 @@ using test::Ended;
 using test::host_options;
 using test::run_program;
 
-/// A product of ones, beta = 2: every element has to become k + 2. Plain enough for a forked child.
+/// A product of ones with beta = 2: every element must become k + 2. Simple enough for a forked
+/// child.
 bool multiply(fleet_context* context, std::int64_t edge) {
   const auto elements = static_cast<std::size_t>(edge * edge);
   const std::vector<double> ones(elements, 1.0);
@@ -44,10 +45,10 @@ fleet_context* make(const std::string& options) {
   return fleet_context_create(options.c_str(), &context) == FLEET_OK ? context : nullptr;
 }
 
-/// A context that its program leaves to the end of the process: reachable, so no leak.
+/// A context that its program never destroys: it stays reachable, so it is no leak.
 fleet_context* kept_context = nullptr;
 
-/// Threads that compute until the process ends.
+/// Starts threads that compute until the process ends.
 void compute_for_ever(fleet_context* context, int threads, std::int64_t edge) {
   for (int t = 0; t < threads; ++t)
     std::thread([context, edge] {
@@ -147,7 +148,7 @@ TEST(AFork, AfterUseLeavesTheChildTheCpuAndTheParentEverything) {
 TEST(AFork, RefusesOperandsThatTheChildCannotReach) {
   const Ended ended = run_program([] {
     if (!multiply(nullptr, 60)) return 1;
-    // As a GPU's memory looks to the CPU: an address that belongs to this process, and no page.
+    // Looks like GPU memory to the CPU: an address of this process without a page.
     constexpr std::int64_t kEdge = 60;
     constexpr std::size_t kBytes = kEdge * kEdge * sizeof(double);
     void* far = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -162,7 +163,7 @@ TEST(AFork, RefusesOperandsThatTheChildCannotReach) {
              gemm(1.0, near.data(), far) == FLEET_UNSUPPORTED &&
              fleet_copy(nullptr, near.data(), far, kBytes) == FLEET_UNSUPPORTED &&
              near == std::vector<double>(kEdge * kEdge, 1.0) &&
-             gemm(0.0, far, near.data()) == FLEET_OK;  // A is not looked at
+             gemm(0.0, far, near.data()) == FLEET_OK;  // A is not read
     };
     return child_succeeds(refuses) ? 0 : 2;
   });
@@ -171,8 +172,9 @@ TEST(AFork, RefusesOperandsThatTheChildCannotReach) {
 
 void fork_under_load(const std::string& options) {
 #if defined(__SANITIZE_ADDRESS__) && __GNUC__ < 14
-  // Its allocator holds no locks over a fork: a child that allocates waits for ever for a thread
-  // that it does not have (in StackDepotBase::Put, seen). Newer ones know pthread_atfork.
+  // Its allocator does not take its locks around a fork: a child that allocates waits forever for a
+  // thread that it does not have (observed in StackDepotBase::Put). Newer versions use
+  // pthread_atfork.
   GTEST_SKIP() << "this AddressSanitizer cannot fork beside threads that allocate";
 #endif
   const Ended ended = run_program(
@@ -198,8 +200,8 @@ TEST(AFork, DuringCallsOfOtherThreadsHarmsNobodyOnDevices) {
 
 TEST(AFork, DuringCallsOfOtherThreadsHarmsNobodyOnTheCpu) { fork_under_load(""); }
 
-/// A tree of forks, `depth` deep with two children at each node, each of which computes with
-/// threads of its own beside it. True if all of it came to its end.
+/// A tree of forks of depth `depth` with two children at each node, each of which computes beside
+/// threads of its own. True if all processes end.
 bool grows_a_tree(fleet_context* context, int depth) {
   const auto node = [&] {
     std::atomic<bool> stop{false};
@@ -219,7 +221,7 @@ void fork_trees_under_load(const std::string& options) {
 #if defined(__SANITIZE_ADDRESS__) && __GNUC__ < 14
   GTEST_SKIP() << "this AddressSanitizer cannot fork beside threads that allocate";  // see above
 #elif defined(__SANITIZE_THREAD__)
-  // Also those that the CPU BLAS starts.
+  // This includes threads that the CPU BLAS starts.
   GTEST_SKIP() << "ThreadSanitizer takes threads of a child for those of its parent, and ends it";
 #endif
   const Ended ended = run_program(
@@ -248,7 +250,7 @@ TEST(ATreeOfForks, UnderLoadComesToItsEndOnDevices) {
 
 TEST(ATreeOfForks, UnderLoadComesToItsEndOnTheCpu) { fork_trees_under_load("offload=never"); }
 
-/// The program ends within the limit, silently, with its own status.
+/// Expects that the program ends within the limit, without output, with its own status.
 void expect_quiet_end(const Ended& ended) {
   EXPECT_EQ(ended.code, 7);
   EXPECT_LT(ended.seconds, 10);
@@ -372,14 +374,14 @@ TEST(TheTimeline, OfContextsThatAreGoneIsWrittenAtTheEnd) {
 
   expect_quiet_end(ended);
   const Json calls = Json::parse(contents(file))["fleetblas"]["calls"];
-  ASSERT_EQ(calls.size(), 64u);  // the last ones
+  ASSERT_EQ(calls.size(), 64u);  // the most recent calls
   EXPECT_NE(calls.back().dump().find("85"), std::string::npos) << calls.back().dump();
   std::filesystem::remove(file);
 }
 
 TEST(TheSummary, OfContextsThatAreGoneTakesNoPlansWithIt) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers have an allocator of their own, which does not say what is in use";
+  GTEST_SKIP() << "the allocator of sanitizers does not report the memory in use";
 #endif
   const std::string file = test::temporary_file("gone.txt");
   const Ended ended = run_program([&] {
@@ -393,7 +395,7 @@ TEST(TheSummary, OfContextsThatAreGoneTakesNoPlansWithIt) {
     }
     const std::size_t after = mallinfo2().uordblks;
     std::cerr << before << " bytes in use, and after more contexts " << after << "\n";
-    constexpr std::size_t kOnePlan = std::size_t{1} << 17;  // takes more than this
+    constexpr std::size_t kOnePlan = std::size_t{1} << 17;  // a plan takes more than this
     return after < before + kOnePlan ? 7 : 3;
   });
 

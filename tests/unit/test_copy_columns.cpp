@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // test_copy_columns.cpp: both ways of copying columns, at every misalignment and with borders that
-// must stay as they were.
+// must not change.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,10 +16,10 @@ using Copy = void (*)(const View&, const View&, std::int64_t, std::int64_t, std:
 constexpr unsigned char kBorder = 0xa5;
 
 unsigned char byte_at(std::int64_t row, std::int64_t col) {
-  return static_cast<unsigned char>((row * 7 + col * 31) & 0x7f);  // never the border's
+  return static_cast<unsigned char>((row * 7 + col * 31) & 0x7f);  // never the value of the border
 }
 
-/// Copies columns [1, cols - 1) of bytes, `shift` bytes away from where memory begins.
+/// Copies columns [1, cols - 1) of bytes; both blocks begin `shift` bytes into their memory.
 void expect_right(Copy copy, std::int64_t rows, std::int64_t ld_from, std::int64_t ld_to,
                   std::int64_t shift) {
   constexpr std::int64_t kCols = 5;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_cpu_blas.cpp: products by whatever CPU BLAS is here (FLEETBLAS_CPU_BLAS names one), by the
-// built-in loop, and the gate over their thread counts. It knows no plan.
+// test_cpu_blas.cpp: products by the CPU BLAS of this machine (FLEETBLAS_CPU_BLAS may name one) and
+// by the built-in loop, and the gate for their thread counts. It knows no plan.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,10 +41,10 @@ struct Shape {
   std::int64_t m, n, k;
   Op op_a = Op::none;
   Op op_b = Op::none;
-  std::int64_t slack = 0;  // rows that every leading dimension has to spare
+  std::int64_t slack = 0;  // extra rows of every leading dimension
 };
 
-/// A product with random operands, done by `compute` and by the oracle.
+/// A product with random operands, computed by `compute` and by the oracle.
 template <typename T>
 class Trial {
  public:
@@ -100,7 +100,8 @@ class Trial {
   Guarded<T> a_, b_, c_;
 };
 
-/// "" or what went wrong, over every type and pair of flags with random shapes and scalars.
+/// Tries every type and pair of flags with random shapes and scalars; returns the first error, or
+/// "".
 template <typename Compute>
 std::string try_everything(std::uint64_t seed, std::int64_t rounds, Compute&& compute) {
   const std::vector<std::int64_t> sizes = {1, 2, 3, 7, 16, 31, 64, 65, 97, 130};
@@ -158,7 +159,7 @@ TEST(CpuBlas, ServesSeveralThreadsAtOnce) {
 }
 
 TEST(CpuBlas, ServesThreadsWhoseSmallProductsDifferInStride) {
-  // An OpenBLAS on a CPU with AVX-512 gets about one in 2000 of these wrong when left to itself.
+  // Without a lease, OpenBLAS on a CPU with AVX-512 gets about one in 2000 of these wrong.
   CpuBlas::Lease lease(*shared_cpu_blas(), 1);
   std::array<std::string, 8> wrong;
   std::vector<std::thread> threads;
@@ -271,7 +272,7 @@ TEST(CpuBlas, LeavesSignalMaskAndRoundingModeAlone) {
     EXPECT_EQ(sigismember(&before, s), sigismember(&after, s)) << "signal " << s;
 }
 
-// Run in a child, which is not to outlive its test: 0 means that `body` was true.
+// Runs `body` in a child that cannot outlive its test; 0 if it returned true.
 template <typename Body>
 int in_child(Body&& body) {
   const pid_t child = fork();
@@ -314,9 +315,9 @@ TEST(CpuBlas, WorksInAForkedChildWhateverTheParentHeld) {
   EXPECT_EQ(status, 0);
 }
 
-// The exit of a process while its threads multiply without end.
+// Exits the process while its threads multiply in endless loops.
 void exit_while_multiplying() {
-  constexpr std::int64_t kEdge = 700;  // long enough to be in the middle of it
+  constexpr std::int64_t kEdge = 700;  // long enough to be interrupted by the exit
   alarm(20);
   const auto blas = shared_cpu_blas();
   std::atomic<int> started{0};
@@ -339,7 +340,7 @@ void exit_while_multiplying() {
 
 TEST(CpuBlas, LetsTheProcessExitWhileAThreadMultiplies) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the detached thread is what is tested";
+  GTEST_SKIP() << "the test leaves a thread detached on purpose";
 #endif
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (int round = 0; round < 4; ++round)
@@ -386,7 +387,7 @@ TEST(ThreadGate, LetsEqualNumbersInTogether) {
   gate.enter(1);
   std::thread other([&] { gate.enter(1), gate.leave(); });
 
-  other.join();  // comes back though this thread is still in
+  other.join();  // returns although this thread still holds the gate
   gate.leave();
 
   EXPECT_EQ(changes, 1);
@@ -421,7 +422,7 @@ TEST(ThreadGate, DoesNotLetLatecomersStarveAnotherNumber) {
     });
   std::this_thread::sleep_for(5ms);
 
-  gate.enter(2);  // hangs for ever if the stream may overtake
+  gate.enter(2);  // hangs if the stream may overtake this thread
   gate.leave();
 
   stop = true;
@@ -434,7 +435,7 @@ TEST(ThreadGate, LetsAThreadInAgainWhileOthersWait) {
   std::thread other([&] { gate.enter(2), gate.leave(); });
   std::this_thread::sleep_for(20ms);
 
-  gate.enter(2);  // hangs for ever if it queues behind the one that waits for this thread
+  gate.enter(2);  // hangs if it queues behind the thread that waits for this one
   gate.leave();
   gate.leave();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_examine.cpp: an examination believes data and nothing else: what lies, fails or is missing
-// shows up under its name.
+// test_examine.cpp: an examination relies on data alone: a link or memory that corrupts data, fails
+// or is missing is reported by name.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include "probe/probe.hpp"
 #include "support/cpu_blas.hpp"
 #include "support/host_context.hpp"
+#include "support/wrapped_backend.hpp"
 
 namespace fleet::test {
 namespace {
@@ -34,50 +35,46 @@ Options injected(const std::string& faults) {
   return options;
 }
 
-/// Virtual devices of which one link, or one memory, does not give back what it got.
-class Liar final : public Backend {
+/// Virtual devices with one link, or one memory, that corrupts data.
+class Liar final : public WrappedBackend {
  public:
   explicit Liar(const Machine& machine)
-      : backend_(make_host_backend(machine, shared_cpu_blas(), Options{})) {}
+      : WrappedBackend(make_host_backend(machine, shared_cpu_blas(), Options{})) {}
 
-  const Machine& machine() const override { return backend_->machine(); }
-  void prepare(const Plan& plan) override { backend_->prepare(plan); }
-  void* slot(const Where& where) override { return backend_->slot(where); }
-  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
-    if (task.link != lying_link) return backend_->copy(id, task, from, to);
-    // One number of the tile comes from elsewhere.
-    const auto words = static_cast<std::size_t>(from.ld * from.cols);
-    const auto* right = static_cast<const double*>(from.data);
-    wrong_.assign(right, right + words);
-    wrong_[words / 2] = -1;
-    View other = from;
-    other.data = wrong_.data();
-    backend_->copy(id, task, other, to);
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                   std::uint64_t serial) override {
+    return std::make_unique<LyingRun>(WrappedBackend::begin(plan, binding, serial), lying_link);
   }
-  void launch(TaskId id, const Task& task, const Launch& launch) override {
-    backend_->launch(id, task, launch);
-  }
-  Trace finish() override { return backend_->finish(); }
-  void* allocate(DeviceId location, std::int64_t bytes) override {
-    return backend_->allocate(location, bytes);
-  }
-  void release(DeviceId location, void* data) override { backend_->release(location, data); }
   void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
                 std::int64_t element_bytes) override {
-    backend_->transfer(to_location, to, from_location, from, element_bytes);
+    WrappedBackend::transfer(to_location, to, from_location, from, element_bytes);
     if (to_location == lying_memory) static_cast<char*>(to.data)[100] ^= 1;
-  }
-  void trim() override { backend_->trim(); }
-  std::int64_t available_bytes(DeviceId location) override {
-    return backend_->available_bytes(location);
   }
 
   LinkId lying_link = -1;
   DeviceId lying_memory = -1;
 
  private:
-  std::unique_ptr<Backend> backend_;
-  std::vector<double> wrong_;
+  class LyingRun final : public WrappedExecution {
+   public:
+    LyingRun(std::unique_ptr<Execution> inner, LinkId link)
+        : WrappedExecution(std::move(inner)), link_(link) {}
+    void copy(TaskId id, const Task& task, const View& from, const View& to) override {
+      if (task.link != link_) return WrappedExecution::copy(id, task, from, to);
+      // One number of the tile is replaced by another.
+      const auto words = static_cast<std::size_t>(from.ld * from.cols);
+      const auto* right = static_cast<const double*>(from.data);
+      wrong_.assign(right, right + words);
+      wrong_[words / 2] = -1;
+      View other = from;
+      other.data = wrong_.data();
+      WrappedExecution::copy(id, task, other, to);
+    }
+
+   private:
+    const LinkId link_;
+    std::vector<double> wrong_;
+  };
 };
 
 std::vector<std::string> subjects(const std::vector<Finding>& findings, Verdict verdict) {

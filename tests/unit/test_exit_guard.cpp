@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_exit_guard.cpp: at exit, threads inside a library get to their end, and others stay outside.
+// test_exit_guard.cpp: at exit, threads inside a library finish, and others stay outside.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,11 +18,11 @@ constexpr int kRight = 40, kCutOff = 41, kLetIn = 42;
 
 std::atomic<bool> is_inside{false}, is_done{false}, got_in{false};
 
-/// Runs last: after the handler that waits, as those of the library inside would.
+/// Runs after the handler that waits, as exit handlers of a library would.
 void judge() { std::_Exit(got_in ? kLetIn : is_done ? kRight : kCutOff); }
 
-/// Works inside until long after exit() has begun, and goes further in then; afterwards it would
-/// like to come again.
+/// Works inside until long after exit() has begun and nests a guard then; afterwards it tries to
+/// enter again.
 void work_inside() {
   {
     const ExitGuard outer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_fair_share.cpp: rates of flows that come and go are max-min fair, whatever came before.
+// test_fair_share.cpp: rates of flows that start and stop are max-min fair, whatever their history.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ double weight_at(const Link& link, PortId port) {
   return weight;
 }
 
-/// Empty if `rates` (flow -> rate on its link) are max-min fair: nobody above its cap or a port's
-/// capacity, and whoever is below its cap takes a full port on which nobody is faster.
+/// "" if `rates` (flow -> rate on its link) are max-min fair: no flow exceeds its cap, no port its
+/// capacity, and every flow below its cap takes a full port on which no flow is faster.
 std::string unfairness(const Machine& machine, const std::map<FlowId, LinkId>& flows,
                        const FairShare& share) {
   constexpr double kClose = 1e-6;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_faults_recover.cpp: a fault at every copy, kernel and device of small plans, and what is
-// left to finish. It knows the backend as a whole only.
+// test_faults_recover.cpp: a fault at every copy, kernel and device of small plans, and its
+// recovery. It knows the backend only as a whole.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include "support/cpu_blas.hpp"
 #include "support/reference.hpp"
 #include "support/scale.hpp"
+#include "support/wrapped_backend.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -29,7 +30,7 @@ using test::shared_cpu_blas;
 
 constexpr std::int64_t kMemory = std::int64_t{64} << 20;
 
-/// A problem, how it is planned, and where its operands are.
+/// A problem, its tuning, and the homes of its operands.
 struct Case {
   CallShape shape;
   Conditions conditions;
@@ -53,7 +54,7 @@ class Operands {
       const DeviceId home = problem_.operands[x].home;
       if (on_host(home)) continue;
       const Operand& o = problem_.operands[x];
-      on_device_[x] = backend.allocate(home, o.rows * o.cols * bytes_of(problem_.type));
+      on_device_[x] = backend.allocate(home, o.rows * o.cols * bytes_of(problem_.type.storage));
       backend.transfer(home, device_view(x), kPageable, host_view(x), sizeof(T));
     }
   }
@@ -76,7 +77,7 @@ class Operands {
     return arguments;
   }
 
-  /// "" when C is what it should be.
+  /// "" if C is right.
   std::string wrong() {
     const auto expected =
         test::expect_gemm<T>({.op_a = case_.shape.op_a,
@@ -128,17 +129,19 @@ class Operands {
 
 enum class End { no_fault, finished, failed };
 
-/// Runs the case on `backend`; `why` says what is wrong with C, or why it failed.
+/// Runs the case on `backend`; `why` gets the error of C, or the reason of the failure.
 End run_on(Backend& backend, const Case& c, std::string& why) {
   const Plan plan = make_plan(make_problem(c.shape, c.conditions), backend.machine(), c.tuning);
   Random random(7);
   Operands<double> operands(c, backend, random);
   const Arguments arguments = operands.arguments();
 
-  const Trace trace = execute(plan, arguments, backend);
+  const Binding binding = bind(*plan.program, {&arguments, 1});
+  const auto run = backend.begin(plan, binding, 0);
+  const Trace trace = complete(plan, binding, *run);
   const bool failed = trace.status != Status::ok;
   try {
-    if (failed) recover(plan, arguments, trace, {}, backend, *shared_cpu_blas());
+    if (failed) recover({plan, binding, trace, *run}, {}, backend, *shared_cpu_blas());
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::device_failed);
     why = error.what();
@@ -157,51 +160,36 @@ End run_with(const Case& c, const Inject& inject, std::string& why) {
   return run_on(*backend, c, why);
 }
 
-/// How a backend fails at a task by an exception of its own: asked for a slot of it, or when half
-/// of the task has been done or will be.
+/// How a backend fails at a task by an exception of its own: before it starts, or halfway.
 enum class Refusal { before, halfway };
 
-/// Virtual devices that throw at the n-th task.
-class Refusing final : public Backend {
+/// A run whose n-th task throws.
+class RefusingRun final : public test::WrappedExecution {
  public:
-  Refusing(std::unique_ptr<Backend> inner, Refusal refusal, TaskId refused)
-      : inner_(std::move(inner)), refusal_(refusal), refused_(refused) {}
+  RefusingRun(std::unique_ptr<Execution> inner, Refusal refusal, TaskId refused)
+      : WrappedExecution(std::move(inner)), refusal_(refusal), refused_(refused) {}
 
-  const Machine& machine() const override { return inner_->machine(); }
-  void prepare(const Plan& plan) override { inner_->prepare(plan); }
   void* slot(const Where& where) override {
     if (refusal_ == Refusal::before && taken_ == refused_) throw std::bad_alloc();
-    return inner_->slot(where);
+    return WrappedExecution::slot(where);
   }
   void copy(TaskId id, const Task& task, const View& from, const View& to) override {
     refuse(to);
-    inner_->copy(id, task, from, to);
+    WrappedExecution::copy(id, task, from, to);
   }
   void launch(TaskId id, const Task& task, const Launch& launch) override {
     refuse(launch.c);
-    inner_->launch(id, task, launch);
+    WrappedExecution::launch(id, task, launch);
   }
   Trace finish() override {
-    Trace trace = inner_->finish();
-    if (half_written_.data != nullptr) {  // all that the task waits for is done
+    Trace trace = WrappedExecution::finish();
+    if (half_written_.data != nullptr) {  // all dependencies of the task are done
       const std::vector<double> wrong(static_cast<std::size_t>(half_written_.rows), 777.0);
       for (std::int64_t col = 0; col < (half_written_.cols + 1) / 2; ++col)
         std::copy(wrong.begin(), wrong.end(),
                   static_cast<double*>(half_written_.data) + col * half_written_.ld);
     }
     return trace;
-  }
-  void* allocate(DeviceId location, std::int64_t bytes) override {
-    return inner_->allocate(location, bytes);
-  }
-  void release(DeviceId location, void* data) override { inner_->release(location, data); }
-  void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
-                std::int64_t element_bytes) override {
-    inner_->transfer(to_location, to, from_location, from, element_bytes);
-  }
-  void trim() override { inner_->trim(); }
-  std::int64_t available_bytes(DeviceId location) override {
-    return inner_->available_bytes(location);
   }
 
  private:
@@ -211,11 +199,26 @@ class Refusing final : public Backend {
     throw std::bad_alloc();
   }
 
-  std::unique_ptr<Backend> inner_;
   const Refusal refusal_;
   const TaskId refused_;
   TaskId taken_ = 0;
   View half_written_{};
+};
+
+class Refusing final : public test::WrappedBackend {
+ public:
+  Refusing(std::unique_ptr<Backend> inner, Refusal refusal, TaskId refused)
+      : WrappedBackend(std::move(inner)), refusal_(refusal), refused_(refused) {}
+
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                   std::uint64_t serial) override {
+    return std::make_unique<RefusingRun>(WrappedBackend::begin(plan, binding, serial), refusal_,
+                                         refused_);
+  }
+
+ private:
+  const Refusal refusal_;
+  const TaskId refused_;
 };
 
 Tuning tuning_for(int devices, std::int64_t tile, Rules rules) {
@@ -246,7 +249,7 @@ std::vector<Case> cases_at_all_places(Rules rules) {
   return cases;
 }
 
-/// Lets copy (launch) 1, 2, 3, ... fail until none is left to fail.
+/// Lets copy (or launch) 1, 2, 3, ... fail until the plan has no further one.
 void fail_each(const Case& c, std::int64_t Inject::*counter) {
   std::int64_t index = 0;
   for (End end = End::finished; end != End::no_fault;) {
@@ -258,7 +261,7 @@ void fail_each(const Case& c, std::int64_t Inject::*counter) {
     ASSERT_EQ(why, "") << place_of(c) << " at " << index;
     ASSERT_LT(index, 10000);
   }
-  EXPECT_GT(index, 1) << "nothing was made to fail";
+  EXPECT_GT(index, 1) << "no task failed";
 }
 
 class AtEveryStep : public ::testing::TestWithParam<const char*> {};
@@ -271,8 +274,8 @@ TEST_P(AtEveryStep, AFailedKernelLeavesTheRightC) {
   for (const Case& c : cases_at_all_places(parse_rules(GetParam()))) fail_each(c, &Inject::launch);
 }
 
-/// Lets the backend throw at each task in turn. Half a task spoils what it writes: of C in place on
-/// a device there is no other copy, and the status says so.
+/// Lets the backend throw at each task in turn. Half a task spoils its target; C in place on a
+/// device has no other copy, so the status must report that it is undefined.
 void refuse_each(const Case& c, Refusal refusal) {
   const Machine machine = host_machine(c.devices, 2, kMemory);
   const auto tasks = static_cast<TaskId>(
@@ -289,7 +292,7 @@ void refuse_each(const Case& c, Refusal refusal) {
     ASSERT_NE(end, End::failed) << place_of(c) << " at " << refused << ": " << why;
     ASSERT_EQ(why, "") << place_of(c) << " at " << refused;
   }
-  EXPECT_GT(finished, 0) << "no task was refused and made up for";
+  EXPECT_GT(finished, 0) << "no refused task was recovered";
 }
 
 TEST_P(AtEveryStep, ATaskThatIsNotTakenLeavesTheRightC) {
@@ -417,11 +420,13 @@ TEST(Recovery, ComputesOnlyWhatIsMissing) {
   Random random(1);
   Operands<double> operands(c, *backend, random);
   const Arguments arguments = operands.arguments();
-  Trace trace = execute(plan, arguments, *backend);
+  const Binding binding = bind(*plan.program, {&arguments, 1});
+  const auto run = backend->begin(plan, binding, 0);
+  const Trace trace = complete(plan, binding, *run);
   ASSERT_EQ(trace.status, Status::ok);
 
-  // Every task has been done: nothing is left, and doing anything twice would show.
-  const Recovery nothing = recover(plan, arguments, trace, {}, *backend, *shared_cpu_blas());
+  // Every task is done, so nothing is left; a repeated task would change C.
+  const Recovery nothing = recover({plan, binding, trace, *run}, {}, *backend, *shared_cpu_blas());
 
   EXPECT_EQ(nothing.tiles, 0);
   EXPECT_EQ(nothing.flops, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_fork_steps.cpp: a fork between any two atomic steps of a call of another thread, which the
-// processor's single steps make certain where load makes it rare. It knows nothing below the C API.
+// test_fork_steps.cpp: a fork between any two atomic instructions of a call in another thread.
+// Single-stepping the processor makes each such fork certain. It knows nothing below the C API.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,20 +22,20 @@ using test::child_succeeds;
 using test::Ended;
 using test::run_program;
 
-/// Where the thread is whose call is made step by step.
+/// The state of the thread whose call is single-stepped.
 enum Stage {
   walking,
-  before,  ///< the atomic instruction that this round is about: held
+  before,  ///< held before the atomic instruction of this round
   passing,
-  after,  ///< held
-  gone,   ///< without steps, to the end of the call
+  after,  ///< held after it
+  gone,   ///< runs without steps to the end of the call
 };
 std::atomic<Stage> stage{gone};
 std::atomic<int> instructions_to_go{0};
 
 constexpr greg_t kSingleStep = 0x100;        // TF of the flags
 constexpr unsigned char kLockPrefix = 0xf0;  // of atomic instructions
-/// Who is held may hold a lock that the fork needs, so nobody is held for long.
+/// A held thread may own a lock that the fork needs, so it is held only briefly.
 constexpr auto kLongestHold = std::chrono::milliseconds(200);
 
 bool comes_to(Stage wanted) {
@@ -45,7 +45,7 @@ bool comes_to(Stage wanted) {
   return stage == wanted;
 }
 
-/// The signal handler after each step. What it calls takes no lock.
+/// The signal handler after each step. It calls nothing that takes a lock.
 void on_step(int, siginfo_t*, void* context) {
   greg_t* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   if (stage == walking) {
@@ -61,7 +61,7 @@ void on_step(int, siginfo_t*, void* context) {
   registers[REG_EFL] &= ~kSingleStep;
 }
 
-/// In a fork, after the library's own preparations, since those were installed later.
+/// Called in a fork after the library's prepare handler, which was installed later.
 void between_preparations_and_fork() {
   Stage expected = before;
   if (stage.compare_exchange_strong(expected, passing)) comes_to(after);
@@ -81,8 +81,8 @@ bool multiply() {
           : "memory", "cc");
 }
 
-/// Forks while a call of another thread is about to do its `instruction`-th atomic instruction, and
-/// lets that pass before the process is copied. False if the call has fewer.
+/// Forks while a call in another thread is about to execute its `instruction`-th atomic
+/// instruction, and lets that execute before the process is copied. False if the call has fewer.
 bool fork_at(int instruction, bool& survived) {
   instructions_to_go = instruction;
   stage = walking;
@@ -121,7 +121,7 @@ TEST(AFork, AtAnyStepOfACallLeavesAChildWhoseOwnForksEnd) {
 #else
 
 TEST(AFork, AtAnyStepOfACallLeavesAChildWhoseOwnForksEnd) {
-  GTEST_SKIP() << "single steps are made here of x86-64 instructions that no sanitizer has changed";
+  GTEST_SKIP() << "single-stepping needs x86-64 without sanitizers";
 }
 
 #endif

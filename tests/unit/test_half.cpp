@@ -17,7 +17,7 @@ namespace {
 
 using test::Random;
 
-/// A format by its numbers of bits.
+/// A format, given by its numbers of bits.
 template <typename T>
 struct Format;
 template <>
@@ -52,7 +52,7 @@ double defined_value(unsigned bits) {
                            std::max(exponent, 1) - kBias - Format<T>::kFraction);
 }
 
-/// Nearest, ties to the even one, by a search among all positive values. One step beyond the
+/// Rounds to nearest, ties to even, by a search among all positive values. One step beyond the
 /// largest counts as a value, and rounding to it gives infinity.
 template <typename T>
 class Nearest {
@@ -135,7 +135,7 @@ TYPED_TEST(HalfTypes, KeepInfinitiesAndNeverMakeOneOfANan) {
 
   EXPECT_EQ(narrow<TypeParam>(kInfinity).bits, kInfinityBits<TypeParam>);
   EXPECT_EQ(narrow<TypeParam>(-kInfinity).bits, 0x8000u | kInfinityBits<TypeParam>);
-  // Payloads only in the bits that are dropped, and only in those that are kept.
+  // NaN payloads only in the dropped bits, and only in the kept bits.
   for (const std::uint32_t bits : {0x7f800001u, 0x7fffffffu, 0xff800001u, 0x7fc00000u, 0x7fa00000u})
     EXPECT_TRUE(std::isnan(widen(narrow<TypeParam>(std::bit_cast<float>(bits))))) << bits;
 }

@@ -104,7 +104,7 @@ TEST(HostBackend, SaysWhenEachTaskRan) {
   }
 }
 
-/// Tile column j of C is device j's: A goes host -> 0 -> 1 -> 2 as a chain of chunks.
+/// Device j computes tile column j of C; A goes host -> 0 -> 1 -> 2 as a chain of chunks.
 Plan chain_over_three(const Machine& machine, const Problem& problem, int chunks) {
   HandGemm plan(machine, problem, {problem.m, (problem.n + 2) / 3, problem.k});
   TaskId upstream = kNoTask;
@@ -182,7 +182,7 @@ TEST(HostBackend, RefusesTasksThatWaitForEachOtherInsteadOfHanging) {
   const Machine machine = virtual_devices(1);
   const Problem problem = make_problem({.m = 4, .n = 4, .k = 4});
   Plan plan = one_product(machine, problem);
-  plan.after_pool[0] = 4;  // the product waits for the copy that waits for it
+  plan.after_pool[0] = 4;  // a cycle: the product and the copy wait for each other
   HostTrial<double> trial(problem, 6);
 
   const Trace trace = trial.run(plan, *backend_of(machine, random_order(1)));
@@ -223,7 +223,8 @@ TEST(HostBackend, BringsPageableOperandsThroughThePinnedRing) {
   }
 }
 
-// C' = alpha*A*B from two steps of k, C fetched late and added; beta*C of the other tile by scale.
+// One tile: alpha*A*B from two steps of k, with C fetched late and added. The other tile: beta*C by
+// scale.
 TEST(HostBackend, AddsAndScalesTilesOfC) {
   const Machine machine = virtual_devices(1);
   const Problem problem = make_problem({.m = 12, .n = 10, .k = 16});
@@ -310,7 +311,7 @@ TEST(HostBackend, ServesTwoProgramsThreadsOnTheirOwnBackends) {
         HostTrial<double> trial(problem, 13 + t);
         trial.run(chain_over_three(machine, problem, 4), *backend);
         wrong[t] = trial.verdict();
-        CpuBlas::Lease lease(*shared_cpu_blas(), 2);  // a call that went to the CPU in between
+        CpuBlas::Lease lease(*shared_cpu_blas(), 2);  // an intervening call on the CPU
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -328,6 +329,34 @@ TEST(HostBackend, FinishesAnEmptyPlan) {
 
   EXPECT_EQ(trace.status, Status::ok);
   EXPECT_TRUE(trace.spans.empty());
+}
+
+TEST(HostBackend, EndsARunThatNobodyFinished) {
+  const Machine machine = virtual_devices(1);
+  const Problem problem = make_problem({.m = 8, .n = 8, .k = 8});
+  const Plan plan = one_product(machine, problem);
+  const auto backend = backend_of(machine);
+  HostTrial<double> trial(problem, 17);
+
+  backend->begin(plan, {}, 0);
+  EXPECT_EQ(trial.run(plan, *backend).status, Status::ok);
+
+  EXPECT_EQ(trial.verdict(), "");
+}
+
+TEST(HostBackend, RefusesARunWhileAnotherIsUnderWay) {
+  const Machine machine = virtual_devices(1);
+  const Problem problem = make_problem({.m = 8, .n = 8, .k = 8});
+  const Plan plan = one_product(machine, problem);
+  const auto backend = backend_of(machine);
+  HostTrial<double> trial(problem, 18);
+
+  const auto run = backend->begin(plan, {}, 0);
+  EXPECT_THROW(backend->begin(plan, {}, 0), Error);
+  EXPECT_FALSE(run->finish().spans[0].done());
+  EXPECT_EQ(trial.run(plan, *backend).status, Status::ok);
+
+  EXPECT_EQ(trial.verdict(), "");
 }
 
 TEST(HostBackend, RunsItsThreadsWithAllSignalsBlocked) {
@@ -350,7 +379,7 @@ TEST(HostBackend, RunsItsThreadsWithAllSignalsBlocked) {
     EXPECT_EQ(std::stoull(blocked, nullptr, 16) & (1u << (SIGUSR1 - 1)), 1u << (SIGUSR1 - 1));
   }
 
-  EXPECT_EQ(workers, 1);  // device 1 and the ring were not needed
+  EXPECT_EQ(workers, 1);  // device 1 and the ring have no work
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_host_faults.cpp: what virtual devices do when memory runs out, a task fails or a device is
-// lost, and the disturbances that FLEETBLAS_INJECT can ask for. It recovers nothing.
+// test_host_faults.cpp: virtual devices when memory runs out, a task fails or a device is lost, and
+// the disturbances of FLEETBLAS_INJECT. It recovers nothing.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -54,7 +54,7 @@ double seconds_of(const std::function<void()>& work) {
 
 const Problem kSquare = make_problem({.m = 24, .n = 24, .k = 12}, {.beta_is_zero = true});
 
-/// Two column blocks of C, one per device; tasks of device d are 4d (A), 4d+1 (B), 4d+2, 4d+3 (C).
+/// Two column blocks of C, one per device; device d has tasks 4d (A), 4d+1 (B), 4d+2, 4d+3 (C).
 Plan two_blocks(const Machine& machine, bool second_waits = false) {
   HandGemm plan(machine, kSquare, {24, 12, 12});
   for (int d = 0; d < 2; ++d) {
@@ -77,7 +77,7 @@ Plan two_blocks(const Machine& machine, bool second_waits = false) {
   return plan.get();
 }
 
-/// Every task that is done has all done that it waits for.
+/// Expects that all dependencies of every completed task are completed.
 void expect_no_task_ran_before_its_inputs(const Plan& plan, const Trace& trace) {
   for (std::size_t t = 0; t < plan.tasks.size(); ++t)
     for (TaskId earlier : plan.after(plan.tasks[t]))
@@ -188,7 +188,7 @@ TEST(LostDevice, FailsItsTasksFromThenOnAndForgetsItsMemory) {
 
   EXPECT_EQ(trace.status, Status::device_failed);
   EXPECT_EQ(trace.lost, kD1);
-  EXPECT_EQ(trace.failed, 7);  // the way home of what it had just computed
+  EXPECT_EQ(trace.failed, 7);  // the copy home of the tile that it had just computed
   EXPECT_TRUE(trace.spans[6].done());
   EXPECT_TRUE(std::isnan(kept[0]) && std::isnan(kept[9]));
   EXPECT_TRUE(std::isnan(trial.operand(kC).at(0, 20)));
@@ -261,7 +261,7 @@ TEST(Disturbances, MakeACopyTakeAMultipleOfItsTime) {
   execute(plan.get(), arguments, *slow);
 
   double fastest_s = 1, slowest_s = 1;
-  // Of so many rounds, a busy machine leaves some alone.
+  // Even a busy machine disturbs only some of these rounds.
   for (int round = 0; round < 12; ++round) {
     fastest_s = std::min(fastest_s, execute(plan.get(), arguments, *plain).seconds);
     slowest_s = std::min(slowest_s, execute(plan.get(), arguments, *slow).seconds);
@@ -335,9 +335,10 @@ TEST(HostMemory, RefusesAPlanThatDoesNotFitAndTouchesNothing) {
 }
 
 TEST(HostMemory, GivesPooledArenasUpForCallersAndOnTrim) {
-  HostMemory memory({.limit_bytes = {0, 0, 1000}});
+  host::Memory memory({.limit_bytes = {0, 0, 1000}});
   memory.reserve({0, 0, 800});
-  EXPECT_EQ(status_of([&] { memory.allocate(kD0, 500); }), Status::no_memory);  // a run is on
+  EXPECT_EQ(status_of([&] { memory.allocate(kD0, 500); }),
+            Status::no_memory);  // a run holds the memory
   memory.trim();
   EXPECT_NE(memory.arena(kD0), nullptr);
   memory.let_go();
@@ -386,7 +387,7 @@ TEST(ForkedChild, HasNoVirtualDevicesAndSaysSo) {
   const int status = status_of_child([&] {
     HostTrial<double> in_child(kSquare, 9);
     const bool refused = status_of([&] { in_child.run(plan, *backend); }) == Status::device_failed;
-    backend.reset();  // does not wait for threads that do not exist here
+    backend.reset();  // must not wait for threads that do not exist in this process
     return refused;
   });
 
@@ -395,7 +396,7 @@ TEST(ForkedChild, HasNoVirtualDevicesAndSaysSo) {
   EXPECT_EQ(after.run(plan, *backend).status, Status::ok);
 }
 
-// The end of the process while another thread runs plan after plan.
+// The process ends while another thread runs plan after plan.
 void exit_during_a_run() {
   alarm(20);
   std::atomic<bool> started{false};
@@ -405,7 +406,7 @@ void exit_during_a_run() {
     const auto backend = backend_of(machine, {});
     try {
       for (;; started = true) HostTrial<double>(kSquare, 11).run(plan, *backend);
-    } catch (const Error&) {  // a run that began too late
+    } catch (const Error&) {  // a run that began after the exit
       for (;;) pause();
     }
   }).detach();
@@ -415,15 +416,15 @@ void exit_during_a_run() {
 
 TEST(ProcessExit, EndsDuringARun) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the detached thread is what is tested";
+  GTEST_SKIP() << "the test leaves a thread detached on purpose";
 #endif
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (int round = 0; round < test::scaled(5); ++round)
     EXPECT_EXIT(exit_during_a_run(), testing::ExitedWithCode(7), "");
 }
 
-// Handlers run in reverse order: this one, installed first, after the CPU BLAS has been closed to
-// other threads.
+// Exit handlers run in reverse order: this one is installed first, so it runs after the CPU BLAS
+// has been closed to other threads.
 void multiply_after_the_end() {
   const Machine machine = virtual_devices(2);
   const auto backend = backend_of(machine, {});
@@ -450,7 +451,7 @@ TEST(ProcessExit, LeavesTheCpuToCallsOfExitHandlers) {
   EXPECT_EXIT(exit_with_a_late_call(), testing::ExitedWithCode(0), "");
 }
 
-// In a fresh process, whose C library has no stacks of former threads to use again.
+// Runs in a new process, whose C library has no cached thread stacks.
 void run_without_threads() {
   alarm(20);
   const Machine machine = virtual_devices(2);
@@ -459,7 +460,7 @@ void run_without_threads() {
   HostTrial<double> trial(kSquare, 10);
   rlim_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  // Room for what the test itself allocates, but not for a stack.
+  // Enough address space for the test's own allocations, but not for a stack.
   const rlim_t room = pages * static_cast<rlim_t>(getpagesize()) + (700 << 10);
   const rlimit tight{.rlim_cur = room, .rlim_max = RLIM_INFINITY};
   if (setrlimit(RLIMIT_AS, &tight) != 0) _exit(1);

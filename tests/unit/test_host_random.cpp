@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_host_random.cpp: the planner's own plans for random problems, machines and rules give the
-// right C on virtual devices: in random legal orders, and on threads, with NaN in all memory that
-// was not written. It knows nothing of faults.
+// test_host_random.cpp: plans for random problems, machines and rules give the right C on virtual
+// devices, in random legal orders and on threads, with NaN in all unwritten memory. It knows
+// nothing of faults.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -17,7 +17,7 @@ using test::Generator;
 using test::HostTrial;
 using test::Tally;
 
-/// Devices hold the operands that the problem has there.
+/// Operands with homes on devices lie in device memory.
 void try_one(Generator& random, std::int64_t most, const Options& options, Tally& tally) {
   const Machine machine = test::random_node(random);
   const Problem problem = test::random_gemm(random, machine.device_count(), most);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_inverses.cpp: solves by the inverses of a triangle's blocks, which a plan prepares once on
-// each device that solves with it.
+// test_inverses.cpp: solves with inverses of a triangle's diagonal blocks, which a plan prepares
+// once on each device that solves with the triangle.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,8 @@ Problem random_trsm(Generator& random, int devices, std::int64_t most) {
   return make_problem(shape, conditions);
 }
 
-/// Inverses are made where the device asks for them, of each triangle once, and solves have them.
+/// Checks that a device prepares the inverses of each triangle once, if it uses inverses at all,
+/// and that its solves read them.
 std::string fault_of_inverses(const Plan& plan, const Machine& machine) {
   std::map<std::pair<TileId, DeviceId>, int> prepared;
   for (const Task& task : plan.tasks) {
@@ -52,7 +53,7 @@ std::string fault_of_inverses(const Plan& plan, const Machine& machine) {
       if (++prepared[{task.tile, task.device()}] > 1) return "prepares a triangle twice";
     } else if (task.kernel == Kernel::solve) {
       const TileOp& op = plan.program->op(task.op);
-      const std::size_t x = op.inputs[0].tile.exists() ? 0 : 1;
+      const std::size_t x = op.inputs[0].form == Form::stored ? 0 : 1;
       const bool large = plan.program->rows_of(op.inputs[x].tile) >= least;
       if (large == task.inputs[1 - x].in_place()) return "solves by the wrong way";
     }
@@ -64,7 +65,7 @@ bool prepares(const Plan& plan) {
   return std::ranges::count(plan.tasks, Kernel::prepare, &Task::kernel) > 0;
 }
 
-/// `trials` random trsm, planned and run; `of_launch` makes one of their kernels fail.
+/// Plans and runs `trials` random trsm; `of_launch` makes one of their kernels fail.
 void expect_right(std::uint64_t seed, std::int64_t trials, std::int64_t most, bool of_launch) {
   Generator random(seed);
   int with_inverses = 0, capped = 0;
@@ -132,7 +133,7 @@ TEST(Inverses, OfAnotherTileAreNoticed) {
     Plan plan = right;
     plan.tasks[t].inputs[1] = first->inputs[1];
     EXPECT_NE(check(plan), "") << t;
-    plan.tasks[t].inputs[1] = task.inputs[0];  // the triangle itself, not its inverses
+    plan.tasks[t].inputs[1] = task.inputs[0];  // the triangle itself instead of its inverses
     if (!task.inputs[0].in_place()) {
       EXPECT_NE(check(plan), "") << t;
     }
@@ -151,7 +152,7 @@ TEST(Inverses, ThatAreReadBeforeTheyAreMadeAreNoticed) {
       const auto at = static_cast<std::size_t>(right.tasks[t].after_begin);
       const TaskId earlier = right.after_pool[at + static_cast<std::size_t>(a)];
       if (right.tasks[static_cast<std::size_t>(earlier)].kernel != Kernel::prepare) continue;
-      // Its first dependency once more in the place of this one.
+      // Replaces this dependency by a repetition of the first.
       Plan plan = right;
       std::swap(plan.after_pool[at], plan.after_pool[at + static_cast<std::size_t>(a)]);
       ++plan.tasks[t].after_begin;
@@ -171,7 +172,13 @@ TEST(Inverses, ThatAreNeverMadeOrMadeInAPlaceTooSmallAreNoticed) {
   const auto at = static_cast<std::size_t>(prepare - right.tasks.begin());
 
   Plan plan = right;
-  plan.tasks[at].tile = {kA, 1, 0};  // no triangle
+  plan.tasks[at].tile = {kA, 1, 0};  // not a triangle
+  EXPECT_NE(check(plan), "");
+  plan = right;
+  plan.tasks[at].form = Form::stored;
+  EXPECT_NE(check(plan), "");
+  plan = right;
+  std::ranges::find(plan.tasks, TaskKind::fetch, &Task::kind)->form = Form::inverses;
   EXPECT_NE(check(plan), "");
   plan = right;
   plan.tasks[at].to = {kFirstDevice, -1};

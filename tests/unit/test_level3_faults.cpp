@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_level3_faults.cpp: runs of the routines with triangles in which a copy or a kernel fails, or
-// a device is lost, are finished by the CPU, whatever was done by then.
+// test_level3_faults.cpp: the CPU completes runs of the routines with triangles in which a copy or
+// a kernel fails, or a device is lost, whatever was done before.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,13 +21,13 @@ constexpr int kDevices = 3;
 
 enum class Fault { copy, launch, lost };
 
-/// Tasks of a plan that `counts` is true of.
+/// The number of tasks for which `counts` returns true.
 template <typename Counts>
 std::int64_t count_tasks(const Plan& plan, Counts counts) {
   return std::ranges::count_if(plan.tasks, counts);
 }
 
-/// One fault that the plan will meet; nothing where it has no such task.
+/// A fault of one task of the plan; nullopt if it has no such task.
 std::optional<Inject> inject_of(Fault fault, Generator& random, const Plan& plan) {
   Inject inject;
   if (chance(random, 50)) inject.order = random();
@@ -44,11 +44,11 @@ std::optional<Inject> inject_of(Fault fault, Generator& random, const Plan& plan
   return inject;
 }
 
-/// Runs `faults` random plans with one fault each. A device that is lost holds no operand.
+/// Runs `faults` random plans with one fault each. Lost devices hold no operands.
 void expect_right_c(Fault fault, std::int64_t faults, std::uint64_t seed) {
   Generator random(seed);
   std::int64_t failed = 0;
-  // Problems without a product and plans that the fault would not meet are drawn again.
+  // Problems without a product, and plans without a task for the fault, are drawn again.
   const std::int64_t trials = 4 * faults;
   for (std::int64_t trial = 0; trial < trials && failed < faults; ++trial) {
     const Machine machine = test::node(kDevices);
@@ -69,7 +69,7 @@ void expect_right_c(Fault fault, std::int64_t faults, std::uint64_t seed) {
     test::with_blas_type(problem.type, [&]<typename T>() {
       test::Level3Trial<T> run(problem, random(), 1);
       const Trace trace = run.run(*plan, *backend, true);
-      ASSERT_NE(trace.status, Status::ok) << trial << ": the fault did not come";
+      ASSERT_NE(trace.status, Status::ok) << trial << ": the fault did not occur";
       ASSERT_EQ(run.verdict(), "") << trial << " rules " << to_string(tuning.rules);
     });
     if (::testing::Test::HasFatalFailure()) return;

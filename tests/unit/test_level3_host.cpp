@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // test_level3_host.cpp: plans of the routines with triangles, run on virtual devices in random
-// legal orders and on threads, give what the oracle gives, and touch nothing else.
+// legal orders and on threads, agree with the oracle and write nothing else.
 #include <gtest/gtest.h>
 
 #include "support/level3_trial.hpp"
@@ -17,7 +17,7 @@ using test::Tally;
 void try_one(Generator& random, std::int64_t most, const Options& options, Tally& tally) {
   const Machine machine = test::random_node(random);
   const Problem problem = test::random_level3(random, machine.device_count(), most);
-  if (problem.k == 0 || problem.m == 0 || problem.n == 0) return;  // never comes to a plan
+  if (problem.k == 0 || problem.m == 0 || problem.n == 0) return;  // such a call needs no plan
   const std::int64_t guard_rows = between(random, 0, 3);
   test::try_random_plan(
       random, machine, problem, most / 3, options, tally, [&](const Plan& plan, Backend& backend) {
@@ -41,7 +41,7 @@ TEST(Level3Plans, GiveTheRightCInRandomLegalOrders) {
   EXPECT_GT(tally.run, tally.refused);
 }
 
-// Tiles larger than the blocks that triangles are cut into.
+// Tiles are larger than the blocks into which kernels cut triangles.
 TEST(Level3Plans, GiveTheRightCOnThreads) {
   Generator random(22);
   Tally tally;

@@ -28,8 +28,8 @@ TEST(Level3Plan, PassesItsCheckForRandomRoutinesMachinesAndRules) {
             "");
 }
 
-// A is both factors: each of its tiles goes once to each worker that needs it, and C's other
-// triangle nowhere.
+// A is both factors: each of its tiles goes once to each worker that needs it, and the other
+// triangle of C is not copied.
 TEST(Level3Plan, MovesTheOneOperandOfSyrkOnce) {
   const Machine machine = node(4);
   const std::int64_t n = 4096, k = 2048, tile = 512;
@@ -44,7 +44,7 @@ TEST(Level3Plan, MovesTheOneOperandOfSyrkOnce) {
       c_bytes += plan.program->moved_bytes_of(task.tile);
       EXPECT_GE(task.tile.row, task.tile.col);
     } else if (++arrivals[{task.tile, task.to.device}] > 1) {
-      ADD_FAILURE() << "a tile of A came twice";
+      ADD_FAILURE() << "a tile of A is copied twice";
     }
   }
   EXPECT_EQ(c_bytes, 2 * n * (n + 1) / 2 * 8);
@@ -82,7 +82,7 @@ TEST(Level3Plan, NeverTouchesTheTriangleThatIsNotStored) {
     }
 }
 
-// A's triangle to each of four columns of the grid, once; C there and back.
+// The triangle of A goes once to each of four columns of the grid; C goes there and back.
 TEST(Level3Plan, MovesTheTriangleOfTrsmOnce) {
   const Machine machine = node(4);
   const std::int64_t n = 4096, tile = 512, tiles = n / tile;
@@ -105,7 +105,8 @@ TEST(Level3Plan, MovesTheTriangleOfTrsmOnce) {
   }
 }
 
-// One column of tiles: what is solved for goes to all, and each takes its rows of the rest.
+// One column of tiles: solved tiles go to all workers, and each worker updates its rows of the
+// rest.
 TEST(Level3Plan, SpreadsTheChainOfANarrowTrsmOverTheWorkers) {
   const Machine machine = node(4);
   const Plan plan = make_plan(make_problem({.routine = Routine::trsm, .m = 8192, .n = 256}),
@@ -121,7 +122,8 @@ TEST(Level3Plan, SpreadsTheChainOfANarrowTrsmOverTheWorkers) {
   EXPECT_LE(most - least, 4) << "of 120 products";
 }
 
-// The oracle of recovery: nothing is replaced at home before what takes part of it is there.
+// Recovery relies on this: no tile is replaced at home before every result computed from it is at
+// home.
 TEST(Level3Plan, CheckFindsATrmmThatReplacesTooEarly) {
   const Machine machine = node(1);
   const Problem problem = make_problem({.routine = Routine::trmm, .m = 1024, .n = 512});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_local_rank.cpp: what launchers say. It reads no environment.
+// test_local_rank.cpp: the variables of launchers. It reads no environment.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,7 +10,7 @@
 namespace fleet {
 namespace {
 
-/// {rank, ranks} by an environment such as "A=1 B=2".
+/// {rank, ranks} for an environment such as "A=1 B=2".
 std::pair<int, int> found_in(const std::string& settings) {
   std::map<std::string, std::string> values;
   std::istringstream words(settings);
@@ -37,7 +37,7 @@ TEST(LocalRank, IsReadFromSlurmsListOfNodes) {
   const std::string list = "SLURM_LOCALID=2 SLURM_STEP_TASKS_PER_NODE=4(x2),3 SLURM_NODEID=";
   EXPECT_EQ(found_in(list + "1"), RankOf(2, 4));
   EXPECT_EQ(found_in(list + "2"), RankOf(2, 3));
-  EXPECT_EQ(found_in(list + "3"), RankOf(0, 1)) << "a node that the list does not have";
+  EXPECT_EQ(found_in(list + "3"), RankOf(0, 1)) << "a node that is not in the list";
 }
 
 TEST(LocalRank, IsTheInnerLaunchersNotTheAllocationsAround) {

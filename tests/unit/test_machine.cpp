@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_machine.cpp: look-ups in machines, machines of fewer devices, and their JSON both ways with
-// every refusal.
+// test_machine.cpp: look-ups in machines, machines of fewer devices, and their JSON, written and
+// read, with every refusal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -110,7 +110,7 @@ TEST(KernelSeconds, AreLaunchAndArithmetic) {
 TEST(KernelSeconds, AreLaunchAndMemoryWhereOnlyBytesStream) {
   Machine m = with_table();
   EXPECT_DOUBLE_EQ(m.stream_s(kFirstDevice, 1'000'000), 1.1e-5);
-  m.devices[kFirstDevice].memory_bytes_per_s = 0;  // not known
+  m.devices[kFirstDevice].memory_bytes_per_s = 0;  // unknown
   EXPECT_EQ(m.stream_s(kFirstDevice, 1'000'000), 1e-5);
 }
 
@@ -184,8 +184,8 @@ TEST(SubMachine, RefusesDevicesThatAreNotThereOrTwice) {
   const auto of = [&](std::vector<int> ids) {
     return refusal(Status::bad_argument, [&] { sub_machine(m, ids); });
   };
-  EXPECT_EQ(of({2}), "device 2 is not there: the machine has 2 devices, counted from 0");
-  EXPECT_EQ(of({-1}), "device -1 is not there: the machine has 2 devices, counted from 0");
+  EXPECT_EQ(of({2}), "device 2 does not exist: the machine has 2 devices, counted from 0");
+  EXPECT_EQ(of({-1}), "device -1 does not exist: the machine has 2 devices, counted from 0");
   EXPECT_EQ(of({1, 0, 1}), "device 1 is named twice");
 }
 
@@ -232,9 +232,9 @@ Machine any_machine(Random& random) {
     if (chance(random, 50)) device.filling_elements = between(random, 1, 1LL << 40);
     if (chance(random, 50)) device.lanes_beside_solves = static_cast<int>(between(random, 1, 256));
     if (chance(random, 50)) device.inverse_order = between(random, 0, 1LL << 40);
-    for (int type = 0; type < kDataTypes; ++type)
+    for (const DataType type : kDataTypes)
       for (std::int64_t edge = 1; chance(random, 60); edge += between(random, 1, 1'000'000))
-        device.kernels.push_back({static_cast<DataType>(type), edge, any_positive(random)});
+        device.kernels.push_back({type, edge, any_positive(random)});
     device.ports = any_shares(random, ports);
     if (chance(random, 50)) device.idle_watts = any_positive(random);
     if (chance(random, 50)) device.busy_watts = any_positive(random);
@@ -279,9 +279,9 @@ TEST(LinkRate, IsInterpolatedForColumnsThatLieApartAtHomeOnly) {
   EXPECT_DOUBLE_EQ(rate(1500), 40);
   EXPECT_DOUBLE_EQ(rate(2000), 60);
   EXPECT_DOUBLE_EQ(rate(3000), 55);
-  EXPECT_DOUBLE_EQ(rate(9000), 50);  // held beyond the last
-  EXPECT_DOUBLE_EQ(rate(500), 10);   // a column takes no less than the shortest known
-  EXPECT_DOUBLE_EQ(rate(0), 100);    // one piece of memory
+  EXPECT_DOUBLE_EQ(rate(9000), 50);  // constant beyond the last
+  EXPECT_DOUBLE_EQ(rate(500), 10);   // a column takes at least as long as the shortest known
+  EXPECT_DOUBLE_EQ(rate(0), 100);    // contiguous memory
   EXPECT_DOUBLE_EQ(rate(1000, kFirstDevice), 20);
   EXPECT_DOUBLE_EQ(rate(1000, kFirstDevice + 1), 100);  // dense at both ends
   EXPECT_DOUBLE_EQ(Link{.bytes_per_s = 100}.rate({.column_bytes = 8}), 100);
@@ -307,7 +307,7 @@ TEST(MachineJson, SortsKernelsByTypeAndEdge) {
   EXPECT_EQ(m.devices[kFirstDevice].lanes, 8);
 }
 
-/// A right file, in which `from` is replaced by `to`.
+/// A valid file in which `from` is replaced by `to`.
 std::string edited(const std::string& from, const std::string& to) {
   std::string text = R"({"schema": 1, "name": "n", "source": "s", "notes": [1, {}], "issue_s": 0,
     "ports": [{"name": "p", "capacity": 5}, {"name": "q", "capacity": 6}],
@@ -346,7 +346,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"\"schema\": 1", "\"schema\": 2", "schema 2, this version reads schema 1"},
         Wrong{"\"schema\": 1,", "", "the file has no 'schema'"},
         Wrong{"\"schema\": 1", "\"schema\": 1.5", "the file: 'schema' is not a whole number"},
-        Wrong{"\"name\": \"n\"", "\"name\": 3", "the file: 'name' is not a text"},
+        Wrong{"\"name\": \"n\"", "\"name\": 3", "the file: 'name' is not a string"},
         Wrong{"\"source\": \"s\",", "", "the file has no 'source'"},
         Wrong{"\"issue_s\": 0", "\"issue_s\": -1", "the file: 'issue_s' is negative"},
         Wrong{"\"issue_s\": 0", "\"isue_s\": 0", "the file has an unknown key 'isue_s'"},
@@ -395,18 +395,18 @@ INSTANTIATE_TEST_SUITE_P(
               "\"flops_per_s\": 10}, {\"type\": \"d\", \"edge\": 9, \"flops_per_s\": 1}",
               "device 2 gives the rate of one kernel twice"},
         Wrong{"{\"port\": \"p\"", "{\"port\": \"r\"",
-              "device 2 names port 'r', which is not there"},
+              "device 2 names port 'r', which does not exist"},
         Wrong{"\"weight\": 11", "\"weight\": 0", "device 2: 'weight' is not positive"},
         Wrong{"\"weight\": 11", "\"wight\": 0", "device 2, a port has an unknown key 'wight'"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Links, WrongMachine,
     testing::Values(
-        Wrong{"\"to\": \"0\"", "\"to\": \"1\"", "link 0 names device '1', which is not there"},
+        Wrong{"\"to\": \"0\"", "\"to\": \"1\"", "link 0 names device '1', which does not exist"},
         Wrong{"\"to\": \"0\"", "\"to\": \"host\"", "link 0 leads from a device to itself"},
         Wrong{"\"links\": [",
               "\"links\": [{\"from\": \"host\", \"to\": \"0\", \"bytes_per_s\": 1},",
-              "link 1 is there twice"},
+              "link 1 appears twice"},
         Wrong{"\"latency_s\": 12", "\"latency_s\": -12", "link 0: 'latency_s' is negative"},
         Wrong{"\"bytes_per_s\": 13", "\"bytes_per_s\": 0", "link 0: 'bytes_per_s' is not positive"},
         Wrong{"\"bytes_per_s\": 13,", "", "link 0 has no 'bytes_per_s'"},
@@ -415,7 +415,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"\"share\": 0.5", "\"share\": 0", "link 0, columns: 'share' is not positive"},
         Wrong{"\"share\": 0.5", "\"share\": 1.5", "link 0, columns: 'share' is more than 1"},
         Wrong{"\"share\": 0.5", "\"rate\": 1", "link 0, columns has an unknown key 'rate'"},
-        Wrong{"{\"port\": \"q\"", "{\"port\": \"Q\"", "link 0 names port 'Q', which is not there"},
+        Wrong{"{\"port\": \"q\"", "{\"port\": \"Q\"",
+              "link 0 names port 'Q', which does not exist"},
         Wrong{"[{\"port\": \"q\", \"weight\": 14}]", "7", "link 0: 'ports' is not a list"}));
 
 TEST(MachineJson, TakesTheFileThatTheWrongOnesAreMadeOf) {

@@ -15,7 +15,7 @@
 namespace fleet {
 namespace {
 
-/// Sets variables for one test and takes every FLEETBLAS_ one away before and after.
+/// Sets variables for one test; removes every FLEETBLAS_ variable before and after it.
 class Environment : public ::testing::Test {
  protected:
   void SetUp() override { clear(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_plan.cpp: plans are right, whatever the problem, machine and rules; and check() sees it when
-// they are not.
+// test_plan.cpp: plans are right, whatever the problem, machine and rules; and check() finds wrong
+// ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ TEST(MakePlan, LeavesTheOwnersDataInPlace) {
   EXPECT_EQ(count(plan, TaskKind::writeback), 2);  // the other worker's half of C
 }
 
-/// Lanes of the first device that compute.
+/// The number of lanes of the first device that compute.
 std::size_t lanes_in_use(const Machine& machine, std::int64_t tile) {
   const Plan plan = make_plan(square(16384, kHost), machine, simple(machine, {2, 1}, tile));
   std::set<QueueId> lanes;
@@ -283,8 +283,8 @@ TEST(MakePlan, RefusesACapBelowOneTileProduct) {
   EXPECT_THROW(make_plan(square(2048, kHost), machine, tuning), Error);
 }
 
-// Every dependency that the planner emits is needed, or implied by others: dropping one is either
-// noticed by check, or leaves an order that other queues and waits enforce all the same.
+// Every dependency that the planner emits is needed or implied by others: if one is dropped,
+// check() notices it, or other dependencies and queues still enforce the order.
 TEST(Check, NoticesMostDroppedDependencies) {
   Random random(99);
   int dropped = 0, noticed = 0;
@@ -316,7 +316,7 @@ TEST(Check, NoticesAWrongTileAMissingWritebackAndASlotTooSmall) {
   Plan wrong = good;
   for (Task& task : wrong.tasks)
     if (task.kind == TaskKind::compute && task.kernel == Kernel::multiply) {
-      task.op ^= 1;  // the same tile's other step of k
+      task.op ^= 1;  // the other step of k of the same tile
       break;
     }
   EXPECT_NE(check(wrong), "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_plan_races.cpp: a plan that lacks one dependency is noticed by check() whenever any order of
-// its tasks can go wrong on real data. It knows nothing of faults and times.
+// test_plan_races.cpp: check() rejects a plan without one of its dependencies whenever some order
+// of its tasks gives a wrong C. It knows nothing of faults and times.
 #include <gtest/gtest.h>
 
 #include "support/host_trial.hpp"
@@ -31,7 +31,7 @@ bool goes_wrong(const Plan& plan, const Machine& machine, Generator& random) {
   return false;
 }
 
-/// `trials` plans of what `problem_of` makes, each without one of its dependencies.
+/// Runs `trials` plans of problems made by `problem_of`, each without one of its dependencies.
 template <typename TrialOf, typename ProblemOf>
 void expect_noticed(ProblemOf problem_of, std::int64_t trials) {
   Generator random(2026);
@@ -52,7 +52,7 @@ void expect_noticed(ProblemOf problem_of, std::int64_t trials) {
       ASSERT_TRUE(caught) << "check missed a race: " << to_text(problem);
     }
   }
-  EXPECT_GT(wrong, dropped / 4);  // the random orders do show races
+  EXPECT_GT(wrong, dropped / 4);  // the random orders do expose races
   std::printf("dropped %d, wrong in some order %d\n", dropped, wrong);
 }
 

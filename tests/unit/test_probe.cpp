@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_probe.cpp: a probe of a simulated machine finds that machine, from what the runs tell and
-// not from what the backend says of itself.
+// test_probe.cpp: a probe of a simulated machine finds that machine, from its runs and not from the
+// backend's own description.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -43,8 +43,8 @@ TEST(Probe, FindsShippedMachines) {
   for (const std::string name : {"h200x8", "h200x4", "karolina"}) {
     const Machine real = load_machine(name, FLEETBLAS_SOURCE_DIR "/machines");
     Machine visible = real;
-    // There the memory of GPUs 0-3 is full before the PCIe link of any one of them is: all that a
-    // load can show is that the link does not limit its two directions.
+    // In this machine the memory of GPUs 0-3 is full before the PCIe link of any of them: a load
+    // can only show that the link does not limit its two directions.
     for (Port& port : visible.ports)
       if (name == "h200x8" && port.name.starts_with("pcie ") && port.name.back() < '4')
         port.capacity =
@@ -141,7 +141,7 @@ TEST(Probe, ReportsARunThatFails) {
   EXPECT_THROW(probe(backend, kBudgetS), Error);
 }
 
-/// Counts its products, which take so long that there is no time for large ones.
+/// Counts its products, which are so slow that no time is left for large ones.
 class CountingBlas final : public CpuBlas {
  public:
   explicit CountingBlas(std::string name) : name_(std::move(name)) {}
@@ -174,7 +174,7 @@ struct Cache : ::testing::Test {
            std::to_string(getpid());
   }
 
-  /// The machine, and whether it was measured for that.
+  /// The machine, and whether this call measured it.
   Machine get(const std::string& blas_name = "blas 1", int devices = 2) {
     CountingBlas blas(blas_name);
     Disguise backend(host_machine(devices, 2, 1 << 30), host_machine(devices, 2, 1 << 30));
@@ -306,7 +306,7 @@ TEST_F(Cache, LeavesAFolderOrADeviceInItsPlaceAlone) {
   get();
 
   EXPECT_TRUE(measured);
-  EXPECT_EQ(files(), std::vector<std::filesystem::path>{file});  // nothing half-written beside it
+  EXPECT_EQ(files(), std::vector<std::filesystem::path>{file});  // no partial file beside it
 }
 
 TEST_F(Cache, WorksWithoutAFolder) {
@@ -342,7 +342,8 @@ TEST(HostMachine, HasALinkForEachPairAndAThreadForEachDevice) {
   for (DeviceId device = kFirstDevice; device < kFirstDevice + 3; ++device) {
     EXPECT_GE(machine.find_link(kHost, device), 0);
     EXPECT_GE(machine.find_link(device, kHost), 0);
-    EXPECT_EQ(machine.find_link(kPageable, device), -1);  // pageable memory goes through the ring
+    EXPECT_EQ(machine.find_link(kPageable, device),
+              -1);  // pageable memory is reached through the ring
     EXPECT_EQ(machine.devices[static_cast<std::size_t>(device)].lanes, 1);
     EXPECT_EQ(machine.devices[static_cast<std::size_t>(device)].memory_bytes, 1 << 20);
     for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_probe_careful.cpp: a careful probe repeats until it knows, spends what it may, and leaves
-// something whole wherever it is stopped.
+// test_probe_careful.cpp: a careful probe repeats until its values are precise, keeps its budget,
+// and leaves a complete machine wherever it is stopped.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -69,7 +69,7 @@ TEST(ProbeSession, RepeatsWhatVariesUntilItsMeanIsKnownWithinFivePercent) {
   ProbeSession session(request);
   int taken = 0;
 
-  // 0.8 and 1.2 in turn deviate by 0.2 from 1: 2 * 0.2 / sqrt(n) is 0.05 at n = 64.
+  // Alternating 0.8 and 1.2 deviate by 0.2 from 1: 2 * 0.2 / sqrt(n) is 0.05 at n = 64.
   session.repeated("restless", "s", [&] {
     ++taken;
     return std::vector<double>{taken % 2 == 0 ? 0.8 : 1.2};
@@ -117,7 +117,7 @@ TEST(ProbeSession, StopsWhenAValuesShareOfTheBudgetIsSpentAndSaysSo) {
     EXPECT_FALSE(value.settled);
     EXPECT_GE(value.repeats, 1);
   }
-  // A quarter each; a machine that is busy with other things may take longer for one repeat.
+  // Each gets a quarter; on a busy machine one repeat may take longer.
   EXPECT_LE(left_s[0], 0.3);
   EXPECT_GT(left_s[0], 0.3 - 0.2);
   EXPECT_LE(left_s[3], 0.001);
@@ -133,7 +133,7 @@ TEST(CarefulProbe, FindsSimulatedNodes) {
 
     EXPECT_EQ(difference(real, found, 0.01), "") << "seed " << seed;
     EXPECT_EQ(backend.conflict, "") << "seed " << seed;
-    // Only issuing is measured without the times of tasks: ten repeats of five runs.
+    // Only issuing is measured without task times: ten repeats of five runs.
     EXPECT_EQ(backend.runs_without_times, 50);
     EXPECT_TRUE(report.complete);
     for (const ProbeValue& value : report.values) {
@@ -183,7 +183,7 @@ TEST(CarefulProbe, MeasuresOnlyTheTypesThatAreAskedFor) {
       EXPECT_EQ(rate.flops_per_s, 1);
 }
 
-/// Stops a probe after so many repeats.
+/// Stops a probe after a number of repeats.
 struct Impatience {
   explicit Impatience(int repeats) : left(repeats) {}
   bool operator()(const ProbeProgress&) { return --left > 0; }
@@ -268,7 +268,7 @@ struct Probing : ::testing::Test {
   Json saved() const { return Json::parse(std::ifstream(file)); }
 
   static constexpr int kPatience = 1 << 30;
-  int repeats = 0;  ///< of the last run
+  int repeats = 0;  ///< repeats in the last run
   static constexpr const char* kSim =
       "backend=sim;machine=" FLEETBLAS_SOURCE_DIR "/machines/h200x4.json";
   const std::string file = temporary_file("probe.json");
@@ -297,7 +297,7 @@ TEST_F(Probing, GoesOnWithAFileThatWasLeftUnfinished) {
   EXPECT_FALSE(kept["notes"]["probe"]["done"].empty());
   EXPECT_NO_THROW(parse_machine(kept.dump()));
   EXPECT_EQ(whole["notes"]["probe"]["complete"], true);
-  // What was measured by the first call is not measured again.
+  // Values measured by the first call are not measured again.
   std::multiset<std::string> names;
   for (const Json& value : whole["notes"]["probe"]["values"]) names.insert(value["name"]);
   EXPECT_EQ(names.count("copy host->0 tile 512"), 1U);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_probe_cost.cpp: the first product on many virtual devices, which are measured for it, takes
-// seconds: what is measured must not grow with pairs of devices. Alone, so that times mean
-// something.
+// test_probe_cost.cpp: the first product on many virtual devices, which includes the probe, takes
+// seconds: the number of measurements must not grow with the number of pairs. It runs alone,
+// because it measures time.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -12,8 +12,8 @@
 namespace fleet::test {
 namespace {
 
-/// Three to thirteen on two cores, the latter with seven other processes on each; ten minutes when
-/// each pair was loaded.
+/// Limit in seconds. The test takes 3 s on two cores, and 13 s with seven other processes on each;
+/// it took ten minutes when every pair was measured.
 constexpr double kMostS = 60;
 
 TEST(FirstProduct, OnVirtualDevicesTakesSecondsHoweverManyThereAre) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_probe_many.cpp: a quick probe of many devices measures a few links and ports for all that
-// are alike, looks at each of the others once, and finds what differs.
+// test_probe_many.cpp: a quick probe of many devices measures a few links and ports of each kind,
+// times each of the others once, and finds those that differ.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(LooksAtEach, LookAgainAtWhatDiffersAndKeepTheShortest) {
   const auto groups = look_at_each(5, 1.2, [&](const Members& ids) {
     looks.push_back(ids);
     std::vector<double> seconds(ids.size(), 1.0);
-    if (looks.size() == 1) seconds[2] = 40;  // somebody else had the CPU
+    if (looks.size() == 1) seconds[2] = 40;  // another process had the CPU
     return seconds;
   });
 
@@ -72,25 +72,24 @@ TEST(MeasuredGroups, AreTheFirstOneAndOthersWhileThereIsTime) {
   }
 }
 
-/// Counts its copies and the most memory that one of its devices needed for them.
+/// Counts the copies, and the most memory that one of the devices needed for them.
 class Counting final : public Disguise {
  public:
   explicit Counting(const Machine& real) : Disguise(real, forgotten(real)) {}
-  void prepare(const Plan& plan) override {
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                   std::uint64_t serial) override {
     for (std::size_t d = kFirstDevice; d < plan.arena_bytes.size(); ++d)
       most_bytes = std::max(most_bytes, plan.arena_bytes[d]);
-    Disguise::prepare(plan);
-  }
-  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
-    ++copies;
-    Disguise::copy(id, task, from, to);
+    copies += std::ranges::count_if(
+        plan.tasks, [](const Task& task) { return task.kind != TaskKind::compute; });
+    return Disguise::begin(plan, binding, serial);
   }
   std::int64_t copies = 0;
   std::int64_t most_bytes = 0;
 };
 
-/// GPUs on PCIe and on one switch: all links of a kind are the same, and every port is full when
-/// all its links are busy.
+/// A node of GPUs on PCIe and on one switch: all links of a kind are equal, and every port is full
+/// when all its links are busy.
 Machine switched_node(int gpus) {
   Machine machine;
   machine.issue_s = 0.5e-6;
@@ -154,7 +153,7 @@ Link& link_between(Machine& machine, int from, int to) {
       .links[static_cast<std::size_t>(machine.find_link(kFirstDevice + from, kFirstDevice + to))];
 }
 
-/// Copies by CPU threads: the shares of threads follow the rate.
+/// Divides the rate of a link; shares of CPU threads follow the rate.
 void slow_down(Link& link, double times) {
   for (PortShare& share : link.ports)
     if (std::abs(share.weight * link.bytes_per_s - 1) < 1e-9) share.weight *= times;
@@ -191,7 +190,7 @@ TEST(QuickProbeOfMany, FindsOneBadPortAmongThoseThatAreAlike) {
   Machine real = switched_node(16);
   for (Link& link : real.links)
     if (!on_host(link.source) && !on_host(link.target)) link.bytes_per_s = 100e9;
-  // More than any link needs alone, and less than the other ports have.
+  // More than any link needs alone, and less than the capacity of the other ports.
   std::ranges::find(real.ports, "into 5", &Port::name)->capacity = 250e9;
   Counting backend(real);
 
@@ -202,9 +201,10 @@ TEST(QuickProbeOfMany, SaysWhatItHadNoTimeFor) {
   class Slow final : public Disguise {
    public:
     using Disguise::Disguise;
-    Trace finish() override {
+    std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                     std::uint64_t serial) override {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      return Disguise::finish();
+      return Disguise::begin(plan, binding, serial);
     }
   };
   Machine real = switched_node(16);
@@ -213,15 +213,15 @@ TEST(QuickProbeOfMany, SaysWhatItHadNoTimeFor) {
   Slow slow(real, forgotten(real));
   Counting quick(real);
 
-  Machine rough = probe(slow, 0.2);  // more than 20 runs come first
+  Machine rough = probe(slow, 0.2);  // the first 20 runs spend half of it
   const Machine found = probe(quick, kBudgetS);
 
   EXPECT_NE(rough.source.find("15 links like 0->1 have rates from one short copy each"),
             std::string::npos)
       << rough.source;
   EXPECT_EQ(found.source, "measured by probe; no port was loaded by more than 16 links");
-  // With the latency of the others, a copy at a quarter of their rate takes less than four times as
-  // long as theirs.
+  // A copy at a quarter of the others' rate but with equal latency takes less than four times as
+  // long.
   EXPECT_GT(link_between(rough, 3, 4).bytes_per_s, 350e9 / 4);
   EXPECT_LT(link_between(rough, 3, 4).bytes_per_s, 350e9 / 2);
 }

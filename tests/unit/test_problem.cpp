@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_problem.cpp: building problems, and their text form both ways.
+// test_problem.cpp: building problems, and writing and reading them as text.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -97,21 +97,21 @@ TEST(ProblemText, LeavesOutWhatIsUsual) {
 }
 
 TEST(ProblemText, NamesEveryTypeByItsWord) {
-  constexpr std::array<const char*, kDataTypes> kTexts{"sgemm", "dgemm",    "cgemm",   "zgemm",
-                                                       "hgemm", "bf16gemm", "tf32gemm"};
-  for (int t = 0; t < kDataTypes; ++t) {
-    const Problem p = make_problem({.type = static_cast<DataType>(t), .m = 1, .n = 2, .k = 3});
-    EXPECT_EQ(to_text(p),
-              std::string(kTexts[static_cast<std::size_t>(t)]) + " m=1 n=2 k=3 a@h b@h c@h");
+  constexpr std::array<const char*, kDataTypes.size()> kTexts{
+      "sgemm", "dgemm", "cgemm", "zgemm", "hgemm", "bf16gemm", "tf32gemm"};
+  for (std::size_t t = 0; t < kDataTypes.size(); ++t) {
+    const Problem p = make_problem({.type = kDataTypes[t], .m = 1, .n = 2, .k = 3});
+    EXPECT_EQ(to_text(p), std::string(kTexts[t]) + " m=1 n=2 k=3 a@h b@h c@h");
     EXPECT_EQ(parse_problem(to_text(p)), p);
   }
 }
 
 TEST(DataTypes, HalvesHaveTwoBytesAndTf32IsStoredAsAFloat) {
-  EXPECT_EQ(bytes_of(DataType::f16), 2);
-  EXPECT_EQ(bytes_of(DataType::bf16), 2);
-  EXPECT_EQ(bytes_of(DataType::tf32), 4);
-  EXPECT_TRUE(is_half(DataType::f16) && is_half(DataType::bf16) && !is_half(DataType::tf32));
+  EXPECT_EQ(bytes_of(Storage::f16), 2);
+  EXPECT_EQ(bytes_of(Storage::bf16), 2);
+  EXPECT_EQ(DataType::tf32.storage, Storage::f32);
+  EXPECT_NE(DataType::tf32, DataType::f32);
+  EXPECT_TRUE(is_half(Storage::f16) && is_half(Storage::bf16) && !is_half(Storage::f32));
   EXPECT_EQ(flops(make_problem({.type = DataType::f16, .m = 5, .n = 7, .k = 3})), 210);
 }
 

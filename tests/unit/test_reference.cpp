@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_reference.cpp: the oracle itself, against numbers done by hand. It knows no library code.
+// test_reference.cpp: the oracle itself, against numbers computed by hand. It knows no library
+// code.
 #include <gtest/gtest.h>
 
 #include "support/reference.hpp"

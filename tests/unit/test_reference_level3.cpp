@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_reference_level3.cpp: the oracle of the level-3 routines itself, against numbers done by
-// hand, against the oracle of gemm, and against results that are wrong. It knows no library code.
+// test_reference_level3.cpp: the oracle of the level-3 routines itself, against numbers computed by
+// hand, against the oracle of gemm, and against wrong results. It knows no library code.
 #include <gtest/gtest.h>
 
 #include "support/level3_operands.hpp"
@@ -14,7 +14,7 @@ using ComplexValues = std::vector<Complex>;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr Complex kI{0, 1};
-/// A number whose imaginary part is not to be looked at.
+/// A number whose imaginary part must not be read.
 Complex real_part_only(double real) { return {real, kNan}; }
 
 // Column-major: [1 3; 2 4] and [5 7; 6 8].
@@ -59,7 +59,7 @@ TEST(ReferenceLevel3, TakesTheDiagonalOfAHermitianMatrixAsReal) {
       dense<Complex>({.routine = Level3::hemm, .m = 2, .n = 1, .beta = 0}, a, b, c);
 
   EXPECT_EQ(check(call, {{1, 2}, {4, -1}}), "");
-  call.routine = Level3::symm;  // of which all of the diagonal counts
+  call.routine = Level3::symm;  // which uses the imaginary parts of the diagonal
   EXPECT_NE(check(call, {{1, 2}, {4, -1}}), "");
 }
 
@@ -93,7 +93,7 @@ TEST(ReferenceLevel3, ConjugatesInHerkAndNotInSyrk) {
   const ComplexValues a = {1, kI}, c = {{1, 7}, {2, 2}, 9, real_part_only(0)};
   Level3Call<Complex> call =
       dense<Complex>({.routine = Level3::herk, .uplo = Uplo::lower, .n = 2, .k = 1}, a, a, c);
-  call.alpha = {2, 5};  // of which herk knows the real part
+  call.alpha = {2, 5};  // herk uses the real part only
   call.beta = {3, 5};
 
   EXPECT_EQ(check(call, {5, {6, 8}, 9, 2}), "");  // 2 * [1 -i; i 1] + 3 * [1 .; 2+2i 0]
@@ -276,7 +276,7 @@ TEST(ReferenceLevel3, WantsNotFiniteExactlyWhereTheInputsSayIt) {
   EXPECT_NE(check(call, {kNan, kNan, 1, kNan}), "");
 }
 
-// What follows holds for all types, both sides, both triangles and all operations.
+// The tests below cover all types, both sides, both triangles and all operations.
 
 template <typename F>
 void for_each_type(F f) {
@@ -298,7 +298,7 @@ T rounded(const std::complex<long double>& value) {
     return static_cast<T>(value.real());
 }
 
-/// Writes the expected values, rounded, to what the routine has to write.
+/// Writes the expected values, rounded, to the output of the routine.
 template <typename T>
 void write(const std::vector<std::complex<long double>>& values, Part part,
            Level3Operands<T>& operands) {
@@ -427,7 +427,7 @@ TEST(ReferenceLevel3, SolvesWhatATriangleMultiplied) {
   });
 }
 
-/// All the routines, with scalars that leave nothing out.
+/// All the routines, with scalars that use every operand.
 template <typename T>
 std::vector<Level3Operands<T>> one_of_each(Random& random) {
   std::vector<Level3Operands<T>> all;
@@ -442,7 +442,7 @@ std::vector<Level3Operands<T>> one_of_each(Random& random) {
   return all;
 }
 
-/// Any number of other bits.
+/// A number with different bits.
 template <typename T>
 void change(T& element) {
   element = element == T(3) ? T(4) : T(3);
@@ -455,7 +455,7 @@ TEST(ReferenceLevel3, SeesEachWrongElement) {
       const Level3Call<T> call = operands.call();
       const std::int64_t ld = operands.output_ld();
       ExpectedLevel3<T> expected = expect_level3(call);
-      if (call.routine == Level3::trsm) {  // as if B had been the product of A and what is in it
+      if (call.routine == Level3::trsm) {  // as if B had been the product of A and its contents
         Level3Call<T> product = call;
         product.routine = Level3::trmm;
         product.alpha = 1;

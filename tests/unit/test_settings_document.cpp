@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_settings_document.cpp: docs/reference/settings.md says what the table of settings says. It
+// test_settings_document.cpp: docs/reference/settings.md agrees with the table of settings. It
 // reads two tables and runs nothing.
 #include <gtest/gtest.h>
 

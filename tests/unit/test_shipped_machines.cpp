@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_shipped_machines.cpp: the files in machines/ load, and their links and ports give what was
-// measured or printed. It knows no plan.
+// test_shipped_machines.cpp: the files in machines/ load, and their links and ports give the
+// measured or published rates. It knows no plan.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,7 @@ const std::string kFolder = FLEETBLAS_SOURCE_DIR "/machines";
 
 enum class Way { into_gpus, out_of_gpus, both };
 
-/// Rates of copies that run on these links at once.
+/// The rates of copies that run over these links at once.
 std::vector<double> rates_together(const Machine& m, const std::vector<LinkId>& links) {
   FairShare share(m, static_cast<int>(links.size()));
   for (std::size_t f = 0; f < links.size(); ++f)
@@ -60,7 +61,7 @@ double peer_sum(const Machine& m, const std::vector<std::pair<int, int>>& pairs)
   return gb_per_s(rates_together(m, links));
 }
 
-/// GB/s of one copy of a T x T tile of doubles alone.
+/// GB/s of one copy of a `tile` x `tile` tile of doubles on an idle machine.
 double tile_gb_per_s(const Machine& m, DeviceId from, DeviceId to, std::int64_t tile) {
   const std::int64_t bytes = 8 * tile * tile;
   return static_cast<double>(bytes) / m.copy_s(m.find_link(from, to), bytes) / 1e9;
@@ -87,10 +88,10 @@ TEST_P(Shipped, LinksEveryPlaceAndRatesEveryType) {
   EXPECT_GT(m.issue_s, 0);
   for (DeviceId a = kFirstDevice; a < std::ssize(m.devices); ++a) {
     EXPECT_EQ(m.devices[static_cast<std::size_t>(a)].name, std::to_string(a - kFirstDevice));
-    // The papers' testbeds have no half types: none of the papers uses them.
-    const int types = m.name.starts_with("h200") ? kDataTypes : 4;
-    for (int type = 0; type < types; ++type)
-      EXPECT_GT(m.best_rate(a, static_cast<DataType>(type)), 0) << type;
+    // The papers' machines have no rates of half types, which no paper uses.
+    const std::size_t types = m.name.starts_with("h200") ? kDataTypes.size() : 4;
+    for (const DataType type : std::span(kDataTypes).first(types))
+      EXPECT_GT(m.best_rate(a, type), 0) << word_of(type);
     for (DeviceId b = 0; b < std::ssize(m.devices); ++b)
       EXPECT_EQ(m.find_link(a, b) >= 0, a != b && b != kPageable) << a << " -> " << b;
   }

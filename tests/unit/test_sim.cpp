@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_sim.cpp: simulated times against times done by hand. Elements move at 1 per second unless a
-// test says otherwise, so that most numbers are seconds and elements alike.
+// test_sim.cpp: simulated times against times computed by hand. Links move 1 element per second
+// unless a test says otherwise, so that most numbers are both seconds and elements.
 #include <gtest/gtest.h>
 
 #include "sim/simulate.hpp"
@@ -44,7 +44,7 @@ TEST(Simulate, OneCopyTakesLatencyPerChunkAndItsBytes) {
   EXPECT_DOUBLE_EQ(stop_s(trace, pieces), 4.25 + 4 * 0.25 + 4);
 }
 
-// Two tiles of 4 rows of a matrix of 8: the columns of each lie apart on the host only.
+// Two tiles of 4 rows of a matrix of 8 rows: their columns are strided on the host only.
 TEST(Simulate, ColumnsThatLieApartTravelAtTheRateOfTheirLength) {
   HandMachine machine(2);
   const LinkId in = machine.link(kHost, kOne, 2, {}, 0.25);
@@ -75,7 +75,7 @@ TEST(Simulate, TwoCopiesSplitAPortAndTheLongerOneGetsItAllInTheEnd) {
   const Trace trace = simulate(plan.get(), machine.get());
 
   EXPECT_DOUBLE_EQ(stop_s(trace, small), 4);  // 2 at half the rate
-  EXPECT_DOUBLE_EQ(stop_s(trace, large), 8);  // 2 by then, 4 more alone
+  EXPECT_DOUBLE_EQ(stop_s(trace, large), 8);  // 2 by then, the other 4 alone
   EXPECT_DOUBLE_EQ(trace.seconds, 8);
 }
 
@@ -91,7 +91,7 @@ TEST(Simulate, WritesThatWeighTwiceLeaveLessOfThePortToBoth) {
   const Trace trace = simulate(plan.get(), machine.get());
 
   EXPECT_DOUBLE_EQ(stop_s(trace, out), 2);     // 6 = 2 + 2*2: both at 2 elements per second
-  EXPECT_DOUBLE_EQ(stop_s(trace, in), 2 + 1);  // 6 of 10 left, and the port to itself
+  EXPECT_DOUBLE_EQ(stop_s(trace, in), 2 + 1);  // 6 of 10 left, now alone at the port
 }
 
 TEST(Simulate, ASlowLinkLeavesTheRestOfThePortToTheOthers) {
@@ -157,7 +157,8 @@ TEST(Simulate, AFastHopIsHeldBackByItsSlowUpstream) {
 
   const Trace trace = simulate(plan.get(), machine.get());
 
-  // c has the port alone for 1 s (4), then 3 of 4 because b cannot use more than 1: 17/3 s more.
+  // c has the port alone for 1 s (4 elements), then 3 of 4, because b cannot use more than 1: 17/3
+  // s more.
   EXPECT_DOUBLE_EQ(stop_s(trace, c), 1 + 17.0 / 3);
   EXPECT_NEAR(stop_s(trace, b), 8 + 0.25, 1e-9);  // the last chunk at its own speed
 }
@@ -176,7 +177,7 @@ TEST(Simulate, AHopThatStartsLateCatchesUpThenKeepsBehindItsUpstream) {
   EXPECT_DOUBLE_EQ(stop_s(trace, busy), 4);
   EXPECT_DOUBLE_EQ(start_s(trace, b), 4);
   EXPECT_DOUBLE_EQ(stop_s(trace, a), 16);
-  EXPECT_NEAR(stop_s(trace, b), 16.5, 1e-9);  // caught up at 7; then one chunk behind
+  EXPECT_NEAR(stop_s(trace, b), 16.5, 1e-9);  // catches up at 7, then stays one chunk behind
 }
 
 TEST(Simulate, AHopWhoseUpstreamIsLongDoneRunsAtItsOwnSpeed) {
@@ -247,7 +248,7 @@ TEST(Simulate, StreamingKernelsAreBoundByMemory) {
   EXPECT_DOUBLE_EQ(stop_s(trace, add), 8 + 3 * 4);  // two read, one written
 }
 
-// A virtual device: one thread does its kernels and the copies into it.
+// A virtual device: one thread computes its kernels and makes the copies into it.
 struct ThreadOfOneDevice : ::testing::Test {
   ThreadOfOneDevice() {
     thread = machine.port(1.0 / 8, "thread 0");  // capacity 1: busy seconds
@@ -325,7 +326,8 @@ TEST(Simulate, TasksStartNoEarlierThanTheyAreIssued) {
 
   EXPECT_DOUBLE_EQ(start_s(trace, copy), 0);
   EXPECT_DOUBLE_EQ(start_s(trace, kernel), 0.5);
-  EXPECT_DOUBLE_EQ(start_s(trace, short_copy), 1);  // behind the first copy, and just issued
+  EXPECT_DOUBLE_EQ(start_s(trace, short_copy),
+                   1);  // after the first copy, and as soon as it is issued
   EXPECT_DOUBLE_EQ(start_s(trace, late), 1.5);
   EXPECT_DOUBLE_EQ(stop_s(trace, late), 2.5);
 }

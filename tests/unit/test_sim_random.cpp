@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_sim_random.cpp: what must hold of every simulated run, over random machines and plans.
+// test_sim_random.cpp: properties of every simulated run, for random machines and plans.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,8 +84,8 @@ struct Case {
   HandPlan plan;
 };
 
-/// One task on an idle machine: its seconds, its shortest lag behind an upstream, and what it takes
-/// of each port in all.
+/// One task on an idle machine: its seconds, its shortest lag behind an upstream, and its total
+/// demand on each port.
 struct Alone {
   double seconds = 0;
   double chunk_s = 0;
@@ -119,7 +119,7 @@ Alone alone(const Plan& plan, const Machine& machine, const Task& task) {
     result.units[p] = share.weight * work;
     port_s = std::max(port_s, result.units[p] / machine.ports[p].capacity);
   }
-  // A launch comes before the kernel; latency hides behind a port that is too slow for the link.
+  // A launch precedes the kernel; latency hides behind a port that is too slow for the link.
   result.seconds = task.kind == TaskKind::compute ? fixed_s + std::max(work, port_s)
                                                   : std::max(fixed_s + work / rate, port_s);
   return result;
@@ -158,10 +158,10 @@ TEST(RandomRun, RespectsOrderPortsAndTheSpeedOfEachTask) {
       }
       serial_s += lone[t].seconds;
     }
-    // Somebody always gets on: no plan takes longer than its tasks one after another.
+    // At least one task always progresses: no plan takes longer than its tasks one after another.
     ASSERT_LE(trace.seconds, serial_s * (1 + kClose));
 
-    // What lies wholly inside a window fits through each port in that time.
+    // The tasks that lie wholly inside a window fit through each port in that time.
     for (const Span& first : trace.spans)
       for (const Span& last : trace.spans) {
         if (last.stop_s <= first.start_s) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_tile_program.cpp: the ops of an expanded problem, one after another, are the routine,
+// test_tile_program.cpp: the ops of an expanded problem, run in order, compute the routine,
 // whatever the cuts. It makes no plans.
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ Cuts random_cuts(Generator& random, std::int64_t size) {
   return cuts;
 }
 
-/// As the routine needs them: what has a side is cut alike along it and along k, and a symmetric
-/// result in both directions.
+/// Random cuts that the routine allows: a routine with a side has equal cuts along it and along k,
+/// and a symmetric result has equal cuts in both directions.
 CallCuts random_cuts(Generator& random, const Problem& problem) {
   CallCuts cuts{random_cuts(random, problem.m), random_cuts(random, problem.n),
                 random_cuts(random, problem.k)};
@@ -39,7 +39,7 @@ CallCuts random_cuts(Generator& random, const Problem& problem) {
   return cuts;
 }
 
-/// How a program is changed before it is run, or not at all.
+/// A change of the program before it is run, or none.
 using Change = void (*)(TileProgram&);
 constexpr Change kAsItIs = [](TileProgram&) {};
 
@@ -113,7 +113,7 @@ std::string fault_of_level3(const Problem& problem, const CallCuts& cuts, std::u
   return wrong.empty() ? operands.first_overwritten() : wrong;
 }
 
-/// As products of columns, which is what vectors of increment 1 are.
+/// The vector routines as products of columns, since a vector of increment 1 is a column.
 template <typename T>
 std::string fault_of_vectors(const Problem& problem, const CallCuts& cuts, std::uint64_t seed,
                              Change change) {
@@ -211,8 +211,8 @@ TEST(TileProgram, OfEachRoutineWithTrianglesIsThatRoutineForEveryFlagAndType) {
                   const auto routine = static_cast<Routine>(r);
                   const RoutineTraits& traits = traits_of(routine);
                   const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
-                  // Each flag where the routine has it, and every value once where it has not.
-                  if (traits.hermitian && !is_complex(type)) continue;
+                  // Varies only the flags that the routine has.
+                  if (traits.hermitian && !is_complex(type.storage)) continue;
                   if (!traits.has_side() && side == Side::right) continue;
                   if (!traits.triangular && diag == Diag::unit) continue;
                   if (traits.triangular && beta_is_zero) continue;
@@ -249,7 +249,7 @@ TEST(TileProgram, OfRoutinesWithVectorsIsThatRoutine) {
                                             {.beta_is_zero = beta_is_zero}));
 }
 
-// alpha == 0, and sizes of 0.
+// Calls with alpha == 0, and sizes of 0.
 TEST(TileProgram, ScalesWhatHasNoProducts) {
   Generator random(4);
   for (int r = 0; r < kLevel3Routines; ++r)
@@ -285,14 +285,13 @@ TEST(TileProgram, AppendRefusesAMatrixThatIsCutOrStoredOtherwiseOrWrittenWhileRe
   };
   EXPECT_FALSE(refused(gemm, {cuts, cuts, cuts}, {kC, kB, kNoMatrix}));
   EXPECT_FALSE(refused(trsm, {cuts, cuts, cuts}, {kNoMatrix, kNoMatrix, kC}));
-  EXPECT_TRUE(refused(gemm, {{0, 4, 8}, cuts, cuts}, {kC, kNoMatrix, kNoMatrix}))
-      << "cut otherwise";
+  EXPECT_TRUE(refused(gemm, {{0, 4, 8}, cuts, cuts}, {kC, kNoMatrix, kNoMatrix})) << "other cuts";
   EXPECT_TRUE(refused(trsm, {cuts, cuts, cuts}, {kA, kNoMatrix, kC})) << "a triangle";
-  EXPECT_TRUE(refused(gemm, {cuts, cuts, cuts}, {3, kNoMatrix, kNoMatrix})) << "not there";
+  EXPECT_TRUE(refused(gemm, {cuts, cuts, cuts}, {3, kNoMatrix, kNoMatrix})) << "no such matrix";
   EXPECT_TRUE(refused(gemm, {cuts, cuts, cuts}, {kC, kNoMatrix, kC})) << "read and written";
 }
 
-// The interpreter would notice: what it runs is no longer the routine.
+// The interpreter notices a wrong op: the program no longer computes the routine.
 TEST(TileProgram, WithAWrongOpIsAnotherRoutine) {
   Generator random(5);
   const CallCuts cuts{{0, 4, 8, 12}, {0, 4, 8, 12}, {0, 4, 8, 12}};
@@ -304,7 +303,7 @@ TEST(TileProgram, WithAWrongOpIsAnotherRoutine) {
     ASSERT_EQ(fault_of(problem, cuts, 7), "");
     EXPECT_NE(fault_of(problem, cuts, 7,
                        [](TileProgram& program) {
-                         // Of a symmetric tile the transpose would be the same.
+                         // The transpose of a symmetric tile would be the same.
                          for (TileOp& op : program.ops)
                            for (Factor& input : op.inputs)
                              if (input.tile.exists() && input.tile.row != input.tile.col) {

@@ -40,7 +40,7 @@ struct SmallRun {
   TaskId fetch, hop, product, far_product, home;
 };
 
-/// Operands that nobody looks at.
+/// Operands that are not accessed.
 Arguments arguments() {
   static double nothing[64];
   return {.data = {nothing, nothing, nothing}, .ld = {16, 16, 16}};
@@ -178,9 +178,8 @@ TEST(SimBackend, RunsAPlanAsSimulateTimesIt) {
 TEST(SimBackend, ReportsAPlanThatWasNotEnqueuedAsAFailedRun) {
   SmallRun run;
   const auto backend = make_sim_backend(run.machine.get());
-  backend->prepare(run.plan.get());
 
-  const Trace trace = backend->finish();
+  const Trace trace = backend->begin(run.plan.get(), {}, 0)->finish();
 
   EXPECT_EQ(trace.status, Status::internal);
   EXPECT_EQ(trace.spans.size(), run.plan.get().tasks.size());

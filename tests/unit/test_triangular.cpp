@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_triangular.cpp: equations with a triangular matrix, by halves down to blocks that somebody
-// else solves with.
+// test_triangular.cpp: triangular solves by recursive halving, down to blocks that a given function
+// solves.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,8 @@ std::vector<Variant> variants() {
   return all;
 }
 
-/// With ones and twos on the diagonal, little beside it, and NaN in the other triangle.
+/// A triangle with ones and twos on the diagonal, small elements off it, and NaN in the other
+/// triangle.
 std::vector<double> triangle(Fill fill) {
   std::vector<double> a(kLd * kOrder, std::nan(""));
   for (std::int64_t col = 0; col < kOrder; ++col)
@@ -42,11 +43,11 @@ std::vector<double> triangle(Fill fill) {
 
 TEST(Triangular, IsSolvedWithByTheInversesOfItsBlocks) {
   CpuBlas& blas = *test::shared_cpu_blas();
-  const std::int64_t edge = inverse_block(DataType::f64);
+  const std::int64_t edge = inverse_block(Storage::f64);
   for (const Variant& variant : variants()) {
     std::vector<double> a = triangle(variant.fill), given(kLd * kOrder, 1), expected = given;
-    std::vector<double> inverses(
-        static_cast<std::size_t>(inverses_bytes(DataType::f64, kOrder)) / sizeof(double), 7);
+    std::vector<double> inverses(static_cast<std::size_t>((kOrder + edge - 1) / edge * edge * edge),
+                                 7);
     const bool on_left = variant.side == Side::left;
     Launch launch{.kernel = Kernel::solve, .type = DataType::f64, .beta = 3.0};
     launch.a = {a.data(), kOrder, kOrder, kLd, variant.fill};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_tune.cpp: what the tuner chooses, and that it finds a plan where there is one.
+// test_tune.cpp: the tuner's choices, and that it finds a plan if one exists.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -88,8 +88,8 @@ TEST(Tune, GainsByTheGridOnSkinnyShapes) {
   EXPECT_GT(gain, 1.02);
 }
 
-/// Columns of up to 32 KB travel slowly, as they do to and from H200 (docs/performance/lessons.md),
-/// which multiply faster than the nodes of other tests, too.
+/// Links copy columns of up to 32 KB slowly, as to and from H200 (docs/performance/lessons.md);
+/// devices multiply at the H200's rate.
 Machine with_slow_columns(Machine machine) {
   for (Device& device : machine.devices)
     for (KernelRate& rate : device.kernels) rate.flops_per_s *= 3;
@@ -124,7 +124,7 @@ TEST(Tune, LeavesTilesSquareWhereItIsToldTheirEdgeOrColumnsCostNothing) {
   }
 }
 
-// Where the first tiles are a good part of the run, products begin with a part of them.
+// If the first tiles take a large part of the run, products begin with a part of them.
 TEST(Tune, BeginsWithShortStepsWhereTheFirstTilesTakeLong) {
   const Machine machine = with_slow_columns(node(2));
   const Problem problem = square(16384, kHost);
@@ -148,7 +148,7 @@ TEST(Tune, BeginsWithShortStepsWhereTheFirstTilesTakeLong) {
   EXPECT_LT(ramped.predicted_s, 0.98 * simulate(without, machine).seconds);
 }
 
-// Tiles as long as C cannot be in groups of rows; those of its first columns can go home early.
+// Tiles as long as C cannot form groups of rows, but those of the first columns can go home early.
 TEST(Tune, MakesGroupsOfWholeColumnsWhereTilesAreLong) {
   const Machine machine = with_slow_columns(node(2));
   const Problem problem = square(8192, kHost);
@@ -163,7 +163,8 @@ TEST(Tune, MakesGroupsOfWholeColumnsWhereTilesAreLong) {
   EXPECT_LT(grouped.predicted_s, simulate(make_plan(problem, machine, ungrouped), machine).seconds);
 }
 
-// C is 32 times A and B: with equal parts the links of the device that has it all are the limit.
+// C is 32 times as large as A and B: with equal parts the links of the device that holds all
+// operands are the limit.
 TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
   const Machine machine = node(4);
   const DeviceId owner = kFirstDevice + 2;
@@ -188,7 +189,7 @@ TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
   EXPECT_LT(free.predicted_s, 0.95 * equal.predicted_s);
 }
 
-// In a grid of 2 x 2 a larger part for one makes its neighbour's rows of A more as well.
+// In a grid of 2 x 2 a larger part for one worker also gives its neighbour more rows of A.
 TEST(Tune, GivesNoLargerPartThanMemoryHolds) {
   const Machine machine = node(4, 50e9, 100e9);
   const Problem tall = make_problem({.m = 65536, .n = 2048, .k = 4096},

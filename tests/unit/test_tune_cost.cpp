@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_tune_cost.cpp: what tuning costs. It runs while no other test does.
+// test_tune_cost.cpp: the time of tuning. It runs alone, because it measures time.
 #include <gtest/gtest.h>
 #include <time.h>
 
@@ -21,7 +21,7 @@ double thread_seconds() {
 // Tuning and planning together: under 10 ms for 3,000 tasks and 30 ms for 8,000, one core.
 TEST(TuneCost, StaysUnderItsBudget) {
   const Machine machine = test::node(8);
-  // The least of many: what other programs on the machine add is not ours.
+  // The least of many runs, to exclude the time of other programs on the machine.
   const auto seconds_of = [&](std::int64_t n, std::int64_t tile, double limit_s,
                               std::size_t& tasks) {
     double best_s = 1;

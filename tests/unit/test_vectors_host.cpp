@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // test_vectors_host.cpp: plans of gemv, axpy and dot, run on virtual devices in random legal orders
-// and on threads, give what plain sums give, and touch nothing else.
+// and on threads, agree with plain sums and write nothing else.
 #include <gtest/gtest.h>
 
 #include "cpu/plain_gemm.hpp"
@@ -51,7 +51,7 @@ TEST(VectorPlans, GiveTheRightResultsOnThreads) {
   EXPECT_GT(tally.run, 4 * tally.refused);
 }
 
-// Sums over parts of k meet in one order, whatever the order of the tasks.
+// Sums over parts of k are added in one order, whatever the order of the tasks.
 TEST(VectorPlans, GiveTheSameBitsInAnyOrder) {
   const Machine machine = test::node(4);
   const Problem dot = make_problem({.routine = Routine::dot, .n = 5000});
@@ -72,7 +72,7 @@ TEST(VectorPlans, GiveTheSameBitsInAnyOrder) {
   for (const double result : results) EXPECT_EQ(result, results[0]);
 }
 
-/// Without any library.
+/// A CPU BLAS without a library.
 class PlainBlas final : public CpuBlas {
  public:
   std::string name() const override { return kBuiltIn; }
@@ -85,7 +85,7 @@ class PlainBlas final : public CpuBlas {
 
 template <typename T>
 std::string by_loops_and_library(const Problem& problem, std::uint64_t seed) {
-  // One worker that is the host: one kernel on the operands as they are.
+  // The host is the only worker: one kernel on the operands in place.
   const Machine machine = test::node(1);
   Tuning tuning{.workers = {kHost}, .grid = {1, 1}, .tile = 1 << 20};
   const Plan plan = make_plan(problem, machine, tuning);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_vectors_plan.cpp: plans of gemv, axpy and dot, and what the tuner makes of them.
+// test_vectors_plan.cpp: plans of gemv, axpy and dot, and the tuner's choices for them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -62,7 +62,7 @@ TEST(VectorPlan, MovesWhatMustMoveOnce) {
   EXPECT_EQ(bytes_moved(of_axpy, machine), 3 * 8 << 20);
   // x comes once per row of tiles: 4 of them.
   EXPECT_EQ(bytes_moved(of_gemv, machine), 8 * (m * n + 4 * n + 2 * m));
-  // Three sums to the first worker, and one result home.
+  // Three sums go to the first worker, and one result goes home.
   EXPECT_EQ(bytes_moved(of_dot, machine), (2 * 8 << 20) + 4 * 8);
 }
 
@@ -129,7 +129,7 @@ TEST(VectorTuner, SpreadsAMatrixOnTheHostOverTheLinks) {
   }
 }
 
-// The bound is of any plan, so none may be faster.
+// The bound holds for every plan, so none may be faster.
 TEST(VectorTuner, IsNeverFasterThanTheBound) {
   test::Generator random(5);
   for (int trial = 0; trial < test::scaled(150); ++trial) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Times routines, verifies them, and compares them with their lower bound and with other libraries.
+"""Times and verifies routines, and compares them with the lower bound and other libraries.
 
 Knows nothing of how a call is made. Every row is verified; a wrong result fails the command.
 """
@@ -30,25 +30,25 @@ EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2
   cublas    the kernel alone on one GPU, operands in its memory before the clock starts
   nvblas    NVBLAS at the best of its settings, in a process of its own; gemm at p,p,p only
   hostblas  the CPU BLAS with all cores
-One that is missing or fails has a row that says so. The exit status is 1 when FleetBLAS fails, or
-when any result is wrong.
+A library that is missing or fails gets a row with the reason. The exit status is 1 if FleetBLAS
+fails or any result is wrong.
 
---dataset takes one of these sets of problems. Places are those of eight GPUs; with fewer of
-them GPU d stands for d * GPUs / 8:
-  regular    squares of 5K to 32K, all operands on the host, and all on GPU 0 (paper 1)
+--dataset takes one of these sets of problems. Places name eight GPUs; with fewer, GPU d becomes d *
+GPUs / 8:
+  regular    squares of 5K to 32K, all operands on the host, or all on GPU 0 (paper 1)
   irregular  the same, fat-thin and thin-fat products at five places (paper 1)
   paralia    squares of 2K to 22K, fat-thin and thin-fat products at ten places (paper 2)
   scaling    8K, 16K and 32K on 1, 2, 4 and 8 of the GPUs (paper 1)
-  ablation   the regular set with ever more of the planner's rules, and with all but one (paper 1)
+  ablation   the regular set with rules added one by one, and with all rules but one (paper 1)
   skinny     tall, flat, deep and thin products with ratios of 4 to 64
   small      squares of 512 to 4K, pageable operands too
-  level3     squares of 4K to 48K, nine routines, all on the host, and all on GPU 0 (paper 5);
+  level3     squares of 4K to 48K, nine routines, all on the host, or all on GPU 0 (paper 5);
              Hermitian ones in z, the others in d
 Only the named routines of a set are measured; --size and --place narrow it further. With --json
-FILE a run goes on where an earlier one on the same machine was cut off."""
+FILE a run continues an interrupted one on the same machine."""
 
 PEERS = ("cublasxt", "cublas", "nvblas", "hostblas")
-# What is not given: of single problems, and of data sets.
+# Defaults for single problems, and for data sets.
 DEFAULTS = {"repeat": 10, "warmup": 3, "seconds": None, "least": 3, "precision": None}
 DEFAULTS.update({"budget": None, "energy": True, "balance": True})
 SET_DEFAULTS = {"repeat": 100, "warmup": 10, "seconds": 2.0, "least": 5, "precision": 0.02}
@@ -98,7 +98,7 @@ def add_arguments(parser) -> None:
         "--budget",
         type=common.positive_number,
         metavar="S",
-        help="seconds for all problems together; another run measures what is left over (default "
+        help="seconds for all problems together; another run measures the rest (default "
         "for data sets: 480)",
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
@@ -120,14 +120,14 @@ def add_arguments(parser) -> None:
 
 
 def fill_in(arguments) -> None:
-    """What was not given."""
+    """Sets the defaults of options that are not given."""
     for name, value in (SET_DEFAULTS if arguments.dataset else DEFAULTS).items():
         if getattr(arguments, name, None) is None:
             setattr(arguments, name, value)
 
 
 def _is_picked(arguments, case: datasets.Case, folded: str) -> bool:
-    """Whether a case of a set is asked for, by its routine, type, size and place."""
+    """Whether a case of a set is selected by its routine, type, size and place."""
     routine = ROUTINES[case.routine]
     if case.routine not in arguments.routine:
         return False
@@ -168,7 +168,7 @@ def works_of_set(arguments, devices: list[int]) -> list[Work]:
             labels["wanted_devices"] = chosen
         if case.rules != "all":
             options["rules"] = case.rules
-        # Peers have no rules: beside the whole set of ours is enough.
+        # Peers have no rules: they are measured only beside our full set.
         words = common.problem_words(one, case.routine)
         works.append(Work(words, options, labels, case.rules == "all"))
     if not works:
@@ -177,7 +177,7 @@ def works_of_set(arguments, devices: list[int]) -> list[Work]:
 
 
 def earlier_results(file: str | None, start: dict) -> list[dict]:
-    """The rows of a run that was cut off."""
+    """The rows of an interrupted run."""
     if file in (None, "-") or not pathlib.Path(file).exists():
         return []
     try:
@@ -187,7 +187,7 @@ def earlier_results(file: str | None, start: dict) -> list[dict]:
         raise common.Failure(
             f"{file} has no results of bench: remove it, or name another"
         ) from None
-    # JSON knows no infinity, and lists for tuples.
+    # JSON has no infinity, and lists instead of tuples.
     now = json.loads(json.dumps(start))
     for name in ("dataset", "type", "machine", "gpus", "commit", "method", "options"):
         if before.get(name) != now[name]:
@@ -208,7 +208,7 @@ class Results:
     def keep(self, rows: list[dict]) -> None:
         self.rows += rows
         self.left -= 1
-        # What is measured is kept, also when the rest is interrupted.
+        # Rows are written at once, so that an interruption loses none.
         if self.arguments.json not in (None, "-"):
             self.write()
 
@@ -227,10 +227,10 @@ def execute(arguments) -> int:
     common.require_writable(arguments.json, arguments.csv)
     options = common.context_options(arguments)
     if not is_simulated and "FLEETBLAS_OFFLOAD" not in os.environ:
-        # A benchmark of the devices measures the devices, also where the CPU would win.
+        # A benchmark of the devices uses the devices, even if the CPU would be faster.
         options["offload"] = "always"
     with Context(**options) as context:
-        context.machine()  # the devices are known once the backend runs
+        context.machine()  # starts the backend, which finds the devices
         if arguments.dataset:
             devices = context.config()["devices"]
             if not devices:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a benchmark times: FleetBLAS itself, and the CPU BLAS alone. Other libraries: bench_peers.
+"""The engines of a benchmark: FleetBLAS itself, and the CPU BLAS alone. Others: bench_peers.
 
 Knows nothing of rounds, rows and tables.
 """
@@ -14,11 +14,11 @@ from .. import Context, _arrays, _level3, _native, _types, _vectors, verify
 from .._routines import EVERY, VECTORS
 from .bench_operands import Operands
 
-START_UP_EDGE = 256  # a first product of this size does all that start-up is
+START_UP_EDGE = 256  # a first product of this size includes all of start-up
 
 
 class Unmeasured(Exception):
-    """An engine that is not here, or failed; `status` is the word of its row."""
+    """An engine that is missing or failed; `status` is the word of its row."""
 
     def __init__(self, message: str, status: str = "unsupported"):
         super().__init__(message)
@@ -26,11 +26,11 @@ class Unmeasured(Exception):
 
 
 class Engine:
-    """One library that does the call, and what was measured of it."""
+    """One library that makes the call, and its measurements."""
 
     name = ""
-    same_problem = True  # its operands are where those of FleetBLAS are: the bound holds for it
-    types = tuple(_types.TYPES)  # words of those that it multiplies
+    same_problem = True  # its operands have the places of FleetBLAS's, so the bound holds for it
+    types = tuple(_types.TYPES)  # words of the types that it multiplies
     routines = tuple(EVERY)
 
     def __init__(self, operands: Operands):
@@ -39,16 +39,16 @@ class Engine:
         self.first_s: float | None = None
         self.verdicts: list[verify.Verdict] = []
         self.failure: Exception | None = None
-        self.energy = None  # of a call, where the GPUs count it
-        self.balance: float | None = None  # of its devices, where that can be known
+        self.energy = None  # of a call, if the GPUs count it
+        self.balance: float | None = None  # of its devices, if known
 
     @property
     def gpus(self) -> list[int]:
-        """CUDA numbers of the GPUs that it has, whether or not it uses them all."""
+        """CUDA numbers of its GPUs, whether or not it uses them all."""
         return []
 
     def require_problem(self) -> None:
-        """Raises Unmeasured where it has no such routine."""
+        """Raises Unmeasured if it lacks the routine or type."""
         word, routine = self.operands.words["type"], self.operands.words["routine"]
         if word not in self.types:
             raise Unmeasured(f"{self.name} has no product of type {word}")
@@ -56,9 +56,9 @@ class Engine:
             raise Unmeasured(f"{self.name} has no {routine}")
 
     def start_up(self) -> None:
-        """Handles, contexts, the best block size: all that a first product of another size does.
+        """Handles, contexts, the best block size: everything that a first product sets up.
 
-        Unmeasured where the engine has no product of this type.
+        Raises Unmeasured if the engine has no product of this type.
         """
 
     def compute(self) -> None:
@@ -72,7 +72,7 @@ class Engine:
     def call(self) -> float:
         """Seconds of one call."""
         if self.operands.growth > 1:
-            self.reset()  # or C would overflow in the end
+            self.reset()  # else C would overflow eventually
         start = time.perf_counter()
         self.compute()
         return time.perf_counter() - start
@@ -82,17 +82,17 @@ class Engine:
         return self.call()
 
     def verdict(self, reference: verify.Reference, everything: bool) -> verify.Verdict:
-        """On the result of the last call, which must have begun with C0."""
+        """The verdict on the result of the last call, which must have begun with C0."""
         verdict = reference.judge(reference.look_at(self.operands.source("c")))
         if everything:
             verdict.error = verify.whole_error(self.operands.case()) / verdict.unit
         return verdict
 
     def describe(self, row: dict) -> None:
-        """Adds what only this engine knows to its row."""
+        """Adds the values that only this engine has to its row."""
 
     def close(self) -> None:
-        """Gives up what the engine took; its numbers stay."""
+        """Frees the resources of the engine; its measurements stay."""
 
 
 class FleetBlas(Engine):
@@ -134,11 +134,12 @@ class FleetBlas(Engine):
 
 
 class HostBlas(FleetBlas):
-    """The CPU BLAS behind FleetBLAS, all cores; what is on a device is copied to the host first."""
+    """The CPU BLAS behind FleetBLAS on all cores; operands on devices are copied to the host
+    first."""
 
     name = "hostblas"
     same_problem = False  # no device takes part, so the bound of the devices does not hold
-    types = (*"sdcz", "tf32")  # tf32 as s; of the two-byte types a CPU BLAS has no product
+    types = (*"sdcz", "tf32")  # tf32 as s; a CPU BLAS has no products of two-byte types
 
     def __init__(self, context: Context, operands: Operands):
         on_host = [place if place in ("h", "p") else "p" for place in operands.locations]
@@ -154,7 +155,7 @@ class HostBlas(FleetBlas):
 
 
 def host_context() -> Context:
-    """One that leaves the GPUs alone: it would start them to see what an operand's address is."""
+    """A context without GPUs, which would otherwise be started to look up addresses of operands."""
     return Context(backend="host", devices=1, offload="never")
 
 
@@ -166,8 +167,8 @@ def add_plan(row: dict, plan: dict) -> None:
 
 
 def balance_of(timeline: dict) -> float | None:
-    """How unevenly the workers computed: (most - least) / mean of their busy seconds; None where
-    nothing was computed."""
+    """The imbalance of the workers: (most - least) / mean of their busy seconds; None if nothing
+    was computed."""
     run = timeline["fleetblas"]
     names = ("host" if worker < 0 else str(worker) for worker in run["workers"])
     busy = [run["busy_s"]["devices"].get(name, 0.0) for name in names]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How engines are measured: first calls, warm-ups, rounds in turn until enough is known, energy,
-and a verified call.
+"""Measures engines: first calls, warm-ups, rounds in turn until the mean is precise, energy, and a
+verified call.
 
 Knows nothing of rows and files.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from .bench_engines import MEASURING_ERRORS, Engine
 
-LEAST_CALLS = 3  # a median needs them, however long they take
-# 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom; beyond them that of the last.
+LEAST_CALLS = 3  # the least number for a median, however long calls take
+# 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom; the last holds beyond.
 STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
 STUDENT += (2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064)
 STUDENT += (2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
@@ -30,13 +30,13 @@ def interval(times: list[float]) -> float | None:
 
 @dataclass
 class Method:
-    """When an engine has been warmed up, and when it has been timed often enough."""
+    """When warming up ends, and when an engine has been timed often enough."""
 
     warmup: int
     most: int  # timed calls
     least: int = LEAST_CALLS
-    seconds: float = math.inf  # of timed calls, and as many of those to warm up
-    precision: float | None = None  # an interval that is small enough, as a share; None: `most`
+    seconds: float = math.inf  # for timed calls, and the same for warm-ups
+    precision: float | None = None  # interval at which to stop, as a share; None: only at `most`
 
     def is_warm(self, times: list[float]) -> bool:
         return len(times) >= self.warmup or (len(times) >= 1 and sum(times) >= self.seconds)
@@ -54,11 +54,11 @@ class Method:
 def measure(
     engines: list[Engine], method: Method, reference, meter, progress, everything: bool = False
 ) -> None:
-    """First calls, warm-up, rounds in which the engines take turns, a second and more of each
-    engine alone for its energy, then a verified call.
+    """First calls, warm-up, rounds in which the engines take turns, a second or more of each engine
+    alone for its energy, then a verified call.
 
-    `reference()` is what the result has to be, `meter(gpus)` what counts their energy, or None;
-    `everything`: all of C is verified in the end.
+    `reference()` is the expected result, `meter(gpus)` the energy meter or None; `everything`: all
+    of C is verified at the end.
     """
 
     def attempt(engine: Engine, step) -> None:
@@ -76,7 +76,7 @@ def measure(
 
     def energy(engine: Engine) -> None:
         counters = meter(engine.gpus)
-        # Setting C back before every call would be counted too.
+        # Resetting C before every call would be counted too.
         if counters is not None and engine.operands.growth <= 1:
             engine.energy = counters.measure(engine.call)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NVBLAS as a peer: a process of its own, since its settings are those of a process and a failure
-of its takes the process with it. The operands there have the values of the ones here.
+"""NVBLAS as a peer, in a separate process, since its settings apply to the process and its failures
+end the process. The operands there have the values of those here.
 
-Knows how to talk to nvblas_process, and nothing of NVBLAS.
+Knows the protocol of nvblas_process, and nothing of NVBLAS.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .. import _native, verify
 from .bench_engines import Engine, Unmeasured
 from .bench_operands import Operands
 
-ANSWER_LIMIT_S = 540  # of one question; the longest, trying the settings, takes a minute or two
-LAST_WORDS = 300  # characters of what the process wrote before it ended
+ANSWER_LIMIT_S = 540  # per request; the longest, trying the settings, takes a minute or two
+LAST_WORDS = 300  # characters shown of the last output of the process
 
 
 class NvblasProcess:
-    """The process, for all problems of a command; started when the first of them needs it."""
+    """The process for all problems of a command; started when the first of them needs it."""
 
     def __init__(self, problems: list[dict], devices: list[int]):
         self.problems, self.devices = problems, devices
@@ -35,7 +35,7 @@ class NvblasProcess:
 
     def _start(self) -> None:
         ours, theirs = Pipe()
-        # Closed with the process.
+        # Closed when the process ends.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         paths = [str(_native.PACKAGE.parent), os.environ.get("PYTHONPATH")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
@@ -54,7 +54,7 @@ class NvblasProcess:
         self.ask("open", self.problems, self.devices)
 
     def ask(self, question: str, *details):
-        """The answer. Raises Unmeasured where there is none; once ended it stays so."""
+        """The answer to a request. Raises Unmeasured if there is none, and from then on always."""
         if self._failed is not None:
             raise self._failed
         try:
@@ -88,7 +88,7 @@ class NvblasProcess:
     def close(self) -> None:
         if self._child is None:
             return
-        self._pipe.close()  # it ends when there is nobody to ask it anything
+        self._pipe.close()  # the process ends when its pipe is closed
         try:
             self._child.wait(timeout=20)
         except subprocess.TimeoutExpired:
@@ -99,7 +99,7 @@ class NvblasProcess:
 
 
 class Nvblas(Engine):
-    """NVBLAS at the best of its settings; operands in pageable memory, the only kind it is for."""
+    """NVBLAS at the best of its settings; it is meant for operands in pageable memory only."""
 
     name = "nvblas"
     types = tuple("sdcz")
@@ -128,7 +128,8 @@ class Nvblas(Engine):
         return self.process.ask("call")
 
     def first_call(self) -> float:
-        """Of the trials: settings cannot be tried on a product without calling it."""
+        """The first call of the trials, since settings cannot be tried without calling the
+        product."""
         self.call()
         return self._first_s
 

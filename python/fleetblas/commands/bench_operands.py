@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The matrices of a benchmark: random, at their places, made once for all problems of a command.
 
-Triangular ones are such that they may be multiplied and solved with again and again: diagonals of 1
-to 1.25 in size, and the rest so small, 1/sqrt(n), that neither grows what it is applied to. Knows
-nothing of what multiplies them.
+Triangular matrices allow repeated products and solves: diagonals are 1 to 1.25 in absolute value,
+and the rest is at most 1/sqrt(n), so that neither makes results grow. Knows nothing of the engines.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from .._routines import EVERY, Routine
 
 SEED = 20261121
 NAMES = ("a", "b", "c", "c0")
-BLOCK = 2**20  # numbers that one generator makes: small enough to share out, large enough to pay
-CHUNK_BYTES = 2**28  # of what goes to a device at once
-SCRATCH_BYTES = 2**27  # pinned, for reading what is on a device
+BLOCK = 2**20  # numbers per generator: small enough to distribute, large enough to pay
+CHUNK_BYTES = 2**28  # copied to a device at once
+SCRATCH_BYTES = 2**27  # pinned, for reading memory of a device
 THREADS = os.cpu_count() or 1
-# What a matrix is filled with, where that is not the order of a triangle.
+# Contents of a matrix; a triangular one has its order here.
 RANDOM, UNREAD = -1, -2
 
 
@@ -39,10 +38,10 @@ def _in_threads(function, length: int, step: int) -> None:
 
 
 def fill_random(flat: np.ndarray, name: str, first: int = 0) -> None:
-    """Numbers first, first + 1, ... of the matrix `name`, uniform in [-1, 1): always the same ones.
+    """Numbers first, first + 1, ... of the matrix `name`, uniform in [-1, 1), reproducible.
 
-    `first` is a multiple of BLOCK. For complex types both parts are such numbers; two-byte types
-    have those of float32, rounded.
+    `first` is a multiple of BLOCK. Both parts of complex numbers are uniform; two-byte types have
+    the numbers of float32, rounded.
     """
     reals = flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
     drawn = np.dtype(np.float32) if reals.itemsize < 4 else reals.dtype
@@ -61,7 +60,7 @@ def fill_random(flat: np.ndarray, name: str, first: int = 0) -> None:
 
 
 def fill_triangle(flat: np.ndarray, name: str, first: int, order: int) -> None:
-    """As fill_random, numbers first, first + 1, ... of a triangular matrix of that order."""
+    """As fill_random, for numbers first, first + 1, ... of a triangular matrix of this order."""
     fill_random(flat, name, first)
     step = order + 1  # from one element of the diagonal to the next
     at = slice(-first % step, min(len(flat), order * order - first), step)
@@ -105,7 +104,7 @@ def routine_of(words: dict) -> Routine:
 
 
 def flags_of(words: dict) -> dict:
-    """Those that the routine has."""
+    """The operands that the routine has."""
     return {name: words[name] for name in routine_of(words).flags}
 
 
@@ -117,10 +116,10 @@ def shapes_of(words: dict) -> dict[str, tuple[int, int]]:
 
 class Pool:
     """Memory for A, B and C at any place, as large as the largest problem needs, and C0 on the
-    host: what C holds before a call (not a number where beta is 0 and it must not be read).
+    host: the contents of C before a call (NaN if beta is 0 and C must not be read).
 
-    A smaller problem uses the first numbers of it, so each place is allocated and filled once; only
-    a triangular A is made again for each order.
+    A smaller problem uses the first numbers of this memory, so each place is allocated and filled
+    once; only a triangular A is made again for each order.
     """
 
     def __init__(self, context, problems: list[dict]):
@@ -137,8 +136,8 @@ class Pool:
         self._scratch: np.ndarray | None = None
 
     def flat(self, name: str, location: str, fill=RANDOM) -> np.ndarray:
-        """All the numbers of a matrix at a place: random, UNREAD, or those of a triangular one of
-        this order."""
+        """All the numbers of a matrix at a place: random, UNREAD, or those of a triangular matrix
+        of this order."""
         key = (name, location)
         if key not in self._flat:
             if location == "p":
@@ -193,7 +192,7 @@ class Operands:
             for name in ("alpha", "beta")
         )
         for name in self.routine.operands:
-            self._numbers(name)  # there is memory for it, or the constructor fails
+            self._numbers(name)  # allocates now, so that the constructor fails if memory is short
 
     @property
     def dtype(self) -> np.dtype:
@@ -209,13 +208,12 @@ class Operands:
 
     @property
     def growth(self) -> float:
-        """How many times larger C gets with each call, at most."""
+        """The largest factor by which C grows per call."""
         return abs(self.alpha if self.routine.triangular else self.beta)
 
     @property
     def matrices(self) -> list[tuple[int, int]]:
-        """(address, leading dimension, or increment) of A, B (or A again, where there is no B) and
-        C."""
+        """(address, leading dimension or increment) of A, B (A again if there is no B) and C."""
         found = {}
         for name in (*self.routine.operands, "c"):
             step = max(1, self.shapes[name][0]) if name in self.routine.matrices else 1
@@ -223,7 +221,7 @@ class Operands:
         return [found["a"], found.get("b", found["a"]), found["c"]]
 
     def at(self, locations: list[str]) -> Operands:
-        """The same values elsewhere."""
+        """The same values at another place."""
         return Operands(self.pool, self.words, locations)
 
     def _location(self, name: str) -> str:
@@ -253,7 +251,7 @@ class Operands:
             self.pool.context.copy(target, before)
 
     def source(self, name: str):
-        """The matrix as `verify` reads it."""
+        """The matrix as a source for `verify`."""
         if self._location(name) in ("h", "p"):
             return verify.HostSource(self._matrix(name))
         return DeviceSource(
@@ -269,17 +267,17 @@ class Operands:
         return [name for name in NAMES if name in self.shapes]
 
     def reference(self) -> verify.Reference:
-        """What the result has to be. Reads A, B and C0."""
+        """The expected result. Reads A, B and C0."""
         sources = {name: self.source(name) for name in self._operands if name != "c"}
         generator = np.random.default_rng(SEED + 1)
         return verify.Reference(self.formula, sources, generator, self.words["type"] == "tf32")
 
     def on_host(self, name: str) -> np.ndarray:
-        """The matrix itself, or a copy of it where it is in a device's memory."""
+        """The matrix itself, or a host copy of it if it is in device memory."""
         return self.source(name).whole()
 
     def case(self, c: np.ndarray | None = None) -> verify.Case:
-        """All of it on the host, for a check of every element; `c` instead of ours where given."""
+        """All operands on the host, for a check of every element; `c` replaces ours if given."""
         names = [name for name in self._operands if name != "c" or c is None]
         found = {name: self.on_host(name) for name in names}
         return verify.Case(self.formula, found if c is None else {**found, "c": c})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The peers that run in this process: cuBLASXt on the same GPUs, and cuBLAS on one of them.
 
-Each uses the memory that FleetBLAS uses. NVBLAS is in bench_nvblas.
+Each uses the same memory as FleetBLAS. NVBLAS is in bench_nvblas.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from .bench_engines import START_UP_EDGE, Engine, Unmeasured
 from .bench_operands import Operands
 from .cuda_libraries import Driver, check_cublas, cublas_version, function, load_cublas
 
-XT_BLOCKS = (4096, 2048, 8192, 1024)  # mostly best first, so that bad ones are dropped early
-HOPELESS = 2.0  # times the best so far: a first call that slow is not repeated
+XT_BLOCKS = (4096, 2048, 8192, 1024)  # usually best first, so that slow ones are dropped early
+HOPELESS = 2.0  # ratio to the best so far from which a first call is not repeated
 PINNING_OFF, PINNING_ON = 0, 1
-# cudaDataType of the matrices and cublasComputeType_t: sums in fp32, for tf32 from rounded inputs.
+# cudaDataType of the matrices and cublasComputeType_t: sums in fp32; tf32 rounds the inputs.
 EX_TYPES = {"h": (2, 68), "bf16": (14, 68), "tf32": (0, 77)}
 GEMM_DEFAULT = -1  # cublasGemmAlgo_t
 
 
 class CudaPeer(Engine):
-    """Operands and scalars as the cuBLAS libraries take them."""
+    """Operands and scalars in the form of the cuBLAS libraries."""
 
     routines = tuple(word for word in ROUTINES if word != "gemmt")
 
     def __init__(self, operands: Operands, devices: list[int]):
         super().__init__(operands)
-        self.devices = devices  # as FleetBLAS numbers them, which is as CUDA does
+        self.devices = devices  # numbered as in FleetBLAS, which is as in CUDA
         self.handle: c_void_p | None = None
         dtype = operands.dtype
         coded = _types.TYPES[operands.words["type"]].codes
@@ -42,7 +42,7 @@ class CudaPeer(Engine):
             kind = np.float32 if coded else dtype.type(0).real.dtype if real else dtype
             return np.array([value.real if real else value], kind)
 
-        # Pointers to scalars are read during the call: the arrays have to stay.
+        # Scalars are read through pointers during the call: the arrays must stay alive.
         self._alpha, self._beta = scalar("alpha", operands.alpha), scalar("beta", operands.beta)
         self._warm = [np.ones((START_UP_EDGE, START_UP_EDGE), dtype) for _ in range(3)]
 
@@ -51,7 +51,7 @@ class CudaPeer(Engine):
         return self.devices
 
     def _open(self) -> None:
-        """The driver and the library, once."""
+        """Loads the driver and the library, once."""
         self.driver, self.library = Driver(), load_cublas()
         here = self.driver.device_count()
         self.devices = [device for device in self.devices if device < here]
@@ -59,7 +59,7 @@ class CudaPeer(Engine):
             raise Unmeasured("none of the devices is a GPU")
 
     def _bind(self, name: str, size_type) -> None:
-        """The entry for the routine: cuBLAS has the arguments of BLAS, but a C for trmm too."""
+        """The entry for the routine: cuBLAS has the arguments of BLAS, but trmm has a C too."""
         routine = self.operands.routine
         matrix = [c_void_p, size_type]
         types = [c_void_p, *[c_int] * len(routine.flags), *[size_type] * len(routine.sizes)]
@@ -69,7 +69,7 @@ class CudaPeer(Engine):
         self._function = function(self.library, self._entry, *types)
 
     def _arguments(self, a, b, c) -> list:
-        """The matrices in their order; the one that becomes the result of trmm is B and C."""
+        """The matrices in the order of the call; the output of trmm is passed as B and C."""
         if self.operands.routine.word == "trmm":
             return [a, c, c]
         return [a, b, c] if self.operands.routine.has_b else [a, c]
@@ -118,7 +118,7 @@ class CublasXt(CudaPeer):
         self._bind("cublasXt{}{}", c_size_t)
         self._create()
         self._tune()
-        # Afresh, so that the first call that is reported finds nothing of the trials.
+        # A new handle, so that the reported first call finds nothing cached from the trials.
         self.close()
         self._create()
         self._set(self.block, self.pinning)
@@ -154,7 +154,7 @@ class CublasXt(CudaPeer):
                 if seconds < HOPELESS * best_s:
                     seconds = min(seconds, self.call())
             except Unmeasured as error:
-                failure = error  # too large for the GPUs' memory, say: another may do
+                failure = error  # for example too large for the GPUs' memory: another may work
                 continue
             if seconds < best_s:
                 best_s, self.block, self.pinning = seconds, block, pinning
@@ -178,7 +178,7 @@ class Cublas(CudaPeer):
     same_problem = False
 
     def __init__(self, operands: Operands, devices: list[int]):
-        # The operands are moved in start_up, where a failure becomes a row.
+        # start_up moves the operands, so that a failure becomes a row.
         super().__init__(operands, devices[:1])
 
     def require_problem(self) -> None:
@@ -209,7 +209,7 @@ class Cublas(CudaPeer):
             self.driver.wait(self.devices)
 
     def _gemm_ex(self, stored: int, compute: int) -> None:
-        """cublasGemmEx as a function that takes what cublasDgemm takes."""
+        """cublasGemmEx as a function with the arguments of cublasDgemm."""
         edge, matrix = [c_int] * 3, [c_void_p, c_int, c_int]
         self._entry = "cublasGemmEx"
         gemm_ex = function(

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of a benchmark: the words of INTERFACE for what was measured or simulated, as JSON, CSV
-and a table.
+"""Rows of a benchmark, measured or simulated, as JSON, CSV and a table.
 
-Knows nothing of how it was measured.
+Knows nothing of the method of measuring.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def add_fraction(row: dict) -> None:
 
 
 def measured_row(engine: Engine, context: Context, words: dict, method: Method) -> dict:
-    """`words` is the problem as FleetBLAS has it; the engine's operands may be elsewhere."""
+    """`words` is the problem of FleetBLAS; the engine's operands may be at other places."""
     row = blank_row(engine.name, words)
     row.update({"place": ",".join(engine.operands.locations), "beside": words["place"]})
     row.update({"repeat": len(engine.times), "warmup": method.warmup})
@@ -82,7 +81,7 @@ def simulated_row(context: Context, words: dict) -> dict:
 
 
 def is_failure(row: dict) -> bool:
-    """A peer that is not here, or fails, is no failure of ours; a wrong result is, whoever's."""
+    """A missing or failed peer is no failure of the command; a wrong result of any engine is."""
     return row["status"] == "internal" or (row["engine"] == "fleetblas" and row["status"] != "ok")
 
 
@@ -119,8 +118,8 @@ def table(rows: list[dict]) -> str:
 
 
 def mean_table(rows: list[dict]) -> str:
-    """Geometric means over the sizes of each routine at each place: rates, the share of the bound
-    and the ratio over each peer, whose cases are those that both have; the mean balance."""
+    """Geometric means over the sizes of each routine at each place: rates, the share of the bound,
+    and the ratio to each peer over the cases that both have; the mean balance."""
     timed = [row for row in rows if row["status"] == "ok" and row["median_s"]]
     groups: dict[tuple, list[dict]] = {}
     for row in timed:
@@ -153,7 +152,7 @@ def _case(row: dict) -> tuple:
 
 
 def csv_text(rows: list[dict]) -> str:
-    """A line per row, a column per word that any of them has; lists and the like as Python text."""
+    """A line per row, a column per key that any row has; lists and objects as Python text."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the problems of one command, each with the devices and rules that it wants, on the same
-operands; keeps what is measured, and goes on where an earlier run was cut off.
+"""Runs the problems of one command, each with its devices and rules, on the same operands; keeps
+the results, and continues an interrupted run.
 
 Knows nothing of the command line, nor of how a call is timed.
 """
@@ -30,23 +30,23 @@ from .bench_operands import Operands, Pool
 from .bench_peers import Cublas, CublasXt
 from .energy import Meter
 
-# Of the time that is left for a problem, what each engine's timed calls may take: those to warm up
-# take as much, and verifying the rest.
+# The share of a problem's time for the timed calls of each engine; warm-ups take as much, and
+# verification takes the rest.
 SHARE_OF_TIMED = 0.3
 LEAST_SECONDS = 0.02
 
 
 @dataclass
 class Work:
-    """One problem, and what is said about it in its rows."""
+    """One problem, and the values that its rows have in common."""
 
     words: dict
-    options: dict = field(default_factory=dict)  # of its context, beyond those of the command
+    options: dict = field(default_factory=dict)  # of its context, in addition to the command's
     labels: dict = field(default_factory=dict)
-    peers: bool = True  # measured too
+    peers: bool = True  # peers are measured too
 
     def key(self) -> tuple:
-        """What tells it from the other problems of a set."""
+        """The key that distinguishes the problem within a set."""
         return key_of({**self.labels, **self.words})
 
 
@@ -65,7 +65,7 @@ def key_of(row: dict) -> tuple:
 
 
 class Progress:
-    """A line on stderr that overwrites itself; nothing where that is no terminal."""
+    """A line on stderr that overwrites itself; silent if stderr is no terminal."""
 
     def __init__(self):
         self.shown = sys.stderr.isatty()
@@ -79,7 +79,7 @@ class Progress:
 
 @dataclass
 class Budget:
-    """Seconds for all that a command has to do; without end by default."""
+    """Seconds for all the work of a command; unlimited by default."""
 
     seconds: float = math.inf
     began_s: float = field(default_factory=time.monotonic)
@@ -89,7 +89,7 @@ class Budget:
 
 
 class Bench:
-    """What the problems of one command share: contexts, operands, and the process of NVBLAS."""
+    """Shared by the problems of a command: contexts, operands, and the process of NVBLAS."""
 
     def __init__(self, context: Context, options: dict, works: list[Work], arguments):
         self.base, self.options, self.arguments = context, options, arguments
@@ -117,29 +117,29 @@ class Bench:
         self._here, self._timed = ({}, self.base), ({}, None)
 
     def _enter(self, extra: dict) -> Context:
-        """The context for these options: one of its own, besides the first one, at a time."""
+        """The context for these options; besides the first context at most one exists at a time."""
         if extra != self._here[0]:
             self._leave()
             if extra:
-                self.base.trim()  # its devices' memory is needed
+                self.base.trim()  # the new context needs its device memory
                 self._here = (extra, Context(**{**self.options, **extra}))
         return self._here[1]
 
     def _operands(self, context: Context, words: dict) -> Operands:
-        """In memory that all problems of a type share."""
-        # GPUs know each other's memory, and pinned memory, by their addresses; virtual devices know
-        # only what their own context gave.
+        """The operands of a problem, in memory that all problems of a type share."""
+        # GPUs recognize device and pinned memory by address; virtual devices know only the memory
+        # of their own context.
         shared = self.base.config()["backend"] != "host"
         owner, word = self.base if shared else context, words["type"]
         if self._pool is None or self._pool[:2] != (owner, word):
-            # What refers to the old memory goes first: both may not fit.
+            # References to the old memory are dropped first: both may not fit.
             self._references, self._pool = {}, None
             alike = [problem for problem in self.problems if problem["type"] == word]
             self._pool = (owner, word, Pool(owner, alike))
         return Operands(self._pool[2], words)
 
     def _balance(self, context: Context, extra: dict, engine: Engine) -> float | None:
-        """Of a call more, where tasks are not timed in ordinary calls: on GPUs."""
+        """The balance of one more call, if ordinary calls do not time tasks, as on GPUs."""
         if engine.failure is not None or not self.arguments.balance:
             return None
         try:
@@ -157,7 +157,7 @@ class Bench:
             timed.trim()
             return found
         except MEASURING_ERRORS:
-            return None  # it is one more number, and no reason to lose the others
+            return None  # an optional number, no reason to lose the others
 
     def _peer(self, name: str, operands: Operands, devices: list[int]) -> Engine:
         if name == "hostblas":
@@ -167,7 +167,7 @@ class Bench:
         return {"cublas": Cublas, "cublasxt": CublasXt}[name](operands, devices)
 
     def meter(self, gpus: list[int]) -> Meter | None:
-        """What counts the energy of these GPUs; None where nothing does."""
+        """The energy meter of these GPUs; None if they have none."""
         key = tuple(gpus)
         if key not in self._meters:
             try:
@@ -177,7 +177,7 @@ class Bench:
         return self._meters[key] if self.arguments.energy else None
 
     def rows(self, work: Work, method: Method) -> list[dict]:
-        """One problem, by every engine."""
+        """Measures one problem with every engine."""
         context = self._enter(work.options)
         operands = self._operands(context, work.words)
         # The values of A, B and C0 are the same at every place.
@@ -207,7 +207,7 @@ class Bench:
 
 
 def method_of(arguments, budget: Budget, works_left: int) -> Method:
-    """As the command says, but no more than the budget allows each of the problems left."""
+    """The effort that the command asks for, limited to an equal share of the budget left."""
     seconds = math.inf if arguments.seconds is None else arguments.seconds
     if budget.seconds < math.inf:
         share = max(0.0, budget.left_s()) / works_left
@@ -225,7 +225,7 @@ def method_of(arguments, budget: Budget, works_left: int) -> Method:
 def measured(
     context: Context, options: dict, works: list[Work], arguments, budget: Budget, keep
 ) -> int:
-    """Measures one work after the other and hands its rows to `keep`; the number of those that the
+    """Measures the works in turn and passes their rows to `keep`; returns the number that the
     budget left undone."""
     bench = Bench(context, options, works, arguments)
     try:
@@ -240,7 +240,7 @@ def measured(
 
 
 def simulated(context: Context, options: dict, works: list[Work], arguments, keep) -> None:
-    """The same by the simulator, with no data."""
+    """The same with the simulator, without data."""
     extra, here = {}, context
     try:
         for work in works:
@@ -259,7 +259,7 @@ def simulated(context: Context, options: dict, works: list[Work], arguments, kee
 
 
 def machine_text(context: Context) -> str:
-    """What the numbers hold for, in words."""
+    """The machine for which the numbers hold, in words."""
     config = context.config()
     if config["backend"] == "cuda":
         from .cuda_libraries import Driver
@@ -273,7 +273,7 @@ def machine_text(context: Context) -> str:
 
 
 def header(context: Context, arguments) -> dict:
-    """What a file of results begins with."""
+    """The head of a file of results."""
     types = dict.fromkeys(common.type_of(arguments, word) for word in arguments.routine)
     method = {name: getattr(arguments, name) for name in ("warmup", "repeat", "least", "seconds")}
     method.update({name: getattr(arguments, name) for name in ("precision", "budget")})

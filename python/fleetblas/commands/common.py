@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the commands share: words of the command line, numbers for people, tables, JSON.
+"""Shared by the commands: arguments, readable numbers, tables, JSON.
 
 Knows no command.
 """
@@ -22,11 +22,11 @@ SUFFIXES = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 class UsageError(Exception):
-    """Words that mean nothing together: exit status 2."""
+    """Arguments that do not fit together: exit status 2."""
 
 
 class Failure(Exception):
-    """What was asked for could not be done: exit status 1."""
+    """The command could not do its work: exit status 1."""
 
 
 # ---- words --------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def count(word: str) -> int:
 
 
 def positive_number(word: str) -> float:
-    """Of seconds, say: 0.5, 20."""
+    """A positive number such as 0.5 or 20."""
     try:
         value = float(word)
     except ValueError:
@@ -124,7 +124,7 @@ def places(word: str) -> list[str]:
 
 
 def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
-    """A problem of one size at one place. Several of both: see add_problem_lists."""
+    """A problem of one size at one place; add_problem_lists takes several of both."""
     parser.add_argument("routine", choices=list(EVERY), nargs=routine_nargs, help="BLAS routine")
     parser.add_argument("--size", type=size, metavar="N", help="m, n and k (suffixes K, M, G)")
     parser.add_argument(
@@ -190,7 +190,7 @@ def _add_problem_rest(parser) -> None:
 
 
 def type_of(arguments, word: str) -> str:
-    """The one that was asked for, or the usual one."""
+    """The requested type, or the default one."""
     return arguments.type or ("z" if EVERY[word].hermitian else "d")
 
 
@@ -209,8 +209,8 @@ def _edges(arguments, word: str, side: str) -> dict:
 
 
 def problem_words(arguments, word: str | None = None) -> dict:
-    """The problem of the command line, as the keywords of Context.plan; all of m, n and k are
-    there, also what the routine has not of its own."""
+    """The problem of the command line, as the keywords of Context.plan; m, n and k are all set,
+    even if the routine has fewer sizes."""
     word = word or arguments.routine
     routine, kind = EVERY[word], type_of(arguments, word)
     if kind not in routine.types:
@@ -239,12 +239,12 @@ def problem_words(arguments, word: str | None = None) -> dict:
     place = ",".join(routine.places(arguments.place))
     edges = _edges(arguments, word, flags.get("side", "l"))
     if word in VECTORS and 0 in (*edges.values(), arguments.alpha):
-        raise UsageError(f"{word} has nothing to do")  # and leaves y alone, whatever beta is
+        raise UsageError(f"{word} has nothing to do")  # it does not write y, whatever beta is
     return {"routine": word, "type": kind, **edges, **flags, "place": place, **scalars}
 
 
 def for_one(arguments, word: str) -> argparse.Namespace:
-    """Of several routines each is asked for what it has."""
+    """The arguments for one of several routines: those that it has."""
     routine = EVERY[word]
     kept = dict(vars(arguments))
     if len(arguments.routine) > 1:
@@ -255,7 +255,7 @@ def for_one(arguments, word: str) -> argparse.Namespace:
 
 
 def problem_list(arguments) -> list[dict]:
-    """Every routine and size at every place of the command line, as problem_words gives one."""
+    """Every routine and size at every place of the command line, each as in problem_words."""
     chosen = [place for word in arguments.place or [["h"]] for place in word]
     listed = []
     for word in arguments.routine:
@@ -268,7 +268,7 @@ def problem_list(arguments) -> list[dict]:
 
 
 def context_options(arguments) -> dict:
-    """Those options of the command line that a context takes; what is not given is left out."""
+    """The given options of the command line that a context takes."""
     names = ("backend", "devices", "machine", "memory_cap", "tile", "grid", "rules")
     options = {name: getattr(arguments, name, None) for name in names}
     return {name: value for name, value in options.items() if value is not None}
@@ -286,7 +286,7 @@ def program_environment(arguments, environment) -> dict[str, str]:
     return {**environment, **extra}
 
 
-# ---- for people ---------------------------------------------------------------------------------
+# ---- readable texts -----------------------------------------------------------------------------
 
 
 def _significant(value: float) -> str:
@@ -314,7 +314,7 @@ def byte_text(value: float) -> str:
 
 
 def edge_text(value: int) -> str:
-    """16384 as 16K, 5000 as it is."""
+    """16384 as "16K", 5000 as "5000"."""
     for name in "GMK":
         if value and value % SUFFIXES[name] == 0:
             return f"{value // SUFFIXES[name]}{name}"
@@ -334,7 +334,7 @@ def percent(share: float | None) -> str:
 
 
 def table(rows: list[list[str]], left: int = 1) -> str:
-    """Rows under their first row, in columns; the first `left` columns to the left."""
+    """Rows in columns under the first row; the first `left` columns are left-aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = (
         "  ".join(
@@ -374,7 +374,7 @@ def write_json(target: str, value) -> None:
 
 
 def require_writable(*targets: str | None) -> None:
-    """Fails before the work is done rather than after it."""
+    """Fails before the work if the target cannot be written."""
     for target in targets:
         if target in (None, "-"):
             continue
@@ -385,7 +385,7 @@ def require_writable(*targets: str | None) -> None:
 
 @functools.cache
 def commit() -> str | None:
-    """The commit of this source tree, with + where files differ from it; None when installed."""
+    """The commit of this source tree, with + if files differ from it; None if installed."""
     if not (_native.REPOSITORY / ".git").exists():
         return None
     git = ["git", "-C", str(_native.REPOSITORY), "describe", "--always", "--dirty=+", "--abbrev=12"]
@@ -402,12 +402,12 @@ def tflops(routine: str, word: str, m: int, n: int, k: int, seconds: float | Non
 
 
 def geometric_mean(values: list[float]) -> float | None:
-    """Of positive numbers; None of none."""
+    """The geometric mean of positive numbers; None without numbers."""
     return math.exp(math.fsum(map(math.log, values)) / len(values)) if values else None
 
 
 def flags_text(row: dict) -> str:
-    """Those that are not the usual ones, as in " tn" and " uplo=u"."""
+    """The flags that differ from the defaults, as in " tn" and " uplo=u"."""
     routine = EVERY[row["routine"]]
     flags = {name: row[name] for name in routine.flags}
     unusual = [f"{name}={flag}" for name, flag in flags.items() if flag != LETTERS[name][0]]

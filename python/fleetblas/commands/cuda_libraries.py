@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Finds NVIDIA's libraries (PyPI wheels, a CUDA toolkit, the system) and calls them by ctypes.
 
-For the peers of a benchmark only: the product's own backend is compiled. Nothing is loaded before
-it is asked for, and what is missing raises Unmeasured.
+Only for the peers of a benchmark: the backend of FleetBLAS is compiled. Libraries are loaded on
+first use; a missing one raises Unmeasured.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUS_ID_LENGTH = 32
 
 
 def candidates(stem: str) -> list[str]:
-    """Where a library may be, best first: what this process has loaded, wheels, toolkit, system."""
+    """Candidate files of a library, best first: loaded by this process, wheels, toolkit, system."""
     files = [f"{stem}.so.{version}" for version in VERSIONS]
     found = [path for path in loaded() if pathlib.Path(path).name in files]
     for folder in sys.path:
@@ -49,7 +49,8 @@ def loaded() -> list[str]:
 
 
 def load(stem: str, needs: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """The first that can be loaded, with what it needs from its own folder loaded before it."""
+    """The first library that can be loaded, after the libraries that it needs from its own
+    folder."""
     reasons = []
     for path in candidates(stem):
         try:
@@ -60,7 +61,7 @@ def load(stem: str, needs: tuple[str, ...] = ()) -> ctypes.CDLL:
             return ctypes.CDLL(path)
         except OSError as error:
             reasons.append(str(error))
-    raise Unmeasured(f"{stem} is not here: {reasons[-1]}")
+    raise Unmeasured(f"{stem} cannot be loaded: {reasons[-1]}")
 
 
 def load_cublas() -> ctypes.CDLL:
@@ -78,7 +79,7 @@ def function(library, name: str, *types):
 
 
 class Driver:
-    """The driver's part that peers need: which GPU is current, waiting for it, whose memory."""
+    """The driver functions that peers need: the current GPU, synchronization, owners of memory."""
 
     def __init__(self):
         try:
@@ -110,7 +111,7 @@ class Driver:
         return text.value.decode(errors="replace")
 
     def bus_id(self, device: int) -> bytes:
-        """Where a GPU is on the PCI bus: "0000:0d:00.0"."""
+        """The address of a GPU on the PCI bus: "0000:0d:00.0"."""
         text, number = ctypes.create_string_buffer(BUS_ID_LENGTH), ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(number), ctypes.c_int(device))
         self._call("cuDeviceGetPCIBusId", text, ctypes.c_int(BUS_ID_LENGTH), number)
@@ -126,7 +127,7 @@ class Driver:
         self._call("cuCtxSetCurrent", self._contexts[device])
 
     def wait(self, devices: list[int]) -> None:
-        """Until all that was started on these GPUs is done; the first of them is current then."""
+        """Waits for all work started on these GPUs; afterwards the first of them is current."""
         for device in [*devices[1:], devices[0]]:
             self.use(device)
             self._call("cuCtxSynchronize")

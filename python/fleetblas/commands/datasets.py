@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The sets of problems that `bench --dataset` measures: those of the papers, and shapes that these
-leave out. Knows nothing of how they are timed.
+"""The sets of problems of `bench --dataset`: those of the papers, and shapes that they omit. Knows
+nothing of how they are timed.
 
 Sources: paper 1 (Uncut-GEMMs) section IV-A3, IV-B, IV-D and IV-E; paper 2 (PARALiA) section 5;
 paper 5 (XKBlas) figure 5.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .._routines import ROUTINES
 
 K = 1024
-GPUS_OF_PAPERS = 8  # places name GPUs of nodes with so many
+GPUS_OF_PAPERS = 8  # places refer to nodes with this many GPUs
 
 SQUARES = (*range(5 * K, 16 * K + 1, K), *range(20 * K, 32 * K + 1, 2 * K))
 IRREGULAR_PLACES = ("h,h,h", "0,0,0", "4,2,h", "h,h,0", "4,2,7")
@@ -23,15 +23,15 @@ PARALIA_PLACES = (
 SCALING_SIZES = (8 * K, 16 * K, 32 * K)
 SCALING_DEVICES = (1, 2, 4, 8)
 SKINNY_RATIOS = (4, 8, 16, 32, 64)
-SKINNY_EDGE = 8 * K  # the cube root of m*n*k, so that all of them take equally long to compute
+SKINNY_EDGE = 8 * K  # the cube root of m*n*k, so that all have equal arithmetic
 SMALL_SIZES = (512, 768, 1024, 1536, 2048, 3072, 4096)
 HOST_AND_DEVICE = ("h,h,h", "0,0,0")
-# Paper 5, figure 5, and the Hermitian ones of what it counts as nine routines (IV-A).
+# Paper 5, figure 5, and the Hermitian ones among its nine routines (IV-A).
 LEVEL3_ROUTINES = ("gemm", "symm", "syr2k", "syrk", "trmm", "trsm", "hemm", "her2k", "herk")
 LEVEL3_SIZES = (4 * K, *range(8 * K, 48 * K + 1, 8 * K))
 
-# Rules of paper 1, Fig. 8, each bar with those of the bar at its left; ETA routing takes the place
-# of the routing by bandwidth. Tiles and what does not fit are dealt with in all of them.
+# Rules of paper 1, Fig. 8: each bar adds rules to the bar on its left, except that ETA routing
+# replaces routing by bandwidth. All bars have the rules for tiles and out-of-core problems.
 BASE_RULES = "outofcore,tile"
 BARS = (
     ("naive SUMMA", BASE_RULES),
@@ -40,28 +40,28 @@ BARS = (
     ("ETA routing, batching", f"{BASE_RULES},caching,overlap,eta,batching"),
     ("+ lazy C, ETA order", f"{BASE_RULES},caching,overlap,eta,batching,lazy,order"),
 )
-# Those whose absence changes something where all others are in force: without `eta` the routing by
-# bandwidth takes its place.
+# Rules whose absence matters if all others are in force: without `eta`, routing by bandwidth
+# replaces it.
 ALONE = ("caching", "overlap", "eta", "forwarding", "batching", "lazy", "order", "grid", "tile")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One problem of a set, with places as they are on a node with eight GPUs."""
+    """One problem of a set, with places for a node with eight GPUs."""
 
     m: int
     n: int
     k: int
     place: str
     shape: str = "square"
-    devices: int | None = None  # how many take part; None: all
+    devices: int | None = None  # number of devices; None: all
     rules: str = "all"
-    bar: str | None = None  # of an ablation
+    bar: str | None = None  # name of the bar in an ablation
     routine: str = "gemm"
 
 
 def fold(place: str, gpus: int) -> str:
-    """The place on a node with that many GPUs: GPU d of eight becomes d * gpus // 8."""
+    """The place on a node with `gpus` GPUs: GPU d of eight becomes d * gpus // 8."""
 
     def one(word: str) -> str:
         return str(int(word) * gpus // GPUS_OF_PAPERS) if word.isdigit() else word
@@ -72,8 +72,8 @@ def fold(place: str, gpus: int) -> str:
 
 
 def spread(count: int, gpus: int) -> list[int]:
-    """That many GPUs of a node, as far apart as they can be: neighbours may share a port to the
-    host (paper 1, IV-D)."""
+    """`count` GPUs of a node, as far apart as possible: neighbours may share a port to the host
+    (paper 1, IV-D)."""
     return [index * gpus // count for index in range(count)]
 
 
@@ -82,7 +82,7 @@ def _squares(edges, places) -> list[Case]:
 
 
 def _fat_thin(edges, ratios, places) -> list[Case]:
-    """Large C, short k."""
+    """Products with a large C and a short k."""
     return [
         Case(edge, edge, edge // ratio, place, "fat-thin")
         for edge in edges
@@ -140,7 +140,7 @@ def ablation() -> list[Case]:
 
 
 def skinny() -> list[Case]:
-    """One edge longer than the others, or shorter, by each ratio; the same arithmetic in all."""
+    """One edge is longer or shorter than the others by each ratio; all have the same arithmetic."""
 
     def edges(ratio: float) -> tuple[int, int]:
         odd = SKINNY_EDGE * ratio ** (2 / 3)
@@ -166,7 +166,7 @@ def small() -> list[Case]:
 
 
 def level3() -> list[Case]:
-    """Squares of every routine; the place is that of all its matrices."""
+    """Squares of every routine, with all matrices at one place."""
     return [
         Case(edge, edge, edge, place, routine=word)
         for edge in LEVEL3_SIZES
@@ -188,10 +188,9 @@ SETS = {
 
 
 def cases_of(name: str, gpus: int) -> list[tuple[Case, str]]:
-    """The cases of a set that a node with so many GPUs can have, each with its place there. Places
-    that are the same there are measured once. Those with the same devices and rules follow each
-    other, and so do the types; of these the cheap ones come first, so that a run that is cut off is
-    not all setting up."""
+    """The cases of a set for a node with this many GPUs, each with its place there; places that
+    coincide there are measured once. Cases are sorted by devices and rules, then by type, then by
+    cost, so that an interrupted run has not spent all its time on setup."""
     found: dict[tuple, tuple[Case, str]] = {}
     for case in SETS[name]():
         routine = ROUTINES[case.routine]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Says what was found on this machine, whether it works, and what would make it faster.
+"""Lists the hardware and libraries of this machine, whether they work, and what would be faster.
 
-Exit status 0 when nothing is broken, else 1. Knows Python packages and files; what a device is, the
-library says.
+Exit status 0 if nothing is broken, else 1. Knows Python packages and files; the library examines
+the devices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import common
 EXAMPLE = """example: fleetblas doctor
          fleetblas doctor --backend host --devices 4 --json -
 
-Copies between each pair of devices are verified by data. ok: works; slow: works, and could be
+Copies between each pair of devices are verified by data. ok: works; slow: works but could be
 faster; broken: does not work."""
 
 PACKAGES = (
@@ -41,7 +41,7 @@ def finding(subject: str, verdict: str, text: str, advice: str = "") -> dict:
 
 
 def version_of(module: str) -> str | None:
-    """Of the distribution that has this module; "" when nobody knows; None: it is not there."""
+    """The version of the distribution of this module; "" if unknown; None if not installed."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
@@ -67,7 +67,8 @@ def packages() -> list[dict]:
     for module, name, advice in PACKAGES:
         version = version_of(module)
         if version is None:
-            # Each of them may also come from the system: what is missing, the library has said.
+            # The system may provide each of them too; the library has reported those that are
+            # missing.
             found.append(finding(name, "ok", "not installed as a Python package", advice))
         else:
             found.append(finding(name, "ok", version or "version unknown"))
@@ -86,14 +87,14 @@ def libraries() -> list[dict]:
 
 def environment() -> list[dict]:
     names = sorted(name for name in os.environ if name.startswith("FLEETBLAS_"))
-    # The library's own choice of the wheel's BLAS is not something that a user has set.
+    # The BLAS of the wheel is chosen by the package, not set by the user.
     names = [name for name in names if not (name == "FLEETBLAS_CPU_BLAS" and _native.named_blas)]
     text = ", ".join(f"{name}={os.environ[name]}" for name in names) or "none set"
     return [finding("FLEETBLAS_*", "ok", text)]
 
 
 def for_table(findings: list[dict]) -> list[dict]:
-    """Links between devices that are as they should be, in one row."""
+    """Merges the rows of links without findings into one."""
     links = [
         each for each in findings if each["subject"].startswith("link ") and each["verdict"] == "ok"
     ]

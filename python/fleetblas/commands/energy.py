@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Joules of a call, from the total-energy counters of the GPUs (NVML).
 
-A GPU's counter is in millijoules and moves about every 100 ms, so calls are repeated for a second
-and more, from one movement of the counter to another. Knows nothing of what is called.
+A GPU's counter is in millijoules and advances about every 100 ms, so calls are repeated for a
+second or more, from one advance of the counter to another. Knows nothing of the calls.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from .bench_engines import Unmeasured
 from .cuda_libraries import Driver
 
-SPAN_S = 1.0  # ten movements of a counter
-STANDSTILL_S = 2.0  # a counter that does not move for so long is none
+SPAN_S = 1.0  # ten advances of a counter
+STANDSTILL_S = 2.0  # a counter that stands still for longer does not work
 
 
 @dataclass
 class Energy:
-    joules: float  # of one call, by all of the GPUs asked for, idle ones too
-    watts: float  # of all of them together, while they were at it
+    joules: float  # of one call, over all requested GPUs, idle ones too
+    watts: float  # total of these GPUs during the calls
     calls: int
 
 
@@ -29,11 +29,11 @@ class Energy:
 class _Reading:
     millijoules: int
     at_s: float
-    calls: int  # that led to it
+    calls: int  # number of calls measured
 
 
 class Meter:
-    """The counters of the GPUs with these CUDA numbers. Raises Unmeasured where there are none."""
+    """The counters of the GPUs with these CUDA numbers. Raises Unmeasured if they have none."""
 
     def __init__(self, devices: list[int], driver: Driver | None = None):
         if not devices:
@@ -45,7 +45,7 @@ class Meter:
         self._call("nvmlInit_v2")
         driver = driver or Driver()
         self._handles = [self._handle(driver.bus_id(device)) for device in devices]
-        self.millijoules()  # older GPUs have no counter: then there is no meter
+        self.millijoules()  # raises on older GPUs, which have no counter
 
     def _call(self, name: str, *arguments) -> None:
         try:
@@ -56,13 +56,13 @@ class Meter:
             raise Unmeasured(f"{name} failed with NVML status {status}")
 
     def _handle(self, bus_id: bytes) -> ctypes.c_void_p:
-        # NVML counts all GPUs, CUDA those that are visible to it: the place on the bus is the same.
+        # NVML numbers all GPUs, CUDA the visible ones, so they are matched by bus address.
         handle = ctypes.c_void_p()
         self._call("nvmlDeviceGetHandleByPciBusId_v2", bus_id, ctypes.byref(handle))
         return handle
 
     def millijoules(self) -> int:
-        """Since the driver was loaded, of all the GPUs."""
+        """The total energy of the GPUs since the driver was loaded."""
         total = 0
         for handle in self._handles:
             counter = ctypes.c_ulonglong()
@@ -71,7 +71,7 @@ class Meter:
         return total
 
     def measure(self, call) -> Energy | None:
-        """Repeats `call` and shares out what it took; None where the counters stand still."""
+        """Repeats `call` and divides the energy by the calls; None if the counters stand still."""
         first = self._call_until_moved(call, 0.0)
         last = self._call_until_moved(call, SPAN_S) if first else None
         if first is None or last is None:
@@ -80,13 +80,13 @@ class Meter:
         return Energy(joules / last.calls, joules / seconds, last.calls) if joules > 0 else None
 
     def _call_until_moved(self, call, least_s: float) -> _Reading | None:
-        """Calls for so long and then on until a counter has moved since the call before."""
+        """Calls for this long, and then until a counter has advanced since the previous call."""
         begin_s = time.perf_counter()
         calls, longest_s, before = 0, least_s, None
         while True:
             start_s = time.perf_counter()
-            # Reading takes time too, as long as a short call: only where this call may be the last,
-            # and not a second time, since a counter that moves in between would go unseen.
+            # Reading takes as long as a short call, so it is done only if this call may be the
+            # last, and only once, since a second reading would miss an advance in between.
             may_end = start_s - begin_s + longest_s >= least_s
             if may_end and before is None:
                 before = self.millijoules()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The process in which NVBLAS is measured: answers questions over a pipe until that is closed.
+"""The process in which NVBLAS is measured: answers requests over a pipe until it is closed.
 
-NVBLAS reads its settings once, at its first call, so there is a copy of the library per setting.
+NVBLAS reads its settings once, at its first call, so each setting has a copy of the library.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .bench_operands import Operands, Pool
 from .cuda_libraries import cublas_version, load, load_cublas, loaded
 
 SETTINGS = [(tile, autopin) for tile in (2048, 4096) for autopin in (True, False)]
-SMALL = 8  # a product that it leaves to the CPU BLAS, but reads its settings for
-HOPELESS = 2.0  # times the best so far: a first call that slow is not repeated
+SMALL = 8  # edge of a product that makes NVBLAS read its settings but runs on the CPU BLAS
+HOPELESS = 2.0  # ratio to the best so far from which a first call is not repeated
 INT_LIMIT = 2**31
 CPU_BLAS_NAMES = ("libopenblas.so.0", "libmkl_rt.so.2", "libblis.so.4", "libblas.so.3")
 
 
 def cpu_blas_file() -> str:
-    """A CPU BLAS with the plain 32-bit Fortran names, which NVBLAS insists on."""
+    """A CPU BLAS with the plain 32-bit Fortran names, which NVBLAS requires."""
     for path in filter(None, [os.environ.get("FLEETBLAS_CPU_BLAS"), *CPU_BLAS_NAMES]):
         try:
             if hasattr(ctypes.CDLL(path), "dgemm_"):
@@ -101,7 +101,7 @@ class Worker:
         self.device_count = len(devices)
 
     def start_up(self, words: dict) -> dict:
-        """Finds the best setting for a problem; what there is to say of it."""
+        """Finds the best setting for a problem; returns its description."""
         self.operands = Operands(self.pool, words, ["p", "p", "p"])
         if max(self.operands.sizes) >= INT_LIMIT:
             raise Unmeasured("NVBLAS has 32-bit sizes")
@@ -128,7 +128,8 @@ class Worker:
         }
 
     def _require_gpu(self) -> None:
-        """NVBLAS goes to the CPU BLAS where it cannot use a GPU, and says so only in its log."""
+        """Detects that NVBLAS used the CPU BLAS instead of a GPU, which it reports only in its
+        log."""
         log = self.instance.logged()
         calls = [line for line in log.splitlines() if "gemm[" in line]
         if calls and "gemm[cpu]" in calls[-1]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints where the parts of this installation are, as JSON."""
+"""Prints the paths of the parts of this installation as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLE = """example: fleetblas paths
 
 
 def add_arguments(parser) -> None:
-    del parser  # it takes none
+    del parser  # the command has no options
 
 
 def first_folder(*folders: pathlib.Path) -> str | None:

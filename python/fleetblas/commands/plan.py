@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows the plan of a call, the reasons for it, and how close it comes to the lower bound.
+"""Shows the plan of a call, the reasons for it, and how close it is to the lower bound.
 
-Needs no device: a machine file is enough. Knows only what the library's plan says.
+Needs no device: a machine file is enough. Knows only the plan's JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXAMPLE = """example: fleetblas plan gemm --type d --size 16K --machine h200x8
 Without --machine it plans for this machine, and measures it first (up to 2 s)."""
 
 LINKS_SHOWN = 8
-UNEVEN = 1.1  # tiles do not divide exactly
+UNEVEN = 1.1  # smaller ratios come from rounding to tiles
 
 
 def add_arguments(parser) -> None:
@@ -25,7 +25,7 @@ def add_arguments(parser) -> None:
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument("--json", metavar="FILE", help="write the plan; - for stdout")
     parser.add_argument(
-        "--why", action="store_true", help="list the plans that were considered, and why one won"
+        "--why", action="store_true", help="list the considered plans, and why one was chosen"
     )
     parser.add_argument("--trace", metavar="FILE", help="write the simulated timeline (Chrome)")
 
@@ -50,7 +50,7 @@ def _ids(numbers: list[int]) -> str:
 
 
 def _cut(edges: dict) -> str:
-    """How one dimension is cut: 8 x 2048, or 9 x 1808..2048."""
+    """The cuts of one dimension: 8 x 2048, or 9 x 1808..2048."""
     least, most = edges["least"], edges["most"]
     span = str(most) if least == most else f"{least}..{most}"
     return f"{edges['tiles']} x {span}"
@@ -74,7 +74,7 @@ def _moved(plan: dict) -> list[tuple[str, str]]:
 
 
 def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
-    """The grid, and how it is cut."""
+    """The grid and the tiles."""
     (rows, columns), cuts, tile = plan["grid"], plan["cuts"], plan["tile"]
     if routine in VECTORS:
         dealt = "parts of sums x workers that take the tiles of the result in turn"
@@ -90,7 +90,7 @@ def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
 
 
 def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
-    """Workers, grid, tiles, tasks and memory: what only a plan for devices has."""
+    """Workers, grid, tiles, tasks and memory, which only a plan for devices has."""
     workers = plan["workers"]
     kinds = ", ".join(f"{name} {n:,}" for name, n in plan["tasks_by_kind"].items() if n)
     lines = [
@@ -134,7 +134,7 @@ def text_of(plan: dict, words: dict) -> str:
 
 
 def _tuning(tried: dict, routine: str) -> str:
-    """What one candidate decided: 2 x 4 tiles 4096 x 2048 x 4096, ramp 3, groups of 8192."""
+    """One candidate in words: 2 x 4, tiles 4096 x 2048 x 4096, ramp 3, groups of 8192."""
     (rows, columns), tile = tried["grid"], tried["tile"]
     edges = f"{tile} x {tried['tile_k']}"
     if routine not in VECTORS:
@@ -156,7 +156,7 @@ def _tuning(tried: dict, routine: str) -> str:
 
 
 def why_text(plan: dict, words: dict) -> str:
-    """What was considered, best first, and why it was not chosen."""
+    """The considered plans, best first, and why each was not chosen."""
     if not plan["why"]:
         return "\n  (no device, so there was nothing to choose from)"
     several = len({tuple(tried["workers"]) for tried in plan["why"]}) > 1
@@ -176,7 +176,7 @@ def why_text(plan: dict, words: dict) -> str:
     lines = common.table(rows).splitlines()
     text = "\n".join(f"  {line}  {reason}".rstrip() for line, reason in zip(lines, reasons))
     left_out = plan["why_left_out"]
-    more = f"\n  and {left_out:,} more that are not shown" if left_out else ""
+    more = f"\n  and {left_out:,} more" if left_out else ""
     return f"\n{text}{more}"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures this machine carefully, into a file that --machine takes.
+"""Measures this machine carefully, and writes a file for --machine.
 
-Knows the progress bar and the file's words; what is measured how, the library knows.
+Knows the progress bar and the words of the file; the library does the measuring.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from . import common
 EXAMPLE = """example: fleetblas probe -o node.json --budget 600
          fleetblas bench gemm --size 16K --machine node.json
 
-Each value is repeated until its 95 % confidence interval is within 5 % of the mean, 10 times at
-least, or until its share of the budget is spent; the notes in the file list the values that are
-less certain. The file is whole after each part: after Ctrl-C the same command goes on."""
+Each value is repeated at least 10 times and until its 95 % confidence interval is within 5 % of the
+mean, or until its share of the budget is spent; the notes in the file list the values that are less
+certain. The file is complete after each part: after Ctrl-C the same command goes on."""
 
 BAR_WIDTH = 30
 DRAW_EVERY_S = 0.2
@@ -55,7 +55,7 @@ def add_arguments(parser) -> None:
 
 
 class Bar:
-    """Progress on a terminal; silent elsewhere. Asked to stop by a signal, it says so."""
+    """Progress on a terminal, silent elsewhere. It tells the library to stop after a signal."""
 
     def __init__(self, stream):
         self.stream = stream if stream.isatty() else None
@@ -85,7 +85,7 @@ class Bar:
 
 @contextlib.contextmanager
 def signals_to(stop):
-    """While the library works, a signal only asks it to stop: what it has measured is kept."""
+    """During measurements a signal only requests a stop, so that the results so far are kept."""
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -133,7 +133,7 @@ def text_of(machine: dict) -> str:
     ]
     probe = machine["notes"]["probe"]
     vague = machine["notes"]["unsettled"]
-    lines.append(("values", f"{len(probe['values'])}, {len(vague)} not known within 5 %"))
+    lines.append(("values", f"{len(probe['values'])}, {len(vague)} less certain than 5 %"))
     lines.append(("spent", f"{common.duration(probe['spent_s'])}"))
     body = "\n".join(f"  {name:<18} {text}" for name, text in lines)
     return f"{machine['name']}\n{body}"

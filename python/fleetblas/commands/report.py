@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws results of benchmarks as one page: speeds, the bound, and what the papers print beside.
+"""Draws results of benchmarks as one page: speeds, the bound, and the papers' numbers for
+comparison.
 
-Knows what stands on the page in which order; needs neither NumPy nor a device.
+Knows the contents of the page and their order; needs neither NumPy nor a device.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ EXAMPLE = """examples: fleetblas report results.json -o report.html
 Each file is the output of `fleetblas bench ... --json FILE`, measured or simulated. Results of
 different machines are not compared. The page needs no network."""
 
-# Those with boxes of the fraction of the bound by shape and place; squares by size otherwise.
+# Data sets drawn as boxes of the fraction of the bound by shape and place; others by size.
 SHAPED = ("irregular", "paralia", "skinny", "small")
 APART = ("ablation", "scaling")  # with sections of their own
 TITLES = {
@@ -153,7 +154,7 @@ def _failures(rows: list[Row]) -> Section | None:
         for row in rows
         if row.failed
     ]
-    head = ["file", "engine", "case", "place", "rules", "status", "what it said"]
+    head = ["file", "engine", "case", "place", "rules", "status", "message"]
     note = paragraph("None of these rows has a number in a figure or a mean above.", soft=True)
     return Section("Failures", [note, table(head, lines, left=7, wrapped=6)]) if lines else None
 
@@ -206,7 +207,7 @@ def _all_rows(rows: list[Row]) -> Section:
 def _cards(made: list[Setup], rows: list[Row]) -> list[tuple[str, str]]:
     cards = [(str(len(rows)), "rows"), (str(sum(row.failed for row in rows)), "failed")]
     if len(made) > 1:
-        return cards  # a mean over several machines would say nothing of any
+        return cards  # a mean over several machines would describe none of them
     ours = [row for setup in made for row in setup.rows if row.engine == OURS]
     for dataset, some in grouped(ours, lambda row: row.dataset).items():
         mean = report_spread.mean_fraction(some)
@@ -217,7 +218,7 @@ def _cards(made: list[Setup], rows: list[Row]) -> list[tuple[str, str]]:
 
 
 def page_of(sources: list[Source]) -> str:
-    """The whole page. Deterministic but for the day in it."""
+    """The whole page. Deterministic except for its date."""
     made = setups(sources)
     rows = [row for source in sources for row in source.rows if "factors" not in row.words]
     sections: list[Section | None] = [*_datasets(made)]
@@ -236,7 +237,7 @@ def page_of(sources: list[Source]) -> str:
         paragraph("; ".join(machines) + "." if machines else "", soft=True),
         paragraph(
             f"Made by fleetblas {__version__} report on {datetime.date.today().isoformat()}. Rates "
-            "are of medians; the bound is what links and arithmetic of the machine allow at best.",
+            "are of medians; the bound is the least time that links and arithmetic allow.",
             soft=True,
         ),
     ]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures as SVG: lines, bars, boxes, each with its title inside. Knows nothing of benchmarks.
 
-Colours are classes of the page (s0, s1, ...), so that they follow its light or dark; series differ
-by the shape of their points and by dashes too. All coordinates lie inside the view.
+Colours are classes of the page (s0, s1, ...), so that they follow its light or dark theme; series
+also differ by the shape of their points and by dashes. All coordinates lie inside the view.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 STYLES = 8  # classes s0 .. s7 of the page
 SHAPES = ("circle", "square", "triangle", "diamond", "down", "cross", "plus", "ring")
-LETTER = 6.4  # width of a letter at most, on average, at 11 px
+LETTER = 6.4  # upper estimate of the mean width of a letter at 11 px
 LINE = 14
-MANY = 200  # points in a figure, drawn smaller from there on
+MANY = 200  # from this number of points on they are drawn smaller
 LEFT, RIGHT, TOP, BOTTOM = 54, 16, 30, 40
 
 
@@ -46,7 +46,7 @@ class Axis:
     logarithmic: bool = False
 
     def share(self, value: float) -> float:
-        """0 at the lower end, 1 at the upper; values beyond an end are drawn on it."""
+        """0 at the lower end, 1 at the upper; values beyond an end are drawn at that end."""
         low, high = self.low, self.high
         if self.logarithmic:
             low, high, value = math.log(low), math.log(high), math.log(max(value, self.low))
@@ -54,7 +54,7 @@ class Axis:
 
 
 def nice_step(span: float, count: int) -> float:
-    """1, 2 or 5 times a power of ten: about `count` of them make the span."""
+    """A step of 1, 2 or 5 times a power of ten; about `count` steps cover the span."""
     raw = span / count
     power = 10.0 ** math.floor(math.log10(raw))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
@@ -66,7 +66,7 @@ def tick_text(value: float, step: float, unit: str = "") -> str:
 
 
 def linear_axis(name: str, values, low: float = 0.0, scale: float = 1.0, unit: str = "") -> Axis:
-    """From `low` to a tick at or above the largest value; texts are of value * scale."""
+    """An axis from `low` to a tick at or above the largest value; texts show value * scale."""
     most = max([*values, low])
     most = most if most > low else low + 1.0
     step = nice_step((most - low) * scale, 6) / scale
@@ -83,7 +83,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def log_axis(name: str, values, text=lambda value: f"{value:g}") -> Axis:
-    """From the 1, 2 or 5 below the positive values to that above them."""
+    """A logarithmic axis from the 1, 2 or 5 below the positive values to that above them."""
     least, most = min(values), max(values)
     candidates = _log_ticks(least, max(most, least * 2))
     low = max((tick for tick in candidates if tick <= least), default=least)
@@ -94,7 +94,8 @@ def log_axis(name: str, values, text=lambda value: f"{value:g}") -> Axis:
 
 
 def size_axis(name: str, values, text) -> Axis:
-    """Of matrix edges: a few far apart stand at equal distances, many on a line from 0.
+    """An axis of matrix edges: a few that are far apart get equal distances, many a linear axis
+    from 0.
 
     Ticks are the sizes themselves, or multiples of a power of two.
     """
@@ -110,7 +111,7 @@ def size_axis(name: str, values, text) -> Axis:
 
 
 def count_axis(name: str, values) -> Axis:
-    """Of counts of devices, at equal distances when they double."""
+    """An axis of device counts, logarithmic, so that doubling is a constant distance."""
     counts = sorted(set(values))
     ticks = [(count, f"{count:g}") for count in counts]
     return Axis(name, counts[0] / 1.1, counts[-1] * 1.1, ticks, logarithmic=True)
@@ -138,7 +139,7 @@ def shape(kind: int, x: float, y: float, r: float = 4.0) -> str:
 
 @dataclass
 class Drawing:
-    """A figure of this size; `label` is what it shows, for those who cannot see it."""
+    """A figure of this size; `label` describes it for screen readers."""
 
     width: float
     height: float
@@ -180,7 +181,7 @@ class Drawing:
 
 
 class Plot(Drawing):
-    """A drawing with two axes and its title above; `room` is left under the lower one."""
+    """A drawing with two axes and a title above; `room` is the space under the lower axis."""
 
     def __init__(self, width, height, title, label, x: Axis, y: Axis, room=BOTTOM):
         super().__init__(width, height, title, label)
@@ -202,7 +203,7 @@ class Plot(Drawing):
             half = width_of(text) / 2
             self.line(self.x(value), self.bottom, self.x(value), self.bottom + 4, "axis")
             middle = min(self.x(value), self.width - half - 2)
-            # A text that would touch its neighbour is left out.
+            # A text that would touch its neighbour is omitted.
             if middle - half > end + 4:
                 self.text(middle, self.bottom + LINE + 2, text, "middle")
                 end = middle + half
@@ -219,8 +220,8 @@ class Plot(Drawing):
 
 @dataclass
 class Series:
-    """Points (x, y, what it says when pointed at). `style` is s0 .. s7, or ink, for no one's; one
-    without a name is not in the legend.
+    """Points (x, y, tooltip). `style` is s0 .. s7, or ink for lines that belong to no engine; a
+    series without a name is not in the legend.
     """
 
     name: str
@@ -236,7 +237,7 @@ class Series:
 
 
 def _legend(series: list[Series], width: float) -> list[tuple[float, int, Series]]:
-    """Where each entry stands: (x, line, series)."""
+    """The position of each legend entry: (x, line, series)."""
     placed, x, line = [], 8.0, 0
     for one in (one for one in series if one.name):
         wanted = 40 + width_of(one.name)
@@ -250,7 +251,7 @@ def _legend(series: list[Series], width: float) -> list[tuple[float, int, Series
 def lines(
     title: str, label: str, x: Axis, y: Axis, series: list[Series], width=560, height=320
 ) -> str:
-    """A line per series, or only its points, and a legend under them."""
+    """A line per series, or only its points, with a legend below."""
     series = [one for one in series if one.points]
     legend = _legend(series, width)
     rows = legend[-1][1] + 1 if legend else 0
@@ -280,13 +281,13 @@ def lines(
 class Bar:
     name: str
     value: float
-    text: str  # at its end
+    text: str  # at the end of the bar
     style: str = "s0"
     tip: str = ""
 
 
 def bars(title: str, label: str, axis: Axis, bars: list[Bar], mark: float | None = None) -> str:
-    """Horizontal ones under each other; `mark` is a value with a dashed line through all."""
+    """Horizontal bars; `mark` is a value with a dashed line through all of them."""
     row, width = 26, 560
     left = min(230.0, 14 + max(width_of(bar.name) for bar in bars))
     text = min(230.0, 12 + max(width_of(bar.text) for bar in bars))
@@ -319,8 +320,8 @@ def bars(title: str, label: str, axis: Axis, bars: list[Bar], mark: float | None
 
 
 def boxes(title: str, label: str, y: Axis, items: list[tuple[str, object, list[str]]]) -> str:
-    """A box per item (name, summary, what each of its values says): quartiles and the median, lines
-    to the least and the most, every value as a dot, the geometric mean as a diamond.
+    """A box per item (name, summary, tooltips of its values): quartiles and the median, lines to
+    the minimum and maximum, every value as a dot, the geometric mean as a diamond.
     """
     slanted = max(width_of(name) for name, _, _ in items) > 44
     step = 44 if len(items) <= 16 else 34
@@ -342,7 +343,7 @@ def boxes(title: str, label: str, y: Axis, items: list[tuple[str, object, list[s
             middle - half, plot.y(summary.median), middle + half, plot.y(summary.median), "median"
         )
         for j, (value, words) in enumerate(zip(summary.values, tips)):
-            aside = ((j * 7) % 11 - 5) / 5 * half * 0.6  # so that equal values do not hide
+            aside = ((j * 7) % 11 - 5) / 5 * half * 0.6  # so that equal values do not overlap
             plot.point(0, middle + aside, plot.y(value), "s0 dot", words, 2.2)
         plot.point(3, middle, plot.y(summary.mean), "s1", f"{name}: mean {summary.mean:.2f}", 3.6)
         if slanted:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""HTML of a report: tables, figures with captions, sections, and the numbers in them as texts.
+"""HTML of a report: tables, figures with captions, sections, and numbers as text.
 
-Whatever it is given as text is escaped. Knows nothing of what is reported; the looks are
-report.html's.
+All text is escaped. Knows nothing of the contents of reports; report.html has the style.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ NARROWEST = 300  # pixels of a figure
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -47,7 +46,7 @@ def paragraph(*parts, soft: bool = False) -> Html:
 
 
 def table(head: list[str], rows: list[list], left: int = 1, wrapped: int | None = None) -> Html:
-    """The first `left` columns are texts, at the left; column `wrapped` may have several lines."""
+    """The first `left` columns are left-aligned text; column `wrapped` may have several lines."""
 
     def cell(name: str, i: int, text) -> Html:
         classes = " ".join((["left"] if i < left else []) + (["wrap"] if i == wrapped else []))
@@ -63,7 +62,7 @@ def table(head: list[str], rows: list[list], left: int = 1, wrapped: int | None 
 
 
 def figure(svg: str, caption: str) -> Html:
-    """As wide as the drawing, and wide enough for the caption."""
+    """A figure as wide as the drawing, and wide enough for the caption."""
     width = max(NARROWEST, int(re.search(r"max-width:(\d+)px", svg)[1]))
     inside = (Html(svg), element("figcaption", caption))
     return element("figure", *inside, style=f"width:{width}px")
@@ -117,7 +116,7 @@ def factor(value: float | None) -> str:
 
 
 def as_printed(value: float | None) -> str:
-    """1.4x, with no more digits than a paper gives."""
+    """A factor such as 1.4x, with as many digits as the papers give."""
     return "-" if value is None else f"{value:g}x"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the papers print, to stand beside our numbers. Nothing here was measured by FleetBLAS.
+"""The numbers of the papers, for comparison with ours. None of them was measured with FleetBLAS.
 
 [1] "Uncut-GEMMs", section IV: 8 NVIDIA A100-40GB (node of Karolina), 10 warm-ups, medians of 100.
 [2] "PARALiA", section 4.3, Table 4: 8 NVIDIA V100-32GB (node CLX-AI).
@@ -12,10 +12,10 @@ GEMMS_WHERE = "8 A100 of Karolina"
 PARALIA = "PARALiA"
 PARALIA_WHERE = "8 V100 of CLX-AI"
 
-# The engines of [1], in the words of a row where FleetBLAS is compared with them too.
+# The engines of [1], by the names in our rows if FleetBLAS is compared with them too.
 PEERS = ("cublasxt", "XKBLAS", "PARALiA")
 
-# [1] figures 9 and 10: how many times faster its implementation is, in the order of PEERS.
+# [1] figures 9 and 10: the speedup of its implementation, in the order of PEERS.
 REGULAR = {
     ("d", "h,h,h"): (3.42, 1.4, 1.31),
     ("d", "0,0,0"): (10.3, 1.23, 1.26),
@@ -31,8 +31,8 @@ IRREGULAR = {
     "thin-fat": (7.31, 1.38, 1.42),
 }
 
-# [1] figure 8, FP64: each bar against the one at its left, in its words. But for the bandwidth
-# routing, one number for both places.
+# [1] figure 8, FP64: each bar relative to the bar on its left, as printed. Except for bandwidth
+# routing, both places have one number.
 ABLATION = {
     "h,h,h": {
         "+ caching, overlap": "almost 2x",
@@ -107,7 +107,7 @@ PARALIA_RATES = {
 
 
 def speedup(kind: str, place: str, edge: float | None, devices: int | None, who: str = GEMMS):
-    """The printed one, or None."""
+    """The printed number, or None."""
     printed = SCALING.get(place, {}).get(edge, {}).get(who) if kind == "DGEMM" else None
     if printed is None or devices not in SCALING_DEVICES:
         return None

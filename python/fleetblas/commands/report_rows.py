@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of benchmarks read from files, put side by side, and the statistics of a report.
+"""Rows of benchmarks, read from files and matched with each other, and the statistics of a report.
 
-A key that is missing, null or of another kind than expected is None: a report is made of whatever
-the files hold. Knows nothing of pages and figures.
+A key that is missing, null or of an unexpected kind is None, so that a report can be made from any
+file. Knows nothing of pages and figures.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from . import common
 from .common import geometric_mean
 
 OURS = "fleetblas"
-PLAIN = "bench"  # what rows without a data set are of
+PLAIN = "bench"  # the data set of rows that name none
 TYPE_NAMES = {"h": "fp16 GEMM", "bf16": "bf16 GEMM", "tf32": "TF32 GEMM"}
 OVERLINED = {"measured": "Measured", "simulated": "Simulated"}
 
 
 @dataclass(eq=False)
 class Source:
-    """A file: its keys, and the rows in it that are objects."""
+    """A file: its keys, and its rows that are objects."""
 
     name: str
     header: dict
@@ -38,13 +38,13 @@ class Source:
 
     @property
     def machine(self) -> str:
-        """What it was run on, as the header says it, else its rows, else the name of the file."""
+        """The machine, from the header, else from the rows, else the name of the file."""
         named = [row.text("machine") for row in self.rows]
         return next(filter(None, [self.text("machine"), *named]), self.name)
 
 
 def _text(value) -> str | None:
-    """A text, or a number as one."""
+    """A text, or a number as text."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) and value else None
@@ -84,7 +84,7 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """DGEMM, bf16 GEMM."""
+        """Routine and type, such as DGEMM or bf16 GEMM."""
         routine = self.routine.upper()
         named = TYPE_NAMES.get(self.type, self.type.upper() + "GEMM")
         return named.replace("GEMM", routine)
@@ -95,12 +95,12 @@ class Row:
 
     @property
     def place(self) -> str:
-        """That of the problem; the operands of a peer may be elsewhere (`place`)."""
+        """The place of the problem; the operands of a peer may be at another (`place`)."""
         return self.text("beside") or self.text("place") or "-"
 
     @property
     def named_place(self) -> str:
-        """As a paper names it, for eight GPUs."""
+        """The place as a paper names it, for eight GPUs."""
         return self.text("named_place") or self.place
 
     @property
@@ -114,13 +114,13 @@ class Row:
 
     @property
     def sizes(self) -> tuple:
-        """The edges that the routine may have: those of vectors are not all of a product's."""
+        """The edges of the routine; vector routines have fewer than products."""
         ones = EVERY[self.routine].without if self.routine in EVERY else ""
         return tuple(edge for name, edge in zip("mnk", self.edges) if name not in ones)
 
     @property
     def edge(self) -> float | None:
-        """That of a square, or of a vector."""
+        """The edge of a square, or the length of a vector."""
         return self.sizes[0] if len(set(self.sizes)) == 1 else None
 
     @property
@@ -134,7 +134,7 @@ class Row:
 
     @property
     def flags(self) -> dict:
-        """Those of the routine, by name; the usual ones where they are not given."""
+        """The flags of the routine, by name; defaults if they are not given."""
         known = EVERY.get(self.routine, EVERY["gemm"]).flags
         return {name: self.text(name) or LETTERS[name][0] for name in known}
 
@@ -146,14 +146,14 @@ class Row:
 
     @property
     def case(self) -> tuple:
-        """The problem, whoever computes it and by whichever rules."""
+        """The key of the problem, independent of engine and rules."""
         words = (self.text("routine") or "", *self.flags.values())
         devices = self.devices if self.dataset == "scaling" else None
         return (self.dataset, self.type, self.edges, self.place, self.named_place, words, devices)
 
     @property
     def devices(self) -> int | None:
-        """How many it might use: a plan may leave some idle."""
+        """The number of devices that it may use; a plan may leave some idle."""
         count = self.positive("gpus")
         count = self.positive("devices") if count is None else count
         return None if count is None else int(count)
@@ -168,7 +168,7 @@ class Row:
 
     @property
     def median_s(self) -> float | None:
-        """None for rows that failed: no number of theirs is drawn."""
+        """The median time; None for failed rows, whose numbers are not drawn."""
         return None if self.failed else self.positive("median_s")
 
     @property
@@ -179,13 +179,13 @@ class Row:
         return rate * seconds * 1e12 if rate and seconds else None
 
     def rate(self, name: str = "median_s") -> float | None:
-        """TFLOPS in that time."""
+        """The rate in TFLOPS."""
         seconds, flops = self.positive(name), self.flops
         return flops / seconds / 1e12 if seconds and flops and not self.failed else None
 
     @property
     def fraction(self) -> float | None:
-        """Of the bound."""
+        """The fraction of the bound."""
         bound = self.positive("bound_s")
         return bound / self.median_s if bound and self.median_s else self._given_fraction
 
@@ -195,7 +195,7 @@ class Row:
 
     @property
     def misprediction(self) -> float | None:
-        """(predicted - measured) / measured; None for what was only simulated."""
+        """(predicted - measured) / measured; None for simulated rows."""
         predicted = self.positive("predicted_s")
         if predicted is None or self.median_s is None or self.measured != "measured":
             return None
@@ -211,7 +211,7 @@ class Row:
 
 
 def read(path: str) -> Source:
-    """Raises Failure for what holds no results."""
+    """Reads a file. Raises Failure if it holds no results."""
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -235,13 +235,13 @@ def read(path: str) -> Source:
 
 @dataclass(eq=False)
 class Setup:
-    """Rows that may stand side by side: of one machine, all measured or all simulated."""
+    """Rows that may be compared: of one machine, all measured or all simulated."""
 
     machine: str
     measured: str
     rows: list[Row] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
-    alone: bool = True  # no other setup has its name
+    alone: bool = True  # no other setup has the same name
 
     @property
     def origin(self) -> str:
@@ -255,9 +255,9 @@ def _identity(row: Row) -> tuple:
 
 
 def setups(sources: list[Source]) -> list[Setup]:
-    """Files of the same machine together, unless one measured again what another has.
+    """Groups files of the same machine, unless one repeats measurements of another.
 
-    Within a file the last row of a case that did not fail counts.
+    Within a file the last successful row of a case is used.
     """
     made: list[Setup] = []
     for source in sources:
@@ -294,14 +294,14 @@ def grouped(rows: list[Row], key) -> dict:
 
 
 def pairs(rows: list[Row], engine: str) -> list[tuple[Row, Row]]:
-    """FleetBLAS and that engine, wherever both have a time for a case."""
+    """Rows of FleetBLAS and the engine for each case that both have timed."""
     timed = [row for row in rows if row.median_s is not None]
     ours = {row.case: row for row in timed if row.engine == OURS and not row.text("bar")}
     return [(ours[row.case], row) for row in timed if row.engine == engine and row.case in ours]
 
 
 def ratios(rows: list[Row], engine: str) -> list[float]:
-    """How many times faster FleetBLAS is, case by case."""
+    """The speedup of FleetBLAS over the engine, case by case."""
     return [theirs.median_s / mine.median_s for mine, theirs in pairs(rows, engine)]
 
 
@@ -315,7 +315,7 @@ def engines(rows: list[Row]) -> list[str]:
 
 
 def quantile(values: list[float], share: float) -> float:
-    """Linear between the neighbours, as NumPy has it."""
+    """The quantile, interpolated linearly, as in NumPy."""
     ordered = sorted(values)
     at = share * (len(ordered) - 1)
     below = math.floor(at)
@@ -325,7 +325,7 @@ def quantile(values: list[float], share: float) -> float:
 
 @dataclass
 class Summary:
-    """Of at least one number."""
+    """The summary of at least one number."""
 
     values: list[float]
 

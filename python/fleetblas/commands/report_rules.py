@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts of a report on what each rule of the planner is worth: bars, each against another."""
+"""Parts of a report on the gain of each rule of the planner, as bars relative to each other."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ WITHOUT = "without "
 
 
 def _cumulative(setup: Setup, by_bar: dict, title: str, place: str, failed: str) -> list[Html]:
-    """The bars up to all rules, each with its factor over the one at its left: over the sizes that
-    all of them have.
+    """The bars up to all rules, each with its factor over the previous bar, for the sizes that all
+    bars have.
     """
     names = [name for name in by_bar if name != ALL and not name.startswith(WITHOUT)]
     names += [ALL] if ALL in by_bar and names else []
@@ -61,7 +61,7 @@ def _cumulative(setup: Setup, by_bar: dict, title: str, place: str, failed: str)
 
 
 def _left_out(setup: Setup, by_bar: dict, title: str, failed: str) -> list[Html]:
-    """Each rule alone left out, relative to all rules: over the sizes that both have."""
+    """Each rule left out alone, relative to all rules, for the sizes that both have."""
     whole = {row.edges: row for row in by_bar.get(ALL, [])}
     made, counts = [], set()
     for name, rows in by_bar.items():
@@ -107,7 +107,8 @@ def ablation(setups: list[Setup]) -> Section | None:
 
 
 def factor_rows(sources: list[Source]) -> Section | None:
-    """Files whose rows have `factors`: each bar of rules against the one before, made elsewhere."""
+    """Files whose rows have `factors` of each bar of rules over the previous one, made by other
+    tools."""
     parts = []
     for source in sources:
         names = source.header.get("bars")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts of a report on how fast: rates by size, ratios over other libraries, first calls, energy.
+"""Parts of a report on speed: rates by size, ratios over other libraries, first calls, energy.
 
-Every function makes what the rows allow, and nothing of rows that failed.
+Every function draws what the rows allow, and ignores rows that failed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ENGINE_NAMES = {
     "nvblas": "NVBLAS",
     "hostblas": "CPU BLAS",
 }
-BY_SIZE = ("regular", PLAIN, "small", "level3")  # data sets that are lines over sizes
-OTHERS = ("s5", "s6", "s7")  # styles of engines that are not among them
+BY_SIZE = ("regular", PLAIN, "small", "level3")  # data sets drawn as lines over sizes
+OTHERS = ("s5", "s6", "s7")  # styles of other engines
 
 
 def engine_name(name: str) -> str:
@@ -44,7 +44,8 @@ def engine_style(name: str) -> str:
 
 
 def engine_label(row: Row) -> str:
-    """With where its operands were and on how many GPUs, where that is not as the problem says."""
+    """The engine, with the places of its operands and its GPUs if they differ from the
+    problem's."""
     aside = []
     if row.engine != OURS and row.number("devices") == 1:
         aside.append("1 GPU")
@@ -54,7 +55,7 @@ def engine_label(row: Row) -> str:
 
 
 def tip(row: Row) -> str:
-    """What a point says."""
+    """The tooltip of a point."""
     words = [f"{engine_name(row.engine)}, {row.case_text} at {row.place_text}"]
     words.append(f"{common.duration(row.median_s)}, {common.rate_text(row.rate())}")
     if row.fraction is not None:
@@ -72,7 +73,7 @@ def failures_text(rows: list[Row]) -> str:
 
 
 def rate_axis(rates: list[float]):
-    """TFLOPS, or GFLOPS where all are below one of them; with what the values are to be times."""
+    """TFLOPS, or GFLOPS if all rates are below one TFLOPS; with the factor for the values."""
     if max(rates) >= 1:
         return linear_axis("TFLOPS", rates), 1.0
     return linear_axis("GFLOPS", [1e3 * rate for rate in rates]), 1e3
@@ -82,7 +83,7 @@ def rate_axis(rates: list[float]):
 
 
 def _over_sizes(setup: Setup, rows: list[Row]) -> Html | None:
-    """Squares of one type at one place; None where there is nothing to draw."""
+    """Squares of one type at one place; None if there is nothing to draw."""
     timed = [row for row in rows if row.edge is not None and row.rate() is not None]
     if not timed:
         return None
@@ -164,9 +165,8 @@ def _ratio_row(rows: list[Row], words: list[str], peer: str, printed) -> list | 
 
 
 def ratio_table(groups: dict, printed_of, names: list[str], every: bool = True) -> Html | None:
-    """FleetBLAS over each peer. `groups` has rows by a tuple of texts, one per name; of a key,
-    `printed_of` gives what paper 1 prints over its PEERS, or None. `every`: also of those that no
-    row is of.
+    """FleetBLAS over each peer. `groups` has rows by a tuple of texts, one per name; `printed_of`
+    maps a key to the ratios of paper 1 over its PEERS, or None. `every`: also peers without rows.
     """
     lines_ = []
     for key, rows in groups.items():
@@ -207,7 +207,7 @@ def square_ratios(rows: list[Row], every: bool) -> list[Html]:
 
 
 def balances(rows: list[Row]) -> list[Html]:
-    """How unevenly the devices computed, where the rows say so."""
+    """The balance of the devices, for rows that have it."""
     known = [row for row in rows if row.number("balance") is not None and not row.failed]
     lines_ = []
     for (kind, place), group in grouped(known, lambda row: (row.kind, row.place_text)).items():
@@ -230,7 +230,7 @@ def balances(rows: list[Row]) -> list[Html]:
 
 
 def first_calls(rows: list[Row]) -> list[Html]:
-    """How much longer the first call of a problem takes than the steady ones."""
+    """The time of the first call of a problem relative to later calls."""
     lines_ = []
     ours = [row for row in rows if row.engine == OURS and row.median_s and row.positive("first_s")]
     for (kind, place), group in grouped(ours, lambda row: (row.kind, row.place_text)).items():
@@ -271,7 +271,7 @@ def _energy_figure(setup: Setup, rows: list[Row]) -> Html | None:
 
 
 def energy(setups: list[Setup]) -> Section | None:
-    """GFLOPS per watt by engine, wherever joules were measured."""
+    """GFLOPS per watt by engine, for rows with measured joules."""
     parts = []
     for setup in setups:
         rows = [row for row in setup.rows if row.gflops_per_watt and not row.text("bar")]

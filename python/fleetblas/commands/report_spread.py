@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parts of a report on how evenly: the fraction of the bound by shape and place, the worst cases,
+"""Parts of a report on uniformity: the fraction of the bound by shape and place, the worst cases,
 strong scaling, and predictions against measurements.
 """
 
@@ -44,8 +44,8 @@ from .report_speed import (
 )
 
 WORST = 12
-LITTLE = 0.6  # of the bound: what is below is counted
-CLOSE = 0.1  # a prediction as good as that is called close
+LITTLE = 0.6  # cases below this share of the bound are counted
+CLOSE = 0.1  # a prediction within this share is called close
 
 
 def _shape(row: Row) -> str:
@@ -83,7 +83,7 @@ def mean_fraction(rows: list[Row]) -> float | None:
 
 
 def fraction_table(rows: list[Row]) -> list[Html]:
-    """The boxes as numbers, and all of a shape and of everything together."""
+    """The boxes as numbers, with totals by shape and over everything."""
     known = [row for row in rows if row.fraction is not None]
     if not known:
         return []
@@ -153,7 +153,7 @@ def shape_ratios(rows: list[Row], dataset: str) -> list[Html]:
 
 
 def mean_rates(rows: list[Row]) -> list[Html]:
-    """mean(flops) / mean(seconds) over halves of the cases by size, as paper 2 has it."""
+    """mean(flops) / mean(seconds) over halves of the cases by size, as in paper 2."""
 
     def text(some: list[Row]) -> str:
         seconds = math.fsum(row.median_s for row in some)
@@ -186,7 +186,7 @@ def mean_rates(rows: list[Row]) -> list[Html]:
 
 
 def _scaling_of(setup: Setup, rows: list[Row], lines_: list) -> Html | None:
-    """One problem on several counts of devices."""
+    """One problem on several numbers of devices."""
     timed = [row for row in rows if row.median_s is not None and row.devices is not None]
     ours = {row.devices: row for row in timed if row.engine == OURS}
     if len(ours) < 2:

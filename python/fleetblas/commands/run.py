@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a program with its matrix products on the devices, and prints a summary of them.
+"""Runs a program with its matrix products on the devices, and prints a summary of the products.
 
-Knows nothing of the program: the drop-in library does the work, this sets it up.
+Knows nothing of the program: the drop-in library does the work, this module sets it up.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from . import common
 
 EXAMPLE = """example: fleetblas run --backend host --devices 4 -- python script.py
 
-The exit status is that of the program (128 + n when signal n ended it). A summary goes to stderr:
-calls, where they ran and why, bytes moved per kind of link, time."""
+The exit status is that of the program (128 + n if signal n ended it). A summary goes to stderr:
+calls, the devices that ran them and why, bytes moved per kind of link, time."""
 TAKES_PROGRAM = True
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as shells have it
@@ -38,7 +38,7 @@ def add_arguments(parser) -> None:
 
 
 def run_program(words: list[str], environment: dict[str, str]) -> int:
-    """Its exit status, as a shell would report it."""
+    """The exit status of the program, as a shell would report it."""
     try:
         child = subprocess.Popen(words, env=environment)
     except FileNotFoundError:
@@ -47,8 +47,8 @@ def run_program(words: list[str], environment: dict[str, str]) -> int:
     except OSError as error:
         sys.stderr.write(f"fleetblas: {words[0]}: {error.strerror}\n")
         return NOT_EXECUTABLE
-    # Ctrl-C reaches the program too; it decides what to do, and we wait to report it. A TERM
-    # reaches only us.
+    # Ctrl-C also reaches the program, which decides what to do, so we only wait. SIGTERM reaches
+    # only us.
     kept = {
         signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, _: child.send_signal(number)),
@@ -62,7 +62,7 @@ def run_program(words: list[str], environment: dict[str, str]) -> int:
 
 
 def read_summaries(folder: pathlib.Path) -> list[dict]:
-    """What the processes of the program left; one that died half-way left nothing."""
+    """The summaries that the processes of the program wrote; one that was killed wrote none."""
     found = []
     for file in sorted(folder.glob("*.json")):
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Draws the timeline of a product, or of a program's products, as one page for a browser.
 
-Knows nothing of what the page looks like: that is page.html, which gets the trace as it is.
+Knows nothing of the design of the page: page.html has it, and gets the trace unchanged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def add_arguments(parser) -> None:
 
 
 def page_of(trace: dict) -> str:
-    """The page with the trace inside; `</` is broken up, since it could end the script element."""
+    """The page with the trace inside; `</` is escaped, since it could end the script element."""
     text = json.dumps(trace, separators=(",", ":")).replace("</", "<\\/")
     return PAGE.read_text(encoding="utf-8").replace(PLACE_OF_TRACE, text)
 
@@ -55,7 +55,7 @@ def trace_of_product(arguments) -> dict:
         engine = FleetBlas(context, operands)
         engine.start_up()
         for _ in range(2):
-            # The second one is drawn: the plan is there, and memory has been touched.
+            # The second call is drawn: its plan is cached, and its memory has been touched.
             engine.reset()
             engine.call()
         if not engine.verdict(operands.reference(), everything=False).ok:
@@ -76,7 +76,7 @@ def trace_of_program(arguments) -> tuple[dict, int]:
     if not traces:
         reason = "no product ran on devices" if status == 0 else f"the program ended with {status}"
         raise common.Failure(f"{reason}: there is no timeline (try FLEETBLAS_OFFLOAD=always)")
-    # The longest one: clocks of different processes do not agree on when it all began.
+    # The longest trace: clocks of different processes have no common start.
     longest = max(traces, key=lambda trace: len(trace["traceEvents"]))
     if len(traces) > 1:
         sys.stderr.write(f"fleetblas trace: the busiest of {len(traces)} processes is drawn\n")

@@ -132,8 +132,8 @@ cublasOperation_t operation(Op op) {
 
 /// A scalar as the compute type wants it, in the host's memory. cuBLAS's complex types are aligned.
 struct Scalar {
-  Scalar(DataType type, std::complex<double> value)
-      : wide(value), narrow(value), is_narrow(type != DataType::f64 && type != DataType::c64) {}
+  Scalar(Storage storage, std::complex<double> value)
+      : wide(value), narrow(value), is_narrow(storage != Storage::f64 && storage != Storage::c64) {}
   const void* get() const {
     return is_narrow ? static_cast<const void*>(&narrow) : static_cast<const void*>(&wide);
   }
@@ -152,7 +152,7 @@ cublasFillMode_t fill_mode(const View& triangle) {
 /// each.
 bool turns_one_factor(const Launch& launch) {
   if ((launch.op_a == Op::none) == (launch.op_b == Op::none)) return false;
-  if (!is_complex(launch.type)) return true;
+  if (!is_complex(launch.type.storage)) return true;
   const Op turned = launch.op_a == Op::none ? launch.op_b : launch.op_a;
   if (!launch.hermitian) return turned == Op::transpose;
   return turned == Op::conjugate && launch.beta.imag() == 0;
@@ -181,7 +181,7 @@ using Symm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode
 
 template <typename Element>
 void call_symm(Symm<Element> symm, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const Scalar alpha(launch.type.storage, launch.alpha), beta(launch.type.storage, launch.beta);
   const bool on_left = launch.a.fill != Fill::full;
   const View& symmetric = on_left ? launch.a : launch.b;
   const View& other = on_left ? launch.b : launch.a;
@@ -202,7 +202,7 @@ using Syrk = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperatio
 
 template <typename Factor, typename Element>
 void call_syrk(Syrk<Factor, Element> syrk, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const Scalar alpha(launch.type.storage, launch.alpha), beta(launch.type.storage, launch.beta);
   require(syrk(handle, fill_mode(launch.c), turning(launch), launch.c.rows, depth_of(launch),
                static_cast<const Factor*>(alpha.get()), static_cast<const Element*>(launch.a.data),
                launch.a.ld, static_cast<const Factor*>(beta.get()),
@@ -219,7 +219,7 @@ using Syrkx = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperati
 
 template <typename Factor, typename Element>
 void call_syrkx(Syrkx<Factor, Element> syrkx, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const Scalar alpha(launch.type.storage, launch.alpha), beta(launch.type.storage, launch.beta);
   require(
       syrkx(handle, fill_mode(launch.c), turning(launch), launch.c.rows, depth_of(launch),
             static_cast<const Element*>(alpha.get()), static_cast<const Element*>(launch.a.data),
@@ -242,7 +242,7 @@ cublasDiagType_t diagonal(const Launch& launch) {
 
 template <typename Element>
 void call_trmm(Trmm<Element> trmm, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.alpha);
+  const Scalar alpha(launch.type.storage, launch.alpha);
   const bool on_left = launch.a.fill != Fill::full;
   const View& triangular = on_left ? launch.a : launch.b;
   const View& other = on_left ? launch.b : launch.a;
@@ -263,7 +263,7 @@ using Trsm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode
 
 template <typename Element>
 void call_trsm(Trsm<Element> trsm, cublasHandle_t handle, const Launch& launch) {
-  const Scalar alpha(launch.type, launch.beta);
+  const Scalar alpha(launch.type.storage, launch.beta);
   require(trsm(handle, launch.side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT,
                fill_mode(launch.a), operation(launch.op_a), diagonal(launch), launch.c.rows,
                launch.c.cols, static_cast<const Element*>(alpha.get()),
@@ -367,8 +367,8 @@ void CublasHandle::multiply(const Launch& launch) {
 }
 
 void CublasHandle::multiply_plainly(const Launch& launch) {
-  const cudaDataType_t stored = stored_as(launch.type);
-  const Scalar alpha(launch.type, launch.alpha), beta(launch.type, launch.beta);
+  const cudaDataType_t stored = stored_as(launch.type.storage);
+  const Scalar alpha(launch.type.storage, launch.alpha), beta(launch.type.storage, launch.beta);
   require(library_->functions().gemm(
               static_cast<cublasHandle_t>(handle_), operation(launch.op_a), operation(launch.op_b),
               launch.c.rows, launch.c.cols, depth_of(launch), alpha.get(), launch.a.data, stored,
@@ -382,14 +382,14 @@ void CublasHandle::multiply_by_symmetric(const Launch& launch) {
     throw Error(Status::internal, "a product with a symmetric factor that cuBLAS has not");
   const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  switch (launch.type) {
-    case DataType::f32:
+  switch (launch.type.storage) {
+    case Storage::f32:
       return call_symm(call.ssymm, handle, launch);
-    case DataType::f64:
+    case Storage::f64:
       return call_symm(call.dsymm, handle, launch);
-    case DataType::c32:
+    case Storage::c32:
       return call_symm(launch.hermitian ? call.chemm : call.csymm, handle, launch);
-    case DataType::c64:
+    case Storage::c64:
       return call_symm(launch.hermitian ? call.zhemm : call.zsymm, handle, launch);
     default:
       refuse_type();
@@ -399,14 +399,14 @@ void CublasHandle::multiply_by_symmetric(const Launch& launch) {
 void CublasHandle::multiply_by_triangular(const Launch& launch) {
   const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  switch (launch.type) {
-    case DataType::f32:
+  switch (launch.type.storage) {
+    case Storage::f32:
       return call_trmm(call.strmm, handle, launch);
-    case DataType::f64:
+    case Storage::f64:
       return call_trmm(call.dtrmm, handle, launch);
-    case DataType::c32:
+    case Storage::c32:
       return call_trmm(call.ctrmm, handle, launch);
-    case DataType::c64:
+    case Storage::c64:
       return call_trmm(call.ztrmm, handle, launch);
     default:
       refuse_type();
@@ -417,14 +417,14 @@ void CublasHandle::solve_by_cublas(const Launch& launch) {
   const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
   require(native_.set_mode(handle, launch.type), "cublasSetMathMode");
-  switch (launch.type) {
-    case DataType::f32:
+  switch (launch.type.storage) {
+    case Storage::f32:
       return call_trsm(call.strsm, handle, launch);
-    case DataType::f64:
+    case Storage::f64:
       return call_trsm(call.dtrsm, handle, launch);
-    case DataType::c32:
+    case Storage::c32:
       return call_trsm(call.ctrsm, handle, launch);
-    case DataType::c64:
+    case Storage::c64:
       return call_trsm(call.ztrsm, handle, launch);
     default:
       refuse_type();
@@ -434,15 +434,15 @@ void CublasHandle::solve_by_cublas(const Launch& launch) {
 void CublasHandle::update_by_itself(const Launch& launch) {
   const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  switch (launch.type) {
-    case DataType::f32:
+  switch (launch.type.storage) {
+    case Storage::f32:
       return call_syrk(call.ssyrk, handle, launch);
-    case DataType::f64:
+    case Storage::f64:
       return call_syrk(call.dsyrk, handle, launch);
-    case DataType::c32:
+    case Storage::c32:
       return launch.hermitian ? call_syrk(call.cherk, handle, launch)
                               : call_syrk(call.csyrk, handle, launch);
-    case DataType::c64:
+    case Storage::c64:
       return launch.hermitian ? call_syrk(call.zherk, handle, launch)
                               : call_syrk(call.zsyrk, handle, launch);
     default:
@@ -453,15 +453,15 @@ void CublasHandle::update_by_itself(const Launch& launch) {
 void CublasHandle::update_by_two(const Launch& launch) {
   const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  switch (launch.type) {
-    case DataType::f32:
+  switch (launch.type.storage) {
+    case Storage::f32:
       return call_syrkx(call.ssyrkx, handle, launch);
-    case DataType::f64:
+    case Storage::f64:
       return call_syrkx(call.dsyrkx, handle, launch);
-    case DataType::c32:
+    case Storage::c32:
       return launch.hermitian ? call_syrkx(call.cherkx, handle, launch)
                               : call_syrkx(call.csyrkx, handle, launch);
-    case DataType::c64:
+    case Storage::c64:
       return launch.hermitian ? call_syrkx(call.zherkx, handle, launch)
                               : call_syrkx(call.zsyrkx, handle, launch);
     default:

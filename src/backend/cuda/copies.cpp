@@ -8,6 +8,7 @@
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/elementwise.hpp"
+#include "base/sizes.hpp"
 #include "cpu/copies.hpp"
 
 namespace fleet::cuda {
@@ -21,7 +22,7 @@ constexpr std::int64_t kPanels = 8;
 constexpr std::int64_t kLeastPanelColumns = 256;
 
 std::int64_t panel_columns(const View& triangle) {
-  return std::max(kLeastPanelColumns, (triangle.cols + kPanels - 1) / kPanels);
+  return std::max(kLeastPanelColumns, ceil_div(triangle.cols, kPanels));
 }
 
 struct Rectangle {
@@ -94,7 +95,7 @@ void copy_diagonal(const ColumnCopy& copy, std::int64_t edge, cudaStream_t strea
 
 }  // namespace
 
-void copy_async(const ColumnCopy& copy, cudaStream_t stream) {
+void copy_columns(const ColumnCopy& copy, cudaStream_t stream) {
   const View& from = copy.from;
   if (copy.first >= copy.last) return;
   if (from.fill == Fill::full)

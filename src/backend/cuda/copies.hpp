@@ -27,6 +27,6 @@ struct ColumnCopy {
 /// Column-major memory to memory, wherever they are, in order with `stream` of the current device.
 /// Touches nothing between the columns, and of a caller's triangle nothing but the triangle. Throws
 /// Error(device_failed).
-void copy_async(const ColumnCopy& copy, cudaStream_t stream);
+void copy_columns(const ColumnCopy& copy, cudaStream_t stream);
 
 }  // namespace fleet::cuda

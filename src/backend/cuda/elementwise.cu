@@ -165,19 +165,18 @@ template <typename Work>
 void with_types(const Launch& launch, Work work) {
   const double re = launch.beta.real(), im = launch.beta.imag();
   const auto narrow = static_cast<float>(re);
-  switch (launch.type) {
-    case DataType::f64:
+  switch (launch.type.storage) {
+    case Storage::f64:
       return work(double{}, re);
-    case DataType::f32:
-    case DataType::tf32:
+    case Storage::f32:
       return work(float{}, narrow);
-    case DataType::c64:
+    case Storage::c64:
       return work(Complex<double>{}, Complex<double>{re, im});
-    case DataType::c32:
+    case Storage::c32:
       return work(Complex<float>{}, Complex<float>{narrow, static_cast<float>(im)});
-    case DataType::f16:
+    case Storage::f16:
       return work(__half{}, narrow);
-    case DataType::bf16:
+    case Storage::bf16:
       return work(__nv_bfloat16{}, narrow);
   }
 }
@@ -211,10 +210,10 @@ __global__ void each_square(SquareWords squares) {
 /// The blocks on the diagonal of a triangle, and their inverses.
 template <typename T>
 struct Blocks {
-  static constexpr DataType kType = sizeof(T) == 4    ? DataType::f32
-                                    : sizeof(T) == 16 ? DataType::c64
-                                                      : DataType::f64;
-  static constexpr int kEdge = static_cast<int>(inverse_block(kType));
+  static constexpr Storage kStorage = sizeof(T) == 4    ? Storage::f32
+                                      : sizeof(T) == 16 ? Storage::c64
+                                                        : Storage::f64;
+  static constexpr int kEdge = static_cast<int>(inverse_block(kStorage));
   /// One triangle by rows, as the kernel keeps it.
   static constexpr std::size_t kPackedBytes = kEdge * (kEdge + 1) / 2 * sizeof(T);
   const T* a;
@@ -283,19 +282,23 @@ bool has_room_for_blocks() {
 
 }  // namespace
 
-void stream_through(const Launch& launch, cudaStream_t stream) {
-  const bool clear = launch.beta == std::complex<double>(0);
+void add_scaled(const Launch& launch, cudaStream_t stream) {
   with_types(launch, [&](auto zero, auto beta) {
     using Element = decltype(zero);
-    using Wide = decltype(beta);
-    auto* c = static_cast<Element*>(launch.c.data);
     const auto* a = static_cast<const Element*>(launch.a.data);
-    if (launch.kernel == Kernel::add)
-      for_each_element(region_of(launch), Add<Element, Wide>{beta, a, launch.a.ld, c, launch.c.ld},
-                       stream, "add");
-    else
-      for_each_element(region_of(launch), Scale<Element, Wide>{beta, clear, c, launch.c.ld}, stream,
-                       "scale");
+    auto* c = static_cast<Element*>(launch.c.data);
+    const Add<Element, decltype(beta)> each{beta, a, launch.a.ld, c, launch.c.ld};
+    for_each_element(region_of(launch), each, stream, "add");
+  });
+}
+
+void scale(const Launch& launch, cudaStream_t stream) {
+  with_types(launch, [&](auto zero, auto beta) {
+    using Element = decltype(zero);
+    const bool clear = launch.beta == std::complex<double>(0);
+    auto* c = static_cast<Element*>(launch.c.data);
+    const Scale<Element, decltype(beta)> each{beta, clear, c, launch.c.ld};
+    for_each_element(region_of(launch), each, stream, "scale");
   });
 }
 
@@ -312,16 +315,16 @@ void merge(const Launch& launch, const View& sums, cudaStream_t stream) {
   });
 }
 
-void copy(const View& from, const View& to, DataType type, cudaStream_t stream) {
+void copy(const View& from, const View& to, Storage storage, cudaStream_t stream) {
   const auto in_words = [&]<typename Part>(Part) {
-    const std::int64_t words = bytes_of(type) / std::int64_t{sizeof(Part)};
+    const std::int64_t words = bytes_of(storage) / std::int64_t{sizeof(Part)};
     for_each_element({from.rows * words, from.cols, Fill::full, false},
                      Copy<Part>{static_cast<const Part*>(from.data), from.ld * words,
                                 static_cast<Part*>(to.data), to.ld * words},
                      stream, "a copy within a GPU");
   };
   // As wide as elements are sure to be aligned.
-  type == DataType::f64 || type == DataType::c64 ? in_words(double{}) : in_words(float{});
+  storage == Storage::f64 || storage == Storage::c64 ? in_words(double{}) : in_words(float{});
 }
 
 void copy_squares(const DiagonalSquares& squares, cudaStream_t stream) {

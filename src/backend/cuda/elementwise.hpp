@@ -9,19 +9,21 @@
 
 namespace fleet::cuda {
 
-/// c += beta * a (Kernel::add) or c = beta * c (Kernel::scale; zero when beta is, whatever was
-/// there), on `stream` of the current device. Of a triangle nothing else is touched; of a Hermitian
-/// one the diagonal's imaginary parts are not looked at, and written as zero. Throws
-/// Error(device_failed).
-void stream_through(const Launch& launch, cudaStream_t stream);
+/// c += beta * a, on `stream` of the current device. Where c is a triangle, nothing else is
+/// touched; a Hermitian one has a real diagonal: its imaginary parts are not read, and are written
+/// as zero. Throws Error(device_failed).
+void add_scaled(const Launch& launch, cudaStream_t stream);
 
-/// c = sums + beta * c for a c that is a triangle, as stream_through does it; c is not read when
-/// beta is zero. `sums` has the shape of c. Throws Error(device_failed).
+/// c = beta * c, likewise; beta == 0 never reads c.
+void scale(const Launch& launch, cudaStream_t stream);
+
+/// c = sums + beta * c for a c that is a triangle, likewise; beta == 0 never reads c. `sums` has
+/// the shape of c.
 void merge(const Launch& launch, const View& sums, cudaStream_t stream);
 
 /// Copies all of a view to one of the same shape, both in the memory of the current device. Throws
 /// Error(device_failed).
-void copy(const View& from, const View& to, DataType type, cudaStream_t stream);
+void copy(const View& from, const View& to, Storage storage, cudaStream_t stream);
 
 /// What the columns [first, last) of a triangle have in squares along its diagonal, which begin at
 /// `first` and are `edge` wide. What else a triangle has are rectangles. Both views begin with the

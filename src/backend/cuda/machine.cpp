@@ -181,8 +181,7 @@ class Shape {
     device.solve_row_s = kSolveRowS;
     device.prepare_s = kPrepareS;
     device.triangle_share = kTriangleShare;
-    for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64,
-                                DataType::f16, DataType::bf16, DataType::tf32})
+    for (const DataType type : kDataTypes)
       for (const std::int64_t edge : kEdges) device.kernels.push_back({type, edge, kFlopsPerS});
     return static_cast<DeviceId>(machine_.devices.size() - 1);
   }

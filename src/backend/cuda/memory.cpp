@@ -13,6 +13,7 @@
 
 #include "backend/cuda/check.hpp"
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "cpu/blas.hpp"
 
 namespace fleet::cuda {
@@ -67,7 +68,7 @@ char* mapped_pinned(std::size_t bytes) {
 }
 
 std::size_t rounded(std::int64_t bytes) {
-  return (static_cast<std::size_t>(bytes) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  return round_up(static_cast<std::size_t>(bytes), kHugePageBytes);
 }
 
 std::int64_t free_host_bytes() {

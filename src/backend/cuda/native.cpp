@@ -19,20 +19,19 @@ constexpr int kHopper = 90;
 
 }  // namespace
 
-cudaDataType_t stored_as(DataType type) {
-  switch (type) {
-    case DataType::f32:
-    case DataType::tf32:
+cudaDataType_t stored_as(Storage storage) {
+  switch (storage) {
+    case Storage::f32:
       return CUDA_R_32F;
-    case DataType::f64:
+    case Storage::f64:
       return CUDA_R_64F;
-    case DataType::c32:
+    case Storage::c32:
       return CUDA_C_32F;
-    case DataType::c64:
+    case Storage::c64:
       return CUDA_C_64F;
-    case DataType::f16:
+    case Storage::f16:
       return CUDA_R_16F;
-    case DataType::bf16:
+    case Storage::bf16:
       return CUDA_R_16BF;
   }
   throw Error(Status::internal, "a type that cuBLAS is not told of");
@@ -58,12 +57,13 @@ cublasStatus_t NativeMath::set_up(cublasHandle_t handle) const {
 
 /// Half types and TF32 are what they are in any case, and pedantic ones many times slower.
 bool NativeMath::is_pedantic(DataType type) const {
-  switch (type) {
-    case DataType::f32:
-    case DataType::c32:
+  if (type.compute != Compute::native) return false;
+  switch (type.storage) {
+    case Storage::f32:
+    case Storage::c32:
       return emulation_is_asked_;
-    case DataType::f64:
-    case DataType::c64:
+    case Storage::f64:
+    case Storage::c64:
       return emulation_is_asked_ && capability_ != kHopper;
     default:
       return false;
@@ -71,19 +71,18 @@ bool NativeMath::is_pedantic(DataType type) const {
 }
 
 cublasComputeType_t NativeMath::compute_type(DataType type) const {
+  if (type.compute == Compute::tf32) return CUBLAS_COMPUTE_32F_FAST_TF32;
   const bool pedantic = is_pedantic(type);
-  switch (type) {
-    case DataType::f64:
-    case DataType::c64:
+  switch (type.storage) {
+    case Storage::f64:
+    case Storage::c64:
       return pedantic ? CUBLAS_COMPUTE_64F_PEDANTIC : CUBLAS_COMPUTE_64F;
-    case DataType::f32:
-    case DataType::c32:
+    case Storage::f32:
+    case Storage::c32:
       return pedantic ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
-    case DataType::f16:
-    case DataType::bf16:
+    case Storage::f16:
+    case Storage::bf16:
       return CUBLAS_COMPUTE_32F;
-    case DataType::tf32:
-      return CUBLAS_COMPUTE_32F_FAST_TF32;
   }
   throw Error(Status::internal, "a type that cuBLAS is not told of");
 }

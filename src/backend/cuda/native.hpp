@@ -9,7 +9,7 @@
 namespace fleet::cuda {
 
 /// How elements lie in memory.
-cudaDataType_t stored_as(DataType type);
+cudaDataType_t stored_as(Storage storage);
 
 /// What cuBLAS has to say how it may compute.
 struct MathFunctions {

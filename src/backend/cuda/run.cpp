@@ -4,19 +4,15 @@
 #include "backend/cuda/run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "backend/cuda/copies.hpp"
 #include "backend/cuda/elementwise.hpp"
+#include "base/clock.hpp"
 #include "cpu/blas.hpp"
 
 namespace fleet::cuda {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// With overlap off, the host has one queue for all that ends there: copies of the CPU and of any
 /// device, one after the other.
@@ -43,7 +39,8 @@ bool Run::can_capture(const Plan& plan) {
          std::ranges::none_of(plan.queues, is_mixed);
 }
 
-void Run::open(const Plan& plan, bool timed) {
+void Run::open(const Plan& plan, bool timed, Stager* stager) {
+  stager_ = stager;
   timed_ = timed;
   capturing_ = false;
   root_ = nullptr;
@@ -51,7 +48,7 @@ void Run::open(const Plan& plan, bool timed) {
   prepare(plan);
   if (timed_) start_clock();
   // Last: its threads wait for the run from here on.
-  if (staged_count_ > 0 && (stager_ == nullptr || !stager_->begin(staged_count_)))
+  if (staged_count_ > 0 && !stager_->begin(staged_count_))
     throw Error(Status::no_memory, "the system gives no threads to copy pageable memory");
 }
 
@@ -198,7 +195,7 @@ void Run::copy(TaskId id, const View& from, const View& to) {
   using Target = ColumnCopy::Target;
   ColumnCopy piece{.from = from,
                    .to = to,
-                   .element_bytes = bytes_of(plan_->program->type()),
+                   .element_bytes = plan_->program->element_bytes_of(now.tile),
                    .target = now.to.in_place() ? Target::callers : Target::slot};
   for (int chunk = 0; chunk < now.chunks; ++chunk) {
     if (up != kNoTask && !same_queue) {
@@ -210,7 +207,7 @@ void Run::copy(TaskId id, const View& from, const View& to) {
     }
     piece.first = from.cols * chunk / now.chunks;
     piece.last = from.cols * (chunk + 1) / now.chunks;
-    copy_async(piece, stream.stream);
+    copy_columns(piece, stream.stream);
     if (watched_[static_cast<std::size_t>(id)]) marks.push_back(mark(stream));
   }
   end(id, stream);
@@ -233,7 +230,7 @@ void Run::stage(TaskId id, const View& from, const View& to) {
   lane.last = id;
   stager_->enqueue(now.to.device == kHost ? Stager::Line::in : Stager::Line::out,
                    staged_[static_cast<std::size_t>(id)], from, to,
-                   bytes_of(plan_->program->type()), std::move(awaited));
+                   plan_->program->element_bytes_of(now.tile), std::move(awaited));
   enqueued_ = id + 1;
 }
 
@@ -247,22 +244,30 @@ void Run::launch(TaskId id, const Launch& launch) {
     return;
   }
   Stream& stream = begin(id);
-  if (launch.kernel == Kernel::add || launch.kernel == Kernel::scale) {
-    stream_through(launch, stream.stream);
-  } else {
-    if (!stream.blas) throw Error(Status::internal, "a product in a stream that has no cuBLAS");
-    switch (launch.kernel) {
-      case Kernel::solve:
-        stream.blas->solve(launch);
-        break;
-      case Kernel::prepare:
-        stream.blas->prepare(launch);
-        break;
-      default:
-        stream.blas->multiply(launch);
-    }
-  }
+  compute(launch, stream);
   end(id, stream);
+}
+
+void Run::compute(const Launch& launch, Stream& stream) {
+  const auto blas = [&]() -> CublasHandle& {
+    if (!stream.blas) throw Error(Status::internal, "a product in a stream that has no cuBLAS");
+    return *stream.blas;
+  };
+  switch (launch.kernel) {
+    case Kernel::multiply:
+    case Kernel::gemv:
+    case Kernel::axpy:
+    case Kernel::dot:
+      return blas().multiply(launch);
+    case Kernel::solve:
+      return blas().solve(launch);
+    case Kernel::prepare:
+      return blas().prepare(launch);
+    case Kernel::add:
+      return add_scaled(launch, stream.stream);
+    case Kernel::scale:
+      return scale(launch, stream.stream);
+  }
 }
 
 void Run::wait() {

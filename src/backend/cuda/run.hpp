@@ -9,6 +9,7 @@
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/stager.hpp"
 #include "backend/cuda/streams.hpp"
+#include "sim/trace.hpp"
 
 namespace fleet::cuda {
 
@@ -16,10 +17,10 @@ namespace fleet::cuda {
 /// those have one that another stream waits for.
 class Run {
  public:
-  Run(Streams& streams, Stager* stager) : streams_(streams), stager_(stager) {}
+  explicit Run(Streams& streams) : streams_(streams) {}
 
-  /// Throws Error.
-  void open(const Plan& plan, bool timed);
+  /// `stager` does the copies of pageable memory, if the plan has any. Throws Error.
+  void open(const Plan& plan, bool timed, Stager* stager);
   /// The same, captured into a graph instead of run. The plan has no copies of pageable memory.
   void open_capture(const Plan& plan);
 
@@ -64,12 +65,13 @@ class Run {
   void await_task(TaskId earlier, Stream& stream);
   cudaEvent_t mark(Stream& stream);
   void end(TaskId id, Stream& stream);
+  static void compute(const Launch& launch, Stream& stream);
   void stage(TaskId id, const View& from, const View& to);
   bool staged(TaskId id) const { return staged_[static_cast<std::size_t>(id)] >= 0; }
   void start_clock();
 
   Streams& streams_;
-  Stager* stager_;
+  Stager* stager_ = nullptr;
   Events untimed_{false};
   Events timed_events_{true};
   Events* events_ = &untimed_;

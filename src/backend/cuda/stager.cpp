@@ -6,10 +6,10 @@
 #include <cuda.h>
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 #include "backend/cuda/check.hpp"
+#include "base/clock.hpp"
 #include "cpu/copies.hpp"
 
 namespace fleet::cuda {
@@ -18,10 +18,6 @@ namespace {
 constexpr std::int32_t kFirstCapacity = 4096;
 /// Of a tile, handed to a thread at once: large enough that handing out costs nothing.
 constexpr std::int64_t kShareBytes = std::int64_t{512} << 10;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/blas.hpp"
 #include "backend/cuda/elementwise.hpp"
+#include "base/sizes.hpp"
 #include "run/launch.hpp"
 
 namespace fleet::cuda {
@@ -17,9 +18,9 @@ constexpr std::int64_t kPanelStep = 64;
 /// The width of panels of equal width, as few as can be of at most `most`.
 std::int64_t panel_width(std::int64_t width, std::int64_t most) {
   if (most > kPanelStep) most = most / kPanelStep * kPanelStep;
-  const std::int64_t panels = (width + most - 1) / most;
-  const std::int64_t equal = (width + panels - 1) / panels;
-  return std::min(most, (equal + kPanelStep - 1) / kPanelStep * kPanelStep);
+  const std::int64_t panels = ceil_div(width, most);
+  const std::int64_t equal = ceil_div(width, panels);
+  return std::min(most, round_up(equal, kPanelStep));
 }
 
 }  // namespace
@@ -32,16 +33,16 @@ void CublasHandle::multiply_in_place(const Launch& launch) {
   const std::int64_t length = by_columns ? c.rows : c.cols, width = by_columns ? c.cols : c.rows;
   if (length == 0 || width == 0) return;
   const std::int64_t most =
-      std::max<std::int64_t>(1, kScratchBytes / (length * bytes_of(launch.type)));
+      std::max<std::int64_t>(1, kScratchBytes / (length * bytes_of(launch.type.storage)));
   const std::int64_t panel = panel_width(width, most);
   for (std::int64_t begin = 0; begin < width; begin += panel) {
     const std::int64_t size = std::min(panel, width - begin);
     Launch piece = launch;
-    piece.c = by_columns ? part(c, launch.type, 0, begin, length, size)
-                         : part(c, launch.type, begin, 0, size, length);
+    piece.c = by_columns ? part(c, launch.type.storage, 0, begin, length, size)
+                         : part(c, launch.type.storage, begin, 0, size, length);
     const View old = {
         .data = scratch_, .rows = piece.c.rows, .cols = piece.c.cols, .ld = piece.c.rows};
-    copy(piece.c, old, launch.type, stream_);
+    copy(piece.c, old, launch.type.storage, stream_);
     (by_columns ? piece.b : piece.a) = old;
     multiply(piece);
   }

@@ -79,12 +79,12 @@ void call_dot(Dot<T> dot, cublasHandle_t handle, const Launch& launch, void* res
 }
 
 void gemv(const VectorFunctions& call, cublasHandle_t handle, const Launch& launch) {
-  switch (launch.type) {
-    case DataType::f32:
+  switch (launch.type.storage) {
+    case Storage::f32:
       return call_gemv<float>(call.sgemv, handle, launch);
-    case DataType::f64:
+    case Storage::f64:
       return call_gemv<double>(call.dgemv, handle, launch);
-    case DataType::c32:
+    case Storage::c32:
       return call_gemv<cuComplex>(call.cgemv, handle, launch);
     default:
       return call_gemv<cuDoubleComplex>(call.zgemv, handle, launch);
@@ -92,12 +92,12 @@ void gemv(const VectorFunctions& call, cublasHandle_t handle, const Launch& laun
 }
 
 void axpy(const VectorFunctions& call, cublasHandle_t handle, const Launch& launch) {
-  switch (launch.type) {
-    case DataType::f32:
+  switch (launch.type.storage) {
+    case Storage::f32:
       return call_axpy<float>(call.saxpy, handle, launch);
-    case DataType::f64:
+    case Storage::f64:
       return call_axpy<double>(call.daxpy, handle, launch);
-    case DataType::c32:
+    case Storage::c32:
       return call_axpy<cuComplex>(call.caxpy, handle, launch);
     default:
       return call_axpy<cuDoubleComplex>(call.zaxpy, handle, launch);
@@ -107,12 +107,12 @@ void axpy(const VectorFunctions& call, cublasHandle_t handle, const Launch& laun
 /// Into the device's memory: the host would have to wait for what came back to it.
 void dot(const VectorFunctions& call, cublasHandle_t handle, const Launch& launch, void* result) {
   const bool conjugates = launch.op_a == Op::conjugate;
-  switch (launch.type) {
-    case DataType::f32:
+  switch (launch.type.storage) {
+    case Storage::f32:
       return call_dot<float>(call.sdot, handle, launch, result);
-    case DataType::f64:
+    case Storage::f64:
       return call_dot<double>(call.ddot, handle, launch, result);
-    case DataType::c32:
+    case Storage::c32:
       return call_dot<cuComplex>(conjugates ? call.cdotc : call.cdotu, handle, launch, result);
     default:
       return call_dot<cuDoubleComplex>(conjugates ? call.zdotc : call.zdotu, handle, launch,

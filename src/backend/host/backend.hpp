@@ -13,10 +13,9 @@ namespace fleet {
 /// and random orders. Each device has its own arena and one thread that runs its kernels and the
 /// copies into it; copies to the host are done by the source's thread.
 ///
-/// prepare() also throws Error(device_failed): in a forked child, where there are no threads; while
-/// the process exits; for a plan on a device that an earlier Trace reported lost. After a run that
-/// failed, slots keep their contents until the next prepare or trim, for a recovery.
-/// Throws Error(bad_option) when a fault names a link or device that the machine does not have.
+/// begin() throws Error(device_failed) in a forked child, where there are no threads; while the
+/// process exits; for a plan on a device that an earlier Trace reported lost. Throws
+/// Error(bad_option) when a fault names a link or device that the machine does not have.
 std::unique_ptr<Backend> make_host_backend(const Machine& machine, std::shared_ptr<CpuBlas> blas,
                                            const Options& options);
 

@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 
-namespace fleet {
+namespace fleet::host {
 namespace {
 
-constexpr std::size_t kAlignmentBytes = 256;
 // Large blocks lie on huge pages where the system has them: a tile is then a few pages, not
 // hundreds.
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
@@ -30,7 +30,7 @@ char* raw_memory(std::int64_t bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   const bool large = size >= 2 * kHugePageBytes;
   const std::size_t alignment = large ? kHugePageBytes : kAlignmentBytes;
-  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
+  const std::size_t rounded = round_up(size, alignment);
   auto* data = static_cast<char*>(std::aligned_alloc(alignment, rounded));
   if (data != nullptr && large) madvise(data, rounded, MADV_HUGEPAGE);  // a wish, no more
   return data;
@@ -38,25 +38,25 @@ char* raw_memory(std::int64_t bytes) {
 
 }  // namespace
 
-void HostMemory::Free::operator()(char* data) const { std::free(data); }
+void Memory::Free::operator()(char* data) const { std::free(data); }
 
-HostMemory::HostMemory(Settings settings)
+Memory::Memory(Settings settings)
     : settings_(std::move(settings)), stores_(settings_.limit_bytes.size()) {}
 
-std::int64_t HostMemory::limit(DeviceId location) const {
+std::int64_t Memory::limit(DeviceId location) const {
   const std::int64_t bytes = settings_.limit_bytes[static_cast<std::size_t>(location)];
   return bytes > 0 ? bytes : std::numeric_limits<std::int64_t>::max();
 }
 
-HostMemory::Store& HostMemory::store(DeviceId location) {
+Memory::Store& Memory::store(DeviceId location) {
   return stores_.at(static_cast<std::size_t>(location));
 }
 
-const HostMemory::Store& HostMemory::store(DeviceId location) const {
+const Memory::Store& Memory::store(DeviceId location) const {
   return stores_.at(static_cast<std::size_t>(location));
 }
 
-HostMemory::Block HostMemory::get(DeviceId location, std::int64_t bytes) {
+Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
   const Store& store = this->store(location);
   const bool fails = ++allocations_ == settings_.failing_allocation;
   const bool fits = bytes <= limit(location) - store.blocks_bytes - store.arena.bytes;
@@ -71,44 +71,44 @@ HostMemory::Block HostMemory::get(DeviceId location, std::int64_t bytes) {
   return block;
 }
 
-void HostMemory::retire(Block& block) {
+void Memory::give_back(Block& block) {
   if (settings_.poison && block.data) fill_with_nan(block.data.get(), block.bytes);
   block = Block{};
 }
 
-void HostMemory::reserve(const std::vector<std::int64_t>& arena_bytes) {
+void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
   const std::lock_guard lock(mutex_);
   reserved_ = false;
   for (std::size_t d = 0; d < arena_bytes.size(); ++d) {
     const auto location = static_cast<DeviceId>(d);
     Store& store = this->store(location);
     if (arena_bytes[d] <= store.arena.bytes) continue;
-    retire(store.arena);  // first, so that old and new need not fit together
+    give_back(store.arena);  // first, so that old and new need not fit together
     store.arena = get(location, arena_bytes[d]);
   }
   reserved_ = true;
 }
 
-void HostMemory::let_go() {
+void Memory::let_go() {
   const std::lock_guard lock(mutex_);
   reserved_ = false;
 }
 
-char* HostMemory::arena(DeviceId location) const { return store(location).arena.data.get(); }
+char* Memory::arena(DeviceId location) const { return store(location).arena.data.get(); }
 
-void HostMemory::trim() {
+void Memory::trim() {
   const std::lock_guard lock(mutex_);
   if (reserved_) return;
-  for (Store& store : stores_) retire(store.arena);
+  for (Store& store : stores_) give_back(store.arena);
 }
 
-void* HostMemory::allocate(DeviceId location, std::int64_t bytes) {
+void* Memory::allocate(DeviceId location, std::int64_t bytes) {
   if (bytes <= 0) return nullptr;
   const std::lock_guard lock(mutex_);
   Store& store = this->store(location);
   // A pooled arena is only a convenience: it makes room for what a caller asks for.
   if (!reserved_ && bytes > limit(location) - store.blocks_bytes - store.arena.bytes)
-    retire(store.arena);
+    give_back(store.arena);
   Block block = get(location, bytes);
   void* data = block.data.get();
   store.blocks_bytes += bytes;
@@ -116,22 +116,22 @@ void* HostMemory::allocate(DeviceId location, std::int64_t bytes) {
   return data;
 }
 
-void HostMemory::release(DeviceId location, void* data) {
+void Memory::release(DeviceId location, void* data) {
   const std::lock_guard lock(mutex_);
   Store& store = this->store(location);
   const auto found = store.blocks.find(data);
   if (found == store.blocks.end()) return;
   store.blocks_bytes -= found->second.bytes;
-  retire(found->second);
+  give_back(found->second);
   store.blocks.erase(found);
 }
 
-std::int64_t HostMemory::available_bytes(DeviceId location) const {
+std::int64_t Memory::available_bytes(DeviceId location) const {
   const std::lock_guard lock(mutex_);
   return std::max<std::int64_t>(0, limit(location) - store(location).blocks_bytes);
 }
 
-void HostMemory::poison_arenas(const std::vector<std::int64_t>& bytes) {
+void Memory::poison_arenas(const std::vector<std::int64_t>& bytes) {
   const std::lock_guard lock(mutex_);
   for (std::size_t d = 0; d < bytes.size(); ++d) {
     const Block& arena = stores_.at(d).arena;
@@ -139,11 +139,11 @@ void HostMemory::poison_arenas(const std::vector<std::int64_t>& bytes) {
   }
 }
 
-void HostMemory::forget(DeviceId location) {
+void Memory::forget(DeviceId location) {
   const std::lock_guard lock(mutex_);
   Store& store = this->store(location);
   fill_with_nan(store.arena.data.get(), store.arena.bytes);
   for (auto& [data, block] : store.blocks) fill_with_nan(block.data.get(), block.bytes);
 }
 
-}  // namespace fleet
+}  // namespace fleet::host

@@ -10,17 +10,17 @@
 
 #include "problem/problem.hpp"
 
-namespace fleet {
+namespace fleet::host {
 
-/// Thread-safe. All addresses are aligned to 256 bytes.
-class HostMemory {
+/// Thread-safe. All addresses are aligned to kAlignmentBytes.
+class Memory {
  public:
   struct Settings {
     std::vector<std::int64_t> limit_bytes;  ///< per location; 0: no limit
     std::int64_t failing_allocation = 0;    ///< the N-th one fails; 0: none
     bool poison = false;                    ///< fresh and freed memory is NaN of every type
   };
-  explicit HostMemory(Settings settings);
+  explicit Memory(Settings settings);
 
   /// Makes the arena of each location at least this large; contents are not kept. Throws
   /// Error(no_memory). The arenas stay where they are until let_go.
@@ -55,7 +55,7 @@ class HostMemory {
   };
 
   Block get(DeviceId location, std::int64_t bytes);
-  void retire(Block& block);
+  void give_back(Block& block);
   std::int64_t limit(DeviceId location) const;
   Store& store(DeviceId location);
   const Store& store(DeviceId location) const;
@@ -67,4 +67,4 @@ class HostMemory {
   std::vector<Store> stores_;
 };
 
-}  // namespace fleet
+}  // namespace fleet::host

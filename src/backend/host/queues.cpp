@@ -3,7 +3,7 @@
 // what pieces do.
 #include "backend/host/queues.hpp"
 
-namespace fleet {
+namespace fleet::host {
 
 void QueueReader::open(const std::vector<std::size_t>& tasks) {
   queues_.resize(tasks.size());
@@ -21,8 +21,8 @@ void QueueReader::open(const std::vector<std::size_t>& tasks) {
 }
 
 void QueueReader::absorb() {
-  for (const TaskId end = board_.enqueued(); seen_ < end; ++seen_) {
-    Reading& queue = queues_[static_cast<std::size_t>(board_.task(seen_).queue)];
+  for (const TaskId end = run_.enqueued(); seen_ < end; ++seen_) {
+    Reading& queue = queues_[static_cast<std::size_t>(run_.task(seen_).queue)];
     if (!queue.mine) continue;
     queue.tasks.push_back(seen_);
     ++left_;
@@ -33,8 +33,8 @@ std::optional<Piece> QueueReader::candidate(const Reading& queue) const {
   if (queue.empty()) return std::nullopt;
   const Piece piece{.task = queue.tasks[queue.head], .index = queue.next_piece};
   // After a failure nothing new is begun; but half a tile is worse than a whole one.
-  if (board_.failed() && piece.index == 0) return std::nullopt;
-  return board_.runnable(piece) ? std::optional(piece) : std::nullopt;
+  if (run_.failed() && piece.index == 0) return std::nullopt;
+  return run_.runnable(piece) ? std::optional(piece) : std::nullopt;
 }
 
 std::optional<Piece> QueueReader::lowest() {
@@ -57,7 +57,7 @@ std::optional<Piece> QueueReader::any(std::mt19937_64& random) {
 }
 
 void QueueReader::pass(const Piece& piece) {
-  const Task& task = board_.task(piece.task);
+  const Task& task = run_.task(piece.task);
   Reading& queue = queues_[static_cast<std::size_t>(task.queue)];
   if (++queue.next_piece < task.chunks) return;
   queue.next_piece = 0;
@@ -66,9 +66,9 @@ void QueueReader::pass(const Piece& piece) {
 }
 
 bool QueueReader::finished() const {
-  if (board_.failed()) return true;
+  if (run_.failed()) return true;
   // Asked in this order: what is enqueued before closing is then surely seen.
-  return board_.closed() && seen_ == board_.enqueued() && left_ == 0;
+  return run_.closed() && seen_ == run_.enqueued() && left_ == 0;
 }
 
-}  // namespace fleet
+}  // namespace fleet::host

@@ -7,15 +7,15 @@
 
 #include "backend/host/run.hpp"
 
-namespace fleet {
+namespace fleet::host {
 
-/// The queues of one worker (or all of them), filled from the board as tasks come. For one thread.
+/// The queues of one worker (or all of them), filled from the run as tasks come. For one thread.
 class QueueReader {
  public:
-  explicit QueueReader(RunBoard& board) : board_(board) {}
+  explicit QueueReader(Run& run) : run_(run) {}
 
-  /// Starts on the run that is opened at the board; reads queue q where tasks[q] will come, and
-  /// nothing where that is 0. Makes room for all of them: a run takes no memory once it has begun.
+  /// Starts on what the run has been opened for. tasks[q] will come to queue q, which is another
+  /// worker's where that is 0. Makes room for all of them: a run takes no memory once it has begun.
   void open(const std::vector<std::size_t>& tasks);
 
   /// The runnable piece of the lowest task: plan order is priority.
@@ -40,11 +40,11 @@ class QueueReader {
   /// The head of a queue, if it can run now.
   std::optional<Piece> candidate(const Reading& queue) const;
 
-  RunBoard& board_;
+  Run& run_;
   std::vector<Reading> queues_;
   std::vector<Piece> runnable_;  ///< of any()
   TaskId seen_ = 0;
   std::size_t left_ = 0;  ///< tasks seen and not yet done
 };
 
-}  // namespace fleet
+}  // namespace fleet::host

@@ -3,6 +3,7 @@
 #include "backend/host/run.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <thread>
 #include <utility>
@@ -12,7 +13,7 @@
 #include "cpu/triangles.hpp"
 #include "cpu/triangular.hpp"
 
-namespace fleet {
+namespace fleet::host {
 namespace {
 
 // Waking a sleeper costs as much as enqueueing dozens of tasks.
@@ -20,10 +21,10 @@ constexpr TaskId kTasksPerRing = 64;
 
 }  // namespace
 
-RunBoard::RunBoard(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults)
+Run::Run(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults)
     : blas_(std::move(blas)), faults_(std::move(faults)) {}
 
-void RunBoard::open(const Plan& plan) {
+void Run::open(const Plan& plan) {
   const std::size_t tasks = plan.tasks.size();
   plan_ = &plan;
   if (tasks > capacity_) {
@@ -38,10 +39,10 @@ void RunBoard::open(const Plan& plan) {
   closed_ = false;
   failed_ = false;
   failure_ = Trace{};
-  start_ = Clock::now();
+  start_s_ = now_s();
 }
 
-void RunBoard::enqueue(TaskId id, const Launch& work) {
+void Run::enqueue(TaskId id, const Launch& work) {
   if (id != enqueued_.load(std::memory_order_relaxed) || id >= std::ssize(spans_))
     throw Error(Status::internal, "task " + std::to_string(id) + " was enqueued out of order");
   const std::size_t t = static_cast<std::size_t>(id);
@@ -52,17 +53,17 @@ void RunBoard::enqueue(TaskId id, const Launch& work) {
   if (id % kTasksPerRing == 0) ring();
 }
 
-void RunBoard::close() {
+void Run::close() {
   closed_ = true;
   ring();
 }
 
-void RunBoard::ring() {
+void Run::ring() {
   bell_.fetch_add(1);
   bell_.notify_all();
 }
 
-bool RunBoard::runnable(const Piece& piece) const {
+bool Run::runnable(const Piece& piece) const {
   const Task& task = this->task(piece.task);
   if (piece.index == 0)
     for (TaskId earlier : plan_->after(task))
@@ -72,7 +73,7 @@ bool RunBoard::runnable(const Piece& piece) const {
   return upstream.load(std::memory_order_acquire) > piece.index;
 }
 
-const char* RunBoard::fault_of(const Task& task, bool doomed) const {
+const char* Run::fault_of(const Task& task, bool doomed) const {
   const bool computes = task.kind == TaskKind::compute;
   if (faults_->is_lost(task.to.device) || (!computes && faults_->is_lost(task.from.device)))
     return "the device was lost";
@@ -80,12 +81,12 @@ const char* RunBoard::fault_of(const Task& task, bool doomed) const {
   return computes ? "a kernel failed" : "a copy failed";
 }
 
-void RunBoard::run(const Piece& piece) {
+void Run::do_piece(const Piece& piece) {
   const Task& task = this->task(piece.task);
   const std::size_t t = static_cast<std::size_t>(piece.task);
   if (const char* fault = fault_of(task, doomed_[t] != 0))
     return fail(Status::device_failed, piece.task, fault);
-  if (piece.index == 0) spans_[t].start_s = now_s();
+  if (piece.index == 0) spans_[t].start_s = elapsed_s();
   try {
     if (task.kind == TaskKind::compute) {
       compute(work_[t]);
@@ -96,12 +97,12 @@ void RunBoard::run(const Piece& piece) {
   } catch (const std::exception& error) {
     return fail(Status::device_failed, piece.task, error.what());
   }
-  if (piece.index + 1 == task.chunks) spans_[t].stop_s = now_s();
+  if (piece.index + 1 == task.chunks) spans_[t].stop_s = elapsed_s();
   pieces_done_[t].store(static_cast<std::uint8_t>(piece.index + 1), std::memory_order_release);
   ring();
 }
 
-void RunBoard::compute(const Launch& work) {
+void Run::compute(const Launch& work) {
   switch (work.kernel) {
     case Kernel::multiply:
     case Kernel::gemv:
@@ -119,27 +120,27 @@ void RunBoard::compute(const Launch& work) {
   }
 }
 
-void RunBoard::copy_piece(const Piece& piece) {
+void Run::copy_piece(const Piece& piece) {
   const Task& task = this->task(piece.task);
   const Launch& work = work_[static_cast<std::size_t>(piece.task)];
   const double slow = task.link < 0 ? 1.0 : faults_->slow_factor(task.link);
   if (piece.index == 0 && task.link >= 0) pause(faults_->delay_s(task.link));
   const double start_s = slow > 1 ? now_s() : 0;
-  copy_columns(work.a, work.c, bytes_of(plan_->program->type()),
+  copy_columns(work.a, work.c, plan_->program->element_bytes_of(task.tile),
                work.a.cols * piece.index / task.chunks,
                work.a.cols * (piece.index + 1) / task.chunks);
   if (slow > 1) pause((slow - 1) * (now_s() - start_s));
 }
 
 // In short naps, since a run that has failed elsewhere is to end promptly.
-void RunBoard::pause(double seconds) const {
+void Run::pause(double seconds) const {
   constexpr double kNap_s = 2e-3;
   const double end_s = now_s() + seconds;
   for (double left_s = seconds; left_s > 0 && !failed(); left_s = end_s - now_s())
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left_s, kNap_s)));
 }
 
-void RunBoard::fail(Status status, TaskId id, const char* message) {
+void Run::fail(Status status, TaskId id, const char* message) {
   {
     const std::lock_guard lock(failure_mutex_);
     if (failure_.status != Status::ok) return;
@@ -155,13 +156,13 @@ void RunBoard::fail(Status status, TaskId id, const char* message) {
   ring();
 }
 
-Trace RunBoard::trace() {
+Trace Run::trace() {
   Trace trace = std::move(failure_);
   trace.lost = faults_->lost();
-  trace.seconds = now_s();
+  trace.seconds = elapsed_s();
   trace.spans = std::move(spans_);
   plan_ = nullptr;
   return trace;
 }
 
-}  // namespace fleet
+}  // namespace fleet::host

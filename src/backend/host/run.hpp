@@ -3,17 +3,17 @@
 // piece of work is done. It must not know threads, nor who chooses what is next.
 #pragma once
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "cpu/blas.hpp"
 #include "run/backend.hpp"
 #include "run/faults.hpp"
 
-namespace fleet {
+namespace fleet::host {
 
 /// A kernel, or one chunk of a copy: the unit in which virtual devices work.
 struct Piece {
@@ -21,11 +21,11 @@ struct Piece {
   int index = 0;
 };
 
-/// One thread enqueues and closes, any number take pieces. open() and trace() are for times at
-/// which nobody else is at the board.
-class RunBoard {
+/// One thread enqueues and closes, any number do pieces. open() and trace() are for times at which
+/// nobody else does anything here. Kept for the next run, with its memory.
+class Run {
  public:
-  RunBoard(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults);
+  Run(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults);
 
   /// `plan` must stay until trace().
   void open(const Plan& plan);
@@ -44,7 +44,7 @@ class RunBoard {
   /// Has all come that this piece waits for?
   bool runnable(const Piece& piece) const;
   /// Does it. A task that fails ends the run; what has been begun may still be completed.
-  void run(const Piece& piece);
+  void do_piece(const Piece& piece);
   void fail(Status status, TaskId id, const char* message);
 
   /// A number that changes whenever there may be something new to do.
@@ -53,9 +53,7 @@ class RunBoard {
   void wait_for_bell(int heard) const { bell_.wait(heard); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  double now_s() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double elapsed_s() const { return now_s() - start_s_; }
   bool done(TaskId id) const {
     const std::size_t t = static_cast<std::size_t>(id);
     return pieces_done_[t].load(std::memory_order_acquire) == plan_->tasks[t].chunks;
@@ -68,7 +66,7 @@ class RunBoard {
   std::shared_ptr<CpuBlas> blas_;
   std::shared_ptr<Faults> faults_;
   const Plan* plan_ = nullptr;
-  Clock::time_point start_;
+  double start_s_ = 0;
   std::vector<Launch> work_;  ///< per task; a copy goes from a to c
   std::vector<char> doomed_;  ///< per task: fails on purpose
   std::vector<Span> spans_;
@@ -83,4 +81,4 @@ class RunBoard {
   std::atomic<int> bell_{0};
 };
 
-}  // namespace fleet
+}  // namespace fleet::host

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "sim/simulate.hpp"
 
 namespace fleet {
@@ -17,7 +18,6 @@ namespace {
 /// no two locations meet.
 constexpr std::uintptr_t kLocationSpan = std::uintptr_t{1} << 42;
 constexpr std::uintptr_t kArenaSpan = std::uintptr_t{1} << 41;
-constexpr std::uintptr_t kAlignment = 256;
 
 struct Location {
   std::int64_t capacity = 0;  ///< 0: no limit
@@ -32,36 +32,17 @@ struct Location {
   }
 };
 
-class SimBackend final : public Backend {
+std::uintptr_t base_of(DeviceId device) {
+  return (static_cast<std::uintptr_t>(device) + 1) * kLocationSpan;
+}
+
+class SimExecution final : public Execution {
  public:
-  explicit SimBackend(const Machine& machine)
-      : machine_(machine), locations_(machine.devices.size()) {
-    for (std::size_t d = 0; d < locations_.size(); ++d) {
-      locations_[d].capacity = machine.devices[d].memory_bytes;
-      locations_[d].next = base_of(static_cast<DeviceId>(d)) + kArenaSpan;
-    }
-  }
-
-  const Machine& machine() const override { return machine_; }
-
-  void prepare(const Plan& plan) override {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t d = 0; d < plan.arena_bytes.size(); ++d) {
-      Location& location = locations_.at(d);
-      if (plan.arena_bytes[d] > location.available() + location.arena)
-        throw no_memory(static_cast<DeviceId>(d), plan.arena_bytes[d]);
-    }
-    for (std::size_t d = 0; d < plan.arena_bytes.size(); ++d)
-      locations_[d].arena = plan.arena_bytes[d];
-    plan_ = plan;
-    enqueued_ = 0;
-  }
+  SimExecution(const Plan& plan, const Machine& machine) : plan_(plan), machine_(machine) {}
 
   void* slot(const Where& where) override {
-    const Slot& slot = plan_.slots.at(static_cast<std::size_t>(where.device))
-                           .at(static_cast<std::size_t>(where.slot));
     return reinterpret_cast<void*>(base_of(where.device) +
-                                   static_cast<std::uintptr_t>(slot.offset_bytes));
+                                   static_cast<std::uintptr_t>(plan_.slot(where).offset_bytes));
   }
 
   void copy(TaskId, const Task&, const View&, const View&) override { ++enqueued_; }
@@ -81,8 +62,37 @@ class SimBackend final : public Backend {
       trace.message = error.what();
       trace.spans.assign(plan_.tasks.size(), Span{});
     }
-    enqueued_ = 0;
     return trace;
+  }
+
+ private:
+  const Plan& plan_;
+  const Machine& machine_;
+  std::size_t enqueued_ = 0;
+};
+
+class SimBackend final : public Backend {
+ public:
+  explicit SimBackend(const Machine& machine)
+      : machine_(machine), locations_(machine.devices.size()) {
+    for (std::size_t d = 0; d < locations_.size(); ++d) {
+      locations_[d].capacity = machine.devices[d].memory_bytes;
+      locations_[d].next = base_of(static_cast<DeviceId>(d)) + kArenaSpan;
+    }
+  }
+
+  const Machine& machine() const override { return machine_; }
+
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding&, std::uint64_t) override {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t d = 0; d < plan.arena_bytes.size(); ++d) {
+      Location& location = locations_.at(d);
+      if (plan.arena_bytes[d] > location.available() + location.arena)
+        throw no_memory(static_cast<DeviceId>(d), plan.arena_bytes[d]);
+    }
+    for (std::size_t d = 0; d < plan.arena_bytes.size(); ++d)
+      locations_[d].arena = plan.arena_bytes[d];
+    return std::make_unique<SimExecution>(plan, machine_);
   }
 
   void* allocate(DeviceId where, std::int64_t bytes) override {
@@ -92,7 +102,7 @@ class SimBackend final : public Backend {
     if (bytes < 0 || bytes > location.available()) throw no_memory(where, bytes);
     const std::uintptr_t address = location.next;
     const auto length = static_cast<std::uintptr_t>(bytes) + 1;  // empty ones are distinct too
-    location.next += (length + kAlignment - 1) / kAlignment * kAlignment;
+    location.next += round_up(length, kAlignmentBytes);
     location.allocated += bytes;
     location.blocks[address] = bytes;
     return reinterpret_cast<void*>(address);
@@ -122,9 +132,6 @@ class SimBackend final : public Backend {
   }
 
  private:
-  static std::uintptr_t base_of(DeviceId device) {
-    return (static_cast<std::uintptr_t>(device) + 1) * kLocationSpan;
-  }
   Error no_memory(DeviceId device, std::int64_t bytes) const {
     return Error(Status::no_memory, "no " + std::to_string(bytes) +
                                         " bytes left on simulated device " +
@@ -134,8 +141,6 @@ class SimBackend final : public Backend {
   Machine machine_;
   std::mutex mutex_;
   std::vector<Location> locations_;
-  Plan plan_;
-  std::size_t enqueued_ = 0;
 };
 
 }  // namespace

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// execution.cpp: which way a run goes, what goes wrong in it, and what its Trace says. It must not
+// know how plans are made.
+#include "backend/cuda/execution.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/exit_guard.hpp"
+#include "cpu/blas.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+/// Copies of host memory gain from every core up to here; runs need few of them for more.
+constexpr int kMostCopyThreads = 32;
+
+bool has_faults(const Inject& inject) {
+  return inject.copy > 0 || inject.launch > 0 || inject.lost.has_value();
+}
+
+/// A number for the routine and the type: gemm has all types, the others those of BLAS.
+constexpr int kBlasTypes = 4, kGemmTypes = kComputes * kStorages;
+unsigned kind_of(const Problem& problem) {
+  const int routine = static_cast<int>(problem.routine);
+  const auto [compute, storage] = problem.type;
+  const int kind = routine == 0 ? static_cast<int>(compute) * kStorages
+                                : kGemmTypes + (routine - 1) * kBlasTypes;
+  return static_cast<unsigned>(kind + static_cast<int>(storage));
+}
+
+/// cuBLAS sets itself up with the first product of a kind, exit handlers included.
+void outlast_handlers_of(unsigned kind) {
+  static_assert(kGemmTypes + (kRoutines - 1) * kBlasTypes <= 64);
+  static std::atomic<std::uint64_t> known{0};
+  const std::uint64_t bit = std::uint64_t{1} << kind;
+  if ((known.load(std::memory_order_relaxed) & bit) == 0 && (known.fetch_or(bit) & bit) == 0)
+    ExitGuard::install_again();
+}
+
+class CudaExecution final : public Execution {
+ public:
+  CudaExecution(Devices& devices, const Plan& plan, const Binding& binding, std::uint64_t serial)
+      : devices_(devices), run_(devices.run), plan_(plan), is_timed_(devices.is_timed) {
+    if (devices.is_running) throw Error(Status::internal, "another run is under way");
+    devices.faults.require_devices(plan);
+    spans_.assign(plan.tasks.size(), {});
+    choose_way(binding, serial);
+    is_whole() ? replay() : prepare();
+    devices.is_running = is_open_ = true;
+  }
+
+  ~CudaExecution() override {
+    try {
+      finish();
+    } catch (const std::exception&) {
+      // Nobody asks how it ended.
+    }
+  }
+
+  bool is_whole() const override { return way_ == Graphs::Way::graph; }
+
+  void* slot(const Where& where) override {
+    return devices_.memory.arena(where.device) + plan_.slot(where).offset_bytes;
+  }
+
+  void copy(TaskId id, const Task&, const View& from, const View& to) override {
+    enqueue(id, devices_.faults.next_copy_fails(), [&] { run_.copy(id, from, to); });
+  }
+
+  void launch(TaskId id, const Task& task, const Launch& launch) override {
+    enqueue(id, devices_.faults.next_launch_fails(), [&] {
+      run_.launch(id, launch);
+      Faults& faults = devices_.faults;
+      faults.note_kernel(task.device());
+      if (faults.lost() >= 0 && !faults.is_reported(faults.lost()))
+        throw Error(Status::device_failed, "device " + place_word(faults.lost()) + " was lost");
+    });
+  }
+
+  Trace finish() override {
+    if (!is_open_) return {};
+    devices_.is_running = is_open_ = false;
+    Trace trace = close();
+    guard_.reset();
+    if (trace.status == Status::ok)
+      for (const ProgramCall& call : plan_.program->calls)
+        outlast_handlers_of(kind_of(call.problem));
+    return trace;
+  }
+
+ private:
+  struct Failure {
+    Status status = Status::ok;
+    std::string message;
+    TaskId task = kNoTask;
+    bool begun = false;  ///< it may have been put into its stream in part
+  };
+
+  void choose_way(const Binding& binding, std::uint64_t serial) {
+    if (!devices_.graphs_wanted || serial == 0 || is_timed_ || has_faults(devices_.inject) ||
+        devices_.inject.poison || !Run::can_capture(plan_))
+      return;
+    key_ = GraphKey{serial, devices_.memory.generation(), binding};
+    way_ = devices_.graphs.next(*key_);
+  }
+
+  void replay() {
+    begin_clock();
+    launch_graph(devices_.graphs.graph(*key_));
+  }
+
+  void prepare() {
+    Memory& memory = devices_.memory;
+    const std::int64_t generation = memory.generation();
+    memory.reserve(plan_.arena_bytes);
+    if (memory.generation() != generation) {
+      devices_.graphs.clear();
+      key_.reset();
+      way_ = Graphs::Way::streams;
+    }
+    if (devices_.inject.poison) memory.poison_arenas(plan_.arena_bytes);
+    begin_clock();
+    make_handles();
+    if (way_ == Graphs::Way::capture) return run_.open_capture(plan_);
+    run_.open(plan_, is_timed_, stager());
+  }
+
+  void begin_clock() {
+    begin_s_ = now_s();
+    devices_.ranges.begin_call(plan_);
+  }
+
+  /// For the copies of pageable memory, if the plan has any.
+  Stager* stager() {
+    if (!Run::stages(plan_)) return nullptr;
+    const int threads = std::clamp(core_count() - 2, 2, kMostCopyThreads);
+    if (!devices_.stager) devices_.stager = std::make_unique<Stager>(threads);
+    return devices_.stager.get();
+  }
+
+  void make_handles() {
+    DeviceScope device;
+    std::vector<char> multiplies(plan_.queues.size(), 0);
+    for (const Task& task : plan_.tasks)
+      if (task.kind == TaskKind::compute && task.kernel != Kernel::add &&
+          task.kernel != Kernel::scale)
+        multiplies[static_cast<std::size_t>(task.queue)] = 1;
+    for (std::size_t q = 0; q < plan_.queues.size(); ++q) {
+      if (!multiplies[q]) continue;
+      Stream& stream = devices_.streams.of(plan_.queues[q]);
+      if (stream.blas) continue;
+      device.use(stream.ordinal);
+      check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
+      stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
+    }
+  }
+
+  /// After the first thing that goes wrong nothing more is enqueued: what is there can end.
+  template <typename Put>
+  void enqueue(TaskId id, bool doomed, Put&& put) {
+    const Ranges::TaskRange range(devices_.ranges, plan_, devices_.machine, id);
+    if (failure_.status != Status::ok) return;
+    try {
+      if (doomed) throw Error(Status::device_failed, "failed on purpose");
+      put();
+    } catch (const std::exception& error) {  // std::bad_alloc too: part of the task may be there
+      fail(error, id);
+      failure_.begun = !doomed;
+    }
+  }
+
+  void fail(const std::exception& error, TaskId task = kNoTask) noexcept {
+    failure_ = {.status = Status::device_failed, .message = message_of(error), .task = task};
+  }
+
+  Trace close() {
+    Trace trace;
+    trace.spans = std::move(spans_);
+    const bool has_begun = way_ != Graphs::Way::capture || launch_captured();
+    if (graph_stream_ != nullptr)
+      finish_graph(trace);
+    else if (has_begun)
+      finish_run(trace);
+    else
+      note_failure(trace);
+    trace.seconds = now_s() - begin_s_;
+    for (Span& span : trace.spans)
+      if (span.done() && !is_timed_) span.stop_s = trace.seconds;
+    if (key_ && trace.status == Status::ok) devices_.graphs.note(*key_, way_, trace.seconds);
+    devices_.faults.note_reported(trace.lost);
+    devices_.ranges.end_call();
+    return trace;
+  }
+
+  void launch_graph(cudaGraphExec_t graph) {
+    DeviceScope device;
+    Stream& stream = devices_.streams.of({Queue::Kind::lane, kFirstDevice, kHost, 0});
+    device.use(stream.ordinal);
+    check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
+    check(cudaGraphLaunch(graph, stream.stream), "cudaGraphLaunch");
+    graph_stream_ = stream.stream;
+  }
+
+  /// What was captured, as a graph; false, with nothing done, where that fails.
+  bool launch_captured() {
+    try {
+      // A graph of a part would be taken for the plan from now on.
+      if (failure_.status == Status::ok && run_.enqueued() < std::ssize(plan_.tasks))
+        throw Error(Status::device_failed, "the plan was not captured as a whole");
+      if (failure_.status == Status::ok) {
+        launch_graph(devices_.graphs.keep(*key_, run_.end_capture()));
+        return true;
+      }
+    } catch (const std::exception& error) {
+      fail(error);
+    }
+    run_.abandon_capture();
+    devices_.graphs_wanted = false;  // it would fail again; streams have done it before
+    return false;
+  }
+
+  void finish_graph(Trace& trace) {
+    const cudaError_t code = cudaStreamSynchronize(graph_stream_);
+    if (code == cudaSuccess) {
+      trace.spans.assign(trace.spans.size(), {0, 0});
+      return;
+    }
+    cudaGetLastError();
+    trace.spans.assign(trace.spans.size(), {0, -1});  // begun, and who knows how far
+    trace.status = Status::device_failed;
+    trace.message = cudaGetErrorString(code);
+    trace.lost = broken_device();
+  }
+
+  void finish_run(Trace& trace) {
+    const TaskId enqueued = run_.enqueued();
+    bool whole = true;
+    try {
+      run_.wait();
+      for (TaskId id = 0; id < enqueued; ++id) trace.spans[static_cast<std::size_t>(id)] = {0, 0};
+      if (is_timed_) run_.measure(trace.spans);
+    } catch (const std::exception& error) {
+      whole = false;
+      if (failure_.status == Status::ok) fail(error);
+      run_.find_done(trace.spans);
+    }
+    if (failure_.status == Status::ok) return;
+    note_failure(trace);
+    trace.failed = failure_.task;
+    if (failure_.begun) trace.spans[static_cast<std::size_t>(failure_.task)] = {0, -1};
+    const DeviceId lost = devices_.faults.lost();
+    trace.lost = lost >= 0 ? lost : whole ? -1 : broken_device();
+  }
+
+  void note_failure(Trace& trace) {
+    trace.status = failure_.status;
+    trace.message = std::move(failure_.message);
+  }
+
+  /// A device whose context has an error that stays, or -1.
+  DeviceId broken_device() const {
+    const DeviceScope scope;
+    for (std::size_t i = 0; i < devices_.ordinals.size(); ++i)
+      if (!works(cudaSetDevice(devices_.ordinals[i])) || !works(cudaDeviceSynchronize()))
+        return kFirstDevice + static_cast<DeviceId>(i);
+    return -1;
+  }
+
+  /// Until finish() the end of the process waits for this thread (not for ever), and CUDA with it;
+  /// threads that come later stay outside.
+  std::optional<ExitGuard> guard_{std::in_place};
+  Devices& devices_;
+  Run& run_;
+  const Plan& plan_;
+  const bool is_timed_;
+  std::optional<GraphKey> key_;  ///< if the run may come again
+  Graphs::Way way_ = Graphs::Way::streams;
+  cudaStream_t graph_stream_ = nullptr;  ///< the graph under way is in it
+  Failure failure_;
+  std::vector<Span> spans_;  ///< finish() must wait, memory or not
+  double begin_s_ = 0;
+  bool is_open_ = false;
+};
+
+}  // namespace
+
+Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals)
+    : ordinals(cuda_ordinals),
+      cublas(CublasLibrary::load()),
+      peers(connect(ordinals)),
+      whole(shape_of(ordinals, peers)),
+      machine(without_peers(whole, options.inject)),
+      inject(options.inject),
+      graphs_wanted(options.graphs),
+      faults(inject, machine, whole),
+      memory({.ordinals = ordinals,
+              .limit_bytes = options.device_memory,
+              .failing_allocation = inject.alloc,
+              .poison = inject.poison}),
+      streams(ordinals),
+      run(streams) {
+  for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d) {
+    std::int64_t& bytes = machine.devices[d].memory_bytes;
+    if (options.device_memory > 0) bytes = std::min(bytes, options.device_memory);
+  }
+  // After CUDA has installed its own: what is installed last is called first.
+  ExitGuard::install();
+}
+
+std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan, const Binding& binding,
+                                     std::uint64_t serial) {
+  return std::make_unique<CudaExecution>(devices, plan, binding, serial);
+}
+
+}  // namespace fleet::cuda

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// execution.hpp: runs of plans on GPUs: in streams, as they are captured into a graph, or as a
+// graph. It must not know how plans are made.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/blas.hpp"
+#include "backend/cuda/graphs.hpp"
+#include "backend/cuda/machine.hpp"
+#include "backend/cuda/memory.hpp"
+#include "backend/cuda/ranges.hpp"
+#include "backend/cuda/run.hpp"
+#include "backend/cuda/stager.hpp"
+#include "backend/cuda/streams.hpp"
+#include "base/options.hpp"
+#include "run/backend.hpp"
+#include "run/faults.hpp"
+
+namespace fleet::cuda {
+
+/// What the runs of a backend share.
+struct Devices {
+  /// `cuda_ordinals`: CUDA's numbers of the devices from kFirstDevice on.
+  Devices(const Options& options, const std::vector<int>& cuda_ordinals);
+  int ordinal(DeviceId device) const {
+    return ordinals[static_cast<std::size_t>(device - kFirstDevice)];
+  }
+
+  const std::vector<int> ordinals;
+  const std::shared_ptr<const CublasLibrary> cublas;
+  const std::vector<std::vector<Peer>> peers;
+  const Machine whole;  ///< with the links that a test takes away
+  Machine machine;
+  const Inject inject;
+  bool graphs_wanted;
+  bool is_timed = false;
+  bool is_running = false;
+  Faults faults;
+  Memory memory;
+  Streams streams;
+  std::unique_ptr<Stager> stager;  ///< made for the first plan with pageable memory
+  Run run;
+  Graphs graphs;
+  Ranges ranges;
+};
+
+/// See Backend::begin. Throws Error(no_memory, device_failed).
+std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan, const Binding& binding,
+                                     std::uint64_t serial);
+
+}  // namespace fleet::cuda

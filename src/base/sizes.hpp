@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// sizes.hpp: sizes cut into equal pieces and rounded up. It must not know what they are sizes of.
+#pragma once
+#include <concepts>
+#include <type_traits>
+
+namespace fleet {
+
+template <std::integral T>
+constexpr T ceil_div(T size, std::type_identity_t<T> piece) {
+  return (size + piece - 1) / piece;
+}
+
+template <std::integral T>
+constexpr T round_up(T size, std::type_identity_t<T> piece) {
+  return ceil_div(size, piece) * piece;
+}
+
+/// Of memory that is handed out, and of the slots in it: what CUDA gives.
+inline constexpr int kAlignmentBytes = 256;
+
+}  // namespace fleet
