@@ -7,10 +7,10 @@
  * Functions return FLEET_OK or a status; fleet_message() has the one-line reason, per thread.
  * Nothing is printed unless asked for (FLEETBLAS_VERBOSE, FLEETBLAS_LOG_LEVEL), nothing aborts.
  *
- * After a fork the child computes on the CPU with one thread, and can make no context's devices
- * work: operands that the CPU cannot reach are FLEET_UNSUPPORTED there. The parent goes on as
- * before. While the process exits, calls from exit handlers compute on the CPU, and other threads
- * are held back. Once used the library stays loaded.
+ * After a fork the child computes on the CPU with one thread and cannot use any context's devices:
+ * operands that the CPU cannot reach are FLEET_UNSUPPORTED there. The parent continues as before.
+ * While the process exits, calls from exit handlers compute on the CPU, and other threads wait.
+ * The library stays loaded once it is used.
  */
 #ifndef FLEETBLAS_H
 #define FLEETBLAS_H
@@ -51,6 +51,7 @@ typedef enum fleet_side { FLEET_LEFT = 'l', FLEET_RIGHT = 'r' } fleet_side;
 typedef enum fleet_uplo { FLEET_LOWER = 'l', FLEET_UPPER = 'u' } fleet_uplo;
 /* Whether the diagonal of a triangular matrix is stored or all ones. */
 typedef enum fleet_diag { FLEET_NON_UNIT = 'n', FLEET_UNIT = 'u' } fleet_diag;
+/* What elements are, and for fleet_gemm_ex how products are computed. */
 typedef enum fleet_type {
   FLEET_F32 = 's',
   FLEET_F64 = 'd',
@@ -58,15 +59,15 @@ typedef enum fleet_type {
   FLEET_C64 = 'z',
   FLEET_F16 = 'h',  /* IEEE binary16: 2 bytes */
   FLEET_BF16 = 'b', /* bfloat16, the upper half of a float: 2 bytes */
-  FLEET_TF32 = 't'  /* no storage type, only a way to compute on floats: see fleet_gemm_ex */
+  FLEET_TF32 = 't'  /* a way to compute on floats, never a storage type: see fleet_gemm_ex */
 } fleet_type;
 
 /* Locations of memory: a device 0, 1, ..., or one of these. */
 #define FLEET_HOST (-1)          /* pinned host memory */
 #define FLEET_HOST_PAGEABLE (-2) /* any other host memory: malloc's, NumPy's, CUDA's managed */
 
-/* Devices, plans and pools. NULL stands for the process-wide default context wherever a
- * fleet_context* is taken: it is made on first use from the environment, and never destroyed. */
+/* Devices, plans and pools. Every function that takes a context takes NULL for the process-wide
+ * default context, which is made on first use from the environment and never destroyed. */
 typedef struct fleet_context fleet_context;
 
 /* "0.1.0" */
@@ -78,29 +79,31 @@ FLEET_API const char* fleet_message(void);
 
 /* Makes a context. `options` is NULL or "name=value" lines (';' also separates): the settings of
  * the environment without FLEETBLAS_, in lower case: backend, devices, machine, tile, rules,
- * memory_cap, offload, ... They go before the environment. Bad values, there or in the environment:
- * FLEET_BAD_OPTION or FLEET_BAD_FILE, and *context is NULL; so it is with backend=cuda where there
- * is no driver, or no CUDA backend beside the library: FLEET_UNSUPPORTED. (The default context
- * leaves what it cannot use at its default instead, and says so at FLEETBLAS_LOG_LEVEL=2.) */
+ * memory_cap, offload, ... They override the environment. A bad value in either gives
+ * FLEET_BAD_OPTION or FLEET_BAD_FILE, and backend=cuda without a driver, or without a CUDA backend
+ * beside the library, FLEET_UNSUPPORTED; *context is NULL then. (The default context keeps the
+ * default of a setting that it cannot use, and says so at FLEETBLAS_LOG_LEVEL=2.) */
 FLEET_API fleet_status fleet_context_create(const char* options, fleet_context** context);
-/* Waits for calls in progress, frees everything that fleet_alloc gave from it. NULL: nothing. */
+/* Waits for calls in progress and frees all memory that fleet_alloc gave from the context. Does
+ * nothing for NULL. */
 FLEET_API fleet_status fleet_context_destroy(fleet_context* context);
 
-/* Memory at a location. `*data` is aligned to 256 bytes; 0 bytes give NULL. */
+/* Allocates memory at a location. `*data` is aligned to 256 bytes; 0 bytes give NULL. */
 FLEET_API fleet_status fleet_alloc(fleet_context* context, int location, size_t bytes, void** data);
 FLEET_API fleet_status fleet_free(fleet_context* context, void* data);
 /* Copies between any two locations; returns when done. */
 FLEET_API fleet_status fleet_copy(fleet_context* context, void* to, const void* from, size_t bytes);
-/* The context's next calls start after what is now in this stream of a device (a cudaStream_t; the
- * legacy default stream is NULL or 1, the one of each thread 2). For operands that the caller's own
- * kernels may still be writing or reading. Calls are complete when they return, so what the caller
- * starts after them needs nothing. FLEET_BAD_ARGUMENT: the context has no such device;
- * FLEET_UNSUPPORTED: it has none at all. Virtual devices have no streams: nothing is done. */
+/* Makes the context's next calls start after the work that is now in this stream of a device (a
+ * cudaStream_t; the legacy default stream is NULL or 1, the per-thread one 2). Use it for operands
+ * that the caller's own kernels may still write or read. Calls are complete when they return, so
+ * work that the caller starts after them needs no such call. FLEET_BAD_ARGUMENT: the context does
+ * not use this device; FLEET_UNSUPPORTED: it uses none. Virtual devices have no streams: the
+ * function does nothing for them. */
 FLEET_API fleet_status fleet_wait_stream(fleet_context* context, int device, void* stream);
 /* Gives pooled device memory back to the system. */
 FLEET_API fleet_status fleet_trim(fleet_context* context);
-/* Makes existing host memory reachable for devices (pinned) until it is unregistered. Where the
- * system refuses, it stays what it was, and works as that: FLEET_OK. */
+/* Makes existing host memory reachable for devices (pinned) until it is unregistered. If the system
+ * refuses, the memory stays pageable and works as such: FLEET_OK. */
 FLEET_API fleet_status fleet_host_register(fleet_context* context, void* data, size_t bytes);
 FLEET_API fleet_status fleet_host_unregister(fleet_context* context, void* data);
 
@@ -109,17 +112,18 @@ FLEET_API fleet_status fleet_host_unregister(fleet_context* context, void* data)
  *   op(B)  k x n    ldb >= max(1, transb == FLEET_NO_TRANS ? k : n)
  *   C      m x n    ldc >= max(1, m); not read when beta == 0, so it may hold NaN
  * A and B are not read when alpha == 0 or k == 0. Each matrix may lie in host memory or in the
- * memory of any one device of the context. A and B may overlap each other. Where C overlaps A or B
- * the CPU BLAS does the call, with what its reference leaves undefined left undefined. The scalars
- * of complex types are read from host memory, as two numbers.
+ * memory of any one device of the context. A and B may overlap each other. The CPU BLAS does a call
+ * whose C overlaps A or B; its result is then as undefined as in the reference BLAS. Scalars of
+ * complex types are read from host memory, as two numbers.
  *
  * Returns when C is complete:
  *   FLEET_OK
  *   FLEET_BAD_ARGUMENT   a flag or size is illegal, a leading dimension too small, or an operand on
  *                        a GPU that the context does not use; C untouched
  *   FLEET_NO_MEMORY      neither devices nor host can hold what the call needs; C untouched
- *   FLEET_DEVICE_FAILED  the device that holds an operand was lost, or after C was changed a device
- *                        failed or memory ran out and the CPU could not complete it; C is undefined
+ *   FLEET_DEVICE_FAILED  C is undefined: a device that holds an operand was lost, or a device
+ *                        failed or memory ran out after C was changed, and the CPU could not
+ *                        complete C
  */
 FLEET_API fleet_status fleet_sgemm(fleet_context* context, fleet_op transa, fleet_op transb,
                                    int64_t m, int64_t n, int64_t k, float alpha, const float* a,
@@ -147,7 +151,7 @@ FLEET_API fleet_status fleet_zgemm(fleet_context* context, fleet_op transa, flee
  *                              after each step of k. With s steps, u the rounding unit of the type
  *                              (2^-11 for F16, 2^-8 for BF16) and v = 2^-24, the error is at most
  *                              about ((s + 2)*u + (k + 2)*v) * (|alpha|*|op(A)|*|op(B)| +
- *                              |beta|*|C|), and s*2^-25 besides where F16 gets subnormal
+ *                              |beta|*|C|), plus s*2^-25 where F16 becomes subnormal
  *   F32                 TF32   devices may round A and B to 11 significant bits (2^-11 each);
  *                              sums in float. The CPU does not round */
 FLEET_API fleet_status fleet_gemm_ex(fleet_context* context, fleet_op transa, fleet_op transb,
@@ -157,9 +161,9 @@ FLEET_API fleet_status fleet_gemm_ex(fleet_context* context, fleet_op transa, fl
                                      fleet_type ctype, int64_t ldc, fleet_type compute);
 
 /* `batch` independent products: item i uses a + i*stride_a, b + i*stride_b, c + i*stride_c. The
- * items are spread over the devices. A stride of 0 for A or B means one matrix for all items: it is
- * moved once. Items of C must not overlap (FLEET_BAD_ARGUMENT where the strides say that they do).
- * batch == 0: nothing is done. */
+ * items are spread over the devices. A stride of 0 for A or B means one matrix for all items, which
+ * is moved once. Items of C must not overlap (FLEET_BAD_ARGUMENT if the strides make them).
+ * batch == 0 does nothing. */
 FLEET_API fleet_status fleet_sgemm_strided_batched(fleet_context* context, fleet_op transa,
                                                    fleet_op transb, int64_t m, int64_t n, int64_t k,
                                                    float alpha, const float* a, int64_t lda,
@@ -190,9 +194,9 @@ FLEET_API fleet_status fleet_gemm_strided_batched_ex(
     const void* b, fleet_type btype, int64_t ldb, int64_t stride_b, const void* beta, void* c,
     fleet_type ctype, int64_t ldc, int64_t stride_c, int64_t batch, fleet_type compute);
 
-/* The routines of which one triangle counts, of C or of A. Of what is a triangle the other one is
- * neither read nor written; Hermitian matrices have real diagonals: the imaginary parts there are
- * not read, and become 0 in C where anything changes. Otherwise as fleet_dgemm, statuses too.
+/* Routines that use one triangle of C or of A. The opposite triangle is neither read nor written.
+ * Hermitian matrices have real diagonals: the imaginary parts there are not read, and become 0 in C
+ * if anything in C changes. All else, statuses included, is as for fleet_dgemm.
  *
  *   gemmt   C := alpha*op(A)*op(B) + beta*C, n x n, op(A) n x k, op(B) k x n */
 FLEET_API fleet_status fleet_sgemmt(fleet_context* context, fleet_uplo uplo, fleet_op transa,
@@ -237,8 +241,8 @@ FLEET_API fleet_status fleet_zhemm(fleet_context* context, fleet_side side, flee
                                    int64_t lda, const void* b, int64_t ldb, const void* beta,
                                    void* c, int64_t ldc);
 /*   syrk, herk   C := alpha*op(A)*op(A)^T + beta*C, n x n, op(A) n x k; herk: ^H, alpha and beta
- * real. trans is FLEET_NO_TRANS, FLEET_TRANS (syrk) or FLEET_CONJ_TRANS (herk; the same as
- *                FLEET_TRANS for real types) */
+ *                real. trans is FLEET_NO_TRANS, FLEET_TRANS (syrk) or FLEET_CONJ_TRANS (herk; the
+ *                same as FLEET_TRANS for real types) */
 FLEET_API fleet_status fleet_ssyrk(fleet_context* context, fleet_uplo uplo, fleet_op trans,
                                    int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
                                    float beta, float* c, int64_t ldc);
@@ -258,7 +262,7 @@ FLEET_API fleet_status fleet_zherk(fleet_context* context, fleet_uplo uplo, flee
                                    int64_t n, int64_t k, double alpha, const void* a, int64_t lda,
                                    double beta, void* c, int64_t ldc);
 /*   syr2k, her2k   C := alpha*op(A)*op(B)^T + alpha*op(B)*op(A)^T + beta*C; her2k: ^H, the second
- * alpha conjugated, beta real */
+ *                  alpha conjugated, beta real */
 FLEET_API fleet_status fleet_ssyr2k(fleet_context* context, fleet_uplo uplo, fleet_op trans,
                                     int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
                                     const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
@@ -284,14 +288,14 @@ FLEET_API fleet_status fleet_zher2k(fleet_context* context, fleet_uplo uplo, fle
                                     int64_t ldc);
 
 /*   trmm   B := alpha*op(A)*B (FLEET_LEFT) or alpha*B*op(A), m x n; A triangular, m x m or
- *          n x n: the triangle `uplo`, and with FLEET_UNIT ones on the diagonal, which is not
- *          read then
+ *          n x n, stored in the triangle `uplo`; with FLEET_UNIT its diagonal is all ones and
+ *          not read
  *   trsm   B := X, with op(A)*X = alpha*B (FLEET_LEFT) or X*op(A) = alpha*B
  *
- * alpha == 0: B becomes 0, and neither A nor B is read. A singular A is not noticed: X is then
- * not finite. On GPUs, what is not finite in B or on A's diagonal makes up to 128 neighbours in
- * the same column of X (FLEET_RIGHT: row) not finite too: blocks of that order are solved by
- * their inverses. */
+ * With alpha == 0, B becomes 0, and neither A nor B is read. A singular A is not noticed: X is then
+ * not finite. GPUs solve blocks of order 128 by their inverses, so an element of B or of A's
+ * diagonal that is not finite makes up to 128 neighbours in its column of X (FLEET_RIGHT: row) not
+ * finite too. */
 FLEET_API fleet_status fleet_strmm(fleet_context* context, fleet_side side, fleet_uplo uplo,
                                    fleet_op transa, fleet_diag diag, int64_t m, int64_t n,
                                    float alpha, const float* a, int64_t lda, float* b, int64_t ldb);
@@ -324,25 +328,25 @@ FLEET_API fleet_status fleet_ztrsm(fleet_context* context, fleet_side side, flee
                                    int64_t ldb);
 
 /* Levels 1 and 2 on the devices expected to finish first. They read every element once or twice, so
- * that is worth it for operands on devices, and for what links bring sooner than the CPU's memory.
+ * devices pay off for operands on devices, and where links are faster than the CPU's memory.
  *
  *   gemv   y := alpha*op(A)*x + beta*y; A m x n, lda >= max(1, m)
  *   axpy   y := alpha*x + y, n elements each
  *   dot    *result := sum of x[i]*y[i], over n elements; dotc: of conj(x[i])*y[i]
  *
  * With FLEET_NO_TRANS x has n elements and y m, else x m and y n. y is not read when beta == 0. As
- * in the reference BLAS, gemv changes nothing where m or n is 0; axpy reads no x when alpha == 0;
- * of no elements, or a negative number of them, axpy changes nothing and dot is 0.
+ * in the reference BLAS, gemv changes nothing if m or n is 0, axpy reads no x when alpha == 0, and
+ * for n <= 0 axpy changes nothing and dot is 0.
  *
  * Element i of a vector is x[i*incx], or x[(i-n+1)*incx] where incx is negative: the pointer is the
  * lowest address in any case. axpy and dot take an increment of 0: the same element over and over.
- * Complex scalars, vectors and results are pointers to pairs of floats or doubles, in host memory
- * as scalars, anywhere as vectors and results. Where what is written overlaps what is read, the CPU
- * does it. The same plan gives the same bits.
+ * Complex scalars, vectors and results are pointers to pairs of floats or doubles; scalars lie in
+ * host memory, vectors and results anywhere. The CPU does calls whose output overlaps an input. The
+ * same plan gives the same bits.
  *
  * Completion, threads and errors are as for fleet_dgemm; and
- *   FLEET_BAD_ARGUMENT   gemv: an increment is 0; nothing changed
- *   FLEET_UNSUPPORTED    an increment is 0 and an operand on a device; nothing changed
+ *   FLEET_BAD_ARGUMENT   an increment of gemv is 0; nothing changed
+ *   FLEET_UNSUPPORTED    an increment is 0 and an operand is on a device; nothing changed
  */
 FLEET_API fleet_status fleet_sgemv(fleet_context* context, fleet_op trans, int64_t m, int64_t n,
                                    float alpha, const float* a, int64_t lda, const float* x,
@@ -385,10 +389,10 @@ FLEET_API fleet_status fleet_zdotc(fleet_context* context, int64_t n, const void
  * x@h y@h r@h" (r: the result); and with triangles: "dsyrk n=8192 k=4096 a@h c@h uplo=u transa=t",
  * "zhemm m=8192 n=512 a@h b@h c@h side=r". */
 FLEET_API void fleet_free_text(char* text);
-/* What would be done and why: workers, grid, tile, tasks, bytes_by_link, plan_s, predicted_s,
- * bound_s, limited_by, rules, and more. `why` lists what was considered, best first and at most 32:
- * each with its verdict, reason, estimate_s, predicted_s (null if it was not planned), tasks and
- * tuning; why_left_out counts the others. Needs no device: the context's machine is enough. */
+/* The plan for a problem, and why: workers, grid, tile, tasks, bytes_by_link, plan_s, predicted_s,
+ * bound_s, limited_by, rules, and more. `why` lists at most 32 candidates, best first, each with
+ * its verdict, reason, estimate_s, predicted_s (null if it was not planned), tasks and tuning;
+ * why_left_out counts the others. No device is needed: the context's machine is enough. */
 FLEET_API fleet_status fleet_plan_json(fleet_context* context, const char* problem, char** text);
 /* The simulated timeline of that plan, as Chrome trace JSON. */
 FLEET_API fleet_status fleet_simulate_json(fleet_context* context, const char* problem,
@@ -396,31 +400,31 @@ FLEET_API fleet_status fleet_simulate_json(fleet_context* context, const char* p
 /* {"bound_s": ..., "limited_by": ...} */
 FLEET_API fleet_status fleet_bound_json(fleet_context* context, const char* problem, char** text);
 /* The measured timeline of the context's last call that ran a plan; FLEET_UNSUPPORTED if none did.
- * GPUs measure single tasks with timeline=1 only; else each task has the time of the whole run. */
+ * GPUs measure single tasks only with timeline=1; without it each task has the time of the run. */
 FLEET_API fleet_status fleet_trace_json(fleet_context* context, char** text);
-/* The machine that the context plans for (probed now if it has to be). */
+/* The machine that the context plans for, which is probed now if it is not known yet. */
 FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);
 /* Version, settings in force and where they come from, backend, devices, the CPU BLAS in use. */
 FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
 /* Calls so far, where they ran and why, bytes per link, seconds; and the last call by itself. */
 FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
-/* Called while a long work goes on: the share of it that is done (0 to 1), and what is done now.
- * Anything but 0: stop here. */
+/* Called during long work with the share that is done (0 to 1) and the current step. A result other
+ * than 0 stops the work. */
 typedef int (*fleet_progress)(void* user, double share, const char* what);
 /* Measures the devices that `options` name (as in fleet_context_create) as a machine file: links
- * alone and under load, kernels at several tiles, shared ports, the CPU BLAS, pinning; each value
- * repeated until its 95 % confidence interval is within 5 % of the mean, 10 times at least, or
- * until its share of `budget_s` seconds is spent, which its notes then say. `types` are kernels to
- * measure, as in "d,s"; NULL or "": all. `file` (or NULL) is replaced after each part by a whole
- * machine file; one that was left unfinished is gone on with. `progress` may be NULL; stopped by
- * it, the machine is as after the last part. FLEET_UNSUPPORTED where there is no device,
- * FLEET_BAD_FILE where `file` cannot be written. */
+ * alone and under load, kernels at several tiles, shared ports, the CPU BLAS, pinning. Each value
+ * is measured at least 10 times, until its 95 % confidence interval is within 5 % of the mean or
+ * its share of `budget_s` seconds is spent, which its notes then say. `types` are the kernels to
+ * measure, as in "d,s"; NULL or "" means all. Each part replaces `file` (or NULL) by a whole
+ * machine file; an unfinished one is continued. `progress` may be NULL; if it stops the probe, the
+ * machine is as after the last part. FLEET_UNSUPPORTED: there is no device; FLEET_BAD_FILE: `file`
+ * cannot be written. */
 FLEET_API fleet_status fleet_probe_json(const char* options, const char* types, const char* file,
                                         double budget_s, fleet_progress progress, void* user,
                                         char** text);
-/* What was found on this machine and whether it works: each place and each link verified by data,
- * the CPU BLAS, memory, limits, settings. `options` as in fleet_context_create, but what is bad in
- * the environment, or cannot be started, is a finding and no error.
+/* Checks this machine: each place and each link verified by data, the CPU BLAS, memory, limits,
+ * settings. `options` as in fleet_context_create, but a bad setting in the environment, or a
+ * backend that cannot start, is a finding and no error.
  * {"healthy": no finding is broken, "findings": [{"subject": ..., "verdict": "ok", "slow" or
  * "broken", "text": ..., "advice": ...}, ...]} */
 FLEET_API fleet_status fleet_doctor_json(const char* options, char** text);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // fleetblas.hpp: fleetblas.h for C++17: a context that destroys itself, one name for all element
-// types, exceptions instead of statuses. It adds no concept: what everything means is in
-// fleetblas.h.
+// types, exceptions instead of statuses. It adds no concept: fleetblas.h is the
+// manual.
 #pragma once
 #include <complex>
 #include <cstddef>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// boundary.hpp: what the files of the C API share: contexts behind their handles, exceptions turned
-// into a status and a message, and calls into results. It knows no routine.
+// boundary.hpp: shared by the files of the C API: the context behind a handle, exceptions as a
+// status and a message, and the computation of a call. It knows no routine.
 #pragma once
 #include <cstring>
 #include <new>
 
 #include "base/error.hpp"
 #include "core/context.hpp"
-#include "core/vector_call.hpp"
 #include "fleetblas/fleetblas.h"
 
 namespace fleet::capi {
@@ -20,8 +19,8 @@ inline Context& context_of(fleet_context* handle) {
   return handle == nullptr ? default_context() : *reinterpret_cast<Context*>(handle);
 }
 
-/// The settings of the environment with the caller's own on top. A bad value in the environment is
-/// as bad as one in the text, unless the text replaces it.
+/// The settings of the environment, overridden by those of the text. Throws for a bad value in
+/// either, unless the text replaces it.
 Options options_from(const char* text);
 
 /// Runs `body`; no exception leaves.
@@ -46,9 +45,8 @@ fleet_status guarded(Body&& body) noexcept {
   }
 }
 
-/// Checks the call and does it; without memory for even the default context, by plain loops.
+/// Checks the call and computes it; without memory for the default context, by plain loops.
 fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept;
-fleet_status compute(fleet_context* handle, const RawVectorCall& raw) noexcept;
 
 /// Throws Error(bad_argument) for NULL.
 template <typename T>

@@ -49,31 +49,18 @@ void set_message(const char* text) noexcept {
 
 const char* message() noexcept { return this_message; }
 
-namespace {
-
-template <typename Raw>
-fleet_status compute_raw(fleet_context* handle, const Raw& raw) noexcept {
+fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept {
   return guarded([&] {
     const Call call = parse(raw);
     Context* context = nullptr;
     try {
       context = &context_of(handle);
     } catch (const std::bad_alloc&) {
-      // Not even the default context: what there is no memory for is done without.
+      // Without memory for the default context plain loops do the call.
       return call.changes_nothing() ? void() : multiply_plainly(call);
     }
     context->compute(call);
   });
-}
-
-}  // namespace
-
-fleet_status compute(fleet_context* handle, const RawCall& raw) noexcept {
-  return compute_raw(handle, raw);
-}
-
-fleet_status compute(fleet_context* handle, const RawVectorCall& raw) noexcept {
-  return compute_raw(handle, raw);
 }
 
 }  // namespace fleet::capi

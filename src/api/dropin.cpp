@@ -2,7 +2,6 @@
 // dropin.cpp: what the preload library asks of the core. It knows no symbol names.
 #include "api/dropin.h"
 
-#include <array>
 #include <limits>
 #include <utility>
 
@@ -40,17 +39,11 @@ DataType type_of(char letter) {
 static_assert(static_cast<int>(Routine::her2k) == fleet_dropin_her2k &&
               static_cast<int>(Routine::trsm) == fleet_dropin_trsm);
 
-constexpr std::array<Signature, kRoutines> kSignatures = [] {
-  std::array<Signature, kRoutines> signatures{};
-  signatures[0] = signature_of("", {.first = 1});
-  for (std::size_t routine = 1; routine < signatures.size(); ++routine)
-    signatures[routine] = signature_of("", static_cast<Routine>(routine), 1);
-  return signatures;
-}();
-
-RawCall raw_of(const fleet_dropin_call& call, const Signature& signature) {
-  return {.signature = signature,
-          .routine = static_cast<Routine>(call.routine),
+RawCall raw_of(const fleet_dropin_call& call) {
+  const auto routine = static_cast<Routine>(call.routine);
+  return {.symbol = call.symbol,
+          .signature = signature_of(routine),
+          .routine = routine,
           .type = type_of(call.type),
           .side = call.side,
           .uplo = call.uplo,
@@ -70,25 +63,11 @@ RawCall raw_of(const fleet_dropin_call& call, const Signature& signature) {
           .ldc = call.ldc};
 }
 
-Call parsed(const fleet_dropin_call& call) {
-  Signature signature = kSignatures.at(static_cast<std::size_t>(call.routine));
-  signature.function = call.symbol;
-  return parse(raw_of(call, signature));
-}
-
-/// The whole of a call that is known to be legal, or its shape, as `read` finds it.
-template <typename Read>
-auto known(const fleet_dropin_call& call, Read&& read) {
-  auto found = read(raw_of(call, kSignatures[static_cast<std::size_t>(call.routine)]));
-  found.symbol = call.symbol;
-  return found;
-}
-
 int offer(const fleet_dropin_call* call) {
   offered = {.refusal = "an error before the devices"};
   int taken = 0;
   capi::guarded([&] {
-    taken = default_context().compute_if_profitable(parsed(*call), offered.refusal) ? 1 : 0;
+    taken = default_context().compute_if_profitable(parse(raw_of(*call)), offered.refusal) ? 1 : 0;
   });
   if (taken != 0) offered.refusal = nullptr;
   return taken;
@@ -96,7 +75,7 @@ int offer(const fleet_dropin_call* call) {
 
 int compute(const fleet_dropin_call* call) {
   offered.computed = true;
-  return capi::guarded([&] { default_context().compute(parsed(*call)); }) == FLEET_OK;
+  return capi::guarded([&] { default_context().compute(parse(raw_of(*call))); }) == FLEET_OK;
 }
 
 void note_host(const fleet_dropin_call* call, double seconds) {
@@ -106,9 +85,9 @@ void note_host(const fleet_dropin_call* call, double seconds) {
   try {
     Context& context = default_context();
     if (context.books_shapes())
-      context.note_host_shape(known(*call, shape_of), reason, seconds);
+      context.note_host_shape(call->symbol, shape_of(raw_of(*call)), reason, seconds);
     else
-      context.note_host_call(known(*call, describe), reason, seconds);
+      context.note_host_call(describe(raw_of(*call)), reason, seconds);
   } catch (...) {
     // The call is done; only its line in the books is missing.
   }

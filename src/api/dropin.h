@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dropin.h: what the thin preload library and the core say to each other. C, private to the
+ * dropin.h: the interface between the thin preload library and the core. C, private to the
  * project; both sides come from the same build (fleet_dropin_version must match).
  */
 #ifndef FLEETBLAS_DROPIN_H
@@ -27,7 +27,7 @@ typedef enum fleet_dropin_routine {
 } fleet_dropin_routine;
 
 /* One BLAS call, column-major, arguments already checked by the preload library (row-major CBLAS
- * calls are turned round before). Flags are lower case; what the routine does not have is 0. */
+ * calls are turned round before). Flags are lower case; absent arguments are 0. */
 typedef struct fleet_dropin_call {
   const char* symbol; /* the name that the program called, for the log: "cblas_dgemm64_"; static */
   fleet_dropin_routine routine;
@@ -35,7 +35,7 @@ typedef struct fleet_dropin_call {
   char side, uplo, transa, transb, diag;
   /* m == n where C is a triangle; k is the edge of A where A is symmetric or a triangle. */
   int64_t m, n, k;
-  const void* alpha; /* of the call's type, but real: herk's alpha, the beta of herk and her2k */
+  const void* alpha; /* of the call's type; herk's alpha, and beta of herk and her2k, are real */
   const void* a;
   int64_t lda;
   const void* b; /* of trmm and trsm, which work in place, B is c */
@@ -45,12 +45,12 @@ typedef struct fleet_dropin_call {
   int64_t ldc;
 } fleet_dropin_call;
 
-/* What the core offers, by one exported function so that one dlsym is enough. */
+/* The functions of the core, behind one exported function so that one dlsym is enough. */
 typedef struct fleet_dropin_core {
   int version;
   /* Calls with fewer flops (2mnk for gemm, n*n*k for syrk; complex 4 times that) than this are
-   * never worth a look: the preload library calls the BLAS behind without asking. 0 = ask always.
-   * From the options and the model. */
+   * never offered: the preload library calls the BLAS behind without asking. 0: ask always. The
+   * options and the model decide it. */
   double min_flops;
   /* 1: log every call, also those below min_flops (FLEETBLAS_VERBOSE or a summary is on). */
   int wants_all;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <complex>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -13,42 +14,34 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<const char*, 3> kNames = {"a", "b", "c"};
-constexpr std::array<const char*, 3> kLdNames = {"lda", "ldb", "ldc"};
+/// The arguments of each operand, in the order kA, kB, kC.
+constexpr std::array kData = {Arg::a, Arg::b, Arg::c};
+constexpr std::array kLds = {Arg::lda, Arg::ldb, Arg::ldc};
+constexpr std::array kStrides = {Arg::stride_a, Arg::stride_b, Arg::stride_c};
 
-/// The place of an operand in the names above: what takes the place of a factor is called B.
-std::size_t name_of(const Call& call, int operand) {
-  return static_cast<std::size_t>(operand == kC && call.traits().triangular ? kB : operand);
-}
-constexpr std::array<const char*, 3> kStrideNames = {"stride_a", "stride_b", "stride_c"};
+// Arguments that a routine does not have may be anything: only bad values are looked up.
 
-[[noreturn]] void refuse(const RawCall& raw, int position, const char* name,
-                         const std::string& why) {
-  throw Error(Status::bad_argument, std::string(raw.signature.function) + ": argument " +
-                                        std::to_string(position) + " (" + name + ") " + why);
+void require_choice(const RawCall& raw, int flag, char first, char second, Arg arg) {
+  if (flag == first || flag == second || !has(raw.signature, arg)) return;
+  refuse(raw, arg, "is " + std::to_string(flag) + ", expected '" + first + "' or '" + second + "'");
 }
 
-Op parse_op(const RawCall& raw, int flag, int position, const char* name) {
-  if (flag == 'n' || flag == 't' || flag == 'c') return op_of(flag);
-  refuse(raw, position, name, "is " + std::to_string(flag) + ", expected 'n', 't' or 'c'");
+void require_op(const RawCall& raw, int flag, Arg arg) {
+  if (flag == 'n' || flag == 't' || flag == 'c' || !has(raw.signature, arg)) return;
+  refuse(raw, arg, "is " + std::to_string(flag) + ", expected 'n', 't' or 'c'");
 }
 
-void require_choice(const RawCall& raw, int flag, char first, char second, int position,
-                    const char* name) {
-  if (flag == first || flag == second) return;
-  refuse(raw, position, name,
-         "is " + std::to_string(flag) + ", expected '" + first + "' or '" + second + "'");
+void require_at_least(const RawCall& raw, std::int64_t value, std::int64_t least, Arg arg) {
+  if (value >= least || !has(raw.signature, arg)) return;
+  refuse(raw, arg, "is " + std::to_string(value) + ", expected at least " + std::to_string(least));
 }
 
-void require_at_least(const RawCall& raw, std::int64_t value, std::int64_t least, int position,
-                      const char* name) {
-  if (value < least)
-    refuse(raw, position, name,
-           "is " + std::to_string(value) + ", expected at least " + std::to_string(least));
+void require_address(const RawCall& raw, const void* address, Arg arg) {
+  if (address == nullptr && has(raw.signature, arg)) refuse(raw, arg, "is NULL");
 }
 
-/// (items - 1) * stride + (cols - 1) * |ld| + rows elements in bytes; nothing where that is beyond
-/// any address space.
+/// (items - 1) * stride + (cols - 1) * |ld| + rows elements in bytes; empty beyond any address
+/// space.
 std::optional<std::int64_t> span_bytes(std::int64_t rows, std::int64_t cols, std::int64_t ld,
                                        std::int64_t items, std::int64_t stride,
                                        std::int64_t element) {
@@ -115,28 +108,49 @@ bool items_overlap(const Call& call) {
   return false;
 }
 
-void check_operand(const RawCall& raw, const Call& call, int operand, int pointer_position,
-                   int ld_position, int stride_position) {
+/// axpy and dot take any increment, and a negative number of elements for none.
+bool takes_any(Routine routine) { return routine == Routine::axpy || routine == Routine::dot; }
+
+void check_flags_and_sizes(const RawCall& raw) {
+  const RoutineTraits& traits = traits_of(raw.routine);
+  require_choice(raw, raw.side, 'l', 'r', Arg::side);
+  require_choice(raw, raw.uplo, 'l', 'u', Arg::uplo);
+  require_op(raw, raw.transa, Arg::transa);
+  // Real routines take 'c' for 't', as the reference does; complex ones do not.
+  const char turned = letter_of(traits.turned());
+  const bool real_c = !is_complex(raw.type.storage) && raw.transa == 'c';
+  if (traits.by_itself && raw.transa != 'n' && raw.transa != turned && !real_c)
+    refuse(raw, Arg::transa,
+           "is '" + std::string(1, static_cast<char>(raw.transa)) + "', expected 'n' or '" +
+               turned + "'");
+  require_op(raw, raw.transb, Arg::transb);
+  require_choice(raw, raw.diag, 'n', 'u', Arg::diag);
+  require_at_least(raw, raw.m, 0, Arg::m);
+  if (!takes_any(raw.routine)) require_at_least(raw, raw.n, 0, Arg::n);
+  require_at_least(raw, raw.k, 0, Arg::k);
+}
+
+void check_operand(const RawCall& raw, const Call& call, int operand) {
   const auto at = static_cast<std::size_t>(operand);
-  const std::int64_t rows = call.stored_rows(operand), cols = call.stored_cols(operand);
-  require_at_least(raw, call.arguments.ld[at], std::max<std::int64_t>(1, rows), ld_position,
-                   kLdNames[name_of(call, operand)]);
-  if (stride_position > 0)
-    require_at_least(raw, call.arguments.stride[at], 0, stride_position, kStrideNames[at]);
-  const std::int64_t stride = call.batch > 1 ? call.arguments.stride[at] : 0;
-  if (!span_bytes(rows, cols, call.arguments.ld[at], call.batch, stride,
+  const auto [rows, cols] = stored_extent(call, operand);
+  const std::int64_t ld = call.arguments.ld[at], stride = call.arguments.stride[at];
+  const bool is_vector = call.traits().vectors && !(call.routine == Routine::gemv && operand == kA);
+  if (!is_vector) require_at_least(raw, ld, std::max<std::int64_t>(1, rows), kLds[at]);
+  if (is_vector && ld == 0 && !takes_any(call.routine)) refuse(raw, kLds[at], "is 0");
+  require_at_least(raw, stride, 0, kStrides[at]);
+  if (ld == std::numeric_limits<std::int64_t>::min() ||
+      !span_bytes(rows, cols, ld, call.batch, call.batch > 1 ? stride : 0,
                   bytes_of(call.type.storage)))
-    refuse(raw, ld_position, kLdNames[name_of(call, operand)],
-           "puts the matrix beyond any address space");
+    refuse(raw, kLds[at],
+           std::string("puts the ") + (is_vector ? "operand" : "matrix") +
+               " beyond any address space");
   const bool needed =
       rows > 0 && cols > 0 && call.batch > 0 &&
       (operand == kC ? !call.changes_nothing() : !call.only_scales() && call.m > 0 && call.n > 0);
-  if (needed && call.arguments.data[at] == nullptr)
-    refuse(raw, pointer_position, kNames[name_of(call, operand)], "is NULL");
+  if (needed) require_address(raw, call.arguments.data[at], kData[at]);
 }
 
-}  // namespace
-
+/// A scalar of a call of this type, which `data` points to.
 std::complex<double> scalar_of(const void* data, DataType type) {
   switch (type.storage) {
     case Storage::f32:
@@ -153,37 +167,31 @@ std::complex<double> scalar_of(const void* data, DataType type) {
   return *static_cast<const std::complex<double>*>(data);
 }
 
+}  // namespace
+
+void refuse(const RawCall& raw, Arg arg, const std::string& why) {
+  const auto at = std::ranges::find(raw.signature, arg, &NamedArg::arg);
+  throw Error(Status::bad_argument, std::string(raw.symbol) + ": argument " +
+                                        std::to_string(raw.first + (at - raw.signature.begin())) +
+                                        " (" + at->name + ") " + why);
+}
+
 bool Call::alpha_is_zero() const { return arguments.alpha == std::complex<double>(0); }
 bool Call::beta_is_zero() const { return arguments.beta == std::complex<double>(0); }
 bool Call::beta_is_one() const { return arguments.beta == std::complex<double>(1); }
 
+bool Call::only_scales() const {
+  return k == 0 || alpha_is_zero() || (routine == Routine::dot && n == 0);
+}
+
 bool Call::changes_nothing() const {
-  return m == 0 || n == 0 || batch == 0 || (only_scales() && beta_is_one());
+  const bool is_empty = routine != Routine::dot && (m == 0 || n == 0);
+  return is_empty || batch == 0 || (only_scales() && beta_is_one());
 }
 
 bool Call::repeats() const {
   const auto is_zero = [&](int x) { return arguments.ld[static_cast<std::size_t>(x)] == 0; };
   return traits().vectors && (is_zero(kA) || is_zero(kB) || is_zero(kC));
-}
-
-std::int64_t Call::stored_rows(int operand) const {
-  if (operand == kC) return m;
-  if (traits().vectors)
-    return operand == kB && traits().has_b ? 1 : is_stored_k_by_n(routine, op_a) ? k : n;
-  if (traits().symmetric && operand == kB) return m;
-  if (traits().has_side()) return k;
-  if (operand == kA || traits().by_itself) return op_a == Op::none ? m : k;
-  return op_b == Op::none ? k : n;
-}
-
-std::int64_t Call::stored_cols(int operand) const {
-  if (operand == kC) return n;
-  if (traits().vectors)
-    return operand == kA && is_stored_k_by_n(routine, op_a) ? n : !traits().has_b ? n : k;
-  if (traits().symmetric && operand == kB) return n;
-  if (traits().has_side()) return k;
-  if (operand == kA || traits().by_itself) return op_a == Op::none ? k : m;
-  return op_b == Op::none ? n : k;
 }
 
 std::int64_t Call::item_bytes(int operand) const {
@@ -199,49 +207,34 @@ std::int64_t Call::all_bytes(int operand) const {
 
 Call describe(const RawCall& raw) {
   const RoutineTraits& traits = traits_of(raw.routine);
-  const void* b = traits.has_b ? raw.b : raw.a;
   const DataType real = raw.type == DataType::c32 ? DataType::f32 : DataType::f64;
-  const bool real_alpha = traits.hermitian && traits.by_itself && !traits.twice;
-  const bool real_beta = traits.hermitian && traits.by_itself;
-  return {shape_of(raw),
-          {.data = {const_cast<void*>(raw.a), const_cast<void*>(b), raw.c},
-           .ld = {raw.lda, traits.has_b ? raw.ldb : raw.lda, raw.ldc},
-           .stride = {raw.stride_a, raw.stride_b, raw.stride_c},
-           .alpha = scalar_of(raw.alpha, real_alpha ? real : raw.type),
-           .beta = traits.triangular ? 0.0 : scalar_of(raw.beta, real_beta ? real : raw.type)}};
+  Call call{
+      shape_of(raw),
+      raw.symbol,
+      {.data = {const_cast<void*>(raw.a), const_cast<void*>(traits.has_b ? raw.b : raw.a), raw.c},
+       .ld = {raw.lda, traits.has_b ? raw.ldb : raw.lda, raw.ldc},
+       .stride = {raw.stride_a, raw.stride_b, raw.stride_c}}};
+  if (raw.routine != Routine::dot)
+    call.arguments.alpha = scalar_of(raw.alpha, traits.has_real_alpha() ? real : raw.type);
+  if (traits.triangular || raw.routine == Routine::dot)
+    call.arguments.beta = 0;
+  else if (raw.routine != Routine::axpy)
+    call.arguments.beta = scalar_of(raw.beta, traits.has_real_beta() ? real : raw.type);
+  return call;
 }
 
 Call parse(const RawCall& raw) {
-  const Signature& s = raw.signature;
-  const RoutineTraits& traits = traits_of(raw.routine);
-  if (traits.has_side()) require_choice(raw, raw.side, 'l', 'r', s.side, "side");
-  if (raw.routine != Routine::gemm) require_choice(raw, raw.uplo, 'l', 'u', s.uplo, "uplo");
-  if (!traits.symmetric) {
-    const Op op = parse_op(raw, raw.transa, s.transa, "transa");
-    const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
-    // Real routines take 'c' for 't', as the reference does; complex ones do not.
-    const bool legal = !traits.by_itself || op == Op::none || op == turned ||
-                       (!is_complex(raw.type.storage) && op == Op::conjugate);
-    if (!legal)
-      refuse(raw, s.transa, "transa",
-             "is '" + std::string(1, letter_of(op)) + "', expected 'n' or '" + letter_of(turned) +
-                 "'");
-    if (raw.routine == Routine::gemm || raw.routine == Routine::gemmt)
-      parse_op(raw, raw.transb, s.transb, "transb");
-  }
-  if (traits.triangular) require_choice(raw, raw.diag, 'n', 'u', s.diag, "diag");
-  if (!traits.triangle) require_at_least(raw, raw.m, 0, s.m, "m");
-  require_at_least(raw, raw.n, 0, s.n, "n");
-  if (!traits.has_side()) require_at_least(raw, raw.k, 0, s.k, "k");
-  if (raw.alpha == nullptr) refuse(raw, s.alpha, "alpha", "is NULL");
-  if (raw.beta == nullptr && !traits.triangular) refuse(raw, s.beta, "beta", "is NULL");
-  require_at_least(raw, raw.batch, 0, s.batch, "batch");
+  check_flags_and_sizes(raw);
+  require_address(raw, raw.alpha, Arg::alpha);
+  require_address(raw, raw.beta, Arg::beta);
+  require_at_least(raw, raw.batch, 0, Arg::batch);
   Call call = describe(raw);
-  check_operand(raw, call, kA, s.a, s.lda, s.stride_a);
-  if (traits.has_b) check_operand(raw, call, kB, s.b, s.ldb, s.stride_b);
-  check_operand(raw, call, kC, s.c, s.ldc, s.stride_c);
+  if (takes_any(raw.routine)) call.n = std::max<std::int64_t>(call.n, 0);
+  check_operand(raw, call, kA);
+  if (call.traits().has_b) check_operand(raw, call, kB);
+  check_operand(raw, call, kC);
   if (raw.batch <= 1) call.arguments.stride = {0, 0, 0};
-  if (items_overlap(call)) refuse(raw, s.stride_c, "stride_c", "lets items of C overlap");
+  if (items_overlap(call)) refuse(raw, Arg::stride_c, "lets items of C overlap");
   return call;
 }
 
@@ -251,41 +244,13 @@ bool output_overlaps(const Call& call) {
 }
 
 Problem problem_of(const Call& call, const std::array<DeviceId, 3>& homes, std::int64_t items) {
-  if (call.traits().vectors)
-    return make_vectors({.routine = call.routine,
-                         .type = call.type,
-                         .op = call.op_a,
-                         .m = call.stored_rows(kA),
-                         .n = call.stored_cols(kA),
-                         .homes = homes,
-                         .alpha_is_zero = call.alpha_is_zero(),
-                         .beta_is_zero = call.beta_is_zero()});
-  if (call.routine != Routine::gemm)
-    return make_level3({.routine = call.routine,
-                        .type = call.type,
-                        .side = call.side,
-                        .uplo = call.uplo,
-                        .diag = call.diag,
-                        .op_a = call.op_a,
-                        .op_b = call.op_b,
-                        .m = call.m,
-                        .n = call.n,
-                        .k = call.k,
-                        .homes = homes,
-                        .alpha_is_zero = call.alpha_is_zero(),
-                        .beta_is_zero = call.beta_is_zero()});
-  Problem problem = make_gemm({.type = call.type,
-                               .op_a = call.op_a,
-                               .op_b = call.op_b,
-                               .m = call.m,
-                               .n = call.n,
-                               .k = call.only_scales() ? 0 : call.k,
-                               .homes = homes,
-                               .beta_is_zero = call.beta_is_zero(),
-                               .batch = items});
-  for (const std::size_t operand : {kA, kB})
-    problem.operands[operand].shared = items > 1 && call.arguments.stride[operand] == 0;
-  return problem;
+  CallShape shape = call;
+  shape.batch = items;
+  return make_problem(shape, {.homes = homes,
+                              .alpha_is_zero = call.alpha_is_zero(),
+                              .beta_is_zero = call.beta_is_zero(),
+                              .share_a = items > 1 && call.arguments.stride[kA] == 0,
+                              .share_b = items > 1 && call.arguments.stride[kB] == 0});
 }
 
 Arguments arguments_from(const Call& call, std::int64_t first) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// context.cpp: the way of a call: where its operands lie, who does it and why, and the books. It
+// context.cpp: how a call is done: where its operands lie, who does it and why, and the books. It
 // knows no C types and no files.
 #include "core/context.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kSampleItems = 64;
-/// Of a product that no GPU does sooner than a CPU, its operands being with the CPU: 512 cubed.
+/// Below 512^3 with host operands no GPU beats the CPU.
 constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
 
 double now_s() {
@@ -180,7 +180,7 @@ const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const 
   if (!offloader_.has_backend()) return "no usable device";
   if (options_.offload == Offload::never) return "offload=never";
   if (call.only_scales() && on_host(homes[kC])) return "nothing to multiply";
-  if (options_.offload != Offload::always && call.flops() < options_.min_flops)
+  if (options_.offload != Offload::always && flops(call) < options_.min_flops)
     return "below min_flops";
   if (call.repeats()) return "an increment of 0";
   if (output_overlaps(call)) return "C overlaps A or B";
@@ -245,7 +245,7 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
     std::unique_lock<std::mutex> turn;
     const Choice choice = choose_in_turn(call, homes, turn);
     reason = choice.reason;
-    // The BLAS behind cannot reach a device, so what lies there is for us in any case.
+    // The BLAS behind cannot reach operands on a device: those calls are always ours.
     if (!choice.devices && all_on_host(homes)) return false;
     begin_record(record, call);
     record.prepare_s = now_s() - start_s;
@@ -261,7 +261,7 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   } catch (const Error& error) {
     log_.line(Log::kError, {error.what()});
     reason = "an error on the devices";
-    // Nobody can do a call whose operand is on a device in part: the BLAS behind would only crash.
+    // No one can do a call with an operand partly on a device: the BLAS behind would only crash.
     const bool nobodys = !located && error.status() == Status::bad_argument;
     if (nobodys) begin_record(record, call);
     if (!nobodys && error.status() != Status::device_failed) return false;
@@ -295,7 +295,7 @@ double Context::min_flops() {
   return min_flops_;
 }
 
-/// By bisection over cubes in pageable memory, which is what unmodified programs have.
+/// By bisection over cubes in pageable memory, as unmodified programs use.
 double Context::profitable_flops() {
   constexpr std::int64_t kLeast = 128, kMost = 16384;
   std::int64_t high = kLeast;
@@ -312,7 +312,7 @@ double Context::profitable_flops() {
 
 bool Context::profitable(std::int64_t edge) {
   const Problem problem =
-      make_gemm({.m = edge, .n = edge, .k = edge, .homes = {kPageable, kPageable, kPageable}});
+      make_problem({.m = edge, .n = edge, .k = edge}, {.homes = {kPageable, kPageable, kPageable}});
   try {
     return choose_by_model(problem).devices;
   } catch (const Error&) {
@@ -329,7 +329,7 @@ Context::Homes Context::locate(const Call& call) {
   return homes;
 }
 
-/// By the registry alone: a BLAS on the CPU has worked on it, so no device needs to be asked.
+/// By the registry alone: a CPU BLAS has used the operands, so no device has to be asked.
 Context::Homes Context::registered_homes(const Call& call) {
   Homes homes{kPageable, kPageable, kPageable};
   if (registry_.empty()) return homes;
@@ -341,11 +341,7 @@ Context::Homes Context::registered_homes(const Call& call) {
 
 void Context::begin_record(CallRecord& record, const Call& call) const noexcept {
   static_cast<CallShape&>(record) = call;
-  if (call.traits().vectors) {  // as the caller gave them
-    record.m = call.stored_rows(kA);
-    record.n = call.stored_cols(kA);
-    record.k = 1;
-  }
+  record.symbol = call.symbol;
   record.ld = call.arguments.ld;
   record.alpha = call.arguments.alpha;
   record.beta = call.arguments.beta;

@@ -15,41 +15,42 @@
 
 namespace fleet {
 
-/// Calls that plan or run on devices take `turn_`, one after the other. What is short and also
-/// needed in a forked child (the registry, the books) has a lock that a fork waits for.
+/// Calls that plan or run on devices take `turn_`, one after the other. The registry and the books,
+/// which a forked child needs too, have a lock that a fork waits for.
 class Context {
  public:
   /// Throws Error(bad_option, bad_file, unsupported) for what the options say.
   explicit Context(const Options& options);
-  /// Waits for calls in progress and frees what allocate() gave.
+  /// Waits for calls in progress and frees all memory of allocate().
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// Logs the complaints as warnings, and sees to what is written when the process ends. Apart from
-  /// the constructor, because the one of two default contexts that comes second is dropped.
+  /// Logs the complaints as warnings, and arranges the reports that are written when the process
+  /// ends. Not part of the constructor: of two default contexts made at once, one is dropped.
   void open_books(const std::vector<std::string>& complaints);
 
   /// Does the call. Throws Error; C is untouched unless the status is device_failed.
   void compute(const Call& call);
 
-  /// The drop-in's way: true when the call is done, or lost with a device that holds an operand, or
-  /// reaches beyond a device's memory. False, with C untouched, when the devices are not to do it;
+  /// For the drop-in. True when the call is done, is lost with a device that holds an operand, or
+  /// reaches beyond a device's memory. False, with C untouched, when the BLAS behind has to do it;
   /// `reason` says why.
   bool compute_if_profitable(const Call& call, const char*& reason);
   /// Books a call that the BLAS behind the drop-in did.
   void note_host_call(const Call& call, const char* reason, double seconds);
-  /// True when the shape of such a call is all that the books want to know: no line per call, and
-  /// no memory but the program's own.
+  /// True when the books need only the shape of such a call: no line per call is wanted, and no
+  /// memory is registered or allocated here.
   bool books_shapes() const {
     return options_.verbose == 0 && !log_.wants(Log::kEverything) && registry_.empty();
   }
-  /// The same call by its shape. Of a context that is never destroyed: nobody counts who is inside.
-  void note_host_shape(const CallShape& shape, const char* reason, double seconds) {
-    journal_->note_on_cpu(shape, reason, seconds);
+  /// The same by its shape. Only for a context that is never destroyed: the thread is not counted.
+  void note_host_shape(const char* symbol, const CallShape& shape, const char* reason,
+                       double seconds) {
+    journal_->note_on_cpu(symbol, shape, reason, seconds);
   }
-  /// Flops (2mnk) of the smallest product that devices are expected to do sooner; infinite without
-  /// devices.
+  /// Flops (2mnk) of the smallest product that devices are expected to finish before the CPU;
+  /// infinite without devices.
   double min_flops();
   bool wants_all_calls() const { return options_.verbose > 0 || journal_->keeps_summary(); }
 
@@ -57,7 +58,7 @@ class Context {
   void* allocate(int location, std::int64_t bytes);
   void release(void* data);
   void copy(void* to, const void* from, std::int64_t bytes);
-  /// Calls from now on start after what is in this stream of a device, user-facing number.
+  /// Later calls start after the work that is now in this stream; `device` is user-facing.
   void wait_for_stream(int device, void* stream);
   void trim();
   void register_host(void* data, std::int64_t bytes);
@@ -95,7 +96,7 @@ class Context {
 
   void run(const Call& call, double start_s, CallRecord& record);
   /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws
-  /// Error(bad_option) to whoever made this context; the default one's settings are never fatal.
+  /// Error(bad_option) unless this is the default context, whose settings are never fatal.
   std::string start_devices();
   Choice choose_in_turn(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
   Choice choose(const Call& call, const Homes& homes);
@@ -121,8 +122,8 @@ class Context {
 
   Problem parse(std::string_view problem);  ///< with the turn taken
   std::shared_ptr<const Planned> plan_for_text(const Problem& problem);
-  /// Alone with the devices. Where a lock may be held for ever (gate::only_cpu_left), no lock, and
-  /// only to look at what is there.
+  /// Sole use of the devices. An empty lock where the mutex may be held for ever
+  /// (gate::only_cpu_left): the caller may only read then.
   std::unique_lock<std::mutex> take_turn();
 
   const Options options_;

@@ -37,7 +37,7 @@ DeviceId Context::locate(const void* data, std::int64_t bytes) {
     const DeviceId known = registry_.locate(data, bytes);
     if (known != kPageable) return known;
   }
-  // It may be the program's own, on a device or pinned.
+  // The memory may be the program's own, on a device or pinned.
   if (gate::only_cpu_left()) return kPageable;
   if (offloader_.backend_if_started() == nullptr && offloader_.has_backend() &&
       program_uses_gpus()) {
@@ -85,7 +85,7 @@ void* Context::allocate(int location, std::int64_t bytes) {
 
 void Context::give_back(const Range& range) {
   if (range.origin == Range::Origin::heap) return std::free(range.data);
-  // What a backend gave goes with the process then.
+  // Memory of the backend is then freed with the process.
   if (range.origin == Range::Origin::registered || gate::only_cpu_left()) return;
   const auto turn = take_turn();
   offloader_.engine().backend->release(range.location, range.data);
@@ -148,7 +148,7 @@ void Context::register_host(void* data, std::int64_t bytes) {
     turn = take_turn();
     backend = offloader_.engine().backend.get();
   }
-  // Refused: it stays what it was, pageable, and works as such.
+  // If refused, the memory stays pageable and works as such.
   const bool pinned = backend != nullptr && backend->pin(data, bytes);
   if (backend != nullptr && !pinned) range.location = kPageable;
   try {

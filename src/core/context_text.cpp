@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// context_text.cpp: what a context can say about itself, its machine and its plans. It runs
+// context_text.cpp: a context's texts about itself, its machine and its plans. It runs
 // nothing but the planner.
 #include <cmath>
 

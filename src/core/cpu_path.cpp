@@ -47,7 +47,7 @@ Launch launch_of(const Call& call, const View& a, const View& b, const View& c) 
           .side = call.side};
 }
 
-/// The product of the routine, with its factors in their places; of two the first.
+/// The product of the routine with its factors in their places; the first product if it has two.
 Launch routine_of(const Call& call, const View& a, const View& b, const View& c) {
   Launch launch = launch_of(call, a, b, c);
   const RoutineTraits& traits = call.traits();
@@ -57,8 +57,7 @@ Launch routine_of(const Call& call, const View& a, const View& b, const View& c)
     std::swap(launch.op_a, launch.op_b);
   }
   if (traits.by_itself) {
-    const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
-    launch.op_b = call.op_a == Op::none ? turned : Op::none;
+    launch.op_b = call.op_a == Op::none ? traits.turned() : Op::none;
   }
   return launch;
 }
@@ -80,7 +79,7 @@ void run(const Call& call, const View& a, const View& b, const View& c, CpuBlas&
   multiply(launch, blas);
 }
 
-/// Without any library.
+/// Plain loops, without any library.
 class PlainBlas final : public CpuBlas {
  public:
   std::string name() const override { return kBuiltIn; }
@@ -126,7 +125,7 @@ void multiply_item_staged(const Call& call, const Arguments& item,
   const bool on_devices = !std::ranges::all_of(homes, on_host);
   if (call.repeats() && on_devices)
     throw Error(Status::unsupported, "an increment of 0 with a vector on a device");
-  // A pure scaling has no A and B to bring.
+  // A pure scaling reads neither A nor B.
   const auto home_of = [&](int operand) {
     return call.only_scales() && operand != kC ? kPageable
                                                : homes[static_cast<std::size_t>(operand)];

@@ -9,11 +9,11 @@
 
 namespace fleet {
 
-/// Without memory for a lease work still gets done, on however many threads there are.
+/// Without memory for a lease the call still runs, on the BLAS's current number of threads.
 void lease_if_possible(std::optional<CpuBlas::Lease>& lease, CpuBlas& blas, int threads);
 
-/// All operands where the CPU can address them. Allocates nothing that it could not do without, so
-/// it works where memory has run out.
+/// For operands that the CPU can address. Needs no allocation to succeed, so it works where memory
+/// has run out.
 void multiply_in_place(const Call& call, CpuBlas& blas, int threads);
 
 /// The same without a CPU BLAS and without any memory at all: slow, but right.

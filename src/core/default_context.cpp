@@ -30,7 +30,7 @@ std::unique_ptr<Context> make_context(Options& options, std::vector<std::string>
   return std::make_unique<Context>(plain);
 }
 
-/// Apart from default_context, which every small call asks.
+/// Not part of default_context(), which every small call runs.
 [[gnu::noinline]] Context& make_default_context() {
   // No lock: in a forked child it could be held for ever. Of two that are made at once one is
   // dropped; neither has started anything yet.
@@ -39,12 +39,12 @@ std::unique_ptr<Context> make_context(Options& options, std::vector<std::string>
   auto fresh = make_context(options, complaints);
   Context* expected = nullptr;
   if (!the_context.compare_exchange_strong(expected, fresh.get())) return *expected;
-  // From here on others may use it: whatever fails, it stays.
+  // Other threads may use the context from here on: it stays whatever fails.
   Context& made = *fresh.release();
   try {
     made.open_books(complaints);
   } catch (const std::bad_alloc&) {
-    // No books then: nobody asked this process for them in so many words.
+    // Without memory there are no books.
   }
   return made;
 }

@@ -53,7 +53,7 @@ class Doctor {
   }
 
  private:
-  /// The library that was asked for, or else any.
+  /// The library of the options, or else any.
   std::shared_ptr<CpuBlas> load_blas() {
     std::shared_ptr<CpuBlas> blas;
     try {
@@ -92,7 +92,8 @@ class Doctor {
     }
   }
 
-  /// Not starting them is no error where nobody asked for them, so the reason is asked for again.
+  /// GPUs that fail to start are no error unless the options ask for them, so the reason is fetched
+  /// again.
   std::string why_no_gpu() const {
     if (!may_have_gpus(options_)) return "no NVIDIA driver";
     try {

@@ -8,8 +8,8 @@
 
 namespace fleet {
 
-/// Starts what the options ask for and looks at it; what does not start is a finding. `complaints`
-/// are about settings that were left out. JSON as fleet_doctor_json says.
+/// Starts the backend of the options and examines it; a failure to start is a finding. `complaints`
+/// are about settings that were ignored. JSON as fleet_doctor_json says.
 std::string doctor_json(const Options& options, const std::vector<std::string>& complaints);
 
 }  // namespace fleet

@@ -27,8 +27,8 @@ std::vector<int> first_devices(int count) {
   return ids;
 }
 
-/// This rank's part of `devices`: neighbours have neighbouring ones. Where ranks are more than
-/// devices, several share one.
+/// This rank's part of `devices`: neighbouring ranks have neighbouring devices. If there are more
+/// ranks than devices, several share one.
 std::vector<int> part_of(const std::vector<int>& devices, const LocalRank& local) {
   if (devices.empty()) return {};
   const auto at = [&](int rank) {
@@ -174,7 +174,7 @@ Engine start_engine(const Options& options, const std::optional<NamedMachine>& n
     return engine;
   }
   Machine machine = named ? named->machine : measure(options, static_cast<int>(ids.size()), blas);
-  // Users' device numbers stay what they are, also where only some of them are used.
+  // Users' device numbers do not change if only some of the devices are used.
   if (!named)
     for (std::size_t i = 0; i < ids.size(); ++i)
       machine.devices[kFirstDevice + i].name = std::to_string(ids[i]);

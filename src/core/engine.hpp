@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// engine.hpp: from options to what a context computes on: a machine, and a backend where there is
-// one. It knows no call.
+// engine.hpp: makes the machine and the backend, if any, of a context from its options. It knows no
+// call.
 #pragma once
 #include <memory>
 #include <optional>
@@ -21,16 +21,16 @@ struct NamedMachine {
   std::vector<int> users;  ///< user-facing numbers of its devices
 };
 
-/// Nothing where the options name none. Throws Error(bad_file) for the file, Error(bad_option) for
-/// devices that it does not have.
+/// Empty if the options name none. Throws Error(bad_file) for the file, Error(bad_option) for
+/// devices that the machine does not have.
 std::optional<NamedMachine> named_machine(const Options& options);
 
-/// User-facing numbers of the devices, in the order of Machine::devices; empty where GPUs have to
-/// be looked for.
+/// User-facing numbers of the devices, in the order of Machine::devices; empty if GPUs must be
+/// counted first.
 std::vector<int> user_devices(const Options& options, const std::optional<NamedMachine>& named);
 
-/// Where machines that come with the library lie: next to it, as the package or the build tree has
-/// it. Empty when there is no such folder.
+/// The folder of the machines that come with the library, beside it in the package or the build
+/// tree. Empty if there is none.
 std::string shipped_folder();
 
 struct Engine {

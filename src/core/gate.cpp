@@ -18,7 +18,7 @@ namespace fleet::gate {
 namespace {
 
 constexpr auto kPollEvery = std::chrono::microseconds(50);
-/// About half a second on one core of today: the longest that a fork waits.
+/// The longest that a fork waits: about half a second on a core of 2026.
 constexpr double kPanelFlops = 3e10;
 /// Narrower panels would cost the CPU BLAS its speed.
 constexpr std::int64_t kNarrowestPanel = 256;
@@ -73,7 +73,7 @@ class GuardedBlas final : public CpuBlas {
       pass_on(columns(launch, col, std::min(step, launch.c.cols - col)));
   }
 
-  /// They last as long as memory is read once: a fork can wait.
+  /// One takes as long as one pass over memory, so a fork can wait.
   void multiply_vectors(const Launch& launch) override {
     const Pass pass;
     inner_->multiply_vectors(launch);

@@ -16,8 +16,8 @@ void install();
 /// This process was forked from one in which install() had run.
 bool in_forked_child();
 
-/// In a forked child, and once the process has begun to exit: nothing may wait for another thread,
-/// since it may not exist, or never go on. Only the CPU is left.
+/// True in a forked child, and once the process has begun to exit: nothing may wait for another
+/// thread, which may not exist or never continue. Only the CPU is left.
 bool only_cpu_left();
 
 /// A short stretch that fork waits for: one kernel of the CPU BLAS, which a forked child thus finds

@@ -21,11 +21,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A timeline is for looking at: more runs, or more events, than this nobody can.
+// More runs or events than this are too many to look at.
 constexpr std::size_t kMostRuns = 64;
 constexpr std::size_t kMostTasks = 400'000;
 
-/// Leaves `most` runs, and fewer where their tasks are too many; one in any case.
+/// Leaves `most` runs, or fewer if their tasks are too many, but at least one.
 void drop_oldest(std::deque<RunRecord>& runs, std::size_t most) {
   std::size_t tasks = 0;
   for (const RunRecord& kept : runs) tasks += kept.planned->tuned.plan.tasks.size();
@@ -65,7 +65,7 @@ std::string merged_timeline(const std::deque<RunRecord>& runs) {
     renumber_queues(one, queue_numbers);
     const double offset_s = run.start_s - runs.front().start_s;
     for (Json& event : one["traceEvents"]) {
-      // Names of lanes come with every run, and once is enough.
+      // Each run repeats the names of lanes: one copy is enough.
       if (event["ph"] == "M" && !names.insert(event.dump()).second) continue;
       if (event["ph"] == "X") {
         event["ts"] = event["ts"].get<double>() + offset_s * 1e6;
@@ -97,9 +97,10 @@ void Journal::note(CallRecord&& record) {
   statistics_.add(std::move(record));
 }
 
-void Journal::note_on_cpu(const CallShape& shape, const char* reason, double seconds) {
+void Journal::note_on_cpu(const char* symbol, const CallShape& shape, const char* reason,
+                          double seconds) {
   const gate::StateLock lock;
-  statistics_.add_on_cpu(shape, reason, seconds);
+  statistics_.add_on_cpu(symbol, shape, reason, seconds);
 }
 
 void Journal::note(const RunRecord& run) {
@@ -118,9 +119,8 @@ RunRecord Journal::last_run() const {
   return runs_.empty() ? RunRecord{} : runs_.back();
 }
 
-/// What is to be written about this process: by file, of the journals that are closed, and the
-/// journals that are not. Guarded by gate::StateLock: contexts are destroyed in forked children
-/// too.
+/// The reports of this process: by file the books of closed journals, and the journals still open.
+/// Guarded by gate::StateLock: contexts are destroyed in forked children too.
 class ExitReport {
  public:
   static void add(const std::shared_ptr<Journal>& journal) {
@@ -173,7 +173,7 @@ class ExitReport {
     try {
       report.write_all();
     } catch (...) {
-      // There is nobody left to tell.
+      // The process ends: no one can be told.
     }
   }
 
@@ -206,7 +206,7 @@ void close_journal(const std::shared_ptr<Journal>& journal) noexcept {
   try {
     ExitReport::close(journal);
   } catch (const std::bad_alloc&) {
-    // It stays as it is then.
+    // The journal then stays open.
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// journal.hpp: what a context's calls left behind: statistics, the last runs, and what is written
-// about them when the process ends. It knows no backend.
+// journal.hpp: the books of a context: statistics, the last runs, and the reports on them when the
+// process ends. It knows no backend.
 #pragma once
 #include <deque>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace fleet {
 
-/// One plan that ran, with what it was made for.
+/// One plan that ran, with its machine and its trace.
 struct RunRecord {
   std::shared_ptr<const Planned> planned;
   std::shared_ptr<const Machine> machine;
@@ -29,7 +29,7 @@ class Journal {
   bool keeps_summary() const { return !summary_.empty(); }
 
   void note(CallRecord&& record);
-  void note_on_cpu(const CallShape& shape, const char* reason, double seconds);
+  void note_on_cpu(const char* symbol, const CallShape& shape, const char* reason, double seconds);
   void note(const RunRecord& run);
 
   std::string statistics_json() const;
@@ -45,11 +45,11 @@ class Journal {
   std::deque<RunRecord> runs_;
 };
 
-/// Makes sure that what the options ask for (`summary`, `trace`) is written when the process ends.
-/// Journals that name the same file share it. Process-wide state, since the end of the process is.
+/// Makes sure that the reports of the options `summary` and `trace` are written when the process
+/// ends. Journals that name the same file share it. Process-wide state, as the end of a process is.
 void report_at_exit(const std::shared_ptr<Journal>& journal);
 
-/// Of a context that is destroyed: of its journal only what will be written is kept, so that
+/// Called when a context is destroyed: drops all of its journal that will not be written, so that
 /// programs may make any number of contexts.
 void close_journal(const std::shared_ptr<Journal>& journal) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // offloader.cpp: the ladder down from a plan that does not work: the same again, less memory, fewer
-// devices, the CPU. It knows no addresses but what it passes on.
+// devices, the CPU. It only passes addresses on.
 #include "core/offloader.hpp"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ namespace fleet {
 namespace {
 
 constexpr int kTimesHalved = 4;
-/// After this many calls with less memory, all of it is tried again: others may have gone.
+/// After this many calls with less memory, all of it is tried again: other users may be gone.
 constexpr int kCallsWithLess = 32;
 /// A device with less than this part of the richest one's memory is not worth planning for.
 constexpr std::int64_t kPoorest = 16;
-/// More tasks in one plan cost more to plan than a second plan does.
+/// Planning more tasks at once costs more than a second plan.
 constexpr std::int64_t kMostTasks = 50'000;
 constexpr std::int64_t kSampleItems = 64;
 /// Takes a few seconds to plan.
@@ -137,7 +137,7 @@ std::vector<DeviceId> Offloader::workers(DataType type) {
     most_bytes = std::max(most_bytes, caps_[d]);
   std::vector<DeviceId> usable;
   for (DeviceId d = kFirstDevice; d < static_cast<DeviceId>(machine.devices.size()); ++d) {
-    // All workers plan with the memory of the poorest: one without any would stop the others.
+    // All workers plan with the least memory of any: one without memory would stop the others.
     const std::int64_t bytes = caps_[static_cast<std::size_t>(d)];
     const bool poor = bytes <= 0 || bytes < most_bytes / kPoorest;
     if (!poor && !is_lost(d) && machine.can_compute(d, type)) usable.push_back(d);
@@ -161,7 +161,7 @@ TuneRequest Offloader::request(DataType type) {
   return request;
 }
 
-/// By the CPU BLAS, with the way there and back of what lies on devices.
+/// By the CPU BLAS, with copies of operands on devices there and back.
 double Offloader::host_seconds(const Problem& problem) {
   const Machine& machine = *engine().machine;
   double seconds = host_s(problem, machine);
@@ -282,7 +282,7 @@ Offloader::Outcome Offloader::complete(Begun begun, CallRecord& record, Journal&
     journal.note(
         RunRecord{std::move(begun.planned), engine().machine, std::move(kept), begun.start_s});
   } catch (const std::bad_alloc&) {
-    // C is complete: that counts, not the timeline.
+    // C is complete: a lost timeline is no error.
   }
   return whole ? Outcome::done : Outcome::finished_on_cpu;
 }
@@ -295,7 +295,7 @@ void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecor
   try {
     add_bytes(record, machine, cost_of(plan, machine, trace).bytes_by_link);
   } catch (const std::bad_alloc&) {
-    // As above: a call that is done stays done.
+    // As above: the call is done.
   }
 }
 

@@ -23,11 +23,10 @@ class Offloader {
   /// Throws Error(bad_file, bad_option) for what the options say; starts nothing yet.
   Offloader(const Options& options, std::shared_ptr<CpuBlas> blas);
 
-  /// Can calls run on devices? Until the engine has been started, "perhaps" is yes. From any
-  /// thread.
+  /// Can calls run on devices? True until the engine has started and found none. From any thread.
   bool has_backend() const;
-  /// Starts the backend and measures the machine, the first time. Throws Error when that fails, and
-  /// the same again from then on.
+  /// Starts the backend and measures the machine on the first call. Throws Error if that fails, and
+  /// the same Error on each later call.
   const Engine& engine();
   /// The engine if it has been started, whole and never changed again; else nullptr. From any
   /// thread.
@@ -38,13 +37,13 @@ class Offloader {
   /// User-facing numbers of the devices; empty before GPUs have been looked for. From any thread.
   const std::vector<int>& users() const;
   /// Index in Machine::devices of a user-facing device. Throws Error(bad_argument) if there is
-  /// none. GPUs are looked for if they have not been.
+  /// none. Counts the GPUs if nobody did before.
   DeviceId device_of(int user_device);
   /// "h", "p", or the user's number. From any thread.
   std::string place_of(DeviceId device) const;
 
-  /// For each call, once started: where memory was short, looks every now and then whether it is
-  /// still.
+  /// Called before each call once started: after memory was short, checks now and then whether it
+  /// still is.
   void retry_limits();
   /// Devices that may be planned for: those that are not lost and have memory.
   std::vector<DeviceId> workers(DataType type);
@@ -119,7 +118,7 @@ class Offloader {
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
   std::unique_ptr<Started> started_;
-  /// started_ for threads without the turn: set once, when what it points to is whole.
+  /// started_ for threads without the turn: set once, when its target is complete.
   std::atomic<const Started*> published_{nullptr};
   PlanCache cache_;
   std::vector<std::int64_t> caps_;

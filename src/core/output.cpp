@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// output.cpp: numbers to text, text to descriptors. It knows nothing of what the text says.
+// output.cpp: numbers to text, text to descriptors. It does not know what the text says.
 #include "core/output.hpp"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace fleet {
 namespace {
 
-/// Keeps SIGPIPE from this thread for a while, and takes away the one that it caused.
+/// Blocks SIGPIPE in this thread for a while, and removes one that it caused.
 class NoPipeSignal {
  public:
   NoPipeSignal() {

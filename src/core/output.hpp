@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// output.hpp: text out of the library, whatever the state of the program's streams and locale. It
-// knows nothing of what the text says.
+// output.hpp: writes text independently of the program's streams and locale. It does not know what
+// the text says.
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -20,8 +20,8 @@ std::string byte_count(double bytes);
 /// Writes all of `text`; gives up quietly on any error. A reader that has gone away raises no
 /// SIGPIPE, and errno is left as it was.
 void write_quietly(int descriptor, const std::string& text);
-/// Replaces a regular file in one step, or writes into what else is there (a pipe, a terminal).
-/// False when that cannot be done.
+/// Replaces a regular file in one step; writes into anything else (a pipe, a terminal). False if it
+/// cannot.
 bool write_file(const std::string& path, const std::string& text);
 
 /// The log: lines up to a level, to stderr or a file. Thread-safe.
@@ -29,15 +29,15 @@ class Log {
  public:
   enum Level { kError = 1, kWarning = 2, kHint = 3, kInfo = 4, kEverything = 5 };
 
-  /// A file that cannot be opened: nothing is logged but what goes to stderr by `say`.
+  /// If the file cannot be opened, only `say` logs, to stderr.
   Log(int level, const std::string& file);
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
   bool wants(Level level) const { return level <= level_; }
-  /// One line of these parts, if the level is wanted. Nothing fails for a line of log: it is left
-  /// out where there is no memory for it.
+  /// One line of these parts, if the level is wanted. Without memory for it the line is dropped: no
+  /// call fails for its log.
   void line(Level level, std::initializer_list<std::string_view> parts) const noexcept;
   /// One line for certain.
   void say(const std::string& text) const;

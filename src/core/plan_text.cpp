@@ -62,7 +62,7 @@ void write_cuts(JsonText& json, const char* dimension, const Cuts& cuts) {
       .close('}');
 }
 
-/// What part of the arithmetic each worker has, as far as there is a plan of tiles.
+/// Each worker's share of the arithmetic, if there is a plan of tiles.
 void write_shares(JsonText& json, const Plan& plan) {
   std::vector<double> products(plan.tuning.workers.size(), 0.0);
   for (const Task& task : plan.tasks) {
@@ -131,7 +131,7 @@ void write_considered(JsonText& json, const Considered& considered, const std::s
       .close('}');
 }
 
-/// What the tuner considered, best first, and how many more there were.
+/// The candidates of the tuner, best first, and the number of those left out.
 void write_why(JsonText& json, const Search& search, const std::vector<int>& users) {
   const std::vector<const Considered*> sorted = search.best_first();
   const std::size_t shown = std::min(sorted.size(), kMostReasons);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// plan_text.hpp: a plan and the choice about it as JSON, in INTERFACE's words. It knows no context.
+// plan_text.hpp: a plan and the choice about it as JSON, in the words of fleet_plan_json. It
+// knows no context.
 #pragma once
 #include <string>
 #include <vector>

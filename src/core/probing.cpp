@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// probing.cpp: finds what is to be measured, and keeps each measured part in the file. It must not
+// probing.cpp: finds the devices to measure, and keeps each measured part in the file. It must not
 // know how anything is measured.
 #include "core/probing.hpp"
 
@@ -62,7 +62,7 @@ Subject subject_of(Options options) {
                 "there is no GPU to measure; backend=host measures virtual devices");
   Subject subject{std::move(engine.backend), *engine.machine, blas};
   if (options.backend == BackendKind::host) {
-    // The engine's machine says only what its quick probe had the time for.
+    // The engine's machine has only the values that its quick probe had time for.
     Machine shape = host_machine(subject.start.device_count(), core_count(),
                                  subject.start.devices[kFirstDevice].memory_bytes);
     for (std::size_t d = 0; d < shape.devices.size(); ++d)
@@ -90,7 +90,7 @@ std::vector<DataType> unmeasured(const Machine& machine, const ProbeReport& repo
   return types;
 }
 
-/// The machine file: what was measured how well is in its notes, which no reader has to know.
+/// The machine file. Its notes say how well each part was measured; readers may ignore them.
 Json document_of(const Machine& machine, const ProbeReport& report, double budget_s,
                  const Json& earlier) {
   Json values = earlier;
@@ -145,7 +145,7 @@ void replace_file(const std::string& file, const std::string& text) {
   }
 }
 
-/// What an earlier call left unfinished.
+/// The unfinished file of an earlier call.
 struct Earlier {
   std::optional<Machine> machine;
   std::vector<std::string> done;

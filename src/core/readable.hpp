@@ -5,9 +5,9 @@
 
 namespace fleet {
 
-/// Throws Error(unsupported) unless the CPU can read the first and the last of `bytes`. For when no
-/// backend can be asked. The kernel is: memory of a GPU, and what a forked child has not inherited,
-/// is found out without a fault.
+/// Throws Error(unsupported) unless the CPU can read the first and the last of `bytes`. Use it
+/// where no backend can be asked: the kernel is asked instead, so that memory of a GPU, or memory
+/// that a forked child did not inherit, causes no fault.
 void require_readable(const void* data, std::int64_t bytes);
 
 }  // namespace fleet

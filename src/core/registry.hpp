@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// registry.hpp: which addresses lie where: what fleet_alloc gave and fleet_host_register named. It
-// knows no backend; the owner sees to locks.
+// registry.hpp: the locations of memory from fleet_alloc and fleet_host_register. It knows no
+// backend; its owner locks.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -25,8 +25,8 @@ class Registry {
  public:
   /// Throws Error(bad_argument) where it overlaps a known range.
   void add(const Range& range);
-  /// The range that begins at `data`, no longer known from now on. Nothing if there is none, or
-  /// if it is of the other kind.
+  /// Removes and returns the range that begins at `data`; empty if there is none or it is of the
+  /// other kind.
   enum class Kind { allocated, registered };
   std::optional<Range> remove(const void* data, Kind kind);
   /// Takes every range out.

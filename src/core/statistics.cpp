@@ -8,6 +8,7 @@
 #include "base/json_text.hpp"
 #include "core/output.hpp"
 #include "plan/plan.hpp"
+#include "problem/signature.hpp"
 
 namespace fleet {
 namespace {
@@ -110,50 +111,60 @@ void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std
   }
 }
 
-/// In the order of the reference BLAS: "N,N,m,n,k", "L,U,m,n", "U,N,n,k", "L,U,N,N,m,n".
-std::string flags_and_sizes(const CallRecord& r) {
-  const RoutineTraits& traits = traits_of(r.routine);
+namespace {
+
+std::string word_of(const CallRecord& r, const NamedArg& argument) {
+  switch (argument.arg) {
+    case Arg::side:
+      return r.side == Side::left ? "L" : "R";
+    case Arg::uplo:
+      return r.uplo == Uplo::lower ? "L" : "U";
+    case Arg::diag:
+      return r.diag == Diag::non_unit ? "N" : "U";
+    case Arg::transa:
+      return {upper(letter_of(r.op_a))};
+    case Arg::transb:
+      return {upper(letter_of(r.op_b))};
+    case Arg::m:
+      return std::to_string(r.m);
+    case Arg::n:
+      return std::to_string(r.n);
+    case Arg::k:
+      return std::to_string(r.k);
+    case Arg::alpha:
+      return scalar_text(r.alpha, r.type);
+    case Arg::beta:
+      return scalar_text(r.beta, r.type);
+    case Arg::lda:
+      return std::to_string(r.ld[kA]);
+    case Arg::ldb:
+      return std::to_string(r.ld[kB]);
+    case Arg::ldc:
+      return std::to_string(r.ld[kC]);
+    default: {  // an operand: "A", but "x" where it is a vector
+      const bool is_matrix = argument.name[0] <= 'c';
+      return {is_matrix ? upper(argument.name[0]) : argument.name[0]};
+    }
+  }
+}
+
+/// "N,N,m,n,k,alpha,A,lda,B,ldb,beta,C,ldc".
+std::string arguments_of(const CallRecord& r) {
   std::string text;
-  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ",") + word; };
-  if (traits.has_side()) add(r.side == Side::left ? "L" : "R");
-  if (r.routine != Routine::gemm) add(r.uplo == Uplo::lower ? "L" : "U");
-  if (!traits.symmetric) add(std::string(1, upper(letter_of(r.op_a))));
-  if (!traits.has_side() && !traits.by_itself) add(std::string(1, upper(letter_of(r.op_b))));
-  if (traits.triangular) add(r.diag == Diag::non_unit ? "N" : "U");
-  if (!traits.triangle) add(std::to_string(r.m));
-  add(std::to_string(r.n));
-  if (!traits.has_side()) add(std::to_string(r.k));
+  for (const NamedArg& argument : signature_of(r.routine)) {
+    if (r.routine == Routine::dot && argument.arg == Arg::c) continue;  // the result
+    text += (text.empty() ? "" : ",") + word_of(r, argument);
+  }
   return text;
 }
 
-/// In the order of the reference BLAS as well: "N,m,n,alpha,A,lda,x,incx,beta,y,incy".
-std::string arguments_with_vectors(const CallRecord& r) {
-  const std::string sizes = std::to_string(r.n), alpha = scalar_text(r.alpha, r.type);
-  const auto operand = [&](const char* name, std::size_t x) {
-    return std::string(",") + name + "," + std::to_string(r.ld[x]);
-  };
-  if (r.routine == Routine::axpy) return sizes + "," + alpha + operand("x", kA) + operand("y", kC);
-  if (r.routine == Routine::dot) return sizes + operand("x", kA) + operand("y", kB);
-  return std::string(1, upper(letter_of(r.op_a))) + "," + std::to_string(r.m) + "," + sizes + "," +
-         alpha + operand("A", kA) + operand("x", kB) + "," + scalar_text(r.beta, r.type) +
-         operand("y", kC);
-}
-
-std::string arguments_of(const CallRecord& r) {
-  const RoutineTraits& traits = traits_of(r.routine);
-  if (traits.vectors) return arguments_with_vectors(r);
-  std::string text =
-      flags_and_sizes(r) + "," + scalar_text(r.alpha, r.type) + ",A," + std::to_string(r.ld[0]);
-  if (traits.has_b) text += ",B," + std::to_string(r.ld[1]);
-  if (!traits.triangular) text += "," + scalar_text(r.beta, r.type);
-  return text + (traits.triangular ? ",B," : ",C,") + std::to_string(r.ld[2]);
-}
+}  // namespace
 
 std::string verbose_line(const CallRecord& r) {
   const auto gigabytes = [&](LinkKind kind) {
     return number(static_cast<double>(r.bytes_by_kind[static_cast<std::size_t>(kind)]) * 1e-9);
   };
-  // No name that programs call says these types.
+  // No symbol names these types.
   const bool unnamed = is_half(r.type.storage) || r.type == DataType::tf32;
   std::string text = std::string(r.symbol) + (unnamed ? std::string(":") + word_of(r.type) : "") +
                      "(" + arguments_of(r) + ")";
@@ -166,7 +177,7 @@ std::string verbose_line(const CallRecord& r) {
   text += " gpus:" + std::to_string(r.workers) + " tile:" + std::to_string(r.tile) + " " +
           gigabytes(LinkKind::host_to_device) + "/" + gigabytes(LinkKind::device_to_device) + "/" +
           gigabytes(LinkKind::device_to_host) + "GB h2d/p2p/d2h";
-  const double rate = r.seconds > 0 ? r.flops() / r.seconds * 1e-12 : 0;
+  const double rate = r.seconds > 0 ? flops(r) / r.seconds * 1e-12 : 0;
   text += " " + number(rate) + "TFLOPS " + to_string(r.ran) + " (" + r.reason;
   if (!r.detail.empty()) text += ": " + r.detail;
   text += ")";
@@ -199,7 +210,7 @@ std::map<std::pair<Ran, std::string>, Statistics::Tally> Statistics::sorted() co
 }
 
 void Statistics::add(CallRecord&& record) {
-  const Tally one{.calls = 1, .seconds = record.seconds, .flops = record.flops()};
+  const Tally one{.calls = 1, .seconds = record.seconds, .flops = flops(record)};
   tally_of(record.ran, record.reason).add(one);
   failed_ += record.status == Status::ok ? 0 : 1;
   for (const auto& [link, bytes] : record.bytes_by_link) bytes_by_link_[link] += bytes;
@@ -209,8 +220,9 @@ void Statistics::add(CallRecord&& record) {
   last_is_on_cpu_ = false;
 }
 
-void Statistics::add_on_cpu(const CallShape& shape, const char* reason, double seconds) {
-  tally_of(Ran::cpu, reason).add({.calls = 1, .seconds = seconds, .flops = shape.flops()});
+void Statistics::add_on_cpu(const char* symbol, const CallShape& shape, const char* reason,
+                            double seconds) {
+  tally_of(Ran::cpu, reason).add({.calls = 1, .seconds = seconds, .flops = flops(shape)});
   if (!last_is_on_cpu_) {
     last_ = CallRecord{};
     last_.place = "p,p,p";
@@ -218,6 +230,7 @@ void Statistics::add_on_cpu(const CallShape& shape, const char* reason, double s
     last_is_on_cpu_ = true;
   }
   static_cast<CallShape&>(last_) = shape;
+  last_.symbol = symbol;
   last_.reason = reason;
   last_.seconds = seconds;
 }

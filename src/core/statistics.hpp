@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// statistics.hpp: what became of each call, one by one and summed up. It knows no backend and no
-// clock; the owner sees to locks.
+// statistics.hpp: the outcome of each call, singly and summed up. It knows no backend and no clock;
+// its owner locks.
 #pragma once
 #include <array>
 #include <complex>
@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "core/call_shape.hpp"
 #include "machine/machine.hpp"
+#include "problem/problem.hpp"
 
 namespace fleet {
 
-/// Bytes by what they crossed.
+/// The kind of link that bytes crossed.
 enum class LinkKind { host_to_device, device_to_device, device_to_host, host_to_host };
 inline constexpr int kLinkKinds = 4;
 const char* to_string(LinkKind kind);  ///< "h2d", "p2p", "d2h", "h2h"
@@ -24,8 +24,9 @@ LinkKind kind_of(const Link& link);
 enum class Ran { devices, cpu, nowhere };
 const char* to_string(Ran ran);  ///< "devices", "cpu", "nowhere"
 
-/// One call: what it was, where it ran and why, and what it cost.
+/// What is kept of a Call in the books: its shape, where it ran and why, and what it cost.
 struct CallRecord : CallShape {
+  const char* symbol = "";  ///< the name that was called; never freed
   std::array<std::int64_t, 3> ld{};
   std::complex<double> alpha;
   std::complex<double> beta;
@@ -49,8 +50,8 @@ void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std
 
 /// `dgemm(N,N,m,n,k,alpha,A,lda,B,ldb,beta,C,ldc) 4.7ms predicted 4.5ms gpus:8 tile:2048
 /// 0.27/1.88/0.13GB h2d/p2p/d2h 29.2TFLOPS devices (reason)`; `fleet_gemm_ex:h(...)` for types that
-/// no name says. Where the plan was made for this very call, `4.7ms (2.1ms to prepare)`: what the
-/// prediction is not about. No prediction for calls that devices did not do.
+/// no symbol names. If the plan was made for this call, `4.7ms (2.1ms to prepare)`: the prediction
+/// does not include preparation. Calls that devices did not do have no prediction.
 std::string verbose_line(const CallRecord& record);
 
 /// Sums over calls.
@@ -58,9 +59,9 @@ class Statistics {
  public:
   /// `symbol` and `reason` must outlive the statistics.
   void add(CallRecord&& record);
-  /// A call that the CPU did on pageable memory, without a record: programs make millions of small
-  /// ones.
-  void add_on_cpu(const CallShape& shape, const char* reason, double seconds);
+  /// Adds a call that the CPU did on pageable memory. It needs no record: programs make millions of
+  /// such small calls.
+  void add_on_cpu(const char* symbol, const CallShape& shape, const char* reason, double seconds);
   void merge(const Statistics& other);
 
   std::string json() const;
@@ -73,8 +74,7 @@ class Statistics {
     double flops = 0;
     void add(const Tally& other);
   };
-  /// All calls that ran somewhere for the same reason, which is the same words, mostly the same
-  /// pointer.
+  /// All calls that ran in one place for one reason: equal words, mostly at equal addresses.
   struct Group {
     Ran ran = Ran::nowhere;
     const char* reason = "";
@@ -90,7 +90,7 @@ class Statistics {
   std::map<std::string, std::int64_t> bytes_by_link_;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind_{};
   CallRecord last_;
-  bool last_is_on_cpu_ = false;  ///< nothing of it but what add_on_cpu sets
+  bool last_is_on_cpu_ = false;  ///< last_ has only the members that add_on_cpu sets
 };
 
 }  // namespace fleet

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // chosen.cpp: chooses the BLAS behind libblas.so.3, and resolves names in it. One library serves
-// all names, so that what is computed does not depend on which name was called first. It must not
+// all names, so that results do not depend on which name was called first. It must not
 // know what is offloaded.
 //
 // There is no lock: threads that come at once all choose, and all choose the same.
@@ -119,7 +119,7 @@ void warn(const char* file, const char* why) {
     fprintf(stderr, "fleetblas: %s cannot be the BLAS behind libblas.so.3: %s\n", file, why);
 }
 
-// What is wrong with a file; nullptr when it is opened as `blas`.
+// The fault of a file; nullptr when it is opened as `blas`.
 const char* open_blas(const char* file, Blas& blas) {
   blas.library = open_quietly(file);
   if (!blas.library) return dlerror();

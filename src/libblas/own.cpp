@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // own.cpp: the names of the reference's libblas.so.3 that other libraries lack: its error handlers
-// and what its C interface is made of. It must not know where other names lead.
+// and the parts of its C interface. It must not know where other names lead.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -24,8 +24,8 @@ FLEET_NAMES(FLEET_DECLARE)
 namespace fleet::preload {
 namespace {
 
-// As gfortran passes them: the length of each character argument, after all others. For routines
-// with fewer flags the rest is not looked at.
+// As gfortran passes them: the length of each character argument, after all others. Routines with
+// fewer flags ignore the rest.
 constexpr std::size_t kFlagLength = 1;
 
 // Sizes go out as 64 bits whatever the name says: a function with 32-bit integers reads the lower
@@ -123,8 +123,8 @@ void* find_same_name(SymbolId id, const void* caller) {
   return function && !is_in_front(function, name) ? function : nullptr;
 }
 
-// Not for gemmt, which OpenBLAS 0.3.23 refuses where it is legal and 0.3.27 computes wrongly by
-// rows: who calls such a function by its own name gets it, but nobody else does.
+// Not for gemmt, of which OpenBLAS 0.3.23 refuses legal calls and 0.3.27 computes row-major calls
+// wrongly: only callers of that very name get such a function.
 void find_another_name(SymbolId id) {
   if (symbols[id].routine == fleet_dropin_gemmt) return;
   Request request{.routine = symbols[id].routine, .type = symbols[id].type, .row = 0};

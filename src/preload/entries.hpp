@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// entries.hpp: the way of a call through this library, whatever its name. It checks, and passes on;
-// it must not copy or turn round what the BLAS behind gets, so that a small call costs little more
-// than a jump.
+// entries.hpp: takes a call of any name through this library. It checks and passes on; it must not
+// copy or turn round the arguments for the BLAS behind, so that a small call costs little more than
+// a jump.
 #pragma once
 #include "preload/behind.hpp"
 #include "preload/illegal.hpp"
@@ -10,8 +10,8 @@
 
 namespace fleet::preload {
 
-/// Callers pass the lengths of Fortran flags too, or do not (C). The entries leave that part of the
-/// stack as it is: where they end in a jump, the BLAS behind finds there what the caller left.
+/// Fortran callers pass the lengths of flags too, C callers do not. The entries do not touch that
+/// part of the stack: after a jump the BLAS behind finds there what the caller passed.
 template <class F, class... P>
 [[gnu::always_inline]] inline void jump_behind(SymbolId id, const void* caller,
                                                [[maybe_unused]] int layout, P... values) {
@@ -22,8 +22,8 @@ template <class F, class... P>
     return reinterpret_cast<void (*)(int, P...)>(behind)(layout, values...);
 }
 
-/// The same from a function with a stack of its own, hence with lengths: as many as any routine has
-/// flags.
+/// The same from a function with a stack of its own, hence with lengths: four, the most flags of
+/// any routine.
 template <class F, class... P>
 void call_behind(SymbolId id, const void* caller, [[maybe_unused]] int layout, P... values) {
   if constexpr (F::kShape == Shape::fortran)
@@ -50,7 +50,7 @@ void run_elsewhere(SymbolId id, int layout, P... values) {
   run_elsewhere(id, call);
 }
 
-/// What is left where A and B are not looked at.
+/// Does a call whose A and B are not read.
 template <class F, class... P>
 [[gnu::noinline]] void scale(int layout, P... values) {
   typename F::Element alpha;
@@ -64,6 +64,7 @@ void judge_flag(const fleet_dropin_call& call, bool row_major, int position,
     if (field<kArg>(call) != '\0' || illegal.cblas_position) return;
     constexpr bool kTwoTrans = F::Args::has(Arg::transb);
     illegal = {.cblas_position = position,
+               .written_position = position,
                .row_major = row_major,
                .form = kArg == Arg::side     ? "Illegal Side setting, %d\n"
                        : kArg == Arg::uplo   ? "Illegal Uplo setting, %d\n"
@@ -75,13 +76,29 @@ void judge_flag(const fleet_dropin_call& call, bool row_major, int position,
   }
 }
 
+/// The position in the row-major call of an argument of the column-major one: turning a call round
+/// exchanges m and n and, where both factors are general, lda and ldb.
+template <class F>
+constexpr int position_as_written(int position) {
+  using Args = typename F::Args;
+  const auto exchanged = [&](Arg first, Arg second) {
+    const int one = Args::position(first), other = Args::position(second);
+    return position == one ? other : position == other ? one : position;
+  };
+  if (Args::has(Arg::m)) position = exchanged(Arg::m, Arg::n);
+  return Args::has(Arg::transb) ? exchanged(Arg::lda, Arg::ldb) : position;
+}
+
 /// The first illegal argument of a CBLAS call in the reference's order: layout, flags as written,
 /// then the column-major call.
 template <class F, Arg... kArgs>
 Illegal find_illegal(ArgList<kArgs...>, int layout, const Parameter<F, kArgs>&... values) {
   const bool row_major = layout == kRowMajor;
   if (!row_major && layout != kColMajor)
-    return {.cblas_position = 1, .form = "Illegal layout setting, %d\n", .value = layout};
+    return {.cblas_position = 1,
+            .written_position = 1,
+            .form = "Illegal layout setting, %d\n",
+            .value = layout};
   const fleet_dropin_call written = read_arguments<F>(typename F::Args{}, values...);
   Illegal illegal;
   int position = 1;
@@ -89,7 +106,10 @@ Illegal find_illegal(ArgList<kArgs...>, int layout, const Parameter<F, kArgs>&..
   if (illegal.cblas_position) return illegal;
   typename F::Element alpha;
   position = first_illegal<F>(column_major<F>(layout, alpha, values...));
-  return {.fortran_position = position, .cblas_position = position + 1, .row_major = row_major};
+  return {.fortran_position = position,
+          .cblas_position = position + 1,
+          .written_position = (row_major ? position_as_written<F>(position) : position) + 1,
+          .row_major = row_major};
 }
 
 template <class F, class... P>
@@ -106,7 +126,7 @@ template <class F, class... P>
   call_behind<F>(id, caller, layout, values...);
 }
 
-/// True where the reference BLAS looks at neither A nor B.
+/// True if the reference BLAS reads neither A nor B.
 template <class F>
 bool alpha_is_zero(const fleet_dropin_call& call) {
   if constexpr (F::has_real(Arg::alpha))
@@ -132,8 +152,8 @@ template <class F, class... P>
 
 }  // namespace fleet::preload
 
-#define FLEET_PARAMETER(argument, id) Parameter<FormOf<id>, Arg::argument> argument
-#define FLEET_VALUE(argument, id) argument
+#define FLEET_PARAMETER(argument, name, id) Parameter<FormOf<id>, Arg::argument> argument
+#define FLEET_VALUE(argument, name, id) argument
 
 // The function itself is hidden, so that GOT patching takes its address and never that of another
 // library's function of the exported name. `parameters` and `layout` are those of the shape.

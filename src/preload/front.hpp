@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// front.hpp: what the two libraries in front of a BLAS do differently: the preload library
+// front.hpp: differences between the two libraries in front of a BLAS, the preload library
 // (front.cpp) and libblas.so.3 (src/libblas). It knows nothing of calls.
 #pragma once
 
@@ -12,7 +12,7 @@ extern const char* const kCoreFile;
 /// chooses none, or the chosen one has no such name.
 void* find_chosen(const char* name);
 
-/// True when calls come here only after another library of ours, which has offered them already.
+/// True if another library of ours gets all calls first and has offered them already.
 bool stands_behind_another();
 
 }  // namespace fleet::preload

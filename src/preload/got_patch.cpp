@@ -37,13 +37,13 @@ struct Range {
   bool contains(uintptr_t address) const { return start <= address && address < stop; }
 };
 
-// A slot that we changed, and what it held.
+// A slot that we changed, and its old contents.
 struct Patched {
   uintptr_t slot;
   uintptr_t before;
 };
 
-// What patch calls share, under `lock`. Never freed: a process may exit while it is patched.
+// State that patch calls share, under `lock`. Never freed: a process may exit while it is patched.
 struct State {
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   int depth = 0;  // patch calls that were not undone yet

@@ -66,20 +66,6 @@ Handler* own_handler(const char* family_name, const char* plain_name) {
   return nullptr;
 }
 
-// The position in the call as the program wrote it: turning a row-major call round swaps m and n
-// and, where both factors are general, lda and ldb.
-int position_as_written(SymbolId id, const Illegal& illegal) {
-  const Routine routine = symbols[id].routine;
-  const int position = illegal.cblas_position;
-  const auto swapped = [&](int first, int second) {
-    return position == first ? second : position == second ? first : position;
-  };
-  if (!illegal.row_major || is_by_itself(routine)) return position;
-  if (has_triangular_a(routine)) return swapped(6, 7);
-  if (routine != fleet_dropin_gemmt && (position == 4 || position == 5)) return swapped(4, 5);
-  return has_symmetric_a(routine) ? position : swapped(9, 11);
-}
-
 // Handlers written for the reference CBLAS turn positions of row-major calls round themselves, as
 // told by variables of that library. Where the variables do not exist, they cannot.
 class ReferenceFlags {
@@ -113,7 +99,7 @@ void call_fortran_handler(Xerbla* handler, SymbolId id, const Illegal& illegal) 
 void call_cblas_handler(CblasXerbla* handler, SymbolId id, const Illegal& illegal) {
   const ReferenceFlags flags(illegal);
   const int position =
-      flags.handler_turns_positions() ? illegal.cblas_position : position_as_written(id, illegal);
+      flags.handler_turns_positions() ? illegal.cblas_position : illegal.written_position;
   handler(position, cblas_name(id).text, illegal.form, illegal.value);
 }
 
@@ -140,7 +126,7 @@ void print_illegal(SymbolId id, const Illegal& illegal) {
             name.letters, name.text, illegal.fortran_position);
     return;
   }
-  fprintf(stderr, "Parameter %d to routine %s was incorrect\n", position_as_written(id, illegal),
+  fprintf(stderr, "Parameter %d to routine %s was incorrect\n", illegal.written_position,
           cblas_name(id).text);
   fprintf(stderr, illegal.form, illegal.value);
 }

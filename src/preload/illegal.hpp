@@ -8,20 +8,21 @@
 
 namespace fleet::preload {
 
-/// What is wrong with a call.
+/// The fault of an illegal call.
 struct Illegal {
   int fortran_position = 0;  ///< in the column-major call; 0 where that call could not be made
   int cblas_position = 0;    ///< as the reference CBLAS says it: of the column-major call, plus one
+  int written_position = 0;  ///< in the CBLAS call as the program wrote it
   bool row_major = false;
   const char* form = "";  ///< printf's format of the reference's message, for `value`
   int value = 0;
 };
 
-/// Tells the program's own error handler. False when it has none: then the BLAS behind says it in
-/// its own way.
+/// Calls the program's own error handler. False if it has none: the BLAS behind then reports the
+/// error.
 bool tell_program(SymbolId id, const Illegal& illegal);
 
-/// The reference's message on stderr, for when there is no BLAS behind either.
+/// The reference's message on stderr, if there is no BLAS behind either.
 void print_illegal(SymbolId id, const Illegal& illegal);
 
 }  // namespace fleet::preload

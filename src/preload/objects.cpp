@@ -68,8 +68,8 @@ bool was_loaded_before_us(const void* address) {
   return order.before_us;
 }
 
-// What every look-up by name meets first. Not RTLD_DEFAULT, which means what is visible from here:
-// our own names are, also where nobody else sees them.
+// The scope that every look-up by name searches first. Not RTLD_DEFAULT, which searches from here:
+// that finds our own names even where no one else sees them.
 void* find_globally(const char* name) {
   void* everything = dlopen(nullptr, RTLD_LAZY);
   void* symbol = everything ? dlsym(everything, name) : nullptr;

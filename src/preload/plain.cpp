@@ -74,7 +74,7 @@ Rows rows_of_c(const fleet_dropin_call& call, Size j) {
   return call.uplo == 'l' ? Rows{j, call.m} : Rows{0, j + 1};
 }
 
-/// beta*C, and what a hermitian matrix has on its diagonal made real.
+/// C := beta*C; the diagonal of a hermitian matrix becomes real.
 template <class T>
 void scale_c(const fleet_dropin_call& call) {
   const bool hermitian = is_hermitian(call.routine) && is_by_itself(call.routine);
@@ -131,7 +131,7 @@ void work_in_place(const fleet_dropin_call& call, const T& alpha, T* x, Size str
   const auto a = factor_a<T>(call, call.transa);
   const auto u = [&](Size i, Size l) { return left ? a(i, l) : a(l, i); };
   const bool upper = (call.uplo == 'u') == ((call.transa == 'n') == left);
-  // A product needs what it has not written yet, a solution what it has.
+  // A product reads elements that it has not written yet, a solution those that it has.
   const bool upwards = upper == solve;
   for (Size step = 0; step < call.k; ++step) {
     const Size i = upwards ? call.k - 1 - step : step;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// preload.hpp: what every entry shares: when a call is offered to the core, and what keeps a call
+// preload.hpp: shared by every entry: when a call is offered to the core, and how a call is kept
 // from being taken twice. It knows nothing of symbol names or of the BLAS behind.
 //
 // The library is process-wide by nature, so its state is too: all of it is atomic, constant before
@@ -13,7 +13,7 @@
 namespace fleet::preload {
 
 /// Calls with fewer flops than this go straight to the BLAS behind. 0 until the first call has read
-/// the settings, infinite in a forked child, else what the core says.
+/// the settings, infinite in a forked child, else the core's value.
 extern constinit std::atomic<double> min_flops;
 
 /// True while this thread is inside a call of ours: Netlib's cblas_dgemm calls dgemm_, and the core
@@ -32,7 +32,7 @@ class Inside {
 };
 
 /// One call that may be worth the core's attention. While it lives, calls of this thread go to the
-/// BLAS behind; when it ends, the core hears how long that took, if it wants to.
+/// BLAS behind; when it ends, the core is told the seconds, if it wants them.
 class Offer {
  public:
   Offer(const fleet_dropin_call& call, double flops);
@@ -56,7 +56,7 @@ class Offer {
 /// could not, and nothing was touched.
 bool compute_in_core(const fleet_dropin_call& call);
 
-/// Takes over what the core now says about min_flops.
+/// Takes the current min_flops of the core.
 void refresh_min_flops();
 
 /// The value of FLEETBLAS_<name> in the environment; nullptr when unset, empty or "0".

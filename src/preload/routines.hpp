@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// routines.hpp: the arguments of every routine in one table, and what the routine makes of them:
-// which are legal, what a row-major call is by columns, how many flops it takes. It knows no symbol
-// names.
+// routines.hpp: the meaning of every routine's arguments: which are legal, the column-major form of
+// a row-major call, its flops. It knows no symbol names.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -9,33 +8,7 @@
 
 #include "api/dropin.h"
 #include "preload/elements.hpp"
-
-// The arguments of each routine in the order of the reference BLAS, for an X(argument, extra). B of
-// trmm and trsm is what they write, so it is called c.
-#define FLEET_ARGUMENTS_gemm(X, extra)                                                        \
-  X(transa, extra), X(transb, extra), X(m, extra), X(n, extra), X(k, extra), X(alpha, extra), \
-      X(a, extra), X(lda, extra), X(b, extra), X(ldb, extra), X(beta, extra), X(c, extra),    \
-      X(ldc, extra)
-#define FLEET_ARGUMENTS_gemmt(X, extra)                                                          \
-  X(uplo, extra), X(transa, extra), X(transb, extra), X(n, extra), X(k, extra), X(alpha, extra), \
-      X(a, extra), X(lda, extra), X(b, extra), X(ldb, extra), X(beta, extra), X(c, extra),       \
-      X(ldc, extra)
-#define FLEET_ARGUMENTS_symm(X, extra)                                                    \
-  X(side, extra), X(uplo, extra), X(m, extra), X(n, extra), X(alpha, extra), X(a, extra), \
-      X(lda, extra), X(b, extra), X(ldb, extra), X(beta, extra), X(c, extra), X(ldc, extra)
-#define FLEET_ARGUMENTS_hemm FLEET_ARGUMENTS_symm
-#define FLEET_ARGUMENTS_syrk(X, extra)                                                      \
-  X(uplo, extra), X(transa, extra), X(n, extra), X(k, extra), X(alpha, extra), X(a, extra), \
-      X(lda, extra), X(beta, extra), X(c, extra), X(ldc, extra)
-#define FLEET_ARGUMENTS_herk FLEET_ARGUMENTS_syrk
-#define FLEET_ARGUMENTS_syr2k(X, extra)                                                     \
-  X(uplo, extra), X(transa, extra), X(n, extra), X(k, extra), X(alpha, extra), X(a, extra), \
-      X(lda, extra), X(b, extra), X(ldb, extra), X(beta, extra), X(c, extra), X(ldc, extra)
-#define FLEET_ARGUMENTS_her2k FLEET_ARGUMENTS_syr2k
-#define FLEET_ARGUMENTS_trmm(X, extra)                                                        \
-  X(side, extra), X(uplo, extra), X(transa, extra), X(diag, extra), X(m, extra), X(n, extra), \
-      X(alpha, extra), X(a, extra), X(lda, extra), X(c, extra), X(ldc, extra)
-#define FLEET_ARGUMENTS_trsm FLEET_ARGUMENTS_trmm
+#include "problem/arguments.hpp"
 
 namespace fleet::preload {
 
@@ -60,8 +33,8 @@ constexpr bool is_hermitian(Routine r) {
   return r == fleet_dropin_hemm || r == fleet_dropin_herk || r == fleet_dropin_her2k;
 }
 
-/// 2mnk for gemm, half of it where a triangle is written or A is one; complex 4 times as much. What
-/// is known of the routine where it is called leaves a product of sizes.
+/// 2mnk for gemm, half of it where a triangle is written or A is one; complex 4 times as much.
+/// Inline, so that a known routine leaves a product of sizes.
 [[gnu::always_inline]] inline double flops_of(const fleet_dropin_call& call) {
   const bool half =
       has_triangular_a(call.routine) || (writes_triangle(call.routine) && !is_twice(call.routine));
@@ -69,13 +42,6 @@ constexpr bool is_hermitian(Routine r) {
   return (half ? 1.0 : 2.0) * (complex ? 4.0 : 1.0) * static_cast<double>(call.m) *
          static_cast<double>(call.n) * static_cast<double>(call.k);
 }
-
-enum class Arg { side, uplo, transa, transb, diag, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc };
-
-constexpr bool is_flag(Arg arg) { return arg <= Arg::diag; }
-constexpr bool is_trans(Arg arg) { return arg == Arg::transa || arg == Arg::transb; }
-constexpr bool is_scalar(Arg arg) { return arg == Arg::alpha || arg == Arg::beta; }
-constexpr bool is_matrix(Arg arg) { return arg == Arg::a || arg == Arg::b || arg == Arg::c; }
 
 /// The place of an argument in a call.
 template <Arg kArg, class Call>
@@ -101,11 +67,16 @@ constexpr auto& field(Call& call) {
 template <Arg... kArgs>
 struct ArgList {
   static constexpr bool has(Arg arg) { return ((kArgs == arg) || ...); }
+  static constexpr int position(Arg arg) {
+    int at = 0;
+    (void)((++at, kArgs == arg) || ...);
+    return at;
+  }
 };
 
 template <Routine kRoutine>
 struct ArgsOfRoutine;
-#define FLEET_ARG(argument, extra) Arg::argument
+#define FLEET_ARG(argument, name, extra) Arg::argument
 #define FLEET_ARGS(routine)                                       \
   template <>                                                     \
   struct ArgsOfRoutine<fleet_dropin_##routine> {                  \
@@ -126,7 +97,7 @@ FLEET_ARGS(trsm)
 
 enum class Shape { fortran, cblas };
 
-/// What the functions of one signature have in common.
+/// Properties of all functions of one signature.
 template <Routine kTheRoutine, class T, Shape kTheShape, class Int>
 struct Form {
   using Element = T;
@@ -166,7 +137,7 @@ using Parameter = typename decltype(parameter_type<F, kArg>())::type;
 constexpr int kRowMajor = 101;
 constexpr int kColMajor = 102;
 
-/// A flag in lower case, 0 for what is none. Lower case is as good as upper case.
+/// A flag in lower case, 0 for an illegal one. Both cases are legal.
 template <Arg kArg>
 constexpr char flag_of(char flag) {
   const char lower = static_cast<char>(flag | 0x20);
@@ -184,7 +155,7 @@ constexpr char flag_of(int flag) {
   if (kArg == Arg::diag) return flag == 131 ? 'n' : flag == 132 ? 'u' : '\0';
   return flag == 111 ? 'n' : flag == 112 ? 't' : flag == 113 ? 'c' : '\0';
 }
-/// The number of a flag that is one.
+/// The number of a legal flag.
 template <Arg kArg>
 constexpr int cblas_flag(char flag) {
   if (kArg == Arg::side) return flag == 'l' ? 141 : 142;
@@ -213,7 +184,7 @@ constexpr void read_argument(fleet_dropin_call& call, const Parameter<F, kArg>& 
     field<kArg>(call) = value;
 }
 
-/// A call as it is written: m, k and layout not looked after. Real scalars are pointed to.
+/// A call as it is written, before m, k and layout are adapted. Real scalars are pointed to.
 template <class F, Arg... kArgs>
 constexpr fleet_dropin_call read_arguments(ArgList<kArgs...>,
                                            const Parameter<F, kArgs>&... values) {
@@ -233,7 +204,7 @@ constexpr char turned_trans(char trans) {
 }
 
 /// The column-major call that does what the row-major call does: all matrices are transposed.
-/// `alpha` is kept where a conjugated one can be pointed to.
+/// `alpha` holds a conjugated scalar, which the call points to.
 template <class F>
 constexpr void turn_round(fleet_dropin_call& call, typename F::Element& alpha) {
   if constexpr (F::Args::has(Arg::side))

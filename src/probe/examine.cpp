@@ -83,11 +83,8 @@ std::optional<Plan> plan_of(const Machine& machine, const Trip& trip, std::int64
   const LinkId in = machine.find_link(trip.via, trip.back);
   if (out < 0 || in < 0) return std::nullopt;
   Plan plan;
-  const Problem problem = make_gemm({.type = DataType::f64,
-                                     .m = edge,
-                                     .n = edge,
-                                     .k = edge,
-                                     .homes = {trip.home, kHost, trip.back}});
+  const Problem problem = make_problem({.type = DataType::f64, .m = edge, .n = edge, .k = edge},
+                                       {.homes = {trip.home, kHost, trip.back}});
   const Cuts whole = {0, edge};
   plan.program = std::make_shared<const TileProgram>(expand(problem, {whole, whole, whole}));
   plan.tuning.tile = edge;

@@ -71,11 +71,9 @@ int ProbePlan::copies_beyond_caches() const {
 
 const Plan& ProbePlan::plan() const {
   if (plan_.program->calls.empty() || plan_.cuts() != cuts_) {
-    const Problem problem = make_gemm({.type = type_,
-                                       .m = cuts_.m.back(),
-                                       .n = cuts_.n.back(),
-                                       .k = cuts_.k.back(),
-                                       .homes = {home_, kHost, kHost}});
+    const Problem problem =
+        make_problem({.type = type_, .m = cuts_.m.back(), .n = cuts_.n.back(), .k = cuts_.k.back()},
+                     {.homes = {home_, kHost, kHost}});
     plan_.program = std::make_shared<const TileProgram>(expand(problem, cuts_));
   }
   return plan_;

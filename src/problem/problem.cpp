@@ -4,30 +4,55 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "base/error.hpp"
+#include "problem/signature.hpp"
 
 namespace fleet {
 namespace {
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(Status::bad_argument, message); }
 
-void require_size(std::int64_t size, const char* name) {
+std::int64_t size_of(const CallShape& shape, Arg size) {
+  return size == Arg::m ? shape.m : size == Arg::n ? shape.n : shape.k;
+}
+
+void require_existing(const CallShape& shape, const std::string& name) {
+  const RoutineTraits& traits = shape.traits();
+  const bool half = is_half(shape.type.storage) || shape.type == DataType::tf32;
+  if ((half && shape.routine != Routine::gemm) ||
+      (traits.hermitian && !is_complex(shape.type.storage)))
+    refuse("there is no routine " + name);
+  const Op turned = traits.turned();
+  if (traits.by_itself && shape.op_a != Op::none && shape.op_a != turned)
+    refuse(name + ": transa is none of n, " + std::string(1, letter_of(turned)));
+  if (traits.symmetric && shape.op_a != Op::none) refuse(name + " has no transa");
+}
+
+void require_size(const CallShape& shape, std::int64_t size, const char* name) {
   if (size < 0)
-    refuse("gemm: " + std::string(name) + " = " + std::to_string(size) + " is negative");
+    refuse(std::string(shape.traits().word) + ": " + name + " = " + std::to_string(size) +
+           " is negative");
 }
 
 /// Offsets inside an operand are computed in int64, so its bytes must fit in one.
-void require_addressable(const Operand& operand, const GemmShape& shape, const char* name) {
-  const std::array factors{operand.rows, operand.cols, operand.shared ? 1 : shape.batch};
+void require_addressable(const Problem& problem, const Operand& operand, const char* name) {
+  const std::array factors{operand.rows, operand.cols, operand.shared ? 1 : problem.batch};
   if (std::ranges::count(factors, 0) > 0) return;
-  std::int64_t bytes = bytes_of(shape.type.storage);
+  std::int64_t bytes = bytes_of(problem.type.storage);
   for (const std::int64_t factor : factors) {
     if (bytes > std::numeric_limits<std::int64_t>::max() / factor)
-      refuse("gemm: " + std::string(name) + " has more bytes than 64 bits can count");
+      refuse(std::string(problem.traits().word) + ": " + name +
+             " has more bytes than 64 bits can count");
     bytes *= factor;
   }
+}
+
+/// Are the old contents of C not read?
+bool overwrites(const RoutineTraits& traits, Routine routine, const Conditions& conditions) {
+  if (traits.triangular) return conditions.alpha_is_zero;
+  if (traits.vectors && routine != Routine::gemv) return routine == Routine::dot;
+  return conditions.beta_is_zero;
 }
 
 }  // namespace
@@ -40,87 +65,70 @@ const char* word_of(DataType type) {
 
 char letter_of(Op op) { return "ntc"[static_cast<int>(op)]; }
 
-Problem make_gemm(const GemmShape& shape) {
-  require_size(shape.m, "m");
-  require_size(shape.n, "n");
-  require_size(shape.k, "k");
-  require_size(shape.batch, "batch");
-  for (const DeviceId home : shape.homes)
-    if (home < 0) refuse("gemm: location " + std::to_string(home) + " is negative");
+Extent stored_extent(const CallShape& shape, int operand) {
+  const RoutineTraits& traits = shape.traits();
+  const bool turned = shape.op_a != Op::none;
+  if (shape.routine == Routine::gemv && operand != kA)
+    return {1, (operand == kB) == turned ? shape.m : shape.n};
+  if (shape.routine == Routine::dot && operand == kC) return {1, 1};
+  if (traits.vectors || operand == kC || (traits.symmetric && operand == kB))
+    return {shape.m, shape.n};
+  if (traits.has_side()) return {shape.k, shape.k};
+  if (operand == kA || traits.by_itself)
+    return turned ? Extent{shape.k, shape.m} : Extent{shape.m, shape.k};
+  return shape.op_b == Op::none ? Extent{shape.k, shape.n} : Extent{shape.n, shape.k};
+}
 
-  Problem problem{.routine = Routine::gemm,
+Problem make_problem(const CallShape& given, const Conditions& conditions) {
+  const RoutineTraits& traits = given.traits();
+  require_existing(given, word_of(given.type) + std::string(traits.word));
+  for (const NamedArg& argument : signature_of(given.routine))
+    if (is_size(argument.arg)) require_size(given, size_of(given, argument.arg), argument.name);
+  require_size(given, given.batch, "batch");
+  for (const DeviceId home : conditions.homes)
+    if (home < 0)
+      refuse(std::string(traits.word) + ": location " + std::to_string(home) + " is negative");
+
+  CallShape shape = given;
+  complete(shape);
+  if (conditions.alpha_is_zero && !traits.has_side()) shape.k = 0;
+  Problem problem{.routine = shape.routine,
                   .type = shape.type,
                   .op_a = shape.op_a,
                   .op_b = shape.op_b,
-                  .m = shape.m,
-                  .n = shape.n,
-                  .k = shape.k,
-                  .batch = shape.batch};
-  auto& [a, b, c] = problem.operands;
-  a = {.rows = shape.m, .cols = shape.k, .home = shape.homes[kA], .shared = shape.share_a};
-  b = {.rows = shape.k, .cols = shape.n, .home = shape.homes[kB], .shared = shape.share_b};
-  c = {.rows = shape.m,
-       .cols = shape.n,
-       .access = shape.beta_is_zero ? Access::write : Access::update,
-       .home = shape.homes[kC]};
-  if (shape.op_a != Op::none) std::swap(a.rows, a.cols);
-  if (shape.op_b != Op::none) std::swap(b.rows, b.cols);
-  require_addressable(a, shape, "A");
-  require_addressable(b, shape, "B");
-  require_addressable(c, shape, "C");
-  return problem;
-}
-
-Problem make_level3(const Level3Shape& shape) {
-  const RoutineTraits& traits = traits_of(shape.routine);
-  const std::string name = word_of(shape.type) + std::string(traits.word);
-  if (shape.routine == Routine::gemm || traits.vectors)
-    refuse("make_level3 makes neither gemm nor what has vectors");
-  if (is_half(shape.type.storage) || shape.type == DataType::tf32 ||
-      (traits.hermitian && !is_complex(shape.type.storage)))
-    refuse("there is no routine " + name);
-  const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
-  if (traits.by_itself && shape.op_a != Op::none && shape.op_a != turned)
-    refuse(name + ": transa is none of n, " + std::string(1, letter_of(turned)));
-  if (traits.symmetric && shape.op_a != Op::none) refuse(name + " has no transa");
-
-  const std::int64_t m = traits.triangle ? shape.n : shape.m;
-  const std::int64_t k = !traits.has_side()         ? shape.k
-                         : shape.side == Side::left ? shape.m
-                                                    : shape.n;
-  // As the product of its factors: B after A, or with the symmetric one on the right before it.
-  const Op op_b = traits.by_itself    ? (shape.op_a == Op::none ? turned : Op::none)
-                  : traits.has_side() ? Op::none
-                                      : shape.op_b;
-  Problem problem =
-      make_gemm({.type = shape.type,
-                 .op_a = shape.op_a,
-                 .op_b = op_b,
-                 .m = m,
-                 .n = shape.n,
-                 .k = k,
-                 .homes = shape.homes,
-                 .beta_is_zero = traits.triangular ? shape.alpha_is_zero : shape.beta_is_zero});
-  if (shape.alpha_is_zero) problem.k = 0;
-  problem.routine = shape.routine;
-  if (traits.has_side()) problem.side = shape.side;
-  if (traits.triangular) problem.diag = shape.diag;
-  problem.uplo = shape.uplo;
-  auto& [a, b, c] = problem.operands;
-  if (traits.has_side()) {
-    a.rows = a.cols = k;
-    b.rows = m, b.cols = shape.n;
+                  .batch = shape.batch,
+                  .side = shape.side,
+                  .uplo = shape.uplo,
+                  .diag = shape.diag};
+  for (const int x : {kA, kB, kC}) {
+    const auto at = static_cast<std::size_t>(x);
+    const Extent extent = stored_extent(shape, x);
+    problem.operands[at] = {.rows = extent.rows, .cols = extent.cols, .home = conditions.homes[at]};
   }
-  if (traits.twice) b.rows = a.rows, b.cols = a.cols;  // as A is stored
-  if (!traits.has_b) b = a;                            // the same matrix
+  auto& [a, b, c] = problem.operands;
+  a.shared = conditions.share_a;
+  b.shared = conditions.share_b;
+  if (!traits.has_b) b = a;  // the same matrix
+  c.access = overwrites(traits, shape.routine, conditions) ? Access::write : Access::update;
+  if (traits.by_itself) problem.op_b = shape.op_a == Op::none ? traits.turned() : Op::none;
+  problem.m = c.rows;
+  problem.n = c.cols;
+  problem.k = shape.k;
+  if (traits.has_b && traits.vectors) problem.k = b.cols;
+  if (conditions.alpha_is_zero) problem.k = 0;
+  require_addressable(problem, a, "A");
+  require_addressable(problem, b, "B");
+  require_addressable(problem, c, "C");
   return problem;
 }
 
-double flops(const Problem& problem) {
-  const RoutineTraits& traits = problem.traits();
-  const double products = static_cast<double>(problem.m) * static_cast<double>(problem.n) *
-                          static_cast<double>(problem.k) * static_cast<double>(problem.batch);
-  return (is_complex(problem.type.storage) ? 8 : 2) * traits.part_of_products() * products;
+bool is_stored_k_by_n(Routine routine, Op op_a) {
+  return routine == Routine::axpy || (routine == Routine::gemv && op_a != Op::none);
+}
+
+std::int64_t streamed_bytes(const Problem& problem, std::int64_t n, std::int64_t k) {
+  const std::int64_t x = problem.traits().has_b ? k : 0;
+  return (n * k + x + 2 * n) * bytes_of(problem.type.storage);
 }
 
 double bytes_that_count(const Problem& problem, int operand) {

@@ -110,9 +110,13 @@ struct RoutineTraits {
   bool solves = false;      ///< op(A)*X = alpha*C or X*op(A) = alpha*C for X (trsm)
   bool vectors = false;     ///< levels 1 and 2: B and C are vectors, stored as matrices of one row
   /// A stands on one side of the product: its order, which is also k, is m or n.
-  bool has_side() const { return symmetric || triangular; }
+  constexpr bool has_side() const { return symmetric || triangular; }
+  constexpr Op turned() const { return hermitian ? Op::conjugate : Op::transpose; }
+  /// The scalar is a real number, whatever the matrices are made of.
+  constexpr bool has_real_alpha() const { return has_real_beta() && !twice; }
+  constexpr bool has_real_beta() const { return hermitian && by_itself; }
   /// Multiply-adds as a share of m*n*k.
-  double part_of_products() const { return triangular || (triangle && !twice) ? 0.5 : 1; }
+  constexpr double part_of_products() const { return triangular || (triangle && !twice) ? 0.5 : 1; }
 };
 inline constexpr std::array<RoutineTraits, kRoutines> kRoutineTraits{{
     {.word = "gemm"},
@@ -130,8 +134,7 @@ inline constexpr std::array<RoutineTraits, kRoutines> kRoutineTraits{{
     {.word = "dot", .vectors = true},
 }};
 
-/// Inline, because calls that are only counted ask too, and may be many and small.
-inline const RoutineTraits& traits_of(Routine routine) {
+constexpr const RoutineTraits& traits_of(Routine routine) {
   return kRoutineTraits[static_cast<std::size_t>(routine)];
 }
 
@@ -179,64 +182,70 @@ struct Problem {
   const RoutineTraits& traits() const { return traits_of(routine); }
 };
 
-struct GemmShape {
-  DataType type = DataType::f64;
-  Op op_a = Op::none;
-  Op op_b = Op::none;
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  std::array<DeviceId, 3> homes{kHost, kHost, kHost};
-  bool beta_is_zero = false;
-  std::int64_t batch = 1;
-  bool share_a = false;  ///< one A for every item of the batch
-  bool share_b = false;
-};
-
-/// The Problem of a gemm: fills in operand shapes and accesses. Throws Error(bad_argument) on a
-/// negative size, or when the bytes of an operand do not fit 64 bits.
-Problem make_gemm(const GemmShape& shape);
-
-/// The shape of a call of any other routine. What it does not have is left as it is: k of what has
-/// a side, m of those with a triangle of C, op_b of all but gemmt, op_a of symm and hemm.
-struct Level3Shape {
-  Routine routine = Routine::syrk;
+/// One call in the words of BLAS: A m x n in gemv, n elements in axpy and dot. Flags and sizes that
+/// the routine does not have are not looked at.
+struct CallShape {
+  Routine routine = Routine::gemm;
   DataType type = DataType::f64;
   Side side = Side::left;
   Uplo uplo = Uplo::lower;
   Diag diag = Diag::non_unit;
-  Op op_a = Op::none;
+  Op op_a = Op::none;  ///< dot: conjugate for dotc, whose x is
   Op op_b = Op::none;
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
-  std::array<DeviceId, 3> homes{kHost, kHost, kHost};
-  bool alpha_is_zero = false;  ///< no products: k of the Problem is 0
-  bool beta_is_zero = false;
+  std::int64_t batch = 1;
 
   const RoutineTraits& traits() const { return traits_of(routine); }
 };
 
-/// The Problem of any routine but gemm. Throws Error(bad_argument) as make_gemm does, and for a
-/// type that the routine does not exist in (half types; hemm, herk and her2k of real ones; op_a
-/// that is neither none nor what the routine transposes with).
-Problem make_level3(const Level3Shape& shape);
+/// Fills in what follows from the rest: m == n where C is a triangle, k is the order of an A that
+/// has a side, sizes that a routine with vectors does not have are 1, flags that the routine does
+/// not have are at their defaults, and a real matrix is its own conjugate. Inline, since millions
+/// of small calls go into the books by it.
+inline void complete(CallShape& shape) {
+  const RoutineTraits& traits = shape.traits();
+  const bool real = !is_complex(shape.type.storage);
+  if (traits.triangle) shape.m = shape.n;
+  if (!traits.has_side())
+    shape.side = Side::left;
+  else
+    shape.k = shape.side == Side::left ? shape.m : shape.n;
+  if (shape.routine == Routine::gemm || traits.vectors) shape.uplo = Uplo::lower;
+  if (!traits.triangular) shape.diag = Diag::non_unit;
+  if (traits.has_side() || traits.by_itself || traits.vectors) shape.op_b = Op::none;
+  if (real && (traits.by_itself || traits.vectors) && shape.op_a == Op::conjugate)
+    shape.op_a = Op::transpose;
+  if (traits.symmetric || shape.routine == Routine::axpy ||
+      (shape.routine == Routine::dot && shape.op_a != Op::conjugate))
+    shape.op_a = Op::none;
+  if (traits.vectors) shape.k = 1;
+  if (traits.vectors && shape.routine != Routine::gemv) shape.m = 1;
+}
 
-/// The shape of a call of a routine with vectors, as BLAS has it: A m x n and op of gemv; n of axpy
-/// and dot. `homes`: of gemv A, x, y; of axpy x, nothing, y; of dot x, y and the result.
-struct VectorShape {
-  Routine routine = Routine::gemv;
-  DataType type = DataType::f64;
-  Op op = Op::none;  ///< gemv: of A; dot: conjugate for dotc, whose x is
-  std::int64_t m = 0;
-  std::int64_t n = 0;
+/// Of a completed shape: the stored rows and columns of an operand. Vectors have one row.
+struct Extent {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+};
+Extent stored_extent(const CallShape& shape, int operand);
+
+/// What else of a call its plan depends on. The homes of vectors: A, x, y in gemv; x, nothing, y in
+/// axpy; x, y and the result in dot.
+struct Conditions {
   std::array<DeviceId, 3> homes{kHost, kHost, kHost};
-  bool alpha_is_zero = false;
-  bool beta_is_zero = false;  ///< gemv
+  bool alpha_is_zero = false;  ///< no products
+  bool beta_is_zero = false;   ///< C is not read; means nothing to trmm, trsm, axpy and dot
+  bool share_a = false;        ///< one A for every item of the batch
+  bool share_b = false;
 };
 
-/// The Problem of gemv, axpy or dot. Throws Error(bad_argument) as make_level3 does.
-Problem make_vectors(const VectorShape& shape);
+/// Throws Error(bad_argument) on a negative size or home, where the bytes of an operand do not fit
+/// 64 bits, and for a type or op that the routine does not exist in: half types but of gemm; hemm,
+/// herk and her2k of real ones; op_a of symm and hemm, and of syrk and its kin other than none and
+/// what the routine transposes with.
+Problem make_problem(const CallShape& shape, const Conditions& conditions = {});
 
 /// In a routine with vectors: is A stored k x n, with its columns along C?
 bool is_stored_k_by_n(Routine routine, Op op_a);
@@ -249,10 +258,15 @@ std::int64_t streamed_bytes(const Problem& problem, std::int64_t n, std::int64_t
 /// own, and 0 for a B that is A.
 double bytes_that_count(const Problem& problem, int operand);
 
-/// Flops of one call as benchmarks count them: 2mnk for real types, 8mnk for complex ones.
-/// Routines that compute a triangle count n*n*k (syr2k and her2k twice that), trmm and trsm m*n*k;
-/// complex ones 4 times as much.
-double flops(const Problem& problem);
+/// Flops of a Problem or of a completed CallShape as benchmarks count them: 2mnk for real types,
+/// 8mnk for complex ones. Routines that compute a triangle count n*n*k (syr2k and her2k twice
+/// that), trmm and trsm m*n*k; complex ones 4 times as much.
+template <typename Call>
+double flops(const Call& call) {
+  return (is_complex(call.type.storage) ? 8 : 2) * call.traits().part_of_products() *
+         static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k) *
+         static_cast<double>(call.batch);
+}
 
 /// "dgemm m=8192 n=8192 k=8192 a@0 b@h c@0" [transa=t] [transb=c] [beta=0] [batch=16]; the defaults
 /// (n, n, beta != 0, batch 1) are left out. The routine is word_of(type) and traits().word. Others:

@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "problem/problem.hpp"
-#include "problem/text_words.hpp"
+#include "problem/signature.hpp"
 
 namespace fleet {
-namespace text {
+namespace {
 
-void refuse(const std::string& message) { throw Error(Status::bad_argument, message); }
+[[noreturn]] void refuse(const std::string& message) { throw Error(Status::bad_argument, message); }
 
 std::string quoted(std::string_view word) { return "'" + std::string(word) + "'"; }
 
@@ -30,27 +29,28 @@ Op parse_op(std::string_view letter, std::string_view word) {
   refuse("problem text: " + quoted(word) + " needs n, t or c");
 }
 
-}  // namespace text
-
-namespace {
-
-using text::parse_count, text::parse_op, text::quoted, text::refuse;
-
-/// The words of a problem text, for any routine.
+/// The words of a problem text.
 struct Words {
-  Level3Shape shape;
-  std::int64_t batch = 1;
-  bool share_a = false, share_b = false;
+  CallShape shape;
+  Conditions conditions;
   std::string sizes;  ///< a letter for each size that was given
 };
 
-Words parse_routine(std::string_view word) {
+/// "dgemm", "sdot", "zdotc": complex dots have a letter more.
+std::string word_of_call(Routine routine, DataType type, Op op_a) {
+  std::string word = word_of(type) + std::string(traits_of(routine).word);
+  if (routine == Routine::dot && is_complex(type.storage))
+    word += op_a == Op::conjugate ? 'c' : 'u';
+  return word;
+}
+
+CallShape parse_routine(std::string_view word) {
   for (const DataType type : kDataTypes)
-    for (int routine = 0; routine < kLevel3Routines; ++routine) {
-      const auto r = static_cast<Routine>(routine);
-      if (word == std::string(word_of(type)) + traits_of(r).word)
-        return {.shape = {.routine = r, .type = type}};
-    }
+    for (int routine = 0; routine < kRoutines; ++routine)
+      for (const Op op : {Op::none, Op::conjugate}) {
+        const auto r = static_cast<Routine>(routine);
+        if (word == word_of_call(r, type, op)) return {.routine = r, .type = type, .op_a = op};
+      }
   refuse(
       "problem text begins with " + quoted(word) +
       "; the routines are gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm, gemv and "
@@ -58,9 +58,20 @@ Words parse_routine(std::string_view word) {
       "and tf32gemm");
 }
 
-/// The sizes that a routine has.
-std::string_view sizes_of(const RoutineTraits& traits) {
-  return traits.triangle ? "nk" : traits.has_side() ? "mn" : "mnk";
+/// The sizes that a routine has, a letter each.
+std::string sizes_of(Routine routine) {
+  std::string sizes;
+  for (const NamedArg& argument : signature_of(routine))
+    if (is_size(argument.arg)) sizes += argument.name;
+  return sizes;
+}
+
+/// The letters that operands have in texts, in the order of the operands; a blank for none.
+std::string_view letters_of(Routine routine) {
+  return routine == Routine::gemv   ? "axy"
+         : routine == Routine::axpy ? "x y"
+         : routine == Routine::dot  ? "xyr"
+                                    : "abc";
 }
 
 std::vector<std::string_view> split(std::string_view text) {
@@ -77,9 +88,9 @@ std::vector<std::string_view> split(std::string_view text) {
 /// "a@0", "b@h*". False when the word is something else.
 bool parse_placement(std::string_view word, Words& words) {
   if (word.size() < 2 || word[1] != '@') return false;
-  const int operand = word[0] - 'a';
-  if (operand < kA || operand > kC) return false;
   const RoutineTraits& traits = words.shape.traits();
+  const std::size_t operand = letters_of(words.shape.routine).find(word[0]);
+  if (operand == std::string_view::npos || word[0] == ' ') return false;
   if (operand == kB && !traits.has_b)
     refuse("problem text: " + quoted(word) + ": " + traits.word + " has no B");
   std::string_view place = word.substr(2);
@@ -88,9 +99,9 @@ bool parse_placement(std::string_view word, Words& words) {
     if (operand == kC) refuse("problem text: " + quoted(word) + ": C cannot be shared by a batch");
     if (words.shape.routine != Routine::gemm)
       refuse("problem text: " + quoted(word) + ": only gemm has batches");
-    (operand == kA ? words.share_a : words.share_b) = true;
+    (operand == kA ? words.conditions.share_a : words.conditions.share_b) = true;
   }
-  words.shape.homes[static_cast<std::size_t>(operand)] = parse_place(place);
+  words.conditions.homes[operand] = parse_place(place);
   return true;
 }
 
@@ -103,11 +114,11 @@ bool parse_choice(std::string_view value, std::string_view word, char no, char y
 /// Sizes: "m=8192", and "size=64" for every size of the routine.
 bool parse_size(std::string_view name, std::string_view value, std::string_view word,
                 Words& words) {
-  const std::string_view sizes = sizes_of(words.shape.traits());
+  const std::string sizes = sizes_of(words.shape.routine);
   const bool all = name == "size";
-  if (!all && (name.size() != 1 || sizes.find(name) == std::string_view::npos)) return false;
+  if (!all && (name.size() != 1 || sizes.find(name) == std::string::npos)) return false;
   const std::int64_t size = parse_count(value, word);
-  for (const char letter : all ? sizes : name) {
+  for (const char letter : all ? std::string_view(sizes) : name) {
     (letter == 'm' ? words.shape.m : letter == 'n' ? words.shape.n : words.shape.k) = size;
     words.sizes += letter;
   }
@@ -121,26 +132,29 @@ void parse_setting(std::string_view word, Words& words) {
   if (equals == std::string_view::npos) refuse("problem text: does not understand " + quoted(word));
   const std::string_view name = word.substr(0, equals);
   const std::string_view value = word.substr(equals + 1);
-  Level3Shape& shape = words.shape;
+  CallShape& shape = words.shape;
   const RoutineTraits& traits = shape.traits();
-  if (name == "transa" && !traits.symmetric) {
+  const auto is = [&](const char* setting, Arg arg) {
+    return name == setting && has(signature_of(shape.routine), arg);
+  };
+  if (is("transa", Arg::transa)) {
     shape.op_a = parse_op(value, word);
-  } else if (name == "transb" && !traits.has_side() && !traits.by_itself) {
+  } else if (is("transb", Arg::transb)) {
     shape.op_b = parse_op(value, word);
-  } else if (name == "beta" && !traits.triangular) {
+  } else if (is("beta", Arg::beta)) {
     // A plan depends only on whether it is zero, so the text says no more.
-    shape.beta_is_zero = !parse_choice(value, word, '0', '1');
+    words.conditions.beta_is_zero = !parse_choice(value, word, '0', '1');
   } else if (name == "alpha" && traits.has_side()) {
     // The others say it by k == 0.
-    shape.alpha_is_zero = !parse_choice(value, word, '0', '1');
-  } else if (name == "diag" && traits.triangular) {
+    words.conditions.alpha_is_zero = !parse_choice(value, word, '0', '1');
+  } else if (is("diag", Arg::diag)) {
     shape.diag = parse_choice(value, word, 'n', 'u') ? Diag::unit : Diag::non_unit;
-  } else if (name == "side" && traits.has_side()) {
+  } else if (is("side", Arg::side)) {
     shape.side = parse_choice(value, word, 'l', 'r') ? Side::right : Side::left;
-  } else if (name == "uplo" && shape.routine != Routine::gemm) {
+  } else if (is("uplo", Arg::uplo)) {
     shape.uplo = parse_choice(value, word, 'l', 'u') ? Uplo::upper : Uplo::lower;
   } else if (name == "batch" && shape.routine == Routine::gemm) {
-    words.batch = parse_count(value, word);
+    shape.batch = parse_count(value, word);
   } else if (!parse_size(name, value, word, words)) {
     refuse("problem text: does not understand " + quoted(word));
   }
@@ -148,7 +162,7 @@ void parse_setting(std::string_view word, Words& words) {
 
 /// A size left out is a slip, not a zero.
 void require_sizes(const Words& words, std::string_view text) {
-  const std::string_view sizes = sizes_of(words.shape.traits());
+  const std::string sizes = sizes_of(words.shape.routine);
   std::string missing;
   for (const char letter : sizes)
     if (words.sizes.find(letter) == std::string::npos) missing += letter;
@@ -179,52 +193,47 @@ DeviceId parse_place(std::string_view word) {
 }
 
 std::string to_text(const Problem& problem) {
-  if (problem.traits().vectors) return text::text_of_vectors(problem);
   const RoutineTraits& traits = problem.traits();
-  std::string text = std::string(word_of(problem.type)) + traits.word;
-  for (const char letter : sizes_of(traits))
-    text += std::string(" ") + letter + "=" +
-            std::to_string(letter == 'm'   ? problem.m
-                           : letter == 'n' ? problem.n
-                                           : problem.k);
-  for (const int operand : {kA, kB, kC}) {
+  const auto& [a, b, c] = problem.operands;
+  std::string text = word_of_call(problem.routine, problem.type, problem.op_a);
+  const auto add = [&](const char* name, const std::string& value) {
+    text += std::string(" ") + name + "=" + value;
+  };
+  for (const NamedArg& argument : signature_of(problem.routine))
+    if (argument.arg == Arg::m)
+      add("m", std::to_string(traits.vectors ? a.rows : problem.m));
+    else if (argument.arg == Arg::n)
+      add("n", std::to_string(traits.vectors ? a.cols : problem.n));
+    else if (argument.arg == Arg::k)
+      add("k", std::to_string(problem.k));
+  for (const std::size_t operand : {kA, kB, kC}) {
     if (operand == kB && !traits.has_b) continue;
-    const Operand& o = problem.operands[static_cast<std::size_t>(operand)];
-    text += std::string(" ") + "abc"[operand] + "@" + place_word(o.home) + (o.shared ? "*" : "");
+    const Operand& o = problem.operands[operand];
+    const char letter = letters_of(problem.routine)[operand];
+    if (letter == 'r' && o.home == kHost) continue;
+    text += std::string(" ") + letter + "@" + place_word(o.home) + (o.shared ? "*" : "");
   }
-  if (traits.has_side() && problem.side == Side::right) text += " side=r";
-  if (problem.uplo == Uplo::upper) text += " uplo=u";
-  if (problem.op_a != Op::none) text += std::string(" transa=") + letter_of(problem.op_a);
-  if (problem.op_b != Op::none && !traits.by_itself)
-    text += std::string(" transb=") + letter_of(problem.op_b);
-  if (problem.diag == Diag::unit) text += " diag=u";
-  if (traits.has_side() && problem.k == 0 && problem.operands[kA].rows > 0) text += " alpha=0";
-  if (!traits.triangular && problem.operands[kC].access == Access::write) text += " beta=0";
-  if (problem.batch != 1) text += " batch=" + std::to_string(problem.batch);
+  const Signature signature = signature_of(problem.routine);
+  if (problem.side == Side::right) add("side", "r");
+  if (problem.uplo == Uplo::upper) add("uplo", "u");
+  if (problem.op_a != Op::none && has(signature, Arg::transa))
+    add("transa", std::string(1, letter_of(problem.op_a)));
+  if (problem.op_b != Op::none && has(signature, Arg::transb))
+    add("transb", std::string(1, letter_of(problem.op_b)));
+  if (problem.diag == Diag::unit) add("diag", "u");
+  if (traits.has_side() && problem.k == 0 && a.rows > 0) add("alpha", "0");
+  if (c.access == Access::write && has(signature, Arg::beta)) add("beta", "0");
+  if (problem.batch != 1) add("batch", std::to_string(problem.batch));
   return text;
 }
 
 Problem parse_problem(std::string_view text) {
   const std::vector<std::string_view> split_words = split(text);
   if (split_words.empty()) refuse("problem text is empty");
-  if (const auto problem = text::parse_vectors(split_words)) return *problem;
-  Words words = parse_routine(split_words[0]);
+  Words words{.shape = parse_routine(split_words[0])};
   for (std::size_t i = 1; i < split_words.size(); ++i)
     if (!parse_placement(split_words[i], words)) parse_setting(split_words[i], words);
-  const Level3Shape& shape = words.shape;
-  const Problem problem = shape.routine != Routine::gemm
-                              ? make_level3(shape)
-                              : make_gemm({.type = shape.type,
-                                           .op_a = shape.op_a,
-                                           .op_b = shape.op_b,
-                                           .m = shape.m,
-                                           .n = shape.n,
-                                           .k = shape.k,
-                                           .homes = shape.homes,
-                                           .beta_is_zero = shape.beta_is_zero,
-                                           .batch = words.batch,
-                                           .share_a = words.share_a,
-                                           .share_b = words.share_b});
+  const Problem problem = make_problem(words.shape, words.conditions);
   require_sizes(words, text);
   return problem;
 }

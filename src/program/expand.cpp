@@ -228,7 +228,7 @@ class Expansion {
   Factor mirrored(int i, int j) const {
     const bool stored = problem_.uplo == Uplo::lower ? i >= j : i <= j;
     if (stored) return tile(kA, i, j);
-    return {{id_[kA], j, i}, traits_.hermitian ? Op::conjugate : Op::transpose};
+    return {{id_[kA], j, i}, traits_.turned()};
   }
 
   /// Tiles of op(X) along the rows of C, and of its transpose along the columns.

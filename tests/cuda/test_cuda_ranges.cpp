@@ -106,7 +106,7 @@ TEST(Ranges, CountOfATriangleWhatACopyOfItMoves) {
   Plan plan = small.plan.get();
   const Cuts whole = {0, 8};
   plan.program = std::make_shared<const TileProgram>(
-      expand(make_level3({.routine = Routine::trmm, .m = 8, .n = 1}), {whole, {0, 1}, whole}));
+      expand(make_problem({.routine = Routine::trmm, .m = 8, .n = 1}), {whole, {0, 1}, whole}));
   Ranges ranges;
   told.clear();
 

@@ -26,9 +26,9 @@ class CudaTriangles : public testing::Test {
   }
 
   /// One tile of each operand, which are on the GPU, or come there and go.
-  void expect_right(Level3Shape shape, DeviceId home) {
-    shape.homes = {home, home, home};
-    const Problem problem = make_level3(shape);
+  void expect_right(const CallShape& shape, DeviceId home, Conditions conditions = {}) {
+    conditions.homes = {home, home, home};
+    const Problem problem = make_problem(shape, conditions);
     Tuning tuning;
     tuning.workers = {kFirstDevice};
     tuning.grid = {1, 1};
@@ -123,9 +123,8 @@ TEST_F(CudaTriangles, OfCAreUpdatedByTwoFactorsAndTheirTransposes) {
                           .uplo = uplo,
                           .op_a = turned ? turn : Op::none,
                           .n = kOrder,
-                          .k = 5,
-                          .beta_is_zero = beta_is_zero},
-                         kFirstDevice);
+                          .k = 5},
+                         kFirstDevice, {.beta_is_zero = beta_is_zero});
           }
 }
 

@@ -116,6 +116,8 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(errors("src/plan/plan.cpp", '#include "run/backend.hpp"')), 1)
         self.assertEqual(len(errors("src/preload/preload.cpp", '#include "base/error.hpp"')), 1)
         self.assertEqual(errors("src/preload/preload.cpp", '#include "api/dropin.h"'), [])
+        self.assertEqual(errors("src/preload/names.hpp", '#include "problem/arguments.hpp"'), [])
+        self.assertEqual(len(errors("src/preload/names.hpp", '#include "problem/problem.hpp"')), 1)
         self.assertEqual(len(errors("src/probe/probe.cpp", '#include "fleetblas/fleetblas.h"')), 1)
         self.assertEqual(errors("src/libblas/own.cpp", '#include "preload/names.hpp"'), [])
         self.assertEqual(len(errors("src/preload/front.cpp", '#include "libblas/forward.hpp"')), 1)

@@ -31,28 +31,23 @@ inline Problem random_square_call(Generator& random, DataType type, std::int64_t
     if (traits.hermitian && !is_complex(type.storage)) continue;
     const auto any_op = [&] { return static_cast<Op>(between(random, 0, 2)); };
     if (routine == Routine::gemm)
-      return make_gemm({.type = type,
-                        .op_a = any_op(),
-                        .op_b = any_op(),
-                        .m = order,
-                        .n = order,
-                        .k = order,
-                        .beta_is_zero = chance(random, 40)});
+      return make_problem(
+          {.type = type, .op_a = any_op(), .op_b = any_op(), .m = order, .n = order, .k = order},
+          {.beta_is_zero = chance(random, 40)});
     const Op turned = traits.hermitian ? Op::conjugate : Op::transpose;
-    return make_level3({.routine = routine,
-                        .type = type,
-                        .side = chance(random, 50) ? Side::left : Side::right,
-                        .uplo = chance(random, 50) ? Uplo::lower : Uplo::upper,
-                        .diag = chance(random, 50) ? Diag::unit : Diag::non_unit,
-                        .op_a = traits.symmetric   ? Op::none
-                                : traits.by_itself ? (chance(random, 50) ? Op::none : turned)
-                                                   : any_op(),
-                        .op_b = any_op(),
-                        .m = order,
-                        .n = order,
-                        .k = order,
-                        .alpha_is_zero = chance(random, 5),
-                        .beta_is_zero = chance(random, 40)});
+    return make_problem({.routine = routine,
+                         .type = type,
+                         .side = chance(random, 50) ? Side::left : Side::right,
+                         .uplo = chance(random, 50) ? Uplo::lower : Uplo::upper,
+                         .diag = chance(random, 50) ? Diag::unit : Diag::non_unit,
+                         .op_a = traits.symmetric   ? Op::none
+                                 : traits.by_itself ? (chance(random, 50) ? Op::none : turned)
+                                                    : any_op(),
+                         .op_b = any_op(),
+                         .m = order,
+                         .n = order,
+                         .k = order},
+                        {.alpha_is_zero = chance(random, 5), .beta_is_zero = chance(random, 40)});
   }
 }
 

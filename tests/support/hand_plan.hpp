@@ -55,7 +55,7 @@ class HandPlan {
     Cuts cuts = {0};
     for (const std::int64_t size : sizes) cuts.push_back(cuts.back() + size);
     plan_.program = std::make_shared<const TileProgram>(
-        expand(make_gemm({.m = cuts.back(), .n = 1, .k = 1}), {cuts, {0, 1}, {0, 1}}));
+        expand(make_problem({.m = cuts.back(), .n = 1, .k = 1}), {cuts, {0, 1}, {0, 1}}));
     // Every device has a slot for each tile.
     std::vector<Slot> slots;
     for (std::size_t tile = 0; tile < sizes.size(); ++tile)

@@ -84,7 +84,8 @@ inline std::int64_t random_size(Generator& random, std::int64_t most) {
 }
 
 inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
-  GemmShape shape;
+  CallShape shape;
+  Conditions conditions;
   shape.type = kDataTypes[static_cast<std::size_t>(between(random, 0, std::ssize(kDataTypes) - 1))];
   shape.op_a = static_cast<Op>(between(random, 0, 2));
   shape.op_b = static_cast<Op>(between(random, 0, 2));
@@ -92,11 +93,11 @@ inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
   shape.n = random_size(random, most);
   shape.k = random_size(random, most);
   const DeviceId same = random_home(random, devices);
-  for (DeviceId& home : shape.homes)
+  for (DeviceId& home : conditions.homes)
     home = chance(random, 50) ? same : random_home(random, devices);
-  shape.beta_is_zero = chance(random, 30);
+  conditions.beta_is_zero = chance(random, 30);
   shape.batch = chance(random, 15) ? between(random, 1, 5) : 1;
-  Problem problem = make_gemm(shape);
+  Problem problem = make_problem(shape, conditions);
   if (shape.batch > 1)
     for (int x : {kA, kB})
       problem.operands[static_cast<std::size_t>(x)].shared = chance(random, 30);
@@ -105,7 +106,8 @@ inline Problem random_gemm(Generator& random, int devices, std::int64_t most) {
 
 /// A random problem of any routine but gemm.
 inline Problem random_level3(Generator& random, int devices, std::int64_t most) {
-  Level3Shape shape;
+  CallShape shape;
+  Conditions conditions;
   shape.routine = static_cast<Routine>(between(random, 1, kLevel3Routines - 1));
   const RoutineTraits& traits = traits_of(shape.routine);
   constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::c32, DataType::c64};
@@ -123,10 +125,10 @@ inline Problem random_level3(Generator& random, int devices, std::int64_t most) 
   shape.n = random_size(random, most);
   shape.k = random_size(random, most);
   const DeviceId same = random_home(random, devices);
-  for (DeviceId& home : shape.homes)
+  for (DeviceId& home : conditions.homes)
     home = chance(random, 50) ? same : random_home(random, devices);
-  shape.beta_is_zero = chance(random, 30);
-  return make_level3(shape);
+  conditions.beta_is_zero = chance(random, 30);
+  return make_problem(shape, conditions);
 }
 
 inline Tuning random_tuning(Generator& random, const Machine& machine, const Problem& problem,

@@ -13,17 +13,18 @@ namespace fleet::test {
 
 inline Problem random_vectors(Generator& random, int devices, std::int64_t most) {
   constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::c32, DataType::c64};
-  VectorShape shape;
+  CallShape shape;
+  Conditions conditions;
   shape.routine = static_cast<Routine>(between(random, kLevel3Routines, kRoutines - 1));
   shape.type = kTypes[between(random, 0, 3)];
-  shape.op = static_cast<Op>(between(random, 0, 2));
+  shape.op_a = static_cast<Op>(between(random, 0, 2));
   shape.m = random_size(random, most);
   shape.n = random_size(random, most);
   const DeviceId same = random_home(random, devices);
-  for (DeviceId& home : shape.homes)
+  for (DeviceId& home : conditions.homes)
     home = chance(random, 50) ? same : random_home(random, devices);
-  shape.beta_is_zero = chance(random, 30);
-  return make_vectors(shape);
+  conditions.beta_is_zero = chance(random, 30);
+  return make_problem(shape, conditions);
 }
 
 /// The operands of one call at their homes, and the expected C.

@@ -34,8 +34,9 @@ double begin_peak() {
 // every pair of queues, or for every task and queue, would exceed the limit.
 TEST(CheckCost, OfAHundredThousandTasksOnManyDevicesIsSmall) {
   const Machine machine = test::node(72);
-  for (const Problem& problem : {make_gemm({.m = 40960, .n = 40960, .k = 40960}),
-                                 make_level3({.routine = Routine::trsm, .m = 49152, .n = 49152})}) {
+  for (const Problem& problem :
+       {make_problem({.m = 40960, .n = 40960, .k = 40960}),
+        make_problem({.routine = Routine::trsm, .m = 49152, .n = 49152})}) {
     const bool is_gemm = problem.routine == Routine::gemm;
     Plan plan = make_plan(problem, machine, test::simple(machine, {8, 9}, is_gemm ? 1024 : 768));
     EXPECT_GT(plan.tasks.size(), 90000u);

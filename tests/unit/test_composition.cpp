@@ -87,12 +87,12 @@ void expect_right(std::uint64_t seed, std::int64_t trials, Compose compose) {
 }
 
 Problem trsm_of(Generator& random, std::int64_t order) {
-  return make_level3({.routine = Routine::trsm,
-                      .side = chance(random, 50) ? Side::left : Side::right,
-                      .uplo = chance(random, 50) ? Uplo::lower : Uplo::upper,
-                      .op_a = chance(random, 50) ? Op::none : Op::transpose,
-                      .m = order,
-                      .n = order});
+  return make_problem({.routine = Routine::trsm,
+                       .side = chance(random, 50) ? Side::left : Side::right,
+                       .uplo = chance(random, 50) ? Uplo::lower : Uplo::upper,
+                       .op_a = chance(random, 50) ? Op::none : Op::transpose,
+                       .m = order,
+                       .n = order});
 }
 
 TEST(Composition, AGemmReadsWhatATrsmSolvedFor) {
@@ -105,7 +105,7 @@ TEST(Composition, AGemmReadsWhatATrsmSolvedFor) {
     const Op op = chance(random, 50) ? Op::none : Op::transpose;
     const bool is_left = chance(random, 50);
     test::append_call(
-        composed, make_gemm({.op_a = op, .op_b = op, .m = order, .n = order, .k = order}), cuts,
+        composed, make_problem({.op_a = op, .op_b = op, .m = order, .n = order, .k = order}), cuts,
         {is_left ? solved : kNoMatrix, is_left ? kNoMatrix : solved, kNoMatrix}, random, devices);
     return composed;
   });
@@ -116,7 +116,7 @@ TEST(Composition, ACallOverwritesWhatTheOneBeforeRead) {
     Composed composed;
     const std::int64_t order = cuts.back();
     const Problem gemm =
-        make_gemm({.m = order, .n = order, .k = order, .beta_is_zero = chance(random, 30)});
+        make_problem({.m = order, .n = order, .k = order}, {.beta_is_zero = chance(random, 30)});
     test::append_call(composed, gemm, cuts, {kNoMatrix, kNoMatrix, kNoMatrix}, random, devices);
     const MatrixId read = chance(random, 50) ? 0 : 1;
     const bool solves = chance(random, 50);
@@ -130,7 +130,7 @@ TEST(Composition, TwoCallsAddToOneMatrix) {
   expect_right(63, test::scaled(300), [](Generator& random, const Cuts& cuts, int devices) {
     Composed composed;
     const std::int64_t order = cuts.back();
-    const Problem gemm = make_gemm({.m = order, .n = order, .k = order});
+    const Problem gemm = make_problem({.m = order, .n = order, .k = order});
     test::append_call(composed, gemm, cuts, {kNoMatrix, kNoMatrix, kNoMatrix}, random, devices);
     test::append_call(composed, gemm, cuts, {kNoMatrix, kNoMatrix, kC}, random, devices);
     return composed;
@@ -237,7 +237,8 @@ TEST(Composition, GoesOnFromNoCopyThatIsOlderThanWhatWasOverwritten) {
     Composed composed;
     const bool overwrites = chance(random, 50);
     const auto gemm = [&](bool beta_is_zero, const std::array<MatrixId, 3>& matrices) {
-      test::append_call(composed, make_gemm({.m = 5, .n = 5, .k = 5, .beta_is_zero = beta_is_zero}),
+      test::append_call(composed,
+                        make_problem({.m = 5, .n = 5, .k = 5}, {.beta_is_zero = beta_is_zero}),
                         cuts, matrices, random, 2);
     };
     gemm(true, {kNoMatrix, kNoMatrix, kNoMatrix});  // 2 = 0 * 1; X is 0
@@ -291,7 +292,7 @@ TEST(Composition, MayHoldMatricesOfSeveralStorages) {
     Composed composed;
     for (const DataType type : {DataType::f64, DataType::tf32, DataType::c64})
       append(composed.program,
-             make_gemm({.type = type, .m = edge, .n = edge, .k = edge, .beta_is_zero = true}),
+             make_problem({.type = type, .m = edge, .n = edge, .k = edge}, {.beta_is_zero = true}),
              {cuts, cuts, cuts}, {kNoMatrix, kNoMatrix, kNoMatrix});
     const Plan plan = plan_of(random, composed, machine);
     ASSERT_EQ(check(plan), "") << trial;

@@ -120,7 +120,8 @@ TEST(Considered, IsTrueForProductsOfEveryKind) {
                                     {300, 200, 0}}) {
         Machine machine = node(devices);
         machine.issue_s = 2e-6;
-        const Problem problem = make_gemm({.m = m, .n = n, .k = k, .homes = {home, home, home}});
+        const Problem problem =
+            make_problem({.m = m, .n = n, .k = k}, {.homes = {home, home, home}});
         const Tuned tuned = tune(problem, machine, {});
         SCOPED_TRACE(to_text(problem) + " on " + std::to_string(devices));
         expect_true({tuned, problem, machine});
@@ -135,8 +136,8 @@ TEST(Considered, IsTrueForProductsOfEveryKind) {
 // The tuner tries larger parts for the owner of C, which do not fit.
 TEST(Considered, HasTheMessageOfThePlannerThatRefused) {
   const Machine machine = node(4, 50e9, 100e9);
-  const Problem tall = make_gemm(
-      {.m = 65536, .n = 2048, .k = 4096, .homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
+  const Problem tall = make_problem({.m = 65536, .n = 2048, .k = 4096},
+                                    {.homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
   const Tuned equal = tune(tall, machine, {.rules = Rules::all().without(Rule::grid)});
   TuneRequest request{.grid = {2, 2}};
   request.memory_cap.assign(machine.devices.size(),
@@ -151,9 +152,8 @@ TEST(Considered, HasTheMessageOfThePlannerThatRefused) {
 
 TEST(Considered, IsTrueForVectors) {
   const Machine machine = node(4);
-  const Problem axpy = make_vectors({.routine = Routine::axpy,
-                                     .n = std::int64_t{1} << 24,
-                                     .homes = {kFirstDevice, kFirstDevice, kHost}});
+  const Problem axpy = make_problem({.routine = Routine::axpy, .n = std::int64_t{1} << 24},
+                                    {.homes = {kFirstDevice, kFirstDevice, kHost}});
 
   const Tuned tuned = tune(axpy, machine, {});
 

@@ -32,7 +32,8 @@ constexpr std::int64_t kMemory = std::int64_t{64} << 20;
 
 /// A problem, its tuning, and the homes of its operands.
 struct Case {
-  GemmShape shape;
+  CallShape shape;
+  Conditions conditions;
   Tuning tuning;
   int devices = 2;
 };
@@ -44,10 +45,10 @@ class Operands {
   Operands(const Case& c, Backend& backend, Random& random)
       : case_(c),
         backend_(backend),
-        problem_(make_gemm(c.shape)),
+        problem_(make_problem(c.shape, c.conditions)),
         host_{matrix(kA), matrix(kB), matrix(kC)} {
     for (Guarded<T>& operand : host_) operand.fill_random(random);
-    if (c.shape.beta_is_zero) host_[kC].fill(std::numeric_limits<double>::quiet_NaN());
+    if (c.conditions.beta_is_zero) host_[kC].fill(std::numeric_limits<double>::quiet_NaN());
     original_ = host_[kC];
     for (std::size_t x = 0; x < 3; ++x) {
       const DeviceId home = problem_.operands[x].home;
@@ -72,25 +73,26 @@ class Operands {
       arguments.ld[x] = view.ld;
     }
     arguments.alpha = 2.0;
-    arguments.beta = case_.shape.beta_is_zero ? 0.0 : -0.5;
+    arguments.beta = case_.conditions.beta_is_zero ? 0.0 : -0.5;
     return arguments;
   }
 
   /// "" if C is right.
   std::string wrong() {
-    const auto expected = test::expect_gemm<T>({.op_a = case_.shape.op_a,
-                                                .op_b = case_.shape.op_b,
-                                                .m = case_.shape.m,
-                                                .n = case_.shape.n,
-                                                .k = case_.shape.k,
-                                                .alpha = T(2),
-                                                .a = host_[kA].data(),
-                                                .lda = host_[kA].ld(),
-                                                .b = host_[kB].data(),
-                                                .ldb = host_[kB].ld(),
-                                                .beta = T(case_.shape.beta_is_zero ? 0.0 : -0.5),
-                                                .c = original_->data(),
-                                                .ldc = original_->ld()});
+    const auto expected =
+        test::expect_gemm<T>({.op_a = case_.shape.op_a,
+                              .op_b = case_.shape.op_b,
+                              .m = case_.shape.m,
+                              .n = case_.shape.n,
+                              .k = case_.shape.k,
+                              .alpha = T(2),
+                              .a = host_[kA].data(),
+                              .lda = host_[kA].ld(),
+                              .b = host_[kB].data(),
+                              .ldb = host_[kB].ld(),
+                              .beta = T(case_.conditions.beta_is_zero ? 0.0 : -0.5),
+                              .c = original_->data(),
+                              .ldc = original_->ld()});
     if (on_device_[kC] != nullptr)
       backend_.transfer(kPageable, host_view(kC), problem_.operands[kC].home, device_view(kC),
                         sizeof(T));
@@ -129,7 +131,7 @@ enum class End { no_fault, finished, failed };
 
 /// Runs the case on `backend`; `why` gets the error of C, or the reason of the failure.
 End run_on(Backend& backend, const Case& c, std::string& why) {
-  const Plan plan = make_plan(make_gemm(c.shape), backend.machine(), c.tuning);
+  const Plan plan = make_plan(make_problem(c.shape, c.conditions), backend.machine(), c.tuning);
   Random random(7);
   Operands<double> operands(c, backend, random);
   const Arguments arguments = operands.arguments();
@@ -231,8 +233,8 @@ Tuning tuning_for(int devices, std::int64_t tile, Rules rules) {
 
 std::string place_of(const Case& c) {
   std::string text;
-  for (const DeviceId home : c.shape.homes) text += place_word(home) + ",";
-  return text + (c.shape.beta_is_zero ? " beta=0" : "");
+  for (const DeviceId home : c.conditions.homes) text += place_word(home) + ",";
+  return text + (c.conditions.beta_is_zero ? " beta=0" : "");
 }
 
 std::vector<Case> cases_at_all_places(Rules rules) {
@@ -241,12 +243,8 @@ std::vector<Case> cases_at_all_places(Rules rules) {
     for (const DeviceId b : {kHost, kFirstDevice + 1})
       for (const DeviceId c : {kHost, kPageable, kFirstDevice})
         for (const bool zero : {false, true})
-          cases.push_back({.shape = {.op_a = Op::transpose,
-                                     .m = 40,
-                                     .n = 23,
-                                     .k = 33,
-                                     .homes = {a, b, c},
-                                     .beta_is_zero = zero},
+          cases.push_back({.shape = {.op_a = Op::transpose, .m = 40, .n = 23, .k = 33},
+                           .conditions = {.homes = {a, b, c}, .beta_is_zero = zero},
                            .tuning = tuning_for(2, 16, rules)});
   return cases;
 }
@@ -280,8 +278,8 @@ TEST_P(AtEveryStep, AFailedKernelLeavesTheRightC) {
 /// device has no other copy, so the status must report that it is undefined.
 void refuse_each(const Case& c, Refusal refusal) {
   const Machine machine = host_machine(c.devices, 2, kMemory);
-  const auto tasks =
-      static_cast<TaskId>(make_plan(make_gemm(c.shape), machine, c.tuning).tasks.size());
+  const auto tasks = static_cast<TaskId>(
+      make_plan(make_problem(c.shape, c.conditions), machine, c.tuning).tasks.size());
   const auto step = static_cast<TaskId>(1 / test::test_scale());
   int finished = 0;
   for (TaskId refused = 0; refused < tasks; refused += step) {
@@ -289,7 +287,8 @@ void refuse_each(const Case& c, Refusal refusal) {
     std::string why;
     const End end = run_on(backend, c, why);
     finished += end == End::finished;
-    if (end == End::failed && refusal == Refusal::halfway && !on_host(c.shape.homes[kC])) continue;
+    if (end == End::failed && refusal == Refusal::halfway && !on_host(c.conditions.homes[kC]))
+      continue;
     ASSERT_NE(end, End::failed) << place_of(c) << " at " << refused << ": " << why;
     ASSERT_EQ(why, "") << place_of(c) << " at " << refused;
   }
@@ -313,11 +312,8 @@ TEST(LostDevice, LeavesTheRightCWhenAllOperandsAreOnTheHost) {
     for (const DeviceId home : {kHost, kPageable})
       for (const bool zero : {false, true})
         for (std::int64_t tiles = 0; tiles < 40; ++tiles) {
-          const Case c{.shape = {.m = 50,
-                                 .n = 37,
-                                 .k = 41,
-                                 .homes = {home, kHost, home},
-                                 .beta_is_zero = zero},
+          const Case c{.shape = {.m = 50, .n = 37, .k = 41},
+                       .conditions = {.homes = {home, kHost, home}, .beta_is_zero = zero},
                        .tuning = tuning_for(3, 16, parse_rules(rules)),
                        .devices = 3};
           Inject inject;
@@ -330,7 +326,8 @@ TEST(LostDevice, LeavesTheRightCWhenAllOperandsAreOnTheHost) {
 }
 
 TEST(LostDevice, IsReportedWhenItHoldsC) {
-  const Case c{.shape = {.m = 50, .n = 37, .k = 41, .homes = {kHost, kHost, kFirstDevice}},
+  const Case c{.shape = {.m = 50, .n = 37, .k = 41},
+               .conditions = {.homes = {kHost, kHost, kFirstDevice}},
                .tuning = tuning_for(2, 16, Rules::all())};
   Inject inject;
   inject.lost = Inject::Lost{0, 2};
@@ -342,7 +339,8 @@ TEST(LostDevice, IsReportedWhenItHoldsC) {
 }
 
 TEST(LostDevice, IsReportedWhenItHoldsWhatIsStillNeeded) {
-  const Case c{.shape = {.m = 50, .n = 37, .k = 41, .homes = {kFirstDevice + 1, kHost, kHost}},
+  const Case c{.shape = {.m = 50, .n = 37, .k = 41},
+               .conditions = {.homes = {kFirstDevice + 1, kHost, kHost}},
                .tuning = tuning_for(2, 16, Rules::all())};
   Inject inject;
   inject.lost = Inject::Lost{1, 1};
@@ -355,8 +353,8 @@ TEST(LostDevice, IsReportedWhenItHoldsWhatIsStillNeeded) {
 
 // Four cubes per tile of C: partial sums go home and come back three times.
 Case out_of_core(OutOfCore mode, bool zero) {
-  Case c{.shape =
-             {.m = 48, .n = 48, .k = 64, .homes = {kHost, kPageable, kHost}, .beta_is_zero = zero},
+  Case c{.shape = {.m = 48, .n = 48, .k = 64},
+         .conditions = {.homes = {kHost, kPageable, kHost}, .beta_is_zero = zero},
          .tuning = tuning_for(2, 8, Rules::all())};
   c.tuning.out_of_core = mode;
   c.tuning.group = 16;
@@ -392,13 +390,13 @@ TEST(RandomOrders, AreFinishedToo) {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(test::scaled(60)); ++seed) {
     Random random(seed);
     const auto place = [&] { return static_cast<DeviceId>(random.between(0, 3)); };
-    const Case c{.shape = {.op_b = random.chance(0.5) ? Op::none : Op::transpose,
-                           .m = random.between(1, 60),
-                           .n = random.between(1, 60),
-                           .k = random.between(1, 60),
-                           .homes = {place(), place(), place()},
-                           .beta_is_zero = random.chance(0.5)},
-                 .tuning = tuning_for(2, random.between(7, 30), Rules::all())};
+    const Case c{
+        .shape = {.op_b = random.chance(0.5) ? Op::none : Op::transpose,
+                  .m = random.between(1, 60),
+                  .n = random.between(1, 60),
+                  .k = random.between(1, 60)},
+        .conditions = {.homes = {place(), place(), place()}, .beta_is_zero = random.chance(0.5)},
+        .tuning = tuning_for(2, random.between(7, 30), Rules::all())};
     Inject inject;
     inject.order = seed;
     (random.chance(0.5) ? inject.copy : inject.launch) = random.between(1, 30);
@@ -418,7 +416,7 @@ TEST(Recovery, ComputesOnlyWhatIsMissing) {
   Options options;
   options.inject.order = 3;
   const auto backend = make_host_backend(machine, shared_cpu_blas(), options);
-  const Plan plan = make_plan(make_gemm(c.shape), machine, c.tuning);
+  const Plan plan = make_plan(make_problem(c.shape, c.conditions), machine, c.tuning);
   Random random(1);
   Operands<double> operands(c, *backend, random);
   const Arguments arguments = operands.arguments();

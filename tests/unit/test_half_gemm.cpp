@@ -129,7 +129,7 @@ TEST(HalfSteps, AreFourTilesLong) {
   tuning.tile = 256;
   const auto steps = [&](DataType type) {
     return tile_count(
-        decompose(make_gemm({.type = type, .m = 512, .n = 512, .k = 4096}), tuning).cuts.k);
+        decompose(make_problem({.type = type, .m = 512, .n = 512, .k = 4096}), tuning).cuts.k);
   };
 
   EXPECT_EQ(steps(DataType::f32), 16);
@@ -140,7 +140,7 @@ TEST(HalfSteps, AreFourTilesLong) {
 
 TEST(HalfSteps, OfATunedPlanAreFewOnAMeasuredMachine) {
   const Machine machine = load_machine(FLEETBLAS_SOURCE_DIR "/machines/h200x8.json", "");
-  const Problem problem = make_gemm({.type = DataType::f16, .m = 16384, .n = 16384, .k = 16384});
+  const Problem problem = make_problem({.type = DataType::f16, .m = 16384, .n = 16384, .k = 16384});
 
   const Tuned tuned = tune(problem, machine, {});
 
@@ -152,11 +152,9 @@ TEST(HalfFaults, AreFinishedOnTheCpu) {
   const Machine machine = test::virtual_devices(2);
   int failures = 0;
   for (int copy = 1; copy < 30; ++copy) {
-    const Problem problem = make_gemm({.type = copy % 2 == 0 ? DataType::f16 : DataType::bf16,
-                                       .m = 61,
-                                       .n = 45,
-                                       .k = 150,
-                                       .homes = {kHost, kPageable, kHost}});
+    const Problem problem = make_problem(
+        {.type = copy % 2 == 0 ? DataType::f16 : DataType::bf16, .m = 61, .n = 45, .k = 150},
+        {.homes = {kHost, kPageable, kHost}});
     Tuning tuning;
     tuning.workers = {kFirstDevice, kFirstDevice + 1};
     tuning.grid = {2, 1};

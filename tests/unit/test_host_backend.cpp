@@ -69,13 +69,9 @@ TEST(HostBackend, MultipliesStridedOperandsOfEveryTypeAndFlag) {
     for (Op op_a : {Op::none, Op::transpose, Op::conjugate})
       for (Op op_b : {Op::none, Op::transpose, Op::conjugate})
         for (bool beta_is_zero : {false, true}) {
-          const Problem problem = make_gemm({.type = type,
-                                             .op_a = op_a,
-                                             .op_b = op_b,
-                                             .m = 13,
-                                             .n = 7,
-                                             .k = 11,
-                                             .beta_is_zero = beta_is_zero});
+          const Problem problem =
+              make_problem({.type = type, .op_a = op_a, .op_b = op_b, .m = 13, .n = 7, .k = 11},
+                           {.beta_is_zero = beta_is_zero});
           const Plan plan = one_product(machine, problem, 3);
           const std::string wrong = test::with_type(type, [&]<typename T>() {
             HostTrial<T> trial(problem, ++seed, 5);
@@ -88,7 +84,7 @@ TEST(HostBackend, MultipliesStridedOperandsOfEveryTypeAndFlag) {
 
 TEST(HostBackend, SaysWhenEachTaskRan) {
   const Machine machine = virtual_devices(1);
-  const Problem problem = make_gemm({.m = 40, .n = 40, .k = 40});
+  const Problem problem = make_problem({.m = 40, .n = 40, .k = 40});
   const Plan plan = one_product(machine, problem);
   const auto backend = backend_of(machine);
   HostTrial<double> trial(problem, 1);
@@ -138,7 +134,7 @@ TEST(HostBackend, ForwardsChunksAlongAChainOfDevices) {
   const auto backend = backend_of(machine);
   for (std::int64_t k : {1, 5, 64, 200})
     for (int chunks : {1, 2, 8, 255}) {
-      const Problem problem = make_gemm({.m = 33, .n = 30, .k = k, .beta_is_zero = true});
+      const Problem problem = make_problem({.m = 33, .n = 30, .k = k}, {.beta_is_zero = true});
       HostTrial<double> trial(problem, 3, 2);
 
       EXPECT_EQ(trial.run(chain_over_three(machine, problem, chunks), *backend).status, Status::ok);
@@ -149,7 +145,7 @@ TEST(HostBackend, ForwardsChunksAlongAChainOfDevices) {
 
 TEST(HostBackend, GivesTheSameProductInEveryRandomOrder) {
   const Machine machine = virtual_devices(3);
-  const Problem problem = make_gemm({.m = 17, .n = 12, .k = 20, .beta_is_zero = true});
+  const Problem problem = make_problem({.m = 17, .n = 12, .k = 20}, {.beta_is_zero = true});
   const Plan plan = chain_over_three(machine, problem, 4);
   std::vector<std::vector<TaskId>> orders;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -168,7 +164,7 @@ TEST(HostBackend, GivesTheSameProductInEveryRandomOrder) {
 
 TEST(HostBackend, ShowsAMissingDependencyInSomeRandomOrder) {
   const Machine machine = virtual_devices(1);
-  const Problem problem = make_gemm({.m = 9, .n = 9, .k = 9});
+  const Problem problem = make_problem({.m = 9, .n = 9, .k = 9});
   Plan plan = one_product(machine, problem);
   plan.tasks[3].after_count = 1;  // the product no longer waits for B and C
   int wrong = 0;
@@ -184,7 +180,7 @@ TEST(HostBackend, ShowsAMissingDependencyInSomeRandomOrder) {
 
 TEST(HostBackend, RefusesTasksThatWaitForEachOtherInsteadOfHanging) {
   const Machine machine = virtual_devices(1);
-  const Problem problem = make_gemm({.m = 4, .n = 4, .k = 4});
+  const Problem problem = make_problem({.m = 4, .n = 4, .k = 4});
   Plan plan = one_product(machine, problem);
   plan.after_pool[0] = 4;  // a cycle: the product and the copy wait for each other
   HostTrial<double> trial(problem, 6);
@@ -196,11 +192,9 @@ TEST(HostBackend, RefusesTasksThatWaitForEachOtherInsteadOfHanging) {
 
 TEST(HostBackend, BringsPageableOperandsThroughThePinnedRing) {
   const Machine machine = virtual_devices(1);
-  const Problem problem = make_gemm({.m = 21,
-                                     .n = 18,
-                                     .k = 40,
-                                     .homes = {kPageable, kPageable, kPageable},
-                                     .beta_is_zero = true});
+  const Problem problem =
+      make_problem({.m = 21, .n = 18, .k = 40},
+                   {.homes = {kPageable, kPageable, kPageable}, .beta_is_zero = true});
   HandGemm plan(machine, problem, {problem.m, problem.n, problem.k});
   const auto in = [&](const TileId& tile) {
     const Where ring = plan.slot(kHost, tile), there = plan.slot(kD0, tile);
@@ -233,7 +227,7 @@ TEST(HostBackend, BringsPageableOperandsThroughThePinnedRing) {
 // scale.
 TEST(HostBackend, AddsAndScalesTilesOfC) {
   const Machine machine = virtual_devices(1);
-  const Problem problem = make_gemm({.m = 12, .n = 10, .k = 16});
+  const Problem problem = make_problem({.m = 12, .n = 10, .k = 16});
   HandGemm plan(machine, problem, {problem.m, problem.n, 8});
   const Where sum = plan.slot(kD0, kTileC), late = plan.slot(kD0, kTileC);
   std::vector<TaskId> last;
@@ -265,7 +259,7 @@ TEST(HostBackend, AddsAndScalesTilesOfC) {
 
 TEST(HostBackend, ScalesInPlaceOnADevice) {
   const Machine machine = virtual_devices(2);
-  const Problem problem = make_gemm({.m = 6, .n = 5, .k = 0, .homes = {kHost, kHost, kD1}});
+  const Problem problem = make_problem({.m = 6, .n = 5, .k = 0}, {.homes = {kHost, kHost, kD1}});
   HandGemm plan(machine, problem, {6, 5, 1});
   plan.compute({.kernel = Kernel::scale, .c = kTileC, .to = {kD1}});
   HostTrial<double> trial(problem, 10, 2);
@@ -277,7 +271,7 @@ TEST(HostBackend, ScalesInPlaceOnADevice) {
 
 TEST(HostBackend, MultipliesInPlaceOnTheHost) {
   const Machine machine = virtual_devices(1);
-  const Problem problem = make_gemm({.op_b = Op::transpose, .m = 50, .n = 40, .k = 30});
+  const Problem problem = make_problem({.op_b = Op::transpose, .m = 50, .n = 40, .k = 30});
   HandGemm plan(machine, problem, {25, 40, 30});
   for (int row = 0; row < 2; ++row)
     plan.multiply({.c = {kC, row, 0}, .accumulate = Accumulate::beta});
@@ -293,7 +287,7 @@ TEST(HostBackend, RunsPlansOfOneDifferentShapeAfterAnother) {
   const auto backend = backend_of(machine);
   for (std::int64_t n : {30, 3, 90, 9, 60})
     for (int chunks : {1, 7}) {
-      const Problem problem = make_gemm({.m = n, .n = n, .k = n, .beta_is_zero = true});
+      const Problem problem = make_problem({.m = n, .n = n, .k = n}, {.beta_is_zero = true});
       HostTrial<float> trial(problem, 11);
       HostTrial<double> other(problem, 12);
       Problem single = problem;
@@ -313,7 +307,7 @@ TEST(HostBackend, ServesTwoProgramsThreadsOnTheirOwnBackends) {
     threads.emplace_back([&, t] {
       const auto backend = backend_of(machine);
       for (int round = 0; round < 20 && wrong[t].empty(); ++round) {
-        const Problem problem = make_gemm({.m = 40, .n = 36, .k = 50, .beta_is_zero = true});
+        const Problem problem = make_problem({.m = 40, .n = 36, .k = 50}, {.beta_is_zero = true});
         HostTrial<double> trial(problem, 13 + t);
         trial.run(chain_over_three(machine, problem, 4), *backend);
         wrong[t] = trial.verdict();
@@ -328,7 +322,7 @@ TEST(HostBackend, ServesTwoProgramsThreadsOnTheirOwnBackends) {
 
 TEST(HostBackend, FinishesAnEmptyPlan) {
   const Machine machine = virtual_devices(1);
-  const Problem problem = make_gemm({.m = 0, .n = 5, .k = 5});
+  const Problem problem = make_problem({.m = 0, .n = 5, .k = 5});
   HandGemm plan(machine, problem, {1, 5, 5});
 
   const Trace trace = execute(plan.get(), Arguments{}, *backend_of(machine));
@@ -339,7 +333,7 @@ TEST(HostBackend, FinishesAnEmptyPlan) {
 
 TEST(HostBackend, EndsARunThatNobodyFinished) {
   const Machine machine = virtual_devices(1);
-  const Problem problem = make_gemm({.m = 8, .n = 8, .k = 8});
+  const Problem problem = make_problem({.m = 8, .n = 8, .k = 8});
   const Plan plan = one_product(machine, problem);
   const auto backend = backend_of(machine);
   HostTrial<double> trial(problem, 17);
@@ -352,7 +346,7 @@ TEST(HostBackend, EndsARunThatNobodyFinished) {
 
 TEST(HostBackend, RefusesARunWhileAnotherIsUnderWay) {
   const Machine machine = virtual_devices(1);
-  const Problem problem = make_gemm({.m = 8, .n = 8, .k = 8});
+  const Problem problem = make_problem({.m = 8, .n = 8, .k = 8});
   const Plan plan = one_product(machine, problem);
   const auto backend = backend_of(machine);
   HostTrial<double> trial(problem, 18);
@@ -367,7 +361,7 @@ TEST(HostBackend, RefusesARunWhileAnotherIsUnderWay) {
 
 TEST(HostBackend, RunsItsThreadsWithAllSignalsBlocked) {
   const Machine machine = virtual_devices(2);
-  const Problem problem = make_gemm({.m = 8, .n = 8, .k = 8});
+  const Problem problem = make_problem({.m = 8, .n = 8, .k = 8});
   const auto backend = backend_of(machine);
   HostTrial<double> trial(problem, 14);
   trial.run(one_product(machine, problem), *backend);

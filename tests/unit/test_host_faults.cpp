@@ -52,7 +52,7 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-const Problem kSquare = make_gemm({.m = 24, .n = 24, .k = 12, .beta_is_zero = true});
+const Problem kSquare = make_problem({.m = 24, .n = 24, .k = 12}, {.beta_is_zero = true});
 
 /// Two column blocks of C, one per device; device d has tasks 4d (A), 4d+1 (B), 4d+2, 4d+3 (C).
 Plan two_blocks(const Machine& machine, bool second_waits = false) {
@@ -248,7 +248,7 @@ TEST(Disturbances, DelayAndSlowDownOneLinkOnly) {
 
 TEST(Disturbances, MakeACopyTakeAMultipleOfItsTime) {
   const Machine machine = virtual_devices(1, 1 << 28);
-  const Problem problem = make_gemm({.m = 1024, .n = 1, .k = 1024, .beta_is_zero = true});
+  const Problem problem = make_problem({.m = 1024, .n = 1, .k = 1024}, {.beta_is_zero = true});
   HandGemm plan(machine, problem, {1024, 1, 1024});
   const TileId a{kA, 0, 0};
   plan.copy({.tile = a, .to = plan.slot(kD0, a)});

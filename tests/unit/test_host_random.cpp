@@ -72,7 +72,7 @@ TEST(RandomPlans, GiveTheRightCOnSeveralBackendsAtOnce) {
 
 TEST(RandomPlans, GiveTheSameBitsWhateverTheOrder) {
   const Machine machine = test::node(3);
-  const Problem problem = make_gemm({.m = 61, .n = 47, .k = 83});
+  const Problem problem = make_problem({.m = 61, .n = 47, .k = 83});
   Generator random(14);
   const Plan plan = make_plan(problem, machine, test::random_tuning(random, machine, problem, 16));
   std::vector<std::vector<double>> results;

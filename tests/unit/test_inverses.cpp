@@ -27,18 +27,19 @@ Machine machine_with_inverses(Generator& random) {
 
 Problem random_trsm(Generator& random, int devices, std::int64_t most) {
   constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::c32, DataType::c64};
-  Level3Shape shape{.routine = Routine::trsm,
-                    .type = kTypes[between(random, 0, 3)],
-                    .side = chance(random, 50) ? Side::left : Side::right,
-                    .uplo = chance(random, 50) ? Uplo::lower : Uplo::upper,
-                    .diag = chance(random, 50) ? Diag::non_unit : Diag::unit,
-                    .op_a = static_cast<Op>(between(random, 0, 2)),
-                    .m = between(random, 1, most),
-                    .n = between(random, 1, most)};
+  const CallShape shape{.routine = Routine::trsm,
+                        .type = kTypes[between(random, 0, 3)],
+                        .side = chance(random, 50) ? Side::left : Side::right,
+                        .uplo = chance(random, 50) ? Uplo::lower : Uplo::upper,
+                        .diag = chance(random, 50) ? Diag::non_unit : Diag::unit,
+                        .op_a = static_cast<Op>(between(random, 0, 2)),
+                        .m = between(random, 1, most),
+                        .n = between(random, 1, most)};
   const DeviceId same = test::random_home(random, devices);
-  for (DeviceId& home : shape.homes)
+  Conditions conditions;
+  for (DeviceId& home : conditions.homes)
     home = chance(random, 50) ? same : test::random_home(random, devices);
-  return make_level3(shape);
+  return make_problem(shape, conditions);
 }
 
 /// Checks that a device prepares the inverses of each triangle once, if it uses inverses at all,
@@ -111,7 +112,7 @@ TEST(Inverses, ThatFailedOrAreLeftBehindDoNotHinderRecovery) {
 
 // A left lower trsm of 4 x 4 tiles on one device with several lanes.
 Plan plan_with_inverses(const Machine& machine) {
-  return make_plan(make_level3({.routine = Routine::trsm, .m = 64, .n = 64}), machine,
+  return make_plan(make_problem({.routine = Routine::trsm, .m = 64, .n = 64}), machine,
                    test::simple(machine, {1, 1}, 16));
 }
 
@@ -122,8 +123,8 @@ Machine one_device() {
 }
 
 TEST(Solves, TakeTimeForTheInversesAndForRowsAndElementsBeyondTheirMultiplyAdds) {
-  const Problem problem = make_level3(
-      {.routine = Routine::trsm, .m = 64, .n = 32, .homes = {kFirstDevice, kHost, kFirstDevice}});
+  const Problem problem = make_problem({.routine = Routine::trsm, .m = 64, .n = 32},
+                                       {.homes = {kFirstDevice, kHost, kFirstDevice}});
   Machine machine = one_device();
   const auto seconds = [&] {
     return simulate(make_plan(problem, machine, test::simple(machine, {1, 1}, 64)), machine)

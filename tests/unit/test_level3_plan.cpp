@@ -18,7 +18,7 @@ using test::node;
 using test::simple;
 
 Problem syrk(std::int64_t n, std::int64_t k, DeviceId home = kHost) {
-  return make_level3({.routine = Routine::syrk, .n = n, .k = k, .homes = {home, home, home}});
+  return make_problem({.routine = Routine::syrk, .n = n, .k = k}, {.homes = {home, home, home}});
 }
 
 TEST(Level3Plan, PassesItsCheckForRandomRoutinesMachinesAndRules) {
@@ -70,8 +70,8 @@ TEST(Level3Plan, NeverTouchesTheTriangleThatIsNotStored) {
   const Machine machine = node(2);
   for (const Uplo uplo : {Uplo::lower, Uplo::upper})
     for (const Side side : {Side::left, Side::right}) {
-      const Problem problem =
-          make_level3({.routine = Routine::symm, .side = side, .uplo = uplo, .m = 2048, .n = 1536});
+      const Problem problem = make_problem(
+          {.routine = Routine::symm, .side = side, .uplo = uplo, .m = 2048, .n = 1536});
       const Plan plan = make_plan(problem, machine, simple(machine, {2, 1}, 512));
       ASSERT_EQ(check(plan), "");
       for (const Task& task : plan.tasks) {
@@ -87,7 +87,7 @@ TEST(Level3Plan, MovesTheTriangleOfTrsmOnce) {
   const Machine machine = node(4);
   const std::int64_t n = 4096, tile = 512, tiles = n / tile;
   for (const Routine routine : {Routine::trmm, Routine::trsm}) {
-    const Plan plan = make_plan(make_level3({.routine = routine, .m = n, .n = n}), machine,
+    const Plan plan = make_plan(make_problem({.routine = routine, .m = n, .n = n}), machine,
                                 simple(machine, {1, 4}, tile));
     ASSERT_EQ(check(plan), "");
 
@@ -109,8 +109,8 @@ TEST(Level3Plan, MovesTheTriangleOfTrsmOnce) {
 // rest.
 TEST(Level3Plan, SpreadsTheChainOfANarrowTrsmOverTheWorkers) {
   const Machine machine = node(4);
-  const Plan plan = make_plan(make_level3({.routine = Routine::trsm, .m = 8192, .n = 256}), machine,
-                              simple(machine, {4, 1}, 512));
+  const Plan plan = make_plan(make_problem({.routine = Routine::trsm, .m = 8192, .n = 256}),
+                              machine, simple(machine, {4, 1}, 512));
   ASSERT_EQ(check(plan), "");
 
   std::map<DeviceId, int> solves, products;
@@ -126,7 +126,7 @@ TEST(Level3Plan, SpreadsTheChainOfANarrowTrsmOverTheWorkers) {
 // home.
 TEST(Level3Plan, CheckFindsATrmmThatReplacesTooEarly) {
   const Machine machine = node(1);
-  const Problem problem = make_level3({.routine = Routine::trmm, .m = 1024, .n = 512});
+  const Problem problem = make_problem({.routine = Routine::trmm, .m = 1024, .n = 512});
   Plan plan = make_plan(problem, machine, simple(machine, {1, 1}, 512));
   ASSERT_EQ(check(plan), "");
 
@@ -137,9 +137,9 @@ TEST(Level3Plan, CheckFindsATrmmThatReplacesTooEarly) {
 }
 
 TEST(Level3Plan, RefusesRoutinesThatDoNotExist) {
-  const auto status_of = [](const Level3Shape& shape) {
+  const auto status_of = [](const CallShape& shape) {
     try {
-      make_level3(shape);
+      make_problem(shape);
     } catch (const Error& e) {
       return e.status();
     }

@@ -20,8 +20,8 @@ using test::simple;
 using Random = test::Generator;
 
 Problem square(std::int64_t n, DeviceId home, bool beta_is_zero = false) {
-  return make_gemm(
-      {.m = n, .n = n, .k = n, .homes = {home, home, home}, .beta_is_zero = beta_is_zero});
+  return make_problem({.m = n, .n = n, .k = n},
+                      {.homes = {home, home, home}, .beta_is_zero = beta_is_zero});
 }
 
 std::int64_t count(const Plan& plan, TaskKind kind) {
@@ -117,7 +117,7 @@ std::vector<std::int64_t> elements_by_worker(const Plan& plan) {
 
 TEST(MakePlan, HalvesTheFirstStepOfKAsOftenAsItIsTold) {
   const Machine machine = node(2);
-  const Problem problem = make_gemm({.m = 4096, .n = 4096, .k = 8192});
+  const Problem problem = make_problem({.m = 4096, .n = 4096, .k = 8192});
   Tuning tuning = simple(machine, {2, 1}, 4096);
   tuning.ramp = 3;
   EXPECT_EQ(make_plan(problem, machine, tuning).cuts().k, (Cuts{0, 512, 1024, 2048, 4096, 8192}));
@@ -159,7 +159,7 @@ TEST(MakePlan, RefusesSharesThatAreNotThoseOfTheGrid) {
   }
   Tuning tuning = simple(machine, {2, 2}, 50);
   tuning.col_shares = {1, 2};
-  EXPECT_THROW(make_plan(make_gemm({.m = 50, .n = 50, .k = 50, .batch = 2}), machine, tuning),
+  EXPECT_THROW(make_plan(make_problem({.m = 50, .n = 50, .k = 50, .batch = 2}), machine, tuning),
                Error);
 }
 
@@ -208,7 +208,7 @@ TEST(MakePlan, WithoutCachingFetchesForEveryProduct) {
 TEST(MakePlan, ScalesInPlaceWhenThereIsNothingToMultiply) {
   const Machine machine = node(2);
   const Problem problem =
-      make_gemm({.m = 100, .n = 50, .k = 0, .homes = {kHost, kHost, kFirstDevice + 1}});
+      make_problem({.m = 100, .n = 50, .k = 0}, {.homes = {kHost, kHost, kFirstDevice + 1}});
 
   const Plan plan = make_plan(problem, machine, simple(machine, {2, 1}, 1024));
 
@@ -280,7 +280,7 @@ TEST(MakePlan, TakesTheSlotWhoseUsersAreLongestDone) {
   tuning.memory_cap.assign(machine.devices.size(), 4LL * 512 * 512 * 8);
   tuning.out_of_core = OutOfCore::stationary;
   const Problem problem =
-      make_gemm({.m = 512, .n = 512, .k = 8 * 512, .homes = {kHost, kHost, kFirstDevice}});
+      make_problem({.m = 512, .n = 512, .k = 8 * 512}, {.homes = {kHost, kHost, kFirstDevice}});
 
   const Plan plan = make_plan(problem, machine, tuning);
 

@@ -31,8 +31,8 @@ std::string refusal_of_text(const std::string& text) {
 }
 
 TEST(MakeGemm, GivesEveryOperandItsStoredShape) {
-  const Problem p = make_gemm(
-      {.op_a = Op::transpose, .m = 5, .n = 7, .k = 3, .homes = {kHost, kPageable, 4}, .batch = 2});
+  const Problem p = make_problem({.op_a = Op::transpose, .m = 5, .n = 7, .k = 3, .batch = 2},
+                                 {.homes = {kHost, kPageable, 4}});
 
   EXPECT_EQ(p.operands[kA], (Operand{.rows = 3, .cols = 5, .home = kHost}));
   EXPECT_EQ(p.operands[kB], (Operand{.rows = 3, .cols = 7, .home = kPageable}));
@@ -41,35 +41,39 @@ TEST(MakeGemm, GivesEveryOperandItsStoredShape) {
 }
 
 TEST(MakeGemm, DoesNotReadAnOutputWhoseBetaIsZero) {
-  const Problem p = make_gemm({.m = 5, .n = 7, .k = 3, .beta_is_zero = true});
+  const Problem p = make_problem({.m = 5, .n = 7, .k = 3}, {.beta_is_zero = true});
   EXPECT_EQ(p.operands[kC].access, Access::write);
 }
 
 TEST(MakeGemm, CountsFourTimesTheFlopsForComplexTypes) {
-  EXPECT_EQ(flops(make_gemm({.m = 5, .n = 7, .k = 3})), 210);
-  EXPECT_EQ(flops(make_gemm({.m = 5, .n = 7, .k = 3, .batch = 10})), 2100);
-  EXPECT_EQ(flops(make_gemm({.type = DataType::c32, .m = 5, .n = 7, .k = 3})), 840);
-  EXPECT_EQ(flops(make_gemm({.m = 5, .n = 7, .k = 0})), 0);
+  EXPECT_EQ(flops(make_problem({.m = 5, .n = 7, .k = 3})), 210);
+  EXPECT_EQ(flops(make_problem({.m = 5, .n = 7, .k = 3, .batch = 10})), 2100);
+  EXPECT_EQ(flops(make_problem({.type = DataType::c32, .m = 5, .n = 7, .k = 3})), 840);
+  EXPECT_EQ(flops(make_problem({.m = 5, .n = 7, .k = 0})), 0);
 }
 
 TEST(MakeGemm, NamesTheSizeThatIsNegative) {
-  EXPECT_EQ(refusal([] { make_gemm({.m = -1}); }), "gemm: m = -1 is negative");
-  EXPECT_EQ(refusal([] { make_gemm({.n = -2}); }), "gemm: n = -2 is negative");
-  EXPECT_EQ(refusal([] { make_gemm({.k = -3}); }), "gemm: k = -3 is negative");
-  EXPECT_EQ(refusal([] { make_gemm({.batch = -4}); }), "gemm: batch = -4 is negative");
-  EXPECT_EQ(refusal([] { make_gemm({.homes = {0, -5, 0}}); }), "gemm: location -5 is negative");
+  EXPECT_EQ(refusal([] { make_problem({.m = -1}); }), "gemm: m = -1 is negative");
+  EXPECT_EQ(refusal([] { make_problem({.n = -2}); }), "gemm: n = -2 is negative");
+  EXPECT_EQ(refusal([] { make_problem({.k = -3}); }), "gemm: k = -3 is negative");
+  EXPECT_EQ(refusal([] { make_problem({.batch = -4}); }), "gemm: batch = -4 is negative");
+  EXPECT_EQ(refusal([] {
+              make_problem({}, {.homes = {0, -5, 0}});
+            }),
+            "gemm: location -5 is negative");
 }
 
 TEST(MakeGemm, RefusesOperandsWhoseBytesDoNotFit64Bits) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 30;  // 2^30 x 2^30 doubles are 2^63 bytes
   const std::string end = " has more bytes than 64 bits can count";
 
-  EXPECT_EQ(refusal([] { make_gemm({.m = kLarge, .n = 1, .k = kLarge}); }), "gemm: A" + end);
-  EXPECT_EQ(refusal([] { make_gemm({.m = 1, .n = kLarge, .k = kLarge}); }), "gemm: B" + end);
-  EXPECT_EQ(refusal([] { make_gemm({.m = kLarge, .n = kLarge, .k = 1}); }), "gemm: C" + end);
-  EXPECT_EQ(refusal([] { make_gemm({.m = 1, .n = 1, .k = 1, .batch = kMost}); }), "gemm: A" + end);
-  EXPECT_NO_THROW(make_gemm({.m = kLarge - 1, .n = 1, .k = kLarge}));
-  EXPECT_NO_THROW(make_gemm({.m = kMost, .n = 0, .k = 0}));  // nothing is stored
+  EXPECT_EQ(refusal([] { make_problem({.m = kLarge, .n = 1, .k = kLarge}); }), "gemm: A" + end);
+  EXPECT_EQ(refusal([] { make_problem({.m = 1, .n = kLarge, .k = kLarge}); }), "gemm: B" + end);
+  EXPECT_EQ(refusal([] { make_problem({.m = kLarge, .n = kLarge, .k = 1}); }), "gemm: C" + end);
+  EXPECT_EQ(refusal([] { make_problem({.m = 1, .n = 1, .k = 1, .batch = kMost}); }),
+            "gemm: A" + end);
+  EXPECT_NO_THROW(make_problem({.m = kLarge - 1, .n = 1, .k = kLarge}));
+  EXPECT_NO_THROW(make_problem({.m = kMost, .n = 0, .k = 0}));  // nothing is stored
 }
 
 TEST(Place, IsAWordForEveryLocation) {
@@ -88,7 +92,7 @@ TEST(Place, RefusesAnyOtherWord) {
 
 TEST(ProblemText, LeavesOutWhatIsUsual) {
   const Problem p =
-      make_gemm({.m = 8192, .n = 4096, .k = 2048, .homes = {kFirstDevice, kHost, kPageable}});
+      make_problem({.m = 8192, .n = 4096, .k = 2048}, {.homes = {kFirstDevice, kHost, kPageable}});
   EXPECT_EQ(to_text(p), "dgemm m=8192 n=4096 k=2048 a@0 b@h c@p");
 }
 
@@ -96,7 +100,7 @@ TEST(ProblemText, NamesEveryTypeByItsWord) {
   constexpr std::array<const char*, kDataTypes.size()> kTexts{
       "sgemm", "dgemm", "cgemm", "zgemm", "hgemm", "bf16gemm", "tf32gemm"};
   for (std::size_t t = 0; t < kDataTypes.size(); ++t) {
-    const Problem p = make_gemm({.type = kDataTypes[t], .m = 1, .n = 2, .k = 3});
+    const Problem p = make_problem({.type = kDataTypes[t], .m = 1, .n = 2, .k = 3});
     EXPECT_EQ(to_text(p), std::string(kTexts[t]) + " m=1 n=2 k=3 a@h b@h c@h");
     EXPECT_EQ(parse_problem(to_text(p)), p);
   }
@@ -108,20 +112,19 @@ TEST(DataTypes, HalvesHaveTwoBytesAndTf32IsStoredAsAFloat) {
   EXPECT_EQ(DataType::tf32.storage, Storage::f32);
   EXPECT_NE(DataType::tf32, DataType::f32);
   EXPECT_TRUE(is_half(Storage::f16) && is_half(Storage::bf16) && !is_half(Storage::f32));
-  EXPECT_EQ(flops(make_gemm({.type = DataType::f16, .m = 5, .n = 7, .k = 3})), 210);
+  EXPECT_EQ(flops(make_problem({.type = DataType::f16, .m = 5, .n = 7, .k = 3})), 210);
 }
 
 TEST(ProblemText, SaysWhatIsNotUsual) {
-  const Problem p = make_gemm({.type = DataType::c64,
-                               .op_a = Op::transpose,
-                               .op_b = Op::conjugate,
-                               .m = 1,
-                               .n = 2,
-                               .k = 3,
-                               .homes = {kFirstDevice + 12, kHost, kHost},
-                               .beta_is_zero = true,
-                               .batch = 16,
-                               .share_a = true});
+  const Problem p = make_problem(
+      {.type = DataType::c64,
+       .op_a = Op::transpose,
+       .op_b = Op::conjugate,
+       .m = 1,
+       .n = 2,
+       .k = 3,
+       .batch = 16},
+      {.homes = {kFirstDevice + 12, kHost, kHost}, .beta_is_zero = true, .share_a = true});
   EXPECT_EQ(to_text(p), "zgemm m=1 n=2 k=3 a@12* b@h c@h transa=t transb=c beta=0 batch=16");
 }
 
@@ -172,12 +175,8 @@ TEST(MakeLevel3, CountsWhatATriangleTakes) {
 
 TEST(ProblemText, TakesWordsInAnyOrderAndWithAnySpace) {
   EXPECT_EQ(parse_problem("  sgemm\tc@1 size=64\nbatch=3  "),
-            make_gemm({.type = DataType::f32,
-                       .m = 64,
-                       .n = 64,
-                       .k = 64,
-                       .homes = {kHost, kHost, kFirstDevice + 1},
-                       .batch = 3}));
+            make_problem({.type = DataType::f32, .m = 64, .n = 64, .k = 64, .batch = 3},
+                         {.homes = {kHost, kHost, kFirstDevice + 1}}));
 }
 
 TEST(ProblemText, NamesTheWordThatItDoesNotUnderstand) {

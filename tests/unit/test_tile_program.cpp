@@ -185,16 +185,16 @@ TEST(TileProgram, OfGemmIsGemmForEveryOpTypeAndBatch) {
           for (const std::int64_t batch : {1, 3})
             for (const int shared : {0, 1, 2, 3})
               if (batch > 1 || shared == 0)
-                expect_right(random, make_gemm({.type = type,
-                                                .op_a = op_a,
-                                                .op_b = op_b,
-                                                .m = size(random),
-                                                .n = size(random),
-                                                .k = size(random),
-                                                .beta_is_zero = beta_is_zero,
-                                                .batch = batch,
-                                                .share_a = (shared & 1) != 0,
-                                                .share_b = (shared & 2) != 0}));
+                expect_right(random, make_problem({.type = type,
+                                                   .op_a = op_a,
+                                                   .op_b = op_b,
+                                                   .m = size(random),
+                                                   .n = size(random),
+                                                   .k = size(random),
+                                                   .batch = batch},
+                                                  {.beta_is_zero = beta_is_zero,
+                                                   .share_a = (shared & 1) != 0,
+                                                   .share_b = (shared & 2) != 0}));
 }
 
 TEST(TileProgram, OfEachRoutineWithTrianglesIsThatRoutineForEveryFlagAndType) {
@@ -220,17 +220,17 @@ TEST(TileProgram, OfEachRoutineWithTrianglesIsThatRoutineForEveryFlagAndType) {
                   if (traits.by_itself && op_a != Op::none && op_a != turned) continue;
                   if (routine != Routine::gemmt && op_b != Op::none) continue;
                   ++problems;
-                  expect_right(random, make_level3({.routine = routine,
-                                                    .type = type,
-                                                    .side = side,
-                                                    .uplo = uplo,
-                                                    .diag = diag,
-                                                    .op_a = op_a,
-                                                    .op_b = op_b,
-                                                    .m = size(random),
-                                                    .n = size(random),
-                                                    .k = size(random),
-                                                    .beta_is_zero = beta_is_zero}));
+                  expect_right(random, make_problem({.routine = routine,
+                                                     .type = type,
+                                                     .side = side,
+                                                     .uplo = uplo,
+                                                     .diag = diag,
+                                                     .op_a = op_a,
+                                                     .op_b = op_b,
+                                                     .m = size(random),
+                                                     .n = size(random),
+                                                     .k = size(random)},
+                                                    {.beta_is_zero = beta_is_zero}));
                 }
   EXPECT_GT(problems, 400);
 }
@@ -241,12 +241,12 @@ TEST(TileProgram, OfRoutinesWithVectorsIsThatRoutine) {
     for (const DataType type : kTypes)
       for (const Op op : kOps)
         for (const bool beta_is_zero : {false, true})
-          expect_right(random, make_vectors({.routine = static_cast<Routine>(r),
+          expect_right(random, make_problem({.routine = static_cast<Routine>(r),
                                              .type = type,
-                                             .op = op,
+                                             .op_a = op,
                                              .m = size(random),
-                                             .n = size(random),
-                                             .beta_is_zero = beta_is_zero}));
+                                             .n = size(random)},
+                                            {.beta_is_zero = beta_is_zero}));
 }
 
 // Calls with alpha == 0, and sizes of 0.
@@ -256,23 +256,21 @@ TEST(TileProgram, ScalesWhatHasNoProducts) {
     for (const bool beta_is_zero : {false, true}) {
       const auto routine = static_cast<Routine>(r);
       if (routine == Routine::gemm)
-        expect_right(random, make_gemm({.m = 9, .n = 7, .k = 0, .beta_is_zero = beta_is_zero}));
+        expect_right(random,
+                     make_problem({.m = 9, .n = 7, .k = 0}, {.beta_is_zero = beta_is_zero}));
       else
-        expect_right(random, make_level3({.routine = routine,
-                                          .type = DataType::c64,
-                                          .m = 9,
-                                          .n = 7,
-                                          .k = 5,
-                                          .alpha_is_zero = true,
-                                          .beta_is_zero = beta_is_zero}));
+        expect_right(
+            random,
+            make_problem({.routine = routine, .type = DataType::c64, .m = 9, .n = 7, .k = 5},
+                         {.alpha_is_zero = true, .beta_is_zero = beta_is_zero}));
     }
-  EXPECT_TRUE(expand(make_gemm({.m = 0, .n = 5, .k = 3}), {{0}, {0, 5}, {0, 3}}).ops.empty());
+  EXPECT_TRUE(expand(make_problem({.m = 0, .n = 5, .k = 3}), {{0}, {0, 5}, {0, 3}}).ops.empty());
 }
 
 TEST(TileProgram, AppendRefusesAMatrixThatIsCutOrStoredOtherwiseOrWrittenWhileRead) {
   const Cuts cuts{0, 3, 8};
-  const Problem gemm = make_gemm({.m = 8, .n = 8, .k = 8});
-  const Problem trsm = make_level3({.routine = Routine::trsm, .m = 8, .n = 8});
+  const Problem gemm = make_problem({.m = 8, .n = 8, .k = 8});
+  const Problem trsm = make_problem({.routine = Routine::trsm, .m = 8, .n = 8});
   const auto refused = [&](const Problem& second, const CallCuts& second_cuts,
                            const std::array<MatrixId, 3>& matrices) {
     TileProgram program = expand(gemm, {cuts, cuts, cuts});
@@ -297,9 +295,9 @@ TEST(TileProgram, AppendRefusesAMatrixThatIsCutOrStoredOtherwiseOrWrittenWhileRe
 TEST(TileProgram, WithAWrongOpIsAnotherRoutine) {
   Generator random(5);
   const CallCuts cuts{{0, 4, 8, 12}, {0, 4, 8, 12}, {0, 4, 8, 12}};
-  std::vector<Problem> problems{make_gemm({.m = 12, .n = 12, .k = 12})};
+  std::vector<Problem> problems{make_problem({.m = 12, .n = 12, .k = 12})};
   for (int r = 1; r < kLevel3Routines; ++r)
-    problems.push_back(make_level3(
+    problems.push_back(make_problem(
         {.routine = static_cast<Routine>(r), .type = DataType::c64, .m = 12, .n = 12, .k = 12}));
   for (const Problem& problem : problems) {
     ASSERT_EQ(fault_of(problem, cuts, 7), "");

@@ -21,7 +21,7 @@ using test::node;
 using Random = test::Generator;
 
 Problem square(std::int64_t n, DeviceId home) {
-  return make_gemm({.m = n, .n = n, .k = n, .homes = {home, home, home}});
+  return make_problem({.m = n, .n = n, .k = n}, {.homes = {home, home, home}});
 }
 
 TEST(Tune, FindsARightPlanForEveryProblemThatFits) {
@@ -66,10 +66,9 @@ TEST(Tune, TriesCubesOnlyWhereTheyAreNotTheStationaryPlanAgain) {
   TuneRequest request;
   request.memory_cap.assign(machine.devices.size(), 40'000'000);
   request.memory_cap[kHost] = 1LL << 40;
-  Level3Shape symmetric{.routine = Routine::symm, .m = 4096, .n = 4096, .homes = {0, 0, 0}};
   for (const Problem& problem :
-       {square(4096, kHost), make_gemm({.m = 8192, .n = 8192, .k = 128, .homes = {0, 0, 0}}),
-        make_level3(symmetric)}) {
+       {square(4096, kHost), make_problem({.m = 8192, .n = 8192, .k = 128}),
+        make_problem({.routine = Routine::symm, .m = 4096, .n = 4096})}) {
     const Tuned tuned = tune(problem, machine, request);
 
     int cubes = 0;
@@ -104,8 +103,8 @@ TEST(Tune, GainsByTheGridOnSkinnyShapes) {
   const Rules fixed = Rules::all().without(Rule::grid);
   double gain = 1;
   for (const auto& [m, n] : {std::pair<std::int64_t, std::int64_t>{65536, 1024}, {1024, 65536}}) {
-    const Problem p =
-        make_gemm({.m = m, .n = n, .k = 4096, .homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
+    const Problem p = make_problem({.m = m, .n = n, .k = 4096},
+                                   {.homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
     const double free_s = tune(p, machine, {}).predicted_s;
     const Tuned square = tune(p, machine, {.rules = fixed});
     EXPECT_EQ(square.plan.tuning.grid, (Grid{4, 2}));
@@ -196,7 +195,7 @@ TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
   const Machine machine = node(4);
   const DeviceId owner = kFirstDevice + 2;
   const Problem thin =
-      make_gemm({.m = 16384, .n = 16384, .k = 512, .homes = {owner, owner, owner}});
+      make_problem({.m = 16384, .n = 16384, .k = 512}, {.homes = {owner, owner, owner}});
 
   const Tuned free = tune(thin, machine, {});
   const Tuned equal = tune(thin, machine, {.rules = Rules::all().without(Rule::grid)});
@@ -219,8 +218,8 @@ TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
 // In a grid of 2 x 2 a larger part for one worker also gives its neighbour more rows of A.
 TEST(Tune, GivesNoLargerPartThanMemoryHolds) {
   const Machine machine = node(4, 50e9, 100e9);
-  const Problem tall = make_gemm(
-      {.m = 65536, .n = 2048, .k = 4096, .homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
+  const Problem tall = make_problem({.m = 65536, .n = 2048, .k = 4096},
+                                    {.homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
   const auto most = [](const Plan& plan) { return std::ranges::max(plan.arena_bytes); };
   TuneRequest request{.grid = {2, 2}};
   const Tuned free = tune(tall, machine, request);

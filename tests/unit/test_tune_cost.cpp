@@ -63,7 +63,7 @@ Cost cost_of(std::int64_t n, std::int64_t tile) {
     const double begin_s = thread_seconds();
     EXPECT_GT(run_other_tasks(), 0);
     const double middle_s = thread_seconds();
-    const Tuned tuned = tune(make_gemm({.m = n, .n = n, .k = n}), machine, {.tile = tile});
+    const Tuned tuned = tune(make_problem({.m = n, .n = n, .k = n}), machine, {.tile = tile});
     seconds.push_back(thread_seconds() - middle_s);
     units.push_back(seconds.back() / (middle_s - begin_s));
     cost.tasks = tuned.plan.tasks.size();
@@ -76,16 +76,16 @@ Cost cost_of(std::int64_t n, std::int64_t tile) {
 
 // Tuning and planning together: under 10 ms for 3,000 tasks and 30 ms for 8,000, one core. They
 // take 0.83 and 2.25 units (0.81 to 0.90 and 2.2 to 2.3, also with fifteen other processes per
-// core). The limits in units fail a slowdown of 30 %.
+// core). The limits in units fail a slowdown of a third.
 TEST(TuneCost, StaysUnderItsBudget) {
   const Cost middle = cost_of(16384, 1408);
   EXPECT_GE(middle.tasks, 2800u);
   EXPECT_LT(middle.seconds, 0.010);
-  EXPECT_LT(middle.units, 1.02);
+  EXPECT_LT(middle.units, 1.08);
   const Cost large = cost_of(16384, 960);
   EXPECT_GE(large.tasks, 7500u);
   EXPECT_LT(large.seconds, 0.030);
-  EXPECT_LT(large.units, 2.75);
+  EXPECT_LT(large.units, 2.93);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ TEST(VectorPlans, GiveTheRightResultsOnThreads) {
 // Sums over parts of k are added in one order, whatever the order of the tasks.
 TEST(VectorPlans, GiveTheSameBitsInAnyOrder) {
   const Machine machine = test::node(4);
-  const Problem dot = make_vectors({.routine = Routine::dot, .n = 5000});
+  const Problem dot = make_problem({.routine = Routine::dot, .n = 5000});
   Tuning tuning{.grid = {4, 1}, .tile = 100};
   for (int w = 0; w < 4; ++w) tuning.workers.push_back(kFirstDevice + w);
   const Plan plan = make_plan(dot, machine, tuning);

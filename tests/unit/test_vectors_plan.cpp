@@ -19,7 +19,7 @@ using test::node;
 using test::simple;
 
 Problem gemv(std::int64_t m, std::int64_t n, Op op = Op::none) {
-  return make_vectors({.routine = Routine::gemv, .op = op, .m = m, .n = n});
+  return make_problem({.routine = Routine::gemv, .op_a = op, .m = m, .n = n});
 }
 
 std::int64_t bytes_moved(const Plan& plan, const Machine& machine) {
@@ -38,7 +38,7 @@ TEST(VectorPlan, PassesItsCheckForRandomRoutinesMachinesAndRules) {
 
 TEST(VectorPlan, DealsTilesInTurn) {
   const Machine machine = node(3);
-  const Problem axpy = make_vectors({.routine = Routine::axpy, .n = 10 * 128});
+  const Problem axpy = make_problem({.routine = Routine::axpy, .n = 10 * 128});
 
   const Plan plan = make_plan(axpy, machine, simple(machine, {1, 3}, 128));
 
@@ -52,11 +52,11 @@ TEST(VectorPlan, DealsTilesInTurn) {
 // axpy reads x and y once and writes y once; each element of gemv's matrix goes to one worker.
 TEST(VectorPlan, MovesWhatMustMoveOnce) {
   const Machine machine = node(4);
-  const Problem axpy = make_vectors({.routine = Routine::axpy, .n = 1 << 20});
+  const Problem axpy = make_problem({.routine = Routine::axpy, .n = 1 << 20});
   const Plan of_axpy = make_plan(axpy, machine, simple(machine, {1, 4}, 1 << 16));
   const std::int64_t m = 4096, n = 8192;
   const Plan of_gemv = make_plan(gemv(m, n), machine, simple(machine, {1, 4}, 1024));
-  const Plan of_dot = make_plan(make_vectors({.routine = Routine::dot, .n = 1 << 20}), machine,
+  const Plan of_dot = make_plan(make_problem({.routine = Routine::dot, .n = 1 << 20}), machine,
                                 simple(machine, {4, 1}, 1 << 16));
 
   EXPECT_EQ(bytes_moved(of_axpy, machine), 3 * 8 << 20);
@@ -78,7 +78,7 @@ TEST(VectorPlan, NeedsAFewSlotsWhateverTheSizes) {
 
 TEST(VectorPlan, IsFoundWrongWhenSumsMeetOutOfTurn) {
   const Machine machine = node(3);
-  Plan plan = make_plan(make_vectors({.routine = Routine::dot, .n = 300}), machine,
+  Plan plan = make_plan(make_problem({.routine = Routine::dot, .n = 300}), machine,
                         simple(machine, {3, 1}, 100));
   ASSERT_EQ(check(plan), "");
   std::vector<Task*> adds;
@@ -93,7 +93,7 @@ TEST(VectorPlan, IsFoundWrongWhenSumsMeetOutOfTurn) {
 
 TEST(VectorPlan, IsFoundWrongWithoutOneOfItsSums) {
   const Machine machine = node(2);
-  Plan plan = make_plan(make_vectors({.routine = Routine::dot, .n = 200}), machine,
+  Plan plan = make_plan(make_problem({.routine = Routine::dot, .n = 200}), machine,
                         simple(machine, {2, 1}, 100));
   for (Task& task : plan.tasks)
     if (task.kernel == Kernel::add) task.op = 0;
@@ -103,9 +103,8 @@ TEST(VectorPlan, IsFoundWrongWithoutOneOfItsSums) {
 
 TEST(VectorTuner, LeavesVectorsWithTheDeviceThatHasThem) {
   const Machine machine = node(4);
-  const Problem axpy = make_vectors({.routine = Routine::axpy,
-                                     .n = 1 << 24,
-                                     .homes = {kFirstDevice + 2, kFirstDevice, kFirstDevice + 2}});
+  const Problem axpy = make_problem({.routine = Routine::axpy, .n = 1 << 24},
+                                    {.homes = {kFirstDevice + 2, kFirstDevice, kFirstDevice + 2}});
 
   const Tuned tuned = tune(axpy, machine, {});
 
