@@ -31,21 +31,26 @@ part() {
       tail -n 1 || true)" >>out/test/closing
 }
 
-# beside COMMAND...: starts the command in its own process group, which ends with this script.
+# beside NAME COMMAND...: starts the command in its own process group, which ends with this script.
+# Its output is in out/test/NAME.out.
+declare -A beside
 beside() {
+  local name=$1
+  shift
   set -m
-  "$@" &
-  beside=$!
+  "$@" >"out/test/$name.out" 2>&1 &
+  beside[$name]=$!
   set +m
-  trap 'kill -- -$beside 2>/dev/null' EXIT
 }
+trap 'for group in "${beside[@]}"; do kill -- -$group 2>/dev/null; done' EXIT
 
-# Waits for the command started by `beside`, and returns its status.
+# joined NAME: waits for the command started by `beside`, prints its output, and returns its status.
 joined() {
   local status
-  wait $beside
+  wait ${beside[$1]}
   status=$?
-  trap - EXIT
+  unset "beside[$1]"
+  cat "out/test/$1.out"
   return $status
 }
 
@@ -83,10 +88,10 @@ has() {
 
 tools/setup.sh dev || exit 1
 # The environments of the drop-in tests are downloaded while the compiler runs.
-if has dropin; then beside tools/setup.sh dev dropin; fi
+if has dropin; then beside setup tools/setup.sh dev dropin; fi
 built release
 cmake --install build/release --component python --prefix python/fleetblas >/dev/null || exit 1
-if has dropin; then joined || exit 1; fi
+if has dropin; then joined setup || exit 1; fi
 
 FLEETBLAS_CPU_BLAS=$(wheel_blas) || exit 1
 export FLEETBLAS_CPU_BLAS
@@ -95,24 +100,30 @@ export FLEETBLAS_CPU_BLAS
 fixed_layout=()
 setarch -R true 2>/dev/null && fixed_layout=(setarch -R)
 
-ctest=(ctest --parallel "${JOBS:-$(nproc)}" --timeout 600 --no-tests=error)
+jobs=${JOBS:-$(nproc)}
+ctest=(ctest --timeout 600 --no-tests=error --parallel)
 pytest=(python -m pytest -q -p no:cacheprovider)
 
-sanitizers() {
-  local preset
-  for preset in asan tsan; do
-    built $preset
-    part $preset "${fixed_layout[@]}" "${ctest[@]}" --preset $preset
-  done
-}
+# The tests mostly wait for threads: two per core, and the next build beside them. All of this has a
+# low priority, because tests of the other sequences have time limits.
+sanitizer_tests() { part $1 "${fixed_layout[@]}" "${ctest[@]}" $((2 * jobs)) --preset $1; }
 
-sanitizers_last() {
+run_sanitizers() {
+  local status
   renice -n 10 $BASHPID >/dev/null
-  sanitizers
+  built asan
+  sanitizer_tests asan &
+  (built tsan)
+  status=$?
+  wait
+  [ $status = 0 ] || exit 1
+  sanitizer_tests tsan
 }
 
-interpreted() {
-  if has python; then part python "${pytest[@]}" tests/python; fi
+run_python() { part python "${pytest[@]}" tests/python; }
+
+run_others() {
+  if has core; then part core "${ctest[@]}" $jobs --preset release; fi
   if has dropin; then
     part dropin env FLEETBLAS_PRELOAD="$root/python/fleetblas/lib/libfleetblas_preload.so" \
       FLEETBLAS_TEST_VENVS="$root/.venv-tests" "${pytest[@]}" tests/dropin
@@ -120,21 +131,19 @@ interpreted() {
   if has docs; then part docs "${pytest[@]}" tests/house/test_site.py; fi
 }
 
-# The core tests run alone, since some of them measure the time of planning.
-if has core; then part core "${ctest[@]}" --preset release; fi
-# pytest uses one core. The sanitizers take the others, at a lower priority, because some tests
-# under pytest have time limits.
-if has sanitizers && has python dropin docs; then
-  beside sanitizers_last >out/test/sanitizers.out 2>&1
-  interpreted
-  printf '\ntest: asan and tsan (so far: out/test/sanitizers.out)\n'
-  joined || printf 'sanitizers\n' >>out/test/failed
-  cat out/test/sanitizers.out
-elif has sanitizers; then
-  sanitizers
-else
-  interpreted
-fi
+# Three sequences at the same time. The output of the last is shown as it comes.
+sequences=()
+if has python; then sequences+=(python); fi
+if has sanitizers; then sequences+=(sanitizers); fi
+if has core dropin docs; then sequences+=(others); fi
+shown=${sequences[-1]}
+unset "sequences[-1]"
+for sequence in "${sequences[@]}"; do beside $sequence run_$sequence; done
+run_$shown
+for sequence in "${sequences[@]}"; do
+  printf '\ntest: %s (so far: out/test/%s.out)\n' $sequence $sequence
+  joined $sequence || printf '%s\n' $sequence >>out/test/failed
+done
 
 printf '\n'
 cat out/test/closing

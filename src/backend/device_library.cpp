@@ -36,7 +36,7 @@ bool is_readable(const std::string& path) { return access(path.c_str(), R_OK) ==
 }  // namespace
 
 const DeviceLibrary& device_library(const Options& options) {
-  // Never closed: its threads may outlive that.
+  // Never closed: its threads may outlive a dlclose.
   const std::string path = path_of(options);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)

@@ -11,7 +11,7 @@
 
 namespace fleet {
 
-/// What libfleetblas_cuda.so hands out. Both libraries are of one version, or it is not used.
+/// Entries of libfleetblas_cuda.so, which is used only where both libraries are of one version.
 struct DeviceLibrary {
   int version = 0;
   /// GPUs visible to this process. 0, with the reason in `why`, where there are none or no driver.
@@ -25,11 +25,11 @@ struct DeviceLibrary {
 inline constexpr int kDeviceLibraryVersion = 3;
 inline constexpr const char* kDeviceLibrarySymbol = "fleet_device_library";
 
-/// Could there be a GPU here? Looks for the driver's device files only, or for the library that the
-/// options name: cheap, and true does not promise anything.
+/// Whether there could be a GPU here. Cheap: looks only for the driver's device files, or for the
+/// library that the options name. True promises nothing.
 bool may_have_gpus(const Options& options);
 
-/// Has this process loaded the driver? If not, none of its memory can be a device's or pinned.
+/// Whether this process has loaded the driver. If not, none of its memory is a device's or pinned.
 bool program_uses_gpus();
 
 /// The one that the options name, or the one in the folder of this library; loaded once and for

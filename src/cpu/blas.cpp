@@ -26,7 +26,7 @@
 namespace fleet {
 namespace {
 
-// What OpenBLAS maps per thread, and a margin for everything else.
+// OpenBLAS's workspace per thread, and a margin for everything else.
 constexpr std::size_t kWorkspaceBytes = std::size_t{128} << 20;
 constexpr std::size_t kMarginBytes = std::size_t{64} << 20;
 
@@ -139,7 +139,7 @@ class RunTimeBlas final : public CpuBlas {
     if (!vectors_by_library(*library_, launch)) plain_vectors(launch);
   }
 
-  /// Does the library give the products that its names promise? Small whole numbers, so exact.
+  /// Whether the library gives the products that its names promise: exact ones of small numbers.
   bool verified() {
     bool right = true;
     for (Storage storage : {Storage::f32, Storage::f64, Storage::c32, Storage::c64})
@@ -151,7 +151,7 @@ class RunTimeBlas final : public CpuBlas {
 
  protected:
   void begin_lease(int threads) override {
-    // What the other threads hold at exit may never be given back.
+    // Other threads may never give back what they hold at exit.
     if (!ExitGuard::exiting()) gate_.enter(std::max(1, threads));
   }
   void end_lease() override {

@@ -30,7 +30,7 @@ class CpuBlas {
   /// multiplied as f32 and rounded once; tf32 is f32 here.
   virtual void gemm(const Launch& launch) = 0;
 
-  /// A multiply of gemv, axpy or dot (Launch::kernel), likewise. beta == 0 never reads c.
+  /// Multiplies by gemv, axpy or dot (Launch::kernel), likewise. beta == 0 never reads c.
   virtual void multiply_vectors(const Launch& launch);
 
   /// While it lives, every gemm of this library uses `threads` threads; waits, in the order of

@@ -17,7 +17,7 @@ namespace {
 #ifdef __SSE2__
 constexpr std::size_t kLineBytes = 64;
 
-/// Whole cache lines around the caches, what is before and after them as usual.
+/// Writes whole cache lines past the caches, and the ends before and after them as usual.
 void stream(char* to, const char* from, std::size_t bytes) {
   const auto misaligned = reinterpret_cast<std::uintptr_t>(to) % kLineBytes;
   const std::size_t head = std::min(bytes, misaligned == 0 ? 0 : kLineBytes - misaligned);
@@ -33,7 +33,7 @@ void stream(char* to, const char* from, std::size_t bytes) {
   std::memcpy(to + done, from + done, bytes - done);
 }
 
-/// What was streamed is there for whoever is told so after this.
+/// Makes what was streamed visible to threads that are told about it after this.
 void settle() { _mm_sfence(); }
 #else
 void stream(char* to, const char* from, std::size_t bytes) { std::memcpy(to, from, bytes); }

@@ -20,7 +20,7 @@ void copy_columns(const View& from, const View& to, std::int64_t element_bytes, 
                   std::int64_t last);
 
 /// The same for copies too large for the CPU's caches: writes past them where the processor can, so
-/// that what is overwritten is not read first (docs/performance/lessons.md).
+/// that the old contents are not read first (docs/performance/lessons.md).
 void copy_columns_past_caches(const View& from, const View& to, std::int64_t element_bytes,
                               std::int64_t first, std::int64_t last);
 

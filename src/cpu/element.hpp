@@ -27,7 +27,7 @@ std::complex<Real> conjugate(std::complex<Real> a) {
   return {a.real(), -a.imag()};
 }
 
-/// What elements of type T are computed and summed in.
+/// The type in which elements of type T are computed and summed.
 template <typename T>
 struct WideOf {
   using Type = T;
@@ -43,7 +43,7 @@ struct WideOf<BFloat16> {
 template <typename T>
 using Wide = typename WideOf<T>::Type;
 
-/// An element as it is computed with, and back.
+/// An element in the type that it is computed in, and back.
 template <typename T>
 Wide<T> load(T value) {
   if constexpr (std::is_same_v<T, Wide<T>>)

@@ -15,7 +15,7 @@ T* column(const View& view, std::int64_t col) {
   return static_cast<T*>(view.data) + col * view.ld;
 }
 
-/// What a Hermitian matrix may have on its diagonal: nothing else of it is looked at.
+/// The part of a diagonal element that counts in a Hermitian matrix: the other one is not read.
 template <typename Value>
 Value real_part(Value value) {
   if constexpr (requires { value.imag(); }) return Value(value.real());

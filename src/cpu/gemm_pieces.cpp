@@ -12,7 +12,7 @@ struct Part {
   std::int64_t row, col, rows, cols;
 };
 
-/// That part of op(x), as a stored view.
+/// The part of op(x), as a stored view.
 View part_of(const View& x, Op op, Storage storage, Part part) {
   if (op != Op::none) part = {part.col, part.row, part.cols, part.rows};
   void* data = static_cast<char*>(x.data) + (part.row + part.col * x.ld) * bytes_of(storage);

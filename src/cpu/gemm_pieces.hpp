@@ -7,7 +7,7 @@
 
 namespace fleet {
 
-/// The k of a multiply.
+/// The k of a product.
 inline std::int64_t depth_of(const Launch& launch) {
   return launch.op_a == Op::none ? launch.a.cols : launch.a.rows;
 }

@@ -23,7 +23,7 @@ struct BFloat16 {
 namespace half_bits {
 inline constexpr std::uint32_t kSign = 0x80000000u;
 inline constexpr std::uint32_t kInfinity = 0x7f800000u;
-inline constexpr int kDropped = 13;  ///< fraction bits that a float has and a Half has not
+inline constexpr int kDropped = 13;  ///< fraction bits that only a float has
 /// Float exponents, in place: of 2^-14 (the least normal Half), 2^16 (beyond all of them), and the
 /// distance between the biases of both types.
 inline constexpr std::uint32_t kLeastNormal = (127u - 14u) << 23;

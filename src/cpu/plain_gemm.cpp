@@ -91,7 +91,7 @@ class PlainProduct {
 }  // namespace
 
 void plain_gemm(const Launch& launch) {
-  // A and B are not looked at where they do not count.
+  // A and B are not read where they do not count.
   if (depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type.storage)) return scale(launch);
   with_element(launch.type.storage, [&](auto zero) { PlainProduct<decltype(zero)>(launch).run(); });
 }

@@ -43,7 +43,7 @@ void ThreadGate::enter(int threads) {
   });
   ++room.serving;
   room.changed.notify_all();
-  // Throws where there is no memory; the turn is over then, and the next one's has come.
+  // Throws where there is no memory; the turn is then over, and the next one begins.
   room.holders.reserve(room.holders.size() + 1);
   if (room.holders.empty() && set_threads_) set_threads_(threads);
   room.threads = threads;

@@ -15,8 +15,8 @@
 namespace fleet {
 namespace {
 
-/// Of a leaf half is computed for nothing: 64 of a tile of 2048 are 3 % of a tile of which half is
-/// computed. It fits on the stack, so that nothing has to be allocated.
+/// Half of each leaf is computed in vain: with 64 in a tile of 2048, 3 % more than its triangle. A
+/// leaf fits on the stack, so that nothing has to be allocated.
 constexpr std::int64_t kLeafEdge = 64;
 
 struct Scratch {
@@ -48,7 +48,7 @@ void merge(const Launch& launch, const View& block) {
       T value = sums[row];
       if (beta != T(0)) value += product(beta, to[row]);
       if constexpr (requires { value.imag(); }) {
-        // What stands there may be no number: of a Hermitian matrix only the real part counts.
+        // The imaginary part may be no number: only the real part of a Hermitian matrix counts.
         if (launch.hermitian && row == col)
           value = T(sums[row].real() + (beta != T(0) ? beta.real() * to[row].real() : 0));
       }
@@ -57,7 +57,7 @@ void merge(const Launch& launch, const View& block) {
   }
 }
 
-/// All of a symmetric block of which `from` has one triangle.
+/// The whole symmetric block whose one triangle is in `from`.
 template <typename T>
 void complete(const View& from, const View& to, bool hermitian) {
   for (std::int64_t col = 0; col < from.cols; ++col) {
@@ -94,7 +94,7 @@ void into_triangle(const Launch& launch, const Halves& halves) {
   multiply_part(half, rest, half, rest);
 }
 
-/// A part of a symmetric factor as it is read: stored, or the other triangle's turned round.
+/// A part of a symmetric factor as it is read: as stored, or the opposite part transposed.
 struct SymmetricPart {
   View view;
   Op op = Op::none;

@@ -28,11 +28,11 @@ struct Triangular {
   bool unit;
   bool solves;
   bool lower() const { return (a.fill == Fill::lower) == (op == Op::none); }
-  /// Does what comes later along the side take part of what comes before?
+  /// Whether results along the side depend on those before them, not on those after them.
   bool looks_back() const { return lower() == on_left; }
 };
 
-/// op(a) as a dense matrix of which the triangle is set; ones where the diagonal is not stored.
+/// op(a) as a dense matrix whose triangle is set; with ones where the diagonal is not stored.
 template <typename T>
 class Leaf {
  public:
@@ -57,9 +57,9 @@ class Leaf {
   std::array<T, kLeafEdge * kLeafEdge> values_;
 };
 
-/// The rows of a column of c (on the left), or the columns of c: each in its turn, and what it adds
-/// to those that take part of it. Solved from the first one on, multiplied from the last one on, so
-/// that each is still needed or already there. `each(l, begin, end)`: the l-th, and its takers.
+/// Calls `each(l, begin, end)` for each row of a column of c (a on the left) or each column of c (a
+/// on the right): the l-th adds to those in [begin, end). Solving begins at the one that depends on
+/// no other, multiplying at the one on which no other depends: inputs are right when they are read.
 template <typename Each>
 void in_turn(const Triangular& t, Each each) {
   const std::int64_t n = t.a.rows;
@@ -164,7 +164,7 @@ Halving on_cpu(CpuBlas& blas) {
               }};
 }
 
-/// A product with c in the place of a factor, whose contents go to `old` first.
+/// A product that takes the place of one of its factors, which is copied to `old` first.
 void multiply_in_place(const Launch& launch, std::vector<char>& old, CpuBlas& blas) {
   const View& c = launch.c;
   old.resize(static_cast<std::size_t>(c.rows * c.cols * bytes_of(launch.type.storage)));

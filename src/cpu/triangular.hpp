@@ -8,7 +8,7 @@
 namespace fleet {
 
 /// c = alpha*op(a)*op(b), where one factor is a triangle (its fill says which), and the other one
-/// may be c itself. The old contents of c are not looked at but as that factor.
+/// may be c itself. The old contents of c are only read as that factor.
 void multiply_triangular(const Launch& launch, CpuBlas& blas);
 
 /// c = x, with op(a)*x = beta*c or, with a on the right, x*op(a) = beta*c; by the inverses in b
@@ -19,16 +19,16 @@ void solve(const Launch& launch, CpuBlas& blas);
 /// beside each other.
 void prepare(const Launch& launch, CpuBlas& blas);
 
-/// Who computes products for solve_by_inverses: plain ones, and those of a matrix with c, whose
-/// place they take.
+/// Who computes products for solve_by_inverses: plain ones, and those that take the place of their
+/// factor c.
 struct Products {
   std::function<void(const Launch&)> plain;
   std::function<void(const Launch&)> in_place;
 };
 
 /// The solution by the inverses that `prepare` made, with nothing but products. The zeros of an
-/// inverse are multiplied too: where c is not finite, so is what is solved with the same block of
-/// the triangle.
+/// inverse are multiplied too: an element of c that is not finite spreads to all that are solved
+/// with the same block of the triangle.
 void solve_by_inverses(const Launch& launch, const Products& products);
 
 }  // namespace fleet

@@ -17,7 +17,7 @@ T& at(const View& vector, std::int64_t i) {
   return static_cast<T*>(vector.data)[(vector.reversed ? vector.cols - 1 - i : i) * vector.ld];
 }
 
-/// c = beta * c. What remains to be done adds to it.
+/// c = beta * c, to which all that follows adds.
 void begin(const Launch& launch) {
   Launch whole = launch;
   whole.kernel = Kernel::scale;
@@ -93,7 +93,7 @@ void axpy_by_library(const BlasLibrary& library, const Launch& launch) {
                                              .incy = increment_of(launch.c)});
 }
 
-/// Are all sizes within the library's integers, and no increment zero?
+/// Whether all sizes are within the library's integers, and no increment is zero.
 bool is_within(const BlasLibrary& library, const Launch& launch) {
   constexpr std::int64_t kNarrow = std::numeric_limits<std::int32_t>::max();
   for (const View* view : {&launch.a, &launch.b, &launch.c}) {

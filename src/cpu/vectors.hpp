@@ -7,7 +7,7 @@
 
 namespace fleet {
 
-/// The increment of a vector that is a matrix of one row; 1 where there is nothing to step over.
+/// The increment of a vector that is a matrix of one row; 1 for a single element.
 std::int64_t increment_of(const View& vector);
 
 /// By plain loops that allocate nothing. Increments may be zero, as the reference BLAS allows in

@@ -119,7 +119,7 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   know_only(object, where,
             {"name", "memory_bytes", "lanes", "launch_s", "memory_bytes_per_s", "kernels", "ports",
              "filling_elements", "lanes_beside_solves", "inverse_order", "prepare_s", "solve_row_s",
-             "triangle_share", "idle_watts", "busy_watts"});
+             "solve_element_s", "triangle_share", "idle_watts", "busy_watts"});
   Device d;
   d.name = text(object, where, "name");
   d.memory_bytes = whole(object, where, "memory_bytes");
@@ -141,6 +141,7 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
       static_cast<int>(count("lanes_beside_solves", d.lanes_beside_solves, 1, 256));
   d.inverse_order = count("inverse_order", d.inverse_order, 0, std::int64_t{1} << 40);
   d.solve_row_s = at_least_zero(object, where, "solve_row_s");
+  d.solve_element_s = at_least_zero(object, where, "solve_element_s");
   d.prepare_s = at_least_zero(object, where, "prepare_s");
   if (object.contains("triangle_share"))
     d.triangle_share = positive(object, where, "triangle_share");
@@ -238,6 +239,7 @@ ordered_json write_device(const Machine& m, const Device& d) {
   if (d.inverse_order != usual.inverse_order) out["inverse_order"] = d.inverse_order;
   if (d.prepare_s != usual.prepare_s) out["prepare_s"] = d.prepare_s;
   if (d.solve_row_s != usual.solve_row_s) out["solve_row_s"] = d.solve_row_s;
+  if (d.solve_element_s != usual.solve_element_s) out["solve_element_s"] = d.solve_element_s;
   if (d.triangle_share != usual.triangle_share) out["triangle_share"] = d.triangle_share;
   for (const KernelRate& rate : d.kernels)
     out["kernels"].push_back(

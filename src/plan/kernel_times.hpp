@@ -17,7 +17,7 @@ class KernelTimes {
 
   /// Seconds of an op with the device otherwise idle, launch included.
   double seconds(DeviceId device, const TileOp& op, const TileId& target) {
-    return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op);
+    return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op, target);
   }
   /// The same with the multiply-adds of whole tiles.
   double whole_s(DeviceId device, const TileOp& op, const TileId& target) {
@@ -37,9 +37,11 @@ class KernelTimes {
     return std::min(1.0, work / kHalf * of(device).triangle_share);
   }
   /// Seconds of a solve beyond its multiply-adds.
-  double steps_s(DeviceId device, const TileOp& op) const {
+  double steps_s(DeviceId device, const TileOp& op, const TileId& target) const {
     if (op.kernel != Kernel::solve) return 0;
-    return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s;
+    const std::int64_t elements = program_.rows_of(target) * program_.cols_of(target);
+    return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s +
+           static_cast<double>(elements) * of(device).solve_element_s;
   }
 
  private:

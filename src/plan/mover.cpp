@@ -187,6 +187,7 @@ std::int64_t Mover::next_use(int key, int worker) {
   return next != uses.end() && next->worker == now.worker ? next->at : kNoUse;
 }
 
+// Of equals the one whose last user is the longest ago, so that the next copy need not wait for it.
 int Mover::furthest(int worker, int pinned, std::int64_t& use) {
   const SlotStore& slots = stores_[static_cast<std::size_t>(device_of(worker))];
   int victim = -1;
@@ -196,7 +197,7 @@ int Mover::furthest(int worker, int pinned, std::int64_t& use) {
     if (slots.pool(s) != Pool::input || content == SlotStore::kNothing || content == pinned)
       continue;
     const std::int64_t next = next_use(content, worker);
-    if (next > use) {
+    if (next > use || (next == use && slots.last_user(s) < slots.last_user(victim))) {
       use = next;
       victim = s;
     }

@@ -84,6 +84,12 @@ class SlotStore {
     out.insert(out.end(), state.readers.begin(), state.readers.end());
   }
 
+  /// The last task so far that uses the slot, or kNoTask.
+  TaskId last_user(int slot) const {
+    const State& state = states_[static_cast<std::size_t>(slot)];
+    return state.readers.empty() ? state.writer : state.readers.back();
+  }
+
   std::int64_t arena_bytes() const { return arena_bytes_; }
   const std::vector<Slot>& slots() const { return slots_; }
 

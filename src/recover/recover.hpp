@@ -15,7 +15,7 @@ struct Recovery {
   double flops = 0;        ///< arithmetic done again or for the first time
 };
 
-/// A run of a plan that ended with a status that is not ok.
+/// A run of a plan whose status is not ok.
 struct FailedRun {
   const Plan& plan;
   const Binding& binding;

@@ -15,8 +15,8 @@
 
 namespace fleet {
 
-/// One thing that an examination looked at. `broken`: it does not do what is asked of it, and is
-/// not used or should not be; `slow`: it works, and could be faster.
+/// One thing that an examination looked at. `broken`: it fails, and is not used or should not be;
+/// `slow`: it works, and could be faster.
 struct Finding {
   enum class Verdict { ok, slow, broken };
   std::string subject;  ///< "CPU BLAS", "device 0", "link 0->1"
@@ -25,8 +25,8 @@ struct Finding {
   std::string advice;  ///< what would make it better, one line; may be empty
 };
 
-/// Where a piece of memory lies whose first and last byte lie there. Throws Error(bad_argument) if
-/// it is not on one device as a whole: the CPU could not read it either.
+/// Where a piece of memory lies, by the places of its first and last byte. Throws
+/// Error(bad_argument) if it reaches beyond a device: the CPU could not read it either.
 inline DeviceId location_of_piece(DeviceId first, DeviceId last) {
   if (first == last) return first;
   if (on_host(first) && on_host(last)) return kPageable;
@@ -68,14 +68,14 @@ class Backend {
   /// nothing touched.
   virtual std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
                                            std::uint64_t serial) = 0;
-  /// Whether a kernel is launched while the one before it in its queue still runs. What a launch
-  /// takes is then no part of what such kernels take one after another.
+  /// Whether a kernel is launched while the one before it in its queue still runs. The time of a
+  /// launch is then no part of the time of kernels that follow each other.
   virtual bool overlaps_launches() const { return false; }
-  /// From the next run on, whether the spans of its Trace are measured one by one, where that has a
-  /// price. Without it, tasks may share the span of their run.
+  /// Whether runs measure the span of each task from now on, where that has a price. Without it,
+  /// tasks may share the span of their run.
   virtual void keep_times(bool /*wanted*/) {}
 
-  /// Where memory lies that allocate() did not give: kPageable if nothing is known of it. Throws
+  /// Where memory lies that allocate() did not give: kPageable if nothing is known about it. Throws
   /// Error(bad_argument) for memory of a device that is not one of machine(), and for a piece that
   /// reaches beyond a device's memory.
   virtual DeviceId locate(const void* /*data*/, std::int64_t /*bytes*/) { return kPageable; }
@@ -90,16 +90,16 @@ class Backend {
   /// Copies between any two locations, at once. Used for recovery and by fleet_copy.
   virtual void transfer(DeviceId to_location, const View& to, DeviceId from_location,
                         const View& from, std::int64_t element_bytes) = 0;
-  /// What is copied, launched or transferred from now on starts after what is in this stream of the
-  /// device (a cudaStream_t, see fleet_wait_stream). Between runs, from any thread. Nothing to do
+  /// Lets later copies, launches and transfers start after the work that is in this stream of the
+  /// device now (a cudaStream_t, see fleet_wait_stream). Between runs, from any thread. No effect
   /// where there are no streams.
   virtual void wait_for_stream(DeviceId /*device*/, void* /*stream*/) {}
   /// Gives pooled arenas back.
   virtual void trim() = 0;
   /// Free bytes at a location now (a default memory cap is 80 % of it).
   virtual std::int64_t available_bytes(DeviceId location) = 0;
-  /// What this kind of backend can say of its devices, beyond what examine_links finds out on any.
-  /// Between runs only.
+  /// Findings about its devices that only this kind of backend can have, beyond those of
+  /// examine_links. Between runs only.
   virtual std::vector<Finding> examine() { return {}; }
 };
 

@@ -14,7 +14,7 @@ namespace fleet {
 /// What one call binds to a plan: per operand a pointer, a leading dimension and the distance
 /// between the items of a batch (elements), and the scalars. Real types use the real parts. The
 /// leading dimension of a vector is its increment, negative where its elements lie last first; the
-/// pointer is to the lowest address in any case.
+/// pointer is always to the lowest address.
 struct Arguments {
   std::array<void*, 3> data{};
   std::array<std::int64_t, 3> ld{};
@@ -23,7 +23,7 @@ struct Arguments {
   std::complex<double> beta{1, 0};
 };
 
-/// What a run binds to a plan, by the ids of its program: where matrices are at home, and scalars.
+/// What a run binds to a plan, by the ids of its program: the homes of its matrices, and scalars.
 struct Binding {
   struct Matrix {
     void* data = nullptr;
@@ -36,7 +36,7 @@ struct Binding {
   friend bool operator==(const Binding&, const Binding&) = default;
 };
 
-/// The arguments of each call of a program. Throws std::bad_alloc.
+/// Binds the arguments of each call of a program. Throws std::bad_alloc.
 Binding bind(const TileProgram& program, std::span<const Arguments> calls);
 
 }  // namespace fleet

@@ -66,7 +66,7 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Execution& run
   run.launch(id, task, launch);
 }
 
-/// All tasks, or those before one that the backend does not take, and waits for them.
+/// Enqueues all tasks, or those before the first that the run does not take, and waits for them.
 Trace hand_over(const Plan& plan, const Binding& binding, Execution& run) {
   TaskId id = 0;
   bool begun = false;
@@ -83,8 +83,8 @@ Trace hand_over(const Plan& plan, const Binding& binding, Execution& run) {
   Trace trace = run.finish();
   if (!failure) return trace;
   for (std::size_t t = static_cast<std::size_t>(id); t < trace.spans.size(); ++t)
-    trace.spans[t] = {};  // not handed over, whatever the backend says of the run as a whole
-  // The backend threw with the task in its hands: nobody knows how much of it ran.
+    trace.spans[t] = {};  // not handed over, whatever the run says about itself as a whole
+  // The run threw with the task in its hands: nobody knows how much of it was done.
   if (begun) trace.spans.at(static_cast<std::size_t>(id)) = {.start_s = 0, .stop_s = -1};
   if (trace.status == Status::ok) {
     trace.status = Status::device_failed;

@@ -22,7 +22,7 @@ Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
 View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const Where& where,
              void* slot_address);
 
-/// What a kernel for `op` on `target` is told, but its operands and the factor of its target.
+/// The launch for `op` on `target`, still without its operands and the factor of its target.
 Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& target,
                  const Binding& binding);
 

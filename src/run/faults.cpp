@@ -15,7 +15,7 @@ bool has_link(const Machine& machine, const std::string& name) {
   return false;
 }
 
-/// Devices are meant by their names: they keep them where only some are used.
+/// A number is the name of a device, which keeps it where only some devices are used.
 DeviceId find_device(const Machine& machine, int number) {
   for (DeviceId d = kFirstDevice; d < static_cast<DeviceId>(machine.devices.size()); ++d)
     if (machine.devices[static_cast<std::size_t>(d)].name == std::to_string(number)) return d;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// faults.hpp: the faults and disturbances that FLEETBLAS_INJECT asks of devices, and which devices
-// are lost. It must not know who runs tasks.
+// faults.hpp: the faults and disturbances that FLEETBLAS_INJECT asks for, and the devices that are
+// lost. It must not know who runs tasks.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -24,19 +24,19 @@ class Faults {
   /// survived.
   Faults(const Inject& inject, const Machine& machine, const Machine& whole);
 
-  /// Is the copy (kernel) that is enqueued now the one to fail?
+  /// Whether the copy (kernel) that is enqueued now is the one to fail.
   bool next_copy_fails() { return ++copies_ == copy_; }
   bool next_launch_fails() { return ++launches_ == launch_; }
 
   double delay_s(LinkId link) const { return delay_s_[static_cast<std::size_t>(link)]; }
   double slow_factor(LinkId link) const { return slow_factor_[static_cast<std::size_t>(link)]; }
 
-  /// A kernel has finished on `device`; after the last that it is to do, the device is lost.
+  /// A kernel has finished on `device`, which is lost after the last one that it is meant to do.
   void note_kernel(DeviceId device);
-  /// Lost on purpose, for good, or -1.
+  /// The device that was lost on purpose, or -1.
   DeviceId lost() const { return lost_.load(); }
 
-  /// A run has said that `device` is lost, by whatever fault; -1: none is.
+  /// A run has reported that `device` is lost, for whatever reason; -1: no device is.
   void note_reported(DeviceId device);
   bool is_reported(DeviceId device) const {
     return device >= 0 && reported_[static_cast<std::size_t>(device)];
@@ -47,8 +47,8 @@ class Faults {
   }
   /// Throws Error(device_failed) for a device that is lost.
   void require_alive(DeviceId location) const;
-  /// The same for every device of a plan. The run in which a device is lost reports it; only later
-  /// ones do not begin.
+  /// The same for every device of a plan. The run in which a device is lost reports it; later runs
+  /// do not begin.
   void require_devices(const Plan& plan) const;
 
  private:

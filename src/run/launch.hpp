@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// launch.hpp: what one kernel is told: its operands as pieces of memory, and its scalars. It knows
-// no plan.
+// launch.hpp: the arguments of one kernel: its operands as pieces of memory, and its scalars. It
+// knows no plan.
 #pragma once
 #include <complex>
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace fleet {
 
-/// A column-major piece of memory at some location. `ld` in elements. Of a triangle the other
-/// elements are neither read nor written.
+/// A column-major piece of memory at some location. `ld` in elements. The opposite triangle of a
+/// triangle is neither read nor written.
 struct View {
   void* data = nullptr;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t ld = 0;
   Fill fill = Fill::full;
-  bool reversed = false;  ///< of one row: the elements of a vector, last first
+  bool reversed = false;  ///< one row: a vector whose elements lie last first
 };
 
 /// The block of `x` that begins at (row, col).
@@ -34,12 +34,12 @@ struct Launch {
   Op op_a = Op::none;
   Op op_b = Op::none;
   std::complex<double> alpha{};
-  std::complex<double> beta{};  ///< what the old contents of c are multiplied by; 0: never read
+  std::complex<double> beta{};  ///< factor of the old contents of c; 0: they are never read
   View a{};  ///< the left factor; add: what is added; solve, prepare: the triangular matrix
   View b{};  ///< the right factor; solve: the inverses of a's blocks, if there are any
   View c{};
-  /// A factor that is a triangle is symmetric; with this it and C are Hermitian: diagonals are
-  /// real.
+  /// A factor that is a triangle is symmetric; with this, it and C are Hermitian: their diagonals
+  /// are real.
   bool hermitian = false;
   /// A factor that is a triangle is triangular, and the other factor may be c: the product takes
   /// its place.

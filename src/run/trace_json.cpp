@@ -51,8 +51,8 @@ std::string tile_name(const Plan& plan, const TileId& tile) {
   return name + "(" + std::to_string(tile.row % rows) + "," + std::to_string(tile.col) + ")";
 }
 
-/// Which op of its tile a product is, counted as texts do: where a triangle leaves steps out, along
-/// its own side.
+/// The place of a product among the ops of its tile. Steps that a triangle leaves out do not count,
+/// as in other texts.
 int step_of(const Plan& plan, const Task& task) {
   const auto chain =
       std::ranges::upper_bound(plan.program->chains, task.op, {}, &OpChain::first) - 1;
@@ -101,7 +101,7 @@ Json metadata(const char* what, int pid, int tid, Json arguments) {
   return {{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", std::move(arguments)}};
 }
 
-/// What a multiplication counts for; 0 for kernels that only stream.
+/// Flops of a product or a solution; 0 for kernels that only stream.
 double flops_of(const Plan& plan, const Task& task) {
   if (task.kind != TaskKind::compute || !(is_product(task.kernel) || task.kernel == Kernel::solve))
     return 0;
@@ -187,7 +187,7 @@ Json queue_list(const Plan& plan, const Machine& machine) {
   return list;
 }
 
-/// Of the devices that computed and the links that carried something.
+/// Only devices that computed, and links that carried something.
 Json busy_seconds(const Plan& plan, const Machine& machine, const Trace& trace) {
   Json devices = Json::object(), links = Json::object();
   const auto kernels = kernel_spans(plan, machine, trace);
@@ -243,7 +243,7 @@ std::string chrome_trace_json(const Plan& plan, const Machine& machine, const Tr
   const Json page = {{"displayTimeUnit", "ms"},
                      {"traceEvents", events(plan, machine, trace)},
                      {"fleetblas", summary(plan, machine, trace)}};
-  // A message may quote anything; what is not UTF-8 in it must not cost the timeline.
+  // A message may quote anything: bytes that are not UTF-8 must not cost the timeline.
   return page.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -86,7 +86,8 @@ class WorkTimes {
       throw Error(Status::unsupported, "device " + device.name + " of machine " + machine_.name +
                                            " has no rate for this type of kernel");
     const double work_s = std::max(0.0, whole_s - device.launch_s) * share_of(task);
-    return streams(task) ? work_s : work_s + times_.steps_s(task.device(), program_.op(task.op));
+    return streams(task) ? work_s
+                         : work_s + times_.steps_s(task.device(), program_.op(task.op), task.tile);
   }
 
  private:

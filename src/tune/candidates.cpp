@@ -123,12 +123,15 @@ void Lister::add(std::vector<Considered>& list, Tuning t) const {
 }
 
 void Lister::add_out_of_core(std::vector<Considered>& list, Tuning t) const {
-  for (OutOfCore mode : {OutOfCore::stationary, OutOfCore::cube}) {
-    if (mode == OutOfCore::cube && problem_.traits().triangular) continue;
-    t.out_of_core = mode;
-    t.group = largest_group(problem_, t);
-    if (t.group > 0) add(list, t);
-  }
+  t.out_of_core = OutOfCore::stationary;
+  const std::int64_t stationary = t.group = largest_group(problem_, t);
+  if (t.group > 0) add(list, t);
+  if (problem_.traits().triangular) return;
+  t.out_of_core = OutOfCore::cube;
+  t.group = largest_group(problem_, t);
+  // With k in a single cube that is the same plan.
+  const bool cubes = t.group < problem_.k && !problem_.traits().has_side();
+  if (t.group > 0 && (cubes || t.group != stationary)) add(list, t);
 }
 
 std::vector<Considered> Lister::all() const {

@@ -3,7 +3,6 @@
 // there.
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <time.h>
 
 #include <cstdio>
 #include <fstream>
@@ -11,15 +10,12 @@
 #include <string>
 
 #include "support/random_plans.hpp"
+#include "support/thread_seconds.hpp"
 
 namespace fleet {
 namespace {
 
-double thread_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+using test::thread_seconds;
 
 /// The peak of resident memory since begin_peak(), so that the planner's memory does not count.
 double peak_mib() {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "backend/host/backend.hpp"
+#include "sim/simulate.hpp"
 #include "support/level3_trial.hpp"
 #include "support/random_runs.hpp"
 #include "support/scale.hpp"
@@ -119,6 +120,24 @@ Machine one_device() {
   Machine machine = test::node(1);
   for (Device& device : machine.devices) device.inverse_order = 8;
   return machine;
+}
+
+TEST(Solves, TakeTimeForTheInversesAndForRowsAndElementsBeyondTheirMultiplyAdds) {
+  const Problem problem = make_problem({.routine = Routine::trsm, .m = 64, .n = 32},
+                                       {.homes = {kFirstDevice, kHost, kFirstDevice}});
+  Machine machine = one_device();
+  const auto seconds = [&] {
+    return simulate(make_plan(problem, machine, test::simple(machine, {1, 1}, 64)), machine)
+        .seconds;
+  };
+  const double without_s = seconds();
+  Device& device = machine.devices[kFirstDevice];
+
+  device.prepare_s = 5;
+  device.solve_row_s = 1;
+  device.solve_element_s = 0.25;
+
+  EXPECT_NEAR(seconds() - without_s, 5 + 64 * 1 + 64 * 32 * 0.25, 1e-9);
 }
 
 TEST(Inverses, OfAnotherTileAreNoticed) {

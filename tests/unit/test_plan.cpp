@@ -274,6 +274,24 @@ TEST(MakePlan, StaysUnderTheMemoryCapOutOfCore) {
   }
 }
 
+TEST(MakePlan, TakesTheSlotWhoseUsersAreLongestDone) {
+  const Machine machine = node(1);
+  Tuning tuning = simple(machine, {1, 1}, 512);
+  tuning.memory_cap.assign(machine.devices.size(), 4LL * 512 * 512 * 8);
+  tuning.out_of_core = OutOfCore::stationary;
+  const Problem problem =
+      make_problem({.m = 512, .n = 512, .k = 8 * 512}, {.homes = {kHost, kHost, kFirstDevice}});
+
+  const Plan plan = make_plan(problem, machine, tuning);
+
+  // A tile of A and one of B for each of eight steps, none used again: in four slots each slot has
+  // every second step's, so that one step's tiles arrive while the other's are multiplied.
+  std::vector<int> fetches(4, 0);
+  for (const Task& task : plan.tasks)
+    if (task.kind == TaskKind::fetch) ++fetches.at(static_cast<std::size_t>(task.to.slot));
+  EXPECT_EQ(fetches, (std::vector<int>{4, 4, 4, 4}));
+}
+
 TEST(MakePlan, RefusesACapBelowOneTileProduct) {
   const Machine machine = node(1);
   Tuning tuning = simple(machine, {1, 1}, 512);

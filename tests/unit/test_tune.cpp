@@ -2,6 +2,7 @@
 // test_tune.cpp: the tuner's choices, and that it finds a plan if one exists.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -57,6 +58,32 @@ TEST(Tune, KeepsUnderAnyCapThatHoldsOneTileProduct) {
     ASSERT_EQ(check(tuned.plan), "");
     for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)
       ASSERT_LE(tuned.plan.arena_bytes[d], request.memory_cap[d]);
+  }
+}
+
+TEST(Tune, TriesCubesOnlyWhereTheyAreNotTheStationaryPlanAgain) {
+  const Machine machine = node(2);
+  TuneRequest request;
+  request.memory_cap.assign(machine.devices.size(), 40'000'000);
+  request.memory_cap[kHost] = 1LL << 40;
+  const CallShape symmetric{.routine = Routine::symm, .m = 4096, .n = 4096};
+  for (const Problem& problem :
+       {square(4096, kHost), make_problem({.m = 8192, .n = 8192, .k = 128}, {.homes = {0, 0, 0}}),
+        make_problem(symmetric)}) {
+    const Tuned tuned = tune(problem, machine, request);
+
+    int cubes = 0;
+    for (const Considered& cube : tuned.search.list) {
+      if (cube.tuning.out_of_core != OutOfCore::cube) continue;
+      ++cubes;
+      Tuning same = cube.tuning;
+      same.out_of_core = OutOfCore::stationary;
+      EXPECT_TRUE((same.group < problem.k && !problem.traits().has_side()) ||
+                  std::ranges::find(tuned.search.list, same, &Considered::tuning) ==
+                      tuned.search.list.end())
+          << to_text(problem);
+    }
+    EXPECT_GT(cubes, 0) << to_text(problem);
   }
 }
 

@@ -1,47 +1,91 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_tune_cost.cpp: the time of tuning. It runs alone, because it measures time.
+// test_tune_cost.cpp: the time of tuning, in seconds and in units of other work on the same core.
+// It runs while no other test of its part does.
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <queue>
+#include <utility>
+#include <vector>
 
 #include "support/random_plans.hpp"
+#include "support/reference.hpp"
+#include "support/thread_seconds.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
 namespace {
 
-double thread_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+using test::thread_seconds;
+
+/// The unit of time: a run of 20,000 dependent tasks on 32 queues, which resembles planning and
+/// calls nothing of the library. A busy or a slower machine delays both alike.
+double run_other_tasks() {
+  constexpr std::int64_t kTasks = 20000, kQueues = 32;
+  test::Random random(1);
+  std::vector<std::vector<int>> followers(kTasks);
+  std::vector<int> waits(kTasks, 0);
+  for (int task = 1; task < kTasks; ++task)
+    for (int input = 0; input < 3; ++input, ++waits[static_cast<std::size_t>(task)])
+      followers[static_cast<std::size_t>(random.between(std::max(0, task - 500), task - 1))]
+          .push_back(task);
+  std::vector<double> free_s(kQueues, 0.0);
+  std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>>
+      ready;
+  ready.emplace(0.0, 0);
+  double end_s = 0;
+  while (!ready.empty()) {
+    const auto [since_s, task] = ready.top();
+    ready.pop();
+    double& queue_s = *std::min_element(free_s.begin(), free_s.end());
+    queue_s = std::max(queue_s, since_s) + 1 + random.symmetric() / 2;
+    end_s = std::max(end_s, queue_s);
+    for (const int next : followers[static_cast<std::size_t>(task)])
+      if (--waits[static_cast<std::size_t>(next)] == 0) ready.emplace(queue_s, next);
+  }
+  return end_s;
 }
 
-// Tuning and planning together: under 10 ms for 3,000 tasks and 30 ms for 8,000, one core.
-TEST(TuneCost, StaysUnderItsBudget) {
-  const Machine machine = test::node(8);
-  // The least of many runs, to exclude the time of other programs on the machine.
-  const auto seconds_of = [&](std::int64_t n, std::int64_t tile, double limit_s,
-                              std::size_t& tasks) {
-    double best_s = 1;
-    for (int repeat = 0; repeat < 60 && (repeat < 5 || best_s >= limit_s); ++repeat) {
-      const double begin_s = thread_seconds();
-      const Tuned tuned = tune(make_problem({.m = n, .n = n, .k = n}), machine, {.tile = tile});
-      best_s = std::min(best_s, thread_seconds() - begin_s);
-      tasks = tuned.plan.tasks.size();
-    }
-    return best_s;
-  };
+struct Cost {
+  double seconds = 0;
+  double units = 0;  ///< times of run_other_tasks
   std::size_t tasks = 0;
-  const double middle_s = seconds_of(16384, 1408, 0.010, tasks);
-  RecordProperty("tasks_middle", static_cast<int>(tasks));
-  EXPECT_GE(tasks, 2800u);
-  EXPECT_LT(middle_s, 0.010);
-  const double large_s = seconds_of(16384, 960, 0.030, tasks);
-  EXPECT_GE(tasks, 7500u);
-  EXPECT_LT(large_s, 0.030);
-  std::printf("tuning and planning: %.2f ms and %.2f ms\n", middle_s * 1e3, large_s * 1e3);
+};
+
+/// Medians of runs that alternate with the unit, so that other programs delay both.
+Cost cost_of(std::int64_t n, std::int64_t tile) {
+  const Machine machine = test::node(8);
+  Cost cost;
+  std::vector<double> seconds, units;
+  for (int repeat = 0; repeat < 25; ++repeat) {
+    const double begin_s = thread_seconds();
+    EXPECT_GT(run_other_tasks(), 0);
+    const double middle_s = thread_seconds();
+    const Tuned tuned = tune(make_problem({.m = n, .n = n, .k = n}), machine, {.tile = tile});
+    seconds.push_back(thread_seconds() - middle_s);
+    units.push_back(seconds.back() / (middle_s - begin_s));
+    cost.tasks = tuned.plan.tasks.size();
+  }
+  cost.seconds = test::median(seconds);
+  cost.units = test::median(units);
+  std::printf("%zu tasks: %.2f ms, %.2f units\n", cost.tasks, cost.seconds * 1e3, cost.units);
+  return cost;
+}
+
+// Tuning and planning together: under 10 ms for 3,000 tasks and 30 ms for 8,000, one core. They
+// take 0.83 and 2.25 units (0.81 to 0.90 and 2.2 to 2.3, also with fifteen other processes per
+// core). The limits in units fail a slowdown of 30 %.
+TEST(TuneCost, StaysUnderItsBudget) {
+  const Cost middle = cost_of(16384, 1408);
+  EXPECT_GE(middle.tasks, 2800u);
+  EXPECT_LT(middle.seconds, 0.010);
+  EXPECT_LT(middle.units, 1.02);
+  const Cost large = cost_of(16384, 960);
+  EXPECT_GE(large.tasks, 7500u);
+  EXPECT_LT(large.seconds, 0.030);
+  EXPECT_LT(large.units, 2.75);
 }
 
 }  // namespace

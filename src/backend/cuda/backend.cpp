@@ -26,8 +26,8 @@ class CudaBackend final : public Backend {
     return begin_run(devices_, plan, binding, serial);
   }
 
-  /// Waited for here and now: what comes next may be a transfer as well as a run, and handles of
-  /// streams do not say whose they are.
+  /// Waits at once: a transfer may come next as well as a run, and the handle of a stream does not
+  /// tell its device.
   void wait_for_stream(DeviceId device, void* stream) override {
     const ExitGuard inside;
     const DeviceScope scope(devices_.ordinal(device));
@@ -119,7 +119,7 @@ class CudaBackend final : public Backend {
     check(cudaStreamSynchronize(nullptr), "a copy");
   }
 
-  /// Between devices: pairs without peer access have no other way that CUDA offers for columns.
+  /// Between devices: CUDA copies columns in no other way between pairs without peer access.
   static void transfer_by_host(const View& to, const View& from, std::int64_t element_bytes) {
     std::vector<char> bytes(static_cast<std::size_t>(from.rows * from.cols * element_bytes));
     const View between{bytes.data(), from.rows, from.cols, from.rows, from.fill};

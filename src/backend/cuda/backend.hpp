@@ -14,8 +14,8 @@ namespace fleet::cuda {
 /// The GPUs with these numbers (as CUDA counts them within CUDA_VISIBLE_DEVICES), as devices from
 /// kFirstDevice on in this order. machine() has placeholder rates: see probe.
 ///
-/// Streams per queue, events between them; copies by copy engines, and by a kernel where they would
-/// overwrite what is beside a triangle; pageable memory through a pinned ring filled by CPU
+/// Streams per queue, events between them; copies by copy engines, and by a kernel where an engine
+/// would overwrite the opposite triangle; pageable memory through a pinned ring filled by CPU
 /// threads. A plan that comes again with the same arguments is also tried as one graph over all
 /// devices, and then run in the way that took less. Throws Error(device_failed, unsupported,
 /// no_memory, bad_option).

@@ -7,6 +7,8 @@
 
 #include <complex>
 #include <filesystem>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "backend/cuda/check.hpp"
@@ -19,6 +21,54 @@
 #include "cpu/triangles.hpp"
 
 namespace fleet::cuda {
+namespace {
+
+/// symm or hemm of a type.
+template <typename Element>
+using Symm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, std::int64_t,
+                                std::int64_t, const Element*, const Element*, std::int64_t,
+                                const Element*, std::int64_t, const Element*, Element*,
+                                std::int64_t);
+
+/// syrk or herk of a type. Factors of herk are real: a Scalar's real part comes first.
+template <typename Factor, typename Element>
+using Syrk = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperation_t, std::int64_t,
+                                std::int64_t, const Factor*, const Element*, std::int64_t,
+                                const Factor*, Element*, std::int64_t);
+
+/// syrkx or herkx of a type, whose beta is real.
+template <typename Factor, typename Element>
+using Syrkx = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperation_t, std::int64_t,
+                                 std::int64_t, const Element*, const Element*, std::int64_t,
+                                 const Element*, std::int64_t, const Factor*, Element*,
+                                 std::int64_t);
+
+/// trmm of a type, out of place: in place cuBLAS is several times slower.
+template <typename Element>
+using Trmm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t,
+                                cublasOperation_t, cublasDiagType_t, std::int64_t, std::int64_t,
+                                const Element*, const Element*, std::int64_t, const Element*,
+                                std::int64_t, Element*, std::int64_t);
+
+template <typename Element>
+using Trsm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t,
+                                cublasOperation_t, cublasDiagType_t, std::int64_t, std::int64_t,
+                                const Element*, const Element*, std::int64_t, Element*,
+                                std::int64_t);
+
+/// The routines with triangles of one type. Factors of a Hermitian matrix are real.
+template <typename Element, typename Real>
+struct TriangleFunctions {
+  Symm<Element> symm = nullptr, hemm = nullptr;
+  Syrk<Element, Element> syrk = nullptr;
+  Syrk<Real, Element> herk = nullptr;
+  Syrkx<Element, Element> syrkx = nullptr;
+  Syrkx<Real, Element> herkx = nullptr;
+  Trmm<Element> trmm = nullptr;
+  Trsm<Element> trsm = nullptr;
+};
+
+}  // namespace
 
 struct CublasLibrary::Functions {
   decltype(&cublasCreate_v2) create = nullptr;
@@ -28,41 +78,19 @@ struct CublasLibrary::Functions {
   decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
   MathFunctions math;
   decltype(&cublasGemmEx_64) gemm = nullptr;
-  decltype(&cublasSsymm_64) ssymm = nullptr;
-  decltype(&cublasDsymm_64) dsymm = nullptr;
-  decltype(&cublasCsymm_64) csymm = nullptr;
-  decltype(&cublasZsymm_64) zsymm = nullptr;
-  decltype(&cublasChemm_64) chemm = nullptr;
-  decltype(&cublasZhemm_64) zhemm = nullptr;
-  decltype(&cublasSsyrk_64) ssyrk = nullptr;
-  decltype(&cublasDsyrk_64) dsyrk = nullptr;
-  decltype(&cublasCsyrk_64) csyrk = nullptr;
-  decltype(&cublasZsyrk_64) zsyrk = nullptr;
-  decltype(&cublasCherk_64) cherk = nullptr;
-  decltype(&cublasZherk_64) zherk = nullptr;
-  decltype(&cublasSsyrkx_64) ssyrkx = nullptr;
-  decltype(&cublasDsyrkx_64) dsyrkx = nullptr;
-  decltype(&cublasCsyrkx_64) csyrkx = nullptr;
-  decltype(&cublasZsyrkx_64) zsyrkx = nullptr;
-  decltype(&cublasCherkx_64) cherkx = nullptr;
-  decltype(&cublasZherkx_64) zherkx = nullptr;
-  decltype(&cublasStrmm_64) strmm = nullptr;
-  decltype(&cublasDtrmm_64) dtrmm = nullptr;
-  decltype(&cublasCtrmm_64) ctrmm = nullptr;
-  decltype(&cublasZtrmm_64) ztrmm = nullptr;
-  decltype(&cublasStrsm_64) strsm = nullptr;
-  decltype(&cublasDtrsm_64) dtrsm = nullptr;
-  decltype(&cublasCtrsm_64) ctrsm = nullptr;
-  decltype(&cublasZtrsm_64) ztrsm = nullptr;
+  TriangleFunctions<float, float> s;
+  TriangleFunctions<double, double> d;
+  TriangleFunctions<cuComplex, float> c;
+  TriangleFunctions<cuDoubleComplex, double> z;
   VectorFunctions vectors;
 };
 
 namespace {
 
-/// What NVIDIA recommends for Hopper; older ones need less, and it is little next to any tile.
+/// NVIDIA's recommendation for Hopper; older GPUs need less, and it is little next to any tile.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
-/// Of a leaf of a triangle half is computed for nothing: 512 are an eighth of a tile of 2048. The
-/// products of smaller ones leave most of a GPU idle, and wait for each other.
+/// Half of each leaf is computed in vain: with 512, an eighth of the whole of a tile of 2048. The
+/// products of smaller leaves leave most of a GPU idle, and wait for each other.
 constexpr std::int64_t kLeafEdge = 512;
 constexpr const char* kNames[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
 
@@ -88,7 +116,7 @@ std::string file_of(void* symbol) {
 }
 
 void* open_library() {
-  // One that the program has loaded already: two of them would only cost memory.
+  // The one that the program has loaded already: a second one would only cost memory.
   for (const char* name : kNames)
     if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return library;
   std::vector<std::string> files;
@@ -104,10 +132,43 @@ void* open_library() {
 }
 
 template <typename Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
+void find(void* library, const std::string& name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name.c_str()));
   if (function == nullptr)
-    throw Error(Status::unsupported, std::string("cuBLAS lacks ") + name + ": it is too old");
+    throw Error(Status::unsupported, "cuBLAS lacks " + name + ": it is too old");
+}
+
+template <typename Element, typename Real>
+void find_triangles(void* library, const std::string& letter,
+                    TriangleFunctions<Element, Real>& functions) {
+  const std::string prefix = "cublas" + letter;
+  find(library, prefix + "symm_v2_64", functions.symm);
+  find(library, prefix + "syrk_v2_64", functions.syrk);
+  find(library, prefix + "syrkx_64", functions.syrkx);
+  find(library, prefix + "trmm_v2_64", functions.trmm);
+  find(library, prefix + "trsm_v2_64", functions.trsm);
+  if constexpr (!std::is_same_v<Element, Real>) {
+    find(library, prefix + "hemm_v2_64", functions.hemm);
+    find(library, prefix + "herk_v2_64", functions.herk);
+    find(library, prefix + "herkx_64", functions.herkx);
+  }
+}
+
+/// Calls `use` with the functions of the type.
+template <typename Use>
+void with_triangles(const CublasLibrary::Functions& functions, Storage storage, Use use) {
+  switch (storage) {
+    case Storage::f32:
+      return use(functions.s);
+    case Storage::f64:
+      return use(functions.d);
+    case Storage::c32:
+      return use(functions.c);
+    case Storage::c64:
+      return use(functions.z);
+    default:
+      throw Error(Status::internal, "BLAS defines no such routine for this type");
+  }
 }
 
 void require(cublasStatus_t status, const char* what) {
@@ -146,10 +207,10 @@ cublasFillMode_t fill_mode(const View& triangle) {
   return triangle.fill == Fill::lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
 }
 
-/// Is one factor turned round and the other one not, in the way that cuBLAS has for triangles of C?
+/// Whether one factor is transposed and the other one not, as cuBLAS offers for triangles of C.
 /// Its syrkx and herkx compute one triangle, whether or not it makes a symmetric matrix. herkx
-/// takes the diagonal as real: of each step of her2k only the real part counts, in their sum as in
-/// each.
+/// takes the diagonal as real: only the real part of each step of her2k counts, in the sum of the
+/// steps as in each.
 bool turns_one_factor(const Launch& launch) {
   if ((launch.op_a == Op::none) == (launch.op_b == Op::none)) return false;
   if (!is_complex(launch.type.storage)) return true;
@@ -158,26 +219,19 @@ bool turns_one_factor(const Launch& launch) {
   return turned == Op::conjugate && launch.beta.imag() == 0;
 }
 
-/// Of a triangle of C.
+/// The operation of an update of a triangle of C.
 cublasOperation_t turning(const Launch& launch) {
   if (launch.op_a == Op::none) return CUBLAS_OP_N;
   return launch.hermitian ? CUBLAS_OP_C : CUBLAS_OP_T;
 }
 
-/// Is C updated by a matrix times its own transpose, as syrk and herk do it? Their diagonals, and
-/// herk's scalars, are what cuBLAS takes for granted.
+/// Whether C is updated by a matrix times its own transpose, as by syrk and herk. cuBLAS relies on
+/// the diagonals of such products and on herk's real scalars.
 bool is_by_itself(const Launch& launch) {
   const View &a = launch.a, &b = launch.b;
   if (a.data != b.data || a.ld != b.ld || a.rows != b.rows || a.cols != b.cols) return false;
   return turns_one_factor(launch) && (!launch.hermitian || launch.alpha.imag() == 0);
 }
-
-/// symm or hemm of a type.
-template <typename Element>
-using Symm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, std::int64_t,
-                                std::int64_t, const Element*, const Element*, std::int64_t,
-                                const Element*, std::int64_t, const Element*, Element*,
-                                std::int64_t);
 
 template <typename Element>
 void call_symm(Symm<Element> symm, cublasHandle_t handle, const Launch& launch) {
@@ -194,12 +248,6 @@ void call_symm(Symm<Element> symm, cublasHandle_t handle, const Launch& launch) 
           launch.hermitian ? "cuBLAS's hemm" : "cuBLAS's symm");
 }
 
-/// syrk or herk of a type. Factors of herk are real: a Scalar's real part comes first.
-template <typename Factor, typename Element>
-using Syrk = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperation_t, std::int64_t,
-                                std::int64_t, const Factor*, const Element*, std::int64_t,
-                                const Factor*, Element*, std::int64_t);
-
 template <typename Factor, typename Element>
 void call_syrk(Syrk<Factor, Element> syrk, cublasHandle_t handle, const Launch& launch) {
   const Scalar alpha(launch.type.storage, launch.alpha), beta(launch.type.storage, launch.beta);
@@ -209,13 +257,6 @@ void call_syrk(Syrk<Factor, Element> syrk, cublasHandle_t handle, const Launch& 
                static_cast<Element*>(launch.c.data), launch.c.ld),
           launch.hermitian ? "cuBLAS's herk" : "cuBLAS's syrk");
 }
-
-/// syrkx or herkx of a type, whose beta is real.
-template <typename Factor, typename Element>
-using Syrkx = cublasStatus_t (*)(cublasHandle_t, cublasFillMode_t, cublasOperation_t, std::int64_t,
-                                 std::int64_t, const Element*, const Element*, std::int64_t,
-                                 const Element*, std::int64_t, const Factor*, Element*,
-                                 std::int64_t);
 
 template <typename Factor, typename Element>
 void call_syrkx(Syrkx<Factor, Element> syrkx, cublasHandle_t handle, const Launch& launch) {
@@ -228,13 +269,6 @@ void call_syrkx(Syrkx<Factor, Element> syrkx, cublasHandle_t handle, const Launc
             launch.c.ld),
       launch.hermitian ? "cuBLAS's herkx" : "cuBLAS's syrkx");
 }
-
-/// trmm of a type, out of place: in place cuBLAS is several times slower.
-template <typename Element>
-using Trmm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t,
-                                cublasOperation_t, cublasDiagType_t, std::int64_t, std::int64_t,
-                                const Element*, const Element*, std::int64_t, const Element*,
-                                std::int64_t, Element*, std::int64_t);
 
 cublasDiagType_t diagonal(const Launch& launch) {
   return launch.diag == Diag::unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
@@ -256,12 +290,6 @@ void call_trmm(Trmm<Element> trmm, cublasHandle_t handle, const Launch& launch) 
 }
 
 template <typename Element>
-using Trsm = cublasStatus_t (*)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t,
-                                cublasOperation_t, cublasDiagType_t, std::int64_t, std::int64_t,
-                                const Element*, const Element*, std::int64_t, Element*,
-                                std::int64_t);
-
-template <typename Element>
 void call_trsm(Trsm<Element> trsm, cublasHandle_t handle, const Launch& launch) {
   const Scalar alpha(launch.type.storage, launch.beta);
   require(trsm(handle, launch.side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT,
@@ -270,10 +298,6 @@ void call_trsm(Trsm<Element> trsm, cublasHandle_t handle, const Launch& launch) 
                static_cast<const Element*>(launch.a.data), launch.a.ld,
                static_cast<Element*>(launch.c.data), launch.c.ld),
           "cuBLAS's trsm");
-}
-
-[[noreturn]] void refuse_type() {
-  throw Error(Status::internal, "a triangle of a type that BLAS has not");
 }
 
 }  // namespace
@@ -288,32 +312,10 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
   find(library, "cublasSetWorkspace_v2", functions->set_workspace);
   functions->math = find_math_functions(library);
   find(library, "cublasGemmEx_64", functions->gemm);
-  find(library, "cublasSsymm_v2_64", functions->ssymm);
-  find(library, "cublasDsymm_v2_64", functions->dsymm);
-  find(library, "cublasCsymm_v2_64", functions->csymm);
-  find(library, "cublasZsymm_v2_64", functions->zsymm);
-  find(library, "cublasChemm_v2_64", functions->chemm);
-  find(library, "cublasZhemm_v2_64", functions->zhemm);
-  find(library, "cublasSsyrk_v2_64", functions->ssyrk);
-  find(library, "cublasDsyrk_v2_64", functions->dsyrk);
-  find(library, "cublasCsyrk_v2_64", functions->csyrk);
-  find(library, "cublasZsyrk_v2_64", functions->zsyrk);
-  find(library, "cublasCherk_v2_64", functions->cherk);
-  find(library, "cublasZherk_v2_64", functions->zherk);
-  find(library, "cublasSsyrkx_64", functions->ssyrkx);
-  find(library, "cublasDsyrkx_64", functions->dsyrkx);
-  find(library, "cublasCsyrkx_64", functions->csyrkx);
-  find(library, "cublasZsyrkx_64", functions->zsyrkx);
-  find(library, "cublasCherkx_64", functions->cherkx);
-  find(library, "cublasZherkx_64", functions->zherkx);
-  find(library, "cublasStrmm_v2_64", functions->strmm);
-  find(library, "cublasDtrmm_v2_64", functions->dtrmm);
-  find(library, "cublasCtrmm_v2_64", functions->ctrmm);
-  find(library, "cublasZtrmm_v2_64", functions->ztrmm);
-  find(library, "cublasStrsm_v2_64", functions->strsm);
-  find(library, "cublasDtrsm_v2_64", functions->dtrsm);
-  find(library, "cublasCtrsm_v2_64", functions->ctrsm);
-  find(library, "cublasZtrsm_v2_64", functions->ztrsm);
+  find_triangles(library, "S", functions->s);
+  find_triangles(library, "D", functions->d);
+  find_triangles(library, "C", functions->c);
+  find_triangles(library, "Z", functions->z);
   functions->vectors = find_vector_functions(library);
   std::shared_ptr<CublasLibrary> loaded(new CublasLibrary);
   loaded->functions_ = functions;
@@ -379,94 +381,40 @@ void CublasHandle::multiply_plainly(const Launch& launch) {
 
 void CublasHandle::multiply_by_symmetric(const Launch& launch) {
   if (launch.op_a != Op::none || launch.op_b != Op::none || launch.c.fill != Fill::full)
-    throw Error(Status::internal, "a product with a symmetric factor that cuBLAS has not");
-  const auto& call = library_->functions();
+    throw Error(Status::internal, "cuBLAS has no such product with a symmetric factor");
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  switch (launch.type.storage) {
-    case Storage::f32:
-      return call_symm(call.ssymm, handle, launch);
-    case Storage::f64:
-      return call_symm(call.dsymm, handle, launch);
-    case Storage::c32:
-      return call_symm(launch.hermitian ? call.chemm : call.csymm, handle, launch);
-    case Storage::c64:
-      return call_symm(launch.hermitian ? call.zhemm : call.zsymm, handle, launch);
-    default:
-      refuse_type();
-  }
+  with_triangles(library_->functions(), launch.type.storage, [&](const auto& call) {
+    call_symm(launch.hermitian && call.hemm != nullptr ? call.hemm : call.symm, handle, launch);
+  });
 }
 
 void CublasHandle::multiply_by_triangular(const Launch& launch) {
-  const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  switch (launch.type.storage) {
-    case Storage::f32:
-      return call_trmm(call.strmm, handle, launch);
-    case Storage::f64:
-      return call_trmm(call.dtrmm, handle, launch);
-    case Storage::c32:
-      return call_trmm(call.ctrmm, handle, launch);
-    case Storage::c64:
-      return call_trmm(call.ztrmm, handle, launch);
-    default:
-      refuse_type();
-  }
+  with_triangles(library_->functions(), launch.type.storage,
+                 [&](const auto& call) { call_trmm(call.trmm, handle, launch); });
 }
 
 void CublasHandle::solve_by_cublas(const Launch& launch) {
-  const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
   require(native_.set_mode(handle, launch.type), "cublasSetMathMode");
-  switch (launch.type.storage) {
-    case Storage::f32:
-      return call_trsm(call.strsm, handle, launch);
-    case Storage::f64:
-      return call_trsm(call.dtrsm, handle, launch);
-    case Storage::c32:
-      return call_trsm(call.ctrsm, handle, launch);
-    case Storage::c64:
-      return call_trsm(call.ztrsm, handle, launch);
-    default:
-      refuse_type();
-  }
+  with_triangles(library_->functions(), launch.type.storage,
+                 [&](const auto& call) { call_trsm(call.trsm, handle, launch); });
 }
 
 void CublasHandle::update_by_itself(const Launch& launch) {
-  const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  switch (launch.type.storage) {
-    case Storage::f32:
-      return call_syrk(call.ssyrk, handle, launch);
-    case Storage::f64:
-      return call_syrk(call.dsyrk, handle, launch);
-    case Storage::c32:
-      return launch.hermitian ? call_syrk(call.cherk, handle, launch)
-                              : call_syrk(call.csyrk, handle, launch);
-    case Storage::c64:
-      return launch.hermitian ? call_syrk(call.zherk, handle, launch)
-                              : call_syrk(call.zsyrk, handle, launch);
-    default:
-      refuse_type();
-  }
+  with_triangles(library_->functions(), launch.type.storage, [&](const auto& call) {
+    if (launch.hermitian && call.herk != nullptr) return call_syrk(call.herk, handle, launch);
+    call_syrk(call.syrk, handle, launch);
+  });
 }
 
 void CublasHandle::update_by_two(const Launch& launch) {
-  const auto& call = library_->functions();
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  switch (launch.type.storage) {
-    case Storage::f32:
-      return call_syrkx(call.ssyrkx, handle, launch);
-    case Storage::f64:
-      return call_syrkx(call.dsyrkx, handle, launch);
-    case Storage::c32:
-      return launch.hermitian ? call_syrkx(call.cherkx, handle, launch)
-                              : call_syrkx(call.csyrkx, handle, launch);
-    case Storage::c64:
-      return launch.hermitian ? call_syrkx(call.zherkx, handle, launch)
-                              : call_syrkx(call.zsyrkx, handle, launch);
-    default:
-      refuse_type();
-  }
+  with_triangles(library_->functions(), launch.type.storage, [&](const auto& call) {
+    if (launch.hermitian && call.herkx != nullptr) return call_syrkx(call.herkx, handle, launch);
+    call_syrkx(call.syrkx, handle, launch);
+  });
 }
 
 /// In the order of the stream: the next leaf finds the scratch free.

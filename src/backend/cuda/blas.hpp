@@ -40,8 +40,8 @@ class CublasHandle {
   CublasHandle(const CublasHandle&) = delete;
   CublasHandle& operator=(const CublasHandle&) = delete;
 
-  /// c = alpha*op(a)*op(b) + beta*c, where c may be a triangle, or one of the factors one that
-  /// stands for a symmetric (Hermitian) or is a triangular matrix. Throws Error(device_failed).
+  /// c = alpha*op(a)*op(b) + beta*c, where c may be a triangle, or one of the factors may be one of
+  /// a symmetric (Hermitian) matrix or a triangular matrix. Throws Error(device_failed).
   void multiply(const Launch& launch);
   /// c = x, with op(a)*x = beta*c or x*op(a) = beta*c; by the inverses in b, where there are any.
   /// Throws Error(device_failed).

@@ -10,8 +10,8 @@
 
 namespace fleet::cuda {
 
-/// Throws Error(no_memory, device_failed). The code is cleared, or the host program's next CUDA
-/// call would report it.
+/// Throws Error(no_memory, device_failed). Clears the code, which the host program's next CUDA call
+/// would report otherwise.
 inline void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// copies.cpp: rectangles by copy engines; of a triangle, panels of columns, and what is left
-// of it along the diagonal by a kernel where no more than the triangle may be written. It must not
-// know plans.
+// copies.cpp: rectangles by copy engines; triangles by panels of columns, and by a kernel along the
+// diagonal where no more than the triangle may be written.
+// It must not know plans.
 #include "backend/cuda/copies.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 /// Bytes between columns that a 2D copy can do (cudaDevAttrMaxPitch).
 constexpr std::int64_t kLargestPitch = (std::int64_t{1} << 31) - 1;
-/// Of a triangle: with 8, an eighth more is moved than counts. Every panel is a call of CUDA, so
-/// there are fewer in a small tile.
+/// Panels of a triangle: 8 move an eighth more than the triangle. Every panel is a call of CUDA, so
+/// a small tile has fewer.
 constexpr std::int64_t kPanels = 8;
 constexpr std::int64_t kLeastPanelColumns = 256;
 
@@ -56,7 +56,7 @@ void copy_rectangle(const ColumnCopy& copy, const Rectangle& part, cudaStream_t 
         "cudaMemcpy2DAsync");
 }
 
-/// What threads of the current device know `data` by, or nullptr if they cannot reach it.
+/// The address of `data` for threads of the current device, or nullptr if they cannot reach it.
 void* on_current_device(void* data) {
   cudaPointerAttributes attributes{};
   if (!works(cudaPointerGetAttributes(&attributes, data))) return nullptr;
@@ -65,12 +65,12 @@ void* on_current_device(void* data) {
   int current = 0, allowed = 0;
   check(cudaGetDevice(&current), "cudaGetDevice");
   if (attributes.device == current) return data;
-  // Where it is allowed, peer access has been switched on (cuda_machine).
+  // Where it is allowed, peer access has been switched on (machine.cpp).
   const bool known = works(cudaDeviceCanAccessPeer(&allowed, current, attributes.device));
   return known && allowed != 0 ? data : nullptr;
 }
 
-/// The squares of `edge` columns on the diagonal, of which only the triangle may be written.
+/// Copies the squares of `edge` columns on the diagonal, where only the triangle may be written.
 void copy_diagonal(const ColumnCopy& copy, std::int64_t edge, cudaStream_t stream) {
   DiagonalSquares squares{.from = copy.from,
                           .to = copy.to,
@@ -82,8 +82,8 @@ void copy_diagonal(const ColumnCopy& copy, std::int64_t edge, cudaStream_t strea
   squares.to.data = on_current_device(copy.to.data);
   if (squares.from.data != nullptr && squares.to.data != nullptr)
     return copy_squares(squares, stream);
-  // Slow, and right everywhere: pageable memory (in recoveries only), or a pair of devices of which
-  // this one cannot reach the other.
+  // Slow, and right everywhere: for pageable memory (in recoveries only), and for a pair of devices
+  // that cannot reach each other.
   for (std::int64_t square = copy.first; square < copy.last; square += edge)
     for (std::int64_t col = square; col < std::min(square + edge, copy.last); ++col) {
       const auto [begin, end] = rows_of(copy.from, col);
@@ -105,7 +105,7 @@ void copy_columns(const ColumnCopy& copy, cudaStream_t stream) {
   const std::int64_t width = panel_columns(from);
   for (std::int64_t col = copy.first; col < copy.last; col += width) {
     const std::int64_t end = std::min(col + width, copy.last);
-    // Without the square on the diagonal where that is not to be written as a whole.
+    // Without the square on the diagonal where it must not be written as a whole.
     const std::int64_t first = from.fill == Fill::upper ? 0 : exact ? end : col;
     const std::int64_t last = from.fill == Fill::lower ? from.rows : exact ? col : end;
     copy_rectangle(copy, {.row = first, .rows = last - first, .col = col, .cols = end - col},

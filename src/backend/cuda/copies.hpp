@@ -12,8 +12,8 @@ namespace fleet::cuda {
 
 /// Columns [first, last) of `from` into the same of `to`, which has the same shape and fill.
 struct ColumnCopy {
-  /// Whose the target is. Nobody reads what a slot has beside a triangle; beside one of the
-  /// caller's, other threads may be writing.
+  /// Whose the target is. Nobody reads the opposite triangle in a slot; other threads may write to
+  /// the caller's.
   enum class Target { slot, callers };
 
   View from;

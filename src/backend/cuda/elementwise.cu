@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// elementwise.cu: add, scale and merge, and what no copy engine copies. It must not know plans.
+// elementwise.cu: add, scale, merge, copies that no engine does, inverses. It must not know plans.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -16,7 +16,7 @@ constexpr int kThreads = 256;
 /// Enough to keep the memory of the largest GPUs busy; each thread takes rows in strides.
 constexpr std::int64_t kMostRowBlocks = 64;
 constexpr std::int64_t kMostColumnBlocks = 65535;
-/// Of a copy: as many as keep a link busy. What waits for a link takes the place of products.
+/// Blocks of a copy: as many as keep a link busy. Threads that wait take the place of products.
 constexpr std::int64_t kMostCopyBlocks = 64;
 
 template <typename Real>
@@ -61,7 +61,7 @@ __device__ Complex<Real> real_part(Complex<Real> x) {
   return {x.re, 0};
 }
 
-/// The elements of C that count, and whether of those on its diagonal only the real part does.
+/// The elements of C that count, and whether only the real parts of those on its diagonal do.
 struct Region {
   std::int64_t rows, cols;
   Fill fill;
@@ -73,7 +73,7 @@ Region region_of(const Launch& launch) {
   return {c.rows, c.cols, c.fill, launch.hermitian && c.fill != Fill::full};
 }
 
-// What is done with one element of C. Element is what lies in memory, Wide what is computed with;
+// What is done with one element of C. Element is its type in memory, Wide the one of arithmetic;
 // `real`: it is on the diagonal of a Hermitian matrix.
 
 template <typename Element, typename Wide>
@@ -181,8 +181,8 @@ void with_types(const Launch& launch, Work work) {
   }
 }
 
-/// What copies move elements in, whatever they are: complex ones need no more alignment than their
-/// parts.
+/// The unit in which copies move elements of any type: complex ones are only aligned as their parts
+/// are.
 using Word = std::uint32_t;
 
 /// Leading dimensions in words.
@@ -359,7 +359,7 @@ void invert_diagonal(const Launch& launch, void* inverses, cudaStream_t stream) 
   with_types(launch, [&](auto zero, auto) {
     using T = decltype(zero);
     if constexpr (sizeof(T) == 2) {
-      throw Error(Status::internal, "a solution in a type that BLAS has not");
+      throw Error(Status::internal, "BLAS defines no solution for this type");
     } else {
       const Blocks<T> blocks{.a = static_cast<const T*>(a.data),
                              .ld = a.ld,

@@ -25,9 +25,9 @@ void merge(const Launch& launch, const View& sums, cudaStream_t stream);
 /// Error(device_failed).
 void copy(const View& from, const View& to, Storage storage, cudaStream_t stream);
 
-/// What the columns [first, last) of a triangle have in squares along its diagonal, which begin at
-/// `first` and are `edge` wide. What else a triangle has are rectangles. Both views begin with the
-/// triangle, and the current device reaches both.
+/// The part of columns [first, last) of a triangle that lies in squares along its diagonal, which
+/// begin at `first` and are `edge` wide; the rest of a triangle are rectangles. Both views begin
+/// with the triangle, and the current device reaches both.
 struct DiagonalSquares {
   View from;
   View to;
@@ -37,16 +37,16 @@ struct DiagonalSquares {
   std::int64_t edge = 1;
 };
 
-/// Copies them, element by element of the triangle: nothing else of `to` is written. Throws
+/// Copies the elements of the triangle in these squares, and writes nothing else of `to`. Throws
 /// Error(device_failed).
 void copy_squares(const DiagonalSquares& squares, cudaStream_t stream);
 
-/// Has a multiprocessor of the current device room for a block of inverse_block() rows? To be asked
-/// before invert_diagonal is called.
+/// Whether a multiprocessor of the current device has room for a block of inverse_block() rows. To
+/// be asked before invert_diagonal is called.
 bool can_invert_diagonal();
 
 /// The inverses of the blocks on the diagonal of the triangle launch.a, one after another and
-/// each with inverse_block() rows and columns (fewer count of the last one, if it is cut). They
+/// each with inverse_block() rows and columns (fewer of them count in the last one). They
 /// have zeros in the other triangle, and ones on a unit diagonal. Throws Error(device_failed).
 void invert_diagonal(const Launch& launch, void* inverses, cudaStream_t stream);
 

@@ -11,7 +11,7 @@
 
 namespace fleet::cuda {
 
-/// What is fixed in a captured run.
+/// Everything that a captured run fixes.
 struct GraphKey {
   std::uint64_t serial = 0;     ///< of the plan
   std::int64_t generation = 0;  ///< of the arenas
@@ -29,12 +29,12 @@ class Graphs {
   enum class Way { streams, capture, graph };
   /// How this run is to be done now.
   Way next(const GraphKey& key);
-  /// The kept graph of a run for which next() said so.
+  /// The kept graph of a run for which next() returned Way::graph.
   cudaGraphExec_t graph(const GraphKey& key);
   /// Instantiates and keeps what next() asked to capture. Throws Error(device_failed, no_memory);
   /// `graph` is destroyed.
   cudaGraphExec_t keep(const GraphKey& key, cudaGraph_t graph);
-  /// What the run took that was begun in this way.
+  /// Notes how long a run took that was done in this way.
   void note(const GraphKey& key, Way way, double seconds);
   void clear();
 

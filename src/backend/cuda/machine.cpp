@@ -18,7 +18,7 @@
 namespace fleet::cuda {
 namespace {
 
-// Stand-ins until measured: what PCIe 4 and a middling GPU do, so that plans are sensible.
+// Stand-ins until measured: rates of PCIe 4 and a middling GPU, so that plans are sensible.
 constexpr double kHostBytesPerS = 25e9;
 constexpr double kPeerBytesPerS = 200e9;
 constexpr double kPortBytesPerS = 1e15;
@@ -34,10 +34,12 @@ constexpr int kLanes = 8;  // paper 1, III-B
 // cuBLAS's trsm takes 0.3 to 0.5 us for each row of the triangle, however narrow C is (H200). Below
 // this order that is less than the launches of products by inverses take.
 constexpr std::int64_t kInverseOrder = 512;
-// What triangles take on one H200 (22 Nov 2026, doubles, cubes of 1024 to 8192): solves 0.14 to
-// 0.23 us a row beyond their multiply-adds, the inverses of all blocks of a tile together 64 us,
-// and products 0.62 (8192) to 0.73 (2048) of whole ones.
-constexpr double kSolveRowS = 0.18e-6;
+// What triangles take on one H200 (22 Nov 2026, doubles, cubes of 1024 to 8192): the inverses of
+// all blocks of a tile together 64 us, and products 0.62 (8192) to 0.73 (2048) of whole ones.
+// Beyond these inverses and half a product solves take 0.143, 0.144, 0.160 and 0.194 us a row at
+// 1024, 2048, 4096 and 8192: within 1.3 % of a solve what its rows and its elements of C take here.
+constexpr double kSolveRowS = 0.135e-6;
+constexpr double kSolveElementS = 6e-12;
 constexpr double kPrepareS = 64e-6;
 constexpr double kTriangleShare = 0.65;
 
@@ -179,6 +181,7 @@ class Shape {
     const DeviceScope scope(ordinal);
     if (can_invert_diagonal()) device.inverse_order = kInverseOrder;
     device.solve_row_s = kSolveRowS;
+    device.solve_element_s = kSolveElementS;
     device.prepare_s = kPrepareS;
     device.triangle_share = kTriangleShare;
     for (const DataType type : kDataTypes)

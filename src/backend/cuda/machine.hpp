@@ -14,7 +14,7 @@ namespace fleet::cuda {
 /// that is new enough; `why` says so then.
 int visible_devices(std::string& why);
 
-/// What an ordered pair of GPUs turned out to be able to do.
+/// How copies between an ordered pair of GPUs turned out to work.
 enum class Peer {
   direct,   ///< a copy by the copy engine arrived as it was sent
   refused,  ///< the driver says that there is no peer access

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-/// Less is pinned by CUDA itself: there is nothing to gain.
+/// Smaller blocks are pinned by CUDA itself: there is nothing to gain.
 constexpr std::int64_t kMappedBytes = std::int64_t{64} << 20;
 constexpr int kMostTouchers = 16;
 constexpr int kInterleave = 3;       // MPOL_INTERLEAVE of the kernel's mempolicy.h
@@ -30,7 +30,7 @@ constexpr std::int64_t kNaN = 0xff;  // every byte of it: a NaN in every type
 /// All GPUs read it: on several NUMA nodes, each gets its share of the pages.
 void spread_over_nodes(void* data, std::size_t bytes) {
   const unsigned long all_nodes = ~0UL;
-  // A wish: without NUMA, or where it is not allowed, memory is as good as it is.
+  // A wish: without NUMA, or where this is not allowed, pages stay where they are.
   syscall(SYS_mbind, data, bytes, kInterleave, &all_nodes, 8 * sizeof all_nodes, 0U);
 }
 

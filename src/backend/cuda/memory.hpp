@@ -30,7 +30,7 @@ class Memory {
   /// Makes the arena of each location at least this large; contents are not kept. Throws
   /// Error(no_memory).
   void reserve(const std::vector<std::int64_t>& arena_bytes);
-  /// Changes whenever an arena is not any more where it was.
+  /// Changes whenever an arena has moved or is gone.
   std::int64_t generation() const { return generation_; }
   char* arena(DeviceId location) const { return arenas_[static_cast<std::size_t>(location)].data; }
   void poison_arenas(const std::vector<std::int64_t>& bytes);
@@ -38,7 +38,7 @@ class Memory {
 
   void* allocate(DeviceId location, std::int64_t bytes);
   void release(DeviceId location, void* data);
-  /// Bytes that plans could have at a location: what is free, and its arena.
+  /// Bytes that plans could have at a location: the free ones and those of its arena.
   std::int64_t available_bytes(DeviceId location) const;
 
  private:

@@ -55,7 +55,7 @@ cublasStatus_t NativeMath::set_up(cublasHandle_t handle) const {
   return functions_.set_emulation_strategy(handle, kWherePerformant);
 }
 
-/// Half types and TF32 are what they are in any case, and pedantic ones many times slower.
+/// Half types and TF32 round anyway, and pedantic modes of theirs are many times slower.
 bool NativeMath::is_pedantic(DataType type) const {
   if (type.compute != Compute::native) return false;
   switch (type.storage) {

@@ -11,7 +11,7 @@ namespace fleet::cuda {
 /// How elements lie in memory.
 cudaDataType_t stored_as(Storage storage);
 
-/// What cuBLAS has to say how it may compute.
+/// The functions of cuBLAS that set how it may compute.
 struct MathFunctions {
   decltype(&cublasSetMathMode) set_math_mode = nullptr;
   /// Takes a cublasEmulationStrategy_t, which older headers lack. nullptr: the library is older
@@ -21,8 +21,8 @@ struct MathFunctions {
 MathFunctions find_math_functions(void* library);
 
 /// Variables of the environment let cuBLAS multiply floats as halves or TF32, and doubles as
-/// integers. Bits would then depend on them, which nobody sees who calls this library. Without such
-/// variables nothing here changes anything.
+/// integers. Results would then depend on them without the caller's knowledge. Without such
+/// variables nothing here has any effect.
 class NativeMath {
  public:
   /// `emulation_is_asked`: environment_changes_cublas(). `capability` of the device: 90 for 9.0.
@@ -30,7 +30,7 @@ class NativeMath {
 
   /// Once for each handle.
   cublasStatus_t set_up(cublasHandle_t handle) const;
-  /// What cublasGemmEx is to compute with.
+  /// The compute type for cublasGemmEx.
   cublasComputeType_t compute_type(DataType type) const;
   /// Before routines that take no compute type.
   cublasStatus_t set_mode(cublasHandle_t handle, DataType type) const;

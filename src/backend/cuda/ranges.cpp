@@ -50,7 +50,7 @@ void Ranges::name_call(const Plan& plan) {
     call_ = nvtxDomainRangeStartEx(domain_, &range);
     called_ = true;
   } catch (const std::bad_alloc&) {
-    // A range less: the call counts.
+    // Without a range: the call counts.
   }
 }
 

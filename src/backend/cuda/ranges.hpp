@@ -20,7 +20,7 @@ class Ranges {
   Ranges(const Ranges&) = delete;
   Ranges& operator=(const Ranges&) = delete;
 
-  /// A call begins, or ends. The one before ends with it, if it has not.
+  /// A call begins, or ends. A call that begins ends the one before it.
   void begin_call(const Plan& plan) {
     if (domain_ != nullptr) name_call(plan);
   }

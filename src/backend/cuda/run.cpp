@@ -14,8 +14,8 @@
 namespace fleet::cuda {
 namespace {
 
-/// With overlap off, the host has one queue for all that ends there: copies of the CPU and of any
-/// device, one after the other.
+/// With overlap off, the host has one queue for all tasks that end there: copies by the CPU and by
+/// any device, one after the other.
 bool is_mixed(const Queue& queue) {
   return queue.kind == Queue::Kind::device && on_host(queue.device);
 }
@@ -25,7 +25,7 @@ bool is_staged(const Task& task) {
   return task.kind != TaskKind::compute && on_host(task.from.device) && on_host(task.to.device);
 }
 
-/// So is what is computed there: C that is only scaled, where it lies.
+/// So are kernels there: C is only scaled, in place.
 bool is_cpus(const Task& task) {
   return on_host(task.to.device) && (task.kind == TaskKind::compute || on_host(task.from.device));
 }
@@ -102,7 +102,7 @@ void Run::find_needs() {
   watched_.assign(plan_->tasks.size(), 0);
   for (std::size_t id = 0; id < plan_->tasks.size(); ++id) {
     const Task& now = plan_->tasks[id];
-    // After a fault, it matters what has come home.
+    // After a fault, it matters which tiles have come home.
     const bool mixed = lanes_[static_cast<std::size_t>(now.queue)].mixed;
     if (now.kind == TaskKind::writeback || mixed) needed_[id] = 1;
     for (const TaskId earlier : plan_->after(now))
@@ -114,7 +114,7 @@ void Run::find_needs() {
   }
 }
 
-/// A moment of each device on the host's clock. The least of a few tries: it is the one that was
+/// Places an event of each device on the host's clock. The shortest of a few tries counts: it was
 /// disturbed least.
 void Run::start_clock() {
   epochs_.clear();
@@ -155,7 +155,7 @@ void Run::await_task(TaskId earlier, Stream& stream) {
     await(stream, ends(earlier).stop);
 }
 
-/// The stream of the task, with everything in front that its first piece waits for.
+/// The stream of the task, which now waits for everything that the first piece of it needs.
 Stream& Run::begin(TaskId id) {
   const Task& now = task(id);
   Stream& stream = stream_of(id);

@@ -29,7 +29,7 @@ class Run {
 
   /// Waits for all that was enqueued. Throws Error(device_failed).
   void wait();
-  /// What was captured. Throws Error(device_failed).
+  /// The graph that was captured. Throws Error(device_failed).
   cudaGraph_t end_capture();
   /// Ends a capture whatever state it is in.
   void abandon_capture();
@@ -41,8 +41,8 @@ class Run {
   /// After wait() has thrown: which tasks are known to be done, and which only to have begun.
   void find_done(std::vector<Span>& spans);
 
-  static bool stages(const Plan& plan);       ///< has it copies of pageable memory?
-  static bool can_capture(const Plan& plan);  ///< can it be kept as a graph?
+  static bool stages(const Plan& plan);       ///< whether it copies pageable memory
+  static bool can_capture(const Plan& plan);  ///< whether it can be kept as a graph
 
  private:
   struct Ends {
@@ -84,8 +84,8 @@ class Run {
   Stream* origin_ = nullptr;    ///< of a capture
   cudaEvent_t root_ = nullptr;  ///< what every stream of a capture begins with
   std::vector<Lane> lanes_;     ///< by queue
-  std::vector<char> needed_;    ///< per task: does another queue wait for its end?
-  std::vector<char> watched_;   ///< per task: is it upstream of a copy in chunks?
+  std::vector<char> needed_;    ///< per task: whether another queue waits for its end
+  std::vector<char> watched_;   ///< per task: whether it is upstream of a copy in chunks
   std::vector<Ends> ends_;
   std::vector<std::vector<cudaEvent_t>> chunks_;  ///< per watched task: end of each chunk
   std::vector<std::int32_t> staged_;              ///< per task: its number as a staged copy, or -1

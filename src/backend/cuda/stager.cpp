@@ -16,7 +16,7 @@ namespace fleet::cuda {
 namespace {
 
 constexpr std::int32_t kFirstCapacity = 4096;
-/// Of a tile, handed to a thread at once: large enough that handing out costs nothing.
+/// Bytes of a tile that a thread takes at once: so large that taking them costs nothing.
 constexpr std::int64_t kShareBytes = std::int64_t{512} << 10;
 
 }  // namespace

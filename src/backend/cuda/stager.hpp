@@ -20,7 +20,7 @@
 
 namespace fleet::cuda {
 
-/// What has to be done before a copy may begin: an event of a stream, or a copy of this kind.
+/// Something that a copy waits for: an event of a stream, or another copy of the CPU.
 struct Awaited {
   cudaEvent_t event = nullptr;
   std::int32_t copy = -1;
@@ -31,7 +31,7 @@ struct Awaited {
 class Stager {
  public:
   /// `threads` for both lines together. Throws Error(device_failed) where streams cannot wait for
-  /// memory: the CPU then does what lies there.
+  /// memory: calls with pageable operands are then the CPU's.
   explicit Stager(int threads);
   ~Stager();
   Stager(const Stager&) = delete;
@@ -39,7 +39,7 @@ class Stager {
 
   enum class Line { in = 0, out = 1 };
 
-  /// For a run with so many copies. False when the system gives no threads.
+  /// Begins a run with this number of copies. False when the system gives no threads.
   bool begin(std::int32_t copies);
   /// The copy `number`, counted from 0 over both lines. Everything awaited has been enqueued.
   void enqueue(Line line, std::int32_t number, const View& from, const View& to,

@@ -24,7 +24,7 @@ Stream& Streams::of(const Queue& queue) {
   stream.queue = queue;
   stream.ordinal = ordinals_[static_cast<std::size_t>(owner - kFirstDevice)];
   check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
-  // Not the legacy default stream's business: the caller's own work goes on beside ours.
+  // Not bound to the legacy default stream: the caller's own work goes on beside ours.
   check(cudaStreamCreateWithFlags(&stream.stream, cudaStreamNonBlocking), "cudaStreamCreate");
   return streams_.emplace_back(std::move(stream));
 }

@@ -15,7 +15,7 @@
 
 namespace fleet::cuda {
 
-/// What runs the tasks of one queue on a GPU.
+/// Runs the tasks of one queue on a GPU.
 struct Stream {
   Queue queue;
   int ordinal = 0;  ///< CUDA's number of the device that the stream belongs to

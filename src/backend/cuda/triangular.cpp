@@ -15,7 +15,7 @@ namespace {
 
 /// Panels are whole blocks of cuBLAS's kernels.
 constexpr std::int64_t kPanelStep = 64;
-/// The width of panels of equal width, as few as can be of at most `most`.
+/// The width of the fewest equal panels that are at most `most` wide.
 std::int64_t panel_width(std::int64_t width, std::int64_t most) {
   if (most > kPanelStep) most = most / kPanelStep * kPanelStep;
   const std::int64_t panels = ceil_div(width, most);
@@ -25,8 +25,8 @@ std::int64_t panel_width(std::int64_t width, std::int64_t most) {
 
 }  // namespace
 
-/// Columns of c depend on no others when it is the right factor, nor do rows when it is the left
-/// one: a panel of them is copied, and multiplied from there back to its place.
+/// Columns of c do not depend on each other where c is the right factor, nor rows where it is the
+/// left one: a panel of them is copied, and multiplied from there back to its place.
 void CublasHandle::multiply_in_place(const Launch& launch) {
   const View& c = launch.c;
   const bool by_columns = launch.b.data == c.data;

@@ -62,7 +62,7 @@ void call_gemv(Gemv<T> gemv, cublasHandle_t handle, const Launch& launch) {
       "cuBLAS's gemv");
 }
 
-/// beta is 1: nothing else comes with axpy.
+/// beta is 1: no other comes with axpy.
 template <typename T>
 void call_axpy(Axpy<T> axpy, cublasHandle_t handle, const Launch& launch) {
   const T alpha = scalar<T>(launch.alpha);

@@ -7,7 +7,7 @@
 
 namespace fleet::cuda {
 
-/// Of one libcublas.
+/// The vector functions of one libcublas.
 struct VectorFunctions {
   decltype(&cublasSgemv_64) sgemv = nullptr;
   decltype(&cublasDgemv_64) dgemv = nullptr;

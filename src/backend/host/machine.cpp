@@ -16,7 +16,7 @@ constexpr double kStreamBytesPerS = 10e9;
 constexpr double kFlopsPerS = 10e9;
 constexpr double kLaunchS = 1e-6;
 constexpr double kIssueS = 1e-6;
-/// Host memory is the caller's: what there is of it is not ours to count.
+/// Host memory is the caller's: its size is not ours to count.
 constexpr std::int64_t kAnyBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kEdges[] = {32, 64, 128, 256, 512, 1024, 2048};
 

@@ -32,12 +32,12 @@ class Memory {
 
   void* allocate(DeviceId location, std::int64_t bytes);
   void release(DeviceId location, void* data);
-  /// What allocate can still give, arenas not counted: those are for plans.
+  /// Bytes that allocate can still give; arenas are for plans and do not count as taken.
   std::int64_t available_bytes(DeviceId location) const;
 
-  /// NaN over the first bytes of each arena.
+  /// Writes NaN over the first bytes of each arena.
   void poison_arenas(const std::vector<std::int64_t>& bytes);
-  /// NaN over all that lies at `location`: its memory is gone.
+  /// Writes NaN over everything at `location`, whose memory is gone.
   void forget(DeviceId location);
 
  private:

@@ -32,7 +32,7 @@ void QueueReader::absorb() {
 std::optional<Piece> QueueReader::candidate(const Reading& queue) const {
   if (queue.empty()) return std::nullopt;
   const Piece piece{.task = queue.tasks[queue.head], .index = queue.next_piece};
-  // After a failure nothing new is begun; but half a tile is worse than a whole one.
+  // After a failure nothing new is begun, but a tile that is half written is completed.
   if (run_.failed() && piece.index == 0) return std::nullopt;
   return run_.runnable(piece) ? std::optional(piece) : std::nullopt;
 }
@@ -67,7 +67,7 @@ void QueueReader::pass(const Piece& piece) {
 
 bool QueueReader::finished() const {
   if (run_.failed()) return true;
-  // Asked in this order: what is enqueued before closing is then surely seen.
+  // In this order: tasks that were enqueued before closing are surely seen.
   return run_.closed() && seen_ == run_.enqueued() && left_ == 0;
 }
 

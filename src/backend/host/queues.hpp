@@ -24,7 +24,7 @@ class QueueReader {
   std::optional<Piece> any(std::mt19937_64& random);
   /// The piece has been run.
   void pass(const Piece& piece);
-  /// Nothing is left to do here, now or later. To be asked when there was no runnable piece.
+  /// Whether nothing is left to do here, now or later. Asked when there was no runnable piece.
   bool finished() const;
 
  private:

@@ -41,13 +41,13 @@ class Run {
   bool closed() const { return closed_.load(); }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
-  /// Has all come that this piece waits for?
+  /// Whether everything that this piece waits for is done.
   bool runnable(const Piece& piece) const;
-  /// Does it. A task that fails ends the run; what has been begun may still be completed.
+  /// Does the piece. A task that fails ends the run; tasks that were begun may still be completed.
   void do_piece(const Piece& piece);
   void fail(Status status, TaskId id, const char* message);
 
-  /// A number that changes whenever there may be something new to do.
+  /// A number that changes whenever there may be new work.
   int bell() const { return bell_.load(); }
   void ring();
   void wait_for_bell(int heard) const { bell_.wait(heard); }

@@ -14,8 +14,8 @@
 namespace fleet {
 namespace {
 
-/// Addresses of one location: arenas from its base, allocations above them. Far enough apart that
-/// no two locations meet.
+/// Addresses of one location: arenas from its base, allocations above them. The spans are so large
+/// that no two locations meet.
 constexpr std::uintptr_t kLocationSpan = std::uintptr_t{1} << 42;
 constexpr std::uintptr_t kArenaSpan = std::uintptr_t{1} << 41;
 
