@@ -4,10 +4,9 @@
 #pragma once
 
 // The arguments of a routine in the order of the reference BLAS, for an X(argument, name, extra):
-//   argument   what it is in a call, one of Arg: the operand that a routine writes is c, and
-//   vectors
-//              are operands whose increments are leading dimensions
-//   name       what the C API calls it
+//   argument   its member in a call, one of Arg: the operand that a routine writes is c, and the
+//              increment of a vector is its leading dimension
+//   name       its name in the C API
 #define FLEET_ARGUMENTS_gemm(X, extra)                                                            \
   X(transa, transa, extra), X(transb, transb, extra), X(m, m, extra), X(n, n, extra),             \
       X(k, k, extra), X(alpha, alpha, extra), X(a, a, extra), X(lda, lda, extra), X(b, b, extra), \
