@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "api/boundary.hpp"
+#include "base/sizes.hpp"
 #include "core/gate.hpp"
 
 namespace fleet {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// The last call that this thread offered: why it was not taken (nullptr: it was not offered), and
 /// whether it was computed here all the same, which is in the books. One variable: each costs a
@@ -75,7 +74,11 @@ int offer(const fleet_dropin_call* call) {
 
 int compute(const fleet_dropin_call* call) {
   offered.computed = true;
-  return capi::guarded([&] { default_context().compute(parse(raw_of(*call))); }) == FLEET_OK;
+  const fleet_status status =
+      capi::guarded([&] { default_context().compute(parse(raw_of(*call))); });
+  if (status == FLEET_DEVICE_FAILED) default_context().log_error(capi::message());
+  // After device_failed C is undefined: the caller's own loops would apply beta to it again.
+  return status == FLEET_OK || status == FLEET_DEVICE_FAILED;
 }
 
 void note_host(const fleet_dropin_call* call, double seconds) {

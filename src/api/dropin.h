@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * dropin.h: the interface between the thin preload library and the core. C, private to the
- * project; both sides come from the same build (fleet_dropin_version must match).
+ * project; both sides come from the same build (FLEET_DROPIN_VERSION must match).
  */
 #ifndef FLEETBLAS_DROPIN_H
 #define FLEETBLAS_DROPIN_H
@@ -57,7 +57,8 @@ typedef struct fleet_dropin_core {
   /* 1: done, C is complete. 0: not taken (unprofitable, no device, a forked child, an error that
    * left C untouched): the caller runs the BLAS behind. The core has noted the reason. */
   int (*offer)(const fleet_dropin_call* call);
-  /* Does a call that no BLAS behind can do, on the CPU if need be. 0: an error, C untouched. */
+  /* Does a call that no BLAS behind can do, on the CPU if need be. 0: an error that left C
+   * untouched. 1: done, or the devices failed and C is undefined, which the core has logged. */
   int (*compute)(const fleet_dropin_call* call);
   /* Reports a call that the BLAS behind did (after offer returned 0, or below min_flops when
    * wants_all), with its seconds. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // routines.cpp: every routine of the C API, made from the table of arguments. The compiler compares
-// them with fleetblas.h. Flags become enums below; this file decides nothing.
+// them with fleetblas.h. Flags become enums below; which types
+// can be combined is decided here.
 #include <complex>
 #include <type_traits>
 

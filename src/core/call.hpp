@@ -29,8 +29,8 @@ struct RawCall {
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
-  /// Of the call's type; f32 for the types that sum in it. herk's alpha and the beta of herk and
-  /// her2k are real.
+  /// Scalars have the call's type; those of f16, bf16 and tf32 are floats. herk's alpha and the
+  /// beta of herk and her2k are real.
   const void* alpha = nullptr;
   const void* a = nullptr;
   std::int64_t lda = 1;

@@ -4,12 +4,14 @@
 #include "core/context.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
+#include "base/clock.hpp"
+#include "base/sizes.hpp"
 #include "core/cpu_path.hpp"
 #include "core/gate.hpp"
 #include "core/readable.hpp"
@@ -17,14 +19,8 @@
 namespace fleet {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::int64_t kSampleItems = 64;
 /// Below 512^3 with host operands no GPU beats the CPU.
 constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool all_on_host(const std::array<DeviceId, 3>& homes) {
   return on_host(homes[kA]) && on_host(homes[kB]) && on_host(homes[kC]);
@@ -55,7 +51,9 @@ Context::Context(const Options& options)
       offloader_(options, blas_) {}
 
 Context::~Context() {
-  while (users_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  // In a forked child, calls of the parent's other threads never end.
+  while (users_ > 0 && !gate::in_forked_child())
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   close_journal(journal_);
   for (const Range& range : registry_.remove_all()) give_back(range);
   if (gate::in_forked_child()) offloader_.leave_to_parent();
@@ -208,7 +206,7 @@ Context::Choice Context::choose(const Call& call, const Homes& homes) {
   offloader_.retry_limits();
   if (offloader_.workers(call.type).empty()) return {.reason = "no device is left"};
   try {
-    const Problem problem = problem_of(call, homes, std::min(call.batch, kSampleItems));
+    const Problem problem = problem_of(call, homes, std::min(call.batch, Offloader::kSampleItems));
     if (options_.offload == Offload::always)
       return {.devices = true, .reason = "offload=always", .planned = offloader_.plan(problem)};
     if (options_.min_flops > 0)
@@ -238,38 +236,45 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   if (call.changes_nothing() || options_.backend == BackendKind::sim) return false;
   const double start_s = now_s();
   CallRecord record;
-  bool located = false;
-  try {
-    const Homes homes = locate(call);
-    located = true;
-    std::unique_lock<std::mutex> turn;
-    const Choice choice = choose_in_turn(call, homes, turn);
-    reason = choice.reason;
-    // The BLAS behind cannot reach operands on a device: those calls are always ours.
-    if (!choice.devices && all_on_host(homes)) return false;
-    begin_record(record, call);
-    record.prepare_s = now_s() - start_s;
-    note_place(record, homes);
-    if (!choice.devices) note_choice(record, choice);
-    const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, record) : 0;
-    if (done < call.batch) {
-      reason = record.reason;
-      if (done == 0 && all_on_host(homes)) return false;
-      record.ran = Ran::cpu;
-      finish_on_cpu(call, done, homes, turn);
-    }
-  } catch (const Error& error) {
+  begin_record(record, call);
+  std::optional<Homes> homes;
+  // Logs the error. False: the BLAS behind may do the call.
+  const auto keeps = [&](const Error& error) {
     log_.line(Log::kError, {error.what()});
     reason = "an error on the devices";
-    // No one can do a call with an operand partly on a device: the BLAS behind would only crash.
-    const bool nobodys = !located && error.status() == Status::bad_argument;
-    if (nobodys) begin_record(record, call);
-    if (!nobodys && error.status() != Status::device_failed) return false;
     record.status = error.status();
+    // The BLAS behind would begin from an undefined C.
+    if (error.status() == Status::device_failed) return true;
+    // It would crash on an operand that is on a device, as a whole or in part.
+    return homes ? !all_on_host(*homes) : error.status() == Status::bad_argument;
+  };
+  try {
+    homes = locate(call);
+    std::unique_lock<std::mutex> turn;
+    const Choice choice = choose_in_turn(call, *homes, turn);
+    reason = choice.reason;
+    // The BLAS behind cannot reach operands on a device: those calls are always ours.
+    if (!choice.devices && all_on_host(*homes)) return false;
+    record.prepare_s = now_s() - start_s;
+    note_place(record, *homes);
+    if (!choice.devices) note_choice(record, choice);
+    const std::int64_t done = choice.devices ? run_on_devices(call, *homes, choice, record) : 0;
+    if (done < call.batch) {
+      reason = record.reason;
+      if (done == 0 && all_on_host(*homes)) return false;
+      record.ran = Ran::cpu;
+      finish_on_cpu(call, done, *homes, turn);
+    }
+  } catch (const Error& error) {
+    if (!keeps(error)) return false;
+  } catch (const std::bad_alloc&) {
+    if (!keeps(Error(Status::no_memory, "the host has no memory left"))) return false;
   }
   close_record(record, now_s() - start_s);
   return true;
 }
+
+void Context::log_error(const char* text) { log_.line(Log::kError, {text}); }
 
 void Context::note_host_call(const Call& call, const char* reason, double seconds) {
   const User inside(users_);

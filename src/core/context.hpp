@@ -33,10 +33,12 @@ class Context {
   /// Does the call. Throws Error; C is untouched unless the status is device_failed.
   void compute(const Call& call);
 
-  /// For the drop-in. True when the call is done, is lost with a device that holds an operand, or
-  /// reaches beyond a device's memory. False, with C untouched, when the BLAS behind has to do it;
-  /// `reason` says why.
+  /// For the drop-in. True when the call is done, or failed in a way that nobody else can make
+  /// good: C is undefined, or an operand is on a device. False, with C untouched, when the BLAS
+  /// behind has to do it; `reason` says why.
   bool compute_if_profitable(const Call& call, const char*& reason);
+  /// A line in the log, for callers without a status.
+  void log_error(const char* text);
   /// Books a call that the BLAS behind the drop-in did.
   void note_host_call(const Call& call, const char* reason, double seconds);
   /// True when the books need only the shape of such a call: no line per call is wanted, and no

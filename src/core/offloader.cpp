@@ -28,7 +28,6 @@ constexpr int kCallsWithLess = 32;
 constexpr std::int64_t kPoorest = 16;
 /// Planning more tasks at once costs more than a second plan.
 constexpr std::int64_t kMostTasks = 50'000;
-constexpr std::int64_t kSampleItems = 64;
 /// Takes a few seconds to plan.
 constexpr double kMostProducts = 1e6;
 

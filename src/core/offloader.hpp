@@ -57,6 +57,8 @@ class Offloader {
   Planned plan_afresh(const Problem& problem);
   /// Seconds spent on tuning and planning so far.
   double planning_s() const { return planning_s_; }
+  /// Items of a larger batch by which it is judged whether, and in what parts, it runs on devices.
+  static constexpr std::int64_t kSampleItems = 64;
   /// Items of a batch that one plan should hold.
   std::int64_t items_per_plan(const Problem& problem);
 

@@ -12,9 +12,10 @@ namespace fleet {
 /// A plan, and what deciding whether to use it needs.
 struct Planned {
   Tuned tuned;
-  double plan_s = 0;         ///< tuning and planning together, measured
-  std::uint64_t serial = 0;  ///< of the plans that are kept: different for each (Backend::replay)
-  double host_s = 0;         ///< what the CPU BLAS would take, copies from devices included
+  double plan_s = 0;  ///< tuning and planning together, measured
+  std::uint64_t serial =
+      0;              ///< of the plans that are kept: different for each (see Backend::begin)
+  double host_s = 0;  ///< what the CPU BLAS would take, copies from devices included
 };
 
 class PlanCache {

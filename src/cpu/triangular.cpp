@@ -17,7 +17,7 @@ namespace fleet {
 namespace {
 
 /// Small enough for the stack, large enough that most of the arithmetic is in plain products.
-constexpr std::int64_t kLeafEdge = 64;
+constexpr std::int64_t kSolvedEdge = 64;
 
 /// op(a), on one side of c, which it is multiplied with or solved for.
 struct Triangular {
@@ -54,7 +54,7 @@ class Leaf {
 
  private:
   std::int64_t edge_;
-  std::array<T, kLeafEdge * kLeafEdge> values_;
+  std::array<T, kSolvedEdge * kSolvedEdge> values_;
 };
 
 /// Calls `each(l, begin, end)` for each row of a column of c (a on the left) or each column of c (a
@@ -155,7 +155,7 @@ void compute(const Triangular& t, const View& c, std::complex<double> factor,
 }
 
 Halving on_cpu(CpuBlas& blas) {
-  return {.leaf_edge = kLeafEdge,
+  return {.leaf_edge = kSolvedEdge,
           .plain = [&](const Launch& plain) { blas.gemm(plain); },
           .leaf =
               [](const Triangular& t, const View& c, std::complex<double> factor) {

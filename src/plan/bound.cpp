@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sizes.hpp"
 #include "plan/bound_traffic.hpp"
 
 namespace fleet {
@@ -19,8 +20,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-12;
 constexpr double kPrecision = 1e-6;  // of the bound, always on the low side
-
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 /// The largest of several times, the first of equal ones, and what takes it.
 struct Worst {

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/sizes.hpp"
+
 namespace fleet {
 namespace {
-
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 /// The least that any of the links takes for a byte; 0 when one of them takes nothing. A cut
 /// without links has no capacity, and every byte would need some.

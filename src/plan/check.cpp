@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/sizes.hpp"
 #include "plan/happens_before.hpp"
 #include "plan/plan.hpp"
 
@@ -69,7 +70,6 @@ class Versions {
   const Op& of(OpId id) const { return ops_[index(id)]; }
 
  private:
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   const TileProgram& program_;
   std::vector<Op> ops_;
   std::vector<int> bases_;   ///< per matrix

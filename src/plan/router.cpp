@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 
 namespace fleet {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 // Up to this many users every order of a chain is tried (paper 1 tries all; 5! = 120).
 constexpr std::size_t kExhaustiveUsers = 5;
 

@@ -6,10 +6,10 @@
 #include <limits>
 #include <tuple>
 
+#include "base/sizes.hpp"
+
 namespace fleet {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Arrivals that differ by less than this share count as equal, so that rows and columns are asked
 // for in turn and the products that they allow grow as a square.

@@ -26,7 +26,7 @@ constexpr std::int64_t kWholeRows = 2048;
 constexpr int kCopies = 6;
 /// From this share of the rate of contiguous columns on, the difference is noise.
 constexpr double kAsFast = 0.97;
-constexpr int kFewKernels = 2, kMostKernels = 400;
+constexpr int kFewKernels = 2, kManyKernels = 400;
 constexpr char kPart[] = "columns";
 
 std::span<const std::int64_t> rows_of(const ProbeSession& session) {
@@ -109,7 +109,7 @@ int kernels_for(const Machine& machine, LinkId id, const ProbePlan::Columns& col
   if (!trace || few.kernels.empty()) return 0;
   const double one_s = std::max(1e-9, total_s(*trace, few.kernels) / kFewKernels);
   const double needed = 1.3 * total_s(*trace, few.copies) / one_s;
-  return static_cast<int>(std::clamp<double>(std::ceil(needed), kFewKernels, kMostKernels));
+  return static_cast<int>(std::clamp<double>(std::ceil(needed), kFewKernels, kManyKernels));
 }
 
 void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession& session) {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
@@ -20,11 +21,9 @@ using Pattern = std::vector<std::uint64_t>;
 
 /// Edges of the tile that is sent: the first is large enough to take the data path of large copies;
 /// the smaller ones are for devices with little memory.
-constexpr std::int64_t kEdges[] = {512, 128, 32};
+constexpr std::int64_t kExaminedEdges[] = {512, 128, 32};
 /// A link below this share of the rate of the fastest link of its kind is reported.
 constexpr double kUneven = 0.6;
-
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 /// Distinct words that memory does not hold by chance.
 Pattern pattern_of(std::int64_t words, std::uint64_t seed) {
@@ -131,7 +130,7 @@ std::string difference(const Pattern& sent, const Pattern& got) {
 template <typename Attempt>
 Outcome with_smaller_tiles(Attempt&& attempt) {
   Outcome outcome{Outcome::Kind::no_memory, "not even a small tile fits into its memory"};
-  for (const std::int64_t edge : kEdges) {
+  for (const std::int64_t edge : kExaminedEdges) {
     try {
       return attempt(edge);
     } catch (const Error& error) {

@@ -20,6 +20,15 @@ struct ProbeGroup {
 /// times keep the lower index first.
 std::vector<ProbeGroup> groups_by_time(const std::vector<double>& seconds, double tolerance);
 
+/// The members with these indices.
+template <typename Member>
+std::vector<Member> picked(const std::vector<Member>& members,
+                           const std::vector<std::size_t>& indices) {
+  std::vector<Member> some;
+  for (const std::size_t i : indices) some.push_back(members[i]);
+  return some;
+}
+
 /// Seconds of a short measurement of each of these members; empty if memory is too small.
 using ShortLook = std::function<std::vector<double>(const std::vector<std::size_t>&)>;
 

@@ -18,7 +18,7 @@ namespace {
 /// Tile edges of the copies, from small ones, which are all latency, to large tiles.
 constexpr std::int64_t kCopyEdges[] = {16, 128, 256, 512, 2048};
 /// Larger tiles than this are copied only if a tile of this edge took less than kShortCopyS.
-constexpr std::int64_t kLargeEdge = 512;
+constexpr std::int64_t kLargeCopyEdge = 512;
 constexpr double kShortCopyS = 4e-4;
 constexpr double kCarefulShortCopyS = 1e-2;
 constexpr std::int64_t kCarefulCopyEdges[] = {16, 128, 256, 512, 1024, 2048, 4096};
@@ -71,7 +71,7 @@ void fit_link(const std::vector<Sample>& samples, double& latency_s, double& byt
 /// Classes of links that are measured on a few of their members: links of one kind served by CPU
 /// threads, and in quick probes of many devices all links of one kind. Every other link is a class
 /// of its own.
-std::vector<std::vector<LinkId>> classes_of(const Machine& machine, const ProbeSession& session) {
+std::vector<std::vector<LinkId>> link_classes(const Machine& machine, const ProbeSession& session) {
   const bool one_by_one = measures_all(machine, session);
   std::vector<std::vector<LinkId>> classes;
   std::map<LinkKind, std::size_t> known;
@@ -103,8 +103,8 @@ void measure_alike(const std::vector<LinkId>& same, Machine& machine, ProbeMemor
   const bool staged = is_staging(machine, same.front());
   const double short_s = session.careful() ? kCarefulShortCopyS : kShortCopyS;
   for (const std::int64_t edge : copy_edges(session, staged)) {
-    if (edge > kLargeEdge && (samples.empty() || samples.back().seconds > short_s)) break;
-    const bool large = staged && edge > kLargeEdge;
+    if (edge > kLargeCopyEdge && (samples.empty() || samples.back().seconds > short_s)) break;
+    const bool large = staged && edge > kLargeCopyEdge;
     ProbePlan plan(machine, DataType::f64, edge,
                    large ? ProbePlan::Footprint::large : ProbePlan::Footprint::small);
     const int repeats = large ? plan.copies_beyond_caches() : kCopyRepeats;
@@ -187,12 +187,6 @@ std::int64_t short_edge(const std::vector<LinkId>& links, const Machine& machine
   return found > 0 && prime_ends(links, found, machine, memory) ? found : 0;
 }
 
-std::vector<LinkId> picked(const std::vector<LinkId>& links, const std::vector<std::size_t>& ids) {
-  std::vector<LinkId> some;
-  for (const std::size_t i : ids) some.push_back(links[i]);
-  return some;
-}
-
 /// Groups the links of a class by one short copy over each. A few links of the main group are
 /// measured for all of it, and as many of the other groups as there is time for.
 void measure_class(const std::vector<LinkId>& same, Machine& machine, ProbeMemory& memory,
@@ -221,7 +215,7 @@ void measure_class(const std::vector<LinkId>& same, Machine& machine, ProbeMemor
 }  // namespace
 
 void measure_links(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
-  for (const std::vector<LinkId>& same : classes_of(machine, session))
+  for (const std::vector<LinkId>& same : link_classes(machine, session))
     session.part(part_of(machine, same), machine, [&] {
       if (same.size() == 1 || session.careful())
         measure_alike(same, machine, memory, session);
@@ -231,7 +225,7 @@ void measure_links(Machine& machine, ProbeMemory& memory, ProbeSession& session)
 }
 
 void expect_links(const Machine& machine, ProbeSession& session) {
-  for (const std::vector<LinkId>& same : classes_of(machine, session))
+  for (const std::vector<LinkId>& same : link_classes(machine, session))
     session.expect(part_of(machine, same),
                    copy_edges(session, is_staging(machine, same.front())).size());
 }

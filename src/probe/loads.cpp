@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/sizes.hpp"
 #include "probe/confidence.hpp"
 #include "probe/ports.hpp"
 
@@ -14,7 +15,6 @@ namespace {
 /// the spread of repeated runs.
 constexpr double kNoticed = 0.02;
 constexpr int kRuns = 3;
-constexpr double kUnlimited = 1e300;
 /// Tile edges of loads: the smallest is used whose copies spend at most kHardlyAny of their time on
 /// latency.
 constexpr std::int64_t kLoadEdges[] = {512, 1024, 2048, 4096};
@@ -25,8 +25,6 @@ constexpr double kMost = 60;
 /// The number of links and the tile edge of a short load.
 constexpr std::size_t kShortLoaded = 8;
 constexpr std::int64_t kShortLoadEdge = 1024;
-
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 /// Bytes per second over a link, from the start of its first copy to the stop of its last.
 double rate_in(const Plan& plan, const Trace& trace, LinkId link) {

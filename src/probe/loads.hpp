@@ -10,6 +10,9 @@
 
 namespace fleet {
 
+/// Bytes per second or seconds beyond any measurement.
+inline constexpr double kUnlimited = 1e300;
+
 /// Links that load the port per byte (takes_thread() is false).
 std::vector<LinkId> links_at(const Machine& machine, PortId port);
 

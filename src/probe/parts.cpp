@@ -13,12 +13,10 @@
 namespace fleet {
 namespace {
 
-constexpr DataType kTypes[] = {DataType::f64, DataType::f32, DataType::c64, DataType::c32};
-constexpr std::int64_t kEdges[] = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+constexpr DataType kHostTypes[] = {DataType::f64, DataType::f32, DataType::c64, DataType::c32};
+constexpr std::int64_t kHostEdges[] = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
 constexpr std::int64_t kPinnedBytes[] = {1 << 20, 16 << 20, 256 << 20};
 constexpr std::int64_t kPage = 4096;
-/// The most that a single value may take, in equal shares of the time left.
-constexpr double kMostShares = 8;
 /// Pinning that takes less than this did nothing.
 constexpr double kNothingS = 1e-6;
 
@@ -28,7 +26,7 @@ bool asked_for(const ProbeRequest& request, DataType type) {
 
 }  // namespace
 
-std::size_t host_values() { return 1 + std::size(kTypes) * std::size(kEdges); }
+std::size_t host_values() { return 1 + std::size(kHostTypes) * std::size(kHostEdges); }
 std::size_t pinning_values() { return std::size(kPinnedBytes); }
 
 void measure_host(Device& host, CpuBlas& blas, ProbeSession& session) {
@@ -37,11 +35,11 @@ void measure_host(Device& host, CpuBlas& blas, ProbeSession& session) {
   const std::vector<double> launch =
       session.repeated("CPU launch", "s", [&] { return std::vector<double>{least.run_s()}; });
   if (!launch.empty()) host.launch_s = launch.front();
-  for (const DataType type : kTypes) {
+  for (const DataType type : kHostTypes) {
     if (!asked_for(session.request(), type)) continue;
     std::vector<KernelRate> rates;
     double last_s = 0;
-    for (const std::int64_t edge : kEdges) {
+    for (const std::int64_t edge : kHostEdges) {
       const std::string name =
           std::string("CPU ") + word_of(type) + " multiply tile " + std::to_string(edge);
       if (2 * 8 * last_s > kMostShares * session.share_s()) {

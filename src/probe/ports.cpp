@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/sizes.hpp"
 #include "probe/groups.hpp"
 #include "probe/loads.hpp"
 #include "sim/simulate.hpp"
@@ -16,7 +17,6 @@
 namespace fleet {
 namespace {
 
-constexpr double kUnlimited = 1e300;
 /// A weight changes only if the difference exceeds this share, the noise of a measurement.
 constexpr double kNewWeight = 0.05;
 
@@ -27,8 +27,6 @@ constexpr int kFewDevices = 8;
 constexpr std::size_t kMostLoaded = 16;
 /// Short loads of similar ports differ by less than this factor.
 constexpr double kAlikePorts = 1.15;
-
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
 
 /// 0: pinned host, 1: pageable host, 2: any device.
 int place_kind(DeviceId device) { return std::min(device, kFirstDevice); }
@@ -199,7 +197,7 @@ PortKind kind_of(const Machine& machine, PortId port, const std::vector<LinkId>&
 
 /// Classes of ports that are fitted together: each port by itself, or in a quick probe of many
 /// devices all ports of one kind.
-std::vector<std::vector<PortId>> classes_of(const Machine& machine, const ProbeSession& session) {
+std::vector<std::vector<PortId>> port_classes(const Machine& machine, const ProbeSession& session) {
   const bool one_by_one = measures_all(machine, session);
   std::vector<std::vector<PortId>> classes;
   std::map<PortKind, std::size_t> known;
@@ -213,12 +211,6 @@ std::vector<std::vector<PortId>> classes_of(const Machine& machine, const ProbeS
       classes[known.at(kind)].push_back(port);
   }
   return classes;
-}
-
-std::vector<PortId> picked(const std::vector<PortId>& ports, const std::vector<std::size_t>& ids) {
-  std::vector<PortId> some;
-  for (const std::size_t i : ids) some.push_back(ports[i]);
-  return some;
 }
 
 /// Groups the ports of a class by one short load of each. One port of the main group is fitted for
@@ -309,7 +301,7 @@ std::size_t loads_of(const Machine& machine) {
 
 void fit_ports(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
   std::vector<PortFit> fits;
-  for (const std::vector<PortId>& same : classes_of(machine, session))
+  for (const std::vector<PortId>& same : port_classes(machine, session))
     add_fits(machine, same, memory, session, fits);
   // A port with few links is less likely to be masked by other ports, so it is fitted first.
   std::ranges::stable_sort(fits, {}, &PortFit::links);

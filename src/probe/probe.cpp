@@ -36,8 +36,6 @@ constexpr double kMostKernels = 200;  // per run and device
 /// The largest edge of a quick probe on GPUs: larger tiles gain only under a power cap, which a
 /// quick probe does not reach.
 constexpr std::int64_t kQuickEdge = 4096;
-/// The most that a single value may take, in equal shares of the time left.
-constexpr double kMostShares = 8;
 constexpr int kIssued = 64;
 constexpr int kManyIssued = 512;
 constexpr int kIssueRepeats = 5;

@@ -38,6 +38,9 @@ struct ProbeProgress {
   double budget_s = 0;
 };
 
+/// The most that a single value may take, in equal shares of the time left.
+inline constexpr double kMostShares = 8;
+
 /// Repeats of each value in a careful probe.
 inline constexpr int kCarefulRepeats = 10;
 

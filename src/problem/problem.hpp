@@ -183,7 +183,7 @@ struct Problem {
 };
 
 /// One call in the words of BLAS: A m x n in gemv, n elements in axpy and dot. Flags and sizes that
-/// the routine does not have are not looked at.
+/// the routine does not have keep their defaults.
 struct CallShape {
   Routine routine = Routine::gemm;
   DataType type = DataType::f64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // signature.hpp: the table of arguments as lists that can be searched and gone through. It must not
-// know what the arguments of a call are.
+// know the values of arguments.
 #pragma once
 #include <span>
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "program/decompose.hpp"
 
 namespace fleet {
@@ -41,7 +42,6 @@ class Expansion {
   }
 
  private:
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   ProgramCall& call() { return program_.calls.back(); }
 
   // ---- matrices

@@ -34,7 +34,7 @@ inline DeviceId location_of_piece(DeviceId first, DeviceId last) {
 }
 
 /// One run of a plan, from Backend::begin() to finish(). Its destructor waits where nobody has. The
-/// plan must stay until then. For one thread.
+/// plan must outlive it. For one thread.
 class Execution {
  public:
   virtual ~Execution() = default;
@@ -49,8 +49,8 @@ class Execution {
   /// these throw, the task counts as done in part, and nothing follows it.
   virtual void copy(TaskId id, const Task& task, const View& from, const View& to) = 0;
   virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
-  /// Waits for everything that was enqueued, which is less than the plan where copy or launch
-  /// threw. Never throws for a failed task: the Trace says so, and which tasks were done.
+  /// Waits for what was enqueued: the whole plan, or the part before a copy or launch that threw.
+  /// Never throws for a failed task: the Trace says so, and which tasks were done.
   virtual Trace finish() = 0;
 };
 
@@ -64,8 +64,8 @@ class Backend {
   virtual const Machine& machine() const = 0;
 
   /// Gets ready whatever a run of `plan` needs. `serial` is a number that its owner gives to one
-  /// plan only; 0: the plan is not expected again. Throws Error(no_memory, device_failed) with
-  /// nothing touched.
+  /// plan only; 0: the plan is not expected again. Throws Error(no_memory, device_failed), or
+  /// Error(internal) while another run is under way, or std::bad_alloc, with nothing touched.
   virtual std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
                                            std::uint64_t serial) = 0;
   /// Whether a kernel is launched while the one before it in its queue still runs. The time of a

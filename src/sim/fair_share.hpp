@@ -7,13 +7,13 @@
 #include <span>
 #include <vector>
 
+#include "base/sizes.hpp"
 #include "machine/machine.hpp"
 
 namespace fleet {
 
 using FlowId = int;
 inline constexpr FlowId kNoFlow = -1;
-inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// The user of a flow, which determines its ports: a link, or the kernels of a device.
 using UserId = int;

@@ -69,7 +69,7 @@ bool child_succeeds(Work&& work) {
   const pid_t child = fork();
   if (child == 0) _exit(work() ? 0 : 1);
   int status = 0;
-  constexpr int kMilliseconds = 10000;
+  constexpr int kMilliseconds = 60000;
   for (int waited = 0; waited < kMilliseconds; ++waited) {
     if (waitpid(child, &status, WNOHANG) == child)
       return WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -21,4 +21,9 @@ inline std::int64_t scaled(std::int64_t count) {
   return std::max<std::int64_t>(1, std::llround(static_cast<double>(count) * test_scale()));
 }
 
+/// The distance between the cases of a full enumeration that run: 1 at scale 1 or more.
+inline std::int64_t scaled_step() {
+  return std::max<std::int64_t>(1, std::llround(1 / test_scale()));
+}
+
 }  // namespace fleet::test

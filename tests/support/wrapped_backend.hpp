@@ -27,7 +27,7 @@ class WrappedExecution : public Execution {
   const std::unique_ptr<Execution> inner_;
 };
 
-/// What not every backend has an answer to, this one leaves to Backend.
+/// It does not forward the functions that have a default.
 class WrappedBackend : public Backend {
  public:
   explicit WrappedBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}

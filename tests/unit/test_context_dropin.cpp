@@ -436,9 +436,12 @@ TEST(TheDropin, FinishesWhatAFaultLeft) {
   EXPECT_EQ(ended.code, 0) << ended.output;
 }
 
+/// One of the two ways in which the core takes a call.
+using Way = int (*)(const fleet_dropin_core&, const fleet_dropin_call&);
+
 /// A call in which a kernel fails, and then the n-th allocation and all later ones. Returns 0 if
-/// offer() took it or C is untouched, 2 if in addition no allocation failed, 1 otherwise.
-int offer_with_failure(long n) {
+/// the core took it or C is untouched, 2 if in addition no allocation failed, 1 otherwise.
+int take_with_failure(Way way, long n) {
   Offer product(40);
   const fleet_dropin_call call = product.call();
   const fleet_dropin_core* core = fleet_dropin();
@@ -447,24 +450,36 @@ int offer_with_failure(long n) {
   fleet_free_text(plan);
 
   int taken = 0;
-  const bool failed = test::with_failure(n, false, [&] { taken = core->offer(&call); });
+  const bool failed = test::with_failure(n, false, [&] { taken = way(*core, call); });
 
   if (taken == 0 && !product.untouched()) return 1;  // the BLAS behind would begin from this C
   return failed ? 0 : 2;
 }
 
-TEST(TheDropin, HandsNoCallOnOnceCWasChanged) {
+void expect_no_changed_call_handed_on(Way way) {
   const std::map<std::string, std::string> settings = {
       {"FLEETBLAS_OFFLOAD", "always"}, {"FLEETBLAS_TILE", "16"}, {"FLEETBLAS_INJECT", "launch:20"}};
   const auto step = static_cast<long>(std::max(1.0, 0.5 / test::test_scale()));
   constexpr long kMost = 2000;
   int code = 0;
   for (long n = 1; code == 0 && n < kMost; n += step) {
-    const Ended ended = with_settings(settings, 1, [&] { return offer_with_failure(n); });
+    const Ended ended = with_settings(settings, 1, [&] { return take_with_failure(way, n); });
     code = ended.code;
     ASSERT_TRUE(code == 0 || code == 2) << "allocation " << n << ": " << code << ended.output;
   }
   EXPECT_EQ(code, 2) << "too many allocations";
+}
+
+TEST(TheDropin, HandsNoCallOnOnceCWasChanged) {
+  expect_no_changed_call_handed_on([](const fleet_dropin_core& core,
+                                      const fleet_dropin_call& call) { return core.offer(&call); });
+}
+
+TEST(TheDropin, ComputesNoCallAgainOnceCWasChanged) {
+  expect_no_changed_call_handed_on(
+      [](const fleet_dropin_core& core, const fleet_dropin_call& call) {
+        return core.compute(&call);
+      });
 }
 
 }  // namespace

@@ -185,7 +185,8 @@ void fork_under_load(const std::string& options) {
         for (int child = 0; child < static_cast<int>(test::scaled(30)); ++child)
           if (!child_succeeds([&] {
                 char* text = nullptr;
-                return fleet_stats_json(context, &text) == FLEET_OK && multiply(context, 60);
+                return fleet_stats_json(context, &text) == FLEET_OK && multiply(context, 60) &&
+                       fleet_context_destroy(context) == FLEET_OK;
               }))
             return 2;
         return multiply(context, 60) ? 0 : 3;

@@ -249,12 +249,14 @@ std::vector<Case> cases_at_all_places(Rules rules) {
   return cases;
 }
 
-/// Lets copy (or launch) 1, 2, 3, ... fail until the plan has no further one.
+/// Lets copy (or launch) 1, 2, 3, ... fail until the plan has no further one; at a smaller scale,
+/// every second, third, ... of them.
 void fail_each(const Case& c, std::int64_t Inject::*counter) {
-  std::int64_t index = 0;
+  const std::int64_t step = test::scaled_step();
+  std::int64_t index = 1 - step;
   for (End end = End::finished; end != End::no_fault;) {
     Inject inject;
-    inject.*counter = ++index;
+    inject.*counter = index += step;
     std::string why;
     end = run_with(c, inject, why);
     ASSERT_NE(end, End::failed) << place_of(c) << " at " << index << ": " << why;
@@ -280,7 +282,7 @@ void refuse_each(const Case& c, Refusal refusal) {
   const Machine machine = host_machine(c.devices, 2, kMemory);
   const auto tasks = static_cast<TaskId>(
       make_plan(make_problem(c.shape, c.conditions), machine, c.tuning).tasks.size());
-  const auto step = static_cast<TaskId>(1 / test::test_scale());
+  const auto step = static_cast<TaskId>(test::scaled_step());
   int finished = 0;
   for (TaskId refused = 0; refused < tasks; refused += step) {
     Refusing backend(make_host_backend(machine, shared_cpu_blas(), {}), refusal, refused);
@@ -366,7 +368,7 @@ TEST(OutOfCorePlans, AreFinishedFromTheirPartialSums) {
   for (const OutOfCore mode : {OutOfCore::cube, OutOfCore::stationary})
     for (const bool zero : {false, true}) {
       const Case c = out_of_core(mode, zero);
-      const auto step = static_cast<std::int64_t>(1 / test::test_scale());
+      const std::int64_t step = test::scaled_step();
       for (std::int64_t index = 1;; index += 1 + step) {
         Inject inject;
         inject.copy = index;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// machine.cpp: asks CUDA what there is, and tries whether peers get what they are sent. It
-// must not know plans.
+// machine.cpp: lists the GPUs, and verifies copies between peers by data. It must not know plans.
 #include "backend/cuda/machine.hpp"
 
 #include <unistd.h>

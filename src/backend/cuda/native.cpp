@@ -34,7 +34,7 @@ cudaDataType_t stored_as(Storage storage) {
     case Storage::bf16:
       return CUDA_R_16BF;
   }
-  throw Error(Status::internal, "a type that cuBLAS is not told of");
+  throw Error(Status::internal, "cuBLAS has no type for this storage");
 }
 
 MathFunctions find_math_functions(void* library) {
@@ -84,7 +84,7 @@ cublasComputeType_t NativeMath::compute_type(DataType type) const {
     case Storage::bf16:
       return CUBLAS_COMPUTE_32F;
   }
-  throw Error(Status::internal, "a type that cuBLAS is not told of");
+  throw Error(Status::internal, "cuBLAS has no type for this storage");
 }
 
 cublasStatus_t NativeMath::set_mode(cublasHandle_t handle, DataType type) const {

@@ -18,7 +18,7 @@ constexpr double kLaunchS = 1e-6;
 constexpr double kIssueS = 1e-6;
 /// Host memory is the caller's: its size is not ours to count.
 constexpr std::int64_t kAnyBytes = std::int64_t{1} << 50;
-constexpr std::int64_t kEdges[] = {32, 64, 128, 256, 512, 1024, 2048};
+constexpr std::int64_t kKernelEdges[] = {32, 64, 128, 256, 512, 1024, 2048};
 
 class Shape {
  public:
@@ -73,7 +73,8 @@ class Shape {
     device.ports = {{port("thread " + name, 1), 1}, {cores_, 1}};
     for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64,
                                 DataType::f16, DataType::bf16})
-      for (const std::int64_t edge : kEdges) device.kernels.push_back({type, edge, kFlopsPerS});
+      for (const std::int64_t edge : kKernelEdges)
+        device.kernels.push_back({type, edge, kFlopsPerS});
   }
 
   void link(DeviceId source, DeviceId target, PortId thread) {
