@@ -21,13 +21,13 @@ constexpr DataType kTypeOf<std::complex<float>> = DataType::c32;
 template <>
 constexpr DataType kTypeOf<std::complex<double>> = DataType::c64;
 
-/// What complex numbers are made of.
+/// The type of the parts of a complex number.
 template <class T>
 T real_of(T);
 template <class T>
 T real_of(std::complex<T>);
 
-/// What the functions of one routine and element type have in common.
+/// Shared by all functions of one routine and element type.
 template <Routine kTheRoutine, class T>
 struct Traits {
   static constexpr const RoutineTraits& kTraits = traits_of(kTheRoutine);
@@ -105,7 +105,7 @@ DataType type_of(fleet_type type, const RawCall& raw, Arg arg) {
              ", expected 's', 'd', 'c', 'z', 'h', 'b' or 't'");
 }
 
-/// What a product of these types is called inside.
+/// The type of a product with these types of operands.
 DataType product_type(const RawCall& raw, const Types& types) {
   const DataType compute = type_of(types.compute, raw, Arg::compute);
   const DataType a = type_of(types.a, raw, Arg::atype);

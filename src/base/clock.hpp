@@ -9,7 +9,7 @@ inline double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What `work` takes.
+/// The seconds that `work` takes.
 template <typename Work>
 double seconds_of(Work&& work) {
   const double start_s = now_s();

@@ -25,7 +25,7 @@ constexpr std::size_t index(int id) { return static_cast<std::size_t>(id); }
 /// The time, or the size, that is not reached.
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Of memory that is handed out, and of the slots in it: what CUDA gives.
+/// Alignment of memory for callers, and of slots in arenas: the same as CUDA gives.
 inline constexpr int kAlignmentBytes = 256;
 
 }  // namespace fleet

@@ -79,7 +79,7 @@ class Offloader {
   void trim();
 
  private:
-  /// What came of starting: an engine, or the reason why there is none.
+  /// The result of starting: an engine, or the reason why there is none.
   struct Started {
     Engine engine;
     std::optional<Error> failure;

@@ -38,7 +38,7 @@ std::vector<DataType> types_of(const std::string& words) {
   return types;
 }
 
-/// What is measured, and the rates to begin with.
+/// The parts to measure, and the initial rates.
 struct Subject {
   std::unique_ptr<Backend> backend;
   Machine start;

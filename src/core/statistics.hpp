@@ -24,7 +24,7 @@ LinkKind kind_of(const Link& link);
 enum class Ran { devices, cpu, nowhere };
 const char* to_string(Ran ran);  ///< "devices", "cpu", "nowhere"
 
-/// What is kept of a Call in the books: its shape, where it ran and why, and what it cost.
+/// A Call as the books keep it: its shape, where it ran and why, and what it cost.
 struct CallRecord : CallShape {
   const char* symbol = "";  ///< the name that was called; never freed
   std::array<std::int64_t, 3> ld{};

@@ -88,7 +88,7 @@ bool returns_like_gfortran(void* zdotu) {
   return n[0] == 1 && result.re == -1 && result.im == 0;
 }
 
-// What keeps a library from serving calls with 32-bit integers; nullptr when it can.
+// The reason why a library cannot serve calls with 32-bit integers; nullptr when it can.
 const char* objection(Blas& blas) {
   if (dlsym(blas.library, "fleetblas_preload_patch")) return "it is FleetBLAS itself";
   for (const char* prefix : {"", "scipy_"}) {

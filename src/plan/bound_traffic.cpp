@@ -230,7 +230,8 @@ std::vector<Meter> TermMaker::with_cuts(const Place& place,
   return all;
 }
 
-/// What the kernels take of the meter whoever computes: by the device that takes least per flop.
+/// Least use of the meter by the kernels, whichever devices compute: that of the device with the
+/// least use per flop.
 double TermMaker::kernel_units(const Meter& meter) const {
   double least = std::numeric_limits<double>::infinity();
   for (const DeviceId d : workers_)

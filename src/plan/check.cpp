@@ -11,7 +11,7 @@
 namespace fleet {
 namespace {
 
-// What a place holds of a tile: the result of the ops [first, last) that write it, numbered in the
+// The contents of a place: the result of the ops [first, last) that write it, numbered in the
 // order of the program, with the contents that it had before them or without (`with_old`). The
 // caller's tile is {0, 0, with_old}; a tile that is complete so far is {0, n, with_old}.
 struct Content {

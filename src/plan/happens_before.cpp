@@ -33,7 +33,7 @@ std::string HappensBefore::enter(TaskId t) {
   return {};
 }
 
-/// What must be done before t starts, as far as it is named.
+/// Tasks that t names as done before it starts.
 template <typename Act>
 void HappensBefore::for_each_awaited(TaskId t, Act act) const {
   if (const TaskId previous = previous_[static_cast<std::size_t>(t)]; previous != kNoTask)
@@ -62,7 +62,7 @@ bool HappensBefore::before(TaskId earlier, TaskId later) {
   const Task& second = task(later);
   if (earlier >= later) return false;
   if (first.queue == second.queue) return true;
-  // What the queue knows now it knew when `later` started, if that is its last task.
+  // The queue knew the same when `later` started, if that is its last task.
   if (last_[static_cast<std::size_t>(second.queue)] == later &&
       known(second.queue, first.queue) >= earlier)
     return true;

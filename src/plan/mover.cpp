@@ -187,7 +187,7 @@ std::int64_t Mover::next_use(int key, int worker) {
   return next != uses.end() && next->worker == now.worker ? next->at : kNoUse;
 }
 
-// Of equals the one whose last user is the longest ago, so that the next copy need not wait for it.
+// Among equals, the one whose last user is longest ago: the next copy need not wait for it.
 int Mover::furthest(int worker, int pinned, std::int64_t& use) {
   const SlotStore& slots = stores_[static_cast<std::size_t>(device_of(worker))];
   int victim = -1;

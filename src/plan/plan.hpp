@@ -74,7 +74,7 @@ struct Task {
   friend bool operator==(const Task&, const Task&) = default;
 };
 
-/// What runs a queue's tasks, for the backends and for the names in a timeline.
+/// The unit that runs a queue's tasks, for the backends and for the names in a timeline.
 struct Queue {
   enum class Kind : std::uint8_t { link, lane, device };  ///< device: overlap off, everything of it
   Kind kind = Kind::lane;
@@ -103,7 +103,7 @@ struct Plan {
     return slots.at(static_cast<std::size_t>(where.device))
         .at(static_cast<std::size_t>(where.slot));
   }
-  /// What the plan of a single call was made for.
+  /// The problem of a plan of a single call.
   const Problem& problem() const { return program->calls.front().problem; }
   const CallCuts& cuts() const { return program->calls.front().cuts; }
   friend bool operator==(const Plan& a, const Plan& b);

@@ -10,7 +10,7 @@
 
 namespace fleet {
 
-/// What a slot is for. Slots of one pool have one size once they are recycled.
+/// The use of a slot. Slots of one pool have one size once they are recycled.
 enum class Pool { input, output, transit, prepared };
 inline constexpr int kPools = 4;
 
@@ -77,7 +77,7 @@ class SlotStore {
     State& state = states_[static_cast<std::size_t>(slot)];
     if (recycles(state.pool)) state.readers.push_back(task);
   }
-  /// What must be done before the slot may be written: its writer and all its readers.
+  /// Tasks that must be done before the slot may be written: its writer and all its readers.
   void former_users(int slot, std::vector<TaskId>& out) const {
     const State& state = states_[static_cast<std::size_t>(slot)];
     if (state.writer != kNoTask) out.push_back(state.writer);

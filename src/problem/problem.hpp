@@ -224,15 +224,15 @@ inline void complete(CallShape& shape) {
   if (traits.vectors && shape.routine != Routine::gemv) shape.m = 1;
 }
 
-/// Of a completed shape: the stored rows and columns of an operand. Vectors have one row.
+/// The stored rows and columns of an operand of a completed shape. Vectors have one row.
 struct Extent {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
 };
 Extent stored_extent(const CallShape& shape, int operand);
 
-/// What else of a call its plan depends on. The homes of vectors: A, x, y in gemv; x, nothing, y in
-/// axpy; x, y and the result in dot.
+/// The properties of a call, beside its shape, that its plan depends on. The homes of vectors: A,
+/// x, y in gemv; x, nothing, y in axpy; x, y and the result in dot.
 struct Conditions {
   std::array<DeviceId, 3> homes{kHost, kHost, kHost};
   bool alpha_is_zero = false;  ///< no products

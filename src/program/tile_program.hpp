@@ -34,7 +34,7 @@ inline constexpr TileId kNoTile{kNoMatrix, 0, 0};
 /// Which elements of a square tile count. Those outside a triangle are neither read nor written.
 enum class Fill : std::uint8_t { full, lower, upper };
 
-/// What a matrix is, beyond its elements. A symmetric, Hermitian or triangular one stores one
+/// The structure of a matrix. A symmetric, Hermitian or triangular one stores one
 /// triangle; the diagonal of a Hermitian result is real.
 enum class Structure : std::uint8_t {
   general,
@@ -44,8 +44,8 @@ enum class Structure : std::uint8_t {
   unit_triangular  ///< ones on the diagonal, which are not stored
 };
 
-/// What a place holds of a tile: its elements, or what is prepared from them, once for each device,
-/// for ops that ask for it.
+/// The contents of a place: the elements of a tile, or data prepared from them, once for each
+/// device, for ops that ask for it.
 enum class Form : std::uint8_t {
   stored,
   inverses  ///< of the blocks on the diagonal of a triangle, side by side; a solve may do without
@@ -95,7 +95,7 @@ constexpr bool is_product(Kernel kernel) {
   return kernel == Kernel::multiply || has_vectors(kernel);
 }
 
-/// What a kernel does with the old contents of its target.
+/// How a kernel treats the old contents of its target.
 enum class Accumulate : std::uint8_t {
   overwrite,  ///< not read at all, so it may be uninitialised
   beta,       ///< times the op's beta
@@ -195,8 +195,8 @@ struct TileProgram {
   bool is_prepared(const TileId& tile, Form form, const Device& device) const;
   /// The most that tiles in prepared forms take on the device.
   std::int64_t prepared_bytes(const Device& device) const;
-  /// What a copy of the tile moves. A tile of whole columns counts as contiguous at home: leading
-  /// dimensions are the call's, not the program's.
+  /// The data that a copy of the tile moves. A tile of whole columns counts as contiguous at home:
+  /// leading dimensions are the call's, not the program's.
   Cargo cargo_of(const TileId& tile) const;
   /// The length of a product's sums: the columns of its first factor as it is read.
   std::int64_t depth_of(const TileOp& op, const TileId& target) const;

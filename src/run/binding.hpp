@@ -11,10 +11,10 @@
 
 namespace fleet {
 
-/// What one call binds to a plan: per operand a pointer, a leading dimension and the distance
-/// between the items of a batch (elements), and the scalars. Real types use the real parts. The
-/// leading dimension of a vector is its increment, negative where its elements lie last first; the
-/// pointer is always to the lowest address.
+/// The values that one call binds to a plan: per operand a pointer, a leading dimension and the
+/// distance between the items of a batch (elements), and the scalars. Real types use the real
+/// parts. The leading dimension of a vector is its increment, negative where its elements lie last
+/// first; the pointer is always to the lowest address.
 struct Arguments {
   std::array<void*, 3> data{};
   std::array<std::int64_t, 3> ld{};
@@ -23,7 +23,8 @@ struct Arguments {
   std::complex<double> beta{1, 0};
 };
 
-/// What a run binds to a plan, by the ids of its program: the homes of its matrices, and scalars.
+/// The values that a run binds to a plan, by the ids of its program: the homes of its matrices, and
+/// scalars.
 struct Binding {
   struct Matrix {
     void* data = nullptr;

@@ -79,7 +79,7 @@ Trace hand_over(const Plan& plan, const Binding& binding, Execution& run) {
   } catch (const std::exception& error) {
     failure = message_of(error);
   }
-  // What has started still uses the caller's memory, and may have changed C.
+  // Tasks under way still use the caller's memory, and may have changed C.
   Trace trace = run.finish();
   if (!failure) return trace;
   for (std::size_t t = static_cast<std::size_t>(id); t < trace.spans.size(); ++t)

@@ -73,7 +73,7 @@ Region region_of(const Launch& launch) {
   return {c.rows, c.cols, c.fill, launch.hermitian && c.fill != Fill::full};
 }
 
-// What is done with one element of C. Element is its type in memory, Wide the one of arithmetic;
+// The operations on one element of C. Element is its type in memory, Wide the one of arithmetic;
 // `real`: it is on the diagonal of a Hermitian matrix.
 
 template <typename Element, typename Wide>

@@ -206,7 +206,7 @@ class CudaExecution final : public Execution {
     graph_stream_ = stream.stream;
   }
 
-  /// What was captured, as a graph; false, with nothing done, where that fails.
+  /// Launches the captured tasks as a graph. False, with nothing done, if that fails.
   bool launch_captured() {
     try {
       // A graph of a part would be taken for the plan from now on.

@@ -20,7 +20,7 @@
 
 namespace fleet::cuda {
 
-/// What the runs of a backend share.
+/// The state that the runs of a backend share.
 struct Devices {
   /// `cuda_ordinals`: CUDA's numbers of the devices from kFirstDevice on.
   Devices(const Options& options, const std::vector<int>& cuda_ordinals);

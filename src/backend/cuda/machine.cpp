@@ -33,7 +33,7 @@ constexpr int kLanes = 8;  // paper 1, III-B
 // cuBLAS's trsm takes 0.3 to 0.5 us for each row of the triangle, however narrow C is (H200). Below
 // this order that is less than the launches of products by inverses take.
 constexpr std::int64_t kInverseOrder = 512;
-// What triangles take on one H200 (22 Nov 2026, doubles, cubes of 1024 to 8192): the inverses of
+// The costs of triangles on one H200 (22 Nov 2026, doubles, cubes of 1024 to 8192): the inverses of
 // all blocks of a tile together 64 us, and products 0.62 (8192) to 0.73 (2048) of whole ones.
 // Beyond these inverses and half a product solves take 0.143, 0.144, 0.160 and 0.194 us a row at
 // 1024, 2048, 4096 and 8192: within 1.3 % of a solve what its rows and its elements of C take here.

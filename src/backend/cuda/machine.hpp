@@ -36,7 +36,7 @@ int capability_of_device();
 std::vector<Finding> describe(const std::vector<int>& ordinals,
                               const std::vector<std::vector<Peer>>& peers);
 
-/// What measured rates depend on: driver, and name and identity of each GPU.
+/// The facts that measured rates depend on: driver, and name and identity of each GPU.
 std::string identity_of(const std::vector<int>& ordinals);
 
 }  // namespace fleet::cuda

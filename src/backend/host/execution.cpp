@@ -15,8 +15,8 @@
 
 namespace fleet::host {
 
-/// What workers need while a run is on. Shared with them, so that one left behind at the end still
-/// finds it.
+/// The state that workers need during a run. Shared with them, so that one left behind at the end
+/// still finds it.
 struct Workplace {
   Workplace(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults, int workers)
       : run(std::move(blas), std::move(faults)) {

@@ -16,7 +16,7 @@ namespace fleet::host {
 
 struct Workplace;
 
-/// What the runs of a backend share.
+/// The state that the runs of a backend share.
 struct Devices {
   Devices(const Machine& shape, std::shared_ptr<CpuBlas> cpu_blas, const Options& options);
   int locations() const { return static_cast<int>(machine.devices.size()); }
