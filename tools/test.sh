@@ -124,7 +124,6 @@ run_sanitizers() {
 run_python() { part python "${pytest[@]}" tests/python; }
 
 run_others() {
-  if has core; then part core "${ctest[@]}" $jobs --preset release; fi
   if has dropin; then
     part dropin env FLEETBLAS_PRELOAD="$root/python/fleetblas/lib/libfleetblas_preload.so" \
       FLEETBLAS_TEST_VENVS="$root/.venv-tests" "${pytest[@]}" tests/dropin
@@ -132,11 +131,15 @@ run_others() {
   if has docs; then part docs "${pytest[@]}" tests/house/test_site.py; fi
 }
 
+# By itself, because it has the tests of what planning costs and of forks under load.
+if has core; then part core "${ctest[@]}" $jobs --preset release; fi
+
 # Three sequences at the same time. The output of the last is shown as it comes.
 sequences=()
 if has python; then sequences+=(python); fi
 if has sanitizers; then sequences+=(sanitizers); fi
-if has core dropin docs; then sequences+=(others); fi
+if has dropin docs; then sequences+=(others); fi
+[ ${#sequences[@]} -gt 0 ] || sequences=(others)
 shown=${sequences[-1]}
 unset "sequences[-1]"
 for sequence in "${sequences[@]}"; do beside $sequence run_$sequence; done

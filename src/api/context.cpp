@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "api/boundary.hpp"
+#include "base/gate.hpp"
 #include "core/cpu_path.hpp"
-#include "core/gate.hpp"
 #include "core/version.hpp"
 
 namespace fleet::capi {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "api/boundary.hpp"
+#include "base/gate.hpp"
 #include "base/sizes.hpp"
-#include "core/gate.hpp"
 
 namespace fleet {
 namespace {

@@ -11,9 +11,10 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/gate.hpp"
 #include "base/sizes.hpp"
 #include "core/cpu_path.hpp"
-#include "core/gate.hpp"
+#include "core/guarded_blas.hpp"
 #include "core/readable.hpp"
 
 namespace fleet {
@@ -35,7 +36,7 @@ Call rest_of(const Call& call, std::int64_t first) {
 }
 
 std::shared_ptr<CpuBlas> load_blas(const Options& options) {
-  auto blas = gate::guarded(CpuBlas::load(options.cpu_blas));
+  auto blas = guarded(CpuBlas::load(options.cpu_blas));
   gate::install();
   return blas;
 }

@@ -7,9 +7,9 @@
 
 #include "backend/device_library.hpp"
 #include "base/error.hpp"
+#include "base/gate.hpp"
 #include "base/sizes.hpp"
 #include "core/context.hpp"
-#include "core/gate.hpp"
 #include "core/readable.hpp"
 
 namespace fleet {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/gate.hpp"
 #include "base/json_text.hpp"
 #include "core/context.hpp"
-#include "core/gate.hpp"
 #include "core/plan_text.hpp"
 #include "core/version.hpp"
 #include "sim/simulate.hpp"

@@ -7,9 +7,10 @@
 
 #include "backend/device_library.hpp"
 #include "base/error.hpp"
+#include "base/gate.hpp"
 #include "base/json_text.hpp"
 #include "core/engine.hpp"
-#include "core/gate.hpp"
+#include "core/guarded_blas.hpp"
 #include "probe/examine.hpp"
 
 namespace fleet {
@@ -62,7 +63,7 @@ class Doctor {
       note({"CPU BLAS", Verdict::broken, error.what(), "name another with FLEETBLAS_CPU_BLAS"});
       blas = CpuBlas::load("");
     }
-    blas = gate::guarded(blas);
+    blas = guarded(blas);
     gate::install();
     return blas;
   }

@@ -13,7 +13,7 @@
 #include <set>
 #include <vector>
 
-#include "core/gate.hpp"
+#include "base/gate.hpp"
 #include "core/output.hpp"
 
 namespace fleet {

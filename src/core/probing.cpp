@@ -16,8 +16,9 @@
 #include "backend/host/machine.hpp"
 #include "backend/sim/backend.hpp"
 #include "base/error.hpp"
+#include "base/gate.hpp"
 #include "core/engine.hpp"
-#include "core/gate.hpp"
+#include "core/guarded_blas.hpp"
 #include "probe/probe.hpp"
 
 namespace fleet {
@@ -53,7 +54,7 @@ Subject subject_of(Options options) {
       throw Error(Status::bad_option, "backend=sim: expected machine=FILE or NAME with it");
     return {make_sim_backend(named->machine), named->machine, nullptr};
   }
-  const auto blas = gate::guarded(CpuBlas::load(options.cpu_blas));
+  const auto blas = guarded(CpuBlas::load(options.cpu_blas));
   gate::install();
   options.machine.clear();
   Engine engine = start_engine(options, std::nullopt, blas);

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/exit_guard.hpp"
+#include "base/gate.hpp"
 #include "cpu/element.hpp"
 #include "cpu/gemm_pieces.hpp"
 #include "cpu/half_gemm.hpp"
@@ -178,13 +179,20 @@ class RunTimeBlas final : public CpuBlas {
     if (!library_ || library_->set_threads == nullptr) return;
     const int now = static_cast<int>(library_->get_threads());
     if (library_->in_use_before) threads_of_program_ = now;
-    if (now != threads) library_->set_threads(threads);
+    if (now != threads) change_threads(threads);
     threads_ = threads;
   }
 
   void restore_threads() {
     if (threads_of_program_ > 0 && threads_of_program_ != threads_)
-      library_->set_threads(threads_of_program_);
+      change_threads(threads_of_program_);
+  }
+
+  /// OpenBLAS may start threads here. A child forked between its own fork handler, which stops
+  /// them, and the fork would believe that it has them, and wait for one in its next fork.
+  void change_threads(int threads) {
+    const gate::Pass pass;
+    library_->set_threads(threads);
   }
 
   template <typename T>

@@ -1,53 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gate.cpp: a count of passes under way and a lock, and a fork that waits until both are free.
-// It knows no context.
-#include "core/gate.hpp"
-
-#include <dlfcn.h>
-#include <pthread.h>
+// guarded_blas.cpp: products in panels, each of which is a stretch that a fork waits for. It knows no
+// context.
+#include "core/guarded_blas.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <mutex>
-#include <thread>
+#include <utility>
 
-#include "base/exit_guard.hpp"
+#include "base/gate.hpp"
 
-namespace fleet::gate {
+namespace fleet {
 namespace {
 
-constexpr auto kPollEvery = std::chrono::microseconds(50);
 /// The longest that a fork waits: about half a second on a core of 2026.
 constexpr double kPanelFlops = 3e10;
 /// Narrower panels would cost the CPU BLAS its speed.
 constexpr std::int64_t kNarrowestPanel = 256;
-
-std::atomic<int> passes{0};
-std::atomic<int> forks{0};  // under way, by any threads
-std::atomic<bool> forked{false};
-constinit std::mutex state_mutex;
-
-void before_fork() {
-  forks.fetch_add(1);
-  while (passes.load() > 0) std::this_thread::sleep_for(kPollEvery);
-  state_mutex.lock();
-}
-
-void after_fork() {
-  state_mutex.unlock();
-  forks.fetch_sub(1);
-  forks.notify_all();
-}
-
-void in_child() {
-  state_mutex.unlock();
-  forked.store(true);
-  forks.store(0);
-  // Threads that came to a Pass while the fork was under way counted themselves for a moment; the
-  // child has none of them.
-  passes.store(0);
-}
 
 /// Leases are protected in CpuBlas; a wrapper passes them on.
 struct Leases : CpuBlas {
@@ -75,7 +42,7 @@ class GuardedBlas final : public CpuBlas {
 
   /// One takes as long as one pass over memory, so a fork can wait.
   void multiply_vectors(const Launch& launch) override {
-    const Pass pass;
+    const gate::Pass pass;
     inner_->multiply_vectors(launch);
   }
 
@@ -85,7 +52,7 @@ class GuardedBlas final : public CpuBlas {
 
  private:
   void pass_on(const Launch& launch) {
-    const Pass pass;
+    const gate::Pass pass;
     inner_->gemm(launch);
   }
 
@@ -106,37 +73,8 @@ class GuardedBlas final : public CpuBlas {
 
 }  // namespace
 
-void install() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    pthread_atfork(before_fork, after_fork, in_child);
-    Dl_info info{};
-    if (dladdr(reinterpret_cast<void*>(&install), &info) != 0 && info.dli_fname != nullptr)
-      dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-  });
-}
-
-bool in_forked_child() { return forked.load(std::memory_order_relaxed); }
-
-bool only_cpu_left() { return in_forked_child() || ExitGuard::exiting(); }
-
-Pass::Pass() {
-  for (;;) {
-    passes.fetch_add(1);
-    const int under_way = forks.load();
-    if (under_way == 0) return;
-    passes.fetch_sub(1);
-    forks.wait(under_way);
-  }
-}
-
-Pass::~Pass() { passes.fetch_sub(1); }
-
-StateLock::StateLock() { state_mutex.lock(); }
-StateLock::~StateLock() { state_mutex.unlock(); }
-
 std::shared_ptr<CpuBlas> guarded(std::shared_ptr<CpuBlas> blas) {
   return std::make_shared<GuardedBlas>(std::move(blas));
 }
 
-}  // namespace fleet::gate
+}  // namespace fleet

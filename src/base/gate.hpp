@@ -2,10 +2,6 @@
 // gate.hpp: what a fork must wait for. Process-wide state on purpose, since a process forks as a
 // whole; it knows nothing of contexts, devices or calls.
 #pragma once
-#include <memory>
-
-#include "cpu/blas.hpp"
-
 namespace fleet::gate {
 
 /// Installs the fork handlers, and keeps this library loaded for good, because its threads outlive
@@ -20,8 +16,9 @@ bool in_forked_child();
 /// thread, which may not exist or never continue. Only the CPU is left.
 bool only_cpu_left();
 
-/// A short stretch that fork waits for: one kernel of the CPU BLAS, which a forked child thus finds
-/// idle. Passes must not nest.
+/// A short stretch that fork waits for: one kernel of the CPU BLAS, or a change of its number of
+/// threads, either of which may start threads that a forked child would not have. Passes must not
+/// nest.
 class Pass {
  public:
   Pass();
@@ -39,9 +36,5 @@ class StateLock {
   StateLock(const StateLock&) = delete;
   StateLock& operator=(const StateLock&) = delete;
 };
-
-/// `blas` with a Pass around each product. Long products are cut into panels of columns, so that
-/// neither a fork nor the end of the process waits long for one.
-std::shared_ptr<CpuBlas> guarded(std::shared_ptr<CpuBlas> blas);
 
 }  // namespace fleet::gate
