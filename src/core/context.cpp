@@ -240,14 +240,14 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   begin_record(record, call);
   std::optional<Homes> homes;
   // Logs the error. False: the BLAS behind may do the call.
-  const auto keeps = [&](const Error& error) {
-    log_.line(Log::kError, {error.what()});
+  const auto keeps = [&](Status status, const char* text) {
+    log_error(text);
     reason = "an error on the devices";
-    record.status = error.status();
+    record.status = status;
     // The BLAS behind would begin from an undefined C.
-    if (error.status() == Status::device_failed) return true;
+    if (status == Status::device_failed) return true;
     // It would crash on an operand that is on a device, as a whole or in part.
-    return homes ? !all_on_host(*homes) : error.status() == Status::bad_argument;
+    return homes ? !all_on_host(*homes) : status == Status::bad_argument;
   };
   try {
     homes = locate(call);
@@ -267,9 +267,9 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
       finish_on_cpu(call, done, *homes, turn);
     }
   } catch (const Error& error) {
-    if (!keeps(error)) return false;
+    if (!keeps(error.status(), error.what())) return false;
   } catch (const std::bad_alloc&) {
-    if (!keeps(Error(Status::no_memory, "the host has no memory left"))) return false;
+    if (!keeps(Status::no_memory, "the host has no memory left")) return false;
   }
   close_record(record, now_s() - start_s);
   return true;

@@ -79,17 +79,6 @@ void run(const Call& call, const View& a, const View& b, const View& c, CpuBlas&
   multiply(launch, blas);
 }
 
-/// Plain loops, without any library.
-class PlainBlas final : public CpuBlas {
- public:
-  std::string name() const override { return kBuiltIn; }
-  void gemm(const Launch& launch) override { plain_gemm(launch); }
-
- protected:
-  void begin_lease(int) override {}
-  void end_lease() override {}
-};
-
 class Staged {
  public:
   Staged(const View& home, DeviceId location, Storage storage, Backend& backend)

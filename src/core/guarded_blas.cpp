@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// guarded_blas.cpp: products in panels, each of which is a stretch that a fork waits for. It knows no
-// context.
+// guarded_blas.cpp: products in panels, each of which is a stretch that a fork waits for. It knows
+// no context.
 #include "core/guarded_blas.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/gate.hpp"
+#include "cpu/gemm_pieces.hpp"
 
 namespace fleet {
 namespace {
@@ -29,9 +30,8 @@ class GuardedBlas final : public CpuBlas {
   std::string name() const override { return inner_->name(); }
 
   void gemm(const Launch& launch) override {
-    const std::int64_t depth = launch.op_a == Op::none ? launch.a.cols : launch.a.rows;
     const double column_flops = 2.0 * static_cast<double>(launch.c.rows) *
-                                static_cast<double>(depth) *
+                                static_cast<double>(depth_of(launch)) *
                                 (is_complex(launch.type.storage) ? 4 : 1);
     const auto wanted = static_cast<std::int64_t>(kPanelFlops / std::max(1.0, column_flops));
     const std::int64_t step = std::max(kNarrowestPanel, wanted);

@@ -114,6 +114,11 @@ bool call_with_plain_b(const BlasLibrary& library, Launch launch) {
   return true;
 }
 
+/// Then A and B are not read.
+bool has_no_product(const Launch& launch) {
+  return depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type.storage);
+}
+
 class RunTimeBlas final : public CpuBlas {
  public:
   explicit RunTimeBlas(std::optional<BlasLibrary> library)
@@ -128,7 +133,7 @@ class RunTimeBlas final : public CpuBlas {
 
   void gemm(const Launch& launch) override {
     if (launch.c.rows <= 0 || launch.c.cols <= 0) return;
-    if (depth_of(launch) <= 0 || is_zero(launch.alpha, launch.type.storage)) return scale(launch);
+    if (has_no_product(launch)) return scale(launch);
     const bool done = is_half(launch.type.storage) &&
                       gemm_by_floats(launch, [this](const Launch& floats) { multiply(floats); });
     if (!done) multiply(launch);
@@ -247,6 +252,12 @@ std::shared_ptr<CpuBlas> CpuBlas::load(const std::string& file) {
 }
 
 void CpuBlas::multiply_vectors(const Launch& launch) { plain_vectors(launch); }
+
+void PlainBlas::gemm(const Launch& launch) {
+  if (launch.c.rows <= 0 || launch.c.cols <= 0) return;
+  if (has_no_product(launch)) return scale(launch);
+  plain_gemm(launch);
+}
 
 CpuBlas::Lease::Lease(CpuBlas& blas, int threads) : blas_(blas) { blas_.begin_lease(threads); }
 CpuBlas::Lease::~Lease() { blas_.end_lease(); }

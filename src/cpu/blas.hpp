@@ -52,6 +52,17 @@ class CpuBlas {
   virtual void end_lease() = 0;
 };
 
+/// Plain loops, without any library or lease: for calls for which the host has no memory left.
+class PlainBlas final : public CpuBlas {
+ public:
+  std::string name() const override { return kBuiltIn; }
+  void gemm(const Launch& launch) override;
+
+ protected:
+  void begin_lease(int) override {}
+  void end_lease() override {}
+};
+
 /// Cores this process may use (its affinity mask).
 int core_count();
 

@@ -97,33 +97,7 @@ void with_element(Storage storage, Work&& work) {
 /// Calls `work` with a zero of the type that elements are computed in, one of those of BLAS.
 template <typename Work>
 void with_wide_element(Storage storage, Work&& work) {
-  switch (storage) {
-    case Storage::f32:
-    case Storage::f16:
-    case Storage::bf16:
-      return work(float{});
-    case Storage::f64:
-      return work(double{});
-    case Storage::c32:
-      return work(std::complex<float>{});
-    case Storage::c64:
-      return work(std::complex<double>{});
-  }
-}
-
-/// Calls `each` with a zero of the type, one of the four that every routine exists in.
-template <typename Each>
-void with_blas_element(Storage storage, Each each) {
-  switch (storage) {
-    case Storage::f32:
-      return each(float{});
-    case Storage::f64:
-      return each(double{});
-    case Storage::c32:
-      return each(std::complex<float>{});
-    default:
-      return each(std::complex<double>{});
-  }
+  with_element(storage, [&]<typename T>(T) { work(Wide<T>{}); });
 }
 
 }  // namespace fleet

@@ -154,12 +154,12 @@ void multiply_leaf(const Launch& launch, CpuBlas& blas) {
     whole.c = scratch.view(launch.c.rows);
     whole.beta = 0.0;
     blas.gemm(whole);
-    return with_blas_element(launch.type.storage,
+    return with_wide_element(launch.type.storage,
                              [&](auto zero) { merge<decltype(zero)>(launch, whole.c); });
   }
   View& factor = launch.a.fill != Fill::full ? whole.a : whole.b;
   const View symmetric = std::exchange(factor, scratch.view(factor.rows));
-  with_blas_element(launch.type.storage, [&](auto zero) {
+  with_wide_element(launch.type.storage, [&](auto zero) {
     complete<decltype(zero)>(symmetric, factor, launch.hermitian);
   });
   blas.gemm(whole);

@@ -17,7 +17,7 @@ namespace fleet {
 namespace {
 
 /// Small enough for the stack, large enough that most of the arithmetic is in plain products.
-constexpr std::int64_t kSolvedEdge = 64;
+constexpr std::int64_t kLeafEdge = 64;
 
 /// op(a), on one side of c, which it is multiplied with or solved for.
 struct Triangular {
@@ -54,7 +54,7 @@ class Leaf {
 
  private:
   std::int64_t edge_;
-  std::array<T, kSolvedEdge * kSolvedEdge> values_;
+  std::array<T, kLeafEdge * kLeafEdge> values_;
 };
 
 /// Calls `each(l, begin, end)` for each row of a column of c (a on the left) or each column of c (a
@@ -155,11 +155,11 @@ void compute(const Triangular& t, const View& c, std::complex<double> factor,
 }
 
 Halving on_cpu(CpuBlas& blas) {
-  return {.leaf_edge = kSolvedEdge,
+  return {.leaf_edge = kLeafEdge,
           .plain = [&](const Launch& plain) { blas.gemm(plain); },
           .leaf =
               [](const Triangular& t, const View& c, std::complex<double> factor) {
-                with_blas_element(t.type.storage,
+                with_wide_element(t.type.storage,
                                   [&](auto zero) { compute_leaf<decltype(zero)>(t, c, factor); });
               }};
 }
@@ -220,7 +220,7 @@ void prepare(const Launch& launch, CpuBlas& blas) {
     const std::int64_t size = std::min(edge, launch.a.rows - begin);
     inverting.a = part(launch.a, launch.type.storage, begin, begin, size, size, launch.a.fill);
     inverting.c = part(launch.c, launch.type.storage, 0, begin, size, size);
-    with_blas_element(launch.type.storage, [&](auto zero) {
+    with_wide_element(launch.type.storage, [&](auto zero) {
       using T = decltype(zero);
       auto* identity = static_cast<T*>(inverting.c.data);
       for (std::int64_t col = 0; col < size; ++col)

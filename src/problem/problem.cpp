@@ -17,16 +17,17 @@ std::int64_t size_of(const CallShape& shape, Arg size) {
   return size == Arg::m ? shape.m : size == Arg::n ? shape.n : shape.k;
 }
 
-void require_existing(const CallShape& shape, const std::string& name) {
+void require_existing(const CallShape& shape) {
   const RoutineTraits& traits = shape.traits();
+  const auto name = [&] { return word_of(shape.type) + std::string(traits.word); };
   const bool half = is_half(shape.type.storage) || shape.type == DataType::tf32;
   if ((half && shape.routine != Routine::gemm) ||
       (traits.hermitian && !is_complex(shape.type.storage)))
-    refuse("there is no routine " + name);
+    refuse("there is no routine " + name());
   const Op turned = traits.turned();
   if (traits.by_itself && shape.op_a != Op::none && shape.op_a != turned)
-    refuse(name + ": transa is none of n, " + std::string(1, letter_of(turned)));
-  if (traits.symmetric && shape.op_a != Op::none) refuse(name + " has no transa");
+    refuse(name() + ": transa is none of n, " + std::string(1, letter_of(turned)));
+  if (traits.symmetric && shape.op_a != Op::none) refuse(name() + " has no transa");
 }
 
 void require_size(const CallShape& shape, std::int64_t size, const char* name) {
@@ -81,7 +82,7 @@ Extent stored_extent(const CallShape& shape, int operand) {
 
 Problem make_problem(const CallShape& given, const Conditions& conditions) {
   const RoutineTraits& traits = given.traits();
-  require_existing(given, word_of(given.type) + std::string(traits.word));
+  require_existing(given);
   for (const NamedArg& argument : signature_of(given.routine))
     if (is_size(argument.arg)) require_size(given, size_of(given, argument.arg), argument.name);
   require_size(given, given.batch, "batch");

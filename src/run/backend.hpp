@@ -40,15 +40,15 @@ class Execution {
   virtual ~Execution() = default;
 
   /// Whether the backend does the plan as a whole, in a form that it has kept from earlier runs:
-  /// only finish() is left to be called.
+  /// only finish() is left to be called, which starts it and waits.
   virtual bool is_whole() const { return false; }
   /// Address of a staging slot of the plan. After a run that failed, slots keep their contents
   /// until the backend's next begin() or trim(), for a recovery.
   virtual void* slot(const Where& where) = 0;
   /// Copies and kernels are only enqueued: none is promised to have run before finish(). Where
   /// these throw, the task counts as done in part, and nothing follows it.
-  virtual void copy(TaskId id, const Task& task, const View& from, const View& to) = 0;
-  virtual void launch(TaskId id, const Task& task, const Launch& launch) = 0;
+  virtual void copy(TaskId id, const View& from, const View& to) = 0;
+  virtual void launch(TaskId id, const Launch& launch) = 0;
   /// Waits for what was enqueued: the whole plan, or the part before a copy or launch that threw.
   /// Never throws for a failed task: the Trace says so, and which tasks were done.
   virtual Trace finish() = 0;

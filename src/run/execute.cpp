@@ -40,14 +40,14 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Execution& run
   if (task.kind != TaskKind::compute) {
     const View from = view(task.tile, task.from), to = view(task.tile, task.to);
     begun = true;
-    return run.copy(id, task, from, to);
+    return run.copy(id, from, to);
   }
   if (task.kernel == Kernel::prepare) {
     Launch launch = launch_of(program, {.kernel = Kernel::prepare}, task.tile, binding);
     launch.a = view(task.tile, task.inputs[0]);
     launch.c = view(task.tile, task.to, task.form);
     begun = true;
-    return run.launch(id, task, launch);
+    return run.launch(id, launch);
   }
   const TileOp& op = program.op(task.op);
   Launch launch = launch_of(program, op, task.tile, binding);
@@ -63,7 +63,7 @@ void enqueue(TaskId id, const Plan& plan, const Binding& binding, Execution& run
     if (launch.kernel == Kernel::solve && launch.side == Side::right) std::swap(launch.a, launch.b);
   }
   begun = true;
-  run.launch(id, task, launch);
+  run.launch(id, launch);
 }
 
 /// Enqueues all tasks, or those before the first that the run does not take, and waits for them.

@@ -25,21 +25,6 @@ namespace {
 constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;
 constexpr int kCores = 2;
 
-/// A BLAS of its own, since GPUs take no leases of the core's CPU BLAS.
-class Loops final : public CpuBlas {
- public:
-  std::string name() const override { return kBuiltIn; }
-  void gemm(const Launch& launch) override {
-    if (launch.c.rows <= 0 || launch.c.cols <= 0) return;
-    if (depth_of(launch) <= 0 || launch.alpha == 0.0) return scale(launch);
-    plain_gemm(launch);
-  }
-
- protected:
-  void begin_lease(int) override {}
-  void end_lease() override {}
-};
-
 /// Memory that the program allocated without the library.
 class ProgramMemory {
  public:
@@ -87,7 +72,7 @@ Machine shape_of(const std::vector<int>& ids) {
 class FakeBackend final : public test::WrappedBackend {
  public:
   FakeBackend(const Options& options, const std::vector<int>& ids)
-      : WrappedBackend(make_host_backend(shape_of(ids), std::make_shared<Loops>(), options)),
+      : WrappedBackend(make_host_backend(shape_of(ids), std::make_shared<PlainBlas>(), options)),
         ids_(ids) {}
 
   DeviceId locate(const void* data, std::int64_t bytes) override {

@@ -134,4 +134,25 @@ class Level3Operands {
   std::vector<Guarded<T>> before_;  ///< their initial values
 };
 
+template <typename T>
+T rounded(const std::complex<long double>& value) {
+  using Real = typename Scalar<T>::Real;
+  if constexpr (Scalar<T>::kComplex)
+    return T(static_cast<Real>(value.real()), static_cast<Real>(value.imag()));
+  else
+    return static_cast<T>(value.real());
+}
+
+/// Writes values of the oracle, rounded to T, to the part of the output.
+template <typename T>
+void write_rounded(const std::vector<std::complex<long double>>& values, Part part,
+                   Level3Operands<T>& operands) {
+  const Shape shape = shape_of_output(operands.call());
+  for (std::int64_t col = 0; col < shape.cols; ++col)
+    for (std::int64_t row = 0; row < shape.rows; ++row)
+      if (is_within(part, row, col))
+        operands.output()[row + col * operands.output_ld()] =
+            rounded<T>(values[static_cast<std::size_t>(row + col * shape.rows)]);
+}
+
 }  // namespace fleet::test

@@ -34,6 +34,17 @@ inline char letter_of(Side side) { return side == Side::left ? 'l' : 'r'; }
 inline char letter_of(Uplo uplo) { return uplo == Uplo::upper ? 'u' : 'l'; }
 inline char letter_of(Diag diag) { return diag == Diag::unit ? 'u' : 'n'; }
 
+inline constexpr std::array kTriangles = {Uplo::upper, Uplo::lower};
+
+/// Calls f.operator()<T>() for the four types.
+template <typename F>
+void for_each_type(F f) {
+  f.template operator()<float>();
+  f.template operator()<double>();
+  f.template operator()<std::complex<float>>();
+  f.template operator()<std::complex<double>>();
+}
+
 inline const char* word_of(Level3 routine) {
   constexpr std::array<const char*, 9> kWords = {"symm",  "hemm",  "syrk", "herk", "syr2k",
                                                  "her2k", "gemmt", "trmm", "trsm"};

@@ -15,12 +15,8 @@ class WrappedExecution : public Execution {
 
   bool is_whole() const override { return inner_->is_whole(); }
   void* slot(const Where& where) override { return inner_->slot(where); }
-  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
-    inner_->copy(id, task, from, to);
-  }
-  void launch(TaskId id, const Task& task, const Launch& launch) override {
-    inner_->launch(id, task, launch);
-  }
+  void copy(TaskId id, const View& from, const View& to) override { inner_->copy(id, from, to); }
+  void launch(TaskId id, const Launch& launch) override { inner_->launch(id, launch); }
   Trace finish() override { return inner_->finish(); }
 
  private:

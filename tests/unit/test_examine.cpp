@@ -43,7 +43,8 @@ class Liar final : public WrappedBackend {
 
   std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
                                    std::uint64_t serial) override {
-    return std::make_unique<LyingRun>(WrappedBackend::begin(plan, binding, serial), lying_link);
+    return std::make_unique<LyingRun>(WrappedBackend::begin(plan, binding, serial), plan,
+                                      lying_link);
   }
   void transfer(DeviceId to_location, const View& to, DeviceId from_location, const View& from,
                 std::int64_t element_bytes) override {
@@ -57,10 +58,11 @@ class Liar final : public WrappedBackend {
  private:
   class LyingRun final : public WrappedExecution {
    public:
-    LyingRun(std::unique_ptr<Execution> inner, LinkId link)
-        : WrappedExecution(std::move(inner)), link_(link) {}
-    void copy(TaskId id, const Task& task, const View& from, const View& to) override {
-      if (task.link != link_) return WrappedExecution::copy(id, task, from, to);
+    LyingRun(std::unique_ptr<Execution> inner, const Plan& plan, LinkId link)
+        : WrappedExecution(std::move(inner)), plan_(plan), link_(link) {}
+    void copy(TaskId id, const View& from, const View& to) override {
+      if (plan_.tasks[static_cast<std::size_t>(id)].link != link_)
+        return WrappedExecution::copy(id, from, to);
       // One number of the tile is replaced by another.
       const auto words = static_cast<std::size_t>(from.ld * from.cols);
       const auto* right = static_cast<const double*>(from.data);
@@ -68,10 +70,11 @@ class Liar final : public WrappedBackend {
       wrong_[words / 2] = -1;
       View other = from;
       other.data = wrong_.data();
-      WrappedExecution::copy(id, task, other, to);
+      WrappedExecution::copy(id, other, to);
     }
 
    private:
+    const Plan& plan_;
     const LinkId link_;
     std::vector<double> wrong_;
   };

@@ -173,13 +173,13 @@ class RefusingRun final : public test::WrappedExecution {
     if (refusal_ == Refusal::before && taken_ == refused_) throw std::bad_alloc();
     return WrappedExecution::slot(where);
   }
-  void copy(TaskId id, const Task& task, const View& from, const View& to) override {
+  void copy(TaskId id, const View& from, const View& to) override {
     refuse(to);
-    WrappedExecution::copy(id, task, from, to);
+    WrappedExecution::copy(id, from, to);
   }
-  void launch(TaskId id, const Task& task, const Launch& launch) override {
+  void launch(TaskId id, const Launch& launch) override {
     refuse(launch.c);
-    WrappedExecution::launch(id, task, launch);
+    WrappedExecution::launch(id, launch);
   }
   Trace finish() override {
     Trace trace = WrappedExecution::finish();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "preload/routines.hpp"
 #include "problem/problem.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
@@ -203,6 +204,25 @@ TEST(ProblemText, NamesTheWordThatItDoesNotUnderstand) {
   EXPECT_EQ(refusal_of_text("dgemm m=8 c@0*"), begin + "'c@0*': C cannot be shared by a batch");
   EXPECT_EQ(refusal_of_text("dgemm m=8 a@x"), "place 'x' is none of h, p, or a device number");
   EXPECT_EQ(refusal_of_text("dgemm m=-8"), "gemm: m = -8 is negative");
+}
+
+TEST(Routines, AreTheSameForTheDropin) {
+  for (int r = 0; r <= fleet_dropin_trsm; ++r) {
+    const RoutineTraits& traits = traits_of(static_cast<Routine>(r));
+    const auto routine = static_cast<fleet_dropin_routine>(r);
+    fleet_dropin_call call{};
+    call.routine = routine;
+    call.type = 'd';
+    call.m = call.n = call.k = 1;
+
+    EXPECT_EQ(preload::has_symmetric_a(routine), traits.symmetric) << traits.word;
+    EXPECT_EQ(preload::has_triangular_a(routine), traits.triangular) << traits.word;
+    EXPECT_EQ(preload::is_by_itself(routine), traits.by_itself) << traits.word;
+    EXPECT_EQ(preload::is_twice(routine), traits.twice) << traits.word;
+    EXPECT_EQ(preload::writes_triangle(routine), traits.triangle) << traits.word;
+    EXPECT_EQ(preload::is_hermitian(routine), traits.hermitian) << traits.word;
+    EXPECT_EQ(preload::flops_of(call), 2 * traits.part_of_products()) << traits.word;
+  }
 }
 
 }  // namespace

@@ -72,17 +72,6 @@ TEST(VectorPlans, GiveTheSameBitsInAnyOrder) {
   for (const double result : results) EXPECT_EQ(result, results[0]);
 }
 
-/// A CPU BLAS without a library.
-class PlainBlas final : public CpuBlas {
- public:
-  std::string name() const override { return kBuiltIn; }
-  void gemm(const Launch& launch) override { plain_gemm(launch); }
-
- protected:
-  void begin_lease(int) override {}
-  void end_lease() override {}
-};
-
 template <typename T>
 std::string by_loops_and_library(const Problem& problem, std::uint64_t seed) {
   // The host is the only worker: one kernel on the operands in place.

@@ -50,7 +50,9 @@ class CudaExecution final : public Execution {
     devices.faults.require_devices(plan);
     spans_.assign(plan.tasks.size(), {});
     choose_way(binding, serial);
-    is_whole() ? replay() : prepare();
+    begin_s_ = now_s();
+    if (!is_whole()) prepare();
+    devices.ranges.begin_call(plan);
     devices.is_running = is_open_ = true;
   }
 
@@ -68,15 +70,15 @@ class CudaExecution final : public Execution {
     return devices_.memory.arena(where.device) + plan_.slot(where).offset_bytes;
   }
 
-  void copy(TaskId id, const Task&, const View& from, const View& to) override {
+  void copy(TaskId id, const View& from, const View& to) override {
     enqueue(id, devices_.faults.next_copy_fails(), [&] { run_.copy(id, from, to); });
   }
 
-  void launch(TaskId id, const Task& task, const Launch& launch) override {
+  void launch(TaskId id, const Launch& launch) override {
     enqueue(id, devices_.faults.next_launch_fails(), [&] {
       run_.launch(id, launch);
       Faults& faults = devices_.faults;
-      faults.note_kernel(task.device());
+      faults.note_kernel(plan_.tasks[static_cast<std::size_t>(id)].device());
       if (faults.lost() >= 0 && !faults.is_reported(faults.lost()))
         throw Error(Status::device_failed, "device " + place_word(faults.lost()) + " was lost");
     });
@@ -109,11 +111,6 @@ class CudaExecution final : public Execution {
     way_ = devices_.graphs.next(*key_);
   }
 
-  void replay() {
-    begin_clock();
-    launch_graph(devices_.graphs.graph(*key_));
-  }
-
   void prepare() {
     Memory& memory = devices_.memory;
     const std::int64_t generation = memory.generation();
@@ -124,15 +121,17 @@ class CudaExecution final : public Execution {
       way_ = Graphs::Way::streams;
     }
     if (devices_.inject.poison) memory.poison_arenas(plan_.arena_bytes);
-    begin_clock();
-    make_handles();
-    if (way_ == Graphs::Way::capture) return run_.open_capture(plan_);
-    run_.open(plan_, is_timed_, stager());
-  }
-
-  void begin_clock() {
     begin_s_ = now_s();
-    devices_.ranges.begin_call(plan_);
+    make_handles();
+    try {
+      if (way_ == Graphs::Way::capture)
+        run_.open_capture(plan_);
+      else
+        run_.open(plan_, is_timed_, stager());
+    } catch (...) {
+      run_.abandon();
+      throw;
+    }
   }
 
   /// For the copies of pageable memory, if the plan has any.
@@ -181,11 +180,10 @@ class CudaExecution final : public Execution {
   Trace close() {
     Trace trace;
     trace.spans = std::move(spans_);
-    const bool has_begun = way_ != Graphs::Way::capture || launch_captured();
-    if (graph_stream_ != nullptr)
-      finish_graph(trace);
-    else if (has_begun)
+    if (way_ == Graphs::Way::streams)
       finish_run(trace);
+    else if (launch_graph())
+      finish_graph(trace);
     else
       note_failure(trace);
     trace.seconds = now_s() - begin_s_;
@@ -197,31 +195,31 @@ class CudaExecution final : public Execution {
     return trace;
   }
 
-  void launch_graph(cudaGraphExec_t graph) {
-    DeviceScope device;
-    Stream& stream = devices_.streams.of({Queue::Kind::lane, kFirstDevice, kHost, 0});
-    device.use(stream.ordinal);
-    check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
-    check(cudaGraphLaunch(graph, stream.stream), "cudaGraphLaunch");
-    graph_stream_ = stream.stream;
-  }
-
-  /// Launches the captured tasks as a graph. False, with nothing done, if that fails.
-  bool launch_captured() {
+  /// Launches all tasks, captured now or earlier, as a graph. False, with nothing done, if that
+  /// fails.
+  bool launch_graph() {
     try {
-      // A graph of a part would be taken for the plan from now on.
-      if (failure_.status == Status::ok && run_.enqueued() < std::ssize(plan_.tasks))
-        throw Error(Status::device_failed, "the plan was not captured as a whole");
-      if (failure_.status == Status::ok) {
-        launch_graph(devices_.graphs.keep(*key_, run_.end_capture()));
-        return true;
-      }
+      const cudaGraphExec_t graph = is_whole() ? devices_.graphs.graph(*key_) : captured();
+      DeviceScope device;
+      const Stream& stream = devices_.streams.of({Queue::Kind::lane, kFirstDevice, kHost, 0});
+      device.use(stream.ordinal);
+      check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
+      check(cudaGraphLaunch(graph, stream.stream), "cudaGraphLaunch");
+      graph_stream_ = stream.stream;
+      return true;
     } catch (const std::exception& error) {
-      fail(error);
+      if (failure_.status == Status::ok) fail(error);
     }
-    run_.abandon_capture();
+    run_.abandon();
     devices_.graphs_wanted = false;  // it would fail again; streams have done it before
     return false;
+  }
+
+  cudaGraphExec_t captured() {
+    // A graph of a part would be taken for the plan from now on.
+    if (failure_.status != Status::ok || run_.enqueued() < std::ssize(plan_.tasks))
+      throw Error(Status::device_failed, "the plan was not captured as a whole");
+    return devices_.graphs.keep(*key_, run_.end_capture());
   }
 
   void finish_graph(Trace& trace) {

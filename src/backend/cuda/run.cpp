@@ -61,14 +61,9 @@ void Run::open_capture(const Plan& plan) {
   check(cudaStreamBeginCapture(origin_->stream, cudaStreamCaptureModeRelaxed),
         "cudaStreamBeginCapture");
   capturing_ = true;
-  try {
-    root_ = mark(*origin_);
-    origin_->run = run_;
-    begun_.push_back(origin_);
-  } catch (...) {
-    abandon_capture();
-    throw;
-  }
+  root_ = mark(*origin_);
+  origin_->run = run_;
+  begun_.push_back(origin_);
 }
 
 void Run::prepare(const Plan& plan) {
@@ -298,7 +293,7 @@ cudaGraph_t Run::end_capture() {
   return graph;
 }
 
-void Run::abandon_capture() {
+void Run::abandon() {
   cudaGraph_t graph = nullptr;
   if (capturing_ && works(cudaStreamEndCapture(origin_->stream, &graph)) && graph != nullptr)
     works(cudaGraphDestroy(graph));

@@ -31,8 +31,8 @@ class Run {
   void wait();
   /// The graph that was captured. Throws Error(device_failed).
   cudaGraph_t end_capture();
-  /// Ends a capture whatever state it is in.
-  void abandon_capture();
+  /// Gives up an opening that has failed, or a capture whatever state it is in.
+  void abandon();
 
   /// Tasks that have been put into a stream or a line; all of them are done after wait().
   TaskId enqueued() const { return enqueued_; }

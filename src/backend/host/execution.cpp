@@ -112,13 +112,11 @@ class HostExecution final : public Execution {
     return devices_.memory.arena(where.device) + plan_.slot(where).offset_bytes;
   }
 
-  void copy(TaskId id, const Task&, const View& from, const View& to) override {
+  void copy(TaskId id, const View& from, const View& to) override {
     place_.run.enqueue(id, {.a = from, .c = to});
   }
 
-  void launch(TaskId id, const Task&, const Launch& launch) override {
-    place_.run.enqueue(id, launch);
-  }
+  void launch(TaskId id, const Launch& launch) override { place_.run.enqueue(id, launch); }
 
   Trace finish() override {
     if (!is_open_) return {};

@@ -45,8 +45,8 @@ class SimExecution final : public Execution {
                                    static_cast<std::uintptr_t>(plan_.slot(where).offset_bytes));
   }
 
-  void copy(TaskId, const Task&, const View&, const View&) override { ++enqueued_; }
-  void launch(TaskId, const Task&, const Launch&) override { ++enqueued_; }
+  void copy(TaskId, const View&, const View&) override { ++enqueued_; }
+  void launch(TaskId, const Launch&) override { ++enqueued_; }
 
   Trace finish() override {
     Trace trace;
