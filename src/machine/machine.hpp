@@ -62,7 +62,7 @@ struct Device {
   /// it has half as many multiply-adds.
   double triangle_share = 0.5;
   /// Seconds that a solve takes per row of the triangle on top of its multiply-adds, however narrow
-  /// C is: its steps are sequential.
+  /// C is: its steps are sequential. Other kernels have the device meanwhile.
   double solve_row_s = 0;
   /// The same per element of C: its products have few rows and are slower than full ones.
   double solve_element_s = 0;

@@ -17,7 +17,8 @@ class KernelTimes {
 
   /// Seconds of an op with the device otherwise idle, launch included.
   double seconds(DeviceId device, const TileOp& op, const TileId& target) {
-    return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op, target);
+    return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op) +
+           few_rows_s(device, op, target);
   }
   /// The same with the multiply-adds of whole tiles.
   double whole_s(DeviceId device, const TileOp& op, const TileId& target) {
@@ -36,12 +37,16 @@ class KernelTimes {
     constexpr double kHalf = 0.5;  // a large triangle's share of a square's multiply-adds
     return std::min(1.0, work / kHalf * of(device).triangle_share);
   }
-  /// Seconds of a solve beyond its multiply-adds.
-  double steps_s(DeviceId device, const TileOp& op, const TileId& target) const {
+  /// Seconds of a solve beyond its multiply-adds, in which most processors are free for others.
+  double steps_s(DeviceId device, const TileOp& op) const {
+    if (op.kernel != Kernel::solve) return 0;
+    return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s;
+  }
+  /// Seconds of a solve beyond its multiply-adds, in which it keeps the device busy.
+  double few_rows_s(DeviceId device, const TileOp& op, const TileId& target) const {
     if (op.kernel != Kernel::solve) return 0;
     const std::int64_t elements = program_.rows_of(target) * program_.cols_of(target);
-    return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s +
-           static_cast<double>(elements) * of(device).solve_element_s;
+    return static_cast<double>(elements) * of(device).solve_element_s;
   }
 
  private:

@@ -16,10 +16,12 @@ class KernelPool {
   static constexpr double kIdle = std::numeric_limits<double>::infinity();
   static constexpr int kNone = -1;
 
-  explicit KernelPool(double launch_s) : launch_s_(launch_s) {}
-
-  void start(int queue, double work_s, double now_s) {
-    launching_.push_back({queue, now_s + launch_s_, work_s});
+  /// A kernel that takes nothing of the device for `delay_s`, then has `work_s` of work.
+  void start(int queue, double delay_s, double work_s, double now_s) {
+    const Launching kernel{queue, now_s + delay_s, work_s};
+    auto at = launching_.end();
+    while (at != launching_.begin() && std::prev(at)->done_s > kernel.done_s) --at;
+    launching_.insert(at, kernel);
   }
 
   /// When the next kernel finishes, if none starts before.
@@ -78,8 +80,7 @@ class KernelPool {
     running_.insert(at, entry);
   }
 
-  double launch_s_;
-  std::vector<Launching> launching_;  ///< first in, first out: all launches take equally long
+  std::vector<Launching> launching_;  ///< the next to run is first
   std::vector<Running> running_;      ///< the next to finish is last
   double as_of_s_ = 0;
   double service_s_ = 0;  ///< service received by a kernel that ran since the start

@@ -86,8 +86,15 @@ class WorkTimes {
       throw Error(Status::unsupported, "device " + device.name + " of machine " + machine_.name +
                                            " has no rate for this type of kernel");
     const double work_s = std::max(0.0, whole_s - device.launch_s) * share_of(task);
-    return streams(task) ? work_s
-                         : work_s + times_.steps_s(task.device(), program_.op(task.op), task.tile);
+    return streams(task)
+               ? work_s
+               : work_s + times_.few_rows_s(task.device(), program_.op(task.op), task.tile);
+  }
+  /// Seconds of the kernel in which the device can do other work at full speed.
+  double delay_s(const Task& task) const {
+    const Device& device = machine_.devices[static_cast<std::size_t>(task.device())];
+    if (streams(task) || task.kernel == Kernel::prepare) return device.launch_s;
+    return device.launch_s + times_.steps_s(task.device(), program_.op(task.op));
   }
 
  private:
@@ -174,10 +181,10 @@ Simulation::Simulation(const Plan& plan, const Machine& machine)
       machine_(machine),
       queues_(plan.queues.size()),
       states_(plan.tasks.size()),
+      pools_(machine.devices.size()),
       share_(machine, static_cast<int>(plan.queues.size())),
       events_(plan.queues.size() + machine.devices.size()),
       kernel_times_(plan, machine) {
-  for (const Device& device : machine.devices) pools_.emplace_back(device.launch_s);
   trace_.source = CostSource::simulated;
   trace_.spans.resize(plan.tasks.size());
   to_examine_.reserve(2 * queues_.size());
@@ -282,12 +289,13 @@ void Simulation::start_copy(int id, const Task& copy) {
 
 void Simulation::start_kernel(int id, const Task& kernel) {
   const DeviceId device = kernel.device();
-  const double launch_s = machine_.devices[static_cast<std::size_t>(device)].launch_s;
+  const double delay_s = kernel_times_.delay_s(kernel);
   if (has_own_clock(device)) {
-    pools_[static_cast<std::size_t>(device)].start(id, kernel_times_.work_s(kernel), now_s_);
+    pools_[static_cast<std::size_t>(device)].start(id, delay_s, kernel_times_.work_s(kernel),
+                                                   now_s_);
     touched_pools_.push_back(device);
-  } else if (launch_s > 0) {
-    queue(id).launched_s = now_s_ + launch_s;
+  } else if (delay_s > 0) {
+    queue(id).launched_s = now_s_ + delay_s;
     events_.set(static_cast<std::size_t>(id), queue(id).launched_s);
   } else {
     start_kernel_flow(id);

@@ -96,7 +96,7 @@ std::string Search::reason(const Considered& c) const {
                                        : "as fast") +
              ", but more tasks to issue (+" + std::to_string(c.tasks - best.tasks) + ")";
     case Verdict::alike:
-      return "as fast within " + number(100 * (limits::kSame - 1), 0) +
+      return "as fast within " + number(100 * (limits::kSame - 1), 1) +
              " %: the one planned first was kept";
     case Verdict::refused:
       return "refused: " + c.refusal;

@@ -180,7 +180,7 @@ TEST(Considered, SaysInOneSentenceWhatItLostBy) {
   const std::vector<std::string> sentences = {
       "chosen",
       "faster by 0.99 %, but more tasks to issue (+100)",
-      "as fast within 1 %: the one planned first was kept",
+      "as fast within 0.5 %: the one planned first was kept",
       "as fast, but more tasks to issue (+1)",
       "slower by 0.49 %, with fewer tasks to issue (-10)",
       "slower by 100 %",
