@@ -31,7 +31,7 @@ constexpr std::size_t kFlagLength = 1;
 // Sizes go out as 64 bits whatever the name says: a function with 32-bit integers reads the lower
 // half, and some libraries have 64-bit integers under the plain names.
 template <class F>
-using Widest = Form<F::kRoutine, typename F::Element, F::kShape, std::int64_t>;
+using Widest = Prototype<F::kRoutine, typename F::Element, F::kShape, std::int64_t>;
 
 template <class F, Arg kArg>
 Parameter<F, kArg> argument(const fleet_dropin_call& call) {
@@ -60,7 +60,7 @@ void invoke(ArgList<kArgs...>, void* function, const fleet_dropin_call& call) {
 }
 
 template <class F>
-void invoke_form(void* function, const fleet_dropin_call& call) {
+void invoke_prototype(void* function, const fleet_dropin_call& call) {
   invoke<Widest<F>>(typename F::Args{}, function, call);
 }
 
@@ -147,7 +147,7 @@ void find_another_name(SymbolId id) {
    cblas_err,                                                               \
    &fleet_entry_##name,                                                     \
    &fleet_adapter_##name,                                                   \
-   &invoke_form<FormOf<k_##name>>},
+   &invoke_prototype<PrototypeOf<k_##name>>},
 constinit Symbol symbols[kSymbolCount] = {FLEET_NAMES(FLEET_SYMBOL)};
 #undef FLEET_SYMBOL
 

@@ -152,16 +152,16 @@ template <class F, class... P>
 
 }  // namespace fleet::preload
 
-#define FLEET_PARAMETER(argument, name, id) Parameter<FormOf<id>, Arg::argument> argument
+#define FLEET_PARAMETER(argument, name, id) Parameter<PrototypeOf<id>, Arg::argument> argument
 #define FLEET_VALUE(argument, name, id) argument
 
 // The function itself is hidden, so that GOT patching takes its address and never that of another
 // library's function of the exported name. `parameters` and `layout` are those of the shape.
-#define FLEET_DEFINE_ENTRY(name, parameters, layout, values)                        \
-  extern "C" [[gnu::visibility("hidden")]] void fleet_entry_##name parameters {     \
-    enter<FormOf<k_##name>>(k_##name, __builtin_return_address(0), layout, values); \
-  }                                                                                 \
-  extern "C" [[gnu::visibility("hidden")]] void fleet_adapter_##name parameters {   \
-    run_elsewhere<FormOf<k_##name>>(k_##name, layout, values);                      \
-  }                                                                                 \
+#define FLEET_DEFINE_ENTRY(name, parameters, layout, values)                             \
+  extern "C" [[gnu::visibility("hidden")]] void fleet_entry_##name parameters {          \
+    enter<PrototypeOf<k_##name>>(k_##name, __builtin_return_address(0), layout, values); \
+  }                                                                                      \
+  extern "C" [[gnu::visibility("hidden")]] void fleet_adapter_##name parameters {        \
+    run_elsewhere<PrototypeOf<k_##name>>(k_##name, layout, values);                      \
+  }                                                                                      \
   extern "C" [[gnu::visibility("default"), gnu::alias("fleet_entry_" #name)]] void name parameters;

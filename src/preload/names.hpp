@@ -68,17 +68,17 @@ enum SymbolId : int {
       kSymbolCount
 };
 
-/// FormOf<k_dgemm_> is the Form of the function of that name.
+/// PrototypeOf<k_dgemm_> is the Prototype of the function of that name.
 template <SymbolId kId>
-struct FormOfSymbol;
-#define FLEET_FORM(name, word, routine, T, shape, Int, ...)          \
-  template <>                                                        \
-  struct FormOfSymbol<k_##name> {                                    \
-    using type = Form<fleet_dropin_##routine, T, Shape::shape, Int>; \
+struct PrototypeOfSymbol;
+#define FLEET_FORM(name, word, routine, T, shape, Int, ...)               \
+  template <>                                                             \
+  struct PrototypeOfSymbol<k_##name> {                                    \
+    using type = Prototype<fleet_dropin_##routine, T, Shape::shape, Int>; \
   };
 FLEET_NAMES(FLEET_FORM)
 #undef FLEET_FORM
 template <SymbolId kId>
-using FormOf = typename FormOfSymbol<kId>::type;
+using PrototypeOf = typename PrototypeOfSymbol<kId>::type;
 
 }  // namespace fleet::preload

@@ -97,9 +97,9 @@ FLEET_ARGS(trsm)
 
 enum class Shape { fortran, cblas };
 
-/// Properties of all functions of one signature.
+/// Properties of all functions of one prototype.
 template <Routine kTheRoutine, class T, Shape kTheShape, class Int>
-struct Form {
+struct Prototype {
   using Element = T;
   using Real = typename ElementTraits<T>::Real;
   using Integer = Int;
@@ -114,7 +114,7 @@ struct Form {
   }
 };
 
-/// How a function of Form F takes an argument.
+/// How a function of Prototype F takes an argument.
 template <class F, Arg kArg>
 constexpr auto parameter_type() {
   constexpr bool kByReference = F::kShape == Shape::fortran;

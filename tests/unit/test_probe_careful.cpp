@@ -200,7 +200,9 @@ TEST(CarefulProbe, StoppedAnywhereLeavesWhatWasSavedLastAndCanGoOn) {
   ProbeReport report;
   probe(whole, nullptr, counting, report);
 
-  for (const int patience : {1, repeats / 20, repeats / 2, repeats - 5, repeats}) {
+  std::vector<int> patiences = {repeats / 2, 1, repeats / 20, repeats - 5, repeats};
+  patiences.resize(static_cast<std::size_t>(scaled(std::ssize(patiences))));
+  for (const int patience : patiences) {
     Disguise first(real, forgotten(real)), second(real, forgotten(real));
     ProbeRequest request = careful();
     request.progress = Impatience(patience);
