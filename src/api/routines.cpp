@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // routines.cpp: every routine of the C API, made from the table of arguments. The compiler compares
-// them with fleetblas.h. Which types can be combined is decided here, all else below.
+// them with fleetblas.h. Which types can be combined is decided here, all else in `core`.
 #include <complex>
 #include <type_traits>
 

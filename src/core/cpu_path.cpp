@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "cpu/plain_gemm.hpp"
 #include "cpu/triangles.hpp"
 #include "cpu/triangular.hpp"
 #include "program/expand.hpp"

@@ -52,7 +52,7 @@ class CpuBlas {
   virtual void end_lease() = 0;
 };
 
-/// Plain loops, without any library or lease: for calls for which the host has no memory left.
+/// Plain loops, without any library, lease, or memory of its own.
 class PlainBlas final : public CpuBlas {
  public:
   std::string name() const override { return kBuiltIn; }

@@ -15,7 +15,8 @@ class KernelTimes {
   KernelTimes(const TileProgram& program, const Machine& machine)
       : program_(program), machine_(machine), product_times_(machine) {}
 
-  /// Seconds of an op with the device otherwise idle, launch included.
+  /// Seconds of an op with the device otherwise idle, launch included. The planner's clock takes
+  /// this: it has the ops of a device one after the other.
   double seconds(DeviceId device, const TileOp& op, const TileId& target) {
     return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op) +
            few_rows_s(device, op, target);

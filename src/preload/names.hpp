@@ -71,13 +71,13 @@ enum SymbolId : int {
 /// PrototypeOf<k_dgemm_> is the Prototype of the function of that name.
 template <SymbolId kId>
 struct PrototypeOfSymbol;
-#define FLEET_FORM(name, word, routine, T, shape, Int, ...)               \
+#define FLEET_PROTOTYPE(name, word, routine, T, shape, Int, ...)          \
   template <>                                                             \
   struct PrototypeOfSymbol<k_##name> {                                    \
     using type = Prototype<fleet_dropin_##routine, T, Shape::shape, Int>; \
   };
-FLEET_NAMES(FLEET_FORM)
-#undef FLEET_FORM
+FLEET_NAMES(FLEET_PROTOTYPE)
+#undef FLEET_PROTOTYPE
 template <SymbolId kId>
 using PrototypeOf = typename PrototypeOfSymbol<kId>::type;
 

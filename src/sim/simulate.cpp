@@ -72,7 +72,7 @@ class EventTimes {
   std::vector<double> regions_, blocks_, due_s_;
 };
 
-/// Seconds of kernels, launches excluded.
+/// Seconds of kernels: their work, and the delay before it.
 class WorkTimes {
  public:
   WorkTimes(const Plan& plan, const Machine& machine)
@@ -129,7 +129,7 @@ class Simulation {
     std::int32_t checked = 0;  ///< the first `checked` entries of the head's `after` are finished
     int next_watcher = kNoQueue;
     bool running = false;
-    double launched_s = kNever;  ///< when a launching kernel becomes a flow
+    double launched_s = kNever;  ///< when a kernel after its delay becomes a flow
   };
   struct TaskState {
     TaskId next = kNoTask;           ///< next task of the same queue

@@ -111,7 +111,7 @@ inline constexpr double kAlike = 1.12;
 /// behind their simulation (docs/performance/lessons.md).
 inline constexpr double kNear = 1.02;
 /// Simulated times within this ratio count as equal: of two plans simulated 0.5 % apart, the one
-/// with larger tiles was 2 % faster when measured, and of two 1 % apart it was 2 % slower.
+/// with larger tiles was 2 % faster when measured, and of two 1 % apart it was 3 % slower.
 inline constexpr double kSame = 1.005;
 
 // ---- levels 1 and 2 -----------------------------------------------------------------------------

@@ -15,7 +15,6 @@
 #include "backend/host/machine.hpp"
 #include "cpu/blas.hpp"
 #include "cpu/gemm_pieces.hpp"
-#include "cpu/plain_gemm.hpp"
 #include "probe/probe.hpp"
 #include "support/wrapped_backend.hpp"
 

@@ -140,6 +140,24 @@ TEST(Solves, TakeTimeForTheInversesAndForRowsAndElementsBeyondTheirMultiplyAdds)
   EXPECT_NEAR(seconds() - without_s, 5 + 64 * 1 + 64 * 32 * 0.25, 1e-9);
 }
 
+TEST(Solves, LeaveTheDeviceToOthersForTheirRowsAndNotForTheirElements) {
+  const Problem problem = make_problem({.routine = Routine::trsm, .m = 32, .n = 64},
+                                       {.homes = {kFirstDevice, kHost, kFirstDevice}});
+  Machine machine = one_device();
+  const auto seconds = [&] {  // of two solves in two lanes
+    const Plan plan = make_plan(problem, machine, test::simple(machine, {1, 1}, 32));
+    EXPECT_EQ(std::ranges::count(plan.tasks, Kernel::solve, &Task::kernel), 2);
+    return simulate(plan, machine).seconds;
+  };
+  const double without_s = seconds();
+  Device& device = machine.devices[kFirstDevice];
+
+  device.solve_row_s = 1;
+  EXPECT_NEAR(seconds() - without_s, 32 * 1, 1e-9);
+  device.solve_element_s = 0.25;
+  EXPECT_NEAR(seconds() - without_s, 32 * 1 + 2 * 32 * 32 * 0.25, 1e-9);
+}
+
 TEST(Inverses, OfAnotherTileAreNoticed) {
   const Machine machine = one_device();
   const Plan right = plan_with_inverses(machine);

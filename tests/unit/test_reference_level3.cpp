@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // test_reference_level3.cpp: the oracle of the level-3 routines itself, against numbers computed by
-// hand, against the oracle of gemm, and against wrong results. It knows no library code.
+// hand and against the oracle of gemm. It knows no library code.
 #include <gtest/gtest.h>
 
 #include "support/level3_operands.hpp"

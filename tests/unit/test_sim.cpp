@@ -3,6 +3,7 @@
 // unless a test says otherwise, so that most numbers are both seconds and elements.
 #include <gtest/gtest.h>
 
+#include "sim/kernel_pool.hpp"
 #include "sim/simulate.hpp"
 #include "support/hand_plan.hpp"
 
@@ -356,6 +357,30 @@ TEST(Simulate, RefusesAPlanMadeForALargerMachine) {
   plan.compute({.device = kTwo});
 
   EXPECT_THROW(simulate(plan.get(), small.get()), Error);
+}
+
+TEST(KernelPool, HasTheKernelWithTheShorterDelayFirst) {
+  KernelPool pool;
+  pool.start(/*queue=*/0, /*delay_s=*/2, /*work_s=*/2, /*now_s=*/0);
+  pool.start(1, 1, 2, 0);  // alone from 1 to 2, then both at half their speed
+
+  EXPECT_EQ(pool.next_event_s(), 4);
+  EXPECT_EQ(pool.take_finished(4), 1);
+  EXPECT_EQ(pool.take_finished(4), KernelPool::kNone);
+  EXPECT_EQ(pool.next_event_s(), 5);
+  EXPECT_EQ(pool.take_finished(5), 0);
+  EXPECT_EQ(pool.next_event_s(), KernelPool::kIdle);
+}
+
+TEST(KernelPool, LeavesTheDeviceToOthersDuringADelay) {
+  KernelPool pool;
+  pool.start(0, 4, 1, 0);
+  pool.start(1, 1, 2, 0);
+
+  EXPECT_EQ(pool.next_event_s(), 3);
+  EXPECT_EQ(pool.take_finished(3), 1);
+  EXPECT_EQ(pool.next_event_s(), 5);
+  EXPECT_EQ(pool.take_finished(5), 0);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // and on threads, agree with plain sums and write nothing else.
 #include <gtest/gtest.h>
 
-#include "cpu/plain_gemm.hpp"
 #include "support/random_runs.hpp"
 #include "support/scale.hpp"
 #include "support/vector_trial.hpp"

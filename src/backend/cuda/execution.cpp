@@ -50,13 +50,14 @@ class CudaExecution final : public Execution {
     devices.faults.require_devices(plan);
     spans_.assign(plan.tasks.size(), {});
     choose_way(binding, serial);
-    begin_s_ = now_s();
-    if (!is_whole()) prepare();
     devices.ranges.begin_call(plan);
+    if (!is_whole()) prepare();
+    begin_s_ = now_s();
     devices.is_running = is_open_ = true;
   }
 
   ~CudaExecution() override {
+    if (way_ != Graphs::Way::streams) drop();
     try {
       finish();
     } catch (const std::exception&) {
@@ -103,6 +104,14 @@ class CudaExecution final : public Execution {
     bool begun = false;  ///< it may have been put into its stream in part
   };
 
+  /// Ends a run that is not finished and of which nothing has been launched.
+  void drop() {
+    if (!is_open_) return;
+    run_.abandon();
+    devices_.ranges.end_call();
+    devices_.is_running = is_open_ = false;
+  }
+
   void choose_way(const Binding& binding, std::uint64_t serial) {
     if (!devices_.graphs_wanted || serial == 0 || is_timed_ || has_faults(devices_.inject) ||
         devices_.inject.poison || !Run::can_capture(plan_))
@@ -121,7 +130,6 @@ class CudaExecution final : public Execution {
       way_ = Graphs::Way::streams;
     }
     if (devices_.inject.poison) memory.poison_arenas(plan_.arena_bytes);
-    begin_s_ = now_s();
     make_handles();
     try {
       if (way_ == Graphs::Way::capture)
@@ -185,7 +193,7 @@ class CudaExecution final : public Execution {
     else if (launch_graph())
       finish_graph(trace);
     else
-      note_failure(trace);
+      give_up(trace);
     trace.seconds = now_s() - begin_s_;
     for (Span& span : trace.spans)
       if (span.done() && !is_timed_) span.stop_s = trace.seconds;
@@ -203,16 +211,22 @@ class CudaExecution final : public Execution {
       DeviceScope device;
       const Stream& stream = devices_.streams.of({Queue::Kind::lane, kFirstDevice, kHost, 0});
       device.use(stream.ordinal);
-      check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
       check(cudaGraphLaunch(graph, stream.stream), "cudaGraphLaunch");
       graph_stream_ = stream.stream;
       return true;
     } catch (const std::exception& error) {
       if (failure_.status == Status::ok) fail(error);
     }
-    run_.abandon();
-    devices_.graphs_wanted = false;  // it would fail again; streams have done it before
     return false;
+  }
+
+  /// A graph could not be launched: the tasks are done otherwise now, and in streams later.
+  void give_up(Trace& trace) {
+    run_.abandon();
+    devices_.graphs_wanted = false;
+    devices_.graphs.clear();
+    note_failure(trace);
+    trace.lost = broken_device();
   }
 
   cudaGraphExec_t captured() {
