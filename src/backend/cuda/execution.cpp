@@ -50,9 +50,10 @@ class CudaExecution final : public Execution {
     devices.faults.require_devices(plan);
     spans_.assign(plan.tasks.size(), {});
     choose_way(binding, serial);
-    devices.ranges.begin_call(plan);
-    if (!is_whole()) prepare();
+    if (!is_whole()) reserve();
     begin_s_ = now_s();
+    devices.ranges.begin_call(plan);
+    if (!is_whole()) open();
     devices.is_running = is_open_ = true;
   }
 
@@ -120,7 +121,7 @@ class CudaExecution final : public Execution {
     way_ = devices_.graphs.next(*key_);
   }
 
-  void prepare() {
+  void reserve() {
     Memory& memory = devices_.memory;
     const std::int64_t generation = memory.generation();
     memory.reserve(plan_.arena_bytes);
@@ -130,14 +131,19 @@ class CudaExecution final : public Execution {
       way_ = Graphs::Way::streams;
     }
     if (devices_.inject.poison) memory.poison_arenas(plan_.arena_bytes);
-    make_handles();
+  }
+
+  /// Counts as time of the run: a kept graph, which is compared with it, needs none of this.
+  void open() {
     try {
+      make_handles();
       if (way_ == Graphs::Way::capture)
         run_.open_capture(plan_);
       else
         run_.open(plan_, is_timed_, stager());
     } catch (...) {
       run_.abandon();
+      devices_.ranges.end_call();
       throw;
     }
   }
