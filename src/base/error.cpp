@@ -51,6 +51,8 @@ const char* to_string(Status status) {
   return "unknown";
 }
 
+void refuse_argument(const std::string& message) { throw Error(Status::bad_argument, message); }
+
 std::string message_of(const std::exception& error) noexcept {
   try {
     return error.what();

@@ -46,6 +46,9 @@ class Error : public std::exception {
   const char* literal_ = "";
 };
 
+/// Throws Error(bad_argument).
+[[noreturn]] void refuse_argument(const std::string& message);
+
 /// The message of an exception; empty if there is no memory to copy it.
 std::string message_of(const std::exception& error) noexcept;
 

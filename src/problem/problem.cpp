@@ -11,8 +11,6 @@
 namespace fleet {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(Status::bad_argument, message); }
-
 std::int64_t size_of(const CallShape& shape, Arg size) {
   return size == Arg::m ? shape.m : size == Arg::n ? shape.n : shape.k;
 }
@@ -23,17 +21,17 @@ void require_existing(const CallShape& shape) {
   const bool half = is_half(shape.type.storage) || shape.type == DataType::tf32;
   if ((half && shape.routine != Routine::gemm) ||
       (traits.hermitian && !is_complex(shape.type.storage)))
-    refuse("there is no routine " + name());
+    refuse_argument("there is no routine " + name());
   const Op turned = traits.turned();
   if (traits.by_itself && shape.op_a != Op::none && shape.op_a != turned)
-    refuse(name() + ": transa is none of n, " + std::string(1, letter_of(turned)));
-  if (traits.symmetric && shape.op_a != Op::none) refuse(name() + " has no transa");
+    refuse_argument(name() + ": transa is none of n, " + std::string(1, letter_of(turned)));
+  if (traits.symmetric && shape.op_a != Op::none) refuse_argument(name() + " has no transa");
 }
 
 void require_size(const CallShape& shape, std::int64_t size, const char* name) {
   if (size < 0)
-    refuse(std::string(shape.traits().word) + ": " + name + " = " + std::to_string(size) +
-           " is negative");
+    refuse_argument(std::string(shape.traits().word) + ": " + name + " = " + std::to_string(size) +
+                    " is negative");
 }
 
 /// Offsets inside an operand are computed in int64, so its bytes must fit in one.
@@ -43,8 +41,8 @@ void require_addressable(const Problem& problem, const Operand& operand, const c
   std::int64_t bytes = bytes_of(problem.type.storage);
   for (const std::int64_t factor : factors) {
     if (bytes > std::numeric_limits<std::int64_t>::max() / factor)
-      refuse(std::string(problem.traits().word) + ": " + name +
-             " has more bytes than 64 bits can count");
+      refuse_argument(std::string(problem.traits().word) + ": " + name +
+                      " has more bytes than 64 bits can count");
     bytes *= factor;
   }
 }
@@ -88,7 +86,8 @@ Problem make_problem(const CallShape& given, const Conditions& conditions) {
   require_size(given, given.batch, "batch");
   for (const DeviceId home : conditions.homes)
     if (home < 0)
-      refuse(std::string(traits.word) + ": location " + std::to_string(home) + " is negative");
+      refuse_argument(std::string(traits.word) + ": location " + std::to_string(home) +
+                      " is negative");
 
   CallShape shape = given;
   complete(shape);

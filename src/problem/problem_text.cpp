@@ -10,8 +10,6 @@
 namespace fleet {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(Status::bad_argument, message); }
-
 std::string quoted(std::string_view word) { return "'" + std::string(word) + "'"; }
 
 /// A plain decimal number and nothing else. `word` is what the message shows.
@@ -19,14 +17,14 @@ std::int64_t parse_count(std::string_view digits, std::string_view word) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (digits.empty() || error != std::errc() || end != digits.data() + digits.size())
-    refuse("problem text: " + quoted(word) + " needs a whole number");
+    refuse_argument("problem text: " + quoted(word) + " needs a whole number");
   return value;
 }
 
 Op parse_op(std::string_view letter, std::string_view word) {
   for (const Op op : {Op::none, Op::transpose, Op::conjugate})
     if (letter.size() == 1 && letter[0] == letter_of(op)) return op;
-  refuse("problem text: " + quoted(word) + " needs n, t or c");
+  refuse_argument("problem text: " + quoted(word) + " needs n, t or c");
 }
 
 /// The words of a problem text.
@@ -51,7 +49,7 @@ CallShape parse_routine(std::string_view word) {
         const auto r = static_cast<Routine>(routine);
         if (word == word_of_call(r, type, op)) return {.routine = r, .type = type, .op_a = op};
       }
-  refuse(
+  refuse_argument(
       "problem text begins with " + quoted(word) +
       "; the routines are gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm, gemv and "
       "axpy with s, d, c or z before them, sdot, ddot, cdotu, cdotc, zdotu, zdotc, hgemm, bf16gemm "
@@ -92,13 +90,14 @@ bool parse_placement(std::string_view word, Words& words) {
   const std::size_t operand = letters_of(words.shape.routine).find(word[0]);
   if (operand == std::string_view::npos || word[0] == ' ') return false;
   if (operand == kB && !traits.has_b)
-    refuse("problem text: " + quoted(word) + ": " + traits.word + " has no B");
+    refuse_argument("problem text: " + quoted(word) + ": " + traits.word + " has no B");
   std::string_view place = word.substr(2);
   if (place.ends_with('*')) {
     place.remove_suffix(1);
-    if (operand == kC) refuse("problem text: " + quoted(word) + ": C cannot be shared by a batch");
+    if (operand == kC)
+      refuse_argument("problem text: " + quoted(word) + ": C cannot be shared by a batch");
     if (words.shape.routine != Routine::gemm)
-      refuse("problem text: " + quoted(word) + ": only gemm has batches");
+      refuse_argument("problem text: " + quoted(word) + ": only gemm has batches");
     (operand == kA ? words.conditions.share_a : words.conditions.share_b) = true;
   }
   words.conditions.homes[operand] = parse_place(place);
@@ -108,7 +107,7 @@ bool parse_placement(std::string_view word, Words& words) {
 /// One of two letters.
 bool parse_choice(std::string_view value, std::string_view word, char no, char yes) {
   if (value.size() == 1 && (value[0] == no || value[0] == yes)) return value[0] == yes;
-  refuse("problem text: " + quoted(word) + " needs " + no + " or " + yes);
+  refuse_argument("problem text: " + quoted(word) + " needs " + no + " or " + yes);
 }
 
 /// Sizes: "m=8192", and "size=64" for every size of the routine.
@@ -129,7 +128,8 @@ bool parse_size(std::string_view name, std::string_view value, std::string_view 
 /// any other word.
 void parse_setting(std::string_view word, Words& words) {
   const auto equals = word.find('=');
-  if (equals == std::string_view::npos) refuse("problem text: does not understand " + quoted(word));
+  if (equals == std::string_view::npos)
+    refuse_argument("problem text: does not understand " + quoted(word));
   const std::string_view name = word.substr(0, equals);
   const std::string_view value = word.substr(equals + 1);
   CallShape& shape = words.shape;
@@ -156,7 +156,7 @@ void parse_setting(std::string_view word, Words& words) {
   } else if (name == "batch" && shape.routine == Routine::gemm) {
     shape.batch = parse_count(value, word);
   } else if (!parse_size(name, value, word, words)) {
-    refuse("problem text: does not understand " + quoted(word));
+    refuse_argument("problem text: does not understand " + quoted(word));
   }
 }
 
@@ -168,7 +168,7 @@ void require_sizes(const Words& words, std::string_view text) {
     if (words.sizes.find(letter) == std::string::npos) missing += letter;
   if (missing.empty()) return;
   const std::string what = missing.size() == sizes.size() ? "sizes" : missing.substr(0, 1);
-  refuse("problem text " + quoted(text) + " gives no " + what);
+  refuse_argument("problem text " + quoted(text) + " gives no " + what);
 }
 
 }  // namespace
@@ -188,7 +188,7 @@ DeviceId parse_place(std::string_view word) {
   const bool canonical = word == std::to_string(device);  // no sign, no leading zeros
   if (error != std::errc() || end != word.data() + word.size() || !canonical || device < 0 ||
       device >= kMostDevices)
-    refuse("place " + quoted(word) + " is none of h, p, or a device number");
+    refuse_argument("place " + quoted(word) + " is none of h, p, or a device number");
   return kFirstDevice + device;
 }
 
@@ -229,7 +229,7 @@ std::string to_text(const Problem& problem) {
 
 Problem parse_problem(std::string_view text) {
   const std::vector<std::string_view> split_words = split(text);
-  if (split_words.empty()) refuse("problem text is empty");
+  if (split_words.empty()) refuse_argument("problem text is empty");
   Words words{.shape = parse_routine(split_words[0])};
   for (std::size_t i = 1; i < split_words.size(); ++i)
     if (!parse_placement(split_words[i], words)) parse_setting(split_words[i], words);
