@@ -200,9 +200,7 @@ TEST(CarefulProbe, StoppedAnywhereLeavesWhatWasSavedLastAndCanGoOn) {
   ProbeReport report;
   probe(whole, nullptr, counting, report);
 
-  std::vector<int> patiences = {repeats / 2, 1, repeats / 20, repeats - 5, repeats};
-  patiences.resize(std::min<std::size_t>(patiences.size(), static_cast<std::size_t>(scaled(5))));
-  for (const int patience : patiences) {
+  for (const int patience : {1, repeats / 20, repeats / 2, repeats - 5, repeats}) {
     Disguise first(real, forgotten(real)), second(real, forgotten(real));
     ProbeRequest request = careful();
     request.progress = Impatience(patience);
