@@ -46,6 +46,12 @@ class DeviceScope {
     now_ = ordinal;
   }
 
+  /// As use(), for those who have to go on: false if the device does not become the current one.
+  bool try_use(int ordinal) {
+    if (ordinal != now_ && works(cudaSetDevice(ordinal))) now_ = ordinal;
+    return ordinal == now_;
+  }
+
  private:
   int before_ = -1;
   int now_ = -1;

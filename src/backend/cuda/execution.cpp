@@ -168,7 +168,6 @@ class CudaExecution final : public Execution {
       Stream& stream = devices_.streams.of(plan_.queues[q]);
       if (stream.blas) continue;
       device.use(stream.ordinal);
-      check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
       stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
     }
   }
@@ -218,7 +217,7 @@ class CudaExecution final : public Execution {
       const Stream& stream = devices_.streams.of({Queue::Kind::lane, kFirstDevice, kHost, 0});
       device.use(stream.ordinal);
       check(cudaGraphLaunch(graph, stream.stream), "cudaGraphLaunch");
-      graph_stream_ = stream.stream;
+      graph_stream_ = &stream;
       return true;
     } catch (const std::exception& error) {
       if (failure_.status == Status::ok) fail(error);
@@ -243,7 +242,9 @@ class CudaExecution final : public Execution {
   }
 
   void finish_graph(Trace& trace) {
-    const cudaError_t code = cudaStreamSynchronize(graph_stream_);
+    DeviceScope device;
+    device.try_use(graph_stream_->ordinal);
+    const cudaError_t code = cudaStreamSynchronize(graph_stream_->stream);
     if (code == cudaSuccess) {
       trace.spans.assign(trace.spans.size(), {0, 0});
       return;
@@ -282,9 +283,9 @@ class CudaExecution final : public Execution {
 
   /// A device whose context has an error that stays, or -1.
   DeviceId broken_device() const {
-    const DeviceScope scope;
+    DeviceScope device;
     for (std::size_t i = 0; i < devices_.ordinals.size(); ++i)
-      if (!works(cudaSetDevice(devices_.ordinals[i])) || !works(cudaDeviceSynchronize()))
+      if (!device.try_use(devices_.ordinals[i]) || !works(cudaDeviceSynchronize()))
         return kFirstDevice + static_cast<DeviceId>(i);
     return -1;
   }
@@ -298,7 +299,7 @@ class CudaExecution final : public Execution {
   const bool is_timed_;
   std::optional<GraphKey> key_;  ///< if the run may come again
   Graphs::Way way_ = Graphs::Way::streams;
-  cudaStream_t graph_stream_ = nullptr;  ///< the graph under way is in it
+  const Stream* graph_stream_ = nullptr;  ///< the graph under way is in it
   Failure failure_;
   std::vector<Span> spans_;  ///< finish() must wait, memory or not
   double begin_s_ = 0;

@@ -54,10 +54,8 @@ class Scratch {
     data_ = data;
   }
   ~Scratch() {
-    int before = 0;
-    const bool known = works(cudaGetDevice(&before));
-    if (works(cudaSetDevice(ordinal_))) works(cudaFree(data_));
-    if (known) works(cudaSetDevice(before));
+    DeviceScope device;
+    if (device.try_use(ordinal_)) works(cudaFree(data_));
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

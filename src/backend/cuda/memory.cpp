@@ -124,10 +124,8 @@ void Memory::give_back(DeviceId location, Block& block) {
   } else if (on_host(location)) {
     works(cudaFreeHost(block.data));
   } else {
-    int before = 0;
-    const bool known = works(cudaGetDevice(&before));
-    if (works(cudaSetDevice(ordinal(location)))) works(cudaFree(block.data));
-    if (known) works(cudaSetDevice(before));
+    DeviceScope device;
+    if (device.try_use(ordinal(location))) works(cudaFree(block.data));
   }
   block = Block{};
 }

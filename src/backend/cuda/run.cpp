@@ -270,6 +270,7 @@ void Run::wait() {
   // The CPU's lines first: streams may wait for them, never for what comes after.
   if (staged_count_ > 0) failure = stager_->finish();
   for (const Stream* stream : begun_) {
+    device_->try_use(stream->ordinal);  // from another device the driver notes an error of its own
     const cudaError_t code = cudaStreamSynchronize(stream->stream);
     if (code == cudaSuccess) continue;
     cudaGetLastError();

@@ -10,7 +10,9 @@
 namespace fleet::cuda {
 
 Streams::~Streams() {
+  DeviceScope device;
   for (Stream& stream : streams_) {
+    device.try_use(stream.ordinal);
     stream.blas.reset();
     works(cudaStreamDestroy(stream.stream));
   }
@@ -23,7 +25,7 @@ Stream& Streams::of(const Queue& queue) {
   Stream stream;
   stream.queue = queue;
   stream.ordinal = ordinals_[static_cast<std::size_t>(owner - kFirstDevice)];
-  check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
+  const DeviceScope device(stream.ordinal);
   // Not bound to the legacy default stream: the caller's own work goes on beside ours.
   check(cudaStreamCreateWithFlags(&stream.stream, cudaStreamNonBlocking), "cudaStreamCreate");
   return streams_.emplace_back(std::move(stream));

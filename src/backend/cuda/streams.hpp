@@ -35,7 +35,7 @@ class Streams {
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  /// Throws Error(device_failed). The current device may be another one afterwards.
+  /// Throws Error(device_failed).
   Stream& of(const Queue& queue);
 
  private:
