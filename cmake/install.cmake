@@ -22,8 +22,7 @@ function(fleetblas_install component libdir includedir cmakedir pkgconfigdir mac
 
   install(TARGETS ${installed_targets} LIBRARY DESTINATION ${libdir} ${rule})
   install(TARGETS fleetblas_libblas LIBRARY DESTINATION ${libdir}/${FLEETBLAS_LIBBLAS_FOLDER} ${rule})
-  # Optional, since its kernels for every architecture take minutes to build and nothing else needs
-  # it.
+  # Optional: its kernels take long to build, and nothing else needs it.
   if(TARGET fleetblas_cuda)
     install(TARGETS fleetblas_cuda LIBRARY DESTINATION ${libdir} ${rule} OPTIONAL)
   endif()

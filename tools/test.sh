@@ -86,12 +86,12 @@ has() {
   return 1
 }
 
-tools/setup.sh dev || exit 1
-# The environments of the drop-in tests are downloaded while the compiler runs.
-if has dropin; then beside setup tools/setup.sh dev dropin; fi
+# What the compiler needs first; the rest is downloaded while it runs.
+tools/setup.sh || exit 1
+beside setup tools/setup.sh dev $(has dropin && echo dropin)
 built release
 cmake --install build/release --component python --prefix python/fleetblas >/dev/null || exit 1
-if has dropin; then joined setup || exit 1; fi
+joined setup || exit 1
 
 FLEETBLAS_CPU_BLAS=$(wheel_blas) || exit 1
 export FLEETBLAS_CPU_BLAS

@@ -217,4 +217,10 @@ void interpret(const TileProgram& program, std::span<const Stored<T>> matrices,
   Interpreter<T>(program, matrices, scalars).run();
 }
 
+// As in reference.hpp: oracle.cpp has them, optimised.
+extern template class Interpreter<float>;
+extern template class Interpreter<double>;
+extern template class Interpreter<std::complex<float>>;
+extern template class Interpreter<std::complex<double>>;
+
 }  // namespace fleet::test

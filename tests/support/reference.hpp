@@ -351,4 +351,20 @@ std::string first_difference(const Expected& expected, const T* c, std::int64_t 
   return "";
 }
 
+// Tests compute with these for longer than with the library: oracle.cpp has them, optimised.
+extern template Expected expect_gemm(const GemmCall<float>&);
+extern template Expected expect_gemm(const GemmCall<double>&);
+extern template Expected expect_gemm(const GemmCall<std::complex<float>>&);
+extern template Expected expect_gemm(const GemmCall<std::complex<double>>&);
+extern template Expected expect_gemm(const GemmCall<F16>&);
+extern template Expected expect_gemm(const GemmCall<BF16>&);
+extern template std::string first_difference(const Expected&, const float*, std::int64_t);
+extern template std::string first_difference(const Expected&, const double*, std::int64_t);
+extern template std::string first_difference(const Expected&, const std::complex<float>*,
+                                             std::int64_t);
+extern template std::string first_difference(const Expected&, const std::complex<double>*,
+                                             std::int64_t);
+extern template std::string first_difference(const Expected&, const F16*, std::int64_t);
+extern template std::string first_difference(const Expected&, const BF16*, std::int64_t);
+
 }  // namespace fleet::test

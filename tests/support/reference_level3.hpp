@@ -471,4 +471,20 @@ std::string first_difference(const ExpectedLevel3<T>& expected, const T* output,
   return "";
 }
 
+// As in reference.hpp: oracle.cpp has them, optimised.
+extern template ExpectedLevel3<float> expect_level3(const Level3Call<float>&);
+extern template ExpectedLevel3<double> expect_level3(const Level3Call<double>&);
+extern template ExpectedLevel3<std::complex<float>> expect_level3(
+    const Level3Call<std::complex<float>>&);
+extern template ExpectedLevel3<std::complex<double>> expect_level3(
+    const Level3Call<std::complex<double>>&);
+extern template std::string first_difference(const ExpectedLevel3<float>&, const float*,
+                                             std::int64_t);
+extern template std::string first_difference(const ExpectedLevel3<double>&, const double*,
+                                             std::int64_t);
+extern template std::string first_difference(const ExpectedLevel3<std::complex<float>>&,
+                                             const std::complex<float>*, std::int64_t);
+extern template std::string first_difference(const ExpectedLevel3<std::complex<double>>&,
+                                             const std::complex<double>*, std::int64_t);
+
 }  // namespace fleet::test

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// oracle.cpp: the parts of the oracles that tests spend their time in, compiled once and optimised,
+// whatever the flags of the tests.
+#include "support/interpreter.hpp"
+#include "support/reference.hpp"
+#include "support/reference_level3.hpp"
+
+namespace fleet::test {
+
+template Expected expect_gemm(const GemmCall<float>&);
+template Expected expect_gemm(const GemmCall<double>&);
+template Expected expect_gemm(const GemmCall<std::complex<float>>&);
+template Expected expect_gemm(const GemmCall<std::complex<double>>&);
+template Expected expect_gemm(const GemmCall<F16>&);
+template Expected expect_gemm(const GemmCall<BF16>&);
+template std::string first_difference(const Expected&, const float*, std::int64_t);
+template std::string first_difference(const Expected&, const double*, std::int64_t);
+template std::string first_difference(const Expected&, const std::complex<float>*, std::int64_t);
+template std::string first_difference(const Expected&, const std::complex<double>*, std::int64_t);
+template std::string first_difference(const Expected&, const F16*, std::int64_t);
+template std::string first_difference(const Expected&, const BF16*, std::int64_t);
+
+template ExpectedLevel3<float> expect_level3(const Level3Call<float>&);
+template ExpectedLevel3<double> expect_level3(const Level3Call<double>&);
+template ExpectedLevel3<std::complex<float>> expect_level3(const Level3Call<std::complex<float>>&);
+template ExpectedLevel3<std::complex<double>> expect_level3(
+    const Level3Call<std::complex<double>>&);
+template std::string first_difference(const ExpectedLevel3<float>&, const float*, std::int64_t);
+template std::string first_difference(const ExpectedLevel3<double>&, const double*, std::int64_t);
+template std::string first_difference(const ExpectedLevel3<std::complex<float>>&,
+                                      const std::complex<float>*, std::int64_t);
+template std::string first_difference(const ExpectedLevel3<std::complex<double>>&,
+                                      const std::complex<double>*, std::int64_t);
+
+template class Interpreter<float>;
+template class Interpreter<double>;
+template class Interpreter<std::complex<float>>;
+template class Interpreter<std::complex<double>>;
+
+}  // namespace fleet::test
