@@ -20,9 +20,10 @@ namespace {
 
 constexpr std::array<OptionInfo, 22> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
-    {"devices", "",
-     "a count (4), ids (0,2 or 2,), split (between MPI ranks), or empty for all; 4 on the host "
-     "backend"},
+    {"devices", "auto",
+     "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
+     "split "
+     "(between MPI ranks); all are 4 on the host backend"},
     {"offload", "auto", "auto (the model decides), never or always"},
     {"machine", "", "machine file, or the name of a shipped one; empty: the measured one"},
     {"memory_cap", "0", "bytes per device for staging (suffixes K, M, G); 0: 80 % of what is free"},
@@ -101,8 +102,9 @@ std::string environment(const std::string& name) {
 }
 
 void set_devices(Options& options, std::string_view value) {
-  constexpr std::string_view kAllowed = "a count (4), ids (0,2 or 2,), split or all";
+  constexpr std::string_view kAllowed = "auto, all, a count (4), ids (0,2 or 2,) or split";
   constexpr int kMost = 4096;
+  const bool selects = value.empty() || value == "auto";
   int count = 0;
   std::vector<int> ids;
   std::optional<LocalRank> rank;
@@ -118,11 +120,12 @@ void set_devices(Options& options, std::string_view value) {
       ids.push_back(*id);
     }
     if (ids.empty()) refuse("devices", value, kAllowed);
-  } else if (!value.empty() && value != "all") {
+  } else if (!selects && value != "all") {
     const auto number = number_of<int>(value);
     if (!number || *number < 1 || *number > kMost) refuse("devices", value, kAllowed);
     count = *number;
   }
+  options.selects_devices = selects;
   options.device_count = count;
   options.device_ids = ids;
   options.split = rank;
@@ -130,8 +133,8 @@ void set_devices(Options& options, std::string_view value) {
 
 std::string devices_text(const Options& options) {
   if (options.split) return "split";
-  if (options.device_ids.empty())
-    return options.device_count == 0 ? "" : std::to_string(options.device_count);
+  if (options.device_count > 0) return std::to_string(options.device_count);
+  if (options.device_ids.empty()) return options.selects_devices ? "auto" : "all";
   std::string text;
   for (const int id : options.device_ids) text += std::to_string(id) + ",";
   if (options.device_ids.size() > 1) text.pop_back();

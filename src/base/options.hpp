@@ -52,6 +52,7 @@ struct Inject {
 
 struct Options {
   BackendKind backend = BackendKind::automatic;
+  bool selects_devices = true;     ///< `devices=auto`: a call may leave some out
   int device_count = 0;            ///< `devices=4`: 0 = all
   std::vector<int> device_ids;     ///< `devices=0,2` or `devices=2,`: these ids
   std::optional<LocalRank> split;  ///< `devices=split`: this process's share of all devices

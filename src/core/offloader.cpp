@@ -150,6 +150,7 @@ bool Offloader::is_lost(DeviceId device) const { return std::ranges::count(lost_
 
 TuneRequest Offloader::request(DataType type) {
   TuneRequest request{.workers = workers(type),
+                      .selects = options_.selects_devices,
                       .memory_cap = caps_,
                       .tile = options_.tile,
                       .grid = {options_.grid_rows, options_.grid_cols},

@@ -104,6 +104,17 @@ void write_grid(JsonText& json, const Tuning& tuning, const std::vector<int>& us
   json.close(']');
 }
 
+/// The devices that do not compute, and why.
+void write_left_out(JsonText& json, const Search& search, const std::vector<int>& users) {
+  json.key("left_out").open('[');
+  for (const LeftOut& left : search.left_out())
+    json.open('{')
+        .member("device", users.at(static_cast<std::size_t>(left.device - kFirstDevice)))
+        .member("why", left.why)
+        .close('}');
+  json.close(']');
+}
+
 void write_parts(JsonText& json, const char* name, const std::vector<double>& parts) {
   json.key(name).open('[');
   for (const double part : parts) json.value(part);
@@ -145,6 +156,7 @@ void write_why(JsonText& json, const Search& search, const std::vector<int>& use
 void write_shape(JsonText& json, const PlanReport& report) {
   const Plan& plan = report.planned->tuned.plan;
   write_grid(json, plan.tuning, report.users);
+  write_left_out(json, report.planned->tuned.search, report.users);
   write_shares(json, plan);
   json.member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
   write_kinds(json, plan);
@@ -165,7 +177,7 @@ void write_shape(JsonText& json, const PlanReport& report) {
 /// The CPU does it in place: no tiles, no traffic.
 void write_no_shape(JsonText& json) {
   json.key("workers").open('[').close(']').key("grid").open('[').value(0).value(0).close(']');
-  json.key("shares").open('[').close(']');
+  json.key("left_out").open('[').close(']').key("shares").open('[').close(']');
   json.member("tile", 0).member("tasks", 0).key("tasks_by_kind").open('{').close('}');
   json.key("bytes_by_link").open('{').close('}');
   json.key("why").open('[').close(']').member("why_left_out", 0);

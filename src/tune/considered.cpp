@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -77,6 +78,25 @@ std::vector<const Considered*> Search::best_first() const {
   };
   std::ranges::stable_sort(sorted, {}, rank);
   return sorted;
+}
+
+std::vector<LeftOut> Search::left_out() const {
+  const Considered& best = list[chosen];
+  std::map<DeviceId, const Considered*> with;  ///< the best candidate with each worker
+  for (const Considered* c : best_first())
+    for (const DeviceId worker : c->tuning.workers) with.try_emplace(worker, c);
+  for (const DeviceId worker : best.tuning.workers) with.erase(worker);
+  std::vector<LeftOut> devices;
+  for (const auto& [device, c] : with) {
+    const std::size_t count = c->tuning.workers.size();
+    const std::string on =
+        "the best with it, on " + std::to_string(count) + (count == 1 ? " device, " : " devices, ");
+    if (c->is_planned())
+      devices.push_back({device, on + "is " + reason(*c)});
+    else
+      devices.push_back({device, on + "was " + reason(*c)});
+  }
+  return devices;
 }
 
 std::string Search::reason(const Considered& c) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "problem/problem.hpp"
 #include "program/tuning.hpp"
 
 namespace fleet {
@@ -37,6 +38,12 @@ struct Considered {
 inline constexpr int kVerdicts = 8;
 const char* to_string(Considered::Verdict verdict);  ///< the enumerator's name
 
+/// A worker that the chosen plan does without.
+struct LeftOut {
+  DeviceId device = kHost;
+  std::string why;  ///< a sentence with the number that shows it
+};
+
 /// All candidates of one tuning.
 struct Search {
   std::vector<Considered> list;  ///< in the order of consideration
@@ -53,6 +60,8 @@ struct Search {
   std::vector<const Considered*> best_first() const;
   /// Why the candidate was not chosen, as one sentence with the numbers that show it.
   std::string reason(const Considered& candidate) const;
+  /// The workers of any candidate that do not compute in the chosen one, in ascending order.
+  std::vector<LeftOut> left_out() const;
 };
 
 }  // namespace fleet

@@ -49,6 +49,21 @@ inline constexpr std::array<std::int64_t, 4> kStretchesM{1, 2, 4, 8};
 inline constexpr std::array<std::int64_t, 3> kStretchesK{1, 2, 4};
 inline constexpr std::int64_t kLongestStretched = 4096;
 
+// ---- sets of workers ----------------------------------------------------------------------------
+
+/// Most workers of which every set is estimated: 255 sets take 1 ms.
+inline constexpr std::size_t kMostEnumerated = 8;
+/// Most sets for which tunings are listed, and how far above the least estimate theirs may be: the
+/// estimates of sets of different sizes are within about a quarter of their simulations.
+inline constexpr std::size_t kMostTeams = 6;
+inline constexpr double kWorthATeam = 1.3;
+/// Most tunings planned for one set, and the number after which a set is given up whose best is
+/// behind the fastest by the ratio kHopelessTeam.
+inline constexpr int kMostOfTeam = 8, kLeastOfTeam = 2;
+inline constexpr double kHopelessTeam = 1.2;
+/// Numbers of tiles along a block with which sets are estimated.
+inline constexpr std::array<std::int64_t, 3> kTeamPieces{1, 2, 4};
+
 // ---- the budget of planning, in tasks -----------------------------------------------------------
 // The budget is counted in tasks, so that no plan depends on a clock. Planning and simulating cost
 // 0.4 to 1 us per task. The budget is 7 ms, or 8 % of the estimated run if that is more, but at
@@ -70,8 +85,8 @@ struct Part {
 };
 /// Tiles get two thirds of the budget. Groups get what tiles leave, and at least half of the
 /// budget. A larger part for the owner of operands gets a fifth on top; plans with a halved first
-/// step are few and have no limit.
-inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5};
+/// step are few and have no limit. Smaller sets of workers get half of it on top.
+inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5}, kForTeams{1, 2};
 
 /// Most tasks of a plan; larger plans cost more than they gain, so they are tried last.
 inline constexpr std::int64_t kMostTasks = 30000;
@@ -96,6 +111,10 @@ inline constexpr std::array<Groups, 6> kGroups{{{3, 3}, {1, 4}, {2, 2}, {1, 8}, 
 /// the operands, adjusted in kShareRounds rounds.
 inline constexpr std::size_t kMostShared = 3;
 inline constexpr int kShareRounds = 2;
+/// Workers whose speeds differ by this ratio are uneven: they get parts by their speeds, adjusted
+/// in kProportionRounds rounds until their products end within the ratio kBalanced (paper 2, 3.1).
+inline constexpr double kUneven = 1.05, kBalanced = 1.05;
+inline constexpr int kProportionRounds = 3;
 /// Largest share of C for one worker, so that the others still get some.
 inline constexpr double kMostOwned = 0.95;
 /// Least ratio of that share to an equal one; tiles are too coarse for a smaller difference.

@@ -16,6 +16,7 @@
 #include "tune/candidates.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
+#include "tune/teams.hpp"
 
 namespace fleet {
 namespace {
@@ -61,29 +62,48 @@ Tuning favour(Tuning tuning, int worker, double share) {
   return tuning;
 }
 
+/// The tuning with shares of C in proportion to the workers' speeds, as far as the grid allows: a
+/// row of the grid has one height for all its workers.
+Tuning in_proportion(Tuning tuning, const std::vector<double>& speeds) {
+  const auto [rows, cols] = tuning.grid;
+  tuning.row_shares.assign(static_cast<std::size_t>(rows), 0.0);
+  tuning.col_shares.assign(static_cast<std::size_t>(cols), 0.0);
+  for (std::size_t worker = 0; worker < speeds.size(); ++worker) {
+    tuning.row_shares[worker / static_cast<std::size_t>(cols)] += speeds[worker];
+    tuning.col_shares[worker % static_cast<std::size_t>(cols)] += speeds[worker];
+  }
+  return tuning;
+}
+
 class Tuner {
  public:
   Tuner(const Problem& problem, const Machine& machine, const TuneRequest& request)
       : problem_(problem),
         machine_(machine),
         request_(request),
-        base_(base_tuning(problem, machine, request)),
-        estimator_(problem, machine, base_.workers) {}
+        base_(base_tuning(problem, machine, request)) {}
 
   Tuned run();
 
  private:
   Tuned trivial();
   Tuned best();
+  std::vector<Considered> listed(const Team& team) const;
   std::optional<double> attempt(Considered candidate);
+  void note_ends(const Plan& plan, const Trace& trace);
   void attempt_list(std::vector<Considered> list);
-  int owner() const;
+  void attempt_teams(std::int64_t end);
+  int owner(const Team& workers) const;
   double all_by_s(DeviceId device, const Tuning& tuning) const;
-  void attempt_ramps();
-  void attempt_shares(std::int64_t end);
+  void attempt_variants(const Team& team, std::int64_t for_groups);
+  void attempt_ramps(const Team& team);
+  bool may_share() const;
+  std::vector<double> speeds(const Tuning& tuning) const;
+  void attempt_proportions(const Team& team, std::int64_t end);
+  void attempt_shares(const Team& team, std::int64_t end);
   void attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end);
   std::optional<Tuning> grouped(Tuning tuning, const limits::Groups& groups) const;
-  std::vector<Considered> fastest(std::size_t most) const;
+  std::vector<Considered> fastest(std::size_t most, const Team* team = nullptr) const;
   std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
 
   struct Kept {
@@ -95,8 +115,7 @@ class Tuner {
   const Problem& problem_;
   const Machine& machine_;
   const TuneRequest& request_;
-  const Tuning base_;
-  const Estimator estimator_;
+  const Tuning base_;      ///< of all workers
   Expansions expansions_;  ///< shared by candidates with equal cuts
   Search search_;
   std::vector<Kept> near_;  ///< the fastest so far and those within kNear of it
@@ -104,6 +123,7 @@ class Tuner {
   Error refusal_{Status::no_memory, "the memory caps hold no tile product"};
   Budget budget_{0};
   int planned_ = 0;
+  std::vector<double> ends_s_;  ///< per worker of the last plan: when its last product ended
 };
 
 // Without a product, C is scaled at its home, or left as it is.
@@ -128,8 +148,10 @@ Tuned Tuner::trivial() {
 std::optional<double> Tuner::attempt(Considered c) {
   try {
     Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
-    c.seconds = simulate(plan, machine_).seconds;
+    const Trace trace = simulate(plan, machine_);
+    c.seconds = trace.seconds;
     c.tasks = std::ssize(plan.tasks);
+    note_ends(plan, trace);
     budget_.spend(c.tasks);
     fastest_s_ = std::min(fastest_s_, c.seconds);
     near_.push_back({std::move(plan), search_.list.size(), c.seconds});
@@ -144,6 +166,26 @@ std::optional<double> Tuner::attempt(Considered c) {
     search_.pass_over(std::move(c), Verdict::refused);
     return {};
   }
+}
+
+void Tuner::note_ends(const Plan& plan, const Trace& trace) {
+  std::vector<double> of_device(machine_.devices.size(), 0.0);
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id)
+    if (plan.tasks[id].kind == TaskKind::compute) {
+      double& end_s = of_device[static_cast<std::size_t>(plan.tasks[id].device())];
+      end_s = std::max(end_s, trace.spans[id].stop_s);
+    }
+  ends_s_.clear();
+  for (const DeviceId worker : plan.tuning.workers)
+    ends_s_.push_back(of_device[static_cast<std::size_t>(worker)]);
+}
+
+/// The candidates of a team, the most promising first.
+std::vector<Considered> Tuner::listed(const Team& team) const {
+  Tuning base = base_;
+  base.workers = team;
+  const Estimator estimator(problem_, machine_, team);
+  return candidates(problem_, machine_, request_, base, estimator);
 }
 
 // Plans candidates while the budget lasts, and at least one of each out-of-core mode.
@@ -161,22 +203,58 @@ void Tuner::attempt_list(std::vector<Considered> list) {
   }
 }
 
+// Plans the first candidates of the teams that do without some of the workers. A team that is far
+// behind is given up.
+void Tuner::attempt_teams(std::int64_t end) {
+  if (request_.grid.rows * request_.grid.cols == std::ssize(base_.workers)) return;
+  for (const Team& team : teams(problem_, machine_, base_.workers)) {
+    if (team == base_.workers) continue;
+    double team_s = std::numeric_limits<double>::infinity();
+    int tried = 0;
+    for (Considered& c : listed(team)) {
+      const std::int64_t left = end - budget_.spent();
+      if (tried >= limits::kLeastOfTeam && team_s > limits::kHopelessTeam * fastest_s_) break;
+      if (tried == limits::kMostOfTeam) break;
+      if (c.tasks > left) {
+        search_.pass_over(std::move(c), Verdict::over_budget, left);
+        break;
+      }
+      ++tried;
+      if (const std::optional<double> seconds = attempt(std::move(c)))
+        team_s = std::min(team_s, *seconds);
+    }
+  }
+}
+
+// Variants of the fastest plans of a team.
+void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
+  if (base_.rules.has(Rule::tile)) attempt_ramps(team);
+  std::vector<Considered> to_group = fastest(limits::kMostGrouped, &team);
+  if (base_.rules.has(Rule::grid) && may_share()) {
+    attempt_proportions(team, budget_.spent() + limits::kForShares(budget_.whole()));
+    attempt_shares(team, budget_.spent() + limits::kForShares(budget_.whole()));
+    if (const Considered best = fastest(1, &team).front(); best.seconds < to_group.front().seconds)
+      to_group.insert(to_group.begin(), best);
+  }
+  if (base_.rules.has(Rule::order)) attempt_groups(to_group, budget_.spent() + for_groups);
+}
+
 Tuned Tuner::run() {
   if (problem_.k == 0 || problem_.m == 0 || problem_.n == 0) return trivial();
-  std::vector<Considered> list = candidates(problem_, machine_, request_, base_, estimator_);
+  std::vector<Considered> list = listed(base_.workers);
   budget_ = Budget(list.empty() ? 0 : list.front().estimate_s);
   attempt_list(std::move(list));
   if (planned_ == 0) throw refusal_;
   const std::int64_t for_groups =
       std::max(budget_.whole() - budget_.spent(), limits::kForGroups(budget_.whole()));
-  if (base_.rules.has(Rule::tile)) attempt_ramps();
-  std::vector<Considered> to_group = fastest(limits::kMostGrouped);
-  if (base_.rules.has(Rule::grid)) {
-    attempt_shares(budget_.spent() + limits::kForShares(budget_.whole()));
-    if (const Considered best = fastest(1).front(); best.seconds < to_group.front().seconds)
-      to_group.insert(to_group.begin(), best);
+  attempt_variants(base_.workers, for_groups);
+  if (request_.selects) {
+    const std::int64_t for_teams = limits::kForTeams(budget_.whole());
+    attempt_teams(budget_.spent() + for_teams);
+    // What was worth a variant with all workers is tried with fewer, if they are the faster.
+    if (const Team team = fastest(1).front().tuning.workers; team != base_.workers)
+      attempt_variants(team, for_teams);
   }
-  if (base_.rules.has(Rule::order)) attempt_groups(to_group, budget_.spent() + for_groups);
   return best();
 }
 
@@ -193,10 +271,11 @@ Tuned Tuner::best() {
           .search = std::move(search_)};
 }
 
-std::vector<Considered> Tuner::fastest(std::size_t most) const {
+/// Those with a plan, of one team or of all.
+std::vector<Considered> Tuner::fastest(std::size_t most, const Team* team) const {
   std::vector<const Considered*> sorted;
   for (const Considered& c : search_.list)
-    if (c.is_planned()) sorted.push_back(&c);
+    if (c.is_planned() && (team == nullptr || c.tuning.workers == *team)) sorted.push_back(&c);
   std::ranges::stable_sort(sorted, {}, &Considered::seconds);
   sorted.resize(std::min(sorted.size(), most));
   std::vector<Considered> copies;
@@ -206,9 +285,9 @@ std::vector<Considered> Tuner::fastest(std::size_t most) const {
 
 // No device multiplies until the first tiles arrive: 6 of 92 ms (16384 from the host, two H200).
 // Half types round C at each step, so they get no extra steps.
-void Tuner::attempt_ramps() {
+void Tuner::attempt_ramps(const Team& team) {
   if (is_half(problem_.type.storage) || request_.tile > 0 || problem_.traits().has_side()) return;
-  for (Considered& ramped : fastest(limits::kMostRamped)) {
+  for (Considered& ramped : fastest(limits::kMostRamped, &team)) {
     if (ramped.tuning.out_of_core == OutOfCore::cube) continue;
     ramped.tuning.ramp = limits::kRamp;
     attempt(std::move(ramped));
@@ -216,34 +295,71 @@ void Tuner::attempt_ramps() {
 }
 
 /// The worker that holds C, or if C is on the host, the one that holds both A and B; -1 if none.
-int Tuner::owner() const {
+int Tuner::owner(const Team& workers) const {
   const auto& operands = problem_.operands;
   DeviceId home = operands[kC].home;
   if (on_host(home) && operands[kA].home == operands[kB].home) home = operands[kA].home;
-  const auto found = std::ranges::find(base_.workers, home);
-  return found == base_.workers.end() ? -1 : static_cast<int>(found - base_.workers.begin());
+  const auto found = std::ranges::find(workers, home);
+  return found == workers.end() ? -1 : static_cast<int>(found - workers.begin());
+}
+
+bool Tuner::may_share() const {
+  const RoutineTraits& traits = problem_.traits();
+  return problem_.batch == 1 && !traits.triangle && !traits.triangular;
+}
+
+/// Products of the tuning's tiles per second, by each of its workers alone.
+std::vector<double> Tuner::speeds(const Tuning& tuning) const {
+  std::vector<double> speeds;
+  for (const DeviceId worker : tuning.workers) speeds.push_back(1 / all_by_s(worker, tuning));
+  return speeds;
+}
+
+// Uneven devices get parts of C by their speeds, which are then adjusted until the workers'
+// products end at about the same time (paper 2, 3.1: within 5 %).
+void Tuner::attempt_proportions(const Team& team, std::int64_t end) {
+  for (const Considered& equal : fastest(limits::kMostShared, &team)) {
+    if (equal.tuning.out_of_core != OutOfCore::none) continue;
+    std::vector<double> parts = speeds(equal.tuning);
+    const auto [slowest, quickest] = std::ranges::minmax(parts);
+    if (quickest < limits::kUneven * slowest) continue;
+    double seconds = equal.seconds;
+    for (int round = 0; round < limits::kProportionRounds; ++round) {
+      Considered uneven{.tuning = in_proportion(equal.tuning, parts), .tasks = equal.tasks};
+      uneven.estimate_s = equal.estimate_s;
+      if (const std::int64_t left = end - budget_.spent(); equal.tasks > left) {
+        search_.pass_over(std::move(uneven), Verdict::over_budget, left);
+        break;
+      }
+      const std::optional<double> uneven_s = attempt(std::move(uneven));
+      if (!uneven_s || *uneven_s >= seconds) break;
+      seconds = *uneven_s;
+      const auto [first, last] = std::ranges::minmax(ends_s_);
+      if (first <= 0 || last <= limits::kBalanced * first) break;
+      for (std::size_t worker = 0; worker < parts.size(); ++worker)
+        parts[worker] /= ends_s_[worker];
+    }
+  }
 }
 
 // With equal parts the other workers still wait for links when the owner is done, because its tiles
 // need no copies. The owner therefore gets the share that it computes in the mean of the bound and
 // the time of the best plan so far.
-void Tuner::attempt_shares(std::int64_t end) {
-  const int favoured = owner();
-  const auto workers = static_cast<int>(base_.workers.size());
-  if (favoured < 0 || workers < 2 || problem_.batch > 1 || problem_.traits().triangle ||
-      problem_.traits().triangular)
-    return;
+void Tuner::attempt_shares(const Team& team, std::int64_t end) {
+  const int favoured = owner(team);
+  const auto workers = static_cast<int>(team.size());
+  if (favoured < 0 || workers < 2) return;
+  const Estimator estimator(problem_, machine_, team);
   const double bound_s = bound(problem_, machine_).seconds;
-  for (const Considered& equal : fastest(limits::kMostShared)) {
-    if (equal.tuning.out_of_core != OutOfCore::none) continue;
-    const double alone_s =
-        all_by_s(base_.workers[static_cast<std::size_t>(favoured)], equal.tuning);
+  for (const Considered& equal : fastest(limits::kMostShared, &team)) {
+    if (equal.tuning.out_of_core != OutOfCore::none || !equal.tuning.row_shares.empty()) continue;
+    const double alone_s = all_by_s(team[static_cast<std::size_t>(favoured)], equal.tuning);
     double seconds = equal.seconds;
     for (int round = 0; round < limits::kShareRounds; ++round) {
       const double share = std::min((seconds + bound_s) / 2 / alone_s, limits::kMostOwned);
       if (share * workers < limits::kWorthFavouring) break;
       Considered uneven{.tuning = favour(equal.tuning, favoured, share), .tasks = equal.tasks};
-      uneven.estimate_s = estimator_.seconds(uneven.tuning);
+      uneven.estimate_s = estimator.seconds(uneven.tuning);
       if (const std::int64_t left = end - budget_.spent(); equal.tasks > left) {
         search_.pass_over(std::move(uneven), Verdict::over_budget, left);
         break;

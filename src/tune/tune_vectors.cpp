@@ -32,7 +32,8 @@ class VectorTuner {
     const bool is_chosen = request_.grid.rows * request_.grid.cols == std::ssize(all);
     for (const DeviceId d : all) {
       const auto is_home = [d](const Operand& o) { return o.home == d; };
-      if (!is_chosen && all.size() > 1 && std::ranges::any_of(problem_.operands, is_home))
+      if (request_.selects && !is_chosen && all.size() > 1 &&
+          std::ranges::any_of(problem_.operands, is_home))
         try_workers({d});
     }
     if (best_.planned == 0) throw refusal_;

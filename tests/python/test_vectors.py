@@ -99,7 +99,8 @@ def test_what_cannot_be_done_is_said(context):
 
 
 def test_problems_have_texts():
-    with fleetblas.Context(backend="sim", machine="h200x4") as context:
+    with fleetblas.Context(backend="sim", machine="h200x4", devices="auto") as context:
         plan = context.plan("daxpy n=1000000 x@0 y@0")
         assert plan["workers"] == [0]
+        assert [left["device"] for left in plan["left_out"]] == [1, 2, 3]
         assert context.bound("dgemv m=4096 n=4096 a@h x@h y@h")["bound_s"] > 0

@@ -3,6 +3,7 @@
 // knows nothing below the C API.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -30,19 +31,36 @@ void multiply(fleet_context* context, std::int64_t edge) {
       << fleet_message();
 }
 
+TEST(PlanText, LeavesOutNoDeviceThatWasAskedFor) {
+  for (const char* devices : {"devices=all", "devices=8", "devices=0,1,2,3,4,5,6,7"}) {
+    const HostContext context(std::string(kH200) + "\n" + devices);
+
+    const Json plan = Json::parse(context.text(fleet_plan_json, "dgemm size=256"));
+
+    EXPECT_EQ(plan["workers"].size(), 8u) << devices;
+    EXPECT_TRUE(plan["left_out"].empty()) << devices;
+  }
+}
+
 TEST(PlanText, HasEveryKeyAndNeedsNoDevice) {
   const HostContext context(kH200);
 
   const Json plan = Json::parse(context.text(fleet_plan_json, "dgemm size=16384"));
 
   for (const char* key :
-       {"workers", "grid",        "shares",        "tile",        "tasks", "bytes_by_link",
-        "plan_s",  "predicted_s", "bound_s",       "limited_by",  "rules", "problem",
-        "machine", "memory",      "chunks",        "out_of_core", "group", "cuts",
-        "host_s",  "offload",     "tasks_by_kind", "candidates",  "why",   "why_left_out"})
+       {"workers",       "grid",       "shares",      "tile",         "tasks",
+        "bytes_by_link", "plan_s",     "predicted_s", "bound_s",      "limited_by",
+        "rules",         "problem",    "machine",     "memory",       "chunks",
+        "out_of_core",   "group",      "cuts",        "host_s",       "offload",
+        "tasks_by_kind", "candidates", "why",         "why_left_out", "left_out"})
     EXPECT_TRUE(plan.contains(key)) << key;
-  EXPECT_EQ(plan["workers"].size(), 8u);
-  EXPECT_EQ(plan["grid"][0].get<int>() * plan["grid"][1].get<int>(), 8);
+  EXPECT_EQ(plan["workers"].size() + plan["left_out"].size(), 8u);
+  for (const Json& left : plan["left_out"]) {
+    EXPECT_EQ(std::ranges::count(plan["workers"], left["device"]), 0);
+    EXPECT_NE(left["why"].get<std::string>(), "");
+  }
+  EXPECT_EQ(plan["grid"][0].get<std::size_t>() * plan["grid"][1].get<std::size_t>(),
+            plan["workers"].size());
   EXPECT_GT(plan["plan_s"].get<double>(), 0.0);
   EXPECT_GE(plan["predicted_s"].get<double>(), plan["bound_s"].get<double>());
   EXPECT_EQ(plan["problem"], "dgemm m=16384 n=16384 k=16384 a@h b@h c@h");

@@ -155,7 +155,10 @@ TEST(Considered, IsTrueForVectors) {
   const Problem axpy = make_problem({.routine = Routine::axpy, .n = std::int64_t{1} << 24},
                                     {.homes = {kFirstDevice, kFirstDevice, kHost}});
 
-  const Tuned tuned = tune(axpy, machine, {});
+  TuneRequest request;
+  request.selects = true;
+
+  const Tuned tuned = tune(axpy, machine, request);
 
   expect_true({tuned, axpy, machine});
   EXPECT_GT(count(tuned.search, Verdict::too_large), 0);

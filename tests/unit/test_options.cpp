@@ -86,6 +86,20 @@ TEST(SetOption, ReadsACountAndAListOfDevices) {
   EXPECT_TRUE(options.device_ids.empty());
 }
 
+TEST(SetOption, LetsCallsSelectDevicesOnlyIfNoneIsAskedFor) {
+  EXPECT_TRUE(Options().selects_devices);
+  for (const char* value : {"all", "4", "2,", "0,2", "split"}) {
+    Options options;
+    set_option(options, "devices", value);
+    EXPECT_FALSE(options.selects_devices) << value;
+    set_option(options, "devices", "auto");
+    EXPECT_TRUE(options.selects_devices);
+    EXPECT_EQ(options.device_count, 0);
+    EXPECT_TRUE(options.device_ids.empty());
+    EXPECT_FALSE(options.split.has_value());
+  }
+}
+
 TEST(SetOption, ReadsEveryFault) {
   Options options;
 

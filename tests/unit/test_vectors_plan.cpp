@@ -106,8 +106,12 @@ TEST(VectorTuner, LeavesVectorsWithTheDeviceThatHasThem) {
   const Problem axpy = make_problem({.routine = Routine::axpy, .n = 1 << 24},
                                     {.homes = {kFirstDevice + 2, kFirstDevice, kFirstDevice + 2}});
 
-  const Tuned tuned = tune(axpy, machine, {});
+  TuneRequest request;
+  request.selects = true;
 
+  const Tuned tuned = tune(axpy, machine, request);
+
+  EXPECT_EQ(tune(axpy, machine, {}).plan.tuning.workers.size(), 4U);
   EXPECT_EQ(tuned.plan.tuning.workers, std::vector<DeviceId>{kFirstDevice + 2});
   EXPECT_EQ(bytes_moved(tuned.plan, machine), 0);
   EXPECT_EQ(check(tuned.plan), "");

@@ -78,9 +78,9 @@ def scalar(word: str) -> complex:
 
 
 def devices(word: str) -> str:
-    if not re.fullmatch(r"split|\d+|(\d+,)+\d*", word):
+    if not re.fullmatch(r"auto|all|split|\d+|(\d+,)+\d*", word):
         raise argparse.ArgumentTypeError(
-            f"{word!r} is neither a count (4), nor ids (0,2 or 2,), nor split"
+            f"{word!r} is neither auto, all nor split, nor a count (4), nor ids (0,2 or 2,)"
         )
     return word
 
@@ -109,7 +109,8 @@ def add_backend_arguments(parser, backends: tuple[str, ...]) -> None:
         "--devices",
         type=devices,
         metavar="N|LIST",
-        help="a count (4), ids (0,2 or 2,), or split (between MPI ranks)",
+        help="auto (of all, those with which a call is fastest; the default), all, a count (4), "
+        "ids (0,2 or 2,), or split (between MPI ranks)",
     )
     parser.add_argument(
         "--backend",

@@ -89,12 +89,21 @@ def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
     ]
 
 
+def _left_out(plan: dict) -> list[tuple[str, str]]:
+    """The devices that do not compute, those with the same reason on one line."""
+    devices: dict[str, list[int]] = {}
+    for left in plan["left_out"]:
+        devices.setdefault(left["why"], []).append(left["device"])
+    return [("left out", f"{_ids(ids)}: {why}") for why, ids in devices.items()]
+
+
 def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
     """Workers, grid, tiles, tasks and memory, which only a plan for devices has."""
     workers = plan["workers"]
     kinds = ", ".join(f"{name} {n:,}" for name, n in plan["tasks_by_kind"].items() if n)
     lines = [
         ("workers", f"{len(workers)} ({_ids(workers)})"),
+        *_left_out(plan),
         *_tiles(plan, routine),
         ("tasks", f"{plan['tasks']:,}: {kinds}"),
     ]

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_teams.cpp: which sets of workers are considered, and that a call leaves out devices that
+// make it slower, and no others.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.hpp"
+#include "support/random_plans.hpp"
+#include "support/scale.hpp"
+#include "tune/limits.hpp"
+#include "tune/teams.hpp"
+#include "tune/tune.hpp"
+
+namespace fleet {
+namespace {
+
+using test::between;
+using test::node;
+using Random = test::Generator;
+
+Machine shipped(const std::string& name) {
+  return load_machine(name, std::string(FLEETBLAS_SOURCE_DIR) + "/machines");
+}
+
+Team all_of(const Machine& machine) {
+  Team all;
+  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d) all.push_back(d);
+  return all;
+}
+
+Problem square(std::int64_t n, DeviceId home) {
+  return make_problem({.m = n, .n = n, .k = n}, {.homes = {home, home, home}});
+}
+
+Tuned tuned(const Problem& problem, const Machine& machine, bool selects) {
+  TuneRequest request;
+  request.selects = selects;
+  return tune(problem, machine, request);
+}
+
+TEST(Teams, BeginWithAllWorkersAndHaveEachSetOnce) {
+  for (const char* name : {"h200x8", "dgx1", "clx-ai", "karolina"}) {
+    const Machine machine = shipped(name);
+    const Team all = all_of(machine);
+    for (const std::int64_t n : {512, 4096, 16384})
+      for (const DeviceId home : {kHost, kFirstDevice}) {
+        const std::vector<Team> list = teams(square(n, home), machine, all);
+        ASSERT_FALSE(list.empty());
+        EXPECT_EQ(list.front(), all);
+        EXPECT_LE(list.size(), limits::kMostTeams);
+        EXPECT_EQ(std::set(list.begin(), list.end()).size(), list.size());
+        for (const Team& team : list) {
+          EXPECT_FALSE(team.empty());
+          EXPECT_TRUE(std::ranges::includes(all, team));
+        }
+      }
+  }
+}
+
+TEST(Teams, HaveOneOfEachSizeWhereDevicesAreEqual) {
+  const Machine machine = node(4);
+  const std::vector<Team> list = teams(square(256, kHost), machine, all_of(machine));
+
+  std::map<std::size_t, int> of_size;
+  for (const Team& team : list) ++of_size[team.size()];
+  for (const auto& [size, count] : of_size) EXPECT_EQ(count, 1) << size;
+  EXPECT_GT(of_size.size(), 1U);
+}
+
+TEST(Teams, TellTheHomeOfAnOperandFromTheOthers) {
+  const Machine machine = node(4);
+  const DeviceId home = kFirstDevice + 2;
+  const std::vector<Team> list = teams(square(256, home), machine, all_of(machine));
+
+  ASSERT_GT(list.size(), 1U);
+  EXPECT_EQ(list[1], Team{home});
+}
+
+TEST(Teams, OfManyWorkersGrowByTheNearest) {
+  Machine machine = node(12);
+  const DeviceId home = kFirstDevice + 7;
+  const std::vector<Team> list = teams(square(256, home), machine, all_of(machine));
+
+  ASSERT_GT(list.size(), 1U);
+  for (const Team& team : list) EXPECT_EQ(std::ranges::count(team, home), 1);
+}
+
+TEST(Selection, LeavesOutADeviceThatOnlyDelays) {
+  Machine machine = node(3);
+  for (KernelRate& rate : machine.devices[kFirstDevice + 1].kernels) rate.flops_per_s /= 100;
+  const Problem problem = square(4096, kHost);
+
+  const Tuned all = tuned(problem, machine, false), some = tuned(problem, machine, true);
+
+  EXPECT_EQ(all.plan.tuning.workers, all_of(machine));
+  EXPECT_EQ(some.plan.tuning.workers, (Team{kFirstDevice, kFirstDevice + 2}));
+  EXPECT_LT(some.predicted_s, 0.9 * all.predicted_s);
+  EXPECT_TRUE(all.search.left_out().empty());
+  const std::vector<LeftOut> left = some.search.left_out();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].device, kFirstDevice + 1);
+  EXPECT_EQ(left[0].why.find("the best with it, on 3 devices, is slower by "), 0U) << left[0].why;
+}
+
+TEST(Selection, UsesAllWhereArithmeticCounts) {
+  for (const char* name : {"h200x4", "h200x8", "dgx1", "karolina"}) {
+    const Machine machine = shipped(name);
+    const Tuned some = tuned(square(32768, kFirstDevice), machine, true);
+    EXPECT_EQ(some.plan.tuning.workers, all_of(machine)) << name;
+  }
+}
+
+TEST(Selection, IsNotSlowerThanAllDevices) {
+  Random random(11);
+  double worst = 0;
+  for (int trial = 0; trial < test::scaled(150); ++trial) {
+    const int devices = static_cast<int>(between(random, 2, 8));
+    const Machine machine =
+        between(random, 0, 1) != 0 ? node(devices) : test::uneven_node(random, devices);
+    const Problem problem = test::random_gemm(random, devices, 2000);
+    try {
+      const double all_s = tuned(problem, machine, false).predicted_s;
+      worst = std::max(worst, tuned(problem, machine, true).predicted_s / all_s);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.status(), Status::unreachable) << to_text(problem);
+    }
+  }
+  EXPECT_LE(worst, limits::kNear);
+}
+
+TEST(UnevenWorkers, GetPartsByTheirSpeeds) {
+  Machine machine = node(2);
+  for (KernelRate& rate : machine.devices[kFirstDevice + 1].kernels) rate.flops_per_s /= 2;
+  const Problem problem = square(16384, kHost);
+  TuneRequest equal;
+  equal.rules = equal.rules.without(Rule::grid);
+
+  const Tuned even = tune(problem, machine, equal), uneven = tuned(problem, machine, false);
+
+  const Tuning& tuning = uneven.plan.tuning;
+  const std::vector<double>& shares = tuning.grid.rows > 1 ? tuning.row_shares : tuning.col_shares;
+  ASSERT_EQ(shares.size(), 2U);
+  EXPECT_NEAR(shares[0] / shares[1], 2, 0.3);
+  EXPECT_LT(uneven.predicted_s, 0.85 * even.predicted_s);
+}
+
+TEST(Selection, TakesTheGridThatItIsGiven) {
+  const Machine machine = node(4);
+  TuneRequest request;
+  request.selects = true;
+  request.grid = {4, 1};
+  EXPECT_EQ(tune(square(128, kHost), machine, request).plan.tuning.grid, (Grid{4, 1}));
+}
+
+}  // namespace
+}  // namespace fleet
