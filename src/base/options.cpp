@@ -22,8 +22,7 @@ constexpr std::array<OptionInfo, 22> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "auto",
      "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
-     "split "
-     "(between MPI ranks); all are 4 on the host backend"},
+     "split (between MPI ranks); all are 4 on the host backend"},
     {"offload", "auto", "auto (the model decides), never or always"},
     {"machine", "", "machine file, or the name of a shipped one; empty: the measured one"},
     {"memory_cap", "0", "bytes per device for staging (suffixes K, M, G); 0: 80 % of what is free"},

@@ -51,10 +51,10 @@ inline constexpr std::int64_t kLongestStretched = 4096;
 
 // ---- sets of workers ----------------------------------------------------------------------------
 
-/// Most workers of which every set is estimated: 255 sets take 1 ms.
+/// Most workers of which every set is estimated: eight have 255.
 inline constexpr std::size_t kMostEnumerated = 8;
-/// Most sets for which tunings are listed, and how far above the least estimate theirs may be: the
-/// estimates of sets of different sizes are within about a quarter of their simulations.
+/// Most sets for which tunings are listed, and how far above the least estimate theirs may be,
+/// since estimates of sets of different sizes are rough.
 inline constexpr std::size_t kMostTeams = 6;
 inline constexpr double kWorthATeam = 1.3;
 /// Most tunings planned for one set, and the number after which a set is given up whose best is

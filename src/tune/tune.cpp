@@ -89,8 +89,10 @@ class Tuner {
   Tuned trivial();
   Tuned best();
   std::vector<Considered> listed(const Team& team) const;
-  std::optional<double> attempt(Considered candidate);
-  void note_ends(const Plan& plan, const Trace& trace);
+  std::optional<double> attempt(Considered candidate, std::vector<double>* ends_s = nullptr);
+  std::optional<double> attempt_before(std::int64_t end, Considered candidate,
+                                       std::vector<double>* ends_s = nullptr);
+  std::vector<double> ends_of(const Plan& plan, const Trace& trace) const;
   void attempt_list(std::vector<Considered> list);
   void attempt_teams(std::int64_t end);
   int owner(const Team& workers) const;
@@ -123,7 +125,6 @@ class Tuner {
   Error refusal_{Status::no_memory, "the memory caps hold no tile product"};
   Budget budget_{0};
   int planned_ = 0;
-  std::vector<double> ends_s_;  ///< per worker of the last plan: when its last product ended
 };
 
 // Without a product, C is scaled at its home, or left as it is.
@@ -145,13 +146,13 @@ Tuned Tuner::trivial() {
 
 // Plans and simulates one tuning, and keeps its plan if it is among the best so far. Returns its
 // seconds, or nullopt if it does not fit into memory or lacks a route.
-std::optional<double> Tuner::attempt(Considered c) {
+std::optional<double> Tuner::attempt(Considered c, std::vector<double>* ends_s) {
   try {
     Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
     const Trace trace = simulate(plan, machine_);
     c.seconds = trace.seconds;
     c.tasks = std::ssize(plan.tasks);
-    note_ends(plan, trace);
+    if (ends_s != nullptr) *ends_s = ends_of(plan, trace);
     budget_.spend(c.tasks);
     fastest_s_ = std::min(fastest_s_, c.seconds);
     near_.push_back({std::move(plan), search_.list.size(), c.seconds});
@@ -168,16 +169,27 @@ std::optional<double> Tuner::attempt(Considered c) {
   }
 }
 
-void Tuner::note_ends(const Plan& plan, const Trace& trace) {
+// The same if its tasks fit into the budget up to `end`.
+std::optional<double> Tuner::attempt_before(std::int64_t end, Considered c,
+                                            std::vector<double>* ends_s) {
+  const std::int64_t left = end - budget_.spent();
+  if (c.tasks <= left) return attempt(std::move(c), ends_s);
+  search_.pass_over(std::move(c), Verdict::over_budget, left);
+  return {};
+}
+
+/// When the last product of each worker ended.
+std::vector<double> Tuner::ends_of(const Plan& plan, const Trace& trace) const {
   std::vector<double> of_device(machine_.devices.size(), 0.0);
   for (std::size_t id = 0; id < plan.tasks.size(); ++id)
     if (plan.tasks[id].kind == TaskKind::compute) {
       double& end_s = of_device[static_cast<std::size_t>(plan.tasks[id].device())];
       end_s = std::max(end_s, trace.spans[id].stop_s);
     }
-  ends_s_.clear();
+  std::vector<double> ends_s;
   for (const DeviceId worker : plan.tuning.workers)
-    ends_s_.push_back(of_device[static_cast<std::size_t>(worker)]);
+    ends_s.push_back(of_device[static_cast<std::size_t>(worker)]);
+  return ends_s;
 }
 
 /// The candidates of a team, the most promising first.
@@ -212,15 +224,9 @@ void Tuner::attempt_teams(std::int64_t end) {
     double team_s = std::numeric_limits<double>::infinity();
     int tried = 0;
     for (Considered& c : listed(team)) {
-      const std::int64_t left = end - budget_.spent();
       if (tried >= limits::kLeastOfTeam && team_s > limits::kHopelessTeam * fastest_s_) break;
-      if (tried == limits::kMostOfTeam) break;
-      if (c.tasks > left) {
-        search_.pass_over(std::move(c), Verdict::over_budget, left);
-        break;
-      }
-      ++tried;
-      if (const std::optional<double> seconds = attempt(std::move(c)))
+      if (tried++ == limits::kMostOfTeam) break;
+      if (const std::optional<double> seconds = attempt_before(end, std::move(c)))
         team_s = std::min(team_s, *seconds);
     }
   }
@@ -327,17 +333,13 @@ void Tuner::attempt_proportions(const Team& team, std::int64_t end) {
     for (int round = 0; round < limits::kProportionRounds; ++round) {
       Considered uneven{.tuning = in_proportion(equal.tuning, parts), .tasks = equal.tasks};
       uneven.estimate_s = equal.estimate_s;
-      if (const std::int64_t left = end - budget_.spent(); equal.tasks > left) {
-        search_.pass_over(std::move(uneven), Verdict::over_budget, left);
-        break;
-      }
-      const std::optional<double> uneven_s = attempt(std::move(uneven));
+      std::vector<double> ends_s;
+      const std::optional<double> uneven_s = attempt_before(end, std::move(uneven), &ends_s);
       if (!uneven_s || *uneven_s >= seconds) break;
       seconds = *uneven_s;
-      const auto [first, last] = std::ranges::minmax(ends_s_);
+      const auto [first, last] = std::ranges::minmax(ends_s);
       if (first <= 0 || last <= limits::kBalanced * first) break;
-      for (std::size_t worker = 0; worker < parts.size(); ++worker)
-        parts[worker] /= ends_s_[worker];
+      for (std::size_t worker = 0; worker < parts.size(); ++worker) parts[worker] /= ends_s[worker];
     }
   }
 }
@@ -360,11 +362,7 @@ void Tuner::attempt_shares(const Team& team, std::int64_t end) {
       if (share * workers < limits::kWorthFavouring) break;
       Considered uneven{.tuning = favour(equal.tuning, favoured, share), .tasks = equal.tasks};
       uneven.estimate_s = estimator.seconds(uneven.tuning);
-      if (const std::int64_t left = end - budget_.spent(); equal.tasks > left) {
-        search_.pass_over(std::move(uneven), Verdict::over_budget, left);
-        break;
-      }
-      const std::optional<double> uneven_s = attempt(std::move(uneven));
+      const std::optional<double> uneven_s = attempt_before(end, std::move(uneven));
       if (!uneven_s || *uneven_s >= seconds) break;
       seconds = *uneven_s;
     }
@@ -410,10 +408,7 @@ void Tuner::attempt_groups(const std::vector<Considered>& ungrouped_ones, std::i
       Considered c{.tuning = std::move(*tuning),
                    .estimate_s = ungrouped.estimate_s,
                    .tasks = ungrouped.tasks};
-      if (const std::int64_t left = end - budget_.spent(); c.tasks > left)
-        search_.pass_over(std::move(c), Verdict::over_budget, left);
-      else
-        attempt(std::move(c));
+      attempt_before(end, std::move(c));
     }
 }
 

@@ -31,7 +31,8 @@ under() {
   local tool=$1 scale=$2 filter=$3 started=$SECONDS status
   printf '\n== %s: %s\n' "$tool" "$filter"
   FLEETBLAS_TEST_SCALE=$scale timeout "${LIMIT_S:-300}" "$sanitizer" --tool "$tool" \
-    --report-api-errors explicit --error-exitcode 9 "$bin/gpu_tests" --gtest_filter="$filter" 2>&1 | tee "$logs/$tool"
+    --report-api-errors explicit --error-exitcode 9 \
+    "$bin/gpu_tests" --gtest_filter="$filter" 2>&1 | tee "$logs/$tool"
   status=${PIPESTATUS[0]}
   # A program whose tests fail has not shown what was to be looked at.
   [ "$status" = 0 ] && grep -q '^\[  PASSED  \] [1-9]' "$logs/$tool" || failed+=("$tool")
