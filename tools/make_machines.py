@@ -33,7 +33,7 @@ def link(source, target, latency_s, bytes_per_s, weights):
     return made
 
 
-def gpus(count, memory_bytes, launch_s, memory_bytes_per_s, rates, **watts):
+def gpus(count, memory_bytes, launch_s, memory_bytes_per_s, rates, **others):
     """Equal GPUs. `rates`: for each type {edge: TFLOPS}."""
     kernels = [
         {"type": t, "edge": edge, "flops_per_s": number(round(rate, 3) * TFLOPS)}
@@ -47,17 +47,23 @@ def gpus(count, memory_bytes, launch_s, memory_bytes_per_s, rates, **watts):
             "lanes": LANES,
             "launch_s": number(launch_s),
             "memory_bytes_per_s": number(memory_bytes_per_s),
-            **watts,
+            **others,
             "kernels": kernels,
         }
         for d in range(count)
     ]
 
 
+def watts(idle, wait, copy=None, exchange=None, stream=None, multiply=None):
+    """Watts by kind of work; what is not given is as `wait`."""
+    others = {"copy": copy, "exchange": exchange, "stream": stream, "multiply": multiply}
+    return {"idle": idle, "wait": wait} | {n: wait if w is None else w for n, w in others.items()}
+
+
 def machine(name, source, notes, issue_s, ports, host_bytes, devices, links):
     hosts = [{"name": place, "memory_bytes": host_bytes} for place in ("host", "pageable")]
     return {
-        "schema": 1,
+        "schema": 2,
         "name": name,
         "source": source,
         "notes": notes,
@@ -108,11 +114,30 @@ H200_NOTES = {
 }
 
 
+# Energy counters of two H200 (22 Nov 2026), rounded to watts.
+H200_WATTS = {
+    "idle": 127,
+    "wait": 138,
+    "copy": 139,
+    "exchange": 207,
+    "stream": 586,
+    "multiply": 690,
+}
+H200_POWER = (
+    "measured on another node with two H200 by their energy counters, each 1 s or more: idle with "
+    "a context 127 W (80 without one), kernels that wait 138, copies from and to the host 139, "
+    "copies between GPUs 221 at the source and 193 at the target, copies within a GPU 586, "
+    "products of any type 685 to 700. The host's power is not known."
+)
+
+
 def h200_gpus(count, most_s, most_d):
     s = {edge: min(rate, most_s) for edge, rate in H200_S.items()}
     d = {edge: min(rate, most_d) for edge, rate in H200_D.items()}
     rates = {"s": s, "d": d, "c": s, "z": d, "h": H200_H, "bf16": H200_H, "tf32": H200_TF32}
-    return gpus(count, H200_MEMORY_BYTES, H200_LAUNCH_S, H200_MEMORY_RATE, rates)
+    return gpus(
+        count, H200_MEMORY_BYTES, H200_LAUNCH_S, H200_MEMORY_RATE, rates, watts=watts(**H200_WATTS)
+    )
 
 
 def h200_ports(count, host_ports, pcie, copying):
@@ -154,7 +179,7 @@ def h200x8():
         "from all seven 398. All at once the model gives 3,120 for a ring of eight (measured "
         "3,012) and 3,160 for all-to-all (2,942 to 3,066). A ring in both directions at once "
         "measured only 2,053: not modelled.",
-        "power": "not known.",
+        "power": H200_POWER,
         "host": "measured GB/s against this model: to all eight GPUs 163 (163), from all eight 92 "
         "(92; another run 112), both ways 118 (121); to {4,5,6,7} 163 (163), {0,2,4,6} 163 (155), "
         "{0,1,4,5} 163 (156), {0,1,2,3} 100 (99); pairs 0+1, 0+2, 0+3 100 (108 to 109), 0+4 to 0+7 "
@@ -202,7 +227,7 @@ def h200x4():
         "latency_s": "assumed as on h200x8 (fitted there).",
         "nvlink": "assumed as on h200x8 (390 per pair, 395 out, 398 in); not measured on this "
         "node.",
-        "power": "not known.",
+        "power": H200_POWER,
         "host": "measured GB/s against this model: to all four GPUs 140 (139.7), from all four 126 "
         "(126.1), both ways 155 (154.9); pairs to 105 (103.7 to 105.7), from 105 (104.7), both "
         "ways 133 (132.9). One GPU was not measured alone: assumed half of a pair.",
@@ -274,10 +299,10 @@ def cube_mesh(a, b, two, one, none):
     return two if DGX1_PRINTED[a][b] > 90 else one if DGX1_PRINTED[a][b] > 40 else none
 
 
-def paper_gpus(memory_bytes, memory_bytes_per_s, peak_s, peak_d, shares=SHARE_OF_PEAK, **watts):
+def paper_gpus(memory_bytes, memory_bytes_per_s, peak_s, peak_d, shares=SHARE_OF_PEAK, **others):
     s, d = ({e: part * peak for e, part in shares.items()} for peak in (peak_s, peak_d))
     rates = {"s": s, "d": d, "c": s, "z": d}
-    return gpus(8, memory_bytes, PAPER_LAUNCH_S, memory_bytes_per_s, rates, **watts)
+    return gpus(8, memory_bytes, PAPER_LAUNCH_S, memory_bytes_per_s, rates, **others)
 
 
 def pair_of(d):
@@ -357,7 +382,7 @@ def clx_ai():
         "host": "Paper: 12 GB/s to and from the host, shared by pairs of GPUs (0-1, 2-3, ...). "
         "Assumed: per direction.",
         "power": "Derived: the paper's GFLOPS per W behave as 289.5 W per selected GPU, idle ones "
-        "at zero (0 here: not known).",
+        "at zero.",
         **PAPER_NOTES,
     }
     return machine(
@@ -368,7 +393,7 @@ def clx_ai():
         PAPER_ISSUE_S,
         pair_ports(12 * GB) | {"copy threads": PAPER_COPYING},
         768 * 10**9,
-        paper_gpus(32 * 10**9, 760e9, peak_s=14, peak_d=7, busy_watts=289.5),
+        paper_gpus(32 * 10**9, 760e9, peak_s=14, peak_d=7, watts=watts(idle=0, wait=289.5)),
         paper_links(12 * GB, {}, lambda a, b: cube_mesh(a, b, (48, {}), (24, {}), (5.5, None))),
     )
 

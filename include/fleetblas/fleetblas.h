@@ -392,7 +392,9 @@ FLEET_API void fleet_free_text(char* text);
 /* The plan for a problem, and why: workers, grid, tile, tasks, bytes_by_link, plan_s, predicted_s,
  * bound_s, limited_by, rules, and more. `why` lists at most 32 candidates, best first, each with
  * its verdict, reason, estimate_s, predicted_s (null if it was not planned), tasks and tuning;
- * why_left_out counts the others. No device is needed: the context's machine is enough. */
+ * why_left_out counts the others. joules are those of the devices that take part, joules_node of
+ * all; predicted_value is the objective's number and bound_value the least that any plan can have.
+ * They are null where they are not known. No device is needed: the context's machine is enough. */
 FLEET_API fleet_status fleet_plan_json(fleet_context* context, const char* problem, char** text);
 /* The simulated timeline of that plan, as Chrome trace JSON. */
 FLEET_API fleet_status fleet_simulate_json(fleet_context* context, const char* problem,

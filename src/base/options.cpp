@@ -18,12 +18,16 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 22> kTable = {{
+constexpr std::array<OptionInfo, 23> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "auto",
      "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
      "split (between MPI ranks); all are 4 on the host backend"},
     {"offload", "auto", "auto (the model decides), never or always"},
+    {"objective", "time",
+     "what plans are chosen for: time, edp (energy x time), energy (or pdp), or energy@X (the "
+     "least "
+     "energy within X times the least time)"},
     {"machine", "", "machine file, or the name of a shipped one; empty: the measured one"},
     {"memory_cap", "0", "bytes per device for staging (suffixes K, M, G); 0: 80 % of what is free"},
     {"tile", "0",
@@ -250,6 +254,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     set_devices(options, value);
   } else if (name == "offload") {
     options.offload = word_in(name, value, kOffloads);
+  } else if (name == "objective") {
+    options.objective = value.empty() ? Objective{} : parse_objective(value);
   } else if (name == "machine") {
     options.machine = value;
   } else if (name == "memory_cap") {
@@ -295,6 +301,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "backend") json.value(word_of(o.backend, kBackends));
   if (name == "devices") json.value(devices_text(o));
   if (name == "offload") json.value(word_of(o.offload, kOffloads));
+  if (name == "objective") json.value(to_string(o.objective));
   if (name == "machine") json.value(o.machine);
   if (name == "memory_cap") json.value(o.memory_cap);
   if (name == "tile") json.value(o.tile);

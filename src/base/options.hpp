@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/local_rank.hpp"
+#include "base/objective.hpp"
 
 namespace fleet {
 
@@ -57,6 +58,7 @@ struct Options {
   std::vector<int> device_ids;     ///< `devices=0,2` or `devices=2,`: these ids
   std::optional<LocalRank> split;  ///< `devices=split`: this process's share of all devices
   Offload offload = Offload::automatic;
+  Objective objective;               ///< what plans are chosen for
   std::string machine;               ///< file or shipped name; empty: measured
   std::int64_t memory_cap = 0;       ///< bytes per device for slots; 0: 80 % of what is free
   std::string device_library;        ///< test hook: file with the GPU backend; empty: the real one

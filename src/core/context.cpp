@@ -151,7 +151,7 @@ std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const
       const bool known = !choice.planned->tuned.plan.program->calls.empty() &&
                          choice.planned->tuned.plan.problem() == problem;
       auto planned = known ? choice.planned : offloader_.plan(problem);
-      const double predicted_s = planned->tuned.predicted_s;
+      const double predicted_s = planned->tuned.cost.seconds;
       const auto outcome = offloader_.run(problem, arguments_from(call, done), std::move(planned),
                                           record, *journal_, log_);
       if (outcome == Offloader::Outcome::not_possible) break;
@@ -224,7 +224,7 @@ Context::Choice Context::choose(const Call& call, const Homes& homes) {
 Context::Choice Context::choose_by_model(const Problem& problem) {
   Choice choice;
   choice.planned = offloader_.plan_if_promising(problem);
-  const double devices_s = choice.planned->tuned.predicted_s, cpu_s = choice.planned->host_s;
+  const double devices_s = choice.planned->tuned.cost.seconds, cpu_s = choice.planned->host_s;
   choice.devices = choice.planned->tuned.planned > 0 && devices_s < cpu_s;
   choice.reason = choice.devices ? "the model: devices are faster" : "the model: the CPU is faster";
   choice.detail = duration(devices_s) + " on devices, " + duration(cpu_s) + " on the CPU";
@@ -375,7 +375,7 @@ void Context::note_place(CallRecord& record, const Homes& homes) const noexcept 
 
 void Context::note_choice(CallRecord& record, const Choice& choice) noexcept {
   record.reason = choice.reason;
-  if (choice.planned != nullptr) record.predicted_s = choice.planned->tuned.predicted_s;
+  if (choice.planned != nullptr) record.predicted_s = choice.planned->tuned.cost.seconds;
   record.plan_s = choice.plan_s;
   try {
     record.detail = choice.detail;

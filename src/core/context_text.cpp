@@ -82,14 +82,16 @@ std::string Context::plan_json(std::string_view text) {
   report.planned = planned.get();
   report.host_s = planned->host_s;
   report.bound = bound(problem, machine);
+  report.bound_value = offloader_.value_bound(problem);
+  report.goal = offloader_.goal();
   report.users = offloader_.users();
   report.rules = to_string(planned->tuned.plan.tuning.rules);
   report.offloaded =
       options_.offload == Offload::always ||
-      (options_.offload == Offload::automatic && planned->tuned.predicted_s < planned->host_s);
+      (options_.offload == Offload::automatic && planned->tuned.cost.seconds < planned->host_s);
   report.reason =
       options_.offload == Offload::automatic
-          ? "the model: " + duration(planned->tuned.predicted_s) + " on devices, " +
+          ? "the model: " + duration(planned->tuned.cost.seconds) + " on devices, " +
                 (std::isfinite(planned->host_s) ? duration(planned->host_s) : "an unknown time") +
                 " on the CPU"
       : options_.offload == Offload::always ? "offload=always"

@@ -16,6 +16,7 @@
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
 #include "recover/recover.hpp"
+#include "tune/goal_bound.hpp"
 #include "tune/limits.hpp"
 
 namespace fleet {
@@ -58,6 +59,7 @@ void verify([[maybe_unused]] const Plan& plan) {
 Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
     : options_(options),
       rules_(parse_rules(options.rules)),
+      goal_{.objective = options.objective},
       named_(named_machine(options)),
       named_users_(user_devices(options, named_)),
       gpus_possible_(may_have_gpus(options)),
@@ -155,7 +157,8 @@ TuneRequest Offloader::request(DataType type) {
                       .tile = options_.tile,
                       .grid = {options_.grid_rows, options_.grid_cols},
                       .rules = rules_,
-                      .own_copies = options_.deterministic};
+                      .own_copies = options_.deterministic,
+                      .goal = goal_};
   if (request.workers.empty())
     throw Error(Status::unsupported, "no device is left that computes this type");
   return request;
@@ -188,6 +191,11 @@ Planned Offloader::plan_afresh(const Problem& problem) {
   return planned;
 }
 
+std::optional<double> Offloader::value_bound(const Problem& problem) {
+  return goal_bound(problem, *engine().machine, workers(problem.type), options_.selects_devices,
+                    goal_);
+}
+
 std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned planned) {
   planning_s_ += planned.plan_s;
   planned.serial = ++last_serial_;
@@ -218,7 +226,7 @@ std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& probl
   const double by_cpu_s = host_seconds(problem);
   const double at_least_s = bound(problem, *engine().machine).seconds;
   if (at_least_s < by_cpu_s) return keep(problem, plan_afresh(problem));
-  Planned hopeless{.tuned = {.plan = {}, .predicted_s = at_least_s}, .host_s = by_cpu_s};
+  Planned hopeless{.tuned = {.plan = {}, .cost = {.seconds = at_least_s}}, .host_s = by_cpu_s};
   return keep(problem, std::move(hopeless));
 }
 

@@ -55,6 +55,9 @@ class Offloader {
   std::shared_ptr<const Planned> plan_if_promising(const Problem& problem);
   /// Made now and not kept; takes no state but the machine and the options.
   Planned plan_afresh(const Problem& problem);
+  /// The least value of any plan for it by the objective; nothing where the objective is not ours.
+  std::optional<double> value_bound(const Problem& problem);
+  const Goal& goal() const { return goal_; }
   /// Seconds spent on tuning and planning so far.
   double planning_s() const { return planning_s_; }
   /// Items of a larger batch by which it is judged whether, and in what parts, it runs on devices.
@@ -114,6 +117,7 @@ class Offloader {
 
   const Options options_;
   const Rules rules_;
+  Goal goal_;
   const std::optional<NamedMachine> named_;
   const std::vector<int> named_users_;  ///< devices as the options number them; empty: GPUs, all
   const bool gpus_possible_;

@@ -13,7 +13,10 @@
 namespace fleet {
 namespace {
 
-constexpr std::size_t kMostReasons = 32;  // candidates in `why`
+constexpr std::size_t kMostReasons = 32;                           // candidates in `why`
+constexpr double kNone = std::numeric_limits<double>::infinity();  // written as null
+
+double known(double joules) { return joules > 0 ? joules : kNone; }
 
 void write_links(JsonText& json, const Plan& plan, const Machine& machine) {
   const std::vector<std::int64_t> bytes = bytes_by_link(plan, machine.links.size());
@@ -124,10 +127,11 @@ void write_parts(JsonText& json, const char* name, const std::vector<double>& pa
 void write_considered(JsonText& json, const Considered& considered, const std::string& reason,
                       const std::vector<int>& users) {
   const Tuning& tuning = considered.tuning;
-  constexpr double kNone = std::numeric_limits<double>::infinity();  // null
   json.open('{').member("verdict", to_string(considered.verdict)).member("reason", reason);
   json.member("estimate_s", considered.estimate_s > 0 ? considered.estimate_s : kNone)
       .member("predicted_s", considered.is_planned() ? considered.seconds : kNone)
+      .member("joules", known(considered.joules))
+      .member("value", considered.is_planned() ? considered.value : kNone)
       .member("tasks", considered.tasks);
   write_grid(json, tuning, users);
   write_parts(json, "row_shares", tuning.row_shares);
@@ -187,7 +191,11 @@ void write_no_shape(JsonText& json) {
 
 std::string to_json(const PlanReport& report) {
   const Planned* planned = report.planned;
-  const double predicted_s = planned != nullptr ? planned->tuned.predicted_s : report.host_s;
+  const Cost cost = planned != nullptr ? planned->tuned.cost : Cost{.seconds = report.host_s};
+  const double predicted_s = cost.seconds;
+  // The CPU alone has no cost but its time.
+  const double value =
+      planned != nullptr || report.goal.is_time() ? report.goal.value(cost) : kNone;
   JsonText json;
   json.open('{')
       .member("problem", to_text(report.problem))
@@ -199,6 +207,11 @@ std::string to_json(const PlanReport& report) {
     write_no_shape(json);
   json.member("plan_s", planned != nullptr ? planned->plan_s : 0.0)
       .member("predicted_s", predicted_s)
+      .member("objective", to_string(report.goal.objective))
+      .member("predicted_value", value)
+      .member("bound_value", report.bound_value.value_or(kNone))
+      .member("joules", known(cost.joules))
+      .member("joules_node", known(cost.joules_node))
       .member("bound_s", report.bound.seconds)
       .member("bound_fraction", report.bound.seconds / predicted_s)
       .member("limited_by", report.bound.limited_by)

@@ -17,6 +17,9 @@ struct PlanReport {
   std::vector<int> users;            ///< user-facing numbers of the machine's devices, in its order
   double host_s = 0;
   Bound bound;
+  Goal goal;
+  std::optional<double>
+      bound_value;  ///< the least value of any plan by the goal, where it is known
   bool offloaded = false;
   std::string reason;
   std::string rules;

@@ -39,6 +39,19 @@ struct KernelRate {
   friend bool operator==(const KernelRate&, const KernelRate&) = default;
 };
 
+/// Power of a device by what it does, in watts. A device that does several things at once draws the
+/// watts of the most demanding one. All are known, or none (0).
+struct Watts {
+  double idle = 0;      ///< takes no part in a call
+  double wait = 0;      ///< takes part, and waits for others
+  double copy = 0;      ///< copies from or to the host
+  double exchange = 0;  ///< copies from or to another device
+  double stream = 0;    ///< kernels that stream through memory: levels 1 and 2, adds, scalings
+  double multiply = 0;  ///< products and solves
+  bool known() const { return multiply > 0; }
+  friend bool operator==(const Watts&, const Watts&) = default;
+};
+
 struct Device {
   std::string name;               ///< "host", "pageable", then "0", "1", ...: as in bytes_by_link
   std::int64_t memory_bytes = 0;  ///< total; plans use at most the cap in Tuning
@@ -69,8 +82,7 @@ struct Device {
   double solve_element_s = 0;
   /// Seconds to invert the diagonal blocks of a triangle, which are all inverted concurrently.
   double prepare_s = 0;
-  double idle_watts = 0;  ///< 0: unknown
-  double busy_watts = 0;
+  Watts watts;
   friend bool operator==(const Device&, const Device&) = default;
 };
 
@@ -170,10 +182,11 @@ class LinkTable {
   std::vector<LinkId> ids_;
 };
 
-inline constexpr int kMachineSchema = 1;
+inline constexpr int kMachineSchema = 2;
 
-/// JSON with "schema": 1. parse_machine(to_json(m)) == m, with every number bit for bit.
+/// JSON with "schema": 2. parse_machine(to_json(m)) == m, with every number bit for bit.
 std::string to_json(const Machine& machine);
+/// Reads schema 1 too, whose devices have `busy_watts` for all that they do and `idle_watts`.
 /// Throws Error(bad_file) with one line that names the fault and its place: damaged JSON, another
 /// schema, a link to a device that does not exist, a capacity that is not positive.
 Machine parse_machine(std::string_view json);

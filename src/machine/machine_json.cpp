@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// machine_json.cpp: writes and reads machines as JSON, schema 1. Devices and ports are referred to
-// by name, so that a file can be read and edited by hand. It must not know what the numbers mean.
+// machine_json.cpp: writes and reads machines as JSON, schema 2 (and reads schema 1). Devices and
+// ports are referred to by name, so that a file can be read and edited by hand. It must not know
+// what the numbers mean.
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -115,11 +116,46 @@ std::vector<KernelRate> read_kernels(const json& object, const std::string& wher
   return kernels;
 }
 
-Device read_device(const Machine& m, const json& object, const std::string& where) {
-  know_only(object, where,
-            {"name", "memory_bytes", "lanes", "launch_s", "memory_bytes_per_s", "kernels", "ports",
-             "filling_elements", "lanes_beside_solves", "inverse_order", "prepare_s", "solve_row_s",
-             "solve_element_s", "triangle_share", "idle_watts", "busy_watts"});
+struct WattsKey {
+  const char* name;
+  double Watts::*value;
+};
+constexpr WattsKey kWattsKeys[] = {{"idle", &Watts::idle},     {"wait", &Watts::wait},
+                                   {"copy", &Watts::copy},     {"exchange", &Watts::exchange},
+                                   {"stream", &Watts::stream}, {"multiply", &Watts::multiply}};
+
+Watts read_watts(const json& object, const std::string& where, std::int64_t schema) {
+  if (schema == 1) {
+    const double idle = at_least_zero(object, where, "idle_watts");
+    const double busy = at_least_zero(object, where, "busy_watts");
+    return {idle, busy, busy, busy, busy, busy};
+  }
+  if (!object.contains("watts")) return {};
+  const json& of = member(object, where, "watts");
+  const std::string here = where + ", watts";
+  std::set<std::string> keys;
+  for (const WattsKey& key : kWattsKeys) keys.insert(key.name);
+  know_only(of, here, keys);
+  Watts watts;
+  for (const WattsKey& key : kWattsKeys) {
+    member(of, here, key.name);
+    watts.*key.value = at_least_zero(of, here, key.name);
+  }
+  if (!watts.known()) refuse(here + ": 'multiply' is not positive");
+  return watts;
+}
+
+Device read_device(const Machine& m, const json& object, const std::string& where,
+                   std::int64_t schema) {
+  std::set<std::string> keys = {
+      "name",        "memory_bytes",    "lanes",         "launch_s",         "memory_bytes_per_s",
+      "kernels",     "ports",           "prepare_s",     "filling_elements", "lanes_beside_solves",
+      "solve_row_s", "solve_element_s", "inverse_order", "triangle_share"};
+  if (schema == 1)
+    keys.insert({"idle_watts", "busy_watts"});
+  else
+    keys.insert("watts");
+  know_only(object, where, keys);
   Device d;
   d.name = text(object, where, "name");
   d.memory_bytes = whole(object, where, "memory_bytes");
@@ -149,8 +185,7 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   d.memory_bytes_per_s = at_least_zero(object, where, "memory_bytes_per_s");
   d.kernels = read_kernels(object, where);
   d.ports = read_shares(m, object, where);
-  d.idle_watts = at_least_zero(object, where, "idle_watts");
-  d.busy_watts = at_least_zero(object, where, "busy_watts");
+  d.watts = read_watts(object, where, schema);
   return d;
 }
 
@@ -185,8 +220,9 @@ Link read_link(const Machine& m, const json& object, const std::string& where) {
 Machine read_machine(const json& root) {
   know_only(root, "the file",
             {"schema", "name", "source", "notes", "issue_s", "devices", "ports", "links"});
-  if (whole(root, "the file", "schema") != kMachineSchema)
-    refuse("schema " + member(root, "the file", "schema").dump() + ", this version reads schema " +
+  const std::int64_t schema = whole(root, "the file", "schema");
+  if (schema < 1 || schema > kMachineSchema)
+    refuse("schema " + std::to_string(schema) + ", this version reads schemas 1 to " +
            std::to_string(kMachineSchema));
   Machine m;
   m.name = text(root, "the file", "name");
@@ -200,7 +236,7 @@ Machine read_machine(const json& root) {
     m.ports.push_back({text(object, where, "name"), positive(object, where, "capacity")});
   }
   for (const json& object : list(root, "the file", "devices")) {
-    const Device d = read_device(m, object, "device " + std::to_string(m.devices.size()));
+    const Device d = read_device(m, object, "device " + std::to_string(m.devices.size()), schema);
     for (const Device& other : m.devices)
       if (other.name == d.name) refuse("two devices are named '" + d.name + "'");
     m.devices.push_back(d);
@@ -228,9 +264,7 @@ ordered_json write_device(const Machine& m, const Device& d) {
                       {"launch_s", d.launch_s},
                       {"memory_bytes_per_s", d.memory_bytes_per_s},
                       {"kernels", ordered_json::array()},
-                      {"ports", write_shares(m, d.ports)},
-                      {"idle_watts", d.idle_watts},
-                      {"busy_watts", d.busy_watts}};
+                      {"ports", write_shares(m, d.ports)}};
   // Members with default values are left out, as in files written by hand.
   const Device usual;
   if (d.filling_elements != usual.filling_elements) out["filling_elements"] = d.filling_elements;
@@ -241,6 +275,8 @@ ordered_json write_device(const Machine& m, const Device& d) {
   if (d.solve_row_s != usual.solve_row_s) out["solve_row_s"] = d.solve_row_s;
   if (d.solve_element_s != usual.solve_element_s) out["solve_element_s"] = d.solve_element_s;
   if (d.triangle_share != usual.triangle_share) out["triangle_share"] = d.triangle_share;
+  if (d.watts.known())
+    for (const WattsKey& key : kWattsKeys) out["watts"][key.name] = d.watts.*key.value;
   for (const KernelRate& rate : d.kernels)
     out["kernels"].push_back(
         {{"type", word_of(rate.type)}, {"edge", rate.edge}, {"flops_per_s", rate.flops_per_s}});

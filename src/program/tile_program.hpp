@@ -90,6 +90,10 @@ inline constexpr int kKernels = 8;
 const char* to_string(Kernel kernel);
 /// Its time follows the bytes that it streams, not its multiply-adds.
 constexpr bool has_vectors(Kernel kernel) { return kernel >= Kernel::gemv; }
+/// Its time and its watts are those of the device's memory.
+constexpr bool streams_memory(Kernel kernel) {
+  return kernel == Kernel::add || kernel == Kernel::scale || has_vectors(kernel);
+}
 /// It adds a product to its target; a tile is made of such products.
 constexpr bool is_product(Kernel kernel) {
   return kernel == Kernel::multiply || has_vectors(kernel);

@@ -232,6 +232,7 @@ Json summary(const Plan& plan, const Machine& machine, const Trace& trace) {
                  {"busy_s", busy_seconds(plan, machine, trace)},
                  {"queues", queue_list(plan, machine)}};
   if (cost.joules > 0) result["joules"] = cost.joules;
+  if (cost.joules_node > 0) result["joules_node"] = cost.joules_node;
   if (trace.status != Status::ok) result["message"] = trace.message;
   if (trace.failed != kNoTask) result["failed_task"] = trace.failed;
   return result;

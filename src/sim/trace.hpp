@@ -26,7 +26,10 @@ const char* to_string(CostSource source);
 struct Cost {
   CostSource source = CostSource::predicted;
   double seconds = 0;
-  double joules = 0;  ///< 0: unknown
+  int devices = 0;  ///< that take part: with a kernel, or at an end of a copy
+  /// Of these devices, and of all devices and the host (as far as its watts are known). 0: the
+  /// watts of one of them are not known.
+  double joules = 0, joules_node = 0;
   std::vector<std::int64_t> bytes_by_link;
 };
 
@@ -48,6 +51,8 @@ std::string task_name(const Plan& plan, const Task& task);
 /// "0->1", "0 lane 3", or "0" if one queue does all the work of a device.
 std::string queue_name(const Machine& machine, const Queue& queue);
 
+/// Joules are watts times the spans of the tasks (see Watts): a device that takes part draws `wait`
+/// where it does nothing, one that does not draws `idle`.
 Cost cost_of(const Plan& plan, const Machine& machine, const Trace& trace);
 
 /// Chrome trace event JSON (chrome://tracing, Perfetto): one lane per used queue, one event per

@@ -24,6 +24,13 @@ std::string number(double value, int decimals) {
   return {text.data(), end.ptr};
 }
 
+std::string number(double value) {
+  std::array<char, 32> text;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 4);
+  return {text.data(), end.ptr};
+}
+
 /// The percentage by which `more` exceeds `less`, rounded to digits that are significant.
 std::string percent(double more, double less) {
   const double part = 100 * (more / less - 1);
@@ -37,11 +44,17 @@ std::string times_estimate(const Considered& candidate, const Considered& chosen
          " times that of the chosen";
 }
 
+/// "3 % more energy", "as much energy"
+std::string compared(const char* more, const char* less, double value, double other) {
+  return value >= other ? percent(value, other) + " " + more : percent(other, value) + " " + less;
+}
+
 }  // namespace
 
 const char* to_string(Considered::Verdict verdict) {
-  constexpr const char* kNames[kVerdicts] = {"chosen",  "slower",      "more_issuing", "alike",
-                                             "refused", "over_budget", "enough_plans", "too_large"};
+  constexpr const char* kNames[kVerdicts] = {"chosen",       "slower",   "worse",   "too_slow",
+                                             "more_issuing", "alike",    "refused", "over_budget",
+                                             "enough_plans", "too_large"};
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
@@ -59,11 +72,16 @@ void Search::pass_over(Considered&& candidate, Verdict verdict, std::int64_t lim
 void Search::choose(std::size_t index, double issue_s) {
   chosen = index;
   const Considered& best = list[index];
+  least_s = best.seconds;
+  for (const Considered& c : list)
+    if (c.is_planned()) least_s = std::min(least_s, c.seconds);
   for (Considered& c : list) {
     if (!c.is_planned()) continue;
-    c.verdict = c.seconds > best.seconds              ? Verdict::slower
-                : c.tasks > best.tasks && issue_s > 0 ? Verdict::more_issuing
-                                                      : Verdict::alike;
+    const Verdict behind = objective.is_time() ? Verdict::slower : Verdict::worse;
+    c.verdict = c.seconds > objective.most_time * least_s ? Verdict::too_slow
+                : c.value > best.value                    ? behind
+                : c.tasks > best.tasks && issue_s > 0     ? Verdict::more_issuing
+                                                          : Verdict::alike;
   }
   list[index].verdict = Verdict::chosen;
 }
@@ -74,7 +92,7 @@ std::vector<const Considered*> Search::best_first() const {
   for (const Considered& c : list) sorted.push_back(&c);
   const auto rank = [](const Considered* c) {
     return std::tuple(c->verdict != Verdict::chosen, !c->is_planned(),
-                      c->is_planned() ? c->seconds : c->estimate_s);
+                      c->verdict == Verdict::too_slow, c->is_planned() ? c->value : c->estimate_s);
   };
   std::ranges::stable_sort(sorted, {}, rank);
   return sorted;
@@ -102,6 +120,7 @@ std::vector<LeftOut> Search::left_out() const {
 std::string Search::reason(const Considered& c) const {
   const Considered& best = list[chosen];
   const auto limit = std::to_string(c.limit);
+  const auto same = [&] { return std::string(objective.is_time() ? "as fast" : "as good"); };
   switch (c.verdict) {
     case Verdict::chosen:
       return "chosen";
@@ -111,12 +130,26 @@ std::string Search::reason(const Considered& c) const {
         text += ", with fewer tasks to issue (-" + std::to_string(best.tasks - c.tasks) + ")";
       return text;
     }
+    case Verdict::worse:
+      if (objective.kind == Objective::Kind::own)
+        return "worse: " + number(c.value) + ", the chosen one " + number(best.value);
+      return "worse: " + percent(c.value, best.value) +
+             (objective.kind == Objective::Kind::edp ? " more energy x time (" : " more energy (") +
+             compared("slower", "faster", c.seconds, best.seconds) +
+             (c.joules > 0 && best.joules > 0 && objective.kind == Objective::Kind::edp
+                  ? ", " + compared("more energy", "less energy", c.joules, best.joules)
+                  : "") +
+             ")";
+    case Verdict::too_slow:
+      return "too slow: " + number(c.seconds / least_s, 2) + " times the least time, at most " +
+             number(objective.most_time, 2) + " is allowed";
     case Verdict::more_issuing:
-      return (c.seconds < best.seconds ? "faster by " + percent(best.seconds, c.seconds)
-                                       : "as fast") +
+      return (c.value >= best.value ? same()
+              : objective.is_time() ? "faster by " + percent(best.value, c.value)
+                                    : std::string("better")) +
              ", but more tasks to issue (+" + std::to_string(c.tasks - best.tasks) + ")";
     case Verdict::alike:
-      return "as fast within " + number(100 * (limits::kSame - 1), 1) +
+      return same() + " within " + number(100 * (limits::kSame - 1), 1) +
              " %: the one planned first was kept";
     case Verdict::refused:
       return "refused: " + c.refusal;

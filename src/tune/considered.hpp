@@ -5,16 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "base/objective.hpp"
 #include "problem/problem.hpp"
 #include "program/tuning.hpp"
 
 namespace fleet {
 
 struct Considered {
-  /// The outcome for this candidate. Those with one of the first four were planned and simulated.
+  /// The outcome for this candidate. Those with one of the first six were planned and simulated.
   enum class Verdict {
     chosen,
-    slower,        ///< than the chosen one
+    slower,        ///< than the chosen one, where time is the objective
+    worse,         ///< than the chosen one by another objective
+    too_slow,      ///< it takes more of the least time than the objective allows
     more_issuing,  ///< at least as fast, but issuing its extra tasks would cost more than it gains
     alike,         ///< neither faster nor with fewer tasks: the one planned first was kept
     refused,       ///< the planner found no plan: no memory, or no route
@@ -26,6 +29,8 @@ struct Considered {
   Tuning tuning;
   double estimate_s = 0;   ///< closed form; 0: levels 1 and 2 have none
   double seconds = 0;      ///< simulated; 0 without a plan
+  double joules = 0;       ///< the same; 0 too where time is the objective, or watts are not known
+  double value = 0;        ///< of this cost by the objective
   std::int64_t tasks = 0;  ///< of its plan, or estimated if it has none
   Verdict verdict = Verdict::slower;
   std::int64_t limit =
@@ -35,7 +40,7 @@ struct Considered {
   bool is_planned() const { return verdict <= Verdict::alike; }
 };
 
-inline constexpr int kVerdicts = 8;
+inline constexpr int kVerdicts = 10;
 const char* to_string(Considered::Verdict verdict);  ///< the enumerator's name
 
 /// A worker that the chosen plan does without.
@@ -46,17 +51,19 @@ struct LeftOut {
 
 /// All candidates of one tuning.
 struct Search {
+  Objective objective;
   std::vector<Considered> list;  ///< in the order of consideration
   std::size_t chosen = 0;
   std::size_t passed_over = 0;  ///< candidates in the list that have no plan
   std::int64_t not_kept = 0;    ///< further candidates without a plan, not in the list
+  double least_s = 0;           ///< of all that have a plan
 
   /// Adds a candidate without a plan to the list, or only counts it if the list has enough.
   void pass_over(Considered&& candidate, Considered::Verdict verdict, std::int64_t limit = 0);
   /// Chooses the candidate at `index` and gives every planned candidate its verdict. `issue_s` is
   /// the cost of issuing one task.
   void choose(std::size_t index, double issue_s);
-  /// The chosen candidate, then the other planned ones by time, then the rest by estimate.
+  /// The chosen candidate, then the other planned ones by value, then the rest by estimate.
   std::vector<const Considered*> best_first() const;
   /// Why the candidate was not chosen, as one sentence with the numbers that show it.
   std::string reason(const Considered& candidate) const;

@@ -53,14 +53,16 @@ inline constexpr std::int64_t kLongestStretched = 4096;
 
 /// Most workers of which every set is estimated: eight have 255.
 inline constexpr std::size_t kMostEnumerated = 8;
-/// Most sets for which tunings are listed, and how far above the least estimate theirs may be,
-/// since estimates of sets of different sizes are rough.
-inline constexpr std::size_t kMostTeams = 6;
-inline constexpr double kWorthATeam = 1.3;
+/// Most sets of one size for which tunings are listed, and how far above the least estimate theirs
+/// may be, since estimates of sets of different sizes are rough.
+inline constexpr std::ptrdiff_t kMostOfSize = 2;
+inline constexpr double kWorthATeam = 2;
 /// Most tunings planned for one set, and the number after which a set is given up whose best is
 /// behind the fastest by the ratio kHopelessTeam.
-inline constexpr int kMostOfTeam = 8, kLeastOfTeam = 2;
+inline constexpr std::size_t kMostOfTeam = 8, kLeastOfTeam = 2;
 inline constexpr double kHopelessTeam = 1.2;
+/// Most sets whose best tunings are varied.
+inline constexpr std::size_t kMostVaried = 2;
 /// Numbers of tiles along a block with which sets are estimated.
 inline constexpr std::array<std::int64_t, 3> kTeamPieces{1, 2, 4};
 

@@ -82,6 +82,10 @@ class Symmetry {
         .put(static_cast<std::uint64_t>(device.lanes))
         .put(device.launch_s)
         .put(device.memory_bytes_per_s);
+    const Watts& watts = device.watts;
+    for (const double kind :
+         {watts.idle, watts.wait, watts.copy, watts.exchange, watts.stream, watts.multiply})
+      digest.put(kind);
     const DataType type = machine_.rated_as(worker, problem.type);
     for (const KernelRate& rate : device.kernels)
       if (rate.type == type)
@@ -171,19 +175,31 @@ double quick_s(const Problem& problem, const Machine& machine, const Team& team)
   return least_s;
 }
 
-/// All sets, one of each that a symmetry maps onto each other.
-std::vector<Team> all_sets(const Problem& problem, const Machine& machine, const Team& workers) {
-  const Symmetry symmetry(problem, machine, workers);
-  std::vector<std::uint64_t> seen;
-  std::vector<Team> sets;
-  for (std::uint64_t set = 1; set < std::uint64_t{1} << workers.size(); ++set) {
-    const std::uint64_t signature = symmetry.signature(set);
-    const auto at = std::ranges::lower_bound(seen, signature);
-    if (at != seen.end() && *at == signature) continue;
-    seen.insert(at, signature);
-    sets.push_back(members(workers, set));
+/// The cost of the least estimate: the devices wait where they do not multiply, and multiply at
+/// their best rates.
+Cost quick_cost(const Problem& problem, const Machine& machine, const Team& team,
+                bool with_joules) {
+  Cost cost{.seconds = quick_s(problem, machine, team)};
+  if (!with_joules) return cost;
+  double rate = 0;
+  for (const DeviceId worker : team) rate += machine.best_rate(worker, problem.type);
+  const double multiply_s = std::min(cost.seconds, flops(problem) / rate);
+  bool known = true;
+  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d) {
+    const Watts& watts = machine.devices[static_cast<std::size_t>(d)].watts;
+    const bool works = std::ranges::binary_search(team, d);
+    const bool takes_part = works || std::ranges::any_of(problem.operands, [d](const Operand& o) {
+                              return o.home == d;
+                            });
+    const double joules = (takes_part ? watts.wait : watts.idle) * cost.seconds +
+                          (works ? (watts.multiply - watts.wait) * multiply_s : 0);
+    cost.devices += takes_part ? 1 : 0;
+    if (takes_part) cost.joules += joules;
+    cost.joules_node += joules;
+    known = known && watts.known();
   }
-  return sets;
+  if (!known) cost.joules = cost.joules_node = 0;
+  return cost;
 }
 
 /// Sets of 1, 2, 3, 4, 6, 8, 12, ... workers, each with the next device whose estimate is least.
@@ -207,27 +223,45 @@ std::vector<Team> growing_sets(const Problem& problem, const Machine& machine,
 
 }  // namespace
 
-std::vector<Team> teams(const Problem& problem, const Machine& machine, const Team& workers) {
+std::vector<Team> all_sets(const Problem& problem, const Machine& machine, const Team& workers) {
+  const Symmetry symmetry(problem, machine, workers);
+  std::vector<std::uint64_t> seen;
+  std::vector<Team> sets;
+  for (std::uint64_t set = 1; set < std::uint64_t{1} << workers.size(); ++set) {
+    const std::uint64_t signature = symmetry.signature(set);
+    const auto at = std::ranges::lower_bound(seen, signature);
+    if (at != seen.end() && *at == signature) continue;
+    seen.insert(at, signature);
+    sets.push_back(members(workers, set));
+  }
+  return sets;
+}
+
+std::vector<Team> teams(const Problem& problem, const Machine& machine, const Team& workers,
+                        const Goal& goal) {
   if (workers.size() < 2) return {workers};
   std::vector<Team> sets = workers.size() <= limits::kMostEnumerated
                                ? all_sets(problem, machine, workers)
                                : growing_sets(problem, machine, workers);
   std::vector<std::pair<double, Team>> ranked;
-  double least_s = std::numeric_limits<double>::infinity();
+  double least = kNever;
   for (Team& set : sets) {
-    const double seconds = quick_s(problem, machine, set);
-    least_s = std::min(least_s, seconds);
-    ranked.emplace_back(seconds, std::move(set));
+    const double value = goal.value(quick_cost(problem, machine, set, !goal.is_time()));
+    least = std::min(least, value);
+    ranked.emplace_back(value, std::move(set));
   }
-  // Of equally fast ones the smallest.
+  // Of equally good ones the smallest.
   std::ranges::stable_sort(ranked, [](const auto& x, const auto& y) {
     return std::tuple(x.first, x.second.size()) < std::tuple(y.first, y.second.size());
   });
+  // Estimates err in the same direction for sets of one size.
   std::vector<Team> chosen{workers};
-  for (auto& [seconds, set] : ranked)
-    if (seconds <= limits::kWorthATeam * least_s && set.size() < workers.size() &&
-        chosen.size() < limits::kMostTeams)
+  for (auto& [value, set] : ranked) {
+    const auto alike = std::ranges::count(chosen, set.size(), &Team::size);
+    if (set != workers && value <= within(limits::kWorthATeam, least) &&
+        alike < limits::kMostOfSize)
       chosen.push_back(std::move(set));
+  }
   return chosen;
 }
 

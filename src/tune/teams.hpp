@@ -11,13 +11,17 @@ namespace fleet {
 /// Workers in ascending order.
 using Team = std::vector<DeviceId>;
 
-/// The sets of `workers` to consider for a problem (paper 2, 3.1), most promising first and at most
-/// limits::kMostTeams: all of them, and those smaller ones whose estimates come near the best.
+/// The sets of `workers` to consider for a problem (paper 2, 3.1): all of them, then the most
+/// promising of each smaller size whose estimated costs come near the best by the goal.
 ///
 /// Sets that differ by a symmetry of the machine and of the operands' homes have the same plans, so
 /// one stands for all: two devices of equal rates, links and ports, neither of which holds an
 /// operand, are the same device. Up to limits::kMostEnumerated workers every set is considered;
 /// with more, those that grow by the device that is nearest to the operands.
-std::vector<Team> teams(const Problem& problem, const Machine& machine, const Team& workers);
+std::vector<Team> teams(const Problem& problem, const Machine& machine, const Team& workers,
+                        const Goal& goal);
+
+/// All sets of `workers`, at most limits::kMostEnumerated of them, one of each kind up to symmetry.
+std::vector<Team> all_sets(const Problem& problem, const Machine& machine, const Team& workers);
 
 }  // namespace fleet

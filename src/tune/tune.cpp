@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tune.cpp: plans and simulates the best few candidates, then variants of the fastest. Pure: the
+// tune.cpp: plans and simulates the best few candidates, then variants of the best. Pure: the
 // budget is counted in tasks, not in seconds.
 #include "tune/tune.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <optional>
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
-#include "sim/simulate.hpp"
 #include "tune/candidates.hpp"
+#include "tune/choice.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
 #include "tune/teams.hpp"
@@ -81,20 +79,22 @@ class Tuner {
       : problem_(problem),
         machine_(machine),
         request_(request),
-        base_(base_tuning(problem, machine, request)) {}
+        base_(base_tuning(problem, machine, request)),
+        choice_(problem, machine, request.goal) {}
 
   Tuned run();
 
  private:
   Tuned trivial();
-  Tuned best();
   std::vector<Considered> listed(const Team& team) const;
-  std::optional<double> attempt(Considered candidate, std::vector<double>* ends_s = nullptr);
-  std::optional<double> attempt_before(std::int64_t end, Considered candidate,
-                                       std::vector<double>* ends_s = nullptr);
+  const Considered* attempt(Considered candidate, std::vector<double>* ends_s = nullptr);
+  const Considered* attempt_before(std::int64_t end, Considered candidate,
+                                   std::vector<double>* ends_s = nullptr);
   std::vector<double> ends_of(const Plan& plan, const Trace& trace) const;
   void attempt_list(std::vector<Considered> list);
-  void attempt_teams(std::int64_t end);
+  std::vector<Team> best_teams() const;
+  void search_teams(const Goal& goal);
+  void attempt_teams(std::int64_t end, const std::vector<Team>& list);
   int owner(const Team& workers) const;
   double all_by_s(DeviceId device, const Tuning& tuning) const;
   void attempt_variants(const Team& team, std::int64_t for_groups);
@@ -105,26 +105,14 @@ class Tuner {
   void attempt_shares(const Team& team, std::int64_t end);
   void attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end);
   std::optional<Tuning> grouped(Tuning tuning, const limits::Groups& groups) const;
-  std::vector<Considered> fastest(std::size_t most, const Team* team = nullptr) const;
   std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
-
-  struct Kept {
-    Plan plan;
-    std::size_t candidate;  ///< its index in `search_`
-    double seconds;
-  };
 
   const Problem& problem_;
   const Machine& machine_;
   const TuneRequest& request_;
-  const Tuning base_;      ///< of all workers
-  Expansions expansions_;  ///< shared by candidates with equal cuts
-  Search search_;
-  std::vector<Kept> near_;  ///< the fastest so far and those within kNear of it
-  double fastest_s_ = std::numeric_limits<double>::infinity();
-  Error refusal_{Status::no_memory, "the memory caps hold no tile product"};
+  const Tuning base_;  ///< of all workers
+  Choice choice_;
   Budget budget_{0};
-  int planned_ = 0;
 };
 
 // Without a product, C is scaled at its home, or left as it is.
@@ -134,48 +122,27 @@ Tuned Tuner::trivial() {
   t.workers = {on_host(home) ? kHost : home};
   t.grid = {1, 1};
   t.tile = std::max<std::int64_t>({1, problem_.m, problem_.n});
-  Tuned tuned;
-  tuned.plan = make_plan(problem_, machine_, t);
-  tuned.predicted_s = simulate(tuned.plan, machine_).seconds;
-  tuned.planned = 1;
-  tuned.search.list.push_back(
-      {.tuning = t, .seconds = tuned.predicted_s, .tasks = std::ssize(tuned.plan.tasks)});
-  tuned.search.choose(0, machine_.issue_s);
-  return tuned;
+  if (attempt({.tuning = std::move(t)}) == nullptr) throw choice_.refusal();
+  return choice_.take();
 }
 
-// Plans and simulates one tuning, and keeps its plan if it is among the best so far. Returns its
-// seconds, or nullopt if it does not fit into memory or lacks a route.
-std::optional<double> Tuner::attempt(Considered c, std::vector<double>* ends_s) {
-  try {
-    Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
-    const Trace trace = simulate(plan, machine_);
-    c.seconds = trace.seconds;
-    c.tasks = std::ssize(plan.tasks);
-    if (ends_s != nullptr) *ends_s = ends_of(plan, trace);
-    budget_.spend(c.tasks);
-    fastest_s_ = std::min(fastest_s_, c.seconds);
-    near_.push_back({std::move(plan), search_.list.size(), c.seconds});
-    std::erase_if(near_, [&](const Kept& k) { return k.seconds > limits::kNear * fastest_s_; });
-    ++planned_;
-    search_.list.push_back(std::move(c));
-    return search_.list.back().seconds;
-  } catch (const Error& e) {
-    if (e.status() != Status::no_memory && e.status() != Status::unreachable) throw;
-    refusal_ = e;
-    c.refusal = e.what();
-    search_.pass_over(std::move(c), Verdict::refused);
-    return {};
-  }
+// Plans and simulates one tuning. Returns what came out, until the next one; null if it does not
+// fit into memory or lacks a route.
+const Considered* Tuner::attempt(Considered c, std::vector<double>* ends_s) {
+  const auto planned = choice_.attempt(std::move(c));
+  if (!planned) return nullptr;
+  budget_.spend(planned->considered.tasks);
+  if (ends_s != nullptr) *ends_s = ends_of(planned->plan, planned->trace);
+  return &planned->considered;
 }
 
 // The same if its tasks fit into the budget up to `end`.
-std::optional<double> Tuner::attempt_before(std::int64_t end, Considered c,
-                                            std::vector<double>* ends_s) {
+const Considered* Tuner::attempt_before(std::int64_t end, Considered c,
+                                        std::vector<double>* ends_s) {
   const std::int64_t left = end - budget_.spent();
   if (c.tasks <= left) return attempt(std::move(c), ends_s);
-  search_.pass_over(std::move(c), Verdict::over_budget, left);
-  return {};
+  choice_.pass_over(std::move(c), Verdict::over_budget, left);
+  return nullptr;
 }
 
 /// When the last product of each worker ended.
@@ -206,40 +173,53 @@ void Tuner::attempt_list(std::vector<Considered> list) {
   for (Considered& c : list) {
     bool& mode = seen[static_cast<std::size_t>(c.tuning.out_of_core)];
     const std::int64_t left = limits::kForTiles(budget_.whole()) - budget_.spent();
-    if (planned_ >= limits::kMostPlanned)
-      search_.pass_over(std::move(c), Verdict::enough_plans, planned_);
-    else if (planned_ > 0 && mode && c.tasks > left)
-      search_.pass_over(std::move(c), Verdict::over_budget, left);
+    if (choice_.planned() >= limits::kMostPlanned)
+      choice_.pass_over(std::move(c), Verdict::enough_plans, choice_.planned());
+    else if (choice_.planned() > 0 && mode && c.tasks > left)
+      choice_.pass_over(std::move(c), Verdict::over_budget, left);
     else
-      mode |= attempt(std::move(c)).has_value();
+      mode |= attempt(std::move(c)) != nullptr;
   }
 }
 
-// Plans the first candidates of the teams that do without some of the workers. A team that is far
-// behind is given up.
-void Tuner::attempt_teams(std::int64_t end) {
-  if (request_.grid.rows * request_.grid.cols == std::ssize(base_.workers)) return;
-  for (const Team& team : teams(problem_, machine_, base_.workers)) {
-    if (team == base_.workers) continue;
-    double team_s = std::numeric_limits<double>::infinity();
-    int tried = 0;
-    for (Considered& c : listed(team)) {
-      if (tried >= limits::kLeastOfTeam && team_s > limits::kHopelessTeam * fastest_s_) break;
-      if (tried++ == limits::kMostOfTeam) break;
-      if (const std::optional<double> seconds = attempt_before(end, std::move(c)))
-        team_s = std::min(team_s, *seconds);
+/// The teams of the best plans.
+std::vector<Team> Tuner::best_teams() const {
+  std::vector<Team> best;
+  for (const Considered& c : choice_.best(static_cast<std::size_t>(choice_.planned())))
+    if (best.size() < limits::kMostVaried &&
+        std::ranges::find(best, c.tuning.workers) == best.end())
+      best.push_back(c.tuning.workers);
+  return best;
+}
+
+// Plans the first candidates of the teams that do without some of the workers: one of each team,
+// then the next of each, but for teams that are far behind.
+void Tuner::attempt_teams(std::int64_t end, const std::vector<Team>& list) {
+  struct Trial {
+    std::vector<Considered> list;
+    double least = kNever;
+  };
+  std::vector<Trial> trials;
+  for (const Team& team : list) trials.push_back({.list = listed(team)});
+  for (std::size_t round = 0; round < limits::kMostOfTeam; ++round)
+    for (Trial& trial : trials) {
+      const bool is_hopeless = round >= limits::kLeastOfTeam &&
+                               trial.least > within(limits::kHopelessTeam, choice_.least());
+      if (is_hopeless || round >= trial.list.size()) continue;
+      if (const Considered* planned = attempt_before(end, std::move(trial.list[round])))
+        trial.least = std::min(trial.least, choice_.rank(*planned));
     }
-  }
 }
 
 // Variants of the fastest plans of a team.
 void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
   if (base_.rules.has(Rule::tile)) attempt_ramps(team);
-  std::vector<Considered> to_group = fastest(limits::kMostGrouped, &team);
+  std::vector<Considered> to_group = choice_.best(limits::kMostGrouped, &team);
   if (base_.rules.has(Rule::grid) && may_share()) {
     attempt_proportions(team, budget_.spent() + limits::kForShares(budget_.whole()));
     attempt_shares(team, budget_.spent() + limits::kForShares(budget_.whole()));
-    if (const Considered best = fastest(1, &team).front(); best.seconds < to_group.front().seconds)
+    if (const Considered best = choice_.best(1, &team).front();
+        choice_.rank(best) < choice_.rank(to_group.front()))
       to_group.insert(to_group.begin(), best);
   }
   if (base_.rules.has(Rule::order)) attempt_groups(to_group, budget_.spent() + for_groups);
@@ -250,50 +230,35 @@ Tuned Tuner::run() {
   std::vector<Considered> list = listed(base_.workers);
   budget_ = Budget(list.empty() ? 0 : list.front().estimate_s);
   attempt_list(std::move(list));
-  if (planned_ == 0) throw refusal_;
+  if (choice_.planned() == 0) throw choice_.refusal();
   const std::int64_t for_groups =
       std::max(budget_.whole() - budget_.spent(), limits::kForGroups(budget_.whole()));
   attempt_variants(base_.workers, for_groups);
-  if (request_.selects) {
-    const std::int64_t for_teams = limits::kForTeams(budget_.whole());
-    attempt_teams(budget_.spent() + for_teams);
-    // What was worth a variant with all workers is tried with fewer, if they are the faster.
-    if (const Team team = fastest(1).front().tuning.workers; team != base_.workers)
-      attempt_variants(team, for_teams);
-  }
-  return best();
+  const bool selects =
+      request_.selects && request_.grid.rows * request_.grid.cols != std::ssize(base_.workers);
+  if (selects) search_teams(Goal{});
+  // What another goal chooses is at least as good as what is fastest, which has just been found.
+  choice_.rank_by_goal();
+  if (selects && !request_.goal.is_time()) search_teams(request_.goal);
+  return choice_.take();
 }
 
-// Among the nearly fastest plans, the one least sensitive to the cost of issuing.
-Tuned Tuner::best() {
-  const auto surest = std::ranges::min_element(near_, {}, [&](const Kept& k) {
-    return std::max(k.seconds, limits::kSame * fastest_s_) +
-           machine_.issue_s * static_cast<double>(k.plan.tasks.size());
-  });
-  search_.choose(surest->candidate, machine_.issue_s);
-  return {.plan = std::move(surest->plan),
-          .predicted_s = surest->seconds,
-          .planned = planned_,
-          .search = std::move(search_)};
-}
-
-/// Those with a plan, of one team or of all.
-std::vector<Considered> Tuner::fastest(std::size_t most, const Team* team) const {
-  std::vector<const Considered*> sorted;
-  for (const Considered& c : search_.list)
-    if (c.is_planned() && (team == nullptr || c.tuning.workers == *team)) sorted.push_back(&c);
-  std::ranges::stable_sort(sorted, {}, &Considered::seconds);
-  sorted.resize(std::min(sorted.size(), most));
-  std::vector<Considered> copies;
-  for (const Considered* c : sorted) copies.push_back(*c);
-  return copies;
+/// Plans with sets of workers that may be better than those that were tried, and varies the best.
+void Tuner::search_teams(const Goal& goal) {
+  std::vector<Team> fresh = teams(problem_, machine_, base_.workers, goal);
+  const auto is_known = [&](const Team& team) { return !choice_.best(1, &team).empty(); };
+  std::erase_if(fresh, is_known);
+  const std::int64_t for_teams = limits::kForTeams(budget_.whole());
+  attempt_teams(budget_.spent() + for_teams, fresh);
+  for (const Team& team : best_teams())
+    if (std::ranges::find(fresh, team) != fresh.end()) attempt_variants(team, for_teams);
 }
 
 // No device multiplies until the first tiles arrive: 6 of 92 ms (16384 from the host, two H200).
 // Half types round C at each step, so they get no extra steps.
 void Tuner::attempt_ramps(const Team& team) {
   if (is_half(problem_.type.storage) || request_.tile > 0 || problem_.traits().has_side()) return;
-  for (Considered& ramped : fastest(limits::kMostRamped, &team)) {
+  for (Considered& ramped : choice_.best(limits::kMostRamped, &team)) {
     if (ramped.tuning.out_of_core == OutOfCore::cube) continue;
     ramped.tuning.ramp = limits::kRamp;
     attempt(std::move(ramped));
@@ -324,19 +289,19 @@ std::vector<double> Tuner::speeds(const Tuning& tuning) const {
 // Uneven devices get parts of C by their speeds, which are then adjusted until the workers'
 // products end at about the same time (paper 2, 3.1: within 5 %).
 void Tuner::attempt_proportions(const Team& team, std::int64_t end) {
-  for (const Considered& equal : fastest(limits::kMostShared, &team)) {
+  for (const Considered& equal : choice_.best(limits::kMostShared, &team)) {
     if (equal.tuning.out_of_core != OutOfCore::none) continue;
     std::vector<double> parts = speeds(equal.tuning);
     const auto [slowest, quickest] = std::ranges::minmax(parts);
     if (quickest < limits::kUneven * slowest) continue;
-    double seconds = equal.seconds;
+    double least = choice_.rank(equal);
     for (int round = 0; round < limits::kProportionRounds; ++round) {
       Considered uneven{.tuning = in_proportion(equal.tuning, parts), .tasks = equal.tasks};
       uneven.estimate_s = equal.estimate_s;
       std::vector<double> ends_s;
-      const std::optional<double> uneven_s = attempt_before(end, std::move(uneven), &ends_s);
-      if (!uneven_s || *uneven_s >= seconds) break;
-      seconds = *uneven_s;
+      const Considered* planned = attempt_before(end, std::move(uneven), &ends_s);
+      if (planned == nullptr || choice_.rank(*planned) >= least) break;
+      least = choice_.rank(*planned);
       const auto [first, last] = std::ranges::minmax(ends_s);
       if (first <= 0 || last <= limits::kBalanced * first) break;
       for (std::size_t worker = 0; worker < parts.size(); ++worker) parts[worker] /= ends_s[worker];
@@ -353,18 +318,19 @@ void Tuner::attempt_shares(const Team& team, std::int64_t end) {
   if (favoured < 0 || workers < 2) return;
   const Estimator estimator(problem_, machine_, team);
   const double bound_s = bound(problem_, machine_).seconds;
-  for (const Considered& equal : fastest(limits::kMostShared, &team)) {
+  for (const Considered& equal : choice_.best(limits::kMostShared, &team)) {
     if (equal.tuning.out_of_core != OutOfCore::none || !equal.tuning.row_shares.empty()) continue;
     const double alone_s = all_by_s(team[static_cast<std::size_t>(favoured)], equal.tuning);
-    double seconds = equal.seconds;
+    double seconds = equal.seconds, least = choice_.rank(equal);
     for (int round = 0; round < limits::kShareRounds; ++round) {
       const double share = std::min((seconds + bound_s) / 2 / alone_s, limits::kMostOwned);
       if (share * workers < limits::kWorthFavouring) break;
       Considered uneven{.tuning = favour(equal.tuning, favoured, share), .tasks = equal.tasks};
       uneven.estimate_s = estimator.seconds(uneven.tuning);
-      const std::optional<double> uneven_s = attempt_before(end, std::move(uneven));
-      if (!uneven_s || *uneven_s >= seconds) break;
-      seconds = *uneven_s;
+      const Considered* planned = attempt_before(end, std::move(uneven));
+      if (planned == nullptr || choice_.rank(*planned) >= least) break;
+      seconds = planned->seconds;
+      least = choice_.rank(*planned);
     }
   }
 }

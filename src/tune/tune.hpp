@@ -5,8 +5,8 @@
 
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
-#include "sim/trace.hpp"
 #include "tune/considered.hpp"
+#include "tune/goal.hpp"
 
 namespace fleet {
 
@@ -19,13 +19,14 @@ struct TuneRequest {
   Grid grid{0, 0};                       ///< if it does not match the number of workers: by model
   Rules rules = Rules::all();
   bool own_copies = false;  ///< as in Tuning
+  Goal goal;
 };
 
 struct Tuned {
   Plan plan;
-  double predicted_s = 0;  ///< simulated makespan of `plan`
-  int planned = 0;         ///< candidates that were planned and simulated
-  Search search;           ///< all candidates, and why the others were not chosen
+  Cost cost;        ///< predicted: of the simulated plan
+  int planned = 0;  ///< candidates that were planned and simulated
+  Search search;    ///< all candidates, and why the others were not chosen
 };
 
 /// Closed-form times of tunings with the same workers: the larger of arithmetic and traffic per
@@ -57,8 +58,8 @@ class Estimator {
 /// Paper 1, III-A: padding(T) + overlap(T) + latency(T), as read in PAPERS.md.
 double tile_cost(const Problem& problem, int workers, std::int64_t tile);
 
-/// Estimates all candidates, plans and simulates the best few, returns the fastest. Throws as
-/// make_plan.
+/// Estimates all candidates, plans and simulates the best few, returns the one of the least value
+/// by the request's goal. Throws as make_plan.
 Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request);
 
 /// The same for a problem with vectors, k > 0 and n > 0: few plans, all small, each simulated.

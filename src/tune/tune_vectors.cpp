@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "program/decompose.hpp"
-#include "sim/simulate.hpp"
 #include "tune/candidates.hpp"
+#include "tune/choice.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
 
@@ -24,7 +24,8 @@ class VectorTuner {
       : problem_(problem),
         machine_(machine),
         request_(request),
-        base_(base_tuning(problem, machine, request)) {}
+        base_(base_tuning(problem, machine, request)),
+        choice_(problem, machine, request.goal) {}
 
   Tuned run() {
     const std::vector<DeviceId>& all = base_.workers;
@@ -32,15 +33,13 @@ class VectorTuner {
     const bool is_chosen = request_.grid.rows * request_.grid.cols == std::ssize(all);
     for (const DeviceId d : all) {
       const auto is_home = [d](const Operand& o) { return o.home == d; };
-      if (request_.selects && !is_chosen && all.size() > 1 &&
-          std::ranges::any_of(problem_.operands, is_home))
-        try_workers({d});
+      // A single device that has to fetch all is never the fastest, but it may need least energy.
+      const bool is_worth_it = std::ranges::any_of(problem_.operands, is_home) ||
+                               (!request_.goal.is_time() && d == all.front());
+      if (request_.selects && !is_chosen && all.size() > 1 && is_worth_it) try_workers({d});
     }
-    if (best_.planned == 0) throw refusal_;
-    best_.planned = planned_;
-    search_.choose(chosen_, machine_.issue_s);
-    best_.search = std::move(search_);
-    return std::move(best_);
+    if (choice_.planned() == 0) throw choice_.refusal();
+    return choice_.take();
   }
 
  private:
@@ -48,7 +47,6 @@ class VectorTuner {
   std::vector<Grid> grids(int workers) const;
   std::vector<std::int64_t> edges(std::int64_t size, int parts) const;
   bool is_sensible(const Tuning& tuning) const;
-  void attempt(Considered candidate);
   /// The most bytes of a tile product.
   std::int64_t most_bytes() const {
     std::int64_t most = limits::kMostVectorBytes;
@@ -60,15 +58,10 @@ class VectorTuner {
 
   const Problem& problem_;
   const Machine& machine_;
-  Expansions expansions_;  ///< shared by candidates with equal cuts
   const TuneRequest& request_;
   const Tuning base_;
-  Tuned best_;
-  Search search_;
-  std::size_t chosen_ = 0;
-  int planned_ = 0;
+  Choice choice_;
   std::int64_t spent_ = 0, budget_ = 0;  ///< in tasks
-  Error refusal_{Status::no_memory, "the memory caps hold no tiles"};
 };
 
 // Grids of parts of k by parts of C. axpy has no sum to split, dot nothing but a sum.
@@ -117,32 +110,12 @@ void VectorTuner::try_workers(const std::vector<DeviceId>& workers) {
         const std::int64_t tasks = limits::kTasksPerVectorTile * tiles;
         Considered c{.tuning = std::move(t), .tasks = tasks};
         if (!is_sensible(c.tuning))
-          search_.pass_over(std::move(c), Verdict::too_large, most_bytes());
-        else if (planned_ > 0 && tasks > budget_ - spent_)
-          search_.pass_over(std::move(c), Verdict::over_budget, budget_ - spent_);
-        else
-          attempt(std::move(c));
+          choice_.pass_over(std::move(c), Verdict::too_large, most_bytes());
+        else if (choice_.planned() > 0 && tasks > budget_ - spent_)
+          choice_.pass_over(std::move(c), Verdict::over_budget, budget_ - spent_);
+        else if (const auto planned = choice_.attempt(std::move(c)))
+          spent_ += planned->considered.tasks;
       }
-  }
-}
-
-// Keeps the first of equally fast candidates, which has the larger tiles.
-void VectorTuner::attempt(Considered c) {
-  try {
-    Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
-    c.tasks = std::ssize(plan.tasks);
-    spent_ += c.tasks;
-    c.seconds = simulate(plan, machine_).seconds;
-    if (planned_++ == 0 || c.seconds < best_.predicted_s) {
-      chosen_ = search_.list.size();
-      best_ = {.plan = std::move(plan), .predicted_s = c.seconds, .planned = 1};
-    }
-    search_.list.push_back(std::move(c));
-  } catch (const Error& e) {
-    if (e.status() != Status::no_memory && e.status() != Status::unreachable) throw;
-    refusal_ = e;
-    c.refusal = e.what();
-    search_.pass_over(std::move(c), Verdict::refused);
   }
 }
 

@@ -317,7 +317,7 @@ TEST(Bound, IsNeverAboveTheSimulatedTimeOfARealPlan) {
     const std::string text = random_problem(random, machine.device_count());
     const Problem problem = parse_problem(text);
 
-    const double simulated_s = tune(problem, machine, {}).predicted_s;
+    const double simulated_s = tune(problem, machine, {}).cost.seconds;
 
     const Bound b = bound(problem, machine);
     EXPECT_LE(b.seconds, simulated_s * (1 + 1e-9)) << text << " on " << machine.name;

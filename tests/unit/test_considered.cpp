@@ -17,7 +17,7 @@ using test::node;
 using Verdict = Considered::Verdict;
 
 Considered planned(double seconds, std::int64_t tasks) {
-  return {.seconds = seconds, .tasks = tasks};
+  return {.seconds = seconds, .value = seconds, .tasks = tasks};
 }
 
 int count(const Search& search, Verdict verdict) {
@@ -55,6 +55,10 @@ void expect_true_verdict(const Trial& trial, const Considered& c) {
       EXPECT_GT(c.seconds, best.seconds);
       EXPECT_TRUE(c.seconds > limits::kNear * trial.fastest_s() ||
                   trial.issued_s(c) >= trial.issued_s(best));
+      break;
+    case Verdict::worse:
+    case Verdict::too_slow:
+      ADD_FAILURE() << "time is the objective";
       break;
     case Verdict::more_issuing:
       EXPECT_LE(c.seconds, best.seconds);
@@ -95,7 +99,7 @@ void expect_true(const Trial& trial) {
   EXPECT_EQ(count(search, Verdict::chosen), 1);
   EXPECT_EQ(best.verdict, Verdict::chosen);
   EXPECT_EQ(best.tuning, trial.tuned.plan.tuning);
-  EXPECT_EQ(best.seconds, trial.tuned.predicted_s);
+  EXPECT_EQ(best.seconds, trial.tuned.cost.seconds);
   EXPECT_EQ(std::ranges::count_if(search.list, &Considered::is_planned), trial.tuned.planned);
   EXPECT_LE(best.seconds, limits::kNear * trial.fastest_s());
   for (const Considered& c : search.list) {

@@ -239,8 +239,13 @@ Machine any_machine(Random& random) {
       for (std::int64_t edge = 1; chance(random, 60); edge += between(random, 1, 1'000'000))
         device.kernels.push_back({type, edge, any_positive(random)});
     device.ports = any_shares(random, ports);
-    if (chance(random, 50)) device.idle_watts = any_positive(random);
-    if (chance(random, 50)) device.busy_watts = any_positive(random);
+    if (chance(random, 50))
+      device.watts = {chance(random, 50) ? 0 : any_positive(random),
+                      any_positive(random),
+                      any_positive(random),
+                      any_positive(random),
+                      any_positive(random),
+                      any_positive(random)};
     m.devices.push_back(device);
   }
   for (DeviceId a = 0; a < std::ssize(m.devices); ++a)
@@ -255,7 +260,7 @@ TEST(MachineJson, HasWhatIsNotAsUsualOfADeviceOnly) {
   Machine machine = test::node(1);
   const std::string usual = to_json(machine);
   for (const char* key : {"filling_elements", "lanes_beside_solves", "inverse_order", "prepare_s",
-                          "solve_row_s", "solve_element_s", "triangle_share"})
+                          "solve_row_s", "solve_element_s", "triangle_share", "watts"})
     EXPECT_EQ(usual.find(key), std::string::npos) << key;
 
   Device& device = machine.devices[kFirstDevice];
@@ -299,6 +304,16 @@ TEST(MachineJson, GivesBackEveryMachineBitForBit) {
   }
 }
 
+TEST(MachineJson, ReadsSchema1WithOneNumberForAllThatADeviceDoes) {
+  const Machine m = parse_machine(R"({"schema": 1, "name": "", "source": "", "devices": [
+    {"name": "host", "memory_bytes": 1}, {"name": "pageable", "memory_bytes": 1},
+    {"name": "0", "memory_bytes": 1, "idle_watts": 50, "busy_watts": 300},
+    {"name": "1", "memory_bytes": 1}]})");
+  EXPECT_EQ(m.devices[kFirstDevice].watts, (Watts{50, 300, 300, 300, 300, 300}));
+  EXPECT_FALSE(m.devices[kFirstDevice + 1].watts.known());
+  EXPECT_EQ(parse_machine(to_json(m)), m);
+}
+
 TEST(MachineJson, SortsKernelsByTypeAndEdge) {
   const Machine m = parse_machine(R"({"schema": 1, "name": "", "source": "", "devices": [
     {"name": "host", "memory_bytes": 1}, {"name": "pageable", "memory_bytes": 1},
@@ -313,7 +328,7 @@ TEST(MachineJson, SortsKernelsByTypeAndEdge) {
 
 /// A valid file in which `from` is replaced by `to`.
 std::string edited(const std::string& from, const std::string& to) {
-  std::string text = R"({"schema": 1, "name": "n", "source": "s", "notes": [1, {}], "issue_s": 0,
+  std::string text = R"({"schema": 2, "name": "n", "source": "s", "notes": [1, {}], "issue_s": 0,
     "ports": [{"name": "p", "capacity": 5}, {"name": "q", "capacity": 6}],
     "devices": [{"name": "host", "memory_bytes": 7}, {"name": "pageable", "memory_bytes": 7},
       {"name": "0", "memory_bytes": 8, "lanes": 2, "launch_s": 0.5,
@@ -347,9 +362,10 @@ INSTANTIATE_TEST_SUITE_P(
     Root, WrongMachine,
     testing::Values(
         Wrong{"{\"schema\"", "\"schema\"", "damaged JSON at byte 9"},
-        Wrong{"\"schema\": 1", "\"schema\": 2", "schema 2, this version reads schema 1"},
-        Wrong{"\"schema\": 1,", "", "the file has no 'schema'"},
-        Wrong{"\"schema\": 1", "\"schema\": 1.5", "the file: 'schema' is not a whole number"},
+        Wrong{"\"schema\": 2", "\"schema\": 3", "schema 3, this version reads schemas 1 to 2"},
+        Wrong{"\"schema\": 2", "\"schema\": 0", "schema 0, this version reads schemas 1 to 2"},
+        Wrong{"\"schema\": 2,", "", "the file has no 'schema'"},
+        Wrong{"\"schema\": 2", "\"schema\": 1.5", "the file: 'schema' is not a whole number"},
         Wrong{"\"name\": \"n\"", "\"name\": 3", "the file: 'name' is not a string"},
         Wrong{"\"source\": \"s\",", "", "the file has no 'source'"},
         Wrong{"\"issue_s\": 0", "\"issue_s\": -1", "the file: 'issue_s' is negative"},
@@ -386,6 +402,18 @@ INSTANTIATE_TEST_SUITE_P(
               "device 2: 'inverse_order' is not between 0 and 1099511627776"},
         Wrong{"\"lanes\": 2", "\"lanes\": 2, \"inverse_order\": 0.5",
               "device 2: 'inverse_order' is not a whole number"},
+        Wrong{"\"lanes\": 2", "\"lanes\": 2, \"busy_watts\": 300",
+              "device 2 has an unknown key 'busy_watts'"},
+        Wrong{"\"schema\": 2, \"name\": \"n\"", "\"schema\": 1, \"watts\": {}, \"name\": \"n\"",
+              "the file has an unknown key 'watts'"},
+        Wrong{"\"lanes\": 2", "\"lanes\": 2, \"watts\": {\"idle\": 1}",
+              "device 2, watts has no 'wait'"},
+        Wrong{"\"lanes\": 2", "\"lanes\": 2, \"watts\": {\"busy\": 1}",
+              "device 2, watts has an unknown key 'busy'"},
+        Wrong{"\"lanes\": 2",
+              "\"lanes\": 2, \"watts\": {\"idle\": 1, \"wait\": 1, \"copy\": 1, \"exchange\": 1, "
+              "\"stream\": 1, \"multiply\": 0}",
+              "device 2, watts: 'multiply' is not positive"},
         Wrong{"\"launch_s\": 0.5", "\"launch_s\": null", "device 2: 'launch_s' is not a number"},
         Wrong{"[{\"type\": \"d\", \"edge\": 9, \"flops_per_s\": 10}]", "{}",
               "device 2: 'kernels' is not a list"},

@@ -261,7 +261,7 @@ TEST_F(Cache, RebuildsAFileThatIsDamagedOrOfAnotherKind) {
   const Machine machine = get();
   const std::string whole = text_of(files().at(0));
   std::string other_schema = whole, other_key = whole, no_links = whole;
-  other_schema.replace(other_schema.find("\"schema\": 1"), 11, "\"schema\": 7");
+  other_schema.replace(other_schema.find("\"schema\": 2"), 11, "\"schema\": 7");
   other_key.replace(other_key.find("blas 1"), 6, "blas X");
   no_links.replace(no_links.find("\"links\""), 7, "\"l1nks\"");
   for (const std::string& text :

@@ -47,10 +47,11 @@ TEST(Teams, BeginWithAllWorkersAndHaveEachSetOnce) {
     const Team all = all_of(machine);
     for (const std::int64_t n : {512, 4096, 16384})
       for (const DeviceId home : {kHost, kFirstDevice}) {
-        const std::vector<Team> list = teams(square(n, home), machine, all);
+        const std::vector<Team> list = teams(square(n, home), machine, all, Goal{});
         ASSERT_FALSE(list.empty());
         EXPECT_EQ(list.front(), all);
-        EXPECT_LE(list.size(), limits::kMostTeams);
+        for (std::size_t size = 1; size < all.size(); ++size)
+          EXPECT_LE(std::ranges::count(list, size, &Team::size), limits::kMostOfSize);
         EXPECT_EQ(std::set(list.begin(), list.end()).size(), list.size());
         for (const Team& team : list) {
           EXPECT_FALSE(team.empty());
@@ -62,18 +63,16 @@ TEST(Teams, BeginWithAllWorkersAndHaveEachSetOnce) {
 
 TEST(Teams, HaveOneOfEachSizeWhereDevicesAreEqual) {
   const Machine machine = node(4);
-  const std::vector<Team> list = teams(square(256, kHost), machine, all_of(machine));
-
   std::map<std::size_t, int> of_size;
-  for (const Team& team : list) ++of_size[team.size()];
-  for (const auto& [size, count] : of_size) EXPECT_EQ(count, 1) << size;
-  EXPECT_GT(of_size.size(), 1U);
+  for (const Team& team : all_sets(square(256, kHost), machine, all_of(machine)))
+    ++of_size[team.size()];
+  EXPECT_EQ(of_size, (std::map<std::size_t, int>{{1, 1}, {2, 1}, {3, 1}, {4, 1}}));
 }
 
 TEST(Teams, TellTheHomeOfAnOperandFromTheOthers) {
   const Machine machine = node(4);
   const DeviceId home = kFirstDevice + 2;
-  const std::vector<Team> list = teams(square(256, home), machine, all_of(machine));
+  const std::vector<Team> list = teams(square(256, home), machine, all_of(machine), Goal{});
 
   ASSERT_GT(list.size(), 1U);
   EXPECT_EQ(list[1], Team{home});
@@ -82,7 +81,7 @@ TEST(Teams, TellTheHomeOfAnOperandFromTheOthers) {
 TEST(Teams, OfManyWorkersGrowByTheNearest) {
   Machine machine = node(12);
   const DeviceId home = kFirstDevice + 7;
-  const std::vector<Team> list = teams(square(256, home), machine, all_of(machine));
+  const std::vector<Team> list = teams(square(256, home), machine, all_of(machine), Goal{});
 
   ASSERT_GT(list.size(), 1U);
   for (const Team& team : list) EXPECT_EQ(std::ranges::count(team, home), 1);
@@ -97,7 +96,7 @@ TEST(Selection, LeavesOutADeviceThatOnlyDelays) {
 
   EXPECT_EQ(all.plan.tuning.workers, all_of(machine));
   EXPECT_EQ(some.plan.tuning.workers, (Team{kFirstDevice, kFirstDevice + 2}));
-  EXPECT_LT(some.predicted_s, 0.9 * all.predicted_s);
+  EXPECT_LT(some.cost.seconds, 0.9 * all.cost.seconds);
   EXPECT_TRUE(all.search.left_out().empty());
   const std::vector<LeftOut> left = some.search.left_out();
   ASSERT_EQ(left.size(), 1U);
@@ -122,8 +121,8 @@ TEST(Selection, IsNotSlowerThanAllDevices) {
         between(random, 0, 1) != 0 ? node(devices) : test::uneven_node(random, devices);
     const Problem problem = test::random_gemm(random, devices, 2000);
     try {
-      const double all_s = tuned(problem, machine, false).predicted_s;
-      worst = std::max(worst, tuned(problem, machine, true).predicted_s / all_s);
+      const double all_s = tuned(problem, machine, false).cost.seconds;
+      worst = std::max(worst, tuned(problem, machine, true).cost.seconds / all_s);
     } catch (const Error& error) {
       ASSERT_EQ(error.status(), Status::unreachable) << to_text(problem);
     }
@@ -144,7 +143,21 @@ TEST(UnevenWorkers, GetPartsByTheirSpeeds) {
   const std::vector<double>& shares = tuning.grid.rows > 1 ? tuning.row_shares : tuning.col_shares;
   ASSERT_EQ(shares.size(), 2U);
   EXPECT_NEAR(shares[0] / shares[1], 2, 0.3);
-  EXPECT_LT(uneven.predicted_s, 0.85 * even.predicted_s);
+  EXPECT_LT(uneven.cost.seconds, 0.85 * even.cost.seconds);
+}
+
+TEST(Selection, IsAboutAsFastAsAnySetByHand) {
+  for (const char* name : {"clx-ai", "h200x8", "dgx1"}) {
+    const Machine machine = shipped(name);
+    for (const std::int64_t n : {256, 512, 1024})
+      for (const DeviceId home : {kHost, kFirstDevice}) {
+        const Problem problem = square(n, home);
+        const double chosen_s = tuned(problem, machine, true).cost.seconds;
+        for (const Team& by_hand : {Team{2}, Team{2, 3}, Team{2, 4, 6, 8}, Team{2, 3, 4, 5}})
+          EXPECT_LE(chosen_s, 1.05 * tune(problem, machine, {.workers = by_hand}).cost.seconds)
+              << name << " " << n << " on " << by_hand.size();
+      }
+  }
 }
 
 TEST(Selection, TakesTheGridThatItIsGiven) {

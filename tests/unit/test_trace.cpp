@@ -52,12 +52,16 @@ TEST(BusyTime, CountsOverlappingSpansOnce) {
   EXPECT_DOUBLE_EQ(busy_s({}), 0);
 }
 
+constexpr Watts kWatts{
+    .idle = 1, .wait = 10, .copy = 20, .exchange = 30, .stream = 50, .multiply = 100};
+
+Device& device(SmallRun& run, DeviceId id) {
+  return run.machine.get().devices[static_cast<std::size_t>(id)];
+}
+
 TEST(CostOf, CountsBytesPerHopAndJoulesOfDevices) {
   SmallRun run;
-  for (const DeviceId device : {kOne, kTwo}) {
-    run.machine.get().devices[static_cast<std::size_t>(device)].idle_watts = 10;
-    run.machine.get().devices[static_cast<std::size_t>(device)].busy_watts = 100;
-  }
+  for (const DeviceId id : {kOne, kTwo}) device(run, id).watts = kWatts;
   const Trace trace = simulate(run.plan.get(), run.machine.get());
 
   const Cost cost = cost_of(run.plan.get(), run.machine.get(), trace);
@@ -65,8 +69,52 @@ TEST(CostOf, CountsBytesPerHopAndJoulesOfDevices) {
   EXPECT_EQ(cost.source, CostSource::simulated);
   EXPECT_DOUBLE_EQ(cost.seconds, 4 + 8 + 2);
   EXPECT_EQ(cost.bytes_by_link, (std::vector<std::int64_t>{64, 64, 64}));
-  // 0 computes for 8 of 14 s, 1 for 4.
-  EXPECT_DOUBLE_EQ(cost.joules, 100 * (8 + 4) + 10 * (6 + 10));
+  EXPECT_EQ(cost.devices, 2);
+  const double kernels_and_copies = cost.joules;
+  // Copies alone, with kernels that draw no more than waiting.
+  for (const DeviceId id : {kOne, kTwo}) device(run, id).watts.multiply = 10;
+  const Cost copies = cost_of(run.plan.get(), run.machine.get(), trace);
+  const auto span = [&](TaskId id) { return trace.spans[static_cast<std::size_t>(id)]; };
+  const Span fetch = span(run.fetch), hop = span(run.hop), home = span(run.home);
+  const Span product = span(run.product), far = span(run.far_product);
+  const double fetch_alone_s = hop.start_s - fetch.start_s, hop_s = hop.stop_s - hop.start_s;
+  EXPECT_DOUBLE_EQ(copies.joules, 2 * 10 * 14 + 10 * fetch_alone_s + 20 * hop_s * 2 +
+                                      10 * (home.stop_s - home.start_s));
+  // A device that does several things at once draws the most demanding one's watts.
+  double expected = 0;
+  constexpr double kStep = 1.0 / 64;  // all times are multiples of it
+  for (double t = kStep / 2; t < 14; t += kStep) {
+    const auto in = [t](const Span& s) { return s.start_s < t && t < s.stop_s; };
+    expected += kStep * (in(product) ? 100 : in(hop) ? 30 : in(fetch) || in(home) ? 20 : 10);
+    expected += kStep * (in(far) ? 100 : in(hop) ? 30 : 10);
+  }
+  EXPECT_NEAR(kernels_and_copies, expected, 1e-6);
+}
+
+TEST(CostOf, TellsDevicesThatTakePartFromTheWholeNode) {
+  SmallRun run;
+  HandMachine machine{3};
+  machine.link(kHost, kOne, 2);
+  machine.link(kOne, kTwo, 2);
+  machine.link(kOne, kHost, 4);
+  machine.get().ports = run.machine.get().ports;
+  for (int d = 0; d < 3; ++d)
+    machine.get().devices[static_cast<std::size_t>(kFirstDevice + d)].watts = kWatts;
+  const Trace trace = simulate(run.plan.get(), machine.get());
+
+  const Cost two = cost_of(run.plan.get(), machine.get(), trace);
+  EXPECT_EQ(two.devices, 2);
+  EXPECT_DOUBLE_EQ(two.joules_node, two.joules + 1 * two.seconds);
+
+  machine.get().devices[kHost].watts = {.idle = 3, .wait = 5, .copy = 7, .multiply = 9};
+  const Cost with_host = cost_of(run.plan.get(), machine.get(), trace);
+  EXPECT_EQ(with_host.joules, two.joules);
+  EXPECT_GT(with_host.joules_node, two.joules_node + 5 * two.seconds);
+  EXPECT_LT(with_host.joules_node, two.joules_node + 7 * two.seconds);
+
+  machine.get().devices.back().watts = {};
+  EXPECT_EQ(cost_of(run.plan.get(), machine.get(), trace).joules, two.joules);
+  EXPECT_EQ(cost_of(run.plan.get(), machine.get(), trace).joules_node, 0);
 }
 
 TEST(CostOf, LeavesOutWhatDidNotCompleteAndWattsNobodyKnows) {

@@ -39,7 +39,7 @@ TEST(Tune, FindsARightPlanForEveryProblemThatFits) {
     try {
       const Tuned tuned = tune(problem, machine, request);
       ASSERT_EQ(check(tuned.plan), "") << to_text(problem);
-      ASSERT_TRUE(std::isfinite(tuned.predicted_s)) << to_text(problem);
+      ASSERT_TRUE(std::isfinite(tuned.cost.seconds)) << to_text(problem);
     } catch (const Error& e) {
       ASSERT_EQ(e.status(), Status::unreachable) << to_text(problem) << ": " << e.what();
     }
@@ -105,11 +105,11 @@ TEST(Tune, GainsByTheGridOnSkinnyShapes) {
   for (const auto& [m, n] : {std::pair<std::int64_t, std::int64_t>{65536, 1024}, {1024, 65536}}) {
     const Problem p = make_problem({.m = m, .n = n, .k = 4096},
                                    {.homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
-    const double free_s = tune(p, machine, {}).predicted_s;
+    const double free_s = tune(p, machine, {}).cost.seconds;
     const Tuned square = tune(p, machine, {.rules = fixed});
     EXPECT_EQ(square.plan.tuning.grid, (Grid{4, 2}));
-    EXPECT_LE(free_s, 1.001 * square.predicted_s) << m << " x " << n;
-    gain = std::max(gain, square.predicted_s / free_s);
+    EXPECT_LE(free_s, 1.001 * square.cost.seconds) << m << " x " << n;
+    gain = std::max(gain, square.cost.seconds / free_s);
   }
   EXPECT_GT(gain, 1.02);
 }
@@ -132,11 +132,11 @@ TEST(Tune, MakesColumnsLongWhereShortOnesAreSlow) {
   const Tuned free = tune(problem, machine, {});
   double squares_s = 1e300;
   for (const std::int64_t tile : {512, 1024, 1366, 2048, 2731, 4096})
-    squares_s = std::min(squares_s, tune(problem, machine, {.tile = tile}).predicted_s);
+    squares_s = std::min(squares_s, tune(problem, machine, {.tile = tile}).cost.seconds);
 
   EXPECT_EQ(check(free.plan), "");
   EXPECT_GT(free.plan.program->rows_of({kC, 0, 0}), 2 * free.plan.program->cols_of({kC, 0, 0}));
-  EXPECT_LT(free.predicted_s, 0.95 * squares_s);
+  EXPECT_LT(free.cost.seconds, 0.95 * squares_s);
 }
 
 TEST(Tune, LeavesTilesSquareWhereItIsToldTheirEdgeOrColumnsCostNothing) {
@@ -171,7 +171,7 @@ TEST(Tune, BeginsWithShortStepsWhereTheFirstTilesTakeLong) {
   EXPECT_EQ(check(ramped.plan), "");
   EXPECT_GT(ramped.plan.tuning.ramp, 0);
   EXPECT_LT(first_product_s(ramped.plan), 0.5 * first_product_s(without));
-  EXPECT_LT(ramped.predicted_s, 0.98 * simulate(without, machine).seconds);
+  EXPECT_LT(ramped.cost.seconds, 0.98 * simulate(without, machine).seconds);
 }
 
 // Tiles as long as C cannot form groups of rows, but those of the first columns can go home early.
@@ -186,7 +186,8 @@ TEST(Tune, MakesGroupsOfWholeColumnsWhereTilesAreLong) {
   EXPECT_EQ(check(grouped.plan), "");
   EXPECT_GT(grouped.plan.tuning.group, 0);
   EXPECT_EQ(grouped.plan.tuning.group_m, problem.m);
-  EXPECT_LT(grouped.predicted_s, simulate(make_plan(problem, machine, ungrouped), machine).seconds);
+  EXPECT_LT(grouped.cost.seconds,
+            simulate(make_plan(problem, machine, ungrouped), machine).seconds);
 }
 
 // C is 32 times as large as A and B: with equal parts the links of the device that holds all
@@ -212,7 +213,7 @@ TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
     if (task.device() == owner) owned += elements;
   }
   EXPECT_GT(owned, 0.3 * whole);
-  EXPECT_LT(free.predicted_s, 0.95 * equal.predicted_s);
+  EXPECT_LT(free.cost.seconds, 0.95 * equal.cost.seconds);
 }
 
 // In a grid of 2 x 2 a larger part for one worker also gives its neighbour more rows of A.
@@ -259,8 +260,8 @@ TEST(Tune, IsNeverSlowerByItsOwnClockThanWithoutItsRules) {
   const Machine machine = node(8);
   for (DeviceId home : {kHost, kFirstDevice})
     for (std::int64_t n : {4096, 8192, 16384}) {
-      const double all_s = tune(square(n, home), machine, {}).predicted_s;
-      const double none_s = tune(square(n, home), machine, {.rules = Rules::none()}).predicted_s;
+      const double all_s = tune(square(n, home), machine, {}).cost.seconds;
+      const double none_s = tune(square(n, home), machine, {.rules = Rules::none()}).cost.seconds;
       EXPECT_LT(all_s, none_s) << n << " at " << place_word(home);
     }
 }

@@ -129,7 +129,7 @@ TEST(VectorTuner, SpreadsAMatrixOnTheHostOverTheLinks) {
     for (const Task& task : tuned.plan.tasks)
       if (task.kind == TaskKind::compute) busy.insert(task.device());
     EXPECT_EQ(busy.size(), 4u) << m << " x " << n;
-    EXPECT_LT(tuned.predicted_s, 3 * bound(problem, machine).seconds) << m << " x " << n;
+    EXPECT_LT(tuned.cost.seconds, 3 * bound(problem, machine).seconds) << m << " x " << n;
   }
 }
 
@@ -145,7 +145,7 @@ TEST(VectorTuner, IsNeverFasterThanTheBound) {
     const Tuned tuned = tune(problem, machine, {});
 
     ASSERT_EQ(check(tuned.plan), "") << to_text(problem);
-    EXPECT_GE(tuned.predicted_s * (1 + 1e-9), bound(problem, machine).seconds) << to_text(problem);
+    EXPECT_GE(tuned.cost.seconds * (1 + 1e-9), bound(problem, machine).seconds) << to_text(problem);
     EXPECT_LE(std::ssize(tuned.plan.tasks), 30'000) << to_text(problem);
   }
 }

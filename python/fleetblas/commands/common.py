@@ -113,6 +113,12 @@ def add_backend_arguments(parser, backends: tuple[str, ...]) -> None:
         "ids (0,2 or 2,), or split (between MPI ranks)",
     )
     parser.add_argument(
+        "--objective",
+        metavar="WORD",
+        help="what plans are chosen for: time (the default), edp (energy x time), energy, or "
+        "energy@X (the least energy within X times the least time)",
+    )
+    parser.add_argument(
         "--backend",
         choices=backends,
         help="auto: GPUs if there are any; host: virtual devices on the CPU"
@@ -270,7 +276,7 @@ def problem_list(arguments) -> list[dict]:
 
 def context_options(arguments) -> dict:
     """The given options of the command line that a context takes."""
-    names = ("backend", "devices", "machine", "memory_cap", "tile", "grid", "rules")
+    names = ("backend", "devices", "objective", "machine", "memory_cap", "tile", "grid", "rules")
     options = {name: getattr(arguments, name, None) for name in names}
     return {name: value for name, value in options.items() if value is not None}
 

@@ -118,6 +118,24 @@ def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
     return lines
 
 
+def _energy(plan: dict) -> list[tuple[str, str]]:
+    """Joules, if watts are known, and the objective, if it is not time."""
+    lines = []
+    joules, node = plan["joules"], plan["joules_node"]
+    if joules is not None:
+        whole = f", {node:.3g} J with all devices of the node" if node is not None else ""
+        lines.append(("energy", f"{joules:.3g} J on devices that take part{whole}"))
+    if plan["objective"] == "time":
+        return lines
+    value, bound = plan["predicted_value"], plan["bound_value"]
+    text = plan["objective"]
+    if value is not None:
+        text += f": {value:.3g}" + ("" if joules is not None else ", every device counted as 1 W")
+    if value and bound is not None:
+        text += f", {common.percent(bound / value)} of its bound"
+    return [*lines, ("objective", text)]
+
+
 def text_of(plan: dict, words: dict) -> str:
     predicted, bound = plan["predicted_s"], plan["bound_s"]
     edges = (words[name] for name in "mnk")
@@ -134,6 +152,7 @@ def text_of(plan: dict, words: dict) -> str:
     lines.append(("bound", f"{common.duration(bound)}, limited by {plan['limited_by']}"))
     if predicted and bound is not None:
         lines.append(("of bound", common.percent(bound / predicted)))
+    lines += _energy(plan)
     lines.append(("CPU alone", common.duration(plan["host_s"])))
     lines.append(("rules", str(plan["rules"])))
     head = f"{plan['problem']}\non {plan['machine']} ({plan['machine_source']})\n"
@@ -169,14 +188,17 @@ def why_text(plan: dict, words: dict) -> str:
     if not plan["why"]:
         return "\n  (no device, so there was nothing to choose from)"
     several = len({tuple(tried["workers"]) for tried in plan["why"]}) > 1
-    rows = [["considered", "estimate", "simulated", "tasks", ""]]
+    energy = any(tried["joules"] is not None for tried in plan["why"])
+    rows = [["considered", "estimate", "simulated", *(["energy"] if energy else []), "tasks", ""]]
     for tried in plan["why"]:
+        joules = tried["joules"]
         by = f"by {_ids(tried['workers'])}: " if several else ""
         rows.append(
             [
                 by + _tuning(tried, words["routine"]),
                 common.duration(tried["estimate_s"]),
                 common.duration(tried["predicted_s"]),
+                *(["-" if joules is None else f"{joules:.3g} J"] if energy else []),
                 f"{tried['tasks']:,}",
                 tried["reason"],
             ]

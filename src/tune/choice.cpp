@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// choice.cpp: plans candidates, keeps the plans that may be chosen, and chooses. Pure.
+#include "tune/choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "sim/simulate.hpp"
+#include "tune/limits.hpp"
+
+namespace fleet {
+
+std::optional<Choice::Planned> Choice::attempt(Considered c) {
+  try {
+    Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
+    Trace trace = simulate(plan, machine_);
+    c.seconds = trace.seconds;
+    c.value = c.seconds;
+    if (!goal_.is_time()) {
+      const Cost cost = cost_of(plan, machine_, trace);
+      c.joules = cost.joules;
+      c.value = goal_.value(cost);
+    }
+    c.tasks = std::ssize(plan.tasks);
+    ++planned_;
+    least_s_ = std::min(least_s_, c.seconds);
+    if (!is_too_slow(c)) least_ = std::min(least_, rank(c));
+    near_.push_back({search_.list.size(), std::move(plan), std::move(trace), rank(c)});
+    std::erase_if(near_, [&, newest = search_.list.size()](const Kept& kept) {
+      return kept.rank > within(limits::kNear, least_) && kept.candidate != newest;
+    });
+    search_.list.push_back(std::move(c));
+    return Planned{search_.list.back(), near_.back().plan, near_.back().trace};
+  } catch (const Error& e) {
+    if (e.status() != Status::no_memory && e.status() != Status::unreachable) throw;
+    refusal_ = e;
+    c.refusal = e.what();
+    search_.pass_over(std::move(c), Considered::Verdict::refused);
+    return {};
+  }
+}
+
+std::vector<Considered> Choice::best(std::size_t most, const std::vector<DeviceId>* team) const {
+  std::vector<const Considered*> sorted;
+  for (const Considered& c : search_.list)
+    if (c.is_planned() && (team == nullptr || c.tuning.workers == *team)) sorted.push_back(&c);
+  std::ranges::stable_sort(
+      sorted, {}, [&](const Considered* c) { return std::tuple(is_too_slow(*c), rank(*c)); });
+  sorted.resize(std::min(sorted.size(), most));
+  std::vector<Considered> copies;
+  for (const Considered* c : sorted) copies.push_back(*c);
+  return copies;
+}
+
+/// The plan of a candidate, made again where it was not among the best when it was booked.
+Choice::Kept Choice::plan_of(std::size_t candidate) {
+  const auto kept = std::ranges::find(near_, candidate, &Kept::candidate);
+  if (kept != near_.end()) return std::move(*kept);
+  const Considered& c = search_.list[candidate];
+  Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
+  Trace trace = simulate(plan, machine_);
+  return {candidate, std::move(plan), std::move(trace), rank(c)};
+}
+
+void Choice::rank_by_goal() {
+  by_goal_ = true;
+  least_ = kNever;
+  for (const Considered& c : search_.list)
+    if (c.is_planned() && !is_too_slow(c)) least_ = std::min(least_, c.value);
+  for (Kept& kept : near_) kept.rank = search_.list[kept.candidate].value;
+}
+
+// Among the nearly best plans, the one least sensitive to the cost of issuing.
+Tuned Choice::take() {
+  rank_by_goal();  // what was best when it came may be too slow by now
+  if (least_ == kNever)
+    throw Error(Status::bad_argument, "the objective is a finite number for no plan");
+  std::size_t chosen = 0;
+  double least = kNever;
+  for (std::size_t i = 0; i < search_.list.size(); ++i) {
+    const Considered& c = search_.list[i];
+    if (!c.is_planned() || is_too_slow(c) || c.value > within(limits::kNear, least_)) continue;
+    const double per_second = c.seconds > 0 ? std::abs(c.value) / c.seconds : 1;
+    const double issued = std::max(c.value, within(limits::kSame, least_)) +
+                          per_second * machine_.issue_s * static_cast<double>(c.tasks);
+    if (issued >= least) continue;
+    least = issued;
+    chosen = i;
+  }
+  search_.choose(chosen, machine_.issue_s);
+  Kept kept = plan_of(chosen);
+  const Cost cost = cost_of(kept.plan, machine_, kept.trace);
+  return {.plan = std::move(kept.plan),
+          .cost = cost,
+          .planned = planned_,
+          .search = std::move(search_)};
+}
+
+}  // namespace fleet

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// choice.hpp: the candidates of one tuning that were planned and simulated, and the choice among
+// them. It proposes none.
+#pragma once
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/sizes.hpp"
+#include "tune/tune.hpp"
+
+namespace fleet {
+
+class Choice {
+ public:
+  /// All must outlive it.
+  Choice(const Problem& problem, const Machine& machine, const Goal& goal)
+      : problem_(problem), machine_(machine), goal_(goal), search_{.objective = goal.objective} {}
+
+  /// Plans and simulates a candidate, and books it. Null: it does not fit into memory or lacks a
+  /// route. Valid until the next candidate.
+  struct Planned {
+    const Considered& considered;
+    const Plan& plan;
+    const Trace& trace;
+  };
+  std::optional<Planned> attempt(Considered candidate);
+  void pass_over(Considered&& candidate, Considered::Verdict verdict, std::int64_t limit) {
+    search_.pass_over(std::move(candidate), verdict, limit);
+  }
+
+  int planned() const { return planned_; }
+  /// What candidates are ranked by: their time, and after rank_by_goal() their value.
+  double rank(const Considered& c) const { return by_goal_ ? c.value : c.seconds; }
+  void rank_by_goal();
+  /// The least rank.
+  double least() const { return least_; }
+  /// Why the last candidate without a plan has none.
+  const Error& refusal() const { return refusal_; }
+  /// The planned ones, best first; of workers `team` only, unless null.
+  std::vector<Considered> best(std::size_t most, const std::vector<DeviceId>* team = nullptr) const;
+
+  /// Chooses. At least one candidate must have a plan. Throws Error(bad_argument) where the
+  /// caller's objective is a number for none.
+  Tuned take();
+
+ private:
+  struct Kept {
+    std::size_t candidate;  ///< its index in `search_`
+    Plan plan;
+    Trace trace;
+    double rank;
+  };
+  bool is_too_slow(const Considered& c) const {
+    return by_goal_ && c.seconds > goal_.objective.most_time * least_s_;
+  }
+  Kept plan_of(std::size_t candidate);
+
+  const Problem& problem_;
+  const Machine& machine_;
+  const Goal& goal_;
+  Search search_;
+  Expansions expansions_;   ///< shared by candidates with equal cuts
+  std::vector<Kept> near_;  ///< plans nearly as good as the best so far
+  bool by_goal_ = false;
+  double least_ = kNever, least_s_ = kNever;
+  Error refusal_{Status::no_memory, "the memory caps hold no tile product"};
+  int planned_ = 0;
+};
+
+}  // namespace fleet

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// goal_bound.cpp: lower bounds of energy, from the bound of time of each set of devices.
+#include "tune/goal_bound.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/sizes.hpp"
+#include "plan/bound.hpp"
+#include "tune/limits.hpp"
+#include "tune/teams.hpp"
+
+namespace fleet {
+namespace {
+
+class GoalBounder {
+ public:
+  GoalBounder(const Problem& problem, const Machine& machine, const Goal& goal)
+      : problem_(problem), machine_(machine), goal_(goal) {}
+
+  double of_set(const Team& set) const;
+  double of_any(Team workers) const;
+
+ private:
+  const Device& device(DeviceId d) const { return machine_.devices[static_cast<std::size_t>(d)]; }
+  double rate(DeviceId d) const { return machine_.best_rate(d, problem_.type); }
+  /// Joules that a flop takes on this device beyond waiting.
+  double joules_per_flop(DeviceId d) const {
+    const Watts& watts = device(d).watts;
+    // What levels 1 and 2 take depends on the bytes that kernels stream: counted as waiting.
+    return problem_.traits().vectors ? 0 : std::max(0.0, watts.multiply - watts.wait) / rate(d);
+  }
+  double least_joules_per_flop(const Team& set) const {
+    double least = kNever;
+    for (const DeviceId d : set) least = std::min(least, joules_per_flop(d));
+    return least;
+  }
+  double value(double seconds, int devices, double waiting_watts, double joules_per_flop,
+               bool known) const {
+    Cost cost{.seconds = seconds, .devices = devices};
+    if (known) cost.joules = waiting_watts * seconds + joules_per_flop * flops(problem_);
+    return goal_.value(cost);
+  }
+
+  const Problem& problem_;
+  const Machine& machine_;
+  const Goal& goal_;
+};
+
+double GoalBounder::of_set(const Team& set) const {
+  Machine machine = machine_;
+  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
+    if (!std::ranges::binary_search(set, d))
+      machine.devices[static_cast<std::size_t>(d)].kernels.clear();
+  Team taking_part = set;
+  for (const Operand& operand : problem_.operands)
+    if (!on_host(operand.home) && std::ranges::find(taking_part, operand.home) == taking_part.end())
+      taking_part.push_back(operand.home);
+  double watts = 0;
+  bool known = true;
+  for (const DeviceId d : taking_part) {
+    watts += device(d).watts.wait;
+    known = known && device(d).watts.known();
+  }
+  return value(bound(problem_, machine).seconds, static_cast<int>(taking_part.size()), watts,
+               least_joules_per_flop(set), known);
+}
+
+double GoalBounder::of_any(Team workers) const {
+  const double all_s = bound(problem_, machine_).seconds, per_flop = least_joules_per_flop(workers);
+  std::vector<double> rates, watts;
+  bool known = true;
+  for (const DeviceId d : workers) {
+    rates.push_back(rate(d));
+    watts.push_back(device(d).watts.wait);
+    known = known && device(d).watts.known();
+  }
+  std::ranges::sort(rates, std::greater<>());
+  std::ranges::sort(watts);
+  double least = kNever, rate = 0, waiting_watts = 0;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    rate += rates[i];
+    waiting_watts += watts[i];
+    least = std::min(least, value(std::max(all_s, flops(problem_) / rate), static_cast<int>(i + 1),
+                                  waiting_watts, per_flop, known));
+  }
+  return least;
+}
+
+}  // namespace
+
+std::optional<double> goal_bound(const Problem& problem, const Machine& machine,
+                                 const std::vector<DeviceId>& workers, bool selects,
+                                 const Goal& goal) {
+  if (goal.is_time()) return bound(problem, machine).seconds;
+  if (goal.objective.kind == Objective::Kind::own) return std::nullopt;
+  if (flops(problem) == 0) return 0;
+  const GoalBounder bounder(problem, machine, goal);
+  if (!selects) return bounder.of_set(workers);
+  if (workers.size() > limits::kMostEnumerated) return bounder.of_any(workers);
+  double least = kNever;
+  for (const Team& set : all_sets(problem, machine, workers))
+    least = std::min(least, bounder.of_set(set));
+  return least;
+}
+
+}  // namespace fleet

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What plans are chosen for: the setting, the keys of plans, and the lines of `fleetblas plan`."""
+
+import fleetblas
+import pytest
+
+PROBLEM = {"size": 2048, "place": "0"}
+
+
+def plan(**options):
+    with fleetblas.Context(
+        backend="sim", **{"machine": "clx-ai", "devices": "auto", **options}
+    ) as context:
+        return context.plan(**PROBLEM)
+
+
+def test_time_is_the_objective_unless_another_is_asked_for():
+    fastest = plan()
+    assert fastest["objective"] == "time"
+    assert fastest["predicted_value"] == fastest["predicted_s"]
+    assert fastest["bound_value"] == fastest["bound_s"]
+    assert fastest["joules_node"] >= fastest["joules"] > 0
+
+
+@pytest.mark.parametrize("word", ["edp", "energy", "energy@1.2"])
+def test_plans_are_chosen_by_the_objective_and_judged_by_its_bound(word):
+    fastest, chosen = plan(), plan(objective=word)
+    assert chosen["objective"] == word
+    assert chosen["joules"] < fastest["joules"]
+    expected = chosen["joules"] * (chosen["predicted_s"] if word == "edp" else 1)
+    assert chosen["predicted_value"] == pytest.approx(expected)
+    assert 0 < chosen["bound_value"] <= chosen["predicted_value"]
+    if "@" in word:
+        assert chosen["predicted_s"] <= 1.2 * fastest["predicted_s"]
+        assert any(tried["verdict"] == "too_slow" for tried in chosen["why"])
+    else:
+        assert len(chosen["workers"]) < len(fastest["workers"])
+        assert {left["device"] for left in chosen["left_out"]} == set(range(8)) - set(
+            chosen["workers"]
+        )
+    assert {tried["verdict"] for tried in chosen["why"]} & {"worse", "alike", "more_issuing"}
+
+
+def test_pdp_is_the_papers_word_for_energy():
+    assert plan(objective="pdp")["objective"] == "energy"
+
+
+def test_without_known_watts_devices_count_alike():
+    unknown = plan(machine="dgx1", objective="energy")
+    assert unknown["joules"] is None and unknown["joules_node"] is None
+    assert unknown["predicted_value"] == pytest.approx(
+        unknown["predicted_s"] * len(unknown["workers"])
+    )
+    assert len(unknown["workers"]) == 1
+
+
+@pytest.mark.parametrize("word", ["watts", "energy@0.5", "edp@2"])
+def test_another_word_is_an_error(word):
+    with pytest.raises(fleetblas.BadOption, match=r"objective=.*expected time, edp, energy"):
+        plan(objective=word)
+
+
+def test_the_command_line_shows_energy(main):
+    done = main(
+        "plan gemm --size 2K --machine clx-ai --backend sim --place 0 --objective edp --why"
+    )
+    assert "J on devices that take part" in done.stdout
+    assert "edp: " in done.stdout and "of its bound" in done.stdout
+    assert "more energy x time (" in done.stdout
