@@ -107,6 +107,8 @@ Engine start_gpus(const Options& options, const std::optional<NamedMachine>& nam
     machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
     machine.devices[d].name = shape.devices[d].name;
   }
+  if (named && measure_missing_watts(options, *blas, *engine.backend, machine))
+    engine.backend->trim();
   engine.machine = std::make_shared<Machine>(std::move(machine));
   if (!options.inject_text.empty()) {
     engine.backend.reset();

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "probe/host_product.hpp"
 #include "probe/probe.hpp"
+#include "probe/watts.hpp"
 
 namespace fleet {
 
@@ -207,6 +208,12 @@ class HostKernels {
 
 }  // namespace
 
+bool measure_missing_watts(const Options& options, CpuBlas& blas, Backend& backend,
+                           Machine& machine) {
+  return !options.objective.is_time() && !knows_watts(machine) &&
+         measure_watts(backend, &blas, machine, kWattsBudgetS);
+}
+
 namespace {
 
 Machine cached_machine(const Options& options, const std::string& devices, CpuBlas& blas,
@@ -214,11 +221,13 @@ Machine cached_machine(const Options& options, const std::string& devices, CpuBl
   const Machine& shape = backend.machine();
   const std::string key = key_of(devices, shape, blas);
   const std::string path = options.cache_dir + "/" + file_name(key);
-  if (!options.cache_dir.empty())
-    if (auto machine = read_machine(path, key, shape)) return *std::move(machine);
-
-  Machine machine = probe(backend, kDevicesBudgetS);
-  HostKernels(blas, kHostBudgetS).measure(machine.devices[kHost]);
+  std::optional<Machine> kept;
+  if (!options.cache_dir.empty()) kept = read_machine(path, key, shape);
+  Machine machine = kept ? *std::move(kept) : probe(backend, kDevicesBudgetS);
+  bool is_new = !kept;
+  if (is_new) HostKernels(blas, kHostBudgetS).measure(machine.devices[kHost]);
+  is_new = measure_missing_watts(options, blas, backend, machine) || is_new;
+  if (!is_new) return machine;
   backend.trim();
   const bool whole = std::ranges::all_of(shape.devices, [](const Device& device) {
     return device.memory_bytes == 0 || device.memory_bytes >= kProbedBytes;

@@ -18,6 +18,7 @@
 #include "probe/ports.hpp"
 #include "probe/small_plans.hpp"
 #include "probe/times.hpp"
+#include "probe/watts.hpp"
 
 namespace fleet {
 namespace {
@@ -472,6 +473,7 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
     if (session.careful()) {
       if (blas != nullptr) session.expect("host", host_values());
       session.expect("pinning", pinning_values());
+      if (counts_energy(backend)) session.expect("watts", kKindsOfWork);
     }
     Prober(backend, machine, session).measure();
     if (session.careful()) {
@@ -479,6 +481,9 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
         session.part("host", machine,
                      [&] { measure_host(machine.devices[kHost], *blas, session); });
       session.part("pinning", machine, [&] { measure_pinning(backend, session); });
+      if (counts_energy(backend))
+        session.part("watts", machine,
+                     [&] { measure_watts(backend, blas, machine, kCarefulWattsBudgetS); });
     }
     whole = machine;
     whole.source = "measured by probe" + session.left_out();

@@ -22,6 +22,11 @@ Machine probe(Backend& backend, double budget_s);
 /// run fails; machines saved before remain valid.
 Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, ProbeReport& report);
 
+/// Measures the watts of the machine if the objective needs them, they are not known, and the
+/// backend has counters; true: the machine has changed.
+bool measure_missing_watts(const Options& options, CpuBlas& blas, Backend& backend,
+                           Machine& machine);
+
 /// Whether two machines have the same devices, links and ports; rates may differ.
 bool same_shape(const Machine& a, const Machine& b);
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,9 @@ class Backend {
   virtual void trim() = 0;
   /// Free bytes at a location now (a default memory cap is 80 % of it).
   virtual std::int64_t available_bytes(DeviceId location) = 0;
+  /// Joules that a device has drawn since some time that does not change, by a counter of its own
+  /// (which may advance only every 100 ms); nothing where it has none. From any thread.
+  virtual std::optional<double> joules(DeviceId /*device*/) { return {}; }
   /// Findings about its devices that only this kind of backend can have, beyond those of
   /// examine_links. Between runs only.
   virtual std::vector<Finding> examine() { return {}; }

@@ -3,9 +3,12 @@
 #include "backend/cuda/backend.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "backend/cuda/copies.hpp"
+#include "backend/cuda/energy.hpp"
 #include "backend/cuda/execution.hpp"
 #include "backend/device_library.hpp"
 #include "base/exit_guard.hpp"
@@ -78,6 +81,12 @@ class CudaBackend final : public Backend {
     copy_now(to, from, element_bytes);
   }
 
+  std::optional<double> joules(DeviceId device) override {
+    const ExitGuard inside;
+    std::call_once(counters_made_, [this] { counters_.emplace(devices_.ordinals); });
+    return counters_->joules(static_cast<std::size_t>(device - kFirstDevice));
+  }
+
   std::vector<Finding> examine() override {
     const ExitGuard inside;
     std::vector<Finding> found = describe(devices_.ordinals, devices_.peers);
@@ -128,6 +137,8 @@ class CudaBackend final : public Backend {
   }
 
   Devices devices_;
+  std::once_flag counters_made_;
+  std::optional<EnergyCounters> counters_;
 };
 
 }  // namespace
