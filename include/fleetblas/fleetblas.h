@@ -100,6 +100,22 @@ FLEET_API fleet_status fleet_copy(fleet_context* context, void* to, const void* 
  * not use this device; FLEET_UNSUPPORTED: it uses none. Virtual devices have no streams: the
  * function does nothing for them. */
 FLEET_API fleet_status fleet_wait_stream(fleet_context* context, int device, void* stream);
+/* What a plan is predicted to cost. */
+typedef struct fleet_cost {
+  double seconds;
+  double joules;      /* of the devices that take part; NAN where their watts are not known */
+  double joules_node; /* of all devices and, as far as it is known, the host; or NAN */
+  int64_t devices;    /* that take part: with a kernel, or at an end of a copy */
+} fleet_cost;
+/* The number that a plan is chosen by: less is better, and one that is not finite is never taken.
+ * Called many times by calls that plan, in their threads; it must not call this library. */
+typedef double (*fleet_objective)(void* user, const fleet_cost* cost);
+/* The context's plans are made for `objective` from now on; NULL: for the setting `objective`
+ * again. `user` is passed on and has to live as long. Joules are known if the machine file has
+ * watts, or, on GPUs with energy counters, if this is called before the first call starts the
+ * devices: they are measured then, which takes 3 s once. */
+FLEET_API fleet_status fleet_set_objective(fleet_context* context, fleet_objective objective,
+                                           void* user);
 /* Gives pooled device memory back to the system. */
 FLEET_API fleet_status fleet_trim(fleet_context* context);
 /* Makes existing host memory reachable for devices (pinned) until it is unregistered. If the system

@@ -53,6 +53,9 @@ class Context {
   void wait_stream(int device, void* stream) const {
     check(fleet_wait_stream(handle_, device, stream));
   }
+  void set_objective(fleet_objective objective, void* user = nullptr) const {
+    check(fleet_set_objective(handle_, objective, user));
+  }
   void trim() const { check(fleet_trim(handle_)); }
   void copy(void* to, const void* from, std::size_t bytes) const {
     check(fleet_copy(handle_, to, from, bytes));

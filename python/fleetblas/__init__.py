@@ -10,7 +10,7 @@ The functions here use the default context, which the environment (FLEETBLAS_*) 
 `Context` makes others. From the shell: `fleetblas --help`.
 """
 
-from ._context import Context
+from ._context import Context, Cost
 from ._native import (
     BadArgument,
     BadFile,
@@ -46,6 +46,7 @@ empty = _default.empty
 copy = _default.copy
 register = _default.register
 unregister = _default.unregister
+set_objective = _default.set_objective
 trim = _default.trim
 plan = _default.plan
 simulate = _default.simulate
@@ -60,6 +61,7 @@ __all__ = [
     "BadFile",
     "BadOption",
     "Context",
+    "Cost",
     "DeviceFailed",
     "Error",
     "NoMemory",
@@ -82,6 +84,7 @@ __all__ = [
     "offload",
     "plan",
     "register",
+    "set_objective",
     "simulate",
     "stats",
     "symm",

@@ -6,16 +6,21 @@ Knows nothing of strides and data types: products are in _arrays.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
+import math
+import warnings
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import _native
 from ._native import library
 from ._routines import EVERY, LETTERS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
 try:
@@ -32,6 +37,7 @@ class _Handle:
 
     def __init__(self, pointer: ctypes.c_void_p):
         self.pointer = pointer
+        self.objective = None
         if pointer.value:
             # Not at exit: the memory ends with the process, and calls may still be running.
             weakref.finalize(self, library.fleet_context_destroy, pointer).atexit = False
@@ -99,18 +105,43 @@ def problem_text(
     return text + (f" batch={batch}" if batch != 1 else "")
 
 
+class Cost(NamedTuple):
+    """What a plan is predicted to cost. Joules are nan where watts are not known."""
+
+    seconds: float
+    joules: float  # of the devices that take part
+    joules_node: float  # of all devices and, as far as it is known, the host
+    devices: int  # that take part
+
+
+def _value_of(objective, cost: _native.CostStruct) -> float:
+    """A callback must not raise: what ctypes returns then is 0, the best of all."""
+    try:
+        return float(objective(Cost(cost.seconds, cost.joules, cost.joules_node, cost.devices)))
+    except BaseException as error:
+        with contextlib.suppress(Warning):  # where warnings are errors
+            warnings.warn(f"the objective raised {error!r}", RuntimeWarning, stacklevel=2)
+        return math.nan
+
+
 class Context:
     """Devices, plans and memory. Options are the settings of the environment without FLEETBLAS_,
     in lower case: Context(backend="host", devices=4, memory_cap="2G", offload="always").
+
+    The option `objective` is a word ("time", "edp", "energy", "energy@1.1"), or a function, as for
+    set_objective.
 
     Calls on one context run in turn; any thread may make them. `with Context(...) as context:`
     closes it at the end; the memory of arrays stays until the last of them is gone.
     """
 
     def __init__(self, **options):
+        own = options.pop("objective") if callable(options.get("objective")) else None
         pointer = ctypes.c_void_p()
         _native.check(library.fleet_context_create(option_text(options), ctypes.byref(pointer)))
         self._handle: _Handle | None = _Handle(pointer)
+        if own is not None:
+            self.set_objective(own)
 
     @classmethod
     def _default(cls) -> Context:
@@ -292,6 +323,19 @@ class Context:
     def unregister(self, array: np.ndarray) -> None:
         """Undoes `register`."""
         _native.check(library.fleet_host_unregister(self.pointer, _arrays.extent(array)[0]))
+
+    def set_objective(self, objective: Callable[[Cost], float] | None) -> None:
+        """Plans are chosen by objective(cost) from now on, less being better; None: by the setting.
+
+        It is called many times while a call plans, and must not call FleetBLAS. Plans for which it
+        raises or returns no finite number are not chosen. Joules are nan where watts are not known;
+        before the first call GPUs measure theirs for it (3 s, once).
+        """
+        callback = _native.OBJECTIVE(0)
+        if objective is not None:
+            callback = _native.OBJECTIVE(lambda _, cost: _value_of(objective, cost.contents))
+        _native.check(library.fleet_set_objective(self.pointer, callback, None))
+        self.handle.objective = callback  # as long as the library may call it
 
     def trim(self) -> None:
         """Returns pooled device memory to the system."""

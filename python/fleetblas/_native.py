@@ -29,6 +29,20 @@ REPOSITORY = PACKAGE.parent.parent  # of a source tree; meaningless once install
 
 PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_double, c_char_p)
 
+
+class CostStruct(ctypes.Structure):
+    """fleet_cost."""
+
+    _fields_ = [
+        ("seconds", c_double),
+        ("joules", c_double),
+        ("joules_node", c_double),
+        ("devices", c_int64),
+    ]
+
+
+OBJECTIVE = ctypes.CFUNCTYPE(c_double, c_void_p, POINTER(CostStruct))
+
 HOST = -1
 HOST_PAGEABLE = -2
 
@@ -125,6 +139,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "free": [context, c_void_p],
         "copy": [context, c_void_p, c_void_p, c_size_t],
         "wait_stream": [context, c_int, c_void_p],
+        "set_objective": [context, OBJECTIVE, c_void_p],
         "trim": [context],
         "host_register": [context, c_void_p, c_size_t],
         "host_unregister": [context, c_void_p],

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // context.cpp: contexts, memory and messages of the C API. It decides nothing.
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include "api/boundary.hpp"
 #include "base/gate.hpp"
@@ -117,6 +120,20 @@ fleet_status fleet_wait_stream(fleet_context* context, int device, void* stream)
     if (device < 0)
       throw Error(Status::bad_argument, "device " + std::to_string(device) + " is no device");
     capi::context_of(context).wait_for_stream(device, stream);
+  });
+}
+
+fleet_status fleet_set_objective(fleet_context* context, fleet_objective objective, void* user) {
+  return capi::guarded([&] {
+    std::function<double(const Cost&)> own;
+    if (objective != nullptr)
+      own = [objective, user](const Cost& cost) {
+        const auto known = [](double joules) { return joules > 0 ? joules : std::nan(""); };
+        const fleet_cost told{cost.seconds, known(cost.joules), known(cost.joules_node),
+                              cost.devices};
+        return objective(user, &told);
+      };
+    capi::context_of(context).set_objective(std::move(own));
   });
 }
 

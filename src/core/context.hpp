@@ -3,6 +3,7 @@
 // context. Thread-safe; it knows no C types.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -62,6 +63,8 @@ class Context {
   void copy(void* to, const void* from, std::int64_t bytes);
   /// Later calls start after the work that is now in this stream; `device` is user-facing.
   void wait_for_stream(int device, void* stream);
+  /// Plans are made for the caller's number of a cost from now on; empty: for the option again.
+  void set_objective(std::function<double(const Cost&)> own);
   void trim();
   void register_host(void* data, std::int64_t bytes);
   void unregister_host(void* data);

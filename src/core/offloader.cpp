@@ -98,7 +98,9 @@ void Offloader::publish(Started started) {
 const Engine& Offloader::engine() {
   if (started_ == nullptr) {
     try {
-      Started fresh{.engine = start_engine(options_, named_, blas_)};
+      Options options = options_;
+      options.objective = goal_.objective;  // says whether watts are needed
+      Started fresh{.engine = start_engine(options, named_, blas_)};
       lost_.reserve(fresh.engine.users.size());
       caps_ = memory_caps(options_, fresh.engine);
       publish(std::move(fresh));
@@ -194,6 +196,11 @@ Planned Offloader::plan_afresh(const Problem& problem) {
 std::optional<double> Offloader::value_bound(const Problem& problem) {
   return goal_bound(problem, *engine().machine, workers(problem.type), options_.selects_devices,
                     goal_);
+}
+
+void Offloader::set_goal(Goal goal) {
+  goal_ = std::move(goal);
+  cache_.clear();
 }
 
 std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned planned) {

@@ -58,6 +58,8 @@ class Offloader {
   /// The least value of any plan for it by the objective; nothing where the objective is not ours.
   std::optional<double> value_bound(const Problem& problem);
   const Goal& goal() const { return goal_; }
+  /// Forgets the plans that were made for another.
+  void set_goal(Goal goal);
   /// Seconds spent on tuning and planning so far.
   double planning_s() const { return planning_s_; }
   /// Items of a larger batch by which it is judged whether, and in what parts, it runs on devices.

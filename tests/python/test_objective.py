@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What plans are chosen for: the setting, the keys of plans, and the lines of `fleetblas plan`."""
 
+import math
+
 import fleetblas
+import numpy as np
 import pytest
 
 PROBLEM = {"size": 2048, "place": "0"}
@@ -58,6 +61,43 @@ def test_without_known_watts_devices_count_alike():
 def test_another_word_is_an_error(word):
     with pytest.raises(fleetblas.BadOption, match=r"objective=.*expected time, edp, energy"):
         plan(objective=word)
+
+
+def test_a_function_of_the_cost_may_be_the_objective():
+    seen = []
+
+    def pairs_only(cost):
+        seen.append(cost)
+        return cost.seconds if cost.devices == 2 else math.nan
+
+    chosen = plan(objective=pairs_only)
+    assert chosen["objective"] == "own" and len(chosen["workers"]) == 2
+    assert chosen["bound_value"] is None
+    assert chosen["predicted_value"] == chosen["predicted_s"]
+    assert all(cost.seconds > 0 and cost.joules > 0 for cost in seen)
+    with fleetblas.Context(backend="sim", machine="dgx1", devices="auto") as context:
+        fastest = context.plan(**PROBLEM)
+        unknown = []
+        context.set_objective(lambda cost: unknown.append(cost.joules) or cost.devices)
+        assert len(context.plan(**PROBLEM)["workers"]) == 1
+        assert all(math.isnan(joules) for joules in unknown)
+        context.set_objective(None)
+        assert context.plan(**PROBLEM)["predicted_s"] == fastest["predicted_s"]
+
+
+def test_an_objective_that_raises_chooses_nothing():
+    with (
+        pytest.warns(RuntimeWarning, match="the objective raised ZeroDivisionError"),
+        pytest.raises(fleetblas.BadArgument, match="a finite number for no plan"),
+    ):
+        plan(objective=lambda cost: 1 / 0)
+
+
+def test_calls_are_right_whatever_the_objective():
+    a = np.random.default_rng(1).standard_normal((300, 200))
+    for objective in ("energy", lambda cost: -cost.devices, lambda cost: math.nan):
+        with fleetblas.Context(devices=3, objective=objective) as context:
+            np.testing.assert_allclose(context.matmul(a, a.T), a @ a.T, rtol=1e-10)
 
 
 def test_the_command_line_shows_energy(main):

@@ -258,12 +258,14 @@ class Steps:
 
     def millijoules(self):
         self.now_s += self.read_s
-        return 10_000 * int(self.now_s / 0.1 + 1e-9)
+        # The second counter advances at other times, and by twice as much.
+        return [10_000 * int(self.now_s / 0.1 + 1e-9), 20_000 * int(self.now_s / 0.1 + 0.6)]
 
     def meter(self, monkeypatch):
         from fleetblas.commands import energy
 
         meter = object.__new__(energy.Meter)
+        meter.devices = [4, 7]
         meter.millijoules = self.millijoules
         monkeypatch.setattr(energy.time, "perf_counter", lambda: self.now_s)
         return meter
@@ -273,8 +275,9 @@ class Steps:
 def test_calls_are_repeated_until_the_counter_means_something(monkeypatch, call_s):
     steps = Steps(call_s)
     found = steps.meter(monkeypatch).measure(steps.call)
-    assert found.watts == pytest.approx(100, rel=0.07)
-    assert found.joules == pytest.approx(100 * call_s, rel=0.07)
+    assert found.watts == pytest.approx(300, rel=0.07)
+    assert found.of([4]) == pytest.approx(100 * call_s, rel=0.07)
+    assert found.of([4, 7]) == pytest.approx(300 * call_s, rel=0.07)
     assert found.calls * call_s >= 1.0
     assert steps.calls * call_s < max(2.5, 2.5 * call_s)
 
@@ -284,4 +287,4 @@ def test_calls_that_are_much_shorter_than_a_reading_are_measured(monkeypatch):
     steps = Steps(1e-4, read_s=0.025)
     found = steps.meter(monkeypatch).measure(steps.call)
     assert found is not None
-    assert found.watts == pytest.approx(100, rel=0.07)
+    assert found.watts == pytest.approx(300, rel=0.07)

@@ -54,6 +54,27 @@ TEST(VeneerMemory, LiesWhereItShouldAndIsFreed) {
   EXPECT_THROW(fleetblas::Memory<double>(context, 2, 4), fleetblas::Error);
 }
 
+TEST(VeneerContexts, ChoosePlansByACallersNumber) {
+  const fleetblas::Context context("backend=sim;machine=clx-ai");
+  const std::string problem = "dgemm m=8192 n=8192 k=8192 a@h b@h c@h";
+  const auto workers = [&] {
+    const std::string plan = context.plan_json(problem);
+    const std::size_t from = plan.find("\"workers\":[");
+    return plan.substr(from, plan.find(']', from) + 1 - from);
+  };
+  EXPECT_EQ(workers(), "\"workers\":[0,1,2,3,4,5,6,7]");
+  int calls = 0;
+  const auto fewest = [](void* user, const fleet_cost* cost) {
+    ++*static_cast<int*>(user);
+    return static_cast<double>(cost->devices) + (cost->seconds > 0 && cost->joules > 0 ? 0 : 100);
+  };
+  context.set_objective(fewest, &calls);
+  EXPECT_EQ(workers().find(','), std::string::npos) << workers();
+  EXPECT_GT(calls, 0);
+  context.set_objective(nullptr);
+  EXPECT_EQ(workers(), "\"workers\":[0,1,2,3,4,5,6,7]");
+}
+
 TEST(VeneerContexts, CanBeMoved) {
   fleetblas::Context first(fleet::test::host_options(1));
   fleet_context* handle = first.handle();

@@ -47,6 +47,10 @@ class Engine:
         """CUDA numbers of its GPUs, whether or not it uses them all."""
         return []
 
+    def taking_part(self, row: dict) -> list[int]:
+        """Those of its GPUs that its calls use, by what `describe` put into the row."""
+        return self.gpus
+
     def require_problem(self) -> None:
         """Raises Unmeasured if it lacks the routine or type."""
         word, routine = self.operands.words["type"], self.operands.words["routine"]
@@ -122,6 +126,11 @@ class FleetBlas(Engine):
         else:
             module = _vectors if words["routine"] in VECTORS else _level3
             module.call(self.context, words["type"], o.routine, o.flags, o.sizes, *scalars)
+
+    def taking_part(self, row: dict) -> list[int]:
+        homes = {int(place) for place in self.operands.locations if place.isdigit()}
+        used = {*row.get("workers", []), *homes}
+        return [gpu for gpu in self.gpus if gpu in used]
 
     def describe(self, row: dict) -> None:
         config = self.context.config()

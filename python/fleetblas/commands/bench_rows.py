@@ -26,7 +26,15 @@ def blank_row(engine: str, words: dict) -> dict:
     row.update({"devices": 0, "tile": None, "first_s": None, "median_s": None, "min_s": None})
     row.update({"p95_s": None, "tflops": None, "bound_s": None, "limited_by": None})
     row.update({"bound_fraction": None, "predicted_s": None, "error": None, "status": "ok"})
-    row.update({"joules": None, "watts": None, "balance": None, "measured": "measured"})
+    row.update(
+        {
+            "joules": None,
+            "joules_node": None,
+            "watts": None,
+            "balance": None,
+            "measured": "measured",
+        }
+    )
     row.update({name: words[name] for name in EVERY[words["routine"]].flags})
     for name in ("alpha", "beta"):
         value = complex(words.get(name, 0))
@@ -52,8 +60,6 @@ def measured_row(engine: Engine, context: Context, words: dict, method: Method) 
     if engine.times:
         row["median_s"], row["min_s"] = statistics.median(engine.times), min(engine.times)
         row["p95_s"] = float(np.percentile(engine.times, 95))
-    if engine.energy is not None:
-        row.update({"joules": engine.energy.joules, "watts": engine.energy.watts})
     if engine.failure is not None:
         row.update({"status": engine.failure.status, "message": str(engine.failure)})
     if engine.verdicts:
@@ -62,6 +68,9 @@ def measured_row(engine: Engine, context: Context, words: dict, method: Method) 
         if not all(verdict.ok for verdict in engine.verdicts):
             row.update({"status": "internal", "message": "the result is wrong"})
     engine.describe(row)
+    if engine.energy is not None:
+        row["joules"] = engine.energy.of(engine.taking_part(row))
+        row.update({"joules_node": engine.energy.of(engine.gpus), "watts": engine.energy.watts})
     if row["bound_s"] is None and engine.same_problem and engine.times:
         row.update(context.bound(**words))
     add_fraction(row)

@@ -20,16 +20,20 @@ STANDSTILL_S = 2.0  # a counter that stands still for longer does not work
 
 @dataclass
 class Energy:
-    joules: float  # of one call, over all requested GPUs, idle ones too
+    joules: dict[int, float]  # of one call, by GPU
     watts: float  # total of these GPUs during the calls
     calls: int
+
+    def of(self, gpus) -> float:
+        """Joules of one call, of these GPUs alone."""
+        return sum(self.joules[gpu] for gpu in gpus)
 
 
 @dataclass
 class _Reading:
-    millijoules: int
+    advances: list[tuple[int, float]]  # by GPU: millijoules, and when they were seen
     at_s: float
-    calls: int  # number of calls measured
+    calls: int  # number of calls made
 
 
 class Meter:
@@ -43,6 +47,7 @@ class Meter:
         except OSError as error:
             raise Unmeasured(f"no NVML: {error}") from None
         self._call("nvmlInit_v2")
+        self.devices = devices
         driver = driver or Driver()
         self._handles = [self._handle(driver.bus_id(device)) for device in devices]
         self.millijoules()  # raises on older GPUs, which have no counter
@@ -61,28 +66,40 @@ class Meter:
         self._call("nvmlDeviceGetHandleByPciBusId_v2", bus_id, ctypes.byref(handle))
         return handle
 
-    def millijoules(self) -> int:
-        """The total energy of the GPUs since the driver was loaded."""
-        total = 0
+    def millijoules(self) -> list[int]:
+        """The energy of each GPU since the driver was loaded."""
+        values = []
         for handle in self._handles:
             counter = ctypes.c_ulonglong()
             self._call("nvmlDeviceGetTotalEnergyConsumption", handle, ctypes.byref(counter))
-            total += counter.value
-        return total
+            values.append(counter.value)
+        return values
 
     def measure(self, call) -> Energy | None:
-        """Repeats `call` and divides the energy by the calls; None if the counters stand still."""
+        """Repeats `call` and divides the energy by the calls; None if a counter stands still.
+
+        Each GPU's power is its energy between two advances of its counter, which are not those of
+        another's.
+        """
         first = self._call_until_moved(call, 0.0)
         last = self._call_until_moved(call, SPAN_S) if first else None
         if first is None or last is None:
             return None
-        joules, seconds = (last.millijoules - first.millijoules) / 1000, last.at_s - first.at_s
-        return Energy(joules / last.calls, joules / seconds, last.calls) if joules > 0 else None
+        call_s = (last.at_s - first.at_s) / last.calls
+        watts = [
+            (to - begin) / 1000 / (to_s - begin_s)
+            for (begin, begin_s), (to, to_s) in zip(first.advances, last.advances)
+        ]
+        if min(watts) <= 0:
+            return None
+        joules = {gpu: watt * call_s for gpu, watt in zip(self.devices, watts)}
+        return Energy(joules, sum(watts), last.calls)
 
     def _call_until_moved(self, call, least_s: float) -> _Reading | None:
-        """Calls for this long, and then until a counter has advanced since the previous call."""
+        """Calls for this long, and then until each counter has advanced since the previous call."""
         begin_s = time.perf_counter()
         calls, longest_s, before = 0, least_s, None
+        seen: dict[int, tuple[int, float]] = {}
         while True:
             start_s = time.perf_counter()
             # Reading takes as long as a short call, so it is done only if this call may be the
@@ -99,7 +116,12 @@ class Meter:
             if before is None:
                 continue
             after = self.millijoules()
-            if after != before:
-                return _Reading(after, time.perf_counter(), calls)
+            at_s = time.perf_counter()
+            for place, (old, new) in enumerate(zip(before, after)):
+                if new != old:
+                    seen.setdefault(place, (new, at_s))
+            if len(seen) == len(after):
+                return _Reading([seen[place] for place in range(len(after))], at_s, calls)
+            before = after
             if now_s - begin_s > least_s + STANDSTILL_S:
                 return None
