@@ -208,14 +208,15 @@ bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double bud
     return !on_host(link.source) && !on_host(link.target);
   };
   const bool have_peers = std::ranges::any_of(machine.links, between);
+  // Waiting comes last: a device that has worked is warm, and draws more for that.
   bool done =
       measure(&Watts::idle, sleep) &&
-      measure(&Watts::wait, runs(kernels(machine, devices, Kernel::add, kTinyEdge, 0))) &&
       measure(&Watts::copy, runs(copies(machine, with_host_only, busy_s))) &&
       (!have_peers || measure(&Watts::exchange, runs(copies(machine, between, busy_s)))) &&
       measure(&Watts::stream, runs(kernels(machine, devices, Kernel::add, kFillingEdge, busy_s))) &&
       measure(&Watts::multiply,
-              runs(kernels(machine, devices, Kernel::multiply, kFillingEdge, busy_s)));
+              runs(kernels(machine, devices, Kernel::multiply, kFillingEdge, busy_s))) &&
+      measure(&Watts::wait, runs(kernels(machine, devices, Kernel::add, kTinyEdge, 0)));
   if (done && with_host) {
     const CpuBlas::Lease all_cores(*blas, core_count());
     HostProduct product(*blas, DataType::f64, kHostEdge);

@@ -17,62 +17,48 @@ void for_each_done(const Plan& plan, const Trace& trace, Act act) {
     if (trace.spans[t].done()) act(plan.tasks[t], trace.spans[t]);
 }
 
-/// A time in which a device draws more than while it waits.
+/// What a device does, in spans: all kernels are those of products and others.
 struct Work {
-  double start_s, stop_s, watts;
+  std::vector<Span> products, kernels, copies, exchanges;
+  bool empty() const { return kernels.empty() && copies.empty() && exchanges.empty(); }
 };
 
-/// Work of each device, from its kernels and from copies at either end.
-std::vector<std::vector<Work>> work_of(const Plan& plan, const Machine& machine,
-                                       const Trace& trace) {
-  std::vector<std::vector<Work>> works(machine.devices.size());
-  const auto add = [&](DeviceId device, const Span& span, double Watts::*kind) {
-    const auto at = static_cast<std::size_t>(device);
-    works.at(at).push_back({span.start_s, span.stop_s, machine.devices[at].watts.*kind});
-  };
+std::vector<Work> work_of(const Plan& plan, const Machine& machine, const Trace& trace) {
+  std::vector<Work> works(machine.devices.size());
   for_each_done(plan, trace, [&](const Task& task, const Span& span) {
-    if (task.kind == TaskKind::compute)
-      return add(task.device(), span,
-                 streams_memory(task.kernel) ? &Watts::stream : &Watts::multiply);
+    if (task.kind == TaskKind::compute) {
+      Work& work = works.at(static_cast<std::size_t>(task.device()));
+      work.kernels.push_back(span);
+      if (!streams_memory(task.kernel)) work.products.push_back(span);
+      return;
+    }
     const Link& link = machine.links.at(static_cast<std::size_t>(task.link));
-    const auto kind =
-        on_host(link.source) || on_host(link.target) ? &Watts::copy : &Watts::exchange;
-    add(link.source, span, kind);
-    add(link.target, span, kind);
+    const bool with_host = on_host(link.source) || on_host(link.target);
+    for (const DeviceId end : {link.source, link.target}) {
+      Work& work = works.at(static_cast<std::size_t>(end));
+      (with_host ? work.copies : work.exchanges).push_back(span);
+    }
   });
   return works;
 }
 
-/// Joules of a device that draws `wait` watts in between. The power above that is cut into layers:
-/// each is drawn for as long as any work of at least its height goes on.
-double joules_of(std::vector<Work> works, double wait, double seconds) {
-  std::ranges::sort(works, {}, &Work::start_s);
-  std::vector<double> heights;
-  for (const Work& work : works)
-    if (work.watts > wait && std::ranges::find(heights, work.watts) == heights.end())
-      heights.push_back(work.watts);
-  std::ranges::sort(heights);
-  double joules = wait * seconds, below = wait;
-  for (const double height : heights) {
-    double layer_s = 0, until_s = 0;
-    for (const Work& work : works) {
-      if (work.watts < height) continue;
-      layer_s += std::max(0.0, work.stop_s - std::max(work.start_s, until_s));
-      until_s = std::max(until_s, work.stop_s);
-    }
-    joules += (height - below) * layer_s;
-    below = height;
-  }
-  return joules;
+/// Joules of a device that takes part for `seconds`.
+double joules_of(Work work, const Watts& watts, double seconds) {
+  const double product_s = busy_s(work.products);
+  const auto more = [&](double kind) { return std::max(0.0, kind - watts.wait); };
+  return watts.wait * seconds + more(watts.multiply) * product_s +
+         more(watts.stream) * (busy_s(std::move(work.kernels)) - product_s) +
+         more(watts.copy) * busy_s(std::move(work.copies)) +
+         more(watts.exchange) * busy_s(std::move(work.exchanges));
 }
 
 void add_energy(Cost& cost, const Plan& plan, const Machine& machine, const Trace& trace) {
-  std::vector<std::vector<Work>> works = work_of(plan, machine, trace);
+  std::vector<Work> works = work_of(plan, machine, trace);
   bool known = true, all_known = true;
   for (std::size_t d = kFirstDevice; d < works.size(); ++d) {
     const Watts& watts = machine.devices[d].watts;
     const bool takes_part = !works[d].empty();
-    const double joules = takes_part ? joules_of(std::move(works[d]), watts.wait, cost.seconds)
+    const double joules = takes_part ? joules_of(std::move(works[d]), watts, cost.seconds)
                                      : watts.idle * cost.seconds;
     cost.devices += takes_part ? 1 : 0;
     if (takes_part) cost.joules += joules;
@@ -81,7 +67,7 @@ void add_energy(Cost& cost, const Plan& plan, const Machine& machine, const Trac
     all_known = all_known && watts.known();
   }
   const Watts& host = machine.devices[kHost].watts;
-  cost.joules_node += joules_of(std::move(works[kHost]), host.wait, cost.seconds);
+  cost.joules_node += joules_of(std::move(works[kHost]), host, cost.seconds);
   if (!known) cost.joules = 0;
   if (!all_known) cost.joules_node = 0;
 }

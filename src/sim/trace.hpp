@@ -52,7 +52,7 @@ std::string task_name(const Plan& plan, const Task& task);
 std::string queue_name(const Machine& machine, const Queue& queue);
 
 /// Joules are watts times the spans of the tasks (see Watts): a device that takes part draws `wait`
-/// where it does nothing, one that does not draws `idle`.
+/// all the time and more for what it does, one that does not draws `idle`.
 Cost cost_of(const Plan& plan, const Machine& machine, const Trace& trace);
 
 /// Chrome trace event JSON (chrome://tracing, Perfetto): one lane per used queue, one event per

@@ -77,16 +77,17 @@ TEST(CostOf, CountsBytesPerHopAndJoulesOfDevices) {
   const auto span = [&](TaskId id) { return trace.spans[static_cast<std::size_t>(id)]; };
   const Span fetch = span(run.fetch), hop = span(run.hop), home = span(run.home);
   const Span product = span(run.product), far = span(run.far_product);
-  const double fetch_alone_s = hop.start_s - fetch.start_s, hop_s = hop.stop_s - hop.start_s;
-  EXPECT_DOUBLE_EQ(copies.joules, 2 * 10 * 14 + 10 * fetch_alone_s + 20 * hop_s * 2 +
-                                      10 * (home.stop_s - home.start_s));
-  // A device that does several things at once draws the most demanding one's watts.
+  const auto length_s = [](const Span& s) { return s.stop_s - s.start_s; };
+  const double fetch_s = length_s(fetch), hop_s = length_s(hop), home_s = length_s(home);
+  EXPECT_DOUBLE_EQ(copies.joules, 2 * 10 * 14 + 10 * fetch_s + 20 * hop_s * 2 + 10 * home_s);
+  // What goes on at once adds up.
   double expected = 0;
   constexpr double kStep = 1.0 / 64;  // all times are multiples of it
   for (double t = kStep / 2; t < 14; t += kStep) {
     const auto in = [t](const Span& s) { return s.start_s < t && t < s.stop_s; };
-    expected += kStep * (in(product) ? 100 : in(hop) ? 30 : in(fetch) || in(home) ? 20 : 10);
-    expected += kStep * (in(far) ? 100 : in(hop) ? 30 : 10);
+    expected += kStep * (10 + (in(product) ? 90 : 0) + (in(hop) ? 20 : 0) +
+                         (in(fetch) || in(home) ? 10 : 0));
+    expected += kStep * (10 + (in(far) ? 90 : 0) + (in(hop) ? 20 : 0));
   }
   EXPECT_NEAR(kernels_and_copies, expected, 1e-6);
 }
