@@ -18,7 +18,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 23> kTable = {{
+constexpr std::array<OptionInfo, 24> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "auto",
      "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
@@ -33,6 +33,10 @@ constexpr std::array<OptionInfo, 23> kTable = {{
     {"tile", "0",
      "edge of square tiles in elements; 0: by model, longer than wide where that pays"},
     {"grid", "0", "rows x columns of the workers over C, as in 2x4; 0: by model"},
+    {"max_hops", "1",
+     "most other devices that a tile passes through where that is faster than the direct link: 0, "
+     "1 "
+     "or 2"},
     {"rules", "all", "planner rules: all, none or a comma-joined list"},
     {"min_flops", "0", "smallest product offloaded, in flops; 0: by model, 1: everything"},
     {"verbose", "0", "1: one line per call on stderr"},
@@ -264,6 +268,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.tile = size_for(name, value);
   } else if (name == "grid") {
     set_grid(options, value);
+  } else if (name == "max_hops") {
+    options.max_hops = integer_in(name, value, 0, 2);
   } else if (name == "rules") {
     options.rules = value.empty() ? "all" : value;
   } else if (name == "min_flops") {
@@ -308,6 +314,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "grid")
     json.value(o.grid_rows == 0 ? "0"
                                 : std::to_string(o.grid_rows) + "x" + std::to_string(o.grid_cols));
+  if (name == "max_hops") json.value(o.max_hops);
   if (name == "rules") json.value(o.rules);
   if (name == "min_flops") json.value(o.min_flops);
   if (name == "verbose") json.value(o.verbose);

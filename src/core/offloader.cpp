@@ -159,6 +159,7 @@ TuneRequest Offloader::request(DataType type) {
                       .tile = options_.tile,
                       .grid = {options_.grid_rows, options_.grid_cols},
                       .rules = rules_,
+                      .max_hops = options_.max_hops,
                       .own_copies = options_.deterministic,
                       .goal = goal_};
   if (request.workers.empty())

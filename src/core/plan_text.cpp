@@ -170,6 +170,7 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_cuts(json, "k", plan.cuts().k);
   json.close('}')
       .member("chunks", plan.tuning.chunks)
+      .member("max_hops", plan.tuning.max_hops)
       .member("out_of_core", to_string(plan.tuning.out_of_core))
       .member("group", plan.tuning.group);
   write_memory(json, plan, *report.machine);

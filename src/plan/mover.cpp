@@ -141,6 +141,12 @@ double Mover::estimate_s(int key, int worker) {
                            cargos_[static_cast<std::size_t>(key)]);
 }
 
+/// Workers of one row of the grid have left factors in common, those of one column right ones.
+bool Mover::reads_alike(int worker, int other, Side side) const {
+  const int cols = tuning_.grid.cols;
+  return side == Side::left ? worker / cols == other / cols : worker % cols == other % cols;
+}
+
 // The other workers of the grid row (for the left factor) or grid column (for the right one) that
 // will need the tile.
 void Mover::find_users(int key, int worker, Side side) {
@@ -154,8 +160,8 @@ void Mover::find_users(int key, int worker, Side side) {
   const Step& at = positions_[static_cast<std::size_t>(worker)];
   for (int other = 0; other < static_cast<int>(tuning_.workers.size()); ++other) {
     if (other == worker || held_s(key, other) >= 0) continue;
+    if (!reads_alike(worker, other, side)) continue;
     const int row = other / grid.cols, col = other % grid.cols;
-    if (along_rows ? row != worker / grid.cols : col != worker % grid.cols) continue;
     if (!row_present_[static_cast<std::size_t>(at.row_group)][static_cast<std::size_t>(row)] ||
         !col_present_[static_cast<std::size_t>(at.col_group)][static_cast<std::size_t>(col)])
       continue;
@@ -234,6 +240,7 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
   Where from{chain.source, -1};
   for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
     if (device_of(w) == chain.source && held(key, w).slot >= 0) from.slot = held(key, w).slot;
+  find_keepers(key, worker, pinned, side);
   TaskId upstream = kNoTask;
   for (std::size_t u = 0; u < chain.users.size(); ++u) {
     const auto at = std::find(user_devices_.begin(), user_devices_.end(), chain.users[u]);
@@ -245,7 +252,20 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
     held(key, user) = {to.slot, chain.legs[u].stop_s()};
     from = to;
   }
+  keepers_.clear();
   return {device_of(worker), held(key, worker).slot};
+}
+
+/// Workers that will need the tile, but are not at its step yet: where it passes through them, it
+/// stays (paper 2, 3.2).
+void Mover::find_keepers(int key, int worker, int pinned, Side side) {
+  keepers_.clear();
+  keepers_pin_ = pinned;
+  if (tuning_.max_hops == 0 || layout_->deal().streams || !tuning_.rules.has(Rule::caching)) return;
+  for (int other = 0; other < static_cast<int>(tuning_.workers.size()); ++other)
+    if (std::ranges::find(users_, other) == users_.end() && held_s(key, other) < 0 &&
+        reads_alike(worker, other, side) && may_take(key, other, pinned))
+      keepers_.push_back({device_of(other), other});
 }
 
 void Mover::drop(int key, int worker) {
@@ -343,12 +363,30 @@ double Mover::bring_sum(const TileId& tile, const Where& from, const Where& to, 
 
 TaskId Mover::emit_leg(TaskKind kind, const TileId& tile, const Leg& leg, const Where& from,
                        const Where& to, int chunks, TaskId upstream) {
-  if (leg.hop_count == 1) return emit_hop(kind, tile, leg.hops[0].link, from, to, chunks, upstream);
-  const Where ring{kHost, store(kHost).take(Pool::transit, 0, 0)};
-  const TaskId first = emit_hop(kind, tile, leg.hops[0].link, from, ring, chunks, upstream);
-  const TaskId second = emit_hop(kind, tile, leg.hops[1].link, ring, to, chunks, first);
-  store(kHost).give_back(ring.slot);
-  return second;
+  Where at = from;
+  for (int h = 0; h < leg.hop_count; ++h) {
+    const LinkClock::Hop& hop = leg.hops[h];
+    const Where next = h + 1 < leg.hop_count ? passed_place(tile, hop) : to;
+    upstream = emit_hop(kind, tile, hop.link, at, next, chunks, upstream);
+    if (h > 0 && store(at.device).pool(at.slot) == Pool::transit)
+      store(at.device).give_back(at.slot);
+    at = next;
+  }
+  return upstream;
+}
+
+/// A slot where a tile passes through. A worker that will need the tile keeps it.
+Where Mover::passed_place(const TileId& tile, const LinkClock::Hop& hop) {
+  const DeviceId place = machine_.links[static_cast<std::size_t>(hop.link)].target;
+  const auto worker = std::ranges::find(keepers_, place, &Keeper::device);
+  if (worker != keepers_.end()) {
+    const int key = key_of(tile);
+    const int slot = take_input(key, worker->worker, keepers_pin_);
+    held(key, worker->worker) = {slot, hop.stop_s};
+    keepers_.erase(worker);
+    return {place, slot};
+  }
+  return {place, store(place).take(Pool::transit, 0, 0)};
 }
 
 TaskId Mover::emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Where& from,

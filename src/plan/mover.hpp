@@ -146,7 +146,10 @@ class Mover {
   std::int64_t position_of(const Step& step) const;
   int user_of(int worker) const { return layout_->call().reads_target ? worker : 0; }
   std::span<const Holder> holders_of(int key);
+  bool reads_alike(int worker, int other, Side side) const;
   void find_users(int key, int worker, Side side);
+  void find_keepers(int key, int worker, int pinned, Side side);
+  Where passed_place(const TileId& tile, const LinkClock::Hop& hop);
   bool may_take(int key, int worker, int pinned);
   int take_input(int key, int worker, int pinned);
   int furthest(int worker, int pinned, std::int64_t& next_use);
@@ -184,6 +187,13 @@ class Mover {
   std::vector<Holder> holders_;
   std::vector<int> users_;  ///< workers that a chain goes to, the asking one first
   std::vector<DeviceId> user_devices_;
+  /// Workers that keep the tile of the current chain if it passes through them.
+  struct Keeper {
+    DeviceId device;
+    int worker;
+  };
+  std::vector<Keeper> keepers_;
+  int keepers_pin_ = kNoKey;
   std::vector<TaskId> after_;
 };
 

@@ -74,6 +74,13 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
   // Two transit slots per worker: one fills while the other empties, in each direction.
   stores[kHost].limit(Pool::transit, std::max<std::int64_t>(4, 2 * std::ssize(tuning.workers)),
                       std::max(tile.input, tile.output));
+  // And as many for tiles that pass through a worker.
+  if (tuning.max_hops > 0)
+    for (const DeviceId worker : tuning.workers)
+      if (!on_host(worker))
+        stores[static_cast<std::size_t>(worker)].limit(
+            Pool::transit, std::max<std::int64_t>(4, 2 * std::ssize(tuning.workers)),
+            std::max(tile.input, tile.output));
   const bool streams = std::ranges::all_of(deals, [](const Dealing& d) { return d.streams; });
   const bool caches = tuning.rules.has(Rule::caching);
   if (!streams && caches && tuning.out_of_core == OutOfCore::none) return;

@@ -25,6 +25,20 @@ bool Router::has_leg(DeviceId from, DeviceId to) const {
 
 Leg Router::leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, int chunks,
                 const LinkClock::Hop* upstream) const {
+  Leg best = plain_leg(from, to, cargo, ready_s, chunks, upstream);
+  for (const Detour& way : detours_.between(from, to)) {
+    Leg leg;
+    leg.hop_count = way.count;
+    leg.hops[0] = clock_.hop(way.links[0], cargo, ready_s, chunks, upstream);
+    for (int h = 1; h < way.count; ++h)
+      leg.hops[h] = clock_.hop(way.links[h], cargo, 0, chunks, &leg.hops[h - 1]);
+    if (leg.stop_s() < best.stop_s()) best = leg;
+  }
+  return best;
+}
+
+Leg Router::plain_leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, int chunks,
+                      const LinkClock::Hop* upstream) const {
   Leg leg;
   if (const LinkId direct = links_.at(from, to); direct >= 0) {
     leg.hops[0] = clock_.hop(direct, cargo, ready_s, chunks, upstream);
@@ -91,7 +105,8 @@ double Router::arrival_s(std::span<const Holder> holders, DeviceId user, const C
 // below 512 MB.
 int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, const Cargo& cargo) const {
   const LinkId first = links_.at(source, users[0]);
-  const double hops = static_cast<double>(users.size()) + (first < 0 ? 1 : 0);
+  const bool passes = first < 0 || !detours_.between(source, users[0]).empty();
+  const double hops = static_cast<double>(users.size()) + (passes ? 1 : 0);
   if (hops < 2) return 1;
   const Link& l = machine_.links[static_cast<std::size_t>(
       users.size() > 1 && links_.at(users[0], users[1]) >= 0 ? links_.at(users[0], users[1])

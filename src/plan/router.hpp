@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/detours.hpp"
 #include "plan/link_clock.hpp"
 #include "program/tuning.hpp"
 
@@ -16,10 +17,10 @@ struct Holder {
   double ready_s = 0;
 };
 
-/// A way from one place to another: one link, or two through host memory where no link exists
-/// (pageable memory, or devices without peer access).
+/// A way from one place to another: one link, two through host memory where no link exists
+/// (pageable memory, or devices without peer access), or a detour over other workers.
 struct Leg {
-  LinkClock::Hop hops[2];
+  LinkClock::Hop hops[kMostLinks];
   int hop_count = 0;
   double stop_s() const { return hops[hop_count - 1].stop_s; }
   const LinkClock::Hop& last() const { return hops[hop_count - 1]; }
@@ -36,7 +37,11 @@ struct Chain {
 class Router {
  public:
   Router(const Machine& machine, const Tuning& tuning)
-      : machine_(machine), tuning_(tuning), links_(machine), clock_(machine) {}
+      : machine_(machine),
+        tuning_(tuning),
+        links_(machine),
+        detours_(machine, links_, tuning),
+        clock_(machine) {}
 
   /// The best way for one tile to all `users` (at least one). holders[0] is the tile's home. The
   /// result is valid until the next call. Throws Error(unreachable).
@@ -53,6 +58,8 @@ class Router {
 
  private:
   bool has_leg(DeviceId from, DeviceId to) const;
+  Leg plain_leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, int chunks,
+                const LinkClock::Hop* upstream) const;
   Leg leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, int chunks,
           const LinkClock::Hop* upstream) const;
   double rate_of(DeviceId from, DeviceId to, const Cargo& cargo) const;
@@ -66,6 +73,7 @@ class Router {
   const Machine& machine_;
   const Tuning& tuning_;
   LinkTable links_;
+  Detours detours_;
   LinkClock clock_;
   Chain best_, trial_;
   double best_stop_s_ = 0;

@@ -74,7 +74,10 @@ struct Tuning {
   /// How often the first step of k is halved (1/8, 1/8, 1/4, 1/2 of it with 3), so that products
   /// begin before all of it has come.
   int ramp = 0;
-  int chunks = 8;                        ///< pieces of a chained fetch (paper 1, III-E: p = 8)
+  int chunks = 8;  ///< pieces of a chained fetch (paper 1, III-E: p = 8)
+  /// Most other workers on the way of a tile between two devices, where that is faster than their
+  /// link (paper 2, 3.2: at most 2).
+  int max_hops = 0;
   std::vector<std::int64_t> memory_cap;  ///< bytes for slots per device (index DeviceId)
   OutOfCore out_of_core = OutOfCore::none;
   std::int64_t group = 0;  ///< edge in elements of a group of C tiles that a worker finishes before

@@ -180,6 +180,7 @@ Tuning base_tuning(const Problem& problem, const Machine& machine, const TuneReq
   Tuning base;
   base.rules = request.rules;
   base.own_copies = request.own_copies;
+  base.max_hops = request.max_hops;
   base.workers = request.workers;
   if (base.workers.empty())
     for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)

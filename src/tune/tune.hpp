@@ -18,6 +18,7 @@ struct TuneRequest {
   std::int64_t tile = 0;                 ///< 0: by model
   Grid grid{0, 0};                       ///< if it does not match the number of workers: by model
   Rules rules = Rules::all();
+  int max_hops = 1;         ///< most other workers on the way of a tile (paper 2, 3.2)
   bool own_copies = false;  ///< as in Tuning
   Goal goal;
 };

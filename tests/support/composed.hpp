@@ -133,6 +133,7 @@ inline Tuning random_tuning_of_deals(Generator& random, const Machine& machine) 
   if (chance(random, 60))
     for (int r = 0; r < kRules; ++r)
       if (chance(random, 25)) tuning.rules = tuning.rules.without(static_cast<Rule>(r));
+  tuning.max_hops = static_cast<int>(between(random, 0, 2));
   return tuning;
 }
 
