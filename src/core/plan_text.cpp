@@ -139,6 +139,7 @@ void write_considered(JsonText& json, const Considered& considered, const std::s
   json.member("tile", tuning.tile)
       .member("tile_m", tuning.edge_m())
       .member("tile_k", tuning.edge_k())
+      .member("split_k", tuning.split_k)
       .member("ramp", tuning.ramp)
       .member("out_of_core", to_string(tuning.out_of_core))
       .member("group", tuning.group)
@@ -170,6 +171,7 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_cuts(json, "k", plan.cuts().k);
   json.close('}')
       .member("chunks", plan.tuning.chunks)
+      .member("split_k", plan.tuning.split_k)
       .member("max_hops", plan.tuning.max_hops)
       .member("out_of_core", to_string(plan.tuning.out_of_core))
       .member("group", plan.tuning.group);

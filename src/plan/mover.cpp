@@ -64,9 +64,13 @@ void Mover::note_presence() {
                       std::vector<char>(static_cast<std::size_t>(deal.grid.rows), 0));
   col_present_.assign(static_cast<std::size_t>(deal.col_groups),
                       std::vector<char>(static_cast<std::size_t>(deal.grid.cols), 0));
-  for (std::size_t i = 0; i < deal.row_owner.size(); ++i)
-    row_present_[static_cast<std::size_t>(deal.row_group[i])]
-                [static_cast<std::size_t>(deal.row_owner[i])] = 1;
+  for (std::size_t i = 0; i < deal.row_owner.size(); ++i) {
+    auto& present = row_present_[static_cast<std::size_t>(deal.row_group[i])];
+    if (layout_->is_split())
+      present.assign(present.size(), 1);  // each has a part of every row
+    else
+      present[static_cast<std::size_t>(deal.row_owner[i])] = 1;
+  }
   for (std::size_t j = 0; j < deal.col_owner.size(); ++j)
     col_present_[static_cast<std::size_t>(deal.col_group[j])]
                 [static_cast<std::size_t>(deal.col_owner[j])] = 1;
@@ -144,6 +148,8 @@ double Mover::estimate_s(int key, int worker) {
 /// Workers of one row of the grid have left factors in common, those of one column right ones.
 bool Mover::reads_alike(int worker, int other, Side side) const {
   const int cols = tuning_.grid.cols;
+  // Parts of sums have no right factor in common.
+  if (layout_->is_split() && side == Side::right) return false;
   return side == Side::left ? worker / cols == other / cols : worker % cols == other % cols;
 }
 

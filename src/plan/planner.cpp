@@ -222,7 +222,7 @@ bool Planner::lazy(int worker, const OpChain& chain) const {
   const TileOp& first = program.op(chain.first);
   const bool only_sums = is_product(program.op(chain.first + chain.ops - 1).kernel);
   if (!plan_.tuning.rules.has(Rule::lazy) || first.accumulate != Accumulate::beta || !only_sums ||
-      layout_->call().reads_target || layout_->deal().streams ||
+      layout_->call().reads_target || layout_->is_split() ||
       mover_->in_place(chain.target.matrix, worker))
     return false;
   const DeviceId home = program.matrix_of(chain.target).home;

@@ -23,7 +23,8 @@ struct Dealing {
   std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column
   std::vector<int> row_group, col_group;
   std::vector<int> step_cube;  ///< per op of a chain: which cube of k it is in
-  /// Per op of a chain: which row of the grid computes it, in ascending order. Their sums are added
+  /// Per op of a chain (levels 1 and 2, and with split_k): which row of the grid computes it, in
+  /// ascending order. Their sums are added
   /// at the first of them, in the order of the ops. Empty: the owner of the tile computes all.
   std::vector<int> step_owner;
   int row_groups = 1, col_groups = 1, cubes = 1;
@@ -56,6 +57,9 @@ struct Decomposition {
 std::int64_t longest_step(Storage storage, std::int64_t tile);
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning);
+
+/// Whether Tuning::split_k means anything for this problem.
+bool may_split_k(const Problem& problem);
 
 /// Where A is triangular: the position of tile `tile`, one of `tiles` along its side, in the order
 /// of dependence. trsm solves for a tile after the tiles that it reads; trmm replaces a tile before

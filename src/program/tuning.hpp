@@ -71,6 +71,10 @@ struct Tuning {
   std::vector<double> row_shares, col_shares;
   std::int64_t tile = 0;                ///< largest tile edge in elements, in each dimension,
   std::int64_t tile_m = 0, tile_k = 0;  ///< but along these where not 0: long columns travel fast
+  /// The rows of the grid are parts of k (their shares are row_shares) instead of rows of C: for
+  /// products whose C is small beside k. The sums of the parts are added in the order of k, at the
+  /// worker of the first. For products of whole matrices only, in core, and not for halves.
+  bool split_k = false;
   /// How often the first step of k is halved (1/8, 1/8, 1/4, 1/2 of it with 3), so that products
   /// begin before all of it has come.
   int ramp = 0;

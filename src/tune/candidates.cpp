@@ -35,6 +35,7 @@ class Lister {
   std::vector<std::pair<std::int64_t, std::int64_t>> stretched(const Tuning& t) const;
   void add(std::vector<Considered>& list, Tuning tuning) const;
   void add_out_of_core(std::vector<Considered>& list, Tuning tuning) const;
+  void add_split(std::vector<Considered>& list, Tuning tuning) const;
   std::int64_t tasks_of(const Tuning& t) const;
 
   const Problem& problem_;
@@ -134,6 +135,21 @@ void Lister::add_out_of_core(std::vector<Considered>& list, Tuning t) const {
   if (t.group > 0 && (cubes || t.group != stationary)) add(list, t);
 }
 
+// Parts of k for the rows of the grid, in a few steps each, where C is small beside k.
+void Lister::add_split(std::vector<Considered>& list, Tuning t) const {
+  if (t.grid.rows == 1 || !may_split_k(problem_) || !base_.rules.has(Rule::grid) ||
+      problem_.k < limits::kSplitAspect * std::max(problem_.m, problem_.n))
+    return;
+  t.split_k = true;
+  const std::int64_t part = ceil_div(problem_.k, t.grid.rows);
+  const std::int64_t longest = std::max({problem_.m, ceil_div(problem_.n, t.grid.cols), part});
+  for (const std::int64_t pieces : limits::kSplitPieces) {
+    t.tile = request_.tile > 0 ? request_.tile : ceil_div(longest, pieces);
+    if (t.tile <= limits::kLargestTile && fits_in_core(problem_, t)) add(list, t);
+    if (request_.tile > 0) return;
+  }
+}
+
 std::vector<Considered> Lister::all() const {
   const int workers = static_cast<int>(base_.workers.size());
   const bool is_chosen = request_.grid.rows * request_.grid.cols == workers;
@@ -157,6 +173,7 @@ std::vector<Considered> Lister::all() const {
       }
       t.tile_m = t.tile_k = 0;
     }
+    add_split(list, t);
     // Nothing fits with the fastest tiles, so smaller ones are tried.
     if (list.empty())
       for (t.tile = tiles(grid).front() / 2; t.tile >= limits::kLeastTile && list.empty();

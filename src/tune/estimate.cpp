@@ -36,7 +36,7 @@ Sizes sizes_of(const Problem& p, const Tuning& t) {
   const double batch = static_cast<double>(p.batch);
   const double m = static_cast<double>(p.m), n = static_cast<double>(p.n),
                k = static_cast<double>(p.k);
-  s.block_m = std::ceil(m * batch * largest_part(t.row_shares, t.grid.rows));
+  s.block_m = std::ceil(m * batch * (t.split_k ? 1 : largest_part(t.row_shares, t.grid.rows)));
   s.block_n = std::ceil(n * largest_part(t.col_shares, t.grid.cols));
   const double item_m = std::min(s.block_m, m);
   s.tile_m = item_m / pieces(item_m, static_cast<double>(t.edge_m()));
@@ -44,7 +44,8 @@ Sizes sizes_of(const Problem& p, const Tuning& t) {
   double steps = pieces(k, static_cast<double>(longest_step(p.type.storage, t.edge_k())));
   if (p.traits().has_side())  // A has the same cuts along both edges
     steps = pieces(k, p.side == Side::left ? s.tile_m : s.tile_n);
-  s.tile_k = k / steps;
+  if (t.split_k) steps = std::ceil(std::max(1.0, steps * largest_part(t.row_shares, t.grid.rows)));
+  s.tile_k = t.split_k ? k * largest_part(t.row_shares, t.grid.rows) / steps : k / steps;
   s.products = std::ceil(s.block_m / std::max(1.0, s.tile_m) - 1e-9) *
                std::ceil(s.block_n / std::max(1.0, s.tile_n) - 1e-9) * steps * products_share(p);
   return s;
@@ -82,7 +83,7 @@ class Traffic {
     if (rows < static_cast<double>(op.rows))
       apart.column_bytes = static_cast<std::int64_t>(rows * element);
     const auto& grid = tuning_.grid;
-    const double users = x == kA ? grid.cols : x == kB ? grid.rows : 1;
+    const double users = x == kA ? grid.cols : x == kB && !tuning_.split_k ? grid.rows : 1;
     // A worker that is the home of the operand uses its share in place.
     const double workers = static_cast<double>(tuning_.workers.size());
     const double away = ways.home_works ? (workers - 1) / workers : 1.0;
@@ -95,6 +96,7 @@ class Traffic {
       add(ways.out, bytes, tile, apart);
       if (users > from_home) add(ways_.between, whole * (users - from_home) * away, tile, {});
     }
+    if (x == kC && tuning_.split_k) add(ways_.between, whole * (grid.rows - 1), tile, {});
     if (x == kC) {
       if (ways.ring_back >= 0) add({&ways.ring_back, 1}, whole * away, tile, apart);
       add(ways.back, whole * away, tile, apart);

@@ -88,6 +88,13 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
 bool fits_in_core(const Problem& problem, const Tuning& t) {
   if (problem.traits().triangular) return fits_with_triangle(problem, t);
   const std::int64_t element = bytes_of(problem.type.storage), batch = problem.batch;
+  if (t.split_k) {
+    // Its parts of both factors, a part of the sums, and those of others that it adds.
+    const std::int64_t n = ceil_div(problem.n, t.grid.cols), k = ceil_div(problem.k, t.grid.rows);
+    const auto elements = static_cast<double>((problem.m + n) * k + 2 * problem.m * n);
+    return limits::kSpareBytes + limits::kRounded * elements * static_cast<double>(element) <=
+           static_cast<double>(least_cap(t));
+  }
   const std::int64_t m = ceil_div(problem.m * batch, t.grid.rows),
                      n = ceil_div(problem.n, t.grid.cols);
   const auto away = [&](int x) {

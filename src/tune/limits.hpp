@@ -43,6 +43,10 @@ inline constexpr std::array<std::int64_t, 15> kPieces{1,  2,  3,  4,  5,  6,  8,
 /// smaller ones are not worth a product.
 inline constexpr std::array<std::int64_t, 8> kRounds{1, 2, 3, 4, 6, 8, 12, 16};
 inline constexpr std::int64_t kLeastOfRound = 2048;
+/// Least ratio of k to the edges of C with which sums are split over the workers, and the numbers
+/// of tiles along the longest edge of a worker's part that are tried then.
+inline constexpr std::int64_t kSplitAspect = 2;
+inline constexpr std::array<std::int64_t, 7> kSplitPieces{1, 2, 3, 4, 6, 8, 12};
 /// Ratios of length to width of tiles along m and along k, and the largest width with which they
 /// are tried: columns of larger tiles are long enough for any link.
 inline constexpr std::array<std::int64_t, 4> kStretchesM{1, 2, 4, 8};

@@ -179,6 +179,7 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   if (t.out_of_core == OutOfCore::none && t.group > 0 && chance(random, 30))
     t.group_m = between(random, t.tile, 4 * t.tile);
   t.max_hops = static_cast<int>(between(random, 0, 2));
+  if (t.out_of_core == OutOfCore::none && may_split_k(problem)) t.split_k = chance(random, 30);
   return t;
 }
 

@@ -80,6 +80,10 @@ def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
         dealt = "parts of sums x workers that take the tiles of the result in turn"
         parts = f"result {_cut(cuts['n'])}, sums {_cut(cuts['k'])}"
         return [("grid", f"{rows} x {columns}: {dealt}"), ("tile", f"{tile}: {parts}")]
+    if plan["split_k"]:
+        dealt = "parts of k x parts of C's columns; the sums of the parts are added in order"
+        parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk")
+        return [("grid", f"{rows} x {columns}: {dealt}"), ("tile", f"{tile}: {parts}")]
     least, most = min(plan["shares"]), max(plan["shares"])
     uneven = f", {100 * least:.0f} to {100 * most:.0f} % of it" if most > UNEVEN * least else ""
     parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk")
@@ -168,6 +172,8 @@ def _tuning(tried: dict, routine: str) -> str:
     if routine not in VECTORS:
         edges = f"{tried['tile_m']} x {edges}"
     text = f"{rows} x {columns}, tiles {edges}"
+    if tried["split_k"]:
+        text += ", k split"
     if tried["ramp"]:
         text += f", ramp {tried['ramp']}"
     for name in ("row", "col"):
