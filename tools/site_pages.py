@@ -258,6 +258,8 @@ def python_entry(name: str, function, level: str) -> str:
 def python_page(package) -> str:
     page = ["# Python", prose(inspect.getdoc(package)), "## `Context` { #Context }"]
     page.append(prose(inspect.getdoc(package.Context)))
+    page.append("## `Cost` { #Cost }")
+    page.append(prose(inspect.getdoc(package.Cost)))
     page.append("## Functions\n\nEach is a method of `Context`, and a function of the module that "
                 "uses the default context.")  # fmt: skip
     methods = [name for name in vars(package.Context) if name in package.__all__]

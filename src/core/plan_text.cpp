@@ -132,6 +132,7 @@ void write_considered(JsonText& json, const Considered& considered, const std::s
       .member("predicted_s", considered.is_planned() ? considered.seconds : kNone)
       .member("joules", known(considered.joules))
       .member("value", considered.is_planned() ? considered.value : kNone)
+      .member("worst_s", considered.worst_s > 0 ? considered.worst_s : kNone)
       .member("tasks", considered.tasks);
   write_grid(json, tuning, users);
   write_parts(json, "row_shares", tuning.row_shares);

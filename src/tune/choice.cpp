@@ -11,6 +11,29 @@
 #include "tune/limits.hpp"
 
 namespace fleet {
+namespace {
+
+/// The machine as it would be if its file were wrong about some rates.
+std::vector<Machine> slower(const Machine& machine) {
+  std::vector<Machine> machines;
+  const auto scaled = [&](auto&& slows, bool kernels) {
+    Machine& other = machines.emplace_back(machine);
+    for (Link& link : other.links)
+      if (slows(link)) link.bytes_per_s *= limits::kErrorOfRates;
+    if (kernels)
+      for (Device& device : other.devices)
+        for (KernelRate& rate : device.kernels) rate.flops_per_s *= limits::kErrorOfRates;
+    return &other;
+  };
+  const auto none = [](const Link&) { return false; };
+  const auto with_host = [](const Link& l) { return on_host(l.source) || on_host(l.target); };
+  scaled(none, true);
+  for (Port& port : scaled(with_host, false)->ports) port.capacity *= limits::kErrorOfRates;
+  scaled([&](const Link& link) { return !with_host(link); }, false);
+  return machines;
+}
+
+}  // namespace
 
 std::optional<Choice::Planned> Choice::attempt(Considered c) {
   try {
@@ -72,27 +95,59 @@ void Choice::rank_by_goal() {
   for (Kept& kept : near_) kept.rank = search_.list[kept.candidate].value;
 }
 
-// Among the nearly best plans, the one least sensitive to the cost of issuing.
-Tuned Choice::take() {
-  rank_by_goal();  // what was best when it came may be too slow by now
-  if (least_ == kNever)
-    throw Error(Status::bad_argument, "the objective is a finite number for no plan");
-  std::size_t chosen = 0;
-  double least = kNever;
+/// A few candidates within kNear of the best: those that cost least if issuing takes twice as long.
+std::vector<std::size_t> Choice::nearly_best() const {
+  std::vector<std::pair<double, std::size_t>> near;
   for (std::size_t i = 0; i < search_.list.size(); ++i) {
     const Considered& c = search_.list[i];
     if (!c.is_planned() || is_too_slow(c) || c.value > within(limits::kNear, least_)) continue;
     const double per_second = c.seconds > 0 ? std::abs(c.value) / c.seconds : 1;
-    const double issued = std::max(c.value, within(limits::kSame, least_)) +
-                          per_second * machine_.issue_s * static_cast<double>(c.tasks);
-    if (issued >= least) continue;
-    least = issued;
-    chosen = i;
+    near.emplace_back(std::max(c.value, within(limits::kSame, least_)) +
+                          per_second * machine_.issue_s * static_cast<double>(c.tasks),
+                      i);
   }
-  search_.choose(chosen, machine_.issue_s);
-  Kept kept = plan_of(chosen);
-  const Cost cost = cost_of(kept.plan, machine_, kept.trace);
-  return {.plan = std::move(kept.plan),
+  std::ranges::stable_sort(near, {}, &std::pair<double, std::size_t>::first);
+  std::vector<std::size_t> candidates;
+  for (const auto& [issued, i] : near) {
+    // Different edges may cut alike.
+    const auto is_same = [&, i = i](std::size_t other) {
+      return search_.list[other].seconds == search_.list[i].seconds &&
+             search_.list[other].tasks == search_.list[i].tasks;
+    };
+    if (std::ranges::none_of(candidates, is_same)) candidates.push_back(i);
+    if (candidates.size() == limits::kMostExamined) break;
+  }
+  return candidates;
+}
+
+/// The most that the plan takes on a machine whose products, or whose links, are slower than known.
+double Choice::worst_s(const Plan& plan) {
+  if (slower_.empty()) slower_ = slower(machine_);
+  double worst_s = 0;
+  for (const Machine& machine : slower_)
+    worst_s = std::max(worst_s, simulate(plan, machine).seconds);
+  return worst_s;
+}
+
+// Among the nearly best plans, the one that errors of the machine and of issuing harm least.
+Tuned Choice::take() {
+  rank_by_goal();  // what was best when it came may be too slow by now
+  if (least_ == kNever)
+    throw Error(Status::bad_argument, "the objective is a finite number for no plan");
+  std::optional<Kept> best;
+  double least_s = kNever;
+  for (const std::size_t i : nearly_best()) {
+    Kept kept = plan_of(i);
+    Considered& c = search_.list[i];
+    c.worst_s =
+        std::max(worst_s(kept.plan), c.seconds + machine_.issue_s * static_cast<double>(c.tasks));
+    if (best && c.worst_s >= least_s) continue;
+    least_s = c.worst_s;
+    best = std::move(kept);
+  }
+  search_.choose(best->candidate, machine_.issue_s);
+  const Cost cost = cost_of(best->plan, machine_, best->trace);
+  return {.plan = std::move(best->plan),
           .cost = cost,
           .planned = planned_,
           .search = std::move(search_)};

@@ -54,13 +54,16 @@ class Choice {
     return by_goal_ && c.seconds > goal_.objective.most_time * least_s_;
   }
   Kept plan_of(std::size_t candidate);
+  std::vector<std::size_t> nearly_best() const;
+  double worst_s(const Plan& plan);
 
   const Problem& problem_;
   const Machine& machine_;
   const Goal& goal_;
   Search search_;
-  Expansions expansions_;   ///< shared by candidates with equal cuts
-  std::vector<Kept> near_;  ///< plans nearly as good as the best so far
+  Expansions expansions_;        ///< shared by candidates with equal cuts
+  std::vector<Kept> near_;       ///< plans nearly as good as the best so far
+  std::vector<Machine> slower_;  ///< the machine with errors in its rates, once it is asked for
   bool by_goal_ = false;
   double least_ = kNever, least_s_ = kNever;
   Error refusal_{Status::no_memory, "the memory caps hold no tile product"};

@@ -52,9 +52,9 @@ std::string compared(const char* more, const char* less, double value, double ot
 }  // namespace
 
 const char* to_string(Considered::Verdict verdict) {
-  constexpr const char* kNames[kVerdicts] = {"chosen",       "slower",   "worse",   "too_slow",
-                                             "more_issuing", "alike",    "refused", "over_budget",
-                                             "enough_plans", "too_large"};
+  constexpr const char* kNames[kVerdicts] = {"chosen",      "slower",       "worse",    "too_slow",
+                                             "less_robust", "more_issuing", "alike",    "refused",
+                                             "over_budget", "enough_plans", "too_large"};
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
@@ -80,6 +80,7 @@ void Search::choose(std::size_t index, double issue_s) {
     const Verdict behind = objective.is_time() ? Verdict::slower : Verdict::worse;
     c.verdict = c.seconds > objective.most_time * least_s ? Verdict::too_slow
                 : c.value > best.value                    ? behind
+                : c.worst_s > best.worst_s                ? Verdict::less_robust
                 : c.tasks > best.tasks && issue_s > 0     ? Verdict::more_issuing
                                                           : Verdict::alike;
   }
@@ -143,6 +144,9 @@ std::string Search::reason(const Considered& c) const {
     case Verdict::too_slow:
       return "too slow: " + number(c.seconds / least_s, 2) + " times the least time, at most " +
              number(objective.most_time, 2) + " is allowed";
+    case Verdict::less_robust:
+      return (c.value >= best.value ? same() : "better by " + percent(best.value, c.value)) +
+             ", but " + percent(c.worst_s, best.worst_s) + " slower in its worst case";
     case Verdict::more_issuing:
       return (c.value >= best.value ? same()
               : objective.is_time() ? "faster by " + percent(best.value, c.value)

@@ -12,12 +12,13 @@
 namespace fleet {
 
 struct Considered {
-  /// The outcome for this candidate. Those with one of the first six were planned and simulated.
+  /// The outcome for this candidate. Those with one of the first seven were planned and simulated.
   enum class Verdict {
     chosen,
     slower,        ///< than the chosen one, where time is the objective
     worse,         ///< than the chosen one by another objective
     too_slow,      ///< it takes more of the least time than the objective allows
+    less_robust,   ///< at least as good, but worse where rates of the machine are wrong by 15 %
     more_issuing,  ///< at least as fast, but issuing its extra tasks would cost more than it gains
     alike,         ///< neither faster nor with fewer tasks: the one planned first was kept
     refused,       ///< the planner found no plan: no memory, or no route
@@ -31,6 +32,7 @@ struct Considered {
   double seconds = 0;      ///< simulated; 0 without a plan
   double joules = 0;       ///< the same; 0 too where time is the objective, or watts are not known
   double value = 0;        ///< of this cost by the objective
+  double worst_s = 0;      ///< with rates slower, or issuing slower, than known; 0: not examined
   std::int64_t tasks = 0;  ///< of its plan, or estimated if it has none
   Verdict verdict = Verdict::slower;
   std::int64_t limit =
@@ -40,7 +42,7 @@ struct Considered {
   bool is_planned() const { return verdict <= Verdict::alike; }
 };
 
-inline constexpr int kVerdicts = 10;
+inline constexpr int kVerdicts = 11;
 const char* to_string(Considered::Verdict verdict);  ///< the enumerator's name
 
 /// A worker that the chosen plan does without.

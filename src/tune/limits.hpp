@@ -104,6 +104,8 @@ inline constexpr int kMostPlanned = 32;
 /// The kMostRamped fastest plans are also tried with a first step of k that is halved kRamp times.
 inline constexpr std::size_t kMostRamped = 5;
 inline constexpr int kRamp = 3;
+/// The kMostDirect fastest plans whose tiles may pass through workers are also tried without that.
+inline constexpr std::size_t kMostDirect = 3;
 /// The kMostGrouped fastest plans are also tried with C in groups that are computed one after
 /// another: the first go home while the last are computed. `rows` is the number of groups along the
 /// longer edge of C, and groups are square; with one row, a group is a panel of whole columns of C,
@@ -138,6 +140,12 @@ inline constexpr double kNear = 1.02;
 /// Simulated times within this ratio count as equal: of two plans simulated 0.5 % apart, the one
 /// with larger tiles was 2 % faster when measured, and of two 1 % apart it was 3 % slower.
 inline constexpr double kSame = 1.005;
+
+/// Of the nearly best plans the first kMostExamined are also simulated with products, links to the
+/// host and links between devices slower than known, one kind at a time, by this factor. The one
+/// that takes least in its worst case is chosen, issuing at twice its cost being a case too.
+inline constexpr std::size_t kMostExamined = 3;
+inline constexpr double kErrorOfRates = 1 / 1.15;
 
 // ---- levels 1 and 2 -----------------------------------------------------------------------------
 

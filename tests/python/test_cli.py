@@ -361,7 +361,7 @@ def test_plan_says_why_with_the_numbers_of_its_json(main, words):
     assert done.returncode == 0, done.stderr
     plan = json.loads(pathlib.Path("plan.json").read_text())
     head, *lines = done.stdout[done.stdout.index("  considered ") :].splitlines()
-    assert head.split() == ["considered", "estimate", "simulated", "tasks"]
+    assert head.split() == ["considered", "estimate", "simulated", "worst", "tasks"]
     assert len(lines) == len(plan["why"]) + (plan["why_left_out"] > 0)
     for line, tried in zip(lines, plan["why"]):
         assert line.endswith(f"  {tried['reason']}")

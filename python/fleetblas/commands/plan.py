@@ -195,7 +195,8 @@ def why_text(plan: dict, words: dict) -> str:
         return "\n  (no device, so there was nothing to choose from)"
     several = len({tuple(tried["workers"]) for tried in plan["why"]}) > 1
     energy = any(tried["joules"] is not None for tried in plan["why"])
-    rows = [["considered", "estimate", "simulated", *(["energy"] if energy else []), "tasks", ""]]
+    head = ["considered", "estimate", "simulated", "worst", *(["energy"] if energy else [])]
+    rows = [[*head, "tasks", ""]]
     for tried in plan["why"]:
         joules = tried["joules"]
         by = f"by {_ids(tried['workers'])}: " if several else ""
@@ -204,6 +205,7 @@ def why_text(plan: dict, words: dict) -> str:
                 by + _tuning(tried, words["routine"]),
                 common.duration(tried["estimate_s"]),
                 common.duration(tried["predicted_s"]),
+                common.duration(tried["worst_s"]),
                 *(["-" if joules is None else f"{joules:.3g} J"] if energy else []),
                 f"{tried['tasks']:,}",
                 tried["reason"],
