@@ -112,8 +112,10 @@ typedef struct fleet_cost {
 typedef double (*fleet_objective)(void* user, const fleet_cost* cost);
 /* The context's plans are made for `objective` from now on; NULL: for the setting `objective`
  * again. `user` is passed on and has to live as long. Joules are known if the machine file has
- * watts, or, on GPUs with energy counters, if this is called before the first call starts the
- * devices: they are measured then, which takes 3 s once. */
+ * watts. On GPUs with energy counters they are measured, in 3 s, if this is called before the first
+ * call starts the devices, and kept with the measured machine (each context measures for a named
+ * one). A call for none of whose plans the number is finite runs on the CPU; asking for its plan is
+ * FLEET_BAD_ARGUMENT. */
 FLEET_API fleet_status fleet_set_objective(fleet_context* context, fleet_objective objective,
                                            void* user);
 /* Gives pooled device memory back to the system. */

@@ -6,10 +6,12 @@ Knows nothing of strides and data types: products are in _arrays.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import json
 import math
+import threading
 import warnings
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +40,7 @@ class _Handle:
     def __init__(self, pointer: ctypes.c_void_p):
         self.pointer = pointer
         self.objective = None
+        self.lock = threading.Lock()
         if pointer.value:
             # Not at exit: the memory ends with the process, and calls may still be running.
             weakref.finalize(self, library.fleet_context_destroy, pointer).atexit = False
@@ -118,6 +121,9 @@ def _value_of(objective, cost: _native.CostStruct) -> float:
     """A callback must not raise: what ctypes returns then is 0, the best of all."""
     try:
         return float(objective(Cost(cost.seconds, cost.joules, cost.joules_node, cost.devices)))
+    except KeyboardInterrupt:
+        _thread.interrupt_main()  # raised again once the library has returned
+        return math.nan
     except BaseException as error:
         with contextlib.suppress(Warning):  # where warnings are errors
             warnings.warn(f"the objective raised {error!r}", RuntimeWarning, stacklevel=2)
@@ -334,8 +340,10 @@ class Context:
         callback = _native.OBJECTIVE(0)
         if objective is not None:
             callback = _native.OBJECTIVE(lambda _, cost: _value_of(objective, cost.contents))
-        _native.check(library.fleet_set_objective(self.pointer, callback, None))
-        self.handle.objective = callback  # as long as the library may call it
+        handle = self.handle
+        with handle.lock:
+            _native.check(library.fleet_set_objective(handle.pointer, callback, None))
+            handle.objective = callback  # as long as the library may call it
 
     def trim(self) -> None:
         """Returns pooled device memory to the system."""

@@ -74,6 +74,7 @@ std::string Context::plan_json(std::string_view text) {
   report.machine = &machine;
   report.rules = options_.rules;
   report.host_s = host_s(problem, machine);
+  report.goal = offloader_.goal();
   if (offloader_.users().empty()) {
     report.bound = bound_of_cpu(problem, machine);
     report.reason = "no usable device";
@@ -84,7 +85,6 @@ std::string Context::plan_json(std::string_view text) {
   report.host_s = planned->host_s;
   report.bound = bound(problem, machine);
   report.bound_value = offloader_.value_bound(problem);
-  report.goal = offloader_.goal();
   report.users = offloader_.users();
   report.rules = to_string(planned->tuned.plan.tuning.rules);
   report.offloaded =

@@ -195,8 +195,7 @@ Planned Offloader::plan_afresh(const Problem& problem) {
 }
 
 std::optional<double> Offloader::value_bound(const Problem& problem) {
-  return goal_bound(problem, *engine().machine, workers(problem.type), options_.selects_devices,
-                    goal_);
+  return goal_bound(problem, *engine().machine, workers(problem.type), goal_);
 }
 
 void Offloader::set_goal(Goal goal) {

@@ -37,6 +37,12 @@ double Link::column_share(std::int64_t column_bytes) const {
                            static_cast<double>(above->bytes - below.bytes);
 }
 
+bool Machine::knows_watts() const {
+  for (DeviceId d = kFirstDevice; d < std::ssize(devices); ++d)
+    if (!devices[static_cast<std::size_t>(d)].watts.known()) return false;
+  return true;
+}
+
 LinkId Machine::find_link(DeviceId source, DeviceId target) const {
   const auto found = std::ranges::find_if(
       links, [&](const Link& link) { return link.source == source && link.target == target; });

@@ -136,6 +136,9 @@ struct Machine {
 
   int device_count() const { return static_cast<int>(devices.size()) - kFirstDevice; }
 
+  /// Whether the watts of every device are known.
+  bool knows_watts() const;
+
   /// Id of the link source -> target, or -1.
   LinkId find_link(DeviceId source, DeviceId target) const;
 

@@ -246,7 +246,9 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
   Where from{chain.source, -1};
   for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
     if (device_of(w) == chain.source && held(key, w).slot >= 0) from.slot = held(key, w).slot;
-  find_keepers(key, worker, pinned, side);
+  const bool passes = std::ranges::any_of(chain.legs, [](const Leg& l) { return l.hop_count > 1; });
+  keepers_.clear();
+  if (passes && tuning_.max_hops > 0) find_keepers(key, worker, pinned, side);
   TaskId upstream = kNoTask;
   for (std::size_t u = 0; u < chain.users.size(); ++u) {
     const auto at = std::find(user_devices_.begin(), user_devices_.end(), chain.users[u]);
@@ -265,9 +267,8 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
 /// Workers that will need the tile, but are not at its step yet: where it passes through them, it
 /// stays (paper 2, 3.2).
 void Mover::find_keepers(int key, int worker, int pinned, Side side) {
-  keepers_.clear();
   keepers_pin_ = pinned;
-  if (tuning_.max_hops == 0 || layout_->deal().streams || !tuning_.rules.has(Rule::caching)) return;
+  if (layout_->deal().streams || !tuning_.rules.has(Rule::caching)) return;
   for (int other = 0; other < static_cast<int>(tuning_.workers.size()); ++other)
     if (std::ranges::find(users_, other) == users_.end() && held_s(key, other) < 0 &&
         reads_alike(worker, other, side) && may_take(key, other, pinned))

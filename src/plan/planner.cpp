@@ -425,7 +425,8 @@ void Planner::collect(int chain_id) {
     mover_->note_write(task.to, task.tile, id);
     mover_->give_back_output(brought);
     mover_->give_back_output(other.where);
-    all.ready_s = std::max(all.ready_s, arrival_s);
+    all.ready_s = std::max(all.ready_s, arrival_s) +
+                  machine_.stream_s(all.where.device, 3 * plan_.program->bytes_of(chain.target));
   }
   send_home(chain.target, all);
 }

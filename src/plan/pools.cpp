@@ -64,6 +64,11 @@ Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_p
   return split;
 }
 
+/// Two per worker: one fills while the other empties, in each direction.
+std::int64_t transit_slots(const Tuning& tuning) {
+  return std::max<std::int64_t>(4, 2 * std::ssize(tuning.workers));
+}
+
 }  // namespace
 
 void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine& machine,
@@ -71,16 +76,14 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
   const TileProgram& program = *plan.program;
   const Tuning& tuning = plan.tuning;
   TileBytes tile = largest_tiles(program);
-  // Two transit slots per worker: one fills while the other empties, in each direction.
-  stores[kHost].limit(Pool::transit, std::max<std::int64_t>(4, 2 * std::ssize(tuning.workers)),
-                      std::max(tile.input, tile.output));
+  const std::int64_t transit_bytes = round_up(std::max(tile.input, tile.output), kAlignmentBytes);
+  stores[kHost].limit(Pool::transit, transit_slots(tuning), std::max(tile.input, tile.output));
   // And as many for tiles that pass through a worker.
   if (tuning.max_hops > 0)
     for (const DeviceId worker : tuning.workers)
       if (!on_host(worker))
-        stores[static_cast<std::size_t>(worker)].limit(
-            Pool::transit, std::max<std::int64_t>(4, 2 * std::ssize(tuning.workers)),
-            std::max(tile.input, tile.output));
+        stores[static_cast<std::size_t>(worker)].limit(Pool::transit, transit_slots(tuning),
+                                                       std::max(tile.input, tile.output));
   const bool streams = std::ranges::all_of(deals, [](const Dealing& d) { return d.streams; });
   const bool caches = tuning.rules.has(Rule::caching);
   if (!streams && caches && tuning.out_of_core == OutOfCore::none) return;
@@ -96,8 +99,9 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
       // Every product fetches its own tiles: twice as many as the lanes work on.
       stores[device].limit(Pool::input, 4 * std::max(1, machine.devices[device].lanes), tile.input);
     } else {
+      const std::int64_t passing = tuning.max_hops > 0 ? transit_slots(tuning) * transit_bytes : 0;
       const std::int64_t cap =
-          tuning.memory_cap[device] - program.prepared_bytes(machine.devices[device]);
+          tuning.memory_cap[device] - program.prepared_bytes(machine.devices[device]) - passing;
       Split least{.inputs = SlotStore::kUnlimited, .outputs = 0};
       for (std::size_t c = 0; c < program.calls.size(); ++c) {
         const DeviceId home =

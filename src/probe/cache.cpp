@@ -210,7 +210,7 @@ class HostKernels {
 
 bool measure_missing_watts(const Options& options, CpuBlas& blas, Backend& backend,
                            Machine& machine) {
-  return !options.objective.is_time() && !knows_watts(machine) &&
+  return !options.objective.is_time() && !machine.knows_watts() &&
          measure_watts(backend, &blas, machine, kWattsBudgetS);
 }
 

@@ -483,7 +483,7 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
       session.part("pinning", machine, [&] { measure_pinning(backend, session); });
       if (counts_energy(backend))
         session.part("watts", machine,
-                     [&] { measure_watts(backend, blas, machine, kCarefulWattsBudgetS); });
+                     [&] { measure_watts_carefully(backend, blas, machine, session); });
     }
     whole = machine;
     whole.source = "measured by probe" + session.left_out();

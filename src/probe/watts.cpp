@@ -38,6 +38,9 @@ constexpr double kMostTasks = 20'000;
 constexpr std::int64_t kHostEdge = 2048;
 constexpr auto kBetweenReads = std::chrono::milliseconds(1);
 
+/// What a device does while its power is measured; false: it cannot.
+using Work = std::function<bool()>;
+
 /// Follows one counter from a thread of its own, while others work.
 class Follower {
  public:
@@ -63,10 +66,10 @@ class Follower {
   void follow(const std::stop_token& stop) {
     double before = read_();
     while (!stop.stop_requested()) {
-      const double now = read_();
+      const double now = read_(), at_s = now_s();
       if (now != before) {
         const std::lock_guard lock(mutex_);
-        advances_.push_back({now_s(), now});
+        advances_.push_back({at_s, now});
       }
       before = now;
       std::this_thread::sleep_for(kBetweenReads);
@@ -90,8 +93,8 @@ class Meter {
   const std::vector<DeviceId>& devices() const { return devices_; }
 
   /// Watts during `work`, which is repeated until each counter has advanced over `span_s` of it.
-  /// Empty if one stands still.
-  std::vector<double> watts(const std::function<void()>& work, double span_s);
+  /// Empty if one stands still, or the work cannot be done.
+  std::vector<double> watts(const Work& work, double span_s);
 
  private:
   Backend& backend_;
@@ -99,14 +102,16 @@ class Meter {
   HostEnergy host_;
 };
 
-std::vector<double> Meter::watts(const std::function<void()>& work, double span_s) {
+std::vector<double> Meter::watts(const Work& work, double span_s) {
+  // The first time, memory is allocated and filled, and kernels are loaded.
+  if (!work()) return {};
   std::deque<Follower> followers;
   for (const DeviceId d : devices_)
     followers.emplace_back([this, d] { return backend_.joules(d).value_or(0); });
   if (reads_host()) followers.emplace_back([this] { return host_.joules(); });
   const double begin_s = now_s();
   while (true) {
-    work();
+    if (!work()) return {};
     const double end_s = now_s();
     std::vector<double> found;
     for (Follower& follower : followers)
@@ -173,11 +178,6 @@ bool counts_energy(Backend& backend) {
   return devices > kFirstDevice;
 }
 
-bool knows_watts(const Machine& machine) {
-  return std::all_of(machine.devices.begin() + kFirstDevice, machine.devices.end(),
-                     [](const Device& device) { return device.watts.known(); });
-}
-
 bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double budget_s) {
   if (!counts_energy(backend)) return false;
   Meter meter(backend);
@@ -186,10 +186,10 @@ bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double bud
   const double busy_s = kSettleS + span_s + kPeriodS;
   ProbeMemory memory(backend);
   const auto runs = [&](ProbePlan plan) {
-    return [&memory, plan = std::move(plan)] { memory.run(plan); };
+    return [&memory, plan = std::move(plan)] { return memory.run(plan).has_value(); };
   };
   const bool with_host = meter.reads_host() && blas != nullptr;
-  const auto measure = [&](double Watts::*kind, const std::function<void()>& work) {
+  const auto measure = [&](double Watts::*kind, const Work& work) {
     std::vector<double> found = meter.watts(work, span_s);
     if (found.empty()) return false;
     even_out(found, devices.size());
@@ -199,7 +199,10 @@ bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double bud
     return true;
   };
   const Machine before = machine;
-  const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+  const auto sleep = [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return true;
+  };
   const auto with_host_only = [](const Link& link) {
     return (link.source == kHost) != (link.target == kHost) && link.source != kPageable &&
            link.target != kPageable;
@@ -220,7 +223,7 @@ bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double bud
   if (done && with_host) {
     const CpuBlas::Lease all_cores(*blas, core_count());
     HostProduct product(*blas, DataType::f64, kHostEdge);
-    const std::vector<double> found = meter.watts([&] { product.run_s(); }, span_s);
+    const std::vector<double> found = meter.watts([&] { return product.run_s() >= 0; }, span_s);
     done = !found.empty();
     if (done) machine.devices[kHost].watts.multiply = found.back();
   }
@@ -232,6 +235,14 @@ bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double bud
   }
   if (!done) machine = before;
   return done;
+}
+
+void measure_watts_carefully(Backend& backend, CpuBlas* blas, Machine& machine,
+                             ProbeSession& session) {
+  const double budget_s =
+      std::clamp(kKindsOfWork * session.share_s(), kWattsBudgetS, kCarefulWattsBudgetS);
+  if (!measure_watts(backend, blas, machine, budget_s))
+    session.note({.name = "watts", .unit = "W"});
 }
 
 }  // namespace fleet

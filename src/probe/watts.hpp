@@ -3,6 +3,7 @@
 // the host.
 #pragma once
 #include "cpu/blas.hpp"
+#include "probe/session.hpp"
 #include "run/backend.hpp"
 
 namespace fleet {
@@ -20,7 +21,8 @@ bool counts_energy(Backend& backend);
 /// changes where the backend has no counters, or they stand still: false.
 bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double budget_s);
 
-/// Whether the watts of every device are known.
-bool knows_watts(const Machine& machine);
+/// The same within the session's budget; a value in its notes says if it failed.
+void measure_watts_carefully(Backend& backend, CpuBlas* blas, Machine& machine,
+                             ProbeSession& session);
 
 }  // namespace fleet

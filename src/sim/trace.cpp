@@ -54,7 +54,6 @@ double joules_of(Work work, const Watts& watts, double seconds) {
 
 void add_energy(Cost& cost, const Plan& plan, const Machine& machine, const Trace& trace) {
   std::vector<Work> works = work_of(plan, machine, trace);
-  bool known = true, all_known = true;
   for (std::size_t d = kFirstDevice; d < works.size(); ++d) {
     const Watts& watts = machine.devices[d].watts;
     const bool takes_part = !works[d].empty();
@@ -63,13 +62,10 @@ void add_energy(Cost& cost, const Plan& plan, const Machine& machine, const Trac
     cost.devices += takes_part ? 1 : 0;
     if (takes_part) cost.joules += joules;
     cost.joules_node += joules;
-    known = known && (watts.known() || !takes_part);
-    all_known = all_known && watts.known();
   }
   const Watts& host = machine.devices[kHost].watts;
   cost.joules_node += joules_of(std::move(works[kHost]), host, cost.seconds);
-  if (!known) cost.joules = 0;
-  if (!all_known) cost.joules_node = 0;
+  if (!machine.knows_watts()) cost.joules = cost.joules_node = 0;
 }
 
 }  // namespace

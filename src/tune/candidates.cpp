@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
+#include "plan/detours.hpp"
 #include "program/decompose.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
@@ -205,6 +206,8 @@ Tuning base_tuning(const Problem& problem, const Machine& machine, const TuneReq
   if (base.workers.empty())
     throw Error(Status::unsupported,
                 "no device of machine '" + machine.name + "' computes this type");
+  // Where no way over a worker is faster, nothing has to be kept ready for one.
+  if (Detours(machine, LinkTable(machine), base).empty()) base.max_hops = 0;
   base.memory_cap = request.memory_cap;
   if (base.memory_cap.empty())
     for (const Device& d : machine.devices)

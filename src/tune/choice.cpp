@@ -13,23 +13,27 @@
 namespace fleet {
 namespace {
 
-/// The machine as it would be if its file were wrong about some rates.
+/// The machine as it would be if its file were wrong about products, about links to the host, or
+/// about links between devices.
 std::vector<Machine> slower(const Machine& machine) {
-  std::vector<Machine> machines;
-  const auto scaled = [&](auto&& slows, bool kernels) {
-    Machine& other = machines.emplace_back(machine);
-    for (Link& link : other.links)
-      if (slows(link)) link.bytes_per_s *= limits::kErrorOfRates;
-    if (kernels)
-      for (Device& device : other.devices)
-        for (KernelRate& rate : device.kernels) rate.flops_per_s *= limits::kErrorOfRates;
-    return &other;
-  };
-  const auto none = [](const Link&) { return false; };
-  const auto with_host = [](const Link& l) { return on_host(l.source) || on_host(l.target); };
-  scaled(none, true);
-  for (Port& port : scaled(with_host, false)->ports) port.capacity *= limits::kErrorOfRates;
-  scaled([&](const Link& link) { return !with_host(link); }, false);
+  std::vector<Machine> machines(3, machine);
+  for (Device& device : machines[0].devices) {
+    device.memory_bytes_per_s *= limits::kErrorOfRates;
+    for (KernelRate& rate : device.kernels) rate.flops_per_s *= limits::kErrorOfRates;
+  }
+  std::vector<int> used_by(machine.ports.size(), 0);  ///< the last kind of links at each port
+  for (const Link& link : machine.links) {
+    const bool with_host = on_host(link.source) || on_host(link.target);
+    Machine& other = machines[with_host ? 1 : 2];
+    other.links[static_cast<std::size_t>(&link - machine.links.data())].bytes_per_s *=
+        limits::kErrorOfRates;
+    for (const PortShare& share : link.ports)
+      used_by[static_cast<std::size_t>(share.port)] = with_host ? 1 : 2;
+  }
+  for (std::size_t port = 0; port < used_by.size(); ++port)
+    if (used_by[port] > 0)
+      machines[static_cast<std::size_t>(used_by[port])].ports[port].capacity *=
+          limits::kErrorOfRates;
   return machines;
 }
 
@@ -141,7 +145,10 @@ Tuned Choice::take() {
     Considered& c = search_.list[i];
     c.worst_s =
         std::max(worst_s(kept.plan), c.seconds + machine_.issue_s * static_cast<double>(c.tasks));
-    if (best && c.worst_s >= least_s) continue;
+    for (Considered& twin : search_.list)
+      if (twin.is_planned() && twin.seconds == c.seconds && twin.tasks == c.tasks)
+        twin.worst_s = c.worst_s;
+    if (best && limits::kSame * c.worst_s >= least_s) continue;
     least_s = c.worst_s;
     best = std::move(kept);
   }

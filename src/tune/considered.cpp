@@ -145,7 +145,10 @@ std::string Search::reason(const Considered& c) const {
       return "too slow: " + number(c.seconds / least_s, 2) + " times the least time, at most " +
              number(objective.most_time, 2) + " is allowed";
     case Verdict::less_robust:
-      return (c.value >= best.value ? same() : "better by " + percent(best.value, c.value)) +
+      return (c.value >= best.value ? same()
+              : objective.kind == Objective::Kind::own
+                  ? std::string("better")
+                  : "better by " + percent(best.value, c.value)) +
              ", but " + percent(c.worst_s, best.worst_s) + " slower in its worst case";
     case Verdict::more_issuing:
       return (c.value >= best.value ? same()

@@ -89,9 +89,9 @@ bool fits_in_core(const Problem& problem, const Tuning& t) {
   if (problem.traits().triangular) return fits_with_triangle(problem, t);
   const std::int64_t element = bytes_of(problem.type.storage), batch = problem.batch;
   if (t.split_k) {
-    // Its parts of both factors, a part of the sums, and those of others that it adds.
+    // Its parts of both factors, its sums, and for the first part those of all others.
     const std::int64_t n = ceil_div(problem.n, t.grid.cols), k = ceil_div(problem.k, t.grid.rows);
-    const auto elements = static_cast<double>((problem.m + n) * k + 2 * problem.m * n);
+    const auto elements = static_cast<double>((problem.m + n) * k + t.grid.rows * problem.m * n);
     return limits::kSpareBytes + limits::kRounded * elements * static_cast<double>(element) <=
            static_cast<double>(least_cap(t));
   }

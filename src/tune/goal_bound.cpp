@@ -16,7 +16,7 @@ namespace {
 class GoalBounder {
  public:
   GoalBounder(const Problem& problem, const Machine& machine, const Goal& goal)
-      : problem_(problem), machine_(machine), goal_(goal) {}
+      : problem_(problem), machine_(machine), goal_(goal), knows_watts_(machine.knows_watts()) {}
 
   double of_set(const Team& set) const;
   double of_any(Team workers) const;
@@ -35,16 +35,16 @@ class GoalBounder {
     for (const DeviceId d : set) least = std::min(least, joules_per_flop(d));
     return least;
   }
-  double value(double seconds, int devices, double waiting_watts, double joules_per_flop,
-               bool known) const {
+  double value(double seconds, int devices, double waiting_watts, double joules_per_flop) const {
     Cost cost{.seconds = seconds, .devices = devices};
-    if (known) cost.joules = waiting_watts * seconds + joules_per_flop * flops(problem_);
+    if (knows_watts_) cost.joules = waiting_watts * seconds + joules_per_flop * flops(problem_);
     return goal_.value(cost);
   }
 
   const Problem& problem_;
   const Machine& machine_;
   const Goal& goal_;
+  const bool knows_watts_;
 };
 
 double GoalBounder::of_set(const Team& set) const {
@@ -57,23 +57,17 @@ double GoalBounder::of_set(const Team& set) const {
     if (!on_host(operand.home) && std::ranges::find(taking_part, operand.home) == taking_part.end())
       taking_part.push_back(operand.home);
   double watts = 0;
-  bool known = true;
-  for (const DeviceId d : taking_part) {
-    watts += device(d).watts.wait;
-    known = known && device(d).watts.known();
-  }
+  for (const DeviceId d : taking_part) watts += device(d).watts.wait;
   return value(bound(problem_, machine).seconds, static_cast<int>(taking_part.size()), watts,
-               least_joules_per_flop(set), known);
+               least_joules_per_flop(set));
 }
 
 double GoalBounder::of_any(Team workers) const {
   const double all_s = bound(problem_, machine_).seconds, per_flop = least_joules_per_flop(workers);
   std::vector<double> rates, watts;
-  bool known = true;
   for (const DeviceId d : workers) {
     rates.push_back(rate(d));
     watts.push_back(device(d).watts.wait);
-    known = known && device(d).watts.known();
   }
   std::ranges::sort(rates, std::greater<>());
   std::ranges::sort(watts);
@@ -82,7 +76,7 @@ double GoalBounder::of_any(Team workers) const {
     rate += rates[i];
     waiting_watts += watts[i];
     least = std::min(least, value(std::max(all_s, flops(problem_) / rate), static_cast<int>(i + 1),
-                                  waiting_watts, per_flop, known));
+                                  waiting_watts, per_flop));
   }
   return least;
 }
@@ -90,13 +84,11 @@ double GoalBounder::of_any(Team workers) const {
 }  // namespace
 
 std::optional<double> goal_bound(const Problem& problem, const Machine& machine,
-                                 const std::vector<DeviceId>& workers, bool selects,
-                                 const Goal& goal) {
+                                 const std::vector<DeviceId>& workers, const Goal& goal) {
   if (goal.is_time()) return bound(problem, machine).seconds;
   if (goal.objective.kind == Objective::Kind::own) return std::nullopt;
   if (flops(problem) == 0) return 0;
   const GoalBounder bounder(problem, machine, goal);
-  if (!selects) return bounder.of_set(workers);
   if (workers.size() > limits::kMostEnumerated) return bounder.of_any(workers);
   double least = kNever;
   for (const Team& set : all_sets(problem, machine, workers))

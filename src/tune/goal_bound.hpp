@@ -10,15 +10,14 @@
 
 namespace fleet {
 
-/// No plan for `problem` on `workers`, or on some of them where `selects`, has a lesser value. A
-/// set of devices takes at least bound() seconds without the arithmetic of the others; for as long,
-/// its devices and those that hold operands draw the watts of waiting, and all products together
-/// need at least the joules of the device that needs least for a flop. Where time is the objective,
+/// No plan for `problem` on `workers`, or on some of them, has a lesser value. A set of devices
+/// takes at least bound() seconds without the arithmetic of the others; for as long, its devices
+/// and those that hold operands draw the watts of waiting, and all products together need at least
+/// the joules of the device that needs least for a flop. Where time is the objective,
 /// bound().seconds of the whole machine; nothing for a goal of the caller's own. A limit of time
 /// ("energy@1.1") does not raise it. With more than limits::kMostEnumerated workers, sets are told
 /// apart by their number only, which lowers it.
 std::optional<double> goal_bound(const Problem& problem, const Machine& machine,
-                                 const std::vector<DeviceId>& workers, bool selects,
-                                 const Goal& goal);
+                                 const std::vector<DeviceId>& workers, const Goal& goal);
 
 }  // namespace fleet

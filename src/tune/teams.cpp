@@ -184,7 +184,6 @@ Cost quick_cost(const Problem& problem, const Machine& machine, const Team& team
   double rate = 0;
   for (const DeviceId worker : team) rate += machine.best_rate(worker, problem.type);
   const double multiply_s = std::min(cost.seconds, flops(problem) / rate);
-  bool known = true;
   for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d) {
     const Watts& watts = machine.devices[static_cast<std::size_t>(d)].watts;
     const bool works = std::ranges::binary_search(team, d);
@@ -196,9 +195,8 @@ Cost quick_cost(const Problem& problem, const Machine& machine, const Team& team
     cost.devices += takes_part ? 1 : 0;
     if (takes_part) cost.joules += joules;
     cost.joules_node += joules;
-    known = known && watts.known();
   }
-  if (!known) cost.joules = cost.joules_node = 0;
+  if (!machine.knows_watts()) cost.joules = cost.joules_node = 0;
   return cost;
 }
 

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "plan/bound.hpp"
-#include "plan/detours.hpp"
 #include "program/decompose.hpp"
 #include "tune/candidates.hpp"
 #include "tune/choice.hpp"
@@ -131,7 +131,14 @@ Tuned Tuner::trivial() {
 // Plans and simulates one tuning. Returns what came out, until the next one; null if it does not
 // fit into memory or lacks a route.
 const Considered* Tuner::attempt(Considered c, std::vector<double>* ends_s) {
+  std::optional<Considered> direct;
+  if (c.tuning.max_hops > 0) direct = c;
   const auto planned = choice_.attempt(std::move(c));
+  if (!planned && direct) {
+    // Tiles that pass through a worker take memory there.
+    direct->tuning.max_hops = 0;
+    return attempt(*std::move(direct), ends_s);
+  }
   if (!planned) return nullptr;
   budget_.spend(planned->considered.tasks);
   if (ends_s != nullptr) *ends_s = ends_of(planned->plan, planned->trace);
@@ -271,9 +278,7 @@ void Tuner::attempt_ramps(const Team& team) {
 // Tiles that pass through a worker load its links, which the planner's clock may take too lightly.
 void Tuner::attempt_direct() {
   for (Considered& direct : choice_.best(limits::kMostDirect)) {
-    if (direct.tuning.max_hops == 0 ||
-        Detours(machine_, LinkTable(machine_), direct.tuning).empty())
-      continue;
+    if (direct.tuning.max_hops == 0) continue;
     direct.tuning.max_hops = 0;
     attempt(std::move(direct));
   }
