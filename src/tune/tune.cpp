@@ -298,10 +298,11 @@ bool Tuner::may_share() const {
   return problem_.batch == 1 && !traits.triangle && !traits.triangular;
 }
 
-/// Products of the tuning's tiles per second, by each of its workers alone.
+/// How fast each worker of the tuning alone multiplies its tiles, relative to the first.
 std::vector<double> Tuner::speeds(const Tuning& tuning) const {
   std::vector<double> speeds;
-  for (const DeviceId worker : tuning.workers) speeds.push_back(1 / all_by_s(worker, tuning));
+  const double first_s = all_by_s(tuning.workers.front(), tuning);
+  for (const DeviceId worker : tuning.workers) speeds.push_back(first_s / all_by_s(worker, tuning));
   return speeds;
 }
 
@@ -323,7 +324,8 @@ void Tuner::attempt_proportions(const Team& team, std::int64_t end) {
       least = choice_.rank(*planned);
       const auto [first, last] = std::ranges::minmax(ends_s);
       if (first <= 0 || last <= limits::kBalanced * first) break;
-      for (std::size_t worker = 0; worker < parts.size(); ++worker) parts[worker] /= ends_s[worker];
+      for (std::size_t worker = 0; worker < parts.size(); ++worker)
+        parts[worker] *= last / ends_s[worker];
     }
   }
 }

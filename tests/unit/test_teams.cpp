@@ -168,5 +168,13 @@ TEST(Selection, TakesTheGridThatItIsGiven) {
   EXPECT_EQ(tune(square(128, kHost), machine, request).plan.tuning.grid, (Grid{4, 1}));
 }
 
+TEST(UnevenWorkers, GetPartsOfSmallProductsToo) {
+  Machine machine = node(2);
+  for (KernelRate& rate : machine.devices[kFirstDevice + 1].kernels) rate.flops_per_s *= 0.9;
+  for (const std::int64_t n : {64, 250, 500, 1000})
+    for (const DeviceId home : {kHost, kPageable, kFirstDevice})
+      EXPECT_NO_THROW(tuned(square(n, home), machine, true)) << n;
+}
+
 }  // namespace
 }  // namespace fleet
