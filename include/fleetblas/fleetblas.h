@@ -426,7 +426,8 @@ FLEET_API fleet_status fleet_trace_json(fleet_context* context, char** text);
 FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);
 /* Version, settings in force and where they come from, backend, devices, the CPU BLAS in use. */
 FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
-/* Calls so far, where they ran and why, bytes per link, seconds; and the last call by itself. */
+/* Calls so far, where they ran and why, devices that they did without, bytes per link, seconds; and
+ * the last call by itself. */
 FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
 /* Called during long work with the share that is done (0 to 1) and the current step. A result other
  * than 0 stops the work. */

@@ -206,6 +206,13 @@ void Offloader::set_goal(Goal goal) {
 std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned planned) {
   planning_s_ += planned.plan_s;
   planned.serial = ++last_serial_;
+  if (!planned.tuned.search.list.empty()) {
+    std::vector<LeftOut> left_out = planned.tuned.search.left_out();
+    for (LeftOut& left : left_out)
+      left.device = users().at(static_cast<std::size_t>(left.device - kFirstDevice));
+    if (!left_out.empty())
+      planned.left_out = std::make_shared<const std::vector<LeftOut>>(std::move(left_out));
+  }
   auto kept = std::make_shared<const Planned>(std::move(planned));
   cache_.insert(problem, kept);
   return kept;
@@ -307,8 +314,9 @@ void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecor
   const Machine& machine = *engine().machine;
   record.workers = static_cast<int>(plan.tuning.workers.size());
   record.tile = plan.tuning.tile;
+  record.left_out = planned.left_out;
   try {
-    add_bytes(record, machine, cost_of(plan, machine, trace).bytes_by_link);
+    add_bytes(record, machine, moved_bytes(plan, machine, trace));
   } catch (const std::bad_alloc&) {
     // As above: the call is done.
   }

@@ -14,7 +14,9 @@ struct Planned {
   Tuned tuned;
   double plan_s = 0;  ///< tuning and planning together, measured
   std::uint64_t serial =
-      0;              ///< of the plans that are kept: different for each (see Backend::begin)
+      0;  ///< of the plans that are kept: different for each (see Backend::begin)
+  /// By user-facing number: the devices that the plan does without.
+  std::shared_ptr<const std::vector<LeftOut>> left_out = {};
   double host_s = 0;  ///< what the CPU BLAS would take, copies from devices included
 };
 

@@ -2,6 +2,7 @@
 // statistics.cpp: counting calls, and the words and JSON for it. It knows no backend and no clock.
 #include "core/statistics.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <utility>
 
@@ -216,6 +217,12 @@ void Statistics::add(CallRecord&& record) {
   for (const auto& [link, bytes] : record.bytes_by_link) bytes_by_link_[link] += bytes;
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
     bytes_by_kind_[kind] += record.bytes_by_kind[kind];
+  if (record.left_out != nullptr)
+    for (const LeftOut& left : *record.left_out) {
+      Idle& idle = left_out_[left.device];
+      ++idle.calls;
+      idle.last = record.left_out;
+    }
   last_ = std::move(record);
   last_is_on_cpu_ = false;
 }
@@ -243,8 +250,17 @@ void Statistics::merge(const Statistics& other) {
   for (const auto& [link, bytes] : other.bytes_by_link_) bytes_by_link_[link] += bytes;
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
     bytes_by_kind_[kind] += other.bytes_by_kind_[kind];
+  for (const auto& [device, theirs] : other.left_out_) {
+    Idle& idle = left_out_[device];
+    idle.calls += theirs.calls;
+    idle.last = theirs.last;
+  }
   last_ = other.last_;
   last_is_on_cpu_ = other.last_is_on_cpu_;
+}
+
+const std::string& Statistics::why(int device, const Idle& idle) {
+  return std::ranges::find(*idle.last, device, &LeftOut::device)->why;
 }
 
 std::string Statistics::json() const {
@@ -264,6 +280,13 @@ std::string Statistics::json() const {
         .member("calls", tally.calls)
         .member("seconds", tally.seconds)
         .member("flops", tally.flops)
+        .close('}');
+  json.close(']').key("left_out").open('[');
+  for (const auto& [device, idle] : left_out_)
+    json.open('{')
+        .member("device", device)
+        .member("calls", idle.calls)
+        .member("why", why(device, idle))
         .close('}');
   json.close(']');
   write_kinds(json, bytes_by_kind_);
@@ -288,6 +311,10 @@ std::string Statistics::text() const {
     text += "fleetblas:   " + std::string(to_string(key.first)) + ": " +
             std::to_string(tally.calls) + " (" + key.second + "), " + duration(tally.seconds) +
             "\n";
+  for (const auto& [device, idle] : left_out_)
+    text += "fleetblas:   without device " + std::to_string(device) + ": " +
+            std::to_string(idle.calls) + (idle.calls == 1 ? " call" : " calls") + " (" +
+            why(device, idle) + ")\n";
   text += "fleetblas:   moved";
   for (int kind = 0; kind < kLinkKinds; ++kind)
     text += std::string(kind == 0 ? " " : ", ") + to_string(static_cast<LinkKind>(kind)) + " " +

@@ -6,12 +6,14 @@
 #include <complex>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "machine/machine.hpp"
 #include "problem/problem.hpp"
+#include "tune/considered.hpp"
 
 namespace fleet {
 
@@ -36,6 +38,8 @@ struct CallRecord : CallShape {
   std::string detail;       ///< more of it, for people
   int workers = 0;
   std::int64_t tile = 0;
+  /// Devices, by user-facing number, that the plan did without; null: none.
+  std::shared_ptr<const std::vector<LeftOut>> left_out = {};
   double seconds = 0;
   double prepare_s = 0;    ///< of `seconds`, before the first task: start-up, waiting, planning
   double plan_s = 0;       ///< 0 when the plan was there already
@@ -87,6 +91,13 @@ class Statistics {
 
   std::int64_t failed_ = 0;
   std::vector<Group> where_and_why_;  ///< a handful
+  /// By device: the calls that did without it, and why the last of them did.
+  struct Idle {
+    std::int64_t calls = 0;
+    std::shared_ptr<const std::vector<LeftOut>> last = {};
+  };
+  static const std::string& why(int device, const Idle& idle);
+  std::map<int, Idle> left_out_;
   std::map<std::string, std::int64_t> bytes_by_link_;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind_{};
   CallRecord last_;

@@ -113,15 +113,20 @@ std::vector<std::vector<Span>> copy_spans(const Plan& plan, const Machine& machi
   return spans;
 }
 
+std::vector<std::int64_t> moved_bytes(const Plan& plan, const Machine& machine,
+                                      const Trace& trace) {
+  std::vector<std::int64_t> bytes(machine.links.size(), 0);
+  for_each_done(plan, trace, [&](const Task& task, const Span&) {
+    if (task.kind != TaskKind::compute)
+      bytes.at(static_cast<std::size_t>(task.link)) += plan.program->moved_bytes_of(task.tile);
+  });
+  return bytes;
+}
+
 Cost cost_of(const Plan& plan, const Machine& machine, const Trace& trace) {
   Cost cost{.source = trace.source,
             .seconds = trace.seconds,
-            .bytes_by_link = std::vector<std::int64_t>(machine.links.size(), 0)};
-  for_each_done(plan, trace, [&](const Task& task, const Span&) {
-    if (task.kind != TaskKind::compute)
-      cost.bytes_by_link.at(static_cast<std::size_t>(task.link)) +=
-          plan.program->moved_bytes_of(task.tile);
-  });
+            .bytes_by_link = moved_bytes(plan, machine, trace)};
   add_energy(cost, plan, machine, trace);
   return cost;
 }

@@ -51,6 +51,9 @@ std::string task_name(const Plan& plan, const Task& task);
 /// "0->1", "0 lane 3", or "0" if one queue does all the work of a device.
 std::string queue_name(const Machine& machine, const Queue& queue);
 
+/// Bytes of the completed copies over each link (index LinkId).
+std::vector<std::int64_t> moved_bytes(const Plan& plan, const Machine& machine, const Trace& trace);
+
 /// Joules are watts times the spans of the tasks (see Watts): a device that takes part draws `wait`
 /// all the time and more for what it does, one that does not draws `idle`.
 Cost cost_of(const Plan& plan, const Machine& machine, const Trace& trace);

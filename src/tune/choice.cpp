@@ -140,11 +140,16 @@ Tuned Choice::take() {
     throw Error(Status::bad_argument, "the objective is a finite number for no plan");
   std::optional<Kept> best;
   double least_s = kNever;
+  std::int64_t examined = 0;  ///< tasks
   for (const std::size_t i : nearly_best()) {
-    Kept kept = plan_of(i);
     Considered& c = search_.list[i];
-    c.worst_s =
-        std::max(worst_s(kept.plan), c.seconds + machine_.issue_s * static_cast<double>(c.tasks));
+    examined += c.tasks;
+    const bool is_affordable = examined <= limits::kMostExaminedTasks;
+    if (best && !is_affordable) break;
+    Kept kept = plan_of(i);
+    if (is_affordable)
+      c.worst_s =
+          std::max(worst_s(kept.plan), c.seconds + machine_.issue_s * static_cast<double>(c.tasks));
     for (Considered& twin : search_.list)
       if (twin.is_planned() && twin.seconds == c.seconds && twin.tasks == c.tasks)
         twin.worst_s = c.worst_s;

@@ -145,6 +145,8 @@ inline constexpr double kSame = 1.005;
 /// host and links between devices slower than known, one kind at a time, by this factor. The one
 /// that takes least in its worst case is chosen, issuing at twice its cost being a case too.
 inline constexpr std::size_t kMostExamined = 3;
+/// Tasks of all plans that are examined; the first in order is chosen where it has more.
+inline constexpr std::int64_t kMostExaminedTasks = 40'000;
 inline constexpr double kErrorOfRates = 1 / 1.15;
 
 // ---- levels 1 and 2 -----------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 
 import re
 
+import fleetblas
+import numpy as np
+
 
 def test_plan_names_the_devices_that_a_call_leaves_out(cli):
     words = "plan gemm --size 1K --place 0,0,0 --machine h200x4 --devices"
@@ -13,3 +16,28 @@ def test_plan_names_the_devices_that_a_call_leaves_out(cli):
         every = cli(f"{words} {devices}")
         assert "left out" not in every.stdout
         assert "workers      4 (0-3)" in every.stdout
+
+
+def test_statistics_count_the_calls_that_did_without_a_device():
+    options = {"backend": "host", "machine": "h200x4", "offload": "always", "devices": "auto"}
+    with fleetblas.Context(**options) as context:
+        a = context.empty((256, 256), location=0, order="F")
+        context.copy(a, np.asfortranarray(np.eye(256)))
+        for _ in range(2):
+            context.gemm(a, a, out=context.empty((256, 256), location=0, order="F"))
+        left_out = context.stats()["left_out"]
+        assert [(left["device"], left["calls"]) for left in left_out] == [(1, 2), (2, 2), (3, 2)]
+        assert all(left["why"].startswith("the best with it, on ") for left in left_out)
+
+
+def test_the_summary_names_the_devices_that_calls_did_without(script):
+    done = script(
+        "import numpy as np, fleetblas\n"
+        "a = fleetblas.empty((256, 256), location=0, order='F')\n"
+        "fleetblas.copy(a, np.asfortranarray(np.eye(256)))\n"
+        "fleetblas.gemm(a, a, out=fleetblas.empty((256, 256), location=0, order='F'))\n",
+        FLEETBLAS_MACHINE="h200x4",
+        FLEETBLAS_DEVICES="auto",
+        FLEETBLAS_SUMMARY="1",
+    )
+    assert re.search(r"fleetblas:   without device 3: 1 call \(the best with it, on ", done.stderr)
