@@ -100,7 +100,6 @@ class Tuner {
   double all_by_s(DeviceId device, const Tuning& tuning) const;
   void attempt_variants(const Team& team, std::int64_t for_groups);
   void attempt_ramps(const Team& team);
-  void attempt_direct();
   bool may_share() const;
   std::vector<double> speeds(const Tuning& tuning) const;
   void attempt_proportions(const Team& team, std::int64_t end);
@@ -246,7 +245,6 @@ Tuned Tuner::run() {
   const bool selects =
       request_.selects && request_.grid.rows * request_.grid.cols != std::ssize(base_.workers);
   if (selects) search_teams(Goal{});
-  attempt_direct();
   // What another goal chooses is at least as good as what is fastest, which has just been found.
   choice_.rank_by_goal();
   if (selects && !request_.goal.is_time()) search_teams(request_.goal);
@@ -272,15 +270,6 @@ void Tuner::attempt_ramps(const Team& team) {
     if (ramped.tuning.out_of_core == OutOfCore::cube) continue;
     ramped.tuning.ramp = limits::kRamp;
     attempt(std::move(ramped));
-  }
-}
-
-// Tiles that pass through a worker load its links, which the planner's clock may take too lightly.
-void Tuner::attempt_direct() {
-  for (Considered& direct : choice_.best(limits::kMostDirect)) {
-    if (direct.tuning.max_hops == 0) continue;
-    direct.tuning.max_hops = 0;
-    attempt(std::move(direct));
   }
 }
 
