@@ -25,8 +25,7 @@ constexpr std::array<OptionInfo, 24> kTable = {{
      "split (between MPI ranks); all are 4 on the host backend"},
     {"offload", "auto", "auto (the model decides), never or always"},
     {"objective", "time",
-     "what plans are chosen for: time, edp (energy x time), energy (or pdp), or energy@X (the "
-     "least "
+     "what plans are chosen for: time, edp (energy x time), energy (or pdp), or energy@X (least "
      "energy within X times the least time)"},
     {"machine", "", "machine file, or the name of a shipped one; empty: the measured one"},
     {"memory_cap", "0", "bytes per device for staging (suffixes K, M, G); 0: 80 % of what is free"},
@@ -34,9 +33,7 @@ constexpr std::array<OptionInfo, 24> kTable = {{
      "edge of square tiles in elements; 0: by model, longer than wide where that pays"},
     {"grid", "0", "rows x columns of the workers over C, as in 2x4; 0: by model"},
     {"max_hops", "1",
-     "most other devices that a tile passes through where that is faster than the direct link: 0, "
-     "1 "
-     "or 2"},
+     "most other devices that a tile passes through where that is faster: 0, 1 or 2"},
     {"rules", "all", "planner rules: all, none or a comma-joined list"},
     {"min_flops", "0", "smallest product offloaded, in flops; 0: by model, 1: everything"},
     {"verbose", "0", "1: one line per call on stderr"},

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/gate.hpp"
@@ -285,6 +286,17 @@ void Context::note_host_call(const Call& call, const char* reason, double second
   record.ran = Ran::cpu;
   record.reason = reason;
   close_record(record, seconds);
+}
+
+void Context::set_objective(std::function<double(const Cost&)> own) {
+  const User inside(users_);
+  if (gate::only_cpu_left())
+    throw Error(Status::unsupported, "nothing is planned in a forked child or at exit");
+  const auto turn = take_turn();
+  Goal goal{.objective = options_.objective, .own = std::move(own)};
+  if (goal.own) goal.objective = {.kind = Objective::Kind::own};
+  offloader_.set_goal(std::move(goal));
+  min_flops_ = -1;
 }
 
 double Context::min_flops() {

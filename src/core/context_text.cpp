@@ -2,7 +2,6 @@
 // context_text.cpp: a context's texts about itself, its machine and its plans. It runs
 // nothing but the planner.
 #include <cmath>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/gate.hpp"
@@ -98,17 +97,6 @@ std::string Context::plan_json(std::string_view text) {
       : options_.offload == Offload::always ? "offload=always"
                                             : "offload=never";
   return to_json(report);
-}
-
-void Context::set_objective(std::function<double(const Cost&)> own) {
-  const User inside(users_);
-  if (gate::only_cpu_left())
-    throw Error(Status::unsupported, "nothing is planned in a forked child or at exit");
-  const auto turn = take_turn();
-  Goal goal{.objective = options_.objective, .own = std::move(own)};
-  if (goal.own) goal.objective = {.kind = Objective::Kind::own};
-  offloader_.set_goal(std::move(goal));
-  min_flops_ = -1;
 }
 
 std::string Context::simulate_json(std::string_view text) {

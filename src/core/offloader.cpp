@@ -190,6 +190,11 @@ Planned Offloader::plan_afresh(const Problem& problem) {
   Planned planned{.tuned = tune(problem, *engine().machine, wanted)};
   planned.plan_s = now_s() - start_s;
   planned.host_s = host_seconds(problem);
+  std::vector<LeftOut> left_out = planned.tuned.search.left_out();
+  for (LeftOut& left : left_out)
+    left.device = users().at(static_cast<std::size_t>(left.device - kFirstDevice));
+  if (!left_out.empty())
+    planned.left_out = std::make_shared<const std::vector<LeftOut>>(std::move(left_out));
   verify(planned.tuned.plan);
   return planned;
 }
@@ -206,13 +211,6 @@ void Offloader::set_goal(Goal goal) {
 std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned planned) {
   planning_s_ += planned.plan_s;
   planned.serial = ++last_serial_;
-  if (!planned.tuned.search.list.empty()) {
-    std::vector<LeftOut> left_out = planned.tuned.search.left_out();
-    for (LeftOut& left : left_out)
-      left.device = users().at(static_cast<std::size_t>(left.device - kFirstDevice));
-    if (!left_out.empty())
-      planned.left_out = std::make_shared<const std::vector<LeftOut>>(std::move(left_out));
-  }
   auto kept = std::make_shared<const Planned>(std::move(planned));
   cache_.insert(problem, kept);
   return kept;

@@ -13,9 +13,9 @@ namespace fleet {
 struct Planned {
   Tuned tuned;
   double plan_s = 0;  ///< tuning and planning together, measured
-  std::uint64_t serial =
-      0;  ///< of the plans that are kept: different for each (see Backend::begin)
-  /// By user-facing number: the devices that the plan does without.
+  /// Of the plans that are kept: different for each (see Backend::begin).
+  std::uint64_t serial = 0;
+  /// The devices that the plan does without, by user-facing number; null: none.
   std::shared_ptr<const std::vector<LeftOut>> left_out = {};
   double host_s = 0;  ///< what the CPU BLAS would take, copies from devices included
 };

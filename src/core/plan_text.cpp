@@ -108,13 +108,11 @@ void write_grid(JsonText& json, const Tuning& tuning, const std::vector<int>& us
 }
 
 /// The devices that do not compute, and why.
-void write_left_out(JsonText& json, const Search& search, const std::vector<int>& users) {
+void write_left_out(JsonText& json, const Planned& planned) {
   json.key("left_out").open('[');
-  for (const LeftOut& left : search.left_out())
-    json.open('{')
-        .member("device", users.at(static_cast<std::size_t>(left.device - kFirstDevice)))
-        .member("why", left.why)
-        .close('}');
+  if (planned.left_out != nullptr)
+    for (const LeftOut& left : *planned.left_out)
+      json.open('{').member("device", left.device).member("why", left.why).close('}');
   json.close(']');
 }
 
@@ -162,7 +160,7 @@ void write_why(JsonText& json, const Search& search, const std::vector<int>& use
 void write_shape(JsonText& json, const PlanReport& report) {
   const Plan& plan = report.planned->tuned.plan;
   write_grid(json, plan.tuning, report.users);
-  write_left_out(json, report.planned->tuned.search, report.users);
+  write_left_out(json, *report.planned);
   write_shares(json, plan);
   json.member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
   write_kinds(json, plan);

@@ -18,8 +18,8 @@ struct PlanReport {
   double host_s = 0;
   Bound bound;
   Goal goal;
-  std::optional<double>
-      bound_value;  ///< the least value of any plan by the goal, where it is known
+  /// The least value of any plan by the goal, where it is known.
+  std::optional<double> bound_value;
   bool offloaded = false;
   std::string reason;
   std::string rules;

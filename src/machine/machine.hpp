@@ -40,8 +40,7 @@ struct KernelRate {
 };
 
 /// Power of a device by what it does, in watts. Kernels, copies and exchanges that go on at once
-/// each draw what they do beyond waiting (two H200: 8 % of a call's joules short in the median, 18
-/// % if only the most demanding one counted). All are known, or none (0).
+/// each draw what they do beyond waiting. All are known, or none (0).
 struct Watts {
   double idle = 0;      ///< takes no part in a call
   double wait = 0;      ///< takes part, and waits for others

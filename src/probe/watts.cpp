@@ -203,9 +203,8 @@ bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double bud
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     return true;
   };
-  const auto with_host_only = [](const Link& link) {
-    return (link.source == kHost) != (link.target == kHost) && link.source != kPageable &&
-           link.target != kPageable;
+  const auto with_host_end = [](const Link& link) {
+    return on_host(link.source) != on_host(link.target);
   };
   const auto between = [](const Link& link) {
     return !on_host(link.source) && !on_host(link.target);
@@ -214,7 +213,7 @@ bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double bud
   // Waiting comes last: a device that has worked is warm, and draws more for that.
   bool done =
       measure(&Watts::idle, sleep) &&
-      measure(&Watts::copy, runs(copies(machine, with_host_only, busy_s))) &&
+      measure(&Watts::copy, runs(copies(machine, with_host_end, busy_s))) &&
       (!have_peers || measure(&Watts::exchange, runs(copies(machine, between, busy_s)))) &&
       measure(&Watts::stream, runs(kernels(machine, devices, Kernel::add, kFillingEdge, busy_s))) &&
       measure(&Watts::multiply,

@@ -16,9 +16,9 @@ inline constexpr double kWattsBudgetS = 2.5, kCarefulWattsBudgetS = 9;
 bool counts_energy(Backend& backend);
 
 /// Measures Watts of all devices at work side by side, in about `budget_s` (at least
-/// kWattsBudgetS), and those of the host where its counters (RAPL) can be read
-/// and `blas` is given. Devices whose watts differ by less than a tenth get their mean. Nothing
-/// changes where the backend has no counters, or they stand still: false.
+/// kWattsBudgetS), and those of the host where its counters (RAPL) can be read and `blas` is given.
+/// Devices whose watts differ by less than a tenth get their mean. False, with nothing changed,
+/// where the backend has no counters, they stand still, or memory is short.
 bool measure_watts(Backend& backend, CpuBlas* blas, Machine& machine, double budget_s);
 
 /// The same within the session's budget; a value in its notes says if it failed.

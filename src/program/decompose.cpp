@@ -197,38 +197,6 @@ Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning) {
   return made;
 }
 
-/// The rows of the grid have parts of k, its columns columns of C.
-Decomposition decompose_sums(const Problem& problem, const Tuning& tuning) {
-  if (!may_split_k(problem) || tuning.out_of_core != OutOfCore::none)
-    throw Error(Status::bad_argument, "sums are split for products of whole matrices only");
-  Decomposition made;
-  Dealing& d = made.deal;
-  const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
-  const auto rows = pieces_of(problem.m, tuning.group_rows(), 1, {}, edge(tuning.edge_m()));
-  const auto cols =
-      pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, edge(tuning.tile));
-  auto steps = pieces_of(problem.k, 0, tuning.grid.rows, tuning.row_shares, edge(tuning.edge_k()));
-  ramp_up(steps, problem.k, tuning.ramp);
-  made.cuts = {cuts_of(rows, problem.m), cuts_of(cols, problem.n), cuts_of(steps, problem.k)};
-  d.grid = tuning.grid;
-  for (const Piece& p : rows) {
-    d.row_owner.push_back(0);
-    d.row_group.push_back(p.group);
-  }
-  for (const Piece& p : cols) {
-    d.col_owner.push_back(p.block);
-    d.col_group.push_back(p.group);
-  }
-  // Parts are numbered without those that rounding left empty: the first has the first step.
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    d.step_owner.push_back(i == 0 ? 0
-                                  : d.step_owner.back() + (steps[i].block != steps[i - 1].block));
-  d.step_cube.assign(steps.size(), 0);
-  d.row_groups = count_of(d.row_group);
-  d.col_groups = count_of(d.col_group);
-  return made;
-}
-
 }  // namespace
 
 bool may_split_k(const Problem& problem) {
@@ -247,16 +215,21 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   require_shares(problem, tuning);
   const RoutineTraits& traits = problem.traits();
   if (traits.vectors && problem.k > 0) return decompose_vectors(problem, tuning);
-  if (tuning.split_k) return decompose_sums(problem, tuning);
+  const bool splits = tuning.split_k;
+  if (splits && (!may_split_k(problem) || tuning.out_of_core != OutOfCore::none))
+    throw Error(Status::bad_argument, "sums are split for products of whole matrices only");
   Decomposition made;
   Dealing& d = made.deal;
   const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
-  const int row_blocks = static_cast<int>(ceil_div<std::int64_t>(tuning.grid.rows, problem.batch));
-  auto rows = pieces_of(problem.m, tuning.group_rows(), std::max(row_blocks, 1), tuning.row_shares,
-                        edge(tuning.edge_m()));
+  const int row_blocks =
+      splits ? 1 : static_cast<int>(ceil_div<std::int64_t>(tuning.grid.rows, problem.batch));
+  const std::vector<double> whole;
+  auto rows = pieces_of(problem.m, tuning.group_rows(), std::max(row_blocks, 1),
+                        splits ? whole : tuning.row_shares, edge(tuning.edge_m()));
   auto cols =
       pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, edge(tuning.tile));
-  auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, 1, {},
+  auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0,
+                         splits ? tuning.grid.rows : 1, splits ? tuning.row_shares : whole,
                          longest_step(problem.type.storage, edge(tuning.edge_k())));
   if (traits.triangle) {
     rows = cols = pieces_of(problem.n, tuning.group, 1, {}, edge(tuning.tile));
@@ -287,6 +260,10 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     d.col_group.push_back(p.group);
   }
   for (const Piece& p : steps) d.step_cube.insert(d.step_cube.end(), traits.twice ? 2 : 1, p.group);
+  // Parts are numbered without those that rounding left empty: the first has the first step.
+  for (std::size_t i = 0; splits && i < steps.size(); ++i)
+    d.step_owner.push_back(i == 0 ? 0
+                                  : d.step_owner.back() + (steps[i].block != steps[i - 1].block));
   d.row_groups = count_of(d.row_group);
   d.col_groups = count_of(d.col_group);
   d.cubes = count_of(d.step_cube);

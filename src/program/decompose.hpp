@@ -23,9 +23,9 @@ struct Dealing {
   std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column
   std::vector<int> row_group, col_group;
   std::vector<int> step_cube;  ///< per op of a chain: which cube of k it is in
-  /// Per op of a chain (levels 1 and 2, and with split_k): which row of the grid computes it, in
-  /// ascending order. Their sums are added
-  /// at the first of them, in the order of the ops. Empty: the owner of the tile computes all.
+  /// Per op of a chain: which row of the grid computes it, in ascending order (levels 1 and 2, and
+  /// with split_k). Their sums are added at the first of them, in the order of the ops. Empty: the
+  /// owner of the tile computes all.
   std::vector<int> step_owner;
   int row_groups = 1, col_groups = 1, cubes = 1;
   /// Groups follow each other row by row, columns to and fro (so that B is used again at the turn);

@@ -21,7 +21,8 @@ using Team = std::vector<DeviceId>;
 std::vector<Team> teams(const Problem& problem, const Machine& machine, const Team& workers,
                         const Goal& goal);
 
-/// All sets of `workers`, at most limits::kMostEnumerated of them, one of each kind up to symmetry.
+/// All sets of the workers, of which there are at most limits::kMostEnumerated: one of those that a
+/// symmetry maps onto each other.
 std::vector<Team> all_sets(const Problem& problem, const Machine& machine, const Team& workers);
 
 }  // namespace fleet

@@ -10,20 +10,19 @@
 #include "plan/plan.hpp"
 #include "sim/simulate.hpp"
 #include "support/random_plans.hpp"
+#include "support/shipped.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
 namespace {
 
+using test::shipped;
+using test::square;
+
 constexpr DeviceId k0 = kFirstDevice, k1 = kFirstDevice + 1, k2 = kFirstDevice + 2;
 
-Machine shipped(const std::string& name) {
-  return load_machine(name, std::string(FLEETBLAS_SOURCE_DIR) + "/machines");
-}
-
 Tuning all_workers(const Machine& machine, int max_hops) {
-  Tuning tuning;
-  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d) tuning.workers.push_back(d);
+  Tuning tuning{.workers = test::all_of(machine)};
   tuning.grid = {1, static_cast<int>(tuning.workers.size())};
   tuning.tile = 512;
   for (const Device& d : machine.devices) tuning.memory_cap.push_back(d.memory_bytes);
@@ -41,10 +40,6 @@ Machine bridge() {
   for (Link& link : machine.links)
     if (is_between(link, k0, k2)) link.bytes_per_s /= 20;
   return machine;
-}
-
-Problem square(std::int64_t n, DeviceId home) {
-  return make_problem({.m = n, .n = n, .k = n}, {.homes = {home, home, home}});
 }
 
 TEST(Detours, LeadOverWorkersWhoseLinksAreFaster) {

@@ -9,6 +9,7 @@
 #include "plan/bound.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
+#include "support/shipped.hpp"
 #include "tune/goal_bound.hpp"
 #include "tune/limits.hpp"
 #include "tune/teams.hpp"
@@ -17,23 +18,12 @@
 namespace fleet {
 namespace {
 
+using test::all_of;
 using test::between;
+using test::shipped;
+using test::square;
 using Random = test::Generator;
 using Kind = Objective::Kind;
-
-Machine shipped(const std::string& name) {
-  return load_machine(name, std::string(FLEETBLAS_SOURCE_DIR) + "/machines");
-}
-
-Team all_of(const Machine& machine) {
-  Team all;
-  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d) all.push_back(d);
-  return all;
-}
-
-Problem square(std::int64_t n, DeviceId home) {
-  return make_problem({.m = n, .n = n, .k = n}, {.homes = {home, home, home}});
-}
 
 Tuned tuned(const Problem& problem, const Machine& machine, const Goal& goal, bool selects = true) {
   return tune(problem, machine, {.selects = selects, .goal = goal});

@@ -9,6 +9,7 @@
 #include "program/decompose.hpp"
 #include "sim/simulate.hpp"
 #include "support/random_plans.hpp"
+#include "support/shipped.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -76,7 +77,7 @@ TEST(SplitK, AddsTheSumsOfThePartsInTheOrderOfK) {
 }
 
 TEST(SplitK, IsTakenWhereCIsSmallBesideK) {
-  const Machine machine = load_machine("h200x4", std::string(FLEETBLAS_SOURCE_DIR) + "/machines");
+  const Machine machine = test::shipped("h200x4");
   for (const auto& [edge, k, gain] : {std::tuple(3000, 30000, 0.75), std::tuple(512, 16384, 0.6)}) {
     const Problem problem = product(edge, k, kFirstDevice);
     const Tuned tuned = tune(problem, machine, {});
