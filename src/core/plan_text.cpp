@@ -116,9 +116,10 @@ void write_left_out(JsonText& json, const Planned& planned) {
   json.close(']');
 }
 
-void write_parts(JsonText& json, const char* name, const std::vector<double>& parts) {
+template <typename Number>
+void write_list(JsonText& json, const char* name, const std::vector<Number>& numbers) {
   json.key(name).open('[');
-  for (const double part : parts) json.value(part);
+  for (const Number number : numbers) json.value(number);
   json.close(']');
 }
 
@@ -133,8 +134,10 @@ void write_considered(JsonText& json, const Considered& considered, const std::s
       .member("worst_s", considered.worst_s > 0 ? considered.worst_s : kNone)
       .member("tasks", considered.tasks);
   write_grid(json, tuning, users);
-  write_parts(json, "row_shares", tuning.row_shares);
-  write_parts(json, "col_shares", tuning.col_shares);
+  write_list(json, "row_shares", tuning.row_shares);
+  write_list(json, "col_shares", tuning.col_shares);
+  write_list(json, "row_tiles", tuning.row_tiles);
+  write_list(json, "col_tiles", tuning.col_tiles);
   json.member("tile", tuning.tile)
       .member("tile_m", tuning.edge_m())
       .member("tile_k", tuning.edge_k())

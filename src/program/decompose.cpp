@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
@@ -53,12 +54,25 @@ struct Block {
   int owner = 0;  ///< row or column of the grid
 };
 
+/// The rows (or columns) of the grid, which divide a dimension of C or of k among themselves.
+struct GridLines {
+  int count = 1;
+  std::int64_t tile = 1;                     ///< largest edge of the tiles
+  std::span<const double> shares = {};       ///< empty: equal ones
+  std::span<const std::int64_t> tiles = {};  ///< largest edges by line; empty: `tile` for all
+
+  std::int64_t edge_of(int line) const {
+    return std::max<std::int64_t>(1, tiles.empty() ? tile : tiles[static_cast<std::size_t>(line)]);
+  }
+};
+
 // Splits [0, size) into a block for each row or column of the grid, by their shares. A share that
 // rounds to nothing gets no block.
-std::vector<Block> blocks_of(std::int64_t size, int count, const std::vector<double>& shares) {
+std::vector<Block> blocks_of(std::int64_t size, const GridLines& lines) {
+  const std::span<const double> shares = lines.shares;
   std::vector<Block> blocks;
   if (shares.empty()) {
-    const auto begins = split(size, count);
+    const auto begins = split(size, lines.count);
     for (std::size_t b = 0; b < begins.size(); ++b)
       blocks.push_back({begins[b], end_of(begins, b, size) - begins[b], static_cast<int>(b)});
     return blocks;
@@ -83,15 +97,14 @@ std::vector<Block> blocks_of(std::int64_t size, int count, const std::vector<dou
 
 // Splits [0, size) into groups of at most `group` (0: one group), each group into a block for each
 // row or column of the grid, and each block into tiles.
-std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, int count,
-                             const std::vector<double>& shares, std::int64_t tile) {
+std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, const GridLines& lines) {
   std::vector<Piece> pieces;
   if (size == 0) return pieces;
   const auto groups = split(size, group > 0 ? ceil_div(size, group) : 1);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::int64_t group_size = end_of(groups, g, size) - groups[g];
-    for (const Block& block : blocks_of(group_size, count, shares))
-      for (std::int64_t t : split(block.size, ceil_div(block.size, tile)))
+    for (const Block& block : blocks_of(group_size, lines))
+      for (std::int64_t t : split(block.size, ceil_div(block.size, lines.edge_of(block.owner))))
         pieces.push_back({groups[g] + block.begin + t, static_cast<int>(g), block.owner});
   }
   return pieces;
@@ -165,23 +178,30 @@ void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Pi
   }
 }
 
-void require_shares(const Problem& problem, const Tuning& tuning) {
+// Shares and tile edges by line are as many as the grid has lines, and sensible.
+void require_lines(const Problem& problem, const Tuning& tuning) {
   const RoutineTraits& traits = problem.traits();
-  for (const auto& [shares, count] : {std::pair(&tuning.row_shares, tuning.grid.rows),
-                                      std::pair(&tuning.col_shares, tuning.grid.cols)}) {
-    if (shares->empty()) continue;
-    if (std::ssize(*shares) != count || problem.batch > 1 || traits.triangle || traits.triangular ||
-        !std::ranges::all_of(*shares, [](double share) { return share > 0 && share < 1e6; }))
-      throw Error(Status::bad_argument, "the shares are not those of the grid");
-  }
+  const bool allowed = problem.batch == 1 && !traits.triangle && !traits.triangular;
+  const auto require = [&](const auto& values, int lines, const auto& is_sensible,
+                           const char* message) {
+    if (!values.empty() &&
+        (!allowed || std::ssize(values) != lines || !std::ranges::all_of(values, is_sensible)))
+      throw Error(Status::bad_argument, message);
+  };
+  const auto is_share = [](double share) { return share > 0 && share < 1e6; };
+  const auto is_edge = [](std::int64_t edge) { return edge > 0; };
+  const auto [rows, cols] = tuning.grid;
+  require(tuning.row_shares, rows, is_share, "the shares are not those of the grid");
+  require(tuning.col_shares, cols, is_share, "the shares are not those of the grid");
+  require(tuning.row_tiles, rows, is_edge, "the tile edges are not those of the grid");
+  require(tuning.col_tiles, cols, is_edge, "the tile edges are not those of the grid");
 }
 
 Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning) {
   Decomposition made;
   Dealing& d = made.deal;
-  const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
-  const auto cols = pieces_of(problem.n, 0, 1, {}, edge(tuning.tile));
-  const auto steps = pieces_of(problem.k, 0, tuning.grid.rows, {}, edge(tuning.edge_k()));
+  const auto cols = pieces_of(problem.n, 0, {.tile = tuning.tile});
+  const auto steps = pieces_of(problem.k, 0, {.count = tuning.grid.rows, .tile = tuning.edge_k()});
   made.cuts = {{0, 1}, cuts_of(cols, problem.n), cuts_of(steps, problem.k)};
   d.grid = tuning.grid;
   d.row_owner = d.row_group = {0};
@@ -212,7 +232,7 @@ std::int64_t longest_step(Storage storage, std::int64_t tile) {
 }
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning) {
-  require_shares(problem, tuning);
+  require_lines(problem, tuning);
   const RoutineTraits& traits = problem.traits();
   if (traits.vectors && problem.k > 0) return decompose_vectors(problem, tuning);
   const bool splits = tuning.split_k;
@@ -220,27 +240,37 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     throw Error(Status::bad_argument, "sums are split for products of whole matrices only");
   Decomposition made;
   Dealing& d = made.deal;
-  const auto edge = [](std::int64_t tile) { return std::max<std::int64_t>(tile, 1); };
-  const int row_blocks =
-      splits ? 1 : static_cast<int>(ceil_div<std::int64_t>(tuning.grid.rows, problem.batch));
-  const std::vector<double> whole;
-  auto rows = pieces_of(problem.m, tuning.group_rows(), std::max(row_blocks, 1),
-                        splits ? whole : tuning.row_shares, edge(tuning.edge_m()));
-  auto cols =
-      pieces_of(problem.n, tuning.group, tuning.grid.cols, tuning.col_shares, edge(tuning.tile));
-  auto steps = pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0,
-                         splits ? tuning.grid.rows : 1, splits ? tuning.row_shares : whole,
-                         longest_step(problem.type.storage, edge(tuning.edge_k())));
+  // The lines that divide C or, with split sums, k.
+  GridLines by_row{.count = tuning.grid.rows,
+                   .tile = tuning.edge_m(),
+                   .shares = tuning.row_shares,
+                   .tiles = tuning.row_tiles};
+  const GridLines by_col{.count = tuning.grid.cols,
+                         .tile = tuning.tile,
+                         .shares = tuning.col_shares,
+                         .tiles = tuning.col_tiles};
+  GridLines by_step{.tile = longest_step(problem.type.storage, tuning.edge_k())};
+  if (splits) {
+    by_step.count = by_row.count;
+    by_step.shares = by_row.shares;
+    by_row = {.tile = tuning.edge_m()};
+  } else {
+    by_row.count = static_cast<int>(ceil_div<std::int64_t>(tuning.grid.rows, problem.batch));
+  }
+  auto rows = pieces_of(problem.m, tuning.group_rows(), by_row);
+  auto cols = pieces_of(problem.n, tuning.group, by_col);
+  auto steps =
+      pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, by_step);
   if (traits.triangle) {
-    rows = cols = pieces_of(problem.n, tuning.group, 1, {}, edge(tuning.tile));
+    rows = cols = pieces_of(problem.n, tuning.group, {.tile = tuning.tile});
     deal(rows, tuning.grid.rows);
     deal(cols, tuning.grid.cols);
   }
   const bool left = problem.side == Side::left;
   if (traits.triangular) {
     std::vector<Piece>& along = left ? rows : cols;
-    along = pieces_of(left ? problem.m : problem.n, 0, 1, {},
-                      edge(left ? tuning.edge_m() : tuning.tile));
+    along =
+        pieces_of(left ? problem.m : problem.n, 0, {.tile = left ? tuning.edge_m() : tuning.tile});
     deal(along, left ? tuning.grid.rows : tuning.grid.cols);
     const int count = static_cast<int>(along.size());
     for (int i = 0; i < count; ++i)

@@ -71,6 +71,9 @@ struct Tuning {
   std::vector<double> row_shares, col_shares;
   std::int64_t tile = 0;                ///< largest tile edge in elements, in each dimension,
   std::int64_t tile_m = 0, tile_k = 0;  ///< but along these where not 0: long columns travel fast
+  /// The same of C's rows and columns for each row and column of the grid, where links differ in
+  /// speed (paper 4: two tile sizes); empty: edge_m() and tile for all. For what shares are for.
+  std::vector<std::int64_t> row_tiles, col_tiles;
   /// The rows of the grid are parts of k (their shares are row_shares) instead of rows of C: for
   /// products whose C is small beside k. The sums of the parts are added in the order of k, at the
   /// worker of the first. For products of whole matrices only, in core, and not for halves.

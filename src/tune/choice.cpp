@@ -37,9 +37,26 @@ std::vector<Machine> slower(const Machine& machine) {
   return machines;
 }
 
+/// When the last product of each worker ends.
+std::vector<double> ends_of(const Plan& plan, const Trace& trace) {
+  std::vector<double> of_device;
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    if (plan.tasks[id].kind != TaskKind::compute) continue;
+    const auto device = static_cast<std::size_t>(plan.tasks[id].device());
+    if (device >= of_device.size()) of_device.resize(device + 1, 0.0);
+    of_device[device] = std::max(of_device[device], trace.spans[id].stop_s);
+  }
+  std::vector<double> ends_s;
+  for (const DeviceId worker : plan.tuning.workers) {
+    const auto device = static_cast<std::size_t>(worker);
+    ends_s.push_back(device < of_device.size() ? of_device[device] : 0.0);
+  }
+  return ends_s;
+}
+
 }  // namespace
 
-std::optional<Choice::Planned> Choice::attempt(Considered c) {
+const Considered* Choice::attempt(Considered c) {
   try {
     Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
     Trace trace = simulate(plan, machine_);
@@ -51,6 +68,7 @@ std::optional<Choice::Planned> Choice::attempt(Considered c) {
       c.value = goal_.value(cost);
     }
     c.tasks = std::ssize(plan.tasks);
+    c.ends_s = ends_of(plan, trace);
     ++planned_;
     least_s_ = std::min(least_s_, c.seconds);
     if (!is_too_slow(c)) least_ = std::min(least_, rank(c));
@@ -59,13 +77,13 @@ std::optional<Choice::Planned> Choice::attempt(Considered c) {
       return kept.rank > within(limits::kNear, least_) && kept.candidate != newest;
     });
     search_.list.push_back(std::move(c));
-    return Planned{search_.list.back(), near_.back().plan, near_.back().trace};
+    return &search_.list.back();
   } catch (const Error& e) {
     if (e.status() != Status::no_memory && e.status() != Status::unreachable) throw;
     refusal_ = e;
     c.refusal = e.what();
     search_.pass_over(std::move(c), Considered::Verdict::refused);
-    return {};
+    return nullptr;
   }
 }
 

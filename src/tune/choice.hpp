@@ -18,12 +18,7 @@ class Choice {
 
   /// Plans and simulates a candidate, and books it. Null: it does not fit into memory or lacks a
   /// route. Valid until the next candidate.
-  struct Planned {
-    const Considered& considered;
-    const Plan& plan;
-    const Trace& trace;
-  };
-  std::optional<Planned> attempt(Considered candidate);
+  const Considered* attempt(Considered candidate);
   void pass_over(Considered&& candidate, Considered::Verdict verdict, std::int64_t limit) {
     search_.pass_over(std::move(candidate), verdict, limit);
   }

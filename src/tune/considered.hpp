@@ -34,6 +34,8 @@ struct Considered {
   double value = 0;        ///< of this cost by the objective
   double worst_s = 0;      ///< with rates slower, or issuing slower, than known; 0: not examined
   std::int64_t tasks = 0;  ///< of its plan, or estimated if it has none
+  /// Seconds after which each worker's last product ends, in the simulation; empty without a plan.
+  std::vector<double> ends_s;
   Verdict verdict = Verdict::slower;
   std::int64_t limit =
       0;                ///< the limit it exceeded: tasks left, plans made, bytes of a tile product

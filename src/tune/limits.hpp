@@ -117,10 +117,16 @@ inline constexpr std::array<Groups, 6> kGroups{{{3, 3}, {1, 4}, {2, 2}, {1, 8}, 
 /// the operands, adjusted in kShareRounds rounds.
 inline constexpr std::size_t kMostShared = 3;
 inline constexpr int kShareRounds = 2;
-/// Workers whose speeds differ by this ratio are uneven: they get parts by their speeds, adjusted
-/// in kProportionRounds rounds until their products end within the ratio kBalanced (paper 2, 3.1).
-inline constexpr double kUneven = 1.05, kBalanced = 1.05;
-inline constexpr int kProportionRounds = 3;
+/// Workers whose speeds differ by this ratio are uneven: they get parts by their speeds.
+inline constexpr double kUneven = 1.05;
+/// Parts are adjusted in kBalanceRounds rounds until the products of all workers end within the
+/// ratio kBalanced (paper 2, 3.1).
+inline constexpr double kBalanced = 1.05;
+inline constexpr int kBalanceRounds = 3;
+/// Workers' links differ in speed from this ratio on. The kMostTwoSized fastest plans are then also
+/// tried with tiles of other edges for the workers with faster links, down to this part.
+inline constexpr double kFasterLink = 1.2, kLeastPart = 0.25;
+inline constexpr std::size_t kMostTwoSized = 2;
 /// Largest share of C for one worker, so that the others still get some.
 inline constexpr double kMostOwned = 0.95;
 /// Least ratio of that share to an equal one; tiles are too coarse for a smaller difference.

@@ -74,6 +74,17 @@ Tuning in_proportion(Tuning tuning, const std::vector<double>& speeds) {
   return tuning;
 }
 
+/// The part of C of each worker, relative to an equal one.
+std::vector<double> parts_of(const Tuning& tuning) {
+  const auto [rows, cols] = tuning.grid;
+  std::vector<double> parts(tuning.workers.size(), 1.0);
+  if (tuning.row_shares.empty()) return parts;
+  for (std::size_t worker = 0; worker < parts.size(); ++worker)
+    parts[worker] = rows * tuning.row_shares[worker / static_cast<std::size_t>(cols)] * cols *
+                    tuning.col_shares[worker % static_cast<std::size_t>(cols)];
+  return parts;
+}
+
 class Tuner {
  public:
   Tuner(const Problem& problem, const Machine& machine, const TuneRequest& request)
@@ -88,12 +99,10 @@ class Tuner {
  private:
   Tuned trivial();
   std::vector<Considered> listed(const Team& team) const;
-  const Considered* attempt(Considered candidate, std::vector<double>* ends_s = nullptr);
-  const Considered* attempt_before(std::int64_t end, Considered candidate,
-                                   std::vector<double>* ends_s = nullptr);
-  std::vector<double> ends_of(const Plan& plan, const Trace& trace) const;
+  const Considered* attempt(Considered candidate);
+  const Considered* attempt_before(std::int64_t end, Considered candidate);
   void attempt_list(std::vector<Considered> list);
-  std::vector<Team> best_teams() const;
+  std::vector<Team> best_of(const std::vector<Team>& list) const;
   void search_teams(const Goal& goal);
   void attempt_teams(std::int64_t end, const std::vector<Team>& list);
   int owner(const Team& workers) const;
@@ -102,8 +111,10 @@ class Tuner {
   void attempt_ramps(const Team& team);
   bool may_share() const;
   std::vector<double> speeds(const Tuning& tuning) const;
-  void attempt_proportions(const Team& team, std::int64_t end);
-  void attempt_shares(const Team& team, std::int64_t end);
+  void attempt_owned(const Team& team, std::int64_t end);
+  void attempt_balanced(const Team& team, std::int64_t end);
+  void attempt_two_sizes(const Team& team, std::int64_t end);
+  double slowest_input(DeviceId worker) const;
   void attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end);
   std::optional<Tuning> grouped(Tuning tuning, const limits::Groups& groups) const;
   std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
@@ -129,42 +140,25 @@ Tuned Tuner::trivial() {
 
 // Plans and simulates one tuning. Returns what came out, until the next one; null if it does not
 // fit into memory or lacks a route.
-const Considered* Tuner::attempt(Considered c, std::vector<double>* ends_s) {
+const Considered* Tuner::attempt(Considered c) {
   std::optional<Considered> direct;
   if (c.tuning.max_hops > 0) direct = c;
-  const auto planned = choice_.attempt(std::move(c));
-  if (!planned && direct) {
+  const Considered* planned = choice_.attempt(std::move(c));
+  if (planned == nullptr && direct) {
     // Tiles that pass through a worker take memory there.
     direct->tuning.max_hops = 0;
-    return attempt(*std::move(direct), ends_s);
+    return attempt(*std::move(direct));
   }
-  if (!planned) return nullptr;
-  budget_.spend(planned->considered.tasks);
-  if (ends_s != nullptr) *ends_s = ends_of(planned->plan, planned->trace);
-  return &planned->considered;
+  if (planned != nullptr) budget_.spend(planned->tasks);
+  return planned;
 }
 
 // The same if its tasks fit into the budget up to `end`.
-const Considered* Tuner::attempt_before(std::int64_t end, Considered c,
-                                        std::vector<double>* ends_s) {
+const Considered* Tuner::attempt_before(std::int64_t end, Considered c) {
   const std::int64_t left = end - budget_.spent();
-  if (c.tasks <= left) return attempt(std::move(c), ends_s);
+  if (c.tasks <= left) return attempt(std::move(c));
   choice_.pass_over(std::move(c), Verdict::over_budget, left);
   return nullptr;
-}
-
-/// When the last product of each worker ended.
-std::vector<double> Tuner::ends_of(const Plan& plan, const Trace& trace) const {
-  std::vector<double> of_device(machine_.devices.size(), 0.0);
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == TaskKind::compute) {
-      double& end_s = of_device[static_cast<std::size_t>(plan.tasks[id].device())];
-      end_s = std::max(end_s, trace.spans[id].stop_s);
-    }
-  std::vector<double> ends_s;
-  for (const DeviceId worker : plan.tuning.workers)
-    ends_s.push_back(of_device[static_cast<std::size_t>(worker)]);
-  return ends_s;
 }
 
 /// The candidates of a team, the most promising first.
@@ -190,13 +184,17 @@ void Tuner::attempt_list(std::vector<Considered> list) {
   }
 }
 
-/// The teams of the best plans.
-std::vector<Team> Tuner::best_teams() const {
+/// The teams of the list with the best plans. Even one that is behind may be the best once its
+/// parts are uneven.
+std::vector<Team> Tuner::best_of(const std::vector<Team>& list) const {
   std::vector<Team> best;
-  for (const Considered& c : choice_.best(static_cast<std::size_t>(choice_.planned())))
-    if (best.size() < limits::kMostVaried &&
-        std::ranges::find(best, c.tuning.workers) == best.end())
-      best.push_back(c.tuning.workers);
+  for (const Considered& c : choice_.best(static_cast<std::size_t>(choice_.planned()))) {
+    const Team& team = c.tuning.workers;
+    const auto is_in = [&](const std::vector<Team>& teams) {
+      return std::ranges::find(teams, team) != teams.end();
+    };
+    if (best.size() < limits::kMostVaried && is_in(list) && !is_in(best)) best.push_back(team);
+  }
   return best;
 }
 
@@ -219,16 +217,23 @@ void Tuner::attempt_teams(std::int64_t end, const std::vector<Team>& list) {
     }
 }
 
-// Variants of the fastest plans of a team.
+// Variants of the fastest plans of a team: halved first steps, other shares and edges, and where
+// these do not leave the team far behind, groups.
 void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
   if (base_.rules.has(Rule::tile)) attempt_ramps(team);
   std::vector<Considered> to_group = choice_.best(limits::kMostGrouped, &team);
   if (base_.rules.has(Rule::grid) && may_share()) {
-    attempt_proportions(team, budget_.spent() + limits::kForShares(budget_.whole()));
-    attempt_shares(team, budget_.spent() + limits::kForShares(budget_.whole()));
-    if (const Considered best = choice_.best(1, &team).front();
-        choice_.rank(best) < choice_.rank(to_group.front()))
+    const std::int64_t for_shares = limits::kForShares(budget_.whole());
+    attempt_owned(team, budget_.spent() + for_shares);
+    attempt_balanced(team, budget_.spent() + for_shares);
+    if (base_.rules.has(Rule::tile) && request_.tile == 0)
+      attempt_two_sizes(team, budget_.spent() + for_shares);
+    const Considered best = choice_.best(1, &team).front();
+    if (choice_.rank(best) > within(limits::kHopelessTeam, choice_.least())) return;
+    if (choice_.rank(best) < choice_.rank(to_group.front())) {
       to_group.insert(to_group.begin(), best);
+      to_group.resize(std::min(to_group.size(), limits::kMostGrouped));
+    }
   }
   if (base_.rules.has(Rule::order)) attempt_groups(to_group, budget_.spent() + for_groups);
 }
@@ -258,8 +263,7 @@ void Tuner::search_teams(const Goal& goal) {
   std::erase_if(fresh, is_known);
   const std::int64_t for_teams = limits::kForTeams(budget_.whole());
   attempt_teams(budget_.spent() + for_teams, fresh);
-  for (const Team& team : best_teams())
-    if (std::ranges::find(fresh, team) != fresh.end()) attempt_variants(team, for_teams);
+  for (const Team& team : best_of(fresh)) attempt_variants(team, for_teams);
 }
 
 // No device multiplies until the first tiles arrive: 6 of 92 ms (16384 from the host, two H200).
@@ -295,26 +299,86 @@ std::vector<double> Tuner::speeds(const Tuning& tuning) const {
   return speeds;
 }
 
-// Uneven devices get parts of C by their speeds, which are then adjusted until the workers'
-// products end at about the same time (paper 2, 3.1: within 5 %).
-void Tuner::attempt_proportions(const Team& team, std::int64_t end) {
-  for (const Considered& equal : choice_.best(limits::kMostShared, &team)) {
-    if (equal.tuning.out_of_core != OutOfCore::none) continue;
-    std::vector<double> parts = speeds(equal.tuning);
-    const auto [slowest, quickest] = std::ranges::minmax(parts);
-    if (quickest < limits::kUneven * slowest) continue;
-    double least = choice_.rank(equal);
-    for (int round = 0; round < limits::kProportionRounds; ++round) {
-      Considered uneven{.tuning = in_proportion(equal.tuning, parts), .tasks = equal.tasks};
-      uneven.estimate_s = equal.estimate_s;
-      std::vector<double> ends_s;
-      const Considered* planned = attempt_before(end, std::move(uneven), &ends_s);
-      if (planned == nullptr || choice_.rank(*planned) >= least) break;
-      least = choice_.rank(*planned);
-      const auto [first, last] = std::ranges::minmax(ends_s);
+// Workers whose products end late get smaller parts of C, until all end at about the same time
+// (paper 2, 3.1: within 5 %). Uneven devices start with parts by their speeds.
+void Tuner::attempt_balanced(const Team& team, std::int64_t end) {
+  if (team.size() < 2) return;
+  for (Considered latest : choice_.best(limits::kMostShared, &team)) {
+    const Tuning unbalanced = latest.tuning;
+    if (unbalanced.out_of_core != OutOfCore::none) continue;
+    std::vector<double> parts = parts_of(unbalanced);
+    const auto attempt_parts = [&] {
+      Considered c{.tuning = in_proportion(unbalanced, parts), .tasks = latest.tasks};
+      c.estimate_s = latest.estimate_s;
+      const Considered* planned = attempt_before(end, std::move(c));
+      const bool is_better = planned != nullptr && choice_.rank(*planned) < choice_.rank(latest);
+      if (is_better) latest = *planned;
+      return is_better;
+    };
+    if (unbalanced.row_shares.empty()) {
+      const std::vector<double> fast = speeds(unbalanced);
+      const auto [slowest, quickest] = std::ranges::minmax(fast);
+      if (quickest >= limits::kUneven * slowest) {
+        parts = fast;
+        if (!attempt_parts()) continue;
+      }
+    }
+    for (int round = 0; round < limits::kBalanceRounds; ++round) {
+      const auto [first, last] = std::ranges::minmax(latest.ends_s);
       if (first <= 0 || last <= limits::kBalanced * first) break;
       for (std::size_t worker = 0; worker < parts.size(); ++worker)
-        parts[worker] *= last / ends_s[worker];
+        parts[worker] *= last / latest.ends_s[worker];
+      if (!attempt_parts()) break;
+    }
+  }
+}
+
+/// Bytes per second of the slowest link over which the worker gets a factor from its home;
+/// infinite where both are at home on it, 0 where a factor comes over another worker.
+double Tuner::slowest_input(DeviceId worker) const {
+  double slowest = kNever;
+  for (const int x : {kA, kB}) {
+    const DeviceId home = problem_.operands[static_cast<std::size_t>(x)].home;
+    if (home == worker) continue;
+    const LinkId link = machine_.find_link(on_host(home) ? kHost : home, worker);
+    slowest = std::min(slowest,
+                       link < 0 ? 0 : machine_.links[static_cast<std::size_t>(link)].bytes_per_s);
+  }
+  return slowest;
+}
+
+// Two tile sizes (paper 4), by rows or by columns of the grid, where some of these have faster
+// links than others: half the edge for the faster ones, or for the slower ones, whose first tile
+// then comes sooner (unequal load); or edges in inverse proportion to the speed of the links, with
+// which each worker multiplies as long as it fetches (idle case).
+void Tuner::attempt_two_sizes(const Team& team, std::int64_t end) {
+  if (team.size() < 2) return;
+  for (const Considered& alike : choice_.best(limits::kMostTwoSized, &team)) {
+    const Tuning& tuning = alike.tuning;
+    if (tuning.out_of_core != OutOfCore::none || tuning.split_k) continue;
+    for (const bool by_row : {true, false}) {
+      std::vector<double> speed(
+          static_cast<std::size_t>(by_row ? tuning.grid.rows : tuning.grid.cols), kNever);
+      for (std::size_t worker = 0; worker < team.size(); ++worker) {
+        const auto cols = static_cast<std::size_t>(tuning.grid.cols);
+        double& line = speed[by_row ? worker / cols : worker % cols];
+        line = std::min(line, slowest_input(team[worker]));
+      }
+      const auto [slowest, fastest] = std::ranges::minmax(speed);
+      if (fastest < limits::kFasterLink * slowest) continue;
+      const auto edge = static_cast<double>(by_row ? tuning.edge_m() : tuning.tile);
+      const auto attempt_edges = [&](const auto& part_of) {
+        Considered c = alike;
+        std::vector<std::int64_t>& edges = by_row ? c.tuning.row_tiles : c.tuning.col_tiles;
+        edges.clear();
+        for (const double line : speed)
+          edges.push_back(std::max<std::int64_t>(1, std::llround(edge * part_of(line))));
+        attempt_before(end, std::move(c));
+      };
+      const auto is_fast = [&](double line) { return line >= limits::kFasterLink * slowest; };
+      attempt_edges([&](double line) { return is_fast(line) ? 0.5 : 1.0; });
+      attempt_edges([&](double line) { return is_fast(line) ? 1.0 : 0.5; });
+      attempt_edges([&](double line) { return std::max(limits::kLeastPart, slowest / line); });
     }
   }
 }
@@ -322,7 +386,7 @@ void Tuner::attempt_proportions(const Team& team, std::int64_t end) {
 // With equal parts the other workers still wait for links when the owner is done, because its tiles
 // need no copies. The owner therefore gets the share that it computes in the mean of the bound and
 // the time of the best plan so far.
-void Tuner::attempt_shares(const Team& team, std::int64_t end) {
+void Tuner::attempt_owned(const Team& team, std::int64_t end) {
   const int favoured = owner(team);
   const auto workers = static_cast<int>(team.size());
   if (favoured < 0 || workers < 2) return;

@@ -114,7 +114,7 @@ void VectorTuner::try_workers(const std::vector<DeviceId>& workers) {
         else if (choice_.planned() > 0 && tasks > budget_ - spent_)
           choice_.pass_over(std::move(c), Verdict::over_budget, budget_ - spent_);
         else if (const auto planned = choice_.attempt(std::move(c)))
-          spent_ += planned->considered.tasks;
+          spent_ += planned->tasks;
       }
   }
 }

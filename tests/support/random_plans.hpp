@@ -170,6 +170,13 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
     };
     if (chance(random, 70)) t.row_shares = shares(t.grid.rows);
     if (chance(random, 70)) t.col_shares = shares(t.grid.cols);
+    const auto edges = [&](int lines) {
+      std::vector<std::int64_t> some;
+      for (int line = 0; line < lines; ++line) some.push_back(between(random, 1, 2 * t.tile));
+      return some;
+    };
+    if (chance(random, 40)) t.row_tiles = edges(t.grid.rows);
+    if (chance(random, 40)) t.col_tiles = edges(t.grid.cols);
   }
   if (t.out_of_core == OutOfCore::none && chance(random, 30)) {
     if (chance(random, 70)) t.tile_m = between(random, t.tile, 4 * t.tile);

@@ -150,6 +150,29 @@ TEST(MakePlan, LeavesAWorkerOutWhoseShareRoundsToNothing) {
   EXPECT_EQ(elements_by_worker(plan), (std::vector<std::int64_t>{2500, 0, 2500, 5000}));
 }
 
+TEST(MakePlan, CutsTheBlocksOfEachLineByItsOwnEdge) {
+  const Machine machine = node(4);
+  Tuning tuning = simple(machine, {2, 2}, 50);
+  tuning.row_tiles = {100, 50};
+  tuning.col_tiles = {25, 100};
+
+  const Plan plan = make_plan(square(200, kHost), machine, tuning);
+
+  EXPECT_EQ(check(plan), "");
+  EXPECT_EQ(plan.cuts().m, (Cuts{0, 100, 150, 200}));
+  EXPECT_EQ(plan.cuts().n, (Cuts{0, 25, 50, 75, 100, 200}));
+}
+
+TEST(MakePlan, RefusesTileEdgesThatAreNotThoseOfTheGrid) {
+  const Machine machine = node(4);
+  for (const std::vector<std::int64_t>& wrong :
+       {std::vector<std::int64_t>{8}, {8, 8, 8}, {8, 0}, {8, -1}}) {
+    Tuning tuning = simple(machine, {2, 2}, 50);
+    tuning.col_tiles = wrong;
+    EXPECT_THROW(make_plan(square(100, kHost), machine, tuning), Error);
+  }
+}
+
 TEST(MakePlan, RefusesSharesThatAreNotThoseOfTheGrid) {
   const Machine machine = node(4);
   for (const std::vector<double>& wrong : {std::vector<double>{1.0}, {1, 1, 1}, {1, 0}, {1, -1}}) {

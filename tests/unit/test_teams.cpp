@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "sim/simulate.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
 #include "support/shipped.hpp"
@@ -134,6 +135,40 @@ TEST(UnevenWorkers, GetPartsByTheirSpeeds) {
   ASSERT_EQ(shares.size(), 2U);
   EXPECT_NEAR(shares[0] / shares[1], 2, 0.3);
   EXPECT_LT(uneven.cost.seconds, 0.85 * even.cost.seconds);
+}
+
+// Equal devices, of which one fetches its tiles over a slow link (paper 2, 3.1; paper 4).
+TEST(UnevenLinks, GetPartsWhoseProductsEndTogether) {
+  Machine machine = node(2);
+  const LinkId slow = machine.find_link(kHost, kFirstDevice + 1);
+  machine.links[static_cast<std::size_t>(slow)].bytes_per_s /= 8;
+  std::erase_if(machine.links, [](const Link& link) {
+    return link.source >= kFirstDevice && link.target >= kFirstDevice;
+  });
+  const Problem problem = square(4096, kHost);
+  TuneRequest equal;
+  equal.rules = equal.rules.without(Rule::grid);
+
+  const Tuned even = tune(problem, machine, equal), uneven = tuned(problem, machine, false);
+
+  const Tuning& tuning = uneven.plan.tuning;
+  const std::vector<double>& shares = tuning.grid.rows > 1 ? tuning.row_shares : tuning.col_shares;
+  ASSERT_EQ(shares.size(), 2U);
+  EXPECT_GT(shares[0], 1.5 * shares[1]);
+  EXPECT_LT(uneven.cost.seconds, 0.8 * even.cost.seconds);
+}
+
+TEST(UnevenLinks, GetTilesOfTwoSizesWhereThatIsFaster) {
+  const Machine machine = shipped("dgx1");
+  const Problem problem = square(4096, kFirstDevice);
+
+  const Tuned two = tuned(problem, machine, false);
+
+  Tuning one = two.plan.tuning;
+  ASSERT_FALSE(one.row_tiles.empty() && one.col_tiles.empty());
+  one.row_tiles.clear();
+  one.col_tiles.clear();
+  EXPECT_LT(two.cost.seconds, simulate(make_plan(problem, machine, one), machine).seconds);
 }
 
 TEST(Selection, IsAboutAsFastAsAnySetByHand) {
