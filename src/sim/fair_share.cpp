@@ -181,6 +181,7 @@ std::span<const FlowId> FairShare::settle(double now_s) {
     prepare_filling(now_s);
     fill();
     for (const FlowId id : affected_) schedule(at(id), now_s);
+    rates_given_ += std::ssize(affected_);
   }
   affected_.insert(affected_.end(), restarted_.begin(), restarted_.end());
   restarted_.clear();

@@ -57,6 +57,9 @@ class FairShare {
   /// The next event of `flow` that is due by `now_s`; one per call.
   Event take_event(FlowId flow, double now_s);
 
+  /// How often a flow got a new rate: the measure of what the sharing has cost.
+  std::int64_t rates_given() const { return rates_given_; }
+
   bool active(FlowId flow) const { return at(flow).active; }
   double rate(FlowId flow) const { return at(flow).rate; }
 
@@ -133,6 +136,7 @@ class FairShare {
   std::vector<std::size_t> take_begin_{0};
   std::vector<double> rise_;  ///< rate per level, by user
   unsigned mark_ = 0;
+  std::int64_t rates_given_ = 0;
 
   // Work lists, kept between calls for their storage.
   std::vector<FlowId> touched_flows_, leaving_, affected_, rising_, restarted_;

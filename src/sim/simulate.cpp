@@ -121,6 +121,7 @@ class Simulation {
  public:
   Simulation(const Plan& plan, const Machine& machine);
   Trace run();
+  std::int64_t rates_given() const { return share_.rates_given(); }
 
  private:
   struct QueueState {
@@ -372,6 +373,11 @@ void Simulation::happen(std::size_t slot) {
 
 }  // namespace
 
-Trace simulate(const Plan& plan, const Machine& machine) { return Simulation(plan, machine).run(); }
+Trace simulate(const Plan& plan, const Machine& machine, std::int64_t* rates_given) {
+  Simulation simulation(plan, machine);
+  Trace trace = simulation.run();
+  if (rates_given != nullptr) *rates_given = simulation.rates_given();
+  return trace;
+}
 
 }  // namespace fleet

@@ -10,7 +10,8 @@ namespace fleet {
 /// max-min fairly (fair_share.hpp). A kernel first takes its delay (its launch, and
 /// the steps of a solve), then shares its device with the other kernels on it. The latency of a
 /// copy lowers its rate: alone it takes chunks * latency_s + bytes / bytes_per_s, but at a full
-/// port its latency is hidden.
-Trace simulate(const Plan& plan, const Machine& machine);
+/// port its latency is hidden. `rates_given`, if not null, receives how often a copy or kernel got
+/// another rate: the cost of a simulation grows with it and with the tasks.
+Trace simulate(const Plan& plan, const Machine& machine, std::int64_t* rates_given = nullptr);
 
 }  // namespace fleet

@@ -59,7 +59,8 @@ std::vector<double> ends_of(const Plan& plan, const Trace& trace) {
 const Considered* Choice::attempt(Considered c) {
   try {
     Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
-    Trace trace = simulate(plan, machine_);
+    std::int64_t rates_given = 0;
+    Trace trace = simulate(plan, machine_, &rates_given);
     c.seconds = trace.seconds;
     c.value = c.seconds;
     if (!goal_.is_time()) {
@@ -68,6 +69,7 @@ const Considered* Choice::attempt(Considered c) {
       c.value = goal_.value(cost);
     }
     c.tasks = std::ssize(plan.tasks);
+    c.effort = std::max(c.tasks, rates_given / limits::kRatesOfTask);
     c.ends_s = ends_of(plan, trace);
     ++planned_;
     least_s_ = std::min(least_s_, c.seconds);
@@ -158,11 +160,11 @@ Tuned Choice::take() {
     throw Error(Status::bad_argument, "the objective is a finite number for no plan");
   std::optional<Kept> best;
   double least_s = kNever;
-  std::int64_t examined = 0;  ///< tasks
+  std::int64_t examined = 0;
   for (const std::size_t i : nearly_best()) {
     Considered& c = search_.list[i];
-    examined += c.tasks;
-    const bool is_affordable = examined <= limits::kMostExaminedTasks;
+    examined += c.effort;
+    const bool is_affordable = examined <= limits::kMostExaminedEffort;
     if (best && !is_affordable) break;
     Kept kept = plan_of(i);
     if (is_affordable)

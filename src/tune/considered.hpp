@@ -28,12 +28,13 @@ struct Considered {
   };
 
   Tuning tuning;
-  double estimate_s = 0;   ///< closed form; 0: levels 1 and 2 have none
-  double seconds = 0;      ///< simulated; 0 without a plan
-  double joules = 0;       ///< the same; 0 too where time is the objective, or watts are not known
-  double value = 0;        ///< of this cost by the objective
-  double worst_s = 0;      ///< with rates slower, or issuing slower, than known; 0: not examined
-  std::int64_t tasks = 0;  ///< of its plan, or estimated if it has none
+  double estimate_s = 0;    ///< closed form; 0: levels 1 and 2 have none
+  double seconds = 0;       ///< simulated; 0 without a plan
+  double joules = 0;        ///< the same; 0 too where time is the objective, or watts are not known
+  double value = 0;         ///< of this cost by the objective
+  double worst_s = 0;       ///< with rates slower, or issuing slower, than known; 0: not examined
+  std::int64_t tasks = 0;   ///< of its plan, or estimated if it has none
+  std::int64_t effort = 0;  ///< of planning and simulating it, in tasks; 0 without a plan
   /// Seconds after which each worker's last product ends, in the simulation; empty without a plan.
   std::vector<double> ends_s;
   Verdict verdict = Verdict::slower;

@@ -72,11 +72,14 @@ inline constexpr std::array<std::int64_t, 3> kTeamPieces{1, 2, 4};
 
 // ---- the budget of planning, in tasks -----------------------------------------------------------
 // The budget is counted in tasks, so that no plan depends on a clock. Planning and simulating cost
-// 0.4 to 1 us per task. The budget is 7 ms, or 8 % of the estimated run if that is more, but at
-// most 40 % of the run, since a first call should not plan longer than it gains; and at least 1 ms.
-// It grows to three plans of the size at hand.
+// 0.4 to 1 us per task, and more where copies and kernels get other rates more than kRatesOfTask
+// times per task: in chains over 72 devices it is hundreds of times, 0.1 us each. The budget is 7
+// ms, or 8 % of the estimated run if that is more, but at most 40 % of the run, since a first call
+// should not plan longer than it gains; and at least 1 ms. It grows to three plans of the size at
+// hand.
 
 inline constexpr double kTasksPerSecond = 1 / 0.8e-6;
+inline constexpr std::int64_t kRatesOfTask = 8;
 inline constexpr std::int64_t kLeastBudget = 1500;
 inline constexpr double kUsualBudget = 9000;
 /// Shares of the estimated run.
@@ -149,8 +152,9 @@ inline constexpr double kSame = 1.005;
 /// host and links between devices slower than known, one kind at a time, by this factor. The one
 /// that takes least in its worst case is chosen, issuing at twice its cost being a case too.
 inline constexpr std::size_t kMostExamined = 3;
-/// Tasks of all plans that are examined; the first in order is chosen where it has more.
-inline constexpr std::int64_t kMostExaminedTasks = 40'000;
+/// Effort, in tasks, of all plans that are examined; the first in order is chosen where it has
+/// more.
+inline constexpr std::int64_t kMostExaminedEffort = 40'000;
 inline constexpr double kErrorOfRates = 1 / 1.15;
 
 // ---- levels 1 and 2 -----------------------------------------------------------------------------

@@ -33,9 +33,9 @@ class Budget {
     whole_ = std::max(whole_, static_cast<std::int64_t>(std::min(affordable_, usual)));
   }
 
-  void spend(std::int64_t tasks) {
-    spent_ += tasks;
-    const double wanted = limits::kBudgetFactor * static_cast<double>(tasks);
+  void spend(std::int64_t effort) {
+    spent_ += effort;
+    const double wanted = limits::kBudgetFactor * static_cast<double>(effort);
     whole_ = std::max(whole_, static_cast<std::int64_t>(std::min(wanted, affordable_)));
   }
   std::int64_t whole() const { return whole_; }
@@ -149,14 +149,14 @@ const Considered* Tuner::attempt(Considered c) {
     direct->tuning.max_hops = 0;
     return attempt(*std::move(direct));
   }
-  if (planned != nullptr) budget_.spend(planned->tasks);
+  if (planned != nullptr) budget_.spend(planned->effort);
   return planned;
 }
 
 // The same if its tasks fit into the budget up to `end`.
 const Considered* Tuner::attempt_before(std::int64_t end, Considered c) {
   const std::int64_t left = end - budget_.spent();
-  if (c.tasks <= left) return attempt(std::move(c));
+  if (std::max(c.tasks, c.effort) <= left) return attempt(std::move(c));
   choice_.pass_over(std::move(c), Verdict::over_budget, left);
   return nullptr;
 }
