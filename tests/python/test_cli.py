@@ -187,6 +187,12 @@ def test_plan_knows_the_rates_of_coarse_types(cli, word):
     assert plan["predicted_s"] < double["predicted_s"]
 
 
+def test_tiles_pass_as_many_workers_as_the_option_allows(cli):
+    words = "plan gemm --size 8K --machine clx-ai --devices all --place 0,1,2 --json -"
+    assert only_json(cli(words))["max_hops"] == 1
+    assert only_json(cli(f"{words} --max-hops 0"))["max_hops"] == 0
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -194,6 +194,12 @@ def _add_problem_rest(parser) -> None:
     parser.add_argument("--tile", type=positive_size, metavar="T", help="largest tile edge")
     parser.add_argument("--grid", metavar="RxC", help="workers over the rows and columns of C")
     parser.add_argument("--rules", metavar="all|none|LIST", help="the planner's rules to use")
+    parser.add_argument(
+        "--max-hops",
+        type=int,
+        choices=range(3),
+        help="most other workers on the way of a tile between two devices (default 1)",
+    )
 
 
 def type_of(arguments, word: str) -> str:
@@ -276,7 +282,10 @@ def problem_list(arguments) -> list[dict]:
 
 def context_options(arguments) -> dict:
     """The given options of the command line that a context takes."""
-    names = ("backend", "devices", "objective", "machine", "memory_cap", "tile", "grid", "rules")
+    names = (
+        *("backend", "devices", "objective", "machine", "memory_cap"),
+        *("tile", "grid", "rules", "max_hops"),
+    )
     options = {name: getattr(arguments, name, None) for name in names}
     return {name: value for name, value in options.items() if value is not None}
 
