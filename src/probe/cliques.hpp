@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cliques.hpp: from slowdowns of pairs of links to the ports that explain them. It knows no backend
+// and no clock.
+#pragma once
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "machine/machine.hpp"
+
+namespace fleet {
+
+/// Two links, the lower id first.
+using LinkPair = std::pair<LinkId, LinkId>;
+inline LinkPair pair_of(LinkId one, LinkId other) {
+  return {std::min(one, other), std::max(one, other)};
+}
+
+/// Links that take one port, each with weight 1.
+struct SharedPort {
+  std::vector<LinkId> links;  ///< ascending
+  double capacity = 0;        ///< bytes per second
+  friend bool operator==(const SharedPort&, const SharedPort&) = default;
+};
+
+/// For each pair that was loaded: the capacity of the port that explains its slowdown, kUnlimited
+/// if there was none.
+using PairCapacities = std::map<LinkPair, double>;
+
+struct Cliques {
+  std::vector<SharedPort> ports;
+  /// Pairs that were not loaded, and on which the members of a port depend.
+  std::vector<LinkPair> open;
+};
+
+/// The fewest ports found that explain every slowdown: in each, every two links slow each other
+/// down to its capacity, unless together they need less than that, or a smaller port slows them
+/// down more. `bytes_per_s` has the rate of each link alone. The ports are final when no pair is
+/// open.
+Cliques cliques_of(const PairCapacities& pairs, const std::vector<double>& bytes_per_s);
+
+}  // namespace fleet
