@@ -21,4 +21,8 @@ double simulated_s(Machine& machine, const Load& load, PortId port, double capac
 /// The capacity that explains the seconds of the load; nullopt if the port does not slow it down.
 std::optional<double> fitted_capacity(Machine& machine, const Load& load, PortId port);
 
+/// The capacity with which these links of the load, on average, take as long as they did.
+double capacity_for_rates(Machine& machine, const Load& load, const std::vector<LinkId>& links,
+                          PortId port);
+
 }  // namespace fleet

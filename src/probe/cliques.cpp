@@ -13,8 +13,9 @@ namespace {
 
 /// Capacities within this factor are those of one port.
 constexpr double kSameCapacity = 1.05;
-/// A port slows a pair down for certain if the pair needs this many times its capacity.
-constexpr double kCertain = 1.1;
+/// A port slows a pair down for certain if the pair needs this many times its capacity: the links
+/// do not always finish together, and latency takes its part.
+constexpr double kCertain = 1.2;
 
 class Grower {
  public:

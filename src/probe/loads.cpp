@@ -43,15 +43,16 @@ double slowest_of(const Machine& machine, const std::vector<LinkId>& links) {
 }
 
 /// Adds these copies over each of the links, one over each in turn. The first over each link is
-/// after `before`.
-std::vector<TaskId> add_copies(ProbePlan& plan, const std::vector<LinkId>& links,
-                               std::vector<int> left, const std::vector<TaskId>& before) {
-  std::vector<TaskId> added;
+/// after `before`. Returns the copies of each link.
+std::vector<std::vector<TaskId>> add_copies(ProbePlan& plan, const std::vector<LinkId>& links,
+                                            std::vector<int> left,
+                                            const std::vector<TaskId>& before) {
+  std::vector<std::vector<TaskId>> added(links.size());
   for (bool first = true, more = true; more; first = false) {
     more = false;
     for (std::size_t i = 0; i < links.size(); ++i) {
       if (left[i]-- <= 0) continue;
-      added.push_back(plan.copy(links[i], first ? before : std::vector<TaskId>{}));
+      added[i].push_back(plan.copy(links[i], first ? before : std::vector<TaskId>{}));
       more = true;
     }
   }
@@ -159,30 +160,27 @@ LoadsInTurn::LoadsInTurn(const Machine& machine, const std::vector<std::vector<L
       const double times = machine.links[index(id)].bytes_per_s / slowest;
       copies.push_back(static_cast<int>(std::ceil(std::min(kMostInTurn, times) - 0.1)));
     }
-    before = add_copies(plan_, set, copies, before);
-    tasks_.push_back(before);
+    const std::vector<std::vector<TaskId>> added = add_copies(plan_, set, copies, before);
+    before.clear();
+    for (const std::vector<TaskId>& of_link : added) before.push_back(of_link.back());
+    tasks_.insert(tasks_.end(), added.begin(), added.end());
   }
 }
 
 std::vector<double> LoadsInTurn::run(ProbeMemory& memory) const {
   const auto trace = memory.run(plan_);
-  return trace ? spans_s(*trace) : std::vector<double>{};
+  return trace ? link_s(*trace) : std::vector<double>{};
 }
 
 std::vector<double> LoadsInTurn::simulated_s(const Machine& machine) const {
-  return spans_s(simulate(plan_.plan(), machine));
+  return link_s(simulate(plan_.plan(), machine));
 }
 
-std::vector<double> LoadsInTurn::spans_s(const Trace& trace) const {
+std::vector<double> LoadsInTurn::link_s(const Trace& trace) const {
   std::vector<double> seconds;
-  for (const std::vector<TaskId>& tasks : tasks_) {
-    double start_s = kUnlimited, stop_s = 0;
-    for (const TaskId task : tasks) {
-      start_s = std::min(start_s, trace.spans[index(task)].start_s);
-      stop_s = std::max(stop_s, trace.spans[index(task)].stop_s);
-    }
-    seconds.push_back(stop_s - start_s);
-  }
+  for (const std::vector<TaskId>& of_link : tasks_)
+    seconds.push_back(trace.spans[index(of_link.back())].stop_s -
+                      trace.spans[index(of_link.front())].start_s);
   return seconds;
 }
 

@@ -64,17 +64,18 @@ class LoadsInTurn {
  public:
   LoadsInTurn(const Machine& machine, const std::vector<std::vector<LinkId>>& sets,
               std::int64_t edge);
-  /// Seconds of each load of a run; empty if memory is too small.
+  /// Seconds of each link of each set in a run, one set after another; empty if memory is too
+  /// small.
   std::vector<double> run(ProbeMemory& memory) const;
   /// The same as simulated on this machine.
   std::vector<double> simulated_s(const Machine& machine) const;
   const ProbePlan& plan() const { return plan_; }
 
  private:
-  std::vector<double> spans_s(const Trace& trace) const;
+  std::vector<double> link_s(const Trace& trace) const;
 
   ProbePlan plan_;
-  std::vector<std::vector<TaskId>> tasks_;  ///< by set
+  std::vector<std::vector<TaskId>> tasks_;  ///< by set and link
 };
 
 /// Mixes of reads by some devices and writes by the others, in the ratios 3:1 and 1:3; none for

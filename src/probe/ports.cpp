@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/sizes.hpp"
@@ -127,7 +128,13 @@ double expected_s(const Load& load, const Machine& machine) {
 }
 
 bool is_explained(const Load& load, const Machine& machine) {
-  return load.seconds <= expected_s(load, machine) * (1 + std::max(kExplained, load.noticeable));
+  const Trace expected = simulate(load.plan.plan(), machine);
+  const double most = 1 + std::max(kExplained, load.noticeable);
+  if (load.seconds > most * expected.seconds) return false;
+  for (std::size_t i = 0; i < load.bytes_per_s.size(); ++i)
+    if (rate_in(load.plan.plan(), expected, load.links[i]) > most * load.bytes_per_s[i])
+      return false;
+  return true;
 }
 
 std::vector<const Load*> PortFit::loads() const {
@@ -224,6 +231,11 @@ class PortFits {
       : machine_(machine), said_(said), slowed_pairs_(slowed_pairs) {}
 
   void add(const std::vector<PortId>& same, ProbeMemory& memory, ProbeSession& session);
+  /// Loads a port whose links have changed, or that is new.
+  void renew(PortId port, ProbeMemory& memory, ProbeSession& session) {
+    std::erase_if(fits_, [&](const PortFit& fit) { return fit.port() == port; });
+    fits_.emplace_back(machine_, std::vector<PortId>{port}, memory, session);
+  }
   void fit();
   /// Removes the found ports without which every load is explained, and turns three ports of reads,
   /// writes and both into one with weights, if that explains them.
@@ -417,8 +429,14 @@ void fit_ports(Machine& machine, std::size_t said, ProbeMemory& memory, ProbeSes
   for (const std::vector<PortId>& same : port_classes(machine, session))
     fits.add(same, memory, session);
   fits.fit();
+  std::set<PortId> changed;
+  for (const auto& [link, port] : quiet_members(machine, static_cast<PortId>(said), slowdowns)) {
+    machine.links[index(link)].ports.push_back({port, 1});
+    changed.insert(port);
+  }
   for (const SharedPort& port : shared_by_blocks(machine, slowdowns, memory, session))
-    fits.add({add_port(machine, port)}, memory, session);
+    changed.insert(add_port(machine, port));
+  for (const PortId port : changed) fits.renew(port, memory, session);
   fits.fit();
   fits.simplify();
 }

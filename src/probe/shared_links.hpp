@@ -2,6 +2,7 @@
 // shared_links.hpp: finds ports that links share and the machine does not describe. It knows no kind
 // of backend.
 #pragma once
+#include <utility>
 #include <vector>
 
 #include "probe/cliques.hpp"
@@ -24,10 +25,16 @@ struct FoundByPairs {
 /// their capacities are not used.
 FoundByPairs shared_by_pairs(const Machine& machine, Slowdowns& slowdowns, ProbeSession& session);
 
+/// Links between devices that take one of the ports from `first` on, and need too little of it to
+/// be found in pairs: each is loaded beside as many links with the host as fill the port.
+/// `machine` has the capacities of its ports.
+std::vector<std::pair<LinkId, PortId>> quiet_members(const Machine& machine, PortId first,
+                                                     Slowdowns& slowdowns);
+
 /// Ports that only more than two links fill: of reads, writes, and both, by blocks of 2, 4, 8, ...
-/// neighbouring devices and by all, and of all links between devices. Their links are those that
-/// are slower than on `machine`, whose ports have their capacities. None in a quick probe of many
-/// devices.
+/// neighbouring devices and by all; of links that begin or end at one device and may cross its
+/// links with the host; of all links between devices. Their links are those that are slower than on
+/// `machine`, whose ports have their capacities. None in a quick probe of many devices.
 std::vector<SharedPort> shared_by_blocks(const Machine& machine, Slowdowns& slowdowns,
                                          ProbeMemory& memory, ProbeSession& session);
 

@@ -51,8 +51,8 @@ Slowdowns::Slowdowns(const Machine& machine, ProbeMemory& memory, ProbeSession& 
   for (Port& port : unlimited_.ports) port.capacity = kUnlimited;
   std::vector<LinkSet> sets;
   for (const LinkId wire : wires_of(machine)) sets.push_back({wire});
-  const std::vector<double> found = of(sets, unlimited_);
-  for (std::size_t i = 0; i < sets.size(); ++i) alone_[index(sets[i].front())] = found[i];
+  const std::vector<Slowdown> found = of(sets, unlimited_);
+  for (std::size_t i = 0; i < sets.size(); ++i) alone_[index(sets[i].front())] = found[i].of_all;
 }
 
 double Slowdowns::correction(const LinkSet& set) const {
@@ -70,39 +70,46 @@ std::vector<double> Slowdowns::measured_s(const std::vector<LinkSet>& sets, std:
   return session_.repeated(name, "s", [&] { return loads.run(memory_); });
 }
 
-std::vector<double> Slowdowns::of(const std::vector<LinkSet>& sets, const Machine& known) {
-  std::vector<double> found(sets.size(), 1.0);
+std::vector<Slowdown> Slowdowns::short_look(const std::vector<LinkSet>& sets, std::int64_t edge,
+                                            const Machine& known) {
+  std::vector<Slowdown> found(sets.size());
+  for (; edge >= kSmallestEdge; edge /= 2) {
+    const std::vector<double> taken_s = measured_s(sets, edge);
+    if (taken_s.empty()) continue;
+    const std::vector<double> expected_s = LoadsInTurn(machine_, sets, edge).simulated_s(known);
+    for (std::size_t set = 0, at = 0; set < sets.size(); ++set) {
+      double most = 0, longest_s = 0, expected_longest_s = 0;
+      for (std::size_t link = 0; link < sets[set].size(); ++link, ++at) {
+        most = std::max(most, taken_s[at] / expected_s[at]);
+        longest_s = std::max(longest_s, taken_s[at]);
+        expected_longest_s = std::max(expected_longest_s, expected_s[at]);
+      }
+      const double alone = correction(sets[set]);
+      found[set] = {.of_link = most / alone, .of_all = longest_s / expected_longest_s / alone};
+    }
+    break;
+  }
+  return found;
+}
+
+std::vector<Slowdown> Slowdowns::of(const std::vector<LinkSet>& sets, const Machine& known) {
+  std::vector<Slowdown> found(sets.size());
   std::map<std::int64_t, std::vector<std::size_t>> by_edge;
   for (std::size_t i = 0; i < sets.size(); ++i)
     by_edge[edge_for(machine_, sets[i])].push_back(i);
-
-  const auto measure = [&](const std::vector<std::size_t>& ids, std::int64_t edge) {
-    for (; edge >= kSmallestEdge; edge /= 2) {
-      const std::vector<LinkSet> some = picked(sets, ids);
-      const std::vector<double> taken = measured_s(some, edge);
-      if (taken.empty()) continue;
-      const std::vector<double> expected = LoadsInTurn(machine_, some, edge).simulated_s(known);
-      std::vector<double> times;
-      for (std::size_t i = 0; i < ids.size(); ++i)
-        times.push_back(taken[i] / (expected[i] * correction(some[i])));
-      return times;
-    }
-    return std::vector<double>(ids.size(), 1.0);
-  };
-
   for (const auto& [edge, all] : by_edge)
     for (std::size_t begin = 0; begin < all.size(); begin += kSetsInTurn) {
       std::vector<std::size_t> ids(
           all.begin() + static_cast<std::ptrdiff_t>(begin),
           all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), begin + kSetsInTurn)));
-      const std::vector<double> first = measure(ids, edge);
+      const std::vector<Slowdown> first = short_look(picked(sets, ids), edge, known);
       for (std::size_t i = 0; i < ids.size(); ++i) found[ids[i]] = first[i];
       for (int again = 0; again < kMoreLooks && !session_.careful(); ++again) {
-        std::erase_if(ids, [&](std::size_t i) { return found[i] <= kSlowedDown; });
+        std::erase_if(ids, [&](std::size_t i) { return found[i].of_link <= kSlowedDown; });
         if (ids.empty()) break;
-        const std::vector<double> retaken = measure(ids, edge);
+        const std::vector<Slowdown> retaken = short_look(picked(sets, ids), edge, known);
         for (std::size_t i = 0; i < ids.size(); ++i)
-          found[ids[i]] = std::min(found[ids[i]], retaken[i]);
+          if (retaken[i].of_link < found[ids[i]].of_link) found[ids[i]] = retaken[i];
       }
     }
   return found;
@@ -112,7 +119,7 @@ Load Slowdowns::load(const LinkSet& links, double slowdown) const {
   const LoadsInTurn one(machine_, {links}, edge_for(machine_, links));
   return {.plan = one.plan(),
           .links = links,
-          .seconds = slowdown * one.simulated_s(unlimited_).front(),
+          .seconds = slowdown * std::ranges::max(one.simulated_s(unlimited_)),
           .noticeable = 0,
           .bytes_per_s = {}};
 }

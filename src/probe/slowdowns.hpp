@@ -17,23 +17,30 @@ inline constexpr double kSlowedDown = 1.05;
 /// Links that copies by wires use: a CPU thread is a port that the machine describes.
 std::vector<LinkId> wires_of(const Machine& machine);
 
+/// How many times as long as expected a load takes; 1 if memory is too small to tell.
+struct Slowdown {
+  double of_link = 1;  ///< the most of any of its links
+  double of_all = 1;   ///< of the link that takes longest
+};
+
 class Slowdowns {
  public:
   /// `machine` has the rates of the links, and outlives this. Times each wire alone.
   Slowdowns(const Machine& machine, ProbeMemory& memory, ProbeSession& session);
 
-  /// For each set the time of a short load of all its links, over the time that it takes on
-  /// `known`, a machine with the same links. The latter is corrected by how far the links of the
-  /// set are off alone. 1 if memory is too small.
-  std::vector<double> of(const std::vector<LinkSet>& sets, const Machine& known);
+  /// For each set the slowdowns in a short load of all its links, compared with `known`, a machine
+  /// with the same links. Corrected by how far the links of the set are off alone.
+  std::vector<Slowdown> of(const std::vector<LinkSet>& sets, const Machine& known);
 
-  /// A load of these links whose time is `slowdown` times that without any port.
+  /// A load of these links that takes `slowdown` times as long as without any port.
   Load load(const LinkSet& links, double slowdown) const;
 
   /// The machine without limits: each port has all the capacity that is asked for.
   const Machine& unlimited() const { return unlimited_; }
 
  private:
+  std::vector<Slowdown> short_look(const std::vector<LinkSet>& sets, std::int64_t edge,
+                                   const Machine& known);
   std::vector<double> measured_s(const std::vector<LinkSet>& sets, std::int64_t edge);
   double correction(const LinkSet& set) const;
 

@@ -45,6 +45,13 @@ std::string text_of(const Machine& machine, PortId port) {
   return text;
 }
 
+std::string texts_of(const Machine& machine) {
+  std::string texts;
+  for (PortId port = 0; port < static_cast<PortId>(machine.ports.size()); ++port)
+    texts += "\n  " + text_of(machine, port);
+  return texts;
+}
+
 /// Whether both ports have the same links with weights and capacity that differ by `share` at most.
 bool same_port(const Machine& a, PortId p, const Machine& b, PortId q, double share) {
   const std::vector<LinkId> links = links_at(a, p);
@@ -68,7 +75,7 @@ std::string other_ports(const Machine& real, const Machine& found,
   };
   for (PortId id = 0; id < static_cast<PortId>(real.ports.size()); ++id)
     if (!hidden.contains(real.ports[static_cast<std::size_t>(id)].name) && !has(real, found, id))
-      return "not found: " + text_of(real, id);
+      return "not found: " + text_of(real, id) + "\nfound:" + texts_of(found);
   for (PortId id = 0; id < static_cast<PortId>(found.ports.size()); ++id)
     if (!has(found, real, id)) return "invented: " + text_of(found, id);
   return "";
@@ -105,6 +112,7 @@ TEST(PortsThatAreNotDescribed, AreFoundByACarefulProbeToo) {
   for (const std::string name : {"dgx1", "karolina"}) {
     const Machine real = shipped(name);
     Disguise backend(real, forgotten(stripped(real)));
+    backend.conflict = "not looked for: the quick probe has the same plans";
     ProbeRequest request;
     request.budget_s = 1e4;
     request.least_repeats = kCarefulRepeats;
@@ -181,7 +189,7 @@ class RandomTree {
       for (int to = 0; to < gpus; ++to)
         if (from != to) add_peer(from, to);
     if (gpus > 4) add_memory();
-    drop_single();
+    drop_useless();
   }
   Machine take() { return std::move(machine_); }
 
@@ -278,14 +286,18 @@ class RandomTree {
         return;
     }
   }
-  /// A port with one link is the rate of that link.
-  void drop_single() {
+  /// A port that its links hardly fill is never the limit.
+  void drop_useless() {
     std::vector<PortId> now;
     std::vector<Port> kept;
     for (PortId id = 0; id < static_cast<PortId>(machine_.ports.size()); ++id) {
-      const bool shared = links_at(machine_, id).size() > 1;
-      now.push_back(shared ? static_cast<PortId>(kept.size()) : -1);
-      if (shared) kept.push_back(machine_.ports[static_cast<std::size_t>(id)]);
+      const Port& port = machine_.ports[static_cast<std::size_t>(id)];
+      double demand = 0;
+      for (const LinkId link : links_at(machine_, id))
+        demand += machine_.links[static_cast<std::size_t>(link)].bytes_per_s;
+      const bool fills = demand > 1.15 * port.capacity;
+      now.push_back(fills ? static_cast<PortId>(kept.size()) : -1);
+      if (fills) kept.push_back(port);
     }
     machine_.ports = kept;
     for (Link& link : machine_.links) {
@@ -320,15 +332,17 @@ TEST(PortsThatAreNotDescribed, AreNoneWhereNothingIsShared) {
   }
 }
 
-/// Every run is up to 2 % slower than simulated, and one in thirty takes twice as long.
+/// Every run is up to 2 % slower than simulated, and one load in thirty takes twice as long.
 class Restless final : public Disguise {
  public:
-  using Disguise::Disguise;
+  Restless(const Machine& real, const Machine& said, std::uint64_t seed)
+      : Disguise(real, said), random_(seed) {}
   std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
                                    std::uint64_t serial) override {
     const double more = std::uniform_real_distribution<double>(0, 0.02)(random_);
+    const bool is_load = plan.queues.size() > 1;
     return std::make_unique<Slower>(Disguise::begin(plan, binding, serial),
-                                    random_() % 30 == 0 ? 2 : 1 + more);
+                                    is_load && random_() % 30 == 0 ? 2 : 1 + more);
   }
 
  private:
@@ -343,16 +357,18 @@ class Restless final : public Disguise {
     }
     double times_;
   };
-  std::mt19937_64 random_{7};
+  std::mt19937_64 random_;
 };
 
 TEST(PortsThatAreNotDescribed, AreFoundBesideOtherLoad) {
-  for (const std::string name : {"dgx1", "karolina"}) {
-    const Machine real = shipped(name);
-    Restless backend(real, forgotten(stripped(real)));
+  for (const std::string name : {"dgx1", "karolina"})
+    for (std::int64_t seed = 0; seed < scaled(5); ++seed) {
+      const Machine real = shipped(name);
+      Restless backend(real, forgotten(stripped(real)), static_cast<std::uint64_t>(seed));
 
-    EXPECT_EQ(other_ports(real, probe(backend, kBudgetS), {}, 0.06), "") << name;
-  }
+      EXPECT_EQ(other_ports(real, probe(backend, kBudgetS), {}, 0.06), "")
+          << name << ", seed " << seed;
+    }
 }
 
 TEST(PortsOfAnEarlierProbe, AreLookedForAgain) {
