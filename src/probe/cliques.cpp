@@ -19,8 +19,8 @@ constexpr double kCertain = 1.2;
 
 class Grower {
  public:
-  Grower(const PairCapacities& pairs, const std::vector<double>& bytes_per_s)
-      : pairs_(pairs), bytes_per_s_(bytes_per_s), slowed_by_(bytes_per_s.size()) {
+  Grower(const PairCapacities& pairs, const Machine& machine)
+      : pairs_(pairs), machine_(machine), slowed_by_(machine.links.size()) {
     for (const auto& [pair, capacity] : pairs)
       if (is_limit(pair, capacity)) {
         slowed_by_[index(pair.first)].push_back(pair.second);
@@ -40,7 +40,12 @@ class Grower {
   enum class Verdict { member, perhaps, stranger, open };
 
   double needed(const LinkPair& pair) const {
-    return bytes_per_s_[index(pair.first)] + bytes_per_s_[index(pair.second)];
+    return machine_.links[index(pair.first)].bytes_per_s +
+           machine_.links[index(pair.second)].bytes_per_s;
+  }
+  bool joins_host(LinkId id) const {
+    const Link& link = machine_.links[index(id)];
+    return on_host(link.source) || on_host(link.target);
   }
   bool is_limit(const LinkPair& pair, double capacity) const { return capacity < needed(pair); }
   bool is_explained(const LinkPair& pair, double capacity) const;
@@ -49,7 +54,7 @@ class Grower {
   std::optional<LinkId> next_member(const std::vector<LinkId>& members, double capacity);
 
   const PairCapacities& pairs_;
-  const std::vector<double>& bytes_per_s_;
+  const Machine& machine_;
   std::vector<std::vector<LinkId>> slowed_by_;  ///< by link
   std::set<LinkPair> open_;
   Cliques found_;
@@ -75,10 +80,13 @@ Grower::Verdict Grower::judge(const LinkPair& pair, double capacity) const {
 
 /// The link with the most slowdowns by members, if no member speaks against it.
 std::optional<LinkId> Grower::next_member(const std::vector<LinkId>& members, double capacity) {
+  const bool has_host = std::ranges::any_of(members, [&](LinkId id) { return joins_host(id); });
   std::map<LinkId, int> slowdowns;
   for (const LinkId member : members)
     for (const LinkId other : slowed_by_[index(member)])
-      if (judge(pair_of(member, other), capacity) == Verdict::member) ++slowdowns[other];
+      if (judge(pair_of(member, other), capacity) == Verdict::member &&
+          (!has_host || joins_host(member)))
+        ++slowdowns[other];
   std::optional<LinkId> best;
   for (const auto& [link, count] : slowdowns) {
     if (std::ranges::find(members, link) != members.end()) continue;
@@ -107,8 +115,8 @@ SharedPort Grower::grow(const LinkPair& seed, double capacity) {
 
 }  // namespace
 
-Cliques cliques_of(const PairCapacities& pairs, const std::vector<double>& bytes_per_s) {
-  return Grower(pairs, bytes_per_s).all();
+Cliques cliques_of(const PairCapacities& pairs, const Machine& machine) {
+  return Grower(pairs, machine).all();
 }
 
 }  // namespace fleet

@@ -34,10 +34,11 @@ struct Cliques {
   std::vector<LinkPair> open;
 };
 
-/// The fewest ports found that explain every slowdown: in each, every two links slow each other
-/// down to its capacity, unless together they need less than that, or a smaller port slows them
-/// down more. `bytes_per_s` has the rate of each link alone. The ports are final when no pair is
-/// open.
-Cliques cliques_of(const PairCapacities& pairs, const std::vector<double>& bytes_per_s);
+/// A few ports that explain every slowdown: in each, every two links slow each other down to its
+/// capacity, unless together they need less than that, or a smaller port slows them down more. A
+/// link is only added for a slowdown with a link of the port that joins the host, if it has one:
+/// two links between devices may well meet in another port. The ports are final when no pair is
+/// open. Only rates, sources and targets of the machine's links are used.
+Cliques cliques_of(const PairCapacities& pairs, const Machine& machine);
 
 }  // namespace fleet

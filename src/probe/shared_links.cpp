@@ -4,6 +4,7 @@
 #include "probe/shared_links.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,7 +21,7 @@ namespace {
 
 /// Links between devices over PCIe are hardly faster than those to the host.
 constexpr double kMayCross = 1.5;
-/// Links fill a port for certain if they need this many times its capacity.
+/// Links fill a port, however they share others, if they need this many times its capacity.
 constexpr double kFills = 1.25;
 /// Tile edge of loads that are only simulated.
 constexpr std::int64_t kToldEdge = 2048;
@@ -54,7 +55,6 @@ class PairSearch {
  public:
   PairSearch(const Machine& machine, Slowdowns& slowdowns)
       : machine_(machine), slowdowns_(slowdowns), one_port_(slowdowns.unlimited()) {
-    for (const Link& link : machine.links) bytes_per_s_.push_back(link.bytes_per_s);
     for (Link& link : one_port_.links) link.ports.clear();
     one_port_.ports = {{"pair", kUnlimited}};
   }
@@ -74,7 +74,6 @@ class PairSearch {
   const Machine& machine_;
   Slowdowns& slowdowns_;
   Machine one_port_;  ///< for pairs by themselves
-  std::vector<double> bytes_per_s_;
   PairCapacities pairs_;
   Cliques cliques_;
   std::vector<Load> slowed_;
@@ -107,10 +106,10 @@ void PairSearch::load(const std::vector<LinkPair>& pairs) {
 
 /// Finds the ports of the pairs so far, and loads the pairs on which they depend.
 void PairSearch::explain() {
-  cliques_ = cliques_of(pairs_, bytes_per_s_);
+  cliques_ = cliques_of(pairs_, machine_);
   while (!cliques_.open.empty()) {
     load(cliques_.open);
-    cliques_ = cliques_of(pairs_, bytes_per_s_);
+    cliques_ = cliques_of(pairs_, machine_);
   }
 }
 
@@ -186,7 +185,7 @@ FoundByPairs PairSearch::search_directions() {
     if (back > wire && !has_port(machine_, {wire, back})) pairs.push_back({wire, back});
   }
   load(pairs);
-  cliques_ = cliques_of(pairs_, bytes_per_s_);
+  cliques_ = cliques_of(pairs_, machine_);
   // Ports of one capacity are fitted together.
   std::vector<double> capacities;
   for (const SharedPort& port : cliques_.ports) capacities.push_back(port.capacity);
@@ -320,7 +319,7 @@ std::optional<SharedPort> port_behind(const Mix& mix, const Machine& machine, co
   return port_of(std::move(all), links.slower, *load, known);
 }
 
-/// As many links as fill the port, those with the host first; none if all together do not.
+/// As many links as fill the port if it has so many, those with the host first.
 LinkSet filling_links(const Machine& machine, PortId port) {
   LinkSet links = links_at(machine, port), found;
   std::ranges::stable_partition(links,
@@ -331,7 +330,7 @@ LinkSet filling_links(const Machine& machine, PortId port) {
     found.push_back(link);
     left -= demand(machine, {link}, port);
   }
-  return left <= 0 ? found : LinkSet{};
+  return found;
 }
 
 /// Links between devices that may cross the port, since a link of the same end with the host does.
@@ -348,13 +347,13 @@ LinkSet may_cross(const Machine& machine, PortId port) {
   });
 }
 
-/// Whether a load of these links takes longer if the last of them takes the port too.
-bool tells(const Machine& machine, const LinkSet& set, PortId port) {
+/// How many times as long a load of these links takes if the last of them takes the port too.
+double longer_with(const Machine& machine, const LinkSet& set, PortId port) {
   Machine supposed = machine;
   supposed.links[index(set.back())].ports.push_back({port, 1});
   const LoadsInTurn load(machine, {set}, kToldEdge);
-  return std::ranges::max(load.simulated_s(supposed)) >
-         kTells * std::ranges::max(load.simulated_s(machine));
+  return std::ranges::max(load.simulated_s(supposed)) /
+         std::ranges::max(load.simulated_s(machine));
 }
 
 /// The devices at the ends of the links, "0-1" or "0,2".
@@ -410,23 +409,29 @@ FoundByPairs shared_by_pairs(const Machine& machine, Slowdowns& slowdowns, Probe
 
 std::vector<std::pair<LinkId, PortId>> quiet_members(const Machine& machine, PortId first,
                                                      Slowdowns& slowdowns) {
-  std::vector<std::pair<LinkId, PortId>> asked;
+  struct Question {
+    LinkId link;
+    PortId port;
+    double longer;
+  };
+  std::vector<Question> asked;
   std::vector<LinkSet> sets;
   for (PortId port = first; port < static_cast<PortId>(machine.ports.size()); ++port) {
     const LinkSet filling = filling_links(machine, port);
     for (const LinkId link : may_cross(machine, port)) {
       LinkSet set = filling;
       set.push_back(link);
-      if (!filling.empty() && tells(machine, set, port)) {
-        asked.push_back({link, port});
-        sets.push_back(std::move(set));
-      }
+      const double longer = longer_with(machine, set, port);
+      if (longer < kTells) continue;
+      asked.push_back({.link = link, .port = port, .longer = longer});
+      sets.push_back(std::move(set));
     }
   }
   const std::vector<Slowdown> times = slowdowns.of(sets, machine);
   std::vector<std::pair<LinkId, PortId>> found;
   for (std::size_t i = 0; i < asked.size(); ++i)
-    if (times[i].of_all > kSlowedDown) found.push_back(asked[i]);
+    if (times[i].of_all > std::sqrt(asked[i].longer))
+      found.push_back({asked[i].link, asked[i].port});
   return found;
 }
 

@@ -386,10 +386,17 @@ TEST(PortsOfAnEarlierProbe, AreLookedForAgain) {
   EXPECT_EQ(other_ports(real, probe(backend, nullptr, request, report)), "");
 }
 
-// Links 0 and 1 are of one GPU, 2 and 3 of another: with the host and with the other GPU.
+/// Links from the host to GPUs, of these rates.
+Machine links_of(const std::vector<double>& bytes_per_s) {
+  Machine machine;
+  for (const double rate : bytes_per_s)
+    machine.links.push_back({.source = kHost, .target = kFirstDevice, .bytes_per_s = rate});
+  return machine;
+}
+
 TEST(Cliques, JoinLinksThatAllSlowEachOtherDown) {
   const Cliques found = cliques_of({{{0, 1}, 12e9}, {{0, 2}, 12.2e9}, {{1, 2}, 11.9e9}},
-                                   {10e9, 10e9, 10e9, 10e9});
+                                   links_of({10e9, 10e9, 10e9, 10e9}));
 
   EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1, 2}, 12e9}}));
   EXPECT_TRUE(found.open.empty());
@@ -397,7 +404,7 @@ TEST(Cliques, JoinLinksThatAllSlowEachOtherDown) {
 
 TEST(Cliques, KeepPortsApartThatHaveOneLinkInCommon) {
   const Cliques found = cliques_of({{{0, 1}, 12e9}, {{1, 2}, 12e9}, {{0, 2}, kUnlimited}},
-                                   {10e9, 10e9, 10e9});
+                                   links_of({10e9, 10e9, 10e9}));
 
   EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1}, 12e9}, {{1, 2}, 12e9}}));
 }
@@ -405,22 +412,38 @@ TEST(Cliques, KeepPortsApartThatHaveOneLinkInCommon) {
 TEST(Cliques, TakeInPairsThatAreTooSlowToFillThePort) {
   // 5.5 and 5.5 are less than 12, but each of them slows down a link of 12.
   const Cliques found = cliques_of({{{0, 1}, 12e9}, {{0, 2}, 12e9}, {{1, 2}, kUnlimited}},
-                                   {12e9, 5.5e9, 5.5e9});
+                                   links_of({12e9, 5.5e9, 5.5e9}));
 
   EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1, 2}, 12e9}}));
 }
 
 TEST(Cliques, FindASmallerPortWithinALargerOne) {
   const Cliques found = cliques_of({{{0, 1}, 15e9}, {{0, 2}, 15e9}, {{1, 2}, 11e9}},
-                                   {10e9, 10e9, 10e9});
+                                   links_of({10e9, 10e9, 10e9}));
 
   EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1, 2}, 15e9}, {{1, 2}, 11e9}}));
 }
 
 TEST(Cliques, AskForThePairsThatDecide) {
-  const Cliques found = cliques_of({{{0, 1}, 12e9}, {{0, 2}, 12e9}}, {10e9, 10e9, 10e9});
+  const Cliques found = cliques_of({{{0, 1}, 12e9}, {{0, 2}, 12e9}}, links_of({10e9, 10e9, 10e9}));
 
   EXPECT_EQ(found.open, (std::vector<LinkPair>{{1, 2}}));
+}
+
+TEST(Cliques, TakeNoLinkForASlowdownOfALinkBetweenDevicesAlone) {
+  // 0 and 1 with the host share a port with 2 between devices, which shares another one with 3.
+  Machine machine = links_of({10e9, 10e9, 8e9, 2e9});
+  machine.links[2] = {.source = kFirstDevice, .target = kFirstDevice + 1, .bytes_per_s = 8e9};
+  machine.links[3] = {.source = kFirstDevice + 2, .target = kFirstDevice + 1, .bytes_per_s = 5e9};
+  const Cliques found = cliques_of({{{0, 1}, 12e9},
+                                    {{0, 2}, 12e9},
+                                    {{1, 2}, 12e9},
+                                    {{2, 3}, 12e9},
+                                    {{0, 3}, kUnlimited},
+                                    {{1, 3}, kUnlimited}},
+                                   machine);
+
+  EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1, 2}, 12e9}, {{2, 3}, 12e9}}));
 }
 
 }  // namespace
