@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "probe/link_sets.hpp"
 
 namespace fleet {
 
@@ -16,13 +16,6 @@ using LinkPair = std::pair<LinkId, LinkId>;
 inline LinkPair pair_of(LinkId one, LinkId other) {
   return {std::min(one, other), std::max(one, other)};
 }
-
-/// Links that take one port, each with weight 1.
-struct SharedPort {
-  std::vector<LinkId> links;  ///< ascending
-  double capacity = 0;        ///< bytes per second
-  friend bool operator==(const SharedPort&, const SharedPort&) = default;
-};
 
 /// For each pair that was loaded: the capacity of the port that explains its slowdown, kUnlimited
 /// if there was none.

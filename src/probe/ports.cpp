@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ports.cpp: loads each port with all the links that take it, and finds the capacities with which the
-// simulated loads take as long as the measured ones. It must not know clocks.
+// ports.cpp: loads each port with all the links that take it, and finds the capacities with which
+// the simulated loads take as long as the measured ones. It must not know clocks.
 #include "probe/ports.hpp"
 
 #include <algorithm>
@@ -11,10 +11,11 @@
 #include <utility>
 
 #include "base/sizes.hpp"
+#include "probe/block_search.hpp"
 #include "probe/capacity.hpp"
 #include "probe/groups.hpp"
 #include "probe/loads.hpp"
-#include "probe/shared_links.hpp"
+#include "probe/pair_search.hpp"
 #include "sim/simulate.hpp"
 
 namespace fleet {
@@ -27,6 +28,8 @@ constexpr double kExplained = 0.03;
 
 /// A quick probe of at most this many devices measures each link and each port by itself.
 constexpr int kFewDevices = 8;
+/// The number of pairs of links grows with the square of the devices.
+constexpr int kMostSearched = 16;
 /// The most links of one load in a quick probe of many devices: as many as eight GPUs have to and
 /// from the host. They fill any port that all of its links fill.
 constexpr std::size_t kMostLoaded = 16;
@@ -146,8 +149,8 @@ std::vector<const Load*> PortFit::loads() const {
 }
 
 bool PortFit::is_explained(const Machine& machine) const {
-  return std::ranges::all_of(
-      loads(), [&](const Load* load) { return fleet::is_explained(*load, machine); });
+  return std::ranges::all_of(loads(),
+                             [&](const Load* load) { return fleet::is_explained(*load, machine); });
 }
 
 bool PortFit::is_contradicted(const Machine& machine) const {
@@ -243,9 +246,7 @@ class PortFits {
 
  private:
   bool is_found(PortId port) const { return index(port) >= said_ && !is_out(port); }
-  bool is_out(PortId port) const {
-    return std::ranges::find(out_, port) != out_.end();
-  }
+  bool is_out(PortId port) const { return std::ranges::find(out_, port) != out_.end(); }
   bool is_needed(const PortFit& fit) const;
   bool take_out_needless();
   void take_out(PortId port);
@@ -298,13 +299,15 @@ void PortFits::fit() {
     }
 }
 
+/// A port of two links is needed if their long load says so, whatever their short one said.
 bool PortFits::is_needed(const PortFit& fit) const {
   if (!fit.is_explained(machine_)) return true;
-  return std::ranges::any_of(slowed_pairs_, [&](const Load& pair) {
-    return std::ranges::all_of(pair.links, [&](LinkId link) {
-             return weight_at(machine_.links[index(link)], fit.port()) > 0;
-           }) && !is_explained(pair, machine_);
-  });
+  const auto takes_port = [&](LinkId link) {
+    return weight_at(machine_.links[index(link)], fit.port()) > 0;
+  };
+  return fit.links() > 2 && std::ranges::any_of(slowed_pairs_, [&](const Load& pair) {
+           return std::ranges::all_of(pair.links, takes_port) && !is_explained(pair, machine_);
+         });
 }
 
 /// Ports with few links come first: a large port may explain its part.
@@ -373,6 +376,10 @@ bool is_staging(const Machine& machine, LinkId id) {
 
 bool measures_all(const Machine& machine, const ProbeSession& session) {
   return session.careful() || machine.device_count() <= kFewDevices;
+}
+
+bool searches_all(const Machine& machine, const ProbeSession& session) {
+  return measures_all(machine, session) && machine.device_count() <= kMostSearched;
 }
 
 LinkKind kind_of(const Machine& machine, LinkId id) {

@@ -21,6 +21,9 @@ bool is_staging(const Machine& machine, LinkId link);
 /// for that, since the number of links grows with the number of pairs.
 bool measures_all(const Machine& machine, const ProbeSession& session);
 
+/// Whether ports that the machine does not describe are looked for among all links.
+bool searches_all(const Machine& machine, const ProbeSession& session);
+
 /// Links of one kind join the same kinds of places and take equally many ports.
 struct LinkKind {
   bool by_thread = false;  ///< copies by a CPU thread, not by a wire
@@ -38,15 +41,15 @@ bool devices_alike(const Machine& machine, DeviceId one, DeviceId other);
 void set_rate(Machine& machine, LinkId link, double latency_s, double bytes_per_s);
 
 /// Fits the capacities of the first `said` ports of `machine`, which the backend describes, and
-/// replaces the others by those that links turn out to share (shared_links.hpp). `machine` has the
-/// measured rates of its links. A capacity of a described port that no load reaches stays, unless a
-/// load exceeded it; a port that was found and can never be the limit is left out. A careful session
-/// also measures mixes of reads and writes of host memory, and reports the rate of each link under
-/// load.
+/// replaces the others by those that links turn out to share (pair_search.hpp, block_search.hpp).
+/// `machine` has the measured rates of its links. A capacity of a described port that no load
+/// reaches stays, unless a load exceeded it; a port that was found and can never be the limit is
+/// left out. A careful session also measures mixes of reads and writes of host memory, and reports
+/// the rate of each link under load.
 void fit_ports(Machine& machine, std::size_t said, ProbeMemory& memory, ProbeSession& session);
 
-/// The most values that fit_ports may measure for the ports that `machine` has, and about as many as
-/// it may measure to find others.
+/// The most values that fit_ports may measure for the ports that `machine` has, and about as many
+/// as it may measure to find others.
 std::size_t loads_of(const Machine& machine);
 
 }  // namespace fleet

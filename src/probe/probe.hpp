@@ -28,8 +28,8 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
 bool measure_missing_watts(const Options& options, CpuBlas& blas, Backend& backend,
                            Machine& machine);
 
-/// Whether `machine` has the devices, links and ports of `shape`; rates may differ, and further ports
-/// may follow, which a probe has found.
+/// Whether `machine` has the devices, links and ports of `shape`; rates may differ, and further
+/// ports may follow, which a probe has found.
 bool same_shape(const Machine& machine, const Machine& shape);
 
 /// The measured machine of this host backend: from the cache if it matches (devices, cores, CPU

@@ -18,9 +18,8 @@ namespace {
 constexpr std::int64_t kEdges[] = {256, 512, 724, 1024, 1448, 2048, 2896, 4096};
 constexpr double kLatencyShare = 0.02;
 constexpr std::int64_t kSmallestEdge = 32;
-constexpr std::size_t kSetsInTurn = 32;
 /// A quick probe repeats a load that seems slow: other load on the machine slows loads down too.
-constexpr int kMoreLooks = 1;
+constexpr int kMoreLooks = 2;
 
 std::int64_t edge_for(const Machine& machine, const LinkSet& set) {
   const LinkId slowest = *std::ranges::min_element(
@@ -34,13 +33,6 @@ std::int64_t edge_for(const Machine& machine, const LinkSet& set) {
 }
 
 }  // namespace
-
-std::vector<LinkId> wires_of(const Machine& machine) {
-  std::vector<LinkId> wires;
-  for (LinkId id = 0; id < static_cast<LinkId>(machine.links.size()); ++id)
-    if (!kind_of(machine, id).by_thread) wires.push_back(id);
-  return wires;
-}
 
 Slowdowns::Slowdowns(const Machine& machine, ProbeMemory& memory, ProbeSession& session)
     : machine_(machine),
@@ -64,7 +56,8 @@ double Slowdowns::correction(const LinkSet& set) const {
 /// Empty if not even small tiles fit into memory.
 std::vector<double> Slowdowns::measured_s(const std::vector<LinkSet>& sets, std::int64_t edge) {
   const LoadsInTurn loads(machine_, sets, edge);
-  const std::string name = "loads of " + std::to_string(sets.size()) + " sets of links, the first " +
+  const std::string name = "loads of " + std::to_string(sets.size()) +
+                           " sets of links, the first " +
                            link_name(machine_, sets.front().front()) + " and " +
                            std::to_string(sets.front().size() - 1) + " more";
   return session_.repeated(name, "s", [&] { return loads.run(memory_); });
@@ -95,8 +88,7 @@ std::vector<Slowdown> Slowdowns::short_look(const std::vector<LinkSet>& sets, st
 std::vector<Slowdown> Slowdowns::of(const std::vector<LinkSet>& sets, const Machine& known) {
   std::vector<Slowdown> found(sets.size());
   std::map<std::int64_t, std::vector<std::size_t>> by_edge;
-  for (std::size_t i = 0; i < sets.size(); ++i)
-    by_edge[edge_for(machine_, sets[i])].push_back(i);
+  for (std::size_t i = 0; i < sets.size(); ++i) by_edge[edge_for(machine_, sets[i])].push_back(i);
   for (const auto& [edge, all] : by_edge)
     for (std::size_t begin = 0; begin < all.size(); begin += kSetsInTurn) {
       std::vector<std::size_t> ids(

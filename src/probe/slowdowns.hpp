@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// slowdowns.hpp: how much longer links take together than a machine lets expect. It knows no kind of
-// backend.
+// slowdowns.hpp: how much longer links take together than a machine lets expect. It knows no kind
+// of backend.
 #pragma once
 #include <vector>
 
+#include "probe/link_sets.hpp"
 #include "probe/loads.hpp"
 
 namespace fleet {
 
-using LinkSet = std::vector<LinkId>;
-
 /// A load that takes longer than expected by this factor has a port that is not known (paper 2,
 /// PARALiA, which calls it sl and caps it at 2).
 inline constexpr double kSlowedDown = 1.05;
-
-/// Links that copies by wires use: a CPU thread is a port that the machine describes.
-std::vector<LinkId> wires_of(const Machine& machine);
 
 /// How many times as long as expected a load takes; 1 if memory is too small to tell.
 struct Slowdown {
@@ -25,6 +21,9 @@ struct Slowdown {
 
 class Slowdowns {
  public:
+  /// The most sets in one run.
+  static constexpr std::size_t kSetsInTurn = 32;
+
   /// `machine` has the rates of the links, and outlives this. Times each wire alone.
   Slowdowns(const Machine& machine, ProbeMemory& memory, ProbeSession& session);
 
