@@ -68,7 +68,7 @@ bool same_port(const Machine& a, PortId p, const Machine& b, PortId q, double sh
 /// The first port that only one of the machines has, or "". Ports of `real` with a name in `hidden`
 /// may be missing.
 std::string other_ports(const Machine& real, const Machine& found,
-                        const std::set<std::string>& hidden = {}, double share = 0.03) {
+                        const std::set<std::string>& hidden = {}, double share = 0.01) {
   const auto has = [&](const Machine& machine, const Machine& other, PortId port) {
     for (PortId id = 0; id < static_cast<PortId>(other.ports.size()); ++id)
       if (same_port(machine, port, other, id, share)) return true;
