@@ -82,6 +82,12 @@ class PortFit {
   /// Gives `port` the fitted capacity of the first port multiplied by `times`.
   void follow(PortId port, double times) { followers_.push_back({port, times}); }
   PortId port() const { return port_; }
+  /// All ports that get its capacity.
+  std::vector<PortId> ports() const {
+    std::vector<PortId> all;
+    for (const Follower& follower : followers_) all.push_back(follower.port);
+    return all;
+  }
   std::size_t links() const { return links_.size(); }
   /// Whether its loads take no longer than on this machine.
   bool is_explained(const Machine& machine) const;
@@ -249,8 +255,8 @@ class PortFits {
   bool is_out(PortId port) const { return std::ranges::find(out_, port) != out_.end(); }
   bool is_needed(const PortFit& fit) const;
   bool take_out_needless();
-  void take_out(PortId port);
-  bool weigh(const PortFit& both);
+  void take_out(const std::vector<PortId>& ports);
+  bool weigh();
   std::optional<PortId> found_with(const std::vector<LinkId>& links) const;
 
   Machine& machine_;
@@ -317,19 +323,23 @@ bool PortFits::take_out_needless() {
     if (!is_found(fit.port())) continue;
     double& capacity = machine_.ports[index(fit.port())].capacity;
     const double kept = std::exchange(capacity, kUnlimited);
-    if (is_needed(fit))
+    if (is_needed(fit)) {
       capacity = kept;
-    else
-      needless.push_back(fit.port());
+      continue;
+    }
+    const std::vector<PortId> ports = fit.ports();
+    needless.insert(needless.end(), ports.begin(), ports.end());
   }
-  for (const PortId port : needless) take_out(port);
+  take_out(needless);
   return !needless.empty();
 }
 
-void PortFits::take_out(PortId port) {
-  machine_.ports[index(port)].capacity = kUnlimited;
-  std::erase_if(fits_, [&](const PortFit& fit) { return fit.port() == port; });
-  out_.push_back(port);
+void PortFits::take_out(const std::vector<PortId>& ports) {
+  for (const PortId port : ports) {
+    machine_.ports[index(port)].capacity = kUnlimited;
+    std::erase_if(fits_, [&](const PortFit& fit) { return fit.port() == port; });
+    out_.push_back(port);
+  }
 }
 
 std::optional<PortId> PortFits::found_with(const std::vector<LinkId>& links) const {
@@ -340,21 +350,20 @@ std::optional<PortId> PortFits::found_with(const std::vector<LinkId>& links) con
 
 /// If writes weigh more than reads, a port is full of reads at one rate, of writes at another, and
 /// of both at a rate between: that looks like three ports, of which the last forbids the first.
-/// Without the others the fit gives it a weight.
-bool PortFits::weigh(const PortFit& both) {
-  const Directions of(machine_, links_at(machine_, both.port()));
-  const auto reads = found_with(of.reads), writes = found_with(of.writes);
-  if (!reads || !writes || !both.is_contradicted(machine_)) return false;
-  take_out(*reads);
-  take_out(*writes);
-  return true;
+/// Without the others the fit gives it a weight. False if there are no such ports.
+bool PortFits::weigh() {
+  for (const PortFit& both : fits_) {
+    const Directions of(machine_, links_at(machine_, both.port()));
+    const auto reads = found_with(of.reads), writes = found_with(of.writes);
+    if (!reads || !writes || !both.is_contradicted(machine_)) continue;
+    take_out({*reads, *writes});
+    return true;
+  }
+  return false;
 }
 
 void PortFits::simplify() {
-  const auto weigh_one = [&] {
-    return std::ranges::any_of(fits_, [&](const PortFit& fit) { return weigh(fit); });
-  };
-  while (weigh_one()) fit();
+  while (weigh()) fit();
   while (take_out_needless()) fit();
   std::vector<bool> gone(machine_.ports.size(), false);
   for (const PortId port : out_) gone[index(port)] = true;
