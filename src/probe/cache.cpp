@@ -11,25 +11,31 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "probe/host_product.hpp"
 #include "probe/probe.hpp"
 #include "probe/watts.hpp"
 
 namespace fleet {
 
-bool same_shape(const Machine& a, const Machine& b) {
-  const auto same_ports = [](const std::vector<PortShare>& x, const std::vector<PortShare>& y) {
-    return std::ranges::equal(x, y, {}, &PortShare::port, &PortShare::port);
+bool same_shape(const Machine& machine, const Machine& shape) {
+  const std::size_t ports = shape.ports.size();
+  const auto same_ports = [&](std::vector<PortShare> shares, const std::vector<PortShare>& said) {
+    std::erase_if(shares, [&](const PortShare& share) { return index(share.port) >= ports; });
+    return std::ranges::equal(shares, said, {}, &PortShare::port, &PortShare::port);
   };
-  return std::ranges::equal(a.ports, b.ports, {}, &Port::name, &Port::name) &&
-         std::ranges::equal(a.devices, b.devices,
+  return machine.ports.size() >= ports &&
+         std::ranges::equal(std::span(machine.ports).first(ports), shape.ports, {}, &Port::name,
+                            &Port::name) &&
+         std::ranges::equal(machine.devices, shape.devices,
                             [&](const Device& x, const Device& y) {
                               return x.name == y.name && same_ports(x.ports, y.ports);
                             }) &&
-         std::ranges::equal(a.links, b.links, [&](const Link& x, const Link& y) {
+         std::ranges::equal(machine.links, shape.links, [&](const Link& x, const Link& y) {
            return x.source == y.source && x.target == y.target && same_ports(x.ports, y.ports);
          });
 }
@@ -39,7 +45,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// To be raised whenever a probe measures, or the simulator interprets, a value differently.
-constexpr int kProbeVersion = 10;
+constexpr int kProbeVersion = 11;
 constexpr double kDevicesBudgetS = 1.2;
 constexpr double kHostBudgetS = 0.4;
 /// A machine of a hundred devices has ten thousand links of half a kilobyte each.

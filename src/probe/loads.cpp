@@ -3,10 +3,12 @@
 #include "probe/loads.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/sizes.hpp"
 #include "probe/confidence.hpp"
 #include "probe/ports.hpp"
+#include "sim/simulate.hpp"
 
 namespace fleet {
 namespace {
@@ -15,50 +17,46 @@ namespace {
 /// the spread of repeated runs.
 constexpr double kNoticed = 0.02;
 constexpr int kRuns = 3;
-/// Tile edges of loads: the smallest is used whose copies spend at most kHardlyAny of their time on
-/// latency.
+/// Tile edges of loads: the smallest is used whose copies over the slowest link spend at most
+/// kHardlyAny of their time on latency.
 constexpr std::int64_t kLoadEdges[] = {512, 1024, 2048, 4096};
 constexpr double kHardlyAny = 0.015;
 /// Copies over the slowest and over the fastest link of a load.
 constexpr int kFewest = 3;
 constexpr double kMost = 60;
+/// The most copies over one link in a load that is one of many in turn.
+constexpr double kMostInTurn = 20;
 /// The number of links and the tile edge of a short load.
 constexpr std::size_t kShortLoaded = 8;
 constexpr std::int64_t kShortLoadEdge = 1024;
 
-/// Bytes per second over a link, from the start of its first copy to the stop of its last.
-double rate_in(const Plan& plan, const Trace& trace, LinkId link) {
-  double start_s = kUnlimited, stop_s = 0, bytes = 0;
-  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
-    if (plan.tasks[t].link != link || plan.tasks[t].kind == TaskKind::compute) continue;
-    start_s = std::min(start_s, trace.spans[t].start_s);
-    stop_s = std::max(stop_s, trace.spans[t].stop_s);
-    bytes += static_cast<double>(plan.program->bytes_of(plan.tasks[t].tile));
-  }
-  return stop_s > start_s ? bytes / (stop_s - start_s) : 0;
+/// How often a link is used in a load whose slowest link is used `fewest` times.
+int copies_over(const Machine& machine, LinkId id, double slowest, int fewest) {
+  const double times = machine.links[index(id)].bytes_per_s / slowest;
+  return static_cast<int>(fewest * std::min(kMost / kFewest, times));
 }
 
-/// Copies over all the links at once; their number per link is proportional to its rate.
-ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, std::int64_t edge) {
+double slowest_of(const Machine& machine, const std::vector<LinkId>& links) {
   double slowest = kUnlimited;
   for (const LinkId id : links) slowest = std::min(slowest, machine.links[index(id)].bytes_per_s);
-  ProbePlan plan(machine, DataType::f64, edge, ProbePlan::Footprint::large);
-  const bool staged =
-      std::ranges::any_of(links, [&](LinkId id) { return is_staging(machine, id); });
-  const int fewest = staged ? std::max(kFewest, plan.copies_beyond_caches()) : kFewest;
-  std::vector<int> left;
-  for (const LinkId id : links)
-    left.push_back(static_cast<int>(
-        fewest * std::min(kMost / kFewest, machine.links[index(id)].bytes_per_s / slowest)));
-  for (bool more = true; more;) {
+  return slowest;
+}
+
+/// Adds these copies over each of the links, one over each in turn. The first over each link is
+/// after `before`. Returns the copies of each link.
+std::vector<std::vector<TaskId>> add_copies(ProbePlan& plan, const std::vector<LinkId>& links,
+                                            std::vector<int> left,
+                                            const std::vector<TaskId>& before) {
+  std::vector<std::vector<TaskId>> added(links.size());
+  for (bool first = true, more = true; more; first = false) {
     more = false;
     for (std::size_t i = 0; i < links.size(); ++i) {
       if (left[i]-- <= 0) continue;
-      plan.copy(links[i], {});
+      added[i].push_back(plan.copy(links[i], first ? before : std::vector<TaskId>{}));
       more = true;
     }
   }
-  return plan;
+  return added;
 }
 
 double makespan_s(const Trace& trace) {
@@ -71,13 +69,12 @@ double makespan_s(const Trace& trace) {
 }
 
 std::int64_t load_edge(const Machine& machine, const std::vector<LinkId>& links) {
+  const LinkId slowest = *std::ranges::min_element(
+      links, {}, [&](LinkId id) { return machine.links[index(id)].bytes_per_s; });
+  const Link& link = machine.links[index(slowest)];
   for (const std::int64_t edge : kLoadEdges) {
     const auto bytes = static_cast<double>(edge * edge * bytes_of(Storage::f64));
-    if (std::ranges::all_of(links, [&](LinkId id) {
-          const Link& link = machine.links[index(id)];
-          return link.latency_s <= kHardlyAny * bytes / link.bytes_per_s;
-        }))
-      return edge;
+    if (link.latency_s <= kHardlyAny * bytes / link.bytes_per_s) return edge;
   }
   return std::ranges::max(kLoadEdges);
 }
@@ -85,8 +82,15 @@ std::int64_t load_edge(const Machine& machine, const std::vector<LinkId>& links)
 /// Times a load; false if its tiles do not fit into memory.
 bool run_quickly(Load& load, ProbeMemory& memory) {
   std::vector<double> seconds;
-  for (int run = 0; run < kRuns; ++run)
-    if (const auto trace = memory.run(load.plan)) seconds.push_back(makespan_s(*trace));
+  for (int run = 0; run < kRuns; ++run) {
+    const auto trace = memory.run(load.plan);
+    if (!trace) continue;
+    seconds.push_back(makespan_s(*trace));
+    if (seconds.back() > std::ranges::min(seconds)) continue;
+    load.bytes_per_s.clear();
+    for (const LinkId link : load.links)
+      load.bytes_per_s.push_back(rate_in(load.plan.plan(), *trace, link));
+  }
   if (seconds.empty()) return false;
   std::ranges::sort(seconds);
   load.seconds = seconds.front();
@@ -108,6 +112,7 @@ bool run_carefully(Load& load, const std::string& name, ProbeMemory& memory,
   if (seconds.empty()) return false;
   load.seconds = seconds.front();
   load.noticeable = kNoticed + session.last_interval();
+  for (const Confidence& rate : rates) load.bytes_per_s.push_back(rate.mean());
   for (std::size_t i = 0; i < rates.size(); ++i)
     session.note(
         {.name = "copy " + link_name(load.plan.machine(), load.links[i]) + " in load " + name,
@@ -120,6 +125,64 @@ bool run_carefully(Load& load, const std::string& name, ProbeMemory& memory,
 }
 
 }  // namespace
+
+double rate_in(const Plan& plan, const Trace& trace, LinkId link) {
+  double start_s = kUnlimited, stop_s = 0, bytes = 0;
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
+    if (plan.tasks[t].link != link || plan.tasks[t].kind == TaskKind::compute) continue;
+    start_s = std::min(start_s, trace.spans[t].start_s);
+    stop_s = std::max(stop_s, trace.spans[t].stop_s);
+    bytes += static_cast<double>(plan.program->bytes_of(plan.tasks[t].tile));
+  }
+  return stop_s > start_s ? bytes / (stop_s - start_s) : 0;
+}
+
+ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, std::int64_t edge,
+                    int fewest) {
+  ProbePlan plan(machine, DataType::f64, edge, ProbePlan::Footprint::large);
+  if (std::ranges::any_of(links, [&](LinkId id) { return is_staging(machine, id); }))
+    fewest = std::max(fewest, plan.copies_beyond_caches());
+  const double slowest = slowest_of(machine, links);
+  std::vector<int> copies;
+  for (const LinkId id : links) copies.push_back(copies_over(machine, id, slowest, fewest));
+  add_copies(plan, links, copies, {});
+  return plan;
+}
+
+LoadsInTurn::LoadsInTurn(const Machine& machine, const std::vector<std::vector<LinkId>>& sets,
+                         std::int64_t edge)
+    : plan_(machine, DataType::f64, edge) {
+  std::vector<TaskId> before;
+  for (const std::vector<LinkId>& set : sets) {
+    const double slowest = slowest_of(machine, set);
+    std::vector<int> copies;
+    for (const LinkId id : set) {
+      const double times = machine.links[index(id)].bytes_per_s / slowest;
+      copies.push_back(static_cast<int>(std::ceil(std::min(kMostInTurn, times) - 0.1)));
+    }
+    const std::vector<std::vector<TaskId>> added = add_copies(plan_, set, copies, before);
+    before.clear();
+    for (const std::vector<TaskId>& of_link : added) before.push_back(of_link.back());
+    tasks_.insert(tasks_.end(), added.begin(), added.end());
+  }
+}
+
+std::vector<double> LoadsInTurn::run(ProbeMemory& memory) const {
+  const auto trace = memory.run(plan_);
+  return trace ? link_s(*trace) : std::vector<double>{};
+}
+
+std::vector<double> LoadsInTurn::simulated_s(const Machine& machine) const {
+  return link_s(simulate(plan_.plan(), machine));
+}
+
+std::vector<double> LoadsInTurn::link_s(const Trace& trace) const {
+  std::vector<double> seconds;
+  for (const std::vector<TaskId>& of_link : tasks_)
+    seconds.push_back(trace.spans[index(of_link.back())].stop_s -
+                      trace.spans[index(of_link.front())].start_s);
+  return seconds;
+}
 
 std::vector<LinkId> links_at(const Machine& machine, PortId port) {
   std::vector<LinkId> found;
@@ -157,7 +220,9 @@ std::vector<LinkId> some_of(const Machine& machine, const std::vector<LinkId>& l
 std::optional<Load> measure_load(const Machine& machine, const Mix& mix, ProbeMemory& memory,
                                  ProbeSession& session) {
   for (std::int64_t edge = load_edge(machine, mix.links); edge >= 32; edge /= 2) {
-    Load load{load_plan(machine, mix.links, edge), mix.links};
+    Load load{.plan = load_plan(machine, mix.links, edge, kFewest),
+              .links = mix.links,
+              .bytes_per_s = {}};
     if (!memory.run(load.plan)) continue;  // it touches the memory for the first time
     if (session.careful() ? run_carefully(load, mix.name, memory, session)
                           : run_quickly(load, memory))
@@ -171,7 +236,7 @@ std::vector<double> short_loads_s(const Machine& machine, const std::vector<Port
   std::vector<double> seconds;
   for (const PortId port : ports) {
     const std::vector<LinkId> links = some_of(machine, links_at(machine, port), kShortLoaded);
-    const ProbePlan plan = load_plan(machine, links, kShortLoadEdge);
+    const ProbePlan plan = load_plan(machine, links, kShortLoadEdge, kFewest);
     if (!memory.run(plan)) return {};  // it touches the memory for the first time
     const auto trace = memory.run(plan);
     if (!trace) return {};

@@ -38,7 +38,18 @@ struct Load {
   std::vector<LinkId> links;
   double seconds = 0;     ///< of the fastest run; in a careful probe, the mean
   double noticeable = 0;  ///< the least difference that is not noise, as a share
+  /// Of each link, from the start of its first copy to the stop of its last; of the same run or
+  /// mean.
+  std::vector<double> bytes_per_s;
 };
+
+/// Copies over all the links at once, of tiles of this edge; their number per link is proportional
+/// to its rate, and at least `fewest`.
+ProbePlan load_plan(const Machine& machine, const std::vector<LinkId>& links, std::int64_t edge,
+                    int fewest);
+
+/// Bytes per second over a link, from the start of its first copy to the stop of its last.
+double rate_in(const Plan& plan, const Trace& trace, LinkId link);
 
 /// Runs and times the load; its tiles shrink until they fit into memory.
 std::optional<Load> measure_load(const Machine& machine, const Mix& mix, ProbeMemory& memory,
@@ -47,6 +58,25 @@ std::optional<Load> measure_load(const Machine& machine, const Mix& mix, ProbeMe
 /// For each port the seconds of a load on a few of its links; empty if memory is too small.
 std::vector<double> short_loads_s(const Machine& machine, const std::vector<PortId>& ports,
                                   ProbeMemory& memory);
+
+/// Sets of links in one plan: short loads, each of which begins when the one before has ended.
+class LoadsInTurn {
+ public:
+  LoadsInTurn(const Machine& machine, const std::vector<std::vector<LinkId>>& sets,
+              std::int64_t edge);
+  /// Seconds of each link of each set in a run, one set after another; empty if memory is too
+  /// small.
+  std::vector<double> run(ProbeMemory& memory) const;
+  /// The same as simulated on this machine.
+  std::vector<double> simulated_s(const Machine& machine) const;
+  const ProbePlan& plan() const { return plan_; }
+
+ private:
+  std::vector<double> link_s(const Trace& trace) const;
+
+  ProbePlan plan_;
+  std::vector<std::vector<TaskId>> tasks_;  ///< by set and link
+};
 
 /// Mixes of reads by some devices and writes by the others, in the ratios 3:1 and 1:3; none for
 /// fewer than four devices.

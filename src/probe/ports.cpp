@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ports.cpp: loads each port with all the links that take it, and finds the capacity with which the
-// simulated load takes as long as the measured one. It must not know clocks.
+// ports.cpp: loads each port with all the links that take it, and finds the capacities with which
+// the simulated loads take as long as the measured ones. It must not know clocks.
 #include "probe/ports.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/sizes.hpp"
+#include "probe/block_search.hpp"
+#include "probe/capacity.hpp"
 #include "probe/groups.hpp"
 #include "probe/loads.hpp"
+#include "probe/pair_search.hpp"
 #include "sim/simulate.hpp"
 
 namespace fleet {
@@ -19,9 +23,13 @@ namespace {
 
 /// A weight changes only if the difference exceeds this share, the noise of a measurement.
 constexpr double kNewWeight = 0.05;
+/// A load that takes longer than simulated by no more than this share is explained.
+constexpr double kExplained = 0.03;
 
 /// A quick probe of at most this many devices measures each link and each port by itself.
 constexpr int kFewDevices = 8;
+/// The number of pairs of links grows with the square of the devices.
+constexpr int kMostSearched = 16;
 /// The most links of one load in a quick probe of many devices: as many as eight GPUs have to and
 /// from the host. They fill any port that all of its links fill.
 constexpr std::size_t kMostLoaded = 16;
@@ -30,43 +38,6 @@ constexpr double kAlikePorts = 1.15;
 
 /// 0: pinned host, 1: pageable host, 2: any device.
 int place_kind(DeviceId device) { return std::min(device, kFirstDevice); }
-
-double weight_at(const Link& link, PortId port) {
-  double weight = 0;
-  for (const PortShare& share : link.ports)
-    if (share.port == port) weight += share.weight;
-  return weight;
-}
-
-double simulated_s(Machine& machine, const Load& load, PortId port, double capacity) {
-  const double kept = std::exchange(machine.ports[index(port)].capacity, capacity);
-  const double seconds = simulate(load.plan.plan(), machine).seconds;
-  machine.ports[index(port)].capacity = kept;
-  return seconds;
-}
-
-/// The capacity that the port needs for all its links at full speed.
-double demand(const Machine& machine, const std::vector<LinkId>& links, PortId port) {
-  double units = 0;
-  for (const LinkId id : links) {
-    const Link& link = machine.links[index(id)];
-    units += weight_at(link, port) * link.bytes_per_s;
-  }
-  return units;
-}
-
-/// The capacity that explains the seconds of the load; nullopt if the port does not slow it down.
-std::optional<double> fitted_capacity(Machine& machine, const Load& load,
-                                      const std::vector<LinkId>& links, PortId port) {
-  if (load.seconds <= simulated_s(machine, load, port, kUnlimited) * (1 + load.noticeable))
-    return std::nullopt;
-  double high = demand(machine, links, port), low = high / 1e6;
-  while (high > low * (1 + 1e-6)) {
-    const double middle = std::sqrt(low * high);
-    (simulated_s(machine, load, port, middle) > load.seconds ? low : high) = middle;
-  }
-  return high;
-}
 
 /// All the links, or as many as also fill the port: sixteen links served by CPU threads keep the
 /// threads of eight devices busy in both directions.
@@ -95,8 +66,11 @@ class PortFit {
     if (loaded_.size() < links_.size() && !measures_all(machine, session))
       session.leave_out("no port was loaded by more than " + std::to_string(kMostLoaded) +
                         " links");
-    all_ = measure_load(machine, {of_.both() ? name + " 1:1" : name, loaded_}, memory, session);
-    if (!of_.both()) return;
+    const bool weighs = of_.both() && std::ranges::all_of(of_.reads, [&](LinkId id) {
+                          return on_host(machine.links[index(id)].source);
+                        });
+    all_ = measure_load(machine, {weighs ? name + " 1:1" : name, loaded_}, memory, session);
+    if (!weighs) return;
     only_reads_ = measure_load(machine, {name + " 1:0", of_.reads}, memory, session);
     only_writes_ = measure_load(machine, {name + " 0:1", of_.writes}, memory, session);
     if (!session.careful()) return;
@@ -107,7 +81,18 @@ class PortFit {
 
   /// Gives `port` the fitted capacity of the first port multiplied by `times`.
   void follow(PortId port, double times) { followers_.push_back({port, times}); }
+  PortId port() const { return port_; }
+  /// All ports that get its capacity.
+  std::vector<PortId> ports() const {
+    std::vector<PortId> all;
+    for (const Follower& follower : followers_) all.push_back(follower.port);
+    return all;
+  }
   std::size_t links() const { return links_.size(); }
+  /// Whether its loads take no longer than on this machine.
+  bool is_explained(const Machine& machine) const;
+  /// Whether one of its loads is faster than this machine allows.
+  bool is_contradicted(const Machine& machine) const;
   void forget(Machine& machine) const {
     if (all_) set_capacity(machine, kUnlimited);
   }
@@ -116,6 +101,7 @@ class PortFit {
 
  private:
   double misfit(Machine& machine, double capacity) const;
+  std::vector<const Load*> loads() const;
   void set_capacity(Machine& machine, double capacity) const {
     for (const auto& [port, times] : followers_)
       machine.ports[index(port)].capacity = times * capacity;
@@ -146,12 +132,45 @@ double PortFit::misfit(Machine& machine, double capacity) const {
   return sum;
 }
 
+double expected_s(const Load& load, const Machine& machine) {
+  return simulate(load.plan.plan(), machine).seconds;
+}
+
+bool is_explained(const Load& load, const Machine& machine) {
+  const Trace expected = simulate(load.plan.plan(), machine);
+  const double most = 1 + std::max(kExplained, load.noticeable);
+  if (load.seconds > most * expected.seconds) return false;
+  for (std::size_t i = 0; i < load.bytes_per_s.size(); ++i)
+    if (rate_in(load.plan.plan(), expected, load.links[i]) > most * load.bytes_per_s[i])
+      return false;
+  return true;
+}
+
+std::vector<const Load*> PortFit::loads() const {
+  std::vector<const Load*> all;
+  for (const std::optional<Load>* load : {&all_, &only_reads_, &only_writes_})
+    if (*load) all.push_back(&**load);
+  for (const Load& mix : mixes_) all.push_back(&mix);
+  return all;
+}
+
+bool PortFit::is_explained(const Machine& machine) const {
+  return std::ranges::all_of(loads(),
+                             [&](const Load* load) { return fleet::is_explained(*load, machine); });
+}
+
+bool PortFit::is_contradicted(const Machine& machine) const {
+  return std::ranges::any_of(loads(), [&](const Load* load) {
+    return expected_s(*load, machine) > load->seconds * (1 + kNewWeight + load->noticeable);
+  });
+}
+
 void PortFit::fit_capacity(Machine& machine) const {
   if (!all_) return;
-  std::optional<double> fitted = fitted_capacity(machine, *all_, loaded_, port_);
+  std::optional<double> fitted = fitted_capacity(machine, *all_, port_);
   // Among the capacities that explain one of the loads, the one that explains all loads best.
   for (const Load& mix : mixes_)
-    if (const auto other = fitted_capacity(machine, mix, mix.links, port_))
+    if (const auto other = fitted_capacity(machine, mix, port_))
       if (!fitted || misfit(machine, *other) < misfit(machine, *fitted)) fitted = other;
   if (fitted)
     set_capacity(machine, *fitted);
@@ -165,8 +184,8 @@ void PortFit::fit_capacity(Machine& machine) const {
 /// writes, each of which fills the port.
 void PortFit::fit_weights(Machine& machine) const {
   if (!only_reads_ || !only_writes_) return;
-  const auto reads = fitted_capacity(machine, *only_reads_, of_.reads, port_);
-  const auto writes = fitted_capacity(machine, *only_writes_, of_.writes, port_);
+  const auto reads = fitted_capacity(machine, *only_reads_, port_);
+  const auto writes = fitted_capacity(machine, *only_writes_, port_);
   if (!reads || !writes || std::abs(*writes / *reads - 1) < kNewWeight) return;
   for (const auto& [port, times] : followers_)
     for (const LinkId id : Directions(machine, links_at(machine, port)).writes)
@@ -213,31 +232,142 @@ std::vector<std::vector<PortId>> port_classes(const Machine& machine, const Prob
   return classes;
 }
 
+/// The fits of all ports of a machine. Ports from `said` on were found, and go if they are not
+/// needed.
+class PortFits {
+ public:
+  PortFits(Machine& machine, std::size_t said, const std::vector<Load>& slowed_pairs)
+      : machine_(machine), said_(said), slowed_pairs_(slowed_pairs) {}
+
+  void add(const std::vector<PortId>& same, ProbeMemory& memory, ProbeSession& session);
+  /// Loads a port whose links have changed, or that is new.
+  void renew(PortId port, ProbeMemory& memory, ProbeSession& session) {
+    std::erase_if(fits_, [&](const PortFit& fit) { return fit.port() == port; });
+    fits_.emplace_back(machine_, std::vector<PortId>{port}, memory, session);
+  }
+  void fit();
+  /// Removes the found ports without which every load is explained, and turns three ports of reads,
+  /// writes and both into one with weights, if that explains them.
+  void simplify();
+
+ private:
+  bool is_found(PortId port) const { return index(port) >= said_ && !is_out(port); }
+  bool is_out(PortId port) const { return std::ranges::find(out_, port) != out_.end(); }
+  bool is_needed(const PortFit& fit) const;
+  bool take_out_needless();
+  void take_out(const std::vector<PortId>& ports);
+  bool weigh();
+  std::optional<PortId> found_with(const std::vector<LinkId>& links) const;
+
+  Machine& machine_;
+  std::size_t said_;
+  const std::vector<Load>& slowed_pairs_;
+  std::vector<PortFit> fits_;
+  std::vector<PortId> out_;
+};
+
 /// Groups the ports of a class by one short load of each. One port of the main group is fitted for
 /// all of it, and as many of the other groups as there is time for.
-void add_fits(const Machine& machine, const std::vector<PortId>& same, ProbeMemory& memory,
-              ProbeSession& session, std::vector<PortFit>& fits) {
+void PortFits::add(const std::vector<PortId>& same, ProbeMemory& memory, ProbeSession& session) {
   if (same.size() == 1) {
-    fits.emplace_back(machine, same, memory, session);
+    fits_.emplace_back(machine_, same, memory, session);
     return;
   }
   const std::vector<ProbeGroup> groups =
       look_at_each(same.size(), kAlikePorts, [&](const std::vector<std::size_t>& ids) {
-        return short_loads_s(machine, picked(same, ids), memory);
+        return short_loads_s(machine_, picked(same, ids), memory);
       });
-  const std::size_t first = fits.size();
+  const std::size_t first = fits_.size();
   const std::size_t scaled = measure_groups(
       groups, session,
       [&](const ProbeGroup& group) {
-        fits.emplace_back(machine, picked(same, group.members), memory, session);
+        fits_.emplace_back(machine_, picked(same, group.members), memory, session);
       },
       [&](const ProbeGroup& group, double by) {
-        for (const PortId port : picked(same, group.members)) fits[first].follow(port, 1 / by);
+        for (const PortId port : picked(same, group.members)) fits_[first].follow(port, 1 / by);
       });
   if (scaled > 0)
     session.leave_out(std::to_string(scaled) + " ports like " +
-                      machine.ports[index(same[groups.front().members.front()])].name +
+                      machine_.ports[index(same[groups.front().members.front()])].name +
                       " have capacities from one short load each");
+}
+
+void PortFits::fit() {
+  // A port with few links is less likely to be masked by other ports, so it is fitted first.
+  std::ranges::stable_sort(fits_, {}, &PortFit::links);
+  for (const PortFit& fit : fits_) fit.forget(machine_);
+  // A slowdown that the first rounds attribute to a small port may come from a large one, and
+  // weights need capacities that are known.
+  for (int round = 0; round < 4; ++round)
+    for (const PortFit& fit : fits_) {
+      if (round >= 2) fit.fit_weights(machine_);
+      fit.fit_capacity(machine_);
+    }
+}
+
+/// A port of two links is needed if their long load says so, whatever their short one said.
+bool PortFits::is_needed(const PortFit& fit) const {
+  if (!fit.is_explained(machine_)) return true;
+  const auto takes_port = [&](LinkId link) {
+    return weight_at(machine_.links[index(link)], fit.port()) > 0;
+  };
+  return fit.links() > 2 && std::ranges::any_of(slowed_pairs_, [&](const Load& pair) {
+           return std::ranges::all_of(pair.links, takes_port) && !is_explained(pair, machine_);
+         });
+}
+
+/// Ports with few links come first: a large port may explain its part.
+bool PortFits::take_out_needless() {
+  std::vector<PortId> needless;
+  for (const PortFit& fit : fits_) {
+    if (!is_found(fit.port())) continue;
+    double& capacity = machine_.ports[index(fit.port())].capacity;
+    const double kept = std::exchange(capacity, kUnlimited);
+    if (is_needed(fit)) {
+      capacity = kept;
+      continue;
+    }
+    const std::vector<PortId> ports = fit.ports();
+    needless.insert(needless.end(), ports.begin(), ports.end());
+  }
+  take_out(needless);
+  return !needless.empty();
+}
+
+void PortFits::take_out(const std::vector<PortId>& ports) {
+  for (const PortId port : ports) {
+    machine_.ports[index(port)].capacity = kUnlimited;
+    std::erase_if(fits_, [&](const PortFit& fit) { return fit.port() == port; });
+    out_.push_back(port);
+  }
+}
+
+std::optional<PortId> PortFits::found_with(const std::vector<LinkId>& links) const {
+  for (auto port = static_cast<PortId>(said_); index(port) < machine_.ports.size(); ++port)
+    if (is_found(port) && links_at(machine_, port) == links) return port;
+  return std::nullopt;
+}
+
+/// If writes weigh more than reads, a port is full of reads at one rate, of writes at another, and
+/// of both at a rate between: that looks like three ports, of which the last forbids the first.
+/// Without the others the fit gives it a weight. False if there are no such ports.
+bool PortFits::weigh() {
+  for (const PortFit& both : fits_) {
+    const Directions of(machine_, links_at(machine_, both.port()));
+    const auto reads = found_with(of.reads), writes = found_with(of.writes);
+    if (!reads || !writes || !both.is_contradicted(machine_)) continue;
+    take_out({*reads, *writes});
+    return true;
+  }
+  return false;
+}
+
+void PortFits::simplify() {
+  while (weigh()) fit();
+  while (take_out_needless()) fit();
+  std::vector<bool> gone(machine_.ports.size(), false);
+  for (const PortId port : out_) gone[index(port)] = true;
+  remove_ports(machine_, gone);
 }
 
 }  // namespace
@@ -255,6 +385,10 @@ bool is_staging(const Machine& machine, LinkId id) {
 
 bool measures_all(const Machine& machine, const ProbeSession& session) {
   return session.careful() || machine.device_count() <= kFewDevices;
+}
+
+bool searches_all(const Machine& machine, const ProbeSession& session) {
+  return measures_all(machine, session) && machine.device_count() <= kMostSearched;
 }
 
 LinkKind kind_of(const Machine& machine, LinkId id) {
@@ -296,23 +430,31 @@ std::size_t loads_of(const Machine& machine) {
     const Directions of(machine, links);
     loads += links.empty() ? 0 : of.both() ? 3 + uneven_mixes("", of.reads, of.writes).size() : 1;
   }
-  return loads;
+  return loads + values_of_search(machine);
 }
 
-void fit_ports(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
-  std::vector<PortFit> fits;
+void fit_ports(Machine& machine, std::size_t said, ProbeMemory& memory, ProbeSession& session) {
+  std::vector<bool> is_earlier(machine.ports.size(), false);
+  for (std::size_t port = said; port < is_earlier.size(); ++port) is_earlier[port] = true;
+  remove_ports(machine, is_earlier);
+  Slowdowns slowdowns(machine, memory, session);
+  const FoundByPairs by_pairs = shared_by_pairs(machine, slowdowns, session);
+  for (const SharedPort& port : by_pairs.ports) add_port(machine, port);
+
+  PortFits fits(machine, said, by_pairs.slowed);
   for (const std::vector<PortId>& same : port_classes(machine, session))
-    add_fits(machine, same, memory, session, fits);
-  // A port with few links is less likely to be masked by other ports, so it is fitted first.
-  std::ranges::stable_sort(fits, {}, &PortFit::links);
-  for (const PortFit& fit : fits) fit.forget(machine);
-  // A slowdown that the first rounds attribute to a small port may come from a large one, and
-  // weights need capacities that are known.
-  for (int round = 0; round < 4; ++round)
-    for (const PortFit& fit : fits) {
-      if (round >= 2) fit.fit_weights(machine);
-      fit.fit_capacity(machine);
-    }
+    fits.add(same, memory, session);
+  fits.fit();
+  std::set<PortId> changed;
+  for (const auto& [link, port] : quiet_members(machine, static_cast<PortId>(said), slowdowns)) {
+    machine.links[index(link)].ports.push_back({port, 1});
+    changed.insert(port);
+  }
+  for (const SharedPort& port : shared_by_blocks(machine, slowdowns, memory, session))
+    changed.insert(add_port(machine, port));
+  for (const PortId port : changed) fits.renew(port, memory, session);
+  fits.fit();
+  fits.simplify();
 }
 
 }  // namespace fleet

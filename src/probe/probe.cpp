@@ -87,7 +87,8 @@ class Prober {
       }
       measure_issue(all);
     });
-    session_.part("ports", machine_, [&] { fit_ports(machine_, memory_, session_); });
+    session_.part("ports", machine_,
+                  [&] { fit_ports(machine_, backend_.machine().ports.size(), memory_, session_); });
     measure_columns(machine_, memory_, session_);
     if (session_.careful()) return measure_kernels_by_type(series);
     // Plans need rates of kernels, so their time is guaranteed, however long the parts before took.

@@ -11,8 +11,9 @@
 namespace fleet {
 
 /// Measures the rates of `backend.machine()` by running plans of a few copies or kernels: every
-/// kernel type at several edges, every link alone, and the capacities of shared ports. Probing a
-/// sim backend returns the machine that it simulates. `budget_s` bounds the wall time.
+/// kernel type at several edges, every link alone, and the capacities of shared ports, those that
+/// `backend.machine()` lacks included: they follow its own. Probing a sim backend returns the
+/// machine that it simulates. `budget_s` bounds the wall time.
 Machine probe(Backend& backend, double budget_s);
 
 /// The same with the care that `request` asks for, part by part: each link (alone, at several tile
@@ -27,8 +28,9 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
 bool measure_missing_watts(const Options& options, CpuBlas& blas, Backend& backend,
                            Machine& machine);
 
-/// Whether two machines have the same devices, links and ports; rates may differ.
-bool same_shape(const Machine& a, const Machine& b);
+/// Whether `machine` has the devices, links and ports of `shape`; rates may differ, and further
+/// ports may follow, which a probe has found.
+bool same_shape(const Machine& machine, const Machine& shape);
 
 /// The measured machine of this host backend: from the cache if it matches (devices, cores, CPU
 /// BLAS, schema), else probed in under 2 s and cached. A damaged, unwritable, symlinked or missing

@@ -11,6 +11,8 @@
 
 #include "backend/host/machine.hpp"
 #include "probe/groups.hpp"
+#include "probe/link_sets.hpp"
+#include "probe/loads.hpp"
 #include "probe/probe.hpp"
 #include "support/probe_nodes.hpp"
 
@@ -197,6 +199,28 @@ TEST(QuickProbeOfMany, FindsOneBadPortAmongThoseThatAreAlike) {
   EXPECT_EQ(difference(real, probe(backend, kBudgetS), 0.01), "");
 }
 
+TEST(QuickProbeOfMany, FindsThePortsOfTheTwoDirectionsToEachDevice) {
+  const Machine real = switched_node(16);
+  Machine said = forgotten(real);
+  std::vector<bool> is_pcie;
+  for (const Port& port : said.ports) is_pcie.push_back(port.name.starts_with("pcie"));
+  remove_ports(said, is_pcie);
+  Disguise backend(real, said);
+
+  const Machine found = probe(backend, kBudgetS);
+
+  EXPECT_EQ(found.ports.size(), real.ports.size());
+  for (int gpu = 0; gpu < 16; ++gpu) {
+    const auto port =
+        std::ranges::find(found.ports, "to and from " + std::to_string(gpu), &Port::name);
+    ASSERT_NE(port, found.ports.end()) << gpu;
+    EXPECT_NEAR(port->capacity, 70e9, 1e9) << gpu;
+    const LinkId to = found.find_link(kHost, kFirstDevice + gpu);
+    EXPECT_EQ(links_at(found, static_cast<PortId>(port - found.ports.begin())),
+              (std::vector<LinkId>{to, to + 1}));
+  }
+}
+
 TEST(QuickProbeOfMany, SaysWhatItHadNoTimeFor) {
   class Slow final : public Disguise {
    public:
@@ -219,7 +243,9 @@ TEST(QuickProbeOfMany, SaysWhatItHadNoTimeFor) {
   EXPECT_NE(rough.source.find("15 links like 0->1 have rates from one short copy each"),
             std::string::npos)
       << rough.source;
-  EXPECT_EQ(found.source, "measured by probe; no port was loaded by more than 16 links");
+  EXPECT_EQ(found.source,
+            "measured by probe; ports that links of several devices share were not looked for; "
+            "no port was loaded by more than 16 links");
   // A copy at a quarter of the others' rate but with equal latency takes less than four times as
   // long.
   EXPECT_GT(link_between(rough, 3, 4).bytes_per_s, 350e9 / 4);

@@ -119,6 +119,9 @@ Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, un
   return got == sent ? Peer::direct : Peer::wrong;
 }
 
+/// Its ports are those that are certain: memory of the host, and what leaves or enters one GPU for
+/// others. Which links share PCIe, and in which directions, differs from node to node, so a probe
+/// finds it out.
 class Shape {
  public:
   Shape(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers) {
@@ -139,9 +142,8 @@ class Shape {
       const std::string name = std::to_string(ordinal);
       out.push_back(port("out of " + name));
       in.push_back(port("into " + name));
-      const PortId pcie = port("pcie " + name);
-      link(kHost, device, kHostBytesPerS, {pcie, memory, reads});
-      link(device, kHost, kHostBytesPerS, {pcie, memory, writes});
+      link(kHost, device, kHostBytesPerS, {memory, reads});
+      link(device, kHost, kHostBytesPerS, {memory, writes});
     }
     for (std::size_t from = 0; from < ordinals.size(); ++from)
       for (std::size_t to = 0; to < ordinals.size(); ++to)
