@@ -223,7 +223,8 @@ std::string to_json(const PlanReport& report) {
       .member("where", report.offloaded ? "devices" : "cpu")
       .member("reason", report.reason)
       .close('}')
-      .member("rules", report.rules);
+      .member("rules", report.rules)
+      .member("preset", report.preset);
   return json.close('}').text();
 }
 
