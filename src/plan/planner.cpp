@@ -64,7 +64,6 @@ class Planner {
  private:
   void scale_in_place();
   void compute();
-  bool may_steal() const;
   void compute_stealing();
   std::vector<int> round() const;
   int enter_group(std::vector<Walk>& walks, int before);
@@ -155,7 +154,7 @@ void Planner::compute() {
   mover_->enter(*layout_);
   lanes_in_use_ = lanes_of_call();
   outputs_.assign(layout_->places() * static_cast<std::size_t>(parts()), {});
-  if (plan_.tuning.steals && may_steal()) return compute_stealing();
+  if (plan_.tuning.steals && Stealing::is_possible(*layout_)) return compute_stealing();
   std::vector<Walk> walks;
   for (int w = 0; w < std::ssize(plan_.tuning.workers); ++w)
     walks.emplace_back(*layout_, *mover_, plan_.tuning.rules.has(Rule::order), w);
@@ -180,33 +179,13 @@ void Planner::compute() {
   }
 }
 
-bool Planner::may_steal() const {
-  const Dealing& deal = layout_->deal();
-  return !layout_->call().reads_target && !layout_->is_split() && !deal.streams &&
-         deal.cubes == 1 && deal.groups() == 1;
-}
-
-// The worker that is free first goes on, so one that is slow, or waits for copies, is left behind
-// and others take over its tiles.
 void Planner::compute_stealing() {
   const auto workers = static_cast<int>(plan_.tuning.workers.size());
   Stealing stealing(*layout_, workers, std::max(1, machine_.devices[kFirstDevice].lanes));
-  std::vector<bool> done(static_cast<std::size_t>(workers), false);
-  for (;;) {
-    int first = -1;
-    for (int w = 0; w < workers; ++w) {
-      const auto free_s = [this](int of) { return compute_free_s_[static_cast<std::size_t>(of)]; };
-      if (!done[static_cast<std::size_t>(w)] && (first < 0 || free_s(w) < free_s(first))) first = w;
-    }
-    if (first < 0) return;
-    const auto next = stealing.next(first);
-    if (!next) {
-      done[static_cast<std::size_t>(first)] = true;
-      continue;
-    }
-    const int row = layout_->chain(next->chain).target.row;
-    mover_->set_position(first, {.item = layout_->item_of(row), .at = next->at});
-    emit(first, *next);
+  while (const auto turn = stealing.next(compute_free_s_)) {
+    const int row = layout_->chain(turn->next.chain).target.row;
+    mover_->set_position(turn->worker, {.item = layout_->item_of(row), .at = turn->next.at});
+    emit(turn->worker, turn->next);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "plan/walk.hpp"
@@ -22,14 +23,43 @@ class Stealing {
       : layout_(layout),
         width_(static_cast<std::size_t>(width)),
         queues_(index(workers)),
-        open_(index(workers)) {
+        open_(index(workers)),
+        done_(index(workers), false) {
     const ProgramCall& call = layout.call();
     for (int c = call.first_chain; c < call.first_chain + call.chains; ++c)
       queues_[index(layout.owner_of(layout.chain(c).target))].push_back(c);
   }
 
+  /// Whether tiles may change their worker: not in groups, nor where a call reads what it writes.
+  static bool is_possible(const CallLayout& layout) {
+    const Dealing& deal = layout.deal();
+    return !layout.call().reads_target && !layout.is_split() && !deal.streams && deal.cubes == 1 &&
+           deal.groups() == 1;
+  }
+
+  struct Turn {
+    int worker = 0;
+    Next next;
+  };
+  /// The next op of the worker that is free first and has one, or nothing when all are done.
+  /// free_s: per worker. One that is slow, or waits for copies, is left behind, and others take
+  /// over its tiles.
+  std::optional<Turn> next(std::span<const double> free_s) {
+    for (;;) {
+      int first = -1;
+      for (int w = 0; w < std::ssize(free_s); ++w)
+        if (!done_[index(w)] && (first < 0 || free_s[index(w)] < free_s[index(first)])) first = w;
+      if (first < 0) return std::nullopt;
+      if (const auto next = next_of(first)) return Turn{first, *next};
+      done_[index(first)] = true;
+    }
+  }
+
+ private:
+  static std::size_t index(int worker) { return static_cast<std::size_t>(worker); }
+
   /// The next op of the worker, or nothing when none is left for it.
-  std::optional<Next> next(int worker) {
+  std::optional<Next> next_of(int worker) {
     std::deque<Next>& open = open_[index(worker)];
     std::deque<int>& own = queues_[index(worker)];
     for (; open.size() < width_ && !own.empty(); own.pop_front()) open.push_back({own.front(), 0});
@@ -46,9 +76,6 @@ class Stealing {
     return next;
   }
 
- private:
-  static std::size_t index(int worker) { return static_cast<std::size_t>(worker); }
-
   /// A chain that nobody has begun, or -1.
   int steal() {
     const auto most = std::ranges::max_element(queues_, {}, &std::deque<int>::size);
@@ -62,6 +89,7 @@ class Stealing {
   const std::size_t width_;
   std::vector<std::deque<int>> queues_;  ///< chains that are not begun, per worker
   std::vector<std::deque<Next>> open_;   ///< the next op of those in progress, per worker
+  std::vector<bool> done_;               ///< per worker
 };
 
 }  // namespace fleet

@@ -276,8 +276,7 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     d.col_group.push_back(p.group);
   }
   if (deals_single_tiles(tuning))
-    d.tile_owner =
-        owner_map(tuning, static_cast<int>(rows.size()), static_cast<int>(cols.size()));
+    d.tile_owner = owner_map(tuning, static_cast<int>(rows.size()), static_cast<int>(cols.size()));
   for (const Piece& p : steps) d.step_cube.insert(d.step_cube.end(), traits.twice ? 2 : 1, p.group);
   // Parts are numbered without those that rounding left empty: the first has the first step.
   for (std::size_t i = 0; splits && i < steps.size(); ++i)

@@ -12,9 +12,9 @@
 namespace fleet {
 namespace {
 
-constexpr double kMostSlowdown = 2.0;   // 3.4
-constexpr double kAgree = 1.05;         // 3.1: predicted times within 5 %
-constexpr int kMostRounds = 20;         // of adjusting; it converges in two or three
+constexpr double kMostSlowdown = 2.0;     // 3.4
+constexpr double kAgree = 1.05;           // 3.1: predicted times within 5 %
+constexpr int kMostRounds = 20;           // of adjusting; it converges in two or three
 constexpr std::int64_t kLookedUp = 2048;  // the tile whose measured time stands for a device (3.4)
 
 // The LinkMap (3.2) of one set of devices and one placement of data.
@@ -70,8 +70,8 @@ class LinkMap {
     double slowdown = 1;
     for (const LinkId other : used_)
       if (other != id)
-        slowdown = std::max(
-            slowdown, slowdown_of(link, machine_.links[static_cast<std::size_t>(other)]));
+        slowdown =
+            std::max(slowdown, slowdown_of(link, machine_.links[static_cast<std::size_t>(other)]));
     return link.bytes_per_s / std::min(slowdown, kMostSlowdown);
   }
 
@@ -80,9 +80,9 @@ class LinkMap {
     for (const PortShare& mine : link.ports)
       for (const PortShare& theirs : other.ports)
         if (mine.port == theirs.port)
-          slowdown = std::max(
-              slowdown, (link.bytes_per_s * mine.weight + other.bytes_per_s * theirs.weight) /
-                            machine_.ports[static_cast<std::size_t>(mine.port)].capacity);
+          slowdown = std::max(slowdown,
+                              (link.bytes_per_s * mine.weight + other.bytes_per_s * theirs.weight) /
+                                  machine_.ports[static_cast<std::size_t>(mine.port)].capacity);
     return slowdown;
   }
 
@@ -143,8 +143,8 @@ double predicted_s(const Problem& problem, const Machine& machine, const LinkMap
     if (operand.access != Access::read) writes_s += map.seconds(operand.home, device, bytes);
     if (operand.access == Access::read) read_only_bytes += bytes, ++read_only;
   }
-  const double extra_bytes = static_cast<double>(grid.rows - 1 + grid.cols - 1) /
-                             std::max(1, read_only) * read_only_bytes;
+  const double extra_bytes =
+      static_cast<double>(grid.rows - 1 + grid.cols - 1) / std::max(1, read_only) * read_only_bytes;
   const double extra_s = extra_bytes / map.mean_rate(device);
   return std::max({share * execution_s(problem, machine, device), extra_s + reads_s, writes_s});
 }
@@ -156,7 +156,7 @@ Selection predict_as_paralia(const Problem& problem, const Machine& machine, con
   const LinkMap map(problem, machine, workers);
   const Grid grid = near_square_grid(static_cast<int>(workers.size()));
   std::vector<double> parts(workers.size(), 1.0 / static_cast<double>(workers.size()));
-  Selection best{.workers = workers, .seconds = kNever};
+  Selection best{.workers = workers, .shares = parts, .seconds = kNever};
   for (int round = 0; round < kMostRounds; ++round) {
     std::vector<double> times_s;
     for (std::size_t w = 0; w < workers.size(); ++w)
@@ -164,7 +164,7 @@ Selection predict_as_paralia(const Problem& problem, const Machine& machine, con
     const auto [least_s, most_s] = std::ranges::minmax(times_s);
     if (most_s < best.seconds) {
       best.seconds = most_s;
-      if (round > 0) best.shares = parts;
+      best.shares = parts;
     }
     if (shares == Shares::equal || most_s <= kAgree * least_s) break;
     double whole = 0;
@@ -188,9 +188,8 @@ Selection select_as_paralia(const Problem& problem, const Machine& machine, cons
                                      : teams(problem, machine, workers, request.goal);
   for (const Team& team : sets) {
     Selection one = predict_as_paralia(problem, machine, team, Shares::adjusted);
-    const double value = request.goal.value({.seconds = one.seconds,
-                                             .devices = static_cast<int>(team.size()),
-                                             .joules = one.joules});
+    const double value = request.goal.value(
+        {.seconds = one.seconds, .devices = static_cast<int>(team.size()), .joules = one.joules});
     if (value < least) {
       least = value;
       best = std::move(one);

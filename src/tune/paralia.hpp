@@ -11,7 +11,7 @@ namespace fleet {
 /// What the model predicts for a set of devices.
 struct Selection {
   Team workers;
-  std::vector<double> shares;  ///< of the tiles, by worker; empty: equal ones
+  std::vector<double> shares;  ///< of the tiles, by worker (3.5: each gets its ratio of them)
   double seconds = 0;          ///< Eq. 5, of the slowest device
   double joules = 0;           ///< their watts while they multiply, all the time; 0: not known
 };
@@ -20,10 +20,11 @@ struct Selection {
 /// agree within 5 % (3.1); with equal ones only, if not `adjusts`.
 ///
 /// Readings: Eq. 3 and 4 have bytes / devices, which is the share here (the same where shares are
-/// equal); the extra bytes of Eq. 4 are of those portions, which is what a 2D grid really exchanges;
-/// shared bandwidth is bandwidth / slowdown, where the slowdown of two links that work at once is
-/// their load on a port beyond its capacity, at most 2 (3.4), and the worst partner counts; routes
-/// pass through one more device of the set at most; devices that share memory have link time zero.
+/// equal); the extra bytes of Eq. 4 are of those portions, which is what a 2D grid really
+/// exchanges; shared bandwidth is bandwidth / slowdown, where the slowdown of two links that work
+/// at once is their load on a port beyond its capacity, at most 2 (3.4), and the worst partner
+/// counts; routes pass through one more device of the set at most; devices that share memory have
+/// link time zero.
 enum class Shares { equal, adjusted };
 Selection predict_as_paralia(const Problem& problem, const Machine& machine, const Team& workers,
                              Shares shares);

@@ -82,14 +82,14 @@ Preset parse_preset(std::string_view text) {
     if (text == policy.name) return policy.preset;
     allowed += std::string(", ") + policy.name;
   }
-  throw Error(Status::bad_option,
-              "preset=" + std::string(text) + ": expected one of " + allowed);
+  throw Error(Status::bad_option, "preset=" + std::string(text) + ": expected one of " + allowed);
 }
 
 double tile_cost_of_authors(const Problem& problem, int workers, std::int64_t tile) {
   double padding = 0;
   for (const std::int64_t size : {problem.m, problem.n, problem.k})
-    if (size % tile != 0) padding += 1 / static_cast<double>(std::max<std::int64_t>(1, size / tile));
+    if (size % tile != 0)
+      padding += 1 / static_cast<double>(std::max<std::int64_t>(1, size / tile));
   const double t = static_cast<double>(tile);
   const double overlap = static_cast<double>(workers) * t / static_cast<double>(problem.m) * t /
                          static_cast<double>(problem.n) * t / static_cast<double>(problem.k);
@@ -99,8 +99,8 @@ double tile_cost_of_authors(const Problem& problem, int workers, std::int64_t ti
 }
 
 std::int64_t tile_of_authors(const Problem& problem, const Grid& grid) {
-  const std::int64_t most = std::min({ceil_div(problem.m * problem.batch, grid.rows),
-                                      ceil_div(problem.n, grid.cols), problem.k});
+  const std::int64_t most = std::min(
+      {ceil_div(problem.m * problem.batch, grid.rows), ceil_div(problem.n, grid.cols), problem.k});
   const int workers = grid.rows * grid.cols;
   std::int64_t best = std::min(most, limits::kEdgeStep);
   for (std::int64_t tile = best; tile <= most; tile += limits::kEdgeStep)
@@ -128,8 +128,7 @@ Tuned tune_as(const PresetPolicy& policy, const Problem& problem, const Machine&
     estimate_s = selected.seconds;
   }
   const bool is_chosen = request.grid.rows * request.grid.cols == std::ssize(base.workers);
-  base.grid =
-      is_chosen ? request.grid : near_square_grid(static_cast<int>(base.workers.size()));
+  base.grid = is_chosen ? request.grid : near_square_grid(static_cast<int>(base.workers.size()));
   Choice choice(problem, machine, request.goal);
   for (const std::int64_t tile : tiles_of(policy, problem, request, base.grid)) {
     Considered c{.tuning = base, .estimate_s = estimate_s};

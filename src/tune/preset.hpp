@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // preset.hpp: the policies of other libraries as tunings, so that their papers can be reproduced on
-// a simulated machine. It knows no library's code: what a paper does not say is ours, and said here.
+// a simulated machine. It knows no library's code: what a paper does not say is ours, and said
+// here.
 #pragma once
 #include <optional>
 #include <span>

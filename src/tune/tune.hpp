@@ -22,8 +22,8 @@ struct TuneRequest {
   Grid grid{0, 0};                       ///< if it does not match the number of workers: by model
   Rules rules = Rules::all();
   Preset preset = Preset::none;  ///< not none: it replaces rules, tiles, owners, routes, max_hops
-  int max_hops = 1;         ///< most other workers on the way of a tile (paper 2, 3.2)
-  bool own_copies = false;  ///< as in Tuning
+  int max_hops = 1;              ///< most other workers on the way of a tile (paper 2, 3.2)
+  bool own_copies = false;       ///< as in Tuning
   Goal goal;
 };
 

@@ -142,9 +142,8 @@ TEST(Presets, PlanEveryProblemRightly) {
     const int devices = static_cast<int>(test::between(random, 1, 8));
     const Machine machine =
         test::chance(random, 70) ? node(devices) : test::uneven_node(random, devices);
-    const Problem problem = test::chance(random, 60)
-                                ? test::random_gemm(random, devices, 300)
-                                : test::random_level3(random, devices, 300);
+    const Problem problem = test::chance(random, 60) ? test::random_gemm(random, devices, 300)
+                                                     : test::random_level3(random, devices, 300);
     TuneRequest request;
     request.preset = static_cast<Preset>(test::between(random, 1, 5));
     request.selects = test::chance(random, 50);
@@ -179,7 +178,7 @@ TEST(Presets, OfParaliaPredictByEquation5) {
   const double reads_s = 3 * (1e-5 + matrix_bytes / 2 / 10e9);
   const double extra_s = matrix_bytes / 2 / 40e9;
   EXPECT_NEAR(equal.seconds, reads_s + extra_s, 1e-9);
-  EXPECT_TRUE(equal.shares.empty());
+  EXPECT_EQ(equal.shares, (std::vector<double>{0.5, 0.5}));
 
   // Alone, and with all at home, only the product is left.
   const Problem at_home = square(2048, kFirstDevice);

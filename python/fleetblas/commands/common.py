@@ -194,6 +194,11 @@ def _add_problem_rest(parser) -> None:
     parser.add_argument("--tile", type=positive_size, metavar="T", help="largest tile edge")
     parser.add_argument("--grid", metavar="RxC", help="workers over the rows and columns of C")
     parser.add_argument("--rules", metavar="all|none|LIST", help="the planner's rules to use")
+    parser.add_argument(
+        "--preset",
+        metavar="LIBRARY",
+        help="plan as another library does: cublasxt, blasx, xkblas, paralia or uncut",
+    )
 
 
 def type_of(arguments, word: str) -> str:
@@ -276,8 +281,8 @@ def problem_list(arguments) -> list[dict]:
 
 def context_options(arguments) -> dict:
     """The given options of the command line that a context takes."""
-    names = ("backend", "devices", "objective", "machine", "memory_cap", "tile", "grid", "rules")
-    options = {name: getattr(arguments, name, None) for name in names}
+    names = ("backend", "devices", "objective", "machine", "memory_cap", "tile", "grid")
+    options = {name: getattr(arguments, name, None) for name in (*names, "rules", "preset")}
     return {name: value for name, value in options.items() if value is not None}
 
 

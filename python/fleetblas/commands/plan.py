@@ -159,6 +159,8 @@ def text_of(plan: dict, words: dict) -> str:
     lines += _energy(plan)
     lines.append(("CPU alone", common.duration(plan["host_s"])))
     lines.append(("rules", str(plan["rules"])))
+    if plan["preset"]:
+        lines.append(("preset", str(plan["preset"])))
     head = f"{plan['problem']}\non {plan['machine']} ({plan['machine_source']})\n"
     body = "\n".join(f"  {name:<12} {text}".rstrip() for name, text in lines)
     hint = "" if plan["workers"] else "\n  (no device: try --machine h200x8, or --backend host)"
