@@ -224,7 +224,8 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   const bool splits = tuning.split_k;
   if (splits && (!may_split_k(problem) || tuning.out_of_core != OutOfCore::none))
     throw Error(Status::bad_argument, "sums are split for products of whole matrices only");
-  if (tuning.owners != Owners::blocks && (splits || problem.batch > 1))
+  const bool is_dealt = tuning.owners != Owners::blocks;
+  if ((is_dealt && (splits || problem.batch > 1)) || (!is_dealt && !tuning.worker_shares.empty()))
     throw Error(Status::bad_argument, "single tiles are dealt for one whole product only");
   Decomposition made;
   Dealing& d = made.deal;
@@ -244,7 +245,7 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     deal(rows, tuning.grid.rows);
     deal(cols, tuning.grid.cols);
   }
-  if (tuning.owners != Owners::blocks) {
+  if (is_dealt) {
     if (!traits.triangle) {
       rows = pieces_of(problem.m, tuning.group_rows(), 1, {}, edge(tuning.edge_m()));
       cols = pieces_of(problem.n, tuning.group, 1, {}, edge(tuning.tile));

@@ -24,7 +24,7 @@ from .reproduce_tables import (
 PLACE = "1,2,0"
 EDGES = (512, 1024, 2048, 4096, 8192)
 QUICK_EDGES = (2048, 4096)
-MOST_TILES = 64
+MOST_TILES = 32
 CHANGES = ("", "slow links at 0.8", "slow links at 1.25", "small tiles at full rate")
 
 
