@@ -65,6 +65,8 @@ enum class Owners {
   cyclic_2d,    ///< tile (i, j) to row i mod rows and column j mod cols of the grid
 };
 
+const char* to_string(Owners owners);
+
 /// How copies find their source and their way.
 enum class Routing {
   fleet,          ///< by the rules, with the load of links and ports

@@ -282,6 +282,25 @@ def test_changes_are_joined_and_leave_the_original_alone():
 # ---- the command --------------------------------------------------------------------------------
 
 
+def test_papers_have_numbers_and_names():
+    for number, name in enumerate(reproduce.NAMES, start=1):
+        of_number = reproduce.chosen(str(number), None)
+        assert of_number == reproduce.chosen(name, None)
+        assert {experiment.paper for experiment in of_number} == {number}
+    assert reproduce.chosen("all", None) == reproduce.EXPERIMENTS
+
+
+def test_a_plan_says_which_library_it_follows(main):
+    words = "plan gemm --size 4K --machine clx-ai --backend sim --devices all --preset"
+    done = main(f"{words} xkblas")
+    assert done.returncode == 0, done.stderr
+    assert "tiles of C dealt cyclic 2d, idle workers steal" in done.stdout
+    assert re.search(r"^  preset +xkblas$", done.stdout, re.MULTILINE)
+    done = main(f"{words} magma")
+    assert done.returncode == 2
+    assert "expected one of none, cublasxt, blasx, xkblas, paralia, uncut" in done.stderr
+
+
 def test_an_interrupted_run_goes_on(main, tmp_path):
     words = "reproduce 3 share --quick -o kept"
     whole = main(words)

@@ -54,6 +54,9 @@ TEST(Owners, OfSingleTilesAreForOneProduct) {
   EXPECT_EQ(decompose(square(256, kHost), tuning).deal.tile_owner.size(), 16U);
   const Problem batch = make_problem({.m = 64, .n = 64, .k = 64, .batch = 2}, {});
   EXPECT_THROW(decompose(batch, tuning), Error);
+  Tuning blocks = dealt(Owners::blocks, {2, 1}, {1, 2});
+  blocks.tile = 64;
+  EXPECT_THROW(decompose(square(256, kHost), blocks), Error);
   // Rows and columns of the grid tell all of a 2D-cyclic distribution.
   tuning.owners = Owners::cyclic_2d;
   const Decomposition made = decompose(square(256, kHost), tuning);

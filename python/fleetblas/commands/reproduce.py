@@ -28,12 +28,13 @@ EXPERIMENTS: list[Experiment] = [
     *reproduce_xkblas.EXPERIMENTS,
 ]
 FOLDER = "reproduced"
+NAMES = {"uncut": 1, "paralia": 2, "hybrid": 3, "uneven": 4, "xkblas": 5}
 
 
 def _listed() -> str:
     lines = []
-    for paper, name in PAPERS.items():
-        lines.append(f"  {paper}  {name}")
+    for (paper, title), name in zip(PAPERS.items(), NAMES):
+        lines.append(f"  {paper}  {name} ({title})")
         lines += [f"       {e.name:<11} {e.title}" for e in EXPERIMENTS if e.paper == paper]
     return "\n".join(lines)
 
@@ -53,8 +54,9 @@ no network. Nothing is measured."""
 
 
 def add_arguments(parser) -> None:
-    papers = [*map(str, PAPERS), "all"]
-    parser.add_argument("paper", choices=papers, metavar="PAPER", help="1 to 5, or all")
+    papers = [*map(str, PAPERS), *NAMES, "all"]
+    meaning = f"1 to 5, {', '.join(NAMES)}, or all"
+    parser.add_argument("paper", choices=papers, metavar="PAPER", help=meaning)
     parser.add_argument(
         "experiment", nargs="?", metavar="EXPERIMENT", help="one of the paper's; default: all"
     )
@@ -66,7 +68,8 @@ def add_arguments(parser) -> None:
 
 
 def chosen(paper: str, name: str | None) -> list[Experiment]:
-    found = [e for e in EXPERIMENTS if paper == "all" or e.paper == int(paper)]
+    number = NAMES.get(paper) or (0 if paper == "all" else int(paper))
+    found = [e for e in EXPERIMENTS if number in (0, e.paper)]
     if name is None:
         return found
     if paper == "all":
