@@ -14,7 +14,7 @@ import sys
 from . import __version__, _native
 from .commands import common
 
-COMMANDS = ("run", "bench", "plan", "trace", "report", "probe", "doctor", "paths")
+COMMANDS = ("run", "bench", "plan", "trace", "report", "reproduce", "probe", "doctor", "paths")
 USAGE_STATUSES = ("bad_option", "bad_argument")
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 

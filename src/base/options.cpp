@@ -18,7 +18,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 24> kTable = {{
+constexpr std::array<OptionInfo, 25> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "auto",
      "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
@@ -35,6 +35,9 @@ constexpr std::array<OptionInfo, 24> kTable = {{
     {"max_hops", "1",
      "most other devices that a tile passes through where that is faster: 0, 1 or 2"},
     {"rules", "all", "planner rules: all, none or a comma-joined list"},
+    {"preset", "",
+     "plans follow another library as far as its paper tells: cublasxt, blasx, xkblas, paralia or "
+     "uncut; empty: our own"},
     {"min_flops", "0", "smallest product offloaded, in flops; 0: by model, 1: everything"},
     {"verbose", "0", "1: one line per call on stderr"},
     {"log_level", "0", "0 silent, 1 errors, 2 warnings, 3 hints, 4 information, 5 everything"},
@@ -269,6 +272,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.max_hops = integer_in(name, value, 0, 2);
   } else if (name == "rules") {
     options.rules = value.empty() ? "all" : value;
+  } else if (name == "preset") {
+    options.preset = value;
   } else if (name == "min_flops") {
     set_min_flops(options, value);
   } else if (name == "verbose") {
@@ -313,6 +318,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
                                 : std::to_string(o.grid_rows) + "x" + std::to_string(o.grid_cols));
   if (name == "max_hops") json.value(o.max_hops);
   if (name == "rules") json.value(o.rules);
+  if (name == "preset") json.value(o.preset);
   if (name == "min_flops") json.value(o.min_flops);
   if (name == "verbose") json.value(o.verbose);
   if (name == "log_level") json.value(o.log_level);

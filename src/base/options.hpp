@@ -67,6 +67,7 @@ struct Options {
   int grid_rows = 0, grid_cols = 0;  ///< 0: by model
   int max_hops = 1;                  ///< most other devices on the way of a tile
   std::string rules = "all";
+  std::string preset;          ///< a library whose policies plans follow; empty: our own
   double min_flops = 0;        ///< smallest product offloaded; 0: by model, 1: everything
   int verbose = 0;             ///< 1: a line per call on stderr
   int log_level = 0;           ///< 0 silent, 1 errors, 2 warnings, 3 hints, 4 info, 5 trace

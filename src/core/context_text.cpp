@@ -72,6 +72,7 @@ std::string Context::plan_json(std::string_view text) {
   report.problem = asked;
   report.machine = &machine;
   report.rules = options_.rules;
+  report.preset = options_.preset;
   report.host_s = host_s(problem, machine);
   report.goal = offloader_.goal();
   if (offloader_.users().empty()) {

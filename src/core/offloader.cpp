@@ -18,6 +18,7 @@
 #include "recover/recover.hpp"
 #include "tune/goal_bound.hpp"
 #include "tune/limits.hpp"
+#include "tune/preset.hpp"
 
 namespace fleet {
 namespace {
@@ -59,6 +60,7 @@ void verify([[maybe_unused]] const Plan& plan) {
 Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
     : options_(options),
       rules_(parse_rules(options.rules)),
+      preset_(parse_preset(options.preset)),
       goal_{.objective = options.objective},
       named_(named_machine(options)),
       named_users_(user_devices(options, named_)),
@@ -159,6 +161,7 @@ TuneRequest Offloader::request(DataType type) {
                       .tile = options_.tile,
                       .grid = {options_.grid_rows, options_.grid_cols},
                       .rules = rules_,
+                      .preset = preset_,
                       .max_hops = options_.max_hops,
                       .own_copies = options_.deterministic,
                       .goal = goal_};

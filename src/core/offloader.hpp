@@ -119,6 +119,7 @@ class Offloader {
 
   const Options options_;
   const Rules rules_;
+  const Preset preset_;
   Goal goal_;
   const std::optional<NamedMachine> named_;
   const std::vector<int> named_users_;  ///< devices as the options number them; empty: GPUs, all

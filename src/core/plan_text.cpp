@@ -175,6 +175,8 @@ void write_shape(JsonText& json, const PlanReport& report) {
       .member("chunks", plan.tuning.chunks)
       .member("split_k", plan.tuning.split_k)
       .member("max_hops", plan.tuning.max_hops)
+      .member("owners", to_string(plan.tuning.owners))
+      .member("steals", plan.tuning.steals)
       .member("out_of_core", to_string(plan.tuning.out_of_core))
       .member("group", plan.tuning.group);
   write_memory(json, plan, *report.machine);
@@ -226,7 +228,8 @@ std::string to_json(const PlanReport& report) {
       .member("where", report.offloaded ? "devices" : "cpu")
       .member("reason", report.reason)
       .close('}')
-      .member("rules", report.rules);
+      .member("rules", report.rules)
+      .member("preset", report.preset);
   return json.close('}').text();
 }
 

@@ -22,7 +22,7 @@ struct PlanReport {
   std::optional<double> bound_value;
   bool offloaded = false;
   std::string reason;
-  std::string rules;
+  std::string rules, preset;
 };
 
 std::string to_json(const PlanReport& report);

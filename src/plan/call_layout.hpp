@@ -45,15 +45,22 @@ class CallLayout {
   int first_row_of(int item) const { return item * rows_per_item_; }
   /// Does the worker compute (a part of) targets in this row?
   bool has_row(int worker, int row) const {
-    return is_split() || deal_.row_owner[static_cast<std::size_t>(row)] == worker / deal_.grid.cols;
+    return is_split() || !is_grid() ||
+           deal_.row_owner[static_cast<std::size_t>(row)] == worker / deal_.grid.cols;
   }
+  bool has_col(int worker, int col) const {
+    return !is_grid() || deal_.col_owner[static_cast<std::size_t>(col)] == worker % deal_.grid.cols;
+  }
+  /// The chain of a target in one of the worker's rows and columns, or -1 where it is not its own.
+  int chain_of(int worker, int row, int col) const {
+    return is_grid() || deal_.owner_of(row, col) == worker ? chain_at(row, col) : -1;
+  }
+  /// Rows and columns of the grid tell who computes a target.
+  bool is_grid() const { return deal_.tile_owner.empty(); }
   /// Several workers compute each chain, and their sums meet.
   bool is_split() const { return !deal_.step_owner.empty(); }
   /// The worker that a target belongs to.
-  int owner_of(const TileId& target) const {
-    return deal_.row_owner[static_cast<std::size_t>(target.row)] * deal_.grid.cols +
-           deal_.col_owner[static_cast<std::size_t>(target.col)];
-  }
+  int owner_of(const TileId& target) const { return deal_.owner_of(target.row, target.col); }
   int group_of(const TileId& target) const {
     return deal_.position(deal_.row_group[static_cast<std::size_t>(target.row)],
                           deal_.col_group[static_cast<std::size_t>(target.col)]);

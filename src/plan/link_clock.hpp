@@ -4,9 +4,11 @@
 #pragma once
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "machine/machine.hpp"
+#include "program/tuning.hpp"
 
 namespace fleet {
 
@@ -19,8 +21,10 @@ class LinkClock {
     double stop_s = 0;
   };
 
-  explicit LinkClock(const Machine& machine)
+  /// With Routing::pairs only links are busy, not the ports that they share.
+  LinkClock(const Machine& machine, Routing routing)
       : machine_(machine),
+        knows_ports_(routing != Routing::pairs),
         link_free_s_(machine.links.size(), 0.0),
         port_busy_s_(machine.ports.size(), 0.0) {
     for (const Link& link : machine.links) {
@@ -40,7 +44,7 @@ class LinkClock {
     if (upstream) start_s = std::max(start_s, upstream->first_s);
     Hop hop{link, start_s + chunk_s, start_s + chunks * chunk_s};
     if (upstream) hop.stop_s = std::max(hop.stop_s, upstream->stop_s + chunk_s);
-    for (const PortShare& share : l.ports)
+    for (const PortShare& share : ports_of(l))
       hop.stop_s = std::max(hop.stop_s, port_busy_s_[static_cast<std::size_t>(share.port)] +
                                             port_s(share, cargo.bytes));
     return hop;
@@ -55,7 +59,7 @@ class LinkClock {
   /// been given: it may serve an earlier copy that is planned later, so it is never "taken until".
   void commit(const Hop& hop, std::int64_t bytes) {
     link_free_s_[static_cast<std::size_t>(hop.link)] = hop.stop_s;
-    for (const PortShare& share : machine_.links[static_cast<std::size_t>(hop.link)].ports)
+    for (const PortShare& share : ports_of(machine_.links[static_cast<std::size_t>(hop.link)]))
       port_busy_s_[static_cast<std::size_t>(share.port)] += port_s(share, bytes);
   }
 
@@ -67,7 +71,12 @@ class LinkClock {
            machine_.ports[static_cast<std::size_t>(share.port)].capacity;
   }
 
+  std::span<const PortShare> ports_of(const Link& link) const {
+    return knows_ports_ ? std::span<const PortShare>(link.ports) : std::span<const PortShare>();
+  }
+
   const Machine& machine_;
+  const bool knows_ports_;
   std::vector<double> link_free_s_;
   std::vector<double> port_busy_s_;
   double least_latency_s_ = std::numeric_limits<double>::infinity();

@@ -158,7 +158,7 @@ bool Mover::reads_alike(int worker, int other, Side side) const {
 void Mover::find_users(int key, int worker, Side side) {
   users_.assign(1, worker);
   // Where tiles stream, a worker keeps none beyond its use, so none comes before it is asked for.
-  if (!tuning_.rules.has(Rule::batching) || layout_->deal().streams) return;
+  if (!tuning_.rules.has(Rule::batching) || layout_->deal().streams || !layout_->is_grid()) return;
   const bool along_rows = side == Side::left;
   // An item's own right factor is of use to no other rows.
   if (!along_rows && program_.matrix_of(tiles_[static_cast<std::size_t>(key)]).items > 1) return;
@@ -268,7 +268,7 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
 /// stays (paper 2, 3.2).
 void Mover::find_keepers(int key, int worker, int pinned, Side side) {
   keepers_pin_ = pinned;
-  if (layout_->deal().streams || !tuning_.rules.has(Rule::caching)) return;
+  if (layout_->deal().streams || !tuning_.rules.has(Rule::caching) || !layout_->is_grid()) return;
   for (int other = 0; other < static_cast<int>(tuning_.workers.size()); ++other)
     if (std::ranges::find(users_, other) == users_.end() && held_s(key, other) < 0 &&
         reads_alike(worker, other, side) && may_take(key, other, pinned))

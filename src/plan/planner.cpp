@@ -10,6 +10,7 @@
 #include "plan/kernel_times.hpp"
 #include "plan/mover.hpp"
 #include "plan/queues.hpp"
+#include "plan/stealing.hpp"
 #include "plan/walk.hpp"
 
 namespace fleet {
@@ -63,6 +64,7 @@ class Planner {
  private:
   void scale_in_place();
   void compute();
+  void compute_stealing();
   std::vector<int> round() const;
   int enter_group(std::vector<Walk>& walks, int before);
   void leave_group(int group);
@@ -152,6 +154,7 @@ void Planner::compute() {
   mover_->enter(*layout_);
   lanes_in_use_ = lanes_of_call();
   outputs_.assign(layout_->places() * static_cast<std::size_t>(parts()), {});
+  if (plan_.tuning.steals && Stealing::is_possible(*layout_)) return compute_stealing();
   std::vector<Walk> walks;
   for (int w = 0; w < std::ssize(plan_.tuning.workers); ++w)
     walks.emplace_back(*layout_, *mover_, plan_.tuning.rules.has(Rule::order), w);
@@ -173,6 +176,16 @@ void Planner::compute() {
       if (cubes && walk.new_cube()) mover_->forget_inputs(w);
       emit(w, *next);
     }
+  }
+}
+
+void Planner::compute_stealing() {
+  const auto workers = static_cast<int>(plan_.tuning.workers.size());
+  Stealing stealing(*layout_, workers, std::max(1, machine_.devices[kFirstDevice].lanes));
+  while (const auto turn = stealing.next(compute_free_s_)) {
+    const int row = layout_->chain(turn->next.chain).target.row;
+    mover_->set_position(turn->worker, {.item = layout_->item_of(row), .at = turn->next.at});
+    emit(turn->worker, turn->next);
   }
 }
 

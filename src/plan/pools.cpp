@@ -56,7 +56,7 @@ Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_p
   const std::int64_t cols = most_in_group(deal.col_owner, deal.col_group, deal.col_groups,
                                           worker % deal.grid.cols, stays && !deal.cols_outside);
   // The lazily fetched original of C needs room beside the accumulator, two at a time.
-  const std::int64_t once = in_place ? 0 : rows * cols + 2;
+  const std::int64_t once = in_place ? 0 : std::max(rows * cols, deal.most_single_tiles()) + 2;
   const std::int64_t step_bytes = 3 * (rows + cols) * tile.input;
   Split split;
   split.outputs = cap - 2 * once * tile.output >= step_bytes ? 2 * once : once;

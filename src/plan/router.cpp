@@ -14,13 +14,20 @@
 namespace fleet {
 namespace {
 
-// Up to this many users every order of a chain is tried (paper 1 tries all; 5! = 120).
-constexpr std::size_t kExhaustiveUsers = 5;
+// Up to this many users every order of a chain is tried (paper 1 tries all; 5! = 120). With its
+// routing, up to as many as its nodes have: 8! orders, most of which are cut off early.
+constexpr std::size_t kExhaustiveUsers = 5, kAllUsers = 8;
 
 }  // namespace
 
+/// The link that goes there without a stop, or -1.
+LinkId Router::direct(DeviceId from, DeviceId to) const {
+  const bool avoids = tuning_.routing == Routing::over_host && !on_host(from) && !on_host(to);
+  return avoids ? -1 : links_.at(from, to);
+}
+
 bool Router::has_leg(DeviceId from, DeviceId to) const {
-  return links_.at(from, to) >= 0 || (links_.at(from, kHost) >= 0 && links_.at(kHost, to) >= 0);
+  return direct(from, to) >= 0 || (links_.at(from, kHost) >= 0 && links_.at(kHost, to) >= 0);
 }
 
 Leg Router::leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, int chunks,
@@ -40,8 +47,8 @@ Leg Router::leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, 
 Leg Router::plain_leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, int chunks,
                       const LinkClock::Hop* upstream) const {
   Leg leg;
-  if (const LinkId direct = links_.at(from, to); direct >= 0) {
-    leg.hops[0] = clock_.hop(direct, cargo, ready_s, chunks, upstream);
+  if (const LinkId link = direct(from, to); link >= 0) {
+    leg.hops[0] = clock_.hop(link, cargo, ready_s, chunks, upstream);
     leg.hop_count = 1;
     return leg;
   }
@@ -55,28 +62,57 @@ double Router::rate_of(DeviceId from, DeviceId to, const Cargo& cargo) const {
   const auto rate = [&](LinkId l) {
     return machine_.links[static_cast<std::size_t>(l)].rate(cargo);
   };
-  if (const LinkId direct = links_.at(from, to); direct >= 0) return rate(direct);
+  if (const LinkId link = direct(from, to); link >= 0) return rate(link);
   return std::min(rate(links_.at(from, kHost)), rate(links_.at(kHost, to)));
+}
+
+double Router::decided_s(const Holder& home, DeviceId user) const {
+  const LinkId from_home = direct(home.device, user);
+  return from_home >= 0 ? clock_.free_s(from_home) : 0;
+}
+
+// The best source of the first class that has any: complete copies on devices, copies under way,
+// the host (paper 5, III-C). Of one class the fastest link is best.
+const Holder& Router::choose_by_class(std::span<const Holder> holders, DeviceId user,
+                                      const Cargo& cargo) const {
+  enum Class { complete, under_way, host, none };
+  const double now_s = decided_s(holders[0], user);
+  Class best_class = none;
+  const Holder* best = &holders[0];
+  double best_rate = 0;
+  for (const Holder& holder : holders) {
+    if (!has_leg(holder.device, user)) continue;
+    // The first is never a copy under way: it is the home, or where a result waits to leave.
+    const bool is_complete = &holder == &holders[0] || holder.ready_s <= now_s;
+    const Class of = on_host(holder.device) ? host : is_complete ? complete : under_way;
+    if (of > best_class || (of == under_way && !tuning_.rules.has(Rule::forwarding))) continue;
+    const double rate = rate_of(holder.device, user, cargo);
+    if (of == best_class && rate <= best_rate) continue;
+    best_class = of;
+    best = &holder;
+    best_rate = rate;
+  }
+  return *best;
 }
 
 const Holder& Router::choose(std::span<const Holder> holders, DeviceId user,
                              const Cargo& cargo) const {
   if (holders.size() == 1 && has_leg(holders[0].device, user)) return holders[0];
+  if (tuning_.routing == Routing::devices_first && tuning_.rules.has(Rule::bandwidth))
+    return choose_by_class(holders, user, cargo);
   const Holder* best = nullptr;
   double best_value = kNever;
   const bool eta = tuning_.rules.has(Rule::eta);
   const bool bandwidth = tuning_.rules.has(Rule::bandwidth);
   const bool under_way_counts = tuning_.rules.has(Rule::forwarding);
-  const LinkId from_home = links_.at(holders[0].device, user);
   for (const Holder& holder : holders) {
     if (!has_leg(holder.device, user)) continue;
     double value = 0;  // home: the first that is reachable
     if (eta) {
       value = leg(holder.device, user, cargo, holder.ready_s, 1, nullptr).stop_s();
     } else if (bandwidth) {
-      // A reactive scheduler decides when the way from home is free; what arrives later is unknown
-      // to it then.
-      const double now_s = from_home >= 0 ? clock_.free_s(from_home) : 0;
+      // What arrives later than it decides is unknown to a reactive scheduler.
+      const double now_s = decided_s(holders[0], user);
       // The first is never a copy under way: it is the home, or where a result waits to leave.
       if (!under_way_counts && &holder != &holders[0] && holder.ready_s > now_s) continue;
       value = -rate_of(holder.device, user, cargo);
@@ -104,10 +140,13 @@ double Router::arrival_s(std::span<const Holder> holders, DeviceId user, const C
 // most the tuning's (the paper's 8): more than that never paid in the chains measured on H200 nodes
 // below 512 MB.
 int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, const Cargo& cargo) const {
-  const LinkId first = links_.at(source, users[0]);
+  const LinkId first = direct(source, users[0]);
   const bool passes = first < 0 || !detours_.between(source, users[0]).empty();
   const double hops = static_cast<double>(users.size()) + (passes ? 1 : 0);
   if (hops < 2) return 1;
+  const auto most = std::min<std::int64_t>(std::min(tuning_.chunks, 255),
+                                           std::max<std::int64_t>(cargo.columns, 1));
+  if (tuning_.routing == Routing::pairs) return static_cast<int>(most);
   const Link& l = machine_.links[static_cast<std::size_t>(
       users.size() > 1 && links_.at(users[0], users[1]) >= 0 ? links_.at(users[0], users[1])
       : first >= 0                                           ? first
@@ -115,8 +154,6 @@ int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, const C
   const double bytes_s = static_cast<double>(cargo.bytes) / l.rate(cargo);
   const double best =
       std::sqrt((hops - 1) * bytes_s / std::max(l.latency_s + hops * machine_.issue_s, 1e-9));
-  const auto most = std::min<std::int64_t>(std::min(tuning_.chunks, 255),
-                                           std::max<std::int64_t>(cargo.columns, 1));
   return static_cast<int>(std::clamp<double>(std::round(best), 1.0, static_cast<double>(most)));
 }
 
@@ -203,7 +240,7 @@ const Chain& Router::route(std::span<const Holder> holders, std::span<const Devi
   best_stop_s_ = kNever;
   for (const Holder& source : holders) {
     if (!eta && source.device != first.device) continue;
-    if (users.size() <= kExhaustiveUsers) {
+    if (users.size() <= (tuning_.routing == Routing::pairs ? kAllUsers : kExhaustiveUsers)) {
       search(source, users, cargo);
     } else {
       greedy(source, users, cargo);

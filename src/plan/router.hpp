@@ -41,7 +41,7 @@ class Router {
         tuning_(tuning),
         links_(machine),
         detours_(machine, links_, tuning),
-        clock_(machine) {}
+        clock_(machine, tuning.routing) {}
 
   /// The best way for one tile to all `users` (at least one). holders[0] is the tile's home. The
   /// result is valid until the next call. Throws Error(unreachable).
@@ -57,6 +57,7 @@ class Router {
   }
 
  private:
+  LinkId direct(DeviceId from, DeviceId to) const;
   bool has_leg(DeviceId from, DeviceId to) const;
   Leg plain_leg(DeviceId from, DeviceId to, const Cargo& cargo, double ready_s, int chunks,
                 const LinkClock::Hop* upstream) const;
@@ -64,6 +65,10 @@ class Router {
           const LinkClock::Hop* upstream) const;
   double rate_of(DeviceId from, DeviceId to, const Cargo& cargo) const;
   const Holder& choose(std::span<const Holder> holders, DeviceId user, const Cargo& cargo) const;
+  const Holder& choose_by_class(std::span<const Holder> holders, DeviceId user,
+                                const Cargo& cargo) const;
+  /// When a scheduler that plans nothing ahead would decide: the way from home is free.
+  double decided_s(const Holder& home, DeviceId user) const;
   int chunks_for(DeviceId source, std::span<const DeviceId> users, const Cargo& cargo) const;
   void search(const Holder& source, std::span<const DeviceId> users, const Cargo& cargo);
   void search_from(std::size_t depth, double stop_s, std::span<const DeviceId> users,

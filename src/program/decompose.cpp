@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
+#include "program/owners.hpp"
 
 namespace fleet {
 namespace {
@@ -133,6 +134,11 @@ void deal(std::vector<Piece>& pieces, int count) {
   }
 }
 
+// Deals pieces to the rows (or columns) of the grid in turn.
+void cycle(std::vector<Piece>& pieces, int count) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i].block = static_cast<int>(i) % count;
+}
+
 // The pieces of `other`, in one group.
 std::vector<Piece> alike(std::vector<Piece> other) {
   for (Piece& piece : other) piece.group = piece.block = 0;
@@ -238,6 +244,9 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   const bool splits = tuning.split_k;
   if (splits && (!may_split_k(problem) || tuning.out_of_core != OutOfCore::none))
     throw Error(Status::bad_argument, "sums are split for products of whole matrices only");
+  const bool is_dealt = tuning.owners != Owners::blocks;
+  if ((is_dealt && (splits || problem.batch > 1)) || (!is_dealt && !tuning.worker_shares.empty()))
+    throw Error(Status::bad_argument, "single tiles are dealt for one whole product only");
   Decomposition made;
   Dealing& d = made.deal;
   // The lines that divide C or, with split sums, k.
@@ -266,6 +275,14 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     deal(rows, tuning.grid.rows);
     deal(cols, tuning.grid.cols);
   }
+  if (is_dealt) {
+    if (!traits.triangle) {
+      rows = pieces_of(problem.m, tuning.group_rows(), {.tile = tuning.edge_m()});
+      cols = pieces_of(problem.n, tuning.group, {.tile = tuning.tile});
+    }
+    cycle(rows, tuning.grid.rows);
+    cycle(cols, tuning.grid.cols);
+  }
   const bool left = problem.side == Side::left;
   if (traits.triangular) {
     std::vector<Piece>& along = left ? rows : cols;
@@ -289,6 +306,8 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     d.col_owner.push_back(p.block);
     d.col_group.push_back(p.group);
   }
+  if (deals_single_tiles(tuning))
+    d.tile_owner = owner_map(tuning, static_cast<int>(rows.size()), static_cast<int>(cols.size()));
   for (const Piece& p : steps) d.step_cube.insert(d.step_cube.end(), traits.twice ? 2 : 1, p.group);
   // Parts are numbered without those that rounding left empty: the first has the first step.
   for (std::size_t i = 0; splits && i < steps.size(); ++i)
@@ -306,6 +325,17 @@ int rank_of_tile(const Problem& problem, int tiles, int tile) {
   // turn that round.
   const bool ascending = (lower == (problem.side == Side::left)) == problem.traits().solves;
   return ascending ? tile : tiles - 1 - tile;
+}
+
+std::int64_t Dealing::most_single_tiles() const {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(groups() * grid.rows * grid.cols), 0);
+  std::int64_t most = 0;
+  for (std::size_t t = 0; t < tile_owner.size(); ++t) {
+    const int group = position(row_group[t / col_owner.size()], col_group[t % col_owner.size()]);
+    const int at = group * grid.rows * grid.cols + tile_owner[t];
+    most = std::max(most, ++counts[static_cast<std::size_t>(at)]);
+  }
+  return most;
 }
 
 int Dealing::position(int row_group, int col_group) const {

@@ -21,6 +21,9 @@ namespace fleet {
 struct Dealing {
   Grid grid;
   std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column
+  /// The worker of each tile of C, row by row over all items, where rows and columns of a grid do
+  /// not tell; empty: they do. Single tiles are not fetched for several workers at once.
+  std::vector<int> tile_owner;
   std::vector<int> row_group, col_group;
   std::vector<int> step_cube;  ///< per op of a chain: which cube of k it is in
   /// Per op of a chain: which row of the grid computes it, in ascending order (levels 1 and 2, and
@@ -35,6 +38,13 @@ struct Dealing {
   /// (paper 2, 4.1: round-robin), a column of tiles at a time.
   bool streams = false;
 
+  int owner_of(int row, int col) const {
+    const auto r = static_cast<std::size_t>(row), c = static_cast<std::size_t>(col);
+    return tile_owner.empty() ? row_owner[r] * grid.cols + col_owner[c]
+                              : tile_owner[r * col_owner.size() + c];
+  }
+  /// The most tiles of one worker in one group, where single tiles are dealt; else 0.
+  std::int64_t most_single_tiles() const;
   int groups() const { return row_groups * col_groups; }
   /// The number of groups along the side of a triangular A, which follow each other.
   int groups_in_turn() const { return cols_outside ? row_groups : col_groups; }

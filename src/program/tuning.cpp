@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tuning.cpp: the words for rules and out-of-core modes.
+// tuning.cpp: the words for rules, owners and out-of-core modes.
 #include "program/tuning.hpp"
 
 #include <array>
@@ -56,6 +56,22 @@ std::string to_string(Rules rules) {
     if (rules.has(static_cast<Rule>(r)))
       text += (text.empty() ? "" : ",") + std::string(kRuleNames[static_cast<std::size_t>(r)]);
   return text;
+}
+
+const char* to_string(Owners owners) {
+  switch (owners) {
+    case Owners::blocks:
+      return "blocks";
+    case Owners::sequential:
+      return "sequential";
+    case Owners::round_robin:
+      return "round_robin";
+    case Owners::cyclic_1d:
+      return "cyclic_1d";
+    case Owners::cyclic_2d:
+      return "cyclic_2d";
+  }
+  return "unknown";
 }
 
 const char* to_string(OutOfCore mode) {

@@ -55,6 +55,28 @@ struct Grid {
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 
+/// Which worker has which tile of C: a block of the grid, or one of the distributions of other
+/// libraries (paper 2, 3.5), in which neighbouring tiles have different workers.
+enum class Owners {
+  blocks,       ///< each worker of the grid has one block of C
+  sequential,   ///< tiles, row by row, in as many consecutive runs as there are workers
+  round_robin,  ///< tiles, row by row, to the workers in turn
+  cyclic_1d,    ///< columns of tiles to the workers in turn
+  cyclic_2d,    ///< tile (i, j) to row i mod rows and column j mod cols of the grid
+};
+
+const char* to_string(Owners owners);
+
+/// How copies find their source and their way.
+enum class Routing {
+  fleet,          ///< by the rules, with the load of links and ports
+  pairs,          ///< paper 1, III-D and III-E: times per pair, no shared ports, all orders of a
+                  ///< chain, always Tuning::chunks pieces
+  devices_first,  ///< paper 5, III-C: a complete copy on a device, by rate; else (with the rule
+                  ///< `forwarding`) one under way; else the host
+  over_host,      ///< from home, between devices through host memory
+};
+
 /// How a plan deals with slots that do not fit the memory cap.
 enum class OutOfCore {
   none,        ///< everything fits
@@ -74,6 +96,13 @@ struct Tuning {
   /// The same of C's rows and columns for each row and column of the grid, where links differ in
   /// speed (paper 4: two tile sizes); empty: edge_m() and tile for all. For what shares are for.
   std::vector<std::int64_t> row_tiles, col_tiles;
+  Owners owners = Owners::blocks;
+  /// Relative numbers of tiles per worker where `owners` deals single tiles; empty: as dealt.
+  std::vector<double> worker_shares;
+  /// A worker that has begun all its tiles takes over one that the worker with most left has not
+  /// begun (paper 5: work stealing). Not out of core, nor where tiles of C are inputs of others.
+  bool steals = false;
+  Routing routing = Routing::fleet;
   /// The rows of the grid are parts of k (their shares are row_shares) instead of rows of C: for
   /// products whose C is small beside k. The sums of the parts are added in the order of k, at the
   /// worker of the first. For products of whole matrices only, in core, and not for halves.

@@ -79,7 +79,8 @@ bool group_fits(const Problem& problem, const Tuning& t, std::int64_t group) {
                (seen + limits::kMovingInputs) * input <=
            least_cap(t);
   }
-  return (rows * cols + limits::kMovingOutputs) * output + steps * (rows + cols) * input <=
+  const std::int64_t targets = std::max(rows * cols, d.most_single_tiles());
+  return (targets + limits::kMovingOutputs) * output + steps * (rows + cols) * input <=
          least_cap(t);
 }
 

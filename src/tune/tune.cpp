@@ -15,6 +15,7 @@
 #include "tune/choice.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
+#include "tune/preset.hpp"
 #include "tune/teams.hpp"
 
 namespace fleet {
@@ -457,6 +458,9 @@ void Tuner::attempt_groups(const std::vector<Considered>& ungrouped_ones, std::i
 Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request) {
   if (problem.traits().vectors && problem.k > 0 && problem.n > 0)
     return tune_vectors(problem, machine, request);
+  if (problem.m > 0 && problem.n > 0 && problem.k > 0)
+    for (const PresetPolicy& policy : preset_policies())
+      if (policy.preset == request.preset) return tune_as(policy, problem, machine, request);
   return Tuner(problem, machine, request).run();
 }
 

@@ -10,6 +10,9 @@
 
 namespace fleet {
 
+/// The library whose policies a plan follows (preset.hpp).
+enum class Preset { none, cublasxt, blasx, xkblas, paralia, uncut };
+
 /// The choices that the caller fixed; the tuner makes all others.
 struct TuneRequest {
   std::vector<DeviceId> workers;         ///< empty: every device that can compute the type
@@ -18,8 +21,9 @@ struct TuneRequest {
   std::int64_t tile = 0;                 ///< 0: by model
   Grid grid{0, 0};                       ///< if it does not match the number of workers: by model
   Rules rules = Rules::all();
-  int max_hops = 1;         ///< most other workers on the way of a tile (paper 2, 3.2)
-  bool own_copies = false;  ///< as in Tuning
+  Preset preset = Preset::none;  ///< not none: it replaces rules, tiles, owners, routes, max_hops
+  int max_hops = 1;              ///< most other workers on the way of a tile (paper 2, 3.2)
+  bool own_copies = false;       ///< as in Tuning
   Goal goal;
 };
 

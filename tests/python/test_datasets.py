@@ -26,6 +26,9 @@ def test_sets_have_as_many_problems_as_the_papers_say():
     assert shapes("irregular") == {"square": 95, "fat-thin": 105, "thin-fat": 105}
     assert shapes("paralia") == {"square": 210, "fat-thin": 210, "thin-fat": 210}
     assert shapes("scaling") == {"square": 24}
+    assert shapes("hetero") == {"square": 100, "fat-thin": 90, "thin-fat": 60}
+    assert shapes("uneven") == {"square": 4}
+    assert shapes("hybrid") == {"square": 3, "update": 4}
     # Five bars, all rules, and all but one of nine.
     assert shapes("ablation") == {"square": 38 * (5 + 1 + 9)}
 
@@ -70,6 +73,11 @@ def test_skinny_products_cost_the_same_and_have_the_ratios_that_they_claim():
         assert ratio == pytest.approx(nearest, rel=0.06)
         ratios.add((case.shape, nearest))
     assert len(ratios) == 20
+
+
+def test_the_uneven_set_is_that_of_paper_4_on_four_gpus():
+    assert {place for _, place in datasets.cases_of("uneven", 4)} == {"1,2,0"}
+    assert 39 * 576 == max(case.m for case, _ in datasets.cases_of("hybrid", 1)) == 22464
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,17 @@ inline Problem random_level3(Generator& random, int devices, std::int64_t most) 
   return make_problem(shape, conditions);
 }
 
+/// What only presets decide: owners of single tiles, stealing, other libraries' routes.
+inline void use_others_policy(Generator& random, const Problem& problem, Tuning& t) {
+  t.routing = static_cast<Routing>(between(random, 0, 3));
+  t.steals = chance(random, 50);
+  if (problem.batch > 1 || t.split_k || !t.row_shares.empty() || !t.col_shares.empty()) return;
+  t.owners = static_cast<Owners>(between(random, 0, 4));
+  if (t.owners == Owners::blocks || chance(random, 50)) return;
+  for (std::size_t w = 0; w < t.workers.size(); ++w)
+    t.worker_shares.push_back(static_cast<double>(between(random, 1, 20)));
+}
+
 inline Tuning random_tuning(Generator& random, const Machine& machine, const Problem& problem,
                             std::int64_t most_tile) {
   Tuning t;
@@ -187,6 +198,7 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
     t.group_m = between(random, t.tile, 4 * t.tile);
   t.max_hops = static_cast<int>(between(random, 0, 2));
   if (t.out_of_core == OutOfCore::none && may_split_k(problem)) t.split_k = chance(random, 30);
+  if (chance(random, 20)) use_others_policy(random, problem, t);
   return t;
 }
 

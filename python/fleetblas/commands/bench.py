@@ -38,6 +38,9 @@ GPUs / 8:
   regular    squares of 5K to 32K, all operands on the host, or all on GPU 0 (paper 1)
   irregular  the same, fat-thin and thin-fat products at five places (paper 1)
   paralia    squares of 2K to 22K, fat-thin and thin-fat products at ten places (paper 2)
+  hetero     the same from twice the least sizes in twice the steps, for unequal GPUs (paper 2)
+  uneven     squares of 8K to 64K, A, B and C on three GPUs (paper 4; --type s)
+  hybrid     squares of 2K to 8K and updates with k = 576 on the host (paper 3)
   scaling    8K, 16K and 32K on 1, 2, 4 and 8 of the GPUs (paper 1)
   ablation   the regular set with rules added one by one, and with all rules but one (paper 1)
   skinny     tall, flat, deep and thin products with ratios of 4 to 64

@@ -200,6 +200,11 @@ def _add_problem_rest(parser) -> None:
         choices=range(3),
         help="most other workers on the way of a tile between two devices (default 1)",
     )
+    parser.add_argument(
+        "--preset",
+        metavar="LIBRARY",
+        help="plan as another library does: cublasxt, blasx, xkblas, paralia or uncut",
+    )
 
 
 def type_of(arguments, word: str) -> str:
@@ -284,7 +289,7 @@ def context_options(arguments) -> dict:
     """The given options of the command line that a context takes."""
     names = (
         *("backend", "devices", "objective", "machine", "memory_cap"),
-        *("tile", "grid", "rules", "max_hops"),
+        *("tile", "grid", "rules", "max_hops", "preset"),
     )
     options = {name: getattr(arguments, name, None) for name in names}
     return {name: value for name, value in options.items() if value is not None}

@@ -2,8 +2,9 @@
 """The sets of problems of `bench --dataset`: those of the papers, and shapes that they omit. Knows
 nothing of how they are timed.
 
-Sources: paper 1 (Uncut-GEMMs) section IV-A3, IV-B, IV-D and IV-E; paper 2 (PARALiA) section 5;
-paper 5 (XKBlas) figure 5.
+Sources: paper 1 (Uncut-GEMMs) section IV-A3, IV-B, IV-D and IV-E; paper 2 (PARALiA) sections 4.2
+and 4.4; paper 3 (Linpack overlap) sections III and VI; paper 4 (uneven links); paper 5 (XKBlas)
+figure 5.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ SCALING_DEVICES = (1, 2, 4, 8)
 SKINNY_RATIOS = (4, 8, 16, 32, 64)
 SKINNY_EDGE = 8 * K  # the cube root of m*n*k, so that all have equal arithmetic
 SMALL_SIZES = (512, 768, 1024, 1536, 2048, 3072, 4096)
+UNEVEN_SIZES = (8 * K, 16 * K, 32 * K, 64 * K)
+# Paper 3, III and VI: sizes of its dgemm; block size, and local updates of N = 90,000 on a 4 x 4
+# grid of processes, as many blocks wide.
+HYBRID_SIZES = (2 * K, 4 * K, 8 * K)
+LINPACK_NB = 576
+LINPACK_UPDATES = tuple(blocks * LINPACK_NB for blocks in (5, 10, 20, 39))
 HOST_AND_DEVICE = ("h,h,h", "0,0,0")
 # Paper 5, figure 5, and the Hermitian ones among its nine routines (IV-A).
 LEVEL3_ROUTINES = ("gemm", "symm", "syr2k", "syrk", "trmm", "trsm", "hemm", "her2k", "herk")
@@ -119,6 +126,30 @@ def paralia() -> list[Case]:
     return _squares(range(2 * K, 22 * K + 1, K), PARALIA_PLACES) + fat_thin + thin_fat
 
 
+def uneven() -> list[Case]:
+    """Paper 4: A, B and C on GPUs 1, 2 and 0 of four."""
+    return _squares(UNEVEN_SIZES, ("2,4,0",))
+
+
+def hetero() -> list[Case]:
+    """Paper 2, 4.4: the set `paralia` from twice its least sizes, in twice its steps."""
+    ratios = (2, 8, 32)
+    thin_fat = [
+        Case(edge // ratio, edge // ratio, edge, place, "thin-fat")
+        for edge in range(24 * K, 36 * K + 1, 8 * K)
+        for ratio in ratios
+        for place in PARALIA_PLACES
+    ]
+    fat_thin = _fat_thin(range(16 * K, 32 * K + 1, 8 * K), ratios, PARALIA_PLACES)
+    return _squares(range(4 * K, 22 * K + 1, 2 * K), PARALIA_PLACES) + fat_thin + thin_fat
+
+
+def hybrid() -> list[Case]:
+    """Paper 3: squares for CPU and GPU together, and the updates of its Linpack."""
+    updates = [Case(edge, edge, LINPACK_NB, "h,h,h", "update") for edge in LINPACK_UPDATES]
+    return _squares(HYBRID_SIZES, ("h,h,h",)) + updates
+
+
 def scaling() -> list[Case]:
     return [
         Case(edge, edge, edge, place, devices=devices)
@@ -179,6 +210,9 @@ SETS = {
     "regular": regular,
     "irregular": irregular,
     "paralia": paralia,
+    "hetero": hetero,
+    "uneven": uneven,
+    "hybrid": hybrid,
     "scaling": scaling,
     "ablation": ablation,
     "skinny": skinny,

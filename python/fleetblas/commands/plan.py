@@ -84,6 +84,11 @@ def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
         dealt = "parts of k x parts of C's columns; the sums of the parts are added in order"
         parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk")
         return [("grid", f"{rows} x {columns}: {dealt}"), ("tile", f"{tile}: {parts}")]
+    if plan["owners"] != "blocks":
+        dealt = f"tiles of C dealt {plan['owners'].replace('_', ' ')}"
+        dealt += ", idle workers steal" if plan["steals"] else ""
+        parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk")
+        return [("grid", f"{rows} x {columns}: {dealt}"), ("tile", f"{tile}: {parts}")]
     least, most = min(plan["shares"]), max(plan["shares"])
     uneven = f", {100 * least:.0f} to {100 * most:.0f} % of it" if most > UNEVEN * least else ""
     parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk")
@@ -159,6 +164,8 @@ def text_of(plan: dict, words: dict) -> str:
     lines += _energy(plan)
     lines.append(("CPU alone", common.duration(plan["host_s"])))
     lines.append(("rules", str(plan["rules"])))
+    if plan["preset"]:
+        lines.append(("preset", str(plan["preset"])))
     head = f"{plan['problem']}\non {plan['machine']} ({plan['machine_source']})\n"
     body = "\n".join(f"  {name:<12} {text}".rstrip() for name, text in lines)
     hint = "" if plan["workers"] else "\n  (no device: try --machine h200x8, or --backend host)"

@@ -2,7 +2,10 @@
 """The numbers of the papers, for comparison with ours. None of them was measured with FleetBLAS.
 
 [1] "Uncut-GEMMs", section IV: 8 NVIDIA A100-40GB (node of Karolina), 10 warm-ups, medians of 100.
-[2] "PARALiA", section 4.3, Table 4: 8 NVIDIA V100-32GB (node CLX-AI).
+[2] "PARALiA", sections 4.3 and 4.4, Tables 4 and 5: 8 NVIDIA V100-32GB (node CLX-AI).
+[3] "Linpack overlap", section III: one node with a Xeon W3520 and a Tesla C1060.
+[4] "Uneven links": an IBM AC922, and two nodes of cHARISMa.
+[5] "XKBlas heuristics", section IV: a DGX-1 with 8 V100.
 """
 
 from __future__ import annotations
@@ -93,17 +96,75 @@ SCALING = {
     },
 }
 
-# [2] table 4, dgemm: mean(flops) / mean(seconds) in GFLOPS over the small half of the 630 problems,
-# the large half, and all; then GFLOPS per watt over all.
-PARALIA_RATES = {
-    "cuBLASXt": (1827, 8516, 7484, 3.23),
-    "BLASX": (4913, 24755, 21486, 9.28),
-    "XKBLAS": (3569, 18572, 15895, 6.86),
-    "PARALiA, routes only": (9396, 45840, 39996, 17.27),
-    "PARALiA, select(PERF)": (10641, 46066, 40933, 18.06),
-    "PARALiA, select(EDP)": (9453, 45433, 39804, 18.64),
-    "PARALiA, select(PDP)": (3970, 6700, 6530, 22.56),
+# [2] tables 4 and 5, dgemm: mean(flops) / mean(seconds) in GFLOPS, and GFLOPS per watt, by variant
+# and part of the problems: the small half of the 630 (S), the large half (L), all (T). The row HT
+# of table 5 and its EDP on HS contradict the rest, and are left out.
+PARALIA_TABLE_4 = {
+    "cublasxt": {"S": (1827, 0.79), "L": (8516, 3.68), "T": (7484, 3.23)},
+    "blasx": {"S": (4913, 2.12), "L": (24755, 10.69), "T": (21486, 9.28)},
+    "xkblas": {"S": (3569, 1.54), "L": (18572, 8.02), "T": (15895, 6.86)},
+    "paralia comm_opt": {"S": (9396, 4.06), "L": (45840, 19.79), "T": (39996, 17.27)},
+    "paralia PERF": {"S": (10641, 5.32), "L": (46066, 19.94), "T": (40933, 18.06)},
+    "paralia EDP": {"S": (9453, 6.30), "L": (45433, 20.16), "T": (39804, 18.64)},
+    "paralia PDP": {"S": (3970, 13.71), "L": (6700, 23.14), "T": (6530, 22.56)},
 }
+
+# The watts of both tables behave as this number for each selected GPU, the others at zero.
+PARALIA_WATTS = 289.5
+PARALIA_TABLE_5 = {
+    "blasx": {"S": (5036, 2.21), "L": (18621, 8.2)},
+    "xkblas": {"S": (5379, 2.36), "L": (16782, 7.4)},
+    "paralia comm_opt": {"S": (12056, 5.5), "L": (24892, 10.9)},
+    "paralia PERF": {"S": (12160, 6.2), "L": (27221, 14.7)},
+    "paralia EDP": {"L": (26154, 15.3)},
+}
+
+# [2] table 4 as the page of `report` shows it: GFLOPS of S, L and T, and GFLOPS per watt over all.
+PARALIA_NAMES = {
+    "cublasxt": "cuBLASXt",
+    "blasx": "BLASX",
+    "xkblas": "XKBLAS",
+    "paralia comm_opt": "PARALiA, routes only",
+    "paralia PERF": "PARALiA, select(PERF)",
+    "paralia EDP": "PARALiA, select(EDP)",
+    "paralia PDP": "PARALiA, select(PDP)",
+}
+PARALIA_RATES = {
+    PARALIA_NAMES[variant]: (*(parts[p][0] for p in "SLT"), parts["T"][1])
+    for variant, parts in PARALIA_TABLE_4.items()
+}
+
+# [3] table 1 in GFLOPS, the share of the CPU that the rates predict and that was found best, for a
+# dgemm of 4096, and the time that the parallel one saves over GPU and CPU alone.
+LINPACK_CPU, LINPACK_GPU = 42.72, 78.0
+LINPACK_SHARE = {"predicted": 0.35, "found": 0.34, "dtrsm": 0.31}
+LINPACK_SAVED = {"GPU alone": 0.34, "CPU alone": 0.64}
+
+# [4] the tile edges of its rules, and TFLOPS at A, B, C on GPUs 1, 2, 0: (edges, TFLOPS), the first
+# edge for slow links. 6690 is not printed; it follows from the rule.
+UNEVEN_EDGES = {"ac922": 2189, "charisma-4v100": 6690, "charisma-8a100": 86301}
+UNEVEN_IDLE = {
+    "ac922": ((1024, 512), 16.97),
+    "charisma-4v100": ((4096, 1024), 9.97),
+    "charisma-8a100": ((8192, 1024), 15.56),
+}
+UNEVEN_ONE_SIZE = {
+    "ac922": (4096, 38.39),
+    "charisma-4v100": (8192, 32.76),
+    "charisma-8a100": (4096, 53.97),
+}
+UNEVEN_TWO_SIZES = {"ac922": ((4096, 2048), 45.48)}
+
+# [5] table II: the most lost at N >= 16384; and single numbers of section IV.
+HEURISTICS = {
+    "DGEMM": {"optimistic off": -0.435, "both off": -0.43},
+    "DSYR2K": {"optimistic off": -0.194, "both off": -0.535},
+    "DTRSM": {"optimistic off": -0.296, "both off": -0.293},
+}
+DISTRIBUTED = {"DGEMM": 1.117, "DSYR2K": 0.711, "DTRSM": 0.526}
+XKBLAS_BEST, XKBLAS_AT_24000 = 56.9, 54.0  # TFLOPS of DGEMM
+XKBLAS_OVER_CUBLASXT = 2.84
+XKBLAS_COPYING, CHAMELEON_COPYING = 0.254, 0.412
 
 
 def speedup(kind: str, place: str, edge: float | None, devices: int | None, who: str = GEMMS):
