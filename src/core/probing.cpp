@@ -101,7 +101,8 @@ Json document_of(const Machine& machine, const ProbeReport& report, double budge
                       {"mean", value.mean},
                       {"interval", value.interval},
                       {"repeats", value.repeats},
-                      {"settled", value.settled}});
+                      {"settled", value.settled},
+                      {"spread", value.spread}});
   Json unsettled = Json::array();
   for (const Json& value : values)
     if (!value["settled"].get<bool>()) {
