@@ -35,13 +35,10 @@ bool OnlineModel::outdates(const Planned& planned, const Trace& measured) {
   const Lesson lesson =
       learn(*planned.evidence, planned.tuned.plan, *machine_, planned.tuned.cost.seconds, measured);
   if (!lesson.corrections.empty()) {
-    auto machine = std::make_shared<const Machine>(corrected(*machine_, lesson.corrections));
-    if (*machine != *machine_) {  // no rate is at its bound already
-      change(std::move(machine));
-      ++version_;
-      // Writing takes about a millisecond: not at each of many small changes.
-      if (keep_ && std::has_single_bit(version())) keep_(*machine_);
-    }
+    change(std::make_shared<const Machine>(corrected(*machine_, lesson.corrections)));
+    ++version_;
+    // Writing takes about a millisecond: not at each of many small changes.
+    if (keep_ && std::has_single_bit(version())) keep_(*machine_);
   }
   return lesson.far_off && planned.made_for != version();
 }

@@ -35,6 +35,8 @@ struct Correction {
 /// leave of a device is rarely less than a quarter; a rate that is off by more was measured on
 /// another machine, or the run was stopped by a debugger or a swap.
 inline constexpr double kMostCorrection = 4;
+/// Differences below this are noise: they change no machine, no plan and no file.
+inline constexpr double kNoise = 1.05;
 /// A prediction, or a rate, that is off by more than this is contradicted.
 inline constexpr double kFarOff = 1.25;
 
@@ -45,6 +47,13 @@ inline double distance(double factor) { return factor < 1 ? 1 / factor : factor;
 /// kMostCorrection of its measurement. The result is a machine like any other: written and read
 /// back, it gives the same plans.
 Machine corrected(Machine machine, std::span<const Correction> corrections);
+
+/// The machine as it was measured.
+Machine uncorrected(Machine machine);
+
+/// Gives rates of one kind that are equal, and were found off by about as much (kNoise), the mean
+/// of their factors. So devices that are alike stay alike, and are one class for the tuner.
+std::vector<Correction> evened(const Machine& machine, std::vector<Correction> corrections);
 
 /// All corrections that the machine has, against its measurement, in the order of devices, links
 /// and ports.

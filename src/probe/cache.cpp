@@ -262,20 +262,20 @@ Measured measure(CpuBlas& blas, Backend& backend) {
   return measured;
 }
 
-/// Gives each kernel of `machine` the higher rate of the two measurements.
+/// Gives each kernel of `machine` the higher rate of two measurements.
 void take_faster(Machine& machine, const Machine& other) {
   for (std::size_t d = 0; d < machine.devices.size(); ++d)
     for (KernelRate& rate : machine.devices[d].kernels)
       for (const KernelRate& same : other.devices[d].kernels)
         if (same.type == rate.type && same.edge == rate.edge)
-          rate.flops_per_s = std::max(rate.flops_per_s, same.flops_per_s / same.corrected);
+          rate.flops_per_s = std::max(rate.flops_per_s, same.flops_per_s);
 }
 
 /// Measures a machine again of which the file is in doubt.
 Measured measure_again(const Measured& kept, Doubt doubt, CpuBlas& blas, Backend& backend) {
   Measured again = measure(blas, backend);
   again.times = kept.times + 1;
-  if (doubt == Doubt::unsteady) take_faster(again.machine, kept.machine);
+  if (doubt == Doubt::unsteady) take_faster(again.machine, uncorrected(kept.machine));
   for (std::size_t d = 0; d < kept.machine.devices.size(); ++d)
     again.machine.devices[d].watts = kept.machine.devices[d].watts;
   return again;

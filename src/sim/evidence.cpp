@@ -55,10 +55,13 @@ Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, doubl
   if (!again) return lesson;
   lesson.corrections = before.timed ? agreed(before.observed, evidence.observed)
                                     : in_direction_of(before.speed, evidence.observed);
-  if (lesson.corrections.empty())
+  lesson.corrections = evened(machine, std::move(lesson.corrections));
+  if (corrected(machine, lesson.corrections) == machine) {  // none, or all at their bounds
+    lesson.corrections.clear();
     look_later(evidence);
-  else  // what was observed is off against a machine that is no more
+  } else {  // what was observed is off against a machine that is no more
     evidence = {.runs = evidence.runs, .far_off = evidence.far_off};
+  }
   return lesson;
 }
 

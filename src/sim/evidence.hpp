@@ -29,7 +29,7 @@ inline bool wants_task_times(const Evidence& evidence) {
 
 /// What a run teaches.
 struct Lesson {
-  std::vector<Correction> corrections;  ///< of the machine that predicted it
+  std::vector<Correction> corrections;  ///< of the machine that predicted it: they change it
   bool far_off = false;  ///< the prediction was off by kFarOff in this run and the one before
 };
 

@@ -10,9 +10,6 @@
 
 namespace fleet {
 
-/// Differences below this are noise: they change no machine, no plan and no file.
-inline constexpr double kNoise = 1.05;
-
 /// Whether the spans are those of the tasks. Without Backend::keep_times they may all be that of
 /// the run.
 bool has_task_times(const Trace& trace);

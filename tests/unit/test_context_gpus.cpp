@@ -39,7 +39,8 @@ std::string machine_file() {
 /// Options that send all products to the fake GPUs, by plans for a machine with placeholder rates.
 std::string gpu_options(const std::string& backend) {
   return "backend=" + backend +
-         ";offload=always;online=off;tile=32;device_library=" FLEETBLAS_FAKE_GPUS ";machine=" + machine_file();
+         ";offload=always;online=off;tile=32;device_library=" FLEETBLAS_FAKE_GPUS ";machine=" +
+         machine_file();
 }
 
 /// The same as environment variables, for the default context.

@@ -95,7 +95,13 @@ TEST(Corrected, ChangesTheNamedRateOnlyAndSaysByHowMuch) {
 
   const Machine changed = corrected(machine, changes);
 
-  EXPECT_EQ(corrections_of(changed), changes);
+  const std::vector<Correction> found = corrections_of(changed);
+  ASSERT_EQ(found.size(), changes.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].rate, changes[i].rate);
+    EXPECT_NEAR(found[i].factor, changes[i].factor, 1e-12);
+  }
+  EXPECT_EQ(uncorrected(changed), machine);
   EXPECT_EQ(changed.best_rate(kFirstDevice, DataType::f64),
             machine.best_rate(kFirstDevice, DataType::f64) / 2);
   EXPECT_EQ(changed.best_rate(kFirstDevice, DataType::f32),
@@ -138,8 +144,23 @@ TEST(Corrected, IsAMachineFileFromWhichTheSamePlanComes) {
   EXPECT_EQ(tune(problem, read, {}).plan, tune(problem, changed, {}).plan);
   EXPECT_NE(tune(problem, read, {}).plan, tune(problem, shipped("h200x4"), {}).plan);
   EXPECT_THROW(parse_machine(R"({"schema": 2, "name": "", "source": "",
-                                 "ports": [{"name": "p", "capacity": 1, "corrected": 0}]})"),
+                                 "ports": [{"name": "p", "capacity": 1, "measured": 0}]})"),
                Error);
+}
+
+TEST(Evened, KeepsDevicesAlikeThatAreOffByAboutAsMuch) {
+  const Machine machine = shipped("h200x4");
+  std::vector<Correction> found;
+  for (const double factor : {0.5, 0.51, 0.8, 0.505})
+    found.push_back(
+        {{Kind::products, kFirstDevice + static_cast<int>(found.size()), DataType::f64}, factor});
+
+  const std::vector<Correction> even = evened(machine, found);
+
+  EXPECT_EQ(even[0].factor, even[1].factor);
+  EXPECT_EQ(even[0].factor, even[3].factor);
+  EXPECT_NEAR(even[0].factor, 0.505, 1e-3);
+  EXPECT_EQ(even[2].factor, 0.8);
 }
 
 TEST(Observe, FindsTheDeviceThatIsSlower) {
@@ -290,6 +311,19 @@ TEST(Learn, LooksAtTasksMoreAndMoreRarelyWhereNoRateIsToBlame) {
 
   EXPECT_GE(timed, 5);
   EXPECT_LE(timed, 12);
+}
+
+TEST(Learn, StopsAtTheBoundsOfCorrections) {
+  const Machine said = shipped("h200x4");
+  const Plan plan = tune(gemm(8192, 8192, 8192, kFirstDevice), said, {}).plan;
+
+  const Lessons lessons = taught(plan, said, slower(said, 1 / 6.0), {.runs = 40});
+
+  EXPECT_LT(lessons.changes, 10);
+  double largest = 1;
+  for (const Correction& correction : corrections_of(lessons.model))
+    largest = std::max(largest, distance(correction.factor));
+  EXPECT_NEAR(largest, kMostCorrection, 1e-9);
 }
 
 TEST(Learn, SaysThatAPlanIsFarOffOnlyTheSecondTimeInARow) {
