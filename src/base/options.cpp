@@ -50,6 +50,8 @@ constexpr std::array<OptionInfo, 25> kTable = {{
     {"cache_dir", "", "folder for measured machines; empty: nothing is kept"},
     {"deterministic", "0",
      "1: devices multiply copies only, so that the alignment of operands changes no bits"},
+    {"online", "on",
+     "off: what runs take does not correct the model of the machine (deterministic: off)"},
     {"graphs", "1", "0: GPUs never replay a plan as one graph"},
     {"device_library", "", "test hook: library with the GPU backend; empty: the one beside this"},
     {"device_memory", "0", "test hook: memory of a device in bytes (suffixes K, M, G); 0: its own"},
@@ -294,6 +296,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.deterministic = flag_of(name, value);
   } else if (name == "timeline") {
     options.timeline = flag_of(name, value);
+  } else if (name == "online") {
+    options.online = flag_of(name, value);
   } else if (name == "graphs") {
     options.graphs = flag_of(name, value);
   } else if (name == "device_library") {
@@ -329,6 +333,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "cache_dir") json.value(o.cache_dir);
   if (name == "deterministic") json.value(o.deterministic);
   if (name == "timeline") json.value(o.timeline);
+  if (name == "online") json.value(o.online);
   if (name == "graphs") json.value(o.graphs);
   if (name == "device_library") json.value(o.device_library);
   if (name == "device_memory") json.value(o.device_memory);

@@ -78,6 +78,7 @@ struct Options {
   std::string cache_dir;       ///< where the measured machine is kept; empty: nowhere
   bool deterministic = false;  ///< devices never multiply operands in place
   bool timeline = false;       ///< each task is measured, as `trace` also asks for
+  bool online = true;          ///< runs correct the model of the machine
   bool graphs = true;          ///< a plan used again is replayed as one CUDA graph
   Inject inject;
   std::string inject_text;      ///< `inject` as given

@@ -126,6 +126,7 @@ void Context::finish_on_cpu(const Call& call, std::int64_t done, const Homes& ho
 }
 
 void Context::run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn) {
+  const Computing computing;
   if (gate::only_cpu_left()) {
     // No backend works now, but the memory of virtual devices can be reached.
     for (const std::size_t operand : {kA, kB, kC})
@@ -279,6 +280,7 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
 void Context::log_error(const char* text) { log_.line(Log::kError, {text}); }
 
 void Context::note_host_call(const Call& call, const char* reason, double seconds) {
+  Computing::note_other();
   const User inside(users_);
   CallRecord record;
   begin_record(record, call);
@@ -309,7 +311,10 @@ double Context::min_flops() {
   // GPUs take a second to start: small products are not worth asking the model.
   if (offloader_.engine_if_started() == nullptr && options_.backend != BackendKind::host)
     return kColdFlops;
-  if (min_flops_ < 0) min_flops_ = profitable_flops();
+  if (min_flops_ < 0 || min_flops_of_ != offloader_.model_version()) {
+    min_flops_ = profitable_flops();
+    min_flops_of_ = offloader_.model_version();
+  }
   return min_flops_;
 }
 

@@ -50,6 +50,7 @@ class Context {
   /// The same by its shape. Only for a context that is never destroyed: the thread is not counted.
   void note_host_shape(const char* symbol, const CallShape& shape, const char* reason,
                        double seconds) {
+    Computing::note_other();
     journal_->note_on_cpu(symbol, shape, reason, seconds);
   }
   /// Flops (2mnk) of the smallest product that devices are expected to finish before the CPU;
@@ -137,8 +138,9 @@ class Context {
   const int cores_;
   std::shared_ptr<Journal> journal_;
   std::mutex turn_;
-  Offloader offloader_;    // guarded by turn_
-  double min_flops_ = -1;  // guarded by turn_; -1: not known yet
+  Offloader offloader_;             // guarded by turn_
+  double min_flops_ = -1;           // guarded by turn_; -1: not known yet
+  std::uint64_t min_flops_of_ = 0;  // guarded by turn_; version of the model that it holds for
   Registry registry_;
   std::atomic<int> users_{0};  ///< threads inside
 };

@@ -7,6 +7,7 @@
 #include "base/gate.hpp"
 #include "base/json_text.hpp"
 #include "core/context.hpp"
+#include "core/corrections_text.hpp"
 #include "core/plan_text.hpp"
 #include "core/version.hpp"
 #include "sim/simulate.hpp"
@@ -67,23 +68,23 @@ std::string Context::plan_json(std::string_view text) {
   const Problem asked = parse_problem(text);
   const auto turn = take_turn();
   const Problem problem = parse(text);
-  const Machine& machine = *offloader_.engine().machine;
+  const auto machine = offloader_.model();
   PlanReport report;
   report.problem = asked;
-  report.machine = &machine;
+  report.machine = machine.get();
   report.rules = options_.rules;
   report.preset = options_.preset;
-  report.host_s = host_s(problem, machine);
+  report.host_s = host_s(problem, *machine);
   report.goal = offloader_.goal();
   if (offloader_.users().empty()) {
-    report.bound = bound_of_cpu(problem, machine);
+    report.bound = bound_of_cpu(problem, *machine);
     report.reason = "no usable device";
     return to_json(report);
   }
   const auto planned = plan_for_text(problem);
   report.planned = planned.get();
   report.host_s = planned->host_s;
-  report.bound = bound(problem, machine);
+  report.bound = bound(problem, *machine);
   report.bound_value = offloader_.value_bound(problem);
   report.users = offloader_.users();
   report.rules = to_string(planned->tuned.plan.tuning.rules);
@@ -104,20 +105,20 @@ std::string Context::simulate_json(std::string_view text) {
   const User inside(users_);
   const auto turn = take_turn();
   const Problem problem = parse(text);
-  const Machine& machine = *offloader_.engine().machine;
+  const auto machine = offloader_.model();
   if (offloader_.users().empty())
     throw Error(Status::unsupported, "no device to simulate: name a machine, or backend=host");
   const auto planned = plan_for_text(problem);
-  return chrome_trace_json(planned->tuned.plan, machine, simulate(planned->tuned.plan, machine));
+  return chrome_trace_json(planned->tuned.plan, *machine, simulate(planned->tuned.plan, *machine));
 }
 
 std::string Context::bound_json(std::string_view text) {
   const User inside(users_);
   const auto turn = take_turn();
   const Problem problem = parse(text);
-  const Machine& machine = *offloader_.engine().machine;
+  const auto machine = offloader_.model();
   const Bound least =
-      offloader_.users().empty() ? bound_of_cpu(problem, machine) : bound(problem, machine);
+      offloader_.users().empty() ? bound_of_cpu(problem, *machine) : bound(problem, *machine);
   JsonText json;
   json.open('{').member("bound_s", least.seconds).member("limited_by", least.limited_by);
   return json.close('}').text();
@@ -134,7 +135,7 @@ std::string Context::trace_json() {
 std::string Context::machine_json() {
   const User inside(users_);
   const auto turn = take_turn();
-  return to_json(*offloader_.engine().machine);
+  return to_json(*offloader_.model());
 }
 
 std::string Context::config_json() {
@@ -148,13 +149,13 @@ std::string Context::config_json() {
       .open('[');
   for (const int device : offloader_.users()) json.value(device);
   json.close(']').member("cores", cores_).member("cpu_blas", blas_->name()).key("machine");
-  if (const Engine* engine = offloader_.engine_if_started())
-    json.open('{')
-        .member("name", engine->machine->name)
-        .member("source", engine->machine->source)
-        .close('}');
-  else
+  if (const auto machine = offloader_.model_if_started()) {
+    json.open('{').member("name", machine->name).member("source", machine->source);
+    write_corrections(json, named_corrections(*machine));
+    json.close('}');
+  } else {
     json.null();
+  }
   json.member("machines", shipped_folder()).key("options").raw(to_json(options_));
   return json.close('}').text();
 }

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/gate.hpp"
 #include "base/json_text.hpp"
+#include "core/corrections_text.hpp"
 #include "core/engine.hpp"
 #include "core/guarded_blas.hpp"
 #include "probe/examine.hpp"
@@ -79,7 +80,11 @@ class Doctor {
       note({"devices", Verdict::broken, error.what(), "until then the CPU BLAS does all products"});
       return;
     }
-    note({"machine", Verdict::ok, engine.machine->name + " (" + engine.machine->source + ")", ""});
+    const std::string changes = to_text(named_corrections(*engine.machine));
+    note({"machine", Verdict::ok,
+          engine.machine->name + " (" + engine.machine->source +
+              (changes.empty() ? "" : "; corrected by runs: " + changes) + ")",
+          ""});
     if (engine.backend == nullptr) {
       note_no_devices();
       return;

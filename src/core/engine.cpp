@@ -56,16 +56,16 @@ std::int64_t share_of_memory(const Options& options, int devices) {
 }
 
 /// Probing must see the devices as they are, not the faults that a test asks for.
-Machine measure(const Options& options, int devices, const std::shared_ptr<CpuBlas>& blas) {
+KeptMachine measure(const Options& options, int devices, const std::shared_ptr<CpuBlas>& blas) {
   Options undisturbed = options;
   undisturbed.inject = {};
   const Machine shape = host_machine(devices, core_count(), share_of_memory(options, devices));
   const std::unique_ptr<Backend> backend = make_host_backend(shape, blas, undisturbed);
-  Machine machine = cached_host_machine(undisturbed, devices, *blas, *backend);
+  KeptMachine measured = cached_host_machine(undisturbed, devices, *blas, *backend);
   // A cached one may come from a run with other limits.
   for (std::size_t d = 0; d < shape.devices.size(); ++d)
-    machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
-  return machine;
+    measured.machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
+  return measured;
 }
 
 /// Ids that the options ask for, of those that there are.
@@ -97,9 +97,11 @@ Engine start_gpus(const Options& options, const std::optional<NamedMachine>& nam
     throw Error(Status::bad_option, "machine: it has " + std::to_string(named->users.size()) +
                                         " devices, and " + std::to_string(shape.device_count()) +
                                         " are used");
-  Machine machine =
-      named ? named->machine
+  KeptMachine kept =
+      named ? KeptMachine{named->machine, {}}
             : cached_gpu_machine(options, library.identity(engine.users), *blas, *engine.backend);
+  engine.keep = std::move(kept.keep);
+  Machine machine = std::move(kept.machine);
   std::erase_if(machine.links, [&](const Link& link) {  // what a named one has, and these do not
     return shape.find_link(link.source, link.target) < 0;
   });
@@ -175,7 +177,10 @@ Engine start_engine(const Options& options, const std::optional<NamedMachine>& n
         std::make_shared<Machine>(named ? named->machine : measured_host(options, blas));
     return engine;
   }
-  Machine machine = named ? named->machine : measure(options, static_cast<int>(ids.size()), blas);
+  KeptMachine kept = named ? KeptMachine{named->machine, {}}
+                           : measure(options, static_cast<int>(ids.size()), blas);
+  engine.keep = std::move(kept.keep);
+  Machine machine = std::move(kept.machine);
   // Users' device numbers do not change if only some of the devices are used.
   if (!named)
     for (std::size_t i = 0; i < ids.size(); ++i)
@@ -186,7 +191,7 @@ Engine start_engine(const Options& options, const std::optional<NamedMachine>& n
 }
 
 Machine measured_host(const Options& options, const std::shared_ptr<CpuBlas>& blas) {
-  return sub_machine(measure(options, kDefaultDevices, blas), {});
+  return sub_machine(measure(options, kDefaultDevices, blas).machine, {});
 }
 
 std::vector<std::int64_t> memory_caps(const Options& options, const Engine& engine) {

@@ -2,6 +2,7 @@
 // engine.hpp: makes the machine and the backend, if any, of a context from its options. It knows no
 // call.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,8 @@ struct Engine {
   std::shared_ptr<const Machine> machine;  ///< what plans are made for
   std::unique_ptr<Backend> backend;        ///< none: the CPU, or plans only
   std::vector<int> users;                  ///< user-facing numbers of the devices
+  /// Replaces the file of the measured machine by this one, corrected; empty: there is no file.
+  std::function<void(const Machine&)> keep = {};
 };
 
 /// Starts the backend that the options ask for. The machine is `named`, or measured now. With

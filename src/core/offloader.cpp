@@ -16,6 +16,7 @@
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
 #include "recover/recover.hpp"
+#include "sim/simulate.hpp"
 #include "tune/goal_bound.hpp"
 #include "tune/limits.hpp"
 #include "tune/preset.hpp"
@@ -65,6 +66,9 @@ Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
       named_(named_machine(options)),
       named_users_(user_devices(options, named_)),
       gpus_possible_(may_have_gpus(options)),
+      // Runs whose tasks are always measured are slower than others.
+      learns_(options.online && !options.deterministic && !options.timeline &&
+              options.trace.empty()),
       blas_(std::move(blas)),
       cores_(core_count()) {
   if (options.backend == BackendKind::cuda && !gpus_possible_)
@@ -105,6 +109,7 @@ const Engine& Offloader::engine() {
       Started fresh{.engine = start_engine(options, named_, blas_)};
       lost_.reserve(fresh.engine.users.size());
       caps_ = memory_caps(options_, fresh.engine);
+      online_.start(fresh.engine.machine, fresh.engine.keep);
       publish(std::move(fresh));
     } catch (const Error& error) {
       publish({.failure = error});
@@ -136,16 +141,16 @@ std::string Offloader::place_of(DeviceId device) const {
 }
 
 std::vector<DeviceId> Offloader::workers(DataType type) {
-  const Machine& machine = *engine().machine;
+  const auto machine = model();
   std::int64_t most_bytes = 0;
   for (std::size_t d = kFirstDevice; d < caps_.size(); ++d)
     most_bytes = std::max(most_bytes, caps_[d]);
   std::vector<DeviceId> usable;
-  for (DeviceId d = kFirstDevice; d < static_cast<DeviceId>(machine.devices.size()); ++d) {
+  for (DeviceId d = kFirstDevice; d < static_cast<DeviceId>(machine->devices.size()); ++d) {
     // All workers plan with the least memory of any: one without memory would stop the others.
     const std::int64_t bytes = caps_[static_cast<std::size_t>(d)];
     const bool poor = bytes <= 0 || bytes < most_bytes / kPoorest;
-    if (!poor && !is_lost(d) && machine.can_compute(d, type)) usable.push_back(d);
+    if (!poor && !is_lost(d) && machine->can_compute(d, type)) usable.push_back(d);
   }
   const auto most = static_cast<std::size_t>(most_workers_);
   if (most > 0 && usable.size() > most) usable.resize(most);
@@ -172,16 +177,16 @@ TuneRequest Offloader::request(DataType type) {
 
 /// By the CPU BLAS, with copies of operands on devices there and back.
 double Offloader::host_seconds(const Problem& problem) {
-  const Machine& machine = *engine().machine;
-  double seconds = host_s(problem, machine);
+  const auto machine = model();
+  double seconds = host_s(problem, *machine);
   for (const Operand& operand : problem.operands) {
     if (on_host(operand.home)) continue;
     const std::int64_t items = operand.shared ? 1 : problem.batch;
     const std::int64_t bytes = operand.rows * operand.cols * items * bytes_of(problem.type.storage);
-    const LinkId out = machine.find_link(operand.home, kHost);
-    const LinkId in = machine.find_link(kHost, operand.home);
-    if (out >= 0 && operand.access != Access::write) seconds += machine.copy_s(out, bytes);
-    if (in >= 0 && operand.access != Access::read) seconds += machine.copy_s(in, bytes);
+    const LinkId out = machine->find_link(operand.home, kHost);
+    const LinkId in = machine->find_link(kHost, operand.home);
+    if (out >= 0 && operand.access != Access::write) seconds += machine->copy_s(out, bytes);
+    if (in >= 0 && operand.access != Access::read) seconds += machine->copy_s(in, bytes);
   }
   return seconds;
 }
@@ -190,8 +195,9 @@ Planned Offloader::plan_afresh(const Problem& problem) {
   const TuneRequest wanted = request(problem.type);
   require_few_products(problem, wanted.tile);
   const double start_s = now_s();
-  Planned planned{.tuned = tune(problem, *engine().machine, wanted)};
+  Planned planned{.tuned = tune(problem, *model(), wanted)};
   planned.plan_s = now_s() - start_s;
+  planned.made_for = planned.priced_for = online_.version();
   planned.host_s = host_seconds(problem);
   std::vector<LeftOut> left_out = planned.tuned.search.left_out();
   for (LeftOut& left : left_out)
@@ -203,7 +209,7 @@ Planned Offloader::plan_afresh(const Problem& problem) {
 }
 
 std::optional<double> Offloader::value_bound(const Problem& problem) {
-  return goal_bound(problem, *engine().machine, workers(problem.type), goal_);
+  return goal_bound(problem, *model(), workers(problem.type), goal_);
 }
 
 void Offloader::set_goal(Goal goal) {
@@ -219,8 +225,27 @@ std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned p
   return kept;
 }
 
+std::shared_ptr<const Planned> Offloader::find(const Problem& problem) {
+  auto known = cache_.find(problem);
+  if (known == nullptr || known->priced_for == online_.version()) return known;
+  if (known->tuned.planned == 0) {  // what was hopeless may not be any more
+    cache_.erase(problem);
+    return nullptr;
+  }
+  Planned again = *known;  // the same plan
+  const Plan& plan = again.tuned.plan;
+  const auto machine = model();
+  again.tuned.cost = cost_of(plan, *machine, simulate(plan, *machine));
+  again.tuned.cost.source = CostSource::predicted;
+  again.host_s = host_seconds(problem);
+  again.priced_for = online_.version();
+  known = std::make_shared<const Planned>(std::move(again));
+  cache_.insert(problem, known);
+  return known;
+}
+
 std::shared_ptr<const Planned> Offloader::plan(const Problem& problem) {
-  const auto known = cache_.find(problem);
+  const auto known = find(problem);
   if (known && known->tuned.planned > 0) return known;
   return keep(problem, plan_afresh(problem));
 }
@@ -237,11 +262,12 @@ std::shared_ptr<const Planned> Offloader::plan_if_possible(const Problem& proble
 }
 
 std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem) {
-  if (auto known = cache_.find(problem)) return known;
+  if (auto known = find(problem)) return known;
   const double by_cpu_s = host_seconds(problem);
-  const double at_least_s = bound(problem, *engine().machine).seconds;
+  const double at_least_s = bound(problem, *model()).seconds;
   if (at_least_s < by_cpu_s) return keep(problem, plan_afresh(problem));
   Planned hopeless{.tuned = {.plan = {}, .cost = {.seconds = at_least_s}}, .host_s = by_cpu_s};
+  hopeless.priced_for = online_.version();
   return keep(problem, std::move(hopeless));
 }
 
@@ -258,9 +284,11 @@ std::int64_t Offloader::items_per_plan(const Problem& problem) {
 Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& arguments,
                                   std::shared_ptr<const Planned> planned, CallRecord& record,
                                   Journal& journal, const Log& log) {
+  const Computing computing;
   auto begun = begin(problem, arguments, std::move(planned), record, log);
   if (!begun) return Outcome::not_possible;
-  return past_first_write([&] { return complete(std::move(*begun), record, journal, log); });
+  return past_first_write(
+      [&] { return complete(problem, std::move(*begun), computing, record, journal, log); });
 }
 
 std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const Arguments& arguments,
@@ -272,7 +300,9 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
       const double start_s = now_s();
       const Plan& plan = planned->tuned.plan;
       Binding binding = bind(*plan.program, {&arguments, 1});
-      auto run = engine().backend->begin(plan, binding, planned->serial);
+      Backend& backend = *engine().backend;
+      if (learns_) backend.keep_times(wants_task_times(*planned->evidence));
+      auto run = backend.begin(plan, binding, planned->serial);
       return Begun{std::move(planned), std::move(binding), std::move(run), start_s};
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
@@ -287,8 +317,9 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
   return std::nullopt;
 }
 
-Offloader::Outcome Offloader::complete(Begun begun, CallRecord& record, Journal& journal,
-                                       const Log& log) {
+Offloader::Outcome Offloader::complete(const Problem& problem, Begun begun,
+                                       const Computing& computing, CallRecord& record,
+                                       Journal& journal, const Log& log) {
   const Plan& plan = begun.planned->tuned.plan;
   Trace trace = fleet::complete(plan, begun.binding, *begun.run);
   if (trace.lost >= 0) note_lost(trace.lost, log);
@@ -300,10 +331,11 @@ Offloader::Outcome Offloader::complete(Begun begun, CallRecord& record, Journal&
     recover({plan, begun.binding, trace, *begun.run}, lost_, *engine().backend, *blas_);
   }
   keep_books(*begun.planned, trace, record);
+  const auto machine = online_.machine();  // that predicted the run
+  if (whole && learns_ && computing.alone()) learn(problem, *begun.planned, trace, log);
   try {
     auto kept = std::make_shared<const Trace>(std::move(trace));
-    journal.note(
-        RunRecord{std::move(begun.planned), engine().machine, std::move(kept), begun.start_s});
+    journal.note(RunRecord{std::move(begun.planned), machine, std::move(kept), begun.start_s});
   } catch (const std::bad_alloc&) {
     // C is complete: a lost timeline is no error.
   }
@@ -312,14 +344,28 @@ Offloader::Outcome Offloader::complete(Begun begun, CallRecord& record, Journal&
 
 void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecord& record) {
   const Plan& plan = planned.tuned.plan;
-  const Machine& machine = *engine().machine;
+  const auto machine = model();
   record.workers = static_cast<int>(plan.tuning.workers.size());
   record.tile = plan.tuning.tile;
   record.left_out = planned.left_out;
+  record.corrections = online_.corrections();
   try {
-    add_bytes(record, machine, moved_bytes(plan, machine, trace));
+    add_bytes(record, *machine, moved_bytes(plan, *machine, trace));
   } catch (const std::bad_alloc&) {
     // As above: the call is done.
+  }
+}
+
+void Offloader::learn(const Problem& problem, const Planned& planned, const Trace& trace,
+                      const Log& log) noexcept {
+  if (planned.priced_for != online_.version()) return;  // an earlier part of this call taught it
+  try {
+    const std::uint64_t before = online_.version();
+    if (online_.outdates(planned, trace)) cache_.erase(problem);
+    if (online_.version() != before && online_.corrections() != nullptr)
+      log.line(Log::kInfo, {"runs correct the model: ", to_text(*online_.corrections())});
+  } catch (const std::exception&) {
+    // Nothing was learnt.
   }
 }
 

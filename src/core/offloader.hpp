@@ -12,6 +12,7 @@
 #include "core/call.hpp"
 #include "core/engine.hpp"
 #include "core/journal.hpp"
+#include "core/online.hpp"
 #include "core/output.hpp"
 #include "core/plan_cache.hpp"
 #include "run/execute.hpp"
@@ -31,6 +32,13 @@ class Offloader {
   /// The engine if it has been started, whole and never changed again; else nullptr. From any
   /// thread.
   const Engine* engine_if_started() const;
+  /// The machine of the engine as runs have corrected it, which plans are made for. Starts the
+  /// engine as engine() does.
+  std::shared_ptr<const Machine> model() { return engine(), online_.machine(); }
+  /// The same; nullptr if the engine has not started. From any thread.
+  std::shared_ptr<const Machine> model_if_started() const { return online_.machine(); }
+  /// The number of times that runs have corrected it.
+  std::uint64_t model_version() const { return online_.version(); }
   /// Its backend, if it has one. From any thread.
   Backend* backend_if_started() const;
 
@@ -93,6 +101,8 @@ class Offloader {
 
   TuneRequest request(DataType type);
   double host_seconds(const Problem& problem);
+  /// From the cache, with the cost that the machine of now predicts; nullptr: not in it.
+  std::shared_ptr<const Planned> find(const Problem& problem);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
   /// A plan with the run that the backend has begun of it.
   struct Begun {
@@ -107,7 +117,11 @@ class Offloader {
                              std::shared_ptr<const Planned> planned, CallRecord& record,
                              const Log& log);
   /// All the rest: C may be changed.
-  Outcome complete(Begun begun, CallRecord& record, Journal& journal, const Log& log);
+  Outcome complete(const Problem& problem, Begun begun, const Computing& computing,
+                   CallRecord& record, Journal& journal, const Log& log);
+  /// Corrects the machine by a whole run. Never throws: the call is done.
+  void learn(const Problem& problem, const Planned& planned, const Trace& trace,
+             const Log& log) noexcept;
   /// plan(), or nothing where the CPU has to do the call. Throws Error(internal), std::bad_alloc.
   std::shared_ptr<const Planned> plan_if_possible(const Problem& problem);
   /// After memory ran out for the `attempt`-th time: a plan that needs less, or none.
@@ -124,11 +138,13 @@ class Offloader {
   const std::optional<NamedMachine> named_;
   const std::vector<int> named_users_;  ///< devices as the options number them; empty: GPUs, all
   const bool gpus_possible_;
+  const bool learns_;  ///< runs correct the machine
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
   std::unique_ptr<Started> started_;
   /// started_ for threads without the turn: set once, when its target is complete.
   std::atomic<const Started*> published_{nullptr};
+  OnlineModel online_;
   PlanCache cache_;
   std::vector<std::int64_t> caps_;
   double planning_s_ = 0;

@@ -2,9 +2,11 @@
 // plan_cache.hpp: plans by problem, the least recently used ones dropped. It knows no machine; the
 // owner sees to locks.
 #pragma once
+#include <cstdint>
 #include <list>
 #include <memory>
 
+#include "sim/evidence.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -18,6 +20,11 @@ struct Planned {
   /// The devices that the plan does without, by user-facing number; null: none.
   std::shared_ptr<const std::vector<LeftOut>> left_out = {};
   double host_s = 0;  ///< what the CPU BLAS would take, copies from devices included
+  /// The changes of the machine (OnlineModel::version) before the plan was made, and before its
+  /// cost was predicted.
+  std::uint64_t made_for = 0, priced_for = 0;
+  /// Of its runs; the thread with the turn writes it.
+  std::shared_ptr<Evidence> evidence = std::make_shared<Evidence>();
 };
 
 class PlanCache {
@@ -33,12 +40,22 @@ class PlanCache {
   }
 
   void insert(const Problem& problem, std::shared_ptr<const Planned> planned) {
+    erase(problem);
     tasks_ += planned->tuned.plan.tasks.size();
     entries_.emplace_front(problem, std::move(planned));
     while (entries_.size() > 1 && (entries_.size() > kMostPlans || tasks_ > kMostTasks)) {
       tasks_ -= entries_.back().second->tuned.plan.tasks.size();
       entries_.pop_back();
     }
+  }
+
+  void erase(const Problem& problem) {
+    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry)
+      if (entry->first == problem) {
+        tasks_ -= entry->second->tuned.plan.tasks.size();
+        entries_.erase(entry);
+        return;
+      }
   }
 
   /// Forgets everything: devices or caps have changed.

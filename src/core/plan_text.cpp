@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json_text.hpp"
+#include "core/corrections_text.hpp"
 
 namespace fleet {
 namespace {
@@ -208,6 +209,7 @@ std::string to_json(const PlanReport& report) {
       .member("problem", to_text(report.problem))
       .member("machine", report.machine->name)
       .member("machine_source", report.machine->source);
+  write_corrections(json, named_corrections(*report.machine));
   if (planned != nullptr)
     write_shape(json, report);
   else

@@ -19,6 +19,7 @@
 #include "base/gate.hpp"
 #include "core/engine.hpp"
 #include "core/guarded_blas.hpp"
+#include "machine/corrections.hpp"
 #include "probe/probe.hpp"
 
 namespace fleet {
@@ -61,7 +62,7 @@ Subject subject_of(Options options) {
   if (engine.backend == nullptr)
     throw Error(Status::unsupported,
                 "there is no GPU to measure; backend=host measures virtual devices");
-  Subject subject{std::move(engine.backend), *engine.machine, blas};
+  Subject subject{std::move(engine.backend), uncorrected(*engine.machine), blas};
   if (options.backend == BackendKind::host) {
     // The engine's machine has only the values that its quick probe had time for.
     Machine shape = host_machine(subject.start.device_count(), core_count(),
@@ -101,7 +102,8 @@ Json document_of(const Machine& machine, const ProbeReport& report, double budge
                       {"mean", value.mean},
                       {"interval", value.interval},
                       {"repeats", value.repeats},
-                      {"settled", value.settled}});
+                      {"settled", value.settled},
+                      {"spread", value.spread}});
   Json unsettled = Json::array();
   for (const Json& value : values)
     if (!value["settled"].get<bool>()) {

@@ -63,6 +63,7 @@ void write_record(JsonText& json, const CallRecord& record) {
       .member("prepare_s", record.prepare_s)
       .member("plan_s", record.plan_s)
       .member("predicted_s", record.predicted_s)
+      .member("corrected", record.corrections != nullptr ? largest(*record.corrections) : 1.0)
       .member("status", to_string(record.status));
   write_links(json, record.bytes_by_link);
   write_kinds(json, record.bytes_by_kind);
@@ -174,6 +175,7 @@ std::string verbose_line(const CallRecord& r) {
   if (r.ran == Ran::devices) {
     if (r.plan_s > 0) text += " (" + duration(r.prepare_s) + " to prepare)";
     text += " predicted " + duration(r.predicted_s);
+    if (r.corrections != nullptr) text += " (corrected x" + number(largest(*r.corrections)) + ")";
   }
   text += " gpus:" + std::to_string(r.workers) + " tile:" + std::to_string(r.tile) + " " +
           gigabytes(LinkKind::host_to_device) + "/" + gigabytes(LinkKind::device_to_device) + "/" +
@@ -223,6 +225,7 @@ void Statistics::add(CallRecord&& record) {
       ++idle.calls;
       idle.last = record.left_out;
     }
+  if (record.workers > 0) corrections_ = record.corrections;
   last_ = std::move(record);
   last_is_on_cpu_ = false;
 }
@@ -255,6 +258,7 @@ void Statistics::merge(const Statistics& other) {
     idle.calls += theirs.calls;
     idle.last = theirs.last;
   }
+  if (other.corrections_ != nullptr) corrections_ = other.corrections_;
   last_ = other.last_;
   last_is_on_cpu_ = other.last_is_on_cpu_;
 }
@@ -289,6 +293,7 @@ std::string Statistics::json() const {
         .member("why", why(device, idle))
         .close('}');
   json.close(']');
+  write_corrections(json, corrections_ != nullptr ? *corrections_ : NamedCorrections{});
   write_kinds(json, bytes_by_kind_);
   write_links(json, bytes_by_link_);
   json.key("last");
@@ -315,6 +320,8 @@ std::string Statistics::text() const {
     text += "fleetblas:   without device " + std::to_string(device) + ": " +
             std::to_string(idle.calls) + (idle.calls == 1 ? " call" : " calls") + " (" +
             why(device, idle) + ")\n";
+  if (corrections_ != nullptr)
+    text += "fleetblas:   the model, corrected by runs: " + to_text(*corrections_) + "\n";
   text += "fleetblas:   moved";
   for (int kind = 0; kind < kLinkKinds; ++kind)
     text += std::string(kind == 0 ? " " : ", ") + to_string(static_cast<LinkKind>(kind)) + " " +

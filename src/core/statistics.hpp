@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "core/corrections_text.hpp"
 #include "machine/machine.hpp"
 #include "problem/problem.hpp"
 #include "tune/considered.hpp"
@@ -40,6 +41,8 @@ struct CallRecord : CallShape {
   std::int64_t tile = 0;
   /// Devices, by user-facing number, that the plan did without; null: none.
   std::shared_ptr<const std::vector<LeftOut>> left_out = {};
+  /// Of the machine that predicted the call; null: none.
+  std::shared_ptr<const NamedCorrections> corrections = {};
   double seconds = 0;
   double prepare_s = 0;    ///< of `seconds`, before the first task: start-up, waiting, planning
   double plan_s = 0;       ///< 0 when the plan was there already
@@ -55,7 +58,8 @@ void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std
 /// `dgemm(N,N,m,n,k,alpha,A,lda,B,ldb,beta,C,ldc) 4.7ms predicted 4.5ms gpus:8 tile:2048
 /// 0.27/1.88/0.13GB h2d/p2p/d2h 29.2TFLOPS devices (reason)`; `fleet_gemm_ex:h(...)` for types that
 /// no symbol names. If the plan was made for this call, `4.7ms (2.1ms to prepare)`: the prediction
-/// does not include preparation. Calls that devices did not do have no prediction.
+/// does not include preparation. `predicted 4.5ms (corrected x0.75)`: runs have corrected the
+/// machine, by this factor at most. Calls that devices did not do have no prediction.
 std::string verbose_line(const CallRecord& record);
 
 /// Sums over calls.
@@ -98,6 +102,7 @@ class Statistics {
   };
   static const std::string& why(int device, const Idle& idle);
   std::map<int, Idle> left_out_;
+  std::shared_ptr<const NamedCorrections> corrections_;  ///< of the last call that had a plan
   std::map<std::string, std::int64_t> bytes_by_link_;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind_{};
   CallRecord last_;

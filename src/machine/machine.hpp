@@ -21,6 +21,7 @@ using LinkId = int;
 struct Port {
   std::string name;
   double capacity = 0;
+  double measured = 0;  ///< `capacity` before runs corrected it (corrections.hpp); 0: they did not
   friend bool operator==(const Port&, const Port&) = default;
 };
 
@@ -36,6 +37,8 @@ struct KernelRate {
   DataType type = DataType::f64;
   std::int64_t edge = 0;
   double flops_per_s = 0;
+  double measured =
+      0;  ///< `flops_per_s` before runs corrected it (corrections.hpp); 0: they did not
   friend bool operator==(const KernelRate&, const KernelRate&) = default;
 };
 
@@ -83,6 +86,7 @@ struct Device {
   /// Seconds to invert the diagonal blocks of a triangle, which are all inverted concurrently.
   double prepare_s = 0;
   Watts watts;
+  double memory_measured = 0;  ///< `memory_bytes_per_s` before runs corrected it; 0: they did not
   friend bool operator==(const Device&, const Device&) = default;
 };
 
@@ -111,6 +115,7 @@ struct Link {
   double bytes_per_s = 0;  ///< of contiguous memory, with the machine otherwise idle
   std::vector<PortShare> ports;
   std::vector<ColumnRate> columns;  ///< sorted by bytes; none: strided columns cost nothing
+  double measured = 0;              ///< `bytes_per_s` before runs corrected it; 0: they did not
 
   /// Bytes per second of this cargo with the machine otherwise idle. The share is interpolated
   /// linearly between known column lengths; a column shorter than the shortest known one takes as

@@ -60,6 +60,11 @@ double positive(const json& object, const std::string& where, const char* key) {
   return value;
 }
 
+/// A rate before runs corrected it; 0: they did not.
+double measured(const json& object, const std::string& where, const char* key = "measured") {
+  return object.contains(key) ? positive(object, where, key) : 0;
+}
+
 std::int64_t whole(const json& object, const std::string& where, const char* key) {
   const json& value = member(object, where, key);
   if (!value.is_number_integer() || value.get<double>() > 9e18)
@@ -96,14 +101,14 @@ std::vector<PortShare> read_shares(const Machine& m, const json& object, const s
 std::vector<KernelRate> read_kernels(const json& object, const std::string& where) {
   std::vector<KernelRate> kernels;
   for (const json& kernel : list(object, where, "kernels")) {
-    know_only(kernel, where + ", a kernel", {"type", "edge", "flops_per_s"});
+    know_only(kernel, where + ", a kernel", {"type", "edge", "flops_per_s", "measured"});
     const std::string word = text(kernel, where, "type");
     const auto* type =
         std::ranges::find_if(kDataTypes, [&](DataType t) { return word == word_of(t); });
     if (type == kDataTypes.end())
       refuse(where + ": kernel type '" + word + "' is none of s, d, c, z, h, bf16, tf32");
     const KernelRate rate{*type, whole(kernel, where, "edge"),
-                          positive(kernel, where, "flops_per_s")};
+                          positive(kernel, where, "flops_per_s"), measured(kernel, where)};
     if (rate.edge < 1) refuse(where + ": a kernel's edge is not positive");
     kernels.push_back(rate);
   }
@@ -150,7 +155,7 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   std::set<std::string> keys = {
       "name",        "memory_bytes",    "lanes",         "launch_s",         "memory_bytes_per_s",
       "kernels",     "ports",           "prepare_s",     "filling_elements", "lanes_beside_solves",
-      "solve_row_s", "solve_element_s", "inverse_order", "triangle_share"};
+      "solve_row_s", "solve_element_s", "inverse_order", "triangle_share",   "memory_measured"};
   if (schema == 1)
     keys.insert({"idle_watts", "busy_watts"});
   else
@@ -183,6 +188,7 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
     d.triangle_share = positive(object, where, "triangle_share");
   d.launch_s = at_least_zero(object, where, "launch_s");
   d.memory_bytes_per_s = at_least_zero(object, where, "memory_bytes_per_s");
+  d.memory_measured = measured(object, where, "memory_measured");
   d.kernels = read_kernels(object, where);
   d.ports = read_shares(m, object, where);
   d.watts = read_watts(object, where, schema);
@@ -204,7 +210,8 @@ std::vector<ColumnRate> read_columns(const json& object, const std::string& wher
 }
 
 Link read_link(const Machine& m, const json& object, const std::string& where) {
-  know_only(object, where, {"from", "to", "latency_s", "bytes_per_s", "columns", "ports"});
+  know_only(object, where,
+            {"from", "to", "latency_s", "bytes_per_s", "columns", "ports", "measured"});
   Link l;
   l.source = id_of(m.devices, text(object, where, "from"), where, "device");
   l.target = id_of(m.devices, text(object, where, "to"), where, "device");
@@ -212,6 +219,7 @@ Link read_link(const Machine& m, const json& object, const std::string& where) {
   if (m.find_link(l.source, l.target) >= 0) refuse(where + " appears twice");
   l.latency_s = at_least_zero(object, where, "latency_s");
   l.bytes_per_s = positive(object, where, "bytes_per_s");
+  l.measured = measured(object, where);
   l.columns = read_columns(object, where);
   l.ports = read_shares(m, object, where);
   return l;
@@ -230,10 +238,11 @@ Machine read_machine(const json& root) {
   m.issue_s = at_least_zero(root, "the file", "issue_s");
   for (const json& object : list(root, "the file", "ports")) {
     const std::string where = "port " + std::to_string(m.ports.size());
-    know_only(object, where, {"name", "capacity"});
+    know_only(object, where, {"name", "capacity", "measured"});
     for (const Port& other : m.ports)
       if (other.name == text(object, where, "name")) refuse(where + " has the name of another");
-    m.ports.push_back({text(object, where, "name"), positive(object, where, "capacity")});
+    m.ports.push_back({text(object, where, "name"), positive(object, where, "capacity"),
+                       measured(object, where)});
   }
   for (const json& object : list(root, "the file", "devices")) {
     const Device d = read_device(m, object, "device " + std::to_string(m.devices.size()), schema);
@@ -257,6 +266,10 @@ ordered_json write_shares(const Machine& m, const std::vector<PortShare>& shares
   return out;
 }
 
+void write_measured(ordered_json& out, double rate) {
+  if (rate > 0) out["measured"] = rate;
+}
+
 ordered_json write_device(const Machine& m, const Device& d) {
   ordered_json out = {{"name", d.name},
                       {"memory_bytes", d.memory_bytes},
@@ -275,11 +288,14 @@ ordered_json write_device(const Machine& m, const Device& d) {
   if (d.solve_row_s != usual.solve_row_s) out["solve_row_s"] = d.solve_row_s;
   if (d.solve_element_s != usual.solve_element_s) out["solve_element_s"] = d.solve_element_s;
   if (d.triangle_share != usual.triangle_share) out["triangle_share"] = d.triangle_share;
+  if (d.memory_measured > 0) out["memory_measured"] = d.memory_measured;
   if (d.watts.known())
     for (const WattsKey& key : kWattsKeys) out["watts"][key.name] = d.watts.*key.value;
-  for (const KernelRate& rate : d.kernels)
+  for (const KernelRate& rate : d.kernels) {
     out["kernels"].push_back(
         {{"type", word_of(rate.type)}, {"edge", rate.edge}, {"flops_per_s", rate.flops_per_s}});
+    write_measured(out["kernels"].back(), rate.measured);
+  }
   return out;
 }
 
@@ -291,6 +307,7 @@ ordered_json write_link(const Machine& m, const Link& link) {
   for (const ColumnRate& column : link.columns)
     out["columns"].push_back({{"bytes", column.bytes}, {"share", column.share}});
   out["ports"] = write_shares(m, link.ports);
+  write_measured(out, link.measured);
   return out;
 }
 
@@ -304,8 +321,10 @@ std::string to_json(const Machine& m) {
                        {"ports", ordered_json::array()},
                        {"devices", ordered_json::array()},
                        {"links", ordered_json::array()}};
-  for (const Port& port : m.ports)
+  for (const Port& port : m.ports) {
     root["ports"].push_back({{"name", port.name}, {"capacity", port.capacity}});
+    write_measured(root["ports"].back(), port.measured);
+  }
   for (const Device& device : m.devices) root["devices"].push_back(write_device(m, device));
   for (const Link& link : m.links) root["links"].push_back(write_link(m, link));
   return root.dump(1) + "\n";

@@ -16,6 +16,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/sizes.hpp"
+#include "machine/corrections.hpp"
 #include "probe/host_product.hpp"
 #include "probe/probe.hpp"
 #include "probe/watts.hpp"
@@ -48,6 +49,9 @@ using Json = nlohmann::json;
 constexpr int kProbeVersion = 11;
 constexpr double kDevicesBudgetS = 1.2;
 constexpr double kHostBudgetS = 0.4;
+/// Measurements of one machine: a node that is always busy, or that the model cannot describe, must
+/// not be measured at each start of a program.
+constexpr int kMostMeasurements = 3;
 /// A machine of a hundred devices has ten thousand links of half a kilobyte each.
 constexpr std::size_t kLargestFile = std::size_t{32} << 20;
 /// Virtual devices with less memory cannot hold all tiles of a probe: their machine is not kept.
@@ -112,8 +116,25 @@ std::optional<std::string> read_text(const std::string& path) {
   return std::nullopt;
 }
 
-std::optional<Machine> read_machine(const std::string& path, const std::string& key,
-                                    const Machine& shape) {
+/// A machine as it was measured, perhaps more than once, and corrected since.
+struct Measured {
+  Machine machine;
+  int times = 1;
+  bool steady = true;  ///< no value of the last measurement was disturbed
+  Json values = Json::array();
+};
+
+/// A measurement that should not stay.
+enum class Doubt { none, unsteady, contradicted };
+Doubt doubt_in(const Measured& measured) {
+  if (measured.times >= kMostMeasurements) return Doubt::none;
+  for (const Correction& correction : corrections_of(measured.machine))
+    if (distance(correction.factor) > kFarOff) return Doubt::contradicted;
+  return measured.steady ? Doubt::none : Doubt::unsteady;
+}
+
+std::optional<Measured> read_machine(const std::string& path, const std::string& key,
+                                     const Machine& shape) {
   const auto text = read_text(path);
   if (!text) return std::nullopt;
   try {
@@ -124,7 +145,11 @@ std::optional<Machine> read_machine(const std::string& path, const std::string& 
     // The amount of memory may differ from one process to the next.
     for (std::size_t d = 0; d < shape.devices.size(); ++d)
       machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
-    return machine;
+    const Json& probe = kept.at("machine").at("notes").at("probe");
+    return Measured{.machine = std::move(machine),
+                    .times = probe.at("times").get<int>(),
+                    .steady = probe.at("steady").get<bool>(),
+                    .values = probe.at("values")};
   } catch (const Json::exception&) {
     return std::nullopt;
   } catch (const Error&) {
@@ -143,14 +168,17 @@ bool write_all(int fd, const std::string& text) {
 
 /// Replaces the file atomically: other processes see the old file or the new one.
 void write_machine(const std::string& folder, const std::string& path, const std::string& key,
-                   const Machine& machine) {
+                   const Measured& measured) {
   // Creates at most ".cache" and our folder in it, never a home folder that does not exist.
   const std::filesystem::path leaf(folder);
   mkdir(leaf.parent_path().c_str(), 0700);
   mkdir(leaf.c_str(), 0700);
   std::error_code error;
   if (std::filesystem::is_symlink(path, error)) return;
-  const std::string text = Json{{"key", key}, {"machine", Json::parse(to_json(machine))}}.dump(1);
+  Json machine = Json::parse(to_json(measured.machine));
+  machine["notes"]["probe"] = {
+      {"times", measured.times}, {"steady", measured.steady}, {"values", measured.values}};
+  const std::string text = Json{{"key", key}, {"machine", std::move(machine)}}.dump(1);
   const std::string partial = path + "." + std::to_string(getpid()) + ".partial";
   const FileHandle file(
       open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -222,34 +250,87 @@ bool measure_missing_watts(const Options& options, CpuBlas& blas, Backend& backe
 
 namespace {
 
-Machine cached_machine(const Options& options, const std::string& devices, CpuBlas& blas,
-                       Backend& backend) {
+Measured measure(CpuBlas& blas, Backend& backend) {
+  ProbeRequest request;
+  request.budget_s = kDevicesBudgetS;
+  ProbeReport report;
+  Measured measured{.machine = probe(backend, nullptr, request, report)};
+  HostKernels(blas, kHostBudgetS).measure(measured.machine.devices[kHost]);
+  for (const ProbeValue& value : report.values) {
+    measured.values.push_back({{"name", value.name},
+                               {"unit", value.unit},
+                               {"mean", value.mean},
+                               {"repeats", value.repeats},
+                               {"settled", value.settled},
+                               {"spread", value.spread}});
+    measured.steady = measured.steady && value.settled;
+  }
+  return measured;
+}
+
+/// Gives each kernel of `machine` the higher rate of two measurements.
+void take_faster(Machine& machine, const Machine& other) {
+  for (std::size_t d = 0; d < machine.devices.size(); ++d)
+    for (KernelRate& rate : machine.devices[d].kernels)
+      for (const KernelRate& same : other.devices[d].kernels)
+        if (same.type == rate.type && same.edge == rate.edge)
+          rate.flops_per_s = std::max(rate.flops_per_s, same.flops_per_s);
+}
+
+/// Measures a machine again of which the file is in doubt.
+Measured measure_again(const Measured& kept, Doubt doubt, CpuBlas& blas, Backend& backend) {
+  Measured again = measure(blas, backend);
+  again.times = kept.times + 1;
+  if (doubt == Doubt::unsteady) take_faster(again.machine, uncorrected(kept.machine));
+  for (std::size_t d = 0; d < kept.machine.devices.size(); ++d)
+    again.machine.devices[d].watts = kept.machine.devices[d].watts;
+  return again;
+}
+
+KeptMachine cached_machine(const Options& options, const std::string& devices, CpuBlas& blas,
+                           Backend& backend) {
   const Machine& shape = backend.machine();
   const std::string key = key_of(devices, shape, blas);
   const std::string path = options.cache_dir + "/" + file_name(key);
-  std::optional<Machine> kept;
+  std::optional<Measured> kept;
   if (!options.cache_dir.empty()) kept = read_machine(path, key, shape);
-  Machine machine = kept ? *std::move(kept) : probe(backend, kDevicesBudgetS);
-  bool is_new = !kept;
-  if (is_new) HostKernels(blas, kHostBudgetS).measure(machine.devices[kHost]);
-  is_new = measure_missing_watts(options, blas, backend, machine) || is_new;
-  if (!is_new) return machine;
-  backend.trim();
+  const Doubt doubt = kept ? doubt_in(*kept) : Doubt::none;
+  const bool as_kept = kept && doubt == Doubt::none;
+  Measured measured = as_kept ? *std::move(kept)
+                      : kept  ? measure_again(*kept, doubt, blas, backend)
+                              : measure(blas, backend);
+  const bool has_new_watts = measure_missing_watts(options, blas, backend, measured.machine);
+  const bool is_new = !as_kept || has_new_watts;
+  if (is_new) backend.trim();
   const bool whole = std::ranges::all_of(shape.devices, [](const Device& device) {
     return device.memory_bytes == 0 || device.memory_bytes >= kProbedBytes;
   });
-  if (!options.cache_dir.empty() && whole) write_machine(options.cache_dir, path, key, machine);
-  return machine;
+  if (options.cache_dir.empty() || !whole) return {std::move(measured.machine), {}};
+  if (is_new) write_machine(options.cache_dir, path, key, measured);
+  Machine machine = measured.machine;
+  // Users may number devices differently.
+  auto keep = [=, folder = options.cache_dir](const Machine& corrected) mutable {
+    for (std::size_t d = 0; d < corrected.devices.size(); ++d) {
+      const std::string name = measured.machine.devices[d].name;
+      measured.machine.devices[d] = corrected.devices[d];
+      measured.machine.devices[d].name = name;
+    }
+    measured.machine.links = corrected.links;
+    measured.machine.ports = corrected.ports;
+    write_machine(folder, path, key, measured);
+  };
+  return {std::move(machine), std::move(keep)};
 }
 
 }  // namespace
 
-Machine cached_host_machine(const Options& options, int devices, CpuBlas& blas, Backend& backend) {
+KeptMachine cached_host_machine(const Options& options, int devices, CpuBlas& blas,
+                                Backend& backend) {
   return cached_machine(options, "devices " + std::to_string(devices), blas, backend);
 }
 
-Machine cached_gpu_machine(const Options& options, const std::string& identity, CpuBlas& blas,
-                           Backend& backend) {
+KeptMachine cached_gpu_machine(const Options& options, const std::string& identity, CpuBlas& blas,
+                               Backend& backend) {
   return cached_machine(options, identity, blas, backend);
 }
 

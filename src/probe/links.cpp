@@ -117,18 +117,22 @@ void measure_alike(const std::vector<LinkId>& same, Machine& machine, ProbeMemor
         copies.back().push_back(last.front());
       }
     }
+    double spread = 0;
     const auto once = [&]() -> std::vector<double> {
       const auto trace = memory.run(plan);
       if (!trace) return {};
       std::vector<double> taken;
       for (const std::vector<TaskId>& of_link : copies)
         std::ranges::copy(periods_s(*trace, of_link), std::back_inserter(taken));
+      spread = spread_of(taken);
       return {usual(taken)};
     };
     if (once().empty()) break;  // warm-up: touches the memory for the first time
-    const std::vector<double> taken = session.repeated(
-        "copy " + link_name(machine, same.front()) + " tile " + std::to_string(edge), "s", once);
+    const std::string name =
+        "copy " + link_name(machine, same.front()) + " tile " + std::to_string(edge);
+    const std::vector<double> taken = session.repeated(name, "s", once);
     if (taken.empty()) break;
+    if (!session.careful()) session.note_quick(name, taken.front(), repeats, spread);
     samples.push_back({static_cast<double>(plan.tile_bytes()), taken.front()});
   }
   if (samples.empty()) return;  // not even the smallest tile fits: the link keeps its rate

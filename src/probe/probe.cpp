@@ -13,6 +13,7 @@
 
 #include "base/clock.hpp"
 #include "probe/columns.hpp"
+#include "probe/crew.hpp"
 #include "probe/links.hpp"
 #include "probe/parts.hpp"
 #include "probe/ports.hpp"
@@ -44,12 +45,6 @@ constexpr std::int64_t kStreamEdges[] = {512, 4096};
 /// The order in which types are measured while time is left.
 constexpr DataType kTypes[] = {DataType::f64, DataType::f32,  DataType::c64, DataType::c32,
                                DataType::f16, DataType::bf16, DataType::tf32};
-
-/// Devices whose kernels are timed together, as many as their ports can serve.
-struct Crew {
-  std::vector<DeviceId> busy;
-  std::vector<DeviceId> alike;  ///< if not empty, the measured rates hold for each of these
-};
 
 struct Untimed {
   explicit Untimed(Backend& b) : backend(b) { backend.keep_times(false); }
@@ -152,6 +147,7 @@ class Prober {
   std::vector<Device> said_;  ///< as the backend describes them: the types and edges to measure
   std::vector<std::vector<KernelRate>> found_;  ///< by device
   ProbeSession& session_;
+  double spread_ = 0;           ///< of the last kernels timed: the largest of any device
   std::size_t rates_left_ = 1;  ///< number of rates still to be measured carefully
 };
 
@@ -213,21 +209,14 @@ std::vector<double> Prober::time_kernels(const Timing& timing) {
     for (int repeat = 0; repeat < timing.repeats; ++repeat)
       kernels[i].push_back(plan.kernel(timing.busy[i], 0, timing.kernel, ready));
   std::vector<double> taken;
+  spread_ = 0;
   if (const auto trace = memory_.run(plan))
-    for (const std::vector<TaskId>& of_device : kernels)
-      taken.push_back(timing.sustained ? later_half_mean(timing.seconds(*trace, of_device))
-                                       : usual(timing.seconds(*trace, of_device)));
+    for (const std::vector<TaskId>& of_device : kernels) {
+      const std::vector<double> samples = timing.seconds(*trace, of_device);
+      taken.push_back(timing.sustained ? later_half_mean(samples) : usual(samples));
+      spread_ = std::max(spread_, spread_of(samples));
+    }
   return taken;
-}
-
-/// Gives each device the value that was measured on it or on a similar device.
-template <typename Apply>
-void for_each_measured(const Crew& crew, const std::vector<DeviceId>& busy,
-                       const std::vector<double>& values, Apply apply) {
-  if (values.empty()) return;
-  for (const DeviceId id : crew.alike) apply(id, mean(values));
-  if (crew.alike.empty())
-    for (std::size_t i = 0; i < busy.size(); ++i) apply(busy[i], values[i]);
 }
 
 void Prober::measure_launch(const Crew& crew) {
@@ -419,12 +408,16 @@ void Prober::measure_edge(Series& series) {
   }
   // Rates grow with the edge; a run whose rate does not was most likely disturbed.
   const int retries = session_.careful() ? 0 : kRetries;
+  double spread = spread_;
   for (int again = 0; again < retries && !taken.empty(); ++again) {
     if (work / mean(taken) > kCredible * series.last_rate || series.last_s > left_s() / 4) break;
     const std::vector<double> retaken = time_kernels(timing);
     std::ranges::transform(taken, retaken, taken.begin(),
                            [](double a, double b) { return std::min(a, b); });
+    spread = std::min(spread, spread_);
   }
+  if (!session_.careful() && !taken.empty())
+    session_.note_quick(kernel_name(series.type, edge), mean(taken), timing.repeats, spread);
   if (!taken.empty()) series.last_rate = work / mean(taken);
   for_each_measured(series.crew, timing.busy, taken, [&](DeviceId id, double seconds) {
     // A launch only matters for the smallest products.

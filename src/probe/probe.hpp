@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // probe.hpp: measures a Machine by running small plans on a backend.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "base/options.hpp"
@@ -32,13 +33,26 @@ bool measure_missing_watts(const Options& options, CpuBlas& blas, Backend& backe
 /// ports may follow, which a probe has found.
 bool same_shape(const Machine& machine, const Machine& shape);
 
+/// A measured machine, and its file.
+struct KeptMachine {
+  Machine machine;
+  /// Replaces the file by one with this machine, which has the same shape: the measured one as runs
+  /// have corrected it. A file that cannot be written is no error. Empty: there is no file.
+  std::function<void(const Machine&)> keep;
+};
+
 /// The measured machine of this host backend: from the cache if it matches (devices, cores, CPU
 /// BLAS, schema), else probed in under 2 s and cached. A damaged, unwritable, symlinked or missing
 /// cache is no error: the machine is probed and the cache left alone.
-Machine cached_host_machine(const Options& options, int devices, CpuBlas& blas, Backend& backend);
+///
+/// A machine in doubt is probed again, twice at most in the life of its file: one with unsteady
+/// values, of which the faster ones stay (other load only makes runs slower); and one whose rates
+/// runs have corrected by more than kFarOff, which is replaced.
+KeptMachine cached_host_machine(const Options& options, int devices, CpuBlas& blas,
+                                Backend& backend);
 
 /// The same for GPUs; `identity` names them and their driver.
-Machine cached_gpu_machine(const Options& options, const std::string& identity, CpuBlas& blas,
-                           Backend& backend);
+KeptMachine cached_gpu_machine(const Options& options, const std::string& identity, CpuBlas& blas,
+                               Backend& backend);
 
 }  // namespace fleet

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "probe/times.hpp"
 
 namespace fleet {
 namespace {
@@ -49,6 +50,7 @@ std::vector<double> ProbeSession::repeated(const std::string& name, const char* 
   for (Part& part : expected_)
     if (part.name == part_ && part.values > 0) --part.values;
   std::vector<Confidence> values;
+  std::vector<double> samples;  // of the first value
   const auto known = [&] {
     return values.front().count() >= request_.least_repeats &&
            std::ranges::all_of(values, [&](const Confidence& value) {
@@ -60,6 +62,7 @@ std::vector<double> ProbeSession::repeated(const std::string& name, const char* 
     const std::vector<double> taken = take();
     if (taken.empty()) return {};
     values.resize(taken.size());
+    samples.push_back(taken.front());
     for (std::size_t i = 0; i < taken.size(); ++i) values[i].add(taken[i]);
   } while (!known() && left_s() > until_s);
 
@@ -68,7 +71,8 @@ std::vector<double> ProbeSession::repeated(const std::string& name, const char* 
                    .unit = unit,
                    .mean = values.front().mean(),
                    .repeats = values.front().count(),
-                   .settled = known()};
+                   .settled = known(),
+                   .spread = spread_of(samples)};
   std::vector<double> means;
   for (const Confidence& each : values) {
     means.push_back(each.mean());
@@ -86,6 +90,17 @@ void ProbeSession::note(const std::string& name, const char* unit, const Confide
         .interval = value.share(),
         .repeats = value.count(),
         .settled = settled(value, unit, request_.precision)});
+}
+
+void ProbeSession::note_quick(const std::string& name, double seconds, int samples, double spread) {
+  // What is shorter differs by what the clock and the scheduler do, other load or not.
+  constexpr double kMeasurableS = 1e-4;
+  note({.name = name,
+        .unit = "s",
+        .mean = seconds,
+        .repeats = samples,
+        .settled = spread <= kUnsteady || seconds < kMeasurableS,
+        .spread = spread});
 }
 
 void ProbeSession::tell(const std::string& what) {

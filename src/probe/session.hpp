@@ -12,14 +12,21 @@
 
 namespace fleet {
 
-/// One value of a careful probe: the mean of its repeats.
+/// Half of the samples of a disturbed value took more than this above the least of them. A value
+/// that repeats to a few per cent reaches it only beside other load.
+inline constexpr double kUnsteady = 0.25;
+
+/// One value of a probe: the mean of its repeats; in a quick probe, what its one run says.
 struct ProbeValue {
   std::string name;
   std::string unit;  ///< "s", "B/s"
   double mean = 0;
   double interval = 0;  ///< half of the 95 % confidence interval, as a share of the mean
   int repeats = 0;
-  bool settled = false;  ///< false: its share of the budget was spent first
+  /// Careful: as precise as was asked for; else its share of the budget was spent first. Quick: not
+  /// unsteady, so far as its few samples say.
+  bool settled = false;
+  double spread = 0;  ///< of its samples: as spread_of() says
 };
 
 /// The results of a careful probe so far.
@@ -93,6 +100,8 @@ class ProbeSession {
   /// Reports a value that was measured during the repeats of another.
   void note(ProbeValue value) { report_.values.push_back(std::move(value)); }
   void note(const std::string& name, const char* unit, const Confidence& value);
+  /// Reports a value of a quick probe.
+  void note_quick(const std::string& name, double seconds, int samples, double spread);
   /// Confidence interval of the last repeated(), as a share of its mean.
   double last_interval() const { return last_interval_; }
 

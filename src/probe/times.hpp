@@ -16,6 +16,16 @@ inline double usual(std::vector<double> values) {
   return *quartile;
 }
 
+/// How much longer than the least the median is, as a share: other load makes some samples longer,
+/// and one that is long by chance does not count.
+inline double spread_of(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  const double least = std::ranges::min(samples);
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::ranges::nth_element(samples, middle);
+  return least > 0 ? *middle / least - 1 : 0;
+}
+
 /// The mean of the later half, at which a busy device has settled.
 inline double later_half_mean(const std::vector<double>& values) {
   const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "plan/kernel_times.hpp"
+#include "sim/copy_times.hpp"
 #include "sim/fair_share.hpp"
 #include "sim/kernel_pool.hpp"
 
@@ -270,19 +271,16 @@ void Simulation::start(int id) {
 /// Latency lowers the rate of a copy instead of preceding it. The time of a copy alone is the same,
 /// and in a busy queue its latency hides behind the data of others at the shared ports.
 void Simulation::start_copy(int id, const Task& copy) {
-  const Link& link = machine_.links[static_cast<std::size_t>(copy.link)];
-  Cargo cargo = plan_.program->cargo_of(copy.tile);
-  if (!copy.from.in_place() && !copy.to.in_place()) cargo.column_bytes = 0;
-  const double rate = link.rate(cargo);
-  const auto bytes = static_cast<double>(std::max<std::int64_t>(1, cargo.bytes));
-  const double chunk = bytes / copy.chunks;
-  const double alone_s = link.latency_s + chunk / rate;
+  const LoneCopy lone = lone_copy(plan_, machine_, copy);
+  const double chunk = lone.bytes / copy.chunks;
+  const double latency_s = machine_.links[static_cast<std::size_t>(copy.link)].latency_s;
+  const double alone_s = latency_s + chunk / lone.rate;
   const FlowId upstream =
       copy.upstream == kNoTask || span(copy.upstream).done() ? kNoFlow : task(copy.upstream).queue;
   share_.start(id,
                {.user = share_.user_of_link(copy.link),
-                .amount = bytes,
-                .cap = link.latency_s > 0 ? chunk / alone_s : rate,
+                .amount = lone.bytes,
+                .cap = latency_s > 0 ? chunk / alone_s : lone.rate,
                 .chunk = chunk},
                upstream, now_s_);
   if (state(queue(id).head).chunk_watcher != kNoQueue) share_.announce(id, now_s_);

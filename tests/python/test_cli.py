@@ -17,7 +17,7 @@ BENCH_KEYS = (
 )
 PLAN_KEYS = (
     "workers grid tile tasks bytes_by_link plan_s predicted_s bound_s limited_by rules "
-    "candidates why why_left_out"
+    "candidates why why_left_out corrections"
 )
 
 

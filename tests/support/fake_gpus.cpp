@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include "backend/device_library.hpp"
 #include "backend/host/backend.hpp"
 #include "backend/host/machine.hpp"
+#include "backend/sim/backend.hpp"
 #include "cpu/blas.hpp"
 #include "cpu/gemm_pieces.hpp"
 #include "probe/probe.hpp"
@@ -93,6 +95,59 @@ class FakeBackend final : public test::WrappedBackend {
   const std::vector<int> ids_;
 };
 
+/// Says how long the tasks took, as the settings want it.
+class SimulatedRun final : public test::WrappedExecution {
+ public:
+  SimulatedRun(std::unique_ptr<Execution> inner, bool is_timed)
+      : WrappedExecution(std::move(inner)), is_timed_(is_timed) {}
+
+  Trace finish() override {
+    Trace trace = WrappedExecution::finish();
+    if (settings.beside) settings.beside();
+    const double whole_s = trace.seconds, factor = pace();
+    const auto later = [&](double at_s) { return factor * disturbed(at_s, whole_s); };
+    trace.seconds = later(whole_s);
+    for (Span& span : trace.spans)
+      span = is_timed_ ? Span{later(span.start_s), later(span.stop_s)} : Span{0, trace.seconds};
+    ++settings.runs;
+    settings.timed_runs += is_timed_ ? 1 : 0;
+    settings.last_s = trace.seconds;
+    return trace;
+  }
+
+ private:
+  static double pace() {
+    const auto turn = static_cast<std::size_t>(settings.runs);
+    return settings.pace.empty() ? 1 : settings.pace[turn % settings.pace.size()];
+  }
+  /// When what was to happen at `at_s` does, if every other stretch of the run takes thrice as
+  /// long.
+  static double disturbed(double at_s, double whole_s) {
+    constexpr double kStretches = 9;
+    if (!settings.disturbed || at_s <= 0) return at_s;
+    const double stretch_s = whole_s / kStretches;
+    const double pairs = std::floor(at_s / (2 * stretch_s));
+    const double rest_s = at_s - pairs * 2 * stretch_s;
+    return pairs * 4 * stretch_s + rest_s + 2 * std::max(0.0, rest_s - stretch_s);
+  }
+
+  const bool is_timed_;
+};
+
+class SimulatedBackend final : public test::WrappedBackend {
+ public:
+  explicit SimulatedBackend(const Machine& machine) : WrappedBackend(make_sim_backend(machine)) {}
+
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                   std::uint64_t serial) override {
+    return std::make_unique<SimulatedRun>(WrappedBackend::begin(plan, binding, serial), is_timed_);
+  }
+  void keep_times(bool wanted) override { is_timed_ = wanted; }
+
+ private:
+  bool is_timed_ = false;
+};
+
 int count(std::string& why) {
   why = "there are no fake GPUs";
   return settings.count;
@@ -102,6 +157,8 @@ std::unique_ptr<Backend> open(const Options& options, const std::vector<int>& id
   ++settings.opened;
   std::this_thread::sleep_for(std::chrono::milliseconds(settings.open_ms));
   if (settings.refuses_to_open) throw Error(Status::device_failed, "fake GPUs do not start");
+  if (!settings.simulated.empty())
+    return std::make_unique<SimulatedBackend>(sub_machine(parse_machine(settings.simulated), ids));
   return std::make_unique<FakeBackend>(options, ids);
 }
 

@@ -6,6 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
 
 namespace fleet::test {
 
@@ -18,6 +21,15 @@ struct FakeGpus {
   /// Allocates memory on a GPU as a program does without the library.
   void* (*allocate)(int gpu, std::int64_t bytes) = nullptr;
   void (*release)(void* data) = nullptr;
+
+  /// Text of a machine: GPUs opened from now on are simulated on it. Their runs compute nothing,
+  /// and say how long they would take. Empty: virtual devices.
+  std::string simulated;
+  std::vector<double> pace;      ///< each simulated run takes this many times as long, in turn
+  bool disturbed = false;        ///< other load comes and goes: parts of simulated runs are slower
+  std::function<void()> beside;  ///< done during each simulated run
+  int runs = 0, timed_runs = 0;  ///< simulated ones; of these, with times of tasks
+  double last_s = 0;             ///< seconds of the last simulated run
 };
 
 inline constexpr const char* kFakeGpusSymbol = "fleet_fake_gpus";

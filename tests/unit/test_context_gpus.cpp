@@ -39,13 +39,15 @@ std::string machine_file() {
 /// Options that send all products to the fake GPUs, by plans for a machine with placeholder rates.
 std::string gpu_options(const std::string& backend) {
   return "backend=" + backend +
-         ";offload=always;tile=32;device_library=" FLEETBLAS_FAKE_GPUS ";machine=" + machine_file();
+         ";offload=always;online=off;tile=32;device_library=" FLEETBLAS_FAKE_GPUS ";machine=" +
+         machine_file();
 }
 
 /// The same as environment variables, for the default context.
 void set_environment(const std::string& backend) {
   setenv("FLEETBLAS_BACKEND", backend.c_str(), 1);
   setenv("FLEETBLAS_OFFLOAD", "always", 1);
+  setenv("FLEETBLAS_ONLINE", "off", 1);
   setenv("FLEETBLAS_TILE", "32", 1);
   setenv("FLEETBLAS_DEVICE_LIBRARY", FLEETBLAS_FAKE_GPUS, 1);
   setenv("FLEETBLAS_MACHINE", machine_file().c_str(), 1);

@@ -19,6 +19,7 @@
 #include "backend/sim/backend.hpp"
 #include "base/error.hpp"
 #include "probe/probe.hpp"
+#include "probe/times.hpp"
 #include "support/probe_nodes.hpp"
 #include "support/scale.hpp"
 
@@ -178,7 +179,7 @@ struct Cache : ::testing::Test {
   Machine get(const std::string& blas_name = "blas 1", int devices = 2) {
     CountingBlas blas(blas_name);
     Disguise backend(host_machine(devices, 2, 1 << 30), host_machine(devices, 2, 1 << 30));
-    Machine machine = cached_host_machine(options, devices, blas, backend);
+    Machine machine = cached_host_machine(options, devices, blas, backend).machine;
     measured = backend.runs > 0;
     EXPECT_EQ(measured, blas.products > 0);
     return machine;
@@ -244,7 +245,7 @@ TEST_F(Cache, KeepsMachinesWithFewerPairsThatCopyDirectlyApart) {
   const auto is_measured = [&](const Machine& shape) {
     CountingBlas blas("blas 1");
     Disguise backend(shape, shape);
-    EXPECT_EQ(cached_gpu_machine(options, "GPUs 0 and 1", blas, backend).links.size(),
+    EXPECT_EQ(cached_gpu_machine(options, "GPUs 0 and 1", blas, backend).machine.links.size(),
               shape.links.size());
     return backend.runs > 0;
   };
@@ -329,9 +330,16 @@ TEST_F(Cache, TakesTheMemoryOfTodayAndKeepsNothingThatLittleMemoryAllowed) {
   EXPECT_TRUE(files().empty());
 
   get();
-  const Machine machine = cached_host_machine(options, 2, blas, small);
+  const Machine machine = cached_host_machine(options, 2, blas, small).machine;
 
   EXPECT_EQ(machine.devices[kFirstDevice].memory_bytes, 1 << 20);
+}
+
+TEST(Spread, IsHowFarTheMedianIsAboveTheLeast) {
+  EXPECT_EQ(spread_of({2, 2, 2}), 0);
+  EXPECT_EQ(spread_of({4, 2, 2}), 0);  // one sample may be long
+  EXPECT_EQ(spread_of({4, 3, 2, 3, 2.5}), 0.5);
+  EXPECT_EQ(spread_of({}), 0);
 }
 
 TEST(HostMachine, HasALinkForEachPairAndAThreadForEachDevice) {

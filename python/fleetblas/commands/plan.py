@@ -98,6 +98,12 @@ def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
     ]
 
 
+def _corrected(plan: dict) -> str:
+    """ "; corrected by runs: products d of device 0 x0.75", or nothing."""
+    rates = ", ".join(f"{each['rate']} x{each['factor']:.2f}" for each in plan["corrections"])
+    return f"; corrected by runs: {rates}" if rates else ""
+
+
 def _left_out(plan: dict) -> list[tuple[str, str]]:
     """The devices that do not compute, those with the same reason on one line."""
     devices: dict[str, list[int]] = {}
@@ -166,7 +172,7 @@ def text_of(plan: dict, words: dict) -> str:
     lines.append(("rules", str(plan["rules"])))
     if plan["preset"]:
         lines.append(("preset", str(plan["preset"])))
-    head = f"{plan['problem']}\non {plan['machine']} ({plan['machine_source']})\n"
+    head = f"{plan['problem']}\non {plan['machine']} ({plan['machine_source']}{_corrected(plan)})\n"
     body = "\n".join(f"  {name:<12} {text}".rstrip() for name, text in lines)
     hint = "" if plan["workers"] else "\n  (no device: try --machine h200x8, or --backend host)"
     return head + body + hint

@@ -134,6 +134,10 @@ def text_of(machine: dict) -> str:
     probe = machine["notes"]["probe"]
     vague = machine["notes"]["unsettled"]
     lines.append(("values", f"{len(probe['values'])}, {len(vague)} less certain than 5 %"))
+    values = [value for value in probe["values"] if value.get("spread") is not None]
+    if values:
+        worst = max(values, key=lambda value: value["spread"])
+        lines.append(("spread", f"{common.percent(worst['spread'])} at most: {worst['name']}"))
     lines.append(("spent", f"{common.duration(probe['spent_s'])}"))
     body = "\n".join(f"  {name:<18} {text}" for name, text in lines)
     return f"{machine['name']}\n{body}"

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// online.cpp: takes over what runs teach, and has it kept. It must not know how it is learnt.
+#include "core/online.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "base/gate.hpp"
+
+namespace fleet {
+
+std::atomic<int> Computing::running_{0};
+std::atomic<std::uint64_t> Computing::all_begun_{0};
+
+void OnlineModel::start(std::shared_ptr<const Machine> machine, Keep keep) {
+  keep_ = std::move(keep);
+  change(std::move(machine));
+}
+
+std::shared_ptr<const Machine> OnlineModel::machine() const {
+  const gate::StateLock lock;
+  return machine_;
+}
+
+void OnlineModel::change(std::shared_ptr<const Machine> machine) {
+  auto named = named_corrections(*machine);
+  auto corrections =
+      named.empty() ? nullptr : std::make_shared<const NamedCorrections>(std::move(named));
+  const gate::StateLock lock;
+  std::swap(machine_, machine);  // the old one is freed after the lock
+  std::swap(corrections_, corrections);
+}
+
+bool OnlineModel::outdates(const Planned& planned, const Trace& measured) {
+  const Lesson lesson =
+      learn(*planned.evidence, planned.tuned.plan, *machine_, planned.tuned.cost.seconds, measured);
+  if (!lesson.corrections.empty()) {
+    change(std::make_shared<const Machine>(corrected(*machine_, lesson.corrections)));
+    ++version_;
+    // Writing takes about a millisecond: not at each of many small changes.
+    if (keep_ && std::has_single_bit(version())) keep_(*machine_);
+  }
+  return lesson.far_off && planned.made_for != version();
+}
+
+}  // namespace fleet

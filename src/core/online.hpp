@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// online.hpp: the machine that a context plans for, as its runs correct it. It knows no plan cache
+// and no backend.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "core/corrections_text.hpp"
+#include "core/plan_cache.hpp"
+
+namespace fleet {
+
+/// Counts the calls that this process computes, on devices or on the CPU, in whichever context:
+/// they share the cores and the memory. Process-wide for that reason.
+class Computing {
+ public:
+  Computing() : others_(running_.fetch_add(1) > 0), begun_(all_begun_.fetch_add(1) + 1) {}
+  ~Computing() { running_.fetch_sub(1); }
+  Computing(const Computing&) = delete;
+  Computing& operator=(const Computing&) = delete;
+  /// Whether no other call was under way at any time since.
+  bool alone() const { return !others_ && all_begun_.load() == begun_; }
+  /// For a call that somebody else has computed meanwhile.
+  static void note_other() { all_begun_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  static std::atomic<int> running_;
+  static std::atomic<std::uint64_t> all_begun_;
+  const bool others_;
+  const std::uint64_t begun_;
+};
+
+/// Changed by the thread with the turn only; read by any.
+class OnlineModel {
+ public:
+  /// Writes a machine where later processes find it, as far as that is possible.
+  using Keep = std::function<void(const Machine&)>;
+
+  void start(std::shared_ptr<const Machine> machine, Keep keep);
+
+  /// nullptr before start(). Also in a forked child.
+  std::shared_ptr<const Machine> machine() const;
+  /// The number of times that the machine has changed.
+  std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  /// The corrections of the machine; null: none. For the thread with the turn.
+  const std::shared_ptr<const NamedCorrections>& corrections() const { return corrections_; }
+
+  /// Learns from a run of `planned`, which was made or priced for the present machine. True: the
+  /// prediction was far off twice, and the machine has changed since the plan was made, so that a
+  /// better plan may exist.
+  bool outdates(const Planned& planned, const Trace& measured);
+
+ private:
+  void change(std::shared_ptr<const Machine> machine);
+
+  std::shared_ptr<const Machine> machine_;
+  std::shared_ptr<const NamedCorrections> corrections_;
+  std::atomic<std::uint64_t> version_{0};
+  Keep keep_;
+};
+
+}  // namespace fleet

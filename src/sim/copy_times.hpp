@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// copy_times.hpp: how long the copies of a plan take with the machine otherwise idle. It knows no
+// schedule.
+#pragma once
+#include <algorithm>
+
+#include "plan/plan.hpp"
+
+namespace fleet {
+
+/// A copy by itself: chunks * latency_s + bytes / rate.
+struct LoneCopy {
+  double bytes = 0;
+  double rate = 0;       ///< bytes per second, without latency
+  double latency_s = 0;  ///< of all chunks
+  double seconds() const { return latency_s + bytes / rate; }
+};
+
+inline LoneCopy lone_copy(const Plan& plan, const Machine& machine, const Task& copy) {
+  const Link& link = machine.links[static_cast<std::size_t>(copy.link)];
+  Cargo cargo = plan.program->cargo_of(copy.tile);
+  if (!copy.from.in_place() && !copy.to.in_place()) cargo.column_bytes = 0;
+  return {.bytes = static_cast<double>(std::max<std::int64_t>(1, cargo.bytes)),
+          .rate = link.rate(cargo),
+          .latency_s = link.latency_s * copy.chunks};
+}
+
+}  // namespace fleet

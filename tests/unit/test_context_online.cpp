@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_context_online.cpp: contexts that learn from their runs. The GPUs are simulated (support/
+// fake_gpus.cpp), so a run takes what the test says and this machine's speed plays no part. It
+// knows nothing below the C API.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "fleetblas/fleetblas.h"
+#include "support/fake_gpus.hpp"
+#include "support/host_context.hpp"
+#include "support/random_plans.hpp"
+
+namespace fleet {
+namespace {
+
+using Json = nlohmann::json;
+using test::FakeGpus;
+using test::HostContext;
+
+constexpr std::int64_t kEdge = 8192;
+constexpr const char* kProblem = "dgemm size=8192 a@h b@h c@h";
+constexpr double kNear = 0.05;
+
+/// A node of four GPUs with rates of kernels at two edges.
+Machine node() {
+  Machine machine = test::node(4);
+  machine.name = "four simulated GPUs";
+  for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)
+    machine.devices[d].kernels = {{DataType::f64, 512, 15e12}, {DataType::f64, 1024, 20e12}};
+  return machine;
+}
+
+/// Everything takes 1 / factor as long.
+Machine slower(Machine machine, double factor) {
+  for (Device& device : machine.devices) {
+    for (KernelRate& rate : device.kernels) rate.flops_per_s *= factor;
+    device.memory_bytes_per_s *= factor;
+  }
+  for (Link& link : machine.links) link.bytes_per_s *= factor;
+  for (Port& port : machine.ports) port.capacity *= factor;
+  return machine;
+}
+
+Machine with_slow_kernels(Machine machine, std::initializer_list<int> slow, double factor) {
+  for (const int device : slow)
+    for (KernelRate& rate :
+         machine.devices[static_cast<std::size_t>(kFirstDevice + device)].kernels)
+      rate.flops_per_s *= factor;
+  return machine;
+}
+
+class Online : public ::testing::Test {
+ protected:
+  /// The GPUs that contexts find from now on.
+  void make_real(const Machine& machine) {
+    gpus = test::fake_gpus();
+    ASSERT_NE(gpus, nullptr);
+    gpus->count = machine.device_count();
+    gpus->simulated = to_json(machine);
+    gpus->pace.clear();
+    gpus->disturbed = false;
+    gpus->beside = {};
+    gpus->runs = gpus->timed_runs = 0;
+  }
+  void TearDown() override { gpus->simulated.clear(); }
+
+  static std::string measured() {
+    return "backend=cuda;offload=always;device_library=" FLEETBLAS_FAKE_GPUS;
+  }
+  /// Options of a context that believes in this machine.
+  static std::string believing(const Machine& said) {
+    const std::string file = test::temporary_file("said.json");
+    std::ofstream(file) << to_json(said);
+    return measured() + ";machine=" + file;
+  }
+
+  /// One call in pinned memory that is never touched: the GPUs compute nothing.
+  struct Operands {
+    explicit Operands(fleet_context* of) : context(of) {
+      for (void*& matrix : data)
+        EXPECT_EQ(fleet_alloc(context, FLEET_HOST, kEdge * kEdge * 8, &matrix), FLEET_OK);
+    }
+    ~Operands() {
+      for (void* const matrix : data) EXPECT_EQ(fleet_free(context, matrix), FLEET_OK);
+    }
+    Operands(const Operands&) = delete;
+    Operands& operator=(const Operands&) = delete;
+    fleet_context* context;
+    void* data[3] = {};
+  };
+  struct Ran {
+    double predicted_s, seconds;
+    double speed() const { return predicted_s / seconds; }
+  };
+  Ran call(const HostContext& context, const Operands& operands) {
+    EXPECT_EQ(fleet_dgemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, kEdge, kEdge, kEdge, 1,
+                          static_cast<double*>(operands.data[0]), kEdge,
+                          static_cast<double*>(operands.data[1]), kEdge, 1,
+                          static_cast<double*>(operands.data[2]), kEdge),
+              FLEET_OK)
+        << fleet_message();
+    return {stats(context)["last"]["predicted_s"].get<double>(), gpus->last_s};
+  }
+  std::vector<Ran> calls(const HostContext& context, int count) {
+    const Operands operands(context);
+    std::vector<Ran> all;
+    for (int i = 0; i < count; ++i) all.push_back(call(context, operands));
+    return all;
+  }
+  static Json stats(const HostContext& context) {
+    return Json::parse(context.text(fleet_stats_json));
+  }
+  static Json machine_of(const HostContext& context) {
+    return Json::parse(context.text(fleet_machine_json));
+  }
+  /// All tasks and when they start and stop, on the context's machine.
+  static std::string plan(const HostContext& context) {
+    return context.text(fleet_simulate_json, kProblem);
+  }
+  /// How the work is cut and dealt.
+  static Json shape(const HostContext& context) {
+    Json plan = Json::parse(context.text(fleet_plan_json, kProblem));
+    Json some;
+    for (const char* key : {"workers", "grid", "cuts", "shares", "tasks", "bytes_by_link"})
+      some[key] = plan.at(key);
+    return some;
+  }
+
+  FakeGpus* gpus = nullptr;
+};
+
+TEST_F(Online, MakesPredictionsRightWithinTenCallsOfAMachineThatIsAQuarterSlower) {
+  make_real(slower(node(), 0.75));
+  const HostContext context(believing(node()));
+
+  const std::vector<Ran> all = calls(context, 10);
+
+  EXPECT_LT(all.front().speed(), 0.8);
+  EXPECT_NEAR(all.back().speed(), 1, kNear);
+  const Json stats = this->stats(context);
+  EXPECT_FALSE(stats["corrections"].empty());
+  EXPECT_NEAR(stats["last"]["corrected"].get<double>(), 0.75, 0.1);
+  EXPECT_FALSE(Json::parse(context.text(fleet_config_json))["machine"]["corrections"].empty());
+  EXPECT_FALSE(Json::parse(context.text(fleet_plan_json, kProblem))["corrections"].empty());
+}
+
+/// Without a contradiction no run pays for the times of its tasks.
+TEST_F(Online, MeasuresTasksOnlyAfterARunThatWasNotAsPredicted) {
+  make_real(node());
+  const HostContext right(believing(node()));
+  calls(right, 5);
+  EXPECT_EQ(gpus->timed_runs, 0);
+
+  make_real(slower(node(), 0.75));
+  const HostContext wrong(believing(node()));
+  calls(wrong, 10);
+  EXPECT_GE(gpus->timed_runs, 1);
+  EXPECT_LE(gpus->timed_runs, 3);
+}
+
+TEST_F(Online, GivesLoadedDevicesLessWithinThreeCalls) {
+  make_real(with_slow_kernels(node(), {0, 1}, 0.5));
+  const HostContext context(believing(node()));
+  const Operands operands(context);
+
+  std::vector<double> seconds;
+  for (int i = 0; i < 4; ++i) seconds.push_back(call(context, operands).seconds);
+
+  EXPECT_EQ(seconds[0], seconds[2]);  // equal shares
+  EXPECT_GE(seconds[0], 1.25 * seconds[3]);
+}
+
+TEST_F(Online, KeepsAPlanWhosePredictionIsOffByLessThanAQuarter) {
+  make_real(slower(node(), 0.85));
+  const HostContext context(believing(node()));
+  const Operands operands(context);
+  call(context, operands);
+  const Json before = shape(context);
+
+  Ran last{};
+  for (int i = 0; i < 9; ++i) last = call(context, operands);
+
+  EXPECT_EQ(shape(context), before);
+  EXPECT_NEAR(last.speed(), 1, kNear);
+}
+
+TEST_F(Online, KeepsPlansThroughNoiseOfTenPerCent) {
+  make_real(node());
+  gpus->pace = {1.1, 0.92, 1.06, 1.1, 0.95, 0.9, 1.03, 0.97, 1.08, 1.1, 0.91};
+  const HostContext context(believing(node()));
+  calls(context, 1);
+  const Json before = shape(context);
+
+  calls(context, 40);
+
+  EXPECT_EQ(shape(context), before);
+}
+
+TEST_F(Online, LearnsNothingWhereItMustNot) {
+  make_real(slower(node(), 0.6));
+  for (const char* option : {";deterministic=1", ";online=off", ";timeline=1"}) {
+    const HostContext context(believing(node()) + option);
+    const Json machine = machine_of(context);
+    const std::string before = plan(context);
+
+    const std::vector<Ran> all = calls(context, 6);
+
+    EXPECT_EQ(all.front().predicted_s, all.back().predicted_s) << option;
+    EXPECT_EQ(machine_of(context), machine) << option;
+    EXPECT_EQ(plan(context), before) << option;
+    EXPECT_TRUE(stats(context)["corrections"].empty()) << option;
+    EXPECT_EQ(stats(context)["last"]["corrected"], 1) << option;
+  }
+}
+
+/// On virtual devices, whose plans may change while they compute.
+TEST_F(Online, LeavesResultsRight) {
+  make_real(node());
+  constexpr std::int64_t kSmall = 96;
+  const HostContext context(test::host_options(2) + ";online=on");
+  const std::vector<double> ones(kSmall * kSmall, 1.0);
+
+  for (int i = 0; i < 12; ++i) {
+    std::vector<double> c(ones);
+    ASSERT_EQ(fleet_dgemm(context, FLEET_NO_TRANS, FLEET_NO_TRANS, kSmall, kSmall, kSmall, 1,
+                          ones.data(), kSmall, ones.data(), kSmall, 2, c.data(), kSmall),
+              FLEET_OK);
+    EXPECT_EQ(c, std::vector<double>(c.size(), kSmall + 2));
+  }
+}
+
+TEST_F(Online, SaysWhatItHasCorrected) {
+  make_real(with_slow_kernels(node(), {0, 1, 2, 3}, 0.5));
+  const std::string log = test::temporary_file("corrected.log");
+  const HostContext context(believing(node()) + ";log_level=5;log_file=" + log);
+
+  calls(context, 4);
+
+  std::ifstream stream(log);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_NE(text.find("runs correct the model: products d of device 0 x0.5"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find(" (corrected x0.5"), std::string::npos) << text;
+  const Json corrections = stats(context)["corrections"];
+  EXPECT_EQ(corrections[0]["rate"], "products d of device 0");
+  EXPECT_NEAR(corrections[0]["factor"].get<double>(), 0.5, 0.02);
+}
+
+/// They share the cores and the memory: what such a call takes says nothing about one alone.
+TEST_F(Online, LearnsNothingFromACallBesideAnother) {
+  make_real(slower(node(), 0.6));
+  const HostContext context(believing(node())), other(test::host_options(2) + ";offload=never");
+  gpus->beside = [&] {
+    const double one = 1;
+    double c = 0;
+    EXPECT_EQ(
+        fleet_dgemm(other, FLEET_NO_TRANS, FLEET_NO_TRANS, 1, 1, 1, 1, &one, 1, &one, 1, 0, &c, 1),
+        FLEET_OK);
+  };
+
+  calls(context, 6);
+  EXPECT_TRUE(stats(context)["corrections"].empty());
+
+  gpus->beside = {};
+  calls(context, 6);
+  EXPECT_FALSE(stats(context)["corrections"].empty());
+}
+
+TEST_F(Online, WritesAMachineFromWhichTheSamePlanComes) {
+  const test::TemporaryFolder cache;
+  const std::string options = measured() + ";cache_dir=" + cache.path();
+  make_real(node());
+  {
+    const HostContext first(options);
+    plan(first);
+  }
+  make_real(slower(node(), 0.85));
+  std::string learnt, machine;
+  {
+    const HostContext second(options);
+    calls(second, 10);
+    EXPECT_FALSE(stats(second)["corrections"].empty());
+    // Plans of its cache were made before the machine was known so well.
+    machine = second.text(fleet_machine_json);
+    const HostContext fresh(measured() + ";online=off;cache_dir=" + cache.path());
+    learnt = plan(fresh);
+    EXPECT_EQ(fresh.text(fleet_machine_json), machine);
+  }
+
+  const std::string file = test::temporary_file("learnt.json");
+  std::ofstream(file) << machine;
+  const HostContext named(measured() + ";machine=" + file);
+
+  EXPECT_EQ(plan(named), learnt);
+}
+
+TEST_F(Online, IsSilentWhereTheFileCannotBeWritten) {
+  const test::TemporaryFolder cache;
+  const std::string folder = cache.path() + "/here";
+  make_real(node());
+  {
+    const HostContext first(measured() + ";cache_dir=" + folder);
+    plan(first);
+  }
+  make_real(slower(node(), 0.8));
+  const HostContext second(measured() + ";cache_dir=" + folder);
+  calls(second, 1);
+  std::filesystem::remove_all(folder);
+  std::ofstream(folder) << "no folder";
+
+  const std::vector<Ran> all = calls(second, 9);
+
+  EXPECT_NEAR(all.back().speed(), 1, kNear);
+}
+
+/// What runs contradict is measured at the next start, and then believed.
+TEST_F(Online, MeasuresAgainWhatRunsContradict) {
+  const test::TemporaryFolder cache;
+  const std::string options = measured() + ";cache_dir=" + cache.path();
+  make_real(slower(node(), 0.6));
+  {
+    const HostContext beside_other_load(options);
+    plan(beside_other_load);
+  }
+  make_real(node());
+  {
+    const HostContext contradicted(options);
+    EXPECT_EQ(gpus->runs, 0);  // its file is there
+    const std::vector<Ran> all = calls(contradicted, 10);
+    EXPECT_GT(all.front().speed(), 0);
+    EXPECT_NEAR(all.back().speed(), 1, kNear);
+  }
+  gpus->runs = 0;
+
+  const HostContext after(options);
+  const std::vector<Ran> all = calls(after, 2);
+
+  EXPECT_GT(gpus->runs, 2);  // it was probed
+  EXPECT_NEAR(all.front().speed(), 1, kNear);
+  EXPECT_TRUE(stats(after)["corrections"].empty());
+}
+
+/// Three times at most: other load may be there always.
+TEST_F(Online, MeasuresADisturbedMachineAgainAndNotForEver) {
+  const test::TemporaryFolder cache;
+  const std::string options = measured() + ";cache_dir=" + cache.path();
+  make_real(node());
+  const auto probed = [&](bool disturbed) {
+    gpus->disturbed = disturbed;
+    gpus->runs = 0;
+    const HostContext context(options);
+    machine_of(context);
+    return gpus->runs > 0;
+  };
+
+  EXPECT_TRUE(probed(true));
+  EXPECT_TRUE(probed(true));
+  EXPECT_TRUE(probed(true));
+  EXPECT_FALSE(probed(true));
+
+  std::filesystem::remove_all(cache.path());
+  EXPECT_TRUE(probed(true));
+  EXPECT_TRUE(probed(false));
+  EXPECT_FALSE(probed(false));
+  const HostContext context(options);
+  for (const Json& rate : machine_of(context)["devices"][kFirstDevice]["kernels"])
+    EXPECT_GT(rate["flops_per_s"], rate["edge"] == 512 ? 14.9e12 : 19.9e12);
+}
+
+}  // namespace
+}  // namespace fleet

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_online.cpp: what runs teach about a machine, without a context: the runs are simulated on a
+// machine that differs from the one that is believed in.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "backend/host/machine.hpp"
+#include "base/error.hpp"
+#include "sim/evidence.hpp"
+#include "sim/simulate.hpp"
+#include "support/random_plans.hpp"
+#include "support/shipped.hpp"
+#include "tune/tune.hpp"
+
+namespace fleet {
+namespace {
+
+using test::shipped;
+using Kind = RateId::Kind;
+
+constexpr double kNear = 0.05;
+
+Problem gemm(std::int64_t m, std::int64_t n, std::int64_t k, DeviceId home = kHost) {
+  return make_problem({.m = m, .n = n, .k = k}, {.homes = {home, home, home}});
+}
+
+/// All rates of the machine times `factor`: what it does takes 1 / factor as long.
+Machine slower(Machine machine, double factor) {
+  for (Device& device : machine.devices) {
+    for (KernelRate& rate : device.kernels) rate.flops_per_s *= factor;
+    device.memory_bytes_per_s *= factor;
+  }
+  for (Link& link : machine.links) link.bytes_per_s *= factor;
+  for (Port& port : machine.ports) port.capacity *= factor;
+  return machine;
+}
+
+/// Products on these devices take 1 / factor as long.
+Machine with_slow_devices(Machine machine, const std::vector<DeviceId>& slow, double factor) {
+  for (const DeviceId d : slow)
+    for (KernelRate& rate : machine.devices[static_cast<std::size_t>(d)].kernels)
+      rate.flops_per_s *= factor;
+  return machine;
+}
+
+double factor_of(const std::vector<Correction>& corrections, const RateId& rate) {
+  const auto found = std::ranges::find(corrections, rate, &Correction::rate);
+  return found == corrections.end() ? 0 : found->factor;
+}
+
+/// Runs of one plan on the `real` machine, of which `said` is believed first.
+struct Lessons {
+  Machine model;
+  std::vector<double> speeds;  ///< of each run: predicted / measured seconds
+  int changes = 0;
+  bool far_off = false;  ///< some run was, twice
+};
+struct Course {
+  int runs = 10;
+  double noise = 0;      ///< each run is longer or shorter by up to this share
+  bool untimed = false;  ///< tasks are only measured when that is wanted
+};
+Lessons taught(const Plan& plan, const Machine& said, const Machine& real, const Course& course) {
+  Lessons lessons{.model = said};
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> noise(1 - course.noise, 1 + course.noise);
+  Evidence evidence;
+  for (int run = 0; run < course.runs; ++run) {
+    const double predicted_s = simulate(plan, lessons.model).seconds;
+    Trace measured = simulate(plan, real);
+    const double factor = course.noise > 0 ? noise(random) : 1;
+    measured.seconds *= factor;
+    const bool timed = !course.untimed || wants_task_times(evidence);
+    for (Span& span : measured.spans)
+      span = timed ? Span{span.start_s * factor, span.stop_s * factor} : Span{0, measured.seconds};
+    const Lesson lesson = learn(evidence, plan, lessons.model, predicted_s, measured);
+    lessons.speeds.push_back(predicted_s / measured.seconds);
+    lessons.model = corrected(lessons.model, lesson.corrections);
+    lessons.changes += lesson.corrections.empty() ? 0 : 1;
+    lessons.far_off = lessons.far_off || lesson.far_off;
+  }
+  return lessons;
+}
+
+TEST(Corrected, ChangesTheNamedRateOnlyAndSaysByHowMuch) {
+  const Machine machine = shipped("h200x4");
+  const LinkId link = machine.find_link(kHost, kFirstDevice);
+  const std::vector<Correction> changes = {{{Kind::products, kFirstDevice, DataType::f64}, 0.5},
+                                           {{Kind::streams, kFirstDevice + 1}, 2},
+                                           {{Kind::link, link}, 0.75},
+                                           {{Kind::port, 0}, 1.25}};
+
+  const Machine changed = corrected(machine, changes);
+
+  const std::vector<Correction> found = corrections_of(changed);
+  ASSERT_EQ(found.size(), changes.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].rate, changes[i].rate);
+    EXPECT_NEAR(found[i].factor, changes[i].factor, 1e-12);
+  }
+  EXPECT_EQ(uncorrected(changed), machine);
+  EXPECT_EQ(changed.best_rate(kFirstDevice, DataType::f64),
+            machine.best_rate(kFirstDevice, DataType::f64) / 2);
+  EXPECT_EQ(changed.best_rate(kFirstDevice, DataType::f32),
+            machine.best_rate(kFirstDevice, DataType::f32));
+  EXPECT_EQ(changed.best_rate(kFirstDevice + 1, DataType::f64),
+            machine.best_rate(kFirstDevice + 1, DataType::f64));
+  EXPECT_EQ(changed.devices[kFirstDevice + 1].memory_bytes_per_s,
+            machine.devices[kFirstDevice + 1].memory_bytes_per_s * 2);
+  EXPECT_EQ(changed.links[static_cast<std::size_t>(link)].bytes_per_s,
+            machine.links[static_cast<std::size_t>(link)].bytes_per_s * 0.75);
+  EXPECT_EQ(changed.ports[0].capacity, machine.ports[0].capacity * 1.25);
+  EXPECT_EQ(rate_name(machine, changes[0].rate), "products d of device 0");
+  EXPECT_EQ(rate_name(machine, changes[2].rate), "link host->0");
+  EXPECT_EQ(corrections_of(machine).size(), 0u);
+}
+
+TEST(Corrected, StaysWithinFourTimesTheMeasurement) {
+  Machine machine = shipped("h200x4");
+  const double measured = machine.best_rate(kFirstDevice, DataType::f64);
+  const Correction slower_by_two{{Kind::products, kFirstDevice, DataType::f64}, 0.5};
+
+  for (int time = 0; time < 5; ++time) machine = corrected(machine, {&slower_by_two, 1});
+
+  EXPECT_EQ(machine.best_rate(kFirstDevice, DataType::f64), measured / kMostCorrection);
+  EXPECT_EQ(corrections_of(machine).front().factor, 1 / kMostCorrection);
+}
+
+TEST(Corrected, IsAMachineFileFromWhichTheSamePlanComes) {
+  const std::vector<Correction> changes = {
+      {{Kind::products, kFirstDevice, DataType::f64}, 1 / 3.0},
+      {{Kind::streams, kFirstDevice + 1}, 0.7},
+      {{Kind::link, shipped("h200x4").find_link(kHost, kFirstDevice)}, 0.9},
+      {{Kind::port, 2}, 1.1}};
+  const Machine changed = corrected(shipped("h200x4"), changes);
+
+  const Machine read = parse_machine(to_json(changed));
+
+  EXPECT_EQ(read, changed);
+  const Problem problem = gemm(4096, 4096, 4096);
+  EXPECT_EQ(tune(problem, read, {}).plan, tune(problem, changed, {}).plan);
+  EXPECT_NE(tune(problem, read, {}).plan, tune(problem, shipped("h200x4"), {}).plan);
+  EXPECT_THROW(parse_machine(R"({"schema": 2, "name": "", "source": "",
+                                 "ports": [{"name": "p", "capacity": 1, "measured": 0}]})"),
+               Error);
+}
+
+TEST(Evened, KeepsDevicesAlikeThatAreOffByAboutAsMuch) {
+  const Machine machine = shipped("h200x4");
+  std::vector<Correction> found;
+  for (const double factor : {0.5, 0.51, 0.8, 0.505})
+    found.push_back(
+        {{Kind::products, kFirstDevice + static_cast<int>(found.size()), DataType::f64}, factor});
+
+  const std::vector<Correction> even = evened(machine, found);
+
+  EXPECT_EQ(even[0].factor, even[1].factor);
+  EXPECT_EQ(even[0].factor, even[3].factor);
+  EXPECT_NEAR(even[0].factor, 0.505, 1e-3);
+  EXPECT_EQ(even[2].factor, 0.8);
+}
+
+TEST(Observe, FindsTheDeviceThatIsSlower) {
+  const Machine said = shipped("h200x4");
+  const Plan plan = tune(gemm(8192, 8192, 8192), said, {}).plan;
+  const DeviceId slow = kFirstDevice + 2;
+
+  const auto found = observe(plan, said, simulate(plan, said),
+                             simulate(plan, with_slow_devices(said, {slow}, 0.5)));
+
+  for (DeviceId d = kFirstDevice; d < kFirstDevice + 4; ++d)
+    EXPECT_NEAR(factor_of(found, {Kind::products, d, DataType::f64}), d == slow ? 0.5 : 1, kNear);
+}
+
+/// One device, whose operands come over one link (50 GB/s) through one port.
+TEST(Observe, TellsALinkFromItsPort) {
+  const PortId port = 0;
+  const auto observed = [&](double port_bytes_per_s, double link_factor, double port_factor) {
+    Machine said = test::node(1);
+    said.ports[port].capacity = port_bytes_per_s;
+    const Plan plan = make_plan(gemm(2048, 2048, 2048), said,
+                                {.workers = {kFirstDevice}, .grid = {1, 1}, .tile = 512});
+    Machine real = said;
+    real.links[static_cast<std::size_t>(said.find_link(kHost, kFirstDevice))].bytes_per_s *=
+        link_factor;
+    real.ports[port].capacity *= port_factor;
+    return observe(plan, said, simulate(plan, said), simulate(plan, real));
+  };
+  const RateId link{Kind::link, test::node(1).find_link(kHost, kFirstDevice)};
+
+  const auto slow_link = observed(200e9, 0.5, 1);
+  const auto slow_port = observed(25e9, 1, 0.5);
+
+  EXPECT_NEAR(factor_of(slow_link, link), 0.5, kNear);
+  EXPECT_EQ(factor_of(slow_link, {Kind::port, port}), 0);
+  EXPECT_NEAR(factor_of(slow_port, {Kind::port, port}), 0.5, kNear);
+  EXPECT_EQ(factor_of(slow_port, link), 0);
+}
+
+/// The thread of a virtual device copies and computes, in an order of its own.
+TEST(Observe, CountsKernelsAndCopiesOfAVirtualDeviceTogether) {
+  const Machine said = host_machine(2, 2, std::int64_t{1} << 30);
+  const Plan plan = tune(gemm(1024, 1024, 1024, kPageable), said, {}).plan;
+
+  const auto found = observe(plan, said, simulate(plan, said),
+                             simulate(plan, with_slow_devices(said, {kFirstDevice}, 0.5)));
+
+  EXPECT_NEAR(factor_of(found, {Kind::products, kFirstDevice, DataType::f64}), 0.5, kNear);
+  for (const Correction& correction : found)
+    EXPECT_TRUE(correction.rate.kind == Kind::products) << rate_name(said, correction.rate);
+}
+
+TEST(Observe, FindsNothingWrongInARunThatIsAsPredicted) {
+  for (const char* name : {"h200x4", "dgx1"}) {
+    const Machine machine = shipped(name);
+    const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+    const Trace trace = simulate(plan, machine);
+
+    for (const Correction& correction : observe(plan, machine, trace, trace))
+      EXPECT_NEAR(correction.factor, 1, 1e-9) << rate_name(machine, correction.rate);
+  }
+}
+
+TEST(Agreed, IsTheSmallerOfTwoThatPointTheSameWay) {
+  const RateId a{Kind::products, kFirstDevice, DataType::f64}, b{Kind::link, 3};
+  const auto both = [&](double first, double second) {
+    const std::vector<Correction> before = {{a, first}, {b, 1}}, now = {{a, second}};
+    const auto agree = agreed(before, now);
+    return agree.empty() ? 1.0 : agree.front().factor;
+  };
+
+  EXPECT_EQ(both(0.5, 0.8), 0.8);
+  EXPECT_EQ(both(0.8, 0.5), 0.8);
+  EXPECT_EQ(both(1.5, 1.25), 1.25);
+  EXPECT_EQ(both(0.5, 1.5), 1);
+  EXPECT_EQ(both(0.97, 0.5), 1);  // noise
+}
+
+TEST(Learn, MakesPredictionsRightWithinTenRunsOfAMachineThatIsAQuarterSlower) {
+  for (const char* name : {"h200x4", "h200x8", "karolina"})
+    for (const Problem& problem :
+         {gemm(4096, 4096, 4096), gemm(16384, 1024, 16384), gemm(8192, 8192, 8192, kFirstDevice),
+          gemm(8192, 8192, 8192, kPageable), gemm(1024, 1024, 1024)})
+      for (const bool untimed : {false, true}) {
+        const Machine said = shipped(name);
+        const Plan plan = tune(problem, said, {}).plan;
+
+        const Lessons lessons = taught(plan, said, slower(said, 0.75), {.untimed = untimed});
+
+        EXPECT_LT(lessons.speeds.front(), 0.85) << name << " " << to_text(problem);
+        EXPECT_NEAR(lessons.speeds.back(), 1, kNear) << name << " " << to_text(problem);
+      }
+}
+
+TEST(Learn, ChangesNothingForNoiseOfFourPerCentAndNoPlanForTen) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+
+  const Lessons little = taught(plan, machine, machine, {.runs = 50, .noise = 0.04});
+  const Lessons more = taught(plan, machine, machine, {.runs = 50, .noise = 0.1});
+
+  EXPECT_EQ(little.changes, 0);
+  EXPECT_EQ(little.model, machine);
+  EXPECT_FALSE(more.far_off);
+  for (const Correction& correction : corrections_of(more.model))
+    EXPECT_LT(distance(correction.factor), 1.2) << rate_name(machine, correction.rate);
+}
+
+TEST(Learn, TakesNothingFromTheColdRunNorFromOneDisturbedRunNorFromAnIncredibleOne) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+  const double predicted_s = simulate(plan, machine).seconds;
+  const auto run = [&](Evidence& evidence, double speed) {
+    const Trace trace = simulate(plan, slower(machine, speed));
+    return learn(evidence, plan, machine, predicted_s, trace);
+  };
+  Evidence cold, disturbed, stopped;
+
+  EXPECT_TRUE(run(cold, 0.5).corrections.empty());
+  EXPECT_TRUE(run(cold, 0.5).corrections.empty());
+  EXPECT_FALSE(run(cold, 0.5).corrections.empty());  // the second warm one
+
+  for (const double speed : {1.0, 0.5, 1.0, 0.5, 1.0, 2.0, 0.5}) {
+    const Lesson lesson = run(disturbed, speed);
+    EXPECT_TRUE(lesson.corrections.empty()) << speed;
+    EXPECT_FALSE(lesson.far_off) << speed;
+  }
+  for (int time = 0; time < 4; ++time) EXPECT_TRUE(run(stopped, 0.1).corrections.empty());
+}
+
+/// The model says nothing of the time that this run takes longer: each task is as predicted.
+TEST(Learn, LooksAtTasksMoreAndMoreRarelyWhereNoRateIsToBlame) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+  const Trace predicted = simulate(plan, machine);
+  Evidence evidence;
+  int timed = 0;
+
+  for (int run = 0; run < 1000; ++run) {
+    Trace measured = predicted;
+    measured.seconds *= 1.2;
+    if (!wants_task_times(evidence))
+      for (Span& span : measured.spans) span = {0, measured.seconds};
+    else
+      ++timed;
+    EXPECT_TRUE(learn(evidence, plan, machine, predicted.seconds, measured).corrections.empty());
+  }
+
+  EXPECT_GE(timed, 5);
+  EXPECT_LE(timed, 12);
+}
+
+TEST(Learn, StopsAtTheBoundsOfCorrections) {
+  const Machine said = shipped("h200x4");
+  const Plan plan = tune(gemm(8192, 8192, 8192, kFirstDevice), said, {}).plan;
+
+  const Lessons lessons = taught(plan, said, slower(said, 1 / 6.0), {.runs = 40});
+
+  EXPECT_LT(lessons.changes, 10);
+  double largest = 1;
+  for (const Correction& correction : corrections_of(lessons.model))
+    largest = std::max(largest, distance(correction.factor));
+  EXPECT_NEAR(largest, kMostCorrection, 1e-9);
+}
+
+TEST(Learn, SaysThatAPlanIsFarOffOnlyTheSecondTimeInARow) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+  const double predicted_s = simulate(plan, machine).seconds;
+  Evidence evidence;
+  std::vector<bool> far_off;
+
+  for (const double speed : {0.6, 0.6, 0.9, 0.6, 0.6})
+    far_off.push_back(
+        learn(evidence, plan, machine, predicted_s, simulate(plan, slower(machine, speed)))
+            .far_off);
+
+  EXPECT_EQ(far_off, (std::vector<bool>{false, false, false, false, true}));
+}
+
+/// Two of four devices have half of their speed for us, since another process uses them: three
+/// runs later the plan gives them less.
+TEST(Learn, MakesSharesUnevenWhereTwoOfFourDevicesAreLoaded) {
+  const Machine said = shipped("h200x4");
+  const Machine real = with_slow_devices(said, {kFirstDevice, kFirstDevice + 1}, 0.5);
+  const Problem problem = gemm(16384, 16384, 16384, kFirstDevice + 2);
+  const Plan equal = tune(problem, said, {}).plan;
+
+  const Lessons lessons = taught(equal, said, real, {.runs = 3, .untimed = true});
+  const Plan uneven = tune(problem, lessons.model, {}).plan;
+
+  EXPECT_TRUE(lessons.far_off);
+  EXPECT_GE(simulate(equal, real).seconds, 1.25 * simulate(uneven, real).seconds);
+}
+
+}  // namespace
+}  // namespace fleet
