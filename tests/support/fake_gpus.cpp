@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // fake_gpus.cpp: a device library whose GPUs are virtual devices of the host backend, so that the
-// GPU paths of contexts run on any machine, and under ThreadSanitizer. It knows no context.
+// GPU paths of contexts run on any machine, and under ThreadSanitizer; or simulated, so that runs
+// take as long as a test says. It knows no context.
 #include "support/fake_gpus.hpp"
 
 #include <algorithm>

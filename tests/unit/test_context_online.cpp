@@ -367,7 +367,9 @@ TEST_F(Online, MeasuresADisturbedMachineAgainAndNotForEver) {
   EXPECT_TRUE(probed(false));
   EXPECT_FALSE(probed(false));
   const HostContext context(options);
-  for (const Json& rate : machine_of(context)["devices"][kFirstDevice]["kernels"])
+  const Json kernels = machine_of(context)["devices"][kFirstDevice]["kernels"];
+  EXPECT_EQ(kernels.size(), 2u);
+  for (const Json& rate : kernels)
     EXPECT_GT(rate["flops_per_s"], rate["edge"] == 512 ? 14.9e12 : 19.9e12);
 }
 
