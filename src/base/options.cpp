@@ -18,7 +18,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 24> kTable = {{
+constexpr std::array<OptionInfo, 25> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "auto",
      "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
@@ -34,6 +34,10 @@ constexpr std::array<OptionInfo, 24> kTable = {{
     {"grid", "0", "rows x columns of the workers over C, as in 2x4; 0: by model"},
     {"max_hops", "1",
      "most other devices that a tile passes through where that is faster: 0, 1 or 2"},
+    {"cpu_share", "auto",
+     "the part of a product that the CPU computes beside the devices: auto (the model decides), "
+     "off "
+     "or a number (0.25)"},
     {"rules", "all", "planner rules: all, none or a comma-joined list"},
     {"min_flops", "0", "smallest product offloaded, in flops; 0: by model, 1: everything"},
     {"verbose", "0", "1: one line per call on stderr"},
@@ -143,6 +147,25 @@ std::string devices_text(const Options& options) {
   for (const int id : options.device_ids) text += std::to_string(id) + ",";
   if (options.device_ids.size() > 1) text.pop_back();
   return text;
+}
+
+void set_cpu_share(Options& options, std::string_view value) {
+  std::optional<double> share;
+  if (value == "off") {
+    share = 0;
+  } else if (!value.empty() && value != "auto") {
+    share = number_of<double>(value);
+    if (!share || !(*share >= 0 && *share < 1))
+      refuse("cpu_share", value, "auto, off or a number from 0 to less than 1");
+  }
+  options.cpu_share = share;
+}
+
+void write_cpu_share(JsonText& json, const std::optional<double>& share) {
+  if (share && *share > 0)
+    json.value(*share);
+  else
+    json.value(share ? "off" : "auto");
 }
 
 /// "0-1" -> {0, 1}.
@@ -267,6 +290,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     set_grid(options, value);
   } else if (name == "max_hops") {
     options.max_hops = integer_in(name, value, 0, 2);
+  } else if (name == "cpu_share") {
+    set_cpu_share(options, value);
   } else if (name == "rules") {
     options.rules = value.empty() ? "all" : value;
   } else if (name == "min_flops") {
@@ -312,6 +337,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
     json.value(o.grid_rows == 0 ? "0"
                                 : std::to_string(o.grid_rows) + "x" + std::to_string(o.grid_cols));
   if (name == "max_hops") json.value(o.max_hops);
+  if (name == "cpu_share") write_cpu_share(json, o.cpu_share);
   if (name == "rules") json.value(o.rules);
   if (name == "min_flops") json.value(o.min_flops);
   if (name == "verbose") json.value(o.verbose);

@@ -82,8 +82,9 @@ std::string Context::plan_json(std::string_view text) {
   const auto planned = plan_for_text(problem);
   report.planned = planned.get();
   report.host_s = planned->host_s;
-  report.bound = bound(problem, machine);
-  report.bound_value = offloader_.value_bound(problem);
+  const Plan& plan = planned->tuned.plan;
+  report.bound = bound(problem, machine, plan.tuning.part_of_cpu());
+  report.bound_value = offloader_.value_bound(problem, plan);
   report.users = offloader_.users();
   report.rules = to_string(planned->tuned.plan.tuning.rules);
   report.offloaded =

@@ -14,6 +14,7 @@
 #include "core/journal.hpp"
 #include "core/output.hpp"
 #include "core/plan_cache.hpp"
+#include "cpu/lane.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
@@ -56,7 +57,7 @@ class Offloader {
   /// Made now and not kept; takes no state but the machine and the options.
   Planned plan_afresh(const Problem& problem);
   /// The least value of any plan for it by the objective; nothing where the objective is not ours.
-  std::optional<double> value_bound(const Problem& problem);
+  std::optional<double> value_bound(const Problem& problem, const Plan& plan);
   const Goal& goal() const { return goal_; }
   /// Forgets the plans that were made for another.
   void set_goal(Goal goal);
@@ -91,7 +92,8 @@ class Offloader {
   };
   void publish(Started started);
 
-  TuneRequest request(DataType type);
+  TuneRequest request(const Problem& problem);
+  double cpu_part(const Problem& problem);
   double host_seconds(const Problem& problem);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
   /// A plan with the run that the backend has begun of it.
@@ -106,6 +108,8 @@ class Offloader {
   std::optional<Begun> begin(const Problem& problem, const Arguments& arguments,
                              std::shared_ptr<const Planned> planned, CallRecord& record,
                              const Log& log);
+  /// The run with the CPU's part of it on our lane.
+  std::unique_ptr<Execution> with_lane(const Plan& plan, std::unique_ptr<Execution> run);
   /// All the rest: C may be changed.
   Outcome complete(Begun begun, CallRecord& record, Journal& journal, const Log& log);
   /// plan(), or nothing where the CPU has to do the call. Throws Error(internal), std::bad_alloc.
@@ -125,6 +129,7 @@ class Offloader {
   const bool gpus_possible_;
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
+  std::unique_ptr<CpuLane> lane_;  ///< for the CPU's part of plans, once there is one
   std::unique_ptr<Started> started_;
   /// started_ for threads without the turn: set once, when its target is complete.
   std::atomic<const Started*> published_{nullptr};

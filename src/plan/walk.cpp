@@ -31,8 +31,6 @@ Walk::Walk(const CallLayout& layout, Mover& mover, bool by_arrival, int worker)
       mover_(mover),
       worker_(worker),
       by_arrival_(by_arrival && !deal_.streams),
-      grid_row_(worker / deal_.grid.cols),
-      grid_col_(worker % deal_.grid.cols),
       groups_(layout.call().chains == 0 ? 0 : deal_.groups() * deal_.cubes) {}
 
 // Enters a cube of k in a group.
@@ -42,7 +40,7 @@ void Walk::enter_group() {
   cols_.clear();
   item_list_.clear();
   for (int j = 0; j < static_cast<int>(deal_.col_owner.size()); ++j)
-    if (deal_.col_owner[static_cast<std::size_t>(j)] == grid_col_ &&
+    if (layout_.has_col(worker_, j) &&
         deal_.col_group[static_cast<std::size_t>(j)] == step_.col_group)
       cols_.push_back(j);
   for (int i = 0; i < static_cast<int>(deal_.row_owner.size()); ++i)
@@ -59,8 +57,9 @@ void Walk::take_cube(int cube) {
     return std::pair(std::lower_bound(of.begin(), of.end(), wanted) - of.begin(),
                      std::upper_bound(of.begin(), of.end(), wanted) - of.begin());
   };
-  const auto [begin, end] = deal_.step_owner.empty() ? range_in(deal_.step_cube, cube)
-                                                     : range_in(deal_.step_owner, grid_row_);
+  const auto [begin, end] = deal_.step_owner.empty()
+                                ? range_in(deal_.step_cube, cube)
+                                : range_in(deal_.step_owner, worker_ / deal_.grid.cols);
   begin_ = static_cast<int>(begin);
   end_ = static_cast<int>(end);
 }
@@ -75,7 +74,7 @@ bool Walk::enter_step() {
   const auto has_chain = [&](int row) {
     bool has = false;
     for (const int col : cols_) {
-      const int chain = layout_.chain_at(row, col);
+      const int chain = layout_.chain_of(worker_, row, col);
       if (chain < 0) continue;
       longest = std::max(longest, layout_.chain(chain).ops);
       has = true;

@@ -41,7 +41,9 @@ class Walk {
   };
   bool settle();
   bool enter_step();
-  int chain_of(std::size_t r, std::size_t c) const { return layout_.chain_at(rows_[r], cols_[c]); }
+  int chain_of(std::size_t r, std::size_t c) const {
+    return layout_.chain_of(worker_, rows_[r], cols_[c]);
+  }
   bool has(std::size_t r, std::size_t c) const { return chain_of(r, c) >= 0; }
   void find_keys();
   bool advance_step();
@@ -61,7 +63,6 @@ class Walk {
   Mover& mover_;
   const int worker_;
   const bool by_arrival_;
-  const int grid_row_, grid_col_;
 
   Step step_;
   int group_ = 0;  ///< position in the order of groups (and cubes)

@@ -39,6 +39,24 @@ std::vector<Machine> slower(const Machine& machine) {
 
 }  // namespace
 
+class Choice::Eligible {
+ public:
+  explicit Eligible(const Choice& choice) : choice_(choice) {
+    for (const Considered& c : choice.search_.list)
+      if (is_fast(c) && !c.tuning.has_cpu())
+        least_without_cpu_ = std::min(least_without_cpu_, c.value);
+  }
+  bool operator()(const Considered& c) const {
+    return is_fast(c) && !choice_.search_.is_cpu_against(c, least_without_cpu_);
+  }
+
+ private:
+  bool is_fast(const Considered& c) const { return c.is_planned() && !choice_.is_too_slow(c); }
+
+  const Choice& choice_;
+  double least_without_cpu_ = kNever;
+};
+
 std::optional<Choice::Planned> Choice::attempt(Considered c) {
   try {
     Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
@@ -91,20 +109,28 @@ Choice::Kept Choice::plan_of(std::size_t candidate) {
   return {candidate, std::move(plan), std::move(trace), rank(c)};
 }
 
+void Choice::require_cpu() {
+  search_.needs_cpu = std::ranges::any_of(search_.list, [this](const Considered& c) {
+    return c.is_planned() && !is_too_slow(c) && c.tuning.has_cpu();
+  });
+}
+
 void Choice::rank_by_goal() {
   by_goal_ = true;
   least_ = kNever;
+  const Eligible is_eligible(*this);
   for (const Considered& c : search_.list)
-    if (c.is_planned() && !is_too_slow(c)) least_ = std::min(least_, c.value);
+    if (is_eligible(c)) least_ = std::min(least_, c.value);
   for (Kept& kept : near_) kept.rank = search_.list[kept.candidate].value;
 }
 
 /// A few candidates within kNear of the best: those that cost least if issuing takes twice as long.
 std::vector<std::size_t> Choice::nearly_best() const {
+  const Eligible is_eligible(*this);
   std::vector<std::pair<double, std::size_t>> near;
   for (std::size_t i = 0; i < search_.list.size(); ++i) {
     const Considered& c = search_.list[i];
-    if (!c.is_planned() || is_too_slow(c) || c.value > within(limits::kNear, least_)) continue;
+    if (!is_eligible(c) || c.value > within(limits::kNear, least_)) continue;
     const double per_second = c.seconds > 0 ? std::abs(c.value) / c.seconds : 1;
     near.emplace_back(std::max(c.value, within(limits::kSame, least_)) +
                           per_second * machine_.issue_s * static_cast<double>(c.tasks),

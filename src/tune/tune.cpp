@@ -13,6 +13,7 @@
 #include "program/decompose.hpp"
 #include "tune/candidates.hpp"
 #include "tune/choice.hpp"
+#include "tune/cpu_share.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
 #include "tune/teams.hpp"
@@ -74,6 +75,12 @@ Tuning in_proportion(Tuning tuning, const std::vector<double>& speeds) {
   return tuning;
 }
 
+/// When the simulated parts of a plan ended.
+struct Ends {
+  std::vector<double> products_s;  ///< the last product of each worker
+  double devices_s = 0;            ///< the last task that is not the CPU's, with C at home
+};
+
 class Tuner {
  public:
   Tuner(const Problem& problem, const Machine& machine, const TuneRequest& request)
@@ -88,10 +95,9 @@ class Tuner {
  private:
   Tuned trivial();
   std::vector<Considered> listed(const Team& team) const;
-  const Considered* attempt(Considered candidate, std::vector<double>* ends_s = nullptr);
-  const Considered* attempt_before(std::int64_t end, Considered candidate,
-                                   std::vector<double>* ends_s = nullptr);
-  std::vector<double> ends_of(const Plan& plan, const Trace& trace) const;
+  const Considered* attempt(Considered candidate, Ends* ends = nullptr);
+  const Considered* attempt_before(std::int64_t end, Considered candidate, Ends* ends = nullptr);
+  Ends ends_of(const Plan& plan, const Trace& trace) const;
   void attempt_list(std::vector<Considered> list);
   std::vector<Team> best_teams() const;
   void search_teams(const Goal& goal);
@@ -104,6 +110,8 @@ class Tuner {
   std::vector<double> speeds(const Tuning& tuning) const;
   void attempt_proportions(const Team& team, std::int64_t end);
   void attempt_shares(const Team& team, std::int64_t end);
+  void attempt_cpu();
+  void balance_cpu(const Considered& without, double alone_s, std::int64_t end);
   void attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end);
   std::optional<Tuning> grouped(Tuning tuning, const limits::Groups& groups) const;
   std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
@@ -129,42 +137,43 @@ Tuned Tuner::trivial() {
 
 // Plans and simulates one tuning. Returns what came out, until the next one; null if it does not
 // fit into memory or lacks a route.
-const Considered* Tuner::attempt(Considered c, std::vector<double>* ends_s) {
+const Considered* Tuner::attempt(Considered c, Ends* ends) {
   std::optional<Considered> direct;
   if (c.tuning.max_hops > 0) direct = c;
   const auto planned = choice_.attempt(std::move(c));
   if (!planned && direct) {
     // Tiles that pass through a worker take memory there.
     direct->tuning.max_hops = 0;
-    return attempt(*std::move(direct), ends_s);
+    return attempt(*std::move(direct), ends);
   }
   if (!planned) return nullptr;
   budget_.spend(planned->considered.tasks);
-  if (ends_s != nullptr) *ends_s = ends_of(planned->plan, planned->trace);
+  if (ends != nullptr) *ends = ends_of(planned->plan, planned->trace);
   return &planned->considered;
 }
 
 // The same if its tasks fit into the budget up to `end`.
-const Considered* Tuner::attempt_before(std::int64_t end, Considered c,
-                                        std::vector<double>* ends_s) {
+const Considered* Tuner::attempt_before(std::int64_t end, Considered c, Ends* ends) {
   const std::int64_t left = end - budget_.spent();
-  if (c.tasks <= left) return attempt(std::move(c), ends_s);
+  if (c.tasks <= left) return attempt(std::move(c), ends);
   choice_.pass_over(std::move(c), Verdict::over_budget, left);
   return nullptr;
 }
 
-/// When the last product of each worker ended.
-std::vector<double> Tuner::ends_of(const Plan& plan, const Trace& trace) const {
+Ends Tuner::ends_of(const Plan& plan, const Trace& trace) const {
+  Ends ends;
   std::vector<double> of_device(machine_.devices.size(), 0.0);
-  for (std::size_t id = 0; id < plan.tasks.size(); ++id)
-    if (plan.tasks[id].kind == TaskKind::compute) {
-      double& end_s = of_device[static_cast<std::size_t>(plan.tasks[id].device())];
-      end_s = std::max(end_s, trace.spans[id].stop_s);
-    }
-  std::vector<double> ends_s;
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    const double stop_s = trace.spans[id].stop_s;
+    const bool computes = task.kind == TaskKind::compute;
+    double& end_s = of_device[static_cast<std::size_t>(task.device())];
+    if (computes) end_s = std::max(end_s, stop_s);
+    if (!computes || !on_host(task.device())) ends.devices_s = std::max(ends.devices_s, stop_s);
+  }
   for (const DeviceId worker : plan.tuning.workers)
-    ends_s.push_back(of_device[static_cast<std::size_t>(worker)]);
-  return ends_s;
+    ends.products_s.push_back(of_device[static_cast<std::size_t>(worker)]);
+  return ends;
 }
 
 /// The candidates of a team, the most promising first.
@@ -248,6 +257,7 @@ Tuned Tuner::run() {
   // What another goal chooses is at least as good as what is fastest, which has just been found.
   choice_.rank_by_goal();
   if (selects && !request_.goal.is_time()) search_teams(request_.goal);
+  attempt_cpu();
   return choice_.take();
 }
 
@@ -307,14 +317,14 @@ void Tuner::attempt_proportions(const Team& team, std::int64_t end) {
     for (int round = 0; round < limits::kProportionRounds; ++round) {
       Considered uneven{.tuning = in_proportion(equal.tuning, parts), .tasks = equal.tasks};
       uneven.estimate_s = equal.estimate_s;
-      std::vector<double> ends_s;
-      const Considered* planned = attempt_before(end, std::move(uneven), &ends_s);
+      Ends ends;
+      const Considered* planned = attempt_before(end, std::move(uneven), &ends);
       if (planned == nullptr || choice_.rank(*planned) >= least) break;
       least = choice_.rank(*planned);
-      const auto [first, last] = std::ranges::minmax(ends_s);
+      const auto [first, last] = std::ranges::minmax(ends.products_s);
       if (first <= 0 || last <= limits::kBalanced * first) break;
       for (std::size_t worker = 0; worker < parts.size(); ++worker)
-        parts[worker] *= last / ends_s[worker];
+        parts[worker] *= last / ends.products_s[worker];
     }
   }
 }
@@ -342,6 +352,53 @@ void Tuner::attempt_shares(const Team& team, std::int64_t end) {
       seconds = planned->seconds;
       least = choice_.rank(*planned);
     }
+  }
+}
+
+// The CPU beside the devices of the best plans (paper 3, section III).
+void Tuner::attempt_cpu() {
+  std::vector<Considered> best = choice_.best(static_cast<std::size_t>(choice_.planned()));
+  std::erase_if(best, [](const Considered& c) { return c.tuning.split_k; });
+  best.resize(std::min(best.size(), limits::kMostWithCpu));
+  std::string why = why_no_cpu(problem_, machine_, request_);
+  if (why.empty() && best.empty()) why = "the best plans split sums";
+  const double alone_s =
+      why.empty() ? host_s(problem_, machine_) / request_.cpu_part : 0;  // on the cores it has
+  if (why.empty() && !request_.cpu_share) {
+    const double share = balanced_share(alone_s, best.front().seconds);
+    if (1 < (1 - share) * limits::kWorthTheCpu)
+      why = "in the time of the devices it computes less than " +
+            std::to_string(static_cast<int>(100 * share) + 1) + " % of it";
+  }
+  if (!why.empty()) return choice_.leave_cpu_out(std::move(why));
+  const std::int64_t end = budget_.spent() + limits::kForCpu(budget_.whole());
+  for (const Considered& without : best) balance_cpu(without, alone_s, end);
+  if (request_.cpu_share) choice_.require_cpu();
+}
+
+// A given part is planned as it is. Else the CPU gets what it computes in the time of the devices,
+// adjusted until both end together, C being at home.
+void Tuner::balance_cpu(const Considered& without, double alone_s, std::int64_t end) {
+  double share = request_.cpu_share.value_or(balanced_share(alone_s, without.seconds));
+  double least = kNever;
+  for (int round = 0; round < limits::kCpuRounds; ++round) {
+    if (cpu_strip(problem_, share).empty()) return;
+    Considered c{.tuning = with_cpu(without.tuning, problem_, share, request_.cpu_part),
+                 .estimate_s = without.estimate_s,
+                 .tasks = without.tasks};
+    share = c.tuning.cpu_share;
+    if (request_.cpu_share) {
+      attempt(std::move(c));
+      return;
+    }
+    Ends ends;
+    const Considered* planned = attempt_before(end, std::move(c), &ends);
+    if (planned == nullptr || choice_.rank(*planned) >= least) return;
+    least = choice_.rank(*planned);
+    const double cpu_s = ends.products_s.back();
+    if (std::max(cpu_s, ends.devices_s) <= limits::kBalanced * std::min(cpu_s, ends.devices_s))
+      return;
+    share = balanced_share(cpu_s / share, ends.devices_s / (1 - share));
   }
 }
 
