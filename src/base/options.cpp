@@ -11,6 +11,7 @@
 #include <fstream>
 #include <limits>
 
+#include "base/cpu_share.hpp"
 #include "base/error.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
@@ -149,25 +150,6 @@ std::string devices_text(const Options& options) {
   return text;
 }
 
-void set_cpu_share(Options& options, std::string_view value) {
-  std::optional<double> share;
-  if (value == "off") {
-    share = 0;
-  } else if (!value.empty() && value != "auto") {
-    share = number_of<double>(value);
-    if (!share || !(*share >= 0 && *share < 1))
-      refuse("cpu_share", value, "auto, off or a number from 0 to less than 1");
-  }
-  options.cpu_share = share;
-}
-
-void write_cpu_share(JsonText& json, const std::optional<double>& share) {
-  if (share && *share > 0)
-    json.value(*share);
-  else
-    json.value(share ? "off" : "auto");
-}
-
 /// "0-1" -> {0, 1}.
 std::optional<Inject::NoPeer> pair_of(std::string_view text) {
   const std::size_t dash = text.find('-');
@@ -291,7 +273,7 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
   } else if (name == "max_hops") {
     options.max_hops = integer_in(name, value, 0, 2);
   } else if (name == "cpu_share") {
-    set_cpu_share(options, value);
+    options.cpu_share = parse_cpu_share(value);
   } else if (name == "rules") {
     options.rules = value.empty() ? "all" : value;
   } else if (name == "min_flops") {
@@ -337,7 +319,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
     json.value(o.grid_rows == 0 ? "0"
                                 : std::to_string(o.grid_rows) + "x" + std::to_string(o.grid_cols));
   if (name == "max_hops") json.value(o.max_hops);
-  if (name == "cpu_share") write_cpu_share(json, o.cpu_share);
+  if (name == "cpu_share") json.value(cpu_share_text(o.cpu_share));
   if (name == "rules") json.value(o.rules);
   if (name == "min_flops") json.value(o.min_flops);
   if (name == "verbose") json.value(o.verbose);

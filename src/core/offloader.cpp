@@ -217,8 +217,8 @@ Planned Offloader::plan_afresh(const Problem& problem) {
 }
 
 std::optional<double> Offloader::value_bound(const Problem& problem, const Plan& plan) {
-  return goal_bound(problem, *engine().machine, workers(problem.type), plan.tuning.part_of_cpu(),
-                    goal_);
+  return goal_bound(problem, *engine().machine, workers(problem.type), goal_,
+                    plan.tuning.part_of_cpu());
 }
 
 void Offloader::set_goal(Goal goal) {

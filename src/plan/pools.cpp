@@ -66,7 +66,7 @@ Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_p
 
 /// Two per worker: one fills while the other empties, in each direction.
 std::int64_t transit_slots(const Tuning& tuning) {
-  return std::max<std::int64_t>(4, 2 * std::ssize(tuning.workers));
+  return std::max<std::int64_t>(4, 2 * std::int64_t{tuning.places()});
 }
 
 }  // namespace

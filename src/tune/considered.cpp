@@ -76,7 +76,7 @@ void Search::choose(std::size_t index, double issue_s) {
   chosen = index;
   const Considered& best = list[index];
   least_s = best.seconds;
-  double least_without_cpu = kNever;
+  least_without_cpu = kNever;
   for (const Considered& c : list) {
     if (!c.is_planned()) continue;
     least_s = std::min(least_s, c.seconds);
@@ -181,9 +181,11 @@ std::string Search::reason(const Considered& c) const {
                                     : std::string("better")) +
              ", but more tasks to issue (+" + std::to_string(c.tasks - best.tasks) + ")";
     case Verdict::little_gain:
-      return (c.value < best.value ? "better by " + percent(best.value, c.value) : same()) +
-             ", less than the " + number(100 * (limits::kWorthTheCpu - 1), 0) +
-             " % that the CPU has to gain";
+      return (c.value < least_without_cpu && c.value > 0
+                  ? "better than without it by " + percent(least_without_cpu, c.value)
+                  : same()) +
+             ", and " + number(100 * (limits::kWorthTheCpu - 1), 0) +
+             " % is the least that the CPU has to gain";
     case Verdict::without_cpu:
       return "without the part that the CPU is to have";
     case Verdict::alike:

@@ -58,11 +58,12 @@ struct Search {
   Objective objective;
   std::vector<Considered> list;  ///< in the order of consideration
   std::size_t chosen = 0;
-  std::size_t passed_over = 0;  ///< candidates in the list that have no plan
-  std::int64_t not_kept = 0;    ///< further candidates without a plan, not in the list
-  double least_s = 0;           ///< of all that have a plan
-  bool needs_cpu = false;       ///< the caller gave the CPU a part
-  std::string no_cpu;           ///< why no candidate has a part for the CPU
+  std::size_t passed_over = 0;   ///< candidates in the list that have no plan
+  std::int64_t not_kept = 0;     ///< further candidates without a plan, not in the list
+  double least_s = 0;            ///< of all that have a plan
+  double least_without_cpu = 0;  ///< value of all without a part for the CPU
+  bool needs_cpu = false;        ///< the caller gave the CPU a part
+  std::string no_cpu;            ///< why no candidate has a part for the CPU
 
   /// Adds a candidate without a plan to the list, or only counts it if the list has enough.
   void pass_over(Considered&& candidate, Considered::Verdict verdict, std::int64_t limit = 0);

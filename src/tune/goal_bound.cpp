@@ -92,8 +92,8 @@ double GoalBounder::of_any(Team workers) const {
 }  // namespace
 
 std::optional<double> goal_bound(const Problem& problem, const Machine& machine,
-                                 const std::vector<DeviceId>& workers, double cpu_part,
-                                 const Goal& goal) {
+                                 const std::vector<DeviceId>& workers, const Goal& goal,
+                                 double cpu_part) {
   if (goal.is_time()) return bound(problem, machine, cpu_part).seconds;
   if (goal.objective.kind == Objective::Kind::own) return std::nullopt;
   if (flops(problem) == 0) return 0;

@@ -19,7 +19,7 @@ namespace fleet {
 /// ("energy@1.1") does not raise it. With more than limits::kMostEnumerated workers, sets are told
 /// apart by their number only, which lowers it.
 std::optional<double> goal_bound(const Problem& problem, const Machine& machine,
-                                 const std::vector<DeviceId>& workers, double cpu_part,
-                                 const Goal& goal);
+                                 const std::vector<DeviceId>& workers, const Goal& goal,
+                                 double cpu_part = 0);
 
 }  // namespace fleet

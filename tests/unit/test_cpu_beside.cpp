@@ -9,13 +9,12 @@
 #include <memory>
 #include <new>
 
-#include "backend/cpu_beside.hpp"
 #include "base/error.hpp"
+#include "support/beside_backend.hpp"
 #include "support/host_context.hpp"
 #include "support/level3_trial.hpp"
 #include "support/random_runs.hpp"
 #include "support/scale.hpp"
-#include "support/wrapped_backend.hpp"
 
 namespace fleet {
 namespace {
@@ -25,20 +24,10 @@ using test::chance;
 using test::Generator;
 
 /// Virtual devices, and the CPU's lane for what a plan gives it.
-class Beside final : public test::WrappedBackend {
- public:
-  Beside(const Machine& machine, std::shared_ptr<CpuBlas> blas, const Options& options)
-      : WrappedBackend(make_host_backend(machine, test::shared_cpu_blas(), options)),
-        lane_(std::move(blas)) {}
-
-  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
-                                   std::uint64_t serial) override {
-    return beside_cpu(plan, WrappedBackend::begin(plan, binding, serial), lane_, 1);
-  }
-
- private:
-  CpuLane lane_;
-};
+test::BesideBackend beside(const Machine& machine, std::shared_ptr<CpuBlas> blas,
+                           const Options& options) {
+  return {make_host_backend(machine, test::shared_cpu_blas(), options), std::move(blas)};
+}
 
 /// Throws in its n-th product, before it writes anything.
 class FailingBlas final : public CpuBlas {
@@ -118,20 +107,19 @@ std::string with_trial(Generator& random, const Problem& problem, Act act) {
 }
 
 TEST(CpuBeside, GivesTheRightCOfAllRoutines) {
-  const std::string fault =
-      fault_of_random_runs(61, test::scaled(600),
-                           [](Generator& random, const Problem& problem, const Plan& plan,
-                              const Machine& machine, const Options& options) {
-                             Beside backend(machine, test::shared_cpu_blas(), options);
-                             return with_trial(random, problem, [&](auto& trial) {
-                               const Trace trace = trial.run(plan, backend);
-                               if (trace.status != Status::ok) return trace.message;
-                               const auto is_done = [](const Span& span) { return span.done(); };
-                               if (!std::ranges::all_of(trace.spans, is_done))
-                                 return std::string("tasks are missing");
-                               return trial.verdict();
-                             });
-                           });
+  const std::string fault = fault_of_random_runs(
+      61, test::scaled(600),
+      [](Generator& random, const Problem& problem, const Plan& plan, const Machine& machine,
+         const Options& options) {
+        test::BesideBackend backend = beside(machine, test::shared_cpu_blas(), options);
+        return with_trial(random, problem, [&](auto& trial) {
+          const Trace trace = trial.run(plan, backend);
+          if (trace.status != Status::ok) return trace.message;
+          const auto is_done = [](const Span& span) { return span.done(); };
+          if (!std::ranges::all_of(trace.spans, is_done)) return std::string("tasks are missing");
+          return trial.verdict();
+        });
+      });
   EXPECT_EQ(fault, "");
 }
 
@@ -145,7 +133,7 @@ TEST(CpuBeside, GivesTheRightCWhenDevicesFailMeanwhile) {
           options.inject.copy = at;
         else
           options.inject.lost = Inject::Lost{plan.tuning.workers.front() - kFirstDevice, at};
-        Beside backend(machine, test::shared_cpu_blas(), options);
+        test::BesideBackend backend = beside(machine, test::shared_cpu_blas(), options);
         return with_trial(random, problem, [&](auto& trial) {
           trial.run(plan, backend, true);
           return trial.verdict();
@@ -162,9 +150,9 @@ TEST(CpuBeside, FinishesOrRefusesWhereItsOwnKernelFails) {
       63, test::scaled(400),
       [&](Generator& random, const Problem& problem, const Plan& plan, const Machine& machine,
           const Options& options) {
-        Beside backend(machine,
-                       std::make_shared<FailingBlas>(static_cast<int>(between(random, 0, 5))),
-                       options);
+        test::BesideBackend backend =
+            beside(machine, std::make_shared<FailingBlas>(static_cast<int>(between(random, 0, 5))),
+                   options);
         return with_trial(random, problem, [&](auto& trial) {
           try {
             const Trace trace = trial.run(plan, backend, true);
@@ -186,7 +174,7 @@ TEST(CpuBeside, BeginsNoKernelAfterOneThatFailed) {
   const Problem problem = make_problem({.m = 96, .n = 96, .k = 96});
   const Plan plan =
       make_plan(problem, machine, test::with_cpu(test::simple(machine, {1, 1}, 32), 0.5));
-  Beside backend(machine, std::make_shared<FailingBlas>(2), {});
+  test::BesideBackend backend = beside(machine, std::make_shared<FailingBlas>(2), {});
   test::HostTrial<double> trial(problem, 64);
   const Trace trace = trial.run(plan, backend);
 

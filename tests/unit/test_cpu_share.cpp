@@ -245,7 +245,7 @@ TEST(CpuShare, IsJudgedByItsJoulesWhereEnergyIsTheObjective) {
   const TuneRequest request{.cpu_part = 1, .goal = {.objective = parse_objective("energy")}};
   const Tuned cheap = tune(problem, machine, request);
   EXPECT_TRUE(cheap.plan.tuning.has_cpu());
-  const auto bound = goal_bound(problem, machine, {kFirstDevice}, 1, request.goal);
+  const auto bound = goal_bound(problem, machine, {kFirstDevice}, request.goal, 1);
   EXPECT_GE(cheap.cost.joules, *bound);
 
   machine.devices[kHost].watts.multiply = 1000;

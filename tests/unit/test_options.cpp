@@ -91,6 +91,8 @@ TEST(SetOption, ReadsThePartOfTheCpu) {
   EXPECT_FALSE(options.cpu_share.has_value());
   set_option(options, "cpu_share", "0.25");
   EXPECT_EQ(options.cpu_share, 0.25);
+  EXPECT_NE(to_json(options).find("\"cpu_share\":{\"value\":\"0.25\""), std::string::npos)
+      << to_json(options);
   set_option(options, "cpu_share", "off");
   EXPECT_EQ(options.cpu_share, 0.0);
   set_option(options, "cpu_share", "auto");
