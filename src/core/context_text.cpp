@@ -83,7 +83,7 @@ std::string Context::plan_json(std::string_view text) {
   report.planned = planned.get();
   report.host_s = planned->host_s;
   const Plan& plan = planned->tuned.plan;
-  report.bound = bound(problem, machine, plan.tuning.part_of_cpu());
+  report.bound = bound(problem, machine, plan.tuning.cpu_part);
   report.bound_value = offloader_.value_bound(problem, plan);
   report.users = offloader_.users();
   report.rules = to_string(planned->tuned.plan.tuning.rules);
@@ -117,7 +117,7 @@ std::string Context::bound_json(std::string_view text) {
   const Problem problem = parse(text);
   const Machine& machine = *offloader_.engine().machine;
   const Bound least =
-      offloader_.users().empty() ? bound_of_cpu(problem, machine) : bound(problem, machine);
+      offloader_.users().empty() ? bound_of_cpu(problem, machine) : offloader_.bound(problem);
   JsonText json;
   json.open('{').member("bound_s", least.seconds).member("limited_by", least.limited_by);
   return json.close('}').text();

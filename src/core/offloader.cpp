@@ -167,18 +167,22 @@ double Offloader::cpu_part(const Problem& problem) {
   return std::min(1.0, static_cast<double>(beside.cores) / cores_);
 }
 
+TuneRequest Offloader::wishes(const Problem& problem) {
+  return {.workers = workers(problem.type),
+          .selects = options_.selects_devices,
+          .memory_cap = caps_,
+          .tile = options_.tile,
+          .grid = {options_.grid_rows, options_.grid_cols},
+          .rules = rules_,
+          .max_hops = options_.max_hops,
+          .own_copies = options_.deterministic,
+          .cpu_part = cpu_part(problem),
+          .cpu_share = options_.cpu_share,
+          .goal = goal_};
+}
+
 TuneRequest Offloader::request(const Problem& problem) {
-  TuneRequest request{.workers = workers(problem.type),
-                      .selects = options_.selects_devices,
-                      .memory_cap = caps_,
-                      .tile = options_.tile,
-                      .grid = {options_.grid_rows, options_.grid_cols},
-                      .rules = rules_,
-                      .max_hops = options_.max_hops,
-                      .own_copies = options_.deterministic,
-                      .cpu_part = cpu_part(problem),
-                      .cpu_share = options_.cpu_share,
-                      .goal = goal_};
+  TuneRequest request = wishes(problem);
   if (request.workers.empty())
     throw Error(Status::unsupported, "no device is left that computes this type");
   return request;
@@ -216,9 +220,15 @@ Planned Offloader::plan_afresh(const Problem& problem) {
   return planned;
 }
 
+Bound Offloader::bound(const Problem& problem) {
+  const Machine& machine = *engine().machine;
+  const TuneRequest wanted = wishes(problem);
+  const bool has_cpu = why_no_cpu(problem, machine, wanted).empty();
+  return fleet::bound(problem, machine, has_cpu ? wanted.cpu_part : 0);
+}
+
 std::optional<double> Offloader::value_bound(const Problem& problem, const Plan& plan) {
-  return goal_bound(problem, *engine().machine, workers(problem.type), goal_,
-                    plan.tuning.part_of_cpu());
+  return goal_bound(problem, *engine().machine, workers(problem.type), goal_, plan.tuning.cpu_part);
 }
 
 void Offloader::set_goal(Goal goal) {
@@ -254,10 +264,7 @@ std::shared_ptr<const Planned> Offloader::plan_if_possible(const Problem& proble
 std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem) {
   if (auto known = cache_.find(problem)) return known;
   const double by_cpu_s = host_seconds(problem);
-  const TuneRequest wanted = request(problem);
-  const bool has_cpu = why_no_cpu(problem, *engine().machine, wanted).empty();
-  const double at_least_s =
-      bound(problem, *engine().machine, has_cpu ? wanted.cpu_part : 0).seconds;
+  const double at_least_s = bound(problem).seconds;
   if (at_least_s < by_cpu_s) return keep(problem, plan_afresh(problem));
   Planned hopeless{.tuned = {.plan = {}, .cost = {.seconds = at_least_s}}, .host_s = by_cpu_s};
   return keep(problem, std::move(hopeless));

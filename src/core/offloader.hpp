@@ -15,6 +15,7 @@
 #include "core/output.hpp"
 #include "core/plan_cache.hpp"
 #include "cpu/lane.hpp"
+#include "plan/bound.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
@@ -56,6 +57,8 @@ class Offloader {
   std::shared_ptr<const Planned> plan_if_promising(const Problem& problem);
   /// Made now and not kept; takes no state but the machine and the options.
   Planned plan_afresh(const Problem& problem);
+  /// The least time of any plan for it.
+  Bound bound(const Problem& problem);
   /// The least value of any plan for it by the objective; nothing where the objective is not ours.
   std::optional<double> value_bound(const Problem& problem, const Plan& plan);
   const Goal& goal() const { return goal_; }
@@ -92,6 +95,8 @@ class Offloader {
   };
   void publish(Started started);
 
+  /// What the options ask for. The request of a plan has some worker: throws Error(unsupported).
+  TuneRequest wishes(const Problem& problem);
   TuneRequest request(const Problem& problem);
   double cpu_part(const Problem& problem);
   double host_seconds(const Problem& problem);

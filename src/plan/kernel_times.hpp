@@ -6,14 +6,18 @@
 
 #include "machine/product_times.hpp"
 #include "program/tile_program.hpp"
+#include "program/tuning.hpp"
 
 namespace fleet {
 
 class KernelTimes {
  public:
-  /// Both must outlive it. `cpu_part`: see Tuning.
-  KernelTimes(const TileProgram& program, const Machine& machine, double cpu_part)
-      : program_(program), machine_(machine), cpu_part_(cpu_part), product_times_(machine) {}
+  /// Program and machine must outlive it. The tuning says how much of the host's rates is left.
+  KernelTimes(const TileProgram& program, const Machine& machine, const Tuning& tuning)
+      : program_(program),
+        machine_(machine),
+        cpu_part_(tuning.has_cpu() ? tuning.cpu_part : 1),
+        product_times_(machine) {}
 
   /// Seconds of an op with the device otherwise idle, launch included. The planner's clock takes
   /// this: it has the ops of a device one after the other.

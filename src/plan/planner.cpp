@@ -35,7 +35,7 @@ class Planner {
  public:
   Planner(std::shared_ptr<const TileProgram> program, std::span<const Dealing> deals,
           const Machine& machine, const Tuning& tuning)
-      : machine_(machine), deals_(deals), times_(*program, machine, tuning.cpu_part) {
+      : machine_(machine), deals_(deals), times_(*program, machine, tuning) {
     plan_.program = std::move(program);
     plan_.tuning = tuning;
     first_lane_ = add_queues(plan_, machine_);

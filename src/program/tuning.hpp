@@ -72,8 +72,9 @@ struct Tuning {
   /// The part of the multiply-adds that the CPU beside the devices is to have (paper 3, section
   /// III: R): whole rows or columns at the end of C, see cpu_strip.
   double cpu_share = 0;
-  /// Of the host's rates on all cores, what its kernels reach on those that copies leave.
-  double cpu_part = 1;
+  /// Of the host's rates on all cores, what its kernels reach beside the devices, on those that
+  /// copies leave; 0: the CPU may have no part.
+  double cpu_part = 0;
   /// Relative shares of C's rows and columns for the rows and columns of the grid; empty: equal
   /// shares. Not for batches.
   std::vector<double> row_shares, col_shares;
@@ -102,8 +103,6 @@ struct Tuning {
   int places() const { return grid.rows * grid.cols; }
   /// Does the CPU compute a part beside the devices?
   bool has_cpu() const { return std::ssize(workers) > places(); }
-  /// Of the host's rates, what computes: 0 where the CPU has no part.
-  double part_of_cpu() const { return has_cpu() ? cpu_part : 0; }
   std::int64_t edge_m() const { return tile_m > 0 ? tile_m : tile; }
   std::int64_t group_rows() const { return group_m > 0 ? group_m : group; }
   /// Does a worker on `device` use a matrix where it is at home?

@@ -208,7 +208,7 @@ Json bytes_of_links(const Machine& machine, const Cost& cost) {
 }
 
 Json summary(const Plan& plan, const Machine& machine, const Trace& trace) {
-  const Bound least = bound(plan.problem(), machine, plan.tuning.part_of_cpu());
+  const Bound least = bound(plan.problem(), machine, plan.tuning.cpu_part);
   const Cost cost = cost_of(plan, machine, trace);
   std::size_t unfinished = plan.tasks.size();
   for (const Span& span : trace.spans) unfinished -= span.done() ? 1 : 0;

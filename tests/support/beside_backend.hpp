@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// beside_backend.hpp: any backend, with the CPU's lane for what plans give the CPU. It knows no kind
-// of backend.
+// beside_backend.hpp: any backend, with the CPU's lane for what plans give the CPU. It knows no
+// kind of backend.
 #pragma once
 #include <memory>
 #include <utility>

@@ -138,6 +138,7 @@ inline Problem random_level3(Generator& random, int devices, std::int64_t most) 
 inline Tuning with_cpu(Tuning tuning, double share) {
   tuning.workers.push_back(kHost);
   tuning.cpu_share = share;
+  tuning.cpu_part = 1;
   return tuning;
 }
 

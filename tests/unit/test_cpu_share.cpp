@@ -268,7 +268,7 @@ TEST(CpuShare, IsPartOfTheBound) {
     if (problem.traits().hermitian || !may_have_cpu(problem) || flops(problem) == 0) continue;
     const Tuned both = tuned(problem, machine);
     with_cpu += both.plan.tuning.has_cpu() ? 1 : 0;
-    const Bound least = bound(problem, machine, both.plan.tuning.part_of_cpu());
+    const Bound least = bound(problem, machine, both.plan.tuning.cpu_part);
     EXPECT_GE(both.cost.seconds, least.seconds * (1 - 1e-9)) << to_text(problem);
     EXPECT_EQ(check(both.plan), "") << to_text(problem);
   }
