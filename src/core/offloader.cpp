@@ -211,6 +211,7 @@ Planned Offloader::plan_afresh(const Problem& problem) {
   Planned planned{.tuned = tune(problem, *engine().machine, wanted)};
   planned.plan_s = now_s() - start_s;
   planned.host_s = host_seconds(problem);
+  planned.cpu_share = cpu_share(planned.tuned.plan);
   std::vector<LeftOut> left_out = planned.tuned.search.left_out();
   for (LeftOut& left : left_out)
     left.device = users().at(static_cast<std::size_t>(left.device - kFirstDevice));
@@ -346,7 +347,7 @@ void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecor
   const Plan& plan = planned.tuned.plan;
   const Machine& machine = *engine().machine;
   record.workers = plan.tuning.places();
-  record.cpu_share = cpu_share(plan);
+  record.cpu_share = planned.cpu_share;
   record.tile = plan.tuning.tile;
   record.left_out = planned.left_out;
   try {

@@ -164,7 +164,7 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_grid(json, plan.tuning, report.users);
   write_left_out(json, *report.planned);
   write_shares(json, plan);
-  json.member("cpu_share", cpu_share(plan))
+  json.member("cpu_share", report.planned->cpu_share)
       .member("cpu_left_out", report.planned->tuned.search.cpu_left_out());
   json.member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
   write_kinds(json, plan);

@@ -357,20 +357,17 @@ void Tuner::attempt_shares(const Team& team, std::int64_t end) {
 
 // The CPU beside the devices of the best plans (paper 3, section III).
 void Tuner::attempt_cpu() {
+  if (std::string why = why_no_cpu(problem_, machine_, request_); !why.empty())
+    return choice_.leave_cpu_out(std::move(why));
   std::vector<Considered> best = choice_.best(static_cast<std::size_t>(choice_.planned()));
   std::erase_if(best, [](const Considered& c) { return c.tuning.split_k; });
   best.resize(std::min(best.size(), limits::kMostWithCpu));
-  std::string why = why_no_cpu(problem_, machine_, request_);
-  if (why.empty() && best.empty()) why = "the best plans split sums";
-  const double alone_s =
-      why.empty() ? host_s(problem_, machine_) / request_.cpu_part : 0;  // on the cores it has
-  if (why.empty() && !request_.cpu_share) {
-    const double share = balanced_share(alone_s, best.front().seconds);
-    if (1 < (1 - share) * limits::kWorthTheCpu)
-      why = "in the time of the devices it computes less than " +
-            std::to_string(static_cast<int>(100 * share) + 1) + " % of it";
-  }
-  if (!why.empty()) return choice_.leave_cpu_out(std::move(why));
+  if (best.empty()) return choice_.leave_cpu_out("the best plans split sums");
+  const double alone_s = host_s(problem_, machine_) / request_.cpu_part;  // on the cores it has
+  const double share = balanced_share(alone_s, best.front().seconds);
+  if (!request_.cpu_share && 1 < (1 - share) * limits::kWorthTheCpu)
+    return choice_.leave_cpu_out("in the time of the devices it computes less than " +
+                                 std::to_string(static_cast<int>(100 * share) + 1) + " % of it");
   const std::int64_t end = budget_.spent() + limits::kForCpu(budget_.whole());
   for (const Considered& without : best) balance_cpu(without, alone_s, end);
   if (request_.cpu_share) choice_.require_cpu();
