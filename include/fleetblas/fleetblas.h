@@ -412,9 +412,10 @@ FLEET_API void fleet_free_text(char* text);
  * its verdict, reason, estimate_s, predicted_s (null if it was not planned), tasks and tuning;
  * why_left_out counts the others. joules are those of the devices that take part, joules_node of
  * all; predicted_value is the objective's number and bound_value the least that any plan can have.
- * They are null where they are not known. `corrections` lists what runs have changed in the machine
- * ({"rate": "products d of device 0", "factor": 0.75}, see `online` in docs/reference/settings.md).
- * No device is needed: the context's machine is enough. */
+ * They are null where they are not known. cpu_share is the part of the multiply-adds that the CPU
+ * computes beside the devices, and cpu_left_out why it computes none. `corrections` lists what runs
+ * have changed in the machine ({"rate": "products d of device 0", "factor": 0.75}, see `online` in
+ * docs/reference/settings.md). No device is needed: the context's machine is enough. */
 FLEET_API fleet_status fleet_plan_json(fleet_context* context, const char* problem, char** text);
 /* The simulated timeline of that plan, as Chrome trace JSON. */
 FLEET_API fleet_status fleet_simulate_json(fleet_context* context, const char* problem,
@@ -431,8 +432,9 @@ FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);
 /* Version, settings in force and where they come from, backend, devices, the CPU BLAS in use, the
  * machine's name and corrections. */
 FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
-/* Calls so far, where they ran and why, devices that they did without, corrections of the model,
- * bytes per link, seconds; and the last call by itself. */
+/* Calls so far, where they ran and why, devices that they did without, what the CPU did beside
+ * devices (cpu_beside: calls, and its share of their work), corrections of the model, bytes per
+ * link, seconds; and the last call by itself. */
 FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
 /* Called during long work with the share that is done (0 to 1) and the current step. A result other
  * than 0 stops the work. */

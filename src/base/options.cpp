@@ -11,6 +11,7 @@
 #include <fstream>
 #include <limits>
 
+#include "base/cpu_share.hpp"
 #include "base/error.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
@@ -18,7 +19,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 26> kTable = {{
+constexpr std::array<OptionInfo, 27> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "auto",
      "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
@@ -34,6 +35,10 @@ constexpr std::array<OptionInfo, 26> kTable = {{
     {"grid", "0", "rows x columns of the workers over C, as in 2x4; 0: by model"},
     {"max_hops", "1",
      "most other devices that a tile passes through where that is faster: 0, 1 or 2"},
+    {"cpu_share", "auto",
+     "the part of a product that the CPU computes beside the devices: auto (the model decides), "
+     "off "
+     "or a number (0.25)"},
     {"rules", "all", "planner rules: all, none or a comma-joined list"},
     {"preset", "",
      "plans follow another library as far as its paper tells: cublasxt, blasx, xkblas, paralia or "
@@ -272,6 +277,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     set_grid(options, value);
   } else if (name == "max_hops") {
     options.max_hops = integer_in(name, value, 0, 2);
+  } else if (name == "cpu_share") {
+    options.cpu_share = parse_cpu_share(value);
   } else if (name == "rules") {
     options.rules = value.empty() ? "all" : value;
   } else if (name == "preset") {
@@ -321,6 +328,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
     json.value(o.grid_rows == 0 ? "0"
                                 : std::to_string(o.grid_rows) + "x" + std::to_string(o.grid_cols));
   if (name == "max_hops") json.value(o.max_hops);
+  if (name == "cpu_share") json.value(cpu_share_text(o.cpu_share));
   if (name == "rules") json.value(o.rules);
   if (name == "preset") json.value(o.preset);
   if (name == "min_flops") json.value(o.min_flops);

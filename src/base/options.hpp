@@ -66,6 +66,7 @@ struct Options {
   std::int64_t tile = 0;             ///< 0: by model
   int grid_rows = 0, grid_cols = 0;  ///< 0: by model
   int max_hops = 1;                  ///< most other devices on the way of a tile
+  std::optional<double> cpu_share;   ///< of the work, beside the devices; nothing: by model
   std::string rules = "all";
   std::string preset;          ///< a library whose policies plans follow; empty: our own
   double min_flops = 0;        ///< smallest product offloaded; 0: by model, 1: everything

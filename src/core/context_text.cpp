@@ -84,8 +84,9 @@ std::string Context::plan_json(std::string_view text) {
   const auto planned = plan_for_text(problem);
   report.planned = planned.get();
   report.host_s = planned->host_s;
-  report.bound = bound(problem, *machine);
-  report.bound_value = offloader_.value_bound(problem);
+  const Plan& plan = planned->tuned.plan;
+  report.bound = bound(problem, *machine, plan.tuning.cpu_part);
+  report.bound_value = offloader_.value_bound(problem, plan);
   report.users = offloader_.users();
   report.rules = to_string(planned->tuned.plan.tuning.rules);
   report.offloaded =
@@ -118,7 +119,7 @@ std::string Context::bound_json(std::string_view text) {
   const Problem problem = parse(text);
   const auto machine = offloader_.model();
   const Bound least =
-      offloader_.users().empty() ? bound_of_cpu(problem, *machine) : bound(problem, *machine);
+      offloader_.users().empty() ? bound_of_cpu(problem, *machine) : offloader_.bound(problem);
   JsonText json;
   json.open('{').member("bound_s", least.seconds).member("limited_by", least.limited_by);
   return json.close('}').text();

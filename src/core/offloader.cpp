@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "backend/cpu_beside.hpp"
 #include "backend/device_library.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -17,6 +18,7 @@
 #include "program/decompose.hpp"
 #include "recover/recover.hpp"
 #include "sim/simulate.hpp"
+#include "tune/cpu_share.hpp"
 #include "tune/goal_bound.hpp"
 #include "tune/limits.hpp"
 #include "tune/preset.hpp"
@@ -159,17 +161,36 @@ std::vector<DeviceId> Offloader::workers(DataType type) {
 
 bool Offloader::is_lost(DeviceId device) const { return std::ranges::count(lost_, device) > 0; }
 
-TuneRequest Offloader::request(DataType type) {
-  TuneRequest request{.workers = workers(type),
-                      .selects = options_.selects_devices,
-                      .memory_cap = caps_,
-                      .tile = options_.tile,
-                      .grid = {options_.grid_rows, options_.grid_cols},
-                      .rules = rules_,
-                      .preset = preset_,
-                      .max_hops = options_.max_hops,
-                      .own_copies = options_.deterministic,
-                      .goal = goal_};
+/// Of the CPU's rates, what is left for its part of a plan (Tuning::cpu_part); 0: it has none.
+double Offloader::cpu_part(const Problem& problem) {
+  const Engine& now = engine();
+  if (now.backend == nullptr)
+    return std::ranges::any_of(problem.operands,
+                               [](const Operand& operand) { return operand.home == kPageable; })
+               ? limits::kCpuBesideStaging
+               : 1;
+  const CpuBeside beside = now.backend->cpu_beside(problem);
+  if (!beside.by_model && !options_.cpu_share) return 0;
+  return std::min(1.0, static_cast<double>(beside.cores) / cores_);
+}
+
+TuneRequest Offloader::wishes(const Problem& problem) {
+  return {.workers = workers(problem.type),
+          .selects = options_.selects_devices,
+          .memory_cap = caps_,
+          .tile = options_.tile,
+          .grid = {options_.grid_rows, options_.grid_cols},
+          .rules = rules_,
+          .preset = preset_,
+          .max_hops = options_.max_hops,
+          .own_copies = options_.deterministic,
+          .cpu_part = cpu_part(problem),
+          .cpu_share = options_.cpu_share,
+          .goal = goal_};
+}
+
+TuneRequest Offloader::request(const Problem& problem) {
+  TuneRequest request = wishes(problem);
   if (request.workers.empty())
     throw Error(Status::unsupported, "no device is left that computes this type");
   return request;
@@ -192,13 +213,14 @@ double Offloader::host_seconds(const Problem& problem) {
 }
 
 Planned Offloader::plan_afresh(const Problem& problem) {
-  const TuneRequest wanted = request(problem.type);
+  const TuneRequest wanted = request(problem);
   require_few_products(problem, wanted.tile);
   const double start_s = now_s();
   Planned planned{.tuned = tune(problem, *model(), wanted)};
   planned.plan_s = now_s() - start_s;
   planned.made_for = planned.priced_for = online_.version();
   planned.host_s = host_seconds(problem);
+  planned.cpu_share = cpu_share(planned.tuned.plan);
   std::vector<LeftOut> left_out = planned.tuned.search.left_out();
   for (LeftOut& left : left_out)
     left.device = users().at(static_cast<std::size_t>(left.device - kFirstDevice));
@@ -208,8 +230,15 @@ Planned Offloader::plan_afresh(const Problem& problem) {
   return planned;
 }
 
-std::optional<double> Offloader::value_bound(const Problem& problem) {
-  return goal_bound(problem, *model(), workers(problem.type), goal_);
+Bound Offloader::bound(const Problem& problem) {
+  const auto machine = model();
+  const TuneRequest wanted = wishes(problem);
+  const bool has_cpu = why_no_cpu(problem, *machine, wanted).empty();
+  return fleet::bound(problem, *machine, has_cpu ? wanted.cpu_part : 0);
+}
+
+std::optional<double> Offloader::value_bound(const Problem& problem, const Plan& plan) {
+  return goal_bound(problem, *model(), workers(problem.type), goal_, plan.tuning.cpu_part);
 }
 
 void Offloader::set_goal(Goal goal) {
@@ -264,7 +293,7 @@ std::shared_ptr<const Planned> Offloader::plan_if_possible(const Problem& proble
 std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem) {
   if (auto known = find(problem)) return known;
   const double by_cpu_s = host_seconds(problem);
-  const double at_least_s = bound(problem, *model()).seconds;
+  const double at_least_s = bound(problem).seconds;
   if (at_least_s < by_cpu_s) return keep(problem, plan_afresh(problem));
   Planned hopeless{.tuned = {.plan = {}, .cost = {.seconds = at_least_s}}, .host_s = by_cpu_s};
   hopeless.priced_for = online_.version();
@@ -303,6 +332,7 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
       Backend& backend = *engine().backend;
       if (learns_) backend.keep_times(wants_task_times(*planned->evidence));
       auto run = backend.begin(plan, binding, planned->serial);
+      if (plan.tuning.has_cpu()) run = with_lane(plan, std::move(run));
       return Begun{std::move(planned), std::move(binding), std::move(run), start_s};
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
@@ -315,6 +345,12 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
   }
   record.reason = refusal;
   return std::nullopt;
+}
+
+std::unique_ptr<Execution> Offloader::with_lane(const Plan& plan, std::unique_ptr<Execution> run) {
+  const auto threads = static_cast<int>(std::lround(plan.tuning.cpu_part * cores_));
+  if (lane_ == nullptr) lane_ = std::make_unique<CpuLane>(blas_);
+  return beside_cpu(plan, std::move(run), *lane_, std::max(1, threads));
 }
 
 Offloader::Outcome Offloader::complete(const Problem& problem, Begun begun,
@@ -345,7 +381,8 @@ Offloader::Outcome Offloader::complete(const Problem& problem, Begun begun,
 void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecord& record) {
   const Plan& plan = planned.tuned.plan;
   const auto machine = model();
-  record.workers = static_cast<int>(plan.tuning.workers.size());
+  record.workers = plan.tuning.places();
+  record.cpu_share = planned.cpu_share;
   record.tile = plan.tuning.tile;
   record.left_out = planned.left_out;
   record.corrections = online_.corrections();

@@ -15,6 +15,8 @@
 #include "core/online.hpp"
 #include "core/output.hpp"
 #include "core/plan_cache.hpp"
+#include "cpu/lane.hpp"
+#include "plan/bound.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
@@ -63,8 +65,10 @@ class Offloader {
   std::shared_ptr<const Planned> plan_if_promising(const Problem& problem);
   /// Made now and not kept; takes no state but the machine and the options.
   Planned plan_afresh(const Problem& problem);
+  /// The least time of any plan for it.
+  Bound bound(const Problem& problem);
   /// The least value of any plan for it by the objective; nothing where the objective is not ours.
-  std::optional<double> value_bound(const Problem& problem);
+  std::optional<double> value_bound(const Problem& problem, const Plan& plan);
   const Goal& goal() const { return goal_; }
   /// Forgets the plans that were made for another.
   void set_goal(Goal goal);
@@ -99,7 +103,10 @@ class Offloader {
   };
   void publish(Started started);
 
-  TuneRequest request(DataType type);
+  /// What the options ask for. The request of a plan has some worker: throws Error(unsupported).
+  TuneRequest wishes(const Problem& problem);
+  TuneRequest request(const Problem& problem);
+  double cpu_part(const Problem& problem);
   double host_seconds(const Problem& problem);
   /// From the cache, with the cost that the machine of now predicts; nullptr: not in it.
   std::shared_ptr<const Planned> find(const Problem& problem);
@@ -116,6 +123,8 @@ class Offloader {
   std::optional<Begun> begin(const Problem& problem, const Arguments& arguments,
                              std::shared_ptr<const Planned> planned, CallRecord& record,
                              const Log& log);
+  /// The run with the CPU's part of it on our lane.
+  std::unique_ptr<Execution> with_lane(const Plan& plan, std::unique_ptr<Execution> run);
   /// All the rest: C may be changed.
   Outcome complete(const Problem& problem, Begun begun, const Computing& computing,
                    CallRecord& record, Journal& journal, const Log& log);
@@ -141,6 +150,7 @@ class Offloader {
   const bool learns_;  ///< runs correct the machine
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
+  std::unique_ptr<CpuLane> lane_;  ///< for the CPU's part of plans, once there is one
   std::unique_ptr<Started> started_;
   /// started_ for threads without the turn: set once, when its target is complete.
   std::atomic<const Started*> published_{nullptr};

@@ -66,9 +66,9 @@ void write_cuts(JsonText& json, const char* dimension, const Cuts& cuts) {
       .close('}');
 }
 
-/// Each worker's share of the arithmetic, if there is a plan of tiles.
+/// Each device's share of the arithmetic, if there is a plan of tiles.
 void write_shares(JsonText& json, const Plan& plan) {
-  std::vector<double> products(plan.tuning.workers.size(), 0.0);
+  std::vector<double> products(plan.tuning.workers.size(), 0.0);  // the CPU's, if any, last
   for (const Task& task : plan.tasks) {
     if (task.kind != TaskKind::compute || task.kernel == Kernel::add ||
         task.kernel == Kernel::prepare)
@@ -79,7 +79,8 @@ void write_shares(JsonText& json, const Plan& plan) {
   }
   const double whole = std::accumulate(products.begin(), products.end(), 0.0);
   json.key("shares").open('[');
-  for (const double part : products) json.value(whole > 0 ? part / whole : 0.0);
+  for (int device = 0; device < plan.tuning.places(); ++device)
+    json.value(whole > 0 ? products[static_cast<std::size_t>(device)] / whole : 0.0);
   json.close(']');
 }
 
@@ -135,6 +136,7 @@ void write_considered(JsonText& json, const Considered& considered, const std::s
       .member("worst_s", considered.worst_s > 0 ? considered.worst_s : kNone)
       .member("tasks", considered.tasks);
   write_grid(json, tuning, users);
+  json.member("cpu_share", tuning.has_cpu() ? tuning.cpu_share : 0.0);
   write_list(json, "row_shares", tuning.row_shares);
   write_list(json, "col_shares", tuning.col_shares);
   write_list(json, "row_tiles", tuning.row_tiles);
@@ -166,6 +168,8 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_grid(json, plan.tuning, report.users);
   write_left_out(json, *report.planned);
   write_shares(json, plan);
+  json.member("cpu_share", report.planned->cpu_share)
+      .member("cpu_left_out", report.planned->tuned.search.cpu_left_out());
   json.member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
   write_kinds(json, plan);
   json.key("cuts").open('{');
@@ -190,6 +194,7 @@ void write_shape(JsonText& json, const PlanReport& report) {
 void write_no_shape(JsonText& json) {
   json.key("workers").open('[').close(']').key("grid").open('[').value(0).value(0).close(']');
   json.key("left_out").open('[').close(']').key("shares").open('[').close(']');
+  json.member("cpu_share", 0.0).member("cpu_left_out", "");
   json.member("tile", 0).member("tasks", 0).key("tasks_by_kind").open('{').close('}');
   json.key("bytes_by_link").open('{').close('}');
   json.key("why").open('[').close(']').member("why_left_out", 0);

@@ -58,6 +58,7 @@ void write_record(JsonText& json, const CallRecord& record) {
       .member("reason", record.reason)
       .member("detail", record.detail)
       .member("workers", record.workers)
+      .member("cpu_share", record.cpu_share)
       .member("tile", record.tile)
       .member("seconds", record.seconds)
       .member("prepare_s", record.prepare_s)
@@ -177,9 +178,11 @@ std::string verbose_line(const CallRecord& r) {
     text += " predicted " + duration(r.predicted_s);
     if (r.corrections != nullptr) text += " (corrected x" + number(largest(*r.corrections)) + ")";
   }
-  text += " gpus:" + std::to_string(r.workers) + " tile:" + std::to_string(r.tile) + " " +
-          gigabytes(LinkKind::host_to_device) + "/" + gigabytes(LinkKind::device_to_device) + "/" +
-          gigabytes(LinkKind::device_to_host) + "GB h2d/p2p/d2h";
+  text += " gpus:" + std::to_string(r.workers);
+  if (r.cpu_share > 0) text += " cpu:" + number(r.cpu_share);
+  text += " tile:" + std::to_string(r.tile) + " " + gigabytes(LinkKind::host_to_device) + "/" +
+          gigabytes(LinkKind::device_to_device) + "/" + gigabytes(LinkKind::device_to_host) +
+          "GB h2d/p2p/d2h";
   const double rate = r.seconds > 0 ? flops(r) / r.seconds * 1e-12 : 0;
   text += " " + number(rate) + "TFLOPS " + to_string(r.ran) + " (" + r.reason;
   if (!r.detail.empty()) text += ": " + r.detail;
@@ -219,6 +222,11 @@ void Statistics::add(CallRecord&& record) {
   for (const auto& [link, bytes] : record.bytes_by_link) bytes_by_link_[link] += bytes;
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
     bytes_by_kind_[kind] += record.bytes_by_kind[kind];
+  if (record.cpu_share > 0) {
+    ++beside_.calls;
+    beside_.flops += one.flops;
+    beside_.cpu_flops += record.cpu_share * one.flops;
+  }
   if (record.left_out != nullptr)
     for (const LeftOut& left : *record.left_out) {
       Idle& idle = left_out_[left.device];
@@ -259,6 +267,9 @@ void Statistics::merge(const Statistics& other) {
     idle.last = theirs.last;
   }
   if (other.corrections_ != nullptr) corrections_ = other.corrections_;
+  beside_.calls += other.beside_.calls;
+  beside_.flops += other.beside_.flops;
+  beside_.cpu_flops += other.beside_.cpu_flops;
   last_ = other.last_;
   last_is_on_cpu_ = other.last_is_on_cpu_;
 }
@@ -292,7 +303,8 @@ std::string Statistics::json() const {
         .member("calls", idle.calls)
         .member("why", why(device, idle))
         .close('}');
-  json.close(']');
+  json.close(']').key("cpu_beside").open('{').member("calls", beside_.calls);
+  json.member("share", beside_.share()).close('}');
   write_corrections(json, corrections_ != nullptr ? *corrections_ : NamedCorrections{});
   write_kinds(json, bytes_by_kind_);
   write_links(json, bytes_by_link_);
@@ -322,6 +334,10 @@ std::string Statistics::text() const {
             why(device, idle) + ")\n";
   if (corrections_ != nullptr)
     text += "fleetblas:   the model, corrected by runs: " + to_text(*corrections_) + "\n";
+  if (beside_.calls > 0)
+    text += "fleetblas:   the CPU beside the devices: " + number(100 * beside_.share()) +
+            " % of the work of " + std::to_string(beside_.calls) +
+            (beside_.calls == 1 ? " call\n" : " calls\n");
   text += "fleetblas:   moved";
   for (int kind = 0; kind < kLinkKinds; ++kind)
     text += std::string(kind == 0 ? " " : ", ") + to_string(static_cast<LinkKind>(kind)) + " " +

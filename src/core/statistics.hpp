@@ -37,7 +37,8 @@ struct CallRecord : CallShape {
   Ran ran = Ran::nowhere;
   const char* reason = "";  ///< one of a few, so that calls can be counted by it
   std::string detail;       ///< more of it, for people
-  int workers = 0;
+  int workers = 0;          ///< devices
+  double cpu_share = 0;     ///< of the work, computed by the CPU beside them
   std::int64_t tile = 0;
   /// Devices, by user-facing number, that the plan did without; null: none.
   std::shared_ptr<const std::vector<LeftOut>> left_out = {};
@@ -103,6 +104,13 @@ class Statistics {
   static const std::string& why(int device, const Idle& idle);
   std::map<int, Idle> left_out_;
   std::shared_ptr<const NamedCorrections> corrections_;  ///< of the last call that had a plan
+  /// Calls of which the CPU computed a part beside the devices.
+  struct Beside {
+    std::int64_t calls = 0;
+    double flops = 0, cpu_flops = 0;
+    double share() const { return flops > 0 ? cpu_flops / flops : 0; }
+  };
+  Beside beside_;
   std::map<std::string, std::int64_t> bytes_by_link_;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind_{};
   CallRecord last_;

@@ -13,6 +13,7 @@
 
 #include "base/sizes.hpp"
 #include "plan/bound_traffic.hpp"
+#include "program/decompose.hpp"
 
 namespace fleet {
 namespace {
@@ -110,7 +111,9 @@ void Home::name_worst(Worst& worst, double share) const {
 
 class Bounder {
  public:
-  Bounder(const Problem& problem, const Machine& machine);
+  /// `cpu`: the host is a home of operands that computes.
+  enum class Cpu { stays_out, computes };
+  Bounder(const Problem& problem, const Machine& machine, Cpu cpu);
   Bound run() const;
 
  private:
@@ -125,9 +128,10 @@ class Bounder {
   std::vector<Home> homes_;
 };
 
-Bounder::Bounder(const Problem& problem, const Machine& machine)
+Bounder::Bounder(const Problem& problem, const Machine& machine, Cpu cpu)
     : problem_(problem), flops_(flops(problem)) {
   std::vector<DeviceId> all, others;
+  if (cpu == Cpu::computes) all.push_back(kHost);
   for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d) {
     if (!machine.can_compute(d, problem.type)) continue;
     all.push_back(d);
@@ -146,7 +150,11 @@ Bounder::Bounder(const Problem& problem, const Machine& machine)
 void Bounder::add_places(const Machine& machine, const std::vector<Meter>& meters,
                          const std::vector<DeviceId>& all) {
   const TermMaker maker(problem_, machine, all);
-  for (const Term& term : maker.host_terms(meters)) still_.push_back(term);
+  if (std::ranges::count(all, kHost) > 0)
+    homes_.emplace_back(flops_ / machine.best_rate(kHost, problem_.type),
+                        maker.device_terms(kHost, meters));
+  else
+    for (const Term& term : maker.host_terms(meters)) still_.push_back(term);
   std::vector<DeviceId> seen;
   for (const Operand& operand : problem_.operands) {
     const DeviceId home = operand.home;
@@ -221,10 +229,15 @@ double streamed_s(const Problem& problem, const Machine& machine) {
 
 }  // namespace
 
-Bound bound(const Problem& problem, const Machine& machine) {
+Bound bound(const Problem& problem, const Machine& machine, double cpu_part) {
   // Without products nothing need leave home: a plan may scale C where it lies.
   if (flops(problem) == 0) return {0, "flops"};
-  Bound bound = Bounder(problem, machine).run();
+  if (cpu_part > 0 && may_have_cpu(problem) && machine.can_compute(kHost, problem.type)) {
+    Machine with_cpu = machine;
+    for (KernelRate& rate : with_cpu.devices[kHost].kernels) rate.flops_per_s *= cpu_part;
+    return Bounder(problem, with_cpu, Bounder::Cpu::computes).run();
+  }
+  Bound bound = Bounder(problem, machine, Bounder::Cpu::stays_out).run();
   if (const double seconds = streamed_s(problem, machine); seconds > bound.seconds)
     bound = {seconds, "memory"};
   return bound;

@@ -27,12 +27,14 @@ struct Bound {
 /// All links out of (into) a place together are bounded by charging each to itself or to a port
 /// that it crosses; without such a port the limit is named after the place ("out of 0", "into
 /// host"). Ports that kernels share (cores, the thread of a virtual device) count what kernels and
-/// copies take together. The host does no arithmetic here: f counts a device's own share, and for
-/// host operands is zero until the CPU takes part. Without products the bound is 0; where no device
-/// computes the type, or what must move cannot, it is infinite. The search rounds down.
+/// copies take together. The host does no arithmetic, so that for host operands f is zero, but with
+/// a `cpu_part` of its rates beside the devices, where all operands lie in its memory (Tuning):
+/// then it is a home like others, and what pageable memory costs is left out. Without products the
+/// bound is 0; where no device computes the type, or what must move cannot, it is infinite. The
+/// search rounds down.
 ///
 /// With vectors every element is also read by the kernels of some device, at the rate of its
 /// memory.
-Bound bound(const Problem& problem, const Machine& machine);
+Bound bound(const Problem& problem, const Machine& machine, double cpu_part = 0);
 
 }  // namespace fleet

@@ -53,6 +53,11 @@ PortId own_port(const Machine& machine, DeviceId device, const std::vector<Devic
   return -1;
 }
 
+/// The host is both of its memories.
+bool is_home(DeviceId home, DeviceId device) {
+  return home == device || (on_host(home) && on_host(device));
+}
+
 /// Links whose sum is bounded by charging each to itself or to a port that several of them share.
 class ChargedLinks {
  public:
@@ -289,7 +294,7 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
     const double in = least_weight(meter, place.in);
     std::array<double, 3> away{}, here{};
     for (const int x : {kA, kB, kC}) {
-      const bool at_home = problem_.operands[index(x)].home == device;
+      const bool at_home = is_home(problem_.operands[index(x)].home, device);
       const double there = leaves(x) ? bytes_[index(x)] : 0;  // bytes to whoever computes
       const double back = x == kC ? bytes_[index(x)] : 0;     // and from there
       (at_home ? away : here)[index(x)] =
@@ -301,7 +306,7 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
     if (traits.triangular) {
       // C is first a factor and then the result. With trsm, the parts that are seen as either
       // arrive as they were: at least half of both together.
-      const bool at_home = problem_.operands[kC].home == device;
+      const bool at_home = is_home(problem_.operands[kC].home, device);
       const double seen = bytes_[kC] * (at_home ? out : in) / (traits.solves ? 2 : 1);
       auto& costs = at_home ? away : here;
       costs[kB] = seen;

@@ -64,11 +64,12 @@ struct Term {
 /// Makes the terms of the places of one problem on one machine.
 class TermMaker {
  public:
-  /// `workers`: all devices that can compute.
+  /// `workers`: all that compute.
   TermMaker(const Problem& problem, const Machine& machine, const std::vector<DeviceId>& workers);
 
   /// The host, pinned and pageable, computes nothing: all of its operands go out and C comes back.
   std::vector<Term> host_terms(const std::vector<Meter>& meters) const;
+  /// Of a place that computes: a device, or the host with its CPU.
   std::vector<Term> device_terms(DeviceId device, const std::vector<Meter>& meters) const;
 
  private:

@@ -6,14 +6,18 @@
 
 #include "machine/product_times.hpp"
 #include "program/tile_program.hpp"
+#include "program/tuning.hpp"
 
 namespace fleet {
 
 class KernelTimes {
  public:
-  /// Both must outlive it.
-  KernelTimes(const TileProgram& program, const Machine& machine)
-      : program_(program), machine_(machine), product_times_(machine) {}
+  /// Program and machine must outlive it. The tuning says how much of the host's rates is left.
+  KernelTimes(const TileProgram& program, const Machine& machine, const Tuning& tuning)
+      : program_(program),
+        machine_(machine),
+        cpu_part_(tuning.has_cpu() ? tuning.cpu_part : 1),
+        product_times_(machine) {}
 
   /// Seconds of an op with the device otherwise idle, launch included. The planner's clock takes
   /// this: it has the ops of a device one after the other.
@@ -25,8 +29,10 @@ class KernelTimes {
   double whole_s(DeviceId device, const TileOp& op, const TileId& target) {
     if (has_vectors(op.kernel))
       return machine_.stream_s(device, program_.streamed_bytes_of(op, target));
-    return product_times_.seconds(device, program_.type_of(op, target), program_.rows_of(target),
-                                  program_.cols_of(target), program_.depth_of(op, target));
+    const double whole_s =
+        product_times_.seconds(device, program_.type_of(op, target), program_.rows_of(target),
+                               program_.cols_of(target), program_.depth_of(op, target));
+    return on_host(device) ? whole_s / cpu_part_ : whole_s;
   }
   /// The part of whole_s that the op takes: products with triangles take less than with whole
   /// tiles, but more than their multiply-adds.
@@ -57,6 +63,7 @@ class KernelTimes {
 
   const TileProgram& program_;
   const Machine& machine_;
+  const double cpu_part_;
   ProductTimes product_times_;
 };
 

@@ -68,12 +68,13 @@ void Mover::note_presence() {
     auto& present = row_present_[static_cast<std::size_t>(deal.row_group[i])];
     if (layout_->is_split())
       present.assign(present.size(), 1);  // each has a part of every row
-    else
+    else if (deal.row_owner[i] != Dealing::kCpu)
       present[static_cast<std::size_t>(deal.row_owner[i])] = 1;
   }
   for (std::size_t j = 0; j < deal.col_owner.size(); ++j)
-    col_present_[static_cast<std::size_t>(deal.col_group[j])]
-                [static_cast<std::size_t>(deal.col_owner[j])] = 1;
+    if (deal.col_owner[j] != Dealing::kCpu)
+      col_present_[static_cast<std::size_t>(deal.col_group[j])]
+                  [static_cast<std::size_t>(deal.col_owner[j])] = 1;
 }
 
 // Steps are numbered group by group, item by item, ops within.
@@ -148,6 +149,7 @@ double Mover::estimate_s(int key, int worker) {
 /// Workers of one row of the grid have left factors in common, those of one column right ones.
 bool Mover::reads_alike(int worker, int other, Side side) const {
   const int cols = tuning_.grid.cols;
+  if (layout_->is_cpu(worker) || layout_->is_cpu(other)) return false;  // all is in place for it
   // Parts of sums have no right factor in common.
   if (layout_->is_split() && side == Side::right) return false;
   return side == Side::left ? worker / cols == other / cols : worker % cols == other % cols;

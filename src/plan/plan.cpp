@@ -18,6 +18,18 @@ bool operator==(const Plan& a, const Plan& b) {
   return parts(a) == parts(b);
 }
 
+double cpu_share(const Plan& plan) {
+  if (!plan.tuning.has_cpu()) return 0;
+  double cpus = 0, all = 0;
+  for (const OpChain& chain : plan.program->chains)
+    for (OpId id = chain.first; id < chain.first + chain.ops; ++id)
+      all += plan.program->multiply_adds_of(plan.program->op(id), chain.target);
+  for (const Task& task : plan.tasks)
+    if (task.kind == TaskKind::compute && on_host(task.device()))
+      cpus += plan.program->multiply_adds_of(plan.program->op(task.op), task.tile);
+  return all > 0 ? cpus / all : 0;
+}
+
 std::vector<std::int64_t> bytes_by_link(const Plan& plan, std::size_t links) {
   std::vector<std::int64_t> bytes(links, 0);
   for (const Task& task : plan.tasks)

@@ -149,6 +149,9 @@ Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tun
 /// invariant, or an empty string.
 std::string check(const Plan& plan);
 
+/// The part of the multiply-adds that the CPU computes beside the devices: R in paper 3.
+double cpu_share(const Plan& plan);
+
 /// Bytes that each link of the machine carries under this plan, per hop (index LinkId).
 std::vector<std::int64_t> bytes_by_link(const Plan& plan, std::size_t links);
 

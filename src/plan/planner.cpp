@@ -36,7 +36,7 @@ class Planner {
  public:
   Planner(std::shared_ptr<const TileProgram> program, std::span<const Dealing> deals,
           const Machine& machine, const Tuning& tuning)
-      : machine_(machine), deals_(deals), times_(*program, machine) {
+      : machine_(machine), deals_(deals), times_(*program, machine, tuning) {
     plan_.program = std::move(program);
     plan_.tuning = tuning;
     first_lane_ = add_queues(plan_, machine_);
@@ -147,6 +147,7 @@ std::vector<int> Planner::round() const {
   std::vector<int> order;
   for (int i = 0; i < grid.rows * grid.cols; ++i)
     order.push_back(layout_->is_split() ? i % grid.rows * grid.cols + i / grid.rows : i);
+  if (plan_.tuning.has_cpu()) order.push_back(plan_.tuning.places());
   return order;
 }
 
@@ -220,9 +221,11 @@ void Planner::leave_group(int group) {
   }
 }
 
-// Targets take the lanes of their device in turn, so that neighbours overlap.
+// Targets take the lanes of their device in turn, so that neighbours overlap. The CPU's kernels
+// have all of its cores, one after another.
 QueueId Planner::next_lane(int worker) {
   const std::size_t device = static_cast<std::size_t>(mover_->device_of(worker));
+  if (on_host(mover_->device_of(worker))) return first_lane_[device];
   const int lanes = plan_.tuning.rules.has(Rule::overlap)
                         ? std::clamp(lanes_in_use_, 1, std::max(1, machine_.devices[device].lanes))
                         : 1;
@@ -444,11 +447,24 @@ void Planner::collect(int chain_id) {
   send_home(chain.target, all);
 }
 
+// Nothing that the CPU does beside the devices waits for one of them, or is waited for: its lane
+// runs by itself. That holds where one call has all of its operands in host memory.
+void require_cpu(const TileProgram& program, const Tuning& tuning) {
+  const bool is_last = tuning.workers.back() == kHost &&
+                       std::count(tuning.workers.begin(), tuning.workers.end(), kHost) == 1;
+  const bool is_part = tuning.cpu_share > 0 && tuning.cpu_share < 1 && tuning.cpu_part > 0;
+  const bool in_place = std::ranges::all_of(
+      program.matrices, [](const Matrix& matrix) { return on_host(matrix.home); });
+  if (!is_last || !is_part || !in_place || tuning.own_copies || program.calls.size() != 1)
+    throw Error(Status::bad_argument, "the CPU has no part of such a plan");
+}
+
 void validate(const TileProgram& program, std::span<const Dealing> deals, const Machine& machine,
               const Tuning& tuning) {
   if (tuning.workers.empty()) throw Error(Status::bad_argument, "a plan needs at least one worker");
-  if (tuning.grid.rows * tuning.grid.cols != static_cast<int>(tuning.workers.size()))
+  if (tuning.places() + (tuning.has_cpu() ? 1 : 0) != static_cast<int>(tuning.workers.size()))
     throw Error(Status::bad_argument, "the grid does not hold the workers");
+  if (tuning.has_cpu()) require_cpu(program, tuning);
   if (deals.size() != program.calls.size())
     throw Error(Status::bad_argument, "not every call of the program is dealt to the workers");
   for (const Dealing& deal : deals)

@@ -66,7 +66,7 @@ Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_p
 
 /// Two per worker: one fills while the other empties, in each direction.
 std::int64_t transit_slots(const Tuning& tuning) {
-  return std::max<std::int64_t>(4, 2 * std::ssize(tuning.workers));
+  return std::max<std::int64_t>(4, 2 * std::int64_t{tuning.places()});
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
 
   if (!streams)
     tile = {round_up(tile.input, kAlignmentBytes), round_up(tile.output, kAlignmentBytes)};
-  for (int w = 0; w < std::ssize(tuning.workers); ++w) {
+  for (int w = 0; w < tuning.places(); ++w) {  // the CPU's part needs no slots
     const auto device = static_cast<std::size_t>(tuning.workers[static_cast<std::size_t>(w)]);
     if (streams) {
       stores[device].limit(Pool::input, 2 * kStreamed, tile.input);

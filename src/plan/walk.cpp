@@ -31,7 +31,6 @@ Walk::Walk(const CallLayout& layout, Mover& mover, bool by_arrival, int worker)
       mover_(mover),
       worker_(worker),
       by_arrival_(by_arrival && !deal_.streams),
-      grid_row_(worker / deal_.grid.cols),
       groups_(layout.call().chains == 0 ? 0 : deal_.groups() * deal_.cubes) {}
 
 // Enters a cube of k in a group.
@@ -58,8 +57,9 @@ void Walk::take_cube(int cube) {
     return std::pair(std::lower_bound(of.begin(), of.end(), wanted) - of.begin(),
                      std::upper_bound(of.begin(), of.end(), wanted) - of.begin());
   };
-  const auto [begin, end] = deal_.step_owner.empty() ? range_in(deal_.step_cube, cube)
-                                                     : range_in(deal_.step_owner, grid_row_);
+  const auto [begin, end] = deal_.step_owner.empty()
+                                ? range_in(deal_.step_cube, cube)
+                                : range_in(deal_.step_owner, worker_ / deal_.grid.cols);
   begin_ = static_cast<int>(begin);
   end_ = static_cast<int>(end);
 }

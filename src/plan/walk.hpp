@@ -63,7 +63,6 @@ class Walk {
   Mover& mover_;
   const int worker_;
   const bool by_arrival_;
-  const int grid_row_;
 
   Step step_;
   int group_ = 0;  ///< position in the order of groups (and cubes)

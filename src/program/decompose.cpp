@@ -139,6 +139,14 @@ void cycle(std::vector<Piece>& pieces, int count) {
   for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i].block = static_cast<int>(i) % count;
 }
 
+// Adds the CPU's strip after `end`, where the pieces of the grid end.
+void append_cpu(std::vector<Piece>& pieces, std::int64_t end, std::int64_t strip,
+                std::int64_t tile) {
+  if (strip == 0) return;
+  for (const std::int64_t begin : split(strip, ceil_div(strip, std::max<std::int64_t>(1, tile))))
+    pieces.push_back({end + begin, 0, Dealing::kCpu});
+}
+
 // The pieces of `other`, in one group.
 std::vector<Piece> alike(std::vector<Piece> other) {
   for (Piece& piece : other) piece.group = piece.block = 0;
@@ -203,6 +211,22 @@ void require_lines(const Problem& problem, const Tuning& tuning) {
   require(tuning.col_tiles, cols, is_edge, "the tile edges are not those of the grid");
 }
 
+// A part along one edge of C, as a number of elements.
+std::int64_t strip_of(std::int64_t size, double part) {
+  constexpr std::int64_t kFastest = 64;  // paper 3, III: kernels are fastest on multiples of it
+  const std::int64_t unit = std::min(kFastest, alignment_of(size));
+  const std::int64_t most = std::max<std::int64_t>(0, (size - 1) / unit);
+  const double units =
+      std::clamp(part, 0.0, 1.0) * static_cast<double>(size) / static_cast<double>(unit);
+  return unit * std::clamp<std::int64_t>(std::llround(units), 0, most);
+}
+
+// Where the routine allows either, the longer edge of C is cut: that leaves the devices least to
+// fetch. Columns lie together, so of equal edges they are taken.
+bool cuts_columns(const Problem& problem) {
+  return problem.traits().has_side() ? problem.side == Side::left : problem.n >= problem.m;
+}
+
 Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning) {
   Decomposition made;
   Dealing& d = made.deal;
@@ -232,6 +256,32 @@ bool may_split_k(const Problem& problem) {
          !is_half(problem.type.storage);
 }
 
+bool may_have_cpu(const Problem& problem) {
+  return problem.batch == 1 && problem.k > 0 && !problem.traits().vectors &&
+         std::ranges::all_of(problem.operands, [](const Operand& o) { return on_host(o.home); });
+}
+
+CpuStrip cpu_strip(const Problem& problem, double share) {
+  if (problem.traits().triangle) {
+    // Without the last part x of its edge, (1 - x)^2 of a triangle is left.
+    const std::int64_t edge = strip_of(problem.n, 1 - std::sqrt(1 - std::clamp(share, 0.0, 1.0)));
+    return {edge, edge};
+  }
+  if (cuts_columns(problem)) return {.cols = strip_of(problem.n, share)};
+  return {.rows = strip_of(problem.m, share)};
+}
+
+double share_of(const Problem& problem, const CpuStrip& strip) {
+  const auto part = [](std::int64_t of, std::int64_t size) {
+    return size == 0 ? 0.0 : static_cast<double>(of) / static_cast<double>(size);
+  };
+  if (problem.traits().triangle) {
+    const double left = 1 - part(strip.cols, problem.n);
+    return 1 - left * left;
+  }
+  return part(strip.rows, problem.m) + part(strip.cols, problem.n);
+}
+
 std::int64_t longest_step(Storage storage, std::int64_t tile) {
   constexpr std::int64_t kTilesPerHalfStep = 4;
   return is_half(storage) ? kTilesPerHalfStep * tile : tile;
@@ -247,6 +297,10 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   const bool is_dealt = tuning.owners != Owners::blocks;
   if ((is_dealt && (splits || problem.batch > 1)) || (!is_dealt && !tuning.worker_shares.empty()))
     throw Error(Status::bad_argument, "single tiles are dealt for one whole product only");
+  if (tuning.has_cpu() && (splits || is_dealt || !may_have_cpu(problem)))
+    throw Error(Status::bad_argument, "the CPU has no part of such a problem");
+  const CpuStrip cpu = tuning.has_cpu() ? cpu_strip(problem, tuning.cpu_share) : CpuStrip{};
+  const std::int64_t grid_m = problem.m - cpu.rows, grid_n = problem.n - cpu.cols;
   Decomposition made;
   Dealing& d = made.deal;
   // The lines that divide C or, with split sums, k.
@@ -266,12 +320,12 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   } else {
     by_row.count = static_cast<int>(ceil_div<std::int64_t>(tuning.grid.rows, problem.batch));
   }
-  auto rows = pieces_of(problem.m, tuning.group_rows(), by_row);
-  auto cols = pieces_of(problem.n, tuning.group, by_col);
+  auto rows = pieces_of(grid_m, tuning.group_rows(), by_row);
+  auto cols = pieces_of(grid_n, tuning.group, by_col);
   auto steps =
       pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, by_step);
   if (traits.triangle) {
-    rows = cols = pieces_of(problem.n, tuning.group, {.tile = tuning.tile});
+    rows = cols = pieces_of(grid_n, tuning.group, {.tile = tuning.tile});
     deal(rows, tuning.grid.rows);
     deal(cols, tuning.grid.cols);
   }
@@ -295,6 +349,8 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     d.cols_outside = left;
     d.to_and_fro = false;
   }
+  append_cpu(rows, grid_m, cpu.rows, traits.triangle ? tuning.tile : tuning.edge_m());
+  append_cpu(cols, grid_n, cpu.cols, tuning.tile);
   if (traits.has_side() && problem.k > 0)
     steps = alike(left ? rows : cols);
   else

@@ -17,10 +17,14 @@ namespace fleet {
 /// rows b*tile_count(m) and up. Where C is symmetric, the tiles are dealt to the rows and columns
 /// of the grid to and fro (0 1 1 0 0 1 ...), because blocks of a triangle differ in size. Where A
 /// is triangular, every tile of C along its side is a group of its own, in the order of dependence,
-/// and dealt to and fro as well.
+/// and dealt to and fro as well. The CPU beside the grid has the last rows or columns of tiles, and
+/// all of C in them.
 struct Dealing {
+  static constexpr int kCpu = -1;  ///< an owner that is no row or column of the grid
+
   Grid grid;
-  std::vector<int> row_owner, col_owner;  ///< grid row per row of C tiles; grid column per column
+  /// Per row of C tiles its grid row, and per column its grid column, or kCpu.
+  std::vector<int> row_owner, col_owner;
   /// The worker of each tile of C, row by row over all items, where rows and columns of a grid do
   /// not tell; empty: they do. Single tiles are not fetched for several workers at once.
   std::vector<int> tile_owner;
@@ -67,6 +71,23 @@ struct Decomposition {
 std::int64_t longest_step(Storage storage, std::int64_t tile);
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning);
+
+/// The last rows and columns of C, in elements, which the CPU computes beside the devices. What of
+/// C is in them depends on nothing else of C: one of the two is 0, but for a triangle, of which the
+/// strip is the same rows and columns.
+struct CpuStrip {
+  std::int64_t rows = 0, cols = 0;
+  bool empty() const { return rows == 0 && cols == 0; }
+};
+/// The strip with nearest to `share` of the multiply-adds: along the longer edge of C, or the one
+/// that A leaves free, in multiples of 64 (paper 3, section III) unless C is small. Part of C is
+/// left for the devices.
+CpuStrip cpu_strip(const Problem& problem, double share);
+/// The part of the multiply-adds that is in the strip.
+double share_of(const Problem& problem, const CpuStrip& strip);
+/// Whether Tuning::cpu_share means anything for this problem: products of whole matrices, all of
+/// them in host memory, where the CPU computes in place.
+bool may_have_cpu(const Problem& problem);
 
 /// Whether Tuning::split_k means anything for this problem.
 bool may_split_k(const Problem& problem);

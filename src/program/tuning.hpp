@@ -2,6 +2,7 @@
 // tuning.hpp: everything the tuner decides, and nothing else does. A value; printable as JSON.
 #pragma once
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +49,7 @@ const char* to_string(Rule rule);
 Rules parse_rules(std::string_view text);
 std::string to_string(Rules rules);  ///< "all", "none" or the list
 
-/// Workers as a 2D grid over C: grid.rows * grid.cols == workers.size(), row-major.
+/// Devices as a 2D grid over C, row-major. The CPU beside them has no place in it.
 struct Grid {
   int rows = 1;
   int cols = 1;
@@ -86,8 +87,16 @@ enum class OutOfCore {
 const char* to_string(OutOfCore mode);
 
 struct Tuning {
-  std::vector<DeviceId> workers;  ///< devices that compute; {kHost}: the CPU does it in place
+  /// Devices that compute, one for each place of the grid; then kHost where the CPU computes a part
+  /// in place beside them. {kHost}: the CPU does all of it.
+  std::vector<DeviceId> workers;
   Grid grid;
+  /// The part of the multiply-adds that the CPU beside the devices is to have (paper 3, section
+  /// III: R): whole rows or columns at the end of C, see cpu_strip.
+  double cpu_share = 0;
+  /// Of the host's rates on all cores, what its kernels reach beside the devices, on those that
+  /// copies leave; 0: the CPU may have no part.
+  double cpu_part = 0;
   /// Relative shares of C's rows and columns for the rows and columns of the grid; empty: equal
   /// shares. Not for batches.
   std::vector<double> row_shares, col_shares;
@@ -123,6 +132,9 @@ struct Tuning {
                              ///< that addresses and leading dimensions of operands change no bits
   Rules rules = Rules::all();
 
+  int places() const { return grid.rows * grid.cols; }
+  /// Does the CPU compute a part beside the devices?
+  bool has_cpu() const { return std::ssize(workers) > places(); }
   std::int64_t edge_m() const { return tile_m > 0 ? tile_m : tile; }
   std::int64_t group_rows() const { return group_m > 0 ? group_m : group; }
   /// Does a worker on `device` use a matrix where it is at home?

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "cpu/triangles.hpp"
-#include "cpu/triangular.hpp"
+#include "cpu/kernels.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
@@ -229,17 +228,11 @@ class Finisher {
         const bool is_left = x == 0 || op.kernel == Kernel::solve;
         (is_left ? launch.a : launch.b) = input == chain.target ? c : on_host_now(input, bytes[x]);
       }
-      run(launch);
+      run_kernel(launch, blas_);
       if (op.kernel != Kernel::scale)
         recovery_.flops += (is_complex(launch.type.storage) ? 8.0 : 2.0) *
                            program_.multiply_adds_of(op, chain.target);
     }
-  }
-
-  void run(const Launch& launch) {
-    if (launch.kernel == Kernel::scale) return scale(launch);
-    if (launch.kernel == Kernel::solve) return solve(launch, blas_);
-    fleet::multiply(launch, blas_);
   }
 
   View on_host_now(const TileId& tile, std::vector<char>& bytes) {

@@ -55,6 +55,13 @@ class Execution {
   virtual Trace finish() = 0;
 };
 
+/// What the CPU has for kernels of its own beside the devices of a run.
+struct CpuBeside {
+  int cores = 0;  ///< that the run leaves it; 0: it computes nothing
+  bool by_model =
+      true;  ///< whether the model decides on its part; else only a caller who gives one
+};
+
 /// The devices of one context. One run at a time (the Context sees to it); allocate, release and
 /// transfer may be called between runs from any thread.
 class Backend {
@@ -99,6 +106,9 @@ class Backend {
   virtual void trim() = 0;
   /// Free bytes at a location now (a default memory cap is 80 % of it).
   virtual std::int64_t available_bytes(DeviceId location) = 0;
+  /// For runs of plans of this problem. Their begin() and launch() then take the tasks of the CPU
+  /// as kernels on nothing: see beside_cpu.
+  virtual CpuBeside cpu_beside(const Problem& /*problem*/) const { return {}; }
   /// Joules that a device has drawn since some time that does not change, by a counter of its own
   /// (which may advance only every 100 ms); nothing where it has none. From any thread.
   virtual std::optional<double> joules(DeviceId /*device*/) { return {}; }

@@ -208,7 +208,7 @@ Json bytes_of_links(const Machine& machine, const Cost& cost) {
 }
 
 Json summary(const Plan& plan, const Machine& machine, const Trace& trace) {
-  const Bound least = bound(plan.problem(), machine);
+  const Bound least = bound(plan.problem(), machine, plan.tuning.cpu_part);
   const Cost cost = cost_of(plan, machine, trace);
   std::size_t unfinished = plan.tasks.size();
   for (const Span& span : trace.spans) unfinished -= span.done() ? 1 : 0;
@@ -221,6 +221,7 @@ Json summary(const Plan& plan, const Machine& machine, const Trace& trace) {
                  {"limited_by", least.limited_by},
                  {"flops", flops(plan.problem())},
                  {"workers", worker_ids(plan)},
+                 {"cpu_share", cpu_share(plan)},
                  {"grid", {plan.tuning.grid.rows, plan.tuning.grid.cols}},
                  {"tile", plan.tuning.tile},
                  {"chunks", plan.tuning.chunks},

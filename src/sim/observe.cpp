@@ -121,7 +121,7 @@ class Observer {
   static std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
   void gather() {
-    KernelTimes times(*plan_.program, machine_);
+    KernelTimes times(*plan_.program, machine_, plan_.tuning);
     std::vector<std::size_t> copies;
     for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
       const Task& task = plan_.tasks[t];

@@ -77,7 +77,7 @@ class EventTimes {
 class WorkTimes {
  public:
   WorkTimes(const Plan& plan, const Machine& machine)
-      : program_(*plan.program), machine_(machine), times_(program_, machine) {}
+      : program_(*plan.program), machine_(machine), times_(program_, machine, plan.tuning) {}
 
   double work_s(const Task& task) {
     const Device& device = machine_.devices[static_cast<std::size_t>(task.device())];

@@ -64,6 +64,7 @@ void add_energy(Cost& cost, const Plan& plan, const Machine& machine, const Trac
     cost.joules_node += joules;
   }
   const Watts& host = machine.devices[kHost].watts;
+  cost.joules += std::max(0.0, host.multiply - host.wait) * busy_s(works[kHost].products);
   cost.joules_node += joules_of(std::move(works[kHost]), host, cost.seconds);
   if (!machine.knows_watts()) cost.joules = cost.joules_node = 0;
 }

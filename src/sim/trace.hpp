@@ -27,8 +27,9 @@ struct Cost {
   CostSource source = CostSource::predicted;
   double seconds = 0;
   int devices = 0;  ///< that take part: with a kernel, or at an end of a copy
-  /// Of these devices, and of all devices and the host (as far as its watts are known). 0: the
-  /// watts of some device are not known, so that costs of all plans are alike in this.
+  /// Of these devices, with what products take of the CPU beyond waiting; and of all devices and
+  /// the host (as far as its watts are known). 0: the watts of some device are not known, so that
+  /// costs of all plans are alike in this.
   double joules = 0, joules_node = 0;
   std::vector<std::int64_t> bytes_by_link;
 };

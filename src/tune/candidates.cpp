@@ -13,6 +13,7 @@
 #include "base/sizes.hpp"
 #include "plan/detours.hpp"
 #include "program/decompose.hpp"
+#include "tune/cpu_share.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
 
@@ -199,6 +200,7 @@ Tuning base_tuning(const Problem& problem, const Machine& machine, const TuneReq
   base.rules = request.rules;
   base.own_copies = request.own_copies;
   base.max_hops = request.max_hops;
+  if (why_no_cpu(problem, machine, request).empty()) base.cpu_part = request.cpu_part;
   base.workers = request.workers;
   if (base.workers.empty())
     for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)

@@ -37,24 +37,46 @@ std::vector<Machine> slower(const Machine& machine) {
   return machines;
 }
 
-/// When the last product of each worker ends.
-std::vector<double> ends_of(const Plan& plan, const Trace& trace) {
+/// Notes when the last product of each worker ends, and when the devices have their part at home.
+void note_ends(Considered& c, const Plan& plan, const Trace& trace) {
+  c.devices_end_s = 0;
   std::vector<double> of_device;
   for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
-    if (plan.tasks[id].kind != TaskKind::compute) continue;
-    const auto device = static_cast<std::size_t>(plan.tasks[id].device());
+    const Task& task = plan.tasks[id];
+    const bool computes = task.kind == TaskKind::compute;
+    const double stop_s = trace.spans[id].stop_s;
+    if (!computes || !on_host(task.device())) c.devices_end_s = std::max(c.devices_end_s, stop_s);
+    if (!computes) continue;
+    const auto device = static_cast<std::size_t>(task.device());
     if (device >= of_device.size()) of_device.resize(device + 1, 0.0);
-    of_device[device] = std::max(of_device[device], trace.spans[id].stop_s);
+    of_device[device] = std::max(of_device[device], stop_s);
   }
-  std::vector<double> ends_s;
+  c.ends_s.clear();
   for (const DeviceId worker : plan.tuning.workers) {
     const auto device = static_cast<std::size_t>(worker);
-    ends_s.push_back(device < of_device.size() ? of_device[device] : 0.0);
+    c.ends_s.push_back(device < of_device.size() ? of_device[device] : 0.0);
   }
-  return ends_s;
 }
 
 }  // namespace
+
+class Choice::Eligible {
+ public:
+  explicit Eligible(const Choice& choice) : choice_(choice) {
+    for (const Considered& c : choice.search_.list)
+      if (is_fast(c) && !c.tuning.has_cpu())
+        least_without_cpu_ = std::min(least_without_cpu_, c.value);
+  }
+  bool operator()(const Considered& c) const {
+    return is_fast(c) && !choice_.search_.is_cpu_against(c, least_without_cpu_);
+  }
+
+ private:
+  bool is_fast(const Considered& c) const { return c.is_planned() && !choice_.is_too_slow(c); }
+
+  const Choice& choice_;
+  double least_without_cpu_ = kNever;
+};
 
 const Considered* Choice::attempt(Considered c) {
   try {
@@ -70,7 +92,7 @@ const Considered* Choice::attempt(Considered c) {
     }
     c.tasks = std::ssize(plan.tasks);
     c.effort = std::max(c.tasks, rates_given / limits::kRatesOfTask);
-    c.ends_s = ends_of(plan, trace);
+    note_ends(c, plan, trace);
     ++planned_;
     least_s_ = std::min(least_s_, c.seconds);
     if (!is_too_slow(c)) least_ = std::min(least_, rank(c));
@@ -111,20 +133,28 @@ Choice::Kept Choice::plan_of(std::size_t candidate) {
   return {candidate, std::move(plan), std::move(trace), rank(c)};
 }
 
+void Choice::require_cpu() {
+  search_.needs_cpu = std::ranges::any_of(search_.list, [this](const Considered& c) {
+    return c.is_planned() && !is_too_slow(c) && c.tuning.has_cpu();
+  });
+}
+
 void Choice::rank_by_goal() {
   by_goal_ = true;
   least_ = kNever;
+  const Eligible is_eligible(*this);
   for (const Considered& c : search_.list)
-    if (c.is_planned() && !is_too_slow(c)) least_ = std::min(least_, c.value);
+    if (is_eligible(c)) least_ = std::min(least_, c.value);
   for (Kept& kept : near_) kept.rank = search_.list[kept.candidate].value;
 }
 
 /// A few candidates within kNear of the best: those that cost least if issuing takes twice as long.
 std::vector<std::size_t> Choice::nearly_best() const {
+  const Eligible is_eligible(*this);
   std::vector<std::pair<double, std::size_t>> near;
   for (std::size_t i = 0; i < search_.list.size(); ++i) {
     const Considered& c = search_.list[i];
-    if (!c.is_planned() || is_too_slow(c) || c.value > within(limits::kNear, least_)) continue;
+    if (!is_eligible(c) || c.value > within(limits::kNear, least_)) continue;
     const double per_second = c.seconds > 0 ? std::abs(c.value) / c.seconds : 1;
     near.emplace_back(std::max(c.value, within(limits::kSame, least_)) +
                           per_second * machine_.issue_s * static_cast<double>(c.tasks),

@@ -23,6 +23,11 @@ class Choice {
     search_.pass_over(std::move(candidate), verdict, limit);
   }
 
+  /// No candidate has a part for the CPU, for this reason.
+  void leave_cpu_out(std::string why) { search_.no_cpu = std::move(why); }
+  /// Only candidates with a part for the CPU are to be chosen, if any has a plan.
+  void require_cpu();
+
   int planned() const { return planned_; }
   /// What candidates are ranked by: their time, and after rank_by_goal() their value.
   double rank(const Considered& c) const { return by_goal_ ? c.value : c.seconds; }
@@ -39,6 +44,8 @@ class Choice {
   Tuned take();
 
  private:
+  /// Whether a candidate may be chosen, whatever its rank.
+  class Eligible;
   struct Kept {
     std::size_t candidate;  ///< its index in `search_`
     Plan plan;

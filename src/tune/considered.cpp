@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/sizes.hpp"
+#include "tune/goal.hpp"
 #include "tune/limits.hpp"
 
 namespace fleet {
@@ -52,9 +54,10 @@ std::string compared(const char* more, const char* less, double value, double ot
 }  // namespace
 
 const char* to_string(Considered::Verdict verdict) {
-  constexpr const char* kNames[kVerdicts] = {"chosen",      "slower",       "worse",    "too_slow",
-                                             "less_robust", "more_issuing", "alike",    "refused",
-                                             "over_budget", "enough_plans", "too_large"};
+  constexpr const char* kNames[kVerdicts] = {
+      "chosen",       "slower",       "worse",       "too_slow", "less_robust",
+      "more_issuing", "little_gain",  "without_cpu", "alike",    "refused",
+      "over_budget",  "enough_plans", "too_large"};
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
@@ -73,13 +76,19 @@ void Search::choose(std::size_t index, double issue_s) {
   chosen = index;
   const Considered& best = list[index];
   least_s = best.seconds;
-  for (const Considered& c : list)
-    if (c.is_planned()) least_s = std::min(least_s, c.seconds);
+  least_without_cpu = kNever;
+  for (const Considered& c : list) {
+    if (!c.is_planned()) continue;
+    least_s = std::min(least_s, c.seconds);
+    if (!c.tuning.has_cpu()) least_without_cpu = std::min(least_without_cpu, c.value);
+  }
   for (Considered& c : list) {
     if (!c.is_planned()) continue;
     const Verdict behind = objective.is_time() ? Verdict::slower : Verdict::worse;
     c.verdict = c.seconds > objective.most_time * least_s ? Verdict::too_slow
+                : needs_cpu && !c.tuning.has_cpu()        ? Verdict::without_cpu
                 : c.value > best.value                    ? behind
+                : is_cpu_against(c, least_without_cpu)    ? Verdict::little_gain
                 : c.worst_s > best.worst_s                ? Verdict::less_robust
                 : c.tasks > best.tasks && issue_s > 0     ? Verdict::more_issuing
                                                           : Verdict::alike;
@@ -103,11 +112,12 @@ std::vector<LeftOut> Search::left_out() const {
   const Considered& best = list[chosen];
   std::map<DeviceId, const Considered*> with;  ///< the best candidate with each worker
   for (const Considered* c : best_first())
-    for (const DeviceId worker : c->tuning.workers) with.try_emplace(worker, c);
+    for (const DeviceId worker : c->tuning.workers)
+      if (!on_host(worker)) with.try_emplace(worker, c);
   for (const DeviceId worker : best.tuning.workers) with.erase(worker);
   std::vector<LeftOut> devices;
   for (const auto& [device, c] : with) {
-    const std::size_t count = c->tuning.workers.size();
+    const int count = c->tuning.places();
     const std::string on =
         "the best with it, on " + std::to_string(count) + (count == 1 ? " device, " : " devices, ");
     if (c->is_planned())
@@ -116,6 +126,21 @@ std::vector<LeftOut> Search::left_out() const {
       devices.push_back({device, on + "was " + reason(*c)});
   }
   return devices;
+}
+
+std::string Search::cpu_left_out() const {
+  if (list.empty() || list[chosen].tuning.has_cpu()) return "";
+  if (!no_cpu.empty()) return no_cpu;
+  for (const Considered* c : best_first())
+    if (c->tuning.has_cpu())
+      return "the best with it, on " + number(100 * c->tuning.cpu_share, 0) +
+             " % of the product, " + (c->is_planned() ? "is " : "was ") + reason(*c);
+  return "";
+}
+
+bool Search::is_cpu_against(const Considered& c, double least_without) const {
+  if (needs_cpu) return !c.tuning.has_cpu();
+  return c.tuning.has_cpu() && least_without <= within(limits::kWorthTheCpu, c.value);
 }
 
 std::string Search::reason(const Considered& c) const {
@@ -155,6 +180,14 @@ std::string Search::reason(const Considered& c) const {
               : objective.is_time() ? "faster by " + percent(best.value, c.value)
                                     : std::string("better")) +
              ", but more tasks to issue (+" + std::to_string(c.tasks - best.tasks) + ")";
+    case Verdict::little_gain:
+      return (c.value < least_without_cpu && c.value > 0
+                  ? "better than without it by " + percent(least_without_cpu, c.value)
+                  : same()) +
+             ", and " + number(100 * (limits::kWorthTheCpu - 1), 0) +
+             " % is the least that the CPU has to gain";
+    case Verdict::without_cpu:
+      return "without the part that the CPU is to have";
     case Verdict::alike:
       return same() + " within " + number(100 * (limits::kSame - 1), 1) +
              " %: the one planned first was kept";

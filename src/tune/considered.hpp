@@ -12,7 +12,7 @@
 namespace fleet {
 
 struct Considered {
-  /// The outcome for this candidate. Those with one of the first seven were planned and simulated.
+  /// The outcome for this candidate. Those with one of the first nine were planned and simulated.
   enum class Verdict {
     chosen,
     slower,        ///< than the chosen one, where time is the objective
@@ -20,6 +20,8 @@ struct Considered {
     too_slow,      ///< it takes more of the least time than the objective allows
     less_robust,   ///< at least as good, but worse where rates of the machine are wrong by 15 %
     more_issuing,  ///< at least as fast, but issuing its extra tasks would cost more than it gains
+    little_gain,   ///< better with the CPU's part, but by less than limits::kWorthTheCpu
+    without_cpu,   ///< the caller gave the CPU a part, and here it has none
     alike,         ///< neither faster nor with fewer tasks: the one planned first was kept
     refused,       ///< the planner found no plan: no memory, or no route
     over_budget,   ///< planning it would exceed the budget of tasks
@@ -37,6 +39,7 @@ struct Considered {
   std::int64_t effort = 0;  ///< of planning and simulating it, in tasks; 0 without a plan
   /// Seconds after which each worker's last product ends, in the simulation; empty without a plan.
   std::vector<double> ends_s;
+  double devices_end_s = 0;  ///< the same of the last task that is not the CPU's, with C at home
   Verdict verdict = Verdict::slower;
   std::int64_t limit =
       0;                ///< the limit it exceeded: tasks left, plans made, bytes of a tile product
@@ -45,7 +48,7 @@ struct Considered {
   bool is_planned() const { return verdict <= Verdict::alike; }
 };
 
-inline constexpr int kVerdicts = 11;
+inline constexpr int kVerdicts = 13;
 const char* to_string(Considered::Verdict verdict);  ///< the enumerator's name
 
 /// A worker that the chosen plan does without.
@@ -59,9 +62,12 @@ struct Search {
   Objective objective;
   std::vector<Considered> list;  ///< in the order of consideration
   std::size_t chosen = 0;
-  std::size_t passed_over = 0;  ///< candidates in the list that have no plan
-  std::int64_t not_kept = 0;    ///< further candidates without a plan, not in the list
-  double least_s = 0;           ///< of all that have a plan
+  std::size_t passed_over = 0;   ///< candidates in the list that have no plan
+  std::int64_t not_kept = 0;     ///< further candidates without a plan, not in the list
+  double least_s = 0;            ///< of all that have a plan
+  double least_without_cpu = 0;  ///< value of all without a part for the CPU
+  bool needs_cpu = false;        ///< the caller gave the CPU a part
+  std::string no_cpu;            ///< why no candidate has a part for the CPU
 
   /// Adds a candidate without a plan to the list, or only counts it if the list has enough.
   void pass_over(Considered&& candidate, Considered::Verdict verdict, std::int64_t limit = 0);
@@ -72,8 +78,13 @@ struct Search {
   std::vector<const Considered*> best_first() const;
   /// Why the candidate was not chosen, as one sentence with the numbers that show it.
   std::string reason(const Considered& candidate) const;
-  /// The workers of any candidate that do not compute in the chosen one, in ascending order.
+  /// The devices of any candidate that do not compute in the chosen one, in ascending order.
   std::vector<LeftOut> left_out() const;
+  /// Why the CPU computes nothing beside the devices, like left_out; empty where it does.
+  std::string cpu_left_out() const;
+  /// Whether a candidate must not be chosen: the CPU's part gains it too little beside the best
+  /// value without the CPU, or it lacks the part that the caller gave the CPU.
+  bool is_cpu_against(const Considered& candidate, double least_without) const;
 };
 
 }  // namespace fleet

@@ -16,7 +16,8 @@ namespace {
 
 std::int64_t least_cap(const Tuning& t) {
   std::int64_t cap = INT64_MAX;
-  for (DeviceId w : t.workers) cap = std::min(cap, t.memory_cap[static_cast<std::size_t>(w)]);
+  for (DeviceId w : t.workers)
+    if (!on_host(w)) cap = std::min(cap, t.memory_cap[static_cast<std::size_t>(w)]);
   return cap;
 }
 

@@ -15,8 +15,12 @@ namespace {
 
 class GoalBounder {
  public:
-  GoalBounder(const Problem& problem, const Machine& machine, const Goal& goal)
-      : problem_(problem), machine_(machine), goal_(goal), knows_watts_(machine.knows_watts()) {}
+  GoalBounder(const Problem& problem, const Machine& machine, double cpu_part, const Goal& goal)
+      : problem_(problem),
+        machine_(machine),
+        cpu_part_(cpu_part),
+        goal_(goal),
+        knows_watts_(machine.knows_watts()) {}
 
   double of_set(const Team& set) const;
   double of_any(Team workers) const;
@@ -33,6 +37,8 @@ class GoalBounder {
   double least_joules_per_flop(const Team& set) const {
     double least = kNever;
     for (const DeviceId d : set) least = std::min(least, joules_per_flop(d));
+    if (cpu_part_ > 0 && rate(kHost) > 0)
+      least = std::min(least, joules_per_flop(kHost) / cpu_part_);
     return least;
   }
   double value(double seconds, int devices, double waiting_watts, double joules_per_flop) const {
@@ -43,6 +49,7 @@ class GoalBounder {
 
   const Problem& problem_;
   const Machine& machine_;
+  const double cpu_part_;
   const Goal& goal_;
   const bool knows_watts_;
 };
@@ -58,12 +65,13 @@ double GoalBounder::of_set(const Team& set) const {
       taking_part.push_back(operand.home);
   double watts = 0;
   for (const DeviceId d : taking_part) watts += device(d).watts.wait;
-  return value(bound(problem_, machine).seconds, static_cast<int>(taking_part.size()), watts,
-               least_joules_per_flop(set));
+  return value(bound(problem_, machine, cpu_part_).seconds, static_cast<int>(taking_part.size()),
+               watts, least_joules_per_flop(set));
 }
 
 double GoalBounder::of_any(Team workers) const {
-  const double all_s = bound(problem_, machine_).seconds, per_flop = least_joules_per_flop(workers);
+  const double all_s = bound(problem_, machine_, cpu_part_).seconds;
+  const double per_flop = least_joules_per_flop(workers);
   std::vector<double> rates, watts;
   for (const DeviceId d : workers) {
     rates.push_back(rate(d));
@@ -84,11 +92,12 @@ double GoalBounder::of_any(Team workers) const {
 }  // namespace
 
 std::optional<double> goal_bound(const Problem& problem, const Machine& machine,
-                                 const std::vector<DeviceId>& workers, const Goal& goal) {
-  if (goal.is_time()) return bound(problem, machine).seconds;
+                                 const std::vector<DeviceId>& workers, const Goal& goal,
+                                 double cpu_part) {
+  if (goal.is_time()) return bound(problem, machine, cpu_part).seconds;
   if (goal.objective.kind == Objective::Kind::own) return std::nullopt;
   if (flops(problem) == 0) return 0;
-  const GoalBounder bounder(problem, machine, goal);
+  const GoalBounder bounder(problem, machine, cpu_part, goal);
   if (workers.size() > limits::kMostEnumerated) return bounder.of_any(workers);
   double least = kNever;
   for (const Team& set : all_sets(problem, machine, workers))

@@ -10,7 +10,8 @@
 
 namespace fleet {
 
-/// No plan for `problem` on `workers`, or on some of them, has a lesser value. A set of devices
+/// No plan for `problem` on `workers`, or on some of them, with a `cpu_part` of the host's rates
+/// beside them (Tuning), has a lesser value. A set of devices
 /// takes at least bound() seconds without the arithmetic of the others; for as long, its devices
 /// and those that hold operands draw the watts of waiting, and all products together need at least
 /// the joules of the device that needs least for a flop. Where time is the objective,
@@ -18,6 +19,7 @@ namespace fleet {
 /// ("energy@1.1") does not raise it. With more than limits::kMostEnumerated workers, sets are told
 /// apart by their number only, which lowers it.
 std::optional<double> goal_bound(const Problem& problem, const Machine& machine,
-                                 const std::vector<DeviceId>& workers, const Goal& goal);
+                                 const std::vector<DeviceId>& workers, const Goal& goal,
+                                 double cpu_part = 0);
 
 }  // namespace fleet

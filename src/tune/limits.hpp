@@ -94,8 +94,10 @@ struct Part {
 };
 /// Tiles get two thirds of the budget. Groups get what tiles leave, and at least half of the
 /// budget. A larger part for the owner of operands gets a fifth on top; plans with a halved first
-/// step are few and have no limit. Smaller sets of workers get half of it on top.
-inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5}, kForTeams{1, 2};
+/// step are few and have no limit. Smaller sets of workers get half of it on top, and the CPU's
+/// part a quarter.
+inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5}, kForTeams{1, 2},
+    kForCpu{1, 4};
 
 /// Most tasks of a plan; larger plans cost more than they gain, so they are tried last.
 inline constexpr std::int64_t kMostTasks = 30000;
@@ -134,6 +136,19 @@ inline constexpr std::size_t kMostTwoSized = 2;
 inline constexpr double kMostOwned = 0.95;
 /// Least ratio of that share to an equal one; tiles are too coarse for a smaller difference.
 inline constexpr double kWorthFavouring = 1.04;
+
+// ---- the CPU's share ----------------------------------------------------------------------------
+
+/// Of the CPU's rates, what copies between pageable and pinned memory leave, where no backend says
+/// so: those copies take up to half of the cores (backend/cuda/execution).
+inline constexpr double kCpuBesideStaging = 0.5;
+/// Ratio of times, without the CPU and with it, below which it stays out: its rates beside copies
+/// are less sure than those of devices.
+inline constexpr double kWorthTheCpu = 1.03;
+/// The kMostWithCpu best plans are also tried with a part of C for the CPU, which is adjusted in
+/// kCpuRounds rounds until it ends with the devices within the ratio kBalanced.
+inline constexpr std::size_t kMostWithCpu = 2;
+inline constexpr int kCpuRounds = 3;
 
 // ---- the choice, as ratios of times -------------------------------------------------------------
 

@@ -13,6 +13,7 @@
 #include "program/decompose.hpp"
 #include "tune/candidates.hpp"
 #include "tune/choice.hpp"
+#include "tune/cpu_share.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
 #include "tune/preset.hpp"
@@ -116,6 +117,8 @@ class Tuner {
   void attempt_balanced(const Team& team, std::int64_t end);
   void attempt_two_sizes(const Team& team, std::int64_t end);
   double slowest_input(DeviceId worker) const;
+  void attempt_cpu();
+  void balance_cpu(const Considered& without, double alone_s, std::int64_t end);
   void attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end);
   std::optional<Tuning> grouped(Tuning tuning, const limits::Groups& groups) const;
   std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
@@ -254,6 +257,7 @@ Tuned Tuner::run() {
   // What another goal chooses is at least as good as what is fastest, which has just been found.
   choice_.rank_by_goal();
   if (selects && !request_.goal.is_time()) search_teams(request_.goal);
+  attempt_cpu();
   return choice_.take();
 }
 
@@ -407,6 +411,48 @@ void Tuner::attempt_owned(const Team& team, std::int64_t end) {
       seconds = planned->seconds;
       least = choice_.rank(*planned);
     }
+  }
+}
+
+// The CPU beside the devices of the best plans (paper 3, section III).
+void Tuner::attempt_cpu() {
+  if (std::string why = why_no_cpu(problem_, machine_, request_); !why.empty())
+    return choice_.leave_cpu_out(std::move(why));
+  std::vector<Considered> best = choice_.best(static_cast<std::size_t>(choice_.planned()));
+  std::erase_if(best, [](const Considered& c) { return c.tuning.split_k; });
+  best.resize(std::min(best.size(), limits::kMostWithCpu));
+  if (best.empty()) return choice_.leave_cpu_out("the best plans split sums");
+  const double alone_s = host_s(problem_, machine_) / request_.cpu_part;  // on the cores it has
+  const double share = balanced_share(alone_s, best.front().seconds);
+  if (!request_.cpu_share && 1 < (1 - share) * limits::kWorthTheCpu)
+    return choice_.leave_cpu_out("in the time of the devices it computes less than " +
+                                 std::to_string(static_cast<int>(100 * share) + 1) + " % of it");
+  const std::int64_t end = budget_.spent() + limits::kForCpu(budget_.whole());
+  for (const Considered& without : best) balance_cpu(without, alone_s, end);
+  if (request_.cpu_share) choice_.require_cpu();
+}
+
+// A given part is planned as it is. Else the CPU gets what it computes in the time of the devices,
+// adjusted until both end together, C being at home.
+void Tuner::balance_cpu(const Considered& without, double alone_s, std::int64_t end) {
+  double share = request_.cpu_share.value_or(balanced_share(alone_s, without.seconds));
+  double least = kNever;
+  for (int round = 0; round < limits::kCpuRounds; ++round) {
+    if (cpu_strip(problem_, share).empty()) return;
+    Considered c{.tuning = with_cpu(without.tuning, problem_, share, request_.cpu_part),
+                 .estimate_s = without.estimate_s,
+                 .tasks = without.tasks};
+    share = c.tuning.cpu_share;
+    if (request_.cpu_share) {
+      attempt(std::move(c));
+      return;
+    }
+    const Considered* planned = attempt_before(end, std::move(c));
+    if (planned == nullptr || choice_.rank(*planned) >= least) return;
+    least = choice_.rank(*planned);
+    const double cpu_s = planned->ends_s.back(), devices_s = planned->devices_end_s;
+    if (std::max(cpu_s, devices_s) <= limits::kBalanced * std::min(cpu_s, devices_s)) return;
+    share = balanced_share(cpu_s / share, devices_s / (1 - share));
   }
 }
 

@@ -23,7 +23,9 @@ struct TuneRequest {
   Rules rules = Rules::all();
   Preset preset = Preset::none;  ///< not none: it replaces rules, tiles, owners, routes, max_hops
   int max_hops = 1;              ///< most other workers on the way of a tile (paper 2, 3.2)
-  bool own_copies = false;       ///< as in Tuning
+  bool own_copies = false;  ///< as in Tuning; the CPU, which multiplies in place, stays out then
+  double cpu_part = 0;      ///< as in Tuning; 0: the CPU has no lane beside the devices
+  std::optional<double> cpu_share;  ///< of the work, for that lane; nothing: by model
   Goal goal;
 };
 

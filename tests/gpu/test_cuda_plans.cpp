@@ -9,6 +9,7 @@
 #include "backend/device_library.hpp"
 #include "base/error.hpp"
 #include "probe/probe.hpp"
+#include "support/beside_backend.hpp"
 #include "support/host_trial.hpp"
 #include "support/level3_trial.hpp"
 #include "support/random_plans.hpp"
@@ -42,7 +43,8 @@ struct Case {
 };
 std::optional<Case> random_case(Generator& random, const Machine& machine, const Problem& problem,
                                 std::int64_t most_tile) {
-  const Tuning tuning = test::random_tuning(random, machine, problem, most_tile);
+  Tuning tuning = test::random_tuning(random, machine, problem, most_tile);
+  if (tuning.has_cpu()) tuning.workers.pop_back();
   auto plan = test::plan_if_any(problem, machine, tuning);
   if (!plan) return std::nullopt;
   return Case{problem, std::move(*plan)};
@@ -75,6 +77,31 @@ TEST(Cuda, RandomPlansGiveTheRightC) {
                          << to_string(made->plan.tuning.rules) << " trial " << trial;
   }
   EXPECT_GT(run, refused);
+}
+
+TEST(Cuda, RandomPlansWithAPartForTheCpuGiveTheRightC) {
+  Generator random(20261123);
+  Options options;
+  options.inject.poison = true;
+  test::BesideBackend backend(gpus(options), test::shared_cpu_blas());
+  int run = 0;
+  for (int trial = 0; trial < test::scaled(400); ++trial) {
+    Problem problem = test::random_gemm(random, backend.machine().device_count(), 200);
+    for (Operand& operand : problem.operands) operand.home = kPageable;
+    if (!may_have_cpu(problem)) continue;
+    const Tuning tuning = test::random_tuning(random, backend.machine(), problem, 60);
+    const auto plan = test::plan_if_any(problem, backend.machine(), tuning);
+    if (!plan || !tuning.has_cpu()) continue;
+    ++run;
+    const std::string wrong = test::with_type(problem.type, [&]<typename T>() {
+      HostTrial<T> trial_of(problem, random(), between(random, 0, 3));
+      const Trace trace = trial_of.run(*plan, backend);
+      return trace.status == Status::ok ? trial_of.verdict() : trace.message;
+    });
+    ASSERT_EQ(wrong, "") << to_text(problem) << " rules " << to_string(tuning.rules) << " trial "
+                         << trial;
+  }
+  EXPECT_GT(run, 0);
 }
 
 TEST(Cuda, RandomPlansWithTrianglesGiveTheRightC) {

@@ -368,7 +368,7 @@ def test_plan_says_why_with_the_numbers_of_its_json(main, words):
     plan = json.loads(pathlib.Path("plan.json").read_text())
     head, *lines = done.stdout[done.stdout.index("  considered ") :].splitlines()
     assert head.split() == ["considered", "estimate", "simulated", "worst", "tasks"]
-    assert len(lines) == len(plan["why"]) + (plan["why_left_out"] > 0)
+    assert len(lines) == len(plan["why"]) + (plan["why_left_out"] > 0) + (plan["cpu_left_out"] > "")
     for line, tried in zip(lines, plan["why"]):
         assert line.endswith(f"  {tried['reason']}")
         assert f"{tried['grid'][0]} x {tried['grid'][1]}, tiles " in line

@@ -20,6 +20,10 @@ inline std::int64_t between(Generator& random, std::int64_t low, std::int64_t hi
 }
 inline bool chance(Generator& random, int percent) { return between(random, 1, 100) <= percent; }
 
+inline constexpr DataType kNodeTypes[] = {DataType::f32, DataType::f64, DataType::c32,
+                                          DataType::c64, DataType::f16, DataType::bf16,
+                                          DataType::tf32};
+
 /// A node of `devices` GPUs: every pair is linked, with ports per GPU and for host memory.
 inline Machine node(int devices, double host_rate = 50e9, double peer_rate = 300e9) {
   Machine m;
@@ -28,6 +32,7 @@ inline Machine node(int devices, double host_rate = 50e9, double peer_rate = 300
   m.issue_s = 1e-6;
   m.devices = {{.name = "host", .memory_bytes = 1LL << 40, .lanes = 1},
                {.name = "pageable", .memory_bytes = 1LL << 40, .lanes = 1}};
+  for (const DataType type : kNodeTypes) m.devices[kHost].kernels.push_back({type, 1024, 2e12});
   m.ports = {{"host out", 3 * host_rate}, {"host in", 2 * host_rate}};
   for (int d = 0; d < devices; ++d) {
     Device gpu{.name = std::to_string(d),
@@ -35,9 +40,7 @@ inline Machine node(int devices, double host_rate = 50e9, double peer_rate = 300
                .lanes = 4,
                .launch_s = 3e-6,
                .memory_bytes_per_s = 2e12};
-    for (DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64, DataType::f16,
-                          DataType::bf16, DataType::tf32})
-      gpu.kernels.push_back({type, 1024, 20e12});
+    for (const DataType type : kNodeTypes) gpu.kernels.push_back({type, 1024, 20e12});
     m.devices.push_back(gpu);
     m.ports.push_back({"out of " + std::to_string(d), peer_rate});
     m.ports.push_back({"into " + std::to_string(d), peer_rate});
@@ -142,6 +145,14 @@ inline void use_others_policy(Generator& random, const Problem& problem, Tuning&
     t.worker_shares.push_back(static_cast<double>(between(random, 1, 20)));
 }
 
+/// The tuning with the CPU beside its devices.
+inline Tuning with_cpu(Tuning tuning, double share) {
+  tuning.workers.push_back(kHost);
+  tuning.cpu_share = share;
+  tuning.cpu_part = 1;
+  return tuning;
+}
+
 inline Tuning random_tuning(Generator& random, const Machine& machine, const Problem& problem,
                             std::int64_t most_tile) {
   Tuning t;
@@ -199,6 +210,9 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   t.max_hops = static_cast<int>(between(random, 0, 2));
   if (t.out_of_core == OutOfCore::none && may_split_k(problem)) t.split_k = chance(random, 30);
   if (chance(random, 20)) use_others_policy(random, problem, t);
+  if (may_have_cpu(problem) && !t.split_k && !t.own_copies && t.owners == Owners::blocks &&
+      chance(random, 50))
+    t = with_cpu(std::move(t), static_cast<double>(between(random, 1, 99)) / 100);
   return t;
 }
 

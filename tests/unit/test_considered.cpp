@@ -61,6 +61,10 @@ void expect_true_verdict(const Trial& trial, const Considered& c) {
       EXPECT_LE(c.seconds, best.seconds);
       EXPECT_GT(c.worst_s, best.worst_s);
       break;
+    case Verdict::little_gain:
+    case Verdict::without_cpu:
+      ADD_FAILURE() << "the CPU takes no part";
+      break;
     case Verdict::worse:
     case Verdict::too_slow:
       ADD_FAILURE() << "time is the objective";

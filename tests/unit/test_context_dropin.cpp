@@ -306,8 +306,8 @@ TEST(TheDropin, BooksNothingOfACallOnDevicesWithTheSmallOneAfterIt) {
   EXPECT_NE(devices.find("\"where\":\"devices\""), std::string::npos) << devices;
   EXPECT_EQ(devices.find("\"bytes_by_link\":{}"), std::string::npos) << devices;
   EXPECT_NE(small.find("\"place\":\"p,p,p\",\"where\":\"cpu\",\"reason\":\"below min_flops\","
-                       "\"detail\":\"\",\"workers\":0,\"tile\":0,\"seconds\":0.25,"
-                       "\"prepare_s\":0"),
+                       "\"detail\":\"\",\"workers\":0,\"cpu_share\":0,\"tile\":0,"
+                       "\"seconds\":0.25,\"prepare_s\":0"),
             std::string::npos)
       << small;
   EXPECT_NE(small.find("\"bytes_by_link\":{}"), std::string::npos) << small;

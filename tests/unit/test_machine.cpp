@@ -28,6 +28,7 @@ using Random = test::Generator;
 /// One GPU with a table: 1, 3 and 5 TFLOPS at 256, 1024 and 2048, FP64 only.
 Machine with_table() {
   Machine m = test::node(1);
+  m.devices[kHost].kernels.clear();
   m.devices[kFirstDevice].launch_s = 1e-5;
   m.devices[kFirstDevice].memory_bytes_per_s = 1e12;
   m.devices[kFirstDevice].kernels = {

@@ -86,6 +86,23 @@ TEST(SetOption, ReadsACountAndAListOfDevices) {
   EXPECT_TRUE(options.device_ids.empty());
 }
 
+TEST(SetOption, ReadsThePartOfTheCpu) {
+  Options options;
+  EXPECT_FALSE(options.cpu_share.has_value());
+  set_option(options, "cpu_share", "0.25");
+  EXPECT_EQ(options.cpu_share, 0.25);
+  EXPECT_NE(to_json(options).find("\"cpu_share\":{\"value\":\"0.25\""), std::string::npos)
+      << to_json(options);
+  set_option(options, "cpu_share", "off");
+  EXPECT_EQ(options.cpu_share, 0.0);
+  set_option(options, "cpu_share", "auto");
+  EXPECT_FALSE(options.cpu_share.has_value());
+  for (const char* value : {"1", "-0.1", "half", "nan"})
+    EXPECT_EQ(message_of("cpu_share", value),
+              std::string("cpu_share=") + value +
+                  ": expected auto, off or a number from 0 to less than 1");
+}
+
 TEST(SetOption, LetsCallsSelectDevicesOnlyIfNoneIsAskedFor) {
   EXPECT_TRUE(Options().selects_devices);
   for (const char* value : {"all", "4", "2,", "0,2", "split"}) {

@@ -195,6 +195,7 @@ TEST(MakePlan, NeverMultipliesInPlaceWithOwnCopies) {
     const Problem problem = test::random_gemm(random, devices, 60);
     Tuning tuning = test::random_tuning(random, machine, problem, 24);
     tuning.own_copies = true;
+    if (tuning.has_cpu()) tuning.workers.pop_back();
     if (problem.k == 0) continue;  // C is scaled where it lies, element by element
     Plan plan;
     try {

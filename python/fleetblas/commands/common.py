@@ -193,6 +193,11 @@ def _add_problem_rest(parser) -> None:
     )
     parser.add_argument("--tile", type=positive_size, metavar="T", help="largest tile edge")
     parser.add_argument("--grid", metavar="RxC", help="workers over the rows and columns of C")
+    parser.add_argument(
+        "--cpu-share",
+        metavar="auto|off|R",
+        help="part of the product that the CPU computes beside the devices",
+    )
     parser.add_argument("--rules", metavar="all|none|LIST", help="the planner's rules to use")
     parser.add_argument(
         "--max-hops",
@@ -289,7 +294,7 @@ def context_options(arguments) -> dict:
     """The given options of the command line that a context takes."""
     names = (
         *("backend", "devices", "objective", "machine", "memory_cap"),
-        *("tile", "grid", "rules", "max_hops", "preset"),
+        *("tile", "grid", "cpu_share", "rules", "max_hops", "preset"),
     )
     options = {name: getattr(arguments, name, None) for name in names}
     return {name: value for name, value in options.items() if value is not None}

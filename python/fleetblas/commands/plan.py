@@ -112,6 +112,12 @@ def _left_out(plan: dict) -> list[tuple[str, str]]:
     return [("left out", f"{_ids(ids)}: {why}") for why, ids in devices.items()]
 
 
+def _cpu(plan: dict) -> list[tuple[str, str]]:
+    """The part of the CPU beside the devices."""
+    share = plan["cpu_share"]
+    return [("CPU beside", f"{common.percent(share)} of the product, in place")] if share else []
+
+
 def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
     """Workers, grid, tiles, tasks and memory, which only a plan for devices has."""
     workers = plan["workers"]
@@ -119,6 +125,7 @@ def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
     lines = [
         ("workers", f"{len(workers)} ({_ids(workers)})"),
         *_left_out(plan),
+        *_cpu(plan),
         *_tiles(plan, routine),
         ("tasks", f"{plan['tasks']:,}: {kinds}"),
     ]
@@ -185,6 +192,8 @@ def _tuning(tried: dict, routine: str) -> str:
     if routine not in VECTORS:
         edges = f"{tried['tile_m']} x {edges}"
     text = f"{rows} x {columns}, tiles {edges}"
+    if tried["cpu_share"]:
+        text += f", CPU {common.percent(tried['cpu_share'])}"
     if tried["split_k"]:
         text += ", k split"
     if tried["ramp"]:
@@ -229,7 +238,8 @@ def why_text(plan: dict, words: dict) -> str:
     text = "\n".join(f"  {line}  {reason}".rstrip() for line, reason in zip(lines, reasons))
     left_out = plan["why_left_out"]
     more = f"\n  and {left_out:,} more" if left_out else ""
-    return f"\n{text}{more}"
+    cpu = plan["cpu_left_out"]
+    return f"\n{text}{more}" + (f"\n  without the CPU beside the devices: {cpu}" if cpu else "")
 
 
 def execute(arguments) -> int:

@@ -12,6 +12,7 @@
 #include "backend/cuda/execution.hpp"
 #include "backend/device_library.hpp"
 #include "base/exit_guard.hpp"
+#include "cpu/blas.hpp"
 #include "cpu/copies.hpp"
 
 namespace fleet::cuda {
@@ -79,6 +80,15 @@ class CudaBackend final : public Backend {
     if (!on_host(to_location) && !on_host(from_location) && to_location != from_location)
       return transfer_by_host(to, from, element_bytes);
     copy_now(to, from, element_bytes);
+  }
+
+  /// One core issues; others may copy pageable memory. Not by the model, because what runs with the
+  /// CPU beside GPUs take has not been measured.
+  CpuBeside cpu_beside(const Problem& problem) const override {
+    const bool stages = std::ranges::any_of(
+        problem.operands, [](const Operand& operand) { return operand.home == kPageable; });
+    const int busy = 1 + (stages ? copy_threads() : 0);
+    return {.cores = std::max(1, core_count() - busy), .by_model = false};
   }
 
   std::optional<double> joules(DeviceId device) override {

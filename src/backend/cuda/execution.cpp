@@ -16,9 +16,6 @@
 namespace fleet::cuda {
 namespace {
 
-/// Copies of host memory gain from every core up to here; runs need few of them for more.
-constexpr int kMostCopyThreads = 32;
-
 bool has_faults(const Inject& inject) {
   return inject.copy > 0 || inject.launch > 0 || inject.lost.has_value();
 }
@@ -41,6 +38,16 @@ void outlast_handlers_of(unsigned kind) {
   if ((known.load(std::memory_order_relaxed) & bit) == 0 && (known.fetch_or(bit) & bit) == 0)
     ExitGuard::install_again();
 }
+
+}  // namespace
+
+int copy_threads() {
+  // Copies of host memory gain from every core up to here; runs need few of them for more.
+  constexpr int kMost = 32;
+  return std::clamp(core_count() - 2, 2, kMost);
+}
+
+namespace {
 
 class CudaExecution final : public Execution {
  public:
@@ -151,8 +158,7 @@ class CudaExecution final : public Execution {
   /// For the copies of pageable memory, if the plan has any.
   Stager* stager() {
     if (!Run::stages(plan_)) return nullptr;
-    const int threads = std::clamp(core_count() - 2, 2, kMostCopyThreads);
-    if (!devices_.stager) devices_.stager = std::make_unique<Stager>(threads);
+    if (!devices_.stager) devices_.stager = std::make_unique<Stager>(copy_threads());
     return devices_.stager.get();
   }
 
@@ -160,7 +166,7 @@ class CudaExecution final : public Execution {
     DeviceScope device;
     std::vector<char> multiplies(plan_.queues.size(), 0);
     for (const Task& task : plan_.tasks)
-      if (task.kind == TaskKind::compute && task.kernel != Kernel::add &&
+      if (task.kind == TaskKind::compute && !on_host(task.device()) && task.kernel != Kernel::add &&
           task.kernel != Kernel::scale)
         multiplies[static_cast<std::size_t>(task.queue)] = 1;
     for (std::size_t q = 0; q < plan_.queues.size(); ++q) {

@@ -46,6 +46,9 @@ struct Devices {
   Ranges ranges;
 };
 
+/// The threads of the CPU that copy between pageable memory and the pinned ring.
+int copy_threads();
+
 /// See Backend::begin. Throws Error(no_memory, device_failed).
 std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan, const Binding& binding,
                                      std::uint64_t serial);

@@ -25,7 +25,8 @@ bool is_staged(const Task& task) {
   return task.kind != TaskKind::compute && on_host(task.from.device) && on_host(task.to.device);
 }
 
-/// So are kernels there: C is only scaled, in place.
+/// So are kernels there: C is only scaled, in place, and what the CPU computes beside the devices
+/// is a kernel on nothing here.
 bool is_cpus(const Task& task) {
   return on_host(task.to.device) && (task.kind == TaskKind::compute || on_host(task.from.device));
 }
@@ -231,7 +232,7 @@ void Run::stage(TaskId id, const View& from, const View& to) {
 
 void Run::launch(TaskId id, const Launch& launch) {
   if (is_cpus(task(id))) {
-    // Alone in its plan: such tasks wait for nothing, and nothing waits for them.
+    // Such tasks wait for nothing, and nothing waits for them.
     if (launch.kernel != Kernel::scale || task(id).after_count > 0)
       throw Error(Status::unsupported, "the host is no worker of this backend");
     scale(launch);

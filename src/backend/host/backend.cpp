@@ -40,6 +40,9 @@ class HostBackend final : public Backend {
     copy_columns(from, to, element_bytes, 0, from.cols);
   }
 
+  /// Kernels of devices have one thread each, and the CPU BLAS has one number of threads.
+  CpuBeside cpu_beside(const Problem&) const override { return {.cores = 1}; }
+
   void trim() override {
     if (!devices_.crew.present()) return;
     if (!devices_.is_running) devices_.memory.let_go();  // after a failed run

@@ -35,6 +35,8 @@ class Shape {
     add_location("pageable");
     link(kPageable, kHost, host_thread);
     link(kHost, kPageable, host_thread);
+    // What the CPU computes beside the devices has a thread too.
+    machine_.devices[kHost].ports = {{host_thread, 1}, {cores_, 1}};
     for (int d = 0; d < devices; ++d) add_device(std::to_string(d), memory_bytes);
     // A virtual device's thread does the copies into it, and those from it to the host.
     for (DeviceId d = kFirstDevice; d < kFirstDevice + devices; ++d) {

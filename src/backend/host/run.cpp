@@ -10,8 +10,7 @@
 
 #include "base/error.hpp"
 #include "cpu/copies.hpp"
-#include "cpu/triangles.hpp"
-#include "cpu/triangular.hpp"
+#include "cpu/kernels.hpp"
 
 namespace fleet::host {
 namespace {
@@ -89,7 +88,7 @@ void Run::do_piece(const Piece& piece) {
   if (piece.index == 0) spans_[t].start_s = elapsed_s();
   try {
     if (task.kind == TaskKind::compute) {
-      compute(work_[t]);
+      run_kernel(work_[t], *blas_);
       faults_->note_kernel(task.to.device);
     } else {
       copy_piece(piece);
@@ -100,24 +99,6 @@ void Run::do_piece(const Piece& piece) {
   if (piece.index + 1 == task.chunks) spans_[t].stop_s = elapsed_s();
   pieces_done_[t].store(static_cast<std::uint8_t>(piece.index + 1), std::memory_order_release);
   ring();
-}
-
-void Run::compute(const Launch& work) {
-  switch (work.kernel) {
-    case Kernel::multiply:
-    case Kernel::gemv:
-    case Kernel::axpy:
-    case Kernel::dot:
-      return multiply(work, *blas_);
-    case Kernel::solve:
-      return solve(work, *blas_);
-    case Kernel::prepare:
-      return prepare(work, *blas_);
-    case Kernel::add:
-      return add_scaled(work);
-    case Kernel::scale:
-      return scale(work);
-  }
 }
 
 void Run::copy_piece(const Piece& piece) {

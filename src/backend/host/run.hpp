@@ -59,7 +59,6 @@ class Run {
     return pieces_done_[t].load(std::memory_order_acquire) == plan_->tasks[t].chunks;
   }
   const char* fault_of(const Task& task, bool doomed) const;
-  void compute(const Launch& work);
   void copy_piece(const Piece& piece);
   void pause(double seconds) const;
 
