@@ -170,7 +170,10 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_shares(json, plan);
   json.member("cpu_share", report.planned->cpu_share)
       .member("cpu_left_out", report.planned->tuned.search.cpu_left_out());
-  json.member("tile", plan.tuning.tile).member("tasks", plan.tasks.size());
+  json.member("tile", plan.tuning.tile);
+  write_list(json, "row_tiles", plan.tuning.row_tiles);
+  write_list(json, "col_tiles", plan.tuning.col_tiles);
+  json.member("tasks", plan.tasks.size());
   write_kinds(json, plan);
   json.key("cuts").open('{');
   write_cuts(json, "m", plan.cuts().m);

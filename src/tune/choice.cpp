@@ -151,18 +151,19 @@ void Choice::rank_by_goal() {
 /// A few candidates within kNear of the best: those that cost least if issuing takes twice as long.
 std::vector<std::size_t> Choice::nearly_best() const {
   const Eligible is_eligible(*this);
-  std::vector<std::pair<double, std::size_t>> near;
+  std::vector<std::tuple<double, std::size_t, std::size_t>> near;
   for (std::size_t i = 0; i < search_.list.size(); ++i) {
     const Considered& c = search_.list[i];
     if (!is_eligible(c) || c.value > within(limits::kNear, least_)) continue;
     const double per_second = c.seconds > 0 ? std::abs(c.value) / c.seconds : 1;
     near.emplace_back(std::max(c.value, within(limits::kSame, least_)) +
                           per_second * machine_.issue_s * static_cast<double>(c.tasks),
-                      i);
+                      c.tuning.workers.size(), i);
   }
-  std::ranges::stable_sort(near, {}, &std::pair<double, std::size_t>::first);
+  // Where a share rounds to nothing, a plan of more workers is the same as one of fewer.
+  std::ranges::sort(near);
   std::vector<std::size_t> candidates;
-  for (const auto& [issued, i] : near) {
+  for (const auto& [issued, workers, i] : near) {
     // Different edges may cut alike.
     const auto is_same = [&, i = i](std::size_t other) {
       return search_.list[other].seconds == search_.list[i].seconds &&

@@ -116,7 +116,7 @@ class Tuner {
   void attempt_owned(const Team& team, std::int64_t end);
   void attempt_balanced(const Team& team, std::int64_t end);
   void attempt_two_sizes(const Team& team, std::int64_t end);
-  double slowest_input(DeviceId worker) const;
+  double speed_of_input(DeviceId worker, int factor) const;
   void attempt_cpu();
   void balance_cpu(const Considered& without, double alone_s, std::int64_t end);
   void attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end);
@@ -338,22 +338,17 @@ void Tuner::attempt_balanced(const Team& team, std::int64_t end) {
   }
 }
 
-/// Bytes per second of the slowest link over which the worker gets a factor from its home;
-/// infinite where both are at home on it, 0 where a factor comes over another worker.
-double Tuner::slowest_input(DeviceId worker) const {
-  double slowest = kNever;
-  for (const int x : {kA, kB}) {
-    const DeviceId home = problem_.operands[static_cast<std::size_t>(x)].home;
-    if (home == worker) continue;
-    const LinkId link = machine_.find_link(on_host(home) ? kHost : home, worker);
-    slowest = std::min(slowest,
-                       link < 0 ? 0 : machine_.links[static_cast<std::size_t>(link)].bytes_per_s);
-  }
-  return slowest;
+/// Bytes per second of the link over which the worker gets a factor from its home; infinite where
+/// it is at home there, 0 where it comes over another worker.
+double Tuner::speed_of_input(DeviceId worker, int factor) const {
+  const DeviceId home = problem_.operands[static_cast<std::size_t>(factor)].home;
+  if (home == worker) return kNever;
+  const LinkId link = machine_.find_link(on_host(home) ? kHost : home, worker);
+  return link < 0 ? 0 : machine_.links[static_cast<std::size_t>(link)].bytes_per_s;
 }
 
-// Two tile sizes (paper 4), by rows or by columns of the grid, where some of these have faster
-// links than others: half the edge for the faster ones, or for the slower ones, whose first tile
+// Two tile sizes (paper 4), of A by rows or of B by columns of the grid, where some of these have
+// faster links from its home than others: half the edge for the faster ones, or for the slower ones, whose first tile
 // then comes sooner (unequal load); or edges in inverse proportion to the speed of the links, with
 // which each worker multiplies as long as it fetches (idle case).
 void Tuner::attempt_two_sizes(const Team& team, std::int64_t end) {
@@ -367,7 +362,7 @@ void Tuner::attempt_two_sizes(const Team& team, std::int64_t end) {
       for (std::size_t worker = 0; worker < team.size(); ++worker) {
         const auto cols = static_cast<std::size_t>(tuning.grid.cols);
         double& line = speed[by_row ? worker / cols : worker % cols];
-        line = std::min(line, slowest_input(team[worker]));
+        line = std::min(line, speed_of_input(team[worker], by_row ? kA : kB));
       }
       const auto [slowest, fastest] = std::ranges::minmax(speed);
       if (fastest < limits::kFasterLink * slowest) continue;

@@ -25,7 +25,7 @@ def test_time_is_the_objective_unless_another_is_asked_for():
     assert fastest["joules_node"] >= fastest["joules"] > 0
 
 
-@pytest.mark.parametrize("word", ["edp", "energy", "energy@1.2"])
+@pytest.mark.parametrize("word", ["edp", "energy", "energy@1.5"])
 def test_plans_are_chosen_by_the_objective_and_judged_by_its_bound(word):
     fastest, chosen = plan(), plan(objective=word)
     assert chosen["objective"] == word
@@ -34,8 +34,8 @@ def test_plans_are_chosen_by_the_objective_and_judged_by_its_bound(word):
     assert chosen["predicted_value"] == pytest.approx(expected)
     assert 0 < chosen["bound_value"] <= chosen["predicted_value"]
     if "@" in word:
-        assert chosen["predicted_s"] <= 1.2 * fastest["predicted_s"]
-        assert any(tried["verdict"] == "too_slow" for tried in chosen["why"])
+        assert chosen["predicted_s"] <= 1.5 * fastest["predicted_s"]
+        assert plan(objective="energy")["predicted_s"] > 1.5 * fastest["predicted_s"]
     else:
         assert len(chosen["workers"]) < len(fastest["workers"])
         assert {left["device"] for left in chosen["left_out"]} == set(range(8)) - set(

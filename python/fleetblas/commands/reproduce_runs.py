@@ -37,12 +37,16 @@ PLAIN = {
     "tile": 0,
     "grid": 0,
     "max_hops": 1,
+    "cpu_share": "off",
     "memory_cap": 0,
     "device_memory": 0,
     "deterministic": 0,
     "inject": "",
 }
-PLAN_KEYS = ("predicted_s", "host_s", "bound_s", "joules", "tile", "grid", "workers", "tasks")
+PLAN_KEYS = (
+    *("predicted_s", "host_s", "bound_s", "joules"),
+    *("tile", "row_tiles", "col_tiles", "grid", "workers", "cpu_share", "tasks"),
+)
 
 
 @dataclass(frozen=True)
