@@ -348,9 +348,9 @@ double Tuner::speed_of_input(DeviceId worker, int factor) const {
 }
 
 // Two tile sizes (paper 4), of A by rows or of B by columns of the grid, where some of these have
-// faster links from its home than others: half the edge for the faster ones, or for the slower ones, whose first tile
-// then comes sooner (unequal load); or edges in inverse proportion to the speed of the links, with
-// which each worker multiplies as long as it fetches (idle case).
+// faster links from its home than others: half the edge for the faster ones, or for the slower
+// ones, whose first tile then comes sooner (unequal load); or edges in inverse proportion to the
+// speed of the links, with which each worker multiplies as long as it fetches (idle case).
 void Tuner::attempt_two_sizes(const Team& team, std::int64_t end) {
   if (team.size() < 2) return;
   for (const Considered& alike : choice_.best(limits::kMostTwoSized, &team)) {
