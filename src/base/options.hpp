@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/inject.hpp"
 #include "base/local_rank.hpp"
 #include "base/objective.hpp"
 
@@ -20,36 +21,6 @@ enum class Offload { automatic, never, always };
 /// Where a setting comes from; a later enumerator overrides an earlier one.
 enum class Origin { fallback, file, environment, caller };
 const char* to_string(Origin origin);  ///< "default", "file", "environment", "caller"
-
-/// Faults and disturbances that tests ask for (FLEETBLAS_INJECT); documented in
-/// docs/reference/testing.md.
-struct Inject {
-  struct Lost {
-    int device;
-    std::int64_t tiles;
-  };  ///< lost:DEV@TILES
-  struct Slow {
-    std::string link;
-    double factor;
-  };  ///< slow:LINK*FACTOR ("host->0")
-  struct Delay {
-    std::string link;
-    double seconds;
-  };  ///< delay:LINK+SECONDS
-  struct NoPeer {
-    int a = -1;
-    int b = -1;
-  };                        ///< nopeer[:i-j]; -1: all pairs
-  std::int64_t alloc = 0;   ///< alloc:N, the N-th allocation fails; 0: none
-  std::int64_t copy = 0;    ///< copy:N
-  std::int64_t launch = 0;  ///< launch:N
-  std::optional<Lost> lost;
-  std::vector<Slow> slow;
-  std::vector<Delay> delay;
-  std::vector<NoPeer> nopeer;
-  std::optional<std::uint64_t> order;  ///< order:SEED, random legal order
-  bool poison = false;                 ///< NaN in fresh and freed memory
-};
 
 struct Options {
   BackendKind backend = BackendKind::automatic;

@@ -17,6 +17,7 @@
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
 #include "tune/preset.hpp"
+#include "tune/shares.hpp"
 #include "tune/teams.hpp"
 
 namespace fleet {
@@ -47,45 +48,6 @@ class Budget {
   double affordable_;
   std::int64_t spent_ = 0, whole_ = limits::kLeastBudget;
 };
-
-// The tuning with this share of C for one worker and equal shares for the others as far as the grid
-// allows: in a grid of several rows and columns, the worker's row and column both get more.
-Tuning favour(Tuning tuning, int worker, double share) {
-  const auto shares = [](int count, int favoured, double part) {
-    std::vector<double> parts(static_cast<std::size_t>(count), (1 - part) / std::max(1, count - 1));
-    parts[static_cast<std::size_t>(favoured)] = count == 1 ? 1 : part;
-    return parts;
-  };
-  const auto [rows, cols] = tuning.grid;
-  const double more = rows == 1 || cols == 1 ? share * rows * cols : std::sqrt(share * rows * cols);
-  tuning.row_shares = shares(rows, worker / cols, std::min(limits::kMostOwned, more / rows));
-  tuning.col_shares = shares(cols, worker % cols, std::min(limits::kMostOwned, more / cols));
-  return tuning;
-}
-
-/// The tuning with shares of C in proportion to the workers' speeds, as far as the grid allows: a
-/// row of the grid has one height for all its workers.
-Tuning in_proportion(Tuning tuning, const std::vector<double>& speeds) {
-  const auto [rows, cols] = tuning.grid;
-  tuning.row_shares.assign(static_cast<std::size_t>(rows), 0.0);
-  tuning.col_shares.assign(static_cast<std::size_t>(cols), 0.0);
-  for (std::size_t worker = 0; worker < speeds.size(); ++worker) {
-    tuning.row_shares[worker / static_cast<std::size_t>(cols)] += speeds[worker];
-    tuning.col_shares[worker % static_cast<std::size_t>(cols)] += speeds[worker];
-  }
-  return tuning;
-}
-
-/// The part of C of each worker, relative to an equal one.
-std::vector<double> parts_of(const Tuning& tuning) {
-  const auto [rows, cols] = tuning.grid;
-  std::vector<double> parts(tuning.workers.size(), 1.0);
-  if (tuning.row_shares.empty()) return parts;
-  for (std::size_t worker = 0; worker < parts.size(); ++worker)
-    parts[worker] = rows * tuning.row_shares[worker / static_cast<std::size_t>(cols)] * cols *
-                    tuning.col_shares[worker % static_cast<std::size_t>(cols)];
-  return parts;
-}
 
 class Tuner {
  public:
