@@ -228,6 +228,7 @@ Context::Choice Context::choose_by_model(const Problem& problem) {
   choice.planned = offloader_.plan_if_promising(problem);
   const double devices_s = choice.planned->tuned.cost.seconds, cpu_s = choice.planned->host_s;
   choice.devices = choice.planned->tuned.planned > 0 && devices_s < cpu_s;
+  if (!choice.devices) offloader_.note_unused_devices();
   choice.reason = choice.devices ? "the model: devices are faster" : "the model: the CPU is faster";
   choice.detail = duration(devices_s) + " on devices, " + duration(cpu_s) + " on the CPU";
   return choice;

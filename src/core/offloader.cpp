@@ -268,6 +268,8 @@ std::shared_ptr<const Planned> Offloader::find(const Problem& problem) {
   again.tuned.cost.source = CostSource::predicted;
   again.host_s = host_seconds(problem);
   again.priced_for = online_.version();
+  // What runs showed was against the prediction before.
+  again.evidence = std::make_shared<Evidence>(Evidence{.runs = known->evidence->runs});
   known = std::make_shared<const Planned>(std::move(again));
   cache_.insert(problem, known);
   return known;
@@ -369,6 +371,8 @@ Offloader::Outcome Offloader::complete(const Problem& problem, Begun begun,
   keep_books(*begun.planned, trace, record);
   const auto machine = online_.machine();  // that predicted the run
   if (whole && learns_ && computing.alone()) learn(problem, *begun.planned, trace, log);
+  if (begun.planned->left_out != nullptr) note_unused_devices();
+  record.corrections = online_.corrections();
   try {
     auto kept = std::make_shared<const Trace>(std::move(trace));
     journal.note(RunRecord{std::move(begun.planned), machine, std::move(kept), begun.start_s});
@@ -385,11 +389,18 @@ void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecor
   record.cpu_share = planned.cpu_share;
   record.tile = plan.tuning.tile;
   record.left_out = planned.left_out;
-  record.corrections = online_.corrections();
   try {
     add_bytes(record, *machine, moved_bytes(plan, *machine, trace));
   } catch (const std::bad_alloc&) {
     // As above: the call is done.
+  }
+}
+
+void Offloader::note_unused_devices() noexcept {
+  try {
+    if (learns_ && online_.forgets_after_unused()) cache_.clear();
+  } catch (const std::bad_alloc&) {
+    // Later then.
   }
 }
 

@@ -63,6 +63,8 @@ class Offloader {
   std::shared_ptr<const Planned> plan(const Problem& problem);
   /// The same, without a plan (planned == 0) where even the lower bound loses against the CPU.
   std::shared_ptr<const Planned> plan_if_promising(const Problem& problem);
+  /// To be called for a call that the model kept off some devices, or off all.
+  void note_unused_devices() noexcept;
   /// Made now and not kept; takes no state but the machine and the options.
   Planned plan_afresh(const Problem& problem);
   /// The least time of any plan for it.

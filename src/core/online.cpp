@@ -2,6 +2,7 @@
 // online.cpp: takes over what runs teach, and has it kept. It must not know how it is learnt.
 #include "core/online.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -29,6 +30,17 @@ void OnlineModel::change(std::shared_ptr<const Machine> machine) {
   const gate::StateLock lock;
   std::swap(machine_, machine);  // the old one is freed after the lock
   std::swap(corrections_, corrections);
+}
+
+bool OnlineModel::forgets_after_unused() {
+  const std::vector<Correction> corrections = corrections_of(*machine_);
+  const auto is_slower = [](const Correction& correction) { return correction.factor < 1; };
+  if (std::ranges::none_of(corrections, is_slower) || ++unused_ < patience_) return false;
+  unused_ = 0;
+  patience_ *= 2;
+  change(std::make_shared<const Machine>(uncorrected(*machine_)));
+  ++version_;
+  return true;
 }
 
 bool OnlineModel::outdates(const Planned& planned, const Trace& measured) {

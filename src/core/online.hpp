@@ -52,12 +52,20 @@ class OnlineModel {
   /// better plan may exist.
   bool outdates(const Planned& planned, const Trace& measured);
 
+  /// For a call that the model kept off some devices, or off all. If rates were corrected
+  /// downwards, the corrections are dropped after kPatience such calls, then after twice as many,
+  /// and so on: what slowed a device down may be gone, and no run would show it. True: they are
+  /// dropped, and plans are to be made anew.
+  bool forgets_after_unused();
+
  private:
+  static constexpr std::uint64_t kPatience = 64;
   void change(std::shared_ptr<const Machine> machine);
 
   std::shared_ptr<const Machine> machine_;
   std::shared_ptr<const NamedCorrections> corrections_;
   std::atomic<std::uint64_t> version_{0};
+  std::uint64_t unused_ = 0, patience_ = kPatience;  ///< calls
   Keep keep_;
 };
 

@@ -52,6 +52,8 @@ constexpr double kHostBudgetS = 0.4;
 /// Measurements of one machine: a node that is always busy, or that the model cannot describe, must
 /// not be measured at each start of a program.
 constexpr int kMostMeasurements = 3;
+/// A measurement is steady if at most one value in so many was disturbed.
+constexpr std::ptrdiff_t kFewUnsettled = 50;
 /// A machine of a hundred devices has ten thousand links of half a kilobyte each.
 constexpr std::size_t kLargestFile = std::size_t{32} << 20;
 /// Virtual devices with less memory cannot hold all tiles of a probe: their machine is not kept.
@@ -120,16 +122,20 @@ std::optional<std::string> read_text(const std::string& path) {
 struct Measured {
   Machine machine;
   int times = 1;
-  bool steady = true;  ///< no value of the last measurement was disturbed
+  bool steady = true;  ///< few values of the last measurement were disturbed
   Json values = Json::array();
 };
 
 /// A measurement that should not stay.
 enum class Doubt { none, unsteady, contradicted };
+bool is_contradicted(const Machine& machine) {
+  return std::ranges::any_of(corrections_of(machine), [](const Correction& correction) {
+    return distance(correction.factor) > kFarOff;
+  });
+}
 Doubt doubt_in(const Measured& measured) {
   if (measured.times >= kMostMeasurements) return Doubt::none;
-  for (const Correction& correction : corrections_of(measured.machine))
-    if (distance(correction.factor) > kFarOff) return Doubt::contradicted;
+  if (is_contradicted(measured.machine)) return Doubt::contradicted;
   return measured.steady ? Doubt::none : Doubt::unsteady;
 }
 
@@ -166,15 +172,16 @@ bool write_all(int fd, const std::string& text) {
   return true;
 }
 
-/// Replaces the file atomically: other processes see the old file or the new one.
-void write_machine(const std::string& folder, const std::string& path, const std::string& key,
+/// Replaces the file atomically: other processes see the old file or the new one. False: the old
+/// one stays.
+bool write_machine(const std::string& folder, const std::string& path, const std::string& key,
                    const Measured& measured) {
   // Creates at most ".cache" and our folder in it, never a home folder that does not exist.
   const std::filesystem::path leaf(folder);
   mkdir(leaf.parent_path().c_str(), 0700);
   mkdir(leaf.c_str(), 0700);
   std::error_code error;
-  if (std::filesystem::is_symlink(path, error)) return;
+  if (std::filesystem::is_symlink(path, error)) return false;
   Json machine = Json::parse(to_json(measured.machine));
   machine["notes"]["probe"] = {
       {"times", measured.times}, {"steady", measured.steady}, {"values", measured.values}};
@@ -184,10 +191,11 @@ void write_machine(const std::string& folder, const std::string& path, const std
       open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (file.fd < 0) {
     unlink(partial.c_str());  // left by a killed process with the same id
-    return;
+    return false;
   }
-  if (!write_all(file.fd, text) || rename(partial.c_str(), path.c_str()) != 0)
-    unlink(partial.c_str());
+  const bool done = write_all(file.fd, text) && rename(partial.c_str(), path.c_str()) == 0;
+  if (!done) unlink(partial.c_str());
+  return done;
 }
 
 /// Times products on all cores, which is how calls that are not offloaded are computed.
@@ -263,8 +271,10 @@ Measured measure(CpuBlas& blas, Backend& backend) {
                                {"repeats", value.repeats},
                                {"settled", value.settled},
                                {"spread", value.spread}});
-    measured.steady = measured.steady && value.settled;
   }
+  // A single value may be disturbed at any time; other load disturbs many.
+  const std::ptrdiff_t unsettled = std::ranges::count(report.values, false, &ProbeValue::settled);
+  measured.steady = kFewUnsettled * unsettled <= std::ssize(report.values);
   return measured;
 }
 
@@ -294,7 +304,16 @@ KeptMachine cached_machine(const Options& options, const std::string& devices, C
   const std::string path = options.cache_dir + "/" + file_name(key);
   std::optional<Measured> kept;
   if (!options.cache_dir.empty()) kept = read_machine(path, key, shape);
-  const Doubt doubt = kept ? doubt_in(*kept) : Doubt::none;
+  Doubt doubt = kept ? doubt_in(*kept) : Doubt::none;
+  if (doubt != Doubt::none) {
+    // Where nothing can be written, each start would measure again.
+    Measured counted = *kept;
+    ++counted.times;
+    if (!write_machine(options.cache_dir, path, key, counted)) doubt = Doubt::none;
+  }
+  // What slowed the machine down may be gone, and devices that are left out are not measured.
+  if (kept && doubt == Doubt::none && is_contradicted(kept->machine))
+    kept->machine = uncorrected(kept->machine);
   const bool as_kept = kept && doubt == Doubt::none;
   Measured measured = as_kept ? *std::move(kept)
                       : kept  ? measure_again(*kept, doubt, blas, backend)

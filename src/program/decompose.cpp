@@ -139,12 +139,24 @@ void cycle(std::vector<Piece>& pieces, int count) {
   for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i].block = static_cast<int>(i) % count;
 }
 
-// Adds the CPU's strip after `end`, where the pieces of the grid end.
-void append_cpu(std::vector<Piece>& pieces, std::int64_t end, std::int64_t strip,
-                std::int64_t tile) {
+// Adds the CPU's strip after `end`, where the pieces of the grid end. Its pieces are no longer than
+// theirs, because slots of devices have room for the longest piece of all.
+void append_cpu(std::vector<Piece>& pieces, std::int64_t end, std::int64_t strip) {
   if (strip == 0) return;
-  for (const std::int64_t begin : split(strip, ceil_div(strip, std::max<std::int64_t>(1, tile))))
-    pieces.push_back({end + begin, 0, Dealing::kCpu});
+  std::int64_t longest = 1;
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    longest =
+        std::max(longest, (i + 1 < pieces.size() ? pieces[i + 1].begin : end) - pieces[i].begin);
+  // Cuts are rounded to whole units, so one more piece may be needed to stay below that.
+  std::vector<std::int64_t> begins;
+  for (std::int64_t count = ceil_div(strip, longest);; ++count) {
+    begins = split(strip, count);
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < begins.size(); ++i)
+      most = std::max(most, end_of(begins, i, strip) - begins[i]);
+    if (most <= longest || count >= strip) break;
+  }
+  for (const std::int64_t begin : begins) pieces.push_back({end + begin, 0, Dealing::kCpu});
 }
 
 // The pieces of `other`, in one group.
@@ -349,8 +361,8 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
     d.cols_outside = left;
     d.to_and_fro = false;
   }
-  append_cpu(rows, grid_m, cpu.rows, traits.triangle ? tuning.tile : tuning.edge_m());
-  append_cpu(cols, grid_n, cpu.cols, tuning.tile);
+  append_cpu(rows, grid_m, cpu.rows);
+  append_cpu(cols, grid_n, cpu.cols);
   if (traits.has_side() && problem.k > 0)
     steps = alike(left ? rows : cols);
   else

@@ -48,7 +48,7 @@ Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, doubl
   evidence.speed = speed;
   if (distance(speed) > kFarOff) evidence.far_off = again ? before.far_off + 1 : 1;
   Lesson lesson{.far_off = evidence.far_off >= 2};
-  if (before.runs < before.look_from || !has_task_times(measured)) return lesson;
+  if (before.runs < before.look_from || !has_task_times(plan, measured)) return lesson;
 
   evidence.timed = true;
   evidence.observed = observe(plan, machine, simulate(plan, machine), measured);

@@ -49,6 +49,7 @@ struct KindOfKernel {
 struct Waiting {
   Busy busy;
   double latency_s = 0;  ///< of all, one after another
+  std::vector<DeviceId> ends;
 };
 
 /// What a port carries over time, as if each copy had a constant rate.
@@ -113,12 +114,24 @@ class Observer {
     for (std::size_t l = 0; l < links_.size(); ++l)
       observe_copies({RateId::Kind::link, static_cast<int>(l)}, links_[l]);
     for (std::size_t p = 0; p < ports_.size(); ++p)
-      observe_copies({RateId::Kind::port, static_cast<int>(p)}, ports_[p]);
+      if (!waits_for_slow_device(ports_[p]))
+        observe_copies({RateId::Kind::port, static_cast<int>(p)}, ports_[p]);
     return std::move(found_);
   }
 
  private:
   static std::size_t at(int id) { return static_cast<std::size_t>(id); }
+
+  /// Copies of a device whose kernels are slower than known come late and spread out: the port that
+  /// they share with others is busy for longer, however fast it is.
+  bool waits_for_slow_device(const Waiting& port) const {
+    return std::ranges::any_of(found_, [&](const Correction& correction) {
+      const bool of_kernels = correction.rate.kind == RateId::Kind::products ||
+                              correction.rate.kind == RateId::Kind::streams;
+      return of_kernels && correction.factor * kNoise < 1 &&
+             std::ranges::find(port.ends, correction.rate.index) != port.ends.end();
+    });
+  }
 
   void gather() {
     KernelTimes times(*plan_.program, machine_, plan_.tuning);
@@ -176,6 +189,7 @@ class Observer {
       links_[at(copy.link)].latency_s += lone.latency_s;
     } else if (const auto port = fullest_port(copy.link, expected)) {
       ports_[*port].busy.add(expected, taken);
+      ports_[*port].ends.insert(ports_[*port].ends.end(), {copy.from.device, copy.to.device});
     }
   }
 
@@ -241,10 +255,17 @@ class Observer {
 
 }  // namespace
 
-bool has_task_times(const Trace& trace) {
-  return std::ranges::any_of(trace.spans, [&](const Span& span) {
-    return span.start_s > 0 || span.stop_s != trace.spans.front().stop_s;
-  });
+bool has_task_times(const Plan& plan, const Trace& trace) {
+  // The CPU's lane knows its times, whether or not the devices beside it do.
+  const Span* first = nullptr;
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
+    const Task& task = plan.tasks[t];
+    if (task.kind == TaskKind::compute && on_host(task.device())) continue;
+    const Span& span = trace.spans[t];
+    if (first == nullptr) first = &span;
+    if (span.start_s > 0 || span.stop_s != first->stop_s) return true;
+  }
+  return false;
 }
 
 std::vector<Correction> observe(const Plan& plan, const Machine& machine, const Trace& predicted,

@@ -12,7 +12,7 @@ namespace fleet {
 
 /// Whether the spans are those of the tasks. Without Backend::keep_times they may all be that of
 /// the run.
-bool has_task_times(const Trace& trace);
+bool has_task_times(const Plan& plan, const Trace& trace);
 
 /// What the spans of a run say about the rates of `machine`, for which `predicted` is the simulated
 /// trace of the same plan. A rate is named only where the run can tell it from others:

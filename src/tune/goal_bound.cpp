@@ -79,7 +79,8 @@ double GoalBounder::of_any(Team workers) const {
   }
   std::ranges::sort(rates, std::greater<>());
   std::ranges::sort(watts);
-  double least = kNever, rate = 0, waiting_watts = 0;
+  double least = kNever, waiting_watts = 0;
+  double rate = cpu_part_ > 0 ? cpu_part_ * this->rate(kHost) : 0;  // it has a part beside any set
   for (std::size_t i = 0; i < workers.size(); ++i) {
     rate += rates[i];
     waiting_watts += watts[i];

@@ -141,12 +141,17 @@ class SimulatedBackend final : public test::WrappedBackend {
 
   std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
                                    std::uint64_t serial) override {
-    return std::make_unique<SimulatedRun>(WrappedBackend::begin(plan, binding, serial), is_timed_);
+    if (!settings.later.empty() && later_ == nullptr)
+      later_ = make_sim_backend(parse_machine(settings.later));
+    auto run = later_ != nullptr ? later_->begin(plan, binding, serial)
+                                 : WrappedBackend::begin(plan, binding, serial);
+    return std::make_unique<SimulatedRun>(std::move(run), is_timed_);
   }
   void keep_times(bool wanted) override { is_timed_ = wanted; }
 
  private:
   bool is_timed_ = false;
+  std::unique_ptr<Backend> later_;
 };
 
 int count(std::string& why) {

@@ -25,6 +25,7 @@ struct FakeGpus {
   /// Text of a machine: GPUs opened from now on are simulated on it. Their runs compute nothing,
   /// and say how long they would take. Empty: virtual devices.
   std::string simulated;
+  std::string later;             ///< text of the machine that they have become; empty: as opened
   std::vector<double> pace;      ///< each simulated run takes this many times as long, in turn
   bool disturbed = false;        ///< other load comes and goes: parts of simulated runs are slower
   std::function<void()> beside;  ///< done during each simulated run

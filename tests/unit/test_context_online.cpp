@@ -3,6 +3,7 @@
 // fake_gpus.cpp), so a run takes what the test says and this machine's speed plays no part. It
 // knows nothing below the C API.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -61,6 +62,7 @@ class Online : public ::testing::Test {
     ASSERT_NE(gpus, nullptr);
     gpus->count = machine.device_count();
     gpus->simulated = to_json(machine);
+    gpus->later.clear();
     gpus->pace.clear();
     gpus->disturbed = false;
     gpus->beside = {};
@@ -371,6 +373,75 @@ TEST_F(Online, MeasuresADisturbedMachineAgainAndNotForEver) {
   EXPECT_EQ(kernels.size(), 2u);
   for (const Json& rate : kernels)
     EXPECT_GT(rate["flops_per_s"], rate["edge"] == 512 ? 14.9e12 : 19.9e12);
+}
+
+/// A device that is left out is not measured, so only a new trial shows that it is free again.
+TEST_F(Online, TakesADeviceThatIsFreeAgainBackIn) {
+  make_real(with_slow_kernels(node(), {0}, 0.26));
+  const HostContext context(believing(node()));
+  const Operands operands(context);
+  for (int i = 0; i < 8; ++i) call(context, operands);
+  const auto workers = [&] { return shape(context)["workers"].size(); };
+  const std::size_t without = workers();
+
+  gpus->later = to_json(node());
+  for (int i = 0; i < 80; ++i) call(context, operands);
+
+  EXPECT_LT(without, 4u);
+  EXPECT_EQ(workers(), 4u);
+  EXPECT_TRUE(stats(context)["corrections"].empty());
+}
+
+/// A file that was measured as often as may be, and corrected far: what was in the way may be gone.
+TEST_F(Online, BeginsWithTheMeasurementWhereCorrectionsAreFarOff) {
+  const test::TemporaryFolder cache;
+  const std::string options = measured() + ";cache_dir=" + cache.path();
+  make_real(node());
+  {
+    const HostContext first(options);
+    plan(first);
+  }
+  std::filesystem::path file;
+  for (const auto& entry : std::filesystem::directory_iterator(cache.path())) file = entry.path();
+  Json kept;
+  std::ifstream(file) >> kept;
+  kept["machine"]["notes"]["probe"]["times"] = 3;
+  for (Json& rate : kept["machine"]["devices"][kFirstDevice + 1]["kernels"]) {
+    rate["measured"] = rate["flops_per_s"];
+    rate["flops_per_s"] = rate["flops_per_s"].get<double>() / 4;
+  }
+  std::ofstream(file) << kept;
+  gpus->runs = 0;
+
+  const HostContext context(options);
+
+  EXPECT_EQ(machine_of(context)["corrections"], Json());
+  EXPECT_EQ(shape(context)["workers"].size(), 4u);
+  EXPECT_EQ(gpus->runs, 0);
+}
+
+TEST_F(Online, DoesNotMeasureAgainWhereItCannotWrite) {
+  const test::TemporaryFolder cache;
+  const std::string options = measured() + ";cache_dir=" + cache.path();
+  make_real(node());
+  gpus->disturbed = true;
+  {
+    const HostContext first(options);
+    machine_of(first);
+  }
+  // A partial file cannot be made beside a folder of its name.
+  const auto blocked = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(cache.path()))
+      return entry.path().string() + "." + std::to_string(getpid()) + ".partial";
+    return std::string();
+  }();
+  std::filesystem::create_directory(blocked);
+  gpus->runs = 0;
+
+  const HostContext second(options);
+  machine_of(second);
+
+  EXPECT_EQ(gpus->runs, 0);
 }
 
 }  // namespace

@@ -356,5 +356,33 @@ TEST(Learn, MakesSharesUnevenWhereTwoOfFourDevicesAreLoaded) {
   EXPECT_GE(simulate(equal, real).seconds, 1.25 * simulate(uneven, real).seconds);
 }
 
+/// Copies of a slow device come late, so the port that it shares with others is busy for longer.
+TEST(Learn, BlamesNoPortForADeviceThatIsSlow) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(8192, 8192, 8192), machine, {}).plan;
+  for (const double factor : {0.3, 0.5, 0.7}) {
+    const Lessons lessons =
+        taught(plan, machine, with_slow_devices(machine, {kFirstDevice}, factor), {.runs = 4});
+    const std::vector<Correction> found = corrections_of(lessons.model);
+    EXPECT_LT(factor_of(found, {Kind::products, kFirstDevice, DataType::f64}), 0.95);
+    for (const Correction& correction : found)
+      EXPECT_NE(correction.rate.kind, Kind::port) << factor << " " << correction.factor;
+  }
+}
+
+/// The CPU's lane knows the times of its tasks, also where the devices beside it measured none.
+TEST(Learn, TakesNoTimesOfDevicesFromARunThatHasOnlyTheCpus) {
+  const Machine machine = test::node(2);
+  const Tuning tuning = test::with_cpu(test::simple(machine, {1, 2}, 512), 0.1);
+  const Plan plan = make_plan(gemm(2048, 2048, 2048), machine, tuning);
+  Trace measured = simulate(plan, machine);
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t)
+    if (plan.tasks[t].kind != TaskKind::compute || !on_host(plan.tasks[t].device()))
+      measured.spans[t] = {0, measured.seconds};
+
+  EXPECT_FALSE(has_task_times(plan, measured));
+  EXPECT_TRUE(has_task_times(plan, simulate(plan, machine)));
+}
+
 }  // namespace
 }  // namespace fleet
