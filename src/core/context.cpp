@@ -312,10 +312,7 @@ double Context::min_flops() {
   // GPUs take a second to start: small products are not worth asking the model.
   if (offloader_.engine_if_started() == nullptr && options_.backend != BackendKind::host)
     return kColdFlops;
-  if (min_flops_ < 0 || min_flops_of_ != offloader_.model_version()) {
-    min_flops_ = profitable_flops();
-    min_flops_of_ = offloader_.model_version();
-  }
+  if (min_flops_ < 0) min_flops_ = profitable_flops();
   return min_flops_;
 }
 

@@ -140,7 +140,6 @@ class Context {
   std::mutex turn_;
   Offloader offloader_;             // guarded by turn_
   double min_flops_ = -1;           // guarded by turn_; -1: not known yet
-  std::uint64_t min_flops_of_ = 0;  // guarded by turn_; version of the model that it holds for
   Registry registry_;
   std::atomic<int> users_{0};  ///< threads inside
 };

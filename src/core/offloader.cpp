@@ -163,6 +163,7 @@ bool Offloader::is_lost(DeviceId device) const { return std::ranges::count(lost_
 
 /// Of the CPU's rates, what is left for its part of a plan (Tuning::cpu_part); 0: it has none.
 double Offloader::cpu_part(const Problem& problem) {
+  if (has_no_lane_) return 0;
   const Engine& now = engine();
   if (now.backend == nullptr)
     return std::ranges::any_of(problem.operands,
@@ -334,7 +335,13 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
       Backend& backend = *engine().backend;
       if (learns_) backend.keep_times(wants_task_times(*planned->evidence));
       auto run = backend.begin(plan, binding, planned->serial);
-      if (plan.tuning.has_cpu()) run = with_lane(plan, std::move(run));
+      if (plan.tuning.has_cpu()) {
+        run = with_lane(plan, std::move(run));
+        if (run == nullptr) {
+          planned = plan_if_possible(problem);
+          continue;
+        }
+      }
       return Begun{std::move(planned), std::move(binding), std::move(run), start_s};
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
@@ -351,8 +358,16 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
 
 std::unique_ptr<Execution> Offloader::with_lane(const Plan& plan, std::unique_ptr<Execution> run) {
   const auto threads = static_cast<int>(std::lround(plan.tuning.cpu_part * cores_));
-  if (lane_ == nullptr) lane_ = std::make_unique<CpuLane>(blas_);
-  return beside_cpu(plan, std::move(run), *lane_, std::max(1, threads));
+  try {
+    if (lane_ == nullptr) lane_ = std::make_unique<CpuLane>(blas_);
+    return beside_cpu(plan, std::move(run), *lane_, std::max(1, threads));
+  } catch (const Error& error) {
+    if (error.status() != Status::no_memory) throw;
+  }
+  // Less memory for the devices would not help: the devices compute all of it from now on.
+  has_no_lane_ = true;
+  cache_.clear();
+  return nullptr;
 }
 
 Offloader::Outcome Offloader::complete(const Problem& problem, Begun begun,

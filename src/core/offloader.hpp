@@ -39,8 +39,6 @@ class Offloader {
   std::shared_ptr<const Machine> model() { return engine(), online_.machine(); }
   /// The same; nullptr if the engine has not started. From any thread.
   std::shared_ptr<const Machine> model_if_started() const { return online_.machine(); }
-  /// The number of times that runs have corrected it.
-  std::uint64_t model_version() const { return online_.version(); }
   /// Its backend, if it has one. From any thread.
   Backend* backend_if_started() const;
 
@@ -126,6 +124,7 @@ class Offloader {
                              std::shared_ptr<const Planned> planned, CallRecord& record,
                              const Log& log);
   /// The run with the CPU's part of it on our lane.
+  /// Null: the CPU has no lane.
   std::unique_ptr<Execution> with_lane(const Plan& plan, std::unique_ptr<Execution> run);
   /// All the rest: C may be changed.
   Outcome complete(const Problem& problem, Begun begun, const Computing& computing,
@@ -153,6 +152,7 @@ class Offloader {
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
   std::unique_ptr<CpuLane> lane_;  ///< for the CPU's part of plans, once there is one
+  bool has_no_lane_ = false;       ///< the system gave it no thread
   std::unique_ptr<Started> started_;
   /// started_ for threads without the turn: set once, when its target is complete.
   std::atomic<const Started*> published_{nullptr};

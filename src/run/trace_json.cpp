@@ -162,11 +162,13 @@ Json events(const Plan& plan, const Machine& machine, const Trace& trace) {
   return all;
 }
 
-/// The names that INTERFACE gives to devices: user-facing numbers, -1 for the host.
+/// The names that INTERFACE gives to devices: user-facing numbers, -1 for the host alone. The CPU
+/// beside devices is none of them, as in plans.
 Json worker_ids(const Plan& plan) {
   Json ids = Json::array();
   for (const DeviceId worker : plan.tuning.workers)
-    ids.push_back(on_host(worker) ? -1 : worker - kFirstDevice);
+    if (!plan.tuning.has_cpu() || !on_host(worker))
+      ids.push_back(on_host(worker) ? -1 : worker - kFirstDevice);
   return ids;
 }
 
