@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 #include "tune/limits.hpp"
 
@@ -27,9 +28,10 @@ Tuning in_proportion(Tuning tuning, const std::vector<double>& parts) {
   const auto [rows, cols] = tuning.grid;
   tuning.row_shares.assign(static_cast<std::size_t>(rows), 0.0);
   tuning.col_shares.assign(static_cast<std::size_t>(cols), 0.0);
+  const double whole = std::accumulate(parts.begin(), parts.end(), 0.0);
   for (std::size_t worker = 0; worker < parts.size(); ++worker) {
-    tuning.row_shares[worker / static_cast<std::size_t>(cols)] += parts[worker];
-    tuning.col_shares[worker % static_cast<std::size_t>(cols)] += parts[worker];
+    tuning.row_shares[worker / static_cast<std::size_t>(cols)] += parts[worker] / whole;
+    tuning.col_shares[worker % static_cast<std::size_t>(cols)] += parts[worker] / whole;
   }
   return tuning;
 }

@@ -12,7 +12,7 @@ namespace fleet {
 /// several rows and columns, the worker's row and column both get more.
 Tuning favour(Tuning tuning, int worker, double share);
 
-/// The tuning with shares of C in proportion to the workers' parts.
+/// The tuning with shares of C, 1 in all, in proportion to the workers' parts.
 Tuning in_proportion(Tuning tuning, const std::vector<double>& parts);
 
 /// The part of C of each worker, relative to an equal one.
