@@ -165,29 +165,31 @@ bool Offloader::is_lost(DeviceId device) const { return std::ranges::count(lost_
 double Offloader::cpu_part(const Problem& problem) {
   if (has_no_lane_) return 0;
   const Engine& now = engine();
-  if (now.backend == nullptr)
-    return std::ranges::any_of(problem.operands,
-                               [](const Operand& operand) { return operand.home == kPageable; })
-               ? limits::kCpuBesideStaging
-               : 1;
+  if (now.backend == nullptr) {
+    const auto is_pageable = [](const Operand& operand) { return operand.home == kPageable; };
+    return std::ranges::any_of(problem.operands, is_pageable) ? 0 : 1;
+  }
   const CpuBeside beside = now.backend->cpu_beside(problem);
   if (!beside.by_model && !options_.cpu_share) return 0;
   return std::min(1.0, static_cast<double>(beside.cores) / cores_);
 }
 
 TuneRequest Offloader::wishes(const Problem& problem) {
-  return {.workers = workers(problem.type),
-          .selects = options_.selects_devices,
-          .memory_cap = caps_,
-          .tile = options_.tile,
-          .grid = {options_.grid_rows, options_.grid_cols},
-          .rules = rules_,
-          .preset = preset_,
-          .max_hops = options_.max_hops,
-          .own_copies = options_.deterministic,
-          .cpu_part = cpu_part(problem),
-          .cpu_share = options_.cpu_share,
-          .goal = goal_};
+  TuneRequest wished{.workers = workers(problem.type),
+                     .selects = options_.selects_devices,
+                     .memory_cap = caps_,
+                     .tile = options_.tile,
+                     .grid = {options_.grid_rows, options_.grid_cols},
+                     .rules = rules_,
+                     .preset = preset_,
+                     .max_hops = options_.max_hops,
+                     .own_copies = options_.deterministic,
+                     .cpu_part = cpu_part(problem),
+                     .cpu_share = options_.cpu_share,
+                     .goal = goal_};
+  if (engine().backend == nullptr)
+    wished.why_no_part = "no backend says which cores copies of pageable memory leave it";
+  return wished;
 }
 
 TuneRequest Offloader::request(const Problem& problem) {

@@ -139,9 +139,6 @@ inline constexpr double kWorthFavouring = 1.04;
 
 // ---- the CPU's share ----------------------------------------------------------------------------
 
-/// Of the CPU's rates, what copies between pageable and pinned memory leave, where no backend says
-/// so: those copies take up to half of the cores (backend/cuda/execution).
-inline constexpr double kCpuBesideStaging = 0.5;
 /// Ratio of times, without the CPU and with it, below which it stays out: its rates beside copies
 /// are less sure than those of devices.
 inline constexpr double kWorthTheCpu = 1.03;

@@ -13,6 +13,7 @@
 #include "program/decompose.hpp"
 #include "tune/candidates.hpp"
 #include "tune/choice.hpp"
+#include "tune/cpu_share.hpp"
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
 #include "tune/paralia.hpp"
@@ -130,6 +131,7 @@ Tuned tune_as(const PresetPolicy& policy, const Problem& problem, const Machine&
   const bool is_chosen = request.grid.rows * request.grid.cols == std::ssize(base.workers);
   base.grid = is_chosen ? request.grid : near_square_grid(static_cast<int>(base.workers.size()));
   Choice choice(problem, machine, request.goal);
+  choice.leave_cpu_out(why_no_cpu(problem, machine, request));
   for (const std::int64_t tile : tiles_of(policy, problem, request, base.grid)) {
     Considered c{.tuning = base, .estimate_s = estimate_s};
     c.tuning.tile = tile;

@@ -2,6 +2,7 @@
 // tune.hpp: finds the best tuning and plan for a problem on a machine. Pure.
 #pragma once
 #include <optional>
+#include <string_view>
 
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
@@ -24,7 +25,8 @@ struct TuneRequest {
   Preset preset = Preset::none;  ///< not none: it replaces rules, tiles, owners, routes, max_hops
   int max_hops = 1;              ///< most other workers on the way of a tile (paper 2, 3.2)
   bool own_copies = false;  ///< as in Tuning; the CPU, which multiplies in place, stays out then
-  double cpu_part = 0;      ///< as in Tuning; 0: the CPU has no lane beside the devices
+  double cpu_part = 0;      ///< as in Tuning; 0: the CPU has no lane beside the devices,
+  std::string_view why_no_part = "the backend leaves it out";  ///< for this reason
   std::optional<double> cpu_share;  ///< of the work, for that lane; nothing: by model
   Goal goal;
 };

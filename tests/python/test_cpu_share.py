@@ -57,6 +57,18 @@ def test_why_says_why_the_cpu_computes_nothing(cli):
     assert f"without the CPU beside the devices: {reason}" in done.stdout
 
 
+@pytest.mark.parametrize("share", ["auto", "0.3"])
+def test_why_says_what_leaves_the_cpu_out(cli, with_cpu, share):
+    where = f"--machine {with_cpu} --cpu-share {share}"
+    for words, reason in [
+        ("--place h,p,h", "no backend says which cores copies of pageable memory leave it"),
+        ("--preset cublasxt", "the preset leaves it out"),
+    ]:
+        plan = plan_of(cli, f"{where} {words}")
+        assert (plan["cpu_share"], plan["cpu_left_out"]) == (0, reason)
+        assert plan["bound_s"] > plan_of(cli, where)["bound_s"]
+
+
 def test_the_summary_and_the_line_of_a_call_have_the_part(script, with_cpu):
     done = script(
         "import numpy as np, fleetblas\n"

@@ -20,7 +20,7 @@
 namespace fleet {
 namespace {
 
-constexpr double kGiga = 1e9, kTera = 1e12;
+constexpr double kTera = 1e12;
 
 void set_cpu(Machine& machine, double flops_per_s) {
   machine.devices[kHost].kernels = {{DataType::f64, 4096, flops_per_s}};
@@ -33,19 +33,6 @@ Machine node(int devices, double cpu_flops_per_s) {
     machine.devices[static_cast<std::size_t>(kFirstDevice + d)].kernels = {
         {DataType::f64, 1024, kTera}};
   set_cpu(machine, cpu_flops_per_s);
-  return machine;
-}
-
-/// Paper 3's node, at the peaks of its Table 1: a Xeon W3520 with 42.72 GFLOPS and a Tesla C1060
-/// with 78. PCI Express 2.0 has 8 GB/s in each direction; 5 is assumed to be reached.
-Machine paper_3() {
-  Machine machine = test::node(1, 5 * kGiga);
-  machine.ports[0].capacity = machine.ports[1].capacity = 5 * kGiga;
-  Device& gpu = machine.devices[kFirstDevice];
-  gpu.memory_bytes = std::int64_t{4} << 30;
-  gpu.memory_bytes_per_s = 102 * kGiga;
-  gpu.kernels = {{DataType::f64, 1024, 78 * kGiga}};
-  set_cpu(machine, 42.72 * kGiga);
   return machine;
 }
 
@@ -151,7 +138,7 @@ TEST(CpuShare, IsGivenTheCoresThatCopiesLeave) {
 // Figures 6 and 7: performance over the ratio R, and at its best for several sizes.
 TEST(CpuShare, IsWithinAStepOfTheBestOfASweepOnPaper3sNode) {
   constexpr double kStep = 0.05;
-  const Machine machine = paper_3();
+  const Machine machine = test::shipped("w3520-c1060");
   for (const std::int64_t n : {1024, 2048, 4096}) {
     const Problem problem = routine(Routine::gemm, n);
     const Tuned chosen = tuned(problem, machine), alone = tuned(problem, machine, 0);
@@ -222,6 +209,11 @@ TEST(CpuShare, IsNothingForAReasonThatIsSaid) {
   const Machine machine = node(1, kTera);
   EXPECT_EQ(why(problem, machine, {.cpu_part = 1, .cpu_share = 0.0}), "cpu_share is off");
   EXPECT_EQ(why(problem, machine, {}), "the backend leaves it out");
+  EXPECT_EQ(why(problem, machine, {.why_no_part = "no core is left"}), "no core is left");
+  for (const std::optional<double> share : {std::optional<double>(), std::optional(0.3)}) {
+    const TuneRequest as_blasx{.preset = Preset::blasx, .cpu_part = 1, .cpu_share = share};
+    EXPECT_EQ(why(problem, machine, as_blasx), "the preset leaves it out");
+  }
   EXPECT_EQ(why(problem, machine, {.own_copies = true, .cpu_part = 1}),
             "it multiplies in place, which deterministic results exclude");
   EXPECT_EQ(why(test::square(4096, kFirstDevice), machine, {.cpu_part = 1}),

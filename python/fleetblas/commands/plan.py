@@ -14,7 +14,7 @@ from . import common
 
 EXAMPLE = """example: fleetblas plan gemm --type d --size 16K --machine h200x8
 
-Without --machine it plans for this machine, and measures it first (up to 2 s)."""
+Without --machine it plans for this machine, and measures it first (a few seconds)."""
 
 LINKS_SHOWN = 8
 UNEVEN = 1.1  # smaller ratios come from rounding to tiles
@@ -73,28 +73,39 @@ def _moved(plan: dict) -> list[tuple[str, str]]:
     return rows
 
 
-def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
-    """The grid and the tiles."""
-    (rows, columns), cuts, tile = plan["grid"], plan["cuts"], plan["tile"]
+def _own_edges(tiling: dict) -> str:
+    """The tile edges of each row or column of the grid: ", edges along m 1024/2048"."""
+    text = ""
+    for name, dimension in (("row", "m"), ("col", "n")):
+        if edges := tiling[f"{name}_tiles"]:
+            text += f", edges along {dimension} {'/'.join(map(str, edges))}"
+    return text
+
+
+def _dealt(plan: dict, routine: str) -> str:
+    """What the rows and columns of the grid are."""
     if routine in VECTORS:
-        dealt = "parts of sums x workers that take the tiles of the result in turn"
-        parts = f"result {_cut(cuts['n'])}, sums {_cut(cuts['k'])}"
-        return [("grid", f"{rows} x {columns}: {dealt}"), ("tile", f"{tile}: {parts}")]
+        return "parts of sums x workers that take the tiles of the result in turn"
     if plan["split_k"]:
-        dealt = "parts of k x parts of C's columns; the sums of the parts are added in order"
-        parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk")
-        return [("grid", f"{rows} x {columns}: {dealt}"), ("tile", f"{tile}: {parts}")]
+        return "parts of k x parts of C's columns; the sums of the parts are added in order"
     if plan["owners"] != "blocks":
-        dealt = f"tiles of C dealt {plan['owners'].replace('_', ' ')}"
-        dealt += ", idle workers steal" if plan["steals"] else ""
-        parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk")
-        return [("grid", f"{rows} x {columns}: {dealt}"), ("tile", f"{tile}: {parts}")]
+        steals = ", idle workers steal" if plan["steals"] else ""
+        return f"tiles of C dealt {plan['owners'].replace('_', ' ')}{steals}"
     least, most = min(plan["shares"]), max(plan["shares"])
     uneven = f", {100 * least:.0f} to {100 * most:.0f} % of it" if most > UNEVEN * least else ""
-    parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk")
+    return f"each worker has its own block of C{uneven}"
+
+
+def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
+    """The grid and the tiles."""
+    (rows, columns), cuts = plan["grid"], plan["cuts"]
+    if routine in VECTORS:
+        parts = f"result {_cut(cuts['n'])}, sums {_cut(cuts['k'])}"
+    else:
+        parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk") + _own_edges(plan)
     return [
-        ("grid", f"{rows} x {columns}: each worker has its own block of C{uneven}"),
-        ("tile", f"{tile}: {parts}"),
+        ("grid", f"{rows} x {columns}: {_dealt(plan, routine)}"),
+        ("tile", f"{plan['tile']}: {parts}"),
     ]
 
 
@@ -191,7 +202,7 @@ def _tuning(tried: dict, routine: str) -> str:
     edges = f"{tile} x {tried['tile_k']}"
     if routine not in VECTORS:
         edges = f"{tried['tile_m']} x {edges}"
-    text = f"{rows} x {columns}, tiles {edges}"
+    text = f"{rows} x {columns}, tiles {edges}{_own_edges(tried)}"
     if tried["cpu_share"]:
         text += f", CPU {common.percent(tried['cpu_share'])}"
     if tried["split_k"]:
