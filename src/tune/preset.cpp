@@ -116,6 +116,7 @@ Tuned tune_as(const PresetPolicy& policy, const Problem& problem, const Machine&
   TuneRequest wanted = request;
   wanted.rules = parse_rules(policy.rules);
   wanted.max_hops = policy.max_hops;
+  wanted.cpu_part = 0;
   Tuning base = base_tuning(problem, machine, wanted);
   base.routing = policy.routing;
   base.steals = policy.steals;
