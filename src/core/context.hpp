@@ -138,8 +138,8 @@ class Context {
   const int cores_;
   std::shared_ptr<Journal> journal_;
   std::mutex turn_;
-  Offloader offloader_;             // guarded by turn_
-  double min_flops_ = -1;           // guarded by turn_; -1: not known yet
+  Offloader offloader_;    // guarded by turn_
+  double min_flops_ = -1;  // guarded by turn_; -1: not known yet
   Registry registry_;
   std::atomic<int> users_{0};  ///< threads inside
 };
