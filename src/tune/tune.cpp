@@ -330,7 +330,7 @@ void Tuner::attempt_two_sizes(const Team& team, std::int64_t end) {
       if (slowest <= 0 || fastest < limits::kFasterLink * slowest) continue;
       const auto edge = static_cast<double>(by_row ? tuning.edge_m() : tuning.tile);
       const auto attempt_edges = [&](const auto& part_of) {
-        Considered c{.tuning = alike.tuning, .tasks = 2 * alike.tasks};
+        Considered c{.tuning = alike.tuning, .tasks = alike.tasks};
         c.estimate_s = alike.estimate_s;
         std::vector<std::int64_t>& edges = by_row ? c.tuning.row_tiles : c.tuning.col_tiles;
         edges.clear();
