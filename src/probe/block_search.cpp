@@ -95,10 +95,11 @@ struct Slowed {
   LinkSet quiet;   ///< as fast, and no faster than the slower ones are now: they may take the port
 };
 
-Slowed slowed_in(const Load& load, const Machine& machine) {
+/// Slowdowns of up to `noise` do not count.
+Slowed slowed_in(const Load& load, const Machine& machine, double noise) {
   Slowed found;
   const Trace expected = simulate(load.plan.plan(), machine);
-  const double slow = std::max(kSlowedDown, 1 + load.noticeable);
+  const double slow = std::max(noise, 1 + load.noticeable);
   double least = kUnlimited;
   for (std::size_t i = 0; i < load.links.size(); ++i) {
     const double rate = rate_in(load.plan.plan(), expected, load.links[i]);
@@ -109,17 +110,17 @@ Slowed slowed_in(const Load& load, const Machine& machine) {
   }
   for (std::size_t i = 0; i < load.links.size(); ++i)
     if (std::ranges::find(found.slower, load.links[i]) == found.slower.end() &&
-        load.bytes_per_s[i] < kSlowedDown * least)
+        load.bytes_per_s[i] < noise * least)
       found.quiet.push_back(load.links[i]);
   return found;
 }
 
-/// The port that slows down links of this mix, if it is not as on `known`.
+/// The port that slows down links of this mix by more than noise, if it is not as on `known`.
 std::optional<SharedPort> port_behind(const Mix& mix, const Machine& machine, const Machine& known,
-                                      ProbeMemory& memory, ProbeSession& session) {
+                                      double noise, ProbeMemory& memory, ProbeSession& session) {
   const auto load = measure_load(machine, mix, memory, session);
   if (!load) return std::nullopt;
-  const Slowed links = slowed_in(*load, known);
+  const Slowed links = slowed_in(*load, known, noise);
   if (links.slower.empty()) return std::nullopt;
   auto port = port_of(links.slower, links.slower, *load, known);
   if (port && links.quiet.empty()) return port;
@@ -130,7 +131,7 @@ std::optional<SharedPort> port_behind(const Mix& mix, const Machine& machine, co
     if (!without) return port;
     Machine supposed = known;
     add_port(supposed, *port);
-    if (slowed_in(*without, supposed).faster.empty()) return port;
+    if (slowed_in(*without, supposed, noise).faster.empty()) return port;
   }
   LinkSet all = links.slower;
   all.insert(all.end(), links.quiet.begin(), links.quiet.end());
@@ -211,8 +212,8 @@ std::vector<SharedPort> shared_by_blocks(const Machine& machine, Slowdowns& slow
   std::vector<SharedPort> found;
   for (const Mix& mix : blocks_of(machine)) {
     if (has_port(known, mix.links)) continue;
-    if (slowdowns.of({mix.links}, known).front().of_link <= kSlowedDown) continue;
-    auto port = port_behind(mix, machine, known, memory, session);
+    if (slowdowns.of({mix.links}, known).front().of_link <= slowdowns.noise()) continue;
+    auto port = port_behind(mix, machine, known, slowdowns.noise(), memory, session);
     if (!port || has_port(known, port->links)) continue;
     add_port(known, *port);
     found.push_back(*std::move(port));

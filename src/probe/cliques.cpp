@@ -11,16 +11,14 @@
 namespace fleet {
 namespace {
 
-/// Capacities within this factor are those of one port.
-constexpr double kSameCapacity = 1.05;
 /// A port slows a pair down for certain if the pair needs this many times its capacity: the links
 /// do not always finish together, and latency takes its part.
 constexpr double kCertain = 1.2;
 
 class Grower {
  public:
-  Grower(const PairCapacities& pairs, const Machine& machine)
-      : pairs_(pairs), machine_(machine), slowed_by_(machine.links.size()) {
+  Grower(const PairCapacities& pairs, const Machine& machine, double same)
+      : pairs_(pairs), machine_(machine), same_(same), slowed_by_(machine.links.size()) {
     for (const auto& [pair, capacity] : pairs)
       if (is_limit(pair, capacity)) {
         slowed_by_[index(pair.first)].push_back(pair.second);
@@ -37,7 +35,8 @@ class Grower {
   }
 
  private:
-  enum class Verdict { member, perhaps, stranger, open };
+  /// doubtful: the port would slow the pair down, but by so little that it may not be seen.
+  enum class Verdict { member, perhaps, doubtful, stranger, open };
 
   double needed(const LinkPair& pair) const {
     return machine_.links[index(pair.first)].bytes_per_s +
@@ -55,6 +54,7 @@ class Grower {
 
   const PairCapacities& pairs_;
   const Machine& machine_;
+  double same_;
   std::vector<std::vector<LinkId>> slowed_by_;  ///< by link
   std::set<LinkPair> open_;
   Cliques found_;
@@ -64,7 +64,7 @@ bool Grower::is_explained(const LinkPair& pair, double capacity) const {
   return std::ranges::any_of(found_.ports, [&](const SharedPort& port) {
     return std::ranges::binary_search(port.links, pair.first) &&
            std::ranges::binary_search(port.links, pair.second) &&
-           port.capacity <= capacity * kSameCapacity && capacity <= port.capacity * kSameCapacity;
+           port.capacity <= capacity * same_ && capacity <= port.capacity * same_;
   });
 }
 
@@ -73,12 +73,15 @@ Grower::Verdict Grower::judge(const LinkPair& pair, double capacity) const {
   const bool certain = needed(pair) > kCertain * capacity;
   const auto known = pairs_.find(pair);
   if (known == pairs_.end()) return certain ? Verdict::open : Verdict::perhaps;
-  if (!is_limit(pair, known->second) || known->second > capacity * kSameCapacity)
-    return certain ? Verdict::stranger : Verdict::perhaps;
-  return known->second * kSameCapacity < capacity ? Verdict::perhaps : Verdict::member;
+  if (!is_limit(pair, known->second) || known->second > capacity * same_)
+    return certain                           ? Verdict::stranger
+           : needed(pair) > same_ * capacity ? Verdict::doubtful
+                                             : Verdict::perhaps;
+  return known->second * same_ < capacity ? Verdict::perhaps : Verdict::member;
 }
 
-/// The link with the most slowdowns by members, if no member speaks against it.
+/// The link with the most slowdowns by members, if no member speaks against it, and no more of them
+/// are doubtful: pairs that a port hardly slows down are seen by chance, or not seen.
 std::optional<LinkId> Grower::next_member(const std::vector<LinkId>& members, double capacity) {
   const bool has_host = std::ranges::any_of(members, [&](LinkId id) { return joins_host(id); });
   std::map<LinkId, int> slowdowns;
@@ -92,12 +95,14 @@ std::optional<LinkId> Grower::next_member(const std::vector<LinkId>& members, do
     if (std::ranges::find(members, link) != members.end()) continue;
     std::optional<LinkPair> open;
     bool fits = true;
+    int doubtful = 0;
     for (const LinkId member : members) {
       const Verdict verdict = judge(pair_of(member, link), capacity);
       fits = fits && verdict != Verdict::stranger;
+      if (verdict == Verdict::doubtful) ++doubtful;
       if (verdict == Verdict::open && !open) open = pair_of(member, link);
     }
-    if (!fits) continue;
+    if (!fits || doubtful > count) continue;
     if (open)
       open_.insert(*open);
     else if (!best || count > slowdowns[*best])
@@ -115,8 +120,8 @@ SharedPort Grower::grow(const LinkPair& seed, double capacity) {
 
 }  // namespace
 
-Cliques cliques_of(const PairCapacities& pairs, const Machine& machine) {
-  return Grower(pairs, machine).all();
+Cliques cliques_of(const PairCapacities& pairs, const Machine& machine, double same) {
+  return Grower(pairs, machine, same).all();
 }
 
 }  // namespace fleet

@@ -30,8 +30,10 @@ struct Cliques {
 /// A few ports that explain every slowdown: in each, every two links slow each other down to its
 /// capacity, unless together they need less than that, or a smaller port slows them down more. A
 /// link is only added for a slowdown with a link of the port that joins the host, if it has one:
-/// two links between devices may well meet in another port. The ports are final when no pair is
+/// two links between devices may well meet in another port. Slowdowns that a port should just have
+/// may be missing for some members, not for most. The ports are final when no pair is
 /// open. Only rates, sources and targets of the machine's links are used.
-Cliques cliques_of(const PairCapacities& pairs, const Machine& machine);
+/// Capacities within the factor `same` are those of one port.
+Cliques cliques_of(const PairCapacities& pairs, const Machine& machine, double same);
 
 }  // namespace fleet

@@ -36,10 +36,12 @@ struct Mix {
 struct Load {
   ProbePlan plan;
   std::vector<LinkId> links;
-  double seconds = 0;     ///< of the fastest run; in a careful probe, the mean
+  /// Until the last copy over the link that takes longest: of the fastest run of each link, or the
+  /// mean in a careful probe.
+  double seconds = 0;
   double noticeable = 0;  ///< the least difference that is not noise, as a share
-  /// Of each link, from the start of its first copy to the stop of its last; of the same run or
-  /// mean.
+  /// Of each link, from the start of its first copy to the stop of its last; the most
+  /// of any run, or the mean.
   std::vector<double> bytes_per_s;
 };
 

@@ -26,6 +26,7 @@ class PairSearch {
   PairSearch(const Machine& machine, Slowdowns& slowdowns)
       : machine_(machine), slowdowns_(slowdowns), one_port_(slowdowns.unlimited()) {
     for (Link& link : one_port_.links) link.ports.clear();
+    for (Device& device : one_port_.devices) device.ports.clear();
     one_port_.ports = {{"pair", kUnlimited}};
   }
 
@@ -67,7 +68,7 @@ void PairSearch::load(const std::vector<LinkPair>& pairs) {
   for (std::size_t i = 0; i < sets.size(); ++i) {
     double& capacity = pairs_[pair_of(sets[i][0], sets[i][1])];
     capacity = kUnlimited;
-    if (found[i].of_link <= kSlowedDown) continue;
+    if (found[i].of_link <= slowdowns_.noise()) continue;
     Load slowed = slowdowns_.load(sets[i], found[i].of_all);
     capacity = capacity_of(slowed);
     slowed_.push_back(std::move(slowed));
@@ -76,10 +77,10 @@ void PairSearch::load(const std::vector<LinkPair>& pairs) {
 
 /// Finds the ports of the pairs so far, and loads the pairs on which they depend.
 void PairSearch::explain() {
-  cliques_ = cliques_of(pairs_, machine_);
+  cliques_ = cliques_of(pairs_, slowdowns_.unlimited(), slowdowns_.noise());
   while (!cliques_.open.empty()) {
     load(cliques_.open);
-    cliques_ = cliques_of(pairs_, machine_);
+    cliques_ = cliques_of(pairs_, slowdowns_.unlimited(), slowdowns_.noise());
   }
 }
 
@@ -90,7 +91,7 @@ std::vector<std::size_t> PairSearch::unexplained(const std::vector<LinkSet>& set
   const std::vector<Slowdown> times = slowdowns_.of(sets, known);
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < sets.size(); ++i)
-    if (times[i].of_link > kSlowedDown) found.push_back(i);
+    if (times[i].of_link > slowdowns_.noise()) found.push_back(i);
   return found;
 }
 
@@ -155,11 +156,11 @@ FoundByPairs PairSearch::search_directions() {
     if (back > wire && !has_port(machine_, {wire, back})) pairs.push_back({wire, back});
   }
   load(pairs);
-  cliques_ = cliques_of(pairs_, machine_);
+  cliques_ = cliques_of(pairs_, slowdowns_.unlimited(), slowdowns_.noise());
   // Ports of one capacity are fitted together.
   std::vector<double> capacities;
   for (const SharedPort& port : cliques_.ports) capacities.push_back(port.capacity);
-  for (const ProbeGroup& group : groups_by_time(capacities, kSlowedDown))
+  for (const ProbeGroup& group : groups_by_time(capacities, slowdowns_.noise()))
     for (const std::size_t i : group.members) cliques_.ports[i].capacity = group.seconds;
   return result();
 }
@@ -184,8 +185,9 @@ FoundByPairs shared_by_pairs(const Machine& machine, Slowdowns& slowdowns, Probe
 std::size_t values_of_search(const Machine& machine) {
   const std::size_t wires = wires_of(machine).size();
   const std::size_t host = links_that(machine, joins_host).size();
-  // Each link alone, pairs of links with the host, and two sets for each link between devices.
-  return (wires + host * host / 2 + 2 * (wires - host)) / Slowdowns::kSetsInTurn + 1;
+  // Each link alone, twice; pairs of links with the host, and two sets for each link between
+  // devices.
+  return (2 * wires + host * host / 2 + 2 * (wires - host)) / Slowdowns::kSetsInTurn + 1;
 }
 
 }  // namespace fleet

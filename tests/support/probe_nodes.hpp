@@ -98,6 +98,14 @@ class Disguise : public WrappedBackend {
   Machine said_;
 };
 
+/// The machine without its ports.
+inline Machine stripped(Machine machine) {
+  machine.ports.clear();
+  for (Link& link : machine.links) link.ports.clear();
+  for (Device& device : machine.devices) device.ports.clear();
+  return machine;
+}
+
 /// The machine with placeholder rates and capacities. Weights stay, except those of CPU threads,
 /// which follow the rates.
 inline Machine forgotten(Machine machine) {

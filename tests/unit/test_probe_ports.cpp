@@ -10,28 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "probe/cliques.hpp"
 #include "probe/loads.hpp"
 #include "probe/probe.hpp"
 #include "support/probe_nodes.hpp"
 #include "support/scale.hpp"
+#include "support/shipped.hpp"
 
 namespace fleet::test {
 namespace {
 
 constexpr double kBudgetS = 60;  // simulated runs take no time; machines under test may be busy
-
-Machine shipped(const std::string& name) {
-  return load_machine(name, FLEETBLAS_SOURCE_DIR "/machines");
-}
-
-/// The machine without its ports.
-Machine stripped(Machine machine) {
-  machine.ports.clear();
-  for (Link& link : machine.links) link.ports.clear();
-  for (Device& device : machine.devices) device.ports.clear();
-  return machine;
-}
 
 double weight_of(const Machine& machine, LinkId link, PortId port) {
   for (const PortShare& share : machine.links[static_cast<std::size_t>(link)].ports)
@@ -431,66 +419,6 @@ TEST(PortsOfAnEarlierProbe, AreLookedForAgain) {
   ProbeReport report;
 
   EXPECT_EQ(other_ports(real, probe(backend, nullptr, request, report)), "");
-}
-
-/// Links from the host to GPUs, of these rates.
-Machine links_of(const std::vector<double>& bytes_per_s) {
-  Machine machine;
-  for (const double rate : bytes_per_s)
-    machine.links.push_back({.source = kHost, .target = kFirstDevice, .bytes_per_s = rate});
-  return machine;
-}
-
-TEST(Cliques, JoinLinksThatAllSlowEachOtherDown) {
-  const Cliques found = cliques_of({{{0, 1}, 12e9}, {{0, 2}, 12.2e9}, {{1, 2}, 11.9e9}},
-                                   links_of({10e9, 10e9, 10e9, 10e9}));
-
-  EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1, 2}, 12e9}}));
-  EXPECT_TRUE(found.open.empty());
-}
-
-TEST(Cliques, KeepPortsApartThatHaveOneLinkInCommon) {
-  const Cliques found = cliques_of({{{0, 1}, 12e9}, {{1, 2}, 12e9}, {{0, 2}, kUnlimited}},
-                                   links_of({10e9, 10e9, 10e9}));
-
-  EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1}, 12e9}, {{1, 2}, 12e9}}));
-}
-
-TEST(Cliques, TakeInPairsThatAreTooSlowToFillThePort) {
-  // 5.5 and 5.5 are less than 12, but each of them slows down a link of 12.
-  const Cliques found = cliques_of({{{0, 1}, 12e9}, {{0, 2}, 12e9}, {{1, 2}, kUnlimited}},
-                                   links_of({12e9, 5.5e9, 5.5e9}));
-
-  EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1, 2}, 12e9}}));
-}
-
-TEST(Cliques, FindASmallerPortWithinALargerOne) {
-  const Cliques found =
-      cliques_of({{{0, 1}, 15e9}, {{0, 2}, 15e9}, {{1, 2}, 11e9}}, links_of({10e9, 10e9, 10e9}));
-
-  EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1, 2}, 15e9}, {{1, 2}, 11e9}}));
-}
-
-TEST(Cliques, AskForThePairsThatDecide) {
-  const Cliques found = cliques_of({{{0, 1}, 12e9}, {{0, 2}, 12e9}}, links_of({10e9, 10e9, 10e9}));
-
-  EXPECT_EQ(found.open, (std::vector<LinkPair>{{1, 2}}));
-}
-
-TEST(Cliques, TakeNoLinkForASlowdownOfALinkBetweenDevicesAlone) {
-  // 0 and 1 with the host share a port with 2 between devices, which shares another one with 3.
-  Machine machine = links_of({10e9, 10e9, 8e9, 2e9});
-  machine.links[2] = {.source = kFirstDevice, .target = kFirstDevice + 1, .bytes_per_s = 8e9};
-  machine.links[3] = {.source = kFirstDevice + 2, .target = kFirstDevice + 1, .bytes_per_s = 5e9};
-  const Cliques found = cliques_of({{{0, 1}, 12e9},
-                                    {{0, 2}, 12e9},
-                                    {{1, 2}, 12e9},
-                                    {{2, 3}, 12e9},
-                                    {{0, 3}, kUnlimited},
-                                    {{1, 3}, kUnlimited}},
-                                   machine);
-
-  EXPECT_EQ(found.ports, (std::vector<SharedPort>{{{0, 1, 2}, 12e9}, {{2, 3}, 12e9}}));
 }
 
 }  // namespace
