@@ -33,6 +33,7 @@ void OnlineModel::change(std::shared_ptr<const Machine> machine) {
 }
 
 bool OnlineModel::forgets_after_unused() {
+  if (corrections_ == nullptr) return false;
   const std::vector<Correction> corrections = corrections_of(*machine_);
   const auto is_slower = [](const Correction& correction) { return correction.factor < 1; };
   if (std::ranges::none_of(corrections, is_slower) || ++unused_ < patience_) return false;

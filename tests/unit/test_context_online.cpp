@@ -14,6 +14,7 @@
 #include "support/fake_gpus.hpp"
 #include "support/host_context.hpp"
 #include "support/random_plans.hpp"
+#include "support/slower.hpp"
 
 namespace fleet {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 using Json = nlohmann::json;
 using test::FakeGpus;
 using test::HostContext;
+using test::slower;
 
 constexpr std::int64_t kEdge = 8192;
 constexpr const char* kProblem = "dgemm size=8192 a@h b@h c@h";
@@ -32,17 +34,6 @@ Machine node() {
   machine.name = "four simulated GPUs";
   for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)
     machine.devices[d].kernels = {{DataType::f64, 512, 15e12}, {DataType::f64, 1024, 20e12}};
-  return machine;
-}
-
-/// Everything takes 1 / factor as long.
-Machine slower(Machine machine, double factor) {
-  for (Device& device : machine.devices) {
-    for (KernelRate& rate : device.kernels) rate.flops_per_s *= factor;
-    device.memory_bytes_per_s *= factor;
-  }
-  for (Link& link : machine.links) link.bytes_per_s *= factor;
-  for (Port& port : machine.ports) port.capacity *= factor;
   return machine;
 }
 

@@ -13,29 +13,20 @@
 #include "sim/simulate.hpp"
 #include "support/random_plans.hpp"
 #include "support/shipped.hpp"
+#include "support/slower.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
 namespace {
 
 using test::shipped;
+using test::slower;
 using Kind = RateId::Kind;
 
 constexpr double kNear = 0.05;
 
 Problem gemm(std::int64_t m, std::int64_t n, std::int64_t k, DeviceId home = kHost) {
   return make_problem({.m = m, .n = n, .k = k}, {.homes = {home, home, home}});
-}
-
-/// All rates of the machine times `factor`: what it does takes 1 / factor as long.
-Machine slower(Machine machine, double factor) {
-  for (Device& device : machine.devices) {
-    for (KernelRate& rate : device.kernels) rate.flops_per_s *= factor;
-    device.memory_bytes_per_s *= factor;
-  }
-  for (Link& link : machine.links) link.bytes_per_s *= factor;
-  for (Port& port : machine.ports) port.capacity *= factor;
-  return machine;
 }
 
 /// Products on these devices take 1 / factor as long.

@@ -32,6 +32,11 @@ Tuned tuned(const Problem& problem, const Machine& machine, bool selects) {
   return tune(problem, machine, request);
 }
 
+/// Of two workers.
+const std::vector<double>& shares_of(const Tuning& tuning) {
+  return tuning.grid.rows > 1 ? tuning.row_shares : tuning.col_shares;
+}
+
 TEST(Teams, BeginWithAllWorkersAndHaveEachSetOnce) {
   for (const char* name : {"h200x8", "dgx1", "clx-ai", "karolina"}) {
     const Machine machine = shipped(name);
@@ -130,8 +135,7 @@ TEST(UnevenWorkers, GetPartsByTheirSpeeds) {
 
   const Tuned even = tune(problem, machine, equal), uneven = tuned(problem, machine, false);
 
-  const Tuning& tuning = uneven.plan.tuning;
-  const std::vector<double>& shares = tuning.grid.rows > 1 ? tuning.row_shares : tuning.col_shares;
+  const std::vector<double>& shares = shares_of(uneven.plan.tuning);
   ASSERT_EQ(shares.size(), 2U);
   EXPECT_NEAR(shares[0] / shares[1], 2, 0.3);
   EXPECT_LT(uneven.cost.seconds, 0.85 * even.cost.seconds);
@@ -151,8 +155,7 @@ TEST(UnevenLinks, GetPartsWhoseProductsEndTogether) {
 
   const Tuned even = tune(problem, machine, equal), uneven = tuned(problem, machine, false);
 
-  const Tuning& tuning = uneven.plan.tuning;
-  const std::vector<double>& shares = tuning.grid.rows > 1 ? tuning.row_shares : tuning.col_shares;
+  const std::vector<double>& shares = shares_of(uneven.plan.tuning);
   ASSERT_EQ(shares.size(), 2U);
   EXPECT_GT(shares[0], 1.5 * shares[1]);
   EXPECT_LT(uneven.cost.seconds, 0.8 * even.cost.seconds);
