@@ -185,7 +185,8 @@ def run(tmp_path):
 
 
 VERBOSE_LINE = re.compile(
-    r"(\w+)\(.*\) \S+ (?:.*predicted \S+ )?gpus:(\d+) .* (devices|cpu|nowhere) \("
+    r"(\w+)\(.*\) \S+ (?:.*predicted \S+ )?(?:\(corrected \S+\) )?gpus:(\d+) .* "
+    r"(devices|cpu|nowhere) \("
 )
 
 
