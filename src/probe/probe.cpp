@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.hpp"
 #include "probe/columns.hpp"
 #include "probe/crew.hpp"
 #include "probe/links.hpp"
@@ -103,7 +102,7 @@ class Prober {
     DataType type;
     std::vector<std::int64_t> edges;
     std::size_t next = 0;
-    double last_s = 0;        ///< wall time of the last edge; in a careful probe, of its first run
+    double last_s = 0;        ///< time of the last edge; in a careful probe, of its first run
     double arithmetic_s = 0;  ///< the part of it that was spent in products
     double last_rate = 0;     ///< mean flops_per_s at the last edge
   };
@@ -385,7 +384,7 @@ bool Prober::affordable(const Series& series) const {
 }
 
 void Prober::measure_edge(Series& series) {
-  const double start_s = now_s();
+  const double start_s = backend_.clock_s();
   const std::int64_t edge = series.edges[series.next++];
   Timing timing{.busy = {},
                 .type = series.type,
@@ -400,7 +399,7 @@ void Prober::measure_edge(Series& series) {
   const double work = (is_complex(series.type.storage) ? 8 : 2) * size * size * size;
   std::vector<double> taken = time_kernels(timing);
   if (taken.empty()) series.next = series.edges.size();
-  const double once_s = now_s() - start_s;
+  const double once_s = backend_.clock_s() - start_s;
   if (session_.careful() && !taken.empty()) {
     timing.kernel_s = mean(taken);
     series.arithmetic_s = timing.kernel_s * (timing.repeats + 1);
@@ -426,7 +425,7 @@ void Prober::measure_edge(Series& series) {
   });
   series.last_s = once_s;
   if (session_.careful()) return;
-  series.last_s = now_s() - start_s;
+  series.last_s = backend_.clock_s() - start_s;
   series.arithmetic_s = taken.empty() ? 0 : mean(taken) * (timing.repeats + 1);
 }
 
@@ -462,7 +461,7 @@ Machine probe(Backend& backend, CpuBlas* blas, const ProbeRequest& request, Prob
                    " parts, the last " + so_far.done.back();
     if (request.save) request.save(whole, so_far);
   };
-  ProbeSession session(kept);
+  ProbeSession session(kept, [&] { return backend.clock_s(); });
   try {
     if (session.careful()) {
       if (blas != nullptr) session.expect("host", host_values());

@@ -4,8 +4,8 @@
 #include "probe/session.hpp"
 
 #include <algorithm>
+#include <utility>
 
-#include "base/clock.hpp"
 #include "probe/times.hpp"
 
 namespace fleet {
@@ -21,12 +21,15 @@ bool settled(const Confidence& value, const char* unit, double precision) {
 
 }  // namespace
 
-ProbeSession::ProbeSession(const ProbeRequest& request)
-    : request_(request), start_s_(now_s()), budget_s_(request.budget_s) {
+ProbeSession::ProbeSession(const ProbeRequest& request, std::function<double()> clock_s)
+    : request_(request),
+      clock_s_(std::move(clock_s)),
+      start_s_(clock_s_()),
+      budget_s_(request.budget_s) {
   report_.done = request.done;
 }
 
-double ProbeSession::left_s() const { return budget_s_ - (now_s() - start_s_); }
+double ProbeSession::left_s() const { return budget_s_ - (clock_s_() - start_s_); }
 
 void ProbeSession::expect(const std::string& part, std::size_t values) {
   if (!is_done(part)) expected_.push_back({part, values});

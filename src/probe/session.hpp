@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "machine/machine.hpp"
 #include "probe/confidence.hpp"
 
@@ -70,7 +71,8 @@ class ProbeSession {
   /// Thrown by repeated() if `progress` returned false.
   struct Stopped {};
 
-  explicit ProbeSession(const ProbeRequest& request);
+  /// `clock_s`: seconds from some start.
+  explicit ProbeSession(const ProbeRequest& request, std::function<double()> clock_s = now_s);
 
   bool careful() const { return request_.least_repeats > 1; }
   const ProbeRequest& request() const { return request_; }
@@ -119,6 +121,7 @@ class ProbeSession {
   std::size_t expected() const;
 
   const ProbeRequest& request_;
+  const std::function<double()> clock_s_;
   const double start_s_;
   double budget_s_;
   std::vector<Part> expected_;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
@@ -79,6 +80,9 @@ class Backend {
   /// Whether a kernel is launched while the one before it in its queue still runs. The time of a
   /// launch is then no part of the time of kernels that follow each other.
   virtual bool overlaps_launches() const { return false; }
+  /// The clock that a probe keeps its budget by, in seconds from some start. Another than the
+  /// steady clock makes probes of simulated devices independent of the speed of the simulator.
+  virtual double clock_s() const { return now_s(); }
   /// Whether runs measure the span of each task from now on, where that has a price. Without it,
   /// tasks may share the span of their run.
   virtual void keep_times(bool /*wanted*/) {}

@@ -99,8 +99,8 @@ class FakeBackend final : public test::WrappedBackend {
 /// Says how long the tasks took, as the settings want it.
 class SimulatedRun final : public test::WrappedExecution {
  public:
-  SimulatedRun(std::unique_ptr<Execution> inner, bool is_timed)
-      : WrappedExecution(std::move(inner)), is_timed_(is_timed) {}
+  SimulatedRun(std::unique_ptr<Execution> inner, bool is_timed, double& clock_s)
+      : WrappedExecution(std::move(inner)), is_timed_(is_timed), clock_s_(clock_s) {}
 
   Trace finish() override {
     Trace trace = WrappedExecution::finish();
@@ -113,6 +113,7 @@ class SimulatedRun final : public test::WrappedExecution {
     ++settings.runs;
     settings.timed_runs += is_timed_ ? 1 : 0;
     settings.last_s = trace.seconds;
+    clock_s_ += trace.seconds;
     return trace;
   }
 
@@ -133,6 +134,7 @@ class SimulatedRun final : public test::WrappedExecution {
   }
 
   const bool is_timed_;
+  double& clock_s_;
 };
 
 class SimulatedBackend final : public test::WrappedBackend {
@@ -145,11 +147,13 @@ class SimulatedBackend final : public test::WrappedBackend {
       later_ = make_sim_backend(parse_machine(settings.later));
     auto run = later_ != nullptr ? later_->begin(plan, binding, serial)
                                  : WrappedBackend::begin(plan, binding, serial);
-    return std::make_unique<SimulatedRun>(std::move(run), is_timed_);
+    return std::make_unique<SimulatedRun>(std::move(run), is_timed_, clock_s_);
   }
   void keep_times(bool wanted) override { is_timed_ = wanted; }
+  double clock_s() const override { return clock_s_; }
 
  private:
+  double clock_s_ = 0;  ///< of all runs: what is measured does not depend on the speed of the tests
   bool is_timed_ = false;
   std::unique_ptr<Backend> later_;
 };

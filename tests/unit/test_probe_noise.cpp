@@ -34,6 +34,8 @@ class Uneven final : public Disguise {
                                    std::uint64_t serial) override {
     return std::make_unique<Slower>(Disguise::begin(plan, binding, serial), plan, *this);
   }
+  double clock_s() const override { return seconds; }
+
   double seconds = 0;  ///< of all runs
 
  private:
