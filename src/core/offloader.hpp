@@ -123,8 +123,7 @@ class Offloader {
   std::optional<Begun> begin(const Problem& problem, const Arguments& arguments,
                              std::shared_ptr<const Planned> planned, CallRecord& record,
                              const Log& log);
-  /// The run with the CPU's part of it on our lane.
-  /// Null: the CPU has no lane.
+  /// The run with the CPU's part of it on our lane; null: the CPU has no lane.
   std::unique_ptr<Execution> with_lane(const Plan& plan, std::unique_ptr<Execution> run);
   /// All the rest: C may be changed.
   Outcome complete(const Problem& problem, Begun begun, const Computing& computing,

@@ -6,6 +6,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/gate.hpp"
 
 namespace fleet {
@@ -34,9 +35,8 @@ void OnlineModel::change(std::shared_ptr<const Machine> machine) {
 
 bool OnlineModel::forgets_after_unused() {
   if (corrections_ == nullptr) return false;
-  const std::vector<Correction> corrections = corrections_of(*machine_);
-  const auto is_slower = [](const Correction& correction) { return correction.factor < 1; };
-  if (std::ranges::none_of(corrections, is_slower) || ++unused_ < patience_) return false;
+  const auto is_slower = [](const NamedCorrection& correction) { return correction.factor < 1; };
+  if (std::ranges::none_of(*corrections_, is_slower) || ++unused_ < patience_) return false;
   unused_ = 0;
   patience_ *= 2;
   change(std::make_shared<const Machine>(uncorrected(*machine_)));
@@ -50,8 +50,14 @@ bool OnlineModel::outdates(const Planned& planned, const Trace& measured) {
   if (!lesson.corrections.empty()) {
     change(std::make_shared<const Machine>(corrected(*machine_, lesson.corrections)));
     ++version_;
-    // Writing takes about a millisecond: not at each of many small changes.
-    if (keep_ && std::has_single_bit(version())) keep_(*machine_);
+    is_kept_ = keep_ == nullptr;
+  }
+  // Writing takes about a millisecond: not at each of many small changes. The last of them is
+  // written once a second has passed.
+  if (!is_kept_ && (std::has_single_bit(version()) || now_s() - kept_at_s_ >= kKeepAgainS)) {
+    keep_(*machine_);
+    is_kept_ = true;
+    kept_at_s_ = now_s();
   }
   return lesson.far_off && planned.made_for != version();
 }

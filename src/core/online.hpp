@@ -60,6 +60,7 @@ class OnlineModel {
 
  private:
   static constexpr std::uint64_t kPatience = 64;
+  static constexpr double kKeepAgainS = 1;
   void change(std::shared_ptr<const Machine> machine);
 
   std::shared_ptr<const Machine> machine_;
@@ -67,6 +68,8 @@ class OnlineModel {
   std::atomic<std::uint64_t> version_{0};
   std::uint64_t unused_ = 0, patience_ = kPatience;  ///< calls
   Keep keep_;
+  bool is_kept_ = true;  ///< the machine as it is now, or nothing keeps machines
+  double kept_at_s_ = 0;
 };
 
 }  // namespace fleet

@@ -329,6 +329,8 @@ KeptMachine cached_machine(const Options& options, const std::string& devices, C
   Machine machine = measured.machine;
   // Users may number devices differently.
   auto keep = [=, folder = options.cache_dir](const Machine& corrected) mutable {
+    const auto present = read_machine(path, key, measured.machine);
+    if (present && present->times > measured.times) return;  // by another process since
     for (std::size_t d = 0; d < corrected.devices.size(); ++d) {
       const std::string name = measured.machine.devices[d].name;
       measured.machine.devices[d] = corrected.devices[d];

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
 
 #include "fleetblas/fleetblas.h"
@@ -106,6 +108,15 @@ class Online : public ::testing::Test {
   }
   static Json stats(const HostContext& context) {
     return Json::parse(context.text(fleet_stats_json));
+  }
+  /// The only file of a cache folder.
+  static std::filesystem::path file_in(const test::TemporaryFolder& cache) {
+    return std::filesystem::directory_iterator(cache.path())->path();
+  }
+  static Json kept_in(const test::TemporaryFolder& cache) {
+    Json kept;
+    std::ifstream(file_in(cache)) >> kept;
+    return kept;
   }
   static Json machine_of(const HostContext& context) {
     return Json::parse(context.text(fleet_machine_json));
@@ -291,6 +302,48 @@ TEST_F(Online, WritesAMachineFromWhichTheSamePlanComes) {
   EXPECT_EQ(plan(named), learnt);
 }
 
+/// Not each of many changes is written at once.
+TEST_F(Online, WritesTheLastChangeASecondLater) {
+  const test::TemporaryFolder cache;
+  const HostContext context(measured() + ";cache_dir=" + cache.path());
+  make_real(node());
+  const auto is_kept = [&] {
+    const Json machine = machine_of(context);
+    const Json kept = kept_in(cache)["machine"];
+    return kept["devices"] == machine["devices"] && kept["links"] == machine["links"];
+  };
+  const Operands operands(context);
+  EXPECT_TRUE(is_kept());
+  int changes = 0;
+  while (is_kept() && ++changes < 20) {
+    gpus->pace = {changes % 2 == 1 ? 1.1 : 1};
+    for (int i = 0; i < 3; ++i) call(context, operands);
+  }
+  ASSERT_LT(changes, 20);
+
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  call(context, operands);
+
+  EXPECT_TRUE(is_kept());
+}
+
+/// A newer measurement by another process stays.
+TEST_F(Online, DoesNotReplaceANewerMeasurement) {
+  const test::TemporaryFolder cache;
+  const HostContext context(measured() + ";cache_dir=" + cache.path());
+  make_real(node());
+  machine_of(context);
+  Json newer = kept_in(cache);
+  newer["machine"]["notes"]["probe"]["times"] = 2;
+  std::ofstream(file_in(cache)) << newer;
+  gpus->pace = {1.2};
+
+  calls(context, 10);
+
+  EXPECT_FALSE(stats(context)["corrections"].empty());
+  EXPECT_TRUE(kept_in(cache) == newer);
+}
+
 TEST_F(Online, IsSilentWhereTheFileCannotBeWritten) {
   const test::TemporaryFolder cache;
   const std::string folder = cache.path() + "/here";
@@ -392,16 +445,13 @@ TEST_F(Online, BeginsWithTheMeasurementWhereCorrectionsAreFarOff) {
     const HostContext first(options);
     plan(first);
   }
-  std::filesystem::path file;
-  for (const auto& entry : std::filesystem::directory_iterator(cache.path())) file = entry.path();
-  Json kept;
-  std::ifstream(file) >> kept;
+  Json kept = kept_in(cache);
   kept["machine"]["notes"]["probe"]["times"] = 3;
   for (Json& rate : kept["machine"]["devices"][kFirstDevice + 1]["kernels"]) {
     rate["measured"] = rate["flops_per_s"];
     rate["flops_per_s"] = rate["flops_per_s"].get<double>() / 4;
   }
-  std::ofstream(file) << kept;
+  std::ofstream(file_in(cache)) << kept;
   gpus->runs = 0;
 
   const HostContext context(options);
