@@ -59,14 +59,14 @@ inline constexpr std::int64_t kLongestStretched = 4096;
 inline constexpr std::size_t kMostEnumerated = 8;
 /// Most sets of one size for which tunings are listed, and how far above the least estimate theirs
 /// may be, since estimates of sets of different sizes are rough.
-inline constexpr std::ptrdiff_t kMostOfSize = 2;
+inline constexpr std::ptrdiff_t kMostOfSize = 3;
 inline constexpr double kWorthATeam = 2;
 /// Most tunings planned for one set, and the number after which a set is given up whose best is
 /// behind the fastest by the ratio kHopelessTeam.
 inline constexpr std::size_t kMostOfTeam = 8, kLeastOfTeam = 2;
 inline constexpr double kHopelessTeam = 1.2;
-/// Most sets whose best tunings are varied.
-inline constexpr std::size_t kMostVaried = 2;
+/// Most sets whose best tunings are varied, and most tunings planned for these before.
+inline constexpr std::size_t kMostVaried = 2, kMostOfBestTeam = 16;
 /// Numbers of tiles along a block with which sets are estimated.
 inline constexpr std::array<std::int64_t, 3> kTeamPieces{1, 2, 4};
 
@@ -94,10 +94,10 @@ struct Part {
 };
 /// Tiles get two thirds of the budget. Groups get what tiles leave, and at least half of the
 /// budget. A larger part for the owner of operands gets a fifth on top; plans with a halved first
-/// step are few and have no limit. Smaller sets of workers get half of it on top, and the CPU's
-/// part a quarter.
-inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5}, kForTeams{1, 2},
-    kForCpu{1, 4};
+/// step are few and have no limit. Smaller sets of workers get three quarters of it on top, each of
+/// the best of these a quarter, and the CPU's part a quarter.
+inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5}, kForTeams{3, 4},
+    kForBestTeam{1, 4}, kForCpu{1, 4};
 
 /// Most tasks of a plan; larger plans cost more than they gain, so they are tried last.
 inline constexpr std::int64_t kMostTasks = 30000;

@@ -168,10 +168,13 @@ double quick_s(const Problem& problem, const Machine& machine, const Team& team)
   const std::int64_t block = std::max(ceil_div(problem.m * problem.batch, tuning.grid.rows),
                                       ceil_div(problem.n, tuning.grid.cols));
   double least_s = std::numeric_limits<double>::infinity();
-  for (const std::int64_t pieces : limits::kTeamPieces) {
-    tuning.tile = std::max<std::int64_t>(1, ceil_div(block, pieces));
-    least_s = std::min(least_s, estimator.seconds(tuning));
-  }
+  // Where k is longer than a block, long steps of k have fewer products.
+  for (const std::int64_t edge : {block, problem.k})
+    for (const std::int64_t pieces : limits::kTeamPieces) {
+      if (edge < block) continue;
+      tuning.tile = std::max<std::int64_t>(1, ceil_div(edge, pieces));
+      least_s = std::min(least_s, estimator.seconds(tuning));
+    }
   return least_s;
 }
 

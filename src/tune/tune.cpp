@@ -64,11 +64,19 @@ class Tuner {
   Tuned trivial();
   std::vector<Considered> listed(const Team& team) const;
   const Considered* attempt(Considered candidate);
+  bool fits(const Considered& candidate, std::int64_t end) const;
   const Considered* attempt_before(std::int64_t end, Considered candidate);
   void attempt_list(std::vector<Considered> list);
   std::vector<Team> best_of(const std::vector<Team>& list) const;
   void search_teams(const Goal& goal);
-  void attempt_teams(std::int64_t end, const std::vector<Team>& list);
+  struct Trial {
+    Team team;
+    std::vector<Considered> list;  ///< its candidates, the most promising first
+    std::size_t next = 0;          ///< of the list, to be planned
+    double least = kNever;
+  };
+  void attempt_next(Trial& trial, std::int64_t end);
+  std::vector<Trial> attempt_teams(std::int64_t end, const std::vector<Team>& list);
   int owner(const Team& workers) const;
   double all_by_s(DeviceId device, const Tuning& tuning) const;
   void attempt_variants(const Team& team, std::int64_t for_groups);
@@ -119,11 +127,14 @@ const Considered* Tuner::attempt(Considered c) {
   return planned;
 }
 
+bool Tuner::fits(const Considered& c, std::int64_t end) const {
+  return std::max(c.tasks, c.effort) <= end - budget_.spent();
+}
+
 // The same if its tasks fit into the budget up to `end`.
 const Considered* Tuner::attempt_before(std::int64_t end, Considered c) {
-  const std::int64_t left = end - budget_.spent();
-  if (std::max(c.tasks, c.effort) <= left) return attempt(std::move(c));
-  choice_.pass_over(std::move(c), Verdict::over_budget, left);
+  if (fits(c, end)) return attempt(std::move(c));
+  choice_.pass_over(std::move(c), Verdict::over_budget, end - budget_.spent());
   return nullptr;
 }
 
@@ -166,21 +177,22 @@ std::vector<Team> Tuner::best_of(const std::vector<Team>& list) const {
 
 // Plans the first candidates of the teams that do without some of the workers: one of each team,
 // then the next of each, but for teams that are far behind.
-void Tuner::attempt_teams(std::int64_t end, const std::vector<Team>& list) {
-  struct Trial {
-    std::vector<Considered> list;
-    double least = kNever;
-  };
+std::vector<Tuner::Trial> Tuner::attempt_teams(std::int64_t end, const std::vector<Team>& list) {
   std::vector<Trial> trials;
-  for (const Team& team : list) trials.push_back({.list = listed(team)});
+  for (const Team& team : list) trials.push_back({.team = team, .list = listed(team)});
   for (std::size_t round = 0; round < limits::kMostOfTeam; ++round)
     for (Trial& trial : trials) {
       const bool is_hopeless = round >= limits::kLeastOfTeam &&
                                trial.least > within(limits::kHopelessTeam, choice_.least());
-      if (is_hopeless || round >= trial.list.size()) continue;
-      if (const Considered* planned = attempt_before(end, std::move(trial.list[round])))
-        trial.least = std::min(trial.least, choice_.rank(*planned));
+      const bool has_more = trial.next < trial.list.size();
+      if (!is_hopeless && has_more && fits(trial.list[trial.next], end)) attempt_next(trial, end);
     }
+  return trials;
+}
+
+void Tuner::attempt_next(Trial& trial, std::int64_t end) {
+  if (const Considered* planned = attempt_before(end, std::move(trial.list[trial.next++])))
+    trial.least = std::min(trial.least, choice_.rank(*planned));
 }
 
 // Variants of the fastest plans of a team: halved first steps, other shares and edges, and where
@@ -228,9 +240,18 @@ void Tuner::search_teams(const Goal& goal) {
   std::vector<Team> fresh = teams(problem_, machine_, base_.workers, goal);
   const auto is_known = [&](const Team& team) { return !choice_.best(1, &team).empty(); };
   std::erase_if(fresh, is_known);
-  const std::int64_t for_teams = limits::kForTeams(budget_.whole());
-  attempt_teams(budget_.spent() + for_teams, fresh);
-  for (const Team& team : best_of(fresh)) attempt_variants(team, for_teams);
+  // Sets of many workers are few: one of each size.
+  const bool few = base_.workers.size() > limits::kMostEnumerated;
+  const std::int64_t whole = few ? budget_.whole() / 4 : budget_.whole();
+  const std::int64_t for_teams = limits::kForTeams(whole);
+  std::vector<Trial> trials = attempt_teams(budget_.spent() + for_teams, fresh);
+  for (const Team& team : best_of(fresh)) {
+    Trial& trial = *std::ranges::find(trials, team, &Trial::team);
+    const std::int64_t end = budget_.spent() + limits::kForBestTeam(whole);
+    while (trial.next < std::min(trial.list.size(), limits::kMostOfBestTeam))
+      attempt_next(trial, end);
+    attempt_variants(team, for_teams);
+  }
 }
 
 // No device multiplies until the first tiles arrive: 6 of 92 ms (16384 from the host, two H200).

@@ -22,7 +22,7 @@ struct Ended {
 
 /// Runs `program` in a forked process, which then calls exit() with its result.
 template <typename Program>
-Ended run_program(Program&& program, double limit_s = 30) {
+Ended run_program(Program&& program, double limit_s = 120) {
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed_s = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

