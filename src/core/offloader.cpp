@@ -387,9 +387,9 @@ Offloader::Outcome Offloader::complete(const Problem& problem, Begun begun,
   }
   keep_books(*begun.planned, trace, record);
   const auto machine = online_.machine();  // that predicted the run
-  record.corrections = online_.corrections();
   if (whole && learns_ && computing.alone()) learn(problem, *begun.planned, trace, log);
   if (begun.planned->left_out != nullptr) note_unused_devices();
+  record.corrections = online_.corrections();
   try {
     auto kept = std::make_shared<const Trace>(std::move(trace));
     journal.note(RunRecord{std::move(begun.planned), machine, std::move(kept), begun.start_s});

@@ -52,7 +52,7 @@ bool OnlineModel::outdates(const Planned& planned, const Trace& measured) {
     ++version_;
     is_kept_ = keep_ == nullptr;
   }
-  // Writing takes about a millisecond: not at each of many small changes. The last of them is
+  // Writing takes a few milliseconds: not at each of many small changes. The last of them is
   // written once a second has passed.
   if (!is_kept_ && (std::has_single_bit(version()) || now_s() - kept_at_s_ >= kKeepAgainS)) {
     keep_(*machine_);

@@ -68,7 +68,7 @@ class OnlineModel {
   std::atomic<std::uint64_t> version_{0};
   std::uint64_t unused_ = 0, patience_ = kPatience;  ///< calls
   Keep keep_;
-  bool is_kept_ = true;  ///< the machine as it is now, or nothing keeps machines
+  bool is_kept_ = true;  ///< the last correction, or nothing keeps machines
   double kept_at_s_ = 0;
 };
 

@@ -163,6 +163,19 @@ std::optional<Measured> read_machine(const std::string& path, const std::string&
   }
 }
 
+/// The number of measurements of the machine in the file; 0: there is none.
+int measurements_in(const std::string& path, const std::string& key) {
+  const auto text = read_text(path);
+  if (!text) return 0;
+  try {
+    const Json kept = Json::parse(*text);
+    if (kept.at("key") != key) return 0;
+    return kept.at("machine").at("notes").at("probe").at("times").get<int>();
+  } catch (const Json::exception&) {
+    return 0;
+  }
+}
+
 bool write_all(int fd, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t count = write(fd, text.data() + done, text.size() - done);
@@ -329,8 +342,7 @@ KeptMachine cached_machine(const Options& options, const std::string& devices, C
   Machine machine = measured.machine;
   // Users may number devices differently.
   auto keep = [=, folder = options.cache_dir](const Machine& corrected) mutable {
-    const auto present = read_machine(path, key, measured.machine);
-    if (present && present->times > measured.times) return;  // by another process since
+    if (measurements_in(path, key) > measured.times) return;  // measured by another process since
     for (std::size_t d = 0; d < corrected.devices.size(); ++d) {
       const std::string name = measured.machine.devices[d].name;
       measured.machine.devices[d] = corrected.devices[d];

@@ -14,7 +14,7 @@ namespace fleet {
 /// Measures the rates of `backend.machine()` by running plans of a few copies or kernels: every
 /// kernel type at several edges, every link alone, and the capacities of shared ports, those that
 /// `backend.machine()` lacks included: they follow its own. Probing a sim backend returns the
-/// machine that it simulates. `budget_s` bounds the wall time.
+/// machine that it simulates. `budget_s` is kept by the backend's clock.
 Machine probe(Backend& backend, double budget_s);
 
 /// The same with the care that `request` asks for, part by part: each link (alone, at several tile

@@ -53,7 +53,7 @@ inline constexpr double kMostShares = 8;
 inline constexpr int kCarefulRepeats = 10;
 
 struct ProbeRequest {
-  double budget_s = 1.2;        ///< total wall time
+  double budget_s = 1.2;        ///< in all, by Backend::clock_s()
   int least_repeats = 1;        ///< per value; 1: the quick probe, which repeats nothing
   double precision = 0.05;      ///< half of the 95 % confidence interval, as a share of the mean
   std::vector<DataType> types;  ///< only kernels of these types; empty: all types

@@ -80,8 +80,9 @@ class Backend {
   /// Whether a kernel is launched while the one before it in its queue still runs. The time of a
   /// launch is then no part of the time of kernels that follow each other.
   virtual bool overlaps_launches() const { return false; }
-  /// The clock that a probe keeps its budget by, in seconds from some start. Another than the
-  /// steady clock makes probes of simulated devices independent of the speed of the simulator.
+  /// The clock that a probe keeps its budget by, in seconds from some start. Tests that
+  /// simulate devices count simulated seconds, so that what a probe finds does not depend on how
+  /// fast they run.
   virtual double clock_s() const { return now_s(); }
   /// Whether runs measure the span of each task from now on, where that has a price. Without it,
   /// tasks may share the span of their run.

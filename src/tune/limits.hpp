@@ -94,10 +94,12 @@ struct Part {
 };
 /// Tiles get two thirds of the budget. Groups get what tiles leave, and at least half of the
 /// budget. A larger part for the owner of operands gets a fifth on top; plans with a halved first
-/// step are few and have no limit. Smaller sets of workers get three quarters of it on top, each of
-/// the best of these a quarter, and the CPU's part a quarter.
+/// step are few and have no limit. Smaller sets of workers get three quarters of it on top, and
+/// each of the best of these a quarter for more tilings and half of it for groups. Sets of many
+/// workers are few, one of each size, and get three eighths and no more tilings: tuning for 72
+/// devices is to take less than two seconds. The CPU's part gets a quarter.
 inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5}, kForTeams{3, 4},
-    kForBestTeam{1, 4}, kForCpu{1, 4};
+    kForTeamsOfMany{3, 8}, kForBestTeam{1, 4}, kForGroupsOfTeam{1, 2}, kForCpu{1, 4};
 
 /// Most tasks of a plan; larger plans cost more than they gain, so they are tried last.
 inline constexpr std::int64_t kMostTasks = 30000;

@@ -168,13 +168,16 @@ double quick_s(const Problem& problem, const Machine& machine, const Team& team)
   const std::int64_t block = std::max(ceil_div(problem.m * problem.batch, tuning.grid.rows),
                                       ceil_div(problem.n, tuning.grid.cols));
   double least_s = std::numeric_limits<double>::infinity();
-  // Where k is longer than a block, long steps of k have fewer products.
-  for (const std::int64_t edge : {block, problem.k})
+  const auto try_edge = [&](std::int64_t edge) {
     for (const std::int64_t pieces : limits::kTeamPieces) {
-      if (edge < block) continue;
       tuning.tile = std::max<std::int64_t>(1, ceil_div(edge, pieces));
       least_s = std::min(least_s, estimator.seconds(tuning));
     }
+  };
+  try_edge(block);
+  // Where k is longer than a block, long steps of k have fewer products.
+  const std::int64_t step = std::min(problem.k, limits::kLargestTile);
+  if (step > block) try_edge(step);
   return least_s;
 }
 

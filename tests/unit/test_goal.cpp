@@ -148,6 +148,16 @@ TEST(Goal, ChoosesASetNearlyAsGoodAsTheBestOfAll) {
   }
 }
 
+// By its time, for which it is tried first, the set is far behind.
+TEST(Goal, VariesSetsThatWereTriedForTheirTime) {
+  const Machine machine = shipped("clx-ai");
+  const Goal goal = goal_of("edp");
+  const Problem problem = square(8192, kHost);
+  const Team by_hand{kFirstDevice, kFirstDevice + 2, kFirstDevice + 4, kFirstDevice + 6};
+  const Cost cost = tune(problem, machine, {.workers = by_hand, .goal = goal}).cost;
+  EXPECT_LE(goal.value(tuned(problem, machine, goal).cost), 1.02 * goal.value(cost));
+}
+
 TEST(GoalBound, IsBelowEveryPlanOfEverySet) {
   Random random(7);
   for (const char* name : {"clx-ai", "h200x4", "dgx1"}) {

@@ -21,7 +21,7 @@
 namespace fleet::test {
 namespace {
 
-/// Wall time in which no probe here ends early, however slow the build is.
+/// Simulated seconds in which no probe here ends early.
 constexpr double kAmpleS = 1e4;
 
 /// Each task takes up to `most` longer than simulated, and one in fifty twice as long; what waits
