@@ -37,14 +37,6 @@ def problems(count: int, gpus: int) -> list[tuple[datasets.Case, str]]:
     return [half[(2 * i + 1) * len(half) // (2 * count)] for i in range(min(count, len(half)))]
 
 
-def sets_of(gpus: list[int], place: str) -> list[list[int]]:
-    """One set of each size that has all homes of operands."""
-    homes = sorted({int(word) for word in place.split(",") if word.isdigit()})
-    others = [gpu for gpu in gpus if gpu not in homes]
-    least = max(1, len(homes))
-    return [sorted(homes + others[: size - len(homes)]) for size in range(least, len(gpus) + 1)]
-
-
 class Call:
     """One product, its operands at their places."""
 
@@ -177,7 +169,7 @@ def main() -> int:
             words = {"m": case.m, "n": case.n, "k": case.k, "place": place, "beta": 0}
             call = Call(context_for("all"), case, place, generator)
             one = {**words, "sets": [], "chosen": {}}
-            for devices in sets_of(gpus, place):
+            for devices in datasets.sets_of(gpus, place):
                 text = ",".join(map(str, devices)) + ("," if len(devices) == 1 else "")
                 one["sets"].append(take(context_for(text), call, words, devices))
             for objective in OBJECTIVES:

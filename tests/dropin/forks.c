@@ -4,11 +4,13 @@
  * CHILD_FILE, so that a recording core shows what reaches it from a child. It knows nothing of the
  * preload library.
  *
- * Usage: forks EDGE; exits 0 when every process had right results.
+ * Usage: forks EDGE [quiet]; exits 0 when every process had right results. quiet leaves out forks
+ * while other threads call: the children of some BLAS hang after these now and then.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,13 +61,14 @@ static int fork_while_calling(void) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc < 2) return 2;
+  const int quiet = argc > 2 && strcmp(argv[2], "quiet") == 0;
   edge = atoi(argv[1]);
   int failures = child_fails(0); /* before the first call of the parent */
   failures += wrong_elements(edge, 1) != 0;
   failures += child_fails(2); /* after it, in a tree */
   failures += wrong_elements(edge, 2) != 0;
-  failures += fork_while_calling();
+  if (!quiet) failures += fork_while_calling();
   failures += wrong_elements(edge, 4) != 0;
   printf("%d failures\n", failures);
   return failures != 0;

@@ -123,15 +123,19 @@ def test_products_are_done_by_the_devices(program, libblas, behind, under):
 
 
 def test_racing_threads_and_forks_are_right(program, libblas, behind, under):
-    for command in (
-        [program("threads.c", str(libblas)), 16, 8, 60],
-        [program("forks.c", str(libblas)), 60],
+    threads = [program("threads.c", str(libblas)), 16, 8, 60]
+    forks = [program("forks.c", str(libblas)), 60]
+    # A child forked while another thread is inside OpenBLAS hangs in OpenBLAS once in 1,500 times
+    # on a loaded machine, with and without a library before it.
+    for command, settings in (
+        (threads, HOST_DEVICES),
+        (threads, {"FLEETBLAS_OFFLOAD": "never"}),
+        (forks, HOST_DEVICES),
+        ([*forks, "quiet"], {"FLEETBLAS_OFFLOAD": "never"}),
     ):
-        offloaded = under(command, behind, **HOST_DEVICES)
-        direct = under(command, behind, FLEETBLAS_OFFLOAD="never")
+        done = under(command, behind, **settings)
 
-        assert (offloaded.returncode, offloaded.stderr) == (0, "")
-        assert (direct.returncode, direct.stderr) == (0, "")
+        assert (done.returncode, done.stderr) == (0, ""), (command, settings, done.stdout)
 
 
 def test_a_link_to_it_in_a_folder_of_libraries_is_enough(

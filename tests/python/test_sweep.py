@@ -55,6 +55,7 @@ def test_virtual_devices_are_measured_and_verified(tmp_path):
     assert done.returncode == 0, done.stderr
     (problem,) = json.loads(file.read_text())["results"]
     assert problem["measured"] == "measured"
-    # Two grids; of the tiles none is smaller than the problem.
-    assert problem["plans"] == 3
+    # One grid of one device and two of both; of the tiles none is smaller than the problem.
+    assert problem["plans"] == 4
+    assert [row["status"] for row in problem["again"]] == ["ok"] * 3
     assert problem["gap"] >= 0

@@ -242,3 +242,11 @@ def cases_of(name: str, gpus: int) -> list[tuple[Case, str]]:
             pair[0].m * pair[0].n * pair[0].k,
         ),
     )
+
+
+def sets_of(gpus: list[int], place: str) -> list[list[int]]:
+    """One set of each size that has all homes of operands."""
+    homes = sorted({int(word) for word in place.split(",") if word.isdigit()})
+    others = [gpu for gpu in gpus if gpu not in homes]
+    least = max(1, len(homes))
+    return [sorted(homes + others[: size - len(homes)]) for size in range(least, len(gpus) + 1)]
