@@ -83,7 +83,7 @@ def works_of(words: dict, sets: list[list[int]], pieces: tuple[int, ...]) -> lis
     return works
 
 
-def in_turn(options: dict, works: list[Work]) -> list[dict]:
+def in_turn(options: dict, works: list[Work], method: Method = METHOD_AGAIN) -> list[dict]:
     """Measures one problem with several options, a call of each at a time, on the same operands."""
     contexts: list[fleetblas.Context] = []
     try:
@@ -99,9 +99,9 @@ def in_turn(options: dict, works: list[Work]) -> list[dict]:
             for i, context in enumerate(contexts)
         ]
         reference = operands[0].reference()
-        measure(engines, METHOD_AGAIN, lambda: reference, lambda gpus: None, Progress())
+        measure(engines, method, lambda: reference, lambda gpus: None, Progress())
         return [
-            bench_rows.measured_row(engine, context, words, METHOD_AGAIN)
+            bench_rows.measured_row(engine, context, words, method)
             for engine, context in zip(engines, contexts)
         ]
     finally:

@@ -161,20 +161,18 @@ std::vector<DeviceId> Offloader::workers(DataType type) {
 
 bool Offloader::is_lost(DeviceId device) const { return std::ranges::count(lost_, device) > 0; }
 
-/// Of the CPU's rates, what is left for its part of a plan (Tuning::cpu_part); 0: it has none.
-double Offloader::cpu_part(const Problem& problem) {
-  if (has_no_lane_) return 0;
+/// What the CPU has for a part of a plan. The simulator has all cores, but knows none of those that
+/// copy pageable memory.
+CpuBeside Offloader::cpu_beside(const Problem& problem) {
+  if (has_no_lane_) return {};
   const Engine& now = engine();
-  if (now.backend == nullptr) {
-    const auto is_pageable = [](const Operand& operand) { return operand.home == kPageable; };
-    return std::ranges::any_of(problem.operands, is_pageable) ? 0 : 1;
-  }
-  const CpuBeside beside = now.backend->cpu_beside(problem);
-  if (!beside.by_model && !options_.cpu_share) return 0;
-  return std::min(1.0, static_cast<double>(beside.cores) / cores_);
+  if (now.backend != nullptr) return now.backend->cpu_beside(problem);
+  const auto is_pageable = [](const Operand& operand) { return operand.home == kPageable; };
+  return {.cores = std::ranges::any_of(problem.operands, is_pageable) ? 0 : cores_};
 }
 
 TuneRequest Offloader::wishes(const Problem& problem) {
+  const CpuBeside cpu = cpu_beside(problem);
   TuneRequest wished{.workers = workers(problem.type),
                      .selects = options_.selects_devices,
                      .memory_cap = caps_,
@@ -184,8 +182,10 @@ TuneRequest Offloader::wishes(const Problem& problem) {
                      .preset = preset_,
                      .max_hops = options_.max_hops,
                      .own_copies = options_.deterministic,
-                     .cpu_part = cpu_part(problem),
+                     .cpu_part = std::min(1.0, static_cast<double>(cpu.cores) / cores_),
                      .cpu_share = options_.cpu_share,
+                     .cpu_margin = cpu.margin,
+                     .cpu_least_s = cpu.least_s,
                      .goal = goal_};
   if (engine().backend == nullptr)
     wished.why_no_part = "no backend says which cores copies of pageable memory leave it";

@@ -17,6 +17,7 @@
 #include "core/plan_cache.hpp"
 #include "cpu/lane.hpp"
 #include "plan/bound.hpp"
+#include "run/backend.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
@@ -106,7 +107,7 @@ class Offloader {
   /// What the options ask for. The request of a plan has some worker: throws Error(unsupported).
   TuneRequest wishes(const Problem& problem);
   TuneRequest request(const Problem& problem);
-  double cpu_part(const Problem& problem);
+  CpuBeside cpu_beside(const Problem& problem);
   double host_seconds(const Problem& problem);
   /// From the cache, with the cost that the machine of now predicts; nullptr: not in it.
   std::shared_ptr<const Planned> find(const Problem& problem);

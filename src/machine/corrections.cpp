@@ -29,6 +29,10 @@ void for_each_rate(Machine& machine, Act act) {
     Device& device = machine.devices[static_cast<std::size_t>(d)];
     for (KernelRate& rate : device.kernels)
       act(RateId{RateId::Kind::products, d, rate.type}, Rate{rate.flops_per_s, rate.measured});
+    if (d == kHost) {
+      double whole = 1;
+      act(RateId{RateId::Kind::beside, d}, Rate{device.beside, whole});
+    }
     act(RateId{RateId::Kind::streams, d}, Rate{device.memory_bytes_per_s, device.memory_measured});
   }
   for (int l = 0; l < static_cast<int>(machine.links.size()); ++l) {
@@ -47,6 +51,8 @@ double rate_of(const Machine& machine, const RateId& id) {
   switch (id.kind) {
     case RateId::Kind::products:
       return machine.best_rate(id.index, id.type);
+    case RateId::Kind::beside:
+      return machine.devices.at(index).beside;
     case RateId::Kind::streams:
       return machine.devices.at(index).memory_bytes_per_s;
     case RateId::Kind::link:
@@ -79,7 +85,8 @@ std::vector<Correction> corrections_of(const Machine& machine) {
   Machine copy = machine;
   for_each_rate(copy, [&](const RateId& id, Rate rate) {
     const bool is_new = all.empty() || all.back().rate != id;
-    if (rate.measured > 0 && is_new) all.push_back({id, rate.now / rate.measured});
+    if (rate.measured > 0 && rate.now != rate.measured && is_new)
+      all.push_back({id, rate.now / rate.measured});
   });
   return all;
 }
@@ -115,6 +122,8 @@ std::string rate_name(const Machine& machine, const RateId& rate) {
     case RateId::Kind::products:
       return std::string("products ") + word_of(rate.type) + " of device " +
              machine.devices.at(index).name;
+    case RateId::Kind::beside:
+      return "products of device " + machine.devices.at(index).name + " beside others";
     case RateId::Kind::streams:
       return "streams of device " + machine.devices.at(index).name;
     case RateId::Kind::link: {

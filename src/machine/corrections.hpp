@@ -14,6 +14,7 @@ namespace fleet {
 struct RateId {
   enum class Kind {
     products,  ///< of `type` on device `index`, at all edges
+    beside,    ///< of the host beside devices: Device::beside
     streams,   ///< kernels that stream through the memory of device `index`
     link,      ///< the rate of link `index`
     port,      ///< the capacity of port `index`
@@ -59,7 +60,8 @@ std::vector<Correction> evened(const Machine& machine, std::vector<Correction> c
 /// and ports.
 std::vector<Correction> corrections_of(const Machine& machine);
 
-/// "products d of device 0", "streams of device 0", "link host->0", "port host memory".
+/// "products d of device 0", "products of device host beside others", "streams of device 0", "link
+/// host->0", "port host memory".
 std::string rate_name(const Machine& machine, const RateId& rate);
 
 }  // namespace fleet

@@ -84,12 +84,18 @@ double Machine::rate(DeviceId device, DataType type, double m, double n, double 
 
 double Machine::multiply_s(DeviceId device, DataType type, std::int64_t m, std::int64_t n,
                            std::int64_t k) const {
-  const double launch_s = devices[static_cast<std::size_t>(device)].launch_s;
+  const Device& d = devices[static_cast<std::size_t>(device)];
   const auto [rows, cols, depth] =
       std::array{static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)};
   const double flops = (is_complex(type.storage) ? 8 : 2) * rows * cols * depth;
-  if (flops == 0) return launch_s;
-  return launch_s + flops / rate(device, type, rows, cols, depth);
+  if (flops == 0) return d.launch_s;
+  const double computing_s = flops / rate(device, type, rows, cols, depth);
+  if (d.memory_bytes_per_s <= 0) return d.launch_s + computing_s;
+  const double of_cube = 4 * std::pow(rows * cols * depth, 2.0 / 3);
+  const double elements = (rows + cols) * depth + 2 * rows * cols - of_cube;
+  const double moving_s =
+      elements * static_cast<double>(bytes_of(type.storage)) / d.memory_bytes_per_s;
+  return d.launch_s + std::max(computing_s, moving_s);
 }
 
 double Machine::stream_s(DeviceId device, std::int64_t bytes) const {

@@ -60,7 +60,7 @@ struct Device {
   std::int64_t memory_bytes = 0;  ///< total; plans use at most the cap in Tuning
   int lanes = 8;                  ///< compute queues (paper 1, III-B: 8 streams)
   double launch_s = 0;            ///< from issue to start of a kernel, on top of its arithmetic
-  double memory_bytes_per_s = 0;  ///< bounds the add and scale kernels
+  double memory_bytes_per_s = 0;  ///< bounds all kernels; 0: not known
   std::vector<KernelRate>
       kernels;  ///< sorted by (type, edge); a type without rates cannot be computed
   std::vector<PortShare> ports;  ///< taken while a kernel runs
@@ -87,6 +87,9 @@ struct Device {
   double prepare_s = 0;
   Watts watts;
   double memory_measured = 0;  ///< `memory_bytes_per_s` before runs corrected it; 0: they did not
+  /// Of the host only: of its rates, on the cores that copies leave (Tuning::cpu_part), what its
+  /// products reach beside devices. 1 until runs correct it.
+  double beside = 1;
   friend bool operator==(const Device&, const Device&) = default;
 };
 
@@ -166,7 +169,9 @@ struct Machine {
   /// cbrt(m*n*k), held constant beyond its ends.
   double rate(DeviceId device, DataType type, double m, double n, double k) const;
 
-  /// Seconds of C += A*B on tiles of this shape with the device otherwise idle, launch included.
+  /// Seconds of C += A*B on tiles of this shape with the device otherwise idle, launch included: by
+  /// the rate, or by the memory if that takes longer for what is read and written beyond the bytes
+  /// of a cube of the same volume, which the rate contains.
   double multiply_s(DeviceId device, DataType type, std::int64_t m, std::int64_t n,
                     std::int64_t k) const;
 

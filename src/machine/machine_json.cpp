@@ -155,7 +155,8 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   std::set<std::string> keys = {
       "name",        "memory_bytes",    "lanes",         "launch_s",         "memory_bytes_per_s",
       "kernels",     "ports",           "prepare_s",     "filling_elements", "lanes_beside_solves",
-      "solve_row_s", "solve_element_s", "inverse_order", "triangle_share",   "memory_measured"};
+      "solve_row_s", "solve_element_s", "inverse_order", "triangle_share",   "memory_measured",
+      "beside"};
   if (schema == 1)
     keys.insert({"idle_watts", "busy_watts"});
   else
@@ -186,6 +187,7 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   d.prepare_s = at_least_zero(object, where, "prepare_s");
   if (object.contains("triangle_share"))
     d.triangle_share = positive(object, where, "triangle_share");
+  if (object.contains("beside")) d.beside = positive(object, where, "beside");
   d.launch_s = at_least_zero(object, where, "launch_s");
   d.memory_bytes_per_s = at_least_zero(object, where, "memory_bytes_per_s");
   d.memory_measured = measured(object, where, "memory_measured");
@@ -289,6 +291,7 @@ ordered_json write_device(const Machine& m, const Device& d) {
   if (d.solve_element_s != usual.solve_element_s) out["solve_element_s"] = d.solve_element_s;
   if (d.triangle_share != usual.triangle_share) out["triangle_share"] = d.triangle_share;
   if (d.memory_measured > 0) out["memory_measured"] = d.memory_measured;
+  if (d.beside != usual.beside) out["beside"] = d.beside;
   if (d.watts.known())
     for (const WattsKey& key : kWattsKeys) out["watts"][key.name] = d.watts.*key.value;
   for (const KernelRate& rate : d.kernels) {

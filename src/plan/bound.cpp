@@ -234,7 +234,8 @@ Bound bound(const Problem& problem, const Machine& machine, double cpu_part) {
   if (flops(problem) == 0) return {0, "flops"};
   if (cpu_part > 0 && may_have_cpu(problem) && machine.can_compute(kHost, problem.type)) {
     Machine with_cpu = machine;
-    for (KernelRate& rate : with_cpu.devices[kHost].kernels) rate.flops_per_s *= cpu_part;
+    Device& host = with_cpu.devices[kHost];
+    for (KernelRate& rate : host.kernels) rate.flops_per_s *= cpu_part * host.beside;
     return Bounder(problem, with_cpu, Bounder::Cpu::computes).run();
   }
   Bound bound = Bounder(problem, machine, Bounder::Cpu::stays_out).run();

@@ -16,7 +16,7 @@ class KernelTimes {
   KernelTimes(const TileProgram& program, const Machine& machine, const Tuning& tuning)
       : program_(program),
         machine_(machine),
-        cpu_part_(tuning.has_cpu() ? tuning.cpu_part : 1),
+        cpu_part_(tuning.has_cpu() ? tuning.cpu_part * machine.devices[kHost].beside : 1),
         product_times_(machine) {}
 
   /// Seconds of an op with the device otherwise idle, launch included. The planner's clock takes

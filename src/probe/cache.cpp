@@ -220,6 +220,8 @@ class HostKernels {
     const CpuBlas::Lease all_cores(blas_, core_count());
     time_s(DataType::f64, 64);  // starts the threads of the library
     host.launch_s = time_s(DataType::f64, 1);
+    HostStream stream(blas_, core_count());
+    host.memory_bytes_per_s = stream.bytes() / least_s([&] { return stream.run_s(); });
     std::vector<KernelRate> rates;
     for (const DataType type : {DataType::f64, DataType::f32, DataType::c64, DataType::c32}) {
       const double start_s = now_s();
@@ -247,10 +249,15 @@ class HostKernels {
  private:
   double time_s(DataType type, std::int64_t edge) {
     HostProduct product(blas_, type, edge);
-    // The least of three runs, or of more while they are short: other load only makes them slower.
+    return least_s([&] { return product.run_s(); });
+  }
+
+  /// The least of three runs, or of more while they are short: other load only makes them slower.
+  template <typename Run>
+  static double least_s(Run run) {
     double least_s = std::numeric_limits<double>::infinity(), all_s = 0;
     for (int repeat = 0; repeat < 3 || (repeat < 20 && all_s < 1e-3); ++repeat) {
-      const double run_s = product.run_s();
+      const double run_s = run();
       least_s = std::min(least_s, run_s);
       all_s += run_s;
     }

@@ -26,7 +26,7 @@ bool asked_for(const ProbeRequest& request, DataType type) {
 
 }  // namespace
 
-std::size_t host_values() { return 1 + std::size(kHostTypes) * std::size(kHostEdges); }
+std::size_t host_values() { return 2 + std::size(kHostTypes) * std::size(kHostEdges); }
 std::size_t pinning_values() { return std::size(kPinnedBytes); }
 
 void measure_host(Device& host, CpuBlas& blas, ProbeSession& session) {
@@ -35,6 +35,10 @@ void measure_host(Device& host, CpuBlas& blas, ProbeSession& session) {
   const std::vector<double> launch =
       session.repeated("CPU launch", "s", [&] { return std::vector<double>{least.run_s()}; });
   if (!launch.empty()) host.launch_s = launch.front();
+  HostStream stream(blas, core_count());
+  const std::vector<double> streaming =
+      session.repeated("CPU memory", "s", [&] { return std::vector<double>{stream.run_s()}; });
+  if (!streaming.empty()) host.memory_bytes_per_s = stream.bytes() / streaming.front();
   for (const DataType type : kHostTypes) {
     if (!asked_for(session.request(), type)) continue;
     std::vector<KernelRate> rates;

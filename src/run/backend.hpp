@@ -59,8 +59,9 @@ class Execution {
 /// What the CPU has for kernels of its own beside the devices of a run.
 struct CpuBeside {
   int cores = 0;  ///< that the run leaves it; 0: it computes nothing
-  bool by_model =
-      true;  ///< whether the model decides on its part; else only a caller who gives one
+  double margin =
+      1;  ///< the model gives it what it computes even if it takes this many times as long
+  double least_s = 0;  ///< and nothing where the devices alone take less than this
 };
 
 /// The devices of one context. One run at a time (the Context sees to it); allocate, release and

@@ -109,7 +109,7 @@ class Observer {
 
   std::vector<Correction> observe() {
     gather();
-    for (std::size_t d = kFirstDevice; d < devices_.size(); ++d)
+    for (std::size_t d = 0; d < devices_.size(); ++d)
       for (const auto& [kind, kernels] : kinds_[d]) observe_kernels(d, kind, kernels);
     for (std::size_t l = 0; l < links_.size(); ++l)
       observe_copies({RateId::Kind::link, static_cast<int>(l)}, links_[l]);
@@ -164,9 +164,7 @@ class Observer {
     const double launch_s = machine_.devices[d].launch_s;
     if (task.kernel == Kernel::multiply) {
       const TileOp& op = plan_.program->op(task.op);
-      KindOfKernel& kind =
-          kinds_[d][{RateId::Kind::products,
-                     machine_.rated_as(task.device(), plan_.program->type_of(op, task.tile))}];
+      KindOfKernel& kind = kinds_[d][products_of(task, op)];
       kind.predicted.push_back(expected);
       kind.seconds += times.seconds(task.device(), op, task.tile);
       kind.launch_s += launch_s;
@@ -177,6 +175,13 @@ class Observer {
       kind.seconds += std::max(launch_s, expected.stop_s - expected.start_s);
       kind.launch_s += launch_s;
     }
+  }
+
+  /// What a multiply of this task shows.
+  std::pair<RateId::Kind, DataType> products_of(const Task& task, const TileOp& op) const {
+    if (on_host(task.device())) return {RateId::Kind::beside, DataType{}};
+    return {RateId::Kind::products,
+            machine_.rated_as(task.device(), plan_.program->type_of(op, task.tile))};
   }
 
   void add_copy(const Task& copy, const Span& expected, const Span& taken) {

@@ -28,6 +28,8 @@ class GoalBounder {
  private:
   const Device& device(DeviceId d) const { return machine_.devices[static_cast<std::size_t>(d)]; }
   double rate(DeviceId d) const { return machine_.best_rate(d, problem_.type); }
+  /// Of the host's rates, what its part reaches.
+  double of_cpu() const { return cpu_part_ * device(kHost).beside; }
   /// Joules that a flop takes on this device beyond waiting.
   double joules_per_flop(DeviceId d) const {
     const Watts& watts = device(d).watts;
@@ -38,7 +40,7 @@ class GoalBounder {
     double least = kNever;
     for (const DeviceId d : set) least = std::min(least, joules_per_flop(d));
     if (cpu_part_ > 0 && rate(kHost) > 0)
-      least = std::min(least, joules_per_flop(kHost) / cpu_part_);
+      least = std::min(least, joules_per_flop(kHost) / of_cpu());
     return least;
   }
   double value(double seconds, int devices, double waiting_watts, double joules_per_flop) const {
@@ -80,7 +82,7 @@ double GoalBounder::of_any(Team workers) const {
   std::ranges::sort(rates, std::greater<>());
   std::ranges::sort(watts);
   double least = kNever, waiting_watts = 0;
-  double rate = cpu_part_ > 0 ? cpu_part_ * this->rate(kHost) : 0;  // it has a part beside any set
+  double rate = cpu_part_ > 0 ? of_cpu() * this->rate(kHost) : 0;  // it has a part beside any set
   for (std::size_t i = 0; i < workers.size(); ++i) {
     rate += rates[i];
     waiting_watts += watts[i];

@@ -418,8 +418,14 @@ void Tuner::attempt_cpu() {
   std::erase_if(best, [](const Considered& c) { return c.tuning.split_k; });
   best.resize(std::min(best.size(), limits::kMostWithCpu));
   if (best.empty()) return choice_.leave_cpu_out("the best plans split sums");
-  const double alone_s = host_s(problem_, machine_) / request_.cpu_part;  // on the cores it has
-  const double share = balanced_share(alone_s, best.front().seconds);
+  // On the cores that it has.
+  const double alone_s =
+      host_s(problem_, machine_) / (request_.cpu_part * machine_.devices[kHost].beside);
+  if (!request_.cpu_share && best.front().seconds < request_.cpu_least_s)
+    return choice_.leave_cpu_out("the devices take less than " +
+                                 std::to_string(std::lround(1e6 * request_.cpu_least_s)) +
+                                 " us without it");
+  const double share = balanced_share(alone_s * request_.cpu_margin, best.front().seconds);
   if (!request_.cpu_share && 1 < (1 - share) * limits::kWorthTheCpu)
     return choice_.leave_cpu_out("in the time of the devices it computes less than " +
                                  std::to_string(static_cast<int>(100 * share) + 1) + " % of it");
@@ -429,9 +435,10 @@ void Tuner::attempt_cpu() {
 }
 
 // A given part is planned as it is. Else the CPU gets what it computes in the time of the devices,
-// adjusted until both end together, C being at home.
+// adjusted until both end together, C being at home, if it takes cpu_margin times as long as known.
 void Tuner::balance_cpu(const Considered& without, double alone_s, std::int64_t end) {
-  double share = request_.cpu_share.value_or(balanced_share(alone_s, without.seconds));
+  const double margin = request_.cpu_share ? 1 : request_.cpu_margin;
+  double share = request_.cpu_share.value_or(balanced_share(alone_s * margin, without.seconds));
   double least = kNever;
   for (int round = 0; round < limits::kCpuRounds; ++round) {
     if (cpu_strip(problem_, share).empty()) return;
@@ -446,7 +453,7 @@ void Tuner::balance_cpu(const Considered& without, double alone_s, std::int64_t 
     const Considered* planned = attempt_before(end, std::move(c));
     if (planned == nullptr || choice_.rank(*planned) >= least) return;
     least = choice_.rank(*planned);
-    const double cpu_s = planned->ends_s.back(), devices_s = planned->devices_end_s;
+    const double cpu_s = planned->ends_s.back() * margin, devices_s = planned->devices_end_s;
     if (std::max(cpu_s, devices_s) <= limits::kBalanced * std::min(cpu_s, devices_s)) return;
     share = balanced_share(cpu_s / share, devices_s / (1 - share));
   }

@@ -27,7 +27,10 @@ struct TuneRequest {
   bool own_copies = false;  ///< as in Tuning; the CPU, which multiplies in place, stays out then
   double cpu_part = 0;      ///< as in Tuning; 0: the CPU has no lane beside the devices,
   std::string_view why_no_part = "the backend leaves it out";  ///< for this reason
-  std::optional<double> cpu_share;  ///< of the work, for that lane; nothing: by model
+  std::optional<double> cpu_share;  ///< of the work, for that lane; nothing: by model,
+  /// which gives it what it would compute if it took this many times as long,
+  double cpu_margin = 1;
+  double cpu_least_s = 0;  ///< and nothing where devices alone take less than this
   Goal goal;
 };
 

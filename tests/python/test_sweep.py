@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""bench/sweep.py: the tuner's plan against those of all grids and tiles."""
+"""bench/sweep.py: the tuner's plan against those of all grids and tiles; bench/cpu_share.py: calls
+with and without the CPU beside devices."""
 
 import json
 import pathlib
@@ -9,10 +10,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def sweep(tmp_path, words):
-    file = tmp_path / "sweep.json"
+def results_of(script, tmp_path, words):
+    file = tmp_path / "results.json"
     done = subprocess.run(
-        [sys.executable, str(ROOT / "bench" / "sweep.py"), *words.split(), "-o", str(file)],
+        [sys.executable, str(ROOT / "bench" / script), *words.split(), "-o", str(file)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -24,7 +25,8 @@ def sweep(tmp_path, words):
 
 def test_the_tuner_is_near_the_best_of_all_grids_and_tiles_on_every_shipped_node(tmp_path):
     for machine, devices in (("h200x4", 4), ("h200x8", 8), ("karolina", 8)):
-        problems = sweep(tmp_path, f"--machine {machine} --devices {devices} --problems 20")
+        words = f"--machine {machine} --devices {devices} --problems 20"
+        problems = results_of("sweep.py", tmp_path, words)
         gaps = sorted(problem["gap"] for problem in problems)
         assert len(gaps) >= 15
         assert gaps[0] >= 0
@@ -59,3 +61,12 @@ def test_virtual_devices_are_measured_and_verified(tmp_path):
     assert problem["plans"] == 4
     assert [row["status"] for row in problem["again"]] == ["ok"] * 3
     assert problem["gap"] >= 0
+
+
+def test_calls_with_and_without_the_cpu_are_measured_in_turn(tmp_path):
+    words = "--backend host --devices 1 --largest 1000"
+    (square,) = results_of("cpu_share.py", tmp_path, words)
+    assert (square["m"], square["place"], square["status"]) == (768, "h,h,h", "ok")
+    assert square["ratio"] == square["median_s"] / square["without_s"]
+    # One thread of a virtual device, and the CPU with as many beside it.
+    assert 0.2 < square["cpu_share"] < 0.8

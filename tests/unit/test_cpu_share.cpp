@@ -221,10 +221,42 @@ TEST(CpuShare, IsNothingForAReasonThatIsSaid) {
   Machine unknown = machine;
   unknown.devices[kHost].kernels.clear();
   EXPECT_EQ(why(problem, unknown, {.cpu_part = 1}), "its rate for this type was not measured");
+  EXPECT_EQ(why(problem, machine, {.cpu_part = 1, .cpu_least_s = 0.5}),
+            "the devices take less than 500000 us without it");
   EXPECT_EQ(why(problem, node(1, 0.01 * kTera), {.cpu_part = 1}),
             "in the time of the devices it computes less than 1 % of it");
   EXPECT_EQ(why(problem, machine, {.cpu_part = 1, .goal = {.objective = parse_objective("edp")}}),
             "its watts are not known");
+}
+
+TEST(CpuShare, HasAMarginSoThatASlowerCpuDelaysNobody) {
+  const Problem problem = routine(Routine::gemm, 8192);
+  const Machine machine = node(1, kTera);
+  constexpr double kMargin = 1.25;
+  const double alone_s = tune(problem, machine, {}).cost.seconds;
+
+  const Tuned chosen = tune(problem, machine, {.cpu_part = 1, .cpu_margin = kMargin});
+
+  EXPECT_NEAR(cpu_share(chosen.plan), 1 / (1 + kMargin), 0.02);
+  EXPECT_GT(cpu_share(tuned(problem, machine).plan), cpu_share(chosen.plan));
+  Machine slower = machine;
+  slower.devices[kHost].beside = 1 / kMargin;
+  EXPECT_NEAR(simulate(chosen.plan, slower).seconds, chosen.cost.seconds,
+              0.02 * chosen.cost.seconds);
+  EXPECT_LT(chosen.cost.seconds, 0.6 * alone_s);
+}
+
+TEST(CpuShare, IsOfTheRatesThatTheCpuReachesBesideDevices) {
+  const Problem problem = routine(Routine::gemm, 8192);
+  Machine beside = node(1, kTera);
+  beside.devices[kHost].beside = 0.5;
+
+  const Tuned chosen = tuned(problem, beside);
+
+  EXPECT_EQ(chosen.plan.tuning.cpu_share, tuned(problem, node(1, kTera / 2)).plan.tuning.cpu_share);
+  EXPECT_DOUBLE_EQ(bound(problem, beside, 1).seconds,
+                   bound(problem, node(1, kTera / 2), 1).seconds);
+  EXPECT_DOUBLE_EQ(host_s(problem, beside), host_s(problem, node(1, kTera)));
 }
 
 TEST(CpuShare, IsJudgedByItsJoulesWhereEnergyIsTheObjective) {

@@ -122,6 +122,7 @@ TEST(Corrected, StaysWithinFourTimesTheMeasurement) {
 
 TEST(Corrected, IsAMachineFileFromWhichTheSamePlanComes) {
   const std::vector<Correction> changes = {
+      {{Kind::beside, kHost}, 0.6},
       {{Kind::products, kFirstDevice, DataType::f64}, 1 / 3.0},
       {{Kind::streams, kFirstDevice + 1}, 0.7},
       {{Kind::link, shipped("h200x4").find_link(kHost, kFirstDevice)}, 0.9},
@@ -164,6 +165,24 @@ TEST(Observe, FindsTheDeviceThatIsSlower) {
 
   for (DeviceId d = kFirstDevice; d < kFirstDevice + 4; ++d)
     EXPECT_NEAR(factor_of(found, {Kind::products, d, DataType::f64}), d == slow ? 0.5 : 1, kNear);
+}
+
+TEST(Observe, FindsTheCpuThatIsSlowerBesideDevices) {
+  Machine said = test::node(1);
+  said.devices[kHost].kernels = said.devices[kFirstDevice].kernels;
+  Tuning tuning = test::with_cpu(test::simple(said, {1, 1}, 1024), 0.5);
+  const Plan plan = make_plan(gemm(8192, 8192, 8192), said, tuning);
+  const RateId beside{Kind::beside, kHost};
+
+  const Lessons lessons = taught(plan, said, with_slow_devices(said, {kHost}, 0.5), {});
+
+  const auto learnt = corrections_of(lessons.model);
+  ASSERT_EQ(learnt.size(), 1u);
+  EXPECT_EQ(rate_name(said, learnt[0].rate), "products of device host beside others");
+  EXPECT_NEAR(factor_of(learnt, beside), 0.5, kNear);
+  EXPECT_TRUE(lessons.far_off);
+  EXPECT_EQ(lessons.model.devices[kHost].kernels, said.devices[kHost].kernels);
+  EXPECT_NEAR(lessons.speeds.back(), 1, kNear);
 }
 
 /// One device, whose operands come over one link (50 GB/s) through one port.

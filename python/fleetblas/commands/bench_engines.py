@@ -171,7 +171,7 @@ def host_context() -> Context:
 def add_plan(row: dict, plan: dict) -> None:
     for name in ("bound_s", "limited_by", "predicted_s", "plan_s", "grid", "workers", "machine"):
         row[name] = plan.get(name)
-    for name in ("bytes_by_link", "problem", "corrections"):
+    for name in ("cpu_share", "bytes_by_link", "problem", "corrections"):
         row[name] = plan.get(name)
 
 

@@ -14,9 +14,13 @@
 #include "base/exit_guard.hpp"
 #include "cpu/blas.hpp"
 #include "cpu/copies.hpp"
+#include "machine/corrections.hpp"
 
 namespace fleet::cuda {
 namespace {
+
+/// The CPU has no part of products that take GPUs less than this.
+constexpr double kLeastBesideCpuS = 1e-3;
 
 class CudaBackend final : public Backend {
  public:
@@ -82,13 +86,14 @@ class CudaBackend final : public Backend {
     copy_now(to, from, element_bytes);
   }
 
-  /// One core issues; others may copy pageable memory. Not by the model, because what runs with the
-  /// CPU beside GPUs take has not been measured.
+  /// One core issues; others may copy pageable memory. The threads of a CPU BLAS may sleep, which
+  /// no model knows: waking them takes a part of the time of short products.
   CpuBeside cpu_beside(const Problem& problem) const override {
     const bool stages = std::ranges::any_of(
         problem.operands, [](const Operand& operand) { return operand.home == kPageable; });
     const int busy = 1 + (stages ? copy_threads() : 0);
-    return {.cores = std::max(1, core_count() - busy), .by_model = false};
+    return {
+        .cores = std::max(1, core_count() - busy), .margin = kFarOff, .least_s = kLeastBesideCpuS};
   }
 
   std::optional<double> joules(DeviceId device) override {
