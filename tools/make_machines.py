@@ -10,7 +10,7 @@ import argparse
 import pathlib
 import sys
 
-from machine_values import GB, TIB, US, all_links, gpus, machine, text_of, watts
+from machine_values import GB, TFLOPS, TIB, US, all_links, gpus, machine, number, text_of, watts
 from paper_machines import (
     ac922,
     charisma_4v100,
@@ -194,12 +194,60 @@ def h200x4():
     )
 
 
+# --- GH200: public figures, nothing measured --------------------------------------------------
+
+C2C = 450 * GB
+GRACE_MEMORY = 512 * GB
+
+
+def gh200():
+    notes = {
+        "kernels": "assumed as on one H200 of h200x4 (its notes), which has the same processors.",
+        "memory": "public figures of the GH200 with 96 GB of HBM3 at 4 TB/s and 480 GB of LPDDR5X "
+        "at up to 512 GB/s.",
+        "links": "public figure: NVLink-C2C, 450 GB/s in each direction. Assumed: all of it "
+        "reached as far as the memory of the host allows, a latency of 5 us per copy.",
+        "shares_host": "public: one page table for both, so that kernels of the GPU read and write "
+        "any memory of the host in place.",
+        "host": "public figure: 7.1 TFLOPS FP64 for two Grace CPUs of 72 cores; assumed: 80 % of "
+        "the half, twice that in FP32.",
+        "pageable": "assumed: 72 cores copy 150 GB/s between pageable and pinned memory.",
+        "power": "not known.",
+    }
+    rates = {"s": H200_S, "d": H200_D, "c": H200_S, "z": H200_D}
+    rates |= {"h": H200_H, "bf16": H200_H, "tf32": H200_TF32}
+    made = machine(
+        "gh200",
+        "public figures of a Grace Hopper superchip, nothing measured; what is assumed is marked "
+        "in notes",
+        notes,
+        H200_ISSUE_S,
+        {"host memory": GRACE_MEMORY, "copy threads": 150 * GB},
+        480 * 10**9,
+        gpus(1, 96 * 10**9, H200_LAUNCH_S, 4e12, rates, shares_host=True),
+        all_links(
+            1,
+            (5 * US, 150 * GB, {"copy threads": 1}),
+            lambda _, __: (5 * US, C2C, {"host memory": 1}),
+            lambda _, __: None,
+        ),
+    )
+    made["devices"][0] |= {
+        "memory_bytes_per_s": GRACE_MEMORY,
+        "kernels": [
+            {"type": t, "edge": 1024, "flops_per_s": number(rate * TFLOPS)}
+            for t, rate in {"s": 5.68, "d": 2.84, "c": 5.68, "z": 2.84}.items()
+        ],
+    }
+    return made
+
+
 # --- Files -----------------------------------------------------------------------------------
 
 
 def all_machines():
     of_papers = (karolina, clx_ai, dgx1, ac922, charisma_4v100, charisma_8a100, w3520_c1060)
-    return [make() for make in (h200x8, h200x4, *of_papers)]
+    return [make() for make in (h200x8, h200x4, gh200, *of_papers)]
 
 
 def main():

@@ -413,8 +413,9 @@ FLEET_API void fleet_free_text(char* text);
  * why_left_out counts the others. joules are those of the devices that take part, joules_node of
  * all; predicted_value is the objective's number and bound_value the least that any plan can have.
  * They are null where they are not known. cpu_share is the part of the multiply-adds that the CPU
- * computes beside the devices, and cpu_left_out why it computes none. `corrections` lists what runs
- * have changed in the machine ({"rate": "products d of device 0", "factor": 0.75}, see `online` in
+ * computes beside the devices, and cpu_left_out why it computes none; in_place lists the operands
+ * in host memory that devices use in place. `corrections` lists what runs have changed in the
+ * machine ({"rate": "products d of device 0", "factor": 0.75}, see `online` in
  * docs/reference/settings.md). No device is needed: the context's machine is enough. */
 FLEET_API fleet_status fleet_plan_json(fleet_context* context, const char* problem, char** text);
 /* The simulated timeline of that plan, as Chrome trace JSON. */

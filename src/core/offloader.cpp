@@ -171,6 +171,14 @@ CpuBeside Offloader::cpu_beside(const Problem& problem) {
   return {.cores = std::ranges::any_of(problem.operands, is_pageable) ? 0 : cores_};
 }
 
+/// A file may say that devices share the host's memory. That GPUs reach pageable memory too, only
+/// their driver knows; where it is wrong, a kernel would end the process.
+bool Offloader::shares_pageable() {
+  const Engine& now = engine();
+  return now.backend == nullptr ||
+         std::ranges::any_of(now.backend->machine().devices, &Device::shares_host);
+}
+
 TuneRequest Offloader::wishes(const Problem& problem) {
   const CpuBeside cpu = cpu_beside(problem);
   TuneRequest wished{.workers = workers(problem.type),
@@ -186,6 +194,7 @@ TuneRequest Offloader::wishes(const Problem& problem) {
                      .cpu_share = options_.cpu_share,
                      .cpu_margin = cpu.margin,
                      .cpu_least_s = cpu.least_s,
+                     .shares_pageable = shares_pageable(),
                      .goal = goal_};
   if (engine().backend == nullptr)
     wished.why_no_part = "no backend says which cores copies of pageable memory leave it";

@@ -51,6 +51,14 @@ void write_kinds(JsonText& json, const Plan& plan) {
       .close('}');
 }
 
+/// The operands in host memory that devices use in place, as a list of their letters.
+void write_shared(JsonText& json, const Tuning& tuning) {
+  json.key("in_place").open('[');
+  for (unsigned x = 0; x < 3 && !tuning.sharing.empty(); ++x)
+    if ((tuning.shared_operands >> x & 1U) != 0) json.value(std::string(1, "abc"[x]));
+  json.close(']');
+}
+
 void write_cuts(JsonText& json, const char* dimension, const Cuts& cuts) {
   std::int64_t least = 0, most = 0;
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
@@ -144,8 +152,9 @@ void write_considered(JsonText& json, const Considered& considered, const std::s
   json.member("tile", tuning.tile)
       .member("tile_m", tuning.edge_m())
       .member("tile_k", tuning.edge_k())
-      .member("split_k", tuning.split_k)
-      .member("ramp", tuning.ramp)
+      .member("split_k", tuning.split_k);
+  write_shared(json, tuning);
+  json.member("ramp", tuning.ramp)
       .member("out_of_core", to_string(tuning.out_of_core))
       .member("group", tuning.group)
       .member("group_m", tuning.group_rows())
@@ -179,10 +188,9 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_cuts(json, "m", plan.cuts().m);
   write_cuts(json, "n", plan.cuts().n);
   write_cuts(json, "k", plan.cuts().k);
-  json.close('}')
-      .member("chunks", plan.tuning.chunks)
-      .member("split_k", plan.tuning.split_k)
-      .member("max_hops", plan.tuning.max_hops)
+  json.close('}').member("chunks", plan.tuning.chunks).member("split_k", plan.tuning.split_k);
+  write_shared(json, plan.tuning);
+  json.member("max_hops", plan.tuning.max_hops)
       .member("owners", to_string(plan.tuning.owners))
       .member("steals", plan.tuning.steals)
       .member("out_of_core", to_string(plan.tuning.out_of_core))

@@ -90,6 +90,8 @@ struct Device {
   /// Of the host only: of its rates, on the cores that copies leave (Tuning::cpu_part), what its
   /// products reach beside devices. 1 until runs correct it.
   double beside = 1;
+  /// Its kernels can use host memory in place, over its links with the host (GH200, GB200).
+  bool shares_host = false;
   friend bool operator==(const Device&, const Device&) = default;
 };
 

@@ -156,7 +156,7 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
       "name",        "memory_bytes",    "lanes",         "launch_s",         "memory_bytes_per_s",
       "kernels",     "ports",           "prepare_s",     "filling_elements", "lanes_beside_solves",
       "solve_row_s", "solve_element_s", "inverse_order", "triangle_share",   "memory_measured",
-      "beside"};
+      "beside",      "shares_host"};
   if (schema == 1)
     keys.insert({"idle_watts", "busy_watts"});
   else
@@ -187,6 +187,10 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   d.prepare_s = at_least_zero(object, where, "prepare_s");
   if (object.contains("triangle_share"))
     d.triangle_share = positive(object, where, "triangle_share");
+  if (object.contains("shares_host")) {
+    if (!object.at("shares_host").is_boolean()) refuse(where + ": 'shares_host' is no boolean");
+    d.shares_host = object.at("shares_host").get<bool>();
+  }
   if (object.contains("beside")) d.beside = positive(object, where, "beside");
   d.launch_s = at_least_zero(object, where, "launch_s");
   d.memory_bytes_per_s = at_least_zero(object, where, "memory_bytes_per_s");
@@ -257,6 +261,11 @@ Machine read_machine(const json& root) {
     refuse("the first two devices must be 'host' and 'pageable'");
   for (const json& object : list(root, "the file", "links"))
     m.links.push_back(read_link(m, object, "link " + std::to_string(m.links.size())));
+  for (DeviceId d = 0; d < std::ssize(m.devices); ++d) {
+    const Device& device = m.devices[static_cast<std::size_t>(d)];
+    if (device.shares_host && (m.find_link(kHost, d) < 0 || m.find_link(d, kHost) < 0))
+      refuse("device '" + device.name + "' shares the memory of the host without links with it");
+  }
   return m;
 }
 
@@ -292,6 +301,7 @@ ordered_json write_device(const Machine& m, const Device& d) {
   if (d.triangle_share != usual.triangle_share) out["triangle_share"] = d.triangle_share;
   if (d.memory_measured > 0) out["memory_measured"] = d.memory_measured;
   if (d.beside != usual.beside) out["beside"] = d.beside;
+  if (d.shares_host) out["shares_host"] = true;
   if (d.watts.known())
     for (const WattsKey& key : kWattsKeys) out["watts"][key.name] = d.watts.*key.value;
   for (const KernelRate& rate : d.kernels) {

@@ -227,11 +227,20 @@ double streamed_s(const Problem& problem, const Machine& machine) {
   return rate > 0 ? bytes / rate : 0;
 }
 
+/// Devices that share memory with the host need not have pageable memory copied into pinned memory.
+Problem as_shared(Problem problem, const Machine& machine) {
+  if (std::ranges::any_of(machine.devices, &Device::shares_host) && !problem.traits().triangular)
+    for (Operand& operand : problem.operands)
+      if (operand.home == kPageable) operand.home = kHost;
+  return problem;
+}
+
 }  // namespace
 
-Bound bound(const Problem& problem, const Machine& machine, double cpu_part) {
+Bound bound(const Problem& given, const Machine& machine, double cpu_part) {
   // Without products nothing need leave home: a plan may scale C where it lies.
-  if (flops(problem) == 0) return {0, "flops"};
+  if (flops(given) == 0) return {0, "flops"};
+  const Problem problem = as_shared(given, machine);
   if (cpu_part > 0 && may_have_cpu(problem) && machine.can_compute(kHost, problem.type)) {
     Machine with_cpu = machine;
     Device& host = with_cpu.devices[kHost];

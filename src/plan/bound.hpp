@@ -33,6 +33,9 @@ struct Bound {
 /// bound is 0; where no device computes the type, or what must move cannot, it is infinite. The
 /// search rounds down.
 ///
+/// Where a device shares memory with the host (Device::shares_host), pageable memory counts as
+/// pinned.
+///
 /// With vectors every element is also read by the kernels of some device, at the rate of its
 /// memory.
 Bound bound(const Problem& problem, const Machine& machine, double cpu_part = 0);

@@ -125,7 +125,8 @@ class Checker {
     if (!tile.exists() || tile.matrix >= std::ssize(program_.matrices)) return "has no tile";
     const DeviceId home = program_.matrix_of(tile).home;
     if (where.in_place())
-      return where.device == home || (on_host(where.device) && on_host(home))
+      return where.device == home || (on_host(where.device) && on_host(home)) ||
+                     program_.in_place(tile.matrix, where.device, plan_.tuning)
                  ? ""
                  : "uses a tile in place where it is not at home";
     const auto device = static_cast<std::size_t>(where.device);

@@ -3,7 +3,9 @@
 // and for the simulator. It knows no schedule.
 #pragma once
 #include <algorithm>
+#include <vector>
 
+#include "base/sizes.hpp"
 #include "machine/product_times.hpp"
 #include "program/tile_program.hpp"
 #include "program/tuning.hpp"
@@ -12,12 +14,19 @@ namespace fleet {
 
 class KernelTimes {
  public:
-  /// Program and machine must outlive it. The tuning says how much of the host's rates is left.
+  /// Program, machine and tuning must outlive it. The tuning says how much of the host's rates is
+  /// left, and what lies in memory that is shared with the host.
   KernelTimes(const TileProgram& program, const Machine& machine, const Tuning& tuning)
       : program_(program),
         machine_(machine),
+        tuning_(tuning),
         cpu_part_(tuning.has_cpu() ? tuning.cpu_part * machine.devices[kHost].beside : 1),
-        product_times_(machine) {}
+        product_times_(machine) {
+    if (tuning.sharing.empty()) return;
+    reach_.resize(machine.devices.size());
+    for (const DeviceId d : tuning.sharing)
+      reach_[static_cast<std::size_t>(d)] = reach_of(d, static_cast<double>(tuning.sharing.size()));
+  }
 
   /// Seconds of an op with the device otherwise idle, launch included. The planner's clock takes
   /// this: it has the ops of a device one after the other.
@@ -27,12 +36,13 @@ class KernelTimes {
   }
   /// The same with the multiply-adds of whole tiles.
   double whole_s(DeviceId device, const TileOp& op, const TileId& target) {
-    if (has_vectors(op.kernel))
-      return machine_.stream_s(device, program_.streamed_bytes_of(op, target));
     const double whole_s =
-        product_times_.seconds(device, program_.type_of(op, target), program_.rows_of(target),
-                               program_.cols_of(target), program_.depth_of(op, target));
-    return on_host(device) ? whole_s / cpu_part_ : whole_s;
+        has_vectors(op.kernel)
+            ? machine_.stream_s(device, program_.streamed_bytes_of(op, target))
+            : product_times_.seconds(device, program_.type_of(op, target), program_.rows_of(target),
+                                     program_.cols_of(target), program_.depth_of(op, target));
+    if (on_host(device)) return has_vectors(op.kernel) ? whole_s : whole_s / cpu_part_;
+    return reach_.empty() ? whole_s : std::max(whole_s, shared_s(device, op, target));
   }
   /// The part of whole_s that the op takes: products with triangles take less than with whole
   /// tiles, but more than their multiply-adds.
@@ -57,13 +67,75 @@ class KernelTimes {
   }
 
  private:
+  /// A product works on blocks of C with about this edge, and reads their rows of A and columns of
+  /// B for each of them anew (assumed).
+  static constexpr std::int64_t kBlock = 256;
+  /// But what is not larger than this is in the caches after the first time (assumed, too).
+  static constexpr std::int64_t kCachedBytes = std::int64_t{16} << 20;
+
+  /// The way between the host's memory and a device's kernels: what limits the bytes of each way,
+  /// and what limits both together. Ports are in equal parts for all devices that share memory.
+  struct Reach {
+    struct Limit {
+      double in_s = 0, out_s = 0;  ///< per byte
+    };
+    std::vector<Limit> limits;
+  };
+  Reach reach_of(DeviceId device, double sharers) const {
+    const auto way = [&](LinkId id) -> const Link& {
+      return machine_.links.at(static_cast<std::size_t>(id));
+    };
+    const Link& in = way(machine_.find_link(kHost, device));
+    const Link& out = way(machine_.find_link(device, kHost));
+    Reach reach{{{.in_s = 1 / in.bytes_per_s}, {.out_s = 1 / out.bytes_per_s}}};
+    std::vector<Reach::Limit> ports(machine_.ports.size());
+    const auto per_byte_s = [&](const PortShare& share) {
+      return share.weight * sharers / machine_.ports[static_cast<std::size_t>(share.port)].capacity;
+    };
+    for (const PortShare& share : in.ports)
+      ports[static_cast<std::size_t>(share.port)].in_s += per_byte_s(share);
+    for (const PortShare& share : out.ports)
+      ports[static_cast<std::size_t>(share.port)].out_s += per_byte_s(share);
+    for (const Reach::Limit& port : ports)
+      if (port.in_s + port.out_s > 0) reach.limits.push_back(port);
+    return reach;
+  }
+
   const Device& of(DeviceId device) const {
     return machine_.devices[static_cast<std::size_t>(device)];
+  }
+  /// Seconds in which what the op uses in memory shared with the host passes the device's links.
+  double shared_s(DeviceId device, const TileOp& op, const TileId& target) const {
+    const Reach& reach = reach_[static_cast<std::size_t>(device)];
+    if (reach.limits.empty()) return 0;
+    const auto is_shared = [&](const TileId& tile) {
+      return tile.exists() && on_host(program_.matrix_of(tile).home) &&
+             program_.in_place(tile.matrix, device, tuning_);
+    };
+    double in = 0, out = 0;
+    for (const std::size_t x : {0, 1}) {
+      const TileId& tile = op.inputs[x].tile;
+      if (!is_shared(tile)) continue;
+      const std::int64_t along = x == 0 ? program_.cols_of(target) : program_.rows_of(target);
+      const std::int64_t bytes = program_.bytes_of(tile);
+      const bool is_read_once = has_vectors(op.kernel) || bytes <= kCachedBytes;
+      in += static_cast<double>(is_read_once ? bytes : bytes * ceil_div(along, kBlock));
+    }
+    if (is_shared(target)) {
+      out = static_cast<double>(program_.bytes_of(target));
+      in += out;
+    }
+    double least_s = 0;
+    for (const Reach::Limit& limit : reach.limits)
+      least_s = std::max(least_s, in * limit.in_s + out * limit.out_s);
+    return of(device).launch_s + least_s;
   }
 
   const TileProgram& program_;
   const Machine& machine_;
+  const Tuning& tuning_;
   const double cpu_part_;
+  std::vector<Reach> reach_;  ///< by device; empty: none shares memory with the host
   ProductTimes product_times_;
 };
 

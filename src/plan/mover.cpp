@@ -108,8 +108,7 @@ void Mover::note_uses() {
 }
 
 bool Mover::in_place(MatrixId matrix, int worker) const {
-  return tuning_.uses_in_place(device_of(worker),
-                               program_.matrices[static_cast<std::size_t>(matrix)].home);
+  return program_.in_place(matrix, device_of(worker), tuning_);
 }
 
 bool Mover::lies_in_place(int key, int worker) const {

@@ -104,9 +104,8 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
           tuning.memory_cap[device] - program.prepared_bytes(machine.devices[device]) - passing;
       Split least{.inputs = SlotStore::kUnlimited, .outputs = 0};
       for (std::size_t c = 0; c < program.calls.size(); ++c) {
-        const DeviceId home =
-            program.matrices[static_cast<std::size_t>(program.calls[c].target())].home;
-        const bool in_place = tuning.uses_in_place(static_cast<DeviceId>(device), home);
+        const bool in_place =
+            program.in_place(program.calls[c].target(), static_cast<DeviceId>(device), tuning);
         const Split split = divide(program.calls[c], deals[c], w, in_place, cap, tile);
         least.inputs = std::min(least.inputs, split.inputs);
         least.outputs = std::max(least.outputs, split.outputs);

@@ -21,6 +21,20 @@ void require_cpu(const TileProgram& program, const Tuning& tuning) {
     throw Error(Status::bad_argument, "the CPU has no part of such a plan");
 }
 
+// Its results are at home at once, which no op may wait for that reads a copy of what they replace.
+void require_sharing(const TileProgram& program, const Machine& machine, const Tuning& tuning) {
+  const bool is_allowed = std::ranges::all_of(tuning.sharing, [&](DeviceId d) {
+    return d >= kFirstDevice && d < std::ssize(machine.devices) &&
+           machine.devices[static_cast<std::size_t>(d)].shares_host;
+  });
+  const bool has_sums_at_home = tuning.split_k && (tuning.shared_operands >> kC & 1U) != 0;
+  const bool reads_targets =
+      std::ranges::any_of(program.calls, [](const ProgramCall& call) { return call.reads_target; });
+  if (!is_allowed || has_sums_at_home || reads_targets || tuning.own_copies ||
+      program.calls.size() != 1)
+    throw Error(Status::bad_argument, "no device shares memory with the host for such a plan");
+}
+
 }  // namespace
 
 void require_valid(const TileProgram& program, std::span<const Dealing> deals,
@@ -29,6 +43,7 @@ void require_valid(const TileProgram& program, std::span<const Dealing> deals,
   if (tuning.places() + (tuning.has_cpu() ? 1 : 0) != static_cast<int>(tuning.workers.size()))
     throw Error(Status::bad_argument, "the grid does not hold the workers");
   if (tuning.has_cpu()) require_cpu(program, tuning);
+  if (!tuning.sharing.empty()) require_sharing(program, machine, tuning);
   if (deals.size() != program.calls.size())
     throw Error(Status::bad_argument, "not every call of the program is dealt to the workers");
   for (const Dealing& deal : deals)

@@ -115,6 +115,20 @@ double TileProgram::multiply_adds_of(const TileOp& op, const TileId& target) con
          static_cast<double>(depth_of(op, target)) * work_of(op, target);
 }
 
+bool TileProgram::in_place(MatrixId matrix, DeviceId device, const Tuning& tuning) const {
+  const DeviceId home = matrices[static_cast<std::size_t>(matrix)].home;
+  if (on_host(device)) return on_host(home);
+  if (tuning.own_copies) return false;
+  if (home == device) return true;
+  if (!on_host(home) || std::ranges::find(tuning.sharing, device) == tuning.sharing.end())
+    return false;
+  return std::ranges::any_of(calls, [&](const ProgramCall& call) {
+    for (unsigned x = 0; x < call.matrices.size(); ++x)
+      if (call.matrices[x] == matrix && (tuning.shared_operands >> x & 1U) != 0) return true;
+    return false;
+  });
+}
+
 std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& target) const {
   const std::int64_t n = cols_of(target), k = depth_of(op, target);
   const std::int64_t second = op.inputs[1].tile.exists() ? k : 0;

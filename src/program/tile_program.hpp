@@ -11,6 +11,7 @@
 
 #include "machine/machine.hpp"
 #include "problem/problem.hpp"
+#include "program/tuning.hpp"
 
 namespace fleet {
 
@@ -173,6 +174,8 @@ struct TileProgram {
   std::vector<TileOp> ops;
   std::vector<ProgramCall> calls;
 
+  /// Does a worker on `device` use the matrix where it is at home?
+  bool in_place(MatrixId matrix, DeviceId device, const Tuning& tuning) const;
   const Matrix& matrix_of(const TileId& tile) const {
     return matrices[static_cast<std::size_t>(tile.matrix)];
   }

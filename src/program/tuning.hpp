@@ -130,6 +130,11 @@ struct Tuning {
   std::int64_t group_m = 0;  ///< the same along m only, where not 0
   bool own_copies = false;   ///< devices multiply in slots only, also what is at home on them, so
                              ///< that addresses and leading dimensions of operands change no bits
+  /// Devices that use operands in host memory in place, over their links (Device::shares_host): the
+  /// operands x of each call with the bit 1 << x. Not in calls with a triangular factor, and with
+  /// split sums not C.
+  std::vector<DeviceId> sharing;
+  unsigned shared_operands = 0;
   Rules rules = Rules::all();
 
   int places() const { return grid.rows * grid.cols; }
@@ -137,11 +142,6 @@ struct Tuning {
   bool has_cpu() const { return std::ssize(workers) > places(); }
   std::int64_t edge_m() const { return tile_m > 0 ? tile_m : tile; }
   std::int64_t group_rows() const { return group_m > 0 ? group_m : group; }
-  /// Does a worker on `device` use a matrix where it is at home?
-  bool uses_in_place(DeviceId device, DeviceId home) const {
-    if (on_host(device)) return on_host(home);
-    return home == device && !own_copies;
-  }
   std::int64_t edge_k() const { return tile_k > 0 ? tile_k : tile; }
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };

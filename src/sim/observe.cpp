@@ -275,6 +275,8 @@ bool has_task_times(const Plan& plan, const Trace& trace) {
 
 std::vector<Correction> observe(const Plan& plan, const Machine& machine, const Trace& predicted,
                                 const Trace& measured) {
+  // Kernels that wait for memory shared with the host show neither their own rate nor the link's.
+  if (!plan.tuning.sharing.empty()) return {};
   return Observer(plan, machine, predicted, measured).observe();
 }
 

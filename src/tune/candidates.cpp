@@ -228,4 +228,23 @@ std::vector<Considered> candidates(const Problem& problem, const Machine& machin
   return Lister(problem, machine, request, base, estimator).all();
 }
 
+std::optional<Tuning> shared(Tuning tuning, const Problem& problem, const Machine& machine,
+                             const TuneRequest& request) {
+  const auto shares = [&](DeviceId worker) {
+    return machine.devices[static_cast<std::size_t>(worker)].shares_host;
+  };
+  if (tuning.own_copies || request.preset != Preset::none || problem.traits().triangular ||
+      tuning.split_k || tuning.out_of_core != OutOfCore::none ||
+      !std::ranges::all_of(tuning.workers, shares))
+    return {};
+  for (const int x : {kA, kB, kC}) {
+    const DeviceId home = problem.operands[static_cast<std::size_t>(x)].home;
+    if (home == kHost || (home == kPageable && request.shares_pageable))
+      tuning.shared_operands |= 1U << static_cast<unsigned>(x);
+  }
+  if (tuning.shared_operands == 0) return {};
+  tuning.sharing = tuning.workers;
+  return tuning;
+}
+
 }  // namespace fleet

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // candidates.hpp: lists the tunings to consider, in the order of their estimates. It makes no plan.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "tune/considered.hpp"
@@ -19,5 +20,11 @@ bool has_square_tiles(const Problem& problem);
 std::vector<Considered> candidates(const Problem& problem, const Machine& machine,
                                    const TuneRequest& request, const Tuning& base,
                                    const Estimator& estimator);
+
+/// The tuning with all operands in place that lie in host memory, which all of its workers share;
+/// nullopt where there are none or some may not. All or none: what copies and kernels take of one
+/// link at the same time is not simulated.
+std::optional<Tuning> shared(Tuning tuning, const Problem& problem, const Machine& machine,
+                             const TuneRequest& request);
 
 }  // namespace fleet

@@ -139,6 +139,10 @@ inline constexpr double kMostOwned = 0.95;
 /// Least ratio of that share to an equal one; tiles are too coarse for a smaller difference.
 inline constexpr double kWorthFavouring = 1.04;
 
+/// The kMostInPlace best plans are also tried with operands in memory that devices share with the
+/// host in place.
+inline constexpr std::size_t kMostInPlace = 2;
+
 // ---- the CPU's share ----------------------------------------------------------------------------
 
 /// Ratio of times, without the CPU and with it, below which it stays out: its rates beside copies

@@ -90,6 +90,7 @@ class Tuner {
   void attempt_balanced(const Team& team, std::int64_t end);
   void attempt_two_sizes(const Team& team, std::int64_t end);
   double speed_of_input(DeviceId worker, int factor) const;
+  void attempt_shared();
   void attempt_cpu();
   void balance_cpu(const Considered& without, double alone_s, std::int64_t end);
   void attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end);
@@ -243,6 +244,7 @@ Tuned Tuner::run() {
   choice_.rank_by_goal();
   if (selects && !request_.goal.is_time()) search_teams(request_.goal);
   pass_over_trials();
+  attempt_shared();
   attempt_cpu();
   return choice_.take();
 }
@@ -407,6 +409,28 @@ void Tuner::attempt_owned(const Team& team, std::int64_t end) {
       seconds = planned->seconds;
       least = choice_.rank(*planned);
     }
+  }
+}
+
+// The best plans, and the best on all workers, with operands in place that lie in memory which
+// devices share with the host; also without cuts, which serve nothing where nothing has to arrive.
+void Tuner::attempt_shared() {
+  std::vector<Considered> plans = choice_.best(limits::kMostInPlace);
+  for (Considered& c : choice_.best(limits::kMostInPlace, &base_.workers))
+    if (std::ranges::find(plans, c.tuning, &Considered::tuning) == plans.end())
+      plans.push_back(std::move(c));
+  for (const Considered& best : plans) {
+    const std::optional<Tuning> in_place = shared(best.tuning, problem_, machine_, request_);
+    if (!in_place) continue;
+    attempt({.tuning = *in_place, .estimate_s = best.estimate_s, .tasks = best.tasks});
+    if (request_.tile > 0 || has_square_tiles(problem_)) continue;
+    Tuning whole = *in_place;
+    whole.tile = std::max({problem_.m, problem_.n, problem_.k});
+    whole.tile_m = whole.tile_k = whole.group = whole.group_m = 0;
+    whole.ramp = 0;
+    whole.row_tiles.clear();
+    whole.col_tiles.clear();
+    attempt({.tuning = std::move(whole), .estimate_s = best.estimate_s, .tasks = best.tasks});
   }
 }
 

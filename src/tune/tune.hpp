@@ -30,7 +30,8 @@ struct TuneRequest {
   std::optional<double> cpu_share;  ///< of the work, for that lane; nothing: by model,
   /// which gives it what it would compute if it took this many times as long,
   double cpu_margin = 1;
-  double cpu_least_s = 0;  ///< and nothing where devices alone take less than this
+  double cpu_least_s = 0;       ///< and nothing where devices alone take less than this
+  bool shares_pageable = true;  ///< where memory is shared with the host, pageable memory is too
   Goal goal;
 };
 

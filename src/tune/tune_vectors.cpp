@@ -43,6 +43,14 @@ class VectorTuner {
   }
 
  private:
+  /// Also with all operands in place that the host has in memory which the workers share.
+  void attempt(Considered c) {
+    auto in_place = shared(c.tuning, problem_, machine_, request_);
+    Considered other{.tuning = in_place ? *std::move(in_place) : Tuning{}, .tasks = c.tasks};
+    if (const auto planned = choice_.attempt(std::move(c))) spent_ += planned->tasks;
+    if (!other.tuning.sharing.empty())
+      if (const auto planned = choice_.attempt(std::move(other))) spent_ += planned->tasks;
+  }
   void try_workers(const std::vector<DeviceId>& workers);
   std::vector<Grid> grids(int workers) const;
   std::vector<std::int64_t> edges(std::int64_t size, int parts) const;
@@ -113,8 +121,8 @@ void VectorTuner::try_workers(const std::vector<DeviceId>& workers) {
           choice_.pass_over(std::move(c), Verdict::too_large, most_bytes());
         else if (choice_.planned() > 0 && tasks > budget_ - spent_)
           choice_.pass_over(std::move(c), Verdict::over_budget, budget_ - spent_);
-        else if (const auto planned = choice_.attempt(std::move(c)))
-          spent_ += planned->tasks;
+        else
+          attempt(std::move(c));
       }
   }
 }

@@ -73,7 +73,18 @@ inline Machine uneven_node(Generator& random, int devices) {
     kept.push_back(link);
   }
   m.links = kept;
+  for (int d = 0; d < devices; ++d)
+    m.devices[static_cast<std::size_t>(kFirstDevice + d)].shares_host = chance(random, 50);
   return m;
+}
+
+/// Some operands in host memory are used in place by the workers that share it.
+inline void share_some(Generator& random, const Machine& machine, Tuning& t) {
+  for (const DeviceId worker : t.workers)
+    if (machine.devices[static_cast<std::size_t>(worker)].shares_host) t.sharing.push_back(worker);
+  if (t.sharing.empty()) return;
+  t.shared_operands = static_cast<unsigned>(between(random, 0, t.split_k ? 3 : 7));
+  if (t.shared_operands == 0) t.sharing.clear();
 }
 
 inline DeviceId random_home(Generator& random, int devices) {
@@ -213,6 +224,8 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   if (may_have_cpu(problem) && !t.split_k && !t.own_copies && t.owners == Owners::blocks &&
       chance(random, 50))
     t = with_cpu(std::move(t), static_cast<double>(between(random, 1, 99)) / 100);
+  if (!t.own_copies && !problem.traits().triangular && t.out_of_core == OutOfCore::none)
+    share_some(random, machine, t);
   return t;
 }
 

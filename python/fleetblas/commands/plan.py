@@ -103,10 +103,14 @@ def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
         parts = f"result {_cut(cuts['n'])}, sums {_cut(cuts['k'])}"
     else:
         parts = ", ".join(f"{name} {_cut(cuts[name])}" for name in "mnk") + _own_edges(plan)
-    return [
+    lines = [
         ("grid", f"{rows} x {columns}: {_dealt(plan, routine)}"),
         ("tile", f"{plan['tile']}: {parts}"),
     ]
+    if plan["in_place"]:
+        letters = " and ".join(plan["in_place"]).upper()
+        lines.append(("in place", f"{letters}, in memory shared with the host"))
+    return lines
 
 
 def _corrected(plan: dict) -> str:
@@ -207,6 +211,8 @@ def _tuning(tried: dict, routine: str) -> str:
         text += f", CPU {common.percent(tried['cpu_share'])}"
     if tried["split_k"]:
         text += ", k split"
+    if tried["in_place"]:
+        text += f", {' and '.join(tried['in_place']).upper()} in place"
     if tried["ramp"]:
         text += f", ramp {tried['ramp']}"
     for name in ("row", "col"):
