@@ -95,11 +95,16 @@ def main() -> int:
             break
         works = [Work(words, {"cpu_share": share}) for share in (0, "auto")]
         without, both = in_turn(options, works, METHOD)
+        if failure := next((row for row in (without, both) if row["status"] != "ok"), None):
+            print(f"{words}: {failure['message']}", file=sys.stderr)
+            return 1
         ratio = both["median_s"] / without["median_s"]
         results.append({**both, "without_s": without["median_s"], "ratio": ratio})
         print(text_of(results[-1]), flush=True)
         if arguments.output:
             common.write_json(arguments.output, {**head, "results": results})
+    if not results:
+        return 0
     ratios = [one["ratio"] for one in results]
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
     print(

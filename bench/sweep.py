@@ -161,8 +161,9 @@ def kept(file: str | None, head: dict) -> list[dict]:
     if not file or not pathlib.Path(file).exists():
         return []
     whole = json.loads(pathlib.Path(file).read_text())
-    same = all(whole.get(key) == head[key] for key in ("machine", "commit", "method", "options"))
-    return whole["results"] if same else []
+    if any(whole.get(key) != head[key] for key in ("machine", "commit", "options")):
+        sys.exit(f"sweep: {file} has other results: move it, or name another file with -o")
+    return whole["results"]
 
 
 def text_of(one: dict) -> str:

@@ -208,7 +208,7 @@ def gh200():
         "links": "public figure: NVLink-C2C, 450 GB/s in each direction. Assumed: all of it "
         "reached as far as the memory of the host allows, a latency of 5 us per copy.",
         "shares_host": "public: one page table for both, so that kernels of the GPU read and write "
-        "any memory of the host in place.",
+        "any memory of the host in place. Assumed: at 0.8 of the rate of copies.",
         "host": "public figure: 7.1 TFLOPS FP64 for two Grace CPUs of 72 cores; assumed: 80 % of "
         "the half, twice that in FP32.",
         "pageable": "assumed: 72 cores copy 150 GB/s between pageable and pinned memory.",
@@ -224,7 +224,7 @@ def gh200():
         H200_ISSUE_S,
         {"host memory": GRACE_MEMORY, "copy threads": 150 * GB},
         480 * 10**9,
-        gpus(1, 96 * 10**9, H200_LAUNCH_S, 4e12, rates, shares_host=True),
+        gpus(1, 96 * 10**9, H200_LAUNCH_S, 4e12, rates, shares_host=True, in_place_share=0.8),
         all_links(
             1,
             (5 * US, 150 * GB, {"copy threads": 1}),

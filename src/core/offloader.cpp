@@ -171,31 +171,25 @@ CpuBeside Offloader::cpu_beside(const Problem& problem) {
   return {.cores = std::ranges::any_of(problem.operands, is_pageable) ? 0 : cores_};
 }
 
-/// A file may say that devices share the host's memory. That GPUs reach pageable memory too, only
-/// their driver knows; where it is wrong, a kernel would end the process.
-bool Offloader::shares_pageable() {
-  const Engine& now = engine();
-  return now.backend == nullptr ||
-         std::ranges::any_of(now.backend->machine().devices, &Device::shares_host);
-}
-
 TuneRequest Offloader::wishes(const Problem& problem) {
   const CpuBeside cpu = cpu_beside(problem);
-  TuneRequest wished{.workers = workers(problem.type),
-                     .selects = options_.selects_devices,
-                     .memory_cap = caps_,
-                     .tile = options_.tile,
-                     .grid = {options_.grid_rows, options_.grid_cols},
-                     .rules = rules_,
-                     .preset = preset_,
-                     .max_hops = options_.max_hops,
-                     .own_copies = options_.deterministic,
-                     .cpu_part = std::min(1.0, static_cast<double>(cpu.cores) / cores_),
-                     .cpu_share = options_.cpu_share,
-                     .cpu_margin = cpu.margin,
-                     .cpu_least_s = cpu.least_s,
-                     .shares_pageable = shares_pageable(),
-                     .goal = goal_};
+  TuneRequest wished{
+      .workers = workers(problem.type),
+      .selects = options_.selects_devices,
+      .memory_cap = caps_,
+      .tile = options_.tile,
+      .grid = {options_.grid_rows, options_.grid_cols},
+      .rules = rules_,
+      .preset = preset_,
+      .max_hops = options_.max_hops,
+      .own_copies = options_.deterministic,
+      .cpu_part = std::min(1.0, static_cast<double>(cpu.cores) / cores_),
+      .cpu_share = options_.cpu_share,
+      .cpu_margin = cpu.margin,
+      .cpu_least_s = cpu.least_s,
+      // A kernel that cannot reach it would end the process, whatever the file says.
+      .shares_pageable = engine().backend == nullptr || engine().backend->reaches_pageable(),
+      .goal = goal_};
   if (engine().backend == nullptr)
     wished.why_no_part = "no backend says which cores copies of pageable memory leave it";
   return wished;

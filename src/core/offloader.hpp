@@ -107,7 +107,6 @@ class Offloader {
   /// What the options ask for. The request of a plan has some worker: throws Error(unsupported).
   TuneRequest wishes(const Problem& problem);
   TuneRequest request(const Problem& problem);
-  bool shares_pageable();
   CpuBeside cpu_beside(const Problem& problem);
   double host_seconds(const Problem& problem);
   /// From the cache, with the cost that the machine of now predicts; nullptr: not in it.

@@ -90,7 +90,7 @@ double Machine::multiply_s(DeviceId device, DataType type, std::int64_t m, std::
   const double flops = (is_complex(type.storage) ? 8 : 2) * rows * cols * depth;
   if (flops == 0) return d.launch_s;
   const double computing_s = flops / rate(device, type, rows, cols, depth);
-  if (d.memory_bytes_per_s <= 0) return d.launch_s + computing_s;
+  if (!on_host(device) || d.memory_bytes_per_s <= 0) return d.launch_s + computing_s;
   const double of_cube = 4 * std::pow(rows * cols * depth, 2.0 / 3);
   const double elements = (rows + cols) * depth + 2 * rows * cols - of_cube;
   const double moving_s =

@@ -60,7 +60,7 @@ struct Device {
   std::int64_t memory_bytes = 0;  ///< total; plans use at most the cap in Tuning
   int lanes = 8;                  ///< compute queues (paper 1, III-B: 8 streams)
   double launch_s = 0;            ///< from issue to start of a kernel, on top of its arithmetic
-  double memory_bytes_per_s = 0;  ///< bounds all kernels; 0: not known
+  double memory_bytes_per_s = 0;  ///< bounds the add and scale kernels, on the host all; 0: unknown
   std::vector<KernelRate>
       kernels;  ///< sorted by (type, edge); a type without rates cannot be computed
   std::vector<PortShare> ports;  ///< taken while a kernel runs
@@ -92,6 +92,9 @@ struct Device {
   double beside = 1;
   /// Its kernels can use host memory in place, over its links with the host (GH200, GB200).
   bool shares_host = false;
+  /// The part of the rate of copies at which they do. The default is the least that products on an
+  /// H200 reached over PCI Express (docs/performance/lessons.md).
+  double in_place_share = 0.5;
   friend bool operator==(const Device&, const Device&) = default;
 };
 
@@ -172,8 +175,8 @@ struct Machine {
   double rate(DeviceId device, DataType type, double m, double n, double k) const;
 
   /// Seconds of C += A*B on tiles of this shape with the device otherwise idle, launch included: by
-  /// the rate, or by the memory if that takes longer for what is read and written beyond the bytes
-  /// of a cube of the same volume, which the rate contains.
+  /// the rate; on the host by its memory, if that takes longer for what is read and written beyond
+  /// the bytes of a cube of the same volume, which the rate contains.
   double multiply_s(DeviceId device, DataType type, std::int64_t m, std::int64_t n,
                     std::int64_t k) const;
 

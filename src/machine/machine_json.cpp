@@ -156,7 +156,7 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
       "name",        "memory_bytes",    "lanes",         "launch_s",         "memory_bytes_per_s",
       "kernels",     "ports",           "prepare_s",     "filling_elements", "lanes_beside_solves",
       "solve_row_s", "solve_element_s", "inverse_order", "triangle_share",   "memory_measured",
-      "beside",      "shares_host"};
+      "beside",      "shares_host",     "in_place_share"};
   if (schema == 1)
     keys.insert({"idle_watts", "busy_watts"});
   else
@@ -191,6 +191,9 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
     if (!object.at("shares_host").is_boolean()) refuse(where + ": 'shares_host' is no boolean");
     d.shares_host = object.at("shares_host").get<bool>();
   }
+  if (object.contains("in_place_share"))
+    d.in_place_share = positive(object, where, "in_place_share");
+  if (d.in_place_share > 1) refuse(where + ": 'in_place_share' is more than 1");
   if (object.contains("beside")) d.beside = positive(object, where, "beside");
   d.launch_s = at_least_zero(object, where, "launch_s");
   d.memory_bytes_per_s = at_least_zero(object, where, "memory_bytes_per_s");
@@ -263,7 +266,8 @@ Machine read_machine(const json& root) {
     m.links.push_back(read_link(m, object, "link " + std::to_string(m.links.size())));
   for (DeviceId d = 0; d < std::ssize(m.devices); ++d) {
     const Device& device = m.devices[static_cast<std::size_t>(d)];
-    if (device.shares_host && (m.find_link(kHost, d) < 0 || m.find_link(d, kHost) < 0))
+    if (device.shares_host &&
+        (d < kFirstDevice || m.find_link(kHost, d) < 0 || m.find_link(d, kHost) < 0))
       refuse("device '" + device.name + "' shares the memory of the host without links with it");
   }
   return m;
@@ -302,6 +306,7 @@ ordered_json write_device(const Machine& m, const Device& d) {
   if (d.memory_measured > 0) out["memory_measured"] = d.memory_measured;
   if (d.beside != usual.beside) out["beside"] = d.beside;
   if (d.shares_host) out["shares_host"] = true;
+  if (d.in_place_share != usual.in_place_share) out["in_place_share"] = d.in_place_share;
   if (d.watts.known())
     for (const WattsKey& key : kWattsKeys) out["watts"][key.name] = d.watts.*key.value;
   for (const KernelRate& rate : d.kernels) {

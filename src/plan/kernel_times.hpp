@@ -68,10 +68,9 @@ class KernelTimes {
 
  private:
   /// A product works on blocks of C with about this edge, and reads their rows of A and columns of
-  /// B for each of them anew (assumed).
-  static constexpr std::int64_t kBlock = 256;
-  /// But what is not larger than this is in the caches after the first time (assumed, too).
-  static constexpr std::int64_t kCachedBytes = std::int64_t{16} << 20;
+  /// B for each of them anew: no cache keeps what comes from the host
+  /// (docs/performance/lessons.md).
+  static constexpr std::int64_t kBlock = 128;
 
   /// The way between the host's memory and a device's kernels: what limits the bytes of each way,
   /// and what limits both together. Ports are in equal parts for all devices that share memory.
@@ -117,9 +116,8 @@ class KernelTimes {
       const TileId& tile = op.inputs[x].tile;
       if (!is_shared(tile)) continue;
       const std::int64_t along = x == 0 ? program_.cols_of(target) : program_.rows_of(target);
-      const std::int64_t bytes = program_.bytes_of(tile);
-      const bool is_read_once = has_vectors(op.kernel) || bytes <= kCachedBytes;
-      in += static_cast<double>(is_read_once ? bytes : bytes * ceil_div(along, kBlock));
+      const std::int64_t times = has_vectors(op.kernel) ? 1 : ceil_div(along, kBlock);
+      in += static_cast<double>(times * program_.bytes_of(tile));
     }
     if (is_shared(target)) {
       out = static_cast<double>(program_.bytes_of(target));
@@ -128,7 +126,7 @@ class KernelTimes {
     double least_s = 0;
     for (const Reach::Limit& limit : reach.limits)
       least_s = std::max(least_s, in * limit.in_s + out * limit.out_s);
-    return of(device).launch_s + least_s;
+    return of(device).launch_s + least_s / of(device).in_place_share;
   }
 
   const TileProgram& program_;

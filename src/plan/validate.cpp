@@ -27,11 +27,9 @@ void require_sharing(const TileProgram& program, const Machine& machine, const T
     return d >= kFirstDevice && d < std::ssize(machine.devices) &&
            machine.devices[static_cast<std::size_t>(d)].shares_host;
   });
-  const bool has_sums_at_home = tuning.split_k && (tuning.shared_operands >> kC & 1U) != 0;
   const bool reads_targets =
       std::ranges::any_of(program.calls, [](const ProgramCall& call) { return call.reads_target; });
-  if (!is_allowed || has_sums_at_home || reads_targets || tuning.own_copies ||
-      program.calls.size() != 1)
+  if (!is_allowed || reads_targets || tuning.own_copies || program.calls.size() != 1)
     throw Error(Status::bad_argument, "no device shares memory with the host for such a plan");
 }
 

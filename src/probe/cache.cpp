@@ -46,7 +46,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// To be raised whenever a probe measures, or the simulator interprets, a value differently.
-constexpr int kProbeVersion = 11;
+constexpr int kProbeVersion = 12;
 constexpr double kDevicesBudgetS = 1.2;
 constexpr double kHostBudgetS = 0.4;
 /// Measurements of one machine: a node that is always busy, or that the model cannot describe, must
@@ -355,6 +355,8 @@ KeptMachine cached_machine(const Options& options, const std::string& devices, C
       measured.machine.devices[d] = corrected.devices[d];
       measured.machine.devices[d].name = name;
     }
+    // What other work leaves the CPU today says nothing of tomorrow, and no probe measures it.
+    measured.machine.devices[kHost].beside = 1;
     measured.machine.links = corrected.links;
     measured.machine.ports = corrected.ports;
     write_machine(folder, path, key, measured);

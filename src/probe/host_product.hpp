@@ -48,8 +48,9 @@ class HostProduct {
   Launch launch_;
 };
 
-/// A product whose time is that of reading and writing C, which is larger than the caches of
-/// `cores` cores: most processors have 2 to 4 MiB for each.
+/// A product whose time is that of reading and writing C: 8 MiB for each core, at most 128 MiB.
+/// (Most processors have 2 to 4 MiB of cache for each core; one that holds all of C gives a rate
+/// that is too high.)
 class HostStream {
  public:
   HostStream(CpuBlas& blas, int cores)

@@ -131,8 +131,7 @@ struct Tuning {
   bool own_copies = false;   ///< devices multiply in slots only, also what is at home on them, so
                              ///< that addresses and leading dimensions of operands change no bits
   /// Devices that use operands in host memory in place, over their links (Device::shares_host): the
-  /// operands x of each call with the bit 1 << x. Not in calls with a triangular factor, and with
-  /// split sums not C.
+  /// operands x of each call with the bit 1 << x. Not in calls with a triangular factor.
   std::vector<DeviceId> sharing;
   unsigned shared_operands = 0;
   Rules rules = Rules::all();

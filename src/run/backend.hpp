@@ -81,6 +81,8 @@ class Backend {
   /// Whether a kernel is launched while the one before it in its queue still runs. The time of a
   /// launch is then no part of the time of kernels that follow each other.
   virtual bool overlaps_launches() const { return false; }
+  /// Whether kernels of every device can use pageable memory of the host in place.
+  virtual bool reaches_pageable() const { return false; }
   /// The clock that a probe keeps its budget by, in seconds from some start. Tests that
   /// simulate devices count simulated seconds, so that what a probe finds does not depend on how
   /// fast they run.

@@ -239,8 +239,9 @@ std::optional<Tuning> shared(Tuning tuning, const Problem& problem, const Machin
     return {};
   for (const int x : {kA, kB, kC}) {
     const DeviceId home = problem.operands[static_cast<std::size_t>(x)].home;
-    if (home == kHost || (home == kPageable && request.shares_pageable))
-      tuning.shared_operands |= 1U << static_cast<unsigned>(x);
+    if (x == kB && !problem.traits().has_b) continue;
+    if (home == kPageable && !request.shares_pageable) return {};
+    if (on_host(home)) tuning.shared_operands |= 1U << static_cast<unsigned>(x);
   }
   if (tuning.shared_operands == 0) return {};
   tuning.sharing = tuning.workers;

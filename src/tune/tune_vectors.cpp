@@ -45,11 +45,12 @@ class VectorTuner {
  private:
   /// Also with all operands in place that the host has in memory which the workers share.
   void attempt(Considered c) {
-    auto in_place = shared(c.tuning, problem_, machine_, request_);
-    Considered other{.tuning = in_place ? *std::move(in_place) : Tuning{}, .tasks = c.tasks};
+    const std::optional<Tuning> in_place = shared(c.tuning, problem_, machine_, request_);
+    const std::int64_t tasks = c.tasks;
     if (const auto planned = choice_.attempt(std::move(c))) spent_ += planned->tasks;
-    if (!other.tuning.sharing.empty())
-      if (const auto planned = choice_.attempt(std::move(other))) spent_ += planned->tasks;
+    if (!in_place) return;
+    if (const auto planned = choice_.attempt({.tuning = *in_place, .tasks = tasks}))
+      spent_ += planned->tasks;
   }
   void try_workers(const std::vector<DeviceId>& workers);
   std::vector<Grid> grids(int workers) const;

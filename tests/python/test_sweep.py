@@ -56,6 +56,15 @@ def test_virtual_devices_are_measured_and_verified(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     (problem,) = json.loads(file.read_text())["results"]
+    again = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert again.stdout.splitlines() == done.stdout.splitlines()[1:]  # nothing is left to measure
+    assert json.loads(file.read_text())["results"] == [problem]
     assert problem["measured"] == "measured"
     # One grid of one device and two of both; of the tiles none is smaller than the problem.
     assert problem["plans"] == 4

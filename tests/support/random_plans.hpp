@@ -83,7 +83,7 @@ inline void share_some(Generator& random, const Machine& machine, Tuning& t) {
   for (const DeviceId worker : t.workers)
     if (machine.devices[static_cast<std::size_t>(worker)].shares_host) t.sharing.push_back(worker);
   if (t.sharing.empty()) return;
-  t.shared_operands = static_cast<unsigned>(between(random, 0, t.split_k ? 3 : 7));
+  t.shared_operands = static_cast<unsigned>(between(random, 0, 7));
   if (t.shared_operands == 0) t.sharing.clear();
 }
 

@@ -27,7 +27,6 @@ struct SmallRun {
         out(machine.link(kOne, kHost, 4)),
         plan(machine.get(), {8, 4}) {
     machine.get().ports = {{"memory", 1e12}};
-    for (Device& device : machine.get().devices) device.memory_bytes_per_s = 1e3;
     fetch = plan.copy({.link = in, .chunks = 4});
     hop = plan.copy({.link = across, .chunks = 4, .upstream = fetch});
     product = plan.compute({.lane = 3, .after = {fetch}});

@@ -93,8 +93,10 @@ def measure(
     for engine in engines:
         progress(f"{engine.name}: first call")
         attempt(engine, lambda engine=engine: first(engine))
+    turn = 0  # each round begins with another engine: the first call after a pause differs
     while not all(map(is_done, engines)):
-        for engine in engines:
+        turn = (turn + 1) % len(engines)
+        for engine in engines[turn:] + engines[:turn]:
             if is_done(engine):
                 continue
             warming = warm[id(engine)]

@@ -45,6 +45,15 @@ class CudaBackend final : public Backend {
   }
 
   bool overlaps_launches() const override { return true; }
+  /// Grace Hopper and Grace Blackwell: the GPU goes through the page tables of the host.
+  bool reaches_pageable() const override {
+    return std::ranges::all_of(devices_.ordinals, [](int ordinal) {
+      int reaches = 0;
+      return works(cudaDeviceGetAttribute(
+                 &reaches, cudaDevAttrPageableMemoryAccessUsesHostPageTables, ordinal)) &&
+             reaches != 0;
+    });
+  }
   void keep_times(bool wanted) override { devices_.is_timed = wanted; }
 
   DeviceId locate(const void* data, std::int64_t bytes) override {

@@ -183,12 +183,6 @@ class Shape {
     device.solve_element_s = kSolveElementS;
     device.prepare_s = kPrepareS;
     device.triangle_share = kTriangleShare;
-    // Grace Hopper and Grace Blackwell: the GPU goes through the page tables of the host.
-    int shares = 0;
-    device.shares_host =
-        works(cudaDeviceGetAttribute(&shares, cudaDevAttrPageableMemoryAccessUsesHostPageTables,
-                                     ordinal)) &&
-        shares != 0;
     for (const DataType type : kDataTypes)
       for (const std::int64_t edge : kEdges) device.kernels.push_back({type, edge, kFlopsPerS});
     return static_cast<DeviceId>(machine_.devices.size() - 1);

@@ -42,6 +42,7 @@ class HostBackend final : public Backend {
 
   /// Kernels of devices have one thread each, and the CPU BLAS has one number of threads.
   CpuBeside cpu_beside(const Problem&) const override { return {.cores = 1}; }
+  bool reaches_pageable() const override { return true; }
 
   void trim() override {
     if (!devices_.crew.present()) return;
