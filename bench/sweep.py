@@ -213,10 +213,15 @@ def main() -> int:
             if arguments.backend == "sim":
                 works = works_of(words, [devices], PIECES)
                 simulated(context, options, works, arguments, rows.extend)
-                results.append(compare(rows))
             else:
                 works = works_of(words, datasets.sets_of(devices, words["place"]), MEASURED_PIECES)
                 measured(context, options, works, arguments, Budget(), rows.extend)
+            if rows[0]["status"] != "ok":
+                print(f"{words}: {rows[0]['message']}", file=sys.stderr)
+                continue
+            if arguments.backend == "sim":
+                results.append(compare(rows))
+            else:
                 results.append(compare_measured(options, works, rows))
             print(text_of(results[-1]), flush=True)
             if arguments.output:

@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def results_of(script, tmp_path, words):
-    file = tmp_path / "results.json"
+    file = tmp_path / f"{len(list(tmp_path.iterdir()))}.json"
     done = subprocess.run(
         [sys.executable, str(ROOT / "bench" / script), *words.split(), "-o", str(file)],
         capture_output=True,

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -373,6 +374,30 @@ TEST(MemoryOfTheProgramOnAGpu, IsNotLeftToABlasThatCannotReadIt) {
         EXPECT_EQ(c, ones);
       },
       "a matrix reaches beyond its memory on a device");
+}
+
+// A kernel that cannot reach pageable memory would end the process, so a file is not believed
+// there.
+TEST(SharedMemory, OfGpusIsPinnedMemoryUnlessTheBackendReachesMore) {
+  in_a_program_of_its_own([](FakeGpus&) {
+    Machine machine = host_machine(kGpus, 2, std::int64_t{1} << 30);
+    for (Device& device : std::span(machine.devices).subspan(kFirstDevice)) {
+      device.shares_host = true;
+      device.in_place_share = 1;
+    }
+    const std::string file = test::temporary_file("shared.json");
+    std::ofstream(file) << to_json(machine);
+    const HostContext context(
+        "backend=cuda;offload=always;online=off;cpu_share=off;device_library=" FLEETBLAS_FAKE_GPUS
+        ";machine=" +
+        file);
+    const auto in_place = [&](const char* problem) {
+      return Json::parse(context.text(fleet_plan_json, problem)).at("in_place");
+    };
+    EXPECT_EQ(in_place("dgemm m=4000 n=16 k=48 a@h b@h c@h"), Json({"a", "b", "c"}));
+    EXPECT_EQ(in_place("dgemm m=4000 n=16 k=48 a@p b@p c@p"), Json::array());
+    EXPECT_TRUE(multiply(context, 96));
+  });
 }
 
 }  // namespace
