@@ -124,7 +124,7 @@ TEST(SharedMemory, TakesTheTimeOfItsLinksAndNoLess) {
     EXPECT_EQ(check(found.plan), "") << to_text(any);
     EXPECT_GE(found.cost.seconds, bound(any, some).seconds * (1 - 1e-9)) << to_text(any);
   }
-  EXPECT_GT(shared, test::scaled(10));
+  EXPECT_GT(shared, 0);
 }
 
 TEST(SharedMemory, OfVirtualDevicesGivesTheRightProduct) {
