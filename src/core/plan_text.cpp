@@ -52,10 +52,11 @@ void write_kinds(JsonText& json, const Plan& plan) {
 }
 
 /// The operands in host memory that devices use in place, as a list of their letters.
-void write_shared(JsonText& json, const Tuning& tuning) {
+void write_shared(JsonText& json, const Tuning& tuning, const Problem& problem) {
   json.key("in_place").open('[');
-  for (unsigned x = 0; x < 3 && !tuning.sharing.empty(); ++x)
-    if ((tuning.shared_operands >> x & 1U) != 0) json.value(std::string(1, "abc"[x]));
+  for (std::size_t x = 0; x < problem.operands.size() && !tuning.sharing.empty(); ++x)
+    if (on_host(problem.operands[x].home) && (x != kB || problem.traits().has_b))
+      json.value(std::string(1, "abc"[x]));
   json.close(']');
 }
 
@@ -134,7 +135,7 @@ void write_list(JsonText& json, const char* name, const std::vector<Number>& num
 }
 
 void write_considered(JsonText& json, const Considered& considered, const std::string& reason,
-                      const std::vector<int>& users) {
+                      const Problem& problem, const std::vector<int>& users) {
   const Tuning& tuning = considered.tuning;
   json.open('{').member("verdict", to_string(considered.verdict)).member("reason", reason);
   json.member("estimate_s", considered.estimate_s > 0 ? considered.estimate_s : kNone)
@@ -153,7 +154,7 @@ void write_considered(JsonText& json, const Considered& considered, const std::s
       .member("tile_m", tuning.edge_m())
       .member("tile_k", tuning.edge_k())
       .member("split_k", tuning.split_k);
-  write_shared(json, tuning);
+  write_shared(json, tuning, problem);
   json.member("ramp", tuning.ramp)
       .member("out_of_core", to_string(tuning.out_of_core))
       .member("group", tuning.group)
@@ -162,12 +163,13 @@ void write_considered(JsonText& json, const Considered& considered, const std::s
 }
 
 /// The candidates of the tuner, best first, and the number of those left out.
-void write_why(JsonText& json, const Search& search, const std::vector<int>& users) {
+void write_why(JsonText& json, const Search& search, const Problem& problem,
+               const std::vector<int>& users) {
   const std::vector<const Considered*> sorted = search.best_first();
   const std::size_t shown = std::min(sorted.size(), kMostReasons);
   json.key("why").open('[');
   for (std::size_t i = 0; i < shown; ++i)
-    write_considered(json, *sorted[i], search.reason(*sorted[i]), users);
+    write_considered(json, *sorted[i], search.reason(*sorted[i]), problem, users);
   json.close(']').member("why_left_out",
                          static_cast<std::int64_t>(sorted.size() - shown) + search.not_kept);
 }
@@ -189,7 +191,7 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_cuts(json, "n", plan.cuts().n);
   write_cuts(json, "k", plan.cuts().k);
   json.close('}').member("chunks", plan.tuning.chunks).member("split_k", plan.tuning.split_k);
-  write_shared(json, plan.tuning);
+  write_shared(json, plan.tuning, plan.problem());
   json.member("max_hops", plan.tuning.max_hops)
       .member("owners", to_string(plan.tuning.owners))
       .member("steals", plan.tuning.steals)
@@ -198,7 +200,7 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_memory(json, plan, *report.machine);
   write_links(json, plan, *report.machine);
   json.member("candidates", report.planned->tuned.planned);
-  write_why(json, report.planned->tuned.search, report.users);
+  write_why(json, report.planned->tuned.search, plan.problem(), report.users);
 }
 
 /// The CPU does it in place: no tiles, no traffic.

@@ -120,13 +120,7 @@ bool TileProgram::in_place(MatrixId matrix, DeviceId device, const Tuning& tunin
   if (on_host(device)) return on_host(home);
   if (tuning.own_copies) return false;
   if (home == device) return true;
-  if (!on_host(home) || std::ranges::find(tuning.sharing, device) == tuning.sharing.end())
-    return false;
-  return std::ranges::any_of(calls, [&](const ProgramCall& call) {
-    for (unsigned x = 0; x < call.matrices.size(); ++x)
-      if (call.matrices[x] == matrix && (tuning.shared_operands >> x & 1U) != 0) return true;
-    return false;
-  });
+  return on_host(home) && std::ranges::find(tuning.sharing, device) != tuning.sharing.end();
 }
 
 std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& target) const {

@@ -130,10 +130,9 @@ struct Tuning {
   std::int64_t group_m = 0;  ///< the same along m only, where not 0
   bool own_copies = false;   ///< devices multiply in slots only, also what is at home on them, so
                              ///< that addresses and leading dimensions of operands change no bits
-  /// Devices that use operands in host memory in place, over their links (Device::shares_host): the
-  /// operands x of each call with the bit 1 << x. Not in calls with a triangular factor.
+  /// Devices that use all operands in host memory in place, over their links (Device::shares_host).
+  /// Not in calls with a triangular factor.
   std::vector<DeviceId> sharing;
-  unsigned shared_operands = 0;
   Rules rules = Rules::all();
 
   int places() const { return grid.rows * grid.cols; }

@@ -237,13 +237,11 @@ std::optional<Tuning> shared(Tuning tuning, const Problem& problem, const Machin
       tuning.split_k || tuning.out_of_core != OutOfCore::none ||
       !std::ranges::all_of(tuning.workers, shares))
     return {};
-  for (const int x : {kA, kB, kC}) {
-    const DeviceId home = problem.operands[static_cast<std::size_t>(x)].home;
-    if (x == kB && !problem.traits().has_b) continue;
-    if (home == kPageable && !request.shares_pageable) return {};
-    if (on_host(home)) tuning.shared_operands |= 1U << static_cast<unsigned>(x);
-  }
-  if (tuning.shared_operands == 0) return {};
+  const auto has_home = [&](DeviceId home) {
+    return std::ranges::find(problem.operands, home, &Operand::home) != problem.operands.end();
+  };
+  const bool has_pageable = has_home(kPageable);
+  if ((has_pageable && !request.shares_pageable) || (!has_pageable && !has_home(kHost))) return {};
   tuning.sharing = tuning.workers;
   return tuning;
 }

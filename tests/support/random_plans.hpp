@@ -78,13 +78,11 @@ inline Machine uneven_node(Generator& random, int devices) {
   return m;
 }
 
-/// Some operands in host memory are used in place by the workers that share it.
+/// Operands in host memory are used in place by some of the workers that share it.
 inline void share_some(Generator& random, const Machine& machine, Tuning& t) {
   for (const DeviceId worker : t.workers)
-    if (machine.devices[static_cast<std::size_t>(worker)].shares_host) t.sharing.push_back(worker);
-  if (t.sharing.empty()) return;
-  t.shared_operands = static_cast<unsigned>(between(random, 0, 7));
-  if (t.shared_operands == 0) t.sharing.clear();
+    if (machine.devices[static_cast<std::size_t>(worker)].shares_host && chance(random, 70))
+      t.sharing.push_back(worker);
 }
 
 inline DeviceId random_home(Generator& random, int devices) {
