@@ -47,6 +47,7 @@ class CudaBackend final : public Backend {
   bool overlaps_launches() const override { return true; }
   /// Grace Hopper and Grace Blackwell: the GPU goes through the page tables of the host.
   bool reaches_pageable() const override {
+    const ExitGuard inside;
     return std::ranges::all_of(devices_.ordinals, [](int ordinal) {
       int reaches = 0;
       return works(cudaDeviceGetAttribute(
