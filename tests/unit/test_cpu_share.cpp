@@ -259,6 +259,22 @@ TEST(CpuShare, IsOfTheRatesThatTheCpuReachesBesideDevices) {
   EXPECT_DOUBLE_EQ(host_s(problem, beside), host_s(problem, node(1, kTera)));
 }
 
+TEST(CpuShare, CountsTheBytesOfTheCpuWhereSumsAreShort) {
+  Machine machine = node(1, kTera);
+  Device& host = machine.devices[kHost];
+  host.launch_s = 1e-5;
+  host.memory_bytes_per_s = 1e11;
+  const double edge = 8192, steps = 4;
+  const double of_cube = 4 * std::pow(edge * edge * steps, 2.0 / 3);  // in the rate
+  EXPECT_DOUBLE_EQ(machine.multiply_s(kHost, DataType::f64, 8192, 8192, 4),
+                   1e-5 + 8 * (2 * edge * steps + 2 * edge * edge - of_cube) / 1e11);
+  EXPECT_DOUBLE_EQ(machine.multiply_s(kHost, DataType::f64, 1024, 1024, 1024),
+                   1e-5 + 2 * 1024.0 * 1024 * 1024 / kTera);
+  host.memory_bytes_per_s = 0;  // not known
+  EXPECT_DOUBLE_EQ(machine.multiply_s(kHost, DataType::f64, 8192, 8192, 4),
+                   1e-5 + 2 * edge * edge * steps / kTera);
+}
+
 TEST(CpuShare, IsJudgedByItsJoulesWhereEnergyIsTheObjective) {
   Machine machine = node(1, kTera);
   const Watts thrifty{

@@ -108,21 +108,6 @@ TEST(KernelSeconds, AreLaunchAndArithmetic) {
                    1e-5 + 8 * products / 3e12);
 }
 
-TEST(KernelSeconds, OfTheHostAreThoseOfItsBytesWhereSumsAreShort) {
-  Machine m = with_table();
-  Device& host = m.devices[kHost];
-  host = m.devices[kFirstDevice];
-  host.memory_bytes_per_s = 1e11;
-  const double edge = 8192, steps = 4;
-  const double of_cube = 4 * std::pow(edge * edge * steps, 2.0 / 3);
-  EXPECT_DOUBLE_EQ(m.multiply_s(kHost, DataType::f64, 8192, 8192, 4),
-                   1e-5 + 8 * (2 * edge * steps + 2 * edge * edge - of_cube) / 1e11);
-  EXPECT_DOUBLE_EQ(m.multiply_s(kHost, DataType::f64, 1024, 1024, 1024),
-                   m.multiply_s(kFirstDevice, DataType::f64, 1024, 1024, 1024));
-  host.memory_bytes_per_s = 0;  // not known
-  EXPECT_LT(m.multiply_s(kHost, DataType::f64, 8192, 8192, 4), 1e-3);
-}
-
 TEST(KernelSeconds, AreLaunchAndMemoryWhereOnlyBytesStream) {
   Machine m = with_table();
   EXPECT_DOUBLE_EQ(m.stream_s(kFirstDevice, 1'000'000), 1.1e-5);
