@@ -421,6 +421,13 @@ FLEET_API fleet_status fleet_plan_json(fleet_context* context, const char* probl
 /* The simulated timeline of that plan, as Chrome trace JSON. */
 FLEET_API fleet_status fleet_simulate_json(fleet_context* context, const char* problem,
                                            char** text);
+/* The same of several calls, planned as one: a problem a line, with operands as "a=NAME@PLACE";
+ * operands with one name are one matrix. Its tiles depend on shapes and the machine only. `alone_s`
+ * is the predicted time of each call by itself. */
+FLEET_API fleet_status fleet_plan_program_json(fleet_context* context, const char* program,
+                                               char** text);
+FLEET_API fleet_status fleet_simulate_program_json(fleet_context* context, const char* program,
+                                                   char** text);
 /* {"bound_s": ..., "limited_by": ...} */
 FLEET_API fleet_status fleet_bound_json(fleet_context* context, const char* problem, char** text);
 /* The measured timeline of the context's last call that ran a plan; FLEET_UNSUPPORTED if none did.

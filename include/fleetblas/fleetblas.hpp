@@ -67,6 +67,12 @@ class Context {
   std::string simulate_json(const std::string& problem) const {
     return text(fleet_simulate_json, problem.c_str());
   }
+  std::string plan_program_json(const std::string& program) const {
+    return text(fleet_plan_program_json, program.c_str());
+  }
+  std::string simulate_program_json(const std::string& program) const {
+    return text(fleet_simulate_program_json, program.c_str());
+  }
   std::string bound_json(const std::string& problem) const {
     return text(fleet_bound_json, problem.c_str());
   }

@@ -360,6 +360,22 @@ class Context:
         """The simulated timeline of that plan, as Chrome trace events."""
         return self._problem_json(library.fleet_simulate_json, problem, words)
 
+    def plan_program(self, program: str) -> dict:
+        """The plan of several calls as one: a problem a line, operands as "a=NAME@PLACE".
+
+        Operands with one name are one matrix:
+        plan_program("dtrsm size=8192 a=T@h c=X@h\\ndgemm size=8192 a=D@h b=X@h c=C@h").
+        """
+        return json.loads(
+            _native.text_of(library.fleet_plan_program_json, self.pointer, program.encode())
+        )
+
+    def simulate_program(self, program: str) -> dict:
+        """The simulated timeline of that plan, as Chrome trace events."""
+        return json.loads(
+            _native.text_of(library.fleet_simulate_program_json, self.pointer, program.encode())
+        )
+
     def bound(self, problem: str | None = None, **words) -> dict:
         """A lower bound on the time of any plan, and the resource that limits it."""
         return self._problem_json(library.fleet_bound_json, problem, words)

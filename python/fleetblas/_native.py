@@ -145,6 +145,8 @@ def _declare(library: ctypes.CDLL) -> None:
         "host_unregister": [context, c_void_p],
         "plan_json": [context, c_char_p, text],
         "simulate_json": [context, c_char_p, text],
+        "plan_program_json": [context, c_char_p, text],
+        "simulate_program_json": [context, c_char_p, text],
         "bound_json": [context, c_char_p, text],
         "trace_json": [context, text],
         "machine_json": [context, text],

@@ -42,6 +42,18 @@ fleet_status fleet_simulate_json(fleet_context* context, const char* problem, ch
                    [&](Context& c) { return c.simulate_json(capi::required(problem, "problem")); });
 }
 
+fleet_status fleet_plan_program_json(fleet_context* context, const char* program, char** text) {
+  return give_text(context, text, [&](Context& c) {
+    return c.plan_program_json(capi::required(program, "program"));
+  });
+}
+
+fleet_status fleet_simulate_program_json(fleet_context* context, const char* program, char** text) {
+  return give_text(context, text, [&](Context& c) {
+    return c.simulate_program_json(capi::required(program, "program"));
+  });
+}
+
 fleet_status fleet_bound_json(fleet_context* context, const char* problem, char** text) {
   return give_text(context, text,
                    [&](Context& c) { return c.bound_json(capi::required(problem, "problem")); });

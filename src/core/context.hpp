@@ -72,6 +72,9 @@ class Context {
 
   std::string plan_json(std::string_view problem);
   std::string simulate_json(std::string_view problem);
+  /// The same of several calls as one plan (parse_composition).
+  std::string plan_program_json(std::string_view program);
+  std::string simulate_program_json(std::string_view program);
   std::string bound_json(std::string_view problem);
   std::string trace_json();
   std::string machine_json();
@@ -127,6 +130,8 @@ class Context {
   void close_record(CallRecord& record, double seconds) noexcept;
 
   Problem parse(std::string_view problem);  ///< with the turn taken
+  Composition parse_program(std::string_view program);
+  void to_machine(Problem& problem);
   std::shared_ptr<const Planned> plan_for_text(const Problem& problem);
   /// Sole use of the devices. An empty lock where the mutex may be held for ever
   /// (gate::only_cpu_left): the caller may only read then.

@@ -47,9 +47,21 @@ std::unique_lock<std::mutex> Context::take_turn() {
 /// Problems name devices as users do; plans index the machine.
 Problem Context::parse(std::string_view text) {
   Problem problem = parse_problem(text);
+  to_machine(problem);
+  return problem;
+}
+
+void Context::to_machine(Problem& problem) {
   for (Operand& operand : problem.operands)
     if (!on_host(operand.home)) operand.home = offloader_.device_of(operand.home - kFirstDevice);
-  return problem;
+}
+
+Composition Context::parse_program(std::string_view text) {
+  Composition composition = parse_composition(text);
+  for (Composition::Call& call : composition.calls) to_machine(call.problem);
+  if (offloader_.model() == nullptr || offloader_.users().empty())
+    throw Error(Status::unsupported, "no device to plan for: name a machine, or backend=host");
+  return composition;
 }
 
 std::shared_ptr<const Planned> Context::plan_for_text(const Problem& problem) {
@@ -111,6 +123,32 @@ std::string Context::simulate_json(std::string_view text) {
     throw Error(Status::unsupported, "no device to simulate: name a machine, or backend=host");
   const auto planned = plan_for_text(problem);
   return chrome_trace_json(planned->tuned.plan, *machine, simulate(planned->tuned.plan, *machine));
+}
+
+std::string Context::plan_program_json(std::string_view text) {
+  const User inside(users_);
+  const Composition asked = parse_composition(text);
+  ProgramReport report{.calls = &asked};
+  const auto turn = take_turn();
+  const auto machine = offloader_.model();
+  const Composition composition = parse_program(text);
+  const Planned planned = offloader_.plan_afresh(composition);
+  for (const Composition::Call& call : composition.calls)
+    report.alone_s.push_back(plan_for_text(call.problem)->tuned.cost.seconds);
+  report.machine = machine.get();
+  report.planned = &planned;
+  report.users = offloader_.users();
+  report.bound = bound(*planned.tuned.plan.program, *machine);
+  report.goal = offloader_.goal();
+  return to_json(report);
+}
+
+std::string Context::simulate_program_json(std::string_view text) {
+  const User inside(users_);
+  const auto turn = take_turn();
+  const auto machine = offloader_.model();
+  const Planned planned = offloader_.plan_afresh(parse_program(text));
+  return chrome_trace_json(planned.tuned.plan, *machine, simulate(planned.tuned.plan, *machine));
 }
 
 std::string Context::bound_json(std::string_view text) {

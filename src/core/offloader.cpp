@@ -227,13 +227,37 @@ Planned Offloader::plan_afresh(const Problem& problem) {
   planned.made_for = planned.priced_for = online_.version();
   planned.host_s = host_seconds(problem);
   planned.cpu_share = cpu_share(planned.tuned.plan);
+  note_left_out(planned);
+  verify(planned.tuned.plan);
+  return planned;
+}
+
+Planned Offloader::plan_afresh(const Composition& composition) {
+  const Problem& first = composition.calls.front().problem;
+  TuneRequest wanted = request(first);
+  for (const Composition::Call& call : composition.calls) {
+    require_few_products(call.problem, wanted.tile);
+    const std::vector<DeviceId> usable = workers(call.problem.type);
+    std::erase_if(wanted.workers, [&](DeviceId d) { return std::ranges::count(usable, d) == 0; });
+  }
+  if (wanted.workers.empty())
+    throw Error(Status::unsupported, "no device computes the types of all calls of the program");
+  const double start_s = now_s();
+  Planned planned{.tuned = tune_program(composition, *model(), wanted)};
+  planned.plan_s = now_s() - start_s;
+  planned.made_for = planned.priced_for = online_.version();
+  note_left_out(planned);
+  verify(planned.tuned.plan);
+  return planned;
+}
+
+/// By user-facing numbers.
+void Offloader::note_left_out(Planned& planned) const {
   std::vector<LeftOut> left_out = planned.tuned.search.left_out();
   for (LeftOut& left : left_out)
     left.device = users().at(static_cast<std::size_t>(left.device - kFirstDevice));
   if (!left_out.empty())
     planned.left_out = std::make_shared<const std::vector<LeftOut>>(std::move(left_out));
-  verify(planned.tuned.plan);
-  return planned;
 }
 
 Bound Offloader::bound(const Problem& problem) {

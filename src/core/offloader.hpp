@@ -66,6 +66,8 @@ class Offloader {
   void note_unused_devices() noexcept;
   /// Made now and not kept; takes no state but the machine and the options.
   Planned plan_afresh(const Problem& problem);
+  /// Several calls as one plan; the same.
+  Planned plan_afresh(const Composition& composition);
   /// The least time of any plan for it.
   Bound bound(const Problem& problem);
   /// The least value of any plan for it by the objective; nothing where the objective is not ours.
@@ -109,6 +111,7 @@ class Offloader {
   TuneRequest request(const Problem& problem);
   CpuBeside cpu_beside(const Problem& problem);
   double host_seconds(const Problem& problem);
+  void note_left_out(Planned& planned) const;
   /// From the cache, with the cost that the machine of now predicts; nullptr: not in it.
   std::shared_ptr<const Planned> find(const Problem& problem);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "sim/evidence.hpp"
-#include "tune/tune.hpp"
+#include "tune/tune_program.hpp"
 
 namespace fleet {
 

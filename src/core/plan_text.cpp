@@ -174,6 +174,21 @@ void write_why(JsonText& json, const Search& search, const Problem& problem,
                          static_cast<std::int64_t>(sorted.size() - shown) + search.not_kept);
 }
 
+void write_all_cuts(JsonText& json, const CallCuts& cuts) {
+  json.key("cuts").open('{');
+  write_cuts(json, "m", cuts.m);
+  write_cuts(json, "n", cuts.n);
+  write_cuts(json, "k", cuts.k);
+  json.close('}');
+}
+
+void write_energy(JsonText& json, const Goal& goal, const Cost& cost, double value) {
+  json.member("objective", to_string(goal.objective))
+      .member("predicted_value", value)
+      .member("joules", known(cost.joules))
+      .member("joules_node", known(cost.joules_node));
+}
+
 void write_shape(JsonText& json, const PlanReport& report) {
   const Plan& plan = report.planned->tuned.plan;
   write_grid(json, plan.tuning, report.users);
@@ -186,11 +201,8 @@ void write_shape(JsonText& json, const PlanReport& report) {
   write_list(json, "col_tiles", plan.tuning.col_tiles);
   json.member("tasks", plan.tasks.size());
   write_kinds(json, plan);
-  json.key("cuts").open('{');
-  write_cuts(json, "m", plan.cuts().m);
-  write_cuts(json, "n", plan.cuts().n);
-  write_cuts(json, "k", plan.cuts().k);
-  json.close('}').member("chunks", plan.tuning.chunks).member("split_k", plan.tuning.split_k);
+  write_all_cuts(json, plan.cuts());
+  json.member("chunks", plan.tuning.chunks).member("split_k", plan.tuning.split_k);
   write_shared(json, plan.tuning, plan.problem());
   json.member("max_hops", plan.tuning.max_hops)
       .member("owners", to_string(plan.tuning.owners))
@@ -233,12 +245,9 @@ std::string to_json(const PlanReport& report) {
   else
     write_no_shape(json);
   json.member("plan_s", planned != nullptr ? planned->plan_s : 0.0)
-      .member("predicted_s", predicted_s)
-      .member("objective", to_string(report.goal.objective))
-      .member("predicted_value", value)
-      .member("bound_value", report.bound_value.value_or(kNone))
-      .member("joules", known(cost.joules))
-      .member("joules_node", known(cost.joules_node))
+      .member("predicted_s", predicted_s);
+  write_energy(json, report.goal, cost, value);
+  json.member("bound_value", report.bound_value.value_or(kNone))
       .member("bound_s", report.bound.seconds)
       .member("bound_fraction", report.bound.seconds / predicted_s)
       .member("limited_by", report.bound.limited_by)
@@ -250,6 +259,45 @@ std::string to_json(const PlanReport& report) {
       .close('}')
       .member("rules", report.rules)
       .member("preset", report.preset);
+  return json.close('}').text();
+}
+
+std::string to_json(const ProgramReport& report) {
+  const Planned& planned = *report.planned;
+  const Plan& plan = planned.tuned.plan;
+  const Cost& cost = planned.tuned.cost;
+  JsonText json;
+  json.open('{').member("machine", report.machine->name);
+  json.member("machine_source", report.machine->source);
+  write_corrections(json, named_corrections(*report.machine));
+  json.key("calls").open('[');
+  double alone_s = 0;
+  for (std::size_t c = 0; c < report.calls->calls.size(); ++c) {
+    const Composition::Call& call = report.calls->calls[c];
+    json.open('{').member("call", call.text).member("problem", to_text(call.problem));
+    write_all_cuts(json, plan.program->calls[c].cuts);
+    json.member("alone_s", report.alone_s[c]).close('}');
+    alone_s += report.alone_s[c];
+  }
+  json.close(']');
+  write_grid(json, plan.tuning, report.users);
+  write_left_out(json, planned);
+  write_shares(json, plan);
+  json.member("tasks", plan.tasks.size());
+  write_kinds(json, plan);
+  json.member("out_of_core", to_string(plan.tuning.out_of_core)).member("group", plan.tuning.group);
+  write_memory(json, plan, *report.machine);
+  write_links(json, plan, *report.machine);
+  json.member("candidates", planned.tuned.planned);
+  write_why(json, planned.tuned.search, plan.problem(), report.users);
+  json.member("plan_s", planned.plan_s)
+      .member("predicted_s", cost.seconds)
+      .member("alone_s", alone_s);
+  write_energy(json, report.goal, cost, report.goal.value(cost));
+  json.member("bound_s", report.bound.seconds)
+      .member("bound_fraction", report.bound.seconds / cost.seconds)
+      .member("limited_by", report.bound.limited_by)
+      .member("rules", to_string(plan.tuning.rules));
   return json.close('}').text();
 }
 

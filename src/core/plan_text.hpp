@@ -27,4 +27,18 @@ struct PlanReport {
 
 std::string to_json(const PlanReport& report);
 
+/// The plan of several calls as one, in the words of fleet_plan_program_json.
+struct ProgramReport {
+  const Composition* calls = nullptr;  ///< with user-facing device numbers, as they were written
+  const Machine* machine = nullptr;
+  const Planned* planned = nullptr;
+  std::vector<int> users;  ///< as in PlanReport
+  /// Predicted seconds of the plan of each call alone.
+  std::vector<double> alone_s;
+  Bound bound;
+  Goal goal;
+};
+
+std::string to_json(const ProgramReport& report);
+
 }  // namespace fleet

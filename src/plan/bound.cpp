@@ -149,12 +149,12 @@ Bounder::Bounder(const Problem& problem, const Machine& machine, Cpu cpu)
 
 void Bounder::add_places(const Machine& machine, const std::vector<Meter>& meters,
                          const std::vector<DeviceId>& all) {
-  const TermMaker maker(problem_, machine, all);
+  const TermMaker maker({&problem_, 1}, machine, all);
   if (std::ranges::count(all, kHost) > 0)
     homes_.emplace_back(flops_ / machine.best_rate(kHost, problem_.type),
                         maker.device_terms(kHost, meters));
   else
-    for (const Term& term : maker.host_terms(meters)) still_.push_back(term);
+    still_ = maker.host_terms(meters, maker.all_moved());
   std::vector<DeviceId> seen;
   for (const Operand& operand : problem_.operands) {
     const DeviceId home = operand.home;
@@ -235,7 +235,57 @@ Problem as_shared(Problem problem, const Machine& machine) {
   return problem;
 }
 
+/// What has to leave home and to come back in a program: the old contents of a matrix once, if the
+/// first call that uses it reads them, and what was made of it once.
+std::vector<Moved> moved_once(const TileProgram& program) {
+  std::vector<Moved> moved;
+  for (MatrixId id = 0; id < std::ssize(program.matrices); ++id) {
+    Moved matrix{.home = program.matrices[index(id)].home};
+    bool is_used = false;
+    for (const ProgramCall& call : program.calls)
+      for (const int x : {kA, kB, kC}) {
+        if (call.matrices[index(x)] != id || (x == kB && !call.problem.traits().has_b)) continue;
+        if (call.problem.k == 0) {  // C is scaled where it lies
+          is_used |= x == kC && call.problem.operands[kC].access == Access::write;
+          continue;
+        }
+        const double bytes = bytes_that_count(call.problem, x);
+        if (!is_used && (x != kC || call.problem.operands[kC].access == Access::update))
+          matrix.out = bytes;
+        if (x == kC) matrix.in = bytes;
+        is_used = true;
+      }
+    moved.push_back(matrix);
+  }
+  return moved;
+}
+
 }  // namespace
+
+Bound bound(const TileProgram& program, const Machine& machine, double cpu_part) {
+  if (program.calls.size() == 1) return bound(program.calls.front().problem, machine, cpu_part);
+  const std::vector<Meter> ports = port_meters(machine);
+  std::vector<Problem> problems;
+  Bound least{0, "flops"};
+  std::vector<DeviceId> workers;
+  for (const ProgramCall& call : program.calls) {
+    if (flops(call.problem) == 0) continue;
+    problems.push_back(call.problem);
+    workers.clear();
+    for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
+      if (machine.can_compute(d, call.problem.type)) workers.push_back(d);
+    const double rate = rate_together(machine, call.problem.type, workers, ports);
+    least.seconds += rate > 0 ? flops(call.problem) / rate : kInfinity;
+  }
+  if (problems.empty() || least.seconds == kInfinity) return least;
+  std::vector<Meter> meters = ports;
+  if (auto pool = pooled_meter(machine, workers)) meters.push_back(std::move(*pool));
+  const TermMaker maker(problems, machine, workers);
+  for (const Term& term : maker.host_terms(meters, moved_once(program)))
+    if (const double seconds = term.least_seconds(0, 0); seconds > least.seconds)
+      least = {seconds, term.name};
+  return least;
+}
 
 Bound bound(const Problem& given, const Machine& machine, double cpu_part) {
   // Without products nothing need leave home: a plan may scale C where it lies.

@@ -5,6 +5,7 @@
 
 #include "machine/machine.hpp"
 #include "problem/problem.hpp"
+#include "program/tile_program.hpp"
 
 namespace fleet {
 
@@ -39,5 +40,10 @@ struct Bound {
 /// With vectors every element is also read by the kernels of some device, at the rate of its
 /// memory.
 Bound bound(const Problem& problem, const Machine& machine, double cpu_part = 0);
+
+/// The same of a program. With several calls: the arithmetic of all of them, and what has to cross
+/// ports to and from the host if every matrix leaves once and comes back once. What matrices at
+/// home on devices move is left out, so the bound may be lower there than that of a single call.
+Bound bound(const TileProgram& program, const Machine& machine, double cpu_part = 0);
 
 }  // namespace fleet

@@ -191,10 +191,19 @@ double Term::least_seconds(double low, double high) const {
   return units == 0 ? 0 : units / capacity;  // a cut without links has no capacity
 }
 
-TermMaker::TermMaker(const Problem& problem, const Machine& machine,
+TermMaker::TermMaker(std::span<const Problem> problems, const Machine& machine,
                      const std::vector<DeviceId>& workers)
-    : problem_(problem), machine_(machine), workers_(workers) {
-  for (const int x : {kA, kB, kC}) bytes_[index(x)] = bytes_that_count(problem, x);
+    : problems_(problems), problem_(problems.front()), machine_(machine), workers_(workers) {
+  for (const int x : {kA, kB, kC}) bytes_[index(x)] = bytes_that_count(problem_, x);
+}
+
+std::vector<Moved> TermMaker::all_moved() const {
+  std::vector<Moved> moved;
+  for (const int x : {kA, kB, kC})
+    moved.push_back({.home = problem_.operands[index(x)].home,
+                     .out = leaves(x) ? bytes_[index(x)] : 0,
+                     .in = x == kC ? bytes_[index(x)] : 0});
+  return moved;
 }
 
 bool TermMaker::leaves(int operand) const {
@@ -238,13 +247,18 @@ std::vector<Meter> TermMaker::with_cuts(const Place& place,
 /// Least use of the meter by the kernels, whichever devices compute: that of the device with the
 /// least use per flop.
 double TermMaker::kernel_units(const Meter& meter) const {
-  double least = std::numeric_limits<double>::infinity();
-  for (const DeviceId d : workers_)
-    least = std::min(least, meter.per_busy_s[index(d)] / machine_.best_rate(d, problem_.type));
-  return workers_.empty() ? 0 : least * flops(problem_);
+  double units = 0;
+  for (const Problem& problem : problems_) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const DeviceId d : workers_)
+      least = std::min(least, meter.per_busy_s[index(d)] / machine_.best_rate(d, problem.type));
+    if (!workers_.empty()) units += least * flops(problem);
+  }
+  return units;
 }
 
-std::vector<Term> TermMaker::host_terms(const std::vector<Meter>& meters) const {
+std::vector<Term> TermMaker::host_terms(const std::vector<Meter>& meters,
+                                        std::span<const Moved> moved) const {
   const Place host = place_of(kHost);
   const Place pageable = place_of(kPageable);
   // Where pageable memory is reached only through pinned memory, its bytes cross the links between
@@ -261,11 +275,8 @@ std::vector<Term> TermMaker::host_terms(const std::vector<Meter>& meters) const 
   std::vector<Term> terms;
   for (const Meter& meter : all) {
     double host_units = 0, pageable_units = 0;
-    for (const int x : {kA, kB, kC}) {
-      const DeviceId home = problem_.operands[index(x)].home;
+    for (const auto& [home, out, in] : moved) {
       if (!on_host(home)) continue;
-      const double out = leaves(x) ? bytes_[index(x)] : 0;
-      const double in = x == kC ? bytes_[index(x)] : 0;
       host_units += out * least_weight(meter, host.out) + in * least_weight(meter, host.in);
       if (home == kPageable)
         pageable_units +=

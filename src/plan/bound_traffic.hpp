@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,15 +62,25 @@ struct Term {
   double least_seconds(double low, double high) const;
 };
 
-/// Makes the terms of the places of one problem on one machine.
+/// Bytes of a matrix that leave its home, and that come back.
+struct Moved {
+  DeviceId home = kHost;
+  double out = 0, in = 0;
+};
+
+/// Makes the terms of the places of one problem, or of several one after another, on one machine.
 class TermMaker {
  public:
-  /// `workers`: all that compute.
-  TermMaker(const Problem& problem, const Machine& machine, const std::vector<DeviceId>& workers);
+  /// `workers`: all that compute. All must outlive it.
+  TermMaker(std::span<const Problem> problems, const Machine& machine,
+            const std::vector<DeviceId>& workers);
 
-  /// The host, pinned and pageable, computes nothing: all of its operands go out and C comes back.
-  std::vector<Term> host_terms(const std::vector<Meter>& meters) const;
-  /// Of a place that computes: a device, or the host with its CPU.
+  /// What moves of the operands if their home computes nothing: all go out and C comes back.
+  std::vector<Moved> all_moved() const;
+  /// The host, pinned and pageable, computes nothing.
+  std::vector<Term> host_terms(const std::vector<Meter>& meters,
+                               std::span<const Moved> moved) const;
+  /// Of a place that computes: a device, or the host with its CPU. For one problem.
   std::vector<Term> device_terms(DeviceId device, const std::vector<Meter>& meters) const;
 
  private:
@@ -83,7 +94,8 @@ class TermMaker {
   bool leaves(int operand) const;
   std::vector<Meter> with_cuts(const Place& place, const std::vector<Meter>& meters) const;
 
-  const Problem& problem_;
+  const std::span<const Problem> problems_;
+  const Problem& problem_;  ///< the first
   const Machine& machine_;
   const std::vector<DeviceId>& workers_;
   std::array<double, 3> bytes_{};

@@ -19,6 +19,7 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
       program_(*plan.program),
       machine_(machine),
       tuning_(plan.tuning),
+      later_(program_),
       tasks_(tasks),
       router_(machine, plan.tuning),
       stores_(machine.devices.size()),
@@ -26,6 +27,12 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
   number_tiles();
   held_.resize(tuning_.workers.size() * tiles_.size());
   limit_pools(stores_, plan, machine, deals);
+  if (program_.calls.size() == 1) return;
+  for (std::size_t d = 0; d < stores_.size(); ++d)
+    stores_[d].reuse_beyond(d < tuning_.memory_cap.size() ? tuning_.memory_cap[d] : 0);
+  // Where slots are few, each call has them for itself.
+  keeps_results_ = std::ranges::none_of(
+      stores_, [](const SlotStore& store) { return store.recycles(Pool::input); });
 }
 
 void Mover::number_tiles() {
@@ -53,9 +60,29 @@ void Mover::number_tiles() {
 
 void Mover::enter(const CallLayout& layout) {
   layout_ = &layout;
+  call_ = static_cast<int>(&layout.call() - program_.calls.data());
   uses_.clear();
   positions_.assign(positions_.size(), {});
   note_presence();
+  if (keeps_results_) release_unused();
+}
+
+// Results of earlier calls are at home by now, where that was asked for, as well as where they were
+// made.
+void Mover::release_unused() {
+  for (int key = 0; key < std::ssize(tiles_); ++key) {
+    const TileId& tile = tile_of(key);
+    if (Changing* change = changing(tile); change != nullptr && change->is_home)
+      change->producer = -1;
+    if (later_.use(tile, call_ - 1)) continue;
+    for (int w = 0; w < std::ssize(tuning_.workers); ++w) release(key, w);
+  }
+}
+
+void Mover::release(int key, int worker) {
+  Held& h = held(key, worker);
+  if (h.slot >= 0) store(device_of(worker)).give_back(h.slot);
+  h = {};
 }
 
 void Mover::note_presence() {
@@ -244,9 +271,7 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
   const Cargo& cargo = cargos_[static_cast<std::size_t>(key)];
   const Chain& chain = router_.route(holders_of(key), user_devices_, cargo);
 
-  Where from{chain.source, -1};
-  for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
-    if (device_of(w) == chain.source && held(key, w).slot >= 0) from.slot = held(key, w).slot;
+  Where from = place_of(chain.source, key);
   const bool passes = std::ranges::any_of(chain.legs, [](const Leg& l) { return l.hop_count > 1; });
   keepers_.clear();
   if (passes && tuning_.max_hops > 0) find_keepers(key, worker, pinned, side);
@@ -263,6 +288,13 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
   }
   keepers_.clear();
   return {device_of(worker), held(key, worker).slot};
+}
+
+// Where the source of a chain has the tile.
+Where Mover::place_of(DeviceId source, int key) const {
+  for (int w = static_cast<int>(tuning_.workers.size()) - 1; w >= 0; --w)
+    if (device_of(w) == source && held(key, w).slot >= 0) return {source, held(key, w).slot};
+  return {source, -1};
 }
 
 /// Workers that will need the tile, but are not at its step yet: where it passes through them, it
@@ -286,14 +318,38 @@ void Mover::drop(int key, int worker) {
 
 void Mover::note_result(const TileId& tile, int worker, const Where& where, double ready_s) {
   const int key = key_of(tile);
+  for (int w = 0; keeps_results_ && w < std::ssize(tuning_.workers); ++w)
+    if (w != worker || held(key, w).slot != where.slot) release(key, w);
   held(key, worker) = {where.slot, ready_s};
-  changing_[static_cast<std::size_t>(key)].producer = worker;
+  Changing& change = changing_[static_cast<std::size_t>(key)];
+  change.producer = worker;
+  change.is_home = false;
+}
+
+bool Mover::may_wait(const TileId& tile) const {
+  // A device that is home may have the next version there.
+  return keeps_results_ && on_host(program_.matrix_of(tile).home) && later_.replace(tile, call_);
+}
+
+bool Mover::take_over(const TileId& tile, int worker, Where& where, double& arrival_s) {
+  if (!keeps_results_ || changing(tile) == nullptr) return false;
+  Held& h = held(key_of(tile), worker);
+  if (h.slot < 0) return false;
+  where = {device_of(worker), h.slot};
+  arrival_s = std::max(arrival_s, h.arrival_s);
+  h = {};
+  return true;
 }
 
 void Mover::forget_result(const TileId& tile) {
   const int key = key_of(tile);
-  int& producer = changing_[static_cast<std::size_t>(key)].producer;
+  Changing& change = changing_[static_cast<std::size_t>(key)];
+  int& producer = change.producer;
   if (producer < 0) return;
+  if (keeps_results_ && later_.use(tile, call_)) {
+    if (change.is_home) producer = -1;
+    return;
+  }
   Held& h = held(key, producer);
   if (h.slot >= 0) store(device_of(producer)).give_back(h.slot);
   h = {};
@@ -304,9 +360,11 @@ void Mover::note_home(const TileId& tile, double home_s) {
   Changing* change = changing(tile);
   if (change == nullptr) return;
   change->home_s = home_s;
+  change->is_home = true;
   change->last_user = kNoTile;
   change->users.clear();
-  for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w) drop(key_of(tile), w);
+  for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
+    if (w != change->producer) keeps_results_ ? release(key_of(tile), w) : drop(key_of(tile), w);
 }
 
 void Mover::forget_inputs(int worker) {
@@ -338,10 +396,13 @@ double Mover::fetch_output(const TileId& tile, const Where& to, TaskId after_wri
   const Changing* change = changing(tile);
   const Holder home{program_.matrix_of(tile).home, change != nullptr ? change->home_s : 0.0};
   const Cargo cargo = program_.cargo_of(tile);
-  const Chain& chain = router_.route({&home, 1}, {&to.device, 1}, cargo);
+  const bool is_kept = keeps_results_ && change != nullptr;
+  const Chain& chain = router_.route(is_kept ? holders_of(key_of(tile)) : std::span(&home, 1),
+                                     {&to.device, 1}, cargo);
+  const Where from = is_kept ? place_of(chain.source, key_of(tile)) : Where{home.device, -1};
   after_.push_back(after_writer);
-  before_read({home.device, -1}, tile);
-  emit_leg(TaskKind::fetch, tile, chain.legs[0], {home.device, -1}, to, chain.chunks, kNoTask);
+  before_read(from, tile);
+  emit_leg(TaskKind::fetch, tile, chain.legs[0], from, to, chain.chunks, kNoTask);
   router_.commit(chain.legs[0], cargo.bytes);
   return chain.legs[0].stop_s();
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/call_layout.hpp"
+#include "plan/later_calls.hpp"
 #include "plan/pools.hpp"
 #include "plan/router.hpp"
 #include "plan/task_list.hpp"
@@ -51,9 +52,19 @@ class Mover {
   /// The worker is done with the tile for good (rule caching off).
   void drop(int key, int worker);
   /// The worker's slot has the call's result for this tile, and others will read it from there.
+  /// In plans of several calls it is the only copy from now on.
   void note_result(const TileId& tile, int worker, const Where& where, double ready_s);
-  /// Nobody needs the result there any more: from now on the tile is read at home.
+  /// No op of this call needs the result there any more: where no later call does, the slot is
+  /// given back.
   void forget_result(const TileId& tile);
+  /// Do results of a call stay in their slots for later calls that use them?
+  bool keeps_results() const { return keeps_results_; }
+  /// Do ops of several calls, or of one that reads what it writes, use this written tile?
+  bool is_tracked(const TileId& tile) const { return keys_of(tile).tracked; }
+  /// A later call makes another version of the tile, and this one need not come home.
+  bool may_wait(const TileId& tile) const;
+  /// Gives the worker the slot that has the tile, to go on in; false if there is none.
+  bool take_over(const TileId& tile, int worker, Where& where, double& arrival_s);
   /// The tile is complete at home at `home_s`. Copies of its earlier version are dropped.
   void note_home(const TileId& tile, double home_s);
 
@@ -117,8 +128,9 @@ class Mover {
   struct Changing {
     TaskId writer = kNoTask;  ///< at home
     std::vector<TaskId> readers;
-    int producer = -1;  ///< the worker that has the newest version, where home does not
-    double home_s = 0;  ///< when it is at home
+    int producer = -1;    ///< the worker that has the newest version, where home does not
+    bool is_home = true;  ///< the newest version is at home, or on its way
+    double home_s = 0;    ///< when it is at home
     /// The targets that were computed from the version at home. Where they replace each other's
     /// inputs, they come home one after another, and the last is enough.
     std::vector<TileId> users;
@@ -144,6 +156,9 @@ class Mover {
   Changing* at_home(const Where& where, const TileId& tile);
   bool lies_in_place(int key, int worker) const;
   std::int64_t position_of(const Step& step) const;
+  void release(int key, int worker);
+  void release_unused();
+  Where place_of(DeviceId source, int key) const;
   int user_of(int worker) const { return layout_->call().reads_target ? worker : 0; }
   std::span<const Holder> holders_of(int key);
   bool reads_alike(int worker, int other, Side side) const;
@@ -172,6 +187,9 @@ class Mover {
   const Machine& machine_;
   const Tuning& tuning_;
   const CallLayout* layout_ = nullptr;
+  int call_ = 0;  ///< of the layout
+  const LaterCalls later_;
+  bool keeps_results_ = false;
   TaskList& tasks_;
   Router router_;
   std::vector<SlotStore> stores_;  ///< per device

@@ -76,7 +76,7 @@ class Planner {
   void prepare(int worker, const Factor& input, std::size_t x, Task& task, double& arrival_s);
   void add_callers_tile(int worker, const OpChain& chain, Output& out);
   void collect(int chain);
-  void send_home(const TileId& tile, Output& out);
+  void send_home(int worker, const TileId& tile, Output& out);
   void take_time(int worker, double seconds, double arrival_s, Output& out);
   TaskId add_compute(const Task& task, const std::array<TileId, 2>& inputs);
   int lanes_of_call() const;
@@ -262,11 +262,13 @@ Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output&
   const bool first_of_part = part > 0 && at == begin_of(part);
   const bool in_place = mover_->in_place(chain.target.matrix, worker) && part == 0;
   const bool reads_old = plan_.program->op(chain.first).accumulate == Accumulate::beta;
+  // trmm reads the old tile as an input.
+  const bool goes_on = first && (reads_old || !layout_->call().reads_target);
   if (!out.open) {
     out.open = true;
     out.queue = next_lane(worker);
     out.where = {mover_->device_of(worker), -1};
-    if (!in_place) {
+    if (!in_place && !(goes_on && mover_->take_over(chain.target, worker, out.where, arrival_s))) {
       out.where = mover_->take_output(worker, plan_.program->bytes_of(chain.target));
       out.add_at_end = first && lazy(worker, chain);
       const bool continues = !first && !first_of_part;
@@ -381,20 +383,25 @@ void Planner::end_part(int worker, int chain_id, int at, Output& out) {
     return;
   }
   if (out.add_at_end && !out.where.in_place()) add_callers_tile(worker, chain, out);
-  send_home(chain.target, out);
+  send_home(worker, chain.target, out);
 }
 
-void Planner::send_home(const TileId& tile, Output& out) {
+void Planner::send_home(int worker, const TileId& tile, Output& out) {
   if (out.where.in_place()) {
     // The next cube of the tile goes on in place, in the same lane.
     mover_->note_home(tile, out.ready_s);
     return;
   }
-  const double home_s = mover_->write_back(tile, out.where, out.ready_s, out.home_writer);
-  plan_.planned_s = std::max(plan_.planned_s, home_s);
-  mover_->give_back_output(out.where);
-  mover_->note_home(tile, home_s);
   out.open = false;
+  const bool keeps = mover_->keeps_results() && mover_->is_tracked(tile);
+  if (keeps) mover_->note_result(tile, worker, out.where, out.ready_s);
+  if (!mover_->may_wait(tile)) {
+    const double home_s = mover_->write_back(tile, out.where, out.ready_s, out.home_writer);
+    plan_.planned_s = std::max(plan_.planned_s, home_s);
+    if (!keeps) mover_->give_back_output(out.where);
+    mover_->note_home(tile, home_s);
+  }
+  if (keeps) mover_->forget_result(tile);
 }
 
 void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {
@@ -445,7 +452,7 @@ void Planner::collect(int chain_id) {
     all.ready_s = std::max(all.ready_s, arrival_s) +
                   machine_.stream_s(all.where.device, 3 * plan_.program->bytes_of(chain.target));
   }
-  send_home(chain.target, all);
+  send_home(owner, chain.target, all);
 }
 
 }  // namespace

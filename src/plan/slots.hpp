@@ -28,6 +28,10 @@ class SlotStore {
     return limits_[static_cast<std::size_t>(pool)].slots != kUnlimited;
   }
 
+  /// Slots of pools without a limit are used again for contents of the same size where the arena
+  /// would exceed `bytes`. As long as it does not, nothing waits for the former users of a slot.
+  void reuse_beyond(std::int64_t bytes) { reuse_beyond_ = bytes; }
+
   /// Whether take would succeed.
   bool has_room(Pool pool) const {
     const FreeList& free = free_[static_cast<std::size_t>(pool)];
@@ -45,8 +49,14 @@ class SlotStore {
       refill(slot, content);
       return slot;
     }
-    ++used_[static_cast<std::size_t>(pool)];
     const std::int64_t size = round_up(recycles(pool) ? limit.slot_bytes : bytes, kAlignmentBytes);
+    if (arena_bytes_ + size > reuse_beyond_ && !recycles(pool)) {
+      if (const int slot = take_again(pool, size); slot >= 0) {
+        refill(slot, content);
+        return slot;
+      }
+    }
+    ++used_[static_cast<std::size_t>(pool)];
     slots_.push_back({arena_bytes_, size});
     arena_bytes_ += size;
     states_.push_back({content, pool, kNoTask, {}});
@@ -75,7 +85,7 @@ class SlotStore {
   }
   void note_read(int slot, TaskId task) {
     State& state = states_[static_cast<std::size_t>(slot)];
-    if (recycles(state.pool)) state.readers.push_back(task);
+    if (recycles(state.pool) || reuse_beyond_ < kUnlimited) state.readers.push_back(task);
   }
   /// Tasks that must be done before the slot may be written: its writer and all its readers.
   void former_users(int slot, std::vector<TaskId>& out) const {
@@ -109,7 +119,20 @@ class SlotStore {
     std::size_t head = 0;
   };
 
+  /// A slot of that size which was given back, or -1.
+  int take_again(Pool pool, std::int64_t size) {
+    FreeList& free = free_[static_cast<std::size_t>(pool)];
+    for (std::size_t i = free.head; i < free.slots.size(); ++i) {
+      const int slot = free.slots[i];
+      if (slots_[static_cast<std::size_t>(slot)].bytes != size) continue;
+      free.slots.erase(free.slots.begin() + static_cast<std::ptrdiff_t>(i));
+      return slot;
+    }
+    return -1;
+  }
+
   Limit limits_[kPools];
+  std::int64_t reuse_beyond_ = kUnlimited;
   std::int64_t used_[kPools] = {};
   FreeList free_[kPools];
   std::vector<State> states_;

@@ -61,6 +61,7 @@ struct GridLines {
   std::int64_t tile = 1;                     ///< largest edge of the tiles
   std::span<const double> shares = {};       ///< empty: equal ones
   std::span<const std::int64_t> tiles = {};  ///< largest edges by line; empty: `tile` for all
+  const Cuts* cuts = nullptr;                ///< where the tiles begin, if that is given
 
   std::int64_t edge_of(int line) const {
     return std::max<std::int64_t>(1, tiles.empty() ? tile : tiles[static_cast<std::size_t>(line)]);
@@ -96,11 +97,33 @@ std::vector<Block> blocks_of(std::int64_t size, const GridLines& lines) {
   return blocks;
 }
 
+// Deals given tiles to the groups and lines in whose equal parts their middles lie.
+std::vector<Piece> given_pieces(const Cuts& cuts, std::int64_t group, const GridLines& lines) {
+  std::vector<Piece> pieces;
+  const std::int64_t size = cuts.back(), groups = group > 0 ? ceil_div(size, group) : 1;
+  const auto part_of = [&](std::size_t tile, std::int64_t begin, std::int64_t end,
+                           std::int64_t parts) {
+    return (cuts[tile] + cuts[tile + 1] - 2 * begin) * parts / (2 * (end - begin));
+  };
+  std::size_t begin = 0;  // of the group
+  for (std::size_t t = 0; t + 1 < cuts.size(); ++t) {
+    const auto in_group = [&](std::size_t tile) { return part_of(tile, 0, size, groups); };
+    if (in_group(t) != in_group(begin)) begin = t;
+    std::size_t end = t + 1;
+    while (end + 1 < cuts.size() && in_group(end) == in_group(t)) ++end;
+    const int last = pieces.empty() ? -1 : pieces.back().group;
+    pieces.push_back({cuts[t], begin == t ? last + 1 : last,
+                      static_cast<int>(part_of(t, cuts[begin], cuts[end], lines.count))});
+  }
+  return pieces;
+}
+
 // Splits [0, size) into groups of at most `group` (0: one group), each group into a block for each
 // row or column of the grid, and each block into tiles.
 std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, const GridLines& lines) {
   std::vector<Piece> pieces;
   if (size == 0) return pieces;
+  if (lines.cuts != nullptr) return given_pieces(*lines.cuts, group, lines);
   const auto groups = split(size, group > 0 ? ceil_div(size, group) : 1);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::int64_t group_size = end_of(groups, g, size) - groups[g];
@@ -239,11 +262,15 @@ bool cuts_columns(const Problem& problem) {
   return problem.traits().has_side() ? problem.side == Side::left : problem.n >= problem.m;
 }
 
-Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning) {
+Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning,
+                                const CallCuts* given) {
   Decomposition made;
   Dealing& d = made.deal;
-  const auto cols = pieces_of(problem.n, 0, {.tile = tuning.tile});
-  const auto steps = pieces_of(problem.k, 0, {.count = tuning.grid.rows, .tile = tuning.edge_k()});
+  const auto cols =
+      pieces_of(problem.n, 0, {.tile = tuning.tile, .cuts = given ? &given->n : nullptr});
+  const auto steps = pieces_of(
+      problem.k, 0,
+      {.count = tuning.grid.rows, .tile = tuning.edge_k(), .cuts = given ? &given->k : nullptr});
   made.cuts = {{0, 1}, cuts_of(cols, problem.n), cuts_of(steps, problem.k)};
   d.grid = tuning.grid;
   d.row_owner = d.row_group = {0};
@@ -299,36 +326,45 @@ std::int64_t longest_step(Storage storage, std::int64_t tile) {
   return is_half(storage) ? kTilesPerHalfStep * tile : tile;
 }
 
-Decomposition decompose(const Problem& problem, const Tuning& tuning) {
+namespace {
+
+Decomposition decompose(const Problem& problem, const Tuning& tuning, const CallCuts* given) {
   require_lines(problem, tuning);
   const RoutineTraits& traits = problem.traits();
-  if (traits.vectors && problem.k > 0) return decompose_vectors(problem, tuning);
+  if (traits.vectors && problem.k > 0) return decompose_vectors(problem, tuning, given);
   const bool splits = tuning.split_k;
   if (splits && (!may_split_k(problem) || tuning.out_of_core != OutOfCore::none))
     throw Error(Status::bad_argument, "sums are split for products of whole matrices only");
   const bool is_dealt = tuning.owners != Owners::blocks;
   if ((is_dealt && (splits || problem.batch > 1)) || (!is_dealt && !tuning.worker_shares.empty()))
     throw Error(Status::bad_argument, "single tiles are dealt for one whole product only");
+  if (given && (tuning.has_cpu() || !tuning.row_shares.empty() || !tuning.col_shares.empty()))
+    throw Error(Status::bad_argument, "tiles that are given are dealt in equal parts");
   if (tuning.has_cpu() && (splits || is_dealt || !may_have_cpu(problem)))
     throw Error(Status::bad_argument, "the CPU has no part of such a problem");
   const CpuStrip cpu = tuning.has_cpu() ? cpu_strip(problem, tuning.cpu_share) : CpuStrip{};
   const std::int64_t grid_m = problem.m - cpu.rows, grid_n = problem.n - cpu.cols;
   Decomposition made;
   Dealing& d = made.deal;
+  const Cuts* const cuts_m = given ? &given->m : nullptr;
+  const Cuts* const cuts_n = given ? &given->n : nullptr;
   // The lines that divide C or, with split sums, k.
   GridLines by_row{.count = tuning.grid.rows,
                    .tile = tuning.edge_m(),
                    .shares = tuning.row_shares,
-                   .tiles = tuning.row_tiles};
+                   .tiles = tuning.row_tiles,
+                   .cuts = cuts_m};
   const GridLines by_col{.count = tuning.grid.cols,
                          .tile = tuning.tile,
                          .shares = tuning.col_shares,
-                         .tiles = tuning.col_tiles};
-  GridLines by_step{.tile = longest_step(problem.type.storage, tuning.edge_k())};
+                         .tiles = tuning.col_tiles,
+                         .cuts = cuts_n};
+  GridLines by_step{.tile = longest_step(problem.type.storage, tuning.edge_k()),
+                    .cuts = given ? &given->k : nullptr};
   if (splits) {
     by_step.count = by_row.count;
     by_step.shares = by_row.shares;
-    by_row = {.tile = tuning.edge_m()};
+    by_row = {.tile = tuning.edge_m(), .cuts = cuts_m};
   } else {
     by_row.count = static_cast<int>(ceil_div<std::int64_t>(tuning.grid.rows, problem.batch));
   }
@@ -337,14 +373,14 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   auto steps =
       pieces_of(problem.k, tuning.out_of_core == OutOfCore::cube ? tuning.group : 0, by_step);
   if (traits.triangle) {
-    rows = cols = pieces_of(grid_n, tuning.group, {.tile = tuning.tile});
+    rows = cols = pieces_of(grid_n, tuning.group, {.tile = tuning.tile, .cuts = cuts_n});
     deal(rows, tuning.grid.rows);
     deal(cols, tuning.grid.cols);
   }
   if (is_dealt) {
     if (!traits.triangle) {
-      rows = pieces_of(problem.m, tuning.group_rows(), {.tile = tuning.edge_m()});
-      cols = pieces_of(problem.n, tuning.group, {.tile = tuning.tile});
+      rows = pieces_of(problem.m, tuning.group_rows(), {.tile = tuning.edge_m(), .cuts = cuts_m});
+      cols = pieces_of(problem.n, tuning.group, {.tile = tuning.tile, .cuts = cuts_n});
     }
     cycle(rows, tuning.grid.rows);
     cycle(cols, tuning.grid.cols);
@@ -353,7 +389,8 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   if (traits.triangular) {
     std::vector<Piece>& along = left ? rows : cols;
     along =
-        pieces_of(left ? problem.m : problem.n, 0, {.tile = left ? tuning.edge_m() : tuning.tile});
+        pieces_of(left ? problem.m : problem.n, 0,
+                  {.tile = left ? tuning.edge_m() : tuning.tile, .cuts = left ? cuts_m : cuts_n});
     deal(along, left ? tuning.grid.rows : tuning.grid.cols);
     const int count = static_cast<int>(along.size());
     for (int i = 0; i < count; ++i)
@@ -365,7 +402,7 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   append_cpu(cols, grid_n, cpu.cols);
   if (traits.has_side() && problem.k > 0)
     steps = alike(left ? rows : cols);
-  else
+  else if (!given)
     ramp_up(steps, problem.k, tuning.ramp);
   made.cuts = {cuts_of(rows, problem.m), cuts_of(cols, problem.n), cuts_of(steps, problem.k)};
   d.grid = tuning.grid;
@@ -385,6 +422,16 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning) {
   d.col_groups = count_of(d.col_group);
   d.cubes = count_of(d.step_cube);
   return made;
+}
+
+}  // namespace
+
+Decomposition decompose(const Problem& problem, const Tuning& tuning) {
+  return decompose(problem, tuning, nullptr);
+}
+
+Dealing deal_tiles(const Problem& problem, const CallCuts& cuts, const Tuning& tuning) {
+  return decompose(problem, tuning, &cuts).deal;
 }
 
 int rank_of_tile(const Problem& problem, int tiles, int tile) {

@@ -72,6 +72,10 @@ std::int64_t longest_step(Storage storage, std::int64_t tile);
 
 Decomposition decompose(const Problem& problem, const Tuning& tuning);
 
+/// Deals a call whose tiles are given to the grid of the tuning: each line of the grid gets those
+/// whose middles lie in its equal part.
+Dealing deal_tiles(const Problem& problem, const CallCuts& cuts, const Tuning& tuning);
+
 /// The last rows and columns of C, in elements, which the CPU computes beside the devices. What of
 /// C is in them depends on nothing else of C: one of the two is 0, but for a triangle, of which the
 /// strip is the same rows and columns.

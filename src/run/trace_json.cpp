@@ -210,18 +210,24 @@ Json bytes_of_links(const Machine& machine, const Cost& cost) {
 }
 
 Json summary(const Plan& plan, const Machine& machine, const Trace& trace) {
-  const Bound least = bound(plan.problem(), machine, plan.tuning.cpu_part);
+  const Bound least = bound(*plan.program, machine, plan.tuning.cpu_part);
   const Cost cost = cost_of(plan, machine, trace);
   std::size_t unfinished = plan.tasks.size();
   for (const Span& span : trace.spans) unfinished -= span.done() ? 1 : 0;
-  Json result = {{"problem", to_text(plan.problem())},
+  std::string problems;
+  double all_flops = 0;
+  for (const ProgramCall& call : plan.program->calls) {
+    problems += (problems.empty() ? "" : "; ") + to_text(call.problem);
+    all_flops += flops(call.problem);
+  }
+  Json result = {{"problem", problems},
                  {"machine", machine.name},
                  {"source", to_string(trace.source)},
                  {"status", to_string(trace.status)},
                  {"seconds", trace.seconds},
                  {"bound_s", least.seconds},
                  {"limited_by", least.limited_by},
-                 {"flops", flops(plan.problem())},
+                 {"flops", all_flops},
                  {"workers", worker_ids(plan)},
                  {"cpu_share", cpu_share(plan)},
                  {"grid", {plan.tuning.grid.rows, plan.tuning.grid.cols}},

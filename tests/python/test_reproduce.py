@@ -58,6 +58,7 @@ def test_the_experiments_are_those_of_the_five_papers():
     assert [
         *("1-ablation", "1-regular", "1-scaling", "1-irregular"),
         *("2-table4", "2-table5", "3-share", "4-sizes", "4-tiles", "5-heuristics", "5-squares"),
+        "5-composition",
     ] == LABELS
 
 
@@ -142,6 +143,14 @@ def test_printed_numbers_of_papers_3_to_5_stand_in_their_tables(shown):
     heuristics = table(shown, "5-heuristics", "Table II")
     assert cell(heuristics, ["DGEMM"], "optimistic off: paper") == "-43.5 %"
     assert cell(heuristics, ["DSYR2K"], "both off: paper") == "-53.5 %"
+
+
+def test_calls_that_are_planned_as_one_are_faster(shown):
+    composed = table(shown, "5-composition", "Fig. 8")
+    assert [row[0] for row in composed.rows] == ["8192", "16384"]
+    for n in ("8192", "16384"):
+        one, apart = (float(cell(composed, [n], name)) for name in ("as one plan", "one by one"))
+        assert one > apart
 
 
 def test_plans_give_the_cpu_its_share_within_a_step_of_the_best(shown):

@@ -67,15 +67,16 @@ inline void append_call(Composed& composed, Problem problem, const Cuts& cuts,
     composed.begins_unset[static_cast<std::size_t>(composed.program.calls.back().target())] = 1;
 }
 
-/// `calls` random calls, most of which use matrices of earlier calls.
-inline Composed random_composition(Generator& random, int calls, const Cuts& cuts, int devices) {
+/// `calls` random calls; `shared` percent of their operands are matrices of earlier calls.
+inline Composed random_composition(Generator& random, int calls, const Cuts& cuts, int devices,
+                                   int shared = 70) {
   Composed composed;
   const DataType type = chance(random, 50) ? DataType::f64 : DataType::c64;
   while (std::ssize(composed.program.calls) < calls) {
     const Problem problem = random_square_call(random, type, cuts.back());
     std::array<MatrixId, 3> matrices{kNoMatrix, kNoMatrix, kNoMatrix};
     for (const std::size_t x : {kA, kB, kC})
-      if (chance(random, 70) && (x != kB || problem.traits().has_b))
+      if (chance(random, shared) && (x != kB || problem.traits().has_b))
         matrices[x] =
             static_cast<MatrixId>(between(random, 0, std::ssize(composed.program.matrices)) - 1);
     try {

@@ -231,6 +231,31 @@ def _edges(arguments, word: str, side: str) -> dict:
     return dict(zip("mnk", routine.edges(**edges, side=side)))
 
 
+def add_calls_argument(parser) -> None:
+    parser.add_argument(
+        "--program",
+        dest="calls",
+        metavar="FILE",
+        help="several calls as one plan: a problem a line, operands as a=NAME@PLACE; - for stdin",
+    )
+
+
+def calls_text(arguments) -> str | None:
+    """The text of --program, or None. It comes in place of a routine with its options."""
+    if (arguments.calls is None) == (arguments.routine is None):
+        raise UsageError("give either a routine with its options, or --program FILE")
+    if arguments.calls is None:
+        return None
+    if arguments.calls == "-":
+        return sys.stdin.read()
+    try:
+        return pathlib.Path(arguments.calls).read_text(encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"cannot read {arguments.calls}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Failure(f"{arguments.calls} is not a text") from None
+
+
 def problem_words(arguments, word: str | None = None) -> dict:
     """The problem of the command line, as the keywords of Context.plan; m, n and k are all set,
     even if the routine has fewer sizes."""

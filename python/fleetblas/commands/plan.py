@@ -12,16 +12,20 @@ from .. import Context
 from .._routines import VECTORS
 from . import common
 
-EXAMPLE = """example: fleetblas plan gemm --type d --size 16K --machine h200x8
+EXAMPLE = """examples: fleetblas plan gemm --type d --size 16K --machine h200x8
+          printf 'dtrsm size=16384 a=T@h c=X@h\\ndgemm size=16384 a=D@h b=X@h c=C@h\\n' |
+            fleetblas plan --program - --machine h200x4
 
-Without --machine it plans for this machine, and measures it first (a few seconds)."""
+Without --machine it plans for this machine, and measures it first (a few seconds). --program plans
+calls that follow each other as one: operands with one name are one matrix."""
 
 LINKS_SHOWN = 8
 UNEVEN = 1.1  # smaller ratios come from rounding to tiles
 
 
 def add_arguments(parser) -> None:
-    common.add_problem_arguments(parser)
+    common.add_problem_arguments(parser, routine_nargs="?")
+    common.add_calls_argument(parser)
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument("--json", metavar="FILE", help="write the plan; - for stdout")
     parser.add_argument(
@@ -133,17 +137,9 @@ def _cpu(plan: dict) -> list[tuple[str, str]]:
     return [("CPU beside", f"{common.percent(share)} of the product, in place")] if share else []
 
 
-def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
-    """Workers, grid, tiles, tasks and memory, which only a plan for devices has."""
-    workers = plan["workers"]
-    kinds = ", ".join(f"{name} {n:,}" for name, n in plan["tasks_by_kind"].items() if n)
-    lines = [
-        ("workers", f"{len(workers)} ({_ids(workers)})"),
-        *_left_out(plan),
-        *_cpu(plan),
-        *_tiles(plan, routine),
-        ("tasks", f"{plan['tasks']:,}: {kinds}"),
-    ]
+def _memory(plan: dict) -> list[tuple[str, str]]:
+    """The fullest device, and groups where not everything fits."""
+    lines = []
     memory = [device for device in plan["memory"] if device["bytes"]]
     if memory:
         fullest = max(memory, key=lambda device: device["bytes"])
@@ -153,6 +149,44 @@ def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
         group = f", groups of {plan['group']}" if plan["group"] else ""
         lines.append(("out of core", plan["out_of_core"] + group))
     return lines
+
+
+def _tasks(plan: dict) -> tuple[str, str]:
+    kinds = ", ".join(f"{name} {n:,}" for name, n in plan["tasks_by_kind"].items() if n)
+    return "tasks", f"{plan['tasks']:,}: {kinds}"
+
+
+def _planned_in(plan: dict) -> tuple[str, str]:
+    text = f"{common.duration(plan['plan_s'])}, {plan['candidates']} plans simulated"
+    return "planned in", text
+
+
+def _bound(plan: dict) -> list[tuple[str, str]]:
+    predicted, bound = plan["predicted_s"], plan["bound_s"]
+    lines = [("bound", f"{common.duration(bound)}, limited by {plan['limited_by']}")]
+    if predicted and bound is not None:
+        lines.append(("of bound", common.percent(bound / predicted)))
+    return lines
+
+
+def _laid_out(head: str, lines: list[tuple[str, str]]) -> str:
+    return head + "\n".join(f"  {name:<12} {text}".rstrip() for name, text in lines)
+
+
+def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
+    """Workers, grid, tiles, tasks and memory, which only a plan for devices has."""
+    return [
+        _workers(plan),
+        *_left_out(plan),
+        *_cpu(plan),
+        *_tiles(plan, routine),
+        _tasks(plan),
+        *_memory(plan),
+    ]
+
+
+def _workers(plan: dict) -> tuple[str, str]:
+    return "workers", f"{len(plan['workers'])} ({_ids(plan['workers'])})"
 
 
 def _energy(plan: dict) -> list[tuple[str, str]]:
@@ -174,7 +208,7 @@ def _energy(plan: dict) -> list[tuple[str, str]]:
 
 
 def text_of(plan: dict, words: dict) -> str:
-    predicted, bound = plan["predicted_s"], plan["bound_s"]
+    predicted = plan["predicted_s"]
     edges = (words[name] for name in "mnk")
     rate = common.tflops(words["routine"], words["type"], *edges, predicted)
     offload = plan["offload"]
@@ -183,21 +217,44 @@ def text_of(plan: dict, words: dict) -> str:
         lines += _schedule(plan, words["routine"])
     lines += _moved(plan)
     if plan["workers"]:
-        tried = plan["candidates"]
-        lines.append(("planned in", f"{common.duration(plan['plan_s'])}, {tried} plans simulated"))
+        lines.append(_planned_in(plan))
     lines.append(("predicted", f"{common.duration(predicted)}, {common.rate_text(rate)}"))
-    lines.append(("bound", f"{common.duration(bound)}, limited by {plan['limited_by']}"))
-    if predicted and bound is not None:
-        lines.append(("of bound", common.percent(bound / predicted)))
+    lines += _bound(plan)
     lines += _energy(plan)
     lines.append(("CPU alone", common.duration(plan["host_s"])))
     lines.append(("rules", str(plan["rules"])))
     if plan["preset"]:
         lines.append(("preset", str(plan["preset"])))
     head = f"{plan['problem']}\non {plan['machine']} ({plan['machine_source']}{_corrected(plan)})\n"
-    body = "\n".join(f"  {name:<12} {text}".rstrip() for name, text in lines)
     hint = "" if plan["workers"] else "\n  (no device: try --machine h200x8, or --backend host)"
-    return head + body + hint
+    return _laid_out(head, lines) + hint
+
+
+def program_text(plan: dict) -> str:
+    """The plan of several calls as one, beside the sum of their own plans."""
+    lines = []
+    for i, call in enumerate(plan["calls"]):
+        cuts = ", ".join(f"{name} {_cut(call['cuts'][name])}" for name in "mnk")
+        alone = common.duration(call["alone_s"])
+        lines += [(f"call {i + 1}", call["call"]), ("", f"{cuts}; alone {alone}")]
+    rows, columns = plan["grid"]
+    lines += [
+        _workers(plan),
+        *_left_out(plan),
+        ("grid", f"{rows} x {columns}"),
+        _tasks(plan),
+        *_memory(plan),
+        *_moved(plan),
+        _planned_in(plan),
+        ("predicted", common.duration(plan["predicted_s"])),
+        ("one by one", common.duration(plan["alone_s"])),
+        *_bound(plan),
+        *_energy({**plan, "bound_value": None}),
+    ]
+    count = len(plan["calls"])
+    head = f"{count} {'call' if count == 1 else 'calls'} as one plan\n"
+    head += f"on {plan['machine']} ({plan['machine_source']}{_corrected(plan)})\n"
+    return _laid_out(head, lines)
 
 
 def _tuning(tried: dict, routine: str) -> str:
@@ -228,7 +285,7 @@ def _tuning(tried: dict, routine: str) -> str:
     return text
 
 
-def why_text(plan: dict, words: dict) -> str:
+def why_text(plan: dict, routine: str) -> str:
     """The considered plans, best first, and why each was not chosen."""
     if not plan["why"]:
         return "\n  (no device, so there was nothing to choose from)"
@@ -241,7 +298,7 @@ def why_text(plan: dict, words: dict) -> str:
         by = f"by {_ids(tried['workers'])}: " if several else ""
         rows.append(
             [
-                by + _tuning(tried, words["routine"]),
+                by + _tuning(tried, routine),
                 common.duration(tried["estimate_s"]),
                 common.duration(tried["predicted_s"]),
                 common.duration(tried["worst_s"]),
@@ -255,22 +312,28 @@ def why_text(plan: dict, words: dict) -> str:
     text = "\n".join(f"  {line}  {reason}".rstrip() for line, reason in zip(lines, reasons))
     left_out = plan["why_left_out"]
     more = f"\n  and {left_out:,} more" if left_out else ""
-    cpu = plan["cpu_left_out"]
+    cpu = plan.get("cpu_left_out")
     return f"\n{text}{more}" + (f"\n  without the CPU beside the devices: {cpu}" if cpu else "")
 
 
 def execute(arguments) -> int:
-    words = common.problem_words(arguments)
+    calls = common.calls_text(arguments)
+    words = common.problem_words(arguments) if calls is None else {}
     if arguments.json == "-" and arguments.trace == "-":
         raise common.UsageError("--json and --trace cannot both go to stdout")
     common.require_writable(arguments.json, arguments.trace)
     with Context(**common.context_options(arguments)) as context:
-        plan = context.plan(**words)
-        timeline = context.simulate(**words) if arguments.trace else None
+        plan = context.plan_program(calls) if calls is not None else context.plan(**words)
+        if not arguments.trace:
+            timeline = None
+        elif calls is not None:
+            timeline = context.simulate_program(calls)
+        else:
+            timeline = context.simulate(**words)
     if "-" not in (arguments.json, arguments.trace):
-        print(text_of(plan, words))
+        print(program_text(plan) if calls is not None else text_of(plan, words))
         if arguments.why:
-            print(why_text(plan, words))
+            print(why_text(plan, words.get("routine", "gemm")))
     if arguments.json:
         common.write_json(arguments.json, plan)
     if arguments.trace:

@@ -51,11 +51,11 @@ PLAN_KEYS = (
 
 @dataclass(frozen=True)
 class Run:
-    """One simulated call.
+    """One simulated call, or several as one plan.
 
-    problem: as the library writes it. change: the name of a change of what the machine file
-    assumes (reproduce_changes), or empty. options: those of a context. used: whether the simulated
-    timeline is examined too (see usage).
+    problem: as the library writes it, a line for each call of a program. change: the name of a
+    change of what the machine file assumes (reproduce_changes), or empty. options: those of a
+    context. used: whether the simulated timeline is examined too (see usage).
     """
 
     problem: str
@@ -64,11 +64,17 @@ class Run:
     change: str = ""
     used: bool = False
 
+    @property
+    def is_program(self) -> bool:
+        return "\n" in self.problem
+
     def key(self, digest: str) -> str:
         """Tells runs apart; `digest` is that of the machine."""
         words = [f"{name}={value}" for name, value in self.options]
         machine = f"{self.machine}{'+' if self.change else ''}{self.change} {digest}"
-        return " | ".join([self.problem, machine, *words, *(["used"] if self.used else [])])
+        return " | ".join(
+            [self.problem.replace("\n", "; "), machine, *words, *(["used"] if self.used else [])]
+        )
 
 
 def gemm(m: int, n: int, k: int, place: str, kind: str = "d", beta: int = 1) -> str:
@@ -154,13 +160,14 @@ def simulate(run: Run, machines: Machines) -> dict:
     options = {**PLAIN, "machine": str(machines.file_of(run)), **dict(run.options)}
     try:
         with Context(**options) as context:
-            plan = context.plan(run.problem)
-            row = {name: plan[name] for name in PLAN_KEYS}
+            plan = (context.plan_program if run.is_program else context.plan)(run.problem)
+            row = {name: plan[name] for name in PLAN_KEYS if name in plan}
             for kind, name in KINDS.items():
                 links = plan["bytes_by_link"].items()
                 row[f"bytes {name}"] = sum(n for link, n in links if link_kind(link) == kind)
             if run.used:
-                row |= usage(context.simulate(run.problem))
+                timeline = context.simulate_program if run.is_program else context.simulate
+                row |= usage(timeline(run.problem))
     except Error as error:
         if error.status not in ("no_memory", "unreachable", "unsupported"):
             raise

@@ -19,6 +19,7 @@ from .bench_operands import Operands, Pool
 
 EXAMPLE = """examples: fleetblas trace gemm --size 4K --backend host -o page.html
           fleetblas trace gemm --size 16K --backend sim --machine h200x8 -o page.html
+          fleetblas trace --program calls.txt --backend sim --machine h200x4 -o page.html
           fleetblas trace --backend host --devices 4 -o page.html -- python script.py
 
 The page needs no network; --json writes the same timeline for chrome://tracing or Perfetto."""
@@ -30,6 +31,7 @@ PLACE_OF_TRACE = "/*TRACE*/"
 
 def add_arguments(parser) -> None:
     common.add_problem_arguments(parser, routine_nargs="?")
+    common.add_calls_argument(parser)
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument("-o", "--output", metavar="PAGE.html", help="the page to write")
     parser.add_argument("--json", metavar="TRACE.json", help="write the timeline; - for stdout")
@@ -83,9 +85,20 @@ def trace_of_program(arguments) -> tuple[dict, int]:
     return longest, status
 
 
+def trace_of_calls(arguments) -> dict:
+    calls = common.calls_text(arguments)
+    if arguments.backend != "sim":
+        raise common.UsageError("--program draws simulated timelines: give --backend sim")
+    with Context(**common.context_options(arguments)) as context:
+        return context.simulate_program(calls)
+
+
 def execute(arguments) -> int:
-    if (arguments.routine is None) == (arguments.program is None):
-        raise common.UsageError("give either a routine with its options, or a command after --")
+    sources = (arguments.routine, arguments.calls, arguments.program)
+    if sum(source is not None for source in sources) != 1:
+        raise common.UsageError(
+            "give a routine with its options, --program FILE, or a command after --"
+        )
     if not arguments.output and not arguments.json:
         raise common.UsageError("give -o PAGE.html, or --json TRACE.json")
     common.require_writable(arguments.output, arguments.json)
@@ -93,6 +106,8 @@ def execute(arguments) -> int:
         if not arguments.program:
             raise common.UsageError("give the program after --")
         trace, status = trace_of_program(arguments)
+    elif arguments.calls is not None:
+        trace, status = trace_of_calls(arguments), 0
     else:
         trace, status = trace_of_product(arguments), 0
     if arguments.json:

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// composition.cpp: the text of calls that share matrices, and their tile program.
+#include "program/composition.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.hpp"
+#include "program/expand.hpp"
+
+namespace fleet {
+namespace {
+
+[[noreturn]] void refuse_line(int line, const std::string& what) {
+  throw Error(Status::bad_argument, "line " + std::to_string(line) + " of the program: " + what);
+}
+
+bool is_name(std::string_view word) {
+  const auto is_letter = [](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  return !word.empty() && is_letter(word[0]) && std::ranges::all_of(word, [&](char c) {
+    return is_letter(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+  });
+}
+
+/// Which operand a letter stands for in problem texts: x and y are B and C of gemv, A and C of
+/// axpy, A and B of dot.
+int operand_of(char letter, Routine routine) {
+  switch (letter) {
+    case 'a':
+      return kA;
+    case 'b':
+      return kB;
+    case 'x':
+      return routine == Routine::gemv ? kB : kA;
+    case 'y':
+      return routine == Routine::dot ? kB : kC;
+    default:
+      return kC;
+  }
+}
+
+/// "a=NAME@PLACE" becomes "a@PLACE", and the name is kept by its letter.
+struct Line {
+  std::string text;  ///< with single blanks
+  std::string problem;
+  std::vector<std::pair<char, std::string>> names;
+};
+
+Line split_names(std::string_view text, int number) {
+  constexpr std::string_view kSpace = " \t\r";
+  Line line;
+  for (auto begin = text.find_first_not_of(kSpace); begin != std::string_view::npos;) {
+    const auto end = std::min(text.find_first_of(kSpace, begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    begin = text.find_first_not_of(kSpace, end);
+    const char* const blank = line.problem.empty() ? "" : " ";
+    line.problem += blank;
+    line.text += blank;
+    line.text += word;
+    const auto at = word.find('@');
+    if (at == std::string_view::npos || word.size() < 2 || word[1] != '=') {
+      line.problem += word;
+      continue;
+    }
+    const std::string_view name = word.substr(2, at - 2);
+    if (!is_name(name))
+      refuse_line(number, "'" + std::string(word) + "' needs a name of letters, digits and _");
+    line.names.emplace_back(word[0], name);
+    line.problem += word.substr(0, 1);
+    line.problem += word.substr(at);
+  }
+  return line;
+}
+
+/// What a name stands for: the first operand that had it.
+struct Named {
+  Storage storage;
+  Operand operand;
+  std::int64_t batch;
+};
+
+}  // namespace
+
+Composition parse_composition(std::string_view text) {
+  Composition composition;
+  std::vector<Named> known;  // per matrix
+  int number = 0;
+  while (!text.empty()) {
+    ++number;
+    const auto end = std::min(text.find('\n'), text.size());
+    const std::string_view whole = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const Line line = split_names(whole.substr(0, whole.find('#')), number);
+    if (line.problem.empty()) continue;
+    Composition::Call call{.text = line.text};
+    try {
+      call.problem = parse_problem(line.problem);
+    } catch (const Error& error) {
+      refuse_line(number, error.what());
+    }
+    const RoutineTraits& traits = call.problem.traits();
+    for (const int x : {kA, kB, kC}) {
+      if (x == kB && !traits.has_b) continue;
+      const Operand& operand = call.problem.operands[static_cast<std::size_t>(x)];
+      std::string name;
+      for (const auto& [letter, given] : line.names)
+        if (operand_of(letter, call.problem.routine) == x) name = given;
+      const auto found =
+          name.empty() ? composition.names.end() : std::ranges::find(composition.names, name);
+      auto& matrix = call.matrices[static_cast<std::size_t>(x)];
+      matrix = static_cast<int>(found - composition.names.begin());
+      if (found == composition.names.end()) {
+        composition.names.push_back(name);
+        known.push_back({call.problem.type.storage, operand, call.problem.batch});
+        continue;
+      }
+      const Named& first = known[static_cast<std::size_t>(matrix)];
+      if (first.storage != call.problem.type.storage || first.operand.rows != operand.rows ||
+          first.operand.cols != operand.cols || first.operand.home != operand.home ||
+          first.operand.shared != operand.shared || first.batch != call.problem.batch)
+        refuse_line(number, "matrix " + name + " was " + std::to_string(first.operand.rows) +
+                                " x " + std::to_string(first.operand.cols) + " at " +
+                                place_word(first.operand.home) + " before, and is " +
+                                std::to_string(operand.rows) + " x " +
+                                std::to_string(operand.cols) + " at " + place_word(operand.home) +
+                                " here; type and batch must be the same too");
+    }
+    if (call.matrices[kC] == call.matrices[kA] || call.matrices[kC] == call.matrices[kB])
+      refuse_line(number, "the call reads the matrix that it writes");
+    composition.calls.push_back(std::move(call));
+  }
+  if (composition.calls.empty())
+    throw Error(Status::bad_argument, "the program has no call: one problem a line is expected");
+  return composition;
+}
+
+Cuts regular_cuts(std::int64_t size, const RegularTiles& tiles) {
+  constexpr std::int64_t kPieces = 2;
+  std::int64_t tile = tiles.tile;
+  if (tile == 0) {
+    tile = tiles.most;
+    const std::int64_t even = size / (kPieces * std::max(1, tiles.devices));
+    while (tile / 2 >= std::max(tiles.least, even)) tile /= 2;
+  }
+  Cuts cuts{0};
+  // A last piece of less than half a tile is not worth its latency.
+  while (size - cuts.back() > tile + tile / 2) cuts.push_back(cuts.back() + tile);
+  if (size > 0) cuts.push_back(size);
+  return cuts;
+}
+
+CallCuts regular_cuts(const Problem& problem, const RegularTiles& tiles) {
+  return {regular_cuts(problem.m, tiles), regular_cuts(problem.n, tiles),
+          regular_cuts(problem.k, tiles)};
+}
+
+TileProgram expand(const Composition& composition, const RegularTiles& tiles) {
+  TileProgram program;
+  std::vector<MatrixId> ids(composition.names.size(), kNoMatrix);
+  for (std::size_t c = 0; c < composition.calls.size(); ++c) {
+    const Composition::Call& call = composition.calls[c];
+    std::array<MatrixId, 3> matrices{kNoMatrix, kNoMatrix, kNoMatrix};
+    for (std::size_t x = 0; x < 3; ++x)
+      if (call.matrices[x] >= 0) matrices[x] = ids[static_cast<std::size_t>(call.matrices[x])];
+    // Of a new matrix that is both factors: the id that A is going to have.
+    if (call.matrices[kB] >= 0 && call.matrices[kB] == call.matrices[kA] &&
+        matrices[kA] == kNoMatrix)
+      matrices[kB] = static_cast<MatrixId>(program.matrices.size());
+    const CallCuts cuts = regular_cuts(call.problem, tiles);
+    try {
+      append(program, call.problem, cuts, matrices);
+    } catch (const Error& error) {
+      throw Error(error.status(), "call " + std::to_string(c + 1) + ", " + to_text(call.problem) +
+                                      ": " + error.what());
+    }
+    for (std::size_t x = 0; x < 3; ++x)
+      if (call.matrices[x] >= 0)
+        ids[static_cast<std::size_t>(call.matrices[x])] = program.calls.back().matrices[x];
+  }
+  return program;
+}
+
+}  // namespace fleet
