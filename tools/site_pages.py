@@ -264,7 +264,17 @@ def python_page(package) -> str:
                 "uses the default context.")  # fmt: skip
     methods = [name for name in vars(package.Context) if name in package.__all__]
     page += [python_entry(name, getattr(package.Context, name), "###") for name in methods]
-    page.append(python_entry("offload", inspect.unwrap(package.offload), "##"))
+    for name in ("offload", "compose"):
+        page.append(python_entry(name, inspect.unwrap(getattr(package, name)), "##"))
+    page += ["## `Tracked` { #Tracked }", prose(inspect.getdoc(package.Tracked))]
+    for name, member in vars(package.Tracked).items():
+        text = prose(inspect.getdoc(member) or "")
+        if name.startswith("_") or not text:
+            continue
+        if callable(member):
+            page.append(python_entry(f"Tracked.{name}", member, "###"))
+        else:
+            page.append(f"### `Tracked.{name}` {{ #Tracked.{name} }}\n\n{text}")
     page.append("## Errors\n\n| exception | also a | when |\n|---|---|---|")
     for name in package.__all__:
         value = getattr(package, name)

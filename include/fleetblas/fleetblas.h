@@ -3,7 +3,8 @@
  * fleetblas.h: level-3 BLAS on all the devices of a node. C99. This header is the manual.
  *
  * Matrices are column-major; all sizes, leading dimensions and strides are int64_t, in elements.
- * Every function may be called from any thread. Calls on one context run in turn.
+ * Every function may be called from any thread. Calls on one context run in turn; those whose name
+ * ends in _async are queued and return at once.
  * Functions return FLEET_OK or a status; fleet_message() has the one-line reason, per thread.
  * Nothing is printed unless asked for (FLEETBLAS_VERBOSE, FLEETBLAS_LOG_LEVEL), nothing aborts.
  *
@@ -398,6 +399,233 @@ FLEET_API fleet_status fleet_zdotu(fleet_context* context, int64_t n, const void
                                    const void* y, int64_t incy, void* result);
 FLEET_API fleet_status fleet_zdotc(fleet_context* context, int64_t n, const void* x, int64_t incx,
                                    const void* y, int64_t incy, void* result);
+
+/* ---- queued calls on matrices ----
+ *
+ * A call whose name ends in _async returns at once. Calls that are queued one after another are
+ * planned as one as far as they can be: a result stays on the devices for later calls, copies for
+ * the next call go while the one before computes, and what is written again comes home once. They
+ * are computed as if one after another, in the order in which they were queued; devices do them
+ * whenever the context has some, in tiles that depend on the sizes of the matrices alone, so the
+ * bits of a result do not depend on what was queued with it or when. A result is complete in its
+ * memory when its event is done, or after fleet_matrix_read.
+ *
+ * The memory of operands must live, and must not be changed by the program, until the calls that
+ * use it are done. Other calls on the context, fleet_copy, fleet_free and fleet_host_unregister
+ * wait for queued calls that use their memory. A forked child has none of its parent's queued
+ * calls, and computes its own at once; a process that exits does not wait for queued calls.
+ */
+
+/* A matrix in memory, column-major, or a part of one. */
+typedef struct fleet_matrix fleet_matrix;
+/* Memory of the context at a place, "h" (pinned host memory), "p" (pageable) or a device "0", "1",
+ * ..., with undefined contents; it is freed with the last matrix and view that use it. Destroy
+ * matrices before their context. FLEET_UNSUPPORTED: block-cyclic places, "c2x2:1024", which this
+ * version does not have. */
+FLEET_API fleet_status fleet_matrix_create(fleet_context* context, fleet_type type, int64_t rows,
+                                           int64_t cols, const char* place, fleet_matrix** matrix);
+/* Memory of the caller, on the host or on a device of the context: ld >= max(1, rows). */
+FLEET_API fleet_status fleet_matrix_wrap(fleet_context* context, fleet_type type, int64_t rows,
+                                         int64_t cols, void* data, int64_t ld,
+                                         fleet_matrix** matrix);
+/* The rows x cols elements of `matrix` from (row, col) on, counted from 0. Calls on views that
+ * overlap are computed in their order, too, but not as one plan. */
+FLEET_API fleet_status fleet_matrix_view(const fleet_matrix* matrix, int64_t row, int64_t col,
+                                         int64_t rows, int64_t cols, fleet_matrix** view);
+/* The address of element (0, 0), and the leading dimension (`ld` may be NULL). */
+FLEET_API fleet_status fleet_matrix_data(const fleet_matrix* matrix, void** data, int64_t* ld);
+/* Waits until no queued call uses this part, so that the program may read and write it.
+ * FLEET_DEVICE_FAILED: a call that wrote some of it failed, and nobody has written it since. */
+FLEET_API fleet_status fleet_matrix_read(const fleet_matrix* matrix, int64_t row, int64_t col,
+                                         int64_t rows, int64_t cols);
+/* To be called when the program has written this part, after fleet_matrix_read: its elements are
+ * defined again if a failed call had left them undefined. */
+FLEET_API fleet_status fleet_matrix_wrote(const fleet_matrix* matrix, int64_t row, int64_t col,
+                                          int64_t rows, int64_t cols);
+/* Queued calls on it go on; memory of the context is freed after the last of them. Does nothing for
+ * NULL. */
+FLEET_API fleet_status fleet_matrix_destroy(fleet_matrix* matrix);
+
+/* A queued call, until it is destroyed. */
+typedef struct fleet_event fleet_event;
+/* Waits for the call and returns its status; fleet_message() then names it. FLEET_UNSUPPORTED in a
+ * forked child for a call of the parent. */
+FLEET_API fleet_status fleet_event_wait(const fleet_event* event);
+/* 1 if the call is done or has failed, else 0; never waits. */
+FLEET_API fleet_status fleet_event_query(const fleet_event* event, int* done);
+/* The call goes on. Does nothing for NULL. */
+FLEET_API fleet_status fleet_event_destroy(fleet_event* event);
+
+/* The routines, as without _async but with sizes and leading dimensions from the matrices: A, B and
+ * C have the shapes that the routine reads and writes, and the type in the routine's name. Vectors
+ * are matrices of one row or column, the result of a dot is 1 x 1. `event` may be NULL. What can be
+ * seen of an illegal argument is FLEET_BAD_ARGUMENT at once; all else comes with the event. */
+FLEET_API fleet_status fleet_sgemm_async(fleet_context* context, fleet_op transa, fleet_op transb,
+                                         float alpha, const fleet_matrix* a, const fleet_matrix* b,
+                                         float beta, fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_dgemm_async(fleet_context* context, fleet_op transa, fleet_op transb,
+                                         double alpha, const fleet_matrix* a, const fleet_matrix* b,
+                                         double beta, fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_cgemm_async(fleet_context* context, fleet_op transa, fleet_op transb,
+                                         const void* alpha, const fleet_matrix* a,
+                                         const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_zgemm_async(fleet_context* context, fleet_op transa, fleet_op transb,
+                                         const void* alpha, const fleet_matrix* a,
+                                         const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_sgemmt_async(fleet_context* context, fleet_uplo uplo, fleet_op transa,
+                                          fleet_op transb, float alpha, const fleet_matrix* a,
+                                          const fleet_matrix* b, float beta, fleet_matrix* c,
+                                          fleet_event** event);
+FLEET_API fleet_status fleet_dgemmt_async(fleet_context* context, fleet_uplo uplo, fleet_op transa,
+                                          fleet_op transb, double alpha, const fleet_matrix* a,
+                                          const fleet_matrix* b, double beta, fleet_matrix* c,
+                                          fleet_event** event);
+FLEET_API fleet_status fleet_cgemmt_async(fleet_context* context, fleet_uplo uplo, fleet_op transa,
+                                          fleet_op transb, const void* alpha, const fleet_matrix* a,
+                                          const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                          fleet_event** event);
+FLEET_API fleet_status fleet_zgemmt_async(fleet_context* context, fleet_uplo uplo, fleet_op transa,
+                                          fleet_op transb, const void* alpha, const fleet_matrix* a,
+                                          const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                          fleet_event** event);
+FLEET_API fleet_status fleet_ssymm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         float alpha, const fleet_matrix* a, const fleet_matrix* b,
+                                         float beta, fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_dsymm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         double alpha, const fleet_matrix* a, const fleet_matrix* b,
+                                         double beta, fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_csymm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         const void* alpha, const fleet_matrix* a,
+                                         const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_zsymm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         const void* alpha, const fleet_matrix* a,
+                                         const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_chemm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         const void* alpha, const fleet_matrix* a,
+                                         const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_zhemm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         const void* alpha, const fleet_matrix* a,
+                                         const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_ssyrk_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                         float alpha, const fleet_matrix* a, float beta,
+                                         fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_dsyrk_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                         double alpha, const fleet_matrix* a, double beta,
+                                         fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_csyrk_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                         const void* alpha, const fleet_matrix* a, const void* beta,
+                                         fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_zsyrk_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                         const void* alpha, const fleet_matrix* a, const void* beta,
+                                         fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_cherk_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                         float alpha, const fleet_matrix* a, float beta,
+                                         fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_zherk_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                         double alpha, const fleet_matrix* a, double beta,
+                                         fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_ssyr2k_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                          float alpha, const fleet_matrix* a, const fleet_matrix* b,
+                                          float beta, fleet_matrix* c, fleet_event** event);
+FLEET_API fleet_status fleet_dsyr2k_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                          double alpha, const fleet_matrix* a,
+                                          const fleet_matrix* b, double beta, fleet_matrix* c,
+                                          fleet_event** event);
+FLEET_API fleet_status fleet_csyr2k_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                          const void* alpha, const fleet_matrix* a,
+                                          const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                          fleet_event** event);
+FLEET_API fleet_status fleet_zsyr2k_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                          const void* alpha, const fleet_matrix* a,
+                                          const fleet_matrix* b, const void* beta, fleet_matrix* c,
+                                          fleet_event** event);
+FLEET_API fleet_status fleet_cher2k_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                          const void* alpha, const fleet_matrix* a,
+                                          const fleet_matrix* b, float beta, fleet_matrix* c,
+                                          fleet_event** event);
+FLEET_API fleet_status fleet_zher2k_async(fleet_context* context, fleet_uplo uplo, fleet_op trans,
+                                          const void* alpha, const fleet_matrix* a,
+                                          const fleet_matrix* b, double beta, fleet_matrix* c,
+                                          fleet_event** event);
+FLEET_API fleet_status fleet_strmm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         fleet_op transa, fleet_diag diag, float alpha,
+                                         const fleet_matrix* a, fleet_matrix* b,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_dtrmm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         fleet_op transa, fleet_diag diag, double alpha,
+                                         const fleet_matrix* a, fleet_matrix* b,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_ctrmm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         fleet_op transa, fleet_diag diag, const void* alpha,
+                                         const fleet_matrix* a, fleet_matrix* b,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_ztrmm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         fleet_op transa, fleet_diag diag, const void* alpha,
+                                         const fleet_matrix* a, fleet_matrix* b,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_strsm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         fleet_op transa, fleet_diag diag, float alpha,
+                                         const fleet_matrix* a, fleet_matrix* b,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_dtrsm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         fleet_op transa, fleet_diag diag, double alpha,
+                                         const fleet_matrix* a, fleet_matrix* b,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_ctrsm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         fleet_op transa, fleet_diag diag, const void* alpha,
+                                         const fleet_matrix* a, fleet_matrix* b,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_ztrsm_async(fleet_context* context, fleet_side side, fleet_uplo uplo,
+                                         fleet_op transa, fleet_diag diag, const void* alpha,
+                                         const fleet_matrix* a, fleet_matrix* b,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_sgemv_async(fleet_context* context, fleet_op trans, float alpha,
+                                         const fleet_matrix* a, const fleet_matrix* x, float beta,
+                                         fleet_matrix* y, fleet_event** event);
+FLEET_API fleet_status fleet_dgemv_async(fleet_context* context, fleet_op trans, double alpha,
+                                         const fleet_matrix* a, const fleet_matrix* x, double beta,
+                                         fleet_matrix* y, fleet_event** event);
+FLEET_API fleet_status fleet_cgemv_async(fleet_context* context, fleet_op trans, const void* alpha,
+                                         const fleet_matrix* a, const fleet_matrix* x,
+                                         const void* beta, fleet_matrix* y, fleet_event** event);
+FLEET_API fleet_status fleet_zgemv_async(fleet_context* context, fleet_op trans, const void* alpha,
+                                         const fleet_matrix* a, const fleet_matrix* x,
+                                         const void* beta, fleet_matrix* y, fleet_event** event);
+FLEET_API fleet_status fleet_saxpy_async(fleet_context* context, float alpha, const fleet_matrix* x,
+                                         fleet_matrix* y, fleet_event** event);
+FLEET_API fleet_status fleet_daxpy_async(fleet_context* context, double alpha,
+                                         const fleet_matrix* x, fleet_matrix* y,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_caxpy_async(fleet_context* context, const void* alpha,
+                                         const fleet_matrix* x, fleet_matrix* y,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_zaxpy_async(fleet_context* context, const void* alpha,
+                                         const fleet_matrix* x, fleet_matrix* y,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_sdot_async(fleet_context* context, const fleet_matrix* x,
+                                        const fleet_matrix* y, fleet_matrix* result,
+                                        fleet_event** event);
+FLEET_API fleet_status fleet_ddot_async(fleet_context* context, const fleet_matrix* x,
+                                        const fleet_matrix* y, fleet_matrix* result,
+                                        fleet_event** event);
+FLEET_API fleet_status fleet_cdotu_async(fleet_context* context, const fleet_matrix* x,
+                                         const fleet_matrix* y, fleet_matrix* result,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_zdotu_async(fleet_context* context, const fleet_matrix* x,
+                                         const fleet_matrix* y, fleet_matrix* result,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_cdotc_async(fleet_context* context, const fleet_matrix* x,
+                                         const fleet_matrix* y, fleet_matrix* result,
+                                         fleet_event** event);
+FLEET_API fleet_status fleet_zdotc_async(fleet_context* context, const fleet_matrix* x,
+                                         const fleet_matrix* y, fleet_matrix* result,
+                                         fleet_event** event);
 
 /* Texts. `*text` is allocated by the library: give it back with fleet_free_text.
  * A problem is written as "dgemm m=8192 n=8192 k=8192 a@h b@0 c@h" with, where they differ from

@@ -116,6 +116,105 @@ class Memory {
   T* data_ = nullptr;
 };
 
+/// The fleet_type of an element type.
+template <typename T>
+struct TypeOf;
+template <>
+struct TypeOf<float> {
+  static constexpr fleet_type value = FLEET_F32;
+};
+template <>
+struct TypeOf<double> {
+  static constexpr fleet_type value = FLEET_F64;
+};
+template <>
+struct TypeOf<std::complex<float>> {
+  static constexpr fleet_type value = FLEET_C32;
+};
+template <>
+struct TypeOf<std::complex<double>> {
+  static constexpr fleet_type value = FLEET_C64;
+};
+
+/// A matrix, or a view of one, for queued calls: fleet_dgemm_async and others take its handle().
+/// The context must outlive it.
+template <typename T>
+class Matrix {
+ public:
+  /// The caller's memory.
+  Matrix(const Context& context, std::int64_t rows, std::int64_t cols, T* data, std::int64_t ld)
+      : rows_(rows), cols_(cols) {
+    check(fleet_matrix_wrap(context.handle(), TypeOf<T>::value, rows, cols, data, ld, &handle_));
+  }
+  /// New memory at a place: "h", "p", or a device.
+  Matrix(const Context& context, std::int64_t rows, std::int64_t cols, const std::string& place)
+      : rows_(rows), cols_(cols) {
+    check(fleet_matrix_create(context.handle(), TypeOf<T>::value, rows, cols, place.c_str(),
+                              &handle_));
+  }
+  Matrix(Matrix&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), rows_(other.rows_), cols_(other.cols_) {}
+  Matrix& operator=(Matrix&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(rows_, other.rows_);
+    std::swap(cols_, other.cols_);
+    return *this;
+  }
+  ~Matrix() { fleet_matrix_destroy(handle_); }
+
+  Matrix view(std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols) const {
+    fleet_matrix* part = nullptr;
+    check(fleet_matrix_view(handle_, row, col, rows, cols, &part));
+    return Matrix(part, rows, cols);
+  }
+  /// Waits until the program may use the memory.
+  void read() const { check(fleet_matrix_read(handle_, 0, 0, rows_, cols_)); }
+  void wrote() const { check(fleet_matrix_wrote(handle_, 0, 0, rows_, cols_)); }
+  T* data() const {
+    void* data = nullptr;
+    check(fleet_matrix_data(handle_, &data, nullptr));
+    return static_cast<T*>(data);
+  }
+  std::int64_t rows() const noexcept { return rows_; }
+  std::int64_t cols() const noexcept { return cols_; }
+  fleet_matrix* handle() const noexcept { return handle_; }
+
+ private:
+  Matrix(fleet_matrix* handle, std::int64_t rows, std::int64_t cols) noexcept
+      : handle_(handle), rows_(rows), cols_(cols) {}
+
+  fleet_matrix* handle_ = nullptr;
+  std::int64_t rows_ = 0, cols_ = 0;
+};
+
+/// A queued call: `Event e; check(fleet_dgemm_async(..., e.receive()));`.
+class Event {
+ public:
+  Event() = default;
+  Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Event() { fleet_event_destroy(handle_); }
+
+  /// Where a function puts a new event, in place of the one that was here.
+  fleet_event** receive() {
+    fleet_event_destroy(std::exchange(handle_, nullptr));
+    return &handle_;
+  }
+  /// Waits for the call. Throws its error, which names it.
+  void wait() const { check(fleet_event_wait(handle_)); }
+  bool done() const {
+    int done = 0;
+    check(fleet_event_query(handle_, &done));
+    return done != 0;
+  }
+
+ private:
+  fleet_event* handle_ = nullptr;
+};
+
 /// fleet_sgemm, fleet_dgemm, fleet_cgemm and fleet_zgemm by the type of their arguments.
 inline void gemm(const Context& context, fleet_op transa, fleet_op transb, std::int64_t m,
                  std::int64_t n, std::int64_t k, float alpha, const float* a, std::int64_t lda,

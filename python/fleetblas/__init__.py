@@ -24,6 +24,12 @@ from ._native import (
 )
 from ._offload import offload
 
+try:
+    from ._tracked import Tracked, compose
+except ModuleNotFoundError as error:
+    if error.name != "numpy":
+        raise
+
 __version__ = library.fleet_version().decode()
 
 _default = Context._default()
@@ -43,6 +49,7 @@ axpy = _default.axpy
 dot = _default.dot
 vdot = _default.vdot
 empty = _default.empty
+tracked = _default.tracked
 copy = _default.copy
 register = _default.register
 unregister = _default.unregister
@@ -50,6 +57,8 @@ set_objective = _default.set_objective
 trim = _default.trim
 plan = _default.plan
 simulate = _default.simulate
+plan_program = _default.plan_program
+simulate_program = _default.simulate_program
 bound = _default.bound
 trace = _default.trace
 stats = _default.stats
@@ -65,10 +74,12 @@ __all__ = [
     "DeviceFailed",
     "Error",
     "NoMemory",
+    "Tracked",
     "Unreachable",
     "Unsupported",
     "axpy",
     "bound",
+    "compose",
     "config",
     "copy",
     "dot",
@@ -83,14 +94,17 @@ __all__ = [
     "matmul",
     "offload",
     "plan",
+    "plan_program",
     "register",
     "set_objective",
     "simulate",
+    "simulate_program",
     "stats",
     "symm",
     "syr2k",
     "syrk",
     "trace",
+    "tracked",
     "trim",
     "trmm",
     "trsm",

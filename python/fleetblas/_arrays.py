@@ -166,6 +166,11 @@ def call(context, word, ops, sizes, alpha, a, b, beta, c, batch=None) -> None:
 
     a, b and c are (address, leading dimension[, stride]); `batch` needs the strides.
     """
+    if context.queue is not None:
+        if batch is not None:
+            raise _interop.Settle("is a stack")
+        context.queue.gemm(word, ops, sizes, alpha, a, b, beta, c)
+        return
     element = _types.TYPES[word]
     name = "gemm" + ("" if batch is None else "_strided_batched")
     tail = () if batch is None else (batch,)
@@ -185,7 +190,9 @@ def call(context, word, ops, sizes, alpha, a, b, beta, c, batch=None) -> None:
 
 
 def _as_array(value) -> np.ndarray:
-    return value if is_on_device(value) else np.asarray(value)
+    # Both say what may not be done with their elements.
+    marked = isinstance(value, (_interop.OnDevice, _interop.InFlight))
+    return value if marked else np.asarray(value)
 
 
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -197,6 +204,9 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def copy_into(context, to: np.ndarray, source: np.ndarray, counts=None) -> None:
     """Copies elements; both arrays have one type and shape. counts: a mask, or None for all."""
+    for array in (to, source):
+        if isinstance(array, _interop.InFlight) and not isinstance(array, _interop.Settled):
+            raise _interop.Settle("is copied")
     if not (is_on_device(to) or is_on_device(source)):
         np.copyto(to, source, where=True if counts is None else counts)
     elif counts is None and any(to.flags[order] and source.flags[order] for order in ("C", "F")):
@@ -310,6 +320,7 @@ def target_of(out, shape, dtype, inputs, guests, order="C", zeroed=False) -> np.
 def delivered_to(result: np.ndarray, out, counts=None) -> np.ndarray:
     if out is None or out is result:
         return result
+    refuse_copy(out, "is copied")
     np.copyto(out, result, casting="same_kind", where=True if counts is None else counts)
     return out
 

@@ -26,12 +26,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 try:
-    from . import _arrays, _level3, _vectors
+    from . import _arrays, _interop, _level3, _tracked, _vectors
 except ModuleNotFoundError as error:
     if error.name != "numpy":
         raise
     # Plans, machines and the command line do not need it.
     _arrays = _level3 = _vectors = _native.Missing("NumPy", "pip install numpy")
+
+    class _tracked:
+        """Without NumPy nothing is tracked."""
+
+        queued = staticmethod(lambda method: method)
 
 
 class _Handle:
@@ -40,6 +45,7 @@ class _Handle:
     def __init__(self, pointer: ctypes.c_void_p):
         self.pointer = pointer
         self.objective = None
+        self.in_flight: list = []  # events of queued calls, with what they use
         self.lock = threading.Lock()
         if pointer.value:
             # Not at exit: the memory ends with the process, and calls may still be running.
@@ -137,9 +143,12 @@ class Context:
     The option `objective` is a word ("time", "edp", "energy", "energy@1.1"), or a function, as for
     set_objective.
 
-    Calls on one context run in turn; any thread may make them. `with Context(...) as context:`
-    closes it at the end; the memory of arrays stays until the last of them is gone.
+    Calls on one context run in turn; any thread may make them. Those on tracked matrices
+    (`tracked`) are queued. `with Context(...) as context:` closes it at the end; the memory of
+    arrays stays until the last of them is gone.
     """
+
+    queue = None  # calls are done at once; see _tracked
 
     def __init__(self, **options):
         own = options.pop("objective") if callable(options.get("objective")) else None
@@ -176,6 +185,7 @@ class Context:
         """The fleet_context*; NULL for the default context."""
         return self.handle.pointer
 
+    @_tracked.queued
     def gemm(self, a, b, c=None, *, alpha=1, beta=0, transa="n", transb="n", out=None, tf32=False):
         """alpha * op(a) @ op(b) + beta * c, for float16, bfloat16, float32, float64 and complex.
 
@@ -194,6 +204,7 @@ class Context:
         """
         return _arrays.gemm(self, a, b, c, alpha, beta, transa, transb, out, tf32)
 
+    @_tracked.queued
     def gemmt(self, a, b, c=None, *, alpha=1, beta=0, uplo="l", transa="n", transb="n", out=None):
         """One triangle of alpha * op(a) @ op(b) + beta * c, which is n x n.
 
@@ -204,6 +215,7 @@ class Context:
         flags = {"uplo": uplo, "transa": transa, "transb": transb}
         return _level3.compute(self, "gemmt", a, b, c, alpha, beta, flags, out)
 
+    @_tracked.queued
     def symm(self, a, b, c=None, *, alpha=1, beta=0, side="l", uplo="l", out=None):
         """alpha * a @ b + beta * c with a symmetric a, or with side 'r' alpha * b @ a + beta * c.
 
@@ -214,6 +226,7 @@ class Context:
         flags = {"side": side, "uplo": uplo}
         return _level3.compute(self, "symm", a, b, c, alpha, beta, flags, out)
 
+    @_tracked.queued
     def hemm(self, a, b, c=None, *, alpha=1, beta=0, side="l", uplo="l", out=None):
         """symm with a Hermitian a, for complex types.
 
@@ -223,6 +236,7 @@ class Context:
         flags = {"side": side, "uplo": uplo}
         return _level3.compute(self, "hemm", a, b, c, alpha, beta, flags, out)
 
+    @_tracked.queued
     def syrk(self, a, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
         """One triangle of alpha * a @ a.T + beta * c, or with trans 't' alpha * a.T @ a + beta * c.
 
@@ -233,6 +247,7 @@ class Context:
         flags = {"uplo": uplo, "transa": trans}
         return _level3.compute(self, "syrk", a, None, c, alpha, beta, flags, out)
 
+    @_tracked.queued
     def herk(self, a, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
         """syrk with the conjugate transpose, for complex types; trans is 'n' or 'c'.
 
@@ -242,6 +257,7 @@ class Context:
         flags = {"uplo": uplo, "transa": trans}
         return _level3.compute(self, "herk", a, None, c, alpha, beta, flags, out)
 
+    @_tracked.queued
     def syr2k(self, a, b, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
         """One triangle of alpha * (a @ b.T + b @ a.T) + beta * c, or with trans 't' of
         alpha * (a.T @ b + b.T @ a) + beta * c.
@@ -252,6 +268,7 @@ class Context:
         flags = {"uplo": uplo, "transa": trans}
         return _level3.compute(self, "syr2k", a, b, c, alpha, beta, flags, out)
 
+    @_tracked.queued
     def her2k(self, a, b, c=None, *, alpha=1, beta=0, uplo="l", trans="n", out=None):
         """One triangle of alpha * a @ b^H + conj(alpha) * b @ a^H + beta * c, or with trans 'c' of
         alpha * a^H @ b + conj(alpha) * b^H @ a + beta * c; complex types, beta real.
@@ -261,6 +278,7 @@ class Context:
         flags = {"uplo": uplo, "transa": trans}
         return _level3.compute(self, "her2k", a, b, c, alpha, beta, flags, out)
 
+    @_tracked.queued
     def trmm(self, a, b, *, alpha=1, side="l", uplo="l", transa="n", diag="n", out=None):
         """alpha * op(a) @ b with a triangular a, or with side 'r' alpha * b @ op(a).
 
@@ -272,6 +290,7 @@ class Context:
         flags = {"side": side, "uplo": uplo, "transa": transa, "diag": diag}
         return _level3.compute(self, "trmm", a, b, None, alpha, 0, flags, out)
 
+    @_tracked.queued
     def trsm(self, a, b, *, alpha=1, side="l", uplo="l", transa="n", diag="n", out=None):
         """The x with op(a) @ x = alpha * b, or with side 'r' x @ op(a) = alpha * b; all else as for
         trmm. A singular a is not detected: x is then not finite.
@@ -279,6 +298,7 @@ class Context:
         flags = {"side": side, "uplo": uplo, "transa": transa, "diag": diag}
         return _level3.compute(self, "trsm", a, b, None, alpha, 0, flags, out)
 
+    @_tracked.queued
     def matmul(self, a, b, out=None, *, tf32=False):
         """numpy.matmul(a, b, out): vectors, matrices, and stacks that broadcast.
 
@@ -310,6 +330,27 @@ class Context:
         op is 'n', 't' or 'c', as for gemm; y is not read if beta is 0. Arrays as for gemm and axpy.
         """
         return _vectors.gemv(self, a, x, y, alpha, beta, trans, out)
+
+    def tracked(self, array=None, *, place=None, shape=None, dtype="float64") -> _tracked.Tracked:
+        """A matrix whose calls are queued: the memory of `array`, or new memory at a place.
+
+        tracked(a) uses a's memory, on the host or a device; tracked(a, place="h") copies a into
+        memory of the library at a place: 'h' pinned host, 'p' pageable host, or a device;
+        tracked(shape=(m, n), place=0) is new memory with undefined contents.
+        """
+        if place is not None or array is None:
+            if array is not None:
+                array = np_array = _arrays.np.asarray(array)
+                shape, dtype = np_array.shape, np_array.dtype
+            if shape is None:
+                raise _native.BadArgument("give an array, or shape", "bad_argument")
+            memory = self.empty(shape, dtype, "h" if place is None else place)
+            if array is not None:
+                self.copy(memory, _arrays.np.ascontiguousarray(array))
+            array = memory
+            if place not in (None, "h", "p"):
+                array = memory.view(_interop.OnDevice)
+        return _tracked.Tracked(self, array)
 
     def empty(self, shape, dtype="float64", location="h", order="C") -> np.ndarray:
         """An uninitialised array at a location: 'h' pinned host, 'p' pageable host, or a device.

@@ -32,10 +32,25 @@ def is_on_device(array) -> bool:
     return isinstance(array, OnDevice)
 
 
+class InFlight(np.ndarray):
+    """Memory of a matrix that queued calls may be using."""
+
+
+class Settled(InFlight):
+    """An operand of a queued call that no other one uses: it may be copied into the result, but a
+    copy of it would not live until the call is done."""
+
+
+class Settle(Exception):
+    """A queued call cannot do without a copy."""
+
+
 def refuse_copy(array, why: str) -> None:
     """To be called where an array on the host would be copied: one on a device is refused."""
     if is_on_device(array):
         raise BadArgument(f"an array on a device {why}", "bad_argument")
+    if isinstance(array, InFlight):
+        raise Settle(why)
 
 
 def _c_strides(shape: tuple, item: int) -> tuple:

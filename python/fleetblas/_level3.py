@@ -38,6 +38,9 @@ def call(context, word, routine: Routine, flags, edges, alpha, a, b, beta, c) ->
     flags by name, edges are (m, n, k); arguments that the routine lacks, such as b or beta, are
     ignored.
     """
+    if context.queue is not None:
+        context.queue.level3(word, routine, flags, edges, alpha, a, b, beta, c)
+        return
     element = _types.TYPES[word]
     sizes = dict(zip("mnk", edges))
 

@@ -121,12 +121,20 @@ def _routine_types() -> dict[str, list]:
         factors = matrix * (2 if routine.has_b else 1)
         return [*head, *factors, *([] if routine.triangular else [beta]), *matrix]
 
-    return {
-        letter + routine.word: arguments(routine, letter)
-        for routine in ROUTINES.values()
-        for letter in routine.types
-        if letter in "sdcz"
-    }
+    def queued(routine: Routine, letter: str) -> list:
+        alpha, beta = (_scalar_type(letter, name in routine.real) for name in ("alpha", "beta"))
+        factors = [c_void_p] * (2 if routine.has_b else 1)
+        scaled = [] if routine.triangular else [beta]
+        flags = [c_int] * len(routine.flags)
+        return [c_void_p, *flags, alpha, *factors, *scaled, c_void_p, POINTER(c_void_p)]
+
+    types = {}
+    for routine in ROUTINES.values():
+        for letter in routine.types:
+            if letter in "sdcz":
+                types[letter + routine.word] = arguments(routine, letter)
+                types[f"{letter}{routine.word}_async"] = queued(routine, letter)
+    return types
 
 
 def _declare(library: ctypes.CDLL) -> None:
@@ -147,6 +155,13 @@ def _declare(library: ctypes.CDLL) -> None:
         "simulate_json": [context, c_char_p, text],
         "plan_program_json": [context, c_char_p, text],
         "simulate_program_json": [context, c_char_p, text],
+        "matrix_wrap": [context, c_int, c_int64, c_int64, c_void_p, c_int64, POINTER(c_void_p)],
+        "matrix_read": [c_void_p, c_int64, c_int64, c_int64, c_int64],
+        "matrix_wrote": [c_void_p, c_int64, c_int64, c_int64, c_int64],
+        "matrix_destroy": [c_void_p],
+        "event_wait": [c_void_p],
+        "event_query": [c_void_p, POINTER(c_int)],
+        "event_destroy": [c_void_p],
         "bound_json": [context, c_char_p, text],
         "trace_json": [context, text],
         "machine_json": [context, text],

@@ -75,26 +75,6 @@ bool blocks_overlap(std::int64_t offset, std::int64_t ld, std::int64_t rows1, st
   return true;
 }
 
-bool operand_meets_output(const Call& call, int operand) {
-  const auto at = static_cast<std::size_t>(operand);
-  const auto address = [&](int x) {
-    return reinterpret_cast<std::uintptr_t>(call.arguments.data[static_cast<std::size_t>(x)]);
-  };
-  const std::uintptr_t x = address(operand), c = address(kC);
-  const auto x_end = x + static_cast<std::uintptr_t>(call.all_bytes(operand));
-  const auto c_end = c + static_cast<std::uintptr_t>(call.all_bytes(kC));
-  if (x_end <= c || c_end <= x) return false;
-  if (call.traits().vectors) return true;
-
-  const auto element = static_cast<std::uintptr_t>(bytes_of(call.type.storage));
-  const std::uintptr_t distance = c > x ? c - x : x - c;
-  if (call.batch > 1 || call.arguments.ld[at] != call.arguments.ld[kC] || distance % element != 0)
-    return true;
-  const auto elements = static_cast<std::int64_t>(distance / element);
-  return blocks_overlap(c > x ? elements : -elements, call.arguments.ld[at],
-                        call.stored_rows(operand), call.stored_cols(operand), call.m, call.n);
-}
-
 /// Do items of C share elements?
 bool items_overlap(const Call& call) {
   if (call.batch <= 1 || call.m == 0 || call.n == 0) return false;
@@ -238,9 +218,37 @@ Call parse(const RawCall& raw) {
   return call;
 }
 
+Block block_of(const Call& call, int operand) {
+  const auto at = static_cast<std::size_t>(operand);
+  const bool is_vector = call.traits().vectors && !(call.routine == Routine::gemv && operand == kA);
+  return {.begin = reinterpret_cast<std::uintptr_t>(call.arguments.data[at]),
+          .bytes = call.all_bytes(operand),
+          .ld = call.arguments.ld[at],
+          .rows = call.stored_rows(operand),
+          .cols = call.stored_cols(operand),
+          .storage = call.type.storage,
+          .is_plain = call.batch <= 1 && !is_vector};
+}
+
+bool overlap(const Block& a, const Block& b) {
+  const auto end = [](const Block& block) {
+    return block.begin + static_cast<std::uintptr_t>(block.bytes);
+  };
+  if (end(a) <= b.begin || end(b) <= a.begin) return false;
+  const auto element = static_cast<std::uintptr_t>(bytes_of(a.storage));
+  const std::uintptr_t distance = b.begin > a.begin ? b.begin - a.begin : a.begin - b.begin;
+  if (!a.is_plain || !b.is_plain || a.storage != b.storage || a.ld != b.ld ||
+      distance % element != 0)
+    return true;
+  const auto elements = static_cast<std::int64_t>(distance / element);
+  return blocks_overlap(b.begin > a.begin ? elements : -elements, a.ld, a.rows, a.cols, b.rows,
+                        b.cols);
+}
+
 bool output_overlaps(const Call& call) {
   if (call.only_scales() || call.changes_nothing()) return false;
-  return operand_meets_output(call, kA) || operand_meets_output(call, kB);
+  const Block c = block_of(call, kC);
+  return overlap(block_of(call, kA), c) || overlap(block_of(call, kB), c);
 }
 
 Problem problem_of(const Call& call, const std::array<DeviceId, 3>& homes, std::int64_t items) {

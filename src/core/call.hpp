@@ -98,6 +98,19 @@ inline CallShape shape_of(const RawCall& raw) {
   return shape;
 }
 
+/// The memory of an operand: a column-major block, or (vectors, batches) any elements of a range.
+struct Block {
+  std::uintptr_t begin = 0;
+  std::int64_t bytes = 0;  ///< from the first to the last element
+  std::int64_t ld = 0, rows = 0, cols = 0;
+  Storage storage = Storage::f64;
+  bool is_plain = true;  ///< a block, and nothing between its columns
+  friend bool operator==(const Block&, const Block&) = default;
+};
+Block block_of(const Call& call, int operand);
+/// Do they share an element? Where that cannot be told the answer is yes.
+bool overlap(const Block& a, const Block& b);
+
 /// Does any element of C belong to A or B too (of any item)? Blocks of one larger matrix that only
 /// lie between each other's columns do not overlap; where that cannot be told the answer is yes.
 bool output_overlaps(const Call& call);

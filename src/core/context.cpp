@@ -50,9 +50,11 @@ Context::Context(const Options& options)
       blas_(load_blas(options)),
       cores_(core_count()),
       journal_(std::make_shared<Journal>(options)),
-      offloader_(options, blas_) {}
+      offloader_(options, blas_),
+      queue_([this](std::span<QueuedCall> calls) { compute_queued(calls); }) {}
 
 Context::~Context() {
+  queue_.drain();
   // In a forked child, calls of the parent's other threads never end.
   while (users_ > 0 && !gate::in_forked_child())
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -68,6 +70,11 @@ void Context::open_books(const std::vector<std::string>& complaints) {
 }
 
 void Context::compute(const Call& call) {
+  wait_for_queued(call);
+  compute_now(call);
+}
+
+void Context::compute_now(const Call& call) {
   const User inside(users_);
   const double start_s = now_s();
   CallRecord record;
@@ -235,6 +242,7 @@ Context::Choice Context::choose_by_model(const Problem& problem) {
 }
 
 bool Context::compute_if_profitable(const Call& call, const char*& reason) {
+  wait_for_queued(call);
   const User inside(users_);
   reason = "nothing to do";
   if (call.changes_nothing() || options_.backend == BackendKind::sim) return false;

@@ -8,7 +8,8 @@
 #include <mutex>
 #include <string>
 
-#include "core/call.hpp"
+#include "core/call_queue.hpp"
+#include "core/joined_calls.hpp"
 #include "core/journal.hpp"
 #include "core/offloader.hpp"
 #include "core/output.hpp"
@@ -31,8 +32,14 @@ class Context {
   /// ends. Not part of the constructor: of two default contexts made at once, one is dropped.
   void open_books(const std::vector<std::string>& complaints);
 
-  /// Does the call. Throws Error; C is untouched unless the status is device_failed.
+  /// Does the call, after queued calls that use its operands. Throws Error; C is untouched unless
+  /// the status is device_failed.
   void compute(const Call& call);
+
+  /// Queues the call; its event is finished when it is done, or has failed. Calls that are queued
+  /// one after another are planned as one where they can be.
+  std::shared_ptr<Event> queue(const Call& call) { return queue_.push(call); }
+  CallQueue& queued() { return queue_; }
 
   /// For the drop-in. True when the call is done, or failed in a way that nobody else can make
   /// good: C is undefined, or an operand is on a device. False, with C untouched, when the BLAS
@@ -82,6 +89,7 @@ class Context {
   std::string statistics_json() const { return journal_->statistics_json(); }
 
  private:
+  using Homes = std::array<DeviceId, 3>;
   /// Who is to do a call, and why.
   struct Choice {
     bool devices = false;
@@ -101,9 +109,15 @@ class Context {
    private:
     std::atomic<int>& users_;
   };
-  using Homes = std::array<DeviceId, 3>;
-
   void run(const Call& call, double start_s, CallRecord& record);
+  void compute_now(const Call& call);
+  void wait_for_queued(const Call& call);
+  void wait_for_queued(const void* data, std::int64_t bytes);
+  void compute_queued(std::span<QueuedCall> calls);
+  Homes usable_homes(const Call& call);
+  std::size_t compute_joined(std::span<QueuedCall> calls);
+  bool run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls);
+  void compute_alone(QueuedCall& queued);
   /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws
   /// Error(bad_option) unless this is the default context, whose settings are never fatal.
   std::string start_devices();
@@ -122,6 +136,7 @@ class Context {
   Homes locate(const Call& call);
   Homes registered_homes(const Call& call);
   DeviceId locate(const void* data, std::int64_t bytes);
+  std::int64_t bytes_at(const void* data);
   void give_back(const Range& range);
 
   void begin_record(CallRecord& record, const Call& call) const noexcept;
@@ -130,7 +145,7 @@ class Context {
   void close_record(CallRecord& record, double seconds) noexcept;
 
   Problem parse(std::string_view problem);  ///< with the turn taken
-  Composition parse_program(std::string_view program);
+  Offloader::ProgramPtr parse_program(std::string_view program);
   void to_machine(Problem& problem);
   std::shared_ptr<const Planned> plan_for_text(const Problem& problem);
   /// Sole use of the devices. An empty lock where the mutex may be held for ever
@@ -147,6 +162,7 @@ class Context {
   double min_flops_ = -1;  // guarded by turn_; -1: not known yet
   Registry registry_;
   std::atomic<int> users_{0};  ///< threads inside
+  CallQueue queue_;            ///< after all that its thread uses
 };
 
 /// The default context: made on first use from the environment, never destroyed. Settings that

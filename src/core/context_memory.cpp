@@ -94,6 +94,7 @@ void Context::give_back(const Range& range) {
 void Context::release(void* data) {
   const User inside(users_);
   if (data == nullptr) return;
+  wait_for_queued(data, bytes_at(data));
   std::optional<Range> range;
   {
     const gate::StateLock lock;
@@ -106,6 +107,8 @@ void Context::release(void* data) {
 void Context::copy(void* to, const void* from, std::int64_t bytes) {
   const User inside(users_);
   if (bytes == 0) return;
+  wait_for_queued(to, bytes);
+  wait_for_queued(from, bytes);
   const DeviceId target = locate(to, bytes), source = locate(from, bytes);
   if (gate::only_cpu_left()) {
     require_readable(from, bytes);
@@ -160,8 +163,14 @@ void Context::register_host(void* data, std::int64_t bytes) {
   }
 }
 
+std::int64_t Context::bytes_at(const void* data) {
+  const gate::StateLock lock;
+  return registry_.bytes_at(data);
+}
+
 void Context::unregister_host(void* data) {
   const User inside(users_);
+  wait_for_queued(data, bytes_at(data));
   std::optional<Range> range;
   {
     const gate::StateLock lock;

@@ -56,12 +56,16 @@ void Context::to_machine(Problem& problem) {
     if (!on_host(operand.home)) operand.home = offloader_.device_of(operand.home - kFirstDevice);
 }
 
-Composition Context::parse_program(std::string_view text) {
+Offloader::ProgramPtr Context::parse_program(std::string_view text) {
   Composition composition = parse_composition(text);
   for (Composition::Call& call : composition.calls) to_machine(call.problem);
-  if (offloader_.model() == nullptr || offloader_.users().empty())
+  const Storage storage = composition.calls.front().problem.type.storage;
+  const RegularTiles tiles = offloader_.regular_tiles(storage);
+  if (offloader_.users().empty())
     throw Error(Status::unsupported, "no device to plan for: name a machine, or backend=host");
-  return composition;
+  for (const Composition::Call& call : composition.calls)
+    require_few_products(call.problem, tiles.least);
+  return std::make_shared<const TileProgram>(expand(composition, tiles));
 }
 
 std::shared_ptr<const Planned> Context::plan_for_text(const Problem& problem) {
@@ -131,9 +135,9 @@ std::string Context::plan_program_json(std::string_view text) {
   ProgramReport report{.calls = &asked};
   const auto turn = take_turn();
   const auto machine = offloader_.model();
-  const Composition composition = parse_program(text);
-  const Planned planned = offloader_.plan_afresh(composition);
-  for (const Composition::Call& call : composition.calls)
+  const auto program = parse_program(text);
+  const Planned planned = offloader_.plan_afresh(program);
+  for (const ProgramCall& call : program->calls)
     report.alone_s.push_back(plan_for_text(call.problem)->tuned.cost.seconds);
   report.machine = machine.get();
   report.planned = &planned;

@@ -36,7 +36,13 @@ constexpr std::int64_t kMostTasks = 50'000;
 /// Takes a few seconds to plan.
 constexpr double kMostProducts = 1e6;
 
-/// A tile edge that somebody chose must not keep the planner busy for hours.
+DataType type_of(const Problem& problem) { return problem.type; }
+DataType type_of(const Offloader::ProgramPtr& program) {
+  return program->calls.front().problem.type;
+}
+
+}  // namespace
+
 void require_few_products(const Problem& problem, std::int64_t tile) {
   if (tile <= 0) return;
   const auto pieces = [](std::int64_t size, std::int64_t edge) {
@@ -57,8 +63,6 @@ void verify([[maybe_unused]] const Plan& plan) {
   if (!wrong.empty()) throw Error(Status::internal, "a wrong plan: " + wrong);
 #endif
 }
-
-}  // namespace
 
 Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
     : options_(options),
@@ -232,25 +236,6 @@ Planned Offloader::plan_afresh(const Problem& problem) {
   return planned;
 }
 
-Planned Offloader::plan_afresh(const Composition& composition) {
-  const Problem& first = composition.calls.front().problem;
-  TuneRequest wanted = request(first);
-  for (const Composition::Call& call : composition.calls) {
-    require_few_products(call.problem, wanted.tile);
-    const std::vector<DeviceId> usable = workers(call.problem.type);
-    std::erase_if(wanted.workers, [&](DeviceId d) { return std::ranges::count(usable, d) == 0; });
-  }
-  if (wanted.workers.empty())
-    throw Error(Status::unsupported, "no device computes the types of all calls of the program");
-  const double start_s = now_s();
-  Planned planned{.tuned = tune_program(composition, *model(), wanted)};
-  planned.plan_s = now_s() - start_s;
-  planned.made_for = planned.priced_for = online_.version();
-  note_left_out(planned);
-  verify(planned.tuned.plan);
-  return planned;
-}
-
 /// By user-facing numbers.
 void Offloader::note_left_out(Planned& planned) const {
   std::vector<LeftOut> left_out = planned.tuned.search.left_out();
@@ -273,7 +258,7 @@ std::optional<double> Offloader::value_bound(const Problem& problem, const Plan&
 
 void Offloader::set_goal(Goal goal) {
   goal_ = std::move(goal);
-  cache_.clear();
+  forget_plans();
 }
 
 std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned planned) {
@@ -311,9 +296,10 @@ std::shared_ptr<const Planned> Offloader::plan(const Problem& problem) {
   return keep(problem, plan_afresh(problem));
 }
 
-std::shared_ptr<const Planned> Offloader::plan_if_possible(const Problem& problem) {
+template <class What>
+std::shared_ptr<const Planned> Offloader::plan_if_possible(const What& what) {
   try {
-    return plan(problem);
+    return plan(what);
   } catch (const Error& error) {
     if (error.status() == Status::internal) throw;
   } catch (const std::length_error&) {
@@ -346,13 +332,25 @@ Offloader::Outcome Offloader::run(const Problem& problem, const Arguments& argum
                                   std::shared_ptr<const Planned> planned, CallRecord& record,
                                   Journal& journal, const Log& log) {
   const Computing computing;
-  auto begun = begin(problem, arguments, std::move(planned), record, log);
+  auto begun = begin(problem, {&arguments, 1}, std::move(planned), record, log);
   if (!begun) return Outcome::not_possible;
   return past_first_write(
-      [&] { return complete(problem, std::move(*begun), computing, record, journal, log); });
+      [&] { return complete(&problem, std::move(*begun), computing, record, journal, log); });
 }
 
-std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const Arguments& arguments,
+Offloader::Outcome Offloader::run(const ProgramPtr& program, std::span<const Arguments> arguments,
+                                  std::shared_ptr<const Planned> planned, CallRecord& record,
+                                  Journal& journal, const Log& log) {
+  const Computing computing;
+  auto begun = begin(program, arguments, std::move(planned), record, log);
+  if (!begun) return Outcome::not_possible;
+  return past_first_write(
+      [&] { return complete(nullptr, std::move(*begun), computing, record, journal, log); });
+}
+
+template <class What>
+std::optional<Offloader::Begun> Offloader::begin(const What& what,
+                                                 std::span<const Arguments> arguments,
                                                  std::shared_ptr<const Planned> planned,
                                                  CallRecord& record, const Log& log) {
   const char* refusal = "no memory on the devices";
@@ -360,14 +358,14 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
     try {
       const double start_s = now_s();
       const Plan& plan = planned->tuned.plan;
-      Binding binding = bind(*plan.program, {&arguments, 1});
+      Binding binding = bind(*plan.program, arguments);
       Backend& backend = *engine().backend;
       if (learns_) backend.keep_times(wants_task_times(*planned->evidence));
       auto run = backend.begin(plan, binding, planned->serial);
       if (plan.tuning.has_cpu()) {
         run = with_lane(plan, std::move(run));
         if (run == nullptr) {
-          planned = plan_if_possible(problem);
+          planned = plan_if_possible(what);
           continue;
         }
       }
@@ -378,7 +376,7 @@ std::optional<Offloader::Begun> Offloader::begin(const Problem& problem, const A
       log.line(Log::kWarning,
                {error.what(), no_memory ? "; trying with less" : "; left to the CPU"});
       if (!no_memory) refusal = "the devices do not work";
-      planned = no_memory ? smaller(problem, planned, attempt) : nullptr;
+      planned = no_memory ? smaller(what, planned, attempt) : nullptr;
     }
   }
   record.reason = refusal;
@@ -395,11 +393,11 @@ std::unique_ptr<Execution> Offloader::with_lane(const Plan& plan, std::unique_pt
   }
   // Less memory for the devices would not help: the devices compute all of it from now on.
   has_no_lane_ = true;
-  cache_.clear();
+  forget_plans();
   return nullptr;
 }
 
-Offloader::Outcome Offloader::complete(const Problem& problem, Begun begun,
+Offloader::Outcome Offloader::complete(const Problem* problem, Begun begun,
                                        const Computing& computing, CallRecord& record,
                                        Journal& journal, const Log& log) {
   const Plan& plan = begun.planned->tuned.plan;
@@ -414,7 +412,8 @@ Offloader::Outcome Offloader::complete(const Problem& problem, Begun begun,
   }
   keep_books(*begun.planned, trace, record);
   const auto machine = online_.machine();  // that predicted the run
-  if (whole && learns_ && computing.alone()) learn(problem, *begun.planned, trace, log);
+  if (whole && learns_ && problem != nullptr && computing.alone())
+    learn(*problem, *begun.planned, trace, log);
   if (begun.planned->left_out != nullptr) note_unused_devices();
   record.corrections = online_.corrections();
   try {
@@ -442,7 +441,7 @@ void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecor
 
 void Offloader::note_unused_devices() noexcept {
   try {
-    if (learns_ && online_.forgets_after_unused()) cache_.clear();
+    if (learns_ && online_.forgets_after_unused()) forget_plans();
   } catch (const std::bad_alloc&) {
     // Later then.
   }
@@ -461,31 +460,32 @@ void Offloader::learn(const Problem& problem, const Planned& planned, const Trac
   }
 }
 
-std::shared_ptr<const Planned> Offloader::smaller(const Problem& problem,
+template <class What>
+std::shared_ptr<const Planned> Offloader::smaller(const What& what,
                                                   const std::shared_ptr<const Planned>& last,
                                                   int attempt) {
   Backend& backend = *engine().backend;
   backend.trim();
   if (attempt == 0) return last;
   calls_with_less_ = 1;
-  cache_.clear();
+  forget_plans();
   if (attempt <= kTimesHalved) {
     for (std::size_t d = 0; d < caps_.size(); ++d) {
       const auto free = static_cast<double>(backend.available_bytes(static_cast<DeviceId>(d)));
       caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(limits::kMemoryShare * free));
     }
-    if (auto planned = plan_if_possible(problem)) return planned;
+    if (auto planned = plan_if_possible(what)) return planned;
   }
-  const auto devices = static_cast<int>(workers(problem.type).size());
+  const auto devices = static_cast<int>(workers(type_of(what)).size());
   if (devices <= 1) return nullptr;
   most_workers_ = devices / 2;
-  return plan_if_possible(problem);
+  return plan_if_possible(what);
 }
 
 void Offloader::note_lost(DeviceId device, const Log& log) {
   if (is_lost(device)) return;
   lost_.push_back(device);  // there is room for every device
-  cache_.clear();
+  forget_plans();
   log.line(Log::kWarning, {"device ", place_of(device), " was lost and is not used any more"});
 }
 
@@ -500,7 +500,7 @@ void Offloader::reset_limits() {
   caps_ = memory_caps(options_, engine());
   most_workers_ = 0;
   calls_with_less_ = 0;
-  cache_.clear();
+  forget_plans();
 }
 
 void Offloader::leave_to_parent() {

@@ -22,6 +22,12 @@
 
 namespace fleet {
 
+/// Throws Error(unsupported) where tiles of this edge, if it is not 0, are so many that planning
+/// would take hours.
+void require_few_products(const Problem& problem, std::int64_t tile);
+/// Throws Error(internal) for a plan that is wrong; does nothing in release builds.
+void verify(const Plan& plan);
+
 class Offloader {
  public:
   /// Throws Error(bad_file, bad_option) for what the options say; starts nothing yet.
@@ -66,8 +72,11 @@ class Offloader {
   void note_unused_devices() noexcept;
   /// Made now and not kept; takes no state but the machine and the options.
   Planned plan_afresh(const Problem& problem);
-  /// Several calls as one plan; the same.
-  Planned plan_afresh(const Composition& composition);
+  /// The same of several calls as one plan, whose tiles are regular_tiles().
+  using ProgramPtr = std::shared_ptr<const TileProgram>;
+  Planned plan_afresh(const ProgramPtr& program);
+  std::shared_ptr<const Planned> plan(const ProgramPtr& program);
+  RegularTiles regular_tiles(Storage storage);
   /// The least time of any plan for it.
   Bound bound(const Problem& problem);
   /// The least value of any plan for it by the objective; nothing where the objective is not ours.
@@ -90,6 +99,10 @@ class Offloader {
   /// Runs `planned` for `problem`. Throws Error(device_failed) when C was touched and cannot be
   /// completed, and Error(internal) or std::bad_alloc with C untouched.
   Outcome run(const Problem& problem, const Arguments& arguments,
+              std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
+              const Log& log);
+  /// The same of several calls.
+  Outcome run(const ProgramPtr& program, std::span<const Arguments> arguments,
               std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
               const Log& log);
 
@@ -124,22 +137,27 @@ class Offloader {
   };
   /// The last step that leaves C untouched: begins with `planned`, or with a plan that needs less.
   /// Nothing where the CPU has to do the call; the record has the reason.
-  std::optional<Begun> begin(const Problem& problem, const Arguments& arguments,
+  /// `What`: a Problem, or a ProgramPtr with the arguments of each of its calls.
+  template <class What>
+  std::optional<Begun> begin(const What& what, std::span<const Arguments> arguments,
                              std::shared_ptr<const Planned> planned, CallRecord& record,
                              const Log& log);
   /// The run with the CPU's part of it on our lane; null: the CPU has no lane.
   std::unique_ptr<Execution> with_lane(const Plan& plan, std::unique_ptr<Execution> run);
-  /// All the rest: C may be changed.
-  Outcome complete(const Problem& problem, Begun begun, const Computing& computing,
+  /// All the rest: C may be changed. The run teaches the machine unless `problem` is null.
+  Outcome complete(const Problem* problem, Begun begun, const Computing& computing,
                    CallRecord& record, Journal& journal, const Log& log);
   /// Corrects the machine by a whole run. Never throws: the call is done.
   void learn(const Problem& problem, const Planned& planned, const Trace& trace,
              const Log& log) noexcept;
   /// plan(), or nothing where the CPU has to do the call. Throws Error(internal), std::bad_alloc.
-  std::shared_ptr<const Planned> plan_if_possible(const Problem& problem);
+  template <class What>
+  std::shared_ptr<const Planned> plan_if_possible(const What& what);
   /// After memory ran out for the `attempt`-th time: a plan that needs less, or none.
-  std::shared_ptr<const Planned> smaller(const Problem& problem,
+  template <class What>
+  std::shared_ptr<const Planned> smaller(const What& what,
                                          const std::shared_ptr<const Planned>& last, int attempt);
+  void forget_plans();
   void keep_books(const Planned& planned, const Trace& trace, CallRecord& record);
   void note_lost(DeviceId device, const Log& log);
   void reset_limits();
@@ -160,7 +178,8 @@ class Offloader {
   /// started_ for threads without the turn: set once, when its target is complete.
   std::atomic<const Started*> published_{nullptr};
   OnlineModel online_;
-  PlanCache cache_;
+  PlanCache<Problem> cache_;
+  PlanCache<std::vector<ProgramCall>> programs_;
   std::vector<std::int64_t> caps_;
   double planning_s_ = 0;
   std::uint64_t last_serial_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// plan_cache.hpp: plans by problem, the least recently used ones dropped. It knows no machine; the
-// owner sees to locks.
+// plan_cache.hpp: plans by what they are for, the least recently used ones dropped. It knows no
+// machine; the owner sees to locks.
 #pragma once
 #include <cstdint>
 #include <list>
@@ -28,31 +28,33 @@ struct Planned {
   std::shared_ptr<Evidence> evidence = std::make_shared<Evidence>();
 };
 
+/// `Key`: what plans are made for.
+template <class Key>
 class PlanCache {
  public:
-  /// nullptr when the problem is not in it.
-  std::shared_ptr<const Planned> find(const Problem& problem) {
+  /// nullptr when there is none.
+  std::shared_ptr<const Planned> find(const Key& key) {
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry)
-      if (entry->first == problem) {
+      if (entry->first == key) {
         entries_.splice(entries_.begin(), entries_, entry);
         return entry->second;
       }
     return nullptr;
   }
 
-  void insert(const Problem& problem, std::shared_ptr<const Planned> planned) {
-    erase(problem);
+  void insert(const Key& key, std::shared_ptr<const Planned> planned) {
+    erase(key);
     tasks_ += planned->tuned.plan.tasks.size();
-    entries_.emplace_front(problem, std::move(planned));
+    entries_.emplace_front(key, std::move(planned));
     while (entries_.size() > 1 && (entries_.size() > kMostPlans || tasks_ > kMostTasks)) {
       tasks_ -= entries_.back().second->tuned.plan.tasks.size();
       entries_.pop_back();
     }
   }
 
-  void erase(const Problem& problem) {
+  void erase(const Key& key) {
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry)
-      if (entry->first == problem) {
+      if (entry->first == key) {
         tasks_ -= entry->second->tuned.plan.tasks.size();
         entries_.erase(entry);
         return;
@@ -70,7 +72,7 @@ class PlanCache {
   static constexpr std::size_t kMostTasks = 400'000;  // about 50 MB
 
   // Comparing a hundred problems takes less than a microsecond, so a list is enough.
-  std::list<std::pair<Problem, std::shared_ptr<const Planned>>> entries_;
+  std::list<std::pair<Key, std::shared_ptr<const Planned>>> entries_;
   std::size_t tasks_ = 0;
 };
 

@@ -60,4 +60,9 @@ DeviceId Registry::locate(const void* data, std::int64_t bytes) const {
   throw Error(Status::bad_argument, "a matrix reaches beyond its memory on a device");
 }
 
+std::int64_t Registry::bytes_at(const void* data) const {
+  const auto range = ranges_.find(reinterpret_cast<std::uintptr_t>(data));
+  return range == ranges_.end() ? 0 : range->second.bytes;
+}
+
 }  // namespace fleet

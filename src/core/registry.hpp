@@ -32,6 +32,9 @@ class Registry {
   /// Takes every range out.
   std::vector<Range> remove_all();
 
+  /// The bytes of the range that begins at `data`; 0 if there is none.
+  std::int64_t bytes_at(const void* data) const;
+
   /// The one question that may be asked while another thread changes the registry.
   bool empty() const { return known_.load(std::memory_order_relaxed) == 0; }
 

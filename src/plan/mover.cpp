@@ -312,6 +312,9 @@ void Mover::drop(int key, int worker) {
   Held& h = held(key, worker);
   SlotStore& slots = store(device_of(worker));
   if (h.slot < 0 || slots.pool(h.slot) != Pool::input) return;
+  // A result may be in the slot of an input, which a call went on in.
+  const Changing* change = changing(tile_of(key));
+  if (keeps_results_ && change != nullptr && change->producer == worker) return;
   slots.give_back(h.slot);
   h = {};
 }

@@ -67,6 +67,33 @@
       X(ctype, ctype, extra), X(ldc, ldc, extra), X(stride_c, stride_c, extra),                 \
       X(batch, batch, extra), X(compute, compute, extra)
 
+// The same on matrices, which know their sizes and leading dimensions (fleet_dgemm_async).
+#define FLEET_ASYNC_gemm(X, extra)                                                            \
+  X(transa, transa, extra), X(transb, transb, extra), X(alpha, alpha, extra), X(a, a, extra), \
+      X(b, b, extra), X(beta, beta, extra), X(c, c, extra)
+#define FLEET_ASYNC_gemmt(X, extra) X(uplo, uplo, extra), FLEET_ASYNC_gemm(X, extra)
+#define FLEET_ASYNC_symm(X, extra)                                                    \
+  X(side, side, extra), X(uplo, uplo, extra), X(alpha, alpha, extra), X(a, a, extra), \
+      X(b, b, extra), X(beta, beta, extra), X(c, c, extra)
+#define FLEET_ASYNC_hemm FLEET_ASYNC_symm
+#define FLEET_ASYNC_syrk(X, extra)                                                       \
+  X(uplo, uplo, extra), X(transa, trans, extra), X(alpha, alpha, extra), X(a, a, extra), \
+      X(beta, beta, extra), X(c, c, extra)
+#define FLEET_ASYNC_herk FLEET_ASYNC_syrk
+#define FLEET_ASYNC_syr2k(X, extra)                                                      \
+  X(uplo, uplo, extra), X(transa, trans, extra), X(alpha, alpha, extra), X(a, a, extra), \
+      X(b, b, extra), X(beta, beta, extra), X(c, c, extra)
+#define FLEET_ASYNC_her2k FLEET_ASYNC_syr2k
+#define FLEET_ASYNC_trmm(X, extra)                                                            \
+  X(side, side, extra), X(uplo, uplo, extra), X(transa, transa, extra), X(diag, diag, extra), \
+      X(alpha, alpha, extra), X(a, a, extra), X(c, b, extra)
+#define FLEET_ASYNC_trsm FLEET_ASYNC_trmm
+#define FLEET_ASYNC_gemv(X, extra)                                                 \
+  X(transa, trans, extra), X(alpha, alpha, extra), X(a, a, extra), X(b, x, extra), \
+      X(beta, beta, extra), X(c, y, extra)
+#define FLEET_ASYNC_axpy(X, extra) X(alpha, alpha, extra), X(a, x, extra), X(c, y, extra)
+#define FLEET_ASYNC_dot(X, extra) X(a, x, extra), X(b, y, extra), X(c, result, extra)
+
 namespace fleet {
 
 enum class Arg {

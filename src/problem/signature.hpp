@@ -37,6 +37,23 @@ FLEET_LIST(gemm_strided_batched)
 FLEET_LIST(gemm_ex)
 FLEET_LIST(gemm_strided_batched_ex)
 #undef FLEET_LIST
+/// kAsync_gemm and so on.
+#define FLEET_LIST(form) \
+  inline constexpr NamedArg kAsync_##form[] = {FLEET_ASYNC_##form(FLEET_NAMED_ARG, )};
+FLEET_LIST(gemm)
+FLEET_LIST(gemmt)
+FLEET_LIST(symm)
+FLEET_LIST(hemm)
+FLEET_LIST(syrk)
+FLEET_LIST(herk)
+FLEET_LIST(syr2k)
+FLEET_LIST(her2k)
+FLEET_LIST(trmm)
+FLEET_LIST(trsm)
+FLEET_LIST(gemv)
+FLEET_LIST(axpy)
+FLEET_LIST(dot)
+#undef FLEET_LIST
 #undef FLEET_NAMED_ARG
 
 /// In the order of Routine.

@@ -103,7 +103,7 @@ std::vector<Piece> given_pieces(const Cuts& cuts, std::int64_t group, const Grid
   const std::int64_t size = cuts.back(), groups = group > 0 ? ceil_div(size, group) : 1;
   const auto part_of = [&](std::size_t tile, std::int64_t begin, std::int64_t end,
                            std::int64_t parts) {
-    return (cuts[tile] + cuts[tile + 1] - 2 * begin) * parts / (2 * (end - begin));
+    return ((cuts[tile] + cuts[tile + 1] - 2 * begin) * parts - 1) / (2 * (end - begin));
   };
   std::size_t begin = 0;  // of the group
   for (std::size_t t = 0; t + 1 < cuts.size(); ++t) {
@@ -262,6 +262,13 @@ bool cuts_columns(const Problem& problem) {
   return problem.traits().has_side() ? problem.side == Side::left : problem.n >= problem.m;
 }
 
+// Parts of sums are numbered without those that rounding left empty: the first has the first step.
+void number_steps(Dealing& d, const std::vector<Piece>& steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    d.step_owner.push_back(i == 0 ? 0
+                                  : d.step_owner.back() + (steps[i].block != steps[i - 1].block));
+}
+
 Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning,
                                 const CallCuts* given) {
   Decomposition made;
@@ -280,7 +287,7 @@ Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning,
     d.col_group.push_back(i / tuning.grid.cols);
   }
   d.col_groups = count_of(d.col_group);
-  for (const Piece& p : steps) d.step_owner.push_back(p.block);
+  number_steps(d, steps);
   d.step_cube.assign(steps.size(), 0);
   d.streams = true;
   return made;
@@ -414,10 +421,7 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning, const Call
   if (deals_single_tiles(tuning))
     d.tile_owner = owner_map(tuning, static_cast<int>(rows.size()), static_cast<int>(cols.size()));
   for (const Piece& p : steps) d.step_cube.insert(d.step_cube.end(), traits.twice ? 2 : 1, p.group);
-  // Parts are numbered without those that rounding left empty: the first has the first step.
-  for (std::size_t i = 0; splits && i < steps.size(); ++i)
-    d.step_owner.push_back(i == 0 ? 0
-                                  : d.step_owner.back() + (steps[i].block != steps[i - 1].block));
+  if (splits) number_steps(d, steps);
   d.row_groups = count_of(d.row_group);
   d.col_groups = count_of(d.col_group);
   d.cubes = count_of(d.step_cube);

@@ -18,20 +18,23 @@ namespace {
 
 class ProgramTuner {
  public:
-  ProgramTuner(const Composition& composition, const Machine& machine, const TuneRequest& request)
+  ProgramTuner(std::shared_ptr<const TileProgram> program, const Machine& machine,
+               const TuneRequest& request)
       : machine_(machine),
         request_(request),
-        largest_(largest_of(composition)),
-        base_(base_tuning(largest_, machine, request)),
-        program_(std::make_shared<const TileProgram>(
-            expand(composition, regular_tiles(machine, largest_.type.storage, request.tile)))) {
+        program_(std::move(program)),
+        largest_(largest_of(*program_)),
+        base_(base_tuning(largest_, machine, request)) {
+    // A late C is added to products that were summed up without it, which rounds otherwise than
+    // going on in a slot that has it; and which of both a call does depends on its company.
+    base_.rules = base_.rules.without(Rule::lazy);
     tuned_.search.objective = request.goal.objective;
   }
 
   Tuned run();
 
  private:
-  static const Problem& largest_of(const Composition& composition);
+  static const Problem& largest_of(const TileProgram& program);
   std::int64_t longest_edge() const;
   std::int64_t longest_tile() const;
   void attempt_team(const Team& team);
@@ -41,9 +44,9 @@ class ProgramTuner {
 
   const Machine& machine_;
   const TuneRequest& request_;
+  const std::shared_ptr<const TileProgram> program_;
   const Problem& largest_;
-  const Tuning base_;
-  std::shared_ptr<const TileProgram> program_;
+  Tuning base_;
   Tuned tuned_;
   std::optional<std::size_t> best_;  ///< in the list of candidates
   double least_s_ = kNever;
@@ -52,9 +55,9 @@ class ProgramTuner {
 };
 
 /// The call with most arithmetic stands for all where devices are chosen.
-const Problem& ProgramTuner::largest_of(const Composition& composition) {
-  return std::ranges::max_element(composition.calls, {},
-                                  [](const Composition::Call& call) { return flops(call.problem); })
+const Problem& ProgramTuner::largest_of(const TileProgram& program) {
+  return std::ranges::max_element(program.calls, {},
+                                  [](const ProgramCall& call) { return flops(call.problem); })
       ->problem;
 }
 
@@ -193,9 +196,17 @@ RegularTiles regular_tiles(const Machine& machine, Storage storage, std::int64_t
   return tiles;
 }
 
+Tuned tune_program(std::shared_ptr<const TileProgram> program, const Machine& machine,
+                   const TuneRequest& request) {
+  return ProgramTuner(std::move(program), machine, request).run();
+}
+
 Tuned tune_program(const Composition& composition, const Machine& machine,
                    const TuneRequest& request) {
-  return ProgramTuner(composition, machine, request).run();
+  const Storage storage = composition.calls.front().problem.type.storage;
+  auto program = std::make_shared<const TileProgram>(
+      expand(composition, regular_tiles(machine, storage, request.tile)));
+  return tune_program(std::move(program), machine, request);
 }
 
 }  // namespace fleet

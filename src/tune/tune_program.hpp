@@ -11,10 +11,13 @@ namespace fleet {
 RegularTiles regular_tiles(const Machine& machine, Storage storage, std::int64_t tile);
 
 /// Plans the program of several calls as one. Its tiles are given (regular_cuts), so that results
-/// do not depend on what is planned together; workers, their grid and groups out of core are
-/// chosen by simulation, like the plan of a call, by the request's goal for the whole program.
-/// Rules, caps, tile and workers of the request hold; presets, shares and the CPU's part are for
-/// single calls. Throws as schedule.
+/// do not depend on what is planned together; workers, their grid and groups are chosen by
+/// simulation, like the plan of a call, by the request's goal for the whole program. Rules, caps
+/// and workers of the request hold; presets, shares and the CPU's part are for single calls. Throws
+/// as schedule.
+Tuned tune_program(std::shared_ptr<const TileProgram> program, const Machine& machine,
+                   const TuneRequest& request);
+/// The same of calls, with the request's tile.
 Tuned tune_program(const Composition& composition, const Machine& machine,
                    const TuneRequest& request);
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tracked_matrix.cpp: the memory of matrices, and waiting for it.
+#include "core/tracked_matrix.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace fleet {
+namespace {
+
+void require(bool is_legal, const std::string& otherwise) {
+  if (!is_legal) throw Error(Status::bad_argument, otherwise);
+}
+
+std::string shape(std::int64_t rows, std::int64_t cols) {
+  return std::to_string(rows) + " x " + std::to_string(cols);
+}
+
+/// (cols - 1) * ld + rows elements. Throws Error(bad_argument) beyond any address space.
+std::int64_t span_of(DataType type, std::int64_t rows, std::int64_t cols, std::int64_t ld) {
+  require(rows >= 0 && cols >= 0, "a matrix cannot be " + shape(rows, cols));
+  if (rows == 0 || cols == 0) return 0;
+  std::int64_t elements = 0, bytes = 0;
+  require(!__builtin_mul_overflow(cols - 1, ld, &elements) &&
+              !__builtin_add_overflow(elements, rows, &elements) &&
+              !__builtin_mul_overflow(elements, bytes_of(type.storage), &bytes),
+          "a matrix of " + shape(rows, cols) + " is beyond any address space");
+  return bytes;
+}
+
+}  // namespace
+
+class TrackedMatrix::Memory {
+ public:
+  Memory(Context& context, int location, std::int64_t bytes)
+      : context_(context), data_(context.allocate(location, bytes)) {}
+  ~Memory() {
+    try {
+      context_.release(data_);
+    } catch (const std::exception&) {
+      // It is freed with the context.
+    }
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  Context& context_;
+  void* const data_;
+};
+
+TrackedMatrix TrackedMatrix::wrap(Context& context, DataType type, std::int64_t rows,
+                                  std::int64_t cols, void* data, std::int64_t ld) {
+  require(ld >= std::max<std::int64_t>(1, rows),
+          "the leading dimension is " + std::to_string(ld) + ", expected at least " +
+              std::to_string(std::max<std::int64_t>(1, rows)));
+  const std::int64_t bytes = span_of(type, rows, cols, ld);
+  require(data != nullptr || bytes == 0, "data is NULL");
+  TrackedMatrix matrix(context, type, rows, cols);
+  matrix.data_ = data;
+  matrix.ld_ = ld;
+  return matrix;
+}
+
+TrackedMatrix TrackedMatrix::create(Context& context, DataType type, std::int64_t rows,
+                                    std::int64_t cols, std::string_view place) {
+  if (place.starts_with('c'))
+    throw Error(Status::unsupported,
+                "place '" + std::string(place) + "': this version has no block-cyclic matrices");
+  const std::int64_t ld = std::max<std::int64_t>(1, rows);
+  const std::int64_t bytes = span_of(type, rows, cols, ld);
+  TrackedMatrix matrix(context, type, rows, cols);
+  matrix.ld_ = ld;
+  matrix.memory_ = std::make_shared<const Memory>(context, parse_place(place), bytes);
+  matrix.data_ = matrix.memory_->data();
+  return matrix;
+}
+
+TrackedMatrix TrackedMatrix::view(std::int64_t row, std::int64_t col, std::int64_t rows,
+                                  std::int64_t cols) const {
+  const bool fits =
+      row >= 0 && col >= 0 && rows >= 0 && cols >= 0 && row <= rows_ - rows && col <= cols_ - cols;
+  require(fits, "a view of " + shape(rows, cols) + " from (" + std::to_string(row) + ", " +
+                    std::to_string(col) + ") on reaches beyond a matrix of " + shape(rows_, cols_));
+  TrackedMatrix part = *this;
+  part.rows_ = rows;
+  part.cols_ = cols;
+  if (rows > 0 && cols > 0)
+    part.data_ = static_cast<char*>(data_) + (row + col * ld_) * bytes_of(type_.storage);
+  return part;
+}
+
+Block TrackedMatrix::block() const {
+  return {.begin = reinterpret_cast<std::uintptr_t>(data_),
+          .bytes = span_of(type_, rows_, cols_, ld_),
+          .ld = ld_,
+          .rows = rows_,
+          .cols = cols_,
+          .storage = type_.storage};
+}
+
+void TrackedMatrix::read() const {
+  wait();
+  context_->queued().require_defined(block());
+}
+
+void TrackedMatrix::wrote() const { context_->queued().note_written(block()); }
+
+void TrackedMatrix::wait() const { context_->queued().wait_for(block(), CallQueue::Use::any); }
+
+}  // namespace fleet

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tracked_matrix.hpp: a block of memory that queued calls take as an operand. It knows no calls.
+#pragma once
+#include <memory>
+
+#include "core/context.hpp"
+
+namespace fleet {
+
+/// A matrix, or a view of a part of one. Copies and views share its memory, which is given back
+/// with the last of them if the context allocated it. The context must outlive them.
+class TrackedMatrix {
+ public:
+  /// Memory of the caller. Throws Error(bad_argument).
+  static TrackedMatrix wrap(Context& context, DataType type, std::int64_t rows, std::int64_t cols,
+                            void* data, std::int64_t ld);
+  /// New memory at a place: "h", "p" or a device. Its contents are undefined.
+  static TrackedMatrix create(Context& context, DataType type, std::int64_t rows, std::int64_t cols,
+                              std::string_view place);
+  TrackedMatrix view(std::int64_t row, std::int64_t col, std::int64_t rows,
+                     std::int64_t cols) const;
+
+  DataType type() const { return type_; }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  std::int64_t ld() const { return ld_; }
+  void* data() const { return data_; }
+  Block block() const;
+
+  /// Waits for the queued calls that use it, so that the caller may. Throws Error(device_failed) if
+  /// one that failed left it undefined.
+  void read() const;
+  /// The caller has written it.
+  void wrote() const;
+  /// Waits for the queued calls that use it.
+  void wait() const;
+
+ private:
+  class Memory;
+
+  TrackedMatrix(Context& context, DataType type, std::int64_t rows, std::int64_t cols)
+      : context_(&context), type_(type), rows_(rows), cols_(cols) {}
+
+  Context* context_;
+  DataType type_;
+  std::int64_t rows_, cols_;
+  std::int64_t ld_ = 1;
+  void* data_ = nullptr;
+  std::shared_ptr<const Memory> memory_;  ///< null: the caller's
+};
+
+}  // namespace fleet

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tracked matrices: queued calls, what waits for them, NumPy's functions on them."""
+
+import gc
+
+import fleetblas
+import numpy as np
+import pytest
+
+N = 70
+
+
+@pytest.fixture
+def context():
+    with fleetblas.Context(
+        backend="host", devices=2, offload="always", tile=16, inject="poison"
+    ) as made:
+        yield made
+
+
+def numbers(*shape, dtype="float64", seed=0):
+    random = np.random.default_rng(seed)
+    values = random.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * random.standard_normal(shape)
+    return values.astype(dtype)
+
+
+def triangle(dtype="float64"):
+    return (np.tril(numbers(N, N)) / N + np.eye(N)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_calls_that_follow_each_other(context, dtype, order):
+    t, b, d, c = (
+        np.array(x, dtype, order=order)
+        for x in (triangle(), numbers(N, N, seed=1), numbers(N, N, seed=2), numbers(N, N, seed=3))
+    )
+    expected = d @ np.linalg.solve(t, b) + c
+    x = context.tracked(b)
+    y = context.trsm(context.tracked(t), x, uplo="l", out=x)
+    z = context.gemm(context.tracked(d), y, c, beta=1.0, out=c)
+    assert y is x
+    assert isinstance(z, fleetblas.Tracked)
+    assert z.array is c
+    tolerance = 1e4 * np.finfo(dtype).eps
+    np.testing.assert_allclose(c, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+    ran = context.stats()["ran"]
+    assert [(one["where"], one["reason"], one["calls"]) for one in ran] == [
+        ("devices", "queued", 2)
+    ]
+
+
+CALLS = {
+    "gemmt": lambda x, a, b, c: x.gemmt(a, b, c, beta=0.5),
+    "symm": lambda x, a, b, c: x.symm(a, b, c, beta=0.5, side="r", uplo="u"),
+    "hemm": lambda x, a, b, c: x.hemm(a, b, c, beta=0.5),
+    "syrk": lambda x, a, b, c: x.syrk(a, c, beta=0.5, trans="t"),
+    "herk": lambda x, a, b, c: x.herk(a, c, beta=0.5, trans="c"),
+    "syr2k": lambda x, a, b, c: x.syr2k(a, b, c, beta=0.5),
+    "her2k": lambda x, a, b, c: x.her2k(a, b, c, alpha=1j, beta=0.5),
+    "trmm": lambda x, a, b, c: x.trmm(a, b, uplo="u", transa="t"),
+    "trsm": lambda x, a, b, c: x.trsm(a, b, side="r", diag="u"),
+    "gemm": lambda x, a, b, c: x.gemm(a, b, c, beta=0.5, transa="c"),
+    "matmul": lambda x, a, b, c: x.matmul(a, b),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_routine_gives_what_it_gives_on_arrays(context, name):
+    arrays = [numbers(N, N, dtype="complex128", seed=seed) / N for seed in range(3)]
+    expected = CALLS[name](context, *arrays)
+    tracked = [context.tracked(array) for array in arrays]
+    result = CALLS[name](context, *tracked)
+    assert isinstance(result, fleetblas.Tracked)
+    np.testing.assert_allclose(np.asarray(result), expected, atol=1e-11)
+    for array, seed in zip(arrays, range(3)):
+        assert (array == numbers(N, N, dtype="complex128", seed=seed) / N).all()
+
+
+def test_operands_that_need_a_copy_are_waited_for(context):
+    a, b = numbers(N, N), numbers(2 * N, N, seed=1)[::2].astype("float32")
+    x = context.tracked(a)
+    x = context.gemm(x, a, x, beta=1.0, out=context.tracked(np.empty((N, N))))
+    product = x @ context.tracked(b)  # of another type
+    np.testing.assert_allclose(product.array, (a @ a + a) @ b, rtol=1e-10, atol=1e-9)
+    strided = context.tracked(np.asfortranarray(numbers(2 * N, N))[::2])
+    np.testing.assert_allclose(np.asarray(strided @ x), strided.array @ x.array, atol=1e-9)
+
+
+def test_operands_live_until_their_call_is_done(context):
+    expected = numbers(N, N) @ numbers(N, N, seed=1) @ numbers(N, N, seed=2)
+    for _ in range(20):
+        product = context.tracked(numbers(N, N)) @ numbers(N, N, seed=1)
+        product = product @ context.tracked(numbers(N, N, seed=2))
+        context.tracked(numbers(N, N)) @ numbers(N, N)  # nobody keeps the result
+        gc.collect()
+        np.testing.assert_allclose(product.array, expected, atol=1e-10)
+
+
+def test_what_reads_waits(context):
+    a = numbers(N, N)
+    x = context.tracked(a)
+    product = x @ x
+    expected = a @ a
+    np.testing.assert_allclose(product[3], expected[3], atol=1e-11)
+    assert repr(x @ x).startswith("Tracked(array(")
+    np.testing.assert_allclose(np.linalg.norm(x @ x), np.linalg.norm(expected))
+    np.testing.assert_allclose(x @ x + 1, expected + 1, atol=1e-11)
+    np.testing.assert_allclose(np.stack([x @ x, x]), np.stack([expected, a]), atol=1e-11)
+    np.testing.assert_allclose(np.from_dlpack(x @ x), expected, atol=1e-11)
+    np.testing.assert_allclose(x @ a[0], a @ a[0], atol=1e-11)  # no matrix: at once
+    np.testing.assert_allclose(list(x @ x)[2], expected[2], atol=1e-11)
+    assert len(product) == N
+    assert product.done()
+
+
+def test_what_writes_waits_too(context):
+    a = numbers(N, N)
+    x = context.tracked(a.copy())
+    first = x @ x
+    x[0, :] = 0.0
+    np.testing.assert_allclose(first.array, a @ a, atol=1e-11)
+    a[0, :] = 0.0
+    np.testing.assert_allclose((x @ x).array, a @ a, atol=1e-11)
+
+
+def test_views_share_their_memory(context):
+    a = numbers(N, N)
+    x = context.tracked(a.copy())
+    top, bottom = x.part(slice(0, 30), slice(None)), x.part(slice(30, N), slice(None))
+    context.gemm(top, x.T, out=context.tracked(np.empty((30, N))))
+    context.gemm(bottom.part(slice(0, 30), slice(0, 30)), top, top, beta=1.0, out=top)
+    a[:30] += a[30:60, :30] @ a[:30]
+    np.testing.assert_allclose(x.array, a, atol=1e-11)
+
+
+def test_compose_queues_dot(context):
+    x = context.tracked(numbers(N, N))
+    assert isinstance(np.dot(x, x), np.ndarray)
+    with fleetblas.compose():
+        product = np.dot(x, x)
+        assert isinstance(product, fleetblas.Tracked)
+        assert isinstance(np.linalg.inv(x), np.ndarray)
+        assert isinstance(np.dot(x.array, x.array), np.ndarray)
+    assert isinstance(np.matmul(x, x), fleetblas.Tracked)
+    np.testing.assert_allclose(product.array, x.array @ x.array, atol=1e-11)
+
+
+def test_memory_of_the_library(context):
+    a = numbers(N, N)
+    for place in ("h", "p"):
+        x = context.tracked(a, place=place)
+        assert x.array is not a
+        np.testing.assert_allclose((x @ x).array, a @ a, atol=1e-11)
+    on_device = context.tracked(a, place=1)
+    np.testing.assert_allclose((on_device @ on_device).array, a @ a, atol=1e-11)
+    result = context.tracked(shape=(N, N), place=0)
+    context.gemm(on_device, on_device, out=result)
+    back = np.empty((N, N))
+    context.copy(back, result.array)
+    np.testing.assert_allclose(back, a @ a, atol=1e-11)
+    with pytest.raises(TypeError, match="on a device"):
+        np.asarray(result)
+    assert "on a device" in repr(result)
+    with pytest.raises(fleetblas.BadArgument):
+        context.tracked()
+
+
+def test_errors(context):
+    x = context.tracked(numbers(N, N))
+    with pytest.raises(fleetblas.BadArgument, match="is 70 x 70, but"):
+        context.gemm(x, numbers(3, 3))
+    with pytest.raises(TypeError):
+        context.tracked(np.arange(3.0))
+    with pytest.raises(TypeError):
+        context.tracked(np.zeros((2, 2), int))
+    with fleetblas.Context(
+        backend="host", devices=2, offload="always", tile=16, inject="lost:0@3"
+    ) as failing:
+        y = failing.tracked(numbers(N, N))
+        lost = failing.gemm(y, y, out=failing.tracked(shape=(N, N), place=0))
+        with pytest.raises(fleetblas.DeviceFailed, match="fleet_dgemm_async"):
+            lost.wait()
+
+
+def test_a_matrix_may_be_read_when_its_context_is_closed():
+    a = numbers(N, N)
+    with fleetblas.Context(backend="host", devices=2, offload="always", tile=16) as context:
+        product = context.tracked(a) @ context.tracked(a)
+    np.testing.assert_allclose(product.array, a @ a, atol=1e-11)
+    with pytest.raises(fleetblas.BadArgument, match="closed"):
+        product @ product
+
+
+def test_the_default_context():
+    x = fleetblas.tracked(numbers(N, N))
+    np.testing.assert_allclose((x @ x).array, x.array @ x.array, atol=1e-11)
+
+
+def test_other_libraries(context):
+    torch = pytest.importorskip("torch")
+    tensor = torch.from_numpy(numbers(N, N))
+    x = context.tracked(tensor)
+    assert x.array is tensor
+    product = x @ x
+    np.testing.assert_allclose(product.array, (tensor @ tensor).numpy(), atol=1e-11)
