@@ -403,17 +403,24 @@ FLEET_API fleet_status fleet_zdotc(fleet_context* context, int64_t n, const void
 /* ---- queued calls on matrices ----
  *
  * A call whose name ends in _async returns at once. Calls that are queued one after another are
- * planned as one as far as they can be: a result stays on the devices for later calls, copies for
- * the next call go while the one before computes, and what is written again comes home once. They
- * are computed as if one after another, in the order in which they were queued; devices do them
- * whenever the context has some, in tiles that depend on the sizes of the matrices alone, so the
- * bits of a result do not depend on what was queued with it or when. A result is complete in its
- * memory when its event is done, or after fleet_matrix_read.
+ * planned as one as far as they can be: copies for the next call go while the one before computes.
+ * They are computed as if one after another, in the order in which they were queued; devices do
+ * them whenever the context has some, in tiles that depend on the sizes of the matrices alone, so
+ * the bits of a result do not depend on what was queued with it or when.
+ *
+ * Results, and copies of what was read, stay on the devices for later calls, within their memory.
+ * So memory of a matrix is the program's again only through these:
+ *   fleet_matrix_read     before the program reads the memory: the part is complete there
+ *   fleet_matrix_wrote    after it has changed the memory: copies of the part are given up
+ * Between them the program may do both. A part is home, too, once the last matrix and view of the
+ * memory are destroyed. An event says that a call is computed, not that its result is home.
  *
  * The memory of operands must live, and must not be changed by the program, until the calls that
  * use it are done. Other calls on the context, fleet_copy, fleet_free and fleet_host_unregister
- * wait for queued calls that use their memory. A forked child has none of its parent's queued
- * calls, and computes its own at once; a process that exits does not wait for queued calls.
+ * wait for queued calls that use their memory, and find it complete; what they write is known to
+ * later queued calls. A forked child has none of its parent's queued calls, and computes its own at
+ * once; results that were on devices when it was forked are FLEET_UNSUPPORTED there. A process that
+ * exits waits for no queued call, and brings nothing home.
  */
 
 /* A matrix in memory, column-major, or a part of one. */
@@ -424,7 +431,8 @@ typedef struct fleet_matrix fleet_matrix;
  * version does not have. */
 FLEET_API fleet_status fleet_matrix_create(fleet_context* context, fleet_type type, int64_t rows,
                                            int64_t cols, const char* place, fleet_matrix** matrix);
-/* Memory of the caller, on the host or on a device of the context: ld >= max(1, rows). */
+/* Memory of the caller, on the host or on a device of the context: ld >= max(1, rows). Several
+ * matrices may be of the same memory. */
 FLEET_API fleet_status fleet_matrix_wrap(fleet_context* context, fleet_type type, int64_t rows,
                                          int64_t cols, void* data, int64_t ld,
                                          fleet_matrix** matrix);
@@ -432,24 +440,29 @@ FLEET_API fleet_status fleet_matrix_wrap(fleet_context* context, fleet_type type
  * overlap are computed in their order, too, but not as one plan. */
 FLEET_API fleet_status fleet_matrix_view(const fleet_matrix* matrix, int64_t row, int64_t col,
                                          int64_t rows, int64_t cols, fleet_matrix** view);
-/* The address of element (0, 0), and the leading dimension (`ld` may be NULL). */
+/* The address of element (0, 0), and the leading dimension (`ld` may be NULL). What is there is
+ * complete after fleet_matrix_read. */
 FLEET_API fleet_status fleet_matrix_data(const fleet_matrix* matrix, void** data, int64_t* ld);
-/* Waits until no queued call uses this part, so that the program may read and write it.
- * FLEET_DEVICE_FAILED: a call that wrote some of it failed, and nobody has written it since. */
+/* Waits until no queued call uses this part, and brings home what lies on devices, so that the
+ * program may read and write it. Whole tiles come home; copies stay on the devices.
+ * FLEET_DEVICE_FAILED: a call that wrote some of it failed, or a device that alone had some of it
+ * was lost, and nobody has written that since. */
 FLEET_API fleet_status fleet_matrix_read(const fleet_matrix* matrix, int64_t row, int64_t col,
                                          int64_t rows, int64_t cols);
-/* To be called when the program has written this part, after fleet_matrix_read: its elements are
- * defined again if a failed call had left them undefined. */
+/* To be called when the program has written this part: later calls read it from its memory again,
+ * and its elements are defined if a failed call had left them undefined. Results around the part,
+ * which the program has not written, are not lost. */
 FLEET_API fleet_status fleet_matrix_wrote(const fleet_matrix* matrix, int64_t row, int64_t col,
                                           int64_t rows, int64_t cols);
-/* Queued calls on it go on; memory of the context is freed after the last of them. Does nothing for
- * NULL. */
+/* Queued calls on it go on; memory of the context is freed after the last of them. The caller's
+ * memory, if no other matrix is of it, is complete: what calls have made of it comes home now, what
+ * queued calls will make of it with their events. Does nothing for NULL. */
 FLEET_API fleet_status fleet_matrix_destroy(fleet_matrix* matrix);
 
 /* A queued call, until it is destroyed. */
 typedef struct fleet_event fleet_event;
-/* Waits for the call and returns its status; fleet_message() then names it. FLEET_UNSUPPORTED in a
- * forked child for a call of the parent. */
+/* Waits until the call is computed and returns its status; fleet_message() then names it.
+ * FLEET_UNSUPPORTED in a forked child for a call of the parent. */
 FLEET_API fleet_status fleet_event_wait(const fleet_event* event);
 /* 1 if the call is done or has failed, else 0; never waits. */
 FLEET_API fleet_status fleet_event_query(const fleet_event* event, int* done);

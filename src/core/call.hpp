@@ -108,6 +108,10 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 Block block_of(const Call& call, int operand);
+/// Any elements of a range.
+inline Block range_of(const void* data, std::int64_t bytes) {
+  return {.begin = reinterpret_cast<std::uintptr_t>(data), .bytes = bytes, .is_plain = false};
+}
 /// Do they share an element? Where that cannot be told the answer is yes.
 bool overlap(const Block& a, const Block& b);
 

@@ -51,7 +51,6 @@ struct CallQueue::Line {
       lock.unlock();
       compute(running);
       lock.lock();
-      note_undefined();
       under_way.fetch_sub(running.size());
       running.clear();
       over.notify_all();
@@ -67,12 +66,6 @@ struct CallQueue::Line {
       known = pending.size();
       bell.wait_for(lock, kPause, [&] { return is_urgent || closed; });
     }
-  }
-
-  void note_undefined() {
-    for (const QueuedCall& queued : running)
-      if (queued.event->status() == Status::device_failed)
-        undefined.push_back(block_of(queued.call, kC));
   }
 
   bool is_used(const Block& block, Use use) const {
@@ -92,6 +85,7 @@ struct CallQueue::Line {
   std::vector<QueuedCall> pending, running;
   std::vector<Block> undefined;
   bool is_urgent = false, closed = false;
+  bool is_all_undefined = false;          ///< there was no memory for one more block
   std::atomic<std::size_t> under_way{0};  ///< pending and running
 };
 
@@ -167,9 +161,21 @@ void CallQueue::wait_for(const Block& block, Use use) {
 void CallQueue::require_defined(const Block& block) {
   if (gate::only_cpu_left()) return;
   const std::lock_guard lock(line_->mutex);
-  if (std::ranges::any_of(line_->undefined, [&](const Block& b) { return overlap(b, block); }))
-    throw Error(Status::device_failed,
-                "a call that wrote the matrix failed: its elements are undefined");
+  if (line_->is_all_undefined ||
+      std::ranges::any_of(line_->undefined, [&](const Block& b) { return overlap(b, block); }))
+    throw Error(
+        Status::device_failed,
+        "elements of the matrix are undefined: a call that wrote them failed, or the device "
+        "that alone had them was lost");
+}
+
+void CallQueue::note_undefined(const Block& block) noexcept {
+  const std::lock_guard lock(line_->mutex);
+  try {
+    line_->undefined.push_back(block);
+  } catch (const std::bad_alloc&) {
+    line_->is_all_undefined = true;
+  }
 }
 
 void CallQueue::note_written(const Block& block) {

@@ -67,6 +67,7 @@ class CallQueue {
   /// Throws Error(device_failed) if a call that failed has left an element of this memory
   /// undefined, and nobody has written it since.
   void require_defined(const Block& block);
+  void note_undefined(const Block& block) noexcept;
   void note_written(const Block& block);
 
  private:

@@ -55,6 +55,7 @@ Context::Context(const Options& options)
 
 Context::~Context() {
   queue_.drain();
+  return_all();
   // In a forked child, calls of the parent's other threads never end.
   while (users_ > 0 && !gate::in_forked_child())
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -70,7 +71,7 @@ void Context::open_books(const std::vector<std::string>& complaints) {
 }
 
 void Context::compute(const Call& call) {
-  wait_for_queued(call);
+  settle(call);
   compute_now(call);
 }
 
@@ -242,7 +243,6 @@ Context::Choice Context::choose_by_model(const Problem& problem) {
 }
 
 bool Context::compute_if_profitable(const Call& call, const char*& reason) {
-  wait_for_queued(call);
   const User inside(users_);
   reason = "nothing to do";
   if (call.changes_nothing() || options_.backend == BackendKind::sim) return false;
@@ -261,6 +261,7 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
     return homes ? !all_on_host(*homes) : status == Status::bad_argument;
   };
   try {
+    settle(call);
     homes = locate(call);
     std::unique_lock<std::mutex> turn;
     const Choice choice = choose_in_turn(call, *homes, turn);

@@ -14,6 +14,7 @@
 #include "core/offloader.hpp"
 #include "core/output.hpp"
 #include "core/registry.hpp"
+#include "core/residents.hpp"
 
 namespace fleet {
 
@@ -40,6 +41,16 @@ class Context {
   /// one after another are planned as one where they can be.
   std::shared_ptr<Event> queue(const Call& call) { return queue_.push(call); }
   CallQueue& queued() { return queue_; }
+  /// Tiles of tracked memory may stay on devices after a program, until somebody needs them at
+  /// home.
+  void track(const Block& block) { residents_.track(block); }
+  /// What earlier calls made of it is at home then.
+  void untrack(const Block& block);
+  /// After queued calls that use the memory: its elements are at home. Throws Error(device_failed)
+  /// where a call that failed, or a lost device, has left one undefined.
+  void read(const Block& block);
+  /// The caller has written the memory: copies of it leave the devices.
+  void note_written(const Block& block);
 
   /// For the drop-in. True when the call is done, or failed in a way that nobody else can make
   /// good: C is undefined, or an operand is on a device. False, with C untouched, when the BLAS
@@ -111,12 +122,35 @@ class Context {
   };
   void run(const Call& call, double start_s, CallRecord& record);
   void compute_now(const Call& call);
+  void settle(const Call& call);
+  void make_coherent(const Block& block, Access access);
+  void make_coherent(const Call& call);
+  void note_defined(const Call& call);
+  void bring_home(const std::function<bool(const Block&)>& wanted);
+  bool return_by_plan(const Residents::Return& what);
+  void return_alone(const Residents::Return& what, const TileId& tile);
+  void return_untracked();
+  void return_all();
+  void discard(const Block& block);
+  void note_lost_devices();
+  void make_room(const Plan& plan, const PlacedProgram& placed, std::span<const QueuedCall> later);
+  DeviceId locate_in_turn(const Block& block);
   void wait_for_queued(const Call& call);
-  void wait_for_queued(const void* data, std::int64_t bytes);
+  void settle(const void* data, std::int64_t bytes, bool is_written);
   void compute_queued(std::span<QueuedCall> calls);
   Homes usable_homes(const Call& call);
   std::size_t compute_joined(std::span<QueuedCall> calls);
-  bool run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls);
+  bool run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
+                  std::span<const QueuedCall> later);
+  PlacedProgram placed(const JoinedCalls& joined);
+  void clear_the_way(const PlacedProgram& placed);
+  void require_read_defined(const PlacedProgram& placed);
+  Offloader::Outcome run_program(const JoinedCalls& joined, std::span<const QueuedCall> later,
+                                 CallRecord& record);
+  std::optional<Offloader::Outcome> run_where_tiles_are(const PlacedProgram& placed,
+                                                        std::span<const Arguments> arguments,
+                                                        std::span<const QueuedCall> later,
+                                                        CallRecord& record);
   void compute_alone(QueuedCall& queued);
   /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws
   /// Error(bad_option) unless this is the default context, whose settings are never fatal.
@@ -161,6 +195,7 @@ class Context {
   Offloader offloader_;    // guarded by turn_
   double min_flops_ = -1;  // guarded by turn_; -1: not known yet
   Registry registry_;
+  Residents residents_;        // guarded by turn_, but for what any thread may ask
   std::atomic<int> users_{0};  ///< threads inside
   CallQueue queue_;            ///< after all that its thread uses
 };

@@ -94,7 +94,9 @@ void Context::give_back(const Range& range) {
 void Context::release(void* data) {
   const User inside(users_);
   if (data == nullptr) return;
-  wait_for_queued(data, bytes_at(data));
+  const Block block = range_of(data, bytes_at(data));
+  queue_.wait_for(block, CallQueue::Use::any);
+  discard(block);
   std::optional<Range> range;
   {
     const gate::StateLock lock;
@@ -107,8 +109,8 @@ void Context::release(void* data) {
 void Context::copy(void* to, const void* from, std::int64_t bytes) {
   const User inside(users_);
   if (bytes == 0) return;
-  wait_for_queued(to, bytes);
-  wait_for_queued(from, bytes);
+  settle(to, bytes, true);
+  settle(from, bytes, false);
   const DeviceId target = locate(to, bytes), source = locate(from, bytes);
   if (gate::only_cpu_left()) {
     require_readable(from, bytes);
@@ -139,6 +141,7 @@ void Context::trim() {
   const User inside(users_);
   if (gate::only_cpu_left()) return;
   const auto turn = take_turn();
+  if (Backend* const backend = offloader_.backend_if_started()) residents_.trim(*backend);
   offloader_.trim();
 }
 
@@ -170,7 +173,7 @@ std::int64_t Context::bytes_at(const void* data) {
 
 void Context::unregister_host(void* data) {
   const User inside(users_);
-  wait_for_queued(data, bytes_at(data));
+  settle(data, bytes_at(data), false);
   std::optional<Range> range;
   {
     const gate::StateLock lock;

@@ -11,7 +11,10 @@ namespace fleet {
 namespace {
 
 /// Never throws: what follows a call that has failed still has to be finished.
-void finish(const QueuedCall& queued, Status status, const std::string& what) noexcept {
+void finish(CallQueue& queue, const QueuedCall& queued, Status status,
+            const std::string& what) noexcept {
+  // Before anybody sees that the call has failed.
+  if (status == Status::device_failed) queue.note_undefined(block_of(queued.call, kC));
   try {
     queued.event->finish(status, std::string(queued.call.symbol) + ": " + what);
   } catch (const std::bad_alloc&) {
@@ -21,32 +24,40 @@ void finish(const QueuedCall& queued, Status status, const std::string& what) no
 
 /// Runs `act`; false, with the event finished, where it throws.
 template <typename Act>
-bool or_finish(const QueuedCall& queued, Act act) noexcept {
+bool or_finish(CallQueue& queue, const QueuedCall& queued, Act act) noexcept {
   try {
     act();
     return true;
   } catch (const Error& error) {
-    finish(queued, error.status(), error.what());
+    finish(queue, queued, error.status(), error.what());
   } catch (const std::bad_alloc&) {
     queued.event->finish(Status::no_memory, {});
   } catch (const std::exception& error) {
-    finish(queued, Status::internal, error.what());
+    finish(queue, queued, Status::internal, error.what());
   }
   return false;
 }
 
 }  // namespace
 
-void Context::wait_for_queued(const Call& call) {
-  if (!queue_.is_busy()) return;
-  for (const int x : {kA, kB, kC})
-    queue_.wait_for(block_of(call, x), x == kC ? CallQueue::Use::any : CallQueue::Use::writing);
+/// Waits for queued calls that use what the call uses, and brings it home.
+void Context::settle(const Call& call) {
+  if (queue_.is_busy())
+    for (const int x : {kA, kB, kC})
+      queue_.wait_for(block_of(call, x), x == kC ? CallQueue::Use::any : CallQueue::Use::writing);
+  make_coherent(call);
 }
 
-void Context::wait_for_queued(const void* data, std::int64_t bytes) {
-  queue_.wait_for(
-      {.begin = reinterpret_cast<std::uintptr_t>(data), .bytes = bytes, .is_plain = false},
-      CallQueue::Use::any);
+void Context::settle(const void* data, std::int64_t bytes, bool is_written) {
+  const Block block = range_of(data, bytes);
+  queue_.wait_for(block, CallQueue::Use::any);
+  make_coherent(block, is_written ? Access::update : Access::read);
+}
+
+void Context::read(const Block& block) {
+  queue_.wait_for(block, CallQueue::Use::any);
+  make_coherent(block, Access::read);
+  queue_.require_defined(block);
 }
 
 void Context::compute_queued(std::span<QueuedCall> calls) {
@@ -61,7 +72,7 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
                         options_.offload != Offload::never && options_.backend != BackendKind::sim;
   JoinedCalls joined;
   bool done = false;
-  const bool is_legal = or_finish(first, [&] {
+  const bool is_legal = or_finish(queue_, first, [&] {
     if (!may_join) return void(usable_homes(first.call));
     std::array<RegularTiles, kStorages> tiles;
     {
@@ -74,17 +85,20 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
     joined = join(
         calls, [this](const Call& call) { return usable_homes(call); },
         [&](Storage storage) { return tiles[static_cast<std::size_t>(storage)]; });
-    done = joined.count > 0 && run_joined(joined, calls.first(joined.count));
+    done = joined.count > 0 &&
+           run_joined(joined, calls.first(joined.count), calls.subspan(joined.count));
   });
   if (!is_legal) return 1;
   if (!done) {
     compute_alone(first);
     joined.count = 1;
   }
-  for (const QueuedCall& queued : calls.first(joined.count))
-    if (queued.event->status() == Status::ok && !queued.call.traits().triangle)
-      queue_.note_written(block_of(queued.call, kC));
   return joined.count;
+}
+
+/// The call has written all of C, unless that is a triangle.
+void Context::note_defined(const Call& call) {
+  if (!call.traits().triangle) queue_.note_written(block_of(call, kC));
 }
 
 /// Throws Error(device_failed) where an operand was on a device that is lost, or what a failed call
@@ -104,11 +118,110 @@ Context::Homes Context::usable_homes(const Call& call) {
 }
 
 void Context::compute_alone(QueuedCall& queued) {
-  if (or_finish(queued, [&] { compute_now(queued.call); })) queued.event->finish(Status::ok, {});
+  const bool done = or_finish(queue_, queued, [&] {
+    make_coherent(queued.call);
+    compute_now(queued.call);
+    note_defined(queued.call);
+  });
+  if (done) queued.event->finish(Status::ok, {});
+}
+
+/// The program with matrices that may stay where they are computed: those that are tracked.
+PlacedProgram Context::placed(const JoinedCalls& joined) {
+  auto program = std::make_shared<TileProgram>(*joined.program);
+  // Elements of vectors stream by.
+  const bool streams = std::ranges::all_of(
+      program->calls, [](const ProgramCall& call) { return call.problem.traits().vectors; });
+  for (std::size_t m = 0; m < program->matrices.size(); ++m) {
+    Matrix& matrix = program->matrices[m];
+    const Block& block = joined.blocks[m];
+    matrix.stays = !streams && block.is_plain && residents_.is_tracked(block);
+    matrix.returns = !matrix.stays;
+  }
+  return {.program = std::move(program), .blocks = joined.blocks};
+}
+
+/// Brings home what overlaps a matrix of the program without being one.
+void Context::clear_the_way(const PlacedProgram& placed) {
+  for (std::size_t m = 0; m < placed.blocks.size(); ++m) {
+    if (residents_.is_clear(placed, m)) continue;
+    const Block& block = placed.blocks[m];
+    bring_home([&](const Block& tile) { return overlap(tile, block); });
+    if (placed.program->matrices[m].is_written) residents_.drop(block);
+  }
+  require_read_defined(placed);
+}
+
+/// Nothing where devices do not hold the tiles; no matrix was touched then.
+std::optional<Offloader::Outcome> Context::run_where_tiles_are(const PlacedProgram& placed,
+                                                               std::span<const Arguments> arguments,
+                                                               std::span<const QueuedCall> later,
+                                                               CallRecord& record) {
+  std::shared_ptr<const Planned> planned;
+  KeptSlots slots;
+  try {
+    planned = offloader_.plan(placed.program, residents_.of(placed));
+    make_room(planned->tuned.plan, placed, later);
+    slots = residents_.bind(planned->tuned.plan, placed, *offloader_.engine().backend);
+  } catch (const Error& error) {
+    if (error.status() == Status::internal) throw;
+    return std::nullopt;
+  }
+  const Plan& plan = planned->tuned.plan;
+  try {
+    const auto outcome =
+        offloader_.run(placed.program, arguments, planned, slots, record, *journal_, log_);
+    if (outcome == Offloader::Outcome::not_possible) {
+      residents_.undo(plan, slots);
+      return std::nullopt;
+    }
+    if (outcome == Offloader::Outcome::done)
+      residents_.note(plan, placed, slots);
+    else
+      residents_.note_failure(plan, placed, slots);
+    return outcome;
+  } catch (const Error& error) {
+    if (error.status() == Status::device_failed)
+      residents_.note_failure(plan, placed, slots);
+    else
+      residents_.undo(plan, slots);
+    throw;
+  } catch (...) {
+    residents_.undo(plan, slots);
+    throw;
+  }
+}
+
+/// With the turn. Throws as Offloader::run.
+Offloader::Outcome Context::run_program(const JoinedCalls& joined,
+                                        std::span<const QueuedCall> later, CallRecord& record) {
+  const PlacedProgram placed = this->placed(joined);
+  const bool stays = std::ranges::any_of(placed.program->matrices, &Matrix::stays);
+  if (stays || !residents_.empty()) {
+    clear_the_way(placed);
+    if (const auto outcome = run_where_tiles_are(placed, joined.arguments, later, record))
+      return *outcome;
+    for (const Block& block : placed.blocks) {
+      bring_home([&](const Block& tile) { return overlap(tile, block); });
+      residents_.drop(block);
+    }
+    require_read_defined(placed);
+    residents_.trim(*offloader_.engine().backend);
+  }
+  auto planned = offloader_.plan(joined.program, {});
+  return offloader_.run(joined.program, joined.arguments, std::move(planned), record, *journal_,
+                        log_);
+}
+
+/// Throws Error(device_failed) where what the program reads could not come home.
+void Context::require_read_defined(const PlacedProgram& placed) {
+  for (std::size_t m = 0; m < placed.blocks.size(); ++m)
+    if (placed.program->matrices[m].is_read) queue_.require_defined(placed.blocks[m]);
 }
 
 /// False: nothing was touched, and the calls have to be computed one by one.
-bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls) {
+bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
+                         std::span<const QueuedCall> later) {
   const double start_s = now_s();
   std::vector<CallRecord> records(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -118,18 +231,17 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls)
   CallRecord& first = records.front();
   Status status = Status::ok;
   std::string failure;
-  double predicted_s = 0;
   if (!joined.arguments.empty()) {
     try {
       const auto turn = take_turn();
       offloader_.retry_limits();
       const double before_s = offloader_.planning_s();
-      auto planned = offloader_.plan(joined.program);
+      const auto outcome = run_program(joined, later, first);
       first.plan_s = offloader_.planning_s() - before_s;
-      first.prepare_s = now_s() - start_s;
-      predicted_s = planned->tuned.cost.seconds;
-      const auto outcome = offloader_.run(joined.program, joined.arguments, std::move(planned),
-                                          first, *journal_, log_);
+      if (outcome != Offloader::Outcome::not_possible)
+        for (const QueuedCall& queued : calls) note_defined(queued.call);
+      note_lost_devices();
+      return_untracked();
       if (outcome == Offloader::Outcome::not_possible) return false;
       if (outcome == Offloader::Outcome::finished_on_cpu)
         first.reason = "finished on the CPU after a fault";
@@ -138,11 +250,15 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls)
         return false;  // there is no plan
       status = error.status();
       failure = error.what();
+      const auto turn = take_turn();
+      note_lost_devices();
+      return_untracked();
     } catch (const std::exception&) {  // std::bad_alloc, std::length_error: no plan either
       return false;
     }
   }
   // Each call gets its part of the time by its arithmetic.
+  const double predicted_s = first.predicted_s;
   double all_flops = 0;
   for (const QueuedCall& queued : calls) all_flops += flops(queued.call);
   const double seconds = now_s() - start_s;
@@ -158,7 +274,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls)
     if (status == Status::ok)
       calls[i].event->finish(Status::ok, {});
     else
-      finish(calls[i], status, failure);
+      finish(queue_, calls[i], status, failure);
   }
   return true;
 }

@@ -45,6 +45,12 @@ class Joiner {
   }
 
   TileProgram take() { return std::move(program_); }
+  /// Of each matrix. An operand that its call does not read has none.
+  std::vector<Block> blocks() const {
+    std::vector<Block> blocks(program_.matrices.size(), Block{.is_plain = false});
+    for (const Known& known : known_) blocks[static_cast<std::size_t>(known.id)] = known.block;
+    return blocks;
+  }
 
  private:
   struct Known {
@@ -107,6 +113,7 @@ JoinedCalls join(std::span<const QueuedCall> calls,
     joined.homes.push_back(where);
     ++joined.count;
   }
+  joined.blocks = joiner.blocks();
   joined.program = std::make_shared<const TileProgram>(joiner.take());
   return joined;
 }

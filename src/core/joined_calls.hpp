@@ -16,6 +16,7 @@ namespace fleet {
 struct JoinedCalls {
   std::size_t count = 0;  ///< of calls; 0: the first has to be computed by itself
   std::shared_ptr<const TileProgram> program;
+  std::vector<Block> blocks;                   ///< of the matrices of the program
   std::vector<std::array<DeviceId, 3>> homes;  ///< of the operands of each call
   std::vector<Arguments>
       arguments;  ///< of each call of the program; those that do nothing have none

@@ -97,6 +97,11 @@ void Journal::note(CallRecord&& record) {
   statistics_.add(std::move(record));
 }
 
+void Journal::note_bytes(const CallRecord& record) {
+  const gate::StateLock lock;
+  statistics_.add_bytes(record);
+}
+
 void Journal::note_on_cpu(const char* symbol, const CallShape& shape, const char* reason,
                           double seconds) {
   const gate::StateLock lock;

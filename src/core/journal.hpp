@@ -29,6 +29,8 @@ class Journal {
   bool keeps_summary() const { return !summary_.empty(); }
 
   void note(CallRecord&& record);
+  /// Copies that belong to no call: results that come home.
+  void note_bytes(const CallRecord& record);
   void note_on_cpu(const char* symbol, const CallShape& shape, const char* reason, double seconds);
   void note(const RunRecord& run);
 

@@ -344,6 +344,38 @@ Offloader::Outcome Offloader::run(const ProgramPtr& program, std::span<const Arg
   const Computing computing;
   auto begun = begin(program, arguments, std::move(planned), record, log);
   if (!begun) return Outcome::not_possible;
+  record.predicted_s = begun->planned->tuned.cost.seconds;
+  return past_first_write(
+      [&] { return complete(nullptr, std::move(*begun), computing, record, journal, log); });
+}
+
+Offloader::Begun Offloader::begin_once(std::span<const Arguments> arguments,
+                                       std::shared_ptr<const Planned> planned,
+                                       const std::vector<std::vector<void*>>& slots) {
+  const double start_s = now_s();
+  const Plan& plan = planned->tuned.plan;
+  Binding binding = bind(*plan.program, arguments);
+  binding.slots = slots;
+  Backend& backend = *engine().backend;
+  if (learns_) backend.keep_times(wants_task_times(*planned->evidence));
+  auto run = backend.begin(plan, binding, planned->serial);
+  return {std::move(planned), std::move(binding), std::move(run), start_s};
+}
+
+Offloader::Outcome Offloader::run(const ProgramPtr&, std::span<const Arguments> arguments,
+                                  std::shared_ptr<const Planned> planned,
+                                  const std::vector<std::vector<void*>>& slots, CallRecord& record,
+                                  Journal& journal, const Log& log) {
+  const Computing computing;
+  std::optional<Begun> begun;
+  try {
+    begun = begin_once(arguments, std::move(planned), slots);
+  } catch (const Error& error) {
+    if (error.status() == Status::internal) throw;
+    log.line(Log::kWarning, {error.what(), "; trying with all matrices at home"});
+    return Outcome::not_possible;
+  }
+  record.predicted_s = begun->planned->tuned.cost.seconds;
   return past_first_write(
       [&] { return complete(nullptr, std::move(*begun), computing, record, journal, log); });
 }
@@ -356,20 +388,15 @@ std::optional<Offloader::Begun> Offloader::begin(const What& what,
   const char* refusal = "no memory on the devices";
   for (int attempt = 0; planned != nullptr; ++attempt) {
     try {
-      const double start_s = now_s();
-      const Plan& plan = planned->tuned.plan;
-      Binding binding = bind(*plan.program, arguments);
-      Backend& backend = *engine().backend;
-      if (learns_) backend.keep_times(wants_task_times(*planned->evidence));
-      auto run = backend.begin(plan, binding, planned->serial);
-      if (plan.tuning.has_cpu()) {
-        run = with_lane(plan, std::move(run));
-        if (run == nullptr) {
+      Begun begun = begin_once(arguments, planned, {});
+      if (const Plan& plan = planned->tuned.plan; plan.tuning.has_cpu()) {
+        begun.run = with_lane(plan, std::move(begun.run));
+        if (begun.run == nullptr) {
           planned = plan_if_possible(what);
           continue;
         }
       }
-      return Begun{std::move(planned), std::move(binding), std::move(run), start_s};
+      return begun;
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
       const bool no_memory = error.status() == Status::no_memory;
@@ -402,7 +429,7 @@ Offloader::Outcome Offloader::complete(const Problem* problem, Begun begun,
                                        Journal& journal, const Log& log) {
   const Plan& plan = begun.planned->tuned.plan;
   Trace trace = fleet::complete(plan, begun.binding, *begun.run);
-  if (trace.lost >= 0) note_lost(trace.lost, log);
+  note_outcome(trace, log);
   const bool whole = trace.status == Status::ok;
   if (!whole) {
     log.line(Log::kWarning, {trace.message, "; finishing on the CPU"});
@@ -480,6 +507,17 @@ std::shared_ptr<const Planned> Offloader::smaller(const What& what,
   if (devices <= 1) return nullptr;
   most_workers_ = devices / 2;
   return plan_if_possible(what);
+}
+
+void Offloader::note_outcome(const Trace& trace, const Log& log) {
+  if (trace.lost >= 0) note_lost(trace.lost, log);
+}
+
+CallRecord Offloader::traffic_of(const Plan& plan, const Trace& trace) {
+  CallRecord record;
+  const auto machine = model();
+  add_bytes(record, *machine, moved_bytes(plan, *machine, trace));
+  return record;
 }
 
 void Offloader::note_lost(DeviceId device, const Log& log) {

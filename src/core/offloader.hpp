@@ -74,8 +74,12 @@ class Offloader {
   Planned plan_afresh(const Problem& problem);
   /// The same of several calls as one plan, whose tiles are regular_tiles().
   using ProgramPtr = std::shared_ptr<const TileProgram>;
-  Planned plan_afresh(const ProgramPtr& program);
-  std::shared_ptr<const Planned> plan(const ProgramPtr& program);
+  /// `before`: where tiles are as it begins.
+  Planned plan_afresh(const ProgramPtr& program, const Residency& before = {});
+  std::shared_ptr<const Planned> plan(const ProgramPtr& program, const Residency& before = {});
+  /// Brings tiles home: see plan_return.
+  Plan plan_return(const ProgramPtr& matrices, const Residency& before,
+                   std::span<const TileId> tiles);
   RegularTiles regular_tiles(Storage storage);
   /// The least time of any plan for it.
   Bound bound(const Problem& problem);
@@ -105,6 +109,17 @@ class Offloader {
   Outcome run(const ProgramPtr& program, std::span<const Arguments> arguments,
               std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
               const Log& log);
+  /// The same with memory for the slots that outlive the plan; no other plan is tried.
+  Outcome run(const ProgramPtr& program, std::span<const Arguments> arguments,
+              std::shared_ptr<const Planned> planned, const std::vector<std::vector<void*>>& slots,
+              CallRecord& record, Journal& journal, const Log& log);
+  /// To be told of runs that are not the offloader's own.
+  void note_outcome(const Trace& trace, const Log& log);
+  /// A record of nothing but the bytes that the run has moved.
+  CallRecord traffic_of(const Plan& plan, const Trace& trace);
+  const std::vector<DeviceId>& lost() const { return lost_; }
+  /// The most that plans may use of a device's memory.
+  std::int64_t cap(DeviceId device) const { return caps_[static_cast<std::size_t>(device)]; }
 
   /// In a forked child: GPUs are the parent's, and no call of CUDA works here, not even to end it.
   void leave_to_parent();
@@ -142,6 +157,9 @@ class Offloader {
   std::optional<Begun> begin(const What& what, std::span<const Arguments> arguments,
                              std::shared_ptr<const Planned> planned, CallRecord& record,
                              const Log& log);
+  /// The same with this plan or none.
+  Begun begin_once(std::span<const Arguments> arguments, std::shared_ptr<const Planned> planned,
+                   const std::vector<std::vector<void*>>& slots);
   /// The run with the CPU's part of it on our lane; null: the CPU has no lane.
   std::unique_ptr<Execution> with_lane(const Plan& plan, std::unique_ptr<Execution> run);
   /// All the rest: C may be changed. The run teaches the machine unless `problem` is null.
@@ -179,7 +197,15 @@ class Offloader {
   std::atomic<const Started*> published_{nullptr};
   OnlineModel online_;
   PlanCache<Problem> cache_;
-  PlanCache<std::vector<ProgramCall>> programs_;
+  /// What the plan of a program depends on.
+  struct ProgramKey {
+    std::vector<ProgramCall> calls;
+    std::vector<bool> stays, returns;  ///< per matrix
+    Residency before;
+    friend bool operator==(const ProgramKey&, const ProgramKey&) = default;
+  };
+  static ProgramKey key_of(const TileProgram& program, const Residency& before);
+  PlanCache<ProgramKey> programs_;
   std::vector<std::int64_t> caps_;
   double planning_s_ = 0;
   std::uint64_t last_serial_ = 0;

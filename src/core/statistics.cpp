@@ -219,9 +219,7 @@ void Statistics::add(CallRecord&& record) {
   const Tally one{.calls = 1, .seconds = record.seconds, .flops = flops(record)};
   tally_of(record.ran, record.reason).add(one);
   failed_ += record.status == Status::ok ? 0 : 1;
-  for (const auto& [link, bytes] : record.bytes_by_link) bytes_by_link_[link] += bytes;
-  for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
-    bytes_by_kind_[kind] += record.bytes_by_kind[kind];
+  add_bytes(record);
   if (record.cpu_share > 0) {
     ++beside_.calls;
     beside_.flops += one.flops;
@@ -236,6 +234,12 @@ void Statistics::add(CallRecord&& record) {
   if (record.workers > 0) corrections_ = record.corrections;
   last_ = std::move(record);
   last_is_on_cpu_ = false;
+}
+
+void Statistics::add_bytes(const CallRecord& record) {
+  for (const auto& [link, bytes] : record.bytes_by_link) bytes_by_link_[link] += bytes;
+  for (std::size_t kind = 0; kind < kLinkKinds; ++kind)
+    bytes_by_kind_[kind] += record.bytes_by_kind[kind];
 }
 
 void Statistics::add_on_cpu(const char* symbol, const CallShape& shape, const char* reason,

@@ -71,6 +71,8 @@ class Statistics {
   /// Adds a call that the CPU did on pageable memory. It needs no record: programs make millions of
   /// such small calls.
   void add_on_cpu(const char* symbol, const CallShape& shape, const char* reason, double seconds);
+  /// Adds the bytes that the record has, of copies that belong to no call.
+  void add_bytes(const CallRecord& record);
   void merge(const Statistics& other);
 
   std::string json() const;

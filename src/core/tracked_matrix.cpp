@@ -31,13 +31,23 @@ std::int64_t span_of(DataType type, std::int64_t rows, std::int64_t cols, std::i
 
 }  // namespace
 
+/// Memory that is tracked as long as this lives.
 class TrackedMatrix::Memory {
  public:
-  Memory(Context& context, int location, std::int64_t bytes)
-      : context_(context), data_(context.allocate(location, bytes)) {}
+  /// The caller's.
+  Memory(Context& context, const Block& block) : context_(context), block_(block) {
+    context_.track(block_);
+  }
+  /// The context's.
+  Memory(Context& context, Block block, int location)
+      : context_(context), data_(context.allocate(location, block.bytes)), block_(block) {
+    block_.begin = reinterpret_cast<std::uintptr_t>(data_);
+    context_.track(block_);
+  }
   ~Memory() {
     try {
-      context_.release(data_);
+      if (data_ != nullptr) context_.release(data_);
+      context_.untrack(block_);
     } catch (const std::exception&) {
       // It is freed with the context.
     }
@@ -48,7 +58,8 @@ class TrackedMatrix::Memory {
 
  private:
   Context& context_;
-  void* const data_;
+  void* const data_ = nullptr;  ///< null: the caller has to free it
+  Block block_;
 };
 
 TrackedMatrix TrackedMatrix::wrap(Context& context, DataType type, std::int64_t rows,
@@ -61,6 +72,7 @@ TrackedMatrix TrackedMatrix::wrap(Context& context, DataType type, std::int64_t 
   TrackedMatrix matrix(context, type, rows, cols);
   matrix.data_ = data;
   matrix.ld_ = ld;
+  if (bytes > 0) matrix.memory_ = std::make_shared<const Memory>(context, matrix.block());
   return matrix;
 }
 
@@ -73,7 +85,8 @@ TrackedMatrix TrackedMatrix::create(Context& context, DataType type, std::int64_
   const std::int64_t bytes = span_of(type, rows, cols, ld);
   TrackedMatrix matrix(context, type, rows, cols);
   matrix.ld_ = ld;
-  matrix.memory_ = std::make_shared<const Memory>(context, parse_place(place), bytes);
+  if (bytes == 0) return matrix;
+  matrix.memory_ = std::make_shared<const Memory>(context, matrix.block(), parse_place(place));
   matrix.data_ = matrix.memory_->data();
   return matrix;
 }
@@ -101,13 +114,8 @@ Block TrackedMatrix::block() const {
           .storage = type_.storage};
 }
 
-void TrackedMatrix::read() const {
-  wait();
-  context_->queued().require_defined(block());
-}
+void TrackedMatrix::read() const { context_->read(block()); }
 
-void TrackedMatrix::wrote() const { context_->queued().note_written(block()); }
-
-void TrackedMatrix::wait() const { context_->queued().wait_for(block(), CallQueue::Use::any); }
+void TrackedMatrix::wrote() const { context_->note_written(block()); }
 
 }  // namespace fleet

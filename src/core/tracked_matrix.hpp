@@ -7,8 +7,9 @@
 
 namespace fleet {
 
-/// A matrix, or a view of a part of one. Copies and views share its memory, which is given back
-/// with the last of them if the context allocated it. The context must outlive them.
+/// A matrix, or a view of a part of one. Copies and views share its memory. With the last of them
+/// it is given back if the context allocated it, else what lies on devices comes home. The context
+/// must outlive them.
 class TrackedMatrix {
  public:
   /// Memory of the caller. Throws Error(bad_argument).
@@ -27,13 +28,11 @@ class TrackedMatrix {
   void* data() const { return data_; }
   Block block() const;
 
-  /// Waits for the queued calls that use it, so that the caller may. Throws Error(device_failed) if
-  /// one that failed left it undefined.
+  /// Waits for the queued calls that use it and brings it home, so that the caller may use it.
+  /// Throws Error(device_failed) if a call that failed, or a lost device, left it undefined.
   void read() const;
   /// The caller has written it.
   void wrote() const;
-  /// Waits for the queued calls that use it.
-  void wait() const;
 
  private:
   class Memory;
@@ -46,7 +45,7 @@ class TrackedMatrix {
   std::int64_t rows_, cols_;
   std::int64_t ld_ = 1;
   void* data_ = nullptr;
-  std::shared_ptr<const Memory> memory_;  ///< null: the caller's
+  std::shared_ptr<const Memory> memory_;
 };
 
 }  // namespace fleet

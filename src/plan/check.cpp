@@ -23,6 +23,9 @@ struct Content {
   friend bool operator==(const Content&, const Content&) = default;
 };
 
+/// Instead of a number of ops: an older version than the program begins with.
+constexpr int kOld = -1;
+
 struct State {
   Content content;
   TaskId writer = kNoTask;
@@ -90,6 +93,7 @@ class Checker {
 
   std::string run() {
     if (std::string fault = check_slots(); !fault.empty()) return fault;
+    if (std::string fault = begin(); !fault.empty()) return fault;
     for (TaskId t = 0; t < static_cast<TaskId>(plan_.tasks.size()); ++t) {
       std::string fault = order_.enter(t);
       if (fault.empty()) fault = replay(t);
@@ -105,11 +109,39 @@ class Checker {
     for (std::size_t d = 0; d < plan_.slots.size(); ++d) {
       std::int64_t end = 0;
       for (const Slot& slot : plan_.slots[d]) {
+        if (slot.outlives_plan()) continue;
         if (slot.offset_bytes < end || slot.bytes < 0) return "slots overlap";
         end = slot.offset_bytes + slot.bytes;
       }
       if (end > plan_.arena_bytes[d]) return "a slot lies outside its arena";
     }
+    return {};
+  }
+
+  /// What the plan finds on devices, and which homes are old.
+  std::string begin() {
+    for (const auto& [tile, where] : plan_.found) {
+      if (std::string fault = fits_outside(where, tile); !fault.empty()) return fault;
+      if (state(where, tile).content.tile.exists()) return "two tiles are found in one slot";
+      state(where, tile).content = whole(tile, 0);
+    }
+    for (const TileId& tile : plan_.away_before) {
+      if (!is_in(plan_.found, tile)) return "a tile is found nowhere";
+      state({program_.matrix_of(tile).home, -1}, tile).content.last = kOld;
+    }
+    return {};
+  }
+
+  /// `residents` are sorted by tile.
+  static bool is_in(const std::vector<Resident>& residents, const TileId& tile) {
+    const auto at = std::ranges::lower_bound(residents, tile, {}, &Resident::tile);
+    return at != residents.end() && at->tile == tile;
+  }
+
+  std::string fits_outside(const Where& where, const TileId& tile) const {
+    if (where.in_place()) return "a tile that outlives the plan has no slot";
+    if (std::string fault = fits(where, tile); !fault.empty()) return "a tile " + fault;
+    if (!plan_.slot(where).outlives_plan()) return "a tile outlives the plan in its arena";
     return {};
   }
 
@@ -174,7 +206,8 @@ class Checker {
     for (const OpId user : users) {
       const TileId& target =
           program_.chains[static_cast<std::size_t>(versions_.of(user).chain)].target;
-      if (target == tile) continue;
+      // What does not return is lost with its device, as the status says.
+      if (target == tile || !program_.matrix_of(target).returns) continue;
       const State& s = state({program_.matrix_of(target).home, -1}, target);
       const Content& at_home = s.content;
       if (at_home.first != 0 || !at_home.with_old || at_home.last <= versions_.of(user).target ||
@@ -325,14 +358,34 @@ class Checker {
   }
 
   std::string check_end() {
-    for (const OpChain& chain : program_.chains) {
-      const Where home{program_.matrix_of(chain.target).home, -1};
-      if (!(state(home, chain.target).content == whole(chain.target, versions_.last(chain.target))))
-        return "tile (" + std::to_string(chain.target.row) + ", " +
-               std::to_string(chain.target.col) + ") of matrix " +
-               std::to_string(chain.target.matrix) + " is not complete at home";
+    for (const auto& [tile, where] : plan_.kept) {
+      if (std::string fault = fits_outside(where, tile); !fault.empty()) return fault;
+      if (!is_newest(where, tile)) return name(tile) + " is not what its slot has at the end";
     }
+    for (const TileId& tile : plan_.away_before)
+      if (std::string fault = check_home(tile); !fault.empty()) return fault;
+    for (const OpChain& chain : program_.chains)
+      if (std::string fault = check_home(chain.target); !fault.empty()) return fault;
     return {};
+  }
+
+  bool is_newest(const Where& where, const TileId& tile) {
+    return state(where, tile).content == whole(tile, versions_.last(tile));
+  }
+
+  std::string check_home(const TileId& tile) {
+    const Matrix& matrix = program_.matrix_of(tile);
+    if (is_newest({matrix.home, -1}, tile)) return {};
+    const bool may_be_away = !matrix.returns || program_.calls.empty();
+    if (may_be_away && std::ranges::binary_search(plan_.away_after, tile) &&
+        is_in(plan_.kept, tile))
+      return {};
+    return name(tile) + " is not complete at home";
+  }
+
+  static std::string name(const TileId& tile) {
+    return "tile (" + std::to_string(tile.row) + ", " + std::to_string(tile.col) + ") of matrix " +
+           std::to_string(tile.matrix);
   }
 
   const Plan& plan_;

@@ -8,8 +8,8 @@
 
 namespace fleet {
 
-LaterCalls::LaterCalls(const TileProgram& program) : program_(program) {
-  if (program.calls.size() == 1) return;  // nobody asks
+LaterCalls::LaterCalls(const TileProgram& program, bool is_asked) : program_(program) {
+  if (!is_asked) return;
   std::size_t tiles = 0;
   for (const Matrix& matrix : program.matrices) {
     bases_.push_back(tiles);

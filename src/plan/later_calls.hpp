@@ -10,8 +10,8 @@ namespace fleet {
 
 class LaterCalls {
  public:
-  /// `program` must outlive it.
-  explicit LaterCalls(const TileProgram& program);
+  /// `program` must outlive it. Nothing is found out unless it `is_asked`.
+  LaterCalls(const TileProgram& program, bool is_asked);
 
   /// Does a call after `call` read or write the tile?
   bool use(const TileId& tile, int call) const { return last_use_[place(tile)] > call; }

@@ -14,30 +14,38 @@ constexpr std::int64_t kNoUse = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
-Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals, TaskList& tasks)
+Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
+             const Residency& before, TaskList& tasks)
     : plan_(plan),
       program_(*plan.program),
       machine_(machine),
       tuning_(plan.tuning),
-      later_(program_),
+      is_composed_(program_.calls.size() != 1 || !before.empty() ||
+                   std::ranges::any_of(program_.matrices, &Matrix::stays)),
+      later_(program_, is_composed_),
       tasks_(tasks),
       router_(machine, plan.tuning),
       stores_(machine.devices.size()),
+      devices_(plan.tuning.workers),
       positions_(plan.tuning.workers.size()) {
   number_tiles();
-  held_.resize(tuning_.workers.size() * tiles_.size());
+  for (const Residency::Copy& copy : before.copies)
+    if (std::ranges::find(devices_, copy.device) == devices_.end()) devices_.push_back(copy.device);
+  held_.resize(devices_.size() * tiles_.size());
   limit_pools(stores_, plan, machine, deals);
-  if (program_.calls.size() == 1) return;
+  if (!is_composed_) return;
   for (std::size_t d = 0; d < stores_.size(); ++d)
     stores_[d].reuse_beyond(d < tuning_.memory_cap.size() ? tuning_.memory_cap[d] : 0);
   // Where slots are few, each call has them for itself.
   keeps_results_ = std::ranges::none_of(
       stores_, [](const SlotStore& store) { return store.recycles(Pool::input); });
+  adopt(before);
 }
 
 void Mover::number_tiles() {
-  bool tracks = std::ranges::any_of(program_.matrices,
-                                    [](const Matrix& m) { return m.is_read && m.is_written; });
+  bool tracks = std::ranges::any_of(program_.matrices, [&](const Matrix& m) {
+    return m.is_written && (m.is_read || is_composed_);
+  });
   for (auto call = program_.calls.begin(); call != program_.calls.end(); ++call)
     tracks |= std::any_of(program_.calls.begin(), call, [&](const ProgramCall& earlier) {
       return earlier.target() == call->target();
@@ -45,7 +53,8 @@ void Mover::number_tiles() {
   keys_.resize(program_.matrices.size());
   for (MatrixId id = 0; id < std::ssize(program_.matrices); ++id) {
     const Matrix& matrix = program_.matrices[static_cast<std::size_t>(id)];
-    if (!matrix.is_read && !(tracks && matrix.is_written)) continue;
+    // What no op uses may lie on devices all the same.
+    if (!matrix.is_read && !(tracks && matrix.is_written) && !is_composed_) continue;
     keys_[static_cast<std::size_t>(id)] = {.first = static_cast<int>(tiles_.size()),
                                            .cols = matrix.tile_cols(),
                                            .tracked = tracks && matrix.is_written};
@@ -74,8 +83,8 @@ void Mover::release_unused() {
     const TileId& tile = tile_of(key);
     if (Changing* change = changing(tile); change != nullptr && change->is_home)
       change->producer = -1;
-    if (later_.use(tile, call_ - 1)) continue;
-    for (int w = 0; w < std::ssize(tuning_.workers); ++w) release(key, w);
+    if (stays(tile) || is_away(tile) || later_.use(tile, call_ - 1)) continue;
+    for (int w = 0; w < holders(); ++w) release(key, w);
   }
 }
 
@@ -139,7 +148,9 @@ bool Mover::in_place(MatrixId matrix, int worker) const {
 }
 
 bool Mover::lies_in_place(int key, int worker) const {
-  if (!in_place(tiles_[static_cast<std::size_t>(key)].matrix, worker)) return false;
+  const TileId& tile = tiles_[static_cast<std::size_t>(key)];
+  if (!in_place(tile.matrix, worker)) return false;
+  if (is_away(tile)) return false;
   if (changing_.empty()) return true;
   // A result comes home late; the worker that made it has it at once.
   const int producer = changing_[static_cast<std::size_t>(key)].producer;
@@ -155,14 +166,16 @@ double Mover::held_s(int key, int worker) const {
 
 std::span<const Holder> Mover::holders_of(int key) {
   const Changing* change = changing(tiles_[static_cast<std::size_t>(key)]);
+  const TileId& tile = tiles_[static_cast<std::size_t>(key)];
+  holders_.clear();
   if (change != nullptr && change->producer >= 0)
-    holders_.assign(1, {device_of(change->producer), held_s(key, change->producer)});
-  else
-    holders_.assign(1, {program_.matrix_of(tiles_[static_cast<std::size_t>(key)]).home,
-                        change != nullptr ? change->home_s : 0.0});
-  if (tuning_.rules.has(Rule::eta) || tuning_.rules.has(Rule::bandwidth))
-    for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
-      if (const Held& h = held(key, w); h.slot >= 0 && device_of(w) != holders_[0].device)
+    holders_.push_back({device_of(change->producer), held_s(key, change->producer)});
+  else if (!is_away(tile))
+    holders_.push_back({program_.matrix_of(tile).home, change != nullptr ? change->home_s : 0.0});
+  if (holders_.empty() || tuning_.rules.has(Rule::eta) || tuning_.rules.has(Rule::bandwidth))
+    for (int w = 0; w < holders(); ++w)
+      if (const Held& h = held(key, w);
+          h.slot >= 0 && (holders_.empty() || device_of(w) != holders_[0].device))
         holders_.push_back({device_of(w), h.arrival_s});
   return holders_;
 }
@@ -245,9 +258,14 @@ int Mover::furthest(int worker, int pinned, std::int64_t& use) {
   return victim;
 }
 
+Pool Mover::input_pool(int key, int worker) const {
+  const bool recycles = stores_[static_cast<std::size_t>(device_of(worker))].recycles(Pool::input);
+  return stays(tile_of(key)) && !recycles ? Pool::kept : Pool::input;
+}
+
 int Mover::take_input(int key, int worker, int pinned) {
   SlotStore& slots = store(device_of(worker));
-  const int slot = slots.take(Pool::input, program_.bytes_of(tile_of(key)), key);
+  const int slot = slots.take(input_pool(key, worker), program_.bytes_of(tile_of(key)), key);
   if (slot >= 0) return slot;
   std::int64_t use = 0;
   const int victim = furthest(worker, pinned, use);
@@ -292,7 +310,7 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
 
 // Where the source of a chain has the tile.
 Where Mover::place_of(DeviceId source, int key) const {
-  for (int w = static_cast<int>(tuning_.workers.size()) - 1; w >= 0; --w)
+  for (int w = holders() - 1; w >= 0; --w)
     if (device_of(w) == source && held(key, w).slot >= 0) return {source, held(key, w).slot};
   return {source, -1};
 }
@@ -321,7 +339,7 @@ void Mover::drop(int key, int worker) {
 
 void Mover::note_result(const TileId& tile, int worker, const Where& where, double ready_s) {
   const int key = key_of(tile);
-  for (int w = 0; keeps_results_ && w < std::ssize(tuning_.workers); ++w)
+  for (int w = 0; keeps_results_ && w < holders(); ++w)
     if (w != worker || held(key, w).slot != where.slot) release(key, w);
   held(key, worker) = {where.slot, ready_s};
   Changing& change = changing_[static_cast<std::size_t>(key)];
@@ -330,8 +348,10 @@ void Mover::note_result(const TileId& tile, int worker, const Where& where, doub
 }
 
 bool Mover::may_wait(const TileId& tile) const {
+  const Matrix& matrix = program_.matrix_of(tile);
+  if (keeps_results_ && matrix.stays && !matrix.returns) return true;
   // A device that is home may have the next version there.
-  return keeps_results_ && on_host(program_.matrix_of(tile).home) && later_.replace(tile, call_);
+  return keeps_results_ && on_host(matrix.home) && later_.replace(tile, call_);
 }
 
 bool Mover::take_over(const TileId& tile, int worker, Where& where, double& arrival_s) {
@@ -349,7 +369,7 @@ void Mover::forget_result(const TileId& tile) {
   Changing& change = changing_[static_cast<std::size_t>(key)];
   int& producer = change.producer;
   if (producer < 0) return;
-  if (keeps_results_ && later_.use(tile, call_)) {
+  if (keeps_results_ && (stays(tile) || later_.use(tile, call_))) {
     if (change.is_home) producer = -1;
     return;
   }
@@ -366,7 +386,7 @@ void Mover::note_home(const TileId& tile, double home_s) {
   change->is_home = true;
   change->last_user = kNoTile;
   change->users.clear();
-  for (int w = 0; w < static_cast<int>(tuning_.workers.size()); ++w)
+  for (int w = 0; w < holders(); ++w)
     if (w != change->producer) keeps_results_ ? release(key_of(tile), w) : drop(key_of(tile), w);
 }
 
@@ -391,6 +411,12 @@ Where Mover::take_output(int worker, std::int64_t bytes) {
                                        machine_.devices[static_cast<std::size_t>(device)].name +
                                        " does not hold its tiles of C");
   return {device, slot};
+}
+
+Where Mover::take_target(int worker, const TileId& tile) {
+  if (!keeps_results_ || !stays(tile)) return take_output(worker, program_.bytes_of(tile));
+  const DeviceId device = device_of(worker);
+  return {device, store(device).take(Pool::kept, program_.bytes_of(tile), 0)};
 }
 
 void Mover::give_back_output(const Where& where) { store(where.device).give_back(where.slot); }
@@ -516,19 +542,6 @@ void Mover::note_write(const Where& where, const TileId& tile, TaskId task) {
   if (Changing* home = at_home(where, tile)) {
     home->writer = task;
     home->readers.clear();
-  }
-}
-
-void Mover::finish() {
-  plan_.slots.resize(stores_.size());
-  plan_.arena_bytes.resize(stores_.size());
-  for (std::size_t d = 0; d < stores_.size(); ++d) {
-    plan_.slots[d] = stores_[d].slots();
-    plan_.arena_bytes[d] = stores_[d].arena_bytes();
-    if (d < tuning_.memory_cap.size() && plan_.arena_bytes[d] > tuning_.memory_cap[d])
-      throw Error(Status::no_memory, "the plan needs " + std::to_string(plan_.arena_bytes[d]) +
-                                         " bytes on device " + machine_.devices[d].name +
-                                         ", its cap is " + std::to_string(tuning_.memory_cap[d]));
   }
 }
 

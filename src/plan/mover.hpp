@@ -28,7 +28,9 @@ inline constexpr int kNoKey = -1;
 
 class Mover {
  public:
-  Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals, TaskList& tasks);
+  /// `before`: where tiles are as the plan begins.
+  Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals, const Residency& before,
+        TaskList& tasks);
 
   /// From now on tiles are moved for this call. It must live until the next.
   void enter(const CallLayout& layout);
@@ -61,10 +63,17 @@ class Mover {
   bool keeps_results() const { return keeps_results_; }
   /// Do ops of several calls, or of one that reads what it writes, use this written tile?
   bool is_tracked(const TileId& tile) const { return keys_of(tile).tracked; }
-  /// A later call makes another version of the tile, and this one need not come home.
+  /// The version that this call makes of the tile need not come home: a later call makes another
+  /// one, or its matrix stays.
   bool may_wait(const TileId& tile) const;
+  /// Does the home of the tile have an older version?
+  bool is_away(const TileId& tile) const;
+  /// Where the newest version is: a slot, or at home.
+  Where newest(const TileId& tile) const;
   /// Gives the worker the slot that has the tile, to go on in; false if there is none.
   bool take_over(const TileId& tile, int worker, Where& where, double& arrival_s);
+  /// A kernel has changed the tile where its newest version was.
+  void note_changed(const TileId& tile, const Where& where, double ready_s);
   /// The tile is complete at home at `home_s`. Copies of its earlier version are dropped.
   void note_home(const TileId& tile, double home_s);
 
@@ -84,6 +93,8 @@ class Mover {
 
   /// A slot of the output pool. Throws Error(no_memory).
   Where take_output(int worker, std::int64_t bytes);
+  /// A slot for a target: one that outlives the plan where its matrix stays.
+  Where take_target(int worker, const TileId& tile);
   void give_back_output(const Where& where);
   /// Copies a target from home into `to`. `after_writer`: the last writeback of it, or kNoTask.
   /// Returns when it arrives.
@@ -109,9 +120,10 @@ class Mover {
 
   /// Does the worker use the matrix where it is at home?
   bool in_place(MatrixId matrix, int worker) const;
-  DeviceId device_of(int worker) const {
-    return plan_.tuning.workers[static_cast<std::size_t>(worker)];
-  }
+  DeviceId device_of(int worker) const { return devices_[static_cast<std::size_t>(worker)]; }
+  /// Brings a tile home that is away. Returns when it is there.
+  double bring_home(const TileId& tile);
+  /// Brings home what is still away of matrices that return, and says what the plan leaves behind.
   void finish();
 
  private:
@@ -145,6 +157,9 @@ class Mover {
   };
 
   void number_tiles();
+  void adopt(const Residency& before);
+  void note_residency();
+  void require_memory() const;
   void note_presence();
   void note_uses();
   const Keys& keys_of(const TileId& tile) const {
@@ -153,11 +168,18 @@ class Mover {
   Changing* changing(const TileId& tile) {
     return keys_of(tile).tracked ? &changing_[static_cast<std::size_t>(key_of(tile))] : nullptr;
   }
+  const Changing* changing(const TileId& tile) const {
+    return keys_of(tile).tracked ? &changing_[static_cast<std::size_t>(key_of(tile))] : nullptr;
+  }
+  bool stays(const TileId& tile) const { return program_.matrix_of(tile).stays; }
+  /// Workers, and the other devices that have tiles as the plan begins.
+  int holders() const { return static_cast<int>(devices_.size()); }
   Changing* at_home(const Where& where, const TileId& tile);
   bool lies_in_place(int key, int worker) const;
   std::int64_t position_of(const Step& step) const;
   void release(int key, int worker);
   void release_unused();
+  Pool input_pool(int key, int worker) const;
   Where place_of(DeviceId source, int key) const;
   int user_of(int worker) const { return layout_->call().reads_target ? worker : 0; }
   std::span<const Holder> holders_of(int key);
@@ -187,7 +209,8 @@ class Mover {
   const Machine& machine_;
   const Tuning& tuning_;
   const CallLayout* layout_ = nullptr;
-  int call_ = 0;  ///< of the layout
+  int call_ = 0;            ///< of the layout
+  const bool is_composed_;  ///< of several calls, or with tiles that stay or are found on devices
   const LaterCalls later_;
   bool keeps_results_ = false;
   TaskList& tasks_;
@@ -196,7 +219,9 @@ class Mover {
   std::vector<Keys> keys_;         ///< per matrix
   std::vector<TileId> tiles_;      ///< per key
   std::vector<Cargo> cargos_;
-  std::vector<Held> held_;                                    ///< [worker][key]
+  std::vector<DeviceId> devices_;                             ///< of workers and other holders
+  std::vector<Held> held_;                                    ///< [holder][key]
+  std::vector<char> away_;                                    ///< per key; empty: none
   std::map<std::tuple<int, TileId, Form>, int> prepared_;     ///< slots, by worker
   std::vector<Step> positions_;                               ///< per worker
   std::vector<std::vector<char>> row_present_, col_present_;  ///< [group][grid row or column]

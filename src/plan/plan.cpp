@@ -13,9 +13,16 @@ std::shared_ptr<const TileProgram> Plan::no_program() {
 bool operator==(const Plan& a, const Plan& b) {
   const auto parts = [](const Plan& p) {
     return std::tie(*p.program, p.tuning, p.queues, p.slots, p.arena_bytes, p.tasks, p.after_pool,
-                    p.planned_s);
+                    p.found, p.kept, p.away_before, p.away_after, p.planned_s);
   };
   return parts(a) == parts(b);
+}
+
+Residency residency_after(const Plan& plan) {
+  Residency after{.away = plan.away_after};
+  for (const Resident& resident : plan.kept)
+    after.copies.push_back({resident.tile, resident.where.device});
+  return after;
 }
 
 double cpu_share(const Plan& plan) {

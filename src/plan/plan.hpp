@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "machine/machine.hpp"
+#include "plan/residency.hpp"
 #include "program/decompose.hpp"
 #include "program/expand.hpp"
 #include "program/tile_program.hpp"
@@ -27,10 +28,13 @@ struct Where {
   friend auto operator<=>(const Where&, const Where&) = default;
 };
 
-/// A piece of a device's arena. Slots never overlap.
+/// A piece of a device's arena. Slots never overlap. One that outlives the plan is not in the
+/// arena: a run binds its address.
 struct Slot {
+  static constexpr std::int64_t kOutside = -1;
   std::int64_t offset_bytes = 0;
   std::int64_t bytes = 0;
+  bool outlives_plan() const { return offset_bytes == kOutside; }
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
@@ -84,6 +88,13 @@ struct Queue {
   friend bool operator==(const Queue&, const Queue&) = default;
 };
 
+/// A tile in a slot that outlives the plan.
+struct Resident {
+  TileId tile;
+  Where where;
+  friend auto operator<=>(const Resident&, const Resident&) = default;
+};
+
 /// The schedule. Invariant: `after` and `upstream` name earlier tasks only, so the vector order is
 /// a legal order and cycles cannot exist.
 struct Plan {
@@ -94,6 +105,10 @@ struct Plan {
   std::vector<std::int64_t> arena_bytes;  ///< per device: what its slots need in all
   std::vector<Task> tasks;
   std::vector<TaskId> after_pool;
+  std::vector<Resident> found;  ///< sorted; as the plan begins they are as they are now
+  std::vector<Resident> kept;   ///< sorted; the same of its end
+  /// Sorted; the homes of these tiles have an older version as the plan begins, and at its end.
+  std::vector<TileId> away_before, away_after;
   double planned_s = 0;  ///< the makespan by the planner's own clock: a rough prediction
 
   std::span<const TaskId> after(const Task& task) const {
@@ -124,13 +139,22 @@ inline bool adds_sums(const Task& task) {
 
 /// Schedules a program whose calls are dealt as `deals` says, one for each, on `machine` (paper 1,
 /// Algorithm 1). Pure: the same inputs give the same plan on every machine; no clock, no device, no
-/// randomness. All deals are of tuning.grid.
+/// randomness. All deals are of tuning.grid. `before`: where tiles are as it begins.
 ///
 /// Throws Error(no_memory) when the caps cannot hold the working set of one tile product (or, with
-/// the rule `outofcore` off, of the whole program), Error(unreachable) when a worker cannot be
-/// reached from a matrix's home.
+/// the rule `outofcore` off, of the whole program; or, where tiles stay, all of them),
+/// Error(unreachable) when a worker cannot be reached from a matrix's home.
 Plan schedule(std::shared_ptr<const TileProgram> program, std::span<const Dealing> deals,
-              const Machine& machine, const Tuning& tuning);
+              const Machine& machine, const Tuning& tuning, const Residency& before = {});
+
+/// Brings tiles home that are away: all of `tiles`, each once. The copies on devices stay.
+/// `matrices`: a program without calls. Throws as schedule does.
+Plan plan_return(std::shared_ptr<const TileProgram> matrices, const Residency& before,
+                 std::span<const TileId> tiles, const Machine& machine,
+                 std::span<const std::int64_t> memory_cap);
+
+/// The residency that a plan leaves behind.
+Residency residency_after(const Plan& plan);
 
 /// Decomposes, expands and schedules one call. Throws as schedule does, and Error(bad_argument) for
 /// a tuning that the machine or the problem does not allow.
@@ -143,10 +167,11 @@ Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tun
 /// Proves the plan right in every legal order: the result is as if the ops of the program ran one
 /// after another. Each op reads the versions of its tiles that it would have read then, any two
 /// conflicting accesses are ordered by queues, `after` and `upstream`, each slot is inside its
-/// arena, and at the end every tile that the program writes is complete and at home. Nothing at
-/// home is overwritten while a result that was computed from it is not yet at home, so that after a
-/// fault the rest can be computed from what is there. Returns a sentence naming the first violated
-/// invariant, or an empty string.
+/// arena, and at the end every tile that the program writes is complete: at home, or in a slot that
+/// outlives the plan where its matrix need not return. Nothing at home is overwritten while a
+/// result that was computed from it and returns is not yet at home, so that after a fault the rest
+/// can be computed from what is there. Returns a sentence naming the first violated invariant, or
+/// an empty string.
 std::string check(const Plan& plan);
 
 /// The part of the multiply-adds that the CPU computes beside the devices: R in paper 3.

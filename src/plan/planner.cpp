@@ -36,13 +36,13 @@ constexpr int kStreamingLanes = 2;
 class Planner {
  public:
   Planner(std::shared_ptr<const TileProgram> program, std::span<const Dealing> deals,
-          const Machine& machine, const Tuning& tuning)
+          const Machine& machine, const Tuning& tuning, const Residency& before)
       : machine_(machine), deals_(deals), times_(*program, machine, tuning) {
     plan_.program = std::move(program);
     plan_.tuning = tuning;
     first_lane_ = add_queues(plan_, machine_);
     tasks_.emplace(plan_, plan_.queues.size());
-    mover_.emplace(plan_, machine_, deals, *tasks_);
+    mover_.emplace(plan_, machine_, deals, before, *tasks_);
     const std::size_t tasks = std::min(kTasksOfOp * plan_.program->ops.size(), kMostReserved);
     plan_.tasks.reserve(tasks);
     plan_.after_pool.reserve(tasks);
@@ -109,22 +109,19 @@ class Planner {
 
 // C = beta*C where it lies: no tile has to move.
 void Planner::scale_in_place() {
-  const DeviceId home =
-      plan_.program->matrices[static_cast<std::size_t>(layout_->call().target())].home;
-  const DeviceId device = on_host(home) ? kHost : home;
   mover_->enter(*layout_);
   for (int c = 0; c < layout_->call().chains; ++c) {
     const OpChain& chain = layout_->chain(layout_->call().first_chain + c);
     Task task;
     task.kernel = Kernel::scale;
     task.accumulate = Accumulate::beta;
-    task.queue = first_lane_[static_cast<std::size_t>(device)];
     task.tile = chain.target;
-    task.to = {device, -1};
+    task.to = mover_->newest(chain.target);
+    task.queue = first_lane_[static_cast<std::size_t>(task.to.device)];
     task.op = chain.first;
     add_compute(task, {kNoTile, kNoTile});
-    plan_.planned_s += machine_.stream_s(device, 2 * plan_.program->bytes_of(task.tile));
-    mover_->note_home(chain.target, plan_.planned_s);
+    plan_.planned_s += machine_.stream_s(task.to.device, 2 * plan_.program->bytes_of(task.tile));
+    mover_->note_changed(chain.target, task.to, plan_.planned_s);
   }
 }
 
@@ -260,7 +257,8 @@ Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output&
   const int part = part_of(worker);
   const bool first = at == 0;
   const bool first_of_part = part > 0 && at == begin_of(part);
-  const bool in_place = mover_->in_place(chain.target.matrix, worker) && part == 0;
+  const bool in_place =
+      mover_->in_place(chain.target.matrix, worker) && part == 0 && !mover_->is_away(chain.target);
   const bool reads_old = plan_.program->op(chain.first).accumulate == Accumulate::beta;
   // trmm reads the old tile as an input.
   const bool goes_on = first && (reads_old || !layout_->call().reads_target);
@@ -269,7 +267,8 @@ Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output&
     out.queue = next_lane(worker);
     out.where = {mover_->device_of(worker), -1};
     if (!in_place && !(goes_on && mover_->take_over(chain.target, worker, out.where, arrival_s))) {
-      out.where = mover_->take_output(worker, plan_.program->bytes_of(chain.target));
+      out.where = part == 0 ? mover_->take_target(worker, chain.target)
+                            : mover_->take_output(worker, plan_.program->bytes_of(chain.target));
       out.add_at_end = first && lazy(worker, chain);
       const bool continues = !first && !first_of_part;
       if (continues || (first && reads_old && !out.add_at_end))
@@ -374,12 +373,13 @@ void Planner::end_part(int worker, int chain_id, int at, Output& out) {
   if (layout_->call().reads_results) {
     // It stays where it is for the ops that read it.
     mover_->note_result(chain.target, worker, out.where, out.ready_s);
+    out.open = false;
+    if (!out.where.in_place() && mover_->may_wait(chain.target)) return;
     double home_s = out.ready_s;
     if (!out.where.in_place())
       home_s = mover_->write_back(chain.target, out.where, out.ready_s, out.home_writer);
     plan_.planned_s = std::max(plan_.planned_s, home_s);
     mover_->note_home(chain.target, home_s);
-    out.open = false;
     return;
   }
   if (out.add_at_end && !out.where.in_place()) add_callers_tile(worker, chain, out);
@@ -458,9 +458,29 @@ void Planner::collect(int chain_id) {
 }  // namespace
 
 Plan schedule(std::shared_ptr<const TileProgram> program, std::span<const Dealing> deals,
-              const Machine& machine, const Tuning& tuning) {
+              const Machine& machine, const Tuning& tuning, const Residency& before) {
   require_valid(*program, deals, machine, tuning);
-  return Planner(std::move(program), deals, machine, tuning).run();
+  return Planner(std::move(program), deals, machine, tuning, before).run();
+}
+
+Plan plan_return(std::shared_ptr<const TileProgram> matrices, const Residency& before,
+                 std::span<const TileId> tiles, const Machine& machine,
+                 std::span<const std::int64_t> memory_cap) {
+  Plan plan;
+  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
+    plan.tuning.workers.push_back(d);
+  plan.tuning.grid = {1, static_cast<int>(plan.tuning.workers.size())};
+  plan.tuning.tile = 1;  // no more than a name: tiles are given
+  plan.tuning.memory_cap.assign(memory_cap.begin(), memory_cap.end());
+  require_valid(*matrices, {}, machine, plan.tuning);
+  plan.program = std::move(matrices);
+  add_queues(plan, machine);
+  TaskList tasks(plan, plan.queues.size());
+  Mover mover(plan, machine, {}, before, tasks);
+  for (const TileId& tile : tiles)
+    plan.planned_s = std::max(plan.planned_s, mover.bring_home(tile));
+  mover.finish();
+  return plan;
 }
 
 Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tuning,

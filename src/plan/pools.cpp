@@ -27,6 +27,11 @@ TileBytes largest_tiles(const TileProgram& program) {
     bytes.input = std::max(bytes.input, std::max(m * k, k * n) * element);
     bytes.output = std::max(bytes.output, m * n * element);
   }
+  if (program.calls.empty())
+    for (const Matrix& matrix : program.matrices)
+      bytes.output =
+          std::max(bytes.output, longest_piece(matrix.row_cuts) * longest_piece(matrix.col_cuts) *
+                                     bytes_of(matrix.storage));
   return bytes;
 }
 
@@ -84,7 +89,7 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
       if (!on_host(worker))
         stores[static_cast<std::size_t>(worker)].limit(Pool::transit, transit_slots(tuning),
                                                        std::max(tile.input, tile.output));
-  const bool streams = std::ranges::all_of(deals, [](const Dealing& d) { return d.streams; });
+  const bool streams = !deals.empty() && std::ranges::all_of(deals, &Dealing::streams);
   const bool caches = tuning.rules.has(Rule::caching);
   if (!streams && caches && tuning.out_of_core == OutOfCore::none) return;
 

@@ -10,9 +10,10 @@
 
 namespace fleet {
 
-/// The use of a slot. Slots of one pool have one size once they are recycled.
-enum class Pool { input, output, transit, prepared };
-inline constexpr int kPools = 4;
+/// The use of a slot; those of `kept` outlive the plan, outside of the arena. Slots of one pool
+/// have one size once they are recycled.
+enum class Pool { input, output, transit, prepared, kept };
+inline constexpr int kPools = 5;
 
 class SlotStore {
  public:
@@ -50,15 +51,15 @@ class SlotStore {
       return slot;
     }
     const std::int64_t size = round_up(recycles(pool) ? limit.slot_bytes : bytes, kAlignmentBytes);
-    if (arena_bytes_ + size > reuse_beyond_ && !recycles(pool)) {
+    if (arena_bytes_ + kept_bytes_ + size > reuse_beyond_ && !recycles(pool)) {
       if (const int slot = take_again(pool, size); slot >= 0) {
         refill(slot, content);
         return slot;
       }
     }
     ++used_[static_cast<std::size_t>(pool)];
-    slots_.push_back({arena_bytes_, size});
-    arena_bytes_ += size;
+    slots_.push_back({pool == Pool::kept ? Slot::kOutside : arena_bytes_, size});
+    (pool == Pool::kept ? kept_bytes_ : arena_bytes_) += size;
     states_.push_back({content, pool, kNoTask, {}});
     return static_cast<int>(states_.size()) - 1;
   }
@@ -101,6 +102,7 @@ class SlotStore {
   }
 
   std::int64_t arena_bytes() const { return arena_bytes_; }
+  std::int64_t kept_bytes() const { return kept_bytes_; }
   const std::vector<Slot>& slots() const { return slots_; }
 
  private:
@@ -138,6 +140,7 @@ class SlotStore {
   std::vector<State> states_;
   std::vector<Slot> slots_;
   std::int64_t arena_bytes_ = 0;
+  std::int64_t kept_bytes_ = 0;
 };
 
 }  // namespace fleet

@@ -68,6 +68,10 @@ struct Matrix {
   Fill diagonal = Fill::full;  ///< of the tiles on the diagonal: the triangle that counts
   bool is_read = false;        ///< some op reads a tile of it
   bool is_written = false;     ///< some op writes a tile of it
+  /// Its tiles stay on devices, in memory that outlives the plan, for later programs.
+  bool stays = false;
+  /// Whether it is complete at home after the program. One that stays need not be.
+  bool returns = true;
 
   int tile_rows() const { return tile_count(row_cuts); }  ///< of one item
   int tile_cols() const { return tile_count(col_cuts); }

@@ -4,6 +4,8 @@
 #include "recover/recover.hpp"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -13,6 +15,8 @@
 
 namespace fleet {
 namespace {
+
+constexpr int kAll = std::numeric_limits<int>::max();  ///< as many ops as there are
 
 /// The content of a copy of a tile: the results of ops [first, last) among those that write the
 /// tile, counted in program order, with or without the tile's old value. The content of a
@@ -24,21 +28,28 @@ struct Content {
   bool known = true;
 };
 
-/// For each op, how often its tile is written before it.
+/// For each op, how often its tile is written before it, and its inputs are.
 class Versions {
  public:
-  explicit Versions(const TileProgram& program) : of_(program.ops.size()) {
+  explicit Versions(const TileProgram& program)
+      : of_(program.ops.size()), of_inputs_(program.ops.size()) {
     std::map<TileId, int> written;
-    for (const OpChain& chain : program.chains) {
-      int& count = written[chain.target];
-      for (OpId id = chain.first; id < chain.first + chain.ops; ++id)
-        of_[static_cast<std::size_t>(id)] = count++;
-    }
+    for (const OpChain& chain : program.chains)
+      for (OpId id = chain.first; id < chain.first + chain.ops; ++id) {
+        const auto op = static_cast<std::size_t>(id);
+        for (const std::size_t x : {0, 1})
+          if (const auto known = written.find(program.op(id).inputs[x].tile);
+              known != written.end())
+            of_inputs_[op][x] = known->second;
+        of_[op] = written[chain.target]++;
+      }
   }
   int before(OpId op) const { return of_[static_cast<std::size_t>(op)]; }
+  int of_input(OpId op, std::size_t x) const { return of_inputs_[static_cast<std::size_t>(op)][x]; }
 
  private:
   std::vector<int> of_;
+  std::vector<std::array<int, 2>> of_inputs_;
 };
 
 /// The content of every copy of written tiles after the completed tasks. Conflicting tasks are
@@ -47,6 +58,8 @@ class Ledger {
  public:
   Ledger(const Plan& plan, const Trace& trace, const Versions& versions)
       : plan_(plan), versions_(versions) {
+    for (const auto& [tile, where] : plan.found) slots_[where] = {tile, {}};
+    for (const TileId& tile : plan.away_before) homes_[tile].known = false;
     for (std::size_t id = 0; id < std::min(plan.tasks.size(), trace.spans.size()); ++id) {
       const Span& span = trace.spans[id];
       if (span.done())
@@ -59,16 +72,20 @@ class Ledger {
   /// The content of the tile at its home.
   Content& home(const TileId& tile) { return homes_[tile]; }
 
+  using Slot = std::pair<const Where, std::pair<TileId, Content>>;
   /// A slot on a live device (`alive(device)`) with a copy of `tile` that can be completed and has
-  /// the results of at least the first `least` ops; null if there is none.
+  /// the results of as many ops as any, of at least the first `least` and at most the first `most`;
+  /// null if there is none.
   template <typename Alive>
-  const std::pair<const Where, std::pair<TileId, Content>>* find_copy(const TileId& tile, int least,
-                                                                      Alive alive) const {
-    for (const auto& slot : slots_)
-      if (slot.second.first == tile && usable(slot.second.second) &&
-          slot.second.second.last >= least && alive(slot.first.device))
-        return &slot;
-    return nullptr;
+  const Slot* find_copy(const TileId& tile, int least, int most, Alive alive) const {
+    const Slot* best = nullptr;
+    for (const auto& slot : slots_) {
+      const auto& [held, content] = slot.second;
+      if (held == tile && usable(content) && content.last >= least && content.last <= most &&
+          alive(slot.first.device) && (best == nullptr || content.last > best->second.second.last))
+        best = &slot;
+    }
+    return best;
   }
 
   static bool usable(const Content& content) {
@@ -92,7 +109,8 @@ class Ledger {
   }
 
   void note(const Task& task) {
-    if (!is_written(task.tile) || task.form != Form::stored) return forget(task.to);
+    if (task.form != Form::stored) return forget(task.to);
+    if (!is_written(task.tile) && plan_.away_before.empty()) return forget(task.to);
     if (task.kind != TaskKind::compute) {
       const Content copied = at(task.tile, task.from);
       at(task.tile, task.to) = copied;
@@ -141,11 +159,13 @@ class Finisher {
     if (run.trace.lost >= 0) lost_.push_back(run.trace.lost);
   }
 
-  /// In program order every chain finds its inputs at home: `check` guarantees that a tile at home
-  /// is replaced only after every result computed from it is at home.
+  /// In program order every chain finds its inputs at home, or in slots: `check` guarantees that a
+  /// tile at home is replaced only after every result that returns and was computed from it is at
+  /// home.
   Recovery run() {
     for (const OpChain& chain : program_.chains) require_home(chain.target);
     for (const OpChain& chain : program_.chains) finish(chain);
+    for (const OpChain& chain : program_.chains) bring_home(chain.target);
     return recovery_;
   }
 
@@ -170,7 +190,8 @@ class Finisher {
     Content& content = ledger_.home(chain.target);
     // The chain is complete; a later chain may have replaced the tile since.
     if (content.last >= end) return;
-    if (!Ledger::usable(content)) restore(chain, content);
+    if (find_copy(chain.target, end, kAll) != nullptr) return;
+    if (!Ledger::usable(content) || content.last < begin) restore(chain, content);
     const int done = std::max(content.last, begin);
     if (done >= end) return;
     ++recovery_.tiles;
@@ -196,19 +217,18 @@ class Finisher {
   /// Restores a half-written tile from a copy that has the results of all earlier chains, because
   /// the inputs of those chains may have been replaced by now.
   void restore(const OpChain& chain, Content& content) {
-    const auto* copy = ledger_.find_copy(chain.target, versions_.before(chain.first),
-                                         [this](DeviceId d) { return alive(d); });
+    const auto* copy = find_copy(chain.target, versions_.before(chain.first), kAll);
     const TileOp& first = program_.op(chain.first);
     if (copy != nullptr) {
-      const View from =
-          view_of(plan_, binding_, chain.target, copy->first, execution_.slot(copy->first));
-      move(chain.target, home_of(chain.target), home_view(chain.target), copy->first.device, from);
+      move(chain.target, home_of(chain.target), home_view(chain.target), copy->first.device,
+           slot_view(chain.target, copy->first));
       content = copy->second.second;
     } else if (first.accumulate == Accumulate::overwrite && !reads_itself(first, chain.target)) {
       content = {.last = versions_.before(chain.first)};
     } else {
       throw Error(Status::device_failed,
-                  "a tile of C was half written when a device failed: C is undefined");
+                  "a tile of C was half written, or lies nowhere else, when a device failed: C is "
+                  "undefined");
     }
   }
 
@@ -226,7 +246,10 @@ class Finisher {
         const TileId& input = op.inputs[x].tile;
         if (!op.inputs[x].is_stored_tile()) continue;
         const bool is_left = x == 0 || op.kernel == Kernel::solve;
-        (is_left ? launch.a : launch.b) = input == chain.target ? c : on_host_now(input, bytes[x]);
+        (is_left ? launch.a : launch.b) =
+            input == chain.target
+                ? c
+                : on_host_now(input, versions_.of_input(chain.first + at, x), bytes[x]);
       }
       run_kernel(launch, blas_);
       if (op.kernel != Kernel::scale)
@@ -235,13 +258,41 @@ class Finisher {
     }
   }
 
-  View on_host_now(const TileId& tile, std::vector<char>& bytes) {
-    require_home(tile);
+  /// The tile with the results of its first `version` ops.
+  View on_host_now(const TileId& tile, int version, std::vector<char>& bytes) {
+    const Content& home = ledger_.home(tile);
+    const bool is_home = Ledger::usable(home) && home.last == version;
+    if (is_home) require_home(tile);
     const View view = home_view(tile);
-    if (on_host(home_of(tile))) return view;
+    if (is_home && on_host(home_of(tile))) return view;
     const View staged = staged_like(tile, bytes);
-    move(tile, kPageable, staged, home_of(tile), view);
+    if (is_home) {
+      move(tile, kPageable, staged, home_of(tile), view);
+      return staged;
+    }
+    const auto* copy = find_copy(tile, version, version);
+    if (copy == nullptr)
+      throw Error(Status::device_failed,
+                  "a tile that is needed once more was replaced, or was lost with its device");
+    move(tile, kPageable, staged, copy->first.device, slot_view(tile, copy->first));
     return staged;
+  }
+
+  const Ledger::Slot* find_copy(const TileId& tile, int least, int most) const {
+    return ledger_.find_copy(tile, least, most, [this](DeviceId d) { return alive(d); });
+  }
+
+  View slot_view(const TileId& tile, const Where& where) {
+    return view_of(plan_, binding_, tile, where, address_of(plan_, binding_, where, execution_));
+  }
+
+  /// A result that the plan has left on a device.
+  void bring_home(const TileId& tile) {
+    Content& content = ledger_.home(tile);
+    const auto* copy = find_copy(tile, 0, kAll);
+    if (copy == nullptr || (content.known && content.last >= copy->second.second.last)) return;
+    move(tile, home_of(tile), home_view(tile), copy->first.device, slot_view(tile, copy->first));
+    content = copy->second.second;
   }
 
   View staged_like(const TileId& tile, std::vector<char>& bytes) const {

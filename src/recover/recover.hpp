@@ -11,7 +11,7 @@ namespace fleet {
 
 /// The work that recovery did.
 struct Recovery {
-  std::int64_t tiles = 0;  ///< tiles of C that were not complete at home
+  std::int64_t tiles = 0;  ///< results that were complete nowhere
   double flops = 0;        ///< arithmetic done again or for the first time
 };
 
@@ -27,9 +27,13 @@ struct FailedRun {
 /// and computes the rest, so that beta is applied once and no product is added twice. The memory of
 /// `trace.lost` and of the devices in `lost` is gone.
 ///
+/// Afterwards all that the program writes is complete at home, whether it returns or not. What it
+/// only reads is not touched: it is where the plan found it.
+///
 /// Throws only Error(device_failed), with C undefined: if the home of an operand that is still
-/// needed is lost, if a tile of C was half overwritten and no copy of it is left, or if the host
-/// has no memory for the ledger and for a tile of each operand that lies on a device.
+/// needed is lost, if a tile was half overwritten, or was on a lost device only, and no copy of it
+/// is left, or if the host has no memory for the ledger and for a tile of each operand that lies on
+/// a device.
 Recovery recover(const FailedRun& run, std::span<const DeviceId> lost, Backend& backend,
                  CpuBlas& blas);
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "program/tile_program.hpp"
+#include "plan/plan.hpp"
 
 namespace fleet {
 
@@ -34,6 +34,9 @@ struct Binding {
   };
   std::vector<Matrix> matrices;
   std::vector<std::complex<double>> scalars;
+  /// By device and slot: the memory of slots that outlive the plan; null for those of its arena.
+  /// Empty where the plan has none.
+  std::vector<std::vector<void*>> slots = {};
   friend bool operator==(const Binding&, const Binding&) = default;
 };
 

@@ -29,7 +29,7 @@ std::complex<double> factor_of_target(const Task& task, const TileOp& op, const 
 void enqueue(TaskId id, const Plan& plan, const Binding& binding, Execution& run, bool& begun) {
   const Task& task = plan.tasks[static_cast<std::size_t>(id)];
   const auto address = [&](const Where& where) {
-    return where.in_place() ? nullptr : run.slot(where);
+    return where.in_place() ? nullptr : address_of(plan, binding, where, run);
   };
   const TileProgram& program = *plan.program;
   const auto view = [&](const TileId& tile, const Where& where, Form form = Form::stored) {
@@ -108,6 +108,12 @@ Binding bind(const TileProgram& program, std::span<const Arguments> calls) {
       binding.scalars.push_back(scalar);
   }
   return binding;
+}
+
+void* address_of(const Plan& plan, const Binding& binding, const Where& where, Execution& run) {
+  if (!plan.slot(where).outlives_plan()) return run.slot(where);
+  return binding.slots.at(static_cast<std::size_t>(where.device))
+      .at(static_cast<std::size_t>(where.slot));
 }
 
 View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const Where& where,

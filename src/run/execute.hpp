@@ -18,6 +18,9 @@ Trace execute(const Plan& plan, const Binding& binding, Backend& backend, std::u
 Trace execute(const Plan& plan, const Arguments& arguments, Backend& backend,
               std::uint64_t serial = 0);
 
+/// The address of a slot, be it in the arena of the run or bound.
+void* address_of(const Plan& plan, const Binding& binding, const Where& where, Execution& run);
+
 /// The view of `tile` in the matrix's own storage, or in a slot at `slot_address`.
 View view_of(const Plan& plan, const Binding& binding, const TileId& tile, const Where& where,
              void* slot_address);

@@ -19,9 +19,10 @@ namespace {
 class ProgramTuner {
  public:
   ProgramTuner(std::shared_ptr<const TileProgram> program, const Machine& machine,
-               const TuneRequest& request)
+               const TuneRequest& request, const Residency& before)
       : machine_(machine),
         request_(request),
+        before_(before),
         program_(std::move(program)),
         largest_(largest_of(*program_)),
         base_(base_tuning(largest_, machine, request)) {
@@ -44,6 +45,7 @@ class ProgramTuner {
 
   const Machine& machine_;
   const TuneRequest& request_;
+  const Residency& before_;
   const std::shared_ptr<const TileProgram> program_;
   const Problem& largest_;
   Tuning base_;
@@ -83,7 +85,7 @@ bool ProgramTuner::attempt(const Tuning& tuning) {
     std::vector<Dealing> deals;
     for (const ProgramCall& call : program_->calls)
       deals.push_back(deal_tiles(call.problem, call.cuts, tuning));
-    Plan plan = schedule(program_, deals, machine_, tuning);
+    Plan plan = schedule(program_, deals, machine_, tuning, before_);
     std::int64_t rates_given = 0;
     const Trace trace = simulate(plan, machine_, &rates_given);
     const Cost cost = cost_of(plan, machine_, trace);
@@ -197,8 +199,8 @@ RegularTiles regular_tiles(const Machine& machine, Storage storage, std::int64_t
 }
 
 Tuned tune_program(std::shared_ptr<const TileProgram> program, const Machine& machine,
-                   const TuneRequest& request) {
-  return ProgramTuner(std::move(program), machine, request).run();
+                   const TuneRequest& request, const Residency& before) {
+  return ProgramTuner(std::move(program), machine, request, before).run();
 }
 
 Tuned tune_program(const Composition& composition, const Machine& machine,

@@ -14,9 +14,9 @@ RegularTiles regular_tiles(const Machine& machine, Storage storage, std::int64_t
 /// do not depend on what is planned together; workers, their grid and groups are chosen by
 /// simulation, like the plan of a call, by the request's goal for the whole program. Rules, caps
 /// and workers of the request hold; presets, shares and the CPU's part are for single calls. Throws
-/// as schedule.
+/// as schedule. `before`: where tiles are as the program begins.
 Tuned tune_program(std::shared_ptr<const TileProgram> program, const Machine& machine,
-                   const TuneRequest& request);
+                   const TuneRequest& request, const Residency& before = {});
 /// The same of calls, with the request's tile.
 Tuned tune_program(const Composition& composition, const Machine& machine,
                    const TuneRequest& request);

@@ -82,6 +82,7 @@ class Programs {
     for (int c = 0; c < calls; ++c) {
       step();
       if (chance(random_, 15)) touch();
+      if (!failed_.empty()) return failed_;
     }
     for (std::size_t m = 0; m < data_.size(); ++m)
       if (fleet_matrix_read(matrices_[m].get(), 0, 0, kEdge, kEdge) != FLEET_OK)
@@ -182,15 +183,16 @@ class Programs {
     ASSERT_EQ(status, FLEET_OK) << fleet_message();
     ASSERT_EQ(direct, FLEET_OK) << fleet_message();
     const Event kept(event);
-    if (chance(random_, 10)) {
-      ASSERT_EQ(fleet_event_wait(event), FLEET_OK) << fleet_message();
-    }
+    if (chance(random_, 10) && fleet_event_wait(event) != FLEET_OK) failed_ = fleet_message();
   }
 
   /// The program reads a part, or writes it.
   void touch() {
     const Part p = part(between(random_, 1, 9), between(random_, 1, 9), {});
-    ASSERT_EQ(fleet_matrix_read(matrices_[p.matrix].get(), p.row, p.col, p.rows, p.cols), FLEET_OK);
+    if (fleet_matrix_read(matrices_[p.matrix].get(), p.row, p.col, p.rows, p.cols) != FLEET_OK) {
+      failed_ = fleet_message();
+      return;
+    }
     if (chance(random_, 50)) return;
     said_ += "(written) ";
     for (std::int64_t col = p.col; col < p.col + p.cols; ++col)
@@ -206,7 +208,7 @@ class Programs {
   std::vector<std::vector<double>> data_, expected_;
   Context queued_, direct_;
   std::vector<Matrix> matrices_;
-  std::string said_;
+  std::string said_, failed_;
 };
 
 TEST(QueuedCalls, GiveTheResultsOfCallsOneByOne) {
@@ -224,14 +226,20 @@ TEST(QueuedCalls, GiveTheResultsOfCallsOneByOne) {
 TEST(QueuedCalls, GiveThemAfterFaultsToo) {
   Generator random(82);
   const char* const kFaults[] = {"copy", "launch", "alloc"};
+  int right = 0;
   for (std::int64_t trial = 0; trial < test::scaled(60); ++trial) {
     const std::string fault =
         std::string(kFaults[between(random, 0, 2)]) + ":" + std::to_string(between(random, 1, 200));
     const std::string lost = "lost:1@" + std::to_string(between(random, 0, 100));
-    Programs programs(random(),
-                      on_devices(3, ";inject=poison," + (chance(random, 50) ? fault : lost)));
-    ASSERT_EQ(programs.run(25), "") << trial << fault;
+    const bool is_lost = chance(random, 50);
+    Programs programs(random(), on_devices(3, ";inject=poison," + (is_lost ? lost : fault)));
+    const std::string said = programs.run(25);
+    // What was on a lost device alone is undefined, and reading it says so.
+    if (is_lost && said.find("undefined") != std::string::npos) continue;
+    ASSERT_EQ(said, "") << trial << fault;
+    ++right;
   }
+  EXPECT_GT(right, test::scaled(60) / 2);
 }
 
 /// A matrix of doubles with what it holds.

@@ -34,7 +34,10 @@ struct Product {
     return fleet_dgemm_async(context, FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0, of_a, of_a, 0.0, of_c,
                              event);
   }
-  bool is_right() { return c == std::vector<double>(kEdge * kEdge, static_cast<double>(kEdge)); }
+  bool is_right() {
+    return fleet_matrix_read(of_c, 0, 0, kEdge, kEdge) == FLEET_OK &&
+           c == std::vector<double>(kEdge * kEdge, static_cast<double>(kEdge));
+  }
 
   fleet_context* context = nullptr;
   std::vector<double> a, c;
@@ -53,7 +56,6 @@ TEST(QueuedCalls, OfTheParentAreNotTheChilds) {
       if (fleet_event_wait(event) != FLEET_UNSUPPORTED) return false;
       fleet_event* own = nullptr;
       return product.queue(&own) == FLEET_OK && fleet_event_wait(own) == FLEET_OK &&
-             fleet_matrix_read(product.of_c, 0, 0, kEdge, kEdge) == FLEET_OK &&
              product.is_right() && fleet_matrix_destroy(product.of_c) == FLEET_OK;
     });
     return child && fleet_event_wait(event) == FLEET_OK && product.is_right();

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context_residents.cpp: results that lie on devices come home when somebody needs them there. What
+// the caller has changed, and what nobody tracks, leaves the devices.
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/gate.hpp"
+#include "base/sizes.hpp"
+#include "core/context.hpp"
+#include "run/execute.hpp"
+
+namespace fleet {
+namespace {
+
+/// Is `inner` a part of `outer`? Where that cannot be told the answer is no.
+bool covers(const Block& outer, const Block& inner) {
+  const std::int64_t element = bytes_of(outer.storage);
+  const auto distance = static_cast<std::int64_t>(inner.begin - outer.begin);
+  if (!outer.is_plain || !inner.is_plain || outer.storage != inner.storage ||
+      outer.ld != inner.ld || inner.begin < outer.begin || distance % element != 0)
+    return false;
+  const std::int64_t row = distance / element % outer.ld, col = distance / element / outer.ld;
+  return row + inner.rows <= outer.rows && col + inner.cols <= outer.cols;
+}
+
+View view_of(const Block& block) {
+  return {.data = reinterpret_cast<void*>(block.begin),
+          .rows = block.rows,
+          .cols = block.cols,
+          .ld = block.ld};
+}
+
+Access access_of(const Call& call, int operand) {
+  if (operand != kC) return Access::read;
+  const bool overwrites =
+      call.beta_is_zero() && !call.traits().triangular && !call.traits().triangle;
+  return overwrites ? Access::write : Access::update;
+}
+
+}  // namespace
+
+void Context::untrack(const Block& block) {
+  residents_.untrack(block);
+  if (!residents_.has(block) || gate::only_cpu_left()) return;
+  // The queue's thread brings home what the calls under way make.
+  if (!residents_.is_away(block) && queue_.is_busy()) return;
+  const User inside(users_);
+  const auto turn = take_turn();
+  return_untracked();
+}
+
+void Context::return_untracked() {
+  for (const Block& block : residents_.untracked()) {
+    bring_home([&](const Block& tile) { return overlap(tile, block); });
+    residents_.drop(block);
+  }
+}
+
+/// The memory is about to be freed.
+void Context::discard(const Block& block) {
+  if (!residents_.has(block) || gate::only_cpu_left()) return;
+  const auto turn = take_turn();
+  residents_.drop(block);
+}
+
+/// At the end of the context.
+void Context::return_all() {
+  if (residents_.empty() || gate::only_cpu_left()) return;
+  const auto turn = take_turn();
+  bring_home([](const Block&) { return true; });
+  for (const Block& block : residents_.others({})) residents_.drop(block);
+  residents_.trim(*offloader_.engine().backend);
+}
+
+void Context::make_coherent(const Block& block, Access access) {
+  if (!residents_.has(block)) return;
+  // What is overwritten as a whole need not come home before.
+  const auto is_needed = [&](const Block& tile) {
+    return overlap(tile, block) && (access != Access::write || !covers(block, tile));
+  };
+  std::unique_lock<std::mutex> turn;
+  const bool alone = gate::only_cpu_left();
+  if (!alone) turn = take_turn();
+  if (alone && residents_.is_any_away(is_needed))
+    throw Error(Status::unsupported,
+                gate::in_forked_child()
+                    ? "elements of the matrix were on a device when the process was forked"
+                    : "the process ends, and elements of the matrix are on a device");
+  if (!alone) bring_home(is_needed);
+  if (access != Access::read) residents_.drop(block);
+}
+
+/// Before the call is computed by itself.
+void Context::make_coherent(const Call& call) {
+  if (residents_.empty()) return;
+  for (const int x : {kA, kB, kC}) make_coherent(block_of(call, x), access_of(call, x));
+}
+
+void Context::note_written(const Block& block) {
+  queue_.note_written(block);
+  if (!residents_.has(block) || gate::only_cpu_left()) return;
+  const User inside(users_);
+  const auto turn = take_turn();
+  // Of tiles that the block covers in part, the rest comes home around what the caller has written.
+  const auto is_cut = [&](const Block& tile) {
+    return overlap(tile, block) && !covers(block, tile);
+  };
+  if (!residents_.returning(is_cut).tiles.empty()) {
+    const std::int64_t element = bytes_of(block.storage);
+    std::vector<char> bytes(static_cast<std::size_t>(block.rows * block.cols * element));
+    const View is = view_of(block);
+    const View kept{.data = bytes.data(), .rows = block.rows, .cols = block.cols, .ld = block.rows};
+    Backend& backend = *offloader_.engine().backend;
+    const DeviceId home = locate_in_turn(block);
+    backend.transfer(kPageable, kept, home, is, element);
+    bring_home(is_cut);
+    backend.transfer(home, is, kPageable, kept, element);
+  }
+  residents_.drop(block);
+}
+
+DeviceId Context::locate_in_turn(const Block& block) {
+  const auto* const data = reinterpret_cast<const void*>(block.begin);
+  {
+    const gate::StateLock lock;
+    if (const DeviceId known = registry_.locate(data, block.bytes); known != kPageable)
+      return known;
+  }
+  return offloader_.engine().backend->locate(data, block.bytes);
+}
+
+void Context::bring_home(const std::function<bool(const Block&)>& wanted) {
+  Residents::Return what = residents_.returning(wanted);
+  if (what.tiles.empty()) return;
+  auto program = std::make_shared<TileProgram>(*what.placed.program);
+  for (std::size_t m = 0; m < program->matrices.size(); ++m)
+    program->matrices[m].home = locate_in_turn(what.placed.blocks[m]);
+  what.placed.program = program;
+  if (return_by_plan(what)) {
+    for (const TileId& tile : what.tiles) residents_.note_home(what, tile);
+    return;
+  }
+  for (const TileId& tile : what.tiles) return_alone(what, tile);
+}
+
+/// False: some tiles may not be at home.
+bool Context::return_by_plan(const Residents::Return& what) {
+  try {
+    Backend& backend = *offloader_.engine().backend;
+    const Plan plan = offloader_.plan_return(what.placed.program, what.before, what.tiles);
+    const KeptSlots slots = residents_.bind(plan, what.placed, backend);
+    Binding binding = what.binding();
+    binding.slots = slots;
+    const auto run = backend.begin(plan, binding, 0);
+    const Trace trace = complete(plan, binding, *run);
+    offloader_.note_outcome(trace, log_);
+    journal_->note_bytes(offloader_.traffic_of(plan, trace));
+    return trace.status == Status::ok;
+  } catch (const std::exception&) {  // no memory, or devices that do not work
+    return false;
+  }
+}
+
+/// By a copy of its own. What cannot come home is undefined.
+void Context::return_alone(const Residents::Return& what, const TileId& tile) {
+  const Block block = what.block_of(tile);
+  const TileProgram& program = *what.placed.program;
+  for (const auto& [device, address] : residents_.copies_of(what, tile)) {
+    if (offloader_.is_lost(device)) continue;
+    View home = view_of(block);
+    home.fill = program.fill_of(tile);
+    View copy = home;
+    copy.data = address;
+    copy.ld = copy.rows;
+    try {
+      offloader_.engine().backend->transfer(program.matrix_of(tile).home, home, device, copy,
+                                            bytes_of(block.storage));
+      return residents_.note_home(what, tile);
+    } catch (const Error&) {
+      // Another device may have it.
+    }
+  }
+  queue_.note_undefined(block);
+  residents_.drop(block);
+}
+
+void Context::note_lost_devices() {
+  for (const DeviceId device : offloader_.lost())
+    for (const Block& block : residents_.forget_device(device)) queue_.note_undefined(block);
+}
+
+/// Makes room on the devices for a plan: what pending calls need last leaves first, else what was
+/// used least recently.
+void Context::make_room(const Plan& plan, const PlacedProgram& placed,
+                        std::span<const QueuedCall> later) {
+  std::vector<std::int64_t> wanted = plan.arena_bytes;
+  for (std::size_t d = 0; d < plan.slots.size(); ++d)
+    for (const Slot& slot : plan.slots[d])
+      if (slot.outlives_plan()) wanted[d] += slot.bytes;
+  for (const Resident& found : plan.found)
+    wanted[index(found.where.device)] -= plan.slot(found.where).bytes;
+  const auto is_full = [&] {
+    for (std::size_t d = kFirstDevice; d < wanted.size(); ++d)
+      if (residents_.bytes_on(static_cast<DeviceId>(d)) + wanted[d] >
+          offloader_.cap(static_cast<DeviceId>(d)))
+        return true;
+    return false;
+  };
+  if (residents_.empty() || !is_full()) return;
+  const auto next_use = [&](const Block& block) {
+    const auto uses = [&](const QueuedCall& queued) {
+      for (const int x : {kA, kB, kC})
+        if (overlap(block_of(queued.call, x), block)) return true;
+      return false;
+    };
+    return std::ranges::find_if(later, uses) - later.begin();
+  };
+  std::vector<Block> others = residents_.others(placed);
+  std::ranges::stable_sort(others, std::greater{}, next_use);
+  for (const Block& block : others) {
+    if (!is_full()) return;
+    bring_home([&](const Block& tile) { return overlap(tile, block); });
+    residents_.drop(block);
+  }
+}
+
+}  // namespace fleet

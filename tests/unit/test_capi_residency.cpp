@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_capi_residency.cpp: results of queued calls stay on virtual devices until somebody needs
+// them at home, and nothing is ever stale: through the public header, with the bytes that were
+// moved.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fleetblas/fleetblas.hpp"
+#include "support/host_context.hpp"
+
+namespace fleet {
+namespace {
+
+using fleetblas::Context;
+
+constexpr std::int64_t kEdge = 64;
+constexpr std::int64_t kBytes = kEdge * kEdge * 8;
+
+std::string on_devices(int devices, const std::string& more = "") {
+  return test::host_options(devices) + ";inject=poison;tile=16" + more;
+}
+
+struct Destroy {
+  void operator()(fleet_matrix* matrix) const { fleet_matrix_destroy(matrix); }
+};
+using Matrix = std::unique_ptr<fleet_matrix, Destroy>;
+
+/// A square matrix of one number, in memory of the program.
+struct Square {
+  Square(const Context& context, double value) : data(kEdge * kEdge, value) {
+    matrix = wrap(context);
+  }
+  Matrix wrap(const Context& context) {
+    fleet_matrix* made = nullptr;
+    EXPECT_EQ(
+        fleet_matrix_wrap(context.handle(), FLEET_F64, kEdge, kEdge, data.data(), kEdge, &made),
+        FLEET_OK);
+    return Matrix(made);
+  }
+  fleet_status read() const { return fleet_matrix_read(matrix.get(), 0, 0, kEdge, kEdge); }
+  double& at(std::int64_t row, std::int64_t col) {
+    return data[static_cast<std::size_t>(row + col * kEdge)];
+  }
+  bool is(double value) const { return data == std::vector<double>(data.size(), value); }
+
+  std::vector<double> data;
+  Matrix matrix;
+};
+
+/// C = A * B / edge + beta * C: of ones the product is one.
+fleet_status multiply(const Context& context, const fleet_matrix* a, const fleet_matrix* b,
+                      double beta, fleet_matrix* c) {
+  return fleet_dgemm_async(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0 / kEdge, a, b,
+                           beta, c, nullptr);
+}
+fleet_status multiply(const Context& context, const Square& a, const Square& b, double beta,
+                      const Square& c) {
+  return multiply(context, a.matrix.get(), b.matrix.get(), beta, c.matrix.get());
+}
+
+std::int64_t moved(const Context& context, const char* kind) {
+  return nlohmann::json::parse(context.stats_json())["bytes_by_kind"].value(kind, std::int64_t{0});
+}
+std::int64_t from_host(const Context& context) { return moved(context, "h2d"); }
+std::int64_t to_host(const Context& context) { return moved(context, "d2h"); }
+
+/// Queues the call and waits for it by an event.
+void compute(const Context& context, const Square& a, const Square& b, double beta,
+             const Square& c) {
+  fleet_event* event = nullptr;
+  ASSERT_EQ(fleet_dgemm_async(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0 / kEdge,
+                              a.matrix.get(), b.matrix.get(), beta, c.matrix.get(), &event),
+            FLEET_OK);
+  EXPECT_EQ(fleet_event_wait(event), FLEET_OK) << fleet_message();
+  fleet_event_destroy(event);
+}
+
+TEST(Residency, OfAChainThereIsNoHostTrafficUntilItIsRead) {
+  const Context context(on_devices(4));
+  const Square a(context, 1), b(context, 1), c(context, 0);
+  compute(context, a, b, 0.0, c);
+  const std::int64_t before = from_host(context);
+  EXPECT_GT(before, 0);
+  for (int i = 0; i < 10; ++i) compute(context, a, b, 1.0, c);
+  EXPECT_EQ(from_host(context), before);
+  EXPECT_EQ(to_host(context), 0);
+  EXPECT_EQ(c.read(), FLEET_OK);
+  EXPECT_TRUE(c.is(11));
+  EXPECT_EQ(to_host(context), kBytes);
+  EXPECT_EQ(c.read(), FLEET_OK);
+  EXPECT_EQ(to_host(context), kBytes);
+}
+
+TEST(Residency, APartThatIsReadComesHomeAlone) {
+  const Context context(on_devices(2));
+  const Square a(context, 1), c(context, 0);
+  compute(context, a, a, 0.0, c);
+  EXPECT_EQ(fleet_matrix_read(c.matrix.get(), 17, 3, 10, 10), FLEET_OK);
+  EXPECT_EQ(to_host(context), 16 * 16 * 8);  // the tile around it
+  EXPECT_EQ(c.data[17 + 3 * kEdge], 1);
+}
+
+TEST(Residency, WhatTheProgramWroteIsFetchedAgain) {
+  const Context context(on_devices(2));
+  Square a(context, 1), b(context, 1), c(context, 0);
+  compute(context, a, b, 0.0, c);
+  a.data.assign(a.data.size(), 2);
+  EXPECT_EQ(fleet_matrix_wrote(a.matrix.get(), 0, 0, kEdge, kEdge), FLEET_OK);
+  compute(context, a, b, 0.0, c);
+  EXPECT_EQ(c.read(), FLEET_OK);
+  EXPECT_TRUE(c.is(2));
+}
+
+TEST(Residency, AWriteIntoATileThatIsAwayKeepsTheRestOfIt) {
+  const Context context(on_devices(2));
+  Square a(context, 1), c(context, 7);
+  compute(context, a, a, 0.0, c);
+  for (std::int64_t col = 5; col < 25; ++col) c.at(20, col) = -3;
+  EXPECT_EQ(fleet_matrix_wrote(c.matrix.get(), 20, 5, 1, 20), FLEET_OK);
+  EXPECT_EQ(c.read(), FLEET_OK);
+  for (std::int64_t col = 0; col < kEdge; ++col)
+    for (std::int64_t row = 0; row < kEdge; ++row)
+      ASSERT_EQ(c.at(row, col), row == 20 && col >= 5 && col < 25 ? -3 : 1) << row << " " << col;
+}
+
+TEST(Residency, CallsWithACallerSeeWhatQueuedCallsMadeAndTheReverse) {
+  const Context context(on_devices(2));
+  Square a(context, 1), c(context, 0), d(context, 0);
+  const auto at_once = [&](Square& x, double beta, Square& y) {
+    return fleet_dgemm(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, kEdge, kEdge, kEdge,
+                       1.0 / kEdge, x.data.data(), kEdge, a.data.data(), kEdge, beta, y.data.data(),
+                       kEdge);
+  };
+  compute(context, a, a, 0.0, c);  // c = 1
+  compute(context, a, a, 0.0, d);  // d = 1
+  ASSERT_EQ(at_once(c, 1.0, d), FLEET_OK);
+  EXPECT_TRUE(d.is(2));
+  compute(context, d, a, 1.0, c);  // c = 3
+  ASSERT_EQ(at_once(c, 0.0, d), FLEET_OK);
+  EXPECT_TRUE(d.is(3));
+  compute(context, d, a, 1.0, c);
+  EXPECT_EQ(c.read(), FLEET_OK);
+  EXPECT_TRUE(c.is(6));
+}
+
+TEST(Residency, AliasesAndViewsSeeEachOther) {
+  const Context context(on_devices(2));
+  Square a(context, 1), c(context, 0), d(context, 0);
+  const Matrix alias = c.wrap(context);
+  compute(context, a, a, 0.0, c);
+  ASSERT_EQ(multiply(context, alias.get(), a.matrix.get(), 1.0, d.matrix.get()), FLEET_OK);
+  fleet_matrix *view = nullptr, *of_a = nullptr;  // 24 x 24 at offsets that are in no tile's corner
+  ASSERT_EQ(fleet_matrix_view(d.matrix.get(), 5, 9, 24, 24, &view), FLEET_OK);
+  ASSERT_EQ(fleet_matrix_view(a.matrix.get(), 1, 1, 24, 24, &of_a), FLEET_OK);
+  const Matrix owner(view), owner_of_a(of_a);
+  ASSERT_EQ(multiply(context, of_a, of_a, 1.0, view), FLEET_OK);  // 1 + 24 / 64
+  ASSERT_EQ(multiply(context, a, a, 1.0, d), FLEET_OK);           // + 1
+  EXPECT_EQ(d.read(), FLEET_OK);
+  for (std::int64_t col = 0; col < kEdge; ++col)
+    for (std::int64_t row = 0; row < kEdge; ++row) {
+      const bool in_view = row >= 5 && row < 29 && col >= 9 && col < 33;
+      ASSERT_EQ(d.at(row, col), in_view ? 2.375 : 2) << row << " " << col;
+    }
+}
+
+TEST(Residency, TheLastHandleOfMemoryBringsItHome) {
+  const Context context(on_devices(2));
+  Square a(context, 1), c(context, 0);
+  Matrix alias = c.wrap(context);
+  compute(context, a, a, 0.0, c);
+  c.matrix.reset();
+  EXPECT_FALSE(c.is(1));  // the other handle is left
+  alias.reset();
+  EXPECT_TRUE(c.is(1));
+}
+
+TEST(Residency, ResultsOfHandlesThatAreGoneComeHomeWithTheirEvent) {
+  const Context context(on_devices(2, ";inject=delay:host->0+0.02"));
+  Square a(context, 1), c(context, 0);
+  fleet_event* event = nullptr;
+  ASSERT_EQ(fleet_dgemm_async(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0 / kEdge,
+                              a.matrix.get(), a.matrix.get(), 0.0, c.matrix.get(), &event),
+            FLEET_OK);
+  c.matrix.reset();
+  EXPECT_EQ(fleet_event_wait(event), FLEET_OK);
+  fleet_event_destroy(event);
+  EXPECT_TRUE(c.is(1));
+}
+
+TEST(Residency, TheEndOfAContextBringsAllHome) {
+  std::vector<double> c;
+  {
+    auto context = std::make_unique<Context>(on_devices(2));
+    Square a(*context, 1), result(*context, 0);
+    compute(*context, a, a, 0.0, result);
+    fleet_matrix_destroy(a.matrix.release());
+    auto* const kept = result.matrix.release();  // its context goes first: only the memory is left
+    context.reset();
+    static_cast<void>(kept);
+    c = result.data;
+  }
+  EXPECT_EQ(c, std::vector<double>(kEdge * kEdge, 1));
+}
+
+TEST(Residency, CopiesFreesAndRegistrationsSeeWhatIsAway) {
+  const Context context(on_devices(2));
+  Square a(context, 1), c(context, 0);
+  compute(context, a, a, 0.0, c);
+  std::vector<double> copy(c.data.size());
+  ASSERT_EQ(fleet_copy(context.handle(), copy.data(), c.data.data(), kBytes), FLEET_OK);
+  EXPECT_EQ(copy, std::vector<double>(copy.size(), 1));
+  const std::vector<double> fives(copy.size(), 5);
+  ASSERT_EQ(fleet_copy(context.handle(), a.data.data(), fives.data(), kBytes), FLEET_OK);
+  compute(context, a, a, 0.0, c);
+  ASSERT_EQ(fleet_host_register(context.handle(), c.data.data(), kBytes), FLEET_OK);
+  compute(context, a, a, 1.0, c);
+  ASSERT_EQ(fleet_host_unregister(context.handle(), c.data.data()), FLEET_OK);
+  EXPECT_TRUE(c.is(50));
+}
+
+TEST(Residency, WhatIsNeededLastLeavesWhereMemoryIsShort) {
+  // Of 32 KiB each: three matrices fit on a device, eight do not.
+  const Context context(on_devices(1, ";device_memory=160K"));
+  std::vector<Square> all;
+  for (int i = 0; i < 8; ++i) all.emplace_back(context, 1.0);
+  Square sum(context, 0);
+  for (int round = 0; round < 3; ++round)
+    for (const Square& x : all) compute(context, x, x, 1.0, sum);
+  EXPECT_EQ(sum.read(), FLEET_OK);
+  EXPECT_TRUE(sum.is(24));
+}
+
+TEST(Residency, ALostDeviceTakesWhatItAloneHadAndSaysSo) {
+  const Context context(on_devices(2, ";inject=poison,lost:1@40"));
+  const Square a(context, 1), b(context, 1);
+  std::vector<Square> results;
+  for (int i = 0; i < 8; ++i) {
+    results.emplace_back(context, 0.0);
+    compute(context, a, b, 0.0, results.back());
+  }
+  int undefined = 0;
+  for (const Square& result : results) {
+    const fleet_status status = result.read();
+    if (status == FLEET_OK) {
+      EXPECT_TRUE(result.is(1));
+      continue;
+    }
+    EXPECT_EQ(status, FLEET_DEVICE_FAILED);
+    EXPECT_NE(std::string(fleet_message()).find("undefined"), std::string::npos);
+    ++undefined;
+  }
+  EXPECT_GT(undefined, 0);
+  EXPECT_LT(undefined, 8);
+}
+
+}  // namespace
+}  // namespace fleet
