@@ -28,11 +28,20 @@ std::string different_bits(const RandomProgram& program, const ProgramOutcome<T>
   return "";
 }
 
+/// What a run may say of faults.
+enum class Faults {
+  none,    ///< nothing fails
+  told,    ///< calls and reads may say that a device failed; then nothing wrong is seen
+  missed,  ///< the same, but queued calls may read what a failed call left undefined, so that what
+           ///< they write may be anything; and whatever writes into a matrix makes all of it count
+           ///< as written
+};
+
 template <typename T>
 class ProgramJudge {
  public:
-  ProgramJudge(const MadeProgram<T>& made, const ProgramOutcome<T>& outcome, bool may_fail)
-      : made_(made), program_(made.program), outcome_(outcome), may_fail_(may_fail) {
+  ProgramJudge(const MadeProgram<T>& made, const ProgramOutcome<T>& outcome, Faults faults)
+      : made_(made), program_(made.program), outcome_(outcome), faults_(faults) {
     for (const ProgramMatrix& matrix : program_.matrices)
       states_.emplace_back(static_cast<std::size_t>(matrix.rows * matrix.cols), State::right);
   }
@@ -60,12 +69,13 @@ class ProgramJudge {
   std::string verdict_of(std::size_t s) {
     const Step& step = program_.steps[s];
     const StepOutcome<T>& outcome = outcome_.steps[s];
-    if (outcome.status != FLEET_OK && !may_fail_) return "failed: " + outcome.message;
+    if (outcome.status != FLEET_OK && faults_ == Faults::none) return "failed: " + outcome.message;
     if (outcome.status != FLEET_OK && outcome.status != FLEET_DEVICE_FAILED)
       return "failed otherwise than by a device: " + outcome.message;
     if (outcome.status != FLEET_OK && outcome.message.empty()) return "failed without a reason";
     if (step.is_call()) return verdict_of_call(step, outcome);
     if (step.act == Act::write) {
+      note_written(step.part);
       for_all(step.part, [&](State& state, std::size_t) {
         state = outcome.status == FLEET_OK ? State::right : State::undefined;
       });
@@ -82,7 +92,15 @@ class ProgramJudge {
       for (std::int64_t row = 0; row < part.rows; ++row) visit(state(part, row, col), i++);
   }
 
+  void note_written(const Part& part) {
+    if (faults_ == Faults::missed)
+      std::ranges::replace(states_[static_cast<std::size_t>(part.matrix)], State::undefined,
+                           State::unknown);
+  }
+
   std::string verdict_of_call(const Step& step, const StepOutcome<T>& outcome) {
+    const Part& c = step.operands[kC].part;
+    if (outcome.status == FLEET_OK) note_written(c);
     if (!changes_output(step.call)) return "";
     const bool is_queued = step.act == Act::queue;
     if (is_queued && outcome.status != FLEET_OK &&
@@ -101,11 +119,10 @@ class ProgramJudge {
     if (reads_output(step.call)) look(kC);
     if (outcome.status != FLEET_OK)
       worst = is_queued ? State::undefined : State::unknown;
-    else if (worst == State::undefined && is_queued)
+    else if (worst == State::undefined && is_queued && faults_ != Faults::missed)
       return "read what a failed call had left undefined, and said OK";
     else if (worst != State::right)
       worst = State::unknown;
-    const Part& c = step.operands[kC].part;
     for_each_used(step, kC,
                   [&](std::int64_t row, std::int64_t col) { state(c, row, col) = worst; });
     return "";
@@ -130,16 +147,15 @@ class ProgramJudge {
   const MadeProgram<T>& made_;
   const RandomProgram& program_;
   const ProgramOutcome<T>& outcome_;
-  const bool may_fail_;
+  const Faults faults_;
   std::vector<std::vector<State>> states_;
 };
 
-/// "" if a run of the program saw what it had to see. `may_fail`: a fault was injected, after which
-/// calls and reads may say that a device failed, but nothing wrong may be seen.
+/// "" if a run of the program saw what it had to see.
 template <typename T>
 std::string verdict_on(const MadeProgram<T>& made, const ProgramOutcome<T>& outcome,
-                       bool may_fail) {
-  return ProgramJudge<T>(made, outcome, may_fail).verdict();
+                       Faults faults) {
+  return ProgramJudge<T>(made, outcome, faults).verdict();
 }
 
 }  // namespace fleet::test
