@@ -83,6 +83,14 @@ class ProgramMaker {
   Part part(std::int64_t rows, std::int64_t cols, const std::vector<Part>& others,
             int least_matrix = 0) {
     const int matrices = static_cast<int>(std::ssize(made_.program.matrices));
+    // Blocks that come again are those that may stay on devices.
+    for (int attempt = 0; attempt < 8 && !used_.empty() && chance(random_, 80); ++attempt) {
+      const Part again =
+          used_[static_cast<std::size_t>(between(random_, 0, std::ssize(used_) - 1))];
+      if (again.rows == rows && again.cols == cols && again.matrix >= least_matrix &&
+          std::ranges::none_of(others, [&](const Part& p) { return p.meets(again); }))
+        return again;
+    }
     for (int attempt = 0; attempt < 50; ++attempt) {
       Part found =
           made_.program.whole(static_cast<int>(between(random_, least_matrix, matrices - 1)));
@@ -142,7 +150,9 @@ class ProgramMaker {
   bool find_operands(Step& step) {
     const BlasCall& call = step.call;
     const RoutineTraits& traits = call.traits();
-    const std::int64_t m = size(), n = size(), k = size();
+    const bool large = chance(random_, 40);
+    const auto some = [&] { return large ? edge_ : size(); };
+    const std::int64_t m = some(), n = some(), k = some();
     const int first = wishes_.shares_first ? 1 : 0;
     const bool turned = call.op_a != Op::none, left = call.side == Side::left;
     Part a, b, c;
@@ -231,7 +241,11 @@ class ProgramMaker {
       const Part& c = step.operands[kC].part;
       Bounded<T> before = oracle_.held(c);
       oracle_.call(step);
-      if (is_telling(c)) return push(step);
+      if (is_telling(c)) {
+        for (const Operand& operand : step.operands)
+          if (operand.part.matrix >= 0) used_.push_back(operand.part);
+        return push(step);
+      }
       oracle_.restore(c, std::move(before));
     }
     const int first = wishes_.shares_first ? 1 : 0;
@@ -269,6 +283,7 @@ class ProgramMaker {
   Generator random_;
   ProgramWishes wishes_;
   MadeProgram<T> made_;
+  std::vector<Part> used_;
   std::int64_t edge_ = 0;
   ProgramOracle<T> oracle_;
 };
