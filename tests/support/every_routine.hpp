@@ -13,7 +13,7 @@
 namespace fleet::test {
 
 /// A call without its matrices. Scalars are exact in every type; real types take their real parts.
-struct BlasCall {
+struct RoutineCall {
   Routine routine = Routine::gemm;
   Side side = Side::left;
   Uplo uplo = Uplo::lower;
@@ -27,7 +27,7 @@ struct BlasCall {
 
 /// A column-major matrix; a vector is one of one row or column.
 template <typename T>
-struct Stored {
+struct StoredMatrix {
   T* data = nullptr;
   std::int64_t rows = 0, cols = 0, ld = 1;
   std::int64_t length() const { return std::max(rows, cols); }
@@ -137,7 +137,7 @@ struct QueuedRoutines<std::complex<double>> {
 /// The arguments of a call in the forms in which the C API takes them.
 template <typename T>
 struct Flags {
-  explicit Flags(const BlasCall& call)
+  explicit Flags(const RoutineCall& call)
       : side(static_cast<fleet_side>(call.side == Side::left ? 'l' : 'r')),
         uplo(static_cast<fleet_uplo>(call.uplo == Uplo::lower ? 'l' : 'u')),
         diag(static_cast<fleet_diag>(call.diag == Diag::unit ? 'u' : 'n')),
@@ -163,8 +163,8 @@ struct Flags {
 
 /// The call on memory, complete on return.
 template <typename T>
-fleet_status call_at_once(fleet_context* on, const BlasCall& call, const Stored<T>& a,
-                          const Stored<T>& b, const Stored<T>& c) {
+fleet_status call_at_once(fleet_context* on, const RoutineCall& call, const StoredMatrix<T>& a,
+                          const StoredMatrix<T>& b, const StoredMatrix<T>& c) {
   using fleetblas::detail::given;
   using P = DirectProducts<T>;
   using R = fleetblas::detail::Routines<T>;
@@ -215,7 +215,7 @@ fleet_status call_at_once(fleet_context* on, const BlasCall& call, const Stored<
 
 /// The same on matrices, queued.
 template <typename T>
-fleet_status queue_call(fleet_context* on, const BlasCall& call, const fleet_matrix* a,
+fleet_status queue_call(fleet_context* on, const RoutineCall& call, const fleet_matrix* a,
                         const fleet_matrix* b, fleet_matrix* c, fleet_event** event) {
   using fleetblas::detail::given;
   using R = QueuedRoutines<T>;

@@ -29,7 +29,7 @@ std::string different_bits(const RandomProgram& program, const ProgramOutcome<T>
 }
 
 /// What a run may say of faults.
-enum class Faults {
+enum class FaultsSeen {
   none,    ///< nothing fails
   told,    ///< calls and reads may say that a device failed; then nothing wrong is seen
   missed,  ///< the same, but queued calls may read what a failed call left undefined, so that what
@@ -40,7 +40,7 @@ enum class Faults {
 template <typename T>
 class ProgramJudge {
  public:
-  ProgramJudge(const MadeProgram<T>& made, const ProgramOutcome<T>& outcome, Faults faults)
+  ProgramJudge(const MadeProgram<T>& made, const ProgramOutcome<T>& outcome, FaultsSeen faults)
       : made_(made), program_(made.program), outcome_(outcome), faults_(faults) {
     for (const ProgramMatrix& matrix : program_.matrices)
       states_.emplace_back(static_cast<std::size_t>(matrix.rows * matrix.cols), State::right);
@@ -60,16 +60,17 @@ class ProgramJudge {
   /// was undefined: only the caller knows of it.
   enum class State : char { right, undefined, unknown };
 
-  State& state(const Part& part, std::int64_t row, std::int64_t col) {
+  State& state(const MatrixPart& part, std::int64_t row, std::int64_t col) {
     const auto m = static_cast<std::size_t>(part.matrix);
     return states_[m][static_cast<std::size_t>(part.row + row +
                                                (part.col + col) * program_.matrices[m].rows)];
   }
 
   std::string verdict_of(std::size_t s) {
-    const Step& step = program_.steps[s];
+    const ProgramStep& step = program_.steps[s];
     const StepOutcome<T>& outcome = outcome_.steps[s];
-    if (outcome.status != FLEET_OK && faults_ == Faults::none) return "failed: " + outcome.message;
+    if (outcome.status != FLEET_OK && faults_ == FaultsSeen::none)
+      return "failed: " + outcome.message;
     if (outcome.status != FLEET_OK && outcome.status != FLEET_DEVICE_FAILED)
       return "failed otherwise than by a device: " + outcome.message;
     if (outcome.status != FLEET_OK && outcome.message.empty()) return "failed without a reason";
@@ -86,20 +87,20 @@ class ProgramJudge {
   }
 
   template <typename Visit>
-  void for_all(const Part& part, Visit visit) {
+  void for_all(const MatrixPart& part, Visit visit) {
     std::size_t i = 0;
     for (std::int64_t col = 0; col < part.cols; ++col)
       for (std::int64_t row = 0; row < part.rows; ++row) visit(state(part, row, col), i++);
   }
 
-  void note_written(const Part& part) {
-    if (faults_ == Faults::missed)
+  void note_written(const MatrixPart& part) {
+    if (faults_ == FaultsSeen::missed)
       std::ranges::replace(states_[static_cast<std::size_t>(part.matrix)], State::undefined,
                            State::unknown);
   }
 
-  std::string verdict_of_call(const Step& step, const StepOutcome<T>& outcome) {
-    const Part& c = step.operands[kC].part;
+  std::string verdict_of_call(const ProgramStep& step, const StepOutcome<T>& outcome) {
+    const MatrixPart& c = step.operands[kC].part;
     if (outcome.status == FLEET_OK) note_written(c);
     if (!changes_output(step.call)) return "";
     const bool is_queued = step.act == Act::queue;
@@ -108,7 +109,7 @@ class ProgramJudge {
       return "its message does not name it: " + outcome.message;
     State worst = State::right;
     const auto look = [&](int x) {
-      const Part& part = step.operands[static_cast<std::size_t>(x)].part;
+      const MatrixPart& part = step.operands[static_cast<std::size_t>(x)].part;
       if (part.matrix < 0) return;
       for_each_used(step, x, [&](std::int64_t row, std::int64_t col) {
         const State is = state(part, row, col);
@@ -119,7 +120,7 @@ class ProgramJudge {
     if (reads_output(step.call)) look(kC);
     if (outcome.status != FLEET_OK)
       worst = is_queued ? State::undefined : State::unknown;
-    else if (worst == State::undefined && is_queued && faults_ != Faults::missed)
+    else if (worst == State::undefined && is_queued && faults_ != FaultsSeen::missed)
       return "read what a failed call had left undefined, and said OK";
     else if (worst != State::right)
       worst = State::unknown;
@@ -128,7 +129,7 @@ class ProgramJudge {
     return "";
   }
 
-  std::string verdict_of_look(const Step& step, const std::vector<T>& seen,
+  std::string verdict_of_look(const ProgramStep& step, const std::vector<T>& seen,
                               const Bounded<T>& expected) {
     std::string wrong;
     for_all(step.part, [&](State state, std::size_t i) {
@@ -147,14 +148,14 @@ class ProgramJudge {
   const MadeProgram<T>& made_;
   const RandomProgram& program_;
   const ProgramOutcome<T>& outcome_;
-  const Faults faults_;
+  const FaultsSeen faults_;
   std::vector<std::vector<State>> states_;
 };
 
 /// "" if a run of the program saw what it had to see.
 template <typename T>
 std::string verdict_on(const MadeProgram<T>& made, const ProgramOutcome<T>& outcome,
-                       Faults faults) {
+                       FaultsSeen faults) {
   return ProgramJudge<T>(made, outcome, faults).verdict();
 }
 

@@ -80,19 +80,19 @@ class ProgramMaker {
   }
 
   /// A part of this size anywhere that meets none of `others`; no matrix if there is hardly any.
-  Part part(std::int64_t rows, std::int64_t cols, const std::vector<Part>& others,
-            int least_matrix = 0) {
+  MatrixPart part(std::int64_t rows, std::int64_t cols, const std::vector<MatrixPart>& others,
+                  int least_matrix = 0) {
     const int matrices = static_cast<int>(std::ssize(made_.program.matrices));
     // Blocks that come again are those that may stay on devices.
     for (int attempt = 0; attempt < 8 && !used_.empty() && chance(random_, 80); ++attempt) {
-      const Part again =
+      const MatrixPart again =
           used_[static_cast<std::size_t>(between(random_, 0, std::ssize(used_) - 1))];
       if (again.rows == rows && again.cols == cols && again.matrix >= least_matrix &&
-          std::ranges::none_of(others, [&](const Part& p) { return p.meets(again); }))
+          std::ranges::none_of(others, [&](const MatrixPart& p) { return p.meets(again); }))
         return again;
     }
     for (int attempt = 0; attempt < 50; ++attempt) {
-      Part found =
+      MatrixPart found =
           made_.program.whole(static_cast<int>(between(random_, least_matrix, matrices - 1)));
       const std::int64_t below = found.rows - rows, beyond = found.cols - cols;
       if (below < 0 || beyond < 0) continue;
@@ -102,16 +102,18 @@ class ProgramMaker {
       if (rows == cols && chance(random_, 70)) found.row = found.col = std::min(found.row, beyond);
       found.rows = rows;
       found.cols = cols;
-      if (std::ranges::none_of(others, [&](const Part& p) { return p.meets(found); })) return found;
+      if (std::ranges::none_of(others, [&](const MatrixPart& p) { return p.meets(found); }))
+        return found;
     }
     return {};
   }
-  Part vector(std::int64_t length, const std::vector<Part>& others, int least_matrix = 0) {
+  MatrixPart vector(std::int64_t length, const std::vector<MatrixPart>& others,
+                    int least_matrix = 0) {
     return chance(random_, 50) ? part(length, 1, others, least_matrix)
                                : part(1, length, others, least_matrix);
   }
   /// One of a few rows and columns, or all of a matrix. Not of the shared one.
-  Part random_part() {
+  MatrixPart random_part() {
     const int least = wishes_.shares_first ? 1 : 0;
     if (chance(random_, 20))
       return made_.program.whole(
@@ -124,8 +126,8 @@ class ProgramMaker {
     return some[between(random_, 0, 3)] * std::complex<double>(0.75, 0);
   }
 
-  BlasCall random_call() {
-    BlasCall call;
+  RoutineCall random_call() {
+    RoutineCall call;
     const auto half = [&] { return chance(random_, 50); };
     do call.routine = static_cast<Routine>(between(random_, 0, kRoutines - 1));
     while (call.traits().hermitian && !Scalar<T>::kComplex);
@@ -147,15 +149,15 @@ class ProgramMaker {
   }
 
   /// Operands for the call; false if they do not come together.
-  bool find_operands(Step& step) {
-    const BlasCall& call = step.call;
+  bool find_operands(ProgramStep& step) {
+    const RoutineCall& call = step.call;
     const RoutineTraits& traits = call.traits();
     const bool large = chance(random_, 40);
     const auto some = [&] { return large ? edge_ : size(); };
     const std::int64_t m = some(), n = some(), k = some();
     const int first = wishes_.shares_first ? 1 : 0;
     const bool turned = call.op_a != Op::none, left = call.side == Side::left;
-    Part a, b, c;
+    MatrixPart a, b, c;
     const auto given = [](std::int64_t rows, std::int64_t cols, bool flipped) {
       return flipped ? std::pair(cols, rows) : std::pair(rows, cols);
     };
@@ -184,24 +186,25 @@ class ProgramMaker {
       if (traits.has_b && !traits.by_itself) b = any(given(k, n, call.op_b != Op::none));
     }
     if (a.matrix < 0 || c.matrix < 0 || (traits.has_b && b.matrix < 0)) return false;
-    const auto ways = [&](const Part& p) {
-      return Operand{p, chance(random_, 60) ? Way::view : static_cast<Way>(between(random_, 0, 3))};
+    const auto ways = [&](const MatrixPart& p) {
+      return CallOperand{
+          p, chance(random_, 60) ? Way::view : static_cast<Way>(between(random_, 0, 3))};
     };
     step.operands = {ways(a), ways(b), ways(c)};
     return true;
   }
 
-  double largest(const Part& part) const {
+  double largest(const MatrixPart& part) const {
     double most = 0;
     for (const T& x : oracle_.read(part).is) most = std::max<double>(most, std::abs(x));
     return most;
   }
 
   /// Scales the product to the order of 1.
-  void choose_alpha(Step& step) {
+  void choose_alpha(ProgramStep& step) {
     const RoutineTraits& traits = step.call.traits();
-    const Part &a = step.operands[kA].part, &b = step.operands[kB].part,
-               &c = step.operands[kC].part;
+    const MatrixPart &a = step.operands[kA].part, &b = step.operands[kB].part,
+                     &c = step.operands[kC].part;
     if (chance(random_, 4)) {
       step.call.alpha = 0;
     } else {
@@ -221,7 +224,7 @@ class ProgramMaker {
   }
 
   /// Are the numbers such that a wrong one shows?
-  bool is_telling(const Part& part) const {
+  bool is_telling(const MatrixPart& part) const {
     const Bounded<T> now = oracle_.read(part);
     double sizes = 0, offs = 0;
     for (std::size_t i = 0; i < now.is.size(); ++i) {
@@ -235,14 +238,14 @@ class ProgramMaker {
 
   void add_call() {
     for (int attempt = 0; attempt < 20; ++attempt) {
-      Step step{.act = chance(random_, 12) ? Act::call : Act::queue, .call = random_call()};
+      ProgramStep step{.act = chance(random_, 12) ? Act::call : Act::queue, .call = random_call()};
       if (!find_operands(step)) continue;
       choose_alpha(step);
-      const Part& c = step.operands[kC].part;
+      const MatrixPart& c = step.operands[kC].part;
       Bounded<T> before = oracle_.held(c);
       oracle_.call(step);
       if (is_telling(c)) {
-        for (const Operand& operand : step.operands)
+        for (const CallOperand& operand : step.operands)
           if (operand.part.matrix >= 0) used_.push_back(operand.part);
         return push(step);
       }
@@ -253,20 +256,20 @@ class ProgramMaker {
         static_cast<int>(between(random_, first, std::ssize(made_.program.matrices) - 1))));
   }
 
-  void add_look(const Part& part) {
+  void add_look(const MatrixPart& part) {
     push({.act = Act::read, .part = part});
     made_.expected.back() = oracle_.read(part);
   }
 
-  void add_write(const Part& part) {
-    const Step step{.act = Act::write, .part = part, .numbers = random_()};
+  void add_write(const MatrixPart& part) {
+    const ProgramStep step{.act = Act::write, .part = part, .numbers = random_()};
     oracle_.write(part, step.numbers);
     push(step);
   }
 
   /// Destroys handles of wrapped memory, which has to live on without them.
   void add_handles() {
-    const Part whole = random_part();
+    const MatrixPart whole = random_part();
     const auto m = static_cast<std::size_t>(whole.matrix);
     if (!made_.program.matrices[m].place.empty()) return;
     push({.act = chance(random_, 50) ? Act::rewrap : Act::forget,
@@ -275,7 +278,7 @@ class ProgramMaker {
       made_.expected.back() = oracle_.read(made_.program.steps.back().part);
   }
 
-  void push(const Step& step) {
+  void push(const ProgramStep& step) {
     made_.program.steps.push_back(step);
     made_.expected.emplace_back();
   }
@@ -283,7 +286,7 @@ class ProgramMaker {
   Generator random_;
   ProgramWishes wishes_;
   MadeProgram<T> made_;
-  std::vector<Part> used_;
+  std::vector<MatrixPart> used_;
   std::int64_t edge_ = 0;
   ProgramOracle<T> oracle_;
 };

@@ -17,7 +17,7 @@ namespace fleet::test {
 /// Numbers of which products do not grow, with triangles that can be solved with: near +-1.5 on the
 /// matrix's diagonal, and small elsewhere. Dense, column by column.
 template <typename T>
-std::vector<T> fresh_numbers(const Part& part, std::int64_t order, std::uint64_t seed) {
+std::vector<T> fresh_numbers(const MatrixPart& part, std::int64_t order, std::uint64_t seed) {
   using Real = typename Scalar<T>::Real;
   Random random(seed);
   std::vector<T> numbers;
@@ -44,7 +44,7 @@ class ProgramOracle {
   /// `cpu` computes on the CPU only. The program may still grow.
   ProgramOracle(const RandomProgram& program, fleet_context* cpu) : program_(program), cpu_(cpu) {
     for (int m = 0; m < std::ssize(program.matrices); ++m) {
-      const Part whole = program.whole(m);
+      const MatrixPart whole = program.whole(m);
       held_.push_back({fresh_numbers<T>(whole, whole.rows, initial_seed(program, m)),
                        std::vector<double>(static_cast<std::size_t>(whole.rows * whole.cols))});
     }
@@ -55,7 +55,7 @@ class ProgramOracle {
     return program.seed * 16 + static_cast<std::uint64_t>(matrix);
   }
 
-  void write(const Part& part, std::uint64_t seed) {
+  void write(const MatrixPart& part, std::uint64_t seed) {
     const std::vector<T> numbers = fresh_numbers<T>(part, rows_of(part), seed);
     for (std::int64_t col = 0; col < part.cols; ++col)
       for (std::int64_t row = 0; row < part.rows; ++row) {
@@ -64,8 +64,8 @@ class ProgramOracle {
       }
   }
 
-  void call(const Step& step) {
-    const Part& c = step.operands[kC].part;
+  void call(const ProgramStep& step) {
+    const MatrixPart& c = step.operands[kC].part;
     const std::vector<double> bounds =
         step.call.traits().solves ? std::vector<double>{} : bounds_of_product(step);
     const auto stored = [&](int x) { return at(step.operands[static_cast<std::size_t>(x)].part); };
@@ -78,7 +78,7 @@ class ProgramOracle {
     });
   }
 
-  Bounded<T> read(const Part& part) const {
+  Bounded<T> read(const MatrixPart& part) const {
     Bounded<T> read;
     for (std::int64_t col = part.col; col < part.col + part.cols; ++col)
       for (std::int64_t row = part.row; row < part.row + part.rows; ++row) {
@@ -90,10 +90,10 @@ class ProgramOracle {
   }
 
   /// To go back to: all that the matrix holds.
-  const Bounded<T>& held(const Part& part) const {
+  const Bounded<T>& held(const MatrixPart& part) const {
     return held_[static_cast<std::size_t>(part.matrix)];
   }
-  void restore(const Part& part, Bounded<T> before) {
+  void restore(const MatrixPart& part, Bounded<T> before) {
     held_[static_cast<std::size_t>(part.matrix)] = std::move(before);
   }
 
@@ -108,24 +108,24 @@ class ProgramOracle {
   };
   enum class Kind { general, symmetric, triangular };
 
-  std::int64_t rows_of(const Part& part) const {
+  std::int64_t rows_of(const MatrixPart& part) const {
     return program_.matrices[static_cast<std::size_t>(part.matrix)].rows;
   }
-  std::size_t index(const Part& part, std::int64_t row, std::int64_t col) const {
+  std::size_t index(const MatrixPart& part, std::int64_t row, std::int64_t col) const {
     return static_cast<std::size_t>(part.row + row + (part.col + col) * rows_of(part));
   }
-  T& is(const Part& part, std::int64_t row, std::int64_t col) {
+  T& is(const MatrixPart& part, std::int64_t row, std::int64_t col) {
     return held_[static_cast<std::size_t>(part.matrix)].is[index(part, row, col)];
   }
-  double& off(const Part& part, std::int64_t row, std::int64_t col) {
+  double& off(const MatrixPart& part, std::int64_t row, std::int64_t col) {
     return held_[static_cast<std::size_t>(part.matrix)].off[index(part, row, col)];
   }
-  Stored<T> at(const Part& part) {
+  StoredMatrix<T> at(const MatrixPart& part) {
     if (part.matrix < 0) return {};
     return {&is(part, 0, 0), part.rows, part.cols, rows_of(part)};
   }
 
-  Factor factor(const Part& part, bool turned, Kind kind, const BlasCall& call) {
+  Factor factor(const MatrixPart& part, bool turned, Kind kind, const RoutineCall& call) {
     Factor made{.rows = turned ? part.cols : part.rows, .cols = turned ? part.rows : part.cols};
     for (std::int64_t col = 0; col < made.cols; ++col)
       for (std::int64_t row = 0; row < made.rows; ++row) {
@@ -139,7 +139,7 @@ class ProgramOracle {
       }
     return made;
   }
-  Factor general(const Part& part, bool turned, const BlasCall& call) {
+  Factor general(const MatrixPart& part, bool turned, const RoutineCall& call) {
     return factor(part, turned, Kind::general, call);
   }
 
@@ -168,11 +168,11 @@ class ProgramOracle {
   }
 
   /// Before the call: bounds of C after it, in the order of C's part.
-  std::vector<double> bounds_of_product(const Step& step) {
-    const BlasCall& call = step.call;
+  std::vector<double> bounds_of_product(const ProgramStep& step) {
+    const RoutineCall& call = step.call;
     const RoutineTraits& traits = call.traits();
-    const Part &a = step.operands[kA].part, &b = step.operands[kB].part,
-               &c = step.operands[kC].part;
+    const MatrixPart &a = step.operands[kA].part, &b = step.operands[kB].part,
+                     &c = step.operands[kC].part;
     const auto elements = static_cast<std::size_t>(c.rows * c.cols);
     std::vector<double> sizes(elements, 0.0), offs(elements, 0.0);
     const bool turned = call.op_a != Op::none, left = call.side == Side::left;
@@ -188,7 +188,7 @@ class ProgramOracle {
       const Factor other = general(traits.symmetric ? b : c, false, call);
       left ? add(one, other) : add(other, one);
     } else if (traits.by_itself) {
-      const Part& other = traits.has_b ? b : a;
+      const MatrixPart& other = traits.has_b ? b : a;
       add(general(a, turned, call), general(other, !turned, call));
       if (traits.twice) add(general(other, turned, call), general(a, !turned, call));
     } else if (call.routine == Routine::gemv) {
@@ -217,9 +217,9 @@ class ProgramOracle {
 
   /// After the call: T*(X' - X) is at most what the bounds of T and B and the rounding leave, and
   /// |inverse of T| at most the inverse of T with its diagonal's sizes less all other sizes.
-  std::vector<double> bounds_of_solution(const Step& step) {
-    const BlasCall& call = step.call;
-    const Part &a = step.operands[kA].part, &c = step.operands[kC].part;
+  std::vector<double> bounds_of_solution(const ProgramStep& step) {
+    const RoutineCall& call = step.call;
+    const MatrixPart &a = step.operands[kA].part, &c = step.operands[kC].part;
     Factor t = factor(a, call.op_a != Op::none, Kind::triangular, call);
     // Devices may solve by inverses of blocks: a second product, and its rounding.
     const double gamma = 4 * rounding(a.rows), alpha = std::abs(call.alpha);

@@ -105,13 +105,13 @@ class ProgramRunner {
     if (status != FLEET_OK && outcome_.broken.empty())
       outcome_.broken = std::string("refused: ") + fleet_message();
   }
-  Held& of(const Part& part) { return held_[static_cast<std::size_t>(part.matrix)]; }
-  const ProgramMatrix& shape_of(const Part& part) const {
+  Held& of(const MatrixPart& part) { return held_[static_cast<std::size_t>(part.matrix)]; }
+  const ProgramMatrix& shape_of(const MatrixPart& part) const {
     return program_.matrices[static_cast<std::size_t>(part.matrix)];
   }
-  T* at(const Part& part) { return of(part).data + part.row + part.col * shape_of(part).ld; }
+  T* at(const MatrixPart& part) { return of(part).data + part.row + part.col * shape_of(part).ld; }
 
-  MatrixHandle wrap(const Part& part) {
+  MatrixHandle wrap(const MatrixPart& part) {
     fleet_matrix* handle = nullptr;
     require(fleet_matrix_wrap(context_, fleetblas::TypeOf<T>::value, part.rows, part.cols, at(part),
                               shape_of(part).ld, &handle));
@@ -125,7 +125,7 @@ class ProgramRunner {
   }
 
   void begin(int m) {
-    const Part whole = program_.whole(m);
+    const MatrixPart whole = program_.whole(m);
     const ProgramMatrix& shape = shape_of(whole);
     Held& held = of(whole);
     if (!shape.place.empty()) {
@@ -158,13 +158,13 @@ class ProgramRunner {
     require(fleet_matrix_wrote(held.first.get(), 0, 0, shape.rows, shape.cols));
   }
 
-  void make_handles(const Part& whole) {
+  void make_handles(const MatrixPart& whole) {
     of(whole).first = wrap(whole);
     of(whole).alias = wrap(whole);
   }
 
   /// Writes numbers into the memory of a part, which nobody uses.
-  fleet_status move_numbers(const Part& part, const std::vector<T>& numbers) {
+  fleet_status move_numbers(const MatrixPart& part, const std::vector<T>& numbers) {
     for (std::int64_t col = 0; col < part.cols; ++col) {
       T* to = at(part) + col * shape_of(part).ld;
       const T* from = numbers.data() + col * part.rows;
@@ -178,7 +178,7 @@ class ProgramRunner {
     return FLEET_OK;
   }
 
-  fleet_status look(const Part& part, std::vector<T>& seen) {
+  fleet_status look(const MatrixPart& part, std::vector<T>& seen) {
     seen.resize(static_cast<std::size_t>(part.rows * part.cols));
     for (std::int64_t col = 0; col < part.cols; ++col) {
       T* to = seen.data() + col * part.rows;
@@ -193,13 +193,13 @@ class ProgramRunner {
     return FLEET_OK;
   }
 
-  fleet_status read(const Part& part) {
+  fleet_status read(const MatrixPart& part) {
     const MatrixHandle& handle = chance(random_, 50) ? of(part).first : of(part).alias;
     return fleet_matrix_read(handle.get(), part.row, part.col, part.rows, part.cols);
   }
 
-  MatrixHandle handle_of(const Operand& operand) {
-    const Part& p = operand.part;
+  MatrixHandle handle_of(const CallOperand& operand) {
+    const MatrixPart& p = operand.part;
     if (p.matrix < 0) return {};
     Held& held = of(p);
     switch (operand.way) {
@@ -219,14 +219,14 @@ class ProgramRunner {
     return view(held.first, p.row, p.col, p.rows, p.cols);
   }
 
-  Stored<T> stored(const Operand& operand) {
-    const Part& p = operand.part;
+  StoredMatrix<T> stored(const CallOperand& operand) {
+    const MatrixPart& p = operand.part;
     if (p.matrix < 0) return {};
     return {at(p), p.rows, p.cols, shape_of(p).ld};
   }
 
   void do_step(std::size_t s) {
-    const Step& step = program_.steps[s];
+    const ProgramStep& step = program_.steps[s];
     StepOutcome<T>& outcome = outcome_.steps[s];
     const auto& [a, b, c] = step.operands;
     switch (step.act) {
@@ -265,7 +265,7 @@ class ProgramRunner {
   }
 
   void queue(std::size_t s) {
-    const Step& step = program_.steps[s];
+    const ProgramStep& step = program_.steps[s];
     MatrixHandle a = handle_of(step.operands[kA]), b = handle_of(step.operands[kB]),
                  c = handle_of(step.operands[kC]);
     fleet_event* event = nullptr;
@@ -275,7 +275,7 @@ class ProgramRunner {
       of(step.operands[kC].part).kept.push_back(std::move(c));
   }
 
-  void destroy_handles(const Part& whole) {
+  void destroy_handles(const MatrixPart& whole) {
     of(whole).first.reset();
     of(whole).alias.reset();
     of(whole).kept.clear();
@@ -286,7 +286,7 @@ class ProgramRunner {
       std::this_thread::sleep_for(std::chrono::microseconds(between(random_, 0, 500)));
     if (chance(random_, 12)) {
       const int m = static_cast<int>(between(random_, 0, std::ssize(held_) - 1));
-      const Part whole = program_.whole(m);
+      const MatrixPart whole = program_.whole(m);
       const std::int64_t rows = between(random_, 1, whole.rows),
                          cols = between(random_, 1, whole.cols);
       static_cast<void>(fleet_matrix_read(held_[static_cast<std::size_t>(m)].alias.get(),

@@ -14,14 +14,14 @@
 namespace fleet::test {
 
 /// Elements of one of a program's matrices.
-struct Part {
+struct MatrixPart {
   int matrix = -1;  ///< -1: the call has no such operand
   std::int64_t row = 0, col = 0, rows = 0, cols = 0;
-  bool meets(const Part& other) const {
+  bool meets(const MatrixPart& other) const {
     return matrix == other.matrix && row < other.row + other.rows && other.row < row + rows &&
            col < other.col + other.cols && other.col < col + cols;
   }
-  friend bool operator==(const Part&, const Part&) = default;
+  friend bool operator==(const MatrixPart&, const MatrixPart&) = default;
 };
 
 /// How the program comes to the handle that a call gets.
@@ -33,8 +33,8 @@ enum class Way {
 };
 inline constexpr std::array kWayWords{"view", "alias", "nested", "wrap"};
 
-struct Operand {
-  Part part;
+struct CallOperand {
+  MatrixPart part;
   Way way = Way::view;
 };
 
@@ -48,15 +48,15 @@ enum class Act {
 };
 inline constexpr std::array kActWords{"queue", "call", "read", "write", "rewrap", "forget"};
 
-struct Step {
+struct ProgramStep {
   Act act = Act::queue;
-  BlasCall call;                    // queue, call
-  std::array<Operand, 3> operands;  // queue, call: A, B and C
-  Part part;                        // others
-  std::uint64_t numbers = 0;        // write: the seed of the numbers
+  RoutineCall call;                     // queue, call
+  std::array<CallOperand, 3> operands;  // queue, call: A, B and C
+  MatrixPart part;                      // others
+  std::uint64_t numbers = 0;            // write: the seed of the numbers
   bool is_call() const { return act == Act::queue || act == Act::call; }
   bool uses(int matrix) const {
-    for (const Operand& operand : operands)
+    for (const CallOperand& operand : operands)
       if (is_call() && operand.part.matrix == matrix) return true;
     return false;
   }
@@ -74,29 +74,29 @@ struct RandomProgram {
   int devices = 1;
   bool shares_first = false;  ///< the first matrix is read only, and the same in all programs
   std::vector<ProgramMatrix> matrices;
-  std::vector<Step> steps;
-  Part whole(int matrix) const {
+  std::vector<ProgramStep> steps;
+  MatrixPart whole(int matrix) const {
     const ProgramMatrix& m = matrices[static_cast<std::size_t>(matrix)];
     return {.matrix = matrix, .rows = m.rows, .cols = m.cols};
   }
 };
 
 /// Does the call look at the elements of A and B, of C, and does it change C?
-inline bool reads_factors(const BlasCall& call) { return call.alpha != 0.0; }
-inline bool reads_output(const BlasCall& call) {
+inline bool reads_factors(const RoutineCall& call) { return call.alpha != 0.0; }
+inline bool reads_output(const RoutineCall& call) {
   return call.traits().triangular ? call.alpha != 0.0
                                   : call.beta != 0.0 && call.routine != Routine::dot;
 }
-inline bool changes_output(const BlasCall& call) {
+inline bool changes_output(const RoutineCall& call) {
   return call.alpha != 0.0 || call.beta != 1.0 || call.traits().triangular;
 }
 
 /// Calls visit(row, col) for the elements of operand x, as rows and columns of its part, that the
 /// call reads of A and B, and writes of C.
 template <typename Visit>
-void for_each_used(const Step& step, int x, Visit visit) {
+void for_each_used(const ProgramStep& step, int x, Visit visit) {
   const RoutineTraits& traits = step.call.traits();
-  const Part& part = step.operands[static_cast<std::size_t>(x)].part;
+  const MatrixPart& part = step.operands[static_cast<std::size_t>(x)].part;
   const bool triangle = x == kC ? traits.triangle : x == kA && traits.has_side();
   const bool no_diagonal = x == kA && traits.triangular && step.call.diag == Diag::unit;
   for (std::int64_t col = 0; col < part.cols; ++col)
@@ -107,14 +107,14 @@ void for_each_used(const Step& step, int x, Visit visit) {
     }
 }
 
-inline std::string text_of(const Part& part) {
+inline std::string text_of(const MatrixPart& part) {
   std::ostringstream text;
   text << "M" << part.matrix << "(" << part.row << "," << part.col << " " << part.rows << "x"
        << part.cols << ")";
   return text.str();
 }
 
-inline std::string text_of(const Step& step) {
+inline std::string text_of(const ProgramStep& step) {
   std::ostringstream text;
   text << kActWords[static_cast<std::size_t>(step.act)] << " ";
   if (!step.is_call()) {
@@ -122,7 +122,7 @@ inline std::string text_of(const Step& step) {
     if (step.act == Act::write) text << " numbers=" << step.numbers;
     return text.str();
   }
-  const BlasCall& call = step.call;
+  const RoutineCall& call = step.call;
   const RoutineTraits& traits = call.traits();
   text << traits.word;
   if (traits.has_side()) text << " side=" << (call.side == Side::left ? "l" : "r");
@@ -133,7 +133,7 @@ inline std::string text_of(const Step& step) {
   if (traits.triangular && call.diag == Diag::unit) text << " diag=u";
   text << " alpha=" << call.alpha << " beta=" << call.beta;
   for (std::size_t x = 0; x < 3; ++x) {
-    const Operand& operand = step.operands[x];
+    const CallOperand& operand = step.operands[x];
     if (operand.part.matrix < 0) continue;
     text << " "
          << "abc"[x] << "=" << text_of(operand.part);

@@ -21,13 +21,13 @@ using fleetblas::Context;
 using test::Act;
 using test::between;
 using test::chance;
-using test::Faults;
+using test::FaultsSeen;
 using test::Generator;
 using test::MadeProgram;
-using test::Part;
+using test::MatrixPart;
 using test::ProgramOutcome;
+using test::ProgramStep;
 using test::RandomProgram;
-using test::Step;
 using test::Timing;
 
 constexpr DataType kTypes[] = {DataType::f64, DataType::f32, DataType::c64, DataType::c32};
@@ -78,7 +78,7 @@ std::string options_for(const RandomProgram& program, const Limits& limits,
 /// plan is made for: those that their caller waits for, those that read one matrix in two ways, and
 /// those whose output may overlap what they read.
 bool has_calls_planned_alone(const RandomProgram& program) {
-  return std::ranges::any_of(program.steps, [](const Step& step) {
+  return std::ranges::any_of(program.steps, [](const ProgramStep& step) {
     const auto& [a, b, c] = step.operands;
     const bool has_side = step.call.traits().has_side();
     return step.act == Act::call || (step.act == Act::queue && ((has_side && a.part == b.part) ||
@@ -110,7 +110,7 @@ std::string verdict_on_two_runs(const MadeProgram<T>& made, bool limits_vary, bo
       run<T>(program, {.seed = random(), .lingers = true, .has_company = chance(random, 50)},
              options(others));
   for (const auto* outcome : {&first, &second})
-    if (std::string wrong = test::verdict_on(made, *outcome, Faults::none); !wrong.empty())
+    if (std::string wrong = test::verdict_on(made, *outcome, FaultsSeen::none); !wrong.empty())
       return wrong + "\n" + text_of(program);
   if (!same_bits) return "";
   const std::string differs = test::different_bits(program, first, second);
@@ -163,7 +163,7 @@ std::string random_fault(Generator& random, int devices) {
 }
 
 template <typename T>
-std::string verdict_after_a_fault(std::uint64_t seed, Faults faults, const Context& cpu) {
+std::string verdict_after_a_fault(std::uint64_t seed, FaultsSeen faults, const Context& cpu) {
   const MadeProgram<T> made = test::make_program<T>(seed, {.faults = true}, cpu.handle());
   const RandomProgram& program = made.program;
   Generator random(~seed);
@@ -179,7 +179,7 @@ TEST(RandomPrograms, AfterAFaultGiveThemTooOrSayThatADeviceFailed) {
   const Context cpu = the_cpu();
   for (const std::uint64_t seed : test::program_seeds(300000, test::scaled(60)))
     expect_none(test::with_blas_type(type_of(seed), [&]<typename T>() {
-      return verdict_after_a_fault<T>(seed, Faults::missed, cpu);
+      return verdict_after_a_fault<T>(seed, FaultsSeen::missed, cpu);
     }));
 }
 
@@ -190,7 +190,7 @@ TEST(RandomPrograms, DISABLED_AfterAFaultSeeNothingThatAFailedCallLeftUndefined)
   const Context cpu = the_cpu();
   for (const std::uint64_t seed : test::program_seeds(300000, test::scaled(60)))
     expect_none(test::with_blas_type(type_of(seed), [&]<typename T>() {
-      return verdict_after_a_fault<T>(seed, Faults::told, cpu);
+      return verdict_after_a_fault<T>(seed, FaultsSeen::told, cpu);
     }));
 }
 
@@ -203,7 +203,7 @@ TEST(RandomPrograms, OfSeveralThreadsOnOneContextAreRightAndHaveTheSameBits) {
       made.push_back(test::make_program<double>(
           seed * kThreads + t, {.shares_first = true, .longest_sum = kUnsplitSum, .most_calls = 15},
           cpu.handle()));
-    const Part whole = made[0].program.whole(0);
+    const MatrixPart whole = made[0].program.whole(0);
     test::Guarded<double> shared(whole.rows, whole.cols, made[0].program.matrices[0].ld);
     const auto numbers = test::fresh_numbers<double>(
         whole, whole.rows, test::ProgramOracle<double>::initial_seed(made[0].program, 0));
@@ -229,7 +229,7 @@ TEST(RandomPrograms, OfSeveralThreadsOnOneContextAreRightAndHaveTheSameBits) {
 
     EXPECT_EQ(shared.broken_guard(), "");
     for (std::size_t t = 0; t < kThreads; ++t) {
-      std::string wrong = test::verdict_on(made[t], together[t], Faults::none);
+      std::string wrong = test::verdict_on(made[t], together[t], FaultsSeen::none);
       if (wrong.empty()) wrong = test::different_bits(made[t].program, alone[t], together[t]);
       expect_none(wrong.empty() ? "" : wrong + "\n" + text_of(made[t].program));
     }
@@ -244,11 +244,11 @@ TEST(TheJudgeOfPrograms, NoticesAWrongExpectationOfAnyElement) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     MadeProgram<double> made = test::make_program<double>(seed, {.most_calls = 10}, cpu.handle());
     const auto outcome = run<double>(made.program, {}, on_devices(made.program.devices));
-    ASSERT_EQ(test::verdict_on(made, outcome, Faults::none), "");
+    ASSERT_EQ(test::verdict_on(made, outcome, FaultsSeen::none), "");
     test::Bounded<double>& last = made.expected.back();
     const auto i = static_cast<std::size_t>(between(random, 0, std::ssize(last.is) - 1));
     last.is[i] += 1e-6;
-    EXPECT_NE(test::verdict_on(made, outcome, Faults::none), "") << text_of(made.program);
+    EXPECT_NE(test::verdict_on(made, outcome, FaultsSeen::none), "") << text_of(made.program);
   }
 }
 
@@ -258,14 +258,14 @@ TEST(TheJudgeOfPrograms, NoticesThatWritesAreMissing) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const MadeProgram<double> made = test::make_program<double>(seed, {}, cpu.handle());
     RandomProgram other = made.program;
-    for (Step& step : other.steps)
+    for (ProgramStep& step : other.steps)
       if (step.act == Act::write) step.act = Act::read;
     changed += std::ranges::any_of(made.program.steps,
-                                   [](const Step& step) { return step.act == Act::write; });
+                                   [](const ProgramStep& step) { return step.act == Act::write; });
     auto outcome = run<double>(other, {}, on_devices(other.devices));
     for (std::size_t s = 0; s < other.steps.size(); ++s)
       if (made.program.steps[s].act == Act::write) outcome.steps[s].seen.clear();
-    noticed += test::verdict_on(made, outcome, Faults::none) != "";
+    noticed += test::verdict_on(made, outcome, FaultsSeen::none) != "";
   }
   EXPECT_GT(changed, 4);
   EXPECT_GE(noticed, changed - 1);  // one may be overwritten before anybody looks
@@ -291,11 +291,11 @@ TEST(TheJudgeOfPrograms, TakesNothingFromWhatAFailedCallLeft) {
        ++seed)
     made = test::make_program<double>(seed, {.faults = true, .most_calls = 1}, cpu.handle());
   auto outcome = run<double>(made.program, {}, on_devices(made.program.devices));
-  ASSERT_EQ(test::verdict_on(made, outcome, Faults::told), "");
+  ASSERT_EQ(test::verdict_on(made, outcome, FaultsSeen::told), "");
   outcome.steps[0].status = FLEET_DEVICE_FAILED;
   outcome.steps[0].message = made.program.steps[0].call.traits().word;
-  EXPECT_NE(test::verdict_on(made, outcome, Faults::none), "");
-  EXPECT_NE(test::verdict_on(made, outcome, Faults::told), "");
+  EXPECT_NE(test::verdict_on(made, outcome, FaultsSeen::none), "");
+  EXPECT_NE(test::verdict_on(made, outcome, FaultsSeen::told), "");
 }
 
 }  // namespace
