@@ -18,23 +18,24 @@ from . import _types
 from ._arrays import layout
 from ._native import Error, check, library
 
-CODES = {"s": ord("s"), "d": ord("d"), "c": ord("c"), "z": ord("z")}
+CODES = {word: ord(word) for word in "sdcz"}
+ITEM_BYTES = {"s": 4, "d": 8, "c": 8, "z": 16}
 
 
 class Block(NamedTuple):
-    """A matrix as the library sees it, column-major."""
+    """A matrix as the library sees it, column-major; `end` is the address behind it."""
 
     word: str
     rows: int
     cols: int
     address: int
     leading: int
+    end: int
 
-    @property
-    def end(self) -> int:
-        item = _types.TYPES[self.word].dtype.itemsize
-        elements = (self.cols - 1) * self.leading + self.rows if self.rows and self.cols else 0
-        return self.address + elements * item
+    @classmethod
+    def of(cls, word, rows, cols, address, leading) -> Block:
+        elements = (cols - 1) * leading + rows if rows and cols else 0
+        return cls(word, rows, cols, address, leading, address + elements * ITEM_BYTES[word])
 
     def overlaps(self, other) -> bool:
         return self.address < other.end and other.address < self.end
@@ -53,13 +54,13 @@ def block_of(view) -> Block | None:
     if found is not None:
         transposed, leading = found
         rows, cols = view.shape[::-1] if transposed else view.shape
-        return Block(element.word, rows, cols, view.ctypes.data, leading)
+        return Block.of(element.word, rows, cols, view.ctypes.data, leading)
     if not (view.flags.aligned and view.dtype.isnative):
         return None
     reach = [(edge - 1) * step for edge, step in zip(view.shape, view.strides)]
     before = -sum(step for step in reach if step < 0)
     elements = (sum(map(abs, reach)) + view.itemsize) // view.itemsize
-    return Block(element.word, elements, 1, view.ctypes.data - before, elements)
+    return Block.of(element.word, elements, 1, view.ctypes.data - before, elements)
 
 
 class Matrix:
@@ -231,24 +232,32 @@ def note_operands(handle, blocks, memories) -> None:
     memories: of tracked operands."""
     for memory in memories:
         memory.take_back(handle)
-    with handle.lock:
-        pending = [block for call in handle.in_flight for block in call.blocks]
     for block in blocks:
-        if any(memory.holds(block) for memory in memories):
+        if any(memory.holds(block) for memory in memories) or _is_in_use(handle, block):
             continue
-        in_use = any(block.overlaps(other) for other in pending)
-        if not in_use and not any(memory.unread for memory in _overlapping(handle, block)):
+        if not any(memory.unread for memory in _overlapping(handle, block)):
             wrote(handle, block)
+
+
+def _is_in_use(handle, block: Block) -> bool:
+    with handle.lock:
+        calls = list(handle.in_flight)
+    return any(other.overlaps(block) for call in calls for other in call.blocks)
 
 
 def forget_done(handle) -> None:
     """Lets go of the operands of calls that are done, and of results that nobody can read."""
     with handle.lock:
-        kept = handle.in_flight
-        kept[:] = [call for call in kept if not call.event.done()]
-        pending = [block for call in kept for block in call.blocks]
+        calls = handle.in_flight
+        # They are done in their order.
+        count = next((i for i, call in enumerate(calls) if not call.event.done()), len(calls))
+        del calls[:count]
+        if calls and not count:
+            return  # as at the last time
     for memory in list(handle.memories.values()):
-        if memory.claim() is not None or any(map(memory.overlaps, pending)):
+        if memory.claim() is not None:
+            continue
+        if memory.block is not None and _is_in_use(handle, memory.block):
             continue
         if memory.unread and not memory.own:
             continue  # the program has the array, and may track it again

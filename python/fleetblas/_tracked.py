@@ -43,7 +43,7 @@ class _Queue:
 
     def _call(self, word, name, flags, alpha, factors, beta, result) -> None:
         """factors, result: (stored shape, (address, leading dimension)); beta: () or one."""
-        self.blocks = [Block(word, *shape, *place) for shape, place in (*factors, result)]
+        self.blocks = [Block.of(word, *shape, *place) for shape, place in (*factors, result)]
         _matrices.note_operands(self.handle, self.blocks, self.memories)
         with contextlib.ExitStack() as stack:
             *inputs, output = (

@@ -72,7 +72,7 @@ def devices(monkeypatch):
     call, read, wrote = _tracked._Queue._call, _matrices.read, _matrices.wrote
 
     def lazy_call(self, word, name, flags, alpha, factors, beta, result):
-        blocks = [_matrices.Block(word, *shape, *place) for shape, place in (*factors, result)]
+        blocks = [_matrices.Block.of(word, *shape, *place) for shape, place in (*factors, result)]
         _matrices.note_operands(self.handle, blocks, self.memories)
         homes = [lazy.fetch(block) for block in blocks]
         call(self, word, name, flags, alpha, factors, beta, result)
