@@ -25,7 +25,8 @@ from ._native import (
 from ._offload import offload
 
 try:
-    from ._tracked import Tracked, compose
+    from ._functions import compose
+    from ._tracked import Tracked
 except ModuleNotFoundError as error:
     if error.name != "numpy":
         raise

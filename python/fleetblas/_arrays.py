@@ -365,7 +365,8 @@ def matmul(context, a, b, out, tf32):
     guests.wait(context)
     if result.size and (k or is_on_device(result)):
         _multiply_stacks(context, element, left, right, result)
-    else:
+    elif result.size:
+        refuse_copy(result, "is 0, the product over an inner size of 0")
         result[...] = 0
     if result is not expanded:
         np.copyto(expanded, result, casting="same_kind")

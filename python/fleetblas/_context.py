@@ -45,7 +45,8 @@ class _Handle:
     def __init__(self, pointer: ctypes.c_void_p):
         self.pointer = pointer
         self.objective = None
-        self.in_flight: list = []  # events of queued calls, with what they use
+        self.in_flight: list = []  # queued calls, with what they use
+        self.memories: dict = {}  # of tracked matrices
         self.lock = threading.Lock()
         if pointer.value:
             # Not at exit: the memory ends with the process, and calls may still be running.
@@ -171,8 +172,11 @@ class Context:
         self.close()
 
     def close(self) -> None:
-        """Closes the context; using it again is an error."""
-        self._handle = None
+        """Closes the context; using it again is an error. What queued calls write to arrays of the
+        program is brought home first."""
+        handle, self._handle = self._handle, None
+        if handle is not None and handle.memories:
+            _tracked.bring_home(handle)
 
     @property
     def handle(self) -> _Handle:
@@ -334,22 +338,24 @@ class Context:
     def tracked(self, array=None, *, place=None, shape=None, dtype="float64") -> _tracked.Tracked:
         """A matrix whose calls are queued: the memory of `array`, or new memory at a place.
 
-        tracked(a) uses a's memory, on the host or a device; tracked(a, place="h") copies a into
-        memory of the library at a place: 'h' pinned host, 'p' pageable host, or a device;
-        tracked(shape=(m, n), place=0) is new memory with undefined contents.
+        tracked(a) uses a's memory, on the host or a device, of any library that gemm takes;
+        tracked(a, place="h") copies a into memory of the context at a place: 'h' pinned host, 'p'
+        pageable host, or a device; tracked(shape=(m, n), place=0) is new memory with undefined
+        contents.
         """
+        if isinstance(array, _tracked.Tracked) and place is None:
+            return array
         if place is not None or array is None:
-            if array is not None:
-                array = np_array = _arrays.np.asarray(array)
-                shape, dtype = np_array.shape, np_array.dtype
+            source = None if array is None else _tracked.readable(self, array)
+            if source is not None:
+                shape, dtype = source.shape, source.dtype
             if shape is None:
                 raise _native.BadArgument("give an array, or shape", "bad_argument")
-            memory = self.empty(shape, dtype, "h" if place is None else place)
-            if array is not None:
-                self.copy(memory, _arrays.np.ascontiguousarray(array))
-            array = memory
+            array = self.empty(shape, dtype, "h" if place is None else place)
+            if source is not None:
+                self.copy(array, source)
             if place not in (None, "h", "p"):
-                array = memory.view(_interop.OnDevice)
+                array = array.view(_interop.OnDevice)
         return _tracked.Tracked(self, array)
 
     def empty(self, shape, dtype="float64", location="h", order="C") -> np.ndarray:

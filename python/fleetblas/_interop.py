@@ -27,6 +27,8 @@ DLPACK_BFLOAT = 4
 class OnDevice(np.ndarray):
     """Memory of a device with NumPy's shape and strides. Reading an element crashes the process."""
 
+    owner = None  # the array of another library whose memory it is, if results are to be like it
+
 
 def is_on_device(array) -> bool:
     return isinstance(array, OnDevice)
@@ -34,6 +36,8 @@ def is_on_device(array) -> bool:
 
 class InFlight(np.ndarray):
     """Memory of a matrix that queued calls may be using."""
+
+    owner = None
 
 
 class Settled(InFlight):
@@ -226,6 +230,20 @@ class _DLPack:
         )
 
 
+class _Owned:
+    """Memory of an array of another library, or a part of it."""
+
+    def __init__(self, memory):
+        self.memory, self.reader = memory, _foreign(memory.owner)
+        self.queue, self.empty = self.reader.queue, self.reader.empty
+
+    def view(self) -> np.ndarray:
+        return self.memory
+
+    def is_changed_view(self) -> bool:
+        return False
+
+
 def _device_of(value) -> int | None:
     """The device number as reported by the library of an array; None if it reports none."""
     if hasattr(value, "__dlpack_device__"):
@@ -237,6 +255,8 @@ def _device_of(value) -> int | None:
 
 def _foreign(value):
     """The reader for an array of another library; None for what NumPy reads itself."""
+    if isinstance(value, (OnDevice, InFlight)) and value.owner is not None:
+        return _Owned(value) if _foreign(value.owner) is not None else None
     if value is None or isinstance(value, (np.ndarray, np.generic, int, float, complex, list)):
         return None
     if _is_torch(value):

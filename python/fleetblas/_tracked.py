@@ -9,76 +9,26 @@ use it are waited for, and the call is done at once. Knows no routine but gemm.
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import ctypes
 import functools
-import weakref
-from ctypes import c_int, c_void_p
+from ctypes import c_void_p
 
 import numpy as np
 
-from . import _interop, _types
-from ._arrays import layout, scalar
-from ._native import check, library
-
-_composing = contextvars.ContextVar("fleetblas.compose", default=False)
-_CODES = {"s": ord("s"), "d": ord("d"), "c": ord("c"), "z": ord("z")}
-
-
-class _Matrix:
-    """A fleet_matrix of stored rows x cols at an address."""
-
-    def __init__(self, handle, word: str, shape, place):
-        self.pointer = c_void_p()
-        self._shape = shape
-        address, leading = place
-        check(
-            library.fleet_matrix_wrap(
-                handle.pointer, _CODES[word], *shape, address, leading, ctypes.byref(self.pointer)
-            )
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception) -> None:
-        library.fleet_matrix_destroy(self.pointer)
-
-    def read(self) -> None:
-        check(library.fleet_matrix_read(self.pointer, 0, 0, *self._shape))
-
-    def wrote(self) -> None:
-        check(library.fleet_matrix_wrote(self.pointer, 0, 0, *self._shape))
-
-
-def _destroy_event(address: int) -> None:
-    library.fleet_event_destroy(address)
-
-
-class Event:
-    """A queued call."""
-
-    def __init__(self, pointer: c_void_p):
-        self._pointer = pointer
-        weakref.finalize(self, _destroy_event, pointer.value).atexit = False
-
-    def wait(self) -> None:
-        """Waits for the call, and raises its error, which names it."""
-        check(library.fleet_event_wait(self._pointer))
-
-    def done(self) -> bool:
-        """Whether the call is done or has failed; never waits."""
-        done = c_int()
-        check(library.fleet_event_query(self._pointer, ctypes.byref(done)))
-        return bool(done.value)
+from . import _functions, _interop, _matrices, _types
+from ._arrays import scalar
+from ._matrices import Block, Event, Matrix, block_of
+from ._matrices import bring_home as bring_home
+from ._native import BadArgument, check, library
 
 
 class _Queue:
     """In place of a context: its calls are queued. For one call."""
 
-    def __init__(self, context):
-        self.context, self.queue = context, self
+    def __init__(self, context, memories):
+        self.context, self.queue, self.memories = context, self, memories
         self.event: Event | None = None
+        self.blocks: list[Block] = []
 
     @property
     def handle(self):
@@ -93,10 +43,11 @@ class _Queue:
 
     def _call(self, word, name, flags, alpha, factors, beta, result) -> None:
         """factors, result: (stored shape, (address, leading dimension)); beta: () or one."""
+        self.blocks = [Block.of(word, *shape, *place) for shape, place in (*factors, result)]
+        _matrices.note_operands(self.handle, self.blocks, self.memories)
         with contextlib.ExitStack() as stack:
             *inputs, output = (
-                stack.enter_context(_Matrix(self.handle, word, shape, place)).pointer
-                for shape, place in (*factors, result)
+                stack.enter_context(Matrix(self.handle, block)).pointer for block in self.blocks
             )
             event = c_void_p()
             function = getattr(library, f"fleet_{word}{name}_async")
@@ -130,28 +81,71 @@ class _Queue:
         self._call(word, routine.word, codes, alpha, factors, scaled, (edges[:2], c))
 
 
+def _seen(context, array):
+    """The array as NumPy's, on the host or a device."""
+    guests = _interop.Guests()
+    view = guests.view(array)
+    view = view if _interop.is_on_device(view) else np.asarray(view)
+    if view.ndim != 2 or _types.of(view.dtype) is None:
+        raise TypeError(f"tracked matrices have two dimensions and are of {_types.KNOWN}")
+    guests.wait(context)
+    return view
+
+
+def readable(context, array):
+    """A contiguous array to be copied, complete."""
+    view = _seen(context, array.array if isinstance(array, Tracked) else array)
+    return view if _interop.is_on_device(view) else np.ascontiguousarray(view)
+
+
 class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
     """A matrix whose calls are queued.
 
     Routines of its context, and the operator @, return at once on tracked operands and give tracked
-    results; calls that follow each other are planned as one. What reads a matrix waits:
-    np.asarray(x), x.array, printing, indexing, NumPy's functions. Arrays that are operands beside
+    results; calls that follow each other are planned as one. What reads a matrix waits for it:
+    np.asarray(x), x.array, printing, indexing, NumPy's functions. It raises the error of a call
+    that failed, which names the call, until the matrix is written anew.
+
+    Results and operands may be kept on the devices, so a program that changes the array itself
+    says so: by x[...] = value, `with x.writing() as array`, or x.wrote(). x.array may be written
+    until the next call is queued on x; np.asarray(x) is read-only. Arrays that are operands beside
     tracked ones must not be changed until the result was read.
     """
 
     def __init__(self, context, array):
-        guests = _interop.Guests()
-        view = guests.view(array)
-        view = view if _interop.is_on_device(view) else np.asarray(view)
-        if view.ndim != 2 or _types.of(view.dtype) is None:
-            raise TypeError(f"tracked matrices have two dimensions and are of {_types.KNOWN}")
-        guests.wait(context)
-        self._context, self._view = context, view
+        view = _seen(context, array)
+        self._adopt(context, array, view, _matrices.claim(context.handle, view, array))
+
+    @classmethod
+    def _result(cls, context, array, is_own: bool, is_queued: bool) -> Tracked:
+        """Of what a call computes; nobody else has got it if it is `own`."""
+        result = object.__new__(cls)
+        view = _seen(context, array)
+        claim = _matrices.claim(context.handle, view, array, own=is_own, is_result=is_queued)
+        result._adopt(context, array, view, claim)
+        return result
+
+    def _adopt(self, context, array, view, claim) -> None:
+        self._context, self._view, self._claim = context, view, claim
         self._handle = context.handle  # as long as calls on the matrix may be queued
         self._owner = view if array is view or not hasattr(array, "shape") else array
-        self._writers: list[Event] = []
+        self._like = None if isinstance(self._owner, np.ndarray) else self._owner
+
+    @property
+    def _memory(self) -> _matrices.Memory:
+        return self._claim.memory
 
     # ---- what does not wait
+
+    @property
+    def context(self):
+        """The context that queues its calls."""
+        return self._context
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether its memory is that of a device."""
+        return _interop.is_on_device(self._view)
 
     @property
     def shape(self) -> tuple:
@@ -166,50 +160,86 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         return 2
 
     @property
+    def size(self) -> int:
+        return self._view.size
+
+    @property
     def T(self) -> Tracked:
         """The transpose, in the same memory."""
         return self._part(self._view.T)
 
     def part(self, rows: slice, columns: slice) -> Tracked:
         """The tracked matrix of these rows and columns, in the same memory."""
+        if not (isinstance(rows, slice) and isinstance(columns, slice)):
+            raise TypeError("the rows and columns of a part are slices")
         return self._part(self._view[rows, columns])
+
+    def _unread(self):
+        """The array as it is in memory, where elements may be missing."""
+        return self._view
 
     def done(self) -> bool:
         """Whether no queued call writes the matrix any more; never waits."""
-        return all(event.done() for event in self._writers)
+        return all(event.done() for event in list(self._memory.writers))
 
     def _part(self, view) -> Tracked:
         part = object.__new__(Tracked)
-        part._context, part._handle = self._context, self._handle
-        part._view = part._owner = view
-        part._writers = self._writers
+        part._context, part._handle, part._claim = self._context, self._handle, self._claim
+        part._view, part._owner, part._like = view, view, self._like
         return part
 
     # ---- what waits
 
     def wait(self) -> None:
-        """Waits for the queued calls that use the matrix. Raises the error of one that wrote it."""
-        writers, self._writers[:] = list(self._writers), []
-        for event in writers:
-            event.wait()
-        with contextlib.suppress(_interop.Settle), _matrix_of(self._handle, self._view) as matrix:
-            matrix.read()
-        _forget_done(self._handle)
+        """Waits for the queued calls that use the matrix, and brings it home. Raises the error of
+        one that wrote it."""
+        self._memory.read(self._handle, block_of(self._view))
+        _matrices.forget_done(self._handle)
 
     @property
     def array(self):
-        """The array, once the queued calls that use it are done; it may be written until the next
-        call is queued on it."""
+        """The array, once the queued calls that use it are done. The program may write to it until
+        the next call is queued on it, which takes it as changed; later it says wrote()."""
         self.wait()
+        self._memory.lend(block_of(self._view))
         return self._owner
+
+    @contextlib.contextmanager
+    def writing(self):
+        """with x.writing() as array: the array, complete, to be changed within the block."""
+        self.wait()
+        self._memory.own = False
+        try:
+            yield self._owner
+        finally:
+            self.wrote()
+
+    def _open(self):
+        """For a function of NumPy that writes to it; wrote() follows."""
+        self.wait()
+        return self._owner if self.is_on_device else self._view
+
+    def _must_be_copied_for(self, out: Tracked) -> bool:
+        """Whether it has to be copied, and can be, before out is written."""
+        return not self.is_on_device and np.may_share_memory(self._view, out._view)
+
+    def wrote(self) -> None:
+        """To be called when the program has changed the array by itself. It takes back what a call
+        that failed has left undefined. For some rows and columns: x.part(rows, columns).wrote()."""
+        self._memory.wrote(self._handle, block_of(self._view))
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         self.wait()
-        if _interop.is_on_device(self._view):
+        if self.is_on_device:
             raise TypeError("the matrix is on a device: use .array, or Context.copy")
         if copy:
             return np.array(self._view, dtype)
-        return self._view if dtype is None else self._view.astype(dtype, copy=False)
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            if copy is False:
+                raise ValueError(f"a matrix of {self.dtype} is no array of {dtype} without a copy")
+            return self._view.astype(dtype)
+        self._memory.own = False
+        return _read_only(self._view)
 
     def __dlpack__(self, **words):
         return self.array.__dlpack__(**words)
@@ -221,9 +251,11 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         return np.asarray(self)[index]
 
     def __setitem__(self, index, value) -> None:
-        np.asarray(self)[index] = value
-        with contextlib.suppress(_interop.Settle), _matrix_of(self._handle, self._view) as matrix:
-            matrix.wrote()
+        if self.is_on_device:
+            raise TypeError("the matrix is on a device: use .array, or Context.copy and wrote()")
+        value = np.asarray(value) if isinstance(value, Tracked) else value
+        with self._part(_touched(self._view, index)).writing():
+            self._view[index] = value
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -232,46 +264,43 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         return iter(np.asarray(self))
 
     def __repr__(self) -> str:
-        if _interop.is_on_device(self._view):
+        if self.is_on_device:
             return f"Tracked({self.shape[0]} x {self.shape[1]} of {self.dtype} on a device)"
         return f"Tracked({np.asarray(self)!r})"
 
     # ---- NumPy
 
     def __array_ufunc__(self, ufunc, method, *inputs, **words):
-        is_product = ufunc is np.matmul and method == "__call__" and not words
-        if is_product and all(np.ndim(x) == 2 for x in inputs):
-            return queue(self._context, "matmul", inputs, {})
-        return _with_arrays(getattr(ufunc, method), inputs, words)
+        return _functions.call_ufunc(self, ufunc, method, inputs, words)
 
     def __array_function__(self, function, types, inputs, words):
-        is_product = _composing.get() and function is np.dot and not words
-        if is_product and all(np.ndim(x) == 2 for x in inputs):
-            return queue(self._context, "matmul", inputs, {})
-        return _with_arrays(function, inputs, words)
+        return _functions.call_function(self, function, inputs, words)
 
 
-def _matrix_of(handle, view) -> _Matrix:
-    """Raises Settle for a view that no call can have been queued on."""
-    found, word = layout(view), _types.of(view.dtype).word
-    if found is None or word not in _CODES:
-        raise _interop.Settle("is never queued")
-    transposed, leading = found
-    shape = view.shape[::-1] if transposed else view.shape
-    return _Matrix(handle, word, shape, (view.ctypes.data, leading))
+def _read_only(view):
+    view = view.view()
+    view.flags.writeable = False
+    return view
 
 
-def _with_arrays(function, inputs, words):
-    """The function on arrays: queued calls are waited for."""
-
-    def settled(value):
-        if isinstance(value, Tracked):
-            return value.array
-        if isinstance(value, (list, tuple)):
-            return type(value)(map(settled, value))
-        return value
-
-    return function(*map(settled, inputs), **{name: settled(x) for name, x in words.items()})
+def _touched(view, index):
+    """The rows and columns that an index may reach; all if it is no plain one."""
+    words = index if isinstance(index, tuple) else (index,)
+    if len(words) > 2:
+        return view
+    ranges = []
+    for word, edge in zip((*words, slice(None)), view.shape):
+        if isinstance(word, slice):
+            inside = range(edge)[word]
+        elif isinstance(word, (int, np.integer)) and not isinstance(word, bool):
+            inside = range(edge)[word : word + 1 or None]
+        else:
+            return view
+        if len(inside) == 0:
+            return view
+        first, last = sorted((inside[0], inside[-1]))
+        ranges.append(slice(first, last + 1))
+    return view[tuple(ranges)]
 
 
 # ---- queuing ------------------------------------------------------------------------------------
@@ -285,26 +314,45 @@ def has_tracked(inputs, words) -> bool:
 
 def _settled(value):
     """As an operand that may be copied into the result."""
-    array = value.array if isinstance(value, Tracked) else value
-    if isinstance(array, (np.ndarray, list, tuple)):
-        return np.asarray(array).view(_interop.Settled)
-    return array
+    if isinstance(value, Tracked):
+        value.wait()
+        return _marked(value, _interop.Settled)
+    if isinstance(value, (np.ndarray, list, tuple)) and not _interop.is_on_device(value):
+        return np.asarray(value).view(_interop.Settled)
+    return value
 
 
 def _in_flight(value):
-    if not isinstance(value, Tracked):
-        return _settled(value)
-    view = value._view
-    return view if _interop.is_on_device(view) else view.view(_interop.InFlight)
+    return _marked(value, _interop.InFlight) if isinstance(value, Tracked) else _settled(value)
+
+
+def _marked(tracked, kind):
+    view = tracked._view.view() if tracked.is_on_device else tracked._view.view(kind)
+    view.owner = tracked._like
+    return view
 
 
 def _plain(value):
     return value.array if isinstance(value, Tracked) else value
 
 
+def _at_home(handle, value):
+    """The value, read if another context tracks it."""
+    if isinstance(value, Tracked) and value._handle is not handle:
+        return value.array
+    return value
+
+
 def queue(context, name: str, inputs, words) -> Tracked:
     """The routine `name` of the context on operands of which some are tracked."""
-    routine = getattr(type(context), name)
+    routine, handle = getattr(type(context), name), context.handle
+    out = words.get("out")
+    if isinstance(out, Tracked) and out._handle is not handle:
+        raise BadArgument("out is tracked by another context", "bad_argument")
+    inputs = [_at_home(handle, x) for x in inputs]
+    words = {key: _at_home(handle, x) for key, x in words.items()}
+    operands = (*inputs, *words.values())
+    call = _Queue(context, [x._memory for x in operands if isinstance(x, Tracked)])
 
     def attempt(on, form, form_of_out):
         forms = {key: form_of_out if key == "out" else form for key in OPERANDS}
@@ -312,7 +360,6 @@ def queue(context, name: str, inputs, words) -> Tracked:
         operands = [form(x) for x in inputs]
         return routine(on, *operands, **given), (operands, given)
 
-    call = _Queue(context)
     try:
         result, used = attempt(call, _in_flight, _in_flight)
     except _interop.Settle:
@@ -321,27 +368,21 @@ def queue(context, name: str, inputs, words) -> Tracked:
         except _interop.Settle:
             # Some operand has to be copied: what was computed of it is complete.
             result, used = attempt(context, _plain, _plain)
-    out = words.get("out")
+    is_queued = call.event is not None
     if isinstance(out, Tracked):
         target = out
-    elif out is not None:
-        target = Tracked(context, out)
     else:
-        is_view = isinstance(result, _interop.InFlight)
-        target = Tracked(context, result.view(np.ndarray) if is_view else result)
-    if call.event is not None:
-        target._writers.append(call.event)
-        with context.handle.lock:
-            context.handle.in_flight.append((call.event, used, target._view))
-        _forget_done(context.handle)
+        array = result if out is None else out
+        array = array.view(np.ndarray) if isinstance(array, _interop.InFlight) else array
+        target = Tracked._result(context, array, is_own=out is None, is_queued=is_queued)
+    if is_queued:
+        target._memory.unread = True
+        target._memory.writers.append(call.event)
+        kept = (used, target._view, target._owner)
+        with handle.lock:
+            handle.in_flight.append(_matrices.InFlight(call.event, call.blocks, kept))
+    _matrices.forget_done(handle)
     return target
-
-
-def _forget_done(handle) -> None:
-    """Lets go of the operands of calls that are done."""
-    with handle.lock:
-        kept = handle.in_flight
-        kept[:] = [entry for entry in kept if not entry[0].done()]
 
 
 def queued(method):
@@ -354,14 +395,3 @@ def queued(method):
         return method(self, *inputs, **words)
 
     return call
-
-
-@contextlib.contextmanager
-def compose():
-    """Within it, np.dot on tracked matrices is queued too, as np.matmul and @ always are. Other
-    functions of NumPy wait for their operands, and plain arrays mean what they always do."""
-    token = _composing.set(True)
-    try:
-        yield
-    finally:
-        _composing.reset(token)

@@ -2,6 +2,7 @@
 """The files and commands of docs/how-to/programs.md, as they are: right, and on the devices. A
 program that is not installed is skipped."""
 
+import array
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ NEEDS = {
     "Fortran and C": ["gfortran"],
     "NumPy of the distribution": ["/usr/bin/python3"],
     "scikit-learn": [],
+    "MUMPS": ["gcc"],
     "ScaLAPACK": ["gfortran", "mpirun"],
     "As the libblas.so.3 of a machine": ["octave-cli", "python3"],
 }
@@ -27,6 +29,8 @@ TRIES = {
     "Fortran and C": "echo end | gfortran -x f95 - -o tried -llapack -lblas",
     "NumPy of the distribution": "/usr/bin/python3 -c 'import numpy'",
     "scikit-learn": "python -c 'import sklearn'",
+    "MUMPS": "echo '#include <dmumps_c.h>\nint main(void) { return 0; }' |"
+    " gcc -x c - -o tried -I/usr/include/mumps_seq -ldmumps_seq",
     "ScaLAPACK": "echo end | gfortran -x f95 - -o tried -lscalapack-openmpi -llapack -lblas",
 }
 
@@ -38,6 +42,11 @@ def section(title):
 def files_of(text):
     """name -> contents, of each block that names a file."""
     return dict(re.findall(r'^```\w+ title="(\w+\.\w+)"\n(.*?)^```$', text, re.M | re.S))
+
+
+def examples_of(text):
+    """The programs of examples/ that a section names."""
+    return [SOURCE / path for path in re.findall(r"examples/programs/\w+\.\w+", text)]
 
 
 def command_of(text):
@@ -53,7 +62,7 @@ def shell(preload, run, tmp_path):
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m fleetblas "$@"\n')
     command.chmod(0o755)
 
-    def run_shell(text, python=None):
+    def run_shell(text, python=None, **settings):
         folders = [tmp_path / "bin", os.environ["PATH"]]
         if python:
             folders.insert(1, python.parent)
@@ -66,9 +75,27 @@ def shell(preload, run, tmp_path):
             # Of a machine whose users are all root, as those of continuous integration are.
             OMPI_ALLOW_RUN_AS_ROOT=1,
             OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1,
+            **settings,
         )
 
     return run_shell
+
+
+def installed(title, shell):
+    """The interpreter of a section, None for the usual one. Skips if something is missing."""
+    for program in NEEDS[title]:
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed")
+    python = environment_python("numpy2") if title == "scikit-learn" else None
+    tried = shell(TRIES.get(title, "true"), python)
+    if tried.returncode:
+        lines = [line for line in tried.stderr.splitlines() if "rror" in line or "found" in line]
+        pytest.skip(f"not installed: {(lines or tried.stderr.splitlines())[-1]}")
+    return python
+
+
+def calls_on_devices(result):
+    return [int(n) for n in re.findall(r"^[a-z: ]* devices:? +(\d+)", result.stderr, re.M)]
 
 
 def test_every_section_is_run_or_says_why_not():
@@ -80,20 +107,42 @@ def test_every_section_is_run_or_says_why_not():
 
 @pytest.mark.parametrize("title", NEEDS)
 def test_a_program_of_the_page_is_right_on_the_devices(title, shell, tmp_path):
-    for program in NEEDS[title]:
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
-    python = environment_python("numpy2") if title == "scikit-learn" else None
-    tried = shell(TRIES.get(title, "true"), python)
-    if tried.returncode:
-        pytest.skip(f"not installed: {tried.stderr.strip().splitlines()[-1]}")
+    python = installed(title, shell)
     for name, text in {**files_of(PAGE), **files_of(section(title))}.items():
         (tmp_path / name).write_text(text)
+    for example in examples_of(section(title)):
+        shutil.copy(example, tmp_path)
 
     result = shell(command_of(section(title)), python)
 
     assert (result.returncode, result.stdout) == (0, "right\n"), result.stderr
     ranks = 2 if title == "ScaLAPACK" else 1
-    calls = [int(n) for n in re.findall(r"^[a-z: ]* devices:? +(\d+)", result.stderr, re.M)]
+    calls = calls_on_devices(result)
     assert len(calls) == ranks, result.stderr
     assert min(calls) >= 1
+
+
+# section -> a command that writes all that it has found to a file, as doubles
+FOUND = {"MUMPS": "./poisson 14 found", "scikit-learn": "python fits.py 500 60 found"}
+
+
+@pytest.mark.parametrize("title", FOUND)
+def test_what_changes_in_the_same_memory_gives_what_it_gives_without_us(title, shell, tmp_path):
+    """Programs of three rounds with other numbers each: nothing of an earlier round is used."""
+    python = installed(title, shell)
+    for example in examples_of(section(title)):
+        shutil.copy(example, tmp_path)
+    settings = {"FLEETBLAS_BACKEND": "host", "FLEETBLAS_DEVICES": 2, "FLEETBLAS_MIN_FLOPS": 100000}
+    build = command_of(section(title)).splitlines()[0] if title == "MUMPS" else "true"
+
+    found = []
+    for run in ("", "fleetblas run -- "):
+        result = shell(f"{build} && {run}{FOUND[title]}", python, **settings)
+        assert (result.returncode, result.stdout) == (0, "right\n"), result.stderr
+        found.append(array.array("d", (tmp_path / "found").read_bytes()))
+
+    assert calls_on_devices(result)[0] >= 3, result.stderr
+    without, beside = found
+    assert len(without) == len(beside) > 1000
+    largest = max(map(abs, without))
+    assert max(abs(x - y) for x, y in zip(without, beside)) < 1e-12 * largest

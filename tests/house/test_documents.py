@@ -72,6 +72,16 @@ class Documents(unittest.TestCase):
                 for word in words.split():
                     self.assertIn(word, targets, f"{document}: make {words}")
 
+    def test_every_function_and_setting_beside_xkblas_s_exists(self):
+        header, settings = read("include/fleetblas/fleetblas.h"), read("src/base/options.cpp")
+        functions = set(re.findall(r"\b(fleet_\w+)(?:\(|;)", header))
+        known = {f"FLEETBLAS_{word.upper()}" for word in re.findall(r'"(\w+)"', settings)}
+        page = read("docs/reference/xkblas.md")
+        self.assertGreater(page.count("`fleet_"), 20)
+        self.assertEqual(set(re.findall(r"`(fleet_\w+)", page)) - functions, set())
+        self.assertGreater(page.count("`FLEETBLAS_"), 8)
+        self.assertEqual(set(re.findall(r"`(FLEETBLAS_\w+)", page)) - known, set())
+
     def test_the_version_is_the_same_everywhere(self):
         version = re.search(r"project\(fleetblas VERSION ([\d.]+)", read("CMakeLists.txt")).group(1)
         header = read("include/fleetblas/fleetblas.h")
