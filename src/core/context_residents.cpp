@@ -220,7 +220,7 @@ void Context::make_room(const Plan& plan, const PlacedProgram& placed,
   for (const Block& block : others) {
     if (!is_full()) return;
     bring_home([&](const Block& tile) { return overlap(tile, block); });
-    residents_.drop(block);
+    residents_.drop_only(block);
   }
 }
 

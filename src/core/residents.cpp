@@ -264,6 +264,14 @@ void Residents::drop(const Block& block) {
   remove_empty();
 }
 
+void Residents::drop_only(const Block& block) {
+  const gate::StateLock lock;
+  for (const auto& entry : entries_)
+    if (entry->block == block)
+      for (Tile& tile : entry->tiles) forget_copies(tile);
+  remove_empty();
+}
+
 std::vector<Block> Residents::forget_device(DeviceId device) {
   const gate::StateLock lock;
   std::vector<Block> gone;

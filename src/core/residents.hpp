@@ -79,6 +79,8 @@ class Residents {
   void note_home(const Return& what, const TileId& tile);
   /// Forgets all copies of tiles that meet the block: they are at home, or of no use.
   void drop(const Block& block);
+  /// The same of this very block, and not of others that it meets.
+  void drop_only(const Block& block);
   /// The device is lost. Returns the tiles that were nowhere else.
   std::vector<Block> forget_device(DeviceId device);
 
