@@ -10,15 +10,6 @@
 namespace fleet {
 namespace {
 
-/// Never throws: what follows a call that has failed still has to be finished.
-void finish(const QueuedCall& queued, Status status, const std::string& what) noexcept {
-  try {
-    queued.event->finish(status, std::string(queued.call.symbol) + ": " + what);
-  } catch (const std::bad_alloc&) {
-    queued.event->finish(status, {});
-  }
-}
-
 /// Runs `act`; false, with the event finished, where it throws.
 template <typename Act>
 bool or_finish(const QueuedCall& queued, Act act) noexcept {
@@ -26,11 +17,11 @@ bool or_finish(const QueuedCall& queued, Act act) noexcept {
     act();
     return true;
   } catch (const Error& error) {
-    finish(queued, error.status(), error.what());
+    queued.fail(error.status(), error.what());
   } catch (const std::bad_alloc&) {
     queued.event->finish(Status::no_memory, {});
   } catch (const std::exception& error) {
-    finish(queued, Status::internal, error.what());
+    queued.fail(Status::internal, error.what());
   }
   return false;
 }
@@ -49,9 +40,9 @@ void Context::wait_for_queued(const void* data, std::int64_t bytes) {
       CallQueue::Use::any);
 }
 
-void Context::compute_queued(std::span<QueuedCall> calls) {
+std::size_t Context::compute_queued(std::span<QueuedCall> calls) {
   const User inside(users_);
-  while (!calls.empty()) calls = calls.subspan(compute_joined(calls));
+  return compute_joined(calls);
 }
 
 /// Computes the first calls; returns how many.
@@ -158,7 +149,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls)
     if (status == Status::ok)
       calls[i].event->finish(Status::ok, {});
     else
-      finish(calls[i], status, failure);
+      calls[i].fail(status, failure);
   }
   return true;
 }

@@ -103,10 +103,18 @@ Block TrackedMatrix::block() const {
 
 void TrackedMatrix::read() const {
   wait();
+  context_->queued().require_arrived(block());
   context_->queued().require_defined(block());
 }
 
-void TrackedMatrix::wrote() const { context_->queued().note_written(block()); }
+void TrackedMatrix::after(const std::shared_ptr<Event>& event) const {
+  context_->queued().hold(block(), event);
+}
+
+void TrackedMatrix::wrote() const {
+  context_->queued().note_arrived(block());
+  context_->queued().note_written(block());
+}
 
 void TrackedMatrix::wait() const { context_->queued().wait_for(block(), CallQueue::Use::any); }
 

@@ -27,9 +27,11 @@ class TrackedMatrix {
   void* data() const { return data_; }
   Block block() const;
 
-  /// Waits for the queued calls that use it, so that the caller may. Throws Error(device_failed) if
-  /// one that failed left it undefined.
+  /// Waits for the queued calls that use it, so that the caller may. Throws the status of a call
+  /// that was to write it and failed, or of an event that it comes after.
   void read() const;
+  /// Calls that are queued on it from now on start after the event.
+  void after(const std::shared_ptr<Event>& event) const;
   /// The caller has written it.
   void wrote() const;
   /// Waits for the queued calls that use it.
