@@ -437,8 +437,8 @@ FLEET_API fleet_status fleet_matrix_view(const fleet_matrix* matrix, int64_t row
 /* The address of element (0, 0), and the leading dimension (`ld` may be NULL). */
 FLEET_API fleet_status fleet_matrix_data(const fleet_matrix* matrix, void** data, int64_t* ld);
 /* Waits until no queued call uses this part, so that the program may read and write it. If a call
- * that was to write some of it has failed, and nobody has written it since: the status of that call,
- * which fleet_message() names. Queued calls that read such a part fail in the same way. */
+ * that was to write some of it has failed, and nobody has written it since: the status of that
+ * call, which fleet_message() names. Queued calls that read such a part fail in the same way. */
 FLEET_API fleet_status fleet_matrix_read(const fleet_matrix* matrix, int64_t row, int64_t col,
                                          int64_t rows, int64_t cols);
 /* To be called when the program has written this part, after fleet_matrix_read: a call or an event

@@ -117,8 +117,9 @@ fleet_status queue(fleet_context* handle, const RawCall& raw, fleet_event** even
   return guarded([&] {
     const Call call = parse(Filler(raw).fill());
     Context& context = context_of(handle);
-    auto made = event == nullptr ? nullptr
-                                 : std::unique_ptr<fleet_event>(new fleet_event{.context = &context});
+    auto made = event == nullptr
+                    ? nullptr
+                    : std::unique_ptr<fleet_event>(new fleet_event{.context = &context});
     auto queued = context.queue(call);
     if (made == nullptr) return;
     made->event = std::move(queued);

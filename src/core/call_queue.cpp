@@ -168,10 +168,10 @@ struct CallQueue::Line {
 
   const Compute compute;
   std::mutex mutex;
-  std::condition_variable bell;      ///< for the thread
-  std::condition_variable over;      ///< for those who wait
-  std::vector<PendingCall> pending;  ///< what is not done, in the order of the queue
-  std::vector<QueuedCall> running;   ///< of these, what the thread is at; touched by nobody else
+  std::condition_variable bell;         ///< for the thread
+  std::condition_variable over;         ///< for those who wait
+  std::vector<PendingCall> pending;     ///< what is not done, in the order of the queue
+  std::vector<QueuedCall> running;      ///< of these, what the thread is at; touched by nobody else
   std::shared_ptr<const Event> failed;  ///< why the one that is `running` cannot be computed
   std::vector<Hold> holds;
   std::vector<Undefined> undefined;
@@ -285,7 +285,8 @@ void CallQueue::require_defined(const Block& block) {
 void CallQueue::note_written(const Block& block) {
   if (gate::only_cpu_left()) return;
   const std::lock_guard lock(line_->mutex);
-  std::erase_if(line_->undefined, [&](const Line::Undefined& part) { return overlap(part.block, block); });
+  std::erase_if(line_->undefined,
+                [&](const Line::Undefined& part) { return overlap(part.block, block); });
 }
 
 }  // namespace fleet

@@ -16,8 +16,8 @@ class Event {
  public:
   /// Is it done, or has it failed? Never waits; also in a forked child.
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-  /// Waits until it is done, and throws its error. Throws Error(unsupported) instead of waiting in a
-  /// forked child and while the process exits: whoever would finish it may not exist there.
+  /// Waits until it is done, and throws its error. Throws Error(unsupported) instead of waiting in
+  /// a forked child and while the process exits: whoever would finish it may not exist there.
   void wait() const;
   /// Once done: throws its error.
   void require_ok() const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -251,8 +252,7 @@ TEST(Events, OfManyThreadsAreSetOnce) {
     std::atomic<int> set{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < 3; ++t)
-      threads.emplace_back(
-          [&] { set += fleet_event_set(arrived.handle(), FLEET_OK) == FLEET_OK; });
+      threads.emplace_back([&] { set += fleet_event_set(arrived.handle(), FLEET_OK) == FLEET_OK; });
     c.matrix.after(arrived);
     const Event event = multiply(context, a, a, 0, c);
     event.wait();
@@ -261,24 +261,30 @@ TEST(Events, OfManyThreadsAreSetOnce) {
   }
 }
 
+/// The books have calls in the order in which they were computed.
 TEST(Priorities, BringCallsForward) {
-  const Context context(on_devices(2));
-  const Square a(context, 1), b(context, 1), c(context, 0), d(context, 0), e(context, 0);
-  const Event go = Event::create();
-  a.matrix.after(go);
-  const Event low = multiply(context, a, b, 0, c);
-  const Event dependency = multiply(context, a, b, 0, d);
-  context.set_priority(1);
-  const Event high = multiply(context, d, b, 0, e);
-  context.set_priority(0);
+  for (const bool is_urgent : {false, true}) {
+    const Context context(on_devices(2));
+    const Square a(context, 1), b(context, 1), c(context, 0), d(context, 0), e(context, 0);
+    const Event go = Event::create();
+    a.matrix.after(go);  // so that they are queued together
+    Event low;
+    fleetblas::check(fleet_dsyrk_async(context.handle(), FLEET_LOWER, FLEET_NO_TRANS, 1.0,
+                                       a.matrix.handle(), 0.0, c.matrix.handle(), low.receive()));
+    const Event dependency = multiply(context, a, b, 0, d);
+    context.set_priority(is_urgent);
+    const Event high = multiply(context, d, b, 0, e);
 
-  go.set();
-  high.wait();
+    go.set();
+    high.wait();
+    const bool had_its_dependency = dependency.done();
+    low.wait();
 
-  EXPECT_TRUE(dependency.done());
-  EXPECT_FALSE(low.done());
-  low.wait();
-  EXPECT_TRUE(e.is(kEdge * kEdge) && c.is(kEdge));
+    EXPECT_TRUE(had_its_dependency);
+    EXPECT_TRUE(e.is(kEdge * kEdge));
+    const auto last = nlohmann::json::parse(context.stats_json())["last"];
+    EXPECT_EQ(last["symbol"], is_urgent ? "fleet_dsyrk_async" : "fleet_dgemm_async");
+  }
 }
 
 /// The same random calls with and without priorities, and events that come late.

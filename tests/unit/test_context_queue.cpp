@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_context_queue.cpp: queued calls and events across forks and exits, each in a separate program.
-// The test program itself never calls the library.
+// test_context_queue.cpp: queued calls and events across forks and exits, each in a separate
+// program. The test program itself never calls the library.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -95,9 +95,8 @@ TEST(Turns, NeverReorderThoseWhoConflict) {
     while (!left.empty()) {
       std::vector<Turn> queue;
       for (const std::size_t i : left) queue.push_back(turns[i]);
-      const Order next = next_turns(queue, 3, [&](std::size_t x, std::size_t y) {
-        return all.conflict(left[x], left[y]);
-      });
+      const Order next = next_turns(
+          queue, 3, [&](std::size_t x, std::size_t y) { return all.conflict(left[x], left[y]); });
       for (const std::size_t i : next) {
         ASSERT_TRUE(queue[i].may_start);
         done.push_back(left[i]);

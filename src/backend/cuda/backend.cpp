@@ -179,9 +179,8 @@ class CudaBackend final : public Backend {
   void copy_now(DeviceId location, const View& to, const View& from, std::int64_t element_bytes) {
     const DeviceScope device(devices_.ordinal(location));
     const cudaStream_t stream =
-        any_stream_is_held()
-            ? devices_.streams.of({Queue::Kind::lane, location, kHost, 0}).stream
-            : nullptr;
+        any_stream_is_held() ? devices_.streams.of({Queue::Kind::lane, location, kHost, 0}).stream
+                             : nullptr;
     copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
                  stream);
     check(cudaStreamSynchronize(stream), "a copy");

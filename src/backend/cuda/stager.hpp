@@ -78,7 +78,7 @@ class Stager {
   void fail(const char* what);
 
   LineState lines_[2];
-  std::uint32_t* flags_ = nullptr;  ///< pinned: the run in which a copy was done last
+  std::uint32_t* flags_ = nullptr;        ///< pinned: the run in which a copy was done last
   std::vector<std::uint32_t*> outgrown_;  ///< freed last: CUDA would wait for whole devices
   std::int32_t capacity_ = 0;
   std::uint32_t run_ = 0;

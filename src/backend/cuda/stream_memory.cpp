@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// stream_memory.cpp: a page of numbers, one for each stream that is held at a time. It must not know
-// what streams wait for.
+// stream_memory.cpp: a page of numbers, one for each stream that is held at a time. It must not
+// know what streams wait for.
 #include "backend/cuda/stream_memory.hpp"
 
 #include <cuda.h>
@@ -135,9 +135,7 @@ void StreamMemory::write(cudaStream_t stream, std::uint32_t* number, std::uint32
                "cuStreamWriteValue32");
 }
 
-std::function<void()> hold_stream(cudaStream_t stream) {
-  return Holds::of_process().hold(stream);
-}
+std::function<void()> hold_stream(cudaStream_t stream) { return Holds::of_process().hold(stream); }
 
 bool any_stream_is_held() { return held.load() > 0; }
 
