@@ -25,7 +25,7 @@ from ._native import (
 from ._offload import offload
 
 try:
-    from ._tracked import Tracked, compose
+    from ._tracked import Event, Tracked, compose
 except ModuleNotFoundError as error:
     if error.name != "numpy":
         raise
@@ -54,6 +54,7 @@ copy = _default.copy
 register = _default.register
 unregister = _default.unregister
 set_objective = _default.set_objective
+set_priority = _default.set_priority
 trim = _default.trim
 plan = _default.plan
 simulate = _default.simulate
@@ -73,6 +74,7 @@ __all__ = [
     "Cost",
     "DeviceFailed",
     "Error",
+    "Event",
     "NoMemory",
     "Tracked",
     "Unreachable",
@@ -97,6 +99,7 @@ __all__ = [
     "plan_program",
     "register",
     "set_objective",
+    "set_priority",
     "simulate",
     "simulate_program",
     "stats",

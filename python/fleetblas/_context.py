@@ -386,6 +386,11 @@ class Context:
             _native.check(library.fleet_set_objective(handle.pointer, callback, None))
             handle.objective = callback  # as long as the library may call it
 
+    def set_priority(self, priority: int) -> None:
+        """Calls on tracked matrices from now on overtake those of lower priority that they share no
+        written memory with. 0 at first; no bit of a result changes."""
+        _native.check(library.fleet_set_priority(self.pointer, priority))
+
     def trim(self) -> None:
         """Returns pooled device memory to the system."""
         _native.check(library.fleet_trim(self.pointer))

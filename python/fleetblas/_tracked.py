@@ -50,24 +50,38 @@ class _Matrix:
     def wrote(self) -> None:
         check(library.fleet_matrix_wrote(self.pointer, 0, 0, *self._shape))
 
+    def after(self, event: Event) -> None:
+        check(library.fleet_matrix_after(self.pointer, event._pointer))
+
 
 def _destroy_event(address: int) -> None:
     library.fleet_event_destroy(address)
 
 
 class Event:
-    """A queued call."""
+    """Something that is going to be done: a queued call, or what the program says with set(), such
+    as a message that has arrived. What waits for the program's own fails if it is lost unset."""
 
-    def __init__(self, pointer: c_void_p):
+    def __init__(self, pointer: c_void_p | None = None):
+        if pointer is None:
+            pointer = c_void_p()
+            check(library.fleet_event_create(ctypes.byref(pointer)))
         self._pointer = pointer
         weakref.finalize(self, _destroy_event, pointer.value).atexit = False
 
+    def set(self, status: str = "ok") -> None:
+        """It is done, or has failed: "internal" and the other words of a status."""
+        words = [library.fleet_status_string(number).decode() for number in range(9)]
+        if status not in words:
+            raise ValueError(f"status {status!r}: expected one of {', '.join(words)}")
+        check(library.fleet_event_set(self._pointer, words.index(status)))
+
     def wait(self) -> None:
-        """Waits for the call, and raises its error, which names it."""
+        """Waits until it is done, and raises its error, which names the call."""
         check(library.fleet_event_wait(self._pointer))
 
     def done(self) -> bool:
-        """Whether the call is done or has failed; never waits."""
+        """Whether it is done or has failed; never waits."""
         done = c_int()
         check(library.fleet_event_query(self._pointer, ctypes.byref(done)))
         return bool(done.value)
@@ -177,6 +191,15 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
     def done(self) -> bool:
         """Whether no queued call writes the matrix any more; never waits."""
         return all(event.done() for event in self._writers)
+
+    def after(self, event: Event) -> None:
+        """Calls on the matrix from now on start after the event, and whatever reads it waits, too.
+        If the event fails, so do they. Waits itself for a view that no call can be queued on."""
+        try:
+            with _matrix_of(self._handle, self._view) as matrix:
+                matrix.after(event)
+        except _interop.Settle:
+            event.wait()
 
     def _part(self, view) -> Tracked:
         part = object.__new__(Tracked)
