@@ -227,8 +227,9 @@ fleet_status fleet_event_set(const fleet_event* event, fleet_status status) {
       throw Error(Status::bad_argument, "there is no status " + std::to_string(status));
     const auto outcome = static_cast<Status>(status);
     const std::string why = std::string("the program set the event to ") + to_string(outcome);
-    if (!event->event->finish(outcome, why))
-      throw Error(Status::bad_argument, "the event was set before");
+    // Whoever waits for it may destroy it at once.
+    const std::shared_ptr<Event> kept = event->event;
+    if (!kept->finish(outcome, why)) throw Error(Status::bad_argument, "the event was set before");
   });
 }
 
