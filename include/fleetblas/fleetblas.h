@@ -85,8 +85,8 @@ FLEET_API const char* fleet_message(void);
  * beside the library, FLEET_UNSUPPORTED; *context is NULL then. (The default context keeps the
  * default of a setting that it cannot use, and says so at FLEETBLAS_LOG_LEVEL=2.) */
 FLEET_API fleet_status fleet_context_create(const char* options, fleet_context** context);
-/* Waits for calls in progress and frees all memory that fleet_alloc gave from the context. Does
- * nothing for NULL. */
+/* Waits for calls in progress and queued, and for the events that these wait for; then frees all
+ * memory that fleet_alloc gave from the context. Does nothing for NULL. */
 FLEET_API fleet_status fleet_context_destroy(fleet_context* context);
 
 /* Allocates memory at a location. `*data` is aligned to 256 bytes; 0 bytes give NULL. */
@@ -94,11 +94,12 @@ FLEET_API fleet_status fleet_alloc(fleet_context* context, int location, size_t 
 FLEET_API fleet_status fleet_free(fleet_context* context, void* data);
 /* Copies between any two locations; returns when done. */
 FLEET_API fleet_status fleet_copy(fleet_context* context, void* to, const void* from, size_t bytes);
-/* Makes the context's next calls start after the work that is now in this stream of a device (a
- * cudaStream_t; the legacy default stream is NULL or 1, the per-thread one 2). Use it for operands
- * that the caller's own kernels may still write or read. Calls are complete when they return, so
- * work that the caller starts after them needs no such call. FLEET_BAD_ARGUMENT: the context does
- * not use this device; FLEET_UNSUPPORTED: it uses none. Virtual devices have no streams: the
+/* Returns when the work that is now in this stream of a device is done (a cudaStream_t; the legacy
+ * default stream is NULL or 1, the per-thread one 2), so that later calls start after it, queued
+ * ones too. Use it for operands that the caller's own kernels may still write or read. Calls are
+ * complete when they return, so work that the caller starts after them needs no such call. Queued
+ * calls need not keep the caller waiting: see fleet_event_record. FLEET_BAD_ARGUMENT: the context
+ * does not use this device; FLEET_UNSUPPORTED: it uses none. Virtual devices have no streams: the
  * function does nothing for them. */
 FLEET_API fleet_status fleet_wait_stream(fleet_context* context, int device, void* stream);
 /* What a plan is predicted to cost. */
@@ -404,9 +405,10 @@ FLEET_API fleet_status fleet_zdotc(fleet_context* context, int64_t n, const void
  *
  * A call whose name ends in _async returns at once. Calls that are queued one after another are
  * planned as one as far as they can be: copies for the next call go while the one before computes.
- * They are computed as if one after another, in the order in which they were queued; devices do
- * them whenever the context has some, in tiles that depend on the sizes of the matrices alone, so
- * the bits of a result do not depend on what was queued with it or when.
+ * They are computed as if one after another, in the order in which they were queued, unless a
+ * priority or an event changes that for calls that share no memory which one of them writes.
+ * Devices do them whenever the context has some, in tiles that depend on the sizes of the matrices
+ * alone, so the bits of a result do not depend on what was queued with it or when.
  *
  * Results, and copies of what was read, stay on the devices for later calls, within their memory.
  * So memory of a matrix is the program's again only through these:
@@ -444,14 +446,15 @@ FLEET_API fleet_status fleet_matrix_view(const fleet_matrix* matrix, int64_t row
  * complete after fleet_matrix_read. */
 FLEET_API fleet_status fleet_matrix_data(const fleet_matrix* matrix, void** data, int64_t* ld);
 /* Waits until no queued call uses this part, and brings home what lies on devices, so that the
- * program may read and write it. Whole tiles come home; copies stay on the devices.
- * FLEET_DEVICE_FAILED: a call that wrote some of it failed, or a device that alone had some of it
- * was lost, and nobody has written that since. */
+ * program may read and write it. Whole tiles come home; copies stay on the devices. If a call that
+ * was to write some of it has failed, and nobody has written it since: the status of that call,
+ * which fleet_message() names; if a device that alone had some of it was lost: FLEET_DEVICE_FAILED.
+ * Queued calls that read such a part fail in the same way. */
 FLEET_API fleet_status fleet_matrix_read(const fleet_matrix* matrix, int64_t row, int64_t col,
                                          int64_t rows, int64_t cols);
 /* To be called when the program has written this part: later calls read it from its memory again,
- * and its elements are defined if a failed call had left them undefined. Results around the part,
- * which the program has not written, are not lost. */
+ * and a call or an event that failed to write it is forgotten. Results around the part, which the
+ * program has not written, are not lost. */
 FLEET_API fleet_status fleet_matrix_wrote(const fleet_matrix* matrix, int64_t row, int64_t col,
                                           int64_t rows, int64_t cols);
 /* Queued calls on it go on; memory of the context is freed after the last of them. The caller's
@@ -459,15 +462,47 @@ FLEET_API fleet_status fleet_matrix_wrote(const fleet_matrix* matrix, int64_t ro
  * queued calls will make of it with their events. Does nothing for NULL. */
 FLEET_API fleet_status fleet_matrix_destroy(fleet_matrix* matrix);
 
-/* A queued call, until it is destroyed. */
+/* Something that is going to be done, and its status: a queued call, work in a stream, or what the
+ * program says. Events of calls come with them (see below). A program may destroy an event at any
+ * time; what it stands for goes on. */
 typedef struct fleet_event fleet_event;
-/* Waits until the call is computed and returns its status; fleet_message() then names it.
- * FLEET_UNSUPPORTED in a forked child for a call of the parent. */
+/* Waits until it is done (a call: until it is computed) and returns its status; fleet_message() then names the call that failed.
+ * In a forked child and at exit nothing waits: FLEET_UNSUPPORTED if it is not done. */
 FLEET_API fleet_status fleet_event_wait(const fleet_event* event);
-/* 1 if the call is done or has failed, else 0; never waits. */
+/* 1 if it is done or has failed, else 0; never waits. */
 FLEET_API fleet_status fleet_event_query(const fleet_event* event, int* done);
-/* The call goes on. Does nothing for NULL. */
+/* Does nothing for NULL. */
 FLEET_API fleet_status fleet_event_destroy(fleet_event* event);
+/* An event of the program's own, such as a message that arrives. Destroying one that was not set
+ * makes it fail with FLEET_UNSUPPORTED, so that nothing waits for it for ever. */
+FLEET_API fleet_status fleet_event_create(fleet_event** event);
+/* It is done (FLEET_OK) or has failed; from any thread. FLEET_BAD_ARGUMENT: it was set before, or
+ * is not one of fleet_event_create. */
+FLEET_API fleet_status fleet_event_set(const fleet_event* event, fleet_status status);
+/* An event that is done when the work that is now in this stream is (device, stream and errors as
+ * for fleet_wait_stream). Returns at once. On virtual devices it is done. */
+FLEET_API fleet_status fleet_event_record(fleet_context* context, int device, void* stream,
+                                          fleet_event** event);
+/* Calls that are queued from now on and use this matrix, or any of its memory, start after the
+ * event, which may be one of any context; others do not wait. Until then the memory counts as used
+ * by a call that writes it: fleet_matrix_read and calls that are not queued wait as well. If the
+ * event fails, these calls fail with its status and a message that names what failed, C untouched,
+ * until fleet_matrix_wrote says that the program has written the matrix. In a forked child and at
+ * exit: the event's status, or FLEET_UNSUPPORTED if it is not done. */
+FLEET_API fleet_status fleet_matrix_after(const fleet_matrix* matrix, const fleet_event* event);
+/* What the program puts into this stream from now on starts after the event (device, stream and
+ * errors as for fleet_wait_stream). Returns at once: the device waits, not the program. The stream
+ * goes on after an event that failed, too, and when the process exits: fleet_event_wait has the
+ * status. Until the event is done, whatever waits for the stream waits for the event, such as
+ * cudaDeviceSynchronize, cudaFree or, unless the stream was made with cudaStreamNonBlocking, the
+ * default stream; do nothing of the kind in a thread on which the event depends. FLEET_NO_MEMORY:
+ * 4096 streams wait already. Virtual devices have no streams: nothing waits. */
+FLEET_API fleet_status fleet_stream_after(fleet_context* context, int device, void* stream,
+                                          const fleet_event* event);
+/* The priority of calls that any thread queues on the context from now on; 0 at first. What the
+ * devices are given next are the calls of the highest priority that may start, after those that
+ * they depend on; a call that is under way is not interrupted. No bit of a result depends on it. */
+FLEET_API fleet_status fleet_set_priority(fleet_context* context, int priority);
 
 /* The routines, as without _async but with sizes and leading dimensions from the matrices: A, B and
  * C have the shapes that the routine reads and writes, and the type in the routine's name. Vectors

@@ -29,6 +29,8 @@ inline void check(fleet_status status) {
   if (status != FLEET_OK) throw Error(status, fleet_message());
 }
 
+class Event;
+
 /// Owns a context. The one that `Context::standard()` gives stands for NULL and owns nothing.
 class Context {
  public:
@@ -53,6 +55,10 @@ class Context {
   void wait_stream(int device, void* stream) const {
     check(fleet_wait_stream(handle_, device, stream));
   }
+  /// What is put into the stream from now on starts after the event.
+  void stream_after(int device, void* stream, const Event& event) const;
+  /// Of calls that are queued from now on.
+  void set_priority(int priority) const { check(fleet_set_priority(handle_, priority)); }
   void set_objective(fleet_objective objective, void* user = nullptr) const {
     check(fleet_set_objective(handle_, objective, user));
   }
@@ -116,6 +122,53 @@ class Memory {
   T* data_ = nullptr;
 };
 
+/// An event: of a queued call (`Event e; check(fleet_dgemm_async(..., e.receive()));`), or one of
+/// those that the functions here make.
+class Event {
+ public:
+  Event() = default;
+  /// The program's own, finished by set().
+  static Event create() {
+    Event event;
+    check(fleet_event_create(event.receive()));
+    return event;
+  }
+  /// Done when the work that is now in the stream is.
+  static Event record(const Context& context, int device, void* stream) {
+    Event event;
+    check(fleet_event_record(context.handle(), device, stream, event.receive()));
+    return event;
+  }
+  Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Event() { fleet_event_destroy(handle_); }
+
+  /// Where a function puts a new event, in place of the one that was here.
+  fleet_event** receive() {
+    fleet_event_destroy(std::exchange(handle_, nullptr));
+    return &handle_;
+  }
+  /// Waits until it is done. Throws its error, which names the call.
+  void wait() const { check(fleet_event_wait(handle_)); }
+  bool done() const {
+    int done = 0;
+    check(fleet_event_query(handle_, &done));
+    return done != 0;
+  }
+  void set(fleet_status status = FLEET_OK) const { check(fleet_event_set(handle_, status)); }
+  fleet_event* handle() const noexcept { return handle_; }
+
+ private:
+  fleet_event* handle_ = nullptr;
+};
+
+inline void Context::stream_after(int device, void* stream, const Event& event) const {
+  check(fleet_stream_after(handle_, device, stream, event.handle()));
+}
+
 /// The fleet_type of an element type.
 template <typename T>
 struct TypeOf;
@@ -170,6 +223,8 @@ class Matrix {
   /// Waits until the program may use the memory.
   void read() const { check(fleet_matrix_read(handle_, 0, 0, rows_, cols_)); }
   void wrote() const { check(fleet_matrix_wrote(handle_, 0, 0, rows_, cols_)); }
+  /// Calls that are queued on it from now on start after the event.
+  void after(const Event& event) const { check(fleet_matrix_after(handle_, event.handle())); }
   T* data() const {
     void* data = nullptr;
     check(fleet_matrix_data(handle_, &data, nullptr));
@@ -185,34 +240,6 @@ class Matrix {
 
   fleet_matrix* handle_ = nullptr;
   std::int64_t rows_ = 0, cols_ = 0;
-};
-
-/// A queued call: `Event e; check(fleet_dgemm_async(..., e.receive()));`.
-class Event {
- public:
-  Event() = default;
-  Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  Event& operator=(Event&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~Event() { fleet_event_destroy(handle_); }
-
-  /// Where a function puts a new event, in place of the one that was here.
-  fleet_event** receive() {
-    fleet_event_destroy(std::exchange(handle_, nullptr));
-    return &handle_;
-  }
-  /// Waits for the call. Throws its error, which names it.
-  void wait() const { check(fleet_event_wait(handle_)); }
-  bool done() const {
-    int done = 0;
-    check(fleet_event_query(handle_, &done));
-    return done != 0;
-  }
-
- private:
-  fleet_event* handle_ = nullptr;
 };
 
 /// fleet_sgemm, fleet_dgemm, fleet_cgemm and fleet_zgemm by the type of their arguments.

@@ -26,7 +26,7 @@ from ._offload import offload
 
 try:
     from ._functions import compose
-    from ._tracked import Tracked
+    from ._tracked import Event, Tracked
 except ModuleNotFoundError as error:
     if error.name != "numpy":
         raise
@@ -55,6 +55,7 @@ copy = _default.copy
 register = _default.register
 unregister = _default.unregister
 set_objective = _default.set_objective
+set_priority = _default.set_priority
 trim = _default.trim
 plan = _default.plan
 simulate = _default.simulate
@@ -74,6 +75,7 @@ __all__ = [
     "Cost",
     "DeviceFailed",
     "Error",
+    "Event",
     "NoMemory",
     "Tracked",
     "Unreachable",
@@ -98,6 +100,7 @@ __all__ = [
     "plan_program",
     "register",
     "set_objective",
+    "set_priority",
     "simulate",
     "simulate_program",
     "stats",

@@ -47,6 +47,7 @@ class _Handle:
         self.objective = None
         self.in_flight: list = []  # queued calls, with what they use
         self.memories: dict = {}  # of tracked matrices
+        self.abandoned: list = []  # of these, what nobody uses any more
         self.lock = threading.Lock()
         if pointer.value:
             # Not at exit: the memory ends with the process, and calls may still be running.
@@ -391,6 +392,11 @@ class Context:
         with handle.lock:
             _native.check(library.fleet_set_objective(handle.pointer, callback, None))
             handle.objective = callback  # as long as the library may call it
+
+    def set_priority(self, priority: int) -> None:
+        """Calls on tracked matrices from now on overtake those of lower priority that they share no
+        written memory with. 0 at first; no bit of a result changes."""
+        _native.check(library.fleet_set_priority(self.pointer, priority))
 
     def trim(self) -> None:
         """Returns pooled device memory to the system."""

@@ -84,6 +84,9 @@ class Matrix:
         return self
 
     def __exit__(self, *exception) -> None:
+        self.destroy()
+
+    def destroy(self) -> None:
         library.fleet_matrix_destroy(self.pointer)
 
     def read(self) -> None:
@@ -91,6 +94,9 @@ class Matrix:
 
     def wrote(self) -> None:
         check(library.fleet_matrix_wrote(self.pointer, 0, 0, *self._shape))
+
+    def after(self, event: Event) -> None:
+        check(library.fleet_matrix_after(self.pointer, event._pointer))
 
 
 def read(handle, block: Block | None) -> None:
@@ -112,18 +118,30 @@ def _destroy_event(address: int) -> None:
 
 
 class Event:
-    """A queued call."""
+    """Something that is going to be done: a queued call, or what the program says with set(), such
+    as a message that has arrived. What waits for the program's own fails if it is lost unset."""
 
-    def __init__(self, pointer: c_void_p):
+    def __init__(self, pointer: c_void_p | None = None):
+        if pointer is None:
+            pointer = c_void_p()
+            check(library.fleet_event_create(ctypes.byref(pointer)))
         self._pointer = pointer
         weakref.finalize(self, _destroy_event, pointer.value).atexit = False
 
+    def set(self, status: str = "ok") -> None:
+        """It is done, or has failed: "internal" and the other words of a status."""
+        words = [library.fleet_status_string(number).decode() for number in range(9)]
+        if status not in words:
+            raise ValueError(f"status {status!r}: expected one of {', '.join(words)}")
+        check(library.fleet_event_set(self._pointer, words.index(status)))
+
     def wait(self) -> None:
-        """Waits for the call, and raises its error, which names it."""
+        """Waits until it is done (a call: until it is computed), and raises its error, which names
+        the call."""
         check(library.fleet_event_wait(self._pointer))
 
     def done(self) -> bool:
-        """Whether the call is done or has failed; never waits."""
+        """Whether it is done or has failed; never waits."""
         done = c_int()
         check(library.fleet_event_query(self._pointer, ctypes.byref(done)))
         return bool(done.value)
@@ -137,11 +155,13 @@ class Memory:
     unread      whether some of their results may still be on devices only
     lent        blocks that the program has got as arrays, which it may write
     own         whether the program has never got an array of it
+    root        as long as it lives, tiles of the memory may stay on devices between calls
     """
 
-    def __init__(self, view, kept, own: bool):
+    def __init__(self, handle, view, kept, own: bool):
         self.kept, self.own = (view, kept), own
         self.block = block_of(view)
+        self.root = None if self.block is None else Matrix(handle, self.block)
         self.writers: list[Event] = []
         self.lent: list[Block] = []
         self.unread = False
@@ -175,6 +195,12 @@ class Memory:
         if block is not None and block not in self.lent:
             self.lent.append(block)
 
+    def let_go(self) -> None:
+        """Its tiles leave the devices."""
+        root, self.root = self.root, None
+        if root is not None:
+            root.destroy()
+
     def take_back(self, handle) -> None:
         """To be called before a call is queued on the memory."""
         while self.lent:
@@ -188,13 +214,16 @@ class Claim:
     def __init__(self, handle, memory: Memory):
         self.memory = memory
         memory.claim = weakref.ref(self)
-        weakref.finalize(self, _abandon, handle.memories, memory).atexit = False
+        weakref.finalize(
+            self, _abandon, handle.memories, handle.abandoned, memory
+        ).atexit = False
 
 
-def _abandon(memories: dict, memory: Memory) -> None:
+def _abandon(memories: dict, abandoned: list, memory: Memory) -> None:
     # May be called at any moment, also inside a call of the library: calls none.
     if not memory.unread and memory.claim() is None:
         memories.pop(id(memory), None)
+        abandoned.append(memory)
 
 
 def claim(handle, view, kept=None, own: bool = False, is_result: bool = False) -> Claim:
@@ -207,7 +236,7 @@ def claim(handle, view, kept=None, own: bool = False, is_result: bool = False) -
     for memory in known:
         if memory.holds(block):
             return memory.claim() or Claim(handle, memory)
-    memory = Memory(view, kept, own)
+    memory = Memory(handle, view, kept, own)
     handle.memories[id(memory)] = memory
     return Claim(handle, memory)
 
@@ -264,6 +293,9 @@ def forget_done(handle) -> None:
         handle.memories.pop(id(memory), None)
         if memory.unread:
             wrote(handle, memory.block)  # not to be brought home when the memory is another's
+        memory.let_go()
+    while handle.abandoned:
+        handle.abandoned.pop().let_go()
 
 
 def bring_home(handle) -> None:

@@ -182,6 +182,15 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         """Whether no queued call writes the matrix any more; never waits."""
         return all(event.done() for event in list(self._memory.writers))
 
+    def after(self, event: Event) -> None:
+        """Calls on the matrix from now on start after the event, and whatever reads it waits, too.
+        If the event fails, so do they. Waits itself for a view that no call can be queued on."""
+        block = block_of(self._view)
+        if block is None:
+            return event.wait()
+        with Matrix(self._handle, block) as matrix:
+            matrix.after(event)
+
     def _part(self, view) -> Tracked:
         part = object.__new__(Tracked)
         part._context, part._handle, part._claim = self._context, self._handle, self._claim

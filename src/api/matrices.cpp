@@ -14,7 +14,9 @@ struct fleet_matrix {
 };
 
 struct fleet_event {
-  Context& context;
+  enum class Source { call, stream, program };
+  Source source = Source::call;
+  Context* context = nullptr;  ///< of a call
   std::shared_ptr<Event> event;
 };
 
@@ -115,8 +117,9 @@ fleet_status queue(fleet_context* handle, const RawCall& raw, fleet_event** even
   return guarded([&] {
     const Call call = parse(Filler(raw).fill());
     Context& context = context_of(handle);
-    auto made = event == nullptr ? nullptr
-                                 : std::unique_ptr<fleet_event>(new fleet_event{context, nullptr});
+    auto made = event == nullptr
+                    ? nullptr
+                    : std::unique_ptr<fleet_event>(new fleet_event{.context = &context});
     auto queued = context.queue(call);
     if (made == nullptr) return;
     made->event = std::move(queued);
@@ -129,6 +132,14 @@ fleet_status give_matrix(fleet_matrix** matrix, const auto& make) {
   return guarded([&] {
     required(matrix, "matrix");
     *matrix = new fleet_matrix{make()};
+  });
+}
+
+fleet_status give_event(fleet_event** event, const auto& make) {
+  if (event != nullptr) *event = nullptr;
+  return guarded([&] {
+    required(event, "event");
+    *event = new fleet_event(make());
   });
 }
 
@@ -177,11 +188,23 @@ fleet_status fleet_matrix_destroy(fleet_matrix* matrix) {
   return guarded([&] { delete matrix; });
 }
 
+fleet_status fleet_matrix_after(const fleet_matrix* matrix, const fleet_event* event) {
+  return guarded(
+      [&] { required(matrix, "matrix")->matrix.after(required(event, "event")->event); });
+}
+
+fleet_status fleet_set_priority(fleet_context* context, int priority) {
+  return guarded([&] { context_of(context).queued().set_priority(priority); });
+}
+
 fleet_status fleet_event_wait(const fleet_event* event) {
   return guarded([&] {
-    const Event& call = *required(event, "event")->event;
+    const Event& waited = *required(event, "event")->event;
     // A context that is gone has waited for its calls.
-    call.done() ? call.require_ok() : event->context.queued().wait(call);
+    if (event->source == fleet_event::Source::call && !waited.done())
+      event->context->queued().wait(waited);
+    else
+      waited.wait();
   });
 }
 
@@ -190,8 +213,50 @@ fleet_status fleet_event_query(const fleet_event* event, int* done) {
       [&] { *required(done, "done") = required(event, "event")->event->done() ? 1 : 0; });
 }
 
+fleet_status fleet_event_create(fleet_event** event) {
+  return give_event(event, [] {
+    return fleet_event{.source = fleet_event::Source::program, .event = std::make_shared<Event>()};
+  });
+}
+
+fleet_status fleet_event_set(const fleet_event* event, fleet_status status) {
+  return guarded([&] {
+    if (required(event, "event")->source != fleet_event::Source::program)
+      throw Error(Status::bad_argument, "the event is not one that fleet_event_create made");
+    if (status < FLEET_OK || status > FLEET_INTERNAL)
+      throw Error(Status::bad_argument, "there is no status " + std::to_string(status));
+    const auto outcome = static_cast<Status>(status);
+    const std::string why = std::string("the program set the event to ") + to_string(outcome);
+    // Whoever waits for it may destroy it at once.
+    const std::shared_ptr<Event> kept = event->event;
+    if (!kept->finish(outcome, why)) throw Error(Status::bad_argument, "the event was set before");
+  });
+}
+
+fleet_status fleet_event_record(fleet_context* context, int device, void* stream,
+                                fleet_event** event) {
+  return give_event(event, [&] {
+    return fleet_event{.source = fleet_event::Source::stream,
+                       .event = context_of(context).record(device, stream)};
+  });
+}
+
+fleet_status fleet_stream_after(fleet_context* context, int device, void* stream,
+                                const fleet_event* event) {
+  return guarded([&] {
+    Event& done = *required(event, "event")->event;
+    if (event->source == fleet_event::Source::call && !done.done()) event->context->start();
+    context_of(context).hold_stream(device, stream, done);
+  });
+}
+
 fleet_status fleet_event_destroy(fleet_event* event) {
-  return guarded([&] { delete event; });
+  return guarded([&] {
+    if (event == nullptr) return;
+    if (event->source == fleet_event::Source::program)
+      event->event->finish(Status::unsupported, "the event was destroyed before it was set");
+    delete event;
+  });
 }
 
 // A matrix is taken as its handle.

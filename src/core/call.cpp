@@ -3,6 +3,7 @@
 #include "core/call.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <complex>
 #include <cstdlib>
 #include <limits>
@@ -230,6 +231,13 @@ Block block_of(const Call& call, int operand) {
           .is_plain = call.batch <= 1 && !is_vector};
 }
 
+Access access_of(const Call& call, int operand) {
+  if (operand != kC) return Access::read;
+  const bool overwrites =
+      call.beta_is_zero() && !call.traits().triangular && !call.traits().triangle;
+  return overwrites ? Access::write : Access::update;
+}
+
 bool overlap(const Block& a, const Block& b) {
   const auto end = [](const Block& block) {
     return block.begin + static_cast<std::uintptr_t>(block.bytes);
@@ -243,6 +251,65 @@ bool overlap(const Block& a, const Block& b) {
   const auto elements = static_cast<std::int64_t>(distance / element);
   return blocks_overlap(b.begin > a.begin ? elements : -elements, a.ld, a.rows, a.cols, b.rows,
                         b.cols);
+}
+
+namespace {
+
+/// A rectangle of elements of a block's columns.
+struct Part {
+  std::int64_t row, col, rows, cols;
+};
+
+Block part_of(const Block& block, const Part& part) {
+  const std::int64_t element = bytes_of(block.storage);
+  Block made = block;
+  made.begin += static_cast<std::uintptr_t>((part.row + part.col * block.ld) * element);
+  made.rows = part.rows;
+  made.cols = part.cols;
+  made.bytes = ((part.cols - 1) * block.ld + part.rows) * element;
+  return made;
+}
+
+/// Where `inner` begins in the columns of `outer`, as if these were as long as the leading
+/// dimension; nothing where that cannot be told.
+std::optional<Part> place_in(const Block& outer, const Block& inner) {
+  const std::int64_t element = bytes_of(outer.storage);
+  const auto distance = static_cast<std::int64_t>(inner.begin - outer.begin);
+  if (!outer.is_plain || !inner.is_plain || outer.storage != inner.storage ||
+      outer.ld != inner.ld || distance % element != 0)
+    return std::nullopt;
+  std::int64_t row = distance / element % outer.ld, col = distance / element / outer.ld;
+  if (row < 0) row += outer.ld, --col;
+  // Of the two ways to count, the one in which it begins left of the last column.
+  if (row + inner.rows > outer.ld) row -= outer.ld, ++col;
+  return Part{row, col, inner.rows, inner.cols};
+}
+
+}  // namespace
+
+bool covers(const Block& outer, const Block& inner) {
+  const auto at = place_in(outer, inner);
+  return at && at->row >= 0 && at->col >= 0 && at->row + at->rows <= outer.rows &&
+         at->col + at->cols <= outer.cols;
+}
+
+std::vector<Block> without(const Block& block, const Block& other) {
+  if (!overlap(block, other)) return {block};
+  const auto at = place_in(block, other);
+  if (!at) return {block};
+  const std::int64_t top = std::max<std::int64_t>(0, at->row);
+  const std::int64_t bottom = std::min(block.rows, at->row + at->rows);
+  const std::int64_t left = std::max<std::int64_t>(0, at->col);
+  const std::int64_t right = std::min(block.cols, at->col + at->cols);
+  std::vector<Block> parts;
+  const auto add = [&](const Part& part) {
+    if (part.rows > 0 && part.cols > 0) parts.push_back(part_of(block, part));
+  };
+  add({0, 0, block.rows, left});
+  add({0, right, block.rows, block.cols - right});
+  add({0, left, top, right - left});
+  add({bottom, left, block.rows - bottom, right - left});
+  return parts;
 }
 
 bool output_overlaps(const Call& call) {

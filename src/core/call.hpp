@@ -108,12 +108,18 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 Block block_of(const Call& call, int operand);
+/// Access::write: all of its block is overwritten, whatever was there.
+Access access_of(const Call& call, int operand);
 /// Any elements of a range.
 inline Block range_of(const void* data, std::int64_t bytes) {
   return {.begin = reinterpret_cast<std::uintptr_t>(data), .bytes = bytes, .is_plain = false};
 }
 /// Do they share an element? Where that cannot be told the answer is yes.
 bool overlap(const Block& a, const Block& b);
+/// Is `inner` a part of `outer`? Where that cannot be told the answer is no.
+bool covers(const Block& outer, const Block& inner);
+/// The parts of `block` that are not in `other`: all of it where that cannot be told.
+std::vector<Block> without(const Block& block, const Block& other);
 
 /// Does any element of C belong to A or B too (of any item)? Blocks of one larger matrix that only
 /// lie between each other's columns do not overlap; where that cannot be told the answer is yes.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -18,40 +20,47 @@ using namespace std::chrono_literals;
 // wait for longer than kLongest. Queuing a call takes a few microseconds, from Python some tens.
 constexpr auto kPause = 300us;
 constexpr auto kLongest = 5ms;
+/// A plan has fewer calls. What is queued meanwhile may have to be computed before the next ones.
+constexpr std::size_t kMostAtOnce = 128;
+
+/// Throws what an event has failed with.
+[[noreturn]] void refuse_for(const Event& failed, const std::string& what) {
+  throw Error(failed.status(), what + std::string(failed.why()));
+}
 
 }  // namespace
 
-void Event::require_ok() const {
-  if (status_ != Status::ok)
-    throw Error(status_, message_.empty() ? "a queued call failed" : message_);
-}
-
-void Event::finish(Status status, const std::string& message) noexcept {
-  status_ = status;
-  try {
-    message_ = message;
-  } catch (const std::bad_alloc&) {
-    message_.clear();
-  }
-  done_.store(true, std::memory_order_release);
-}
-
 struct CallQueue::Line {
-  explicit Line(std::function<void(std::span<QueuedCall>)> computes)
-      : compute(std::move(computes)) {}
+  struct Hold {
+    Block block;
+    std::shared_ptr<const Event> event;
+    bool is_open;  ///< counted as under way
+  };
+  struct Undefined {
+    Block block;
+    std::shared_ptr<const Event> event;  ///< of the call that was to write it
+  };
+
+  explicit Line(Compute computes) : compute(std::move(computes)) { running.reserve(kMostAtOnce); }
 
   void serve() {
     std::unique_lock lock(mutex);
+    bool is_idle = true;  // all calls before these are done, or wait for events
     for (;;) {
-      bell.wait(lock, [&] { return closed || !pending.empty(); });
-      if (pending.empty()) return;
-      gather(lock);
-      running.swap(pending);
+      bell.wait(lock, [&] { return has_changed || (closed && pending.empty()); });
+      if (closed && pending.empty()) return;
+      if (is_idle) gather(lock);
+      has_changed = false;
+      take_next();
+      is_idle = running.empty();
+      if (is_idle) continue;
       is_urgent = false;
-      lock.unlock();
-      compute(running);
-      lock.lock();
-      under_way.fetch_sub(running.size());
+      const std::size_t done = do_first(lock);
+      is_idle = done == running.size();
+      has_changed = true;  // what waited for these may start
+      note_failed(done);
+      under_way.fetch_sub(std::erase_if(
+          pending, [](const PendingCall& call) { return call.queued.event->done(); }));
       running.clear();
       over.notify_all();
     }
@@ -68,28 +77,110 @@ struct CallQueue::Line {
     }
   }
 
-  bool is_used(const Block& block, Use use) const {
-    const auto uses = [&](const QueuedCall& queued) {
-      if (queued.event->done()) return false;
-      for (const int x : {kA, kB, kC})
-        if ((use == Use::any || x == kC) && overlap(block_of(queued.call, x), block)) return true;
-      return false;
-    };
-    return std::ranges::any_of(running, uses) || std::ranges::any_of(pending, uses);
+  /// Copies what is next into `running`: calls to be computed, or one that can only fail.
+  void take_next() noexcept {
+    running.clear();
+    failed = nullptr;
+    try {
+      for (const std::size_t i : next_calls(pending, kMostAtOnce)) {
+        auto why = failed_before(pending[i]);
+        if (why != nullptr && !running.empty()) return;  // in its turn
+        running.push_back(pending[i].queued);
+        failed = std::move(why);
+        if (failed != nullptr) return;
+      }
+    } catch (const std::bad_alloc&) {  // one by one, then
+      running.clear();
+      if (pending.empty() || !may_start(pending.front())) return;
+      running.push_back(pending.front().queued);
+      failed = failed_before(pending.front());
+    }
   }
 
-  const std::function<void(std::span<QueuedCall>)> compute;
+  /// Without the lock: events call those who have asked for them.
+  std::size_t do_first(std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    std::size_t done = 1;
+    if (failed == nullptr)
+      done = compute(running);
+    else
+      running.front().fail(failed->status(), "what it waits for failed: ", failed->why());
+    lock.lock();
+    return done;
+  }
+
+  void note_failed(std::size_t done) noexcept {
+    try {
+      for (const QueuedCall& queued : std::span(running).first(done))
+        if (queued.event->status() != Status::ok)
+          undefined.push_back({block_of(queued.call, kC), queued.event});
+    } catch (const std::bad_alloc&) {
+      is_all_undefined = true;
+    }
+  }
+
+  bool is_used(const Block& block, Use use) const {
+    const auto holds_it = [&](const Hold& hold) {
+      return hold.is_open && overlap(hold.block, block);
+    };
+    // Also a call whose event is done, until it is known what it has left undefined.
+    const auto uses_it = [&](const PendingCall& call) {
+      for (const int x : {kA, kB, kC})
+        if ((use == Use::any || x == kC) && overlap(block_of(call.queued.call, x), block))
+          return true;
+      return false;
+    };
+    return std::ranges::any_of(holds, holds_it) || std::ranges::any_of(pending, uses_it);
+  }
+
+  void add(const QueuedCall& queued, int priority) {
+    PendingCall call{.queued = queued, .priority = priority};
+    for (const Hold& hold : holds)
+      for (const int x : {kA, kB, kC})
+        if (overlap(block_of(queued.call, x), hold.block)) {
+          call.after.push_back(hold.event);
+          break;
+        }
+    pending.push_back(std::move(call));
+    under_way.fetch_add(1);
+    has_changed = true;
+  }
+
+  void add_hold(const Block& block, const std::shared_ptr<const Event>& event) {
+    const bool is_open = !event->done();
+    if (!is_open && event->status() == Status::ok) return;
+    holds.push_back({block, event, is_open});
+    if (is_open) under_way.fetch_add(1);
+  }
+
+  /// After an event.
+  void close_holds() {
+    for (Hold& hold : holds)
+      if (hold.is_open && hold.event->done()) {
+        hold.is_open = false;
+        under_way.fetch_sub(1);
+      }
+    std::erase_if(holds, [](const Hold& hold) {
+      return !hold.is_open && hold.event->status() == Status::ok;
+    });
+    has_changed = true;
+  }
+
+  const Compute compute;
   std::mutex mutex;
-  std::condition_variable bell;  ///< for the thread
-  std::condition_variable over;  ///< for those who wait
-  std::vector<QueuedCall> pending, running;
-  std::vector<Block> undefined;
-  bool is_urgent = false, closed = false;
-  bool is_all_undefined = false;          ///< there was no memory for one more block
-  std::atomic<std::size_t> under_way{0};  ///< pending and running
+  std::condition_variable bell;         ///< for the thread
+  std::condition_variable over;         ///< for those who wait
+  std::vector<PendingCall> pending;     ///< what is not done, in the order of the queue
+  std::vector<QueuedCall> running;      ///< of these, what the thread is at; touched by nobody else
+  std::shared_ptr<const Event> failed;  ///< why the one that is `running` cannot be computed
+  std::vector<Hold> holds;
+  std::vector<Undefined> undefined;
+  bool has_changed = false, is_urgent = false, closed = false;
+  bool is_all_undefined = false;  ///< there was no memory for one more block
+  std::atomic<std::size_t> under_way{0};  ///< calls, and holds that are open
 };
 
-CallQueue::CallQueue(std::function<void(std::span<QueuedCall>)> compute)
+CallQueue::CallQueue(Compute compute)
     : line_(std::make_shared<Line>(std::move(compute))),
       crew_(1, [line = line_](int) { line->serve(); }) {}
 
@@ -104,10 +195,10 @@ CallQueue::~CallQueue() {
 }
 
 std::shared_ptr<Event> CallQueue::push(const Call& call) {
-  std::vector<QueuedCall> one{{call, std::make_shared<Event>()}};
+  QueuedCall one{call, std::make_shared<Event>()};
   if (gate::only_cpu_left()) {
-    line_->compute(one);
-    return one.front().event;
+    line_->compute({&one, 1});
+    return one.event;
   }
   {
     const std::lock_guard hiring(hiring_);
@@ -120,11 +211,10 @@ std::shared_ptr<Event> CallQueue::push(const Call& call) {
   }
   {
     const std::lock_guard lock(line_->mutex);
-    line_->pending.push_back(one.front());
-    line_->under_way.fetch_add(1);
+    line_->add(one, priority_);
   }
   line_->bell.notify_one();
-  return one.front().event;
+  return one.event;
 }
 
 void CallQueue::wait_until(const std::function<bool(const Line&)>& is_over) {
@@ -137,18 +227,46 @@ void CallQueue::wait_until(const std::function<bool(const Line&)>& is_over) {
 
 void CallQueue::drain() {
   if (!is_busy() || gate::only_cpu_left()) return;
-  wait_until([](const Line& line) { return line.pending.empty() && line.running.empty(); });
+  wait_until([](const Line& line) { return line.pending.empty(); });
 }
 
 void CallQueue::wait(const Event& event) {
-  if (!event.done()) {
-    if (gate::only_cpu_left())
-      throw Error(Status::unsupported, gate::in_forked_child()
-                                           ? "the call was queued by the parent of this process"
-                                           : "the process ends before the queued call");
+  if (!event.done() && !gate::only_cpu_left())
     wait_until([&](const Line&) { return event.done(); });
-  }
-  event.require_ok();
+  event.wait();
+}
+
+void CallQueue::hold(const Block& block, const std::shared_ptr<Event>& event) {
+  if (gate::only_cpu_left()) return event->wait();
+  // First, since it is known from then on that the hold will be closed.
+  event->when_done([waiting = std::weak_ptr(line_)] {
+    const auto line = waiting.lock();
+    if (line == nullptr) return;
+    {
+      const std::lock_guard lock(line->mutex);
+      line->close_holds();
+    }
+    line->bell.notify_one();
+    line->over.notify_all();
+  });
+  const std::lock_guard lock(line_->mutex);
+  line_->add_hold(block, event);
+}
+
+void CallQueue::require_arrived(const Block& block) {
+  if (gate::only_cpu_left()) return;
+  const std::lock_guard lock(line_->mutex);
+  for (const Line::Hold& hold : line_->holds)
+    if (!hold.is_open && overlap(hold.block, block))
+      refuse_for(*hold.event, "what the matrix waits for failed: ");
+}
+
+void CallQueue::note_arrived(const Block& block) {
+  if (gate::only_cpu_left()) return;
+  const std::lock_guard lock(line_->mutex);
+  std::erase_if(line_->holds, [&](const Line::Hold& hold) {
+    return !hold.is_open && overlap(hold.block, block);
+  });
 }
 
 bool CallQueue::is_busy() const noexcept { return line_->under_way.load() > 0; }
@@ -161,18 +279,18 @@ void CallQueue::wait_for(const Block& block, Use use) {
 void CallQueue::require_defined(const Block& block) {
   if (gate::only_cpu_left()) return;
   const std::lock_guard lock(line_->mutex);
-  if (line_->is_all_undefined ||
-      std::ranges::any_of(line_->undefined, [&](const Block& b) { return overlap(b, block); }))
-    throw Error(
-        Status::device_failed,
-        "elements of the matrix are undefined: a call that wrote them failed, or the device "
-        "that alone had them was lost");
+  if (line_->is_all_undefined)
+    throw Error(Status::device_failed, "there was no memory to note what a failed call was to write");
+  for (const Line::Undefined& part : line_->undefined)
+    if (overlap(part.block, block)) refuse_for(*part.event, "a call that was to write it failed: ");
 }
 
 void CallQueue::note_undefined(const Block& block) noexcept {
   const std::lock_guard lock(line_->mutex);
   try {
-    line_->undefined.push_back(block);
+    const auto why = std::make_shared<Event>();
+    why->finish(Status::device_failed, "the device that alone had it was lost");
+    line_->undefined.push_back({block, why});
   } catch (const std::bad_alloc&) {
     line_->is_all_undefined = true;
   }
@@ -181,7 +299,10 @@ void CallQueue::note_undefined(const Block& block) noexcept {
 void CallQueue::note_written(const Block& block) {
   if (gate::only_cpu_left()) return;
   const std::lock_guard lock(line_->mutex);
-  std::erase_if(line_->undefined, [&](const Block& b) { return overlap(b, block); });
+  std::vector<Line::Undefined> left;
+  for (const Line::Undefined& part : line_->undefined)
+    for (const Block& rest : without(part.block, block)) left.push_back({rest, part.event});
+  line_->undefined = std::move(left);
 }
 
 }  // namespace fleet

@@ -8,43 +8,20 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "base/worker_crew.hpp"
-#include "core/call.hpp"
+#include "core/call_order.hpp"
 
 namespace fleet {
-
-/// The outcome of a queued call.
-class Event {
- public:
-  /// Is the call done, or has it failed? Never waits; also in a forked child.
-  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-  /// Once done: throws the call's error, which names the call.
-  void require_ok() const;
-  Status status() const noexcept { return status_; }
-
-  /// By whoever computes the call, once.
-  void finish(Status status, const std::string& message) noexcept;
-
- private:
-  std::atomic<bool> done_{false};
-  Status status_ = Status::ok;
-  std::string message_;  ///< empty if there was no memory for it
-};
-
-struct QueuedCall {
-  Call call;
-  std::shared_ptr<Event> event;
-};
 
 /// Thread-safe. In a forked child, and while the process exits, no call is queued: push() computes
 /// it, and what the parent had queued is never done.
 class CallQueue {
  public:
-  /// `compute` does calls in their order and finishes their events; it does not throw.
-  explicit CallQueue(std::function<void(std::span<QueuedCall>)> compute);
+  /// Does at least the first of the calls, in their order, finishes the events of those that it has
+  /// done, and returns how many they are. It does not throw.
+  using Compute = std::function<std::size_t(std::span<QueuedCall>)>;
+  explicit CallQueue(Compute compute);
   /// Waits for all calls, and for the thread.
   ~CallQueue();
   CallQueue(const CallQueue&) = delete;
@@ -55,17 +32,29 @@ class CallQueue {
   /// Queues the call. What is queued within a moment, or before somebody waits, is handed to
   /// `compute` together. Throws Error(no_memory) where the system gives no thread.
   std::shared_ptr<Event> push(const Call& call);
+  /// Calls that are pushed from now on are done before those of lower priority, unless they
+  /// conflict. 0 at first.
+  void set_priority(int priority) noexcept { priority_ = priority; }
   /// Waits for the event of a call of this queue, and throws its error. Throws Error(unsupported)
   /// in a forked child for a call of the parent.
   void wait(const Event& event);
+
+  /// Calls that are pushed from now on and use this memory start after the event. If it fails, so
+  /// do they, until note_arrived(). Until it is done the memory counts as written by a call. In a
+  /// forked child and at exit, throws Error(unsupported) if it is not done, and its error.
+  void hold(const Block& block, const std::shared_ptr<Event>& event);
+  /// Throws the error of an event that hold() was given for this memory.
+  void require_arrived(const Block& block);
+  /// The memory has been written in place of what a failed event was to bring.
+  void note_arrived(const Block& block);
 
   /// Is any queued call under way? The one question that takes no lock.
   bool is_busy() const noexcept;
   enum class Use { any, writing };
   /// Waits for the queued calls that use (or only those that write) this memory.
   void wait_for(const Block& block, Use use);
-  /// Throws Error(device_failed) if a call that failed has left an element of this memory
-  /// undefined, and nobody has written it since.
+  /// Throws the status of a call that failed and was to write an element of this memory, if nobody
+  /// has written it since.
   void require_defined(const Block& block);
   void note_undefined(const Block& block) noexcept;
   void note_written(const Block& block);
@@ -76,6 +65,7 @@ class CallQueue {
   void wait_until(const std::function<bool(const Line&)>& is_over);
 
   const std::shared_ptr<Line> line_;  ///< shared with the thread, which may outlive this
+  std::atomic<int> priority_{0};
   std::mutex hiring_;
   bool is_hired_ = false;  // guarded by hiring_
   WorkerCrew crew_;

@@ -51,7 +51,7 @@ Context::Context(const Options& options)
       cores_(core_count()),
       journal_(std::make_shared<Journal>(options)),
       offloader_(options, blas_),
-      queue_([this](std::span<QueuedCall> calls) { compute_queued(calls); }) {}
+      queue_([this](std::span<QueuedCall> calls) { return compute_queued(calls); }) {}
 
 Context::~Context() {
   queue_.drain();

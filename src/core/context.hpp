@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "core/call_queue.hpp"
 #include "core/joined_calls.hpp"
@@ -80,8 +81,15 @@ class Context {
   void* allocate(int location, std::int64_t bytes);
   void release(void* data);
   void copy(void* to, const void* from, std::int64_t bytes);
-  /// Later calls start after the work that is now in this stream; `device` is user-facing.
+  /// Waits for the work that is now in this stream, so that later calls start after it. Devices of
+  /// streams are user-facing.
   void wait_for_stream(int device, void* stream);
+  /// An event that is done when the work that is now in this stream is.
+  std::shared_ptr<Event> record(int device, void* stream);
+  /// Starts the devices, if no call has yet: that waits for all that they do.
+  void start();
+  /// What is put into this stream from now on starts after the event, done or failed.
+  void hold_stream(int device, void* stream, Event& event);
   /// Plans are made for the caller's number of a cost from now on; empty: for the option again.
   void set_objective(std::function<double(const Cost&)> own);
   void trim();
@@ -135,9 +143,8 @@ class Context {
   void note_lost_devices();
   void make_room(const Plan& plan, const PlacedProgram& placed, std::span<const QueuedCall> later);
   DeviceId locate_in_turn(const Block& block);
-  void wait_for_queued(const Call& call);
   void settle(const void* data, std::int64_t bytes, bool is_written);
-  void compute_queued(std::span<QueuedCall> calls);
+  std::size_t compute_queued(std::span<QueuedCall> calls);
   Homes usable_homes(const Call& call);
   std::size_t compute_joined(std::span<QueuedCall> calls);
   bool run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
@@ -166,6 +173,8 @@ class Context {
   void run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
   double profitable_flops();
   bool profitable(std::int64_t edge);
+
+  std::pair<Backend&, DeviceId> owner_of_streams(int device);
 
   Homes locate(const Call& call);
   Homes registered_homes(const Call& call);

@@ -125,18 +125,6 @@ void Context::copy(void* to, const void* from, std::int64_t bytes) {
                                         bytes_view(from, bytes), 1);
 }
 
-void Context::wait_for_stream(int device, void* stream) {
-  const User inside(users_);
-  if (!offloader_.has_backend() || gate::only_cpu_left())
-    throw Error(Status::unsupported, "no backend runs here: there are no streams to wait for");
-  const auto turn = take_turn();
-  const DeviceId location = offloader_.device_of(device);
-  Backend* const backend = offloader_.engine().backend.get();
-  if (backend == nullptr)
-    throw Error(Status::unsupported, "no backend runs here: there are no streams to wait for");
-  backend->wait_for_stream(location, stream);
-}
-
 void Context::trim() {
   const User inside(users_);
   if (gate::only_cpu_left()) return;

@@ -10,30 +10,18 @@
 namespace fleet {
 namespace {
 
-/// Never throws: what follows a call that has failed still has to be finished.
-void finish(CallQueue& queue, const QueuedCall& queued, Status status,
-            const std::string& what) noexcept {
-  // Before anybody sees that the call has failed.
-  if (status == Status::device_failed) queue.note_undefined(block_of(queued.call, kC));
-  try {
-    queued.event->finish(status, std::string(queued.call.symbol) + ": " + what);
-  } catch (const std::bad_alloc&) {
-    queued.event->finish(status, {});
-  }
-}
-
 /// Runs `act`; false, with the event finished, where it throws.
 template <typename Act>
-bool or_finish(CallQueue& queue, const QueuedCall& queued, Act act) noexcept {
+bool or_finish(const QueuedCall& queued, Act act) noexcept {
   try {
     act();
     return true;
   } catch (const Error& error) {
-    finish(queue, queued, error.status(), error.what());
+    queued.fail(error.status(), error.what());
   } catch (const std::bad_alloc&) {
     queued.event->finish(Status::no_memory, {});
   } catch (const std::exception& error) {
-    finish(queue, queued, Status::internal, error.what());
+    queued.fail(Status::internal, error.what());
   }
   return false;
 }
@@ -56,13 +44,14 @@ void Context::settle(const void* data, std::int64_t bytes, bool is_written) {
 
 void Context::read(const Block& block) {
   queue_.wait_for(block, CallQueue::Use::any);
+  queue_.require_arrived(block);
   make_coherent(block, Access::read);
   queue_.require_defined(block);
 }
 
-void Context::compute_queued(std::span<QueuedCall> calls) {
+std::size_t Context::compute_queued(std::span<QueuedCall> calls) {
   const User inside(users_);
-  while (!calls.empty()) calls = calls.subspan(compute_joined(calls));
+  return compute_joined(calls);
 }
 
 /// Computes the first calls; returns how many.
@@ -72,7 +61,7 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
                         options_.offload != Offload::never && options_.backend != BackendKind::sim;
   JoinedCalls joined;
   bool done = false;
-  const bool is_legal = or_finish(queue_, first, [&] {
+  const bool is_legal = or_finish(first, [&] {
     if (!may_join) return void(usable_homes(first.call));
     std::array<RegularTiles, kStorages> tiles;
     {
@@ -96,9 +85,9 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
   return joined.count;
 }
 
-/// The call has written all of C, unless that is a triangle.
+/// The call has written all of C, unless that is a triangle; what it updated was defined before.
 void Context::note_defined(const Call& call) {
-  if (!call.traits().triangle) queue_.note_written(block_of(call, kC));
+  if (access_of(call, kC) == Access::write) queue_.note_written(block_of(call, kC));
 }
 
 /// Throws Error(device_failed) where an operand was on a device that is lost, or what a failed call
@@ -118,7 +107,7 @@ Context::Homes Context::usable_homes(const Call& call) {
 }
 
 void Context::compute_alone(QueuedCall& queued) {
-  const bool done = or_finish(queue_, queued, [&] {
+  const bool done = or_finish(queued, [&] {
     make_coherent(queued.call);
     compute_now(queued.call);
     note_defined(queued.call);
@@ -274,7 +263,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
     if (status == Status::ok)
       calls[i].event->finish(Status::ok, {});
     else
-      finish(queue_, calls[i], status, failure);
+      calls[i].fail(status, failure);
   }
   return true;
 }

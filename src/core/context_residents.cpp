@@ -12,29 +12,11 @@
 namespace fleet {
 namespace {
 
-/// Is `inner` a part of `outer`? Where that cannot be told the answer is no.
-bool covers(const Block& outer, const Block& inner) {
-  const std::int64_t element = bytes_of(outer.storage);
-  const auto distance = static_cast<std::int64_t>(inner.begin - outer.begin);
-  if (!outer.is_plain || !inner.is_plain || outer.storage != inner.storage ||
-      outer.ld != inner.ld || inner.begin < outer.begin || distance % element != 0)
-    return false;
-  const std::int64_t row = distance / element % outer.ld, col = distance / element / outer.ld;
-  return row + inner.rows <= outer.rows && col + inner.cols <= outer.cols;
-}
-
 View view_of(const Block& block) {
   return {.data = reinterpret_cast<void*>(block.begin),
           .rows = block.rows,
           .cols = block.cols,
           .ld = block.ld};
-}
-
-Access access_of(const Call& call, int operand) {
-  if (operand != kC) return Access::read;
-  const bool overwrites =
-      call.beta_is_zero() && !call.traits().triangular && !call.traits().triangle;
-  return overwrites ? Access::write : Access::update;
 }
 
 }  // namespace
@@ -97,6 +79,7 @@ void Context::make_coherent(const Call& call) {
 }
 
 void Context::note_written(const Block& block) {
+  queue_.note_arrived(block);
   queue_.note_written(block);
   if (!residents_.has(block) || gate::only_cpu_left()) return;
   const User inside(users_);

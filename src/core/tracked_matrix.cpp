@@ -116,6 +116,10 @@ Block TrackedMatrix::block() const {
 
 void TrackedMatrix::read() const { context_->read(block()); }
 
+void TrackedMatrix::after(const std::shared_ptr<Event>& event) const {
+  context_->queued().hold(block(), event);
+}
+
 void TrackedMatrix::wrote() const { context_->note_written(block()); }
 
 }  // namespace fleet

@@ -29,8 +29,11 @@ class TrackedMatrix {
   Block block() const;
 
   /// Waits for the queued calls that use it and brings it home, so that the caller may use it.
-  /// Throws Error(device_failed) if a call that failed, or a lost device, left it undefined.
+  /// Throws the status of a call that was to write it and failed, or of an event that it comes
+  /// after; device_failed where a lost device alone had some of it.
   void read() const;
+  /// Calls that are queued on it from now on start after the event.
+  void after(const std::shared_ptr<Event>& event) const;
   /// The caller has written it.
   void wrote() const;
 

@@ -2,6 +2,7 @@
 // backend.hpp: the only door to a device.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -106,10 +107,19 @@ class Backend {
   /// Copies between any two locations, at once. Used for recovery and by fleet_copy.
   virtual void transfer(DeviceId to_location, const View& to, DeviceId from_location,
                         const View& from, std::int64_t element_bytes) = 0;
-  /// Lets later copies, launches and transfers start after the work that is in this stream of the
-  /// device now (a cudaStream_t, see fleet_wait_stream). Between runs, from any thread. No effect
-  /// where there are no streams.
+  /// Waits for the work that is in this stream of the device now (a cudaStream_t, see
+  /// fleet_wait_stream). This and the next two: at any time, from any thread.
   virtual void wait_for_stream(DeviceId /*device*/, void* /*stream*/) {}
+  /// Calls `then` once that work is done, with what went wrong or nullptr: in any thread, and at
+  /// once where there are no streams. `then` must neither throw nor wait.
+  virtual void when_stream_done(DeviceId /*device*/, void* /*stream*/,
+                                const std::function<void(const char*)>& then) {
+    then(nullptr);
+  }
+  /// What is put into this stream from now on waits for one call of the result, from any thread.
+  /// Empty where there are no streams. Until that call, the backend waits for nothing on a device
+  /// but its own work: the caller may need a run for it.
+  virtual std::function<void()> hold_stream(DeviceId /*device*/, void* /*stream*/) { return {}; }
   /// Gives pooled arenas back.
   virtual void trim() = 0;
   /// Free bytes at a location now (a default memory cap is 80 % of it).

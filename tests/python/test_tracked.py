@@ -102,7 +102,7 @@ def test_operands_live_until_their_call_is_done(context):
 def test_what_reads_waits(context):
     a = numbers(N, N)
     x = context.tracked(a)
-    product = x @ x
+    product = context.matmul(x, x)
     expected = a @ a
     np.testing.assert_allclose(product[3], expected[3], atol=1e-11)
     assert repr(x @ x).startswith("Tracked(array(")
@@ -204,5 +204,39 @@ def test_other_libraries(context):
     tensor = torch.from_numpy(numbers(N, N))
     x = context.tracked(tensor)
     assert x.array is tensor
-    product = x @ x
+    product = context.matmul(x, x)
     np.testing.assert_allclose(product.array, (tensor @ tensor).numpy(), atol=1e-11)
+
+
+def test_events_of_the_program_come_first(context):
+    a, b = numbers(N, N), numbers(N, N, seed=1)
+    x, arrived = context.tracked(np.zeros((N, N))), fleetblas.Event()
+    x.after(arrived)
+    context.set_priority(3)
+    product = context.matmul(x, context.tracked(b))
+    assert not product.done()
+    x._view[:] = a
+    arrived.set()
+    arrived.wait()
+    np.testing.assert_allclose(product.array, a @ b, rtol=0, atol=1e-12)
+
+
+def test_events_that_fail_are_named(context):
+    x, arrived = context.tracked(numbers(N, N)), fleetblas.Event()
+    x.after(arrived)
+    product = context.matmul(x, x)
+    with pytest.raises(ValueError, match="expected one of ok, "):
+        arrived.set("lost")
+    arrived.set("unreachable")
+    with pytest.raises(fleetblas.Unreachable, match="set the event to unreachable"):
+        product.wait()
+    with pytest.raises(fleetblas.Unreachable):
+        np.asarray(x)
+
+
+def test_an_event_that_is_lost_fails(context):
+    x = context.tracked(numbers(N, N))
+    x.after(fleetblas.Event())
+    gc.collect()
+    with pytest.raises(fleetblas.Unsupported, match="destroyed before it was set"):
+        context.matmul(x, x).wait()

@@ -82,6 +82,14 @@ class FakeBackend final : public test::WrappedBackend {
     return location_of_piece(home_of(data), home_of(last));
   }
 
+  void when_stream_done(DeviceId, void*, const std::function<void(const char*)>& then) override {
+    settings.recorded.push_back(then);
+  }
+  std::function<void()> hold_stream(DeviceId, void*) override {
+    ++settings.held;
+    return [] { --settings.held; };
+  }
+
  private:
   DeviceId home_of(const void* address) const {
     const int gpu = program_memory.gpu_of(address);

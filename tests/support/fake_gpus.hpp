@@ -22,6 +22,10 @@ struct FakeGpus {
   void* (*allocate)(int gpu, std::int64_t bytes) = nullptr;
   void (*release)(void* data) = nullptr;
 
+  /// What is to be told when the work in a stream of the program is done. Never told by themselves.
+  std::vector<std::function<void(const char*)>> recorded;
+  std::atomic<int> held{0};  ///< streams of the program that wait for an event
+
   /// Text of a machine: GPUs opened from now on are simulated on it. Their runs compute nothing,
   /// and say how long they would take. Empty: virtual devices.
   std::string simulated;

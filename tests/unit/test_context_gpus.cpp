@@ -4,11 +4,15 @@
 // nothing below the C API.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -398,6 +402,65 @@ TEST(SharedMemory, OfGpusIsPinnedMemoryUnlessTheBackendReachesMore) {
     EXPECT_EQ(in_place("dgemm m=4000 n=16 k=48 a@p b@p c@p"), Json::array());
     EXPECT_TRUE(multiply(context, 96));
   });
+}
+
+/// A product of ones that is queued after what is in a stream, which goes on after the product.
+struct BetweenStreams {
+  explicit BetweenStreams(fleet_context* context) {
+    std::ranges::fill(a, 1.0);
+    is_queued =
+        fleet_matrix_wrap(context, FLEET_F64, kEdge, kEdge, a.data(), kEdge, &of_a) == FLEET_OK &&
+        fleet_matrix_wrap(context, FLEET_F64, kEdge, kEdge, c.data(), kEdge, &of_c) == FLEET_OK &&
+        fleet_event_record(context, 1, nullptr, &before) == FLEET_OK &&
+        fleet_matrix_after(of_a, before) == FLEET_OK &&
+        fleet_dgemm_async(context, FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0, of_a, of_a, 0.0, of_c,
+                          &product) == FLEET_OK &&
+        fleet_stream_after(context, 0, nullptr, product) == FLEET_OK;
+  }
+  static constexpr std::int64_t kEdge = 64;
+  std::array<double, kEdge * kEdge> a{}, c{};
+  fleet_matrix *of_a = nullptr, *of_c = nullptr;
+  fleet_event *before = nullptr, *product = nullptr;
+  bool is_queued = false;
+};
+
+/// The thread that finishes an event lets go of streams a moment after it has woken others.
+bool all_go_on(const FakeGpus& fake) {
+  for (int ms = 0; fake.held > 0 && ms < 10'000; ++ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return fake.held == 0;
+}
+
+TEST(StreamsOfTheProgram, AreHeldUntilTheCallIsDoneThatWaitsForThem) {
+  const Ended ended = run_program([] {
+    FakeGpus& fake = gpus();
+    const HostContext context(gpu_options("cuda"));
+    const BetweenStreams calls(context);
+    if (!calls.is_queued || fake.recorded.size() != 1) return 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    int done = -1;
+    if (fleet_event_query(calls.product, &done) != FLEET_OK || done != 0 || fake.held != 1)
+      return 2;
+    fake.recorded.front()(nullptr);
+    if (fleet_event_wait(calls.product) != FLEET_OK || calls.c.back() != calls.kEdge) return 3;
+    if (fleet_stream_after(context, 0, nullptr, calls.product) != FLEET_OK) return 4;
+    return all_go_on(fake) ? 0 : 5;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(StreamsOfTheProgram, GoOnAfterACallThatFails) {
+  const Ended ended = run_program([] {
+    FakeGpus& fake = gpus();
+    const HostContext context(gpu_options("cuda"));
+    const BetweenStreams calls(context);
+    if (!calls.is_queued || fake.held != 1) return 1;
+    fake.recorded.front()("the kernel before it failed");
+    if (fleet_event_wait(calls.product) != FLEET_DEVICE_FAILED) return 2;
+    const std::string why = fleet_message();
+    return why.find("the kernel before it failed") != why.npos && all_go_on(fake) ? 0 : 3;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_context_queue.cpp: queued calls across forks and exits, each in a separate program. The test
-// program itself never calls the library.
+// test_context_queue.cpp: queued calls and events across forks and exits, each in a separate
+// program. The test program itself never calls the library.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -113,6 +113,79 @@ TEST(QueuedCalls, OfAnExitHandlerAreComputed) {
     return 0;
   });
   EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(Events, OfTheParentDoNotMakeTheChildWait) {
+  EXPECT_TRUE(test::child_succeeds([] {
+    static Product& product = *new Product("poison");
+    fleet_event *arrived = nullptr, *held = nullptr;
+    if (fleet_event_create(&arrived) != FLEET_OK ||
+        fleet_matrix_after(product.of_c, arrived) != FLEET_OK || product.queue(&held) != FLEET_OK)
+      return false;
+    const bool child = test::child_succeeds([&] {
+      if (fleet_event_wait(arrived) != FLEET_UNSUPPORTED) return false;
+      if (fleet_matrix_after(product.of_c, arrived) != FLEET_UNSUPPORTED) return false;
+      fleet_event* own = nullptr;
+      if (product.queue(&own) != FLEET_OK || fleet_event_wait(own) != FLEET_OK ||
+          !product.is_right())
+        return false;
+      // In the child alone; the call of the parent is not there to be started.
+      return fleet_event_set(arrived, FLEET_OK) == FLEET_OK &&
+             fleet_event_wait(arrived) == FLEET_OK &&
+             fleet_matrix_after(product.of_c, arrived) == FLEET_OK &&
+             fleet_event_wait(held) == FLEET_UNSUPPORTED &&
+             fleet_event_destroy(arrived) == FLEET_OK;
+    });
+    int done = -1;
+    if (fleet_event_query(held, &done) != FLEET_OK || done != 0) return false;
+    return child && fleet_event_set(arrived, FLEET_OK) == FLEET_OK &&
+           fleet_event_wait(held) == FLEET_OK && product.is_right();
+  }));
+}
+
+TEST(Events, MayBeSetWhileTheProcessForks) {
+  EXPECT_TRUE(test::child_succeeds([] {
+    static Product& product = *new Product("poison");
+    bool right = true;
+    for (int round = 0; round < 20; ++round) {
+      fleet_event *arrived = nullptr, *held = nullptr;
+      right &= fleet_event_create(&arrived) == FLEET_OK &&
+               fleet_matrix_after(product.of_c, arrived) == FLEET_OK &&
+               product.queue(&held) == FLEET_OK;
+      std::thread sets([&] {
+        std::this_thread::sleep_for(std::chrono::microseconds(30 * round));
+        fleet_event_set(arrived, FLEET_OK);
+      });
+      right &= test::child_succeeds([&] {
+        fleet_event* own = nullptr;
+        return fleet_event_create(&own) == FLEET_OK && fleet_event_set(own, FLEET_OK) == FLEET_OK &&
+               fleet_event_wait(own) == FLEET_OK;
+      });
+      sets.join();
+      right &= fleet_event_wait(held) == FLEET_OK && product.is_right();
+      fleet_event_destroy(held);
+      fleet_event_destroy(arrived);
+    }
+    return right;
+  }));
+}
+
+TEST(Events, ThatNobodySetDoNotKeepAnExit) {
+  const test::Ended ended = test::run_program([] {
+    static fleet_event *arrived = nullptr, *held = nullptr;
+    std::atexit([] {  // runs after the handlers of the library, which begins later
+      if (fleet_event_wait(held) != FLEET_UNSUPPORTED) _exit(7);
+    });
+    static Product& product = *new Product("poison");
+    if (fleet_event_create(&arrived) != FLEET_OK ||
+        fleet_matrix_after(product.of_c, arrived) != FLEET_OK || product.queue(&held) != FLEET_OK)
+      return 1;
+    std::thread([] { fleet_event_wait(held); }).detach();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return 0;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_LT(ended.seconds, 10);
 }
 
 }  // namespace

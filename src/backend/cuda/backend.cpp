@@ -3,6 +3,8 @@
 #include "backend/cuda/backend.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -10,6 +12,7 @@
 #include "backend/cuda/copies.hpp"
 #include "backend/cuda/energy.hpp"
 #include "backend/cuda/execution.hpp"
+#include "backend/cuda/stream_memory.hpp"
 #include "backend/device_library.hpp"
 #include "base/exit_guard.hpp"
 #include "cpu/blas.hpp"
@@ -39,9 +42,23 @@ class CudaBackend final : public Backend {
   void wait_for_stream(DeviceId device, void* stream) override {
     const ExitGuard inside;
     const DeviceScope scope(devices_.ordinal(device));
-    auto handle = static_cast<cudaStream_t>(stream);
-    if (handle == nullptr) handle = cudaStreamLegacy;
-    check(cudaStreamSynchronize(handle), "the caller's stream");
+    check(cudaStreamSynchronize(callers(stream)), "the caller's stream");
+  }
+
+  void when_stream_done(DeviceId device, void* stream,
+                        const std::function<void(const char*)>& then) override {
+    const ExitGuard inside;
+    const DeviceScope scope(devices_.ordinal(device));
+    auto told = std::make_unique<std::function<void(const char*)>>(then);
+    // A host function would not be called after an error in the stream.
+    check(cudaStreamAddCallback(callers(stream), tell, told.get(), 0), "the caller's stream");
+    static_cast<void>(told.release());
+  }
+
+  std::function<void()> hold_stream(DeviceId device, void* stream) override {
+    const ExitGuard inside;
+    const DeviceScope scope(devices_.ordinal(device));
+    return cuda::hold_stream(callers(stream));
   }
 
   bool overlaps_launches() const override { return true; }
@@ -90,10 +107,10 @@ class CudaBackend final : public Backend {
     const ExitGuard inside;
     if (on_host(to_location) && on_host(from_location))
       return copy_columns(from, to, element_bytes, 0, from.cols);
-    const DeviceScope device(devices_.ordinal(on_host(to_location) ? from_location : to_location));
+    const DeviceId location = on_host(to_location) ? from_location : to_location;
     if (!on_host(to_location) && !on_host(from_location) && to_location != from_location)
-      return transfer_by_host(to, from, element_bytes);
-    copy_now(to, from, element_bytes);
+      return transfer_by_host(to_location, to, from_location, from, element_bytes);
+    copy_now(location, to, from, element_bytes);
   }
 
   /// One core issues; others may copy pageable memory. The threads of a CPU BLAS may sleep, which
@@ -134,6 +151,16 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  static cudaStream_t callers(void* stream) {
+    return stream != nullptr ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
+  }
+
+  static void CUDART_CB tell(cudaStream_t, cudaError_t code, void* told) {
+    const std::unique_ptr<std::function<void(const char*)>> then(
+        static_cast<std::function<void(const char*)>*>(told));
+    (*then)(code == cudaSuccess ? nullptr : "the caller's stream has failed");
+  }
+
   DeviceId locate(const void* data) const {
     cudaPointerAttributes attributes{};
     if (!works(cudaPointerGetAttributes(&attributes, data))) return kPageable;
@@ -147,18 +174,25 @@ class CudaBackend final : public Backend {
     return kFirstDevice + static_cast<DeviceId>(found - devices_.ordinals.begin());
   }
 
-  static void copy_now(const View& to, const View& from, std::int64_t element_bytes) {
+  /// In the default stream, after what the program has put there; but a held stream of the program
+  /// may hold that one too, for a call that waits for this copy.
+  void copy_now(DeviceId location, const View& to, const View& from, std::int64_t element_bytes) {
+    const DeviceScope device(devices_.ordinal(location));
+    const cudaStream_t stream =
+        any_stream_is_held() ? devices_.streams.of({Queue::Kind::lane, location, kHost, 0}).stream
+                             : nullptr;
     copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
-                 nullptr);
-    check(cudaStreamSynchronize(nullptr), "a copy");
+                 stream);
+    check(cudaStreamSynchronize(stream), "a copy");
   }
 
   /// Between devices: CUDA copies columns in no other way between pairs without peer access.
-  static void transfer_by_host(const View& to, const View& from, std::int64_t element_bytes) {
+  void transfer_by_host(DeviceId to_location, const View& to, DeviceId from_location,
+                        const View& from, std::int64_t element_bytes) {
     std::vector<char> bytes(static_cast<std::size_t>(from.rows * from.cols * element_bytes));
     const View between{bytes.data(), from.rows, from.cols, from.rows, from.fill};
-    copy_now(between, from, element_bytes);
-    copy_now(to, between, element_bytes);
+    copy_now(from_location, between, from, element_bytes);
+    copy_now(to_location, to, between, element_bytes);
   }
 
   Devices devices_;

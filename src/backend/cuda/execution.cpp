@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "backend/cuda/stream_memory.hpp"
 #include "base/clock.hpp"
 #include "base/exit_guard.hpp"
 #include "cpu/blas.hpp"
@@ -289,9 +290,14 @@ class CudaExecution final : public Execution {
 
   /// A device whose context has an error that stays, or -1.
   DeviceId broken_device() const {
+    // Our streams are empty. A held one of the program may wait for this run.
+    const auto probe = [] {
+      std::size_t free = 0, total = 0;
+      return any_stream_is_held() ? cudaMemGetInfo(&free, &total) : cudaDeviceSynchronize();
+    };
     DeviceScope device;
     for (std::size_t i = 0; i < devices_.ordinals.size(); ++i)
-      if (!device.try_use(devices_.ordinals[i]) || !works(cudaDeviceSynchronize()))
+      if (!device.try_use(devices_.ordinals[i]) || !works(probe()))
         return kFirstDevice + static_cast<DeviceId>(i);
     return -1;
   }

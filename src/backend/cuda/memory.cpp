@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/stream_memory.hpp"
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "cpu/blas.hpp"
@@ -89,9 +90,12 @@ Memory::~Memory() {
   for (DeviceId location = 0; location < static_cast<DeviceId>(blocks_.size()); ++location)
     for (auto& [data, block] : blocks_[static_cast<std::size_t>(location)])
       give_back(location, block);
+  // No call of this context is left that a held stream could wait for.
+  for (const auto& [location, block] : kept_) free(location, block);
 }
 
 Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
+  give_back_kept();
   const auto where = static_cast<std::size_t>(location);
   Block block{.bytes = bytes};
   const bool over_limit = !on_host(location) && settings_.limit_bytes > 0 &&
@@ -117,6 +121,21 @@ Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
 
 void Memory::give_back(DeviceId location, Block& block) {
   if (block.data == nullptr) return;
+  if (any_stream_is_held())
+    kept_.emplace_back(location, block);
+  else
+    free(location, block);
+  block = Block{};
+}
+
+/// Unless a stream is held now as well.
+void Memory::give_back_kept() {
+  if (any_stream_is_held()) return;
+  for (const auto& [location, block] : kept_) free(location, block);
+  kept_.clear();
+}
+
+void Memory::free(DeviceId location, const Block& block) {
   held_bytes_[static_cast<std::size_t>(location)] -= block.bytes;
   if (block.mapped) {
     works(cudaHostUnregister(block.data));
@@ -127,7 +146,6 @@ void Memory::give_back(DeviceId location, Block& block) {
     DeviceScope device;
     if (device.try_use(ordinal(location))) works(cudaFree(block.data));
   }
-  block = Block{};
 }
 
 void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
@@ -158,6 +176,7 @@ void Memory::poison_arenas(const std::vector<std::int64_t>& bytes) {
 void Memory::trim() {
   const std::lock_guard lock(mutex_);
   ++generation_;
+  give_back_kept();
   for (std::size_t location = 0; location < arenas_.size(); ++location)
     give_back(static_cast<DeviceId>(location), arenas_[location]);
 }

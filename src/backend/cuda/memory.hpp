@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "problem/problem.hpp"
@@ -50,6 +51,8 @@ class Memory {
 
   Block get(DeviceId location, std::int64_t bytes);
   void give_back(DeviceId location, Block& block);
+  void give_back_kept();
+  void free(DeviceId location, const Block& block);
   int ordinal(DeviceId device) const {
     return settings_.ordinals[static_cast<std::size_t>(device - kFirstDevice)];
   }
@@ -60,7 +63,10 @@ class Memory {
   std::int64_t generation_ = 0;
   std::vector<Block> arenas_;
   std::vector<std::map<void*, Block>> blocks_;
-  std::vector<std::int64_t> held_bytes_;  ///< arena and blocks, per location
+  /// Blocks that were given back while the program's streams were held: CUDA waits for all that a
+  /// device does before it frees memory.
+  std::vector<std::pair<DeviceId, Block>> kept_;
+  std::vector<std::int64_t> held_bytes_;  ///< arena, blocks and kept_, per location
 };
 
 }  // namespace fleet::cuda

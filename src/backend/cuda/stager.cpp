@@ -3,8 +3,6 @@
 // them done by its crew. It must not know plans.
 #include "backend/cuda/stager.hpp"
 
-#include <cuda.h>
-
 #include <algorithm>
 #include <thread>
 
@@ -22,12 +20,6 @@ constexpr std::int64_t kShareBytes = std::int64_t{512} << 10;
 }  // namespace
 
 Stager::Stager(int threads) {
-  cudaDriverEntryPointQueryResult found{};
-  check(cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &wait_value_, 12000,
-                                         cudaEnableDefault, &found),
-        "cuStreamWaitValue32");
-  if (wait_value_ == nullptr || found != cudaDriverEntryPointSuccess)
-    throw Error(Status::device_failed, "this driver's streams cannot wait for memory");
   for (int line = 0; line < 2; ++line) {
     // Two operands come in for one that goes out.
     const int crew =
@@ -42,11 +34,12 @@ Stager::~Stager() {
   servers_.reset();
   for (LineState& line : lines_) line.crew.reset();
   if (flags_ != nullptr) works(cudaFreeHost(flags_));
+  for (std::uint32_t* flags : outgrown_) works(cudaFreeHost(flags));
 }
 
 bool Stager::begin(std::int32_t copies) {
   if (copies > capacity_) {
-    if (flags_ != nullptr) works(cudaFreeHost(flags_));
+    if (flags_ != nullptr) outgrown_.push_back(flags_);
     flags_ = nullptr;
     capacity_ = 0;
     const std::int32_t wanted = std::max(copies, kFirstCapacity);
@@ -83,13 +76,7 @@ void Stager::enqueue(Line line, std::int32_t number, const View& from, const Vie
 }
 
 void Stager::hold(cudaStream_t stream, std::int32_t number) {
-  using WaitValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
-  const auto address = reinterpret_cast<CUdeviceptr>(flags_ + number);
-  const CUresult result =
-      reinterpret_cast<WaitValue>(wait_value_)(stream, address, run_, CU_STREAM_WAIT_VALUE_GEQ);
-  if (result != CUDA_SUCCESS)
-    throw Error(Status::device_failed,
-                "cuStreamWaitValue32: error " + std::to_string(static_cast<int>(result)));
+  memory_.wait(stream, flags_ + number, run_);
 }
 
 const char* Stager::finish() {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/stream_memory.hpp"
 #include "base/worker_crew.hpp"
 #include "run/launch.hpp"
 
@@ -77,11 +78,12 @@ class Stager {
   void fail(const char* what);
 
   LineState lines_[2];
-  std::uint32_t* flags_ = nullptr;  ///< pinned: the run in which a copy was done last
+  std::uint32_t* flags_ = nullptr;        ///< pinned: the run in which a copy was done last
+  std::vector<std::uint32_t*> outgrown_;  ///< freed last: CUDA would wait for whole devices
   std::int32_t capacity_ = 0;
   std::uint32_t run_ = 0;
   std::vector<std::pair<double, double>> spans_;
-  void* wait_value_ = nullptr;
+  const StreamMemory memory_;
   std::mutex failure_mutex_;
   const char* failure_ = nullptr;  ///< a literal
   std::atomic<bool> failed_{false};

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// stream_memory.cpp: a page of numbers, one for each stream that is held at a time. It must not
+// know what streams wait for.
+#include "backend/cuda/stream_memory.hpp"
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include "backend/cuda/check.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+constexpr std::size_t kNumbers = 4096;
+/// What a number says of its stream. The CPU opens it, and the stream itself says that it has gone
+/// on: from then on the number may be used for another one.
+constexpr std::uint32_t kHeld = 0, kOpen = 1, kPassed = 2;
+
+void* driver_function(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  check(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found), name);
+  if (function == nullptr || found != cudaDriverEntryPointSuccess)
+    throw Error(Status::device_failed, "this driver's streams cannot wait for memory");
+  return function;
+}
+
+void check_driver(CUresult result, const char* what) {
+  if (result != CUDA_SUCCESS)
+    throw Error(Status::device_failed,
+                std::string(what) + ": error " + std::to_string(static_cast<int>(result)));
+}
+
+CUdeviceptr address(const std::uint32_t* number) { return reinterpret_cast<CUdeviceptr>(number); }
+
+std::atomic<int> held{0};  ///< streams, in the process
+
+class Holds {
+ public:
+  std::function<void()> hold(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    std::uint32_t* const number = free_number();
+    set(number, kHeld);
+    held.fetch_add(1);
+    const auto let_go = [number] {
+      set(number, kOpen);
+      held.fetch_sub(1);
+    };
+    try {
+      memory_.wait(stream, number, kOpen);
+    } catch (...) {
+      let_go();
+      set(number, kPassed);
+      throw;
+    }
+    try {
+      memory_.write(stream, number, kPassed);
+    } catch (...) {
+      let_go();  // and it is not used again
+      throw;
+    }
+    return let_go;
+  }
+
+  Holds(const Holds&) = delete;
+  Holds& operator=(const Holds&) = delete;
+
+  /// One for the process, made by the first stream that is held, and never destroyed.
+  static Holds& of_process() {
+    static Holds& all = *new Holds;
+    return all;
+  }
+
+ private:
+  Holds() {
+    void* data = nullptr;
+    check(cudaHostAlloc(&data, kNumbers * sizeof(std::uint32_t), cudaHostAllocPortable),
+          "cudaHostAlloc");
+    numbers_ = static_cast<std::uint32_t*>(data);
+    std::fill_n(numbers_, kNumbers, kPassed);
+    std::atexit([] { of_process().open_all(); });
+  }
+
+  static void set(std::uint32_t* number, std::uint32_t value) {
+    std::atomic_ref(*number).store(value, std::memory_order_release);
+  }
+
+  std::uint32_t* free_number() {
+    for (std::size_t tried = 0; tried < kNumbers; ++tried) {
+      next_ = (next_ + 1) % kNumbers;
+      if (std::atomic_ref(numbers_[next_]).load(std::memory_order_acquire) == kPassed)
+        return &numbers_[next_];
+    }
+    throw Error(Status::no_memory,
+                std::to_string(kNumbers) + " streams wait for calls already: no more can");
+  }
+
+  /// The calls may never be done now, and the program may still wait for its streams.
+  void open_all() {
+    for (std::size_t i = 0; i < kNumbers; ++i) {
+      std::uint32_t expected = kHeld;
+      std::atomic_ref(numbers_[i]).compare_exchange_strong(expected, kOpen);
+    }
+  }
+
+  const StreamMemory memory_;
+  std::mutex mutex_;
+  std::uint32_t* numbers_ = nullptr;  ///< pinned
+  std::size_t next_ = 0;              // guarded by mutex_
+};
+
+}  // namespace
+
+StreamMemory::StreamMemory()
+    : wait_(driver_function("cuStreamWaitValue32")),
+      write_(driver_function("cuStreamWriteValue32")) {}
+
+void StreamMemory::wait(cudaStream_t stream, const std::uint32_t* number,
+                        std::uint32_t least) const {
+  using Wait = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+  check_driver(
+      reinterpret_cast<Wait>(wait_)(stream, address(number), least, CU_STREAM_WAIT_VALUE_GEQ),
+      "cuStreamWaitValue32");
+}
+
+void StreamMemory::write(cudaStream_t stream, std::uint32_t* number, std::uint32_t value) const {
+  using Write = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+  check_driver(reinterpret_cast<Write>(write_)(stream, address(number), value,
+                                               CU_STREAM_WRITE_VALUE_DEFAULT),
+               "cuStreamWriteValue32");
+}
+
+std::function<void()> hold_stream(cudaStream_t stream) { return Holds::of_process().hold(stream); }
+
+bool any_stream_is_held() { return held.load() > 0; }
+
+}  // namespace fleet::cuda

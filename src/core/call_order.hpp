@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// call_order.hpp: which of the queued calls are computed next. Pure; it knows no threads.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/call.hpp"
+#include "core/event.hpp"
+
+namespace fleet {
+
+struct QueuedCall {
+  Call call;
+  std::shared_ptr<Event> event;
+
+  /// Finishes the event with a message that begins with the call's name.
+  void fail(Status status, std::string_view what, std::string_view cause = {}) const noexcept;
+};
+
+struct PendingCall {
+  QueuedCall queued;
+  int priority = 0;
+  /// It starts only after these, and fails if one of them has failed.
+  std::vector<std::shared_ptr<const Event>> after;
+};
+
+bool may_start(const PendingCall& pending);
+/// One of the events that it comes after and that has failed, or nullptr.
+std::shared_ptr<const Event> failed_before(const PendingCall& pending);
+
+/// Indices of the calls to be computed next, together, by next_turns(): calls conflict that share
+/// memory which one of them writes.
+std::vector<std::size_t> next_calls(std::span<const PendingCall> pending, std::size_t most);
+
+}  // namespace fleet
