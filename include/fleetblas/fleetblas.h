@@ -427,6 +427,10 @@ FLEET_API fleet_status fleet_zdotc(fleet_context* context, int64_t n, const void
 
 /* A matrix in memory, column-major, or a part of one. */
 typedef struct fleet_matrix fleet_matrix;
+/* Something that is going to be done, and its status: a queued call, work in a stream, or what the
+ * program says. Events of calls come with them (see below). A program may destroy an event at any
+ * time; what it stands for goes on. */
+typedef struct fleet_event fleet_event;
 /* Memory of the context at a place, "h" (pinned host memory), "p" (pageable) or a device "0", "1",
  * ..., with undefined contents; it is freed with the last matrix and view that use it. Destroy
  * matrices before their context. FLEET_UNSUPPORTED: block-cyclic places, "c2x2:1024", which this
@@ -452,6 +456,11 @@ FLEET_API fleet_status fleet_matrix_data(const fleet_matrix* matrix, void** data
  * Queued calls that read such a part fail in the same way. */
 FLEET_API fleet_status fleet_matrix_read(const fleet_matrix* matrix, int64_t row, int64_t col,
                                          int64_t rows, int64_t cols);
+/* Queues that: returns at once, and the part is at home when the event is done. Where the matrix is
+ * a result of calls before, its tiles leave the devices as soon as each is final. `event` may be
+ * NULL; errors come with it. */
+FLEET_API fleet_status fleet_matrix_read_async(const fleet_matrix* matrix, int64_t row, int64_t col,
+                                               int64_t rows, int64_t cols, fleet_event** event);
 /* To be called when the program has written this part: later calls read it from its memory again,
  * and a call or an event that failed to write it is forgotten. Results around the part, which the
  * program has not written, are not lost. */
@@ -462,10 +471,6 @@ FLEET_API fleet_status fleet_matrix_wrote(const fleet_matrix* matrix, int64_t ro
  * queued calls will make of it with their events. Does nothing for NULL. */
 FLEET_API fleet_status fleet_matrix_destroy(fleet_matrix* matrix);
 
-/* Something that is going to be done, and its status: a queued call, work in a stream, or what the
- * program says. Events of calls come with them (see below). A program may destroy an event at any
- * time; what it stands for goes on. */
-typedef struct fleet_event fleet_event;
 /* Waits until it is done (a call: until it is computed) and returns its status; fleet_message() then names the call that failed.
  * In a forked child and at exit nothing waits: FLEET_UNSUPPORTED if it is not done. */
 FLEET_API fleet_status fleet_event_wait(const fleet_event* event);
@@ -487,11 +492,13 @@ FLEET_API fleet_status fleet_event_record(fleet_context* context, int device, vo
  * event, which may be one of any context; others do not wait. Until then the memory counts as used
  * by a call that writes it: fleet_matrix_read and calls that are not queued wait as well. If the
  * event fails, these calls fail with its status and a message that names what failed, C untouched,
- * until fleet_matrix_wrote says that the program has written the matrix. In a forked child and at
- * exit: the event's status, or FLEET_UNSUPPORTED if it is not done. */
+ * until fleet_matrix_wrote says that the program has written the matrix. When the event is done,
+ * the memory counts as written (fleet_matrix_wrote). In a forked child and at exit: the event's
+ * status, or FLEET_UNSUPPORTED if it is not done. */
 FLEET_API fleet_status fleet_matrix_after(const fleet_matrix* matrix, const fleet_event* event);
 /* What the program puts into this stream from now on starts after the event (device, stream and
- * errors as for fleet_wait_stream). Returns at once: the device waits, not the program. The stream
+ * errors as for fleet_wait_stream). For work that uses the result of a call: the event of
+ * fleet_matrix_read_async, since results stay where they were computed. Returns at once: the device waits, not the program. The stream
  * goes on after an event that failed, too, and when the process exits: fleet_event_wait has the
  * status. Until the event is done, whatever waits for the stream waits for the event, such as
  * cudaDeviceSynchronize, cudaFree or, unless the stream was made with cudaStreamNonBlocking, the

@@ -222,6 +222,12 @@ class Matrix {
   }
   /// Waits until the program may use the memory.
   void read() const { check(fleet_matrix_read(handle_, 0, 0, rows_, cols_)); }
+  /// Queues that.
+  Event read_async() const {
+    Event event;
+    check(fleet_matrix_read_async(handle_, 0, 0, rows_, cols_, event.receive()));
+    return event;
+  }
   void wrote() const { check(fleet_matrix_wrote(handle_, 0, 0, rows_, cols_)); }
   /// Calls that are queued on it from now on start after the event.
   void after(const Event& event) const { check(fleet_matrix_after(handle_, event.handle())); }

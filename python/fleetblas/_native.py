@@ -157,6 +157,7 @@ def _declare(library: ctypes.CDLL) -> None:
         "simulate_program_json": [context, c_char_p, text],
         "matrix_wrap": [context, c_int, c_int64, c_int64, c_void_p, c_int64, POINTER(c_void_p)],
         "matrix_read": [c_void_p, c_int64, c_int64, c_int64, c_int64],
+        "matrix_read_async": [c_void_p, c_int64, c_int64, c_int64, c_int64, POINTER(c_void_p)],
         "matrix_wrote": [c_void_p, c_int64, c_int64, c_int64, c_int64],
         "matrix_destroy": [c_void_p],
         "matrix_after": [c_void_p, c_void_p],

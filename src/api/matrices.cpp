@@ -112,18 +112,22 @@ class Filler {
   std::array<const TrackedMatrix*, 3> matrices_{};
 };
 
+/// `queues(context)` gives the event; `event` may be NULL.
+void queue(Context& context, fleet_event** event, const auto& queues) {
+  auto made = event == nullptr ? nullptr
+                               : std::unique_ptr<fleet_event>(new fleet_event{.context = &context});
+  auto queued = queues();
+  if (made == nullptr) return;
+  made->event = std::move(queued);
+  *event = made.release();
+}
+
 fleet_status queue(fleet_context* handle, const RawCall& raw, fleet_event** event) {
   if (event != nullptr) *event = nullptr;
   return guarded([&] {
     const Call call = parse(Filler(raw).fill());
     Context& context = context_of(handle);
-    auto made = event == nullptr
-                    ? nullptr
-                    : std::unique_ptr<fleet_event>(new fleet_event{.context = &context});
-    auto queued = context.queue(call);
-    if (made == nullptr) return;
-    made->event = std::move(queued);
-    *event = made.release();
+    queue(context, event, [&] { return context.queue(call); });
   });
 }
 
@@ -177,6 +181,15 @@ fleet_status fleet_matrix_data(const fleet_matrix* matrix, void** data, std::int
 fleet_status fleet_matrix_read(const fleet_matrix* matrix, std::int64_t row, std::int64_t col,
                                std::int64_t rows, std::int64_t cols) {
   return guarded([&] { required(matrix, "matrix")->matrix.view(row, col, rows, cols).read(); });
+}
+
+fleet_status fleet_matrix_read_async(const fleet_matrix* matrix, std::int64_t row, std::int64_t col,
+                                     std::int64_t rows, std::int64_t cols, fleet_event** event) {
+  if (event != nullptr) *event = nullptr;
+  return guarded([&] {
+    const TrackedMatrix part = required(matrix, "matrix")->matrix.view(row, col, rows, cols);
+    queue(part.context(), event, [&] { return part.queue_read(); });
+  });
 }
 
 fleet_status fleet_matrix_wrote(const fleet_matrix* matrix, std::int64_t row, std::int64_t col,

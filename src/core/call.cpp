@@ -3,7 +3,6 @@
 #include "core/call.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <complex>
 #include <cstdlib>
 #include <limits>

@@ -15,6 +15,7 @@ namespace fleet {
 struct QueuedCall {
   Call call;
   std::shared_ptr<Event> event;
+  bool only_reads = false;  ///< it computes nothing: C comes home
 
   /// Finishes the event with a message that begins with the call's name.
   void fail(Status status, std::string_view what, std::string_view cause = {}) const noexcept;

@@ -23,6 +23,9 @@ constexpr auto kLongest = 5ms;
 /// A plan has fewer calls. What is queued meanwhile may have to be computed before the next ones.
 constexpr std::size_t kMostAtOnce = 128;
 
+constexpr const char* kLost =
+    "elements of the matrix are undefined: the device that alone had them was lost";
+
 /// Throws what an event has failed with.
 [[noreturn]] void refuse_for(const Event& failed, const std::string& what) {
   throw Error(failed.status(), what + std::string(failed.why()));
@@ -38,7 +41,7 @@ struct CallQueue::Line {
   };
   struct Undefined {
     Block block;
-    std::shared_ptr<const Event> event;  ///< of the call that was to write it
+    std::shared_ptr<const Event> event;  ///< of the call that was to write it; null: see kLost
   };
 
   explicit Line(Compute computes) : compute(std::move(computes)) { running.reserve(kMostAtOnce); }
@@ -113,10 +116,11 @@ struct CallQueue::Line {
     try {
       for (const QueuedCall& queued : std::span(running).first(done))
         if (queued.event->status() != Status::ok)
-          undefined.push_back({block_of(queued.call, kC), queued.event});
+          if (!queued.only_reads) undefined.push_back({block_of(queued.call, kC), queued.event});
     } catch (const std::bad_alloc&) {
       is_all_undefined = true;
     }
+    has_undefined = is_all_undefined || !undefined.empty();
   }
 
   bool is_used(const Block& block, Use use) const {
@@ -146,9 +150,15 @@ struct CallQueue::Line {
     has_changed = true;
   }
 
+  /// Copies of the block on devices are old.
+  void note_arrived(const Block& block) {
+    arrived.push_back(block);
+    arrivals.store(arrived.size());
+  }
+
   void add_hold(const Block& block, const std::shared_ptr<const Event>& event) {
     const bool is_open = !event->done();
-    if (!is_open && event->status() == Status::ok) return;
+    if (!is_open && event->status() == Status::ok) return note_arrived(block);
     holds.push_back({block, event, is_open});
     if (is_open) under_way.fetch_add(1);
   }
@@ -158,6 +168,7 @@ struct CallQueue::Line {
     for (Hold& hold : holds)
       if (hold.is_open && hold.event->done()) {
         hold.is_open = false;
+        if (hold.event->status() == Status::ok) note_arrived(hold.block);
         under_way.fetch_sub(1);
       }
     std::erase_if(holds, [](const Hold& hold) {
@@ -175,8 +186,11 @@ struct CallQueue::Line {
   std::shared_ptr<const Event> failed;  ///< why the one that is `running` cannot be computed
   std::vector<Hold> holds;
   std::vector<Undefined> undefined;
+  std::atomic<bool> has_undefined{false};  ///< some of it, or all
+  std::vector<Block> arrived;
+  std::atomic<std::size_t> arrivals{0};  ///< arrived.size()
   bool has_changed = false, is_urgent = false, closed = false;
-  bool is_all_undefined = false;  ///< there was no memory for one more block
+  bool is_all_undefined = false;          ///< there was no memory for one more block
   std::atomic<std::size_t> under_way{0};  ///< calls, and holds that are open
 };
 
@@ -194,8 +208,29 @@ CallQueue::~CallQueue() {
   crew_.wait();
 }
 
-std::shared_ptr<Event> CallQueue::push(const Call& call) {
-  QueuedCall one{call, std::make_shared<Event>()};
+std::shared_ptr<Event> CallQueue::push_read(const Block& block) {
+  // For all others it is a call that may write the block, and does not.
+  Call call{};
+  call.symbol = "fleet_matrix_read_async";
+  call.type = {.storage = block.storage};
+  call.m = block.rows;
+  call.n = block.cols;
+  call.batch = 1;
+  call.arguments.data[kC] = reinterpret_cast<void*>(block.begin);
+  call.arguments.ld = {1, 1, block.ld};
+  return push({call, std::make_shared<Event>(), true});
+}
+
+std::vector<Block> CallQueue::take_arrived() {
+  const std::lock_guard lock(line_->mutex);
+  line_->arrivals.store(0);
+  return std::exchange(line_->arrived, {});
+}
+
+bool CallQueue::has_arrived() const noexcept { return line_->arrivals.load() > 0; }
+
+std::shared_ptr<Event> CallQueue::push(const QueuedCall& given) {
+  QueuedCall one = given;
   if (gate::only_cpu_left()) {
     line_->compute({&one, 1});
     return one.event;
@@ -277,32 +312,38 @@ void CallQueue::wait_for(const Block& block, Use use) {
 }
 
 void CallQueue::require_defined(const Block& block) {
-  if (gate::only_cpu_left()) return;
+  if (!has_undefined() || gate::only_cpu_left()) return;
   const std::lock_guard lock(line_->mutex);
   if (line_->is_all_undefined)
-    throw Error(Status::device_failed, "there was no memory to note what a failed call was to write");
-  for (const Line::Undefined& part : line_->undefined)
-    if (overlap(part.block, block)) refuse_for(*part.event, "a call that was to write it failed: ");
+    throw Error(Status::device_failed,
+                "there was no memory to note what a failed call was to write");
+  for (const Line::Undefined& part : line_->undefined) {
+    if (!overlap(part.block, block)) continue;
+    if (part.event == nullptr) throw Error(Status::device_failed, kLost);
+    refuse_for(*part.event, "a call that was to write it failed: ");
+  }
 }
 
 void CallQueue::note_undefined(const Block& block) noexcept {
   const std::lock_guard lock(line_->mutex);
   try {
-    const auto why = std::make_shared<Event>();
-    why->finish(Status::device_failed, "the device that alone had it was lost");
-    line_->undefined.push_back({block, why});
+    line_->undefined.push_back({block, nullptr});
   } catch (const std::bad_alloc&) {
     line_->is_all_undefined = true;
   }
+  line_->has_undefined = true;
 }
 
+bool CallQueue::has_undefined() const noexcept { return line_->has_undefined; }
+
 void CallQueue::note_written(const Block& block) {
-  if (gate::only_cpu_left()) return;
+  if (!has_undefined() || gate::only_cpu_left()) return;
   const std::lock_guard lock(line_->mutex);
   std::vector<Line::Undefined> left;
   for (const Line::Undefined& part : line_->undefined)
     for (const Block& rest : without(part.block, block)) left.push_back({rest, part.event});
   line_->undefined = std::move(left);
+  line_->has_undefined = line_->is_all_undefined || !line_->undefined.empty();
 }
 
 }  // namespace fleet

@@ -31,7 +31,9 @@ class CallQueue {
   void drain();
   /// Queues the call. What is queued within a moment, or before somebody waits, is handed to
   /// `compute` together. Throws Error(no_memory) where the system gives no thread.
-  std::shared_ptr<Event> push(const Call& call);
+  std::shared_ptr<Event> push(const Call& call) { return push({call, std::make_shared<Event>()}); }
+  /// Queues that the memory is to be at home, in its turn.
+  std::shared_ptr<Event> push_read(const Block& block);
   /// Calls that are pushed from now on are done before those of lower priority, unless they
   /// conflict. 0 at first.
   void set_priority(int priority) noexcept { priority_ = priority; }
@@ -48,6 +50,10 @@ class CallQueue {
   /// The memory has been written in place of what a failed event was to bring.
   void note_arrived(const Block& block);
 
+  /// Blocks that somebody else has written: their holds are over. Each is returned once.
+  std::vector<Block> take_arrived();
+  bool has_arrived() const noexcept;
+
   /// Is any queued call under way? The one question that takes no lock.
   bool is_busy() const noexcept;
   enum class Use { any, writing };
@@ -56,12 +62,15 @@ class CallQueue {
   /// Throws the status of a call that failed and was to write an element of this memory, if nobody
   /// has written it since.
   void require_defined(const Block& block);
+  /// Is anything undefined? Takes no lock.
+  bool has_undefined() const noexcept;
   void note_undefined(const Block& block) noexcept;
   void note_written(const Block& block);
 
  private:
   struct Line;
 
+  std::shared_ptr<Event> push(const QueuedCall& one);
   void wait_until(const std::function<bool(const Line&)>& is_over);
 
   const std::shared_ptr<Line> line_;  ///< shared with the thread, which may outlive this

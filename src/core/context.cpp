@@ -73,6 +73,7 @@ void Context::open_books(const std::vector<std::string>& complaints) {
 void Context::compute(const Call& call) {
   settle(call);
   compute_now(call);
+  note_defined(call);
 }
 
 void Context::compute_now(const Call& call) {
@@ -283,6 +284,7 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   } catch (const std::bad_alloc&) {
     if (!keeps(Status::no_memory, "the host has no memory left")) return false;
   }
+  if (record.status == Status::ok) note_defined(call);
   close_record(record, now_s() - start_s);
   return true;
 }

@@ -41,6 +41,8 @@ class Context {
   /// Queues the call; its event is finished when it is done, or has failed. Calls that are queued
   /// one after another are planned as one where they can be.
   std::shared_ptr<Event> queue(const Call& call) { return queue_.push(call); }
+  /// Queues that the memory is to be at home.
+  std::shared_ptr<Event> queue_read(const Block& block) { return queue_.push_read(block); }
   CallQueue& queued() { return queue_; }
   /// Tiles of tracked memory may stay on devices after a program, until somebody needs them at
   /// home.
@@ -133,6 +135,9 @@ class Context {
   void settle(const Call& call);
   void make_coherent(const Block& block, Access access);
   void make_coherent(const Call& call);
+  void require_defined(const Call& call);
+  void note_arrived();
+  void note_written_in_turn(const Block& block);
   void note_defined(const Call& call);
   void bring_home(const std::function<bool(const Block&)>& wanted);
   bool return_by_plan(const Residents::Return& what);
@@ -159,6 +164,9 @@ class Context {
                                                         std::span<const QueuedCall> later,
                                                         CallRecord& record);
   void compute_alone(QueuedCall& queued);
+  void read(const QueuedCall& queued);
+  void finish_read(const QueuedCall& queued, Status status, const std::string& failure);
+  void read_in_turn(std::span<const QueuedCall> calls);
   /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws
   /// Error(bad_option) unless this is the default context, whose settings are never fatal.
   std::string start_devices();

@@ -34,6 +34,15 @@ void Context::settle(const Call& call) {
     for (const int x : {kA, kB, kC})
       queue_.wait_for(block_of(call, x), x == kC ? CallQueue::Use::any : CallQueue::Use::writing);
   make_coherent(call);
+  require_defined(call);
+}
+
+/// Throws the error of what was to make an operand that the call reads.
+void Context::require_defined(const Call& call) {
+  if (!queue_.has_undefined() || call.changes_nothing()) return;
+  const bool reads_c = !call.beta_is_zero() || call.traits().triangular;
+  for (const int x : {kA, kB, kC})
+    if (x == kC ? reads_c : !call.only_scales()) queue_.require_defined(block_of(call, x));
 }
 
 void Context::settle(const void* data, std::int64_t bytes, bool is_written) {
@@ -71,11 +80,16 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
         tiles[static_cast<std::size_t>(storage)] =
             offloader_.regular_tiles(static_cast<Storage>(storage));
     }
-    joined = join(
-        calls, [this](const Call& call) { return usable_homes(call); },
-        [&](Storage storage) { return tiles[static_cast<std::size_t>(storage)]; });
-    done = joined.count > 0 &&
-           run_joined(joined, calls.first(joined.count), calls.subspan(joined.count));
+    const auto join_all = [&](std::span<QueuedCall> these) {
+      joined = join(
+          these, [this](const Call& call) { return usable_homes(call); },
+          [&](Storage storage) { return tiles[static_cast<std::size_t>(storage)]; });
+      done = joined.count > 0 &&
+             run_joined(joined, these.first(joined.count), calls.subspan(joined.count));
+    };
+    join_all(calls);
+    // By itself it may fit where all do not. Its tiles are the same.
+    if (!done && joined.count > 1) join_all(calls.first(1));
   });
   if (!is_legal) return 1;
   if (!done) {
@@ -93,9 +107,7 @@ void Context::note_defined(const Call& call) {
 /// Throws Error(device_failed) where an operand was on a device that is lost, or what a failed call
 /// has left undefined.
 Context::Homes Context::usable_homes(const Call& call) {
-  const bool reads_c = !call.beta_is_zero() || call.traits().triangular;
-  for (const int x : {kA, kB, kC})
-    if (x == kC ? reads_c : !call.only_scales()) queue_.require_defined(block_of(call, x));
+  require_defined(call);
   const Homes homes = locate(call);
   if (std::ranges::all_of(homes, on_host) || gate::only_cpu_left()) return homes;
   const auto turn = take_turn();
@@ -108,11 +120,33 @@ Context::Homes Context::usable_homes(const Call& call) {
 
 void Context::compute_alone(QueuedCall& queued) {
   const bool done = or_finish(queued, [&] {
+    if (queued.only_reads) return read(queued);
     make_coherent(queued.call);
     compute_now(queued.call);
     note_defined(queued.call);
   });
   if (done) queued.event->finish(Status::ok, {});
+}
+
+/// A read by itself.
+void Context::read(const QueuedCall& queued) {
+  const Block block = block_of(queued.call, kC);
+  make_coherent(block, Access::read);
+  queue_.require_defined(block);
+}
+
+void Context::finish_read(const QueuedCall& queued, Status status, const std::string& failure) {
+  if (status != Status::ok) return queued.fail(status, failure);
+  if (or_finish(queued, [&] { queue_.require_defined(block_of(queued.call, kC)); }))
+    queued.event->finish(Status::ok, {});
+}
+
+/// With the turn, after a program: what is read of parts of its matrices, and of others, comes
+/// home.
+void Context::read_in_turn(std::span<const QueuedCall> calls) {
+  for (const QueuedCall& queued : calls)
+    if (queued.only_reads)
+      bring_home([&](const Block& tile) { return overlap(tile, block_of(queued.call, kC)); });
 }
 
 /// The program with matrices that may stay where they are computed: those that are tracked.
@@ -125,7 +159,9 @@ PlacedProgram Context::placed(const JoinedCalls& joined) {
     Matrix& matrix = program->matrices[m];
     const Block& block = joined.blocks[m];
     matrix.stays = !streams && block.is_plain && residents_.is_tracked(block);
-    matrix.returns = !matrix.stays;
+    matrix.returns = !matrix.stays || std::ranges::any_of(joined.reads, [&](const Block& read) {
+      return covers(read, block);
+    });
   }
   return {.program = std::move(program), .blocks = joined.blocks};
 }
@@ -184,6 +220,7 @@ std::optional<Offloader::Outcome> Context::run_where_tiles_are(const PlacedProgr
 /// With the turn. Throws as Offloader::run.
 Offloader::Outcome Context::run_program(const JoinedCalls& joined,
                                         std::span<const QueuedCall> later, CallRecord& record) {
+  note_arrived();
   const PlacedProgram placed = this->placed(joined);
   const bool stays = std::ranges::any_of(placed.program->matrices, &Matrix::stays);
   if (stays || !residents_.empty()) {
@@ -220,7 +257,11 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
   CallRecord& first = records.front();
   Status status = Status::ok;
   std::string failure;
-  if (!joined.arguments.empty()) {
+  if (joined.arguments.empty()) {
+    const auto turn = take_turn();
+    note_arrived();
+    read_in_turn(calls);
+  } else {
     try {
       const auto turn = take_turn();
       offloader_.retry_limits();
@@ -232,6 +273,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
       note_lost_devices();
       return_untracked();
       if (outcome == Offloader::Outcome::not_possible) return false;
+      read_in_turn(calls);
       if (outcome == Offloader::Outcome::finished_on_cpu)
         first.reason = "finished on the CPU after a fault";
     } catch (const Error& error) {
@@ -252,6 +294,10 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
   for (const QueuedCall& queued : calls) all_flops += flops(queued.call);
   const double seconds = now_s() - start_s;
   for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i].only_reads) {
+      finish_read(calls[i], status, failure);
+      continue;
+    }
     const double part = all_flops > 0 ? flops(calls[i].call) / all_flops : 1.0;
     records[i].status = status;
     const bool computes = !calls[i].call.changes_nothing();

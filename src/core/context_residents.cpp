@@ -32,6 +32,7 @@ void Context::untrack(const Block& block) {
 }
 
 void Context::return_untracked() {
+  note_arrived();
   for (const Block& block : residents_.untracked()) {
     bring_home([&](const Block& tile) { return overlap(tile, block); });
     residents_.drop(block);
@@ -49,12 +50,17 @@ void Context::discard(const Block& block) {
 void Context::return_all() {
   if (residents_.empty() || gate::only_cpu_left()) return;
   const auto turn = take_turn();
+  note_arrived();
   bring_home([](const Block&) { return true; });
   for (const Block& block : residents_.others({})) residents_.drop(block);
   residents_.trim(*offloader_.engine().backend);
 }
 
 void Context::make_coherent(const Block& block, Access access) {
+  if (queue_.has_arrived() && !gate::only_cpu_left()) {
+    const auto turn = take_turn();
+    note_arrived();
+  }
   if (!residents_.has(block)) return;
   // What is overwritten as a whole need not come home before.
   const auto is_needed = [&](const Block& tile) {
@@ -74,7 +80,7 @@ void Context::make_coherent(const Block& block, Access access) {
 
 /// Before the call is computed by itself.
 void Context::make_coherent(const Call& call) {
-  if (residents_.empty()) return;
+  if (residents_.empty() && !queue_.has_arrived()) return;
   for (const int x : {kA, kB, kC}) make_coherent(block_of(call, x), access_of(call, x));
 }
 
@@ -84,6 +90,16 @@ void Context::note_written(const Block& block) {
   if (!residents_.has(block) || gate::only_cpu_left()) return;
   const User inside(users_);
   const auto turn = take_turn();
+  note_written_in_turn(block);
+}
+
+/// With the turn: what has come by other ways than calls (fleet_matrix_after) makes copies old.
+void Context::note_arrived() {
+  if (!queue_.has_arrived()) return;
+  for (const Block& block : queue_.take_arrived()) note_written_in_turn(block);
+}
+
+void Context::note_written_in_turn(const Block& block) {
   // Of tiles that the block covers in part, the rest comes home around what the caller has written.
   const auto is_cut = [&](const Block& tile) {
     return overlap(tile, block) && !covers(block, tile);

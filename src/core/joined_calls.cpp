@@ -24,22 +24,14 @@ class Joiner {
     const std::int64_t products =
         std::int64_t{tile_count(cuts.m)} * tile_count(cuts.n) * std::max(1, tile_count(cuts.k));
     if (program_.ops.size() + static_cast<std::size_t>(products) > kMostOps) return false;
-    std::array<MatrixId, 3> ids{kNoMatrix, kNoMatrix, kNoMatrix};
+    std::array<std::vector<MatrixId>, 3> known{{{kNoMatrix}, {kNoMatrix}, {kNoMatrix}}};
     for (const int x : {kA, kB, kC}) {
       if (x != kC && (problem.k == 0 || (x == kB && !call.traits().has_b))) continue;
-      const auto found = find(block_of(call, x), x == kC);
+      auto found = find(block_of(call, x), x == kC);
       if (!found) return false;
-      ids[static_cast<std::size_t>(x)] = *found;
+      known[static_cast<std::size_t>(x)] = std::move(*found);
     }
-    // Of a new matrix that is both factors: the id that A is going to have.
-    const bool is_both = call.traits().has_b && ids[kA] == kNoMatrix && ids[kB] == kNoMatrix &&
-                         block_of(call, kA) == block_of(call, kB);
-    if (is_both) ids[kB] = static_cast<MatrixId>(program_.matrices.size());
-    try {
-      append(program_, problem, cuts, ids);
-    } catch (const Error&) {
-      return false;  // stored otherwise, or read and written
-    }
+    if (!append_one(problem, cuts, known, block_of(call, kA) == block_of(call, kB))) return false;
     note(call);
     return true;
   }
@@ -53,21 +45,54 @@ class Joiner {
   }
 
  private:
+  /// Appends the call with the first matrices of `known` that are stored as it needs them. False,
+  /// with nothing changed: it reads what it writes, or needs what the program writes stored in
+  /// another way. `same`: its factors are one block.
+  bool append_one(const Problem& problem, const CallCuts& cuts,
+                  const std::array<std::vector<MatrixId>, 3>& known, bool same) {
+    for (const MatrixId a : known[kA])
+      for (const MatrixId b : known[kB]) {
+        // Of a new matrix that is both factors: the id that A is going to have.
+        const auto next = static_cast<MatrixId>(program_.matrices.size());
+        const bool is_both = same && problem.traits().has_b && a == kNoMatrix && b == kNoMatrix;
+        if (is_both && append_if_possible(problem, cuts, {a, next, known[kC].front()})) return true;
+        if (append_if_possible(problem, cuts, {a, b, known[kC].front()})) return true;
+      }
+    return false;
+  }
+
+  bool append_if_possible(const Problem& problem, const CallCuts& cuts,
+                          const std::array<MatrixId, 3>& ids) {
+    try {
+      append(program_, problem, cuts, ids);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
   struct Known {
     Block block;
     MatrixId id;
     bool is_written;
   };
 
-  /// The matrix in this block, kNoMatrix if it is new, or nothing: it meets another one.
-  std::optional<MatrixId> find(const Block& block, bool is_written) const {
-    MatrixId same = kNoMatrix;
+  /// The matrices in this block, and kNoMatrix where a new one may be in it: where it is none, or
+  /// only read, in which case it may be several, each stored in its own way. Nothing: it meets
+  /// another block.
+  std::optional<std::vector<MatrixId>> find(const Block& block, bool is_written) const {
+    std::vector<MatrixId> same;
+    bool is_changed = is_written;
     for (const Known& known : known_) {
-      if (known.block == block)
-        same = known.id;
-      else if ((is_written || known.is_written) && overlap(known.block, block))
+      if (known.block == block) {
+        same.push_back(known.id);
+        is_changed |= known.is_written;
+      } else if ((is_written || known.is_written) && overlap(known.block, block)) {
         return std::nullopt;
+      }
     }
+    if (is_written && same.size() > 1) return std::nullopt;
+    if (same.empty() || !is_changed) same.push_back(kNoMatrix);
     return same;
   }
 
@@ -99,7 +124,12 @@ JoinedCalls join(std::span<const QueuedCall> calls,
     const Call& call = queued.call;
     if (joined.arguments.size() == kMostCalls) break;
     std::array<DeviceId, 3> where{kHost, kHost, kHost};
-    if (!call.changes_nothing()) {
+    if (queued.only_reads) {
+      joined.reads.push_back(block_of(call, kC));
+    } else if (!call.changes_nothing()) {
+      const Block written = block_of(call, kC);
+      if (std::ranges::any_of(joined.reads, [&](const Block& b) { return overlap(b, written); }))
+        break;
       if (call.repeats() || output_overlaps(call)) break;
       try {
         where = homes(call);

@@ -17,6 +17,7 @@ struct JoinedCalls {
   std::size_t count = 0;  ///< of calls; 0: the first has to be computed by itself
   std::shared_ptr<const TileProgram> program;
   std::vector<Block> blocks;                   ///< of the matrices of the program
+  std::vector<Block> reads;                    ///< what is to be at home after the program
   std::vector<std::array<DeviceId, 3>> homes;  ///< of the operands of each call
   std::vector<Arguments>
       arguments;  ///< of each call of the program; those that do nothing have none
@@ -25,7 +26,8 @@ struct JoinedCalls {
 /// Joins calls as long as they can be in one plan: until one uses memory that another one writes
 /// and that is not the same block (overlapping views, other leading dimensions), or uses a matrix
 /// stored in another way (as a triangle and as a whole), or reads what it writes, or there are
-/// many. `homes`: where the operands of a call are; what it throws for the first call is passed on.
+/// many; or until one writes what an earlier one of them brings home. `homes`: where the operands
+/// of a call are; what it throws for the first call is passed on.
 JoinedCalls join(std::span<const QueuedCall> calls,
                  const std::function<std::array<DeviceId, 3>(const Call&)>& homes,
                  const std::function<RegularTiles(Storage)>& tiles);

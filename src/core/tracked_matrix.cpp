@@ -116,6 +116,8 @@ Block TrackedMatrix::block() const {
 
 void TrackedMatrix::read() const { context_->read(block()); }
 
+std::shared_ptr<Event> TrackedMatrix::queue_read() const { return context_->queue_read(block()); }
+
 void TrackedMatrix::after(const std::shared_ptr<Event>& event) const {
   context_->queued().hold(block(), event);
 }

@@ -21,6 +21,7 @@ class TrackedMatrix {
   TrackedMatrix view(std::int64_t row, std::int64_t col, std::int64_t rows,
                      std::int64_t cols) const;
 
+  Context& context() const { return *context_; }
   DataType type() const { return type_; }
   std::int64_t rows() const { return rows_; }
   std::int64_t cols() const { return cols_; }
@@ -32,6 +33,8 @@ class TrackedMatrix {
   /// Throws the status of a call that was to write it and failed, or of an event that it comes
   /// after; device_failed where a lost device alone had some of it.
   void read() const;
+  /// The same in its turn among queued calls.
+  std::shared_ptr<Event> queue_read() const;
   /// Calls that are queued on it from now on start after the event.
   void after(const std::shared_ptr<Event>& event) const;
   /// The caller has written it.

@@ -275,9 +275,11 @@ Decomposition decompose_vectors(const Problem& problem, const Tuning& tuning,
   Dealing& d = made.deal;
   const auto cols =
       pieces_of(problem.n, 0, {.tile = tuning.tile, .cuts = given ? &given->n : nullptr});
-  const auto steps = pieces_of(
-      problem.k, 0,
-      {.count = tuning.grid.rows, .tile = tuning.edge_k(), .cuts = given ? &given->k : nullptr});
+  // Where tiles are given, the grid is that of a whole program, and no bit may depend on it.
+  const auto steps = pieces_of(problem.k, 0,
+                               {.count = given ? 1 : tuning.grid.rows,
+                                .tile = tuning.edge_k(),
+                                .cuts = given ? &given->k : nullptr});
   made.cuts = {{0, 1}, cuts_of(cols, problem.n), cuts_of(steps, problem.k)};
   d.grid = tuning.grid;
   d.row_owner = d.row_group = {0};

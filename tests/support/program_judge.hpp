@@ -30,11 +30,8 @@ std::string different_bits(const RandomProgram& program, const ProgramOutcome<T>
 
 /// What a run may say of faults.
 enum class FaultsSeen {
-  none,    ///< nothing fails
-  told,    ///< calls and reads may say that a device failed; then nothing wrong is seen
-  missed,  ///< the same, but queued calls may read what a failed call left undefined, so that what
-           ///< they write may be anything; and whatever writes into a matrix makes all of it count
-           ///< as written
+  none,  ///< nothing fails
+  told   ///< calls and reads may say that a device failed; then nothing wrong is seen
 };
 
 template <typename T>
@@ -76,7 +73,6 @@ class ProgramJudge {
     if (outcome.status != FLEET_OK && outcome.message.empty()) return "failed without a reason";
     if (step.is_call()) return verdict_of_call(step, outcome);
     if (step.act == Act::write) {
-      note_written(step.part);
       for_all(step.part, [&](State& state, std::size_t) {
         state = outcome.status == FLEET_OK ? State::right : State::undefined;
       });
@@ -93,15 +89,8 @@ class ProgramJudge {
       for (std::int64_t row = 0; row < part.rows; ++row) visit(state(part, row, col), i++);
   }
 
-  void note_written(const MatrixPart& part) {
-    if (faults_ == FaultsSeen::missed)
-      std::ranges::replace(states_[static_cast<std::size_t>(part.matrix)], State::undefined,
-                           State::unknown);
-  }
-
   std::string verdict_of_call(const ProgramStep& step, const StepOutcome<T>& outcome) {
     const MatrixPart& c = step.operands[kC].part;
-    if (outcome.status == FLEET_OK) note_written(c);
     if (!changes_output(step.call)) return "";
     const bool is_queued = step.act == Act::queue;
     if (is_queued && outcome.status != FLEET_OK &&
@@ -120,7 +109,7 @@ class ProgramJudge {
     if (reads_output(step.call)) look(kC);
     if (outcome.status != FLEET_OK)
       worst = is_queued ? State::undefined : State::unknown;
-    else if (worst == State::undefined && is_queued && faults_ != FaultsSeen::missed)
+    else if (worst == State::undefined)
       return "read what a failed call had left undefined, and said OK";
     else if (worst != State::right)
       worst = State::unknown;

@@ -16,8 +16,6 @@ struct ProgramWishes {
   /// Steps after which nobody can tell whether a fault has taken a result are left out.
   bool faults = false;
   bool shares_first = false;  ///< as in RandomProgram
-  /// Sums of dot and gemv are at most this long.
-  std::int64_t longest_sum = 1 << 20;
   std::int64_t most_calls = 40;
 };
 
@@ -165,13 +163,13 @@ class ProgramMaker {
       return part(shape.first, shape.second, {c});
     };
     if (call.routine == Routine::gemv) {
-      const std::int64_t sum = std::min(k, wishes_.longest_sum);
+      const std::int64_t sum = k;
       c = vector(m, {}, first);
       a = any(given(m, sum, turned));
       b = vector(sum, {c});
     } else if (traits.vectors) {
       const bool sums = call.routine == Routine::dot;
-      const std::int64_t length = sums ? std::min(n, wishes_.longest_sum) : n;
+      const std::int64_t length = n;
       c = sums ? part(1, 1, {}, first) : vector(length, {}, first);
       a = vector(length, {c});
       if (traits.has_b) b = vector(length, {c});

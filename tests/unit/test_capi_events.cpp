@@ -69,6 +69,7 @@ TEST(Events, OfTheProgramLetCallsStart) {
   const Event next = multiply(context, c, b, 0, a);
   other.wait();
   std::this_thread::sleep_for(kMoment);
+  d.matrix.read();
 
   EXPECT_FALSE(arrived.done());
   EXPECT_FALSE(held.done());
@@ -79,6 +80,7 @@ TEST(Events, OfTheProgramLetCallsStart) {
   arrived.wait();
   next.wait();
   EXPECT_TRUE(held.done());
+  c.matrix.read();
   EXPECT_TRUE(c.is(kEdge + 2));
 }
 
@@ -128,7 +130,8 @@ TEST(Events, MayBeOfAnotherContext) {
   const fleetblas::Matrix<double> c_here(context, kEdge, kEdge, const_cast<double*>(c.data.data()),
                                          kEdge);
 
-  const Event first = multiply(slow, a, b, 0, c);
+  multiply(slow, a, b, 0, c);
+  const Event first = c.matrix.read_async();
   c_here.after(first);
   Event second;
   fleetblas::check(fleet_dgemm_async(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0,
@@ -137,6 +140,7 @@ TEST(Events, MayBeOfAnotherContext) {
   second.wait();
 
   EXPECT_TRUE(first.done());
+  d.matrix.read();
   EXPECT_TRUE(d.is(kEdge * kEdge));
 }
 
@@ -190,7 +194,8 @@ TEST(Events, OfStreamsOfVirtualDevicesAreDone) {
 
   const Event streams = Event::record(context, 1, nullptr);
   c.matrix.after(streams);
-  const Event event = multiply(context, a, a, 0, c);
+  multiply(context, a, a, 0, c);
+  const Event event = c.matrix.read_async();
   context.stream_after(1, nullptr, event);
 
   EXPECT_TRUE(streams.done());
@@ -220,6 +225,7 @@ TEST(Events, AreRefusedWhereTheyMeanNothing) {
   EXPECT_NO_THROW(mine.wait());
   const Context simulated("backend=sim;machine=h200x4");
   EXPECT_EQ(fleet_event_record(simulated.handle(), 0, nullptr, &event), FLEET_UNSUPPORTED);
+  calls.wait();
 }
 
 TEST(Events, HoldAllUsesOfTheMatrix) {
@@ -281,6 +287,7 @@ TEST(Priorities, BringCallsForward) {
     low.wait();
 
     EXPECT_TRUE(had_its_dependency);
+    e.matrix.read();
     EXPECT_TRUE(e.is(kEdge * kEdge));
     const auto last = nlohmann::json::parse(context.stats_json())["last"];
     EXPECT_EQ(last["symbol"], is_urgent ? "fleet_dsyrk_async" : "fleet_dgemm_async");

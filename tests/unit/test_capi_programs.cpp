@@ -75,15 +75,13 @@ std::string options_for(const RandomProgram& program, const Limits& limits,
 }
 
 /// Calls that are not planned with others have tiles of their own, and these depend on what the
-/// plan is made for: those that their caller waits for, those that read one matrix in two ways, and
-/// those whose output may overlap what they read.
+/// plan is made for: those that their caller waits for, and those whose output may overlap what
+/// they read.
 bool has_calls_planned_alone(const RandomProgram& program) {
   return std::ranges::any_of(program.steps, [](const ProgramStep& step) {
     const auto& [a, b, c] = step.operands;
-    const bool has_side = step.call.traits().has_side();
-    return step.act == Act::call || (step.act == Act::queue && ((has_side && a.part == b.part) ||
-                                                                a.part.matrix == c.part.matrix ||
-                                                                b.part.matrix == c.part.matrix));
+    const bool may_overlap = a.part.matrix == c.part.matrix || b.part.matrix == c.part.matrix;
+    return step.act == Act::call || (step.act == Act::queue && may_overlap);
   });
 }
 
@@ -97,7 +95,7 @@ ProgramOutcome<T> run(const RandomProgram& program, const Timing& timing,
 /// Runs the program at once, and another time with pauses, waits and reads, with other company and,
 /// if `limits_vary`, in other memory.
 template <typename T>
-std::string verdict_on_two_runs(const MadeProgram<T>& made, bool limits_vary, bool same_bits) {
+std::string verdict_on_two_runs(const MadeProgram<T>& made, bool limits_vary) {
   const RandomProgram& program = made.program;
   Generator random(~program.seed);
   const Limits limits = random_limits(random);
@@ -112,7 +110,6 @@ std::string verdict_on_two_runs(const MadeProgram<T>& made, bool limits_vary, bo
   for (const auto* outcome : {&first, &second})
     if (std::string wrong = test::verdict_on(made, *outcome, FaultsSeen::none); !wrong.empty())
       return wrong + "\n" + text_of(program);
-  if (!same_bits) return "";
   const std::string differs = test::different_bits(program, first, second);
   return differs.empty() ? "" : differs + "\n" + text_of(program);
 }
@@ -122,33 +119,12 @@ void expect_none(const std::string& wrong) {
   if (!wrong.empty()) ADD_FAILURE() << wrong;
 }
 
-// Sums of up to one and a half tiles are never split among devices.
-constexpr std::int64_t kUnsplitSum = 24;
-
 TEST(RandomPrograms, GiveTheResultsOfCallsOneByOneAndTheSameBitsAtAnyTime) {
   const Context cpu = the_cpu();
-  for (const std::uint64_t seed : test::program_seeds(1000, test::scaled(100)))
+  for (const std::uint64_t seed : test::program_seeds(1000, test::scaled(120)))
     expect_none(test::with_blas_type(type_of(seed), [&]<typename T>() {
-      const auto made = test::make_program<T>(seed, {.longest_sum = kUnsplitSum}, cpu.handle());
-      return verdict_on_two_runs(made, !has_calls_planned_alone(made.program), true);
-    }));
-}
-
-TEST(RandomPrograms, WithLongSumsOfVectorsGiveTheResultsOfCallsOneByOne) {
-  const Context cpu = the_cpu();
-  for (const std::uint64_t seed : test::program_seeds(100000, test::scaled(20)))
-    expect_none(test::with_blas_type(type_of(seed), [&]<typename T>() {
-      return verdict_on_two_runs(test::make_program<T>(seed, {}, cpu.handle()), true, false);
-    }));
-}
-
-// They do not yet: sums of dot and gemv are split among the rows of a grid that is chosen for all
-// calls of a plan, and calls that are planned alone have tiles that depend on the memory cap.
-TEST(RandomPrograms, DISABLED_OfAnyKindGiveTheSameBitsInAnyCompanyAndMemory) {
-  const Context cpu = the_cpu();
-  for (const std::uint64_t seed : test::program_seeds(200000, test::scaled(150)))
-    expect_none(test::with_blas_type(type_of(seed), [&]<typename T>() {
-      return verdict_on_two_runs(test::make_program<T>(seed, {}, cpu.handle()), true, true);
+      const auto made = test::make_program<T>(seed, {}, cpu.handle());
+      return verdict_on_two_runs(made, !has_calls_planned_alone(made.program));
     }));
 }
 
@@ -179,17 +155,6 @@ TEST(RandomPrograms, AfterAFaultGiveThemTooOrSayThatADeviceFailed) {
   const Context cpu = the_cpu();
   for (const std::uint64_t seed : test::program_seeds(300000, test::scaled(60)))
     expect_none(test::with_blas_type(type_of(seed), [&]<typename T>() {
-      return verdict_after_a_fault<T>(seed, FaultsSeen::missed, cpu);
-    }));
-}
-
-// They do not yet: what a failed call leaves undefined is noted when all calls that were handed to
-// the queue's thread together are done, and those among them that are planned later read it; and
-// who writes a part of it makes the rest count as written.
-TEST(RandomPrograms, DISABLED_AfterAFaultSeeNothingThatAFailedCallLeftUndefined) {
-  const Context cpu = the_cpu();
-  for (const std::uint64_t seed : test::program_seeds(300000, test::scaled(60)))
-    expect_none(test::with_blas_type(type_of(seed), [&]<typename T>() {
       return verdict_after_a_fault<T>(seed, FaultsSeen::told, cpu);
     }));
 }
@@ -201,8 +166,7 @@ TEST(RandomPrograms, OfSeveralThreadsOnOneContextAreRightAndHaveTheSameBits) {
     std::vector<MadeProgram<double>> made;
     for (std::uint64_t t = 0; t < kThreads; ++t)
       made.push_back(test::make_program<double>(
-          seed * kThreads + t, {.shares_first = true, .longest_sum = kUnsplitSum, .most_calls = 15},
-          cpu.handle()));
+          seed * kThreads + t, {.shares_first = true, .most_calls = 15}, cpu.handle()));
     const MatrixPart whole = made[0].program.whole(0);
     test::Guarded<double> shared(whole.rows, whole.cols, made[0].program.matrices[0].ld);
     const auto numbers = test::fresh_numbers<double>(

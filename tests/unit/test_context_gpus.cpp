@@ -414,7 +414,8 @@ struct BetweenStreams {
         fleet_event_record(context, 1, nullptr, &before) == FLEET_OK &&
         fleet_matrix_after(of_a, before) == FLEET_OK &&
         fleet_dgemm_async(context, FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0, of_a, of_a, 0.0, of_c,
-                          &product) == FLEET_OK &&
+                          nullptr) == FLEET_OK &&
+        fleet_matrix_read_async(of_c, 0, 0, kEdge, kEdge, &product) == FLEET_OK &&
         fleet_stream_after(context, 0, nullptr, product) == FLEET_OK;
   }
   static constexpr std::int64_t kEdge = 64;
