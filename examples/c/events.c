@@ -50,7 +50,7 @@ int main(void) {
     return 1;
   if (failed(fleet_event_wait(next))) return 1;
   /* The next panel may be factored and sent here, while the rest is updated. */
-  if (failed(fleet_event_wait(updated))) return 1;
+  if (failed(fleet_event_wait(updated)) || failed(fleet_matrix_read(a, 0, 0, N, N))) return 1;
 
   for (int i = 0; i < N * N; i++)
     if (rest[i] != 0.0) return 1;
