@@ -724,8 +724,9 @@ FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);
  * machine's name and corrections. */
 FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
 /* Calls so far, where they ran and why, devices that they did without, what the CPU did beside
- * devices (cpu_beside: calls, and its share of their work), corrections of the model, bytes per
- * link, seconds; and the last call by itself. */
+ * devices (cpu_beside: calls, and its share of their work), programs of queued calls whose plan was
+ * made while the devices ran others (planned_ahead), corrections of the model, bytes per link,
+ * seconds; and the last call by itself. */
 FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
 /* Called during long work with the share that is done (0 to 1) and the current step. A result other
  * than 0 stops the work. */

@@ -146,6 +146,7 @@ struct CallQueue::Line {
           break;
         }
     pending.push_back(std::move(call));
+    pushes.fetch_add(1);
     under_way.fetch_add(1);
     has_changed = true;
   }
@@ -184,6 +185,7 @@ struct CallQueue::Line {
   std::vector<PendingCall> pending;     ///< what is not done, in the order of the queue
   std::vector<QueuedCall> running;      ///< of these, what the thread is at; touched by nobody else
   std::shared_ptr<const Event> failed;  ///< why the one that is `running` cannot be computed
+  std::atomic<std::uint64_t> pushes{0};
   std::vector<Hold> holds;
   std::vector<Undefined> undefined;
   std::atomic<bool> has_undefined{false};  ///< some of it, or all
@@ -220,6 +222,22 @@ std::shared_ptr<Event> CallQueue::push_read(const Block& block) {
   call.arguments.ld = {1, 1, block.ld};
   return push({call, std::make_shared<Event>(), true});
 }
+
+std::vector<QueuedCall> CallQueue::next_after(std::span<const QueuedCall> under_way) const {
+  const std::lock_guard lock(line_->mutex);
+  std::vector<PendingCall> left;
+  for (const PendingCall& call : line_->pending)
+    if (std::ranges::find(under_way, call.queued.event, &QueuedCall::event) == under_way.end())
+      left.push_back(call);
+  std::vector<QueuedCall> next;
+  for (const std::size_t i : next_calls(left, kMostAtOnce)) {
+    if (failed_before(left[i]) != nullptr) break;
+    next.push_back(left[i].queued);
+  }
+  return next;
+}
+
+std::uint64_t CallQueue::pushes() const noexcept { return line_->pushes; }
 
 std::vector<Block> CallQueue::take_arrived() {
   const std::lock_guard lock(line_->mutex);

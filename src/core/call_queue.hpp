@@ -50,6 +50,10 @@ class CallQueue {
   /// The memory has been written in place of what a failed event was to bring.
   void note_arrived(const Block& block);
 
+  /// What is handed to `compute` when these, which it has, are done. From any thread.
+  std::vector<QueuedCall> next_after(std::span<const QueuedCall> under_way) const;
+  /// Calls that were queued so far. Takes no lock.
+  std::uint64_t pushes() const noexcept;
   /// Blocks that somebody else has written: their holds are over. Each is returned once.
   std::vector<Block> take_arrived();
   bool has_arrived() const noexcept;

@@ -14,6 +14,7 @@
 #include "core/journal.hpp"
 #include "core/offloader.hpp"
 #include "core/output.hpp"
+#include "core/plan_ahead.hpp"
 #include "core/registry.hpp"
 #include "core/residents.hpp"
 
@@ -154,13 +155,24 @@ class Context {
   std::size_t compute_joined(std::span<QueuedCall> calls);
   bool run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
                   std::span<const QueuedCall> later);
+  using AllTiles = std::array<RegularTiles, kStorages>;
+  AllTiles all_tiles();
+  void begin_ahead(const std::shared_ptr<const Planned>& running, PlacedProgram placed,
+                   std::span<const QueuedCall> calls);
+  std::unique_ptr<PlanAhead::Draft> draft_next(const Planned& running, const PlacedProgram& placed,
+                                               std::span<const QueuedCall> under_way,
+                                               const ProgramPlanner& planner,
+                                               const AllTiles& tiles);
+  void end_ahead();
+  std::size_t drafted(std::span<const QueuedCall> calls);
   PlacedProgram placed(const JoinedCalls& joined);
   void clear_the_way(const PlacedProgram& placed);
   void require_read_defined(const PlacedProgram& placed);
-  Offloader::Outcome run_program(const JoinedCalls& joined, std::span<const QueuedCall> later,
-                                 CallRecord& record);
+  Offloader::Outcome run_program(const JoinedCalls& joined, std::span<const QueuedCall> calls,
+                                 std::span<const QueuedCall> later, CallRecord& record);
   std::optional<Offloader::Outcome> run_where_tiles_are(const PlacedProgram& placed,
                                                         std::span<const Arguments> arguments,
+                                                        std::span<const QueuedCall> calls,
                                                         std::span<const QueuedCall> later,
                                                         CallRecord& record);
   void compute_alone(QueuedCall& queued);
@@ -214,7 +226,10 @@ class Context {
   Registry registry_;
   Residents residents_;        // guarded by turn_, but for what any thread may ask
   std::atomic<int> users_{0};  ///< threads inside
-  CallQueue queue_;            ///< after all that its thread uses
+  /// Of the queue's thread: plans of the next calls, and the events of the calls of the last one.
+  PlanAhead ahead_;
+  std::vector<std::shared_ptr<Event>> drafted_;
+  CallQueue queue_;  ///< after all that its thread uses
 };
 
 /// The default context: made on first use from the environment, never destroyed. Settings that

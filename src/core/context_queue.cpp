@@ -72,13 +72,11 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
   bool done = false;
   const bool is_legal = or_finish(first, [&] {
     if (!may_join) return void(usable_homes(first.call));
-    std::array<RegularTiles, kStorages> tiles;
+    AllTiles tiles;
     {
       const auto turn = take_turn();
       if (!start_devices().empty()) return;
-      for (int storage = 0; storage < kStorages; ++storage)
-        tiles[static_cast<std::size_t>(storage)] =
-            offloader_.regular_tiles(static_cast<Storage>(storage));
+      tiles = all_tiles();
     }
     const auto join_all = [&](std::span<QueuedCall> these) {
       joined = join(
@@ -87,7 +85,7 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
       done = joined.count > 0 &&
              run_joined(joined, these.first(joined.count), calls.subspan(joined.count));
     };
-    join_all(calls);
+    join_all(calls.first(drafted(calls)));
     // By itself it may fit where all do not. Its tiles are the same.
     if (!done && joined.count > 1) join_all(calls.first(1));
   });
@@ -97,6 +95,15 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
     joined.count = 1;
   }
   return joined.count;
+}
+
+/// With the turn.
+Context::AllTiles Context::all_tiles() {
+  AllTiles tiles;
+  for (int storage = 0; storage < kStorages; ++storage)
+    tiles[static_cast<std::size_t>(storage)] =
+        offloader_.regular_tiles(static_cast<Storage>(storage));
+  return tiles;
 }
 
 /// The call has written all of C, unless that is a triangle; what it updated was defined before.
@@ -180,12 +187,14 @@ void Context::clear_the_way(const PlacedProgram& placed) {
 /// Nothing where devices do not hold the tiles; no matrix was touched then.
 std::optional<Offloader::Outcome> Context::run_where_tiles_are(const PlacedProgram& placed,
                                                                std::span<const Arguments> arguments,
+                                                               std::span<const QueuedCall> calls,
                                                                std::span<const QueuedCall> later,
                                                                CallRecord& record) {
   std::shared_ptr<const Planned> planned;
   KeptSlots slots;
   try {
     planned = offloader_.plan(placed.program, residents_.of(placed));
+    record.is_planned_ahead = planned->is_ahead;
     make_room(planned->tuned.plan, placed, later);
     slots = residents_.bind(planned->tuned.plan, placed, *offloader_.engine().backend);
   } catch (const Error& error) {
@@ -194,8 +203,10 @@ std::optional<Offloader::Outcome> Context::run_where_tiles_are(const PlacedProgr
   }
   const Plan& plan = planned->tuned.plan;
   try {
+    begin_ahead(planned, placed, calls);
     const auto outcome =
         offloader_.run(placed.program, arguments, planned, slots, record, *journal_, log_);
+    end_ahead();
     if (outcome == Offloader::Outcome::not_possible) {
       residents_.undo(plan, slots);
       return std::nullopt;
@@ -206,12 +217,14 @@ std::optional<Offloader::Outcome> Context::run_where_tiles_are(const PlacedProgr
       residents_.note_failure(plan, placed, slots);
     return outcome;
   } catch (const Error& error) {
+    end_ahead();
     if (error.status() == Status::device_failed)
       residents_.note_failure(plan, placed, slots);
     else
       residents_.undo(plan, slots);
     throw;
   } catch (...) {
+    end_ahead();
     residents_.undo(plan, slots);
     throw;
   }
@@ -219,13 +232,14 @@ std::optional<Offloader::Outcome> Context::run_where_tiles_are(const PlacedProgr
 
 /// With the turn. Throws as Offloader::run.
 Offloader::Outcome Context::run_program(const JoinedCalls& joined,
+                                        std::span<const QueuedCall> calls,
                                         std::span<const QueuedCall> later, CallRecord& record) {
   note_arrived();
   const PlacedProgram placed = this->placed(joined);
   const bool stays = std::ranges::any_of(placed.program->matrices, &Matrix::stays);
   if (stays || !residents_.empty()) {
     clear_the_way(placed);
-    if (const auto outcome = run_where_tiles_are(placed, joined.arguments, later, record))
+    if (const auto outcome = run_where_tiles_are(placed, joined.arguments, calls, later, record))
       return *outcome;
     for (const Block& block : placed.blocks) {
       bring_home([&](const Block& tile) { return overlap(tile, block); });
@@ -266,7 +280,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
       const auto turn = take_turn();
       offloader_.retry_limits();
       const double before_s = offloader_.planning_s();
-      const auto outcome = run_program(joined, later, first);
+      const auto outcome = run_program(joined, calls, later, first);
       first.plan_s = offloader_.planning_s() - before_s;
       if (outcome != Offloader::Outcome::not_possible)
         for (const QueuedCall& queued : calls) note_defined(queued.call);

@@ -15,6 +15,7 @@
 #include "core/online.hpp"
 #include "core/output.hpp"
 #include "core/plan_cache.hpp"
+#include "core/program_planner.hpp"
 #include "cpu/lane.hpp"
 #include "plan/bound.hpp"
 #include "run/backend.hpp"
@@ -77,6 +78,10 @@ class Offloader {
   /// `before`: where tiles are as it begins.
   Planned plan_afresh(const ProgramPtr& program, const Residency& before = {});
   std::shared_ptr<const Planned> plan(const ProgramPtr& program, const Residency& before = {});
+  /// For programs that begin with this problem, while no device is lost and no rate is corrected.
+  ProgramPlanner program_planner(const Problem& problem);
+  /// Keeps a plan that a planner of these devices and rates has made.
+  void adopt(const ProgramKey& key, Planned planned);
   /// Brings tiles home: see plan_return.
   Plan plan_return(const ProgramPtr& matrices, const Residency& before,
                    std::span<const TileId> tiles);
@@ -197,14 +202,6 @@ class Offloader {
   std::atomic<const Started*> published_{nullptr};
   OnlineModel online_;
   PlanCache<Problem> cache_;
-  /// What the plan of a program depends on.
-  struct ProgramKey {
-    std::vector<ProgramCall> calls;
-    std::vector<bool> stays, returns;  ///< per matrix
-    Residency before;
-    friend bool operator==(const ProgramKey&, const ProgramKey&) = default;
-  };
-  static ProgramKey key_of(const TileProgram& program, const Residency& before);
   PlanCache<ProgramKey> programs_;
   std::vector<std::int64_t> caps_;
   double planning_s_ = 0;

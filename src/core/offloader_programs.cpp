@@ -13,34 +13,26 @@ RegularTiles Offloader::regular_tiles(Storage storage) {
   return fleet::regular_tiles(*model(), storage, options_.tile);
 }
 
+ProgramPlanner Offloader::program_planner(const Problem& problem) {
+  ProgramPlanner planner{
+      .machine = model(), .version = online_.version(), .request = request(problem), .workers = {}};
+  for (const Storage storage :
+       {Storage::f32, Storage::f64, Storage::c32, Storage::c64, Storage::f16, Storage::bf16})
+    for (const Compute compute : {Compute::native, Compute::tf32})
+      planner.workers[{compute, storage}] = workers({compute, storage});
+  return planner;
+}
+
 Planned Offloader::plan_afresh(const ProgramPtr& program, const Residency& before) {
-  TuneRequest wanted = request(program->calls.front().problem);
-  for (const ProgramCall& call : program->calls) {
-    const std::vector<DeviceId> usable = workers(call.problem.type);
-    std::erase_if(wanted.workers, [&](DeviceId d) { return std::ranges::count(usable, d) == 0; });
-  }
-  if (wanted.workers.empty())
-    throw Error(Status::unsupported, "no device computes the types of all calls of the program");
-  const double start_s = now_s();
-  Planned planned{.tuned = tune_program(program, *model(), wanted, before)};
-  planned.plan_s = now_s() - start_s;
-  planned.made_for = planned.priced_for = online_.version();
+  const ProgramPlanner planner = program_planner(program->calls.front().problem);
+  Planned planned = planner.plan(program, before);
   note_left_out(planned);
   verify(planned.tuned.plan);
   return planned;
 }
 
-Offloader::ProgramKey Offloader::key_of(const TileProgram& program, const Residency& before) {
-  ProgramKey key{.calls = program.calls, .stays = {}, .returns = {}, .before = before};
-  for (const Matrix& matrix : program.matrices) {
-    key.stays.push_back(matrix.stays);
-    key.returns.push_back(matrix.returns);
-  }
-  return key;
-}
-
 std::shared_ptr<const Planned> Offloader::plan(const ProgramPtr& program, const Residency& before) {
-  ProgramKey key = key_of(*program, before);
+  const ProgramKey key = key_of(*program, before);
   if (auto known = programs_.find(key)) return known;
   Planned planned = plan_afresh(program, before);
   planning_s_ += planned.plan_s;
@@ -48,6 +40,16 @@ std::shared_ptr<const Planned> Offloader::plan(const ProgramPtr& program, const 
   auto kept = std::make_shared<const Planned>(std::move(planned));
   programs_.insert(key, kept);
   return kept;
+}
+
+void Offloader::adopt(const ProgramKey& key, Planned planned) {
+  if (planned.made_for != online_.version() || !lost_.empty() || programs_.find(key) != nullptr)
+    return;
+  note_left_out(planned);
+  verify(planned.tuned.plan);
+  planned.serial = ++last_serial_;
+  planned.is_ahead = true;
+  programs_.insert(key, std::make_shared<const Planned>(std::move(planned)));
 }
 
 Plan Offloader::plan_return(const ProgramPtr& matrices, const Residency& before,

@@ -115,6 +115,33 @@ Residency Residents::of(const PlacedProgram& placed) const {
   return residency;
 }
 
+std::optional<Residency> Residents::after(const Plan& plan, const PlacedProgram& placed,
+                                          const PlacedProgram& next) const {
+  Residency residency = of(next);
+  for (MatrixId m = 0; m < std::ssize(next.blocks); ++m) {
+    if (!is_clear(next, index(m))) return std::nullopt;
+    const Matrix& matrix = next.program->matrices[index(m)];
+    for (MatrixId p = 0; p < std::ssize(placed.blocks); ++p) {
+      const Matrix& used = plan.program->matrices[index(p)];
+      if (!(placed.blocks[index(p)] == next.blocks[index(m)] && is_alike(used, matrix))) {
+        if (overlap(placed.blocks[index(p)], next.blocks[index(m)]) &&
+            (used.is_written || matrix.is_written))
+          return std::nullopt;
+        continue;
+      }
+      std::erase_if(residency.copies, [&](const auto& copy) { return copy.tile.matrix == m; });
+      std::erase_if(residency.away, [&](const TileId& tile) { return tile.matrix == m; });
+      for (const auto& [tile, where] : plan.kept)
+        if (tile.matrix == p) residency.copies.push_back({{m, tile.row, tile.col}, where.device});
+      for (const TileId& tile : plan.away_after)
+        if (tile.matrix == p) residency.away.push_back({m, tile.row, tile.col});
+    }
+  }
+  std::ranges::sort(residency.copies);
+  std::ranges::sort(residency.away);
+  return residency;
+}
+
 bool Residents::is_clear(const PlacedProgram& placed, std::size_t m) const {
   const Matrix& matrix = placed.program->matrices[m];
   return std::ranges::none_of(entries_, [&](const auto& entry) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,10 @@ class Residents {
   /// Where the matrices of a program are. Blocks in other tiles than the program's are not looked
   /// at: they have to be returned and dropped before.
   Residency of(const PlacedProgram& placed) const;
+  /// The same after a run of `plan`, for another program; nothing where that cannot be known. For a
+  /// thread that plans ahead while the turn is taken for that run.
+  std::optional<Residency> after(const Plan& plan, const PlacedProgram& placed,
+                                 const PlacedProgram& next) const;
   /// Does no block meet a matrix of the program without being cut and stored as it is? Copies of
   /// what the program only reads, and is at home, may.
   bool is_clear(const PlacedProgram& placed, std::size_t matrix) const;

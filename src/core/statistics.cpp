@@ -219,6 +219,7 @@ void Statistics::add(CallRecord&& record) {
   const Tally one{.calls = 1, .seconds = record.seconds, .flops = flops(record)};
   tally_of(record.ran, record.reason).add(one);
   failed_ += record.status == Status::ok ? 0 : 1;
+  planned_ahead_ += record.is_planned_ahead ? 1 : 0;
   add_bytes(record);
   if (record.cpu_share > 0) {
     ++beside_.calls;
@@ -260,6 +261,7 @@ void Statistics::add_on_cpu(const char* symbol, const CallShape& shape, const ch
 void Statistics::merge(const Statistics& other) {
   if (other.where_and_why_.empty()) return;
   failed_ += other.failed_;
+  planned_ahead_ += other.planned_ahead_;
   for (const Group& group : other.where_and_why_)
     tally_of(group.ran, group.reason).add(group.tally);
   for (const auto& [link, bytes] : other.bytes_by_link_) bytes_by_link_[link] += bytes;
@@ -288,6 +290,7 @@ std::string Statistics::json() const {
   json.open('{')
       .member("calls", all.calls)
       .member("failed", failed_)
+      .member("planned_ahead", planned_ahead_)
       .member("seconds", all.seconds)
       .member("flops", all.flops)
       .key("ran")

@@ -165,13 +165,15 @@ class Finisher {
   Recovery run() {
     for (const OpChain& chain : program_.chains) require_home(chain.target);
     for (const OpChain& chain : program_.chains) finish(chain);
-    for (const OpChain& chain : program_.chains) bring_home(chain.target);
+    for (const OpChain& chain : program_.chains)
+      if (!returns(chain.target)) bring_home(chain.target);
     return recovery_;
   }
 
  private:
   bool alive(DeviceId device) const { return std::ranges::count(lost_, device) == 0; }
 
+  bool returns(const TileId& tile) const { return program_.matrix_of(tile).returns; }
   DeviceId home_of(const TileId& tile) const { return program_.matrix_of(tile).home; }
 
   void require_home(const TileId& tile) const {
@@ -190,7 +192,8 @@ class Finisher {
     Content& content = ledger_.home(chain.target);
     // The chain is complete; a later chain may have replaced the tile since.
     if (content.last >= end) return;
-    if (find_copy(chain.target, end, kAll) != nullptr) return;
+    // What does not return is complete in a slot.
+    if (!returns(chain.target) && find_copy(chain.target, end, kAll) != nullptr) return;
     if (!Ledger::usable(content) || content.last < begin) restore(chain, content);
     const int done = std::max(content.last, begin);
     if (done >= end) return;

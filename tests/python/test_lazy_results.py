@@ -1,100 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tracked matrices on a library that leaves results on the devices, and uses copies of operands
-that it has there, until it is told otherwise: nothing that is read is stale.
+"""Tracked matrices whose results stay on the devices, as copies of operands do, until the library
+is told otherwise: nothing that is read is stale.
 """
 
-import ctypes
 import gc
 
 import fleetblas
 import numpy as np
 import pytest
-from fleetblas import _matrices, _tracked
 from test_tracked import N, context, numbers  # noqa: F401
 
 # ruff: noqa: F811 (fixtures are imported, and are arguments)
 
 
-class Devices:
-    """As lazy as the library may be. What devices hold are bytes by address. A call uses those of
-    its operands, whatever is at home; a result leaves garbage at home."""
-
-    GARBAGE = 0xFF  # NaN, of each type
-
-    def __init__(self):
-        self.held: dict[int, int] = {}  # address -> byte
-        self.unread: set[int] = set()  # addresses of bytes that are held here only
-        self.read_bytes = 0
-
-    @staticmethod
-    def _addresses(block):
-        item = fleetblas._types.TYPES[block.word].dtype.itemsize
-        for column in range(block.cols):
-            first = block.address + column * block.leading * item
-            yield from range(first, first + block.rows * item)
-
-    def _at(self, address):
-        return ctypes.c_ubyte.from_address(address)
-
-    def fetch(self, block):
-        """Puts home what the devices have, and returns what was there."""
-        home = {address: self._at(address).value for address in self._addresses(block)}
-        for address, byte in home.items():
-            self._at(address).value = self.held.setdefault(address, byte)
-        return home
-
-    def restore(self, home):
-        for address, byte in home.items():
-            self._at(address).value = byte
-
-    def keep(self, block):
-        for address in self._addresses(block):
-            self.held[address] = self._at(address).value
-            self._at(address).value = self.GARBAGE
-            self.unread.add(address)
-
-    def read(self, block):
-        for address in self._addresses(block):
-            if address in self.held:
-                self._at(address).value = self.held[address]
-                self.read_bytes += 1
-                self.unread.discard(address)
-
-    def wrote(self, block):
-        for address in self._addresses(block):
-            self.held.pop(address, None)
-            self.unread.discard(address)
-
-
-@pytest.fixture
-def devices(monkeypatch):
-    lazy = Devices()
-    call, read, wrote = _tracked._Queue._call, _matrices.read, _matrices.wrote
-
-    def lazy_call(self, word, name, flags, alpha, factors, beta, result):
-        blocks = [_matrices.Block.of(word, *shape, *place) for shape, place in (*factors, result)]
-        _matrices.note_operands(self.handle, blocks, self.memories)
-        homes = [lazy.fetch(block) for block in blocks]
-        call(self, word, name, flags, alpha, factors, beta, result)
-        self.event.wait()
-        for home in homes[:-1]:
-            lazy.restore(home)
-        lazy.keep(blocks[-1])
-
-    def lazy_read(handle, block):
-        read(handle, block)
-        if block is not None:
-            lazy.read(block)
-
-    def lazy_wrote(handle, block):
-        wrote(handle, block)
-        if block is not None:
-            lazy.wrote(block)
-
-    monkeypatch.setattr(_tracked._Queue, "_call", lazy_call)
-    monkeypatch.setattr(_matrices, "read", lazy_read)
-    monkeypatch.setattr(_matrices, "wrote", lazy_wrote)
-    return lazy
+def brought_home(context):
+    """Bytes that have come from devices."""
+    return context.stats()["bytes_by_kind"]["d2h"]
 
 
 A, B, C = numbers(N, 20), numbers(20, 12, seed=1), numbers(N, 12, seed=2)
@@ -104,18 +25,20 @@ def near(found, expected):
     np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=1e-9)
 
 
-def test_results_are_on_the_devices_until_they_are_read(context, devices):
+def test_results_are_on_the_devices_until_they_are_read(context):
     product = context.tracked(A.copy()) @ B.copy()
-    assert np.isnan(product._unread()).all()
+    product._memory.writers[0].wait()
+    assert brought_home(context) == 0
     near(product, A @ B)
+    assert brought_home(context) == (A @ B).nbytes
     near(product.T, (A @ B).T)
     near(product[3:5, ::2], (A @ B)[3:5, ::2])
 
 
-def test_only_what_is_read_comes_home(context, devices):
+def test_only_what_is_read_comes_home(context):
     product = context.tracked(A.copy()) @ B.copy()
     near(product.part(slice(5, 10), slice(0, 12)), (A @ B)[5:10])
-    assert devices.read_bytes == 5 * 12 * 8
+    assert 0 < brought_home(context) < (A @ B).nbytes  # whole tiles
     near(product.part(slice(0, N), slice(0, 12, 5)), (A @ B)[:, ::5])  # no matrix of BLAS
     near(product, A @ B)
 
@@ -137,7 +60,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_what_is_written_through_a_tracked_matrix_counts(context, devices, change, order):
+def test_what_is_written_through_a_tracked_matrix_counts(context, change, order):
     for is_result in (False, True):
         x, expected = context.tracked(np.array(A, order=order)), A.copy()
         if is_result:
@@ -149,7 +72,7 @@ def test_what_is_written_through_a_tracked_matrix_counts(context, devices, chang
         near(x, expected)
 
 
-def test_what_the_program_writes_by_itself_counts_once_it_says_so(context, devices):
+def test_what_the_program_writes_by_itself_counts_once_it_says_so(context):
     a = A.copy()
     x = context.tracked(a)
     near(x @ B, A @ B)
@@ -181,7 +104,7 @@ def test_what_is_read_only_is_not_written_behind_its_back(context):
         np.asarray(x.T)[0] = 1
 
 
-def test_plain_operands_may_change_after_each_result_was_read(context, devices):
+def test_plain_operands_may_change_after_each_result_was_read(context):
     x, plain, c = context.tracked(A.copy()), B.copy(), C.copy()
     for _ in range(3):
         result = context.gemm(x, plain, c, beta=1.0)
@@ -190,7 +113,7 @@ def test_plain_operands_may_change_after_each_result_was_read(context, devices):
         c *= 2
 
 
-def test_a_plain_result_is_used_and_written_again(context, devices):
+def test_a_plain_result_is_used_and_written_again(context):
     x, c = context.tracked(A.copy()), C.copy()
     for _ in range(3):
         context.gemm(x, B, c, beta=1.0, out=c)  # nobody keeps what is tracked
@@ -200,7 +123,7 @@ def test_a_plain_result_is_used_and_written_again(context, devices):
     near(context.gemm(x, B, c, beta=1.0), C + A @ B)
 
 
-def test_results_of_plain_arrays_are_home_when_the_context_is_closed(devices):
+def test_results_of_plain_arrays_are_home_when_the_context_is_closed():
     c = C.copy()
     with fleetblas.Context(backend="host", devices=2, offload="always", tile=16) as context:
         context.gemm(context.tracked(A.copy()), B, c, beta=1.0, out=c)
@@ -209,7 +132,7 @@ def test_results_of_plain_arrays_are_home_when_the_context_is_closed(devices):
     near(product, A @ B)
 
 
-def test_memory_of_results_that_nobody_read_may_be_used_by_others(context, devices):
+def test_memory_of_results_that_nobody_read_may_be_used_by_others(context):
     for _ in range(20):
         x = context.tracked(A.copy())
         near((x @ B.copy()) @ np.eye(12), A @ B)  # the first result is never read
@@ -218,10 +141,9 @@ def test_memory_of_results_that_nobody_read_may_be_used_by_others(context, devic
         gc.collect()
     context.tracked(A).wait()
     assert len(context.handle.memories) < 10
-    assert not devices.unread  # nothing comes home to memory that is no longer the matrix's
 
 
-def test_chains_in_memory_of_one_matrix(context, devices):
+def test_chains_in_memory_of_one_matrix(context):
     a = numbers(N, N)
     x = context.tracked(a.copy())
     top, rest = x.part(slice(0, 30), slice(None)), x.part(slice(30, N), slice(None))

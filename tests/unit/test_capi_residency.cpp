@@ -4,9 +4,11 @@
 // moved.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fleetblas/fleetblas.hpp"
@@ -232,6 +234,22 @@ TEST(Residency, WhatIsNeededLastLeavesWhereMemoryIsShort) {
     for (const Square& x : all) compute(context, x, x, 1.0, sum);
   EXPECT_EQ(sum.read(), FLEET_OK);
   EXPECT_TRUE(sum.is(24));
+}
+
+TEST(Residency, TheNextCallsArePlannedWhileOthersRun) {
+  const Context context(on_devices(2, ";inject=delay:host->0+0.2"));
+  std::vector<Square> all;
+  for (int i = 0; i < 8; ++i) all.emplace_back(context, 1.0);
+  Square first(context, 0);
+  ASSERT_EQ(multiply(context, all[0], all[1], 0.0, first), FLEET_OK);
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // it runs, 0.2 s at least
+  for (std::size_t i = 2; i < 8; ++i)
+    ASSERT_EQ(multiply(context, all[i], first, 1.0, all[(i + 1) % 8]), FLEET_OK);
+  for (const Square& x : all) EXPECT_EQ(x.read(), FLEET_OK);
+  EXPECT_TRUE(all[3].is(2));
+  EXPECT_TRUE(all[4].is(3));
+  const auto stats = nlohmann::json::parse(context.stats_json());
+  EXPECT_EQ(stats["planned_ahead"], 1) << stats;
 }
 
 TEST(Residency, ALostDeviceTakesWhatItAloneHadAndSaysSo) {
