@@ -108,6 +108,11 @@ def forget(*operands: Operand) -> None:
         operand.matrix.wrote()
 
 
+def let_go(*operands: Operand) -> None:
+    for operand in operands:
+        operand.matrix.destroy()
+
+
 def wait(events: list[Event]) -> None:
     for event in events:
         event.wait()
@@ -214,6 +219,7 @@ def chain(bench: Bench, context, edge: int) -> None:
         context.trim()
     if edge == max(bench.arguments.sizes):
         product_alone(bench, context, (d, x, c))
+    let_go(*operands)
 
 
 def product_alone(bench: Bench, context, operands) -> None:
@@ -270,6 +276,7 @@ def resident(bench: Bench, context, edge: int) -> None:
     sums = reference("gemm", PRODUCT, (float(products), 1.0), a=a.source, b=b.source, c0=c.source)
     judge(row, sums.judge(sums.look_at(verify.HostSource(found))), products)
     row["products"] = products
+    let_go(*operands)
     context.trim()
 
 
@@ -347,8 +354,7 @@ def idle(bench: Bench, edge: int) -> None:
             row["idle_share"] = 1 - sum(row["busy_s"]) / (devices * timeline["seconds"])
             row["idle_share_of_wall"] = 1 - sum(row["busy_s"]) / (devices * seconds)
         check_program(row, calls, sums, rounds)
-        for operand in (*factors, *sums):
-            operand.matrix.destroy()
+        let_go(*factors, *sums)
 
 
 def check_program(row: dict, calls: list, sums: list[Operand], rounds: int) -> None:
