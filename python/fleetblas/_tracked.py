@@ -22,7 +22,7 @@ from ._matrices import bring_home as bring_home
 from ._native import BadArgument, check, library
 
 
-class _Queue:
+class Queue:
     """In place of a context: its calls are queued. For one call."""
 
     def __init__(self, context, memories):
@@ -361,7 +361,7 @@ def queue(context, name: str, inputs, words) -> Tracked:
     inputs = [_at_home(handle, x) for x in inputs]
     words = {key: _at_home(handle, x) for key, x in words.items()}
     operands = (*inputs, *words.values())
-    call = _Queue(context, [x._memory for x in operands if isinstance(x, Tracked)])
+    call = Queue(context, [x._memory for x in operands if isinstance(x, Tracked)])
 
     def attempt(on, form, form_of_out):
         forms = {key: form_of_out if key == "out" else form for key in OPERANDS}

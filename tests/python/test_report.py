@@ -162,6 +162,13 @@ def test_routines_have_figures_rates_ratios_and_balances_of_their_own(page_of):
     assert "DSYRK 8K uplo=u transa=t" in page.text
 
 
+def test_calls_on_resident_operands_are_no_others(page_of):
+    rows = [row(n=n, seconds=2) for n in (4096, 8192)]
+    rows += [row(n=n, seconds=1, resident=True) for n in (4096, 8192)]
+    page = page_of(rows)
+    assert {"DGEMM at h,h,h", "DGEMM at h,h,h resident"} <= set(labels(page))
+
+
 def test_a_line_chart_has_a_line_per_engine_the_bound_and_the_prediction(page_of):
     rows = []
     for n in (4096, 8192, 16384):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """bench/sweep.py: the tuner's plan against those of all grids and tiles; bench/cpu_share.py: calls
-with and without the CPU beside devices."""
+with and without the CPU beside devices; bench/compose.py: queued calls."""
 
 import json
 import os
@@ -79,3 +79,29 @@ def test_calls_with_and_without_the_cpu_are_measured_in_turn(tmp_path):
     assert (square["m"], square["place"], square["status"]) == (768, "h,h,h", "ok")
     assert square["ratio"] == square["median_s"] / square["without_s"]
     assert 0.2 < square["cpu_share"] < 0.8
+
+
+def test_queued_calls_are_measured_and_resident_products_move_nothing(tmp_path):
+    words = "--backend host --devices 2 --sizes 256,384 --edge 256 --program 128 --repeat 3"
+    rows = results_of("compose.py", tmp_path, f"{words} --commit abc")
+    ways = ["returns", "idle, from the host", "idle, resident", "resident"]
+    ways += ["one by one", "queued"] * 2 + ["alone"]
+    assert [row["way"] for row in rows] == ways
+    assert {row["commit"] for row in rows} == {"abc"}
+    returns, cold, warm, resident, *chains = rows
+    assert returns["calls"] == 1000
+    assert 0 < returns["return_min_s"] <= returns["return_median_s"] <= returns["return_p99_s"]
+    for idle in (cold, warm):
+        assert idle["calls"] == 50
+        assert 0 < idle["idle_share_of_wall"] < 1
+    assert warm["error_of_columns"] < 1e-12
+    assert (resident["bytes_by_kind"]["h2d"], resident["bytes_by_kind"]["d2h"]) == (0, 0)
+    for row in (resident, *chains):
+        assert row["error"] < 4
+        assert row["min_s"] <= row["median_s"] <= row["max_s"]
+    for one_by_one, queued in (chains[:2], chains[2:4]):
+        matrix = 8 * queued["m"] ** 2
+        assert queued["bytes_by_kind"]["h2d"] >= 2 * matrix
+        assert queued["bytes_by_kind"]["d2h"] == 2 * matrix
+        # The CPU may compute a part of a call by itself.
+        assert 0 < one_by_one["bytes_by_kind"]["d2h"] <= 2 * matrix

@@ -17,6 +17,7 @@ struct ProgramWishes {
   bool faults = false;
   bool shares_first = false;  ///< as in RandomProgram
   std::int64_t most_calls = 40;
+  int devices = 0;  ///< 0: two to four, as the seed has it
 };
 
 /// A program and, for each step that looks at memory, what is there.
@@ -51,7 +52,8 @@ class ProgramMaker {
     RandomProgram& p = made_.program;
     p.seed = seed;
     p.type = kTypeOf<T>;
-    p.devices = static_cast<int>(between(random_, 2, 4));
+    const std::int64_t devices = between(random_, 2, 4);
+    p.devices = wishes_.devices > 0 ? wishes_.devices : static_cast<int>(devices);
     p.shares_first = wishes_.shares_first;
     edge_ = between(random_, kLeastEdge, kMostEdge);
     const bool alike = chance(random_, 60);
@@ -66,7 +68,7 @@ class ProgramMaker {
       if (chance(random_, 60))
         matrix.ld += between(random_, 1, 5);
       else
-        matrix.place = "hp01"[between(random_, 0, 3)];
+        matrix.place = (p.devices > 1 ? "hp01" : "hp00")[between(random_, 0, 3)];
       p.matrices.push_back(matrix);
     }
     return p;

@@ -13,8 +13,9 @@ import pathlib
 import sys
 
 from .. import Context
-from .._routines import ROUTINES
+from .._routines import EVERY, ROUTINES
 from . import bench_rows, common, datasets
+from .bench_engines import Resident
 from .bench_run import Budget, Work, header, key_of, measured, simulated
 
 EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2 --vs hostblas
@@ -24,6 +25,7 @@ EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2
           fleetblas bench syrk,trsm --size 16K --uplo u --vs cublasxt
           fleetblas bench gemv,axpy,dot --size 32K --vs hostblas
           fleetblas bench all --dataset level3 --size 8K,16K --place h,h,h --vs cublasxt
+          fleetblas bench gemm --size 8K --resident
 
 --vs takes a list, measured in turn with FleetBLAS on the same operands:
   cublasxt  cuBLASXt on the same GPUs, at the best of its block sizes
@@ -103,6 +105,12 @@ def add_arguments(parser) -> None:
         metavar="S",
         help="seconds for all problems together; another run measures the rest (default "
         "for data sets: 480)",
+    )
+    parser.add_argument(
+        "--resident",
+        action="store_true",
+        help="operands stay on the devices between calls, which are queued and waited for; without "
+        "it nothing stays, and each call copies what it needs",
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
     parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
@@ -221,11 +229,25 @@ class Results:
             common.write_json(self.arguments.json, whole)
 
 
+def require_queued(arguments) -> None:
+    """Raises UsageError where --resident does not go with the other arguments."""
+    if arguments.backend == "sim":
+        raise common.UsageError("--backend sim has no memory in which operands stay: no --resident")
+    for name in arguments.routine:
+        word = common.type_of(arguments, name)
+        if name not in Resident.routines or word not in Resident.types:
+            raise common.UsageError(
+                f"{EVERY[name].named(word)} is not queued: no --resident with it"
+            )
+
+
 def execute(arguments) -> int:
     fill_in(arguments)
     is_simulated = arguments.backend == "sim"
     if is_simulated and (arguments.vs or arguments.check):
         raise common.UsageError("--backend sim computes nothing: no --vs and no --check with it")
+    if arguments.resident:
+        require_queued(arguments)
     works = [] if arguments.dataset else [Work(words) for words in common.problem_list(arguments)]
     common.require_writable(arguments.json, arguments.csv)
     options = common.context_options(arguments)

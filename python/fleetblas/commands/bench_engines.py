@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
-from .. import Context, _arrays, _level3, _native, _types, _vectors, verify
-from .._routines import EVERY, VECTORS
+from .. import Context, _arrays, _level3, _matrices, _native, _tracked, _types, _vectors, verify
+from .._routines import EVERY, ROUTINES, VECTORS
 from .bench_operands import Operands
 
 START_UP_EDGE = 256  # a first product of this size includes all of start-up
@@ -101,6 +101,7 @@ class Engine:
 
 class FleetBlas(Engine):
     name = "fleetblas"
+    settling = 1  # calls until each is as the one before
 
     def __init__(self, context: Context, operands: Operands):
         super().__init__(operands)
@@ -117,15 +118,18 @@ class FleetBlas(Engine):
         self.context.gemm(a, b, tf32=self.operands.words["type"] == "tf32")
 
     def compute(self) -> None:
+        self._compute_on(self.context)
+
+    def _compute_on(self, context) -> None:
         o, words = self.operands, self.operands.words
         a, b, c = o.matrices
         scalars = (o.alpha, a, b, o.beta, c)
         if words["routine"] == "gemm":
             ops = (words["transa"], words["transb"])
-            _arrays.call(self.context, words["type"], ops, o.sizes, *scalars)
+            _arrays.call(context, words["type"], ops, o.sizes, *scalars)
         else:
             module = _vectors if words["routine"] in VECTORS else _level3
-            module.call(self.context, words["type"], o.routine, o.flags, o.sizes, *scalars)
+            module.call(context, words["type"], o.routine, o.flags, o.sizes, *scalars)
 
     def taking_part(self, row: dict) -> list[int]:
         homes = {int(place) for place in self.operands.locations if place.isdigit()}
@@ -140,6 +144,56 @@ class FleetBlas(Engine):
         if last.get("where") == "devices":
             row["devices"], row["tile"] = last["workers"], last["tile"]
             add_plan(row, self.context.plan(**self.operands.words))
+
+
+class Resident(FleetBlas):
+    """Operands are tracked, so they stay on the devices between calls; calls are queued, and waited
+    for by their events. What is in the operands' own memory is old until it is read."""
+
+    same_problem = False  # its bound is not that of the operands' places
+    settling = 2  # the first brings the operands
+    types, routines = tuple(_matrices.CODES), tuple(ROUTINES)
+
+    def __init__(self, context: Context, operands: Operands):
+        super().__init__(context, operands)
+        names = ("a", "b", "c") if operands.routine.has_b else ("a", "c")
+        self._memories = {
+            name: _matrices.Memory(context.handle, operands.matrix(name), None, own=False)
+            for name in names
+        }
+
+    def compute(self) -> None:
+        queue = _tracked.Queue(self.context, list(self._memories.values()))
+        self._compute_on(queue)
+        queue.event.wait()
+
+    def reset(self) -> None:
+        self._read_c()
+        super().reset()
+        memory = self._memories["c"]
+        memory.wrote(self.context.handle, memory.block)
+
+    def _read_c(self) -> None:
+        memory = self._memories["c"]
+        memory.read(self.context.handle, memory.block)
+
+    def verdict(self, reference: verify.Reference, everything: bool) -> verify.Verdict:
+        self._read_c()
+        return super().verdict(reference, everything)
+
+    def describe(self, row: dict) -> None:
+        super().describe(row)
+        row.update(dict.fromkeys(("bound_s", "limited_by", "plan_s", "grid", "bytes_by_link")))
+        row["predicted_s"] = (self.context.stats()["last"] or {}).get("predicted_s")
+        devices = self.context.config()["devices"]
+        if len(devices) == 1 and self.times:
+            # Several devices have the operands in parts, for which there is no place.
+            place = ",".join([str(devices[0])] * len(self.operands.locations))
+            row.update(self.context.bound(**{**self.operands.words, "place": place}))
+
+    def close(self) -> None:
+        for memory in self._memories.values():
+            memory.let_go()
 
 
 class HostBlas(FleetBlas):

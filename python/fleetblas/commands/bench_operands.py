@@ -239,7 +239,8 @@ class Operands:
         flat = self.pool.flat(name, self._location(name), self._contents(name))
         return flat[: rows * columns]
 
-    def _matrix(self, name: str) -> np.ndarray:
+    def matrix(self, name: str) -> np.ndarray:
+        """In device memory, an array whose elements Python cannot read."""
         return self._numbers(name).reshape(self.shapes[name], order="F")
 
     def reset(self) -> None:
@@ -253,7 +254,7 @@ class Operands:
     def source(self, name: str):
         """The matrix as a source for `verify`."""
         if self._location(name) in ("h", "p"):
-            return verify.HostSource(self._matrix(name))
+            return verify.HostSource(self.matrix(name))
         return DeviceSource(
             self.pool.context, self._numbers(name), self.shapes[name], self.pool.scratch()
         )

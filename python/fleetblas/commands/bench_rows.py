@@ -98,6 +98,12 @@ TABLE_HEAD = ["engine", "problem", "place", "devices", "tile", "first", "median"
 TABLE_HEAD += ["rate", "bound", "of bound", "predicted", "balance", "energy", "error", "status"]
 
 
+def _engine_text(row: dict) -> str:
+    notes = [row["bar"]] if row.get("bar") else []
+    notes += ["resident"] if row.get("resident") and row["engine"] == "fleetblas" else []
+    return row["engine"] + (f" ({', '.join(notes)})" if notes else "")
+
+
 def _table_row(row: dict) -> list[str]:
     routine = EVERY[row["routine"]]
     sizes = [row[name] for name in routine.sizes]
@@ -105,7 +111,7 @@ def _table_row(row: dict) -> list[str]:
     shape = edges[0] if len(set(sizes)) == 1 else "x".join(edges)
     times = [common.duration(row[key]) for key in ("first_s", "median_s", "min_s", "p95_s")]
     return [
-        row["engine"] + (f" ({row['bar']})" if row.get("bar") else ""),
+        _engine_text(row),
         f"{routine.named(row['type'])} {shape}{common.flags_text(row)}",
         row["place"],
         str(row["devices"] or "cpu"),

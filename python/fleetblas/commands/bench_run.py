@@ -20,6 +20,7 @@ from .bench_engines import (
     Engine,
     FleetBlas,
     HostBlas,
+    Resident,
     Unmeasured,
     balance_of,
     host_context,
@@ -96,6 +97,7 @@ class Bench:
         self.problems = [work.words for work in works]
         self.devices = context.config()["devices"]
         self.peers = arguments.vs
+        self.resident = getattr(arguments, "resident", False)
         self.host = host_context() if "hostblas" in self.peers else None
         products = [words for words in self.problems if words["routine"] == "gemm"]
         self.nvblas = NvblasProcess(products, self.devices)
@@ -138,7 +140,7 @@ class Bench:
             self._pool = (owner, word, Pool(owner, alike))
         return Operands(self._pool[2], words)
 
-    def _balance(self, context: Context, extra: dict, engine: Engine) -> float | None:
+    def _balance(self, context: Context, extra: dict, engine: FleetBlas) -> float | None:
         """The balance of one more call, if ordinary calls do not time tasks, as on GPUs."""
         if engine.failure is not None or not self.arguments.balance:
             return None
@@ -152,8 +154,11 @@ class Bench:
             context.trim()  # both may not fit
             timed = self._timed[1]
             engine.reset()
-            FleetBlas(timed, engine.operands).compute()
+            again = type(engine)(timed, engine.operands)
+            for _ in range(again.settling):
+                again.compute()
             found = balance_of(timed.trace())
+            again.close()
             timed.trim()
             return found
         except MEASURING_ERRORS:
@@ -190,7 +195,7 @@ class Bench:
             return self._references[identity]
 
         devices = work.labels.get("wanted_devices") or self.devices
-        ours = FleetBlas(context, operands)
+        ours = Resident(context, operands) if self.resident else FleetBlas(context, operands)
         engines = [ours]
         engines += [self._peer(name, operands, devices) for name in self.peers if work.peers]
         try:
@@ -200,7 +205,8 @@ class Bench:
             rows = [
                 bench_rows.measured_row(engine, context, work.words, method) for engine in engines
             ]
-            return [{**row, **work.labels} for row in rows]
+            labels = {**work.labels, "resident": True} if self.resident else work.labels
+            return [{**row, **labels} for row in rows]
         finally:
             for engine in engines:
                 engine.close()
@@ -277,6 +283,8 @@ def header(context: Context, arguments) -> dict:
     types = dict.fromkeys(common.type_of(arguments, word) for word in arguments.routine)
     method = {name: getattr(arguments, name) for name in ("warmup", "repeat", "least", "seconds")}
     method.update({name: getattr(arguments, name) for name in ("precision", "budget")})
+    if getattr(arguments, "resident", False):
+        method["resident"] = True
     return {
         "schema": 1,
         "dataset": arguments.dataset,

@@ -96,7 +96,8 @@ class Row:
     @property
     def place(self) -> str:
         """The place of the problem; the operands of a peer may be at another (`place`)."""
-        return self.text("beside") or self.text("place") or "-"
+        place = self.text("beside") or self.text("place") or "-"
+        return f"{place} resident" if self.words.get("resident") is True else place
 
     @property
     def named_place(self) -> str:
