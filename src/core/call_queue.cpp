@@ -324,6 +324,12 @@ void CallQueue::note_arrived(const Block& block) {
 
 bool CallQueue::is_busy() const noexcept { return line_->under_way.load() > 0; }
 
+bool CallQueue::uses(const Block& block, Use use) const {
+  if (!is_busy() || gate::only_cpu_left()) return false;
+  const std::lock_guard lock(line_->mutex);
+  return line_->is_used(block, use);
+}
+
 void CallQueue::wait_for(const Block& block, Use use) {
   if (!is_busy() || gate::only_cpu_left()) return;
   wait_until([&](const Line& line) { return !line.is_used(block, use); });

@@ -61,6 +61,8 @@ class CallQueue {
   /// Is any queued call under way? The one question that takes no lock.
   bool is_busy() const noexcept;
   enum class Use { any, writing };
+  /// Does any queued call use (or write) this memory? Never waits.
+  bool uses(const Block& block, Use use) const;
   /// Waits for the queued calls that use (or only those that write) this memory.
   void wait_for(const Block& block, Use use);
   /// Throws the status of a call that failed and was to write an element of this memory, if nobody

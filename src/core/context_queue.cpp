@@ -52,6 +52,14 @@ void Context::settle(const void* data, std::int64_t bytes, bool is_written) {
 }
 
 void Context::read(const Block& block) {
+  // Queued behind the calls that make it, it comes home tile by tile while they are computed.
+  if (queue_.uses(block, CallQueue::Use::writing)) {
+    try {
+      queue_.wait(*queue_.push_read(block));
+    } catch (const Error&) {
+      // It may be defined all the same, or have an error of its own.
+    }
+  }
   queue_.wait_for(block, CallQueue::Use::any);
   queue_.require_arrived(block);
   make_coherent(block, Access::read);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -95,6 +96,39 @@ TEST(Residency, OfAChainThereIsNoHostTrafficUntilItIsRead) {
   EXPECT_EQ(to_host(context), kBytes);
   EXPECT_EQ(c.read(), FLEET_OK);
   EXPECT_EQ(to_host(context), kBytes);
+}
+
+/// The tasks of the last run by kind: "fetch", "compute", "writeback".
+std::map<std::string, int> tasks_of_last_run(const Context& context) {
+  std::map<std::string, int> tasks;
+  for (const auto& event : nlohmann::json::parse(context.trace_json())["traceEvents"])
+    if (event["ph"] == "X") ++tasks[event["cat"].get<std::string>()];
+  return tasks;
+}
+
+TEST(Residency, WhatIsReadBehindItsCallsComesHomeWhileTheyAreComputed) {
+  for (const bool waits : {false, true}) {
+    const Context context(on_devices(2));
+    const Square a(context, 1), b(context, 1), c(context, 0);
+    ASSERT_EQ(multiply(context, a, b, 0.0, c), FLEET_OK);
+    fleet_event* event = nullptr;
+    if (!waits) {
+      ASSERT_EQ(fleet_matrix_read_async(c.matrix.get(), 0, 0, kEdge, kEdge, &event), FLEET_OK);
+      EXPECT_EQ(fleet_event_wait(event), FLEET_OK);
+      fleet_event_destroy(event);
+    } else {
+      EXPECT_EQ(c.read(), FLEET_OK);
+    }
+    EXPECT_TRUE(c.is(1));
+    EXPECT_EQ(to_host(context), kBytes);
+    auto tasks = tasks_of_last_run(context);
+    EXPECT_EQ(tasks["compute"], 4 * 4 * 4) << waits;
+    EXPECT_EQ(tasks["writeback"], 4 * 4) << waits;
+    compute(context, a, b, 1.0, c);  // the copies on the devices stay
+    EXPECT_EQ(to_host(context), kBytes);
+    EXPECT_EQ(c.read(), FLEET_OK);
+    EXPECT_TRUE(c.is(2));
+  }
 }
 
 TEST(Residency, APartThatIsReadComesHomeAlone) {
