@@ -101,7 +101,8 @@ TEST(Residency, OfAChainThereIsNoHostTrafficUntilItIsRead) {
 /// The tasks of the last run by kind: "fetch", "compute", "writeback".
 std::map<std::string, int> tasks_of_last_run(const Context& context) {
   std::map<std::string, int> tasks;
-  for (const auto& event : nlohmann::json::parse(context.trace_json())["traceEvents"])
+  const auto timeline = nlohmann::json::parse(context.trace_json());
+  for (const auto& event : timeline["traceEvents"])
     if (event["ph"] == "X") ++tasks[event["cat"].get<std::string>()];
   return tasks;
 }
