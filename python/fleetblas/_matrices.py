@@ -92,6 +92,9 @@ class Matrix:
     def read(self) -> None:
         check(library.fleet_matrix_read(self.pointer, 0, 0, *self._shape))
 
+    def read_async(self) -> None:
+        check(library.fleet_matrix_read_async(self.pointer, 0, 0, *self._shape, None))
+
     def wrote(self) -> None:
         check(library.fleet_matrix_wrote(self.pointer, 0, 0, *self._shape))
 
@@ -175,6 +178,9 @@ class Memory:
 
     def read(self, handle, block: Block | None) -> None:
         """Raises the error of a queued call that wrote to the memory, until wrote() undoes it."""
+        if block is not None and not all(event.done() for event in list(self.writers)):
+            with Matrix(handle, block) as matrix:
+                matrix.read_async()  # so that it comes home while it is computed
         for event in list(self.writers):
             event.wait()
             with contextlib.suppress(ValueError):  # another thread was first
@@ -214,9 +220,7 @@ class Claim:
     def __init__(self, handle, memory: Memory):
         self.memory = memory
         memory.claim = weakref.ref(self)
-        weakref.finalize(
-            self, _abandon, handle.memories, handle.abandoned, memory
-        ).atexit = False
+        weakref.finalize(self, _abandon, handle.memories, handle.abandoned, memory).atexit = False
 
 
 def _abandon(memories: dict, abandoned: list, memory: Memory) -> None:
