@@ -212,12 +212,13 @@ fleet_status fleet_set_priority(fleet_context* context, int priority) {
 
 fleet_status fleet_event_wait(const fleet_event* event) {
   return guarded([&] {
-    const Event& waited = *required(event, "event")->event;
+    // Another thread may destroy it as soon as it is done.
+    const std::shared_ptr<Event> waited = required(event, "event")->event;
     // A context that is gone has waited for its calls.
-    if (event->source == fleet_event::Source::call && !waited.done())
-      event->context->queued().wait(waited);
+    if (event->source == fleet_event::Source::call && !waited->done())
+      event->context->queued().wait(*waited);
     else
-      waited.wait();
+      waited->wait();
   });
 }
 

@@ -294,6 +294,13 @@ bool covers(const Block& outer, const Block& inner) {
 
 std::vector<Block> without(const Block& block, const Block& other) {
   if (!overlap(block, other)) return {block};
+  // The elements of a vector, or others of which no rectangle is known: all or none.
+  Block alike = other;
+  alike.is_plain = block.is_plain;
+  const bool is_same = alike == block;
+  const bool is_dense = other.is_plain && (other.ld == other.rows || other.cols == 1);
+  const auto end = [](const Block& b) { return b.begin + static_cast<std::uintptr_t>(b.bytes); };
+  if (is_same || (is_dense && other.begin <= block.begin && end(block) <= end(other))) return {};
   const auto at = place_in(block, other);
   if (!at) return {block};
   const std::int64_t top = std::max<std::int64_t>(0, at->row);

@@ -3,7 +3,6 @@
 // runs. A wrong guess costs nothing but the time of a thread.
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "core/context.hpp"
 
@@ -15,16 +14,16 @@ using namespace std::chrono_literals;
 // Calls that follow each other within a look belong together.
 constexpr auto kLook = 200us;
 
-/// Waits until nothing was queued between two looks, and something since `known`. False: it is
+/// Waits until nothing was queued between two looks, and something since `known`. False: the run is
 /// over.
-bool wait_for_calls(const CallQueue& queue, std::uint64_t& known, const std::atomic<bool>& over) {
-  for (std::uint64_t before = known; !over; before = queue.pushes()) {
-    std::this_thread::sleep_for(kLook);
+bool wait_for_calls(const CallQueue& queue, std::uint64_t& known, PlanAhead::Run& run) {
+  for (std::uint64_t before = known; run.wait_for(kLook);) {
     const std::uint64_t now = queue.pushes();
     if (now == before && now != known) {
       known = now;
       return true;
     }
+    before = now;
   }
   return false;
 }
@@ -39,9 +38,9 @@ void Context::begin_ahead(const std::shared_ptr<const Planned>& running, PlacedP
   auto known = std::make_shared<std::uint64_t>(~std::uint64_t{0});
   ahead_.begin([this, running, placed = std::move(placed), under_way, known,
                 planner = offloader_.program_planner(running->tuned.plan.problem()),
-                tiles = all_tiles()](const std::atomic<bool>& over) {
+                tiles = all_tiles()](PlanAhead::Run& run) {
     std::unique_ptr<PlanAhead::Draft> draft;
-    while (draft == nullptr && wait_for_calls(queue_, *known, over)) {
+    while (draft == nullptr && wait_for_calls(queue_, *known, run)) {
       try {
         draft = draft_next(*running, placed, under_way, planner, tiles);
       } catch (const std::exception&) {

@@ -94,7 +94,16 @@ void Context::give_back(const Range& range) {
 void Context::release(void* data) {
   const User inside(users_);
   if (data == nullptr) return;
-  const Block block = range_of(data, bytes_at(data));
+  const auto refuse = [] {
+    throw Error(Status::bad_argument, "the address is not one that fleet_alloc gave");
+  };
+  std::int64_t bytes = 0;
+  {
+    const gate::StateLock lock;
+    if (!registry_.has(data, Registry::Kind::allocated)) refuse();
+    bytes = registry_.bytes_at(data);
+  }
+  const Block block = range_of(data, bytes);
   queue_.wait_for(block, CallQueue::Use::any);
   discard(block);
   std::optional<Range> range;
@@ -102,7 +111,7 @@ void Context::release(void* data) {
     const gate::StateLock lock;
     range = registry_.remove(data, Registry::Kind::allocated);
   }
-  if (!range) throw Error(Status::bad_argument, "the address is not one that fleet_alloc gave");
+  if (!range) refuse();  // another thread was first
   give_back(*range);
 }
 

@@ -3,8 +3,11 @@
 // It knows no devices.
 #pragma once
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/worker_crew.hpp"
@@ -24,9 +27,22 @@ class PlanAhead {
     ProgramKey key;
     Planned planned;
   };
-  /// `draft(over)` looks for calls and plans them; it returns nothing when `over` has become true.
-  /// It does not throw.
-  using Work = std::function<std::unique_ptr<Draft>(const std::atomic<bool>& over)>;
+  /// Whether the run is over, and a bell that rings then.
+  class Run {
+   public:
+    bool is_over() const { return over_.load(); }
+    /// False: it is over.
+    bool wait_for(std::chrono::microseconds time);
+    void begin() { over_ = false; }
+    void end();
+
+   private:
+    std::atomic<bool> over_{false};
+    std::mutex mutex_;
+    std::condition_variable bell_;
+  };
+  /// Looks for calls and plans them; returns nothing when the run is over. It does not throw.
+  using Work = std::function<std::unique_ptr<Draft>(Run& run)>;
 
   PlanAhead();
 
@@ -42,7 +58,7 @@ class PlanAhead {
   struct Desk {
     Work work;
     std::unique_ptr<Draft> draft;
-    std::atomic<bool> over{false};
+    Run run;
   };
 
   const std::shared_ptr<Desk> desk_;

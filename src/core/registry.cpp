@@ -32,11 +32,16 @@ void Registry::add(const Range& range) {
   known_ = ranges_.size();
 }
 
-std::optional<Range> Registry::remove(const void* data, Kind kind) {
+bool Registry::has(const void* data, Kind kind) const {
   const auto found = ranges_.find(address_of(data));
-  if (found == ranges_.end()) return std::nullopt;
+  if (found == ranges_.end()) return false;
   const bool registered = found->second.origin == Range::Origin::registered;
-  if (registered != (kind == Kind::registered)) return std::nullopt;
+  return registered == (kind == Kind::registered);
+}
+
+std::optional<Range> Registry::remove(const void* data, Kind kind) {
+  if (!has(data, kind)) return std::nullopt;
+  const auto found = ranges_.find(address_of(data));
   const Range range = found->second;
   ranges_.erase(found);
   known_ = ranges_.size();

@@ -29,6 +29,7 @@ class Registry {
   /// other kind.
   enum class Kind { allocated, registered };
   std::optional<Range> remove(const void* data, Kind kind);
+  bool has(const void* data, Kind kind) const;
   /// Takes every range out.
   std::vector<Range> remove_all();
 

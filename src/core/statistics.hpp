@@ -98,7 +98,7 @@ class Statistics {
   std::map<std::pair<Ran, std::string>, Tally> sorted() const;
 
   std::int64_t failed_ = 0;
-  std::int64_t planned_ahead_ = 0;  ///< programs of queued calls
+  std::int64_t planned_ahead_ = 0;    ///< programs of queued calls
   std::vector<Group> where_and_why_;  ///< a handful
   /// By device: the calls that did without it, and why the last of them did.
   struct Idle {
