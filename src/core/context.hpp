@@ -44,9 +44,15 @@ class Context {
   /// Queues that the memory is to be at home.
   std::shared_ptr<Event> queue_read(const Block& block) { return queue_.push_read(block); }
   CallQueue& queued() { return queue_; }
+  /// Where the tiles of a block-cyclic matrix belong (parse_cyclic); nothing where there are no
+  /// devices. Throws Error(bad_argument), and as the start of devices does.
+  std::optional<Distribution> distribution(Storage storage, std::int64_t rows, std::int64_t cols,
+                                           std::string_view place);
   /// Tiles of tracked memory may stay on devices after a program, until somebody needs them at
   /// home.
-  void track(const Block& block) { residents_.track(block); }
+  void track(const Block& block, const std::optional<Distribution>& distribution = {}) {
+    residents_.track(block, distribution);
+  }
   /// What earlier calls made of it is at home then.
   void untrack(const Block& block);
   /// After queued calls that use the memory: its elements are at home. Throws Error(device_failed)
@@ -165,6 +171,15 @@ class Context {
                                                         CallRecord& record);
   void compute_alone(QueuedCall& queued);
   void read(const QueuedCall& queued);
+  void move(const Transfer& transfer);
+  void copy_in_turn(const Block& from, const Block& to);
+  bool scatter(const Block& from, const Block& to);
+  std::vector<Block> gather(const Block& from, const Block& to);
+  void copy_at_home(const Block& from, const Block& to);
+  void spread(const Block& block);
+  bool spread_by_plan(const PlacedProgram& placed, std::span<const Block> homes);
+  bool run_copies(const Plan& plan, std::span<const Block> homes, const KeptSlots& slots);
+  Distributions distributions_of(const Call& call) const;
   void finish_read(const QueuedCall& queued, Status status, const std::string& failure);
   void read_in_turn(std::span<const QueuedCall> calls);
   /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws

@@ -80,6 +80,9 @@ class Offloader {
   /// Brings tiles home: see plan_return.
   Plan plan_return(const ProgramPtr& matrices, const Residency& before,
                    std::span<const TileId> tiles);
+  /// Brings copies to devices: see plan_spread.
+  Plan plan_spread(const ProgramPtr& matrices, const Residency& before,
+                   std::span<const Residency::Copy> wanted);
   RegularTiles regular_tiles(Storage storage);
   /// The least time of any plan for it.
   Bound bound(const Problem& problem);
@@ -201,6 +204,7 @@ class Offloader {
   struct ProgramKey {
     std::vector<ProgramCall> calls;
     std::vector<bool> stays, returns;  ///< per matrix
+    std::vector<std::optional<Distribution>> distributions;
     Residency before;
     friend bool operator==(const ProgramKey&, const ProgramKey&) = default;
   };

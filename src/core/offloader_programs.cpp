@@ -31,10 +31,12 @@ Planned Offloader::plan_afresh(const ProgramPtr& program, const Residency& befor
 }
 
 Offloader::ProgramKey Offloader::key_of(const TileProgram& program, const Residency& before) {
-  ProgramKey key{.calls = program.calls, .stays = {}, .returns = {}, .before = before};
+  ProgramKey key{
+      .calls = program.calls, .stays = {}, .returns = {}, .distributions = {}, .before = before};
   for (const Matrix& matrix : program.matrices) {
     key.stays.push_back(matrix.stays);
     key.returns.push_back(matrix.returns);
+    key.distributions.push_back(matrix.distribution);
   }
   return key;
 }
@@ -53,6 +55,13 @@ std::shared_ptr<const Planned> Offloader::plan(const ProgramPtr& program, const 
 Plan Offloader::plan_return(const ProgramPtr& matrices, const Residency& before,
                             std::span<const TileId> tiles) {
   Plan plan = fleet::plan_return(matrices, before, tiles, *model(), {});
+  verify(plan);
+  return plan;
+}
+
+Plan Offloader::plan_spread(const ProgramPtr& matrices, const Residency& before,
+                            std::span<const Residency::Copy> wanted) {
+  Plan plan = fleet::plan_spread(matrices, before, wanted, *model(), caps_);
   verify(plan);
   return plan;
 }

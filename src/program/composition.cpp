@@ -136,14 +136,17 @@ Composition parse_composition(std::string_view text) {
   return composition;
 }
 
-Cuts regular_cuts(std::int64_t size, const RegularTiles& tiles) {
+std::int64_t regular_edge(std::int64_t size, const RegularTiles& tiles) {
   constexpr std::int64_t kPieces = 2;
-  std::int64_t tile = tiles.tile;
-  if (tile == 0) {
-    tile = tiles.most;
-    const std::int64_t even = size / (kPieces * std::max(1, tiles.devices));
-    while (tile / 2 >= std::max(tiles.least, even)) tile /= 2;
-  }
+  if (tiles.tile != 0) return tiles.tile;
+  std::int64_t tile = tiles.most;
+  const std::int64_t even = size / (kPieces * std::max(1, tiles.devices));
+  while (tile / 2 >= std::max(tiles.least, even)) tile /= 2;
+  return tile;
+}
+
+Cuts regular_cuts(std::int64_t size, const RegularTiles& tiles) {
+  const std::int64_t tile = regular_edge(size, tiles);
   Cuts cuts{0};
   // A last piece of less than half a tile is not worth its latency.
   while (size - cuts.back() > tile + tile / 2) cuts.push_back(cuts.back() + tile);
@@ -154,6 +157,35 @@ Cuts regular_cuts(std::int64_t size, const RegularTiles& tiles) {
 CallCuts regular_cuts(const Problem& problem, const RegularTiles& tiles) {
   return {regular_cuts(problem.m, tiles), regular_cuts(problem.n, tiles),
           regular_cuts(problem.k, tiles)};
+}
+
+CallCuts cuts_of_call(const Problem& problem, const RegularTiles& tiles,
+                      const Distributions& distributions) {
+  CallCuts cuts = regular_cuts(problem, tiles);
+  const RoutineTraits& traits = problem.traits();
+  // Of two dimensions that are cut alike, the one that stands for both.
+  const auto known_as = [&](CutsOf dimension) {
+    if (traits.triangle && dimension == &CallCuts::n) return &CallCuts::m;
+    if (traits.has_side() && dimension == &CallCuts::k)
+      return problem.side == Side::left ? &CallCuts::m : &CallCuts::n;
+    return dimension;
+  };
+  std::vector<CutsOf> done;
+  for (const int x : {kC, kA, kB}) {
+    const auto& distribution = distributions[static_cast<std::size_t>(x)];
+    if (!distribution) continue;
+    const auto [along_rows, along_cols] = stored_dimensions(problem, x);
+    for (const auto& [asked, at] :
+         {std::pair(along_rows, distribution->row), std::pair(along_cols, distribution->col)}) {
+      const CutsOf dimension = known_as(asked);
+      if (std::ranges::find(done, dimension) != done.end()) continue;
+      done.push_back(dimension);
+      cuts.*dimension = distribution->cuts_of((cuts.*dimension).back(), at);
+    }
+  }
+  if (traits.triangle) cuts.n = cuts.m;
+  if (traits.has_side() && problem.k > 0) cuts.k = problem.side == Side::left ? cuts.m : cuts.n;
+  return cuts;
 }
 
 TileProgram expand(const Composition& composition, const RegularTiles& tiles) {

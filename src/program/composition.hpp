@@ -43,6 +43,15 @@ struct RegularTiles {
 /// tiles for each device (paper 5 has ceil(N / (4 * gpus))); the last may be half as long again.
 Cuts regular_cuts(std::int64_t size, const RegularTiles& tiles);
 CallCuts regular_cuts(const Problem& problem, const RegularTiles& tiles);
+/// The edge of all but the last.
+std::int64_t regular_edge(std::int64_t size, const RegularTiles& tiles);
+
+/// Those of the operands of a call that have one.
+using Distributions = std::array<std::optional<Distribution>, 3>;
+/// The same, where operands are block-cyclic: along their dimensions the tiles are their blocks.
+/// Where two of them disagree, those of C come first, then A's.
+CallCuts cuts_of_call(const Problem& problem, const RegularTiles& tiles,
+                      const Distributions& distributions);
 
 /// The program of all calls, with regular cuts. Throws Error(bad_argument) naming the call if it
 /// needs a matrix stored in another way than an earlier call (as a triangle and as a whole).
