@@ -97,7 +97,10 @@ bool Residents::has(const Block& block) const {
 
 void Residents::track(const Block& block, const std::optional<Distribution>& distribution) {
   const gate::StateLock lock;
-  tracked_.push_back({block, distribution});
+  // A distribution is the memory's, until its last handle is gone.
+  const auto same = std::ranges::find(tracked_, block, &Tracked::block);
+  const bool is_known = !distribution && same != tracked_.end();
+  tracked_.push_back({block, is_known ? same->distribution : distribution});
 }
 
 void Residents::untrack(const Block& block) {

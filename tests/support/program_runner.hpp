@@ -193,6 +193,19 @@ class ProgramRunner {
     return FLEET_OK;
   }
 
+  fleet_status gather(const MatrixPart& part, std::vector<T>& seen) {
+    seen.resize(static_cast<std::size_t>(part.rows * part.cols));
+    return fleet_matrix_gather(view(of(part).first, part.row, part.col, part.rows, part.cols).get(),
+                               seen.data(), part.rows);
+  }
+
+  fleet_status scatter(const MatrixPart& part, std::uint64_t numbers) {
+    const auto fresh = fresh_numbers<T>(part, shape_of(part).rows, numbers);
+    return fleet_matrix_scatter(
+        view(of(part).first, part.row, part.col, part.rows, part.cols).get(), fresh.data(),
+        part.rows);
+  }
+
   fleet_status read(const MatrixPart& part) {
     const MatrixHandle& handle = chance(random_, 50) ? of(part).first : of(part).alias;
     return fleet_matrix_read(handle.get(), part.row, part.col, part.rows, part.cols);
@@ -236,10 +249,18 @@ class ProgramRunner {
         outcome.status = call_at_once<T>(context_, step.call, stored(a), stored(b), stored(c));
         break;
       case Act::read:
+        if (shape_of(step.part).is_cyclic() && chance(random_, 60)) {
+          outcome.status = gather(step.part, outcome.seen);
+          break;
+        }
         outcome.status = read(step.part);
         if (outcome.status == FLEET_OK) outcome.status = look(step.part, outcome.seen);
         break;
       case Act::write:
+        if (shape_of(step.part).is_cyclic() && chance(random_, 60)) {
+          outcome.status = scatter(step.part, step.numbers);
+          break;
+        }
         // A failure tells that elements are undefined, which is no reason not to define them.
         static_cast<void>(read(step.part));
         outcome.status = move_numbers(
