@@ -126,6 +126,7 @@ void Context::compute_alone(QueuedCall& queued) {
     if (queued.only_reads) return read(queued);
     if (queued.transfer != nullptr) return move(*queued.transfer);
     make_coherent(queued.call);
+    require_defined(queued.call);
     compute_now(queued.call);
     note_defined(queued.call);
   });

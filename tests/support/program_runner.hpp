@@ -195,15 +195,19 @@ class ProgramRunner {
 
   fleet_status gather(const MatrixPart& part, std::vector<T>& seen) {
     seen.resize(static_cast<std::size_t>(part.rows * part.cols));
-    return fleet_matrix_gather(view(of(part).first, part.row, part.col, part.rows, part.cols).get(),
-                               seen.data(), part.rows);
+    const MatrixHandle handle = view(of(part).first, part.row, part.col, part.rows, part.cols);
+    return keep_message(fleet_matrix_gather(handle.get(), seen.data(), part.rows));
+  }
+  /// What destroying a handle would make the library forget.
+  fleet_status keep_message(fleet_status status) {
+    message_ = status == FLEET_OK ? "" : fleet_message();
+    return status;
   }
 
   fleet_status scatter(const MatrixPart& part, std::uint64_t numbers) {
     const auto fresh = fresh_numbers<T>(part, shape_of(part).rows, numbers);
-    return fleet_matrix_scatter(
-        view(of(part).first, part.row, part.col, part.rows, part.cols).get(), fresh.data(),
-        part.rows);
+    const MatrixHandle handle = view(of(part).first, part.row, part.col, part.rows, part.cols);
+    return keep_message(fleet_matrix_scatter(handle.get(), fresh.data(), part.rows));
   }
 
   fleet_status read(const MatrixPart& part) {
@@ -282,7 +286,8 @@ class ProgramRunner {
         make_handles(step.part);
         break;
     }
-    if (outcome.status != FLEET_OK) outcome.message = fleet_message();
+    if (outcome.status != FLEET_OK) outcome.message = message_.empty() ? fleet_message() : message_;
+    message_.clear();
   }
 
   void queue(std::size_t s) {
@@ -338,6 +343,7 @@ class ProgramRunner {
   std::vector<MatrixHandle> company_handles_;
   std::vector<EventHandle> events_;
   ProgramOutcome<T> outcome_;
+  std::string message_;
 };
 
 }  // namespace fleet::test
