@@ -212,6 +212,8 @@ class Context {
 
   Problem parse(std::string_view problem);  ///< with the turn taken
   Offloader::ProgramPtr parse_program(std::string_view program);
+  Offloader::ProgramPtr expand_in_turn(Composition composition);
+  double alone_s(const Composition& calls, const Problem& problem, const Composition::Call& call);
   void to_machine(Problem& problem);
   std::shared_ptr<const Planned> plan_for_text(const Problem& problem);
   /// Sole use of the devices. An empty lock where the mutex may be held for ever

@@ -40,17 +40,6 @@ PlacedProgram placed_alone(const Block& block, const Distribution& distribution,
   return {.program = std::move(program), .blocks = {block}};
 }
 
-/// Each tile on the device that it belongs to.
-std::vector<Residency::Copy> owned(const Matrix& matrix) {
-  std::vector<Residency::Copy> copies;
-  for (int row = 0; row < matrix.tile_rows(); ++row)
-    for (int col = 0; col < matrix.tile_cols(); ++col)
-      copies.push_back({{0, row, col},
-                        matrix.distribution->owner_of(matrix.row_cuts[index(row)],
-                                                      matrix.col_cuts[index(col)])});
-  return copies;
-}
-
 }  // namespace
 
 std::optional<Distribution> Context::distribution(Storage storage, std::int64_t rows,
@@ -176,7 +165,7 @@ void Context::spread(const Block& block) {
 
 /// `homes`: where the tiles that are on no device come from. False: nothing has changed.
 bool Context::spread_by_plan(const PlacedProgram& placed, std::span<const Block> homes) {
-  const auto wanted = owned(placed.program->matrices.front());
+  const std::vector<Residency::Copy> wanted = at_owners(*placed.program).copies;
   if (std::ranges::any_of(wanted, [&](const auto& c) { return offloader_.is_lost(c.device); }))
     return false;
   try {

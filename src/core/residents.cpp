@@ -25,12 +25,6 @@ bool contains(const Block& outer, const Block& inner) {
                                            outer.begin + static_cast<std::uintptr_t>(outer.bytes);
 }
 
-/// Does the matrix have the tile? Of the other triangle it has none.
-bool is_stored(const Matrix& matrix, int row, int col) {
-  return matrix.diagonal == Fill::full ||
-         (matrix.diagonal == Fill::lower ? row >= col : row <= col);
-}
-
 /// Calls act(tile) for each that is stored.
 template <typename Act>
 void for_each_tile(const PlacedProgram& placed, Act act) {
@@ -39,7 +33,7 @@ void for_each_tile(const PlacedProgram& placed, Act act) {
     if (!placed.blocks[index(m)].is_plain || matrix.items > 1) continue;
     for (int row = 0; row < matrix.tile_rows(); ++row)
       for (int col = 0; col < matrix.tile_cols(); ++col)
-        if (is_stored(matrix, row, col)) act(TileId{m, row, col});
+        if (matrix.has_tile(row, col)) act(TileId{m, row, col});
   }
 }
 
@@ -155,7 +149,7 @@ bool Residents::is_tile_of(const Key& key, const Block& block, const Matrix& mat
   const int col = piece_at(matrix.col_cuts, elements / block.ld, key.block.cols);
   // Nothing of the program is in the other triangle.
   return row >= 0 && col >= 0 &&
-         (!is_stored(matrix, row, col) || key.fill == (row == col ? matrix.diagonal : Fill::full));
+         (!matrix.has_tile(row, col) || key.fill == (row == col ? matrix.diagonal : Fill::full));
 }
 
 bool Residents::is_in_the_way(const Key& key, const Tile& tile, const PlacedProgram& placed,

@@ -160,6 +160,9 @@ Plan plan_spread(std::shared_ptr<const TileProgram> matrices, const Residency& b
                  std::span<const Residency::Copy> wanted, const Machine& machine,
                  std::span<const std::int64_t> memory_cap);
 
+/// Tiles of matrices that are distributed, each on the device that it belongs to and nowhere else.
+Residency at_owners(const TileProgram& program);
+
 /// The residency that a plan leaves behind.
 Residency residency_after(const Plan& plan);
 

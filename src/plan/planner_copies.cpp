@@ -53,4 +53,22 @@ Plan plan_spread(std::shared_ptr<const TileProgram> matrices, const Residency& b
   });
 }
 
+Residency at_owners(const TileProgram& program) {
+  Residency residency;
+  for (MatrixId id = 0; id < std::ssize(program.matrices); ++id) {
+    const Matrix& matrix = program.matrices[static_cast<std::size_t>(id)];
+    if (!matrix.distribution) continue;
+    for (int row = 0; row < matrix.tile_rows(); ++row)
+      for (int col = 0; col < matrix.tile_cols(); ++col) {
+        if (!matrix.has_tile(row, col)) continue;
+        const TileId tile{id, row, col};
+        residency.copies.push_back(
+            {tile, matrix.distribution->owner_of(matrix.row_cuts[static_cast<std::size_t>(row)],
+                                                 matrix.col_cuts[static_cast<std::size_t>(col)])});
+        residency.away.push_back(tile);
+      }
+  }
+  return residency;
+}
+
 }  // namespace fleet

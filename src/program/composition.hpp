@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "program/tile_program.hpp"
+#include "program/distribution.hpp"
 
 namespace fleet {
 
@@ -21,10 +21,13 @@ struct Composition {
   };
   std::vector<Call> calls;
   std::vector<std::string> names;  ///< of matrices; empty where a call does not name its own
+  /// Of each matrix that lies on devices as the program begins; their homes are not used.
+  std::vector<std::optional<CyclicPlace>> cyclic;
 };
 
 /// One call a line, as parse_problem() reads it, but with operands as "a=NAME@PLACE": operands with
-/// one name are one matrix. "a@PLACE" is a matrix of this call only. Empty lines and what follows a
+/// one name are one matrix. "a@PLACE" is a matrix of this call only. PLACE may be block-cyclic.
+/// Empty lines and what follows a
 /// '#' are left out. Throws Error(bad_argument) naming the line, also where a name has two shapes,
 /// types or places.
 Composition parse_composition(std::string_view text);
@@ -53,7 +56,8 @@ using Distributions = std::array<std::optional<Distribution>, 3>;
 CallCuts cuts_of_call(const Problem& problem, const RegularTiles& tiles,
                       const Distributions& distributions);
 
-/// The program of all calls, with regular cuts. Throws Error(bad_argument) naming the call if it
+/// The program of all calls, with regular cuts; block-cyclic matrices stay, and the tiles of calls
+/// are theirs. Throws Error(bad_argument) naming the call if it
 /// needs a matrix stored in another way than an earlier call (as a triangle and as a whole).
 TileProgram expand(const Composition& composition, const RegularTiles& tiles);
 

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/error.hpp"
+#include "program/composition.hpp"
 #include "program/decompose.hpp"
 
 namespace fleet {

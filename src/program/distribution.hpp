@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "machine/machine.hpp"
-#include "program/composition.hpp"
+#include "program/tile_program.hpp"
 
 namespace fleet {
+
+struct RegularTiles;
 
 /// What the word of a block-cyclic place asks for; 0: the model decides.
 struct CyclicPlace {

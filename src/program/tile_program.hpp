@@ -96,6 +96,10 @@ struct Matrix {
 
   int tile_rows() const { return tile_count(row_cuts); }  ///< of one item
   int tile_cols() const { return tile_count(col_cuts); }
+  /// Is the tile one that counts? Of a triangle, the others are not stored.
+  bool has_tile(int row, int col) const {
+    return diagonal == Fill::full || (diagonal == Fill::lower ? row >= col : row <= col);
+  }
   friend bool operator==(const Matrix&, const Matrix&) = default;
 };
 

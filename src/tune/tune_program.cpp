@@ -246,7 +246,8 @@ Tuned tune_program(const Composition& composition, const Machine& machine,
   const Storage storage = composition.calls.front().problem.type.storage;
   auto program = std::make_shared<const TileProgram>(
       expand(composition, regular_tiles(machine, storage, request.tile)));
-  return tune_program(std::move(program), machine, request);
+  const Residency before = at_owners(*program);
+  return tune_program(std::move(program), machine, request, before);
 }
 
 }  // namespace fleet

@@ -144,9 +144,9 @@ TEST(Cyclic, ViewsAtBlocksFindTheirTilesWhereTheyAre) {
                c = filled(context, "c2x2:16", z);
   const std::int64_t before = moved(context, "h2d");
 
-  ASSERT_EQ(gemm(context, view(a, 16, 32, 48, 64), view(b, 32, 0, 64, 32), 1.0,
-                 view(c, 48, 64, 48, 32)),
-            FLEET_OK);
+  ASSERT_EQ(
+      gemm(context, view(a, 16, 32, 48, 64), view(b, 32, 0, 64, 32), 1.0, view(c, 48, 64, 48, 32)),
+      FLEET_OK);
   ASSERT_EQ(gemm(context, a, b, 1.0, c), FLEET_OK);
 
   EXPECT_EQ(moved(context, "h2d"), before);
@@ -163,9 +163,9 @@ TEST(Cyclic, ViewsAnywhereAreRight) {
   const Matrix a = filled(context, "c2x2:16", x), b = filled(context, "c1x3:20", y),
                c = filled(context, "c2x2:16", z);
 
-  ASSERT_EQ(gemm(context, view(a, 7, 31, 50, 33), view(b, 3, 5, 33, 41), 1.0,
-                 view(c, 21, 13, 50, 41)),
-            FLEET_OK);
+  ASSERT_EQ(
+      gemm(context, view(a, 7, 31, 50, 33), view(b, 3, 5, 33, 41), 1.0, view(c, 21, 13, 50, 41)),
+      FLEET_OK);
 
   Numbers want = z;
   add_product(x, 7 + 31 * kEdge, y, 3 + 5 * kEdge, 50, 41, 33, want, 21 + 13 * kEdge);
