@@ -50,7 +50,8 @@ struct Line {
   std::vector<std::pair<char, CyclicPlace>> cyclic;
 };
 
-Line split_names(std::string_view text, int number) {
+/// Throws Error(bad_argument).
+Line split_names(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r";
   Line line;
   for (auto begin = text.find_first_not_of(kSpace); begin != std::string_view::npos;) {
@@ -70,7 +71,8 @@ Line split_names(std::string_view text, int number) {
     const std::string_view name = is_named ? word.substr(2, at - 2) : "",
                            place = word.substr(at + 1);
     if (is_named && !is_name(name))
-      refuse_line(number, "'" + std::string(word) + "' needs a name of letters, digits and _");
+      throw Error(Status::bad_argument,
+                  "'" + std::string(word) + "' needs a name of letters, digits and _");
     if (is_named) line.names.emplace_back(word[0], name);
     if (is_cyclic(place)) line.cyclic.emplace_back(word[0], parse_cyclic(place));
     line.problem += word.substr(0, 1);
@@ -111,7 +113,7 @@ Composition parse_composition(std::string_view text) {
     Line line;
     Composition::Call call;
     try {
-      line = split_names(whole.substr(0, whole.find('#')), number);
+      line = split_names(whole.substr(0, whole.find('#')));
       if (line.problem.empty()) continue;
       call = {.problem = parse_problem(line.problem), .text = line.text};
     } catch (const Error& error) {
