@@ -174,6 +174,7 @@ class Context {
   void move(const Transfer& transfer);
   void copy_in_turn(const Block& from, const Block& to);
   bool scatter(const Block& from, const Block& to);
+  void bring_triangles_home(const std::function<bool(const Block&)>& wanted);
   std::vector<Block> gather(const Block& from, const Block& to);
   void copy_at_home(const Block& from, const Block& to);
   void spread(const Block& block);

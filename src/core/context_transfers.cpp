@@ -3,6 +3,7 @@
 // between the caller's memory and the devices, and leave the matrix's own memory alone.
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/error.hpp"
 #include "base/gate.hpp"
@@ -113,17 +114,25 @@ bool Context::scatter(const Block& from, const Block& to) {
   return true;
 }
 
+/// Of tiles that are away as triangles, the other elements are at home.
+void Context::bring_triangles_home(const std::function<bool(const Block&)>& wanted) {
+  const Residents::Return what = residents_.returning(wanted);
+  std::set<std::uintptr_t> begins;
+  for (std::size_t m = 0; m < what.placed.blocks.size(); ++m)
+    if (what.placed.program->matrices[m].diagonal != Fill::full)
+      begins.insert(what.placed.blocks[m].begin);
+  if (!begins.empty())
+    bring_home([&](const Block& tile) { return wanted(tile) && begins.contains(tile.begin); });
+}
+
 /// Tiles that lie on devices alone, straight into the caller's memory. Returns them; what is
 /// missing has to come home.
 std::vector<Block> Context::gather(const Block& from, const Block& to) {
   const DeviceId home = locate_in_turn(to);
-  Residents::Return what =
-      residents_.returning([&](const Block& tile) { return on_host(home) && covers(from, tile); });
-  // Of a triangle there is more at home.
-  if (what.tiles.empty() || std::ranges::any_of(what.placed.program->matrices, [](const Matrix& m) {
-        return m.diagonal != Fill::full;
-      }))
-    return {};
+  const auto is_wanted = [&](const Block& tile) { return on_host(home) && covers(from, tile); };
+  bring_triangles_home(is_wanted);
+  Residents::Return what = residents_.returning(is_wanted);
+  if (what.tiles.empty()) return {};
   auto program = std::make_shared<TileProgram>(*what.placed.program);
   for (Matrix& matrix : program->matrices) matrix.home = home;
   what.placed.program = program;

@@ -125,6 +125,8 @@ Composition parse_composition(std::string_view text) {
       const Operand& operand = call.problem.operands[static_cast<std::size_t>(x)];
       const std::string name = said_of(x, call.problem.routine, line.names).value_or("");
       const auto cyclic = said_of(x, call.problem.routine, line.cyclic);
+      if (cyclic && call.problem.batch > 1)
+        refuse_line(number, "the matrices of a batch cannot be block-cyclic");
       const auto found =
           name.empty() ? composition.names.end() : std::ranges::find(composition.names, name);
       auto& matrix = call.matrices[static_cast<std::size_t>(x)];

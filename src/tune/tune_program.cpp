@@ -81,13 +81,15 @@ std::int64_t ProgramTuner::longest_tile() const {
 }
 
 /// Owners::cyclic_2d stands for the owners of distributed results, where their grid is the
-/// tuning's.
+/// tuning's; other results are dealt in blocks.
 Dealing ProgramTuner::deal(const ProgramCall& call, const Tuning& tuning) const {
   const auto& target = program_->matrices[static_cast<std::size_t>(call.target())].distribution;
   const bool is_owners = tuning.owners == Owners::cyclic_2d && target &&
                          target->grid == tuning.grid && target->devices == tuning.workers;
-  return is_owners ? deal_to_owners(call.problem, call.cuts, tuning, *target)
-                   : deal_tiles(call.problem, call.cuts, tuning);
+  Tuning blocks = tuning;
+  blocks.owners = Owners::blocks;
+  return is_owners ? deal_to_owners(call.problem, call.cuts, blocks, *target)
+                   : deal_tiles(call.problem, call.cuts, blocks);
 }
 
 /// Plans and simulates a candidate. False: it does not fit into memory or lacks a route.

@@ -12,6 +12,7 @@
 
 #include "fleetblas/fleetblas.hpp"
 #include "support/host_context.hpp"
+#include "support/processes.hpp"
 
 namespace fleet {
 namespace {
@@ -203,6 +204,49 @@ TEST(Cyclic, TrianglesOfAMatrixShareItsTiles) {
     for (std::int64_t i = 0; i < j; ++i) lower[static_cast<std::size_t>(i + j * kEdge)] = 0;
   add_product(lower, 0, solution, 0, kEdge, kEdge, kEdge, back, 0);
   EXPECT_LT(distance(back, x), 1e-9);
+}
+
+TEST(Cyclic, ScatterAndGatherComeInTheirTurn) {
+  const Context context(on_devices(4));
+  const Numbers x = numbers(1), y = numbers(2);
+  const Matrix a = create(context, "c2x2:16"), c = create(context, "c2x2:16");
+  Numbers first(x.size()), second(x.size());
+  fleet_event* done = nullptr;
+
+  const auto product = [&](const Numbers& of, Numbers& to, fleet_event** event) {
+    ASSERT_EQ(fleet_matrix_scatter_async(a.get(), of.data(), kEdge, nullptr), FLEET_OK);
+    ASSERT_EQ(fleet_dgemm_async(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0, a.get(),
+                                a.get(), 0.0, c.get(), nullptr),
+              FLEET_OK);
+    ASSERT_EQ(fleet_matrix_gather_async(c.get(), to.data(), kEdge, event), FLEET_OK);
+  };
+  product(x, first, nullptr);
+  product(y, second, &done);
+
+  EXPECT_EQ(fleet_event_wait(done), FLEET_OK) << fleet_message();
+  fleet_event_destroy(done);
+  Numbers want(x.size());
+  add_product(x, 0, x, 0, kEdge, kEdge, kEdge, want, 0);
+  EXPECT_LT(distance(first, want), 1e-10);
+  std::ranges::fill(want, 0);
+  add_product(y, 0, y, 0, kEdge, kEdge, kEdge, want, 0);
+  EXPECT_LT(distance(second, want), 1e-10);
+}
+
+TEST(Cyclic, AForkedChildHasWhatItScattersItself) {
+  const Context context(on_devices(4));
+  const Numbers x = numbers(1);
+  const Matrix a = filled(context, "c2x2:16", x);
+
+  EXPECT_TRUE(test::child_succeeds([&] {
+    Numbers seen(x.size());
+    if (fleet_matrix_gather(a.get(), seen.data(), kEdge) != FLEET_UNSUPPORTED) return false;
+    const Matrix own = create(context, "c2x2:16");
+    return fleet_matrix_scatter(own.get(), x.data(), kEdge) == FLEET_OK &&
+           fleet_matrix_gather(own.get(), seen.data(), kEdge) == FLEET_OK && seen == x;
+  }));
+
+  EXPECT_EQ(distance(gathered(a), x), 0);
 }
 
 TEST(Cyclic, MemoryOfTheCallerIsDistributedAheadOfCalls) {

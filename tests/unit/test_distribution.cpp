@@ -140,6 +140,8 @@ TEST(Distribution, AMatrixOfAProgramHasOnePlace) {
                           "dgemm size=64 a=A@c2x2 b@h c=C@h\ndgemm size=64 a=A@h b@h c=C@h");
                     }),
                     "line 2 of the program: matrix A is block-cyclic in one way"));
+  EXPECT_TRUE(tells(message_of([] { parse_composition("dgemm size=64 batch=4 a@c b@h c@h"); }),
+                    "the matrices of a batch cannot be block-cyclic"));
   EXPECT_TRUE(tells(message_of([] { parse_composition("dgemm size=64 a=A@c2y b@h c=C@h"); }),
                     "line 1 of the program: place 'c2y'"));
 }
