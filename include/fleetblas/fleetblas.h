@@ -431,10 +431,20 @@ typedef struct fleet_matrix fleet_matrix;
  * program says. Events of calls come with them (see below). A program may destroy an event at any
  * time; what it stands for goes on. */
 typedef struct fleet_event fleet_event;
-/* Memory of the context at a place, "h" (pinned host memory), "p" (pageable) or a device "0", "1",
- * ..., with undefined contents; it is freed with the last matrix and view that use it. Destroy
- * matrices before their context. FLEET_UNSUPPORTED: block-cyclic places, "c2x2:1024", which this
- * version does not have. */
+/* Memory of the context at a place, with undefined contents; it is freed with the last matrix and
+ * view that use it. Destroy matrices before their context. Places:
+ *   "h", "p"        pinned and pageable host memory
+ *   "0", "1", ...   a device
+ *   "c2x2:1024"     2D block-cyclic: blocks of 1024 x 1024 elements belong to 2 x 2 devices in turn,
+ *                   numbered row by row. Without ":1024" or "2x2" the model decides ("c").
+ * A block-cyclic matrix lies on devices alone; fleet_matrix_scatter and _gather fill and empty it.
+ * Calls are computed in its blocks, results where they belong unless that takes longer. All other
+ * functions take it as well: its host memory (fleet_matrix_data) is reserved, and is used once
+ * fleet_matrix_read or a call in other tiles needs elements at home. So they do where the devices'
+ * memory does not hold it, where there are no devices, and after faults. Operands of a call that
+ * meet along a dimension should have the same blocks: else those of C count, then A's, and the other
+ * operand's elements come home first. Views that begin and end at blocks share their tiles with the
+ * matrix. FLEET_BAD_ARGUMENT: the place has more devices than the context, or is no place. */
 FLEET_API fleet_status fleet_matrix_create(fleet_context* context, fleet_type type, int64_t rows,
                                            int64_t cols, const char* place, fleet_matrix** matrix);
 /* Memory of the caller, on the host or on a device of the context: ld >= max(1, rows). Several
@@ -461,6 +471,26 @@ FLEET_API fleet_status fleet_matrix_read(const fleet_matrix* matrix, int64_t row
  * NULL; errors come with it. */
 FLEET_API fleet_status fleet_matrix_read_async(const fleet_matrix* matrix, int64_t row, int64_t col,
                                                int64_t rows, int64_t cols, fleet_event** event);
+/* Fills the matrix (or view) from memory of its shape, on the host or on a device, ld >= max(1,
+ * rows): in its turn among queued calls. Tiles of a block-cyclic matrix go straight to the devices
+ * that they belong to; other matrices are written in their memory. Waits until that is done; with
+ * _async `data` must live and not change until the event is done (`event` may be NULL).
+ * FLEET_BAD_ARGUMENT: ld is too small, or `data` is memory of the matrix. */
+FLEET_API fleet_status fleet_matrix_scatter(const fleet_matrix* matrix, const void* data,
+                                            int64_t ld);
+FLEET_API fleet_status fleet_matrix_scatter_async(const fleet_matrix* matrix, const void* data,
+                                                  int64_t ld, fleet_event** event);
+/* The reverse: copies the elements into `data`, straight from the devices where they lie there
+ * alone. Errors as for fleet_matrix_read. */
+FLEET_API fleet_status fleet_matrix_gather(const fleet_matrix* matrix, void* data, int64_t ld);
+FLEET_API fleet_status fleet_matrix_gather_async(const fleet_matrix* matrix, void* data, int64_t ld,
+                                                 fleet_event** event);
+/* From its turn among queued calls on the tiles of the matrix, no view of a part, belong to the
+ * devices of a block-cyclic place, and copies of them go there ahead of the calls that need them:
+ * for memory of the caller, too. Where the devices do not hold them they stay at home. `event` may
+ * be NULL. FLEET_BAD_ARGUMENT: as for fleet_matrix_create, or the place is not block-cyclic. */
+FLEET_API fleet_status fleet_matrix_distribute(const fleet_matrix* matrix, const char* place,
+                                               fleet_event** event);
 /* To be called when the program has written this part: later calls read it from its memory again,
  * and a call or an event that failed to write it is forgotten. Results around the part, which the
  * program has not written, are not lost. */

@@ -199,7 +199,7 @@ class Matrix {
       : rows_(rows), cols_(cols) {
     check(fleet_matrix_wrap(context.handle(), TypeOf<T>::value, rows, cols, data, ld, &handle_));
   }
-  /// New memory at a place: "h", "p", or a device.
+  /// New memory at a place: "h", "p", a device, or block-cyclic over devices ("c2x2:1024", "c").
   Matrix(const Context& context, std::int64_t rows, std::int64_t cols, const std::string& place)
       : rows_(rows), cols_(cols) {
     check(fleet_matrix_create(context.handle(), TypeOf<T>::value, rows, cols, place.c_str(),
@@ -226,6 +226,17 @@ class Matrix {
   Event read_async() const {
     Event event;
     check(fleet_matrix_read_async(handle_, 0, 0, rows_, cols_, event.receive()));
+    return event;
+  }
+  /// Fills it from memory of its shape, and the reverse.
+  void scatter(const T* data, std::int64_t ld) const {
+    check(fleet_matrix_scatter(handle_, data, ld));
+  }
+  void gather(T* data, std::int64_t ld) const { check(fleet_matrix_gather(handle_, data, ld)); }
+  /// Queues that its tiles belong to the devices of a block-cyclic place, and go there.
+  Event distribute(const std::string& place) const {
+    Event event;
+    check(fleet_matrix_distribute(handle_, place.c_str(), event.receive()));
     return event;
   }
   void wrote() const { check(fleet_matrix_wrote(handle_, 0, 0, rows_, cols_)); }

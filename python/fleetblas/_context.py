@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 try:
-    from . import _arrays, _interop, _level3, _tracked, _vectors
+    from . import _arrays, _interop, _level3, _matrices, _tracked, _vectors
 except ModuleNotFoundError as error:
     if error.name != "numpy":
         raise
     # Plans, machines and the command line do not need it.
-    _arrays = _level3 = _vectors = _native.Missing("NumPy", "pip install numpy")
+    _arrays = _level3 = _matrices = _vectors = _native.Missing("NumPy", "pip install numpy")
 
     class _tracked:
         """Without NumPy nothing is tracked."""
@@ -341,8 +341,9 @@ class Context:
 
         tracked(a) uses a's memory, on the host or a device, of any library that gemm takes;
         tracked(a, place="h") copies a into memory of the context at a place: 'h' pinned host, 'p'
-        pageable host, or a device; tracked(shape=(m, n), place=0) is new memory with undefined
-        contents.
+        pageable host, a device, or "c2x2:1024", blocks of 1024 on 2 x 2 devices in turn, with
+        neither block nor grid ("c") as the model likes; tracked(shape=(m, n), place=0) is new
+        memory with undefined contents.
         """
         if isinstance(array, _tracked.Tracked) and place is None:
             return array
@@ -352,6 +353,8 @@ class Context:
                 shape, dtype = source.shape, source.dtype
             if shape is None:
                 raise _native.BadArgument("give an array, or shape", "bad_argument")
+            if _matrices.is_cyclic(place):
+                return _tracked.Tracked._cyclic(self, source, shape, dtype, place)
             array = self.empty(shape, dtype, "h" if place is None else place)
             if source is not None:
                 self.copy(array, source)

@@ -14,6 +14,8 @@ import weakref
 from ctypes import c_int, c_void_p
 from typing import NamedTuple
 
+import numpy as np
+
 from . import _types
 from ._arrays import layout
 from ._native import Error, check, library
@@ -100,6 +102,44 @@ class Matrix:
 
     def after(self, event: Event) -> None:
         check(library.fleet_matrix_after(self.pointer, event._pointer))
+
+    def scatter(self, source: Block) -> None:
+        check(library.fleet_matrix_scatter(self.pointer, source.address, source.leading))
+
+    def gather(self, to: Block) -> None:
+        check(library.fleet_matrix_gather(self.pointer, to.address, to.leading))
+
+    def distribute(self, place: str) -> None:
+        check(library.fleet_matrix_distribute(self.pointer, place.encode(), None))
+
+
+def is_cyclic(place) -> bool:
+    """Whether a place is meant as a block-cyclic one, which the library reads."""
+    return isinstance(place, str) and place.startswith("c")
+
+
+def _destroy_matrix(handle, address: int) -> None:
+    library.fleet_matrix_destroy(address)  # the handle has lived until now
+
+
+def cyclic(handle, shape, dtype, place: str) -> np.ndarray:
+    """New memory, column by column, whose tiles lie on devices; nothing of it is touched here."""
+    element = _types.of(np.dtype(dtype))
+    if element is None or element.word not in CODES:
+        raise TypeError(f"block-cyclic matrices are of floats and complex numbers, not {dtype}")
+    pointer, data = c_void_p(), c_void_p()
+    code = CODES[element.word]
+    check(
+        library.fleet_matrix_create(
+            handle.pointer, code, *shape, place.encode(), ctypes.byref(pointer)
+        )
+    )
+    check(library.fleet_matrix_data(pointer, ctypes.byref(data), None))
+    count = shape[0] * shape[1] * ITEM_BYTES[element.word]
+    memory = (ctypes.c_char * count).from_address(data.value) if count else (ctypes.c_char * 0)()
+    # Views keep `memory` alive through their base. Not freed at exit, since views may be in use.
+    weakref.finalize(memory, _destroy_matrix, handle, pointer.value).atexit = False
+    return np.ndarray(shape, dtype, buffer=memory, order="F")
 
 
 def read(handle, block: Block | None) -> None:
@@ -194,6 +234,12 @@ class Memory:
             self.writers.clear()
             self.unread = False
         wrote(handle, block)
+
+    def scattered(self, block: Block) -> None:
+        """The library has written the block, and its elements may be on devices only."""
+        if block == self.block:
+            self.writers.clear()
+        self.unread = True
 
     def lend(self, block: Block | None) -> None:
         """The program gets an array of the block, and may write to it until the next call."""

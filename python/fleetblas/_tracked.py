@@ -16,7 +16,7 @@ from ctypes import c_void_p
 import numpy as np
 
 from . import _functions, _interop, _matrices, _types
-from ._arrays import scalar
+from ._arrays import layout, scalar
 from ._matrices import Block, Event, Matrix, block_of
 from ._matrices import bring_home as bring_home
 from ._native import BadArgument, check, library
@@ -125,6 +125,17 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         result._adopt(context, array, view, claim)
         return result
 
+    @classmethod
+    def _cyclic(cls, context, source, shape, dtype, place) -> Tracked:
+        """New memory that is block-cyclic over devices, with the numbers of `source`, if any."""
+        if len(shape) != 2:
+            raise TypeError(f"tracked matrices have two dimensions, not {len(shape)}")
+        memory = _matrices.cyclic(context.handle, shape, dtype, place)
+        made = cls._result(context, memory, is_own=True, is_queued=False)
+        if source is not None:
+            made.scatter(source)
+        return made
+
     def _adopt(self, context, array, view, claim) -> None:
         self._context, self._view, self._claim = context, view, claim
         self._handle = context.handle  # as long as calls on the matrix may be queued
@@ -198,6 +209,42 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         return part
 
     # ---- what waits
+
+    def distribute(self, place: str) -> None:
+        """From now on its tiles belong to devices in turn ("c2x2:1024", "c"), and go there ahead of
+        the calls that need them. For a whole matrix, no part."""
+        if self._block() != self._memory.block:
+            raise BadArgument("a part of a matrix cannot be distributed by itself", "bad_argument")
+        if self.size:
+            with Matrix(self._handle, self._block()) as matrix:
+                matrix.distribute(place)
+
+    def scatter(self, array) -> None:
+        """Fills the matrix, a block-cyclic one straight on its devices; waits for that."""
+        source = np.asarray(array, self.dtype, order=self._order())
+        if source.shape != self.shape:
+            raise ValueError(f"an array of {source.shape} does not fill a matrix of {self.shape}")
+        if source.size:
+            with Matrix(self._handle, self._block()) as matrix:
+                matrix.scatter(block_of(source))
+            self._memory.scattered(self._block())
+
+    def gather(self) -> np.ndarray:
+        """A new array of the elements: of a block-cyclic matrix straight from its devices. Raises
+        the error of a call that wrote it."""
+        array = np.empty(self.shape, self.dtype, self._order())
+        if array.size:
+            with Matrix(self._handle, self._block()) as matrix:
+                matrix.gather(block_of(array))
+        return array
+
+    def _order(self) -> str:
+        return "C" if self._block() is not None and layout(self._view)[0] else "F"
+
+    def _block(self) -> _matrices.Block | None:
+        if self._view.size and layout(self._view) is None:
+            raise ValueError("no row and no column of the matrix lies in one piece")
+        return block_of(self._view)
 
     def wait(self) -> None:
         """Waits for the queued calls that use the matrix, and brings it home. Raises the error of

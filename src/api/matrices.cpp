@@ -192,6 +192,47 @@ fleet_status fleet_matrix_read_async(const fleet_matrix* matrix, std::int64_t ro
   });
 }
 
+fleet_status fleet_matrix_scatter_async(const fleet_matrix* matrix, const void* data,
+                                        std::int64_t ld, fleet_event** event) {
+  if (event != nullptr) *event = nullptr;
+  return guarded([&] {
+    const TrackedMatrix& whole = required(matrix, "matrix")->matrix;
+    queue(whole.context(), event, [&] { return whole.scatter(data, ld); });
+  });
+}
+
+fleet_status fleet_matrix_gather_async(const fleet_matrix* matrix, void* data, std::int64_t ld,
+                                       fleet_event** event) {
+  if (event != nullptr) *event = nullptr;
+  return guarded([&] {
+    const TrackedMatrix& whole = required(matrix, "matrix")->matrix;
+    queue(whole.context(), event, [&] { return whole.gather(data, ld); });
+  });
+}
+
+fleet_status fleet_matrix_distribute(const fleet_matrix* matrix, const char* place,
+                                     fleet_event** event) {
+  if (event != nullptr) *event = nullptr;
+  return guarded([&] {
+    const TrackedMatrix& whole = required(matrix, "matrix")->matrix;
+    queue(whole.context(), event, [&] { return whole.distribute(required(place, "place")); });
+  });
+}
+
+fleet_status fleet_matrix_scatter(const fleet_matrix* matrix, const void* data, std::int64_t ld) {
+  return guarded([&] {
+    const TrackedMatrix& whole = required(matrix, "matrix")->matrix;
+    whole.context().queued().wait(*whole.scatter(data, ld));
+  });
+}
+
+fleet_status fleet_matrix_gather(const fleet_matrix* matrix, void* data, std::int64_t ld) {
+  return guarded([&] {
+    const TrackedMatrix& whole = required(matrix, "matrix")->matrix;
+    whole.context().queued().wait(*whole.gather(data, ld));
+  });
+}
+
 fleet_status fleet_matrix_wrote(const fleet_matrix* matrix, std::int64_t row, std::int64_t col,
                                 std::int64_t rows, std::int64_t cols) {
   return guarded([&] { required(matrix, "matrix")->matrix.view(row, col, rows, cols).wrote(); });

@@ -286,6 +286,11 @@ std::optional<Part> place_in(const Block& outer, const Block& inner) {
 
 }  // namespace
 
+Block part_of(const Block& block, std::int64_t row, std::int64_t col, std::int64_t rows,
+              std::int64_t cols) {
+  return part_of(block, {row, col, rows, cols});
+}
+
 bool covers(const Block& outer, const Block& inner) {
   const auto at = place_in(outer, inner);
   return at && at->row >= 0 && at->col >= 0 && at->row + at->rows <= outer.rows &&

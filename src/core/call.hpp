@@ -118,6 +118,9 @@ inline Block range_of(const void* data, std::int64_t bytes) {
 bool overlap(const Block& a, const Block& b);
 /// Is `inner` a part of `outer`? Where that cannot be told the answer is no.
 bool covers(const Block& outer, const Block& inner);
+/// The elements of a plain block from (row, col) on.
+Block part_of(const Block& block, std::int64_t row, std::int64_t col, std::int64_t rows,
+              std::int64_t cols);
 /// The parts of `block` that are not in `other`: all of it where that cannot be told.
 std::vector<Block> without(const Block& block, const Block& other);
 

@@ -15,8 +15,8 @@ namespace {
 using Blocks = std::array<Block, 3>;
 
 Blocks blocks_of(const PendingCall& pending) {
-  const Call& call = pending.queued.call;
-  return {block_of(call, kA), block_of(call, kB), block_of(call, kC)};
+  const QueuedCall& queued = pending.queued;
+  return {queued.block(kA), queued.block(kB), queued.block(kC)};
 }
 
 bool conflict(const Blocks& x, const Blocks& y) {
@@ -27,6 +27,11 @@ bool conflict(const Blocks& x, const Blocks& y) {
 }
 
 }  // namespace
+
+Block QueuedCall::block(int operand) const {
+  if (transfer == nullptr) return block_of(call, operand);
+  return operand == kA ? transfer->from : operand == kC ? transfer->to : Block{};
+}
 
 void QueuedCall::fail(Status status, std::string_view what, std::string_view cause) const noexcept {
   try {

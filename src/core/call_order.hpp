@@ -3,19 +3,36 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "core/call.hpp"
 #include "core/event.hpp"
+#include "program/tile_program.hpp"
 
 namespace fleet {
 
+/// Elements that move, in place of a call.
+struct Transfer {
+  enum class Kind {
+    copy,       ///< `from`, which is as large, is copied into `to`
+    distribute  ///< the tiles of `to` belong to devices from now on, and go there
+  };
+  Kind kind = Kind::copy;
+  Block from = {}, to;
+  std::optional<Distribution> distribution = {};
+};
+
 struct QueuedCall {
-  Call call;
+  Call call;  ///< of a transfer: nothing but its name
   std::shared_ptr<Event> event;
   bool only_reads = false;  ///< it computes nothing: C comes home
+  std::shared_ptr<const Transfer> transfer = {};
+
+  /// The memory of an operand: a transfer has kA, which it reads, and kC, which it writes.
+  Block block(int operand) const;
 
   /// Finishes the event with a message that begins with the call's name.
   void fail(Status status, std::string_view what, std::string_view cause = {}) const noexcept;

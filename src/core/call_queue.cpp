@@ -116,7 +116,7 @@ struct CallQueue::Line {
     try {
       for (const QueuedCall& queued : std::span(running).first(done))
         if (queued.event->status() != Status::ok)
-          if (!queued.only_reads) undefined.push_back({block_of(queued.call, kC), queued.event});
+          if (!queued.only_reads) undefined.push_back({queued.block(kC), queued.event});
     } catch (const std::bad_alloc&) {
       is_all_undefined = true;
     }
@@ -130,8 +130,7 @@ struct CallQueue::Line {
     // Also a call whose event is done, until it is known what it has left undefined.
     const auto uses_it = [&](const PendingCall& call) {
       for (const int x : {kA, kB, kC})
-        if ((use == Use::any || x == kC) && overlap(block_of(call.queued.call, x), block))
-          return true;
+        if ((use == Use::any || x == kC) && overlap(call.queued.block(x), block)) return true;
       return false;
     };
     return std::ranges::any_of(holds, holds_it) || std::ranges::any_of(pending, uses_it);
@@ -141,7 +140,7 @@ struct CallQueue::Line {
     PendingCall call{.queued = queued, .priority = priority};
     for (const Hold& hold : holds)
       for (const int x : {kA, kB, kC})
-        if (overlap(block_of(queued.call, x), hold.block)) {
+        if (overlap(queued.block(x), hold.block)) {
           call.after.push_back(hold.event);
           break;
         }
@@ -238,6 +237,13 @@ std::vector<QueuedCall> CallQueue::next_after(std::span<const QueuedCall> under_
 }
 
 std::uint64_t CallQueue::pushes() const noexcept { return line_->pushes; }
+
+std::shared_ptr<Event> CallQueue::push(const char* symbol, const Transfer& transfer) {
+  Call call{};
+  call.symbol = symbol;
+  call.batch = 1;
+  return push({call, std::make_shared<Event>(), false, std::make_shared<const Transfer>(transfer)});
+}
 
 std::vector<Block> CallQueue::take_arrived() {
   const std::lock_guard lock(line_->mutex);

@@ -34,6 +34,8 @@ class CallQueue {
   std::shared_ptr<Event> push(const Call& call) { return push({call, std::make_shared<Event>()}); }
   /// Queues that the memory is to be at home, in its turn.
   std::shared_ptr<Event> push_read(const Block& block);
+  /// Queues a transfer. `symbol`: as in RawCall.
+  std::shared_ptr<Event> push(const char* symbol, const Transfer& transfer);
   /// Calls that are pushed from now on are done before those of lower priority, unless they
   /// conflict. 0 at first.
   void set_priority(int priority) noexcept { priority_ = priority; }

@@ -45,9 +45,15 @@ class Context {
   /// Queues that the memory is to be at home.
   std::shared_ptr<Event> queue_read(const Block& block) { return queue_.push_read(block); }
   CallQueue& queued() { return queue_; }
+  /// Where the tiles of a block-cyclic matrix belong (parse_cyclic); nothing where there are no
+  /// devices. Throws Error(bad_argument), and as the start of devices does.
+  std::optional<Distribution> distribution(Storage storage, std::int64_t rows, std::int64_t cols,
+                                           std::string_view place);
   /// Tiles of tracked memory may stay on devices after a program, until somebody needs them at
   /// home.
-  void track(const Block& block) { residents_.track(block); }
+  void track(const Block& block, const std::optional<Distribution>& distribution = {}) {
+    residents_.track(block, distribution);
+  }
   /// What earlier calls made of it is at home then.
   void untrack(const Block& block);
   /// After queued calls that use the memory: its elements are at home. Throws Error(device_failed)
@@ -157,6 +163,7 @@ class Context {
                   std::span<const QueuedCall> later);
   using AllTiles = std::array<RegularTiles, kStorages>;
   AllTiles all_tiles();
+  CallCuts cuts_of(const Call& call, const Problem& problem, const AllTiles& tiles) const;
   void begin_ahead(const std::shared_ptr<const Planned>& running, PlacedProgram placed,
                    std::span<const QueuedCall> calls);
   std::unique_ptr<PlanAhead::Draft> draft_next(const Planned& running, const PlacedProgram& placed,
@@ -177,6 +184,16 @@ class Context {
                                                         CallRecord& record);
   void compute_alone(QueuedCall& queued);
   void read(const QueuedCall& queued);
+  void move(const Transfer& transfer);
+  void copy_in_turn(const Block& from, const Block& to);
+  bool scatter(const Block& from, const Block& to);
+  void bring_triangles_home(const std::function<bool(const Block&)>& wanted);
+  std::vector<Block> gather(const Block& from, const Block& to);
+  void copy_at_home(const Block& from, const Block& to);
+  void spread(const Block& block);
+  bool spread_by_plan(const PlacedProgram& placed, std::span<const Block> homes);
+  bool run_copies(const Plan& plan, std::span<const Block> homes, const KeptSlots& slots);
+  Distributions distributions_of(const Call& call) const;
   void finish_read(const QueuedCall& queued, Status status, const std::string& failure);
   void read_in_turn(std::span<const QueuedCall> calls);
   /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws
@@ -209,6 +226,8 @@ class Context {
 
   Problem parse(std::string_view problem);  ///< with the turn taken
   Offloader::ProgramPtr parse_program(std::string_view program);
+  Offloader::ProgramPtr expand_in_turn(Composition composition);
+  double alone_s(const Composition& calls, const Problem& problem, const Composition::Call& call);
   void to_machine(Problem& problem);
   std::shared_ptr<const Planned> plan_for_text(const Problem& problem);
   /// Sole use of the devices. An empty lock where the mutex may be held for ever

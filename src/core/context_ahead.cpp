@@ -64,7 +64,7 @@ std::unique_ptr<PlanAhead::Draft> Context::draft_next(const Planned& running,
         require_defined(call);
         return locate(call);
       },
-      [&](Storage storage) { return tiles[static_cast<std::size_t>(storage)]; });
+      [&](const Call& call, const Problem& problem) { return cuts_of(call, problem, tiles); });
   if (joined.arguments.empty()) return nullptr;
   const PlacedProgram next = this->placed(joined);
   const auto before = residents_.after(running.tuned.plan, placed, next);

@@ -89,7 +89,7 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
     const auto join_all = [&](std::span<QueuedCall> these) {
       joined = join(
           these, [this](const Call& call) { return usable_homes(call); },
-          [&](Storage storage) { return tiles[static_cast<std::size_t>(storage)]; });
+          [&](const Call& call, const Problem& problem) { return cuts_of(call, problem, tiles); });
       done = joined.count > 0 &&
              run_joined(joined, these.first(joined.count), calls.subspan(joined.count));
     };
@@ -103,6 +103,12 @@ std::size_t Context::compute_joined(std::span<QueuedCall> calls) {
     joined.count = 1;
   }
   return joined.count;
+}
+
+/// From any thread.
+CallCuts Context::cuts_of(const Call& call, const Problem& problem, const AllTiles& tiles) const {
+  return cuts_of_call(problem, tiles[static_cast<std::size_t>(call.type.storage)],
+                      distributions_of(call));
 }
 
 /// With the turn.
@@ -136,7 +142,9 @@ Context::Homes Context::usable_homes(const Call& call) {
 void Context::compute_alone(QueuedCall& queued) {
   const bool done = or_finish(queued, [&] {
     if (queued.only_reads) return read(queued);
+    if (queued.transfer != nullptr) return move(*queued.transfer);
     make_coherent(queued.call);
+    require_defined(queued.call);
     compute_now(queued.call);
     note_defined(queued.call);
   });
@@ -174,6 +182,7 @@ PlacedProgram Context::placed(const JoinedCalls& joined) {
     Matrix& matrix = program->matrices[m];
     const Block& block = joined.blocks[m];
     matrix.stays = !streams && block.is_plain && residents_.is_tracked(block);
+    if (matrix.stays) matrix.distribution = residents_.distribution_of(block);
     matrix.returns = !matrix.stays || std::ranges::any_of(joined.reads, [&](const Block& read) {
       return covers(read, block);
     });
@@ -184,10 +193,10 @@ PlacedProgram Context::placed(const JoinedCalls& joined) {
 /// Brings home what overlaps a matrix of the program without being one.
 void Context::clear_the_way(const PlacedProgram& placed) {
   for (std::size_t m = 0; m < placed.blocks.size(); ++m) {
-    if (residents_.is_clear(placed, m)) continue;
-    const Block& block = placed.blocks[m];
-    bring_home([&](const Block& tile) { return overlap(tile, block); });
-    if (placed.program->matrices[m].is_written) residents_.drop(block);
+    const std::vector<Block> tiles = residents_.in_the_way(placed, m);
+    if (tiles.empty()) continue;
+    bring_home([&](const Block& tile) { return std::ranges::find(tiles, tile) != tiles.end(); });
+    if (placed.program->matrices[m].is_written) residents_.drop_in_the_way(placed, m);
   }
   require_read_defined(placed);
 }

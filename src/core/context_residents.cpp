@@ -2,6 +2,7 @@
 // context_residents.cpp: results that lie on devices come home when somebody needs them there. What
 // the caller has changed, and what nobody tracks, leaves the devices.
 #include <algorithm>
+#include <set>
 
 #include "base/error.hpp"
 #include "base/gate.hpp"
@@ -19,6 +20,12 @@ View view_of(const Block& block) {
           .ld = block.ld};
 }
 
+std::set<std::uintptr_t> begins_of(std::span<const Block> tiles) {
+  std::set<std::uintptr_t> begins;
+  for (const Block& tile : tiles) begins.insert(tile.begin);
+  return begins;
+}
+
 }  // namespace
 
 void Context::untrack(const Block& block) {
@@ -33,10 +40,11 @@ void Context::untrack(const Block& block) {
 
 void Context::return_untracked() {
   note_arrived();
-  for (const Block& block : residents_.untracked()) {
-    bring_home([&](const Block& tile) { return overlap(tile, block); });
-    residents_.drop(block);
-  }
+  const std::vector<Block> tiles = residents_.untracked();
+  if (tiles.empty()) return;
+  const std::set<std::uintptr_t> begins = begins_of(tiles);
+  bring_home([&](const Block& tile) { return begins.contains(tile.begin); });
+  residents_.drop_only(tiles);
 }
 
 /// The memory is about to be freed.
@@ -52,7 +60,7 @@ void Context::return_all() {
   const auto turn = take_turn();
   note_arrived();
   bring_home([](const Block&) { return true; });
-  for (const Block& block : residents_.others({})) residents_.drop(block);
+  residents_.drop_all();
   residents_.trim(*offloader_.engine().backend);
 }
 
@@ -147,14 +155,7 @@ bool Context::return_by_plan(const Residents::Return& what) {
   try {
     Backend& backend = *offloader_.engine().backend;
     const Plan plan = offloader_.plan_return(what.placed.program, what.before, what.tiles);
-    const KeptSlots slots = residents_.bind(plan, what.placed, backend);
-    Binding binding = what.binding();
-    binding.slots = slots;
-    const auto run = backend.begin(plan, binding, 0);
-    const Trace trace = complete(plan, binding, *run);
-    offloader_.note_outcome(trace, log_);
-    journal_->note_bytes(offloader_.traffic_of(plan, trace));
-    return trace.status == Status::ok;
+    return run_copies(plan, what.placed.blocks, residents_.bind(plan, what.placed, backend));
   } catch (const std::exception&) {  // no memory, or devices that do not work
     return false;
   }
@@ -206,20 +207,22 @@ void Context::make_room(const Plan& plan, const PlacedProgram& placed,
     return false;
   };
   if (residents_.empty() || !is_full()) return;
-  const auto next_use = [&](const Block& block) {
+  const auto next_use = [&](const Residents::Group& group) {
+    const Block& block = group.matrix;
     const auto uses = [&](const QueuedCall& queued) {
       for (const int x : {kA, kB, kC})
-        if (overlap(block_of(queued.call, x), block)) return true;
+        if (overlap(queued.block(x), block)) return true;
       return false;
     };
     return std::ranges::find_if(later, uses) - later.begin();
   };
-  std::vector<Block> others = residents_.others(placed);
+  std::vector<Residents::Group> others = residents_.others(placed);
   std::ranges::stable_sort(others, std::greater{}, next_use);
-  for (const Block& block : others) {
+  for (const auto& [matrix, tiles, last_use] : others) {
     if (!is_full()) return;
-    bring_home([&](const Block& tile) { return overlap(tile, block); });
-    residents_.drop_only(block);
+    const std::set<std::uintptr_t> begins = begins_of(tiles);
+    bring_home([&](const Block& tile) { return begins.contains(tile.begin); });
+    residents_.drop_only(tiles);
   }
 }
 

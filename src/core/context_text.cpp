@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // context_text.cpp: a context's texts about itself, its machine and its plans. It runs
 // nothing but the planner.
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -57,7 +58,10 @@ void Context::to_machine(Problem& problem) {
 }
 
 Offloader::ProgramPtr Context::parse_program(std::string_view text) {
-  Composition composition = parse_composition(text);
+  return expand_in_turn(parse_composition(text));
+}
+
+Offloader::ProgramPtr Context::expand_in_turn(Composition composition) {
   for (Composition::Call& call : composition.calls) to_machine(call.problem);
   const Storage storage = composition.calls.front().problem.type.storage;
   const RegularTiles tiles = offloader_.regular_tiles(storage);
@@ -129,6 +133,18 @@ std::string Context::simulate_json(std::string_view text) {
   return chrome_trace_json(planned->tuned.plan, *machine, simulate(planned->tuned.plan, *machine));
 }
 
+/// Predicted seconds of a call of a program, with the same operands, by itself.
+double Context::alone_s(const Composition& calls, const Problem& problem,
+                        const Composition::Call& call) {
+  const bool is_cyclic = std::ranges::any_of(call.matrices, [&](int matrix) {
+    return matrix >= 0 && calls.cyclic[static_cast<std::size_t>(matrix)];
+  });
+  if (!is_cyclic) return plan_for_text(problem)->tuned.cost.seconds;
+  const auto program =
+      expand_in_turn({.calls = {call}, .names = calls.names, .cyclic = calls.cyclic});
+  return offloader_.plan_afresh(program, at_owners(*program)).tuned.cost.seconds;
+}
+
 std::string Context::plan_program_json(std::string_view text) {
   const User inside(users_);
   const Composition asked = parse_composition(text);
@@ -136,9 +152,9 @@ std::string Context::plan_program_json(std::string_view text) {
   const auto turn = take_turn();
   const auto machine = offloader_.model();
   const auto program = parse_program(text);
-  const Planned planned = offloader_.plan_afresh(program);
-  for (const ProgramCall& call : program->calls)
-    report.alone_s.push_back(plan_for_text(call.problem)->tuned.cost.seconds);
+  const Planned planned = offloader_.plan_afresh(program, at_owners(*program));
+  for (std::size_t c = 0; c < asked.calls.size(); ++c)
+    report.alone_s.push_back(alone_s(asked, program->calls[c].problem, asked.calls[c]));
   report.machine = machine.get();
   report.planned = &planned;
   report.users = offloader_.users();
@@ -151,7 +167,8 @@ std::string Context::simulate_program_json(std::string_view text) {
   const User inside(users_);
   const auto turn = take_turn();
   const auto machine = offloader_.model();
-  const Planned planned = offloader_.plan_afresh(parse_program(text));
+  const auto program = parse_program(text);
+  const Planned planned = offloader_.plan_afresh(program, at_owners(*program));
   return chrome_trace_json(planned.tuned.plan, *machine, simulate(planned.tuned.plan, *machine));
 }
 

@@ -18,9 +18,10 @@ constexpr std::size_t kMostOps = 100'000;
 class Joiner {
  public:
   /// Appends the call. False, with nothing changed: it cannot be in this program.
-  bool add(const Call& call, const std::array<DeviceId, 3>& homes, const RegularTiles& tiles) {
+  bool add(const Call& call, const std::array<DeviceId, 3>& homes,
+           const std::function<CallCuts(const Call&, const Problem&)>& cuts_of) {
     const Problem problem = problem_of(call, homes, 1);
-    const CallCuts cuts = regular_cuts(problem, tiles);
+    const CallCuts cuts = cuts_of(call, problem);
     const std::int64_t products =
         std::int64_t{tile_count(cuts.m)} * tile_count(cuts.n) * std::max(1, tile_count(cuts.k));
     if (program_.ops.size() + static_cast<std::size_t>(products) > kMostOps) return false;
@@ -117,12 +118,12 @@ class Joiner {
 
 JoinedCalls join(std::span<const QueuedCall> calls,
                  const std::function<std::array<DeviceId, 3>(const Call&)>& homes,
-                 const std::function<RegularTiles(Storage)>& tiles) {
+                 const std::function<CallCuts(const Call&, const Problem&)>& cuts) {
   JoinedCalls joined;
   Joiner joiner;
   for (const QueuedCall& queued : calls) {
     const Call& call = queued.call;
-    if (joined.arguments.size() == kMostCalls) break;
+    if (joined.arguments.size() == kMostCalls || queued.transfer != nullptr) break;
     std::array<DeviceId, 3> where{kHost, kHost, kHost};
     if (queued.only_reads) {
       joined.reads.push_back(block_of(call, kC));
@@ -137,7 +138,7 @@ JoinedCalls join(std::span<const QueuedCall> calls,
         if (joined.count > 0) break;
         throw;
       }
-      if (!joiner.add(call, where, tiles(call.type.storage))) break;
+      if (!joiner.add(call, where, cuts)) break;
       joined.arguments.push_back(call.arguments);
     }
     joined.homes.push_back(where);

@@ -26,10 +26,10 @@ struct JoinedCalls {
 /// Joins calls as long as they can be in one plan: until one uses memory that another one writes
 /// and that is not the same block (overlapping views, other leading dimensions), or uses a matrix
 /// stored in another way (as a triangle and as a whole), or reads what it writes, or there are
-/// many; or until one writes what an earlier one of them brings home. `homes`: where the operands
-/// of a call are; what it throws for the first call is passed on.
+/// many; or until one writes what an earlier one of them brings home, or is a transfer. `homes`:
+/// where the operands of a call are; what it throws for the first call is passed on.
 JoinedCalls join(std::span<const QueuedCall> calls,
                  const std::function<std::array<DeviceId, 3>(const Call&)>& homes,
-                 const std::function<RegularTiles(Storage)>& tiles);
+                 const std::function<CallCuts(const Call&, const Problem&)>& cuts);
 
 }  // namespace fleet

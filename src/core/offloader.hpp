@@ -85,6 +85,9 @@ class Offloader {
   /// Brings tiles home: see plan_return.
   Plan plan_return(const ProgramPtr& matrices, const Residency& before,
                    std::span<const TileId> tiles);
+  /// Brings copies to devices: see plan_spread.
+  Plan plan_spread(const ProgramPtr& matrices, const Residency& before,
+                   std::span<const Residency::Copy> wanted);
   RegularTiles regular_tiles(Storage storage);
   /// The least time of any plan for it.
   Bound bound(const Problem& problem);

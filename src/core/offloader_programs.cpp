@@ -59,6 +59,13 @@ Plan Offloader::plan_return(const ProgramPtr& matrices, const Residency& before,
   return plan;
 }
 
+Plan Offloader::plan_spread(const ProgramPtr& matrices, const Residency& before,
+                            std::span<const Residency::Copy> wanted) {
+  Plan plan = fleet::plan_spread(matrices, before, wanted, *model(), caps_);
+  verify(plan);
+  return plan;
+}
+
 void Offloader::forget_plans() {
   cache_.clear();
   programs_.clear();

@@ -10,10 +10,12 @@
 namespace fleet {
 
 ProgramKey key_of(const TileProgram& program, const Residency& before) {
-  ProgramKey key{.calls = program.calls, .stays = {}, .returns = {}, .before = before};
+  ProgramKey key{
+      .calls = program.calls, .stays = {}, .returns = {}, .distributions = {}, .before = before};
   for (const Matrix& matrix : program.matrices) {
     key.stays.push_back(matrix.stays);
     key.returns.push_back(matrix.returns);
+    key.distributions.push_back(matrix.distribution);
   }
   return key;
 }

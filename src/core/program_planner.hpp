@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/plan_cache.hpp"
@@ -14,6 +15,7 @@ namespace fleet {
 struct ProgramKey {
   std::vector<ProgramCall> calls;
   std::vector<bool> stays, returns;  ///< per matrix
+  std::vector<std::optional<Distribution>> distributions;
   Residency before;
   friend bool operator==(const ProgramKey&, const ProgramKey&) = default;
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// residents.cpp: blocks in tiles, and the copies of each. Threads that may ask without the turn see
-// it whole, since every change has the state lock.
+// residents.cpp: tiles by their memory, and the copies of each. Threads that may ask without the
+// turn see it whole, since every change has the state lock.
 #include "core/residents.hpp"
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "base/gate.hpp"
 #include "base/sizes.hpp"
@@ -12,22 +13,11 @@
 namespace fleet {
 namespace {
 
-/// Are they cut and stored in one way?
-bool is_alike(const Matrix& a, const Matrix& b) {
-  return a.storage == b.storage && a.row_cuts == b.row_cuts && a.col_cuts == b.col_cuts &&
-         a.structure == b.structure && a.diagonal == b.diagonal && a.items == b.items;
-}
-
 Block block_of_tile(const Block& block, const Matrix& matrix, int row, int col) {
   const std::int64_t first_row = matrix.row_cuts[index(row)];
   const std::int64_t first_col = matrix.col_cuts[index(col)];
-  Block tile = block;
-  const std::int64_t element = bytes_of(block.storage);
-  tile.begin += static_cast<std::uintptr_t>((first_row + first_col * block.ld) * element);
-  tile.rows = matrix.row_cuts[index(row) + 1] - first_row;
-  tile.cols = matrix.col_cuts[index(col) + 1] - first_col;
-  tile.bytes = ((tile.cols - 1) * block.ld + tile.rows) * element;
-  return tile;
+  return part_of(block, first_row, first_col, matrix.row_cuts[index(row) + 1] - first_row,
+                 matrix.col_cuts[index(col) + 1] - first_col);
 }
 
 bool contains(const Block& outer, const Block& inner) {
@@ -35,15 +25,51 @@ bool contains(const Block& outer, const Block& inner) {
                                            outer.begin + static_cast<std::uintptr_t>(outer.bytes);
 }
 
-/// Calls act(row, col, tile) for each.
-template <typename Entry, typename Act>
-void for_each_tile(Entry& entry, Act act) {
-  const int cols = entry.matrix.tile_cols();
-  for (int i = 0; i < static_cast<int>(entry.tiles.size()); ++i)
-    act(i / cols, i % cols, entry.tiles[index(i)]);
+/// Calls act(tile) for each that is stored.
+template <typename Act>
+void for_each_tile(const PlacedProgram& placed, Act act) {
+  for (MatrixId m = 0; m < std::ssize(placed.blocks); ++m) {
+    const Matrix& matrix = placed.program->matrices[index(m)];
+    if (!placed.blocks[index(m)].is_plain || matrix.items > 1) continue;
+    for (int row = 0; row < matrix.tile_rows(); ++row)
+      for (int col = 0; col < matrix.tile_cols(); ++col)
+        if (matrix.has_tile(row, col)) act(TileId{m, row, col});
+  }
+}
+
+/// The index of the piece [begin, begin + size), or -1.
+int piece_at(const Cuts& cuts, std::int64_t begin, std::int64_t size) {
+  const auto at = std::ranges::lower_bound(cuts, begin);
+  if (at == cuts.end() || *at != begin || at + 1 == cuts.end() || *(at + 1) != begin + size)
+    return -1;
+  return static_cast<int>(at - cuts.begin());
 }
 
 }  // namespace
+
+bool Residents::Key::operator<(const Key& other) const {
+  const auto order = [](const Key& key) {
+    const Block& b = key.block;
+    return std::tuple(b.begin, b.ld, b.rows, b.cols, b.storage, key.fill);
+  };
+  return order(*this) < order(other);
+}
+
+Residents::Key Residents::key_of(const PlacedProgram& placed, const TileId& tile) {
+  return {block_of_tile(placed.blocks[index(tile.matrix)], placed.program->matrix_of(tile),
+                        tile.row, tile.col),
+          placed.program->fill_of(tile)};
+}
+
+Residents::Tile* Residents::find(const Key& key) {
+  const auto at = tiles_.find(key);
+  return at == tiles_.end() ? nullptr : &at->second;
+}
+
+const Residents::Tile* Residents::find(const Key& key) const {
+  const auto at = tiles_.find(key);
+  return at == tiles_.end() ? nullptr : &at->second;
+}
 
 bool Residents::is_away(const Block& block) const {
   return is_any_away([&](const Block& tile) { return overlap(tile, block); });
@@ -52,104 +78,125 @@ bool Residents::is_away(const Block& block) const {
 bool Residents::is_any_away(const std::function<bool(const Block&)>& wanted) const {
   if (empty()) return false;
   const gate::StateLock lock;
-  bool away = false;
-  for (const auto& entry : entries_)
-    for_each_tile(*entry, [&](int row, int col, const Tile& tile) {
-      away = away || (tile.is_away && wanted(block_of_tile(entry->block, entry->matrix, row, col)));
-    });
-  return away;
+  return std::ranges::any_of(
+      tiles_, [&](const auto& known) { return known.second.is_away && wanted(known.first.block); });
 }
 
 bool Residents::has(const Block& block) const {
   if (empty()) return false;
   const gate::StateLock lock;
-  return std::ranges::any_of(entries_,
-                             [&](const auto& entry) { return overlap(entry->block, block); });
+  return std::ranges::any_of(tiles_,
+                             [&](const auto& known) { return overlap(known.first.block, block); });
 }
 
-void Residents::track(const Block& block) {
+void Residents::track(const Block& block, const std::optional<Distribution>& distribution) {
   const gate::StateLock lock;
-  tracked_.push_back(block);
+  // A distribution is the memory's, until its last handle is gone.
+  const auto same = std::ranges::find(tracked_, block, &Tracked::block);
+  const bool is_known = !distribution && same != tracked_.end();
+  tracked_.push_back({block, is_known ? same->distribution : distribution});
 }
 
 void Residents::untrack(const Block& block) {
   const gate::StateLock lock;
-  if (const auto at = std::ranges::find(tracked_, block); at != tracked_.end()) tracked_.erase(at);
+  if (const auto at = std::ranges::find(tracked_, block, &Tracked::block); at != tracked_.end())
+    tracked_.erase(at);
 }
 
 bool Residents::is_tracked(const Block& block) const {
   const gate::StateLock lock;
-  return std::ranges::any_of(tracked_, [&](const Block& b) { return contains(b, block); });
+  return std::ranges::any_of(tracked_, [&](const Tracked& t) { return contains(t.block, block); });
 }
 
-Residents::Entry* Residents::find(const Block& block, const Matrix& matrix) const {
-  for (const auto& entry : entries_)
-    if (entry->block == block && is_alike(entry->matrix, matrix)) return entry.get();
-  return nullptr;
+void Residents::distribute(const Block& block, const Distribution& distribution) {
+  const gate::StateLock lock;
+  for (Tracked& tracked : tracked_)
+    if (tracked.block == block) tracked.distribution = distribution;
 }
 
-Residents::Entry& Residents::find_or_add(const Block& block, const Matrix& matrix) {
-  if (Entry* const known = find(block, matrix)) return *known;
-  const std::size_t tiles = index(matrix.tile_rows()) * index(matrix.tile_cols());
-  entries_.push_back(std::make_unique<Entry>(
-      Entry{.block = block, .matrix = matrix, .tiles = std::vector<Tile>(tiles)}));
-  blocks_.store(entries_.size());
-  return *entries_.back();
-}
-
-Residents::Tile& Residents::tile_of(Entry& entry, const TileId& tile) {
-  return entry.tiles[index(tile.row * entry.matrix.tile_cols() + tile.col)];
+std::optional<Distribution> Residents::distribution_of(const Block& block) const {
+  const gate::StateLock lock;
+  for (const Tracked& tracked : tracked_) {
+    if (!tracked.distribution || !covers(tracked.block, block)) continue;
+    const auto elements =
+        static_cast<std::int64_t>(block.begin - tracked.block.begin) / bytes_of(block.storage);
+    Distribution part = *tracked.distribution;
+    part.row += elements % tracked.block.ld;
+    part.col += elements / tracked.block.ld;
+    return part;
+  }
+  return {};
 }
 
 Residency Residents::of(const PlacedProgram& placed) const {
   Residency residency;
-  for (MatrixId m = 0; m < std::ssize(placed.blocks); ++m) {
-    const Entry* const entry = find(placed.blocks[index(m)], placed.program->matrices[index(m)]);
-    if (entry == nullptr) continue;
-    for_each_tile(*entry, [&](int row, int col, const Tile& tile) {
-      for (const Copy& copy : tile.copies) residency.copies.push_back({{m, row, col}, copy.device});
-      if (tile.is_away) residency.away.push_back({m, row, col});
-    });
-  }
+  if (empty()) return residency;
+  for_each_tile(placed, [&](const TileId& id) {
+    const Tile* const tile = find(key_of(placed, id));
+    if (tile == nullptr) return;
+    for (const Copy& copy : tile->copies) residency.copies.push_back({id, copy.device});
+    if (tile->is_away) residency.away.push_back(id);
+  });
   std::ranges::sort(residency.copies);
   return residency;
 }
 
 std::optional<Residency> Residents::after(const Plan& plan, const PlacedProgram& placed,
                                           const PlacedProgram& next) const {
-  Residency residency = of(next);
-  for (MatrixId m = 0; m < std::ssize(next.blocks); ++m) {
-    if (!is_clear(next, index(m))) return std::nullopt;
-    const Matrix& matrix = next.program->matrices[index(m)];
-    for (MatrixId p = 0; p < std::ssize(placed.blocks); ++p) {
-      const Matrix& used = plan.program->matrices[index(p)];
-      if (!(placed.blocks[index(p)] == next.blocks[index(m)] && is_alike(used, matrix))) {
-        if (overlap(placed.blocks[index(p)], next.blocks[index(m)]) &&
-            (used.is_written || matrix.is_written))
-          return std::nullopt;
-        continue;
-      }
-      std::erase_if(residency.copies, [&](const auto& copy) { return copy.tile.matrix == m; });
-      std::erase_if(residency.away, [&](const TileId& tile) { return tile.matrix == m; });
-      for (const auto& [tile, where] : plan.kept)
-        if (tile.matrix == p) residency.copies.push_back({{m, tile.row, tile.col}, where.device});
-      for (const TileId& tile : plan.away_after)
-        if (tile.matrix == p) residency.away.push_back({m, tile.row, tile.col});
-    }
+  std::map<Key, Tile> left;  // of the tiles of the running program
+  for_each_tile(placed, [&](const TileId& id) { left[key_of(placed, id)]; });
+  for (const auto& [id, where] : plan.kept)
+    left[key_of(placed, id)].copies.push_back({where.device, nullptr});
+  for (const TileId& id : plan.away_after) left[key_of(placed, id)].is_away = true;
+  for (std::size_t m = 0; m < next.blocks.size(); ++m) {
+    const auto is_in_it = [&](const auto& known) {
+      return !known.second.copies.empty() && is_in_the_way(known.first, known.second, next, m);
+    };
+    if (!in_the_way(next, m).empty() || std::ranges::any_of(left, is_in_it)) return std::nullopt;
   }
+  Residency residency;
+  for_each_tile(next, [&](const TileId& id) {
+    const Key key = key_of(next, id);
+    const auto known = left.find(key);
+    const Tile* const tile = known != left.end() ? &known->second : find(key);
+    if (tile == nullptr) return;
+    for (const Copy& copy : tile->copies) residency.copies.push_back({id, copy.device});
+    if (tile->is_away) residency.away.push_back(id);
+  });
   std::ranges::sort(residency.copies);
-  std::ranges::sort(residency.away);
   return residency;
 }
 
-bool Residents::is_clear(const PlacedProgram& placed, std::size_t m) const {
+bool Residents::is_tile_of(const Key& key, const Block& block, const Matrix& matrix) const {
+  if (!covers(block, key.block)) return false;
+  const auto elements =
+      static_cast<std::int64_t>(key.block.begin - block.begin) / bytes_of(block.storage);
+  const int row = piece_at(matrix.row_cuts, elements % block.ld, key.block.rows);
+  const int col = piece_at(matrix.col_cuts, elements / block.ld, key.block.cols);
+  // Nothing of the program is in the other triangle.
+  return row >= 0 && col >= 0 &&
+         (!matrix.has_tile(row, col) || key.fill == (row == col ? matrix.diagonal : Fill::full));
+}
+
+bool Residents::is_in_the_way(const Key& key, const Tile& tile, const PlacedProgram& placed,
+                              std::size_t m) const {
   const Matrix& matrix = placed.program->matrices[m];
-  return std::ranges::none_of(entries_, [&](const auto& entry) {
-    if (entry->block == placed.blocks[m] && is_alike(entry->matrix, matrix)) return false;
-    const bool is_read_only =
-        !matrix.is_written && std::ranges::none_of(entry->tiles, &Tile::is_away);
-    return !is_read_only && overlap(entry->block, placed.blocks[m]);
-  });
+  if (!matrix.is_written && !tile.is_away) return false;
+  return overlap(key.block, placed.blocks[m]) && !is_tile_of(key, placed.blocks[m], matrix);
+}
+
+std::vector<Block> Residents::in_the_way(const PlacedProgram& placed, std::size_t m) const {
+  std::vector<Block> blocks;
+  for (const auto& [key, tile] : tiles_)
+    if (is_in_the_way(key, tile, placed, m)) blocks.push_back(key.block);
+  return blocks;
+}
+
+void Residents::drop_in_the_way(const PlacedProgram& placed, std::size_t m) {
+  const gate::StateLock lock;
+  for (auto& [key, tile] : tiles_)
+    if (is_in_the_way(key, tile, placed, m)) forget_copies(tile);
+  remove_empty();
 }
 
 KeptSlots Residents::bind(const Plan& plan, const PlacedProgram& placed, Backend& backend) {
@@ -158,11 +205,10 @@ KeptSlots Residents::bind(const Plan& plan, const PlacedProgram& placed, Backend
   const auto slot = [&](const Where& where) -> void*& {
     return slots[index(where.device)][index(where.slot)];
   };
-  for (const auto& [tile, where] : plan.found) {
-    Entry& entry = *find(placed.blocks[index(tile.matrix)], plan.program->matrix_of(tile));
-    entry.last_use = uses_ + 1;
-    slot(where) =
-        std::ranges::find(tile_of(entry, tile).copies, where.device, &Copy::device)->address;
+  for (const auto& [id, where] : plan.found) {
+    Tile& tile = *find(key_of(placed, id));
+    tile.last_use = uses_ + 1;
+    slot(where) = std::ranges::find(tile.copies, where.device, &Copy::device)->address;
   }
   ++uses_;
   try {
@@ -189,24 +235,25 @@ void Residents::undo(const Plan& plan, const KeptSlots& slots) {
 
 void Residents::note(const Plan& plan, const PlacedProgram& placed, const KeptSlots& slots) {
   const gate::StateLock lock;
-  for (std::size_t m = 0; m < placed.blocks.size(); ++m)
-    if (Entry* const entry = find(placed.blocks[m], plan.program->matrices[m]))
-      for (Tile& tile : entry->tiles) tile = {};  // its addresses are among the slots
+  for_each_tile(placed, [&](const TileId& id) {
+    if (Tile* const tile = find(key_of(placed, id))) *tile = {};  // its addresses are in the slots
+  });
   std::set<std::pair<DeviceId, void*>> unused;
   for (std::size_t d = 0; d < slots.size(); ++d)
     for (void* const address : slots[d])
       if (address != nullptr) unused.insert({static_cast<DeviceId>(d), address});
-  for (const auto& [tile, where] : plan.kept) {
+  for (const auto& [id, where] : plan.kept) {
     void* const address = slots[index(where.device)][index(where.slot)];
-    Entry& entry = find_or_add(placed.blocks[index(tile.matrix)], plan.program->matrix_of(tile));
-    entry.last_use = uses_;
-    entry.matrix.home = plan.program->matrix_of(tile).home;
-    tile_of(entry, tile).copies.push_back({where.device, address});
+    Tile& tile = tiles_[key_of(placed, id)];
+    tile.matrix = placed.blocks[index(id.matrix)];
+    tile.last_use = uses_;
+    // Matrices that are only read may share tiles: one copy on a device is enough.
+    const auto known = std::ranges::find(tile.copies, where.device, &Copy::device);
+    if (known != tile.copies.end()) continue;
+    tile.copies.push_back({where.device, address});
     unused.erase({where.device, address});
   }
-  for (const TileId& tile : plan.away_after)
-    tile_of(*find(placed.blocks[index(tile.matrix)], plan.program->matrix_of(tile)), tile).is_away =
-        true;
+  for (const TileId& id : plan.away_after) tiles_.at(key_of(placed, id)).is_away = true;
   for (const auto& [device, address] : unused) memory_.give_back(device, address);
   remove_empty();
 }
@@ -214,58 +261,50 @@ void Residents::note(const Plan& plan, const PlacedProgram& placed, const KeptSl
 void Residents::note_failure(const Plan& plan, const PlacedProgram& placed,
                              const KeptSlots& slots) {
   const gate::StateLock lock;
-  for (std::size_t m = 0; m < placed.blocks.size(); ++m)
-    if (Entry* const entry = find(placed.blocks[m], plan.program->matrices[m]);
-        entry != nullptr && plan.program->matrices[m].is_written)
-      for (Tile& tile : entry->tiles) forget_copies(tile);
+  for_each_tile(placed, [&](const TileId& id) {
+    if (!placed.program->matrix_of(id).is_written) return;
+    if (Tile* const tile = find(key_of(placed, id))) forget_copies(*tile);
+  });
   undo(plan, slots);
   remove_empty();
 }
 
-Binding Residents::Return::binding() const {
-  Binding binding{.matrices = {}, .scalars = {1.0, -1.0}};
-  for (const Block& block : placed.blocks)
-    binding.matrices.push_back({reinterpret_cast<void*>(block.begin), block.ld, 0});
-  return binding;
-}
-
 Block Residents::Return::block_of(const TileId& tile) const {
-  return block_of_tile(placed.blocks[index(tile.matrix)], placed.program->matrix_of(tile), tile.row,
-                       tile.col);
+  return placed.blocks[index(tile.matrix)];
 }
 
 Residents::Return Residents::returning(const std::function<bool(const Block&)>& wanted) const {
   Return what;
   auto program = std::make_shared<TileProgram>();
-  for (const auto& entry : entries_) {
-    const auto m = static_cast<MatrixId>(program->matrices.size());
-    std::vector<TileId> tiles;
-    for_each_tile(*entry, [&](int row, int col, const Tile& tile) {
-      if (tile.is_away && wanted(block_of_tile(entry->block, entry->matrix, row, col)))
-        tiles.push_back({m, row, col});
-    });
-    if (tiles.empty()) continue;
-    what.tiles.insert(what.tiles.end(), tiles.begin(), tiles.end());
-    program->matrices.push_back(entry->matrix);
-    program->matrices.back().is_read = program->matrices.back().is_written = false;
-    what.placed.blocks.push_back(entry->block);
+  for (const auto& [key, tile] : tiles_) {
+    if (!tile.is_away || !wanted(key.block)) continue;
+    what.tiles.push_back({static_cast<MatrixId>(program->matrices.size()), 0, 0});
+    program->matrices.push_back({.storage = key.block.storage,
+                                 .row_cuts = {0, key.block.rows},
+                                 .col_cuts = {0, key.block.cols},
+                                 .diagonal = key.fill,
+                                 .stays = true});
+    what.placed.blocks.push_back(key.block);
   }
   what.placed.program = std::move(program);
   what.before = of(what.placed);
   return what;
 }
 
-std::vector<Residents::Copy> Residents::copies_of(const Return& what, const TileId& tile) const {
-  Entry* const entry =
-      find(what.placed.blocks[index(tile.matrix)], what.placed.program->matrix_of(tile));
-  return entry == nullptr ? std::vector<Copy>{} : tile_of(*entry, tile).copies;
+std::vector<Residents::Copy> Residents::copies_of(const Return& what, const TileId& id) const {
+  const Tile* const tile = find(key_of(what.placed, id));
+  return tile == nullptr ? std::vector<Copy>{} : tile->copies;
 }
 
-void Residents::note_home(const Return& what, const TileId& tile) {
+void Residents::note_home(const Return& what, const TileId& id) {
   const gate::StateLock lock;
-  Entry* const entry =
-      find(what.placed.blocks[index(tile.matrix)], what.placed.program->matrix_of(tile));
-  tile_of(*entry, tile).is_away = false;
+  find(key_of(what.placed, id))->is_away = false;
+}
+
+void Residents::note_away(const Block& block) {
+  const gate::StateLock lock;
+  for (auto& [key, tile] : tiles_)
+    if (covers(block, key.block)) tile.is_away = true;
 }
 
 void Residents::forget_copies(Tile& tile) {
@@ -274,44 +313,43 @@ void Residents::forget_copies(Tile& tile) {
 }
 
 void Residents::remove_empty() {
-  std::erase_if(entries_, [](const auto& entry) {
-    return std::ranges::all_of(entry->tiles, [](const Tile& tile) { return tile.copies.empty(); });
-  });
-  blocks_.store(entries_.size());
+  std::erase_if(tiles_, [](const auto& known) { return known.second.copies.empty(); });
+  known_.store(tiles_.size());
 }
 
 void Residents::drop(const Block& block) {
   const gate::StateLock lock;
-  for (const auto& entry : entries_) {
-    if (!overlap(entry->block, block)) continue;
-    for_each_tile(*entry, [&](int row, int col, Tile& tile) {
-      if (overlap(block_of_tile(entry->block, entry->matrix, row, col), block)) forget_copies(tile);
-    });
-  }
+  for (auto& [key, tile] : tiles_)
+    if (overlap(key.block, block)) forget_copies(tile);
   remove_empty();
 }
 
-void Residents::drop_only(const Block& block) {
+void Residents::drop_only(std::span<const Block> tiles) {
   const gate::StateLock lock;
-  for (const auto& entry : entries_)
-    if (entry->block == block)
-      for (Tile& tile : entry->tiles) forget_copies(tile);
+  for (const Block& block : tiles)
+    for (const Fill fill : {Fill::full, Fill::lower, Fill::upper})
+      if (Tile* const tile = find({block, fill})) forget_copies(*tile);
+  remove_empty();
+}
+
+void Residents::drop_all() {
+  const gate::StateLock lock;
+  for (auto& [key, tile] : tiles_) forget_copies(tile);
   remove_empty();
 }
 
 std::vector<Block> Residents::forget_device(DeviceId device) {
   const gate::StateLock lock;
   std::vector<Block> gone;
-  for (const auto& entry : entries_)
-    for_each_tile(*entry, [&](int row, int col, Tile& tile) {
-      const auto lost = std::ranges::find(tile.copies, device, &Copy::device);
-      if (lost == tile.copies.end()) return;
-      memory_.give_back(device, lost->address);
-      tile.copies.erase(lost);
-      if (!tile.copies.empty() || !tile.is_away) return;
-      tile.is_away = false;
-      gone.push_back(block_of_tile(entry->block, entry->matrix, row, col));
-    });
+  for (auto& [key, tile] : tiles_) {
+    const auto lost = std::ranges::find(tile.copies, device, &Copy::device);
+    if (lost == tile.copies.end()) continue;
+    memory_.give_back(device, lost->address);
+    tile.copies.erase(lost);
+    if (!tile.copies.empty() || !tile.is_away) continue;
+    tile.is_away = false;
+    gone.push_back(key.block);
+  }
   remove_empty();
   return gone;
 }
@@ -320,22 +358,26 @@ std::vector<Block> Residents::untracked() const {
   if (empty()) return {};
   const gate::StateLock lock;
   std::vector<Block> blocks;
-  for (const auto& entry : entries_)
+  for (const auto& [key, tile] : tiles_)
     if (std::ranges::none_of(tracked_,
-                             [&](const Block& block) { return contains(block, entry->block); }))
-      blocks.push_back(entry->block);
+                             [&](const Tracked& t) { return contains(t.block, key.block); }))
+      blocks.push_back(key.block);
   return blocks;
 }
 
-std::vector<Block> Residents::others(const PlacedProgram& placed) const {
-  std::vector<const Entry*> found;
-  for (const auto& entry : entries_)
-    if (std::ranges::find(placed.blocks, entry->block) == placed.blocks.end())
-      found.push_back(entry.get());
-  std::ranges::stable_sort(found, {}, &Entry::last_use);
-  std::vector<Block> blocks;
-  for (const Entry* entry : found) blocks.push_back(entry->block);
-  return blocks;
+std::vector<Residents::Group> Residents::others(const PlacedProgram& placed) const {
+  std::set<std::uintptr_t> used;  // where tiles of the program begin
+  for_each_tile(placed, [&](const TileId& id) { used.insert(key_of(placed, id).block.begin); });
+  std::vector<Group> groups;
+  for (const auto& [key, tile] : tiles_) {
+    if (used.contains(key.block.begin)) continue;
+    auto group = std::ranges::find(groups, tile.matrix, &Group::matrix);
+    if (group == groups.end()) group = groups.insert(groups.end(), {.matrix = tile.matrix});
+    group->tiles.push_back(key.block);
+    group->last_use = std::max(group->last_use, tile.last_use);
+  }
+  std::ranges::stable_sort(groups, {}, &Group::last_use);
+  return groups;
 }
 
 }  // namespace fleet

@@ -5,6 +5,7 @@
 #pragma once
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "core/call.hpp"
 #include "core/tile_memory.hpp"
 #include "plan/plan.hpp"
+#include "program/distribution.hpp"
 #include "run/binding.hpp"
 
 namespace fleet {
@@ -29,7 +31,7 @@ struct PlacedProgram {
 class Residents {
  public:
   /// Is nothing on devices? The one question that takes no lock.
-  bool empty() const { return blocks_.load() == 0; }
+  bool empty() const { return known_.load() == 0; }
   /// Is an element of the block away from home? From any thread.
   bool is_away(const Block& block) const;
   /// The same of tiles for whose blocks `wanted` says so.
@@ -38,20 +40,26 @@ class Residents {
   bool has(const Block& block) const;
 
   /// Memory is tracked from `track` to `untrack`: until then its tiles may stay. From any thread.
-  void track(const Block& block);
+  void track(const Block& block, const std::optional<Distribution>& distribution = {});
   void untrack(const Block& block);
   bool is_tracked(const Block& block) const;
+  /// From now on the tiles of tracked memory belong to these devices.
+  void distribute(const Block& block, const Distribution& distribution);
+  /// That of the tracked memory that the block is a part of. From any thread.
+  std::optional<Distribution> distribution_of(const Block& block) const;
 
-  /// Where the matrices of a program are. Blocks in other tiles than the program's are not looked
-  /// at: they have to be returned and dropped before.
+  /// Where the matrices of a program are. What lies there in other tiles than the program's is not
+  /// looked at: it has to be returned and dropped before.
   Residency of(const PlacedProgram& placed) const;
   /// The same after a run of `plan`, for another program; nothing where that cannot be known. For a
   /// thread that plans ahead while the turn is taken for that run.
   std::optional<Residency> after(const Plan& plan, const PlacedProgram& placed,
                                  const PlacedProgram& next) const;
-  /// Does no block meet a matrix of the program without being cut and stored as it is? Copies of
-  /// what the program only reads, and is at home, may.
-  bool is_clear(const PlacedProgram& placed, std::size_t matrix) const;
+  /// The tiles that meet a matrix of the program without being tiles of it, stored as it needs
+  /// them. Copies of what the program only reads, and is at home, are not in the way.
+  std::vector<Block> in_the_way(const PlacedProgram& placed, std::size_t matrix) const;
+  /// Forgets them.
+  void drop_in_the_way(const PlacedProgram& placed, std::size_t matrix);
 
   /// The addresses of what the plan finds, and new memory for what it makes. Throws
   /// Error(no_memory).
@@ -64,12 +72,11 @@ class Residents {
   /// Nothing was run: gives back what bind() took.
   void undo(const Plan& plan, const KeptSlots& slots);
 
-  /// Tiles that are away, as a program without calls.
+  /// Tiles that are away, as a program without calls: each is a matrix of its own.
   struct Return {
     PlacedProgram placed;
     Residency before;
     std::vector<TileId> tiles;
-    Binding binding() const;
     Block block_of(const TileId& tile) const;
   };
   /// Those for which `wanted` says so, by the tile's own block.
@@ -82,42 +89,60 @@ class Residents {
   };
   std::vector<Copy> copies_of(const Return& what, const TileId& tile) const;
   void note_home(const Return& what, const TileId& tile);
+  /// The homes of all tiles in the block are older than their copies.
+  void note_away(const Block& block);
   /// Forgets all copies of tiles that meet the block: they are at home, or of no use.
   void drop(const Block& block);
-  /// The same of this very block, and not of others that it meets.
-  void drop_only(const Block& block);
+  /// The same of these very tiles, and not of others that they meet.
+  void drop_only(std::span<const Block> tiles);
+  void drop_all();
   /// The device is lost. Returns the tiles that were nowhere else.
   std::vector<Block> forget_device(DeviceId device);
 
   /// Blocks that nobody tracks any more.
   std::vector<Block> untracked() const;
-  /// All blocks but those of the program, the one that was used least recently first.
-  std::vector<Block> others(const PlacedProgram& placed) const;
+  /// Tiles that were last used together, as tiles of one matrix.
+  struct Group {
+    Block matrix;
+    std::vector<Block> tiles = {};
+    std::uint64_t last_use = 0;
+  };
+  /// All tiles but those of the program, those that were used least recently first.
+  std::vector<Group> others(const PlacedProgram& placed) const;
   std::int64_t bytes_on(DeviceId device) const { return memory_.used(device); }
   void trim(Backend& backend) { memory_.trim(backend); }
 
  private:
-  struct Tile {
-    std::vector<Copy> copies;
-    bool is_away = false;
-  };
-  /// A block in tiles, row by row.
-  struct Entry {
+  /// A tile is known by its memory and by which of its elements count, so that views and matrices
+  /// that are cut at the same places share it.
+  struct Key {
     Block block;
-    Matrix matrix;
-    std::vector<Tile> tiles;
+    Fill fill = Fill::full;
+    bool operator<(const Key& other) const;
+  };
+  struct Tile {
+    std::vector<Copy> copies = {};
+    bool is_away = false;
+    Block matrix = {};  ///< of whose tiles it was used last
     std::uint64_t last_use = 0;
   };
+  struct Tracked {
+    Block block;
+    std::optional<Distribution> distribution;
+  };
 
-  Entry* find(const Block& block, const Matrix& matrix) const;
-  Entry& find_or_add(const Block& block, const Matrix& matrix);
-  static Tile& tile_of(Entry& entry, const TileId& tile);
+  static Key key_of(const PlacedProgram& placed, const TileId& tile);
+  Tile* find(const Key& key);
+  const Tile* find(const Key& key) const;
+  bool is_tile_of(const Key& key, const Block& block, const Matrix& matrix) const;
+  bool is_in_the_way(const Key& key, const Tile& tile, const PlacedProgram& placed,
+                     std::size_t matrix) const;
   void forget_copies(Tile& tile);
   void remove_empty();
 
-  std::vector<std::unique_ptr<Entry>> entries_;
-  std::vector<Block> tracked_;
-  std::atomic<std::size_t> blocks_{0};  ///< entries_.size()
+  std::map<Key, Tile> tiles_;
+  std::vector<Tracked> tracked_;
+  std::atomic<std::size_t> known_{0};  ///< tiles_.size()
   std::uint64_t uses_ = 0;
   TileMemory memory_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "program/distribution.hpp"
 
 namespace fleet {
 namespace {
@@ -39,10 +40,11 @@ class TrackedMatrix::Memory {
     context_.track(block_);
   }
   /// The context's.
-  Memory(Context& context, Block block, int location)
+  Memory(Context& context, Block block, int location,
+         const std::optional<Distribution>& distribution)
       : context_(context), data_(context.allocate(location, block.bytes)), block_(block) {
     block_.begin = reinterpret_cast<std::uintptr_t>(data_);
-    context_.track(block_);
+    context_.track(block_, distribution);
   }
   ~Memory() {
     try {
@@ -55,6 +57,7 @@ class TrackedMatrix::Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   void* data() const { return data_; }
+  const Block& block() const { return block_; }
 
  private:
   Context& context_;
@@ -78,15 +81,17 @@ TrackedMatrix TrackedMatrix::wrap(Context& context, DataType type, std::int64_t 
 
 TrackedMatrix TrackedMatrix::create(Context& context, DataType type, std::int64_t rows,
                                     std::int64_t cols, std::string_view place) {
-  if (place.starts_with('c'))
-    throw Error(Status::unsupported,
-                "place '" + std::string(place) + "': this version has no block-cyclic matrices");
   const std::int64_t ld = std::max<std::int64_t>(1, rows);
   const std::int64_t bytes = span_of(type, rows, cols, ld);
   TrackedMatrix matrix(context, type, rows, cols);
   matrix.ld_ = ld;
+  // Of a block-cyclic matrix this is memory that the system gives when it is touched: at first
+  // nothing is at home.
+  const int location = is_cyclic(place) ? kPageable : parse_place(place);
+  const auto distribution =
+      is_cyclic(place) ? context.distribution(type.storage, rows, cols, place) : std::nullopt;
   if (bytes == 0) return matrix;
-  matrix.memory_ = std::make_shared<const Memory>(context, matrix.block(), parse_place(place));
+  matrix.memory_ = std::make_shared<const Memory>(context, matrix.block(), location, distribution);
   matrix.data_ = matrix.memory_->data();
   return matrix;
 }
@@ -117,6 +122,45 @@ Block TrackedMatrix::block() const {
 void TrackedMatrix::read() const { context_->read(block()); }
 
 std::shared_ptr<Event> TrackedMatrix::queue_read() const { return context_->queue_read(block()); }
+
+std::shared_ptr<Event> TrackedMatrix::distribute(std::string_view place) const {
+  require(is_cyclic(place),
+          "place '" + std::string(place) + "' is none of a grid of devices, like c2x2:1024");
+  require(memory_ == nullptr || memory_->block() == block(),
+          "a view of a part of a matrix cannot be distributed by itself");
+  const auto wanted = context_->distribution(type_.storage, rows_, cols_, place);
+  if (memory_ == nullptr || !wanted) {
+    auto done = std::make_shared<Event>();
+    done->finish(Status::ok, {});
+    return done;
+  }
+  return context_->queued().push(
+      "fleet_matrix_distribute",
+      {.kind = Transfer::Kind::distribute, .to = block(), .distribution = wanted});
+}
+
+Block TrackedMatrix::as_large(const void* data, std::int64_t ld) const {
+  require(ld >= std::max<std::int64_t>(1, rows_),
+          "the leading dimension is " + std::to_string(ld) + ", expected at least " +
+              std::to_string(std::max<std::int64_t>(1, rows_)));
+  Block other = block();
+  other.begin = reinterpret_cast<std::uintptr_t>(data);
+  other.ld = ld;
+  other.bytes = span_of(type_, rows_, cols_, ld);
+  require(data != nullptr || other.bytes == 0, "data is NULL");
+  require(other.bytes == 0 || !overlap(other, block()), "data is in the matrix itself");
+  return other;
+}
+
+std::shared_ptr<Event> TrackedMatrix::scatter(const void* data, std::int64_t ld) const {
+  return context_->queued().push("fleet_matrix_scatter",
+                                 {.from = as_large(data, ld), .to = block()});
+}
+
+std::shared_ptr<Event> TrackedMatrix::gather(void* data, std::int64_t ld) const {
+  return context_->queued().push("fleet_matrix_gather",
+                                 {.from = block(), .to = as_large(data, ld)});
+}
 
 void TrackedMatrix::after(const std::shared_ptr<Event>& event) const {
   context_->queued().hold(block(), event);

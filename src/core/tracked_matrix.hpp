@@ -15,7 +15,8 @@ class TrackedMatrix {
   /// Memory of the caller. Throws Error(bad_argument).
   static TrackedMatrix wrap(Context& context, DataType type, std::int64_t rows, std::int64_t cols,
                             void* data, std::int64_t ld);
-  /// New memory at a place: "h", "p" or a device. Its contents are undefined.
+  /// New memory at a place: "h", "p", a device, or block-cyclic on devices ("c2x2:1024", see
+  /// parse_cyclic). Its contents are undefined.
   static TrackedMatrix create(Context& context, DataType type, std::int64_t rows, std::int64_t cols,
                               std::string_view place);
   TrackedMatrix view(std::int64_t row, std::int64_t col, std::int64_t rows,
@@ -35,6 +36,12 @@ class TrackedMatrix {
   void read() const;
   /// The same in its turn among queued calls.
   std::shared_ptr<Event> queue_read() const;
+  /// Queues that its tiles belong to the devices of a block-cyclic place from now on, and go there.
+  std::shared_ptr<Event> distribute(std::string_view place) const;
+  /// Queues a copy of as many elements into it, and out of it. The memory must live until it is
+  /// done.
+  std::shared_ptr<Event> scatter(const void* data, std::int64_t ld) const;
+  std::shared_ptr<Event> gather(void* data, std::int64_t ld) const;
   /// Calls that are queued on it from now on start after the event.
   void after(const std::shared_ptr<Event>& event) const;
   /// The caller has written it.
@@ -45,6 +52,8 @@ class TrackedMatrix {
 
   TrackedMatrix(Context& context, DataType type, std::int64_t rows, std::int64_t cols)
       : context_(&context), type_(type), rows_(rows), cols_(cols) {}
+  /// The same number of elements elsewhere. Throws Error(bad_argument).
+  Block as_large(const void* data, std::int64_t ld) const;
 
   Context* context_;
   DataType type_;

@@ -255,6 +255,8 @@ std::vector<Moved> moved_once(const TileProgram& program) {
         if (x == kC) matrix.in = bytes;
         is_used = true;
       }
+    // What is distributed lies on devices, and stays there.
+    if (program.matrices[index(id)].distribution) matrix.out = matrix.in = 0;
     moved.push_back(matrix);
   }
   return moved;
@@ -263,7 +265,10 @@ std::vector<Moved> moved_once(const TileProgram& program) {
 }  // namespace
 
 Bound bound(const TileProgram& program, const Machine& machine, double cpu_part) {
-  if (program.calls.size() == 1) return bound(program.calls.front().problem, machine, cpu_part);
+  const bool is_distributed = std::ranges::any_of(
+      program.matrices, [](const Matrix& m) { return m.distribution.has_value(); });
+  if (program.calls.size() == 1 && !is_distributed)
+    return bound(program.calls.front().problem, machine, cpu_part);
   const std::vector<Meter> ports = port_meters(machine);
   std::vector<Problem> problems;
   Bound least{0, "flops"};

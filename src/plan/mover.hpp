@@ -123,6 +123,8 @@ class Mover {
   DeviceId device_of(int worker) const { return devices_[static_cast<std::size_t>(worker)]; }
   /// Brings a tile home that is away. Returns when it is there.
   double bring_home(const TileId& tile);
+  /// Copies a tile to a device, where it stays, unless it is there. Returns when it is.
+  double bring_to(const TileId& tile, DeviceId device);
   /// Brings home what is still away of matrices that return, and says what the plan leaves behind.
   void finish();
 

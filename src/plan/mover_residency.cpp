@@ -63,6 +63,23 @@ double Mover::bring_home(const TileId& tile) {
   return home_s;
 }
 
+double Mover::bring_to(const TileId& tile, DeviceId device) {
+  const int key = key_of(tile);
+  const auto holder = static_cast<int>(std::ranges::find(devices_, device) - devices_.begin());
+  Held& there = held(key, holder);
+  if (there.slot >= 0) return there.arrival_s;
+  if (!is_away(tile) && program_.matrix_of(tile).home == device) return 0;
+  const Cargo cargo = program_.cargo_of(tile);
+  const Chain& chain = router_.route(holders_of(key), {&device, 1}, cargo);
+  const Where from = place_of(chain.source, key);
+  const Where to{device, store(device).take(Pool::kept, program_.bytes_of(tile), key)};
+  before_read(from, tile);
+  emit_leg(TaskKind::fetch, tile, chain.legs[0], from, to, chain.chunks, kNoTask);
+  router_.commit(chain.legs[0], cargo.bytes);
+  there = {.slot = to.slot, .arrival_s = chain.legs[0].stop_s()};
+  return there.arrival_s;
+}
+
 void Mover::finish() {
   plan_.slots.resize(stores_.size());
   plan_.arena_bytes.resize(stores_.size());

@@ -153,6 +153,16 @@ Plan plan_return(std::shared_ptr<const TileProgram> matrices, const Residency& b
                  std::span<const TileId> tiles, const Machine& machine,
                  std::span<const std::int64_t> memory_cap);
 
+/// Brings copies of tiles to devices, where they stay: those of `wanted` that are neither
+/// there nor at home there.
+/// `matrices`: a program without calls, whose matrices stay. Throws as schedule does.
+Plan plan_spread(std::shared_ptr<const TileProgram> matrices, const Residency& before,
+                 std::span<const Residency::Copy> wanted, const Machine& machine,
+                 std::span<const std::int64_t> memory_cap);
+
+/// Tiles of matrices that are distributed, each on the device that it belongs to and nowhere else.
+Residency at_owners(const TileProgram& program);
+
 /// The residency that a plan leaves behind.
 Residency residency_after(const Plan& plan);
 

@@ -463,26 +463,6 @@ Plan schedule(std::shared_ptr<const TileProgram> program, std::span<const Dealin
   return Planner(std::move(program), deals, machine, tuning, before).run();
 }
 
-Plan plan_return(std::shared_ptr<const TileProgram> matrices, const Residency& before,
-                 std::span<const TileId> tiles, const Machine& machine,
-                 std::span<const std::int64_t> memory_cap) {
-  Plan plan;
-  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
-    plan.tuning.workers.push_back(d);
-  plan.tuning.grid = {1, static_cast<int>(plan.tuning.workers.size())};
-  plan.tuning.tile = 1;  // no more than a name: tiles are given
-  plan.tuning.memory_cap.assign(memory_cap.begin(), memory_cap.end());
-  require_valid(*matrices, {}, machine, plan.tuning);
-  plan.program = std::move(matrices);
-  add_queues(plan, machine);
-  TaskList tasks(plan, plan.queues.size());
-  Mover mover(plan, machine, {}, before, tasks);
-  for (const TileId& tile : tiles)
-    plan.planned_s = std::max(plan.planned_s, mover.bring_home(tile));
-  mover.finish();
-  return plan;
-}
-
 Plan make_plan(const Problem& problem, const Machine& machine, const Tuning& tuning,
                Expansions& expansions) {
   const Decomposition cut = decompose(problem, tuning);

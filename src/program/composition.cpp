@@ -41,14 +41,17 @@ int operand_of(char letter, Routine routine) {
   }
 }
 
-/// "a=NAME@PLACE" becomes "a@PLACE", and the name is kept by its letter.
+/// "a=NAME@PLACE" becomes "a@PLACE", and the name is kept by its letter; so are block-cyclic
+/// places, for which problems have no word.
 struct Line {
   std::string text;  ///< with single blanks
   std::string problem;
   std::vector<std::pair<char, std::string>> names;
+  std::vector<std::pair<char, CyclicPlace>> cyclic;
 };
 
-Line split_names(std::string_view text, int number) {
+/// Throws Error(bad_argument).
+Line split_names(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r";
   Line line;
   for (auto begin = text.find_first_not_of(kSpace); begin != std::string_view::npos;) {
@@ -60,16 +63,21 @@ Line split_names(std::string_view text, int number) {
     line.text += blank;
     line.text += word;
     const auto at = word.find('@');
-    if (at == std::string_view::npos || word.size() < 2 || word[1] != '=') {
+    const bool is_named = at != std::string_view::npos && word.size() > 1 && word[1] == '=';
+    if (!is_named && at != 1) {
       line.problem += word;
       continue;
     }
-    const std::string_view name = word.substr(2, at - 2);
-    if (!is_name(name))
-      refuse_line(number, "'" + std::string(word) + "' needs a name of letters, digits and _");
-    line.names.emplace_back(word[0], name);
+    const std::string_view name = is_named ? word.substr(2, at - 2) : "",
+                           place = word.substr(at + 1);
+    if (is_named && !is_name(name))
+      throw Error(Status::bad_argument,
+                  "'" + std::string(word) + "' needs a name of letters, digits and _");
+    if (is_named) line.names.emplace_back(word[0], name);
+    if (is_cyclic(place)) line.cyclic.emplace_back(word[0], parse_cyclic(place));
     line.problem += word.substr(0, 1);
-    line.problem += word.substr(at);
+    line.problem += '@';
+    line.problem += is_cyclic(place) ? "h" : place;
   }
   return line;
 }
@@ -80,6 +88,16 @@ struct Named {
   Operand operand;
   std::int64_t batch;
 };
+
+/// What a line says of operand x, if anything.
+template <typename What>
+std::optional<What> said_of(int x, Routine routine,
+                            const std::vector<std::pair<char, What>>& words) {
+  std::optional<What> said;
+  for (const auto& [letter, what] : words)
+    if (operand_of(letter, routine) == x) said = what;
+  return said;
+}
 
 }  // namespace
 
@@ -92,11 +110,12 @@ Composition parse_composition(std::string_view text) {
     const auto end = std::min(text.find('\n'), text.size());
     const std::string_view whole = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    const Line line = split_names(whole.substr(0, whole.find('#')), number);
-    if (line.problem.empty()) continue;
-    Composition::Call call{.text = line.text};
+    Line line;
+    Composition::Call call;
     try {
-      call.problem = parse_problem(line.problem);
+      line = split_names(whole.substr(0, whole.find('#')));
+      if (line.problem.empty()) continue;
+      call = {.problem = parse_problem(line.problem), .text = line.text};
     } catch (const Error& error) {
       refuse_line(number, error.what());
     }
@@ -104,18 +123,22 @@ Composition parse_composition(std::string_view text) {
     for (const int x : {kA, kB, kC}) {
       if (x == kB && !traits.has_b) continue;
       const Operand& operand = call.problem.operands[static_cast<std::size_t>(x)];
-      std::string name;
-      for (const auto& [letter, given] : line.names)
-        if (operand_of(letter, call.problem.routine) == x) name = given;
+      const std::string name = said_of(x, call.problem.routine, line.names).value_or("");
+      const auto cyclic = said_of(x, call.problem.routine, line.cyclic);
+      if (cyclic && call.problem.batch > 1)
+        refuse_line(number, "the matrices of a batch cannot be block-cyclic");
       const auto found =
           name.empty() ? composition.names.end() : std::ranges::find(composition.names, name);
       auto& matrix = call.matrices[static_cast<std::size_t>(x)];
       matrix = static_cast<int>(found - composition.names.begin());
       if (found == composition.names.end()) {
         composition.names.push_back(name);
+        composition.cyclic.push_back(cyclic);
         known.push_back({call.problem.type.storage, operand, call.problem.batch});
         continue;
       }
+      if (composition.cyclic[static_cast<std::size_t>(matrix)] != cyclic)
+        refuse_line(number, "matrix " + name + " is block-cyclic in one way in all calls, or none");
       const Named& first = known[static_cast<std::size_t>(matrix)];
       if (first.storage != call.problem.type.storage || first.operand.rows != operand.rows ||
           first.operand.cols != operand.cols || first.operand.home != operand.home ||
@@ -136,14 +159,17 @@ Composition parse_composition(std::string_view text) {
   return composition;
 }
 
-Cuts regular_cuts(std::int64_t size, const RegularTiles& tiles) {
+std::int64_t regular_edge(std::int64_t size, const RegularTiles& tiles) {
   constexpr std::int64_t kPieces = 2;
-  std::int64_t tile = tiles.tile;
-  if (tile == 0) {
-    tile = tiles.most;
-    const std::int64_t even = size / (kPieces * std::max(1, tiles.devices));
-    while (tile / 2 >= std::max(tiles.least, even)) tile /= 2;
-  }
+  if (tiles.tile != 0) return tiles.tile;
+  std::int64_t tile = tiles.most;
+  const std::int64_t even = size / (kPieces * std::max(1, tiles.devices));
+  while (tile / 2 >= std::max(tiles.least, even)) tile /= 2;
+  return tile;
+}
+
+Cuts regular_cuts(std::int64_t size, const RegularTiles& tiles) {
+  const std::int64_t tile = regular_edge(size, tiles);
   Cuts cuts{0};
   // A last piece of less than half a tile is not worth its latency.
   while (size - cuts.back() > tile + tile / 2) cuts.push_back(cuts.back() + tile);
@@ -156,9 +182,39 @@ CallCuts regular_cuts(const Problem& problem, const RegularTiles& tiles) {
           regular_cuts(problem.k, tiles)};
 }
 
+CallCuts cuts_of_call(const Problem& problem, const RegularTiles& tiles,
+                      const Distributions& distributions) {
+  CallCuts cuts = regular_cuts(problem, tiles);
+  const RoutineTraits& traits = problem.traits();
+  // Of two dimensions that are cut alike, the one that stands for both.
+  const auto known_as = [&](CutsOf dimension) {
+    if (traits.triangle && dimension == &CallCuts::n) return &CallCuts::m;
+    if (traits.has_side() && dimension == &CallCuts::k)
+      return problem.side == Side::left ? &CallCuts::m : &CallCuts::n;
+    return dimension;
+  };
+  std::vector<CutsOf> done;
+  for (const int x : {kC, kA, kB}) {
+    const auto& distribution = distributions[static_cast<std::size_t>(x)];
+    if (!distribution) continue;
+    const auto [along_rows, along_cols] = stored_dimensions(problem, x);
+    for (const auto& [asked, at] :
+         {std::pair(along_rows, distribution->row), std::pair(along_cols, distribution->col)}) {
+      const CutsOf dimension = known_as(asked);
+      if (std::ranges::find(done, dimension) != done.end()) continue;
+      done.push_back(dimension);
+      cuts.*dimension = distribution->cuts_of((cuts.*dimension).back(), at);
+    }
+  }
+  if (traits.triangle) cuts.n = cuts.m;
+  if (traits.has_side() && problem.k > 0) cuts.k = problem.side == Side::left ? cuts.m : cuts.n;
+  return cuts;
+}
+
 TileProgram expand(const Composition& composition, const RegularTiles& tiles) {
   TileProgram program;
   std::vector<MatrixId> ids(composition.names.size(), kNoMatrix);
+  std::vector<std::optional<Distribution>> made(composition.names.size());
   for (std::size_t c = 0; c < composition.calls.size(); ++c) {
     const Composition::Call& call = composition.calls[c];
     std::array<MatrixId, 3> matrices{kNoMatrix, kNoMatrix, kNoMatrix};
@@ -168,7 +224,16 @@ TileProgram expand(const Composition& composition, const RegularTiles& tiles) {
     if (call.matrices[kB] >= 0 && call.matrices[kB] == call.matrices[kA] &&
         matrices[kA] == kNoMatrix)
       matrices[kB] = static_cast<MatrixId>(program.matrices.size());
-    const CallCuts cuts = regular_cuts(call.problem, tiles);
+    Distributions distributions;
+    for (std::size_t x = 0; x < 3; ++x) {
+      if (call.matrices[x] < 0) continue;
+      const auto at = static_cast<std::size_t>(call.matrices[x]);
+      const Operand& operand = call.problem.operands[x];
+      if (composition.cyclic[at] && !made[at])
+        made[at] = distribution_of(*composition.cyclic[at], operand.rows, operand.cols, tiles);
+      distributions[x] = made[at];
+    }
+    const CallCuts cuts = cuts_of_call(call.problem, tiles, distributions);
     try {
       append(program, call.problem, cuts, matrices);
     } catch (const Error& error) {
@@ -178,6 +243,13 @@ TileProgram expand(const Composition& composition, const RegularTiles& tiles) {
     for (std::size_t x = 0; x < 3; ++x)
       if (call.matrices[x] >= 0)
         ids[static_cast<std::size_t>(call.matrices[x])] = program.calls.back().matrices[x];
+  }
+  for (std::size_t m = 0; m < made.size(); ++m) {
+    if (!made[m] || ids[m] == kNoMatrix) continue;
+    Matrix& matrix = program.matrices[static_cast<std::size_t>(ids[m])];
+    matrix.distribution = made[m];
+    matrix.stays = true;
+    matrix.returns = false;
   }
   return program;
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "program/tile_program.hpp"
+#include "program/distribution.hpp"
 
 namespace fleet {
 
@@ -21,10 +21,13 @@ struct Composition {
   };
   std::vector<Call> calls;
   std::vector<std::string> names;  ///< of matrices; empty where a call does not name its own
+  /// Of each matrix that lies on devices as the program begins; their homes are not used.
+  std::vector<std::optional<CyclicPlace>> cyclic;
 };
 
 /// One call a line, as parse_problem() reads it, but with operands as "a=NAME@PLACE": operands with
-/// one name are one matrix. "a@PLACE" is a matrix of this call only. Empty lines and what follows a
+/// one name are one matrix. "a@PLACE" is a matrix of this call only. PLACE may be block-cyclic.
+/// Empty lines and what follows a
 /// '#' are left out. Throws Error(bad_argument) naming the line, also where a name has two shapes,
 /// types or places.
 Composition parse_composition(std::string_view text);
@@ -43,8 +46,18 @@ struct RegularTiles {
 /// tiles for each device (paper 5 has ceil(N / (4 * gpus))); the last may be half as long again.
 Cuts regular_cuts(std::int64_t size, const RegularTiles& tiles);
 CallCuts regular_cuts(const Problem& problem, const RegularTiles& tiles);
+/// The edge of all but the last.
+std::int64_t regular_edge(std::int64_t size, const RegularTiles& tiles);
 
-/// The program of all calls, with regular cuts. Throws Error(bad_argument) naming the call if it
+/// Those of the operands of a call that have one.
+using Distributions = std::array<std::optional<Distribution>, 3>;
+/// The same, where operands are block-cyclic: along their dimensions the tiles are their blocks.
+/// Where two of them disagree, those of C come first, then A's.
+CallCuts cuts_of_call(const Problem& problem, const RegularTiles& tiles,
+                      const Distributions& distributions);
+
+/// The program of all calls, with regular cuts; block-cyclic matrices stay, and the tiles of calls
+/// are theirs. Throws Error(bad_argument) naming the call if it
 /// needs a matrix stored in another way than an earlier call (as a triangle and as a whole).
 TileProgram expand(const Composition& composition, const RegularTiles& tiles);
 

@@ -440,6 +440,17 @@ Dealing deal_tiles(const Problem& problem, const CallCuts& cuts, const Tuning& t
   return decompose(problem, tuning, &cuts).deal;
 }
 
+Dealing deal_to_owners(const Problem& problem, const CallCuts& cuts, const Tuning& tuning,
+                       const Distribution& distribution) {
+  Dealing deal = deal_tiles(problem, cuts, tuning);
+  if (deal.streams) return deal;
+  for (std::size_t row = 0; row < deal.row_owner.size(); ++row)
+    deal.row_owner[row] = distribution.grid_row(cuts.m[row]);
+  for (std::size_t col = 0; col < deal.col_owner.size(); ++col)
+    deal.col_owner[col] = distribution.grid_col(cuts.n[col]);
+  return deal;
+}
+
 int rank_of_tile(const Problem& problem, int tiles, int tile) {
   const bool lower = (problem.uplo == Uplo::lower) == (problem.op_a == Op::none);
   // trsm from the left by a lower triangle ascends; an upper triangle, the right side and trmm each

@@ -76,6 +76,11 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning);
 /// whose middles lie in its equal part.
 Dealing deal_tiles(const Problem& problem, const CallCuts& cuts, const Tuning& tuning);
 
+/// The same, where C is distributed over the very grid of the tuning: each tile to the device that
+/// it belongs to.
+Dealing deal_to_owners(const Problem& problem, const CallCuts& cuts, const Tuning& tuning,
+                       const Distribution& distribution);
+
 /// The last rows and columns of C, in elements, which the CPU computes beside the devices. What of
 /// C is in them depends on nothing else of C: one of the two is 0, but for a triangle, of which the
 /// strip is the same rows and columns.

@@ -11,6 +11,24 @@
 namespace fleet {
 namespace {
 
+/// Does the stored operand stand along the rows of C (m x k before op) or along its columns?
+bool along_rows(const Problem& problem, int operand) {
+  const RoutineTraits& traits = problem.traits();
+  if (traits.vectors) return operand == kB;
+  if (traits.by_itself) return true;  // its transpose is the other factor
+  if (traits.has_side()) return (operand == kA) == (problem.side == Side::left);
+  return operand == kA;
+}
+
+Op op_of(const Problem& problem, int operand) {
+  const RoutineTraits& traits = problem.traits();
+  if (traits.has_side()) return Op::none;  // square, so its cuts are the same either way
+  if (traits.vectors)
+    return operand == kA && !is_stored_k_by_n(problem.routine, problem.op_a) ? Op::transpose
+                                                                             : Op::none;
+  return along_rows(problem, operand) ? problem.op_a : problem.op_b;
+}
+
 /// Appends the matrices, chains and ops of one call to a program.
 class Expansion {
  public:
@@ -46,39 +64,12 @@ class Expansion {
 
   // ---- matrices
 
-  /// Does the stored operand stand along the rows of C (m x k before op) or along its columns?
-  bool along_rows(int operand) const {
-    if (traits_.vectors) return operand == kB;
-    if (traits_.by_itself) return true;  // its transpose is the other factor
-    if (traits_.has_side()) return (operand == kA) == (problem_.side == Side::left);
-    return operand == kA;
-  }
-
-  Op op_of(int operand) const {
-    if (traits_.has_side()) return Op::none;  // square, so its cuts are the same either way
-    if (traits_.vectors)
-      return operand == kA && !is_stored_k_by_n(problem_.routine, problem_.op_a) ? Op::transpose
-                                                                                 : Op::none;
-    return along_rows(operand) ? problem_.op_a : problem_.op_b;
-  }
-
-  std::pair<Cuts, Cuts> cuts_of(int operand) {
-    const CallCuts& cuts = call().cuts;
-    if (operand == kC) return {cuts.m, cuts.n};
-    // Without a B, A stands for both.
-    if (operand == kB && !traits_.has_b) return cuts_of(kA);
-    std::pair<Cuts, Cuts> pair =
-        along_rows(operand) ? std::pair(cuts.m, cuts.k) : std::pair(cuts.k, cuts.n);
-    if (op_of(operand) != Op::none) std::swap(pair.first, pair.second);
-    return pair;
-  }
-
   Matrix matrix_of(int operand) {
-    auto [row_cuts, col_cuts] = cuts_of(operand);
+    const auto [along_rows, along_cols] = stored_dimensions(problem_, operand);
     const Operand& stored = problem_.operands[index(operand)];
     Matrix matrix{.storage = problem_.type.storage,
-                  .row_cuts = std::move(row_cuts),
-                  .col_cuts = std::move(col_cuts),
+                  .row_cuts = call().cuts.*along_rows,
+                  .col_cuts = call().cuts.*along_cols,
                   .items = stored.shared ? 1 : static_cast<int>(problem_.batch),
                   .home = stored.home};
     const Fill triangle = problem_.uplo == Uplo::lower ? Fill::lower : Fill::upper;
@@ -298,6 +289,17 @@ Kernel product_of(Routine routine) {
     default:
       return Kernel::multiply;
   }
+}
+
+std::pair<CutsOf, CutsOf> stored_dimensions(const Problem& problem, int operand) {
+  if (operand == kC) return {&CallCuts::m, &CallCuts::n};
+  // Without a B, A stands for both.
+  if (operand == kB && !problem.traits().has_b) return stored_dimensions(problem, kA);
+  std::pair<CutsOf, CutsOf> pair = along_rows(problem, operand)
+                                       ? std::pair(&CallCuts::m, &CallCuts::k)
+                                       : std::pair(&CallCuts::k, &CallCuts::n);
+  if (op_of(problem, operand) != Op::none) std::swap(pair.first, pair.second);
+  return pair;
 }
 
 TileProgram expand(const Problem& problem, const CallCuts& cuts) {

@@ -27,6 +27,11 @@ TileProgram expand(const Problem& problem, const CallCuts& cuts);
 void append(TileProgram& program, const Problem& problem, const CallCuts& cuts,
             const std::array<MatrixId, 3>& matrices);
 
+/// A dimension of a call.
+using CutsOf = Cuts CallCuts::*;
+/// The dimensions along the rows and columns of an operand as it is stored.
+std::pair<CutsOf, CutsOf> stored_dimensions(const Problem& problem, int operand);
+
 /// The kernel of a routine's products.
 Kernel product_of(Routine routine);
 

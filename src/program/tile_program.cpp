@@ -21,6 +21,13 @@ std::int64_t longest_piece(const Cuts& cuts) {
   return longest;
 }
 
+Cuts Distribution::cuts_of(std::int64_t size, std::int64_t at) const {
+  Cuts cuts{0};
+  for (std::int64_t next = block - at % block; next < size; next += block) cuts.push_back(next);
+  if (size > 0) cuts.push_back(size);
+  return cuts;
+}
+
 Fill TileProgram::fill_of(const TileId& tile) const {
   return tile.row == tile.col ? matrix_of(tile).diagonal : Fill::full;
 }

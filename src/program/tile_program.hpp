@@ -6,6 +6,7 @@
 #include <compare>
 #include <complex>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,24 @@ using Cuts = std::vector<std::int64_t>;
 inline int tile_count(const Cuts& cuts) { return static_cast<int>(cuts.size()) - 1; }
 std::int64_t longest_piece(const Cuts& cuts);  ///< in elements; 0 where there is none
 
+/// Where the tiles of a matrix belong, 2D block-cyclic: blocks of elements to the rows and columns
+/// of a grid of devices in turn.
+struct Distribution {
+  Grid grid;
+  std::int64_t block = 1;         ///< edge in elements
+  std::vector<DeviceId> devices;  ///< of the grid, row by row
+  std::int64_t row = 0, col = 0;  ///< where this begins in the matrix that was distributed
+
+  int grid_row(std::int64_t at) const { return static_cast<int>((row + at) / block % grid.rows); }
+  int grid_col(std::int64_t at) const { return static_cast<int>((col + at) / block % grid.cols); }
+  DeviceId owner_of(std::int64_t row_at, std::int64_t col_at) const {
+    return devices[static_cast<std::size_t>(grid_row(row_at) * grid.cols + grid_col(col_at))];
+  }
+  /// Where its blocks begin in `size` rows or columns, of which the first is that of `at`.
+  Cuts cuts_of(std::int64_t size, std::int64_t at) const;
+  friend bool operator==(const Distribution&, const Distribution&) = default;
+};
+
 /// A stored matrix (column-major) as a program sees it: shape, cuts and home; no pointer.
 struct Matrix {
   Storage storage = Storage::f64;
@@ -72,9 +91,15 @@ struct Matrix {
   bool stays = false;
   /// Whether it is complete at home after the program. One that stays need not be.
   bool returns = true;
+  /// Where its tiles belong, if that was asked for: they are computed there if that is as fast.
+  std::optional<Distribution> distribution = {};
 
   int tile_rows() const { return tile_count(row_cuts); }  ///< of one item
   int tile_cols() const { return tile_count(col_cuts); }
+  /// Is the tile one that counts? Of a triangle, the others are not stored.
+  bool has_tile(int row, int col) const {
+    return diagonal == Fill::full || (diagonal == Fill::lower ? row >= col : row <= col);
+  }
   friend bool operator==(const Matrix&, const Matrix&) = default;
 };
 

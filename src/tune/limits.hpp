@@ -114,6 +114,9 @@ inline constexpr int kMostPlanned = 32;
 /// The kMostRamped fastest plans are also tried with a first step of k that is halved kRamp times.
 inline constexpr std::size_t kMostRamped = 5;
 inline constexpr int kRamp = 3;
+/// Distributed results are computed elsewhere than where they belong if that saves this part.
+inline constexpr double kWorthLeavingOwners = 0.03;
+
 /// The kMostGrouped fastest plans are also tried with C in groups that are computed one after
 /// another: the first go home while the last are computed. `rows` is the number of groups along the
 /// longer edge of C, and groups are square; with one row, a group is a panel of whole columns of C,

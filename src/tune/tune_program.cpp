@@ -38,8 +38,10 @@ class ProgramTuner {
   static const Problem& largest_of(const TileProgram& program);
   std::int64_t longest_edge() const;
   std::int64_t longest_tile() const;
+  void attempt_owners();
   void attempt_team(const Team& team);
   void attempt_groups();
+  Dealing deal(const ProgramCall& call, const Tuning& tuning) const;
   bool attempt(const Tuning& tuning);
   bool is_better(const Considered& c) const;
 
@@ -78,13 +80,24 @@ std::int64_t ProgramTuner::longest_tile() const {
   return longest;
 }
 
+/// Owners::cyclic_2d stands for the owners of distributed results, where their grid is the
+/// tuning's; other results are dealt in blocks.
+Dealing ProgramTuner::deal(const ProgramCall& call, const Tuning& tuning) const {
+  const auto& target = program_->matrices[static_cast<std::size_t>(call.target())].distribution;
+  const bool is_owners = tuning.owners == Owners::cyclic_2d && target &&
+                         target->grid == tuning.grid && target->devices == tuning.workers;
+  Tuning blocks = tuning;
+  blocks.owners = Owners::blocks;
+  return is_owners ? deal_to_owners(call.problem, call.cuts, blocks, *target)
+                   : deal_tiles(call.problem, call.cuts, blocks);
+}
+
 /// Plans and simulates a candidate. False: it does not fit into memory or lacks a route.
 bool ProgramTuner::attempt(const Tuning& tuning) {
   Considered c{.tuning = tuning};
   try {
     std::vector<Dealing> deals;
-    for (const ProgramCall& call : program_->calls)
-      deals.push_back(deal_tiles(call.problem, call.cuts, tuning));
+    for (const ProgramCall& call : program_->calls) deals.push_back(deal(call, tuning));
     Plan plan = schedule(program_, deals, machine_, tuning, before_);
     std::int64_t rates_given = 0;
     const Trace trace = simulate(plan, machine_, &rates_given);
@@ -119,7 +132,33 @@ bool ProgramTuner::is_better(const Considered& c) const {
   const double most_s =
       request_.goal.is_time() ? kNever : request_.goal.objective.most_time * least_s_;
   if ((c.seconds > most_s) != (best.seconds > most_s)) return best.seconds > most_s;
-  return c.value < best.value;
+  // A result that is not where it belongs has to travel sooner or later.
+  const bool leaves_owners =
+      best.tuning.owners == Owners::cyclic_2d && c.tuning.owners != Owners::cyclic_2d;
+  return c.value < best.value * (leaves_owners ? 1 - limits::kWorthLeavingOwners : 1.0);
+}
+
+// Results where they belong, for each way in which some are distributed.
+void ProgramTuner::attempt_owners() {
+  std::vector<Distribution> known;
+  for (const ProgramCall& call : program_->calls) {
+    const auto& target = program_->matrices[static_cast<std::size_t>(call.target())].distribution;
+    if (!target) continue;
+    const bool is_usable = std::ranges::all_of(target->devices, [&](DeviceId device) {
+      return std::ranges::count(base_.workers, device) > 0;
+    });
+    const bool is_known = std::ranges::any_of(known, [&](const Distribution& other) {
+      return other.grid == target->grid && other.devices == target->devices;
+    });
+    if (!is_usable || is_known) continue;
+    known.push_back(*target);
+    Tuning tuning = base_;
+    tuning.workers = target->devices;
+    tuning.grid = target->grid;
+    tuning.owners = Owners::cyclic_2d;
+    tuning.tile = longest_tile();
+    attempt(tuning);
+  }
 }
 
 // All grids of a set of workers, in core, else in the largest groups of tiles that fit.
@@ -165,6 +204,7 @@ void ProgramTuner::attempt_groups() {
 }
 
 Tuned ProgramTuner::run() {
+  attempt_owners();
   attempt_team(base_.workers);
   const std::int64_t whole = std::max(limits::kMostTasks, 2 * spent_);
   if (request_.selects)
@@ -208,7 +248,8 @@ Tuned tune_program(const Composition& composition, const Machine& machine,
   const Storage storage = composition.calls.front().problem.type.storage;
   auto program = std::make_shared<const TileProgram>(
       expand(composition, regular_tiles(machine, storage, request.tile)));
-  return tune_program(std::move(program), machine, request);
+  const Residency before = at_owners(*program);
+  return tune_program(std::move(program), machine, request, before);
 }
 
 }  // namespace fleet

@@ -96,3 +96,23 @@ def test_in_python():
         assert timeline["fleetblas"]["flops"] == 2 * 4096**3
         with pytest.raises(fleetblas.Error, match="line 1 of the program"):
             context.plan_program("dgemm size=8 a=X@h b@h c=X@h")
+
+
+CYCLIC = "--devices 4 --machine h200x4 --backend sim --json -"
+
+
+def test_a_call_on_block_cyclic_matrices_needs_no_host(main):
+    plan = only_json(main(f"plan gemm --size 16K --place c2x2:2048 --beta 0 {CYCLIC}"))
+    assert not any("host" in link for link in plan["bytes_by_link"])
+    assert plan["bound_fraction"] > 0.97
+    mixed = only_json(main(f"plan syrk --size 8K --place h,c:1024 {CYCLIC}"))
+    assert any(link.startswith("host->") for link in mixed["bytes_by_link"])
+
+
+def test_block_cyclic_places_that_are_none_are_named(main):
+    done = main("plan gemm --size 8K --place c2 --machine h200x4 --backend sim")
+    assert done.returncode != 0
+    assert "place 'c2': the grid needs rows and columns" in done.stderr
+    done = main("bench gemm --size 8K --place c2x2 --machine h200x4 --backend sim")
+    assert done.returncode != 0
+    assert "block-cyclic places are for plan and trace" in done.stderr

@@ -240,3 +240,39 @@ def test_an_event_that_is_lost_fails(context):
     gc.collect()
     with pytest.raises(fleetblas.Unsupported, match="destroyed before it was set"):
         context.matmul(x, x).wait()
+
+
+@pytest.mark.parametrize("place", ["c", "c1x2", "c2x1:16", "c:24"])
+def test_block_cyclic_matrices(context, place):
+    a, b = numbers(N, N), numbers(N, N, seed=1)
+    x, y = (context.tracked(array, place=place) for array in (a, b))
+    out = context.tracked(shape=(N, N), place=place)
+    before = context.stats()["bytes_by_kind"]["h2d"]
+    np.matmul(x, y, out=out)
+    context.gemm(x, y, out, beta=1.0, out=out)
+    np.testing.assert_allclose(out.gather(), 2 * a @ b, rtol=1e-12, atol=1e-12)
+    assert context.stats()["bytes_by_kind"]["h2d"] == before
+    part = out.part(slice(3, 30), slice(16, 48))
+    np.testing.assert_allclose(part.gather(), (2 * a @ b)[3:30, 16:48], rtol=1e-12, atol=1e-12)
+    part.scatter(np.ones((27, 32)))
+    expected = 2 * a @ b
+    expected[3:30, 16:48] = 1
+    np.testing.assert_allclose(np.asarray(out), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(x.T.gather(), a.T)
+
+
+def test_matrices_are_distributed(context):
+    a = np.asfortranarray(numbers(N, N))
+    x = context.tracked(a)
+    x.distribute("c1x2:16")
+    np.testing.assert_allclose((x @ x).gather(), a @ a, rtol=1e-12, atol=1e-12)
+    x.scatter(2 * a)
+    np.testing.assert_array_equal(x.gather(), 2 * numbers(N, N))
+    with pytest.raises(fleetblas.BadArgument, match="a part of a matrix"):
+        x.part(slice(0, 8), slice(0, 8)).distribute("c")
+    with pytest.raises(fleetblas.BadArgument, match="needs rows and columns"):
+        context.tracked(a, place="c2")
+    with pytest.raises(fleetblas.BadArgument, match="there are 2"):
+        context.tracked(a, place="c2x2")
+    with pytest.raises(ValueError, match="does not fill"):
+        x.scatter(np.ones((3, 3)))

@@ -68,10 +68,22 @@ class ProgramMaker {
       if (chance(random_, 60))
         matrix.ld += between(random_, 1, 5);
       else
-        matrix.place = (p.devices > 1 ? "hp01" : "hp00")[between(random_, 0, 3)];
+        matrix.place = random_place(p.devices);
       p.matrices.push_back(matrix);
     }
     return p;
+  }
+
+  std::string random_place(int devices) {
+    if (chance(random_, 50)) return std::string(1, "hp01"[between(random_, 0, 3)]);
+    std::string place = "c";
+    if (chance(random_, 80)) {
+      const std::int64_t rows = between(random_, 1, devices);
+      place += std::to_string(rows) + "x" + std::to_string(between(random_, 1, devices / rows));
+    }
+    // Blocks that all matrices have, mostly.
+    if (chance(random_, 80)) place += chance(random_, 70) ? ":8" : ":13";
+    return place;
   }
 
   std::int64_t size() {

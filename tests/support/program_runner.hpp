@@ -193,6 +193,23 @@ class ProgramRunner {
     return FLEET_OK;
   }
 
+  fleet_status gather(const MatrixPart& part, std::vector<T>& seen) {
+    seen.resize(static_cast<std::size_t>(part.rows * part.cols));
+    const MatrixHandle handle = view(of(part).first, part.row, part.col, part.rows, part.cols);
+    return keep_message(fleet_matrix_gather(handle.get(), seen.data(), part.rows));
+  }
+  /// What destroying a handle would make the library forget.
+  fleet_status keep_message(fleet_status status) {
+    message_ = status == FLEET_OK ? "" : fleet_message();
+    return status;
+  }
+
+  fleet_status scatter(const MatrixPart& part, std::uint64_t numbers) {
+    const auto fresh = fresh_numbers<T>(part, shape_of(part).rows, numbers);
+    const MatrixHandle handle = view(of(part).first, part.row, part.col, part.rows, part.cols);
+    return keep_message(fleet_matrix_scatter(handle.get(), fresh.data(), part.rows));
+  }
+
   fleet_status read(const MatrixPart& part) {
     const MatrixHandle& handle = chance(random_, 50) ? of(part).first : of(part).alias;
     return fleet_matrix_read(handle.get(), part.row, part.col, part.rows, part.cols);
@@ -236,10 +253,18 @@ class ProgramRunner {
         outcome.status = call_at_once<T>(context_, step.call, stored(a), stored(b), stored(c));
         break;
       case Act::read:
+        if (shape_of(step.part).is_cyclic() && chance(random_, 60)) {
+          outcome.status = gather(step.part, outcome.seen);
+          break;
+        }
         outcome.status = read(step.part);
         if (outcome.status == FLEET_OK) outcome.status = look(step.part, outcome.seen);
         break;
       case Act::write:
+        if (shape_of(step.part).is_cyclic() && chance(random_, 60)) {
+          outcome.status = scatter(step.part, step.numbers);
+          break;
+        }
         // A failure tells that elements are undefined, which is no reason not to define them.
         static_cast<void>(read(step.part));
         outcome.status = move_numbers(
@@ -261,7 +286,8 @@ class ProgramRunner {
         make_handles(step.part);
         break;
     }
-    if (outcome.status != FLEET_OK) outcome.message = fleet_message();
+    if (outcome.status != FLEET_OK) outcome.message = message_.empty() ? fleet_message() : message_;
+    message_.clear();
   }
 
   void queue(std::size_t s) {
@@ -317,6 +343,7 @@ class ProgramRunner {
   std::vector<MatrixHandle> company_handles_;
   std::vector<EventHandle> events_;
   ProgramOutcome<T> outcome_;
+  std::string message_;
 };
 
 }  // namespace fleet::test

@@ -65,6 +65,7 @@ struct ProgramStep {
 struct ProgramMatrix {
   std::int64_t rows = 0, cols = 0, ld = 1;
   std::string place;  ///< of memory of the context; empty: memory of the program, wrapped
+  bool is_cyclic() const { return place.starts_with('c'); }
   bool on_device() const { return !place.empty() && place[0] >= '0' && place[0] <= '9'; }
 };
 

@@ -67,6 +67,33 @@ class World : public test::ComposedTrial<T> {
     return {};
   }
 
+  /// Copies a random part of all tiles to random devices.
+  std::string spread() {
+    auto program = part(0, 0);
+    std::vector<Residency::Copy> wanted;
+    for (MatrixId id = 0; id < std::ssize(program->matrices); ++id) {
+      Matrix& matrix = program->matrices[index(id)];
+      matrix.stays = true;
+      matrix.returns = false;
+      for (int row = 0; row < matrix.tile_rows(); ++row)
+        for (int col = 0; col < matrix.tile_cols(); ++col)
+          if (matrix.has_tile(row, col) && chance(random_, 30))
+            wanted.push_back({{id, row, col}, random_device()});
+    }
+    std::vector<std::int64_t> caps;
+    for (const Device& device : machine_.devices) caps.push_back(device.memory_bytes);
+    const Plan plan = plan_spread(program, now_, wanted, machine_, caps);
+    if (std::string wrong = check(plan); !wrong.empty()) return wrong;
+    const Residency after = residency_after(plan);
+    for (const Residency::Copy& copy : wanted)
+      if (!std::ranges::binary_search(after.copies, copy) &&
+          program->matrix_of(copy.tile).home != copy.device)
+        return "a tile is not where it was wanted";
+    if (after.away != now_.away) return "homes of tiles are older than before";
+    execute(plan, {});
+    return {};
+  }
+
   /// After all is home.
   std::string verdict() {
     this->bring_from_homes(backend_);
@@ -100,6 +127,10 @@ class World : public test::ComposedTrial<T> {
 
  private:
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+  DeviceId random_device() {
+    return kFirstDevice + static_cast<DeviceId>(between(random_, 0, machine_.device_count() - 1));
+  }
 
   /// The calls [first, last) on all matrices.
   std::shared_ptr<TileProgram> part(int first, int last) const {
@@ -242,7 +273,8 @@ std::string text_of(const TileProgram& program) {
   return text;
 }
 
-/// Runs the calls in random programs, with random tiles brought home in between, until a fault.
+/// Runs the calls in random programs, with random tiles brought home or to devices in between,
+/// until a fault.
 template <typename T>
 std::string run_all(World<T>& world, const Composed& composed, Generator& random) {
   const int calls = static_cast<int>(std::ssize(composed.program.calls));
@@ -252,6 +284,8 @@ std::string run_all(World<T>& world, const Composed& composed, Generator& random
     first = last;
     if (chance(random, 20) && !world.has_failed())
       if (std::string wrong = world.bring_home(false); !wrong.empty()) return wrong;
+    if (chance(random, 20) && !world.has_failed())
+      if (std::string wrong = world.spread(); !wrong.empty()) return wrong;
   }
   return {};
 }

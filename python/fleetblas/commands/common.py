@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 from .. import _native, _types
+from .._context import problem_text
 from .._routines import EVERY, LETTERS, ROUTINES, VECTORS, listed
 
 SUFFIXES = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -87,11 +88,21 @@ def devices(word: str) -> str:
 
 def place(word: str) -> str:
     if not re.fullmatch(r"(h|p|\d+)(,(h|p|\d+)){0,2}", word):
+        cyclic = "; block-cyclic places are for plan and trace" if "c" in word else ""
         raise argparse.ArgumentTypeError(
             f"{word!r} is not one, two or three of h (pinned host), p (pageable host), 0, 1, ..., "
-            "as in h or h,h,0"
+            f"as in h or h,h,0{cyclic}"
         )
     return word
+
+
+def planned_place(word: str) -> str:
+    """The same, or block-cyclic over devices, which the library reads."""
+    return word if any(map(is_cyclic, word.split(","))) else place(word)
+
+
+def is_cyclic(word: str) -> bool:
+    return word.startswith("c")
 
 
 def routines(word: str) -> list[str]:
@@ -136,11 +147,12 @@ def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
     parser.add_argument("--size", type=size, metavar="N", help="m, n and k (suffixes K, M, G)")
     parser.add_argument(
         "--place",
-        type=place,
+        type=planned_place,
         default="h",
         metavar="A,B,C",
-        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; one word "
-        "stands for all, routines without a B take A,C; gemv takes A,x,y; axpy and dot take x,y",
+        help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device, c2x2:1024 "
+        "blocks of 1024 on 2 x 2 devices in turn (c: as the model likes); one word stands for "
+        "all, routines without a B take A,C; gemv takes A,x,y; axpy and dot take x,y",
     )
     _add_problem_rest(parser)
 
@@ -241,11 +253,13 @@ def add_calls_argument(parser) -> None:
 
 
 def calls_text(arguments) -> str | None:
-    """The text of --program, or None. It comes in place of a routine with its options."""
+    """The text of --program, or None. It comes in place of a routine with its options. A call with
+    block-cyclic operands is a program of one call."""
     if (arguments.calls is None) == (arguments.routine is None):
         raise UsageError("give either a routine with its options, or --program FILE")
     if arguments.calls is None:
-        return None
+        cyclic = any(map(is_cyclic, arguments.place.split(",")))
+        return problem_text(**problem_words(arguments)) if cyclic else None
     if arguments.calls == "-":
         return sys.stdin.read()
     try:

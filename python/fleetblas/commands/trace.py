@@ -85,10 +85,11 @@ def trace_of_program(arguments) -> tuple[dict, int]:
     return longest, status
 
 
-def trace_of_calls(arguments) -> dict:
-    calls = common.calls_text(arguments)
+def trace_of_calls(arguments, calls: str) -> dict:
     if arguments.backend != "sim":
-        raise common.UsageError("--program draws simulated timelines: give --backend sim")
+        raise common.UsageError(
+            "--program and block-cyclic places draw simulated timelines: give --backend sim"
+        )
     with Context(**common.context_options(arguments)) as context:
         return context.simulate_program(calls)
 
@@ -106,8 +107,8 @@ def execute(arguments) -> int:
         if not arguments.program:
             raise common.UsageError("give the program after --")
         trace, status = trace_of_program(arguments)
-    elif arguments.calls is not None:
-        trace, status = trace_of_calls(arguments), 0
+    elif (calls := common.calls_text(arguments)) is not None:
+        trace, status = trace_of_calls(arguments, calls), 0
     else:
         trace, status = trace_of_product(arguments), 0
     if arguments.json:
