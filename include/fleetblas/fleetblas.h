@@ -420,9 +420,11 @@ FLEET_API fleet_status fleet_zdotc(fleet_context* context, int64_t n, const void
  * The memory of operands must live, and must not be changed by the program, until the calls that
  * use it are done. Other calls on the context, fleet_copy, fleet_free and fleet_host_unregister
  * wait for queued calls that use their memory, and find it complete; what they write is known to
- * later queued calls. A forked child has none of its parent's queued calls, and computes its own at
- * once; results that were on devices when it was forked are FLEET_UNSUPPORTED there. A process that
- * exits waits for no queued call, and brings nothing home.
+ * later queued calls, and what failed calls have left undefined is an error there too. Calls that a
+ * drop-in hands to the BLAS behind it are the program's own reads and writes. A forked child has
+ * none of its parent's queued calls, and computes its own at once; results that were on devices
+ * when it was forked are FLEET_UNSUPPORTED there. A process that exits waits for no queued call,
+ * and brings nothing home.
  */
 
 /* A matrix in memory, column-major, or a part of one. */
@@ -435,16 +437,17 @@ typedef struct fleet_event fleet_event;
  * view that use it. Destroy matrices before their context. Places:
  *   "h", "p"        pinned and pageable host memory
  *   "0", "1", ...   a device
- *   "c2x2:1024"     2D block-cyclic: blocks of 1024 x 1024 elements belong to 2 x 2 devices in turn,
- *                   numbered row by row. Without ":1024" or "2x2" the model decides ("c").
- * A block-cyclic matrix lies on devices alone; fleet_matrix_scatter and _gather fill and empty it.
- * Calls are computed in its blocks, results where they belong unless that takes longer. All other
- * functions take it as well: its host memory (fleet_matrix_data) is reserved, and is used once
+ *   "c2x2:1024"     2D block-cyclic: blocks of 1024 x 1024 elements belong to 2 x 2 devices in
+ * turn, numbered row by row. Without ":1024" or "2x2" the model decides ("c"). A block-cyclic
+ * matrix lies on devices alone; fleet_matrix_scatter and _gather fill and empty it. Calls are
+ * computed in its blocks, results where they belong unless that takes longer. All other functions
+ * take it as well: its host memory (fleet_matrix_data) is reserved, and is used once
  * fleet_matrix_read or a call in other tiles needs elements at home. So they do where the devices'
  * memory does not hold it, where there are no devices, and after faults. Operands of a call that
- * meet along a dimension should have the same blocks: else those of C count, then A's, and the other
- * operand's elements come home first. Views that begin and end at blocks share their tiles with the
- * matrix. FLEET_BAD_ARGUMENT: the place has more devices than the context, or is no place. */
+ * meet along a dimension should have the same blocks: else those of C count, then A's, and the
+ * other operand's elements come home first. Views that begin and end at blocks share their tiles
+ * with the matrix. FLEET_BAD_ARGUMENT: the place has more devices than the context, or is no place.
+ */
 FLEET_API fleet_status fleet_matrix_create(fleet_context* context, fleet_type type, int64_t rows,
                                            int64_t cols, const char* place, fleet_matrix** matrix);
 /* Memory of the caller, on the host or on a device of the context: ld >= max(1, rows). Several
@@ -496,13 +499,15 @@ FLEET_API fleet_status fleet_matrix_distribute(const fleet_matrix* matrix, const
  * program has not written, are not lost. */
 FLEET_API fleet_status fleet_matrix_wrote(const fleet_matrix* matrix, int64_t row, int64_t col,
                                           int64_t rows, int64_t cols);
-/* Queued calls on it go on; memory of the context is freed after the last of them. The caller's
- * memory, if no other matrix is of it, is complete: what calls have made of it comes home now, what
- * queued calls will make of it with their events. Does nothing for NULL. */
+/* With the last matrix of memory of the context the calls that use it are waited for, and it is
+ * freed. The caller's memory, on which queued calls go on, if no other matrix is of it, is
+ * complete: what calls have made of it comes home now, what queued calls will make of it with their
+ * events. Does nothing for NULL. */
 FLEET_API fleet_status fleet_matrix_destroy(fleet_matrix* matrix);
 
-/* Waits until it is done (a call: until it is computed) and returns its status; fleet_message() then names the call that failed.
- * In a forked child and at exit nothing waits: FLEET_UNSUPPORTED if it is not done. */
+/* Waits until it is done (a call: until it is computed) and returns its status; fleet_message()
+ * then names the call that failed. In a forked child and at exit nothing waits: FLEET_UNSUPPORTED
+ * if it is not done. */
 FLEET_API fleet_status fleet_event_wait(const fleet_event* event);
 /* 1 if it is done or has failed, else 0; never waits. */
 FLEET_API fleet_status fleet_event_query(const fleet_event* event, int* done);
@@ -523,17 +528,19 @@ FLEET_API fleet_status fleet_event_record(fleet_context* context, int device, vo
  * by a call that writes it: fleet_matrix_read and calls that are not queued wait as well. If the
  * event fails, these calls fail with its status and a message that names what failed, C untouched,
  * until fleet_matrix_wrote says that the program has written the matrix. When the event is done,
- * the memory counts as written (fleet_matrix_wrote). In a forked child and at exit: the event's
+ * the memory counts as written (fleet_matrix_wrote), so calls that were queued before and use the
+ * matrix have to be done by then. In a forked child and at exit: the event's
  * status, or FLEET_UNSUPPORTED if it is not done. */
 FLEET_API fleet_status fleet_matrix_after(const fleet_matrix* matrix, const fleet_event* event);
 /* What the program puts into this stream from now on starts after the event (device, stream and
  * errors as for fleet_wait_stream). For work that uses the result of a call: the event of
- * fleet_matrix_read_async, since results stay where they were computed. Returns at once: the device waits, not the program. The stream
- * goes on after an event that failed, too, and when the process exits: fleet_event_wait has the
- * status. Until the event is done, whatever waits for the stream waits for the event, such as
- * cudaDeviceSynchronize, cudaFree or, unless the stream was made with cudaStreamNonBlocking, the
- * default stream; do nothing of the kind in a thread on which the event depends. FLEET_NO_MEMORY:
- * 4096 streams wait already. Virtual devices have no streams: nothing waits. */
+ * fleet_matrix_read_async, since results stay where they were computed. Returns at once: the device
+ * waits, not the program. The stream goes on after an event that failed, too, and when the process
+ * exits: fleet_event_wait has the status. Until the event is done, whatever waits for the stream
+ * waits for the event, such as cudaDeviceSynchronize, cudaFree or, unless the stream was made with
+ * cudaStreamNonBlocking, the default stream; do nothing of the kind in a thread on which the event
+ * depends. A context that starts several devices, as its first call does, waits for them too.
+ * FLEET_NO_MEMORY: 4096 streams wait already. Virtual devices have no streams: nothing waits. */
 FLEET_API fleet_status fleet_stream_after(fleet_context* context, int device, void* stream,
                                           const fleet_event* event);
 /* The priority of calls that any thread queues on the context from now on; 0 at first. What the

@@ -297,13 +297,23 @@ bool covers(const Block& outer, const Block& inner) {
          at->col + at->cols <= outer.cols;
 }
 
+Block common(const Block& block, const Block& other) {
+  const auto at = place_in(block, other);
+  if (!at) return block;
+  const std::int64_t row = std::max<std::int64_t>(0, at->row);
+  const std::int64_t col = std::max<std::int64_t>(0, at->col);
+  return part_of(block, row, col, std::min(block.rows, at->row + at->rows) - row,
+                 std::min(block.cols, at->col + at->cols) - col);
+}
+
 std::vector<Block> without(const Block& block, const Block& other) {
   if (!overlap(block, other)) return {block};
   // The elements of a vector, or others of which no rectangle is known: all or none.
   Block alike = other;
   alike.is_plain = block.is_plain;
   const bool is_same = alike == block;
-  const bool is_dense = other.is_plain && (other.ld == other.rows || other.cols == 1);
+  const bool is_dense =
+      other.is_plain ? other.ld == other.rows || other.cols == 1 : other.rows == 0;  // range_of
   const auto end = [](const Block& b) { return b.begin + static_cast<std::uintptr_t>(b.bytes); };
   if (is_same || (is_dense && other.begin <= block.begin && end(block) <= end(other))) return {};
   const auto at = place_in(block, other);

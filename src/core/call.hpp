@@ -121,6 +121,8 @@ bool covers(const Block& outer, const Block& inner);
 /// The elements of a plain block from (row, col) on.
 Block part_of(const Block& block, std::int64_t row, std::int64_t col, std::int64_t rows,
               std::int64_t cols);
+/// The elements of `block` that are in `other`, which meets it: all where that cannot be told.
+Block common(const Block& block, const Block& other);
 /// The parts of `block` that are not in `other`: all of it where that cannot be told.
 std::vector<Block> without(const Block& block, const Block& other);
 

@@ -160,6 +160,8 @@ struct CallQueue::Line {
     const bool is_open = !event->done();
     if (!is_open && event->status() == Status::ok) return note_arrived(block);
     holds.push_back({block, event, is_open});
+    has_holds = true;
+    arrived.reserve(arrived.size() + holds.size());  // events finish without room for errors
     if (is_open) under_way.fetch_add(1);
   }
 
@@ -174,6 +176,7 @@ struct CallQueue::Line {
     std::erase_if(holds, [](const Hold& hold) {
       return !hold.is_open && hold.event->status() == Status::ok;
     });
+    has_holds = !holds.empty();
     has_changed = true;
   }
 
@@ -186,6 +189,7 @@ struct CallQueue::Line {
   std::shared_ptr<const Event> failed;  ///< why the one that is `running` cannot be computed
   std::atomic<std::uint64_t> pushes{0};
   std::vector<Hold> holds;
+  std::atomic<bool> has_holds{false};
   std::vector<Undefined> undefined;
   std::atomic<bool> has_undefined{false};  ///< some of it, or all
   std::vector<Block> arrived;
@@ -313,7 +317,7 @@ void CallQueue::hold(const Block& block, const std::shared_ptr<Event>& event) {
 }
 
 void CallQueue::require_arrived(const Block& block) {
-  if (gate::only_cpu_left()) return;
+  if (!line_->has_holds || gate::only_cpu_left()) return;
   const std::lock_guard lock(line_->mutex);
   for (const Line::Hold& hold : line_->holds)
     if (!hold.is_open && overlap(hold.block, block))
@@ -321,11 +325,12 @@ void CallQueue::require_arrived(const Block& block) {
 }
 
 void CallQueue::note_arrived(const Block& block) {
-  if (gate::only_cpu_left()) return;
+  if (!line_->has_holds || gate::only_cpu_left()) return;
   const std::lock_guard lock(line_->mutex);
   std::erase_if(line_->holds, [&](const Line::Hold& hold) {
-    return !hold.is_open && overlap(hold.block, block);
+    return !hold.is_open && (overlap(hold.block, block) || hold.block.bytes == 0);
   });
+  line_->has_holds = !line_->holds.empty();
 }
 
 bool CallQueue::is_busy() const noexcept { return line_->under_way.load() > 0; }

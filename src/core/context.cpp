@@ -51,7 +51,11 @@ Context::Context(const Options& options)
       cores_(core_count()),
       journal_(std::make_shared<Journal>(options)),
       offloader_(options, blas_),
-      queue_([this](std::span<QueuedCall> calls) { return compute_queued(calls); }) {}
+      queue_([this](std::span<QueuedCall> calls) { return compute_queued(calls); }) {
+  offloader_.set_relief([this](int attempt) {
+    attempt == 0 ? residents_.trim(*offloader_.engine().backend) : return_all_in_turn();
+  });
+}
 
 Context::~Context() {
   queue_.drain();
@@ -263,6 +267,14 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   };
   try {
     settle(call);
+  } catch (const std::exception& error) {
+    // Nobody else can do it: its operands are not at home, or undefined.
+    log_error(error.what());
+    record.status = Status::device_failed;
+    close_record(record, now_s() - start_s);
+    return true;
+  }
+  try {
     homes = locate(call);
     std::unique_lock<std::mutex> turn;
     const Choice choice = choose_in_turn(call, *homes, turn);

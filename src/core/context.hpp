@@ -151,6 +151,7 @@ class Context {
   void return_alone(const Residents::Return& what, const TileId& tile);
   void return_untracked();
   void return_all();
+  void return_all_in_turn();
   void discard(const Block& block);
   void note_lost_devices();
   void make_room(const Plan& plan, const PlacedProgram& placed, std::span<const QueuedCall> later);
@@ -170,7 +171,7 @@ class Context {
                                                std::span<const QueuedCall> under_way,
                                                const ProgramPlanner& planner,
                                                const AllTiles& tiles);
-  void end_ahead();
+  void end_ahead() noexcept;
   std::size_t drafted(std::span<const QueuedCall> calls);
   PlacedProgram placed(const JoinedCalls& joined);
   void clear_the_way(const PlacedProgram& placed);
@@ -183,7 +184,7 @@ class Context {
                                                         std::span<const QueuedCall> later,
                                                         CallRecord& record);
   void compute_alone(QueuedCall& queued);
-  void read(const QueuedCall& queued);
+  void read_alone(const QueuedCall& queued);
   void move(const Transfer& transfer);
   void copy_in_turn(const Block& from, const Block& to);
   bool scatter(const Block& from, const Block& to);
@@ -194,7 +195,8 @@ class Context {
   bool spread_by_plan(const PlacedProgram& placed, std::span<const Block> homes);
   bool run_copies(const Plan& plan, std::span<const Block> homes, const KeptSlots& slots);
   Distributions distributions_of(const Call& call) const;
-  void finish_read(const QueuedCall& queued, Status status, const std::string& failure);
+  void finish_read(const QueuedCall& queued, std::span<const QueuedCall> calls, Status status,
+                   const std::string& failure);
   void read_in_turn(std::span<const QueuedCall> calls);
   /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws
   /// Error(bad_option) unless this is the default context, whose settings are never fatal.

@@ -77,12 +77,16 @@ std::unique_ptr<PlanAhead::Draft> Context::draft_next(const Planned& running,
 }
 
 /// With the turn. The plan waits in the cache for its calls.
-void Context::end_ahead() {
+void Context::end_ahead() noexcept {
   ahead_.end();
   auto draft = ahead_.take();
   if (draft == nullptr) return;
-  offloader_.adopt(draft->key, std::move(draft->planned));
-  drafted_ = std::move(draft->events);
+  try {
+    offloader_.adopt(draft->key, std::move(draft->planned));
+    drafted_ = std::move(draft->events);
+  } catch (const std::exception&) {
+    // They are planned in their turn.
+  }
 }
 
 /// How many of the calls to join: those that were planned ahead, if they are the next.

@@ -127,11 +127,13 @@ void Context::copy(void* to, const void* from, std::int64_t bytes) {
   }
   if ((on_host(target) && on_host(source)) || gate::only_cpu_left()) {
     std::memmove(to, from, static_cast<std::size_t>(bytes));
-    return;
+  } else {
+    const auto turn = take_turn();
+    offloader_.engine().backend->transfer(target, bytes_view(to, bytes), source,
+                                          bytes_view(from, bytes), 1);
   }
-  const auto turn = take_turn();
-  offloader_.engine().backend->transfer(target, bytes_view(to, bytes), source,
-                                        bytes_view(from, bytes), 1);
+  queue_.note_arrived(range_of(to, bytes));
+  queue_.note_written(range_of(to, bytes));
 }
 
 void Context::trim() {

@@ -34,6 +34,7 @@ void Context::settle(const Call& call) {
     for (const int x : {kA, kB, kC})
       queue_.wait_for(block_of(call, x), x == kC ? CallQueue::Use::any : CallQueue::Use::writing);
   make_coherent(call);
+  for (const int x : {kA, kB, kC}) queue_.require_arrived(block_of(call, x));
   require_defined(call);
 }
 
@@ -49,6 +50,9 @@ void Context::settle(const void* data, std::int64_t bytes, bool is_written) {
   const Block block = range_of(data, bytes);
   queue_.wait_for(block, CallQueue::Use::any);
   make_coherent(block, is_written ? Access::update : Access::read);
+  if (is_written) return;
+  queue_.require_arrived(block);
+  queue_.require_defined(block);
 }
 
 void Context::read(const Block& block) {
@@ -141,7 +145,7 @@ Context::Homes Context::usable_homes(const Call& call) {
 
 void Context::compute_alone(QueuedCall& queued) {
   const bool done = or_finish(queued, [&] {
-    if (queued.only_reads) return read(queued);
+    if (queued.only_reads) return read_alone(queued);
     if (queued.transfer != nullptr) return move(*queued.transfer);
     make_coherent(queued.call);
     require_defined(queued.call);
@@ -152,15 +156,22 @@ void Context::compute_alone(QueuedCall& queued) {
 }
 
 /// A read by itself.
-void Context::read(const QueuedCall& queued) {
+void Context::read_alone(const QueuedCall& queued) {
   const Block block = block_of(queued.call, kC);
   make_coherent(block, Access::read);
   queue_.require_defined(block);
 }
 
-void Context::finish_read(const QueuedCall& queued, Status status, const std::string& failure) {
-  if (status != Status::ok) return queued.fail(status, failure);
-  if (or_finish(queued, [&] { queue_.require_defined(block_of(queued.call, kC)); }))
+/// It fails with the calls around it only if one of them was to write what it reads.
+void Context::finish_read(const QueuedCall& queued, std::span<const QueuedCall> calls,
+                          Status status, const std::string& failure) {
+  const Block block = block_of(queued.call, kC);
+  const auto writes = [&](const QueuedCall& call) {
+    return !call.only_reads && overlap(block_of(call.call, kC), block);
+  };
+  if (status != Status::ok && std::ranges::any_of(calls, writes))
+    return queued.fail(status, failure);
+  if (or_finish(queued, [&] { queue_.require_defined(block); }))
     queued.event->finish(Status::ok, {});
 }
 
@@ -219,20 +230,11 @@ std::optional<Offloader::Outcome> Context::run_where_tiles_are(const PlacedProgr
     return std::nullopt;
   }
   const Plan& plan = planned->tuned.plan;
+  auto outcome = Offloader::Outcome::not_possible;
   try {
     begin_ahead(planned, placed, calls);
-    const auto outcome =
-        offloader_.run(placed.program, arguments, planned, slots, record, *journal_, log_);
+    outcome = offloader_.run(placed.program, arguments, planned, slots, record, *journal_, log_);
     end_ahead();
-    if (outcome == Offloader::Outcome::not_possible) {
-      residents_.undo(plan, slots);
-      return std::nullopt;
-    }
-    if (outcome == Offloader::Outcome::done)
-      residents_.note(plan, placed, slots);
-    else
-      residents_.note_failure(plan, placed, slots);
-    return outcome;
   } catch (const Error& error) {
     end_ahead();
     if (error.status() == Status::device_failed)
@@ -245,25 +247,31 @@ std::optional<Offloader::Outcome> Context::run_where_tiles_are(const PlacedProgr
     residents_.undo(plan, slots);
     throw;
   }
+  if (outcome == Offloader::Outcome::not_possible) {
+    residents_.undo(plan, slots);
+    return std::nullopt;
+  }
+  past_first_write([&] {
+    outcome == Offloader::Outcome::done ? residents_.note(plan, placed, slots)
+                                        : residents_.note_failure(plan, placed, slots);
+  });
+  return outcome;
 }
 
 /// With the turn. Throws as Offloader::run.
 Offloader::Outcome Context::run_program(const JoinedCalls& joined,
                                         std::span<const QueuedCall> calls,
                                         std::span<const QueuedCall> later, CallRecord& record) {
-  note_arrived();
+  note_lost_devices();
+  return_untracked();
   const PlacedProgram placed = this->placed(joined);
   const bool stays = std::ranges::any_of(placed.program->matrices, &Matrix::stays);
   if (stays || !residents_.empty()) {
     clear_the_way(placed);
     if (const auto outcome = run_where_tiles_are(placed, joined.arguments, calls, later, record))
       return *outcome;
-    for (const Block& block : placed.blocks) {
-      bring_home([&](const Block& tile) { return overlap(tile, block); });
-      residents_.drop(block);
-    }
+    return_all_in_turn();
     require_read_defined(placed);
-    residents_.trim(*offloader_.engine().backend);
   }
   auto planned = offloader_.plan(joined.program, {});
   return offloader_.run(joined.program, joined.arguments, std::move(planned), record, *journal_,
@@ -299,12 +307,13 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
       const double before_s = offloader_.planning_s();
       const auto outcome = run_program(joined, calls, later, first);
       first.plan_s = offloader_.planning_s() - before_s;
-      if (outcome != Offloader::Outcome::not_possible)
-        for (const QueuedCall& queued : calls) note_defined(queued.call);
-      note_lost_devices();
-      return_untracked();
       if (outcome == Offloader::Outcome::not_possible) return false;
-      read_in_turn(calls);
+      past_first_write([&] {
+        for (const QueuedCall& queued : calls) note_defined(queued.call);
+        note_lost_devices();
+        return_untracked();
+        read_in_turn(calls);
+      });
       if (outcome == Offloader::Outcome::finished_on_cpu)
         first.reason = "finished on the CPU after a fault";
     } catch (const Error& error) {
@@ -315,6 +324,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
       const auto turn = take_turn();
       note_lost_devices();
       return_untracked();
+      read_in_turn(calls);
     } catch (const std::exception&) {  // std::bad_alloc, std::length_error: no plan either
       return false;
     }
@@ -326,7 +336,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
   const double seconds = now_s() - start_s;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (calls[i].only_reads) {
-      finish_read(calls[i], status, failure);
+      finish_read(calls[i], calls, status, failure);
       continue;
     }
     const double part = all_flops > 0 ? flops(calls[i].call) / all_flops : 1.0;

@@ -26,13 +26,21 @@ std::set<std::uintptr_t> begins_of(std::span<const Block> tiles) {
   return begins;
 }
 
+View dense_view(const Block& block, std::vector<char>& bytes) {
+  return {.data = bytes.data(), .rows = block.rows, .cols = block.cols, .ld = block.rows};
+}
+
 }  // namespace
 
 void Context::untrack(const Block& block) {
   residents_.untrack(block);
-  if (!residents_.has(block) || gate::only_cpu_left()) return;
+  if (residents_.is_tracked(block) || gate::only_cpu_left()) return;
+  // Failures are not those of the next matrix at the address.
+  queue_.note_arrived(block);
+  queue_.note_written(block);
   // The queue's thread brings home what the calls under way make.
   if (!residents_.is_away(block) && queue_.is_busy()) return;
+  if (!residents_.has(block)) return;
   const User inside(users_);
   const auto turn = take_turn();
   return_untracked();
@@ -40,6 +48,10 @@ void Context::untrack(const Block& block) {
 
 void Context::return_untracked() {
   note_arrived();
+  for (const Block& block : residents_.take_abandoned()) {
+    bring_home([&](const Block& tile) { return overlap(tile, block); });
+    residents_.drop(block);
+  }
   const std::vector<Block> tiles = residents_.untracked();
   if (tiles.empty()) return;
   const std::set<std::uintptr_t> begins = begins_of(tiles);
@@ -58,38 +70,52 @@ void Context::discard(const Block& block) {
 void Context::return_all() {
   if (residents_.empty() || gate::only_cpu_left()) return;
   const auto turn = take_turn();
-  note_arrived();
+  try {
+    note_arrived();
+    return_all_in_turn();
+  } catch (const std::exception&) {
+    // Nobody is left to tell.
+  }
+}
+
+/// Gives all memory back that tiles have.
+void Context::return_all_in_turn() {
   bring_home([](const Block&) { return true; });
   residents_.drop_all();
   residents_.trim(*offloader_.engine().backend);
 }
 
 void Context::make_coherent(const Block& block, Access access) {
-  if (queue_.has_arrived() && !gate::only_cpu_left()) {
+  const bool alone = gate::only_cpu_left();
+  if (!alone && (queue_.has_arrived() || residents_.has_abandoned())) {
     const auto turn = take_turn();
-    note_arrived();
+    return_untracked();
   }
   if (!residents_.has(block)) return;
-  // What is overwritten as a whole need not come home before.
+  // What is overwritten as a whole may still be refused, and is then as it was; in a forked child
+  // it cannot come home.
   const auto is_needed = [&](const Block& tile) {
-    return overlap(tile, block) && (access != Access::write || !covers(block, tile));
+    return overlap(tile, block) && !(alone && access == Access::write && covers(block, tile));
   };
   std::unique_lock<std::mutex> turn;
-  const bool alone = gate::only_cpu_left();
   if (!alone) turn = take_turn();
   if (alone && residents_.is_any_away(is_needed))
     throw Error(Status::unsupported,
                 gate::in_forked_child()
                     ? "elements of the matrix were on a device when the process was forked"
                     : "the process ends, and elements of the matrix are on a device");
-  if (!alone) bring_home(is_needed);
+  if (!alone) {
+    note_lost_devices();
+    bring_home(is_needed);
+  }
   if (access != Access::read) residents_.drop(block);
 }
 
 /// Before the call is computed by itself.
 void Context::make_coherent(const Call& call) {
   if (residents_.empty() && !queue_.has_arrived()) return;
-  for (const int x : {kA, kB, kC}) make_coherent(block_of(call, x), access_of(call, x));
+  for (const int x : {kA, kB, kC})
+    if (x == kC || !call.only_scales()) make_coherent(block_of(call, x), access_of(call, x));
 }
 
 void Context::note_written(const Block& block) {
@@ -112,17 +138,20 @@ void Context::note_written_in_turn(const Block& block) {
   const auto is_cut = [&](const Block& tile) {
     return overlap(tile, block) && !covers(block, tile);
   };
-  if (!residents_.returning(is_cut).tiles.empty()) {
-    const std::int64_t element = bytes_of(block.storage);
-    std::vector<char> bytes(static_cast<std::size_t>(block.rows * block.cols * element));
-    const View is = view_of(block);
-    const View kept{.data = bytes.data(), .rows = block.rows, .cols = block.cols, .ld = block.rows};
-    Backend& backend = *offloader_.engine().backend;
-    const DeviceId home = locate_in_turn(block);
-    backend.transfer(kPageable, kept, home, is, element);
-    bring_home(is_cut);
-    backend.transfer(home, is, kPageable, kept, element);
+  const Residents::Return cut = residents_.returning(is_cut);
+  const std::int64_t element = bytes_of(block.storage);
+  Backend* const backend = cut.tiles.empty() ? nullptr : offloader_.engine().backend.get();
+  const DeviceId home = cut.tiles.empty() ? kHost : locate_in_turn(block);
+  std::vector<std::pair<Block, std::vector<char>>> written;
+  for (const TileId& tile : cut.tiles) {
+    const Block part = common(block, cut.block_of(tile));
+    auto& [at, bytes] = written.emplace_back(
+        part, std::vector<char>(static_cast<std::size_t>(part.rows * part.cols * element)));
+    backend->transfer(kPageable, dense_view(at, bytes), home, view_of(at), element);
   }
+  bring_home(is_cut);
+  for (auto& [at, bytes] : written)
+    backend->transfer(home, view_of(at), kPageable, dense_view(at, bytes), element);
   residents_.drop(block);
 }
 

@@ -492,6 +492,7 @@ std::shared_ptr<const Planned> Offloader::smaller(const What& what,
                                                   const std::shared_ptr<const Planned>& last,
                                                   int attempt) {
   Backend& backend = *engine().backend;
+  if (relief_) relief_(attempt);
   backend.trim();
   if (attempt == 0) return last;
   calls_with_less_ = 1;

@@ -4,6 +4,7 @@
 // registry and no C API.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -131,6 +132,9 @@ class Offloader {
 
   /// In a forked child: GPUs are the parent's, and no call of CUDA works here, not even to end it.
   void leave_to_parent();
+  /// Called where a run needs memory that is not there, for the first time (0) and again: whoever
+  /// has memory on the devices gives it back.
+  void set_relief(std::function<void(int attempt)> relief) { relief_ = std::move(relief); }
   /// Gives pooled memory back, and forgets that memory was short.
   void trim();
 
@@ -206,6 +210,7 @@ class Offloader {
   OnlineModel online_;
   PlanCache<Problem> cache_;
   PlanCache<ProgramKey> programs_;
+  std::function<void(int)> relief_;
   std::vector<std::int64_t> caps_;
   double planning_s_ = 0;
   std::uint64_t last_serial_ = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/gate.hpp"
 #include "base/sizes.hpp"
@@ -101,6 +102,16 @@ void Residents::untrack(const Block& block) {
   const gate::StateLock lock;
   if (const auto at = std::ranges::find(tracked_, block, &Tracked::block); at != tracked_.end())
     tracked_.erase(at);
+  if (std::ranges::any_of(tracked_, [&](const Tracked& t) { return contains(t.block, block); }))
+    return;
+  abandoned_.push_back(block);
+  abandoned_count_ = abandoned_.size();
+}
+
+std::vector<Block> Residents::take_abandoned() {
+  const gate::StateLock lock;
+  abandoned_count_ = 0;
+  return std::exchange(abandoned_, {});
 }
 
 bool Residents::is_tracked(const Block& block) const {
@@ -234,9 +245,11 @@ void Residents::undo(const Plan& plan, const KeptSlots& slots) {
 }
 
 void Residents::note(const Plan& plan, const PlacedProgram& placed, const KeptSlots& slots) {
-  const gate::StateLock lock;
+  // Built beside what there is, which stays as it is if there is no memory for it.
+  std::map<Key, Tile> tiles = tiles_;
   for_each_tile(placed, [&](const TileId& id) {
-    if (Tile* const tile = find(key_of(placed, id))) *tile = {};  // its addresses are in the slots
+    if (const auto at = tiles.find(key_of(placed, id)); at != tiles.end())
+      at->second = {};  // its addresses are in the slots
   });
   std::set<std::pair<DeviceId, void*>> unused;
   for (std::size_t d = 0; d < slots.size(); ++d)
@@ -244,7 +257,7 @@ void Residents::note(const Plan& plan, const PlacedProgram& placed, const KeptSl
       if (address != nullptr) unused.insert({static_cast<DeviceId>(d), address});
   for (const auto& [id, where] : plan.kept) {
     void* const address = slots[index(where.device)][index(where.slot)];
-    Tile& tile = tiles_[key_of(placed, id)];
+    Tile& tile = tiles[key_of(placed, id)];
     tile.matrix = placed.blocks[index(id.matrix)];
     tile.last_use = uses_;
     // Matrices that are only read may share tiles: one copy on a device is enough.
@@ -253,7 +266,9 @@ void Residents::note(const Plan& plan, const PlacedProgram& placed, const KeptSl
     tile.copies.push_back({where.device, address});
     unused.erase({where.device, address});
   }
-  for (const TileId& id : plan.away_after) tiles_.at(key_of(placed, id)).is_away = true;
+  for (const TileId& id : plan.away_after) tiles.at(key_of(placed, id)).is_away = true;
+  const gate::StateLock lock;
+  tiles_.swap(tiles);
   for (const auto& [device, address] : unused) memory_.give_back(device, address);
   remove_empty();
 }
@@ -262,8 +277,11 @@ void Residents::note_failure(const Plan& plan, const PlacedProgram& placed,
                              const KeptSlots& slots) {
   const gate::StateLock lock;
   for_each_tile(placed, [&](const TileId& id) {
-    if (!placed.program->matrix_of(id).is_written) return;
-    if (Tile* const tile = find(key_of(placed, id))) forget_copies(*tile);
+    const Matrix& matrix = placed.program->matrix_of(id);
+    Tile* const tile = find(key_of(placed, id));
+    if (tile == nullptr) return;
+    // The slot of a copy that no call needs any more may have been used again.
+    if (matrix.is_written || (!matrix.stays && !tile->is_away)) forget_copies(*tile);
   });
   undo(plan, slots);
   remove_empty();

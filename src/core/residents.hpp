@@ -42,6 +42,10 @@ class Residents {
   /// Memory is tracked from `track` to `untrack`: until then its tiles may stay. From any thread.
   void track(const Block& block, const std::optional<Distribution>& distribution = {});
   void untrack(const Block& block);
+  /// Blocks that were untracked and have no other tracker, each once: what lies on devices of them
+  /// is to come home and to leave, whoever tracks the memory now.
+  std::vector<Block> take_abandoned();
+  bool has_abandoned() const { return abandoned_count_.load() > 0; }
   bool is_tracked(const Block& block) const;
   /// From now on the tiles of tracked memory belong to these devices.
   void distribute(const Block& block, const Distribution& distribution);
@@ -142,6 +146,8 @@ class Residents {
 
   std::map<Key, Tile> tiles_;
   std::vector<Tracked> tracked_;
+  std::vector<Block> abandoned_;
+  std::atomic<std::size_t> abandoned_count_{0};
   std::atomic<std::size_t> known_{0};  ///< tiles_.size()
   std::uint64_t uses_ = 0;
   TileMemory memory_;

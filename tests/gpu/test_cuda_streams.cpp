@@ -161,7 +161,7 @@ TEST(CudaStreams, HoldCallsOnAMatrix) {
   EXPECT_NO_THROW(held.wait());
 }
 
-/// Arenas grow, pageable memory is copied, contexts start: nothing of it may wait for the device.
+/// Arenas grow, pageable memory is copied: nothing of it may wait for the device.
 TEST(CudaStreams, MayAllBeHeldWhileTheCallIsComputed) {
   for (const unsigned flags : {kNonBlocking, 0U}) {
     const Context context(kOptions), fresh(kOptions);
@@ -169,6 +169,8 @@ TEST(CudaStreams, MayAllBeHeldWhileTheCallIsComputed) {
     const Event go = Event::create();
     const auto small = ones(context, 300, "h"), small_result = ones(context, 300, "h");
     multiply(context, small, small_result).wait();
+    const auto first = ones(fresh, 300, "h"), first_result = ones(fresh, 300, "h");
+    multiply(fresh, first, first_result).wait();  // it starts its devices
     std::vector<double> pageable(3000 * 3000, 1.0), result(3000 * 3000);
     const fleetblas::Matrix<double> a(context, 3000, 3000, pageable.data(), 3000),
         c(context, 3000, 3000, result.data(), 3000), a_fresh(fresh, 300, 300, pageable.data(), 300),

@@ -75,7 +75,8 @@ class ProgramMaker {
   }
 
   std::string random_place(int devices) {
-    if (chance(random_, 50)) return std::string(1, "hp01"[between(random_, 0, 3)]);
+    if (chance(random_, 50))
+      return std::string(1, (devices > 1 ? "hp01" : "hp00")[between(random_, 0, 3)]);
     std::string place = "c";
     if (chance(random_, 80)) {
       const std::int64_t rows = between(random_, 1, devices);

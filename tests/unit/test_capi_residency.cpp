@@ -125,7 +125,7 @@ TEST(Residency, WhatIsReadBehindItsCallsComesHomeWhileTheyAreComputed) {
     auto tasks = tasks_of_last_run(context);
     EXPECT_EQ(tasks["compute"], 4 * 4 * 4) << waits;
     EXPECT_EQ(tasks["writeback"], 2 * 4 * 4) << waits;  // through pinned memory
-    compute(context, a, b, 1.0, c);  // the copies on the devices stay
+    compute(context, a, b, 1.0, c);                     // the copies on the devices stay
     EXPECT_EQ(to_host(context), kBytes);
     EXPECT_EQ(c.read(), FLEET_OK);
     EXPECT_TRUE(c.is(2));
@@ -272,12 +272,12 @@ TEST(Residency, WhatIsNeededLastLeavesWhereMemoryIsShort) {
 }
 
 TEST(Residency, TheNextCallsArePlannedWhileOthersRun) {
-  const Context context(on_devices(2, ";inject=delay:host->0+0.2"));
+  const Context context(on_devices(2, ";inject=delay:host->0+0.03"));
   std::vector<Square> all;
   for (int i = 0; i < 8; ++i) all.emplace_back(context, 1.0);
   Square first(context, 0);
   ASSERT_EQ(multiply(context, all[0], all[1], 0.0, first), FLEET_OK);
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // it runs, 0.2 s at least
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // it runs
   for (std::size_t i = 2; i < 8; ++i)
     ASSERT_EQ(multiply(context, all[i], first, 1.0, all[(i + 1) % 8]), FLEET_OK);
   for (const Square& x : all) EXPECT_EQ(x.read(), FLEET_OK);
@@ -308,6 +308,131 @@ TEST(Residency, ALostDeviceTakesWhatItAloneHadAndSaysSo) {
   }
   EXPECT_GT(undefined, 0);
   EXPECT_LT(undefined, 8);
+}
+
+TEST(Residency, MemoryThatIsTrackedAnewIsReadAnew) {
+  const Context context(on_devices(2));
+  Square a(context, 1), b(context, 1), c(context, 0), other(context, 1);
+  compute(context, a, b, 0.0, c);
+  fleet_event* open = nullptr;  // so that calls are under way all the time
+  ASSERT_EQ(fleet_event_create(&open), FLEET_OK);
+  ASSERT_EQ(fleet_matrix_after(other.matrix.get(), open), FLEET_OK);
+  a.matrix.reset();
+  a.data.assign(a.data.size(), 5);
+  a.matrix = a.wrap(context);
+  compute(context, a, b, 0.0, c);
+  EXPECT_EQ(c.read(), FLEET_OK);
+  EXPECT_TRUE(c.is(5));
+  EXPECT_EQ(fleet_event_set(open, FLEET_OK), FLEET_OK);
+  fleet_event_destroy(open);
+}
+
+TEST(Residency, AnotherHandleOfAResultGoesWithoutWaiting) {
+  const Context context(on_devices(2, ";inject=delay:host->0+0.03"));
+  Square a(context, 1), c(context, 0), d(context, 1), e(context, 0);
+  compute(context, a, a, 0.0, c);
+  ASSERT_EQ(multiply(context, d, d, 0.0, e), FLEET_OK);  // it runs for half a second
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto start = std::chrono::steady_clock::now();
+  c.wrap(context).reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));
+  EXPECT_EQ(to_host(context), 0);
+  EXPECT_EQ(e.read(), FLEET_OK);  // its memory must live until then
+}
+
+/// Queues a call on the matrix that fails by an event, and waits for it.
+void fail_on(const Context& context, const Square& a, const Square& c) {
+  fleet_event *event = nullptr, *call = nullptr;
+  ASSERT_EQ(fleet_event_create(&event), FLEET_OK);
+  ASSERT_EQ(fleet_matrix_after(a.matrix.get(), event), FLEET_OK);
+  ASSERT_EQ(fleet_dgemm_async(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0, a.matrix.get(),
+                              a.matrix.get(), 0.0, c.matrix.get(), &call),
+            FLEET_OK);
+  ASSERT_EQ(fleet_event_set(event, FLEET_UNREACHABLE), FLEET_OK);
+  EXPECT_EQ(fleet_event_wait(call), FLEET_UNREACHABLE);
+  fleet_event_destroy(event);
+  fleet_event_destroy(call);
+}
+
+TEST(Residency, CallsAndCopiesOfTheProgramSeeFailuresToo) {
+  const Context context(on_devices(2));
+  Square a(context, 1), c(context, 0), d(context, 0);
+  fail_on(context, a, c);
+  const auto at_once = [&](const Square& from, Square& to) {
+    return fleet_dgemm(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, kEdge, kEdge, kEdge, 1.0,
+                       from.data.data(), kEdge, from.data.data(), kEdge, 0.0, to.data.data(),
+                       kEdge);
+  };
+  EXPECT_EQ(at_once(a, d), FLEET_UNREACHABLE);  // what it waits for has failed
+  EXPECT_EQ(at_once(c, d), FLEET_UNREACHABLE);  // the call that was to write it has
+  EXPECT_EQ(fleet_copy(context.handle(), d.data.data(), c.data.data(), kBytes), FLEET_UNREACHABLE);
+  EXPECT_TRUE(d.is(0));
+  const std::vector<double> ones(c.data.size(), 1);
+  EXPECT_EQ(fleet_copy(context.handle(), c.data.data(), ones.data(), kBytes), FLEET_OK);
+  EXPECT_EQ(c.read(), FLEET_OK);
+  EXPECT_EQ(fleet_matrix_wrote(a.matrix.get(), 0, 0, kEdge, kEdge), FLEET_OK);
+  EXPECT_EQ(at_once(a, d), FLEET_OK);
+}
+
+TEST(Residency, WhatIsUndefinedInAVectorCanBeWrittenAgain) {
+  const Context context(on_devices(2));
+  const Square a(context, 1);
+  std::vector<double> y(kEdge, 0.0), x(kEdge, 1.0);
+  fleet_matrix *of_y = nullptr, *of_x = nullptr;
+  ASSERT_EQ(fleet_matrix_wrap(context.handle(), FLEET_F64, kEdge, 1, y.data(), kEdge, &of_y),
+            FLEET_OK);
+  ASSERT_EQ(fleet_matrix_wrap(context.handle(), FLEET_F64, kEdge, 1, x.data(), kEdge, &of_x),
+            FLEET_OK);
+  const Matrix owner_of_y(of_y), owner_of_x(of_x);
+  for (const bool by_call : {false, true}) {
+    fleet_event* event = nullptr;
+    ASSERT_EQ(fleet_event_create(&event), FLEET_OK);
+    ASSERT_EQ(fleet_matrix_after(of_x, event), FLEET_OK);
+    const auto times = [&] {
+      return fleet_dgemv_async(context.handle(), FLEET_NO_TRANS, 1.0, a.matrix.get(), of_x, 0.0,
+                               of_y, nullptr);
+    };
+    ASSERT_EQ(times(), FLEET_OK);
+    ASSERT_EQ(fleet_event_set(event, FLEET_INTERNAL), FLEET_OK);
+    EXPECT_EQ(fleet_matrix_read(of_y, 0, 0, kEdge, 1), FLEET_INTERNAL);
+    ASSERT_EQ(fleet_matrix_wrote(of_x, 0, 0, kEdge, 1), FLEET_OK);
+    if (by_call) {
+      ASSERT_EQ(times(), FLEET_OK);
+    } else {
+      ASSERT_EQ(fleet_matrix_wrote(of_y, 0, 0, kEdge, 1), FLEET_OK);
+    }
+    EXPECT_EQ(fleet_matrix_read(of_y, 0, 0, kEdge, 1), FLEET_OK) << fleet_message();
+    fleet_event_destroy(event);
+  }
+}
+
+TEST(Residency, ACallOrAFreeThatIsRefusedLosesNoResult) {
+  const Context context(on_devices(2));
+  Square a(context, 1), c(context, 0);
+  compute(context, a, a, 0.0, c);
+  EXPECT_EQ(fleet_free(context.handle(), c.data.data()), FLEET_BAD_ARGUMENT);
+  void* on_device = nullptr;
+  ASSERT_EQ(fleet_alloc(context.handle(), 0, 256, &on_device), FLEET_OK);  // too small for A
+  EXPECT_EQ(fleet_dgemm(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, kEdge, kEdge, kEdge, 1.0,
+                        static_cast<double*>(on_device), kEdge, a.data.data(), kEdge, 0.0,
+                        c.data.data(), kEdge),
+            FLEET_BAD_ARGUMENT);
+  EXPECT_EQ(c.read(), FLEET_OK);
+  EXPECT_TRUE(c.is(1));
+  EXPECT_EQ(fleet_free(context.handle(), on_device), FLEET_OK);
+}
+
+TEST(Residency, FailuresAreNotThoseOfTheNextMatrixAtTheAddress) {
+  const Context context(on_devices(2));
+  Square a(context, 1), c(context, 0);
+  fail_on(context, a, c);
+  for (Square* x : {&a, &c}) {
+    x->matrix.reset();
+    x->matrix = x->wrap(context);
+  }
+  compute(context, a, a, 0.0, c);
+  EXPECT_EQ(c.read(), FLEET_OK);
+  EXPECT_TRUE(c.is(1));
 }
 
 }  // namespace

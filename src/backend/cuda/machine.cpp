@@ -215,7 +215,8 @@ int visible_devices(std::string& why) {
 std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals) {
   const std::size_t count = ordinals.size();
   std::vector<std::unique_ptr<Scratch>> sources, targets;
-  for (const int ordinal : ordinals) {
+  // Where there is no pair, nothing waits for the device, whose streams may be held.
+  for (const int ordinal : count > 1 ? ordinals : std::vector<int>{}) {
     sources.push_back(std::make_unique<Scratch>(ordinal));
     targets.push_back(std::make_unique<Scratch>(ordinal));
   }
