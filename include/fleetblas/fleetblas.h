@@ -437,8 +437,9 @@ typedef struct fleet_event fleet_event;
  * view that use it. Destroy matrices before their context. Places:
  *   "h", "p"        pinned and pageable host memory
  *   "0", "1", ...   a device
- *   "c2x2:1024"     2D block-cyclic: blocks of 1024 x 1024 elements belong to 2 x 2 devices in
- * turn, numbered row by row. Without ":1024" or "2x2" the model decides ("c"). A block-cyclic
+ *   "c2x2:1024"     block-cyclic: blocks of 1024 x 1024 belong to 2 x 2 devices in turn
+ *   "c2x2", "c"     the same with blocks, or blocks and devices, by the model
+ * The devices of a block-cyclic matrix are numbered row by row. A block-cyclic
  * matrix lies on devices alone; fleet_matrix_scatter and _gather fill and empty it. Calls are
  * computed in its blocks, results where they belong unless that takes longer. All other functions
  * take it as well: its host memory (fleet_matrix_data) is reserved, and is used once
@@ -499,10 +500,9 @@ FLEET_API fleet_status fleet_matrix_distribute(const fleet_matrix* matrix, const
  * program has not written, are not lost. */
 FLEET_API fleet_status fleet_matrix_wrote(const fleet_matrix* matrix, int64_t row, int64_t col,
                                           int64_t rows, int64_t cols);
-/* With the last matrix of memory of the context the calls that use it are waited for, and it is
- * freed. The caller's memory, on which queued calls go on, if no other matrix is of it, is
- * complete: what calls have made of it comes home now, what queued calls will make of it with their
- * events. Does nothing for NULL. */
+/* With the last matrix of memory: memory of the context is freed, after the calls that use it.
+ * Memory of the caller is complete: what calls have made of it comes home now, what queued calls
+ * will make of it with their events. Does nothing for NULL. */
 FLEET_API fleet_status fleet_matrix_destroy(fleet_matrix* matrix);
 
 /* Waits until it is done (a call: until it is computed) and returns its status; fleet_message()
