@@ -266,15 +266,17 @@ def python_page(package) -> str:
     page += [python_entry(name, getattr(package.Context, name), "###") for name in methods]
     for name in ("offload", "compose"):
         page.append(python_entry(name, inspect.unwrap(getattr(package, name)), "##"))
-    page += ["## `Tracked` { #Tracked }", prose(inspect.getdoc(package.Tracked))]
-    for name, member in vars(package.Tracked).items():
-        text = prose(inspect.getdoc(member) or "")
-        if name.startswith("_") or not text:
-            continue
-        if callable(member):
-            page.append(python_entry(f"Tracked.{name}", member, "###"))
-        else:
-            page.append(f"### `Tracked.{name}` {{ #Tracked.{name} }}\n\n{text}")
+    for kind in ("Tracked", "Event"):
+        owner = getattr(package, kind)
+        page += [f"## `{kind}` {{ #{kind} }}", prose(inspect.getdoc(owner))]
+        for name, member in vars(owner).items():
+            text = prose(inspect.getdoc(member) or "")
+            if name.startswith("_") or not text:
+                continue
+            if callable(member):
+                page.append(python_entry(f"{kind}.{name}", member, "###"))
+            else:
+                page.append(f"### `{kind}.{name}` {{ #{kind}.{name} }}\n\n{text}")
     page.append("## Errors\n\n| exception | also a | when |\n|---|---|---|")
     for name in package.__all__:
         value = getattr(package, name)

@@ -16,6 +16,7 @@ struct ProgramWishes {
   /// Steps after which nobody can tell whether a fault has taken a result are left out.
   bool faults = false;
   bool shares_first = false;  ///< as in RandomProgram
+  bool only_queued = false;   ///< no calls that their caller waits for
   std::int64_t most_calls = 40;
   int devices = 0;  ///< 0: two to four, as the seed has it
 };
@@ -251,7 +252,8 @@ class ProgramMaker {
 
   void add_call() {
     for (int attempt = 0; attempt < 20; ++attempt) {
-      ProgramStep step{.act = chance(random_, 12) ? Act::call : Act::queue, .call = random_call()};
+      const bool at_once = chance(random_, 12) && !wishes_.only_queued;
+      ProgramStep step{.act = at_once ? Act::call : Act::queue, .call = random_call()};
       if (!find_operands(step)) continue;
       choose_alpha(step);
       const MatrixPart& c = step.operands[kC].part;
