@@ -235,7 +235,8 @@ TEST(Residency, TheEndOfAContextBringsAllHome) {
     Square a(*context, 1), result(*context, 0);
     compute(*context, a, a, 0.0, result);
     fleet_matrix_destroy(a.matrix.release());
-    auto* const kept = result.matrix.release();  // its context goes first: only the memory is left
+    static fleet_matrix* kept = nullptr;  // its context goes first, so nobody may destroy it
+    kept = result.matrix.release();
     context.reset();
     static_cast<void>(kept);
     c = result.data;
