@@ -539,7 +539,9 @@ FLEET_API fleet_status fleet_matrix_after(const fleet_matrix* matrix, const flee
  * exits: fleet_event_wait has the status. Until the event is done, whatever waits for the stream
  * waits for the event, such as cudaDeviceSynchronize, cudaFree or, unless the stream was made with
  * cudaStreamNonBlocking, the default stream; do nothing of the kind in a thread on which the event
- * depends. A context that starts several devices, as its first call does, waits for them too.
+ * depends. A context that starts several devices, as its first call does, waits for them too, and
+ * so does cuBLAS where it loads a kernel for the first time, unless the environment has
+ * CUDA_MODULE_LOADING=EAGER.
  * FLEET_NO_MEMORY: 4096 streams wait already. Virtual devices have no streams: nothing waits. */
 FLEET_API fleet_status fleet_stream_after(fleet_context* context, int device, void* stream,
                                           const fleet_event* event);

@@ -19,6 +19,9 @@ for name in $(compgen -e FLEETBLAS_); do
   esac
 done
 
+# Streams are held while calls compute, so that no kernel may have to be loaded meanwhile.
+export CUDA_MODULE_LOADING=EAGER
+
 failed=()
 closing=()
 

@@ -418,6 +418,12 @@ struct BetweenStreams {
         fleet_matrix_read_async(of_c, 0, 0, kEdge, kEdge, &product) == FLEET_OK &&
         fleet_stream_after(context, 0, nullptr, product) == FLEET_OK;
   }
+  ~BetweenStreams() {
+    for (fleet_matrix* matrix : {of_a, of_c}) fleet_matrix_destroy(matrix);
+    for (fleet_event* event : {before, product}) fleet_event_destroy(event);
+  }
+  BetweenStreams(const BetweenStreams&) = delete;
+  BetweenStreams& operator=(const BetweenStreams&) = delete;
   static constexpr std::int64_t kEdge = 64;
   std::array<double, kEdge * kEdge> a{}, c{};
   fleet_matrix *of_a = nullptr, *of_c = nullptr;
