@@ -13,13 +13,6 @@
 namespace fleet {
 namespace {
 
-View view_of(const Block& block) {
-  return {.data = reinterpret_cast<void*>(block.begin),
-          .rows = block.rows,
-          .cols = block.cols,
-          .ld = block.ld};
-}
-
 std::set<std::uintptr_t> begins_of(std::span<const Block> tiles) {
   std::set<std::uintptr_t> begins;
   for (const Block& tile : tiles) begins.insert(tile.begin);

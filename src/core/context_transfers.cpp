@@ -15,13 +15,6 @@
 namespace fleet {
 namespace {
 
-View view_of(const Block& block) {
-  return {.data = reinterpret_cast<void*>(block.begin),
-          .rows = block.rows,
-          .cols = block.cols,
-          .ld = block.ld};
-}
-
 /// The elements of `to` that stand where `part` stands in `from`.
 Block counterpart(const Block& part, const Block& from, const Block& to) {
   const auto elements = static_cast<std::int64_t>(part.begin - from.begin) / bytes_of(from.storage);
