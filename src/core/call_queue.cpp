@@ -84,6 +84,9 @@ struct CallQueue::Line {
   void take_next() noexcept {
     running.clear();
     failed = nullptr;
+    // An event is done a moment before it says so. What it has brought must be noted by then: later
+    // it would count as newer than what the calls that waited for it have made.
+    close_holds();
     try {
       for (const std::size_t i : next_calls(pending, kMostAtOnce)) {
         auto why = failed_before(pending[i]);
@@ -177,7 +180,6 @@ struct CallQueue::Line {
       return !hold.is_open && hold.event->status() == Status::ok;
     });
     has_holds = !holds.empty();
-    has_changed = true;
   }
 
   const Compute compute;
@@ -308,6 +310,7 @@ void CallQueue::hold(const Block& block, const std::shared_ptr<Event>& event) {
     {
       const std::lock_guard lock(line->mutex);
       line->close_holds();
+      line->has_changed = true;
     }
     line->bell.notify_one();
     line->over.notify_all();

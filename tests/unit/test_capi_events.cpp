@@ -250,6 +250,31 @@ TEST(Events, HoldAllUsesOfTheMatrix) {
   message.join();
 }
 
+// An event is done before everyone is told: what it brought must be noted before the calls that
+// waited for it start, else their results count as older and are dropped.
+TEST(Events, BringNothingNewerThanTheCallsThatWaitedForThem) {
+  constexpr int kToldBefore = 300;
+  const Context context(on_devices(2)), busy(on_devices(1));
+  const Square a(context, 1), b(context, 1), c(context, 0), unrelated(context, 0), told(busy, 0);
+
+  for (int round = 0; round < 20; ++round) {
+    const Event arrived = Event::create();
+    for (int i = 0; i < kToldBefore; ++i) told.matrix.after(arrived);
+    c.matrix.after(arrived);
+    const Event held = multiply(context, a, b, 0, c);
+    std::thread sets([&] { arrived.set(); });
+    while (!arrived.done()) std::this_thread::yield();
+    for (int i = 0; i < 3; ++i) unrelated.matrix.read_async().wait();  // the queue looks again
+    held.wait();
+    sets.join();
+    c.matrix.read();
+
+    ASSERT_TRUE(c.is(kEdge)) << "round " << round;
+    const_cast<Square&>(c).data.assign(kEdge * kEdge, 0.0);
+    c.matrix.wrote();
+  }
+}
+
 TEST(Events, OfManyThreadsAreSetOnce) {
   const Context context(on_devices(2));
   const Square a(context, 1), c(context, 0);
