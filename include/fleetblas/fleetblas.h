@@ -3,8 +3,10 @@
  * fleetblas.h: level-3 BLAS on all the devices of a node. C99. This header is the manual.
  *
  * Matrices are column-major; all sizes, leading dimensions and strides are int64_t, in elements.
- * Every function may be called from any thread. Calls on one context run in turn; those whose name
- * ends in _async are queued and return at once.
+ * Every function may be called from any thread. Those whose name ends in _async are queued and
+ * return at once. Calls of several threads on one context run at the same time, each on devices of
+ * its own, where that finishes them sooner than one after the other; fleet_stats_json counts them.
+ * Two calls with operands in pageable memory, or with a part for the CPU, do not.
  * Functions return FLEET_OK or a status; fleet_message() has the one-line reason, per thread.
  * Nothing is printed unless asked for (FLEETBLAS_VERBOSE, FLEETBLAS_LOG_LEVEL), nothing aborts.
  *
@@ -764,7 +766,8 @@ FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);
 FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
 /* Calls so far, where they ran and why, devices that they did without, what the CPU did beside
  * devices (cpu_beside: calls, and its share of their work), programs of queued calls whose plan was
- * made while the devices ran others (planned_ahead), corrections of the model, bytes per link,
+ * made while the devices ran others (planned_ahead), calls that began while others were on devices of
+ * their own (at_once), corrections of the model, bytes per link,
  * seconds; and the last call by itself. */
 FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
 /* Called during long work with the share that is done (0 to 1) and the current step. A result other

@@ -69,14 +69,23 @@ bool WorkerCrew::start(int worker) {
 }
 
 void WorkerCrew::invite(const std::vector<int>& workers) {
-  shared_->away = static_cast<int>(workers.size());
   for (int worker : workers) ++shared_->invitations[static_cast<std::size_t>(worker)];
   ++shared_->calls;
   shared_->calls.notify_all();
 }
 
-void WorkerCrew::wait() {
-  for (int away = shared_->away; away > 0; away = shared_->away) shared_->away.wait(away);
+void WorkerCrew::wait(const std::vector<int>& workers) const {
+  for (int worker : workers) wait_for(static_cast<std::size_t>(worker));
+}
+
+void WorkerCrew::wait() const {
+  for (std::size_t w = 0; w < threads_.size(); ++w) wait_for(w);
+}
+
+void WorkerCrew::wait_for(std::size_t worker) const {
+  const std::atomic<int>& answers = shared_->answers[worker];
+  const int invited = shared_->invitations[worker];
+  for (int done = answers; done != invited; done = answers) answers.wait(done);
 }
 
 void* WorkerCrew::thread_main(void* argument) {
@@ -87,17 +96,18 @@ void* WorkerCrew::thread_main(void* argument) {
 }
 
 void WorkerCrew::serve(Shared& shared, int worker) {
-  int answered = 0;
+  const std::atomic<int>& invited = shared.invitations[static_cast<std::size_t>(worker)];
+  std::atomic<int>& answers = shared.answers[static_cast<std::size_t>(worker)];
   for (;;) {
     const int calls = shared.calls;
     if (shared.dismissed) return;
-    if (shared.invitations[static_cast<std::size_t>(worker)] == answered) {
+    if (invited == answers) {
       shared.calls.wait(calls);
       continue;
     }
-    ++answered;
     shared.work(worker);
-    if (shared.away.fetch_sub(1) == 1) shared.away.notify_all();
+    ++answers;
+    answers.notify_all();
   }
 }
 

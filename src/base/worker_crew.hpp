@@ -10,8 +10,8 @@
 
 namespace fleet {
 
-/// Persistent threads. hire() starts each with all signals blocked and a small stack. For use by
-/// one thread at a time.
+/// Persistent threads. hire() starts each with all signals blocked and a small stack. Several
+/// threads may invite different workers, and wait for theirs; all else is for one thread at a time.
 class WorkerCrew {
  public:
   /// Worker w calls `work(w)` each time it is invited. `work` and everything it refers to must stay
@@ -26,8 +26,10 @@ class WorkerCrew {
   bool hire(const std::vector<int>& workers);
   /// Sets these workers, which must be hired and idle, to work.
   void invite(const std::vector<int>& workers);
-  /// Waits until all invited workers are done.
-  void wait();
+  /// Waits until these workers have done all that they were invited to.
+  void wait(const std::vector<int>& workers) const;
+  /// The same of all workers.
+  void wait() const;
   /// Whether the threads exist in this process; false in a forked child of the one that hired them.
   bool present() const;
 
@@ -35,12 +37,14 @@ class WorkerCrew {
   struct Shared {
     std::function<void(int)> work;
     std::vector<std::atomic<int>> invitations;  ///< per worker: how often invited
+    std::vector<std::atomic<int>> answers;      ///< per worker: of these, how many are done
     std::atomic<int> calls{0};  ///< changes with every invitation, and in the destructor
-    std::atomic<int> away{0};   ///< workers invited and not yet done
     std::atomic<int> alive{0};
     std::atomic<bool> dismissed{false};
     Shared(int workers, std::function<void(int)> w)
-        : work(std::move(w)), invitations(static_cast<std::size_t>(workers)) {}
+        : work(std::move(w)),
+          invitations(static_cast<std::size_t>(workers)),
+          answers(static_cast<std::size_t>(workers)) {}
   };
   struct Contract {
     std::shared_ptr<Shared> shared;
@@ -49,6 +53,7 @@ class WorkerCrew {
   static void* thread_main(void* contract);
   static void serve(Shared& shared, int worker);
   bool start(int worker);
+  void wait_for(std::size_t worker) const;
 
   std::shared_ptr<Shared> shared_;
   std::vector<pthread_t> threads_;

@@ -24,6 +24,10 @@ namespace {
 /// Below 512^3 with host operands no GPU beats the CPU.
 constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
 
+/// How long a call waits for devices before it asks again what would finish it sooner: by then
+/// others may be late.
+constexpr double kLeastWaitS = 1e-3, kMostWaitS = 60;
+
 bool all_on_host(const std::array<DeviceId, 3>& homes) {
   return on_host(homes[kA]) && on_host(homes[kB]) && on_host(homes[kC]);
 }
@@ -104,28 +108,39 @@ void Context::run(const Call& call, double start_s, CallRecord& record) {
     throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
   const Homes homes = locate(call);
   note_place(record, homes);
-  std::unique_lock<std::mutex> turn;
-  const Choice choice = choose_in_turn(call, homes, turn);
+  std::optional<DeviceUse> use;
+  const Choice choice = choose_in_turn(call, homes, use);
   record.prepare_s = now_s() - start_s;
-  const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, record) : 0;
+  const std::int64_t done = choice.devices ? run_on_devices(call, homes, choice, *use, record) : 0;
   if (done == call.batch) return;
   record.ran = Ran::cpu;
   if (!choice.devices) note_choice(record, choice);
-  finish_on_cpu(call, done, homes, turn);
+  finish_on_cpu(call, done, homes, use);
 }
 
-/// Takes the turn unless the call needs neither plan nor device.
+/// With the turn unless the call needs neither plan nor device; where it needs both, it has devices
+/// then, or all of them.
 Context::Choice Context::choose_in_turn(const Call& call, const Homes& homes,
-                                        std::unique_lock<std::mutex>& turn) {
+                                        std::optional<DeviceUse>& use) {
   const char* reason = reason_for_cpu(call, homes);
   const bool alone = gate::only_cpu_left();
-  if (!alone && (reason == nullptr || !all_on_host(homes))) turn = take_turn();
+  if (!alone && (reason == nullptr || !all_on_host(homes))) use.emplace(turn_);
   if (reason != nullptr) return {.reason = reason};
   try {
-    const double before_s = offloader_.planning_s();
-    Choice choice = choose(call, homes);
-    choice.plan_s = offloader_.planning_s() - before_s;
-    return choice;
+    // Large batches are planned in parts, as they are computed.
+    const bool may_share = call.batch <= Offloader::kSampleItems;
+    if (!may_share) use->become_sole();
+    for (;;) {
+      const double before_s = offloader_.planning_s();
+      Choice choice = choose(call, homes);
+      choice.plan_s = offloader_.planning_s() - before_s;
+      if (!choice.devices || !may_share) return choice;
+      const Problem problem = problem_of(call, homes, call.batch);
+      const DeviceTurn::Caller caller{problem, choice.planned->tuned.cost.seconds};
+      if (takes_devices(problem, choice, *use)) return choice;
+      const double free_s = use->seconds_until_free(choice.planned->places);
+      use->wait(caller, std::clamp(2 * free_s, kLeastWaitS, kMostWaitS));
+    }
   } catch (const std::bad_alloc&) {
     return {.reason = "no memory to plan"};
   }
@@ -133,12 +148,12 @@ Context::Choice Context::choose_in_turn(const Call& call, const Homes& homes,
 
 /// All items but the first `done`, which are in C already.
 void Context::finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
-                            std::unique_lock<std::mutex>& turn) {
-  if (done == 0) return run_on_cpu(call, homes, turn);
-  past_first_write([&] { run_on_cpu(rest_of(call, done), homes, turn); });
+                            std::optional<DeviceUse>& use) {
+  if (done == 0) return run_on_cpu(call, homes, use);
+  past_first_write([&] { run_on_cpu(rest_of(call, done), homes, use); });
 }
 
-void Context::run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn) {
+void Context::run_on_cpu(const Call& call, const Homes& homes, std::optional<DeviceUse>& use) {
   const Computing computing;
   if (gate::only_cpu_left()) {
     // No backend works now, but the memory of virtual devices can be reached.
@@ -147,16 +162,19 @@ void Context::run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<
         require_readable(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
     return multiply_in_place(call, *blas_, 1);
   }
-  if (!all_on_host(homes))
+  if (!all_on_host(homes)) {
+    use->become_sole();
     return multiply_staged(call, homes, *blas_, cores_, *offloader_.engine().backend);
-  if (turn.owns_lock()) turn.unlock();
+  }
+  use.reset();
   multiply_in_place(call, *blas_, cores_);
 }
 
 /// Items done on devices, from the first on: fewer than all where memory or devices ran out.
 std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
-                                     CallRecord& record) {
+                                     DeviceUse& use, CallRecord& record) {
   note_choice(record, choice);
+  record.is_at_once = choice.is_at_once;
   std::int64_t done = 0;
   try {
     const std::int64_t most = offloader_.items_per_plan(problem_of(call, homes, call.batch));
@@ -168,7 +186,7 @@ std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const
       auto planned = known ? choice.planned : offloader_.plan(problem);
       const double predicted_s = planned->tuned.cost.seconds;
       const auto outcome = offloader_.run(problem, arguments_from(call, done), std::move(planned),
-                                          record, *journal_, log_);
+                                          use, record, *journal_, log_);
       if (outcome == Offloader::Outcome::not_possible) break;
       record.ran = Ran::devices;
       record.predicted_s = (done == 0 ? 0 : record.predicted_s) + predicted_s;
@@ -276,20 +294,21 @@ bool Context::compute_if_profitable(const Call& call, const char*& reason) {
   }
   try {
     homes = locate(call);
-    std::unique_lock<std::mutex> turn;
-    const Choice choice = choose_in_turn(call, *homes, turn);
+    std::optional<DeviceUse> use;
+    const Choice choice = choose_in_turn(call, *homes, use);
     reason = choice.reason;
     // The BLAS behind cannot reach operands on a device: those calls are always ours.
     if (!choice.devices && all_on_host(*homes)) return false;
     record.prepare_s = now_s() - start_s;
     note_place(record, *homes);
     if (!choice.devices) note_choice(record, choice);
-    const std::int64_t done = choice.devices ? run_on_devices(call, *homes, choice, record) : 0;
+    const std::int64_t done =
+        choice.devices ? run_on_devices(call, *homes, choice, *use, record) : 0;
     if (done < call.batch) {
       reason = record.reason;
       if (done == 0 && all_on_host(*homes)) return false;
       record.ran = Ran::cpu;
-      finish_on_cpu(call, done, *homes, turn);
+      finish_on_cpu(call, done, *homes, use);
     }
   } catch (const Error& error) {
     if (!keeps(error.status(), error.what())) return false;
@@ -331,7 +350,7 @@ double Context::min_flops() {
   if (options_.min_flops > 0) return options_.min_flops;
   if (gate::only_cpu_left()) return kNever;
   const User inside(users_);
-  const auto turn = take_turn();
+  const DeviceUse turn(turn_);
   // GPUs take a second to start: small products are not worth asking the model.
   if (offloader_.engine_if_started() == nullptr && options_.backend != BackendKind::host)
     return kColdFlops;

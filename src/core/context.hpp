@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/call_queue.hpp"
+#include "run/device_turn.hpp"
 #include "core/joined_calls.hpp"
 #include "core/journal.hpp"
 #include "core/offloader.hpp"
@@ -20,8 +21,9 @@
 
 namespace fleet {
 
-/// Calls that plan or run on devices take `turn_`, one after the other. The registry and the books,
-/// which a forked child needs too, have a lock that a fork waits for.
+/// Whatever plans or runs on devices takes `turn_`, one after the other, but for calls that
+/// somebody waits for: those may be on devices at the same time, each on its own. The registry and
+/// the books, which a forked child needs too, have a lock that a fork waits for.
 class Context {
  public:
   /// Throws Error(bad_option, bad_file, unsupported) for what the options say.
@@ -125,6 +127,7 @@ class Context {
     std::string detail = {};
     std::shared_ptr<const Planned> planned = {};  ///< of the first items; also where the CPU won
     double plan_s = 0;                            ///< what planning for this call took
+    bool is_at_once = false;                      ///< others are on devices of their own meanwhile
   };
   /// Counts a thread that is inside.
   class User {
@@ -201,15 +204,19 @@ class Context {
   /// With the turn taken: "", or why devices do not start, which leaves the CPU. Throws
   /// Error(bad_option) unless this is the default context, whose settings are never fatal.
   std::string start_devices();
-  Choice choose_in_turn(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
+  Choice choose_in_turn(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
   Choice choose(const Call& call, const Homes& homes);
   Choice choose_by_model(const Problem& problem);
   const char* reason_for_cpu(const Call& call, const Homes& homes) const;
+  bool takes_devices(const Problem& problem, Choice& choice, DeviceUse& use);
+  std::shared_ptr<const Planned> shared(const DeviceTurn::Caller& one,
+                                        const DeviceTurn::Caller& rival,
+                                        std::span<const DeviceId> devices);
   std::int64_t run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
-                              CallRecord& record);
+                              DeviceUse& use, CallRecord& record);
   void finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
-                     std::unique_lock<std::mutex>& turn);
-  void run_on_cpu(const Call& call, const Homes& homes, std::unique_lock<std::mutex>& turn);
+                     std::optional<DeviceUse>& use);
+  void run_on_cpu(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
   double profitable_flops();
   bool profitable(std::int64_t edge);
 
@@ -241,7 +248,7 @@ class Context {
   std::shared_ptr<CpuBlas> blas_;
   const int cores_;
   std::shared_ptr<Journal> journal_;
-  std::mutex turn_;
+  DeviceTurn turn_;
   Offloader offloader_;    // guarded by turn_
   double min_flops_ = -1;  // guarded by turn_; -1: not known yet
   Registry registry_;

@@ -233,7 +233,7 @@ std::optional<Offloader::Outcome> Context::run_where_tiles_are(const PlacedProgr
   auto outcome = Offloader::Outcome::not_possible;
   try {
     begin_ahead(planned, placed, calls);
-    outcome = offloader_.run(placed.program, arguments, planned, slots, record, *journal_, log_);
+    outcome = offloader_.run(arguments, planned, slots, record, *journal_, log_);
     end_ahead();
   } catch (const Error& error) {
     end_ahead();

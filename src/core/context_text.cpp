@@ -38,7 +38,7 @@ Bound bound_of_cpu(const Problem& problem, const Machine& machine) {
 }  // namespace
 
 std::unique_lock<std::mutex> Context::take_turn() {
-  if (!gate::only_cpu_left()) return std::unique_lock(turn_);
+  if (!gate::only_cpu_left()) return turn_.take();
   if (offloader_.engine_if_started() == nullptr)
     throw Error(Status::unsupported,
                 "no devices are started or measured in a forked child or at exit");

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "core/call.hpp"
+#include "run/device_turn.hpp"
 #include "core/engine.hpp"
 #include "core/journal.hpp"
 #include "core/online.hpp"
@@ -70,6 +71,10 @@ class Offloader {
   std::shared_ptr<const Planned> plan(const Problem& problem);
   /// The same, without a plan (planned == 0) where even the lower bound loses against the CPU.
   std::shared_ptr<const Planned> plan_if_promising(const Problem& problem);
+  /// The same on these devices only, without the CPU, whose lane another call may have. Where
+  /// none is possible, its cost is infinite.
+  std::shared_ptr<const Planned> plan_on(const Problem& problem,
+                                         const std::vector<DeviceId>& devices);
   /// To be called for a call that the model kept off some devices, or off all.
   void note_unused_devices() noexcept;
   /// Made now and not kept; takes no state but the machine and the options.
@@ -109,19 +114,19 @@ class Offloader {
     finished_on_cpu,  ///< after a fault: C is right
     not_possible,     ///< no memory, no device that works: C untouched; the record has the reason
   };
-  /// Runs `planned` for `problem`. Throws Error(device_failed) when C was touched and cannot be
-  /// completed, and Error(internal) or std::bad_alloc with C untouched.
+  /// Runs `planned` for `problem`; if `use` has devices, others may have the turn while these
+  /// compute. Throws Error(device_failed) when C was touched and cannot be completed, and
+  /// Error(internal) or std::bad_alloc with C untouched.
   Outcome run(const Problem& problem, const Arguments& arguments,
-              std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
-              const Log& log);
+              std::shared_ptr<const Planned> planned, DeviceUse& use, CallRecord& record,
+              Journal& journal, const Log& log);
   /// The same of several calls.
   Outcome run(const ProgramPtr& program, std::span<const Arguments> arguments,
               std::shared_ptr<const Planned> planned, CallRecord& record, Journal& journal,
               const Log& log);
   /// The same with memory for the slots that outlive the plan; no other plan is tried.
-  Outcome run(const ProgramPtr& program, std::span<const Arguments> arguments,
-              std::shared_ptr<const Planned> planned, const std::vector<std::vector<void*>>& slots,
-              CallRecord& record, Journal& journal, const Log& log);
+  Outcome run(std::span<const Arguments> arguments, std::shared_ptr<const Planned> planned,
+              const KeptSlots& slots, CallRecord& record, Journal& journal, const Log& log);
   /// To be told of runs that are not the offloader's own.
   void note_outcome(const Trace& trace, const Log& log);
   /// A record of nothing but the bytes that the run has moved.
@@ -155,6 +160,8 @@ class Offloader {
   /// From the cache, with the cost that the machine of now predicts; nullptr: not in it.
   std::shared_ptr<const Planned> find(const Problem& problem);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
+  /// The same plan, with the cost that the machine of now predicts.
+  Planned priced_again(const Problem& problem, const Planned& known);
   /// A plan with the run that the backend has begun of it.
   struct Begun {
     std::shared_ptr<const Planned> planned;
@@ -167,15 +174,15 @@ class Offloader {
   /// `What`: a Problem, or a ProgramPtr with the arguments of each of its calls.
   template <class What>
   std::optional<Begun> begin(const What& what, std::span<const Arguments> arguments,
-                             std::shared_ptr<const Planned> planned, CallRecord& record,
-                             const Log& log);
+                             std::shared_ptr<const Planned> planned, DeviceUse* use,
+                             CallRecord& record, const Log& log);
   /// The same with this plan or none.
   Begun begin_once(std::span<const Arguments> arguments, std::shared_ptr<const Planned> planned,
-                   const std::vector<std::vector<void*>>& slots);
+                   const KeptSlots& slots);
   /// The run with the CPU's part of it on our lane; null: the CPU has no lane.
   std::unique_ptr<Execution> with_lane(const Plan& plan, std::unique_ptr<Execution> run);
   /// All the rest: C may be changed. The run teaches the machine unless `problem` is null.
-  Outcome complete(const Problem* problem, Begun begun, const Computing& computing,
+  Outcome complete(const Problem* problem, Begun begun, const Computing& computing, DeviceUse* use,
                    CallRecord& record, Journal& journal, const Log& log);
   /// Corrects the machine by a whole run. Never throws: the call is done.
   void learn(const Problem& problem, const Planned& planned, const Trace& trace,
@@ -209,6 +216,13 @@ class Offloader {
   std::atomic<const Started*> published_{nullptr};
   OnlineModel online_;
   PlanCache<Problem> cache_;
+  /// For a part of the devices.
+  struct PartKey {
+    Problem problem;
+    std::vector<DeviceId> devices;
+    friend bool operator==(const PartKey&, const PartKey&) = default;
+  };
+  PlanCache<PartKey> parts_;
   PlanCache<ProgramKey> programs_;
   std::function<void(int)> relief_;
   std::vector<std::int64_t> caps_;

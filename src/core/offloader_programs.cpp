@@ -68,6 +68,7 @@ Plan Offloader::plan_spread(const ProgramPtr& matrices, const Residency& before,
 
 void Offloader::forget_plans() {
   cache_.clear();
+  parts_.clear();
   programs_.clear();
 }
 

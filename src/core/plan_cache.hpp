@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 
+#include "run/places.hpp"
 #include "sim/evidence.hpp"
 #include "tune/tune_program.hpp"
 
@@ -14,6 +15,7 @@ namespace fleet {
 /// A plan, and what deciding whether to use it needs.
 struct Planned {
   Tuned tuned;
+  Places places;      ///< that a run of it has to itself
   double plan_s = 0;  ///< tuning and planning together, measured
   /// Of the plans that are kept: different for each (see Backend::begin).
   std::uint64_t serial = 0;

@@ -19,9 +19,6 @@
 
 namespace fleet {
 
-/// Addresses of slots that outlive a plan, by device and slot (Binding::slots).
-using KeptSlots = std::vector<std::vector<void*>>;
-
 /// The memory of `block` as an operand of a copy.
 inline View view_of(const Block& block) {
   return {.data = reinterpret_cast<void*>(block.begin),

@@ -220,6 +220,7 @@ void Statistics::add(CallRecord&& record) {
   tally_of(record.ran, record.reason).add(one);
   failed_ += record.status == Status::ok ? 0 : 1;
   planned_ahead_ += record.is_planned_ahead ? 1 : 0;
+  at_once_ += record.is_at_once ? 1 : 0;
   add_bytes(record);
   if (record.cpu_share > 0) {
     ++beside_.calls;
@@ -262,6 +263,7 @@ void Statistics::merge(const Statistics& other) {
   if (other.where_and_why_.empty()) return;
   failed_ += other.failed_;
   planned_ahead_ += other.planned_ahead_;
+  at_once_ += other.at_once_;
   for (const Group& group : other.where_and_why_)
     tally_of(group.ran, group.reason).add(group.tally);
   for (const auto& [link, bytes] : other.bytes_by_link_) bytes_by_link_[link] += bytes;
@@ -291,6 +293,7 @@ std::string Statistics::json() const {
       .member("calls", all.calls)
       .member("failed", failed_)
       .member("planned_ahead", planned_ahead_)
+      .member("at_once", at_once_)
       .member("seconds", all.seconds)
       .member("flops", all.flops)
       .key("ran")

@@ -49,6 +49,7 @@ struct CallRecord : CallShape {
   double plan_s = 0;       ///< 0 when the plan was there already
   double predicted_s = 0;  ///< 0 when nothing was planned
   bool is_planned_ahead = false;  ///< the plan was made while the devices ran something else
+  bool is_at_once = false;        ///< it began while others were on devices of their own
   Status status = Status::ok;
   std::map<std::string, std::int64_t> bytes_by_link;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind{};
@@ -99,6 +100,7 @@ class Statistics {
 
   std::int64_t failed_ = 0;
   std::int64_t planned_ahead_ = 0;    ///< programs of queued calls
+  std::int64_t at_once_ = 0;          ///< calls
   std::vector<Group> where_and_why_;  ///< a handful
   /// By device: the calls that did without it, and why the last of them did.
   struct Idle {

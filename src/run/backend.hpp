@@ -65,8 +65,10 @@ struct CpuBeside {
   double least_s = 0;  ///< and nothing where the devices alone take less than this
 };
 
-/// The devices of one context. One run at a time (the Context sees to it); allocate, release and
-/// transfer may be called between runs from any thread.
+/// The devices of one context. Runs that share no places (places_of) may be under way at the same
+/// time, each for its own thread; begin() is for one thread at a time, and trim() for a time
+/// without runs (the Context sees to it). allocate, release and transfer may be called between runs
+/// from any thread.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -76,7 +78,7 @@ class Backend {
 
   /// Gets ready whatever a run of `plan` needs. `serial` is a number that its owner gives to one
   /// plan only; 0: the plan is not expected again. Throws Error(no_memory, device_failed), or
-  /// Error(internal) while another run is under way, or std::bad_alloc, with nothing touched.
+  /// Error(internal) while another run has one of its places, or std::bad_alloc, with nothing touched.
   virtual std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
                                            std::uint64_t serial) = 0;
   /// Whether a kernel is launched while the one before it in its queue still runs. The time of a

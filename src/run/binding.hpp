@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/plan.hpp"
+#include "program/tile_program.hpp"
 
 namespace fleet {
 
@@ -23,6 +23,10 @@ struct Arguments {
   std::complex<double> beta{1, 0};
 };
 
+/// By device and slot: the memory of slots that outlive a plan; null for those of its arena. Empty
+/// where the plan has none.
+using KeptSlots = std::vector<std::vector<void*>>;
+
 /// The values that a run binds to a plan, by the ids of its program: the homes of its matrices, and
 /// scalars.
 struct Binding {
@@ -34,9 +38,7 @@ struct Binding {
   };
   std::vector<Matrix> matrices;
   std::vector<std::complex<double>> scalars;
-  /// By device and slot: the memory of slots that outlive the plan; null for those of its arena.
-  /// Empty where the plan has none.
-  std::vector<std::vector<void*>> slots = {};
+  KeptSlots slots = {};
   friend bool operator==(const Binding&, const Binding&) = default;
 };
 

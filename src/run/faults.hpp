@@ -15,8 +15,8 @@ namespace fleet {
 /// `machine` without the links that `nopeer` takes away.
 Machine without_peers(Machine machine, const Inject& inject);
 
-/// Counts from its creation on. next_copy_fails and next_launch_fails are called in plan order by
-/// one thread; the rest from any.
+/// Counts from its creation on. From any thread; next_copy_fails and next_launch_fails in the order
+/// of a run's plan.
 class Faults {
  public:
   /// `machine` as plans see it, `whole` before without_peers. Throws Error(bad_option) for a link
@@ -53,8 +53,8 @@ class Faults {
 
  private:
   std::int64_t copy_, launch_;
-  std::int64_t copies_ = 0;
-  std::int64_t launches_ = 0;
+  std::atomic<std::int64_t> copies_{0};
+  std::atomic<std::int64_t> launches_{0};
   std::vector<double> delay_s_, slow_factor_;
   DeviceId dying_ = -1;
   std::atomic<std::int64_t> kernels_left_{0};

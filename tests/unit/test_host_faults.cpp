@@ -341,7 +341,7 @@ TEST(HostMemory, GivesPooledArenasUpForCallersAndOnTrim) {
             Status::no_memory);  // a run holds the memory
   memory.trim();
   EXPECT_NE(memory.arena(kD0), nullptr);
-  memory.let_go();
+  memory.let_go(kD0);
 
   void* data = memory.allocate(kD0, 500);
 
@@ -350,7 +350,7 @@ TEST(HostMemory, GivesPooledArenasUpForCallersAndOnTrim) {
   EXPECT_EQ(status_of([&] { memory.reserve({0, 0, 800}); }), Status::no_memory);
   memory.release(kD0, data);
   memory.reserve({0, 0, 800});
-  memory.let_go();
+  memory.let_go(kD0);
   memory.trim();
   EXPECT_EQ(memory.arena(kD0), nullptr);
 }

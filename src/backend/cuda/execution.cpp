@@ -53,16 +53,25 @@ namespace {
 class CudaExecution final : public Execution {
  public:
   CudaExecution(Devices& devices, const Plan& plan, const Binding& binding, std::uint64_t serial)
-      : devices_(devices), run_(devices.run), plan_(plan), is_timed_(devices.is_timed) {
-    if (devices.is_running) throw Error(Status::internal, "another run is under way");
-    devices.faults.require_devices(plan);
-    spans_.assign(plan.tasks.size(), {});
-    choose_way(binding, serial);
-    if (!is_whole()) reserve();
-    begin_s_ = now_s();
-    devices.ranges.begin_call(plan);
-    if (!is_whole()) open();
-    devices.is_running = is_open_ = true;
+      : devices_(devices),
+        plan_(plan),
+        places_(places_of(plan)),
+        is_timed_(devices.is_timed),
+        kept_run_(take_run()),
+        run_(*kept_run_) {
+    try {
+      devices.faults.require_devices(plan);
+      spans_.assign(plan.tasks.size(), {});
+      choose_way(binding, serial);
+      if (!is_whole()) reserve();
+      begin_s_ = now_s();
+      range_.emplace(devices.ranges, plan);
+      if (!is_whole()) open();
+    } catch (...) {
+      leave();
+      throw;
+    }
+    is_open_ = true;
   }
 
   ~CudaExecution() override {
@@ -96,8 +105,9 @@ class CudaExecution final : public Execution {
 
   Trace finish() override {
     if (!is_open_) return {};
-    devices_.is_running = is_open_ = false;
+    is_open_ = false;
     Trace trace = close();
+    leave();
     guard_.reset();
     if (trace.status == Status::ok)
       for (const ProgramCall& call : plan_.program->calls)
@@ -117,8 +127,30 @@ class CudaExecution final : public Execution {
   void drop() {
     if (!is_open_) return;
     run_.abandon();
-    devices_.ranges.end_call();
-    devices_.is_running = is_open_ = false;
+    is_open_ = false;
+    leave();
+  }
+
+  std::unique_ptr<Run> take_run() {
+    const std::lock_guard lock(devices_.mutex);
+    if (devices_.busy.meets(places_))
+      throw Error(Status::internal, "another run of these devices is under way");
+    auto run = devices_.free_runs.empty() ? std::make_unique<Run>(devices_.streams)
+                                          : std::move(devices_.free_runs.back());
+    if (!devices_.free_runs.empty()) devices_.free_runs.pop_back();
+    devices_.busy.add(places_);
+    return run;
+  }
+
+  void leave() noexcept {
+    range_.reset();
+    const std::lock_guard lock(devices_.mutex);
+    devices_.busy.remove(places_);
+    try {
+      devices_.free_runs.push_back(std::move(kept_run_));
+    } catch (const std::bad_alloc&) {
+      // The next one makes its events anew.
+    }
   }
 
   void choose_way(const Binding& binding, std::uint64_t serial) {
@@ -151,7 +183,6 @@ class CudaExecution final : public Execution {
         run_.open(plan_, is_timed_, stager());
     } catch (...) {
       run_.abandon();
-      devices_.ranges.end_call();
       throw;
     }
   }
@@ -211,7 +242,6 @@ class CudaExecution final : public Execution {
       if (span.done() && !is_timed_) span.stop_s = trace.seconds;
     if (key_ && trace.status == Status::ok) devices_.graphs.note(*key_, way_, trace.seconds);
     devices_.faults.note_reported(trace.lost);
-    devices_.ranges.end_call();
     return trace;
   }
 
@@ -219,17 +249,23 @@ class CudaExecution final : public Execution {
   /// fails.
   bool launch_graph() {
     try {
-      const cudaGraphExec_t graph = is_whole() ? devices_.graphs.graph(*key_) : captured();
+      graph_ = is_whole() ? devices_.graphs.graph(*key_) : captured();
       DeviceScope device;
-      const Stream& stream = devices_.streams.of({Queue::Kind::lane, kFirstDevice, kHost, 0});
+      const Stream& stream = devices_.streams.of({Queue::Kind::lane, first_device(), kHost, 0});
       device.use(stream.ordinal);
-      check(cudaGraphLaunch(graph, stream.stream), "cudaGraphLaunch");
+      check(cudaGraphLaunch(graph_->get(), stream.stream), "cudaGraphLaunch");
       graph_stream_ = &stream;
       return true;
     } catch (const std::exception& error) {
       if (failure_.status == Status::ok) fail(error);
     }
     return false;
+  }
+
+  DeviceId first_device() const {
+    DeviceId first = kFirstDevice;
+    while (!places_.has(first)) ++first;
+    return first;
   }
 
   /// A graph could not be launched: the tasks are done otherwise now, and in streams later.
@@ -241,7 +277,7 @@ class CudaExecution final : public Execution {
     trace.lost = broken_device();
   }
 
-  cudaGraphExec_t captured() {
+  std::shared_ptr<const KeptGraph> captured() {
     // A graph of a part would be taken for the plan from now on.
     if (failure_.status != Status::ok || run_.enqueued() < std::ssize(plan_.tasks))
       throw Error(Status::device_failed, "the plan was not captured as a whole");
@@ -306,10 +342,14 @@ class CudaExecution final : public Execution {
   /// threads that come later stay outside.
   std::optional<ExitGuard> guard_{std::in_place};
   Devices& devices_;
-  Run& run_;
   const Plan& plan_;
+  const Places places_;
   const bool is_timed_;
-  std::optional<GraphKey> key_;  ///< if the run may come again
+  std::unique_ptr<Run> kept_run_;
+  Run& run_;
+  std::optional<Ranges::CallRange> range_;
+  std::shared_ptr<const KeptGraph> graph_;  ///< under way; others may drop theirs meanwhile
+  std::optional<GraphKey> key_;             ///< if the run may come again
   Graphs::Way way_ = Graphs::Way::streams;
   const Stream* graph_stream_ = nullptr;  ///< the graph under way is in it
   Failure failure_;
@@ -333,8 +373,7 @@ Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals)
               .limit_bytes = options.device_memory,
               .failing_allocation = inject.alloc,
               .poison = inject.poison}),
-      streams(ordinals),
-      run(streams) {
+      streams(ordinals) {
   for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d) {
     std::int64_t& bytes = machine.devices[d].memory_bytes;
     if (options.device_memory > 0) bytes = std::min(bytes, options.device_memory);

@@ -2,8 +2,10 @@
 // execution.hpp: runs of plans on GPUs: in streams, as they are captured into a graph, or as a
 // graph. It must not know how plans are made.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "backend/cuda/blas.hpp"
@@ -17,6 +19,7 @@
 #include "base/options.hpp"
 #include "run/backend.hpp"
 #include "run/faults.hpp"
+#include "run/places.hpp"
 
 namespace fleet::cuda {
 
@@ -34,22 +37,24 @@ struct Devices {
   const Machine whole;  ///< with the links that a test takes away
   Machine machine;
   const Inject inject;
-  bool graphs_wanted;
+  std::atomic<bool> graphs_wanted;
   bool is_timed = false;
-  bool is_running = false;
   Faults faults;
   Memory memory;
   Streams streams;
   std::unique_ptr<Stager> stager;  ///< made for the first plan with pageable memory
-  Run run;
   Graphs graphs;
-  Ranges ranges;
+  const Ranges ranges;
+  std::mutex mutex;                             ///< of the next two
+  Places busy;                                  ///< runs are under way there
+  std::vector<std::unique_ptr<Run>> free_runs;  ///< earlier ones, whose events are used again
 };
 
 /// The threads of the CPU that copy between pageable memory and the pinned ring.
 int copy_threads();
 
-/// See Backend::begin. Throws Error(no_memory, device_failed).
+/// See Backend::begin. By one thread at a time, while other threads may be at runs that have begun.
+/// Throws Error(no_memory, device_failed).
 std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan, const Binding& binding,
                                      std::uint64_t serial);
 

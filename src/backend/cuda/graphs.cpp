@@ -15,6 +15,9 @@ constexpr int kTrials = 3;
 
 }  // namespace
 
+KeptGraph::~KeptGraph() { works(cudaGraphExecDestroy(graph_)); }
+
+/// With the lock.
 Graphs::Entry* Graphs::find(const GraphKey& key) {
   const auto found = std::ranges::find(entries_, key, &Entry::key);
   if (found == entries_.end()) return nullptr;
@@ -23,13 +26,11 @@ Graphs::Entry* Graphs::find(const GraphKey& key) {
 }
 
 Graphs::Way Graphs::next(const GraphKey& key) {
+  const std::lock_guard lock(mutex_);
   const Entry* known = find(key);
   if (known == nullptr) {
     entries_.push_front({.key = key});
-    while (entries_.size() > kMostEntries) {
-      drop(entries_.back());
-      entries_.pop_back();
-    }
+    while (entries_.size() > kMostEntries) entries_.pop_back();
     return Way::streams;
   }
   if (known->streams_runs < kTrials) return Way::streams;
@@ -38,26 +39,28 @@ Graphs::Way Graphs::next(const GraphKey& key) {
   return known->graph_s < known->streams_s ? Way::graph : Way::streams;
 }
 
-cudaGraphExec_t Graphs::graph(const GraphKey& key) {
+std::shared_ptr<const KeptGraph> Graphs::graph(const GraphKey& key) {
+  const std::lock_guard lock(mutex_);
   const Entry* known = find(key);
   return known != nullptr ? known->graph : nullptr;
 }
 
-cudaGraphExec_t Graphs::keep(const GraphKey& key, cudaGraph_t graph) {
+std::shared_ptr<const KeptGraph> Graphs::keep(const GraphKey& key, cudaGraph_t graph) {
   cudaGraphExec_t instance = nullptr;
   const cudaError_t code = cudaGraphInstantiate(&instance, graph, 0);
   works(cudaGraphDestroy(graph));
   check(code, "cudaGraphInstantiate");
-  if (Entry* known = find(key)) {
-    drop(*known);
-    known->graph = instance;
-  } else {
-    entries_.push_front({.key = key, .graph = instance});
-  }
-  return instance;
+  auto kept = std::make_shared<const KeptGraph>(instance);
+  const std::lock_guard lock(mutex_);
+  if (Entry* known = find(key))
+    known->graph = kept;
+  else
+    entries_.push_front({.key = key, .graph = kept});
+  return kept;
 }
 
 void Graphs::note(const GraphKey& key, Way way, double seconds) {
+  const std::lock_guard lock(mutex_);
   Entry* known = find(key);
   if (known == nullptr) return;
   const bool streams = way == Way::streams;
@@ -65,16 +68,11 @@ void Graphs::note(const GraphKey& key, Way way, double seconds) {
   double& least_s = streams ? known->streams_s : known->graph_s;
   if (runs++ > 0) least_s = std::min(least_s, seconds);
   // Streams have won: the graph only takes memory.
-  if (known->graph_runs == kTrials && known->streams_s <= known->graph_s) drop(*known);
-}
-
-void Graphs::drop(Entry& entry) {
-  if (entry.graph != nullptr) works(cudaGraphExecDestroy(entry.graph));
-  entry.graph = nullptr;
+  if (known->graph_runs == kTrials && known->streams_s <= known->graph_s) known->graph.reset();
 }
 
 void Graphs::clear() {
-  for (Entry& entry : entries_) drop(entry);
+  const std::lock_guard lock(mutex_);
   entries_.clear();
 }
 

@@ -5,7 +5,8 @@
 
 #include <cstdint>
 #include <list>
-#include <optional>
+#include <memory>
+#include <mutex>
 
 #include "run/binding.hpp"
 
@@ -19,36 +20,48 @@ struct GraphKey {
   friend bool operator==(const GraphKey&, const GraphKey&) = default;
 };
 
-/// Decides by measurement how a run that comes again is best done: a few times in streams, a few
-/// times as a graph, then whichever took less. The least recently used ones are dropped: each node
-/// of a graph takes about a kilobyte.
+/// A graph that can be launched.
+class KeptGraph {
+ public:
+  explicit KeptGraph(cudaGraphExec_t graph) : graph_(graph) {}
+  ~KeptGraph();
+  KeptGraph(const KeptGraph&) = delete;
+  KeptGraph& operator=(const KeptGraph&) = delete;
+  cudaGraphExec_t get() const { return graph_; }
+
+ private:
+  cudaGraphExec_t graph_;
+};
+
+/// Thread-safe. Decides by measurement how a run that comes again is best done: a few times in
+/// streams, a few times as a graph, then whichever took less. The least recently used ones are
+/// dropped: each node of a graph takes about a kilobyte.
 class Graphs {
  public:
-  ~Graphs() { clear(); }
-
   enum class Way { streams, capture, graph };
   /// How this run is to be done now.
   Way next(const GraphKey& key);
   /// The kept graph of a run for which next() returned Way::graph.
-  cudaGraphExec_t graph(const GraphKey& key);
+  std::shared_ptr<const KeptGraph> graph(const GraphKey& key);
   /// Instantiates and keeps what next() asked to capture. Throws Error(device_failed, no_memory);
   /// `graph` is destroyed.
-  cudaGraphExec_t keep(const GraphKey& key, cudaGraph_t graph);
+  std::shared_ptr<const KeptGraph> keep(const GraphKey& key, cudaGraph_t graph);
   /// Notes how long a run took that was done in this way.
   void note(const GraphKey& key, Way way, double seconds);
+  /// Those that are under way end first.
   void clear();
 
  private:
   struct Entry {
     GraphKey key;
-    cudaGraphExec_t graph = nullptr;
+    std::shared_ptr<const KeptGraph> graph = {};
     int streams_runs = 0;
     int graph_runs = 0;
     double streams_s = 1e300;  ///< the least, without the first, which warms up
     double graph_s = 1e300;
   };
   Entry* find(const GraphKey& key);
-  static void drop(Entry& entry);
+  std::mutex mutex_;
   std::list<Entry> entries_;
 };
 

@@ -2,6 +2,7 @@
 // memory.hpp: the memory that the CUDA backend takes: an arena per location that grows on
 // demand and is kept, and blocks that callers ask for. It must not know plans.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -60,7 +61,7 @@ class Memory {
   Settings settings_;
   mutable std::mutex mutex_;
   std::int64_t allocations_ = 0;
-  std::int64_t generation_ = 0;
+  std::atomic<std::int64_t> generation_{0};
   std::vector<Block> arenas_;
   std::vector<std::map<void*, Block>> blocks_;
   /// Blocks that were given back while the program's streams were held: CUDA waits for all that a

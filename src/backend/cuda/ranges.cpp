@@ -37,26 +37,21 @@ Ranges::Ranges() : domain_(nvtxDomainCreateA("fleetblas")) {
 }
 
 Ranges::~Ranges() {
-  if (domain_ == nullptr) return;
-  close_call();
-  nvtxDomainDestroy(domain_);
+  if (domain_ != nullptr) nvtxDomainDestroy(domain_);
 }
 
-void Ranges::name_call(const Plan& plan) {
-  close_call();
+void Ranges::CallRange::open(const Plan& plan) {
   try {
-    const std::string name = to_text(plan.problem());
+    const std::string name = plan.program->calls.empty() ? "copies" : to_text(plan.problem());
     const nvtxEventAttributes_t range = event(name);
-    call_ = nvtxDomainRangeStartEx(domain_, &range);
-    called_ = true;
+    id_ = nvtxDomainRangeStartEx(domain_, &range);
   } catch (const std::bad_alloc&) {
     // Without a range: the call counts.
   }
 }
 
-void Ranges::close_call() {
-  if (called_) nvtxDomainRangeEnd(domain_, call_);
-  called_ = false;
+void Ranges::CallRange::close() {
+  if (id_) nvtxDomainRangeEnd(domain_, *id_);
 }
 
 bool Ranges::name_task(const Plan& plan, const Machine& machine, TaskId id) const {

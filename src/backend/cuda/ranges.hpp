@@ -3,6 +3,7 @@
 // timelines use. It must not know streams.
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "plan/plan.hpp"
 
@@ -20,13 +21,24 @@ class Ranges {
   Ranges(const Ranges&) = delete;
   Ranges& operator=(const Ranges&) = delete;
 
-  /// A call begins, or ends. A call that begins ends the one before it.
-  void begin_call(const Plan& plan) {
-    if (domain_ != nullptr) name_call(plan);
-  }
-  void end_call() {
-    if (domain_ != nullptr) close_call();
-  }
+  /// Lives while a call runs; several may.
+  class CallRange {
+   public:
+    CallRange(const Ranges& ranges, const Plan& plan) : domain_(ranges.domain_) {
+      if (domain_ != nullptr) open(plan);
+    }
+    ~CallRange() {
+      if (domain_ != nullptr) close();
+    }
+    CallRange(const CallRange&) = delete;
+    CallRange& operator=(const CallRange&) = delete;
+
+   private:
+    void open(const Plan& plan);
+    void close();
+    nvtxDomainRegistration_st* domain_;
+    std::optional<std::uint64_t> id_;
+  };
 
   /// Lives while a task is put into its stream.
   class TaskRange {
@@ -46,13 +58,9 @@ class Ranges {
   };
 
  private:
-  void name_call(const Plan& plan);
-  void close_call();
   bool name_task(const Plan& plan, const Machine& machine, TaskId id) const;
 
   nvtxDomainRegistration_st* domain_;  ///< none: no tool is attached
-  std::uint64_t call_ = 0;
-  bool called_ = false;
 };
 
 }  // namespace fleet::cuda

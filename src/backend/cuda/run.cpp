@@ -81,7 +81,7 @@ void Run::prepare(const Plan& plan) {
   for (std::size_t id = 0; id < tasks; ++id)
     if (is_staged(plan.tasks[id])) staged_[id] = staged_count_++;
   lanes_.assign(plan.queues.size(), {});
-  ++run_;
+  run_ = streams_.next_run();
   begun_.clear();
   for (TaskId id = 0; id < static_cast<TaskId>(tasks); ++id) {
     Lane& lane = lanes_[static_cast<std::size_t>(task(id).queue)];

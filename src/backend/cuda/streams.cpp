@@ -19,6 +19,7 @@ Streams::~Streams() {
 }
 
 Stream& Streams::of(const Queue& queue) {
+  const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find(streams_, queue, &Stream::queue);
   if (known != streams_.end()) return *known;
   const DeviceId owner = on_host(queue.device) ? queue.source : queue.device;

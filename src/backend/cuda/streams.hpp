@@ -4,9 +4,11 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -35,12 +37,16 @@ class Streams {
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  /// Throws Error(device_failed).
+  /// From any thread; the stream is for the run that has its device. Throws Error(device_failed).
   Stream& of(const Queue& queue);
+  /// A number that no run has had, for Stream::run.
+  std::uint64_t next_run() { return ++runs_; }
 
  private:
   std::vector<int> ordinals_;
-  std::deque<Stream> streams_;
+  std::atomic<std::uint64_t> runs_{0};
+  std::mutex mutex_;
+  std::deque<Stream> streams_;  ///< they stay where they are
 };
 
 /// Events of each device, handed out anew for each run.

@@ -46,7 +46,8 @@ class HostBackend final : public Backend {
 
   void trim() override {
     if (!devices_.crew.present()) return;
-    if (!devices_.is_running) devices_.memory.let_go();  // after a failed run
+    for (DeviceId d = 0; d < devices_.locations(); ++d)
+      if (!devices_.is_busy(d)) devices_.memory.let_go(d);  // after a failed run
     devices_.memory.trim();
   }
 

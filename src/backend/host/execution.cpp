@@ -15,7 +15,7 @@
 
 namespace fleet::host {
 
-/// The state that workers need during a run. Shared with them, so that one left behind at the end
+/// The state that workers need during one run. Shared with them, so that one left behind at the end
 /// still finds it.
 struct Workplace {
   Workplace(std::shared_ptr<CpuBlas> blas, std::shared_ptr<Faults> faults, int workers)
@@ -93,15 +93,31 @@ std::vector<std::int64_t> limits(const Machine& machine, const Options& options)
   return bytes;
 }
 
+void let_go(Memory& memory, const Plan& plan) {
+  for (DeviceId d = 0; d < static_cast<DeviceId>(plan.arena_bytes.size()); ++d)
+    if (plan.arena_bytes[static_cast<std::size_t>(d)] > 0) memory.let_go(d);
+}
+
 class HostExecution final : public Execution {
  public:
   HostExecution(Devices& devices, const Plan& plan)
-      : devices_(devices), place_(*devices.place), plan_(plan) {
-    const std::vector<int> workers = assign_queues();
-    lease_.emplace(*devices.blas, kernel_threads(plan));
-    place_.run.open(plan);
-    devices.crew.invite(workers);
-    devices.is_running = is_open_ = true;
+      : devices_(devices),
+        plan_(plan),
+        places_(places_of(plan)),
+        tasks_(tasks_of_queues(plan)),
+        place_(take_place()) {
+    try {
+      workers_ = assign_queues();
+      lease_.emplace(*devices.blas, kernel_threads(plan));
+      place_->run.open(plan);
+    } catch (...) {
+      leave();
+      throw;
+    }
+    for (int worker : workers_)
+      devices.roster->workplaces[static_cast<std::size_t>(worker)] = place_;
+    devices.crew.invite(workers_);
+    is_open_ = true;
   }
 
   ~HostExecution() override {
@@ -113,41 +129,69 @@ class HostExecution final : public Execution {
   }
 
   void copy(TaskId id, const View& from, const View& to) override {
-    place_.run.enqueue(id, {.a = from, .c = to});
+    place_->run.enqueue(id, {.a = from, .c = to});
   }
 
-  void launch(TaskId id, const Launch& launch) override { place_.run.enqueue(id, launch); }
+  void launch(TaskId id, const Launch& launch) override { place_->run.enqueue(id, launch); }
 
   Trace finish() override {
     if (!is_open_) return {};
-    place_.run.close();
+    place_->run.close();
     if (is_alone_) {
       const auto order = devices_.inject.order;
       std::mt19937_64 random(order.value_or(0) + devices_.runs_alone++);
-      place_.work_alone(order ? &random : nullptr);
+      place_->work_alone(order ? &random : nullptr);
     }
-    devices_.crew.wait();
-    Trace trace = place_.run.trace();
-    devices_.is_running = is_open_ = false;
+    devices_.crew.wait(workers_);
+    Trace trace = place_->run.trace();
+    if (!places_.has(trace.lost)) trace.lost = -1;  // for a run of that device to report
+    is_open_ = false;
     lease_.reset();
-    Memory& memory = devices_.memory;
-    if (trace.lost >= 0 && !devices_.faults->is_reported(trace.lost)) memory.forget(trace.lost);
-    devices_.faults->note_reported(trace.lost);
-    if (trace.status != Status::ok) return trace;  // a recovery goes on from the slots
-    if (devices_.inject.poison) memory.poison_arenas(plan_.arena_bytes);
-    memory.let_go();
+    close(trace);
+    leave();
     return trace;
   }
 
  private:
+  std::shared_ptr<Workplace> take_place() {
+    const std::lock_guard lock(devices_.mutex);
+    std::shared_ptr<Workplace> place;
+    if (devices_.free_places.empty()) {
+      devices_.free_places.reserve(devices_.places_made + 1);
+      place = std::make_shared<Workplace>(devices_.blas, devices_.faults, devices_.locations());
+      ++devices_.places_made;
+    } else {
+      place = std::move(devices_.free_places.back());
+      devices_.free_places.pop_back();
+    }
+    devices_.busy.add(places_);
+    return place;
+  }
+
+  void leave() {
+    const std::lock_guard lock(devices_.mutex);
+    devices_.busy.remove(places_);
+    devices_.free_places.push_back(place_);
+  }
+
+  void close(const Trace& trace) {
+    Memory& memory = devices_.memory;
+    if (trace.lost >= 0 && !devices_.faults->is_reported(trace.lost)) memory.forget(trace.lost);
+    devices_.faults->note_reported(trace.lost);
+    if (trace.status != Status::ok) return;  // a recovery goes on from the slots
+    if (devices_.inject.poison) memory.poison_arenas(plan_.arena_bytes);
+    let_go(memory, plan_);
+  }
+
   /// Who reads which queues; nobody where this thread does it alone: for a random order, or because
   /// the system gives no threads.
   std::vector<int> assign_queues() {
     std::vector<int> workers;
-    if (!devices_.inject.order)
-      for (const Queue& queue : plan_.queues)
-        if (std::ranges::find(workers, worker_of(queue)) == workers.end())
-          workers.push_back(worker_of(queue));
+    for (std::size_t q = 0; q < tasks_.size() && !devices_.inject.order; ++q) {
+      const DeviceId worker = worker_of(plan_.queues[q]);
+      if (tasks_[q] > 0 && std::ranges::find(workers, worker) == workers.end())
+        workers.push_back(worker);
+    }
     is_alone_ = devices_.inject.order || !devices_.crew.hire(workers);
     if (is_alone_) {
       open_reader(kHost, [](const Queue&) { return true; });
@@ -160,16 +204,18 @@ class HostExecution final : public Execution {
 
   template <typename Owns>
   void open_reader(int worker, Owns&& owns) {
-    std::vector<std::size_t> tasks(plan_.queues.size(), 0);
-    for (const Task& task : plan_.tasks) ++tasks[static_cast<std::size_t>(task.queue)];
+    std::vector<std::size_t> tasks = tasks_;
     for (std::size_t q = 0; q < tasks.size(); ++q)
       if (!owns(plan_.queues[q])) tasks[q] = 0;
-    place_.readers[static_cast<std::size_t>(worker)].open(tasks);
+    place_->readers[static_cast<std::size_t>(worker)].open(tasks);
   }
 
   Devices& devices_;
-  Workplace& place_;
   const Plan& plan_;
+  const Places places_;
+  const std::vector<std::size_t> tasks_;  ///< by queue
+  const std::shared_ptr<Workplace> place_;
+  std::vector<int> workers_;
   std::optional<CpuBlas::Lease> lease_;
   bool is_alone_ = false;
   bool is_open_ = false;
@@ -185,8 +231,18 @@ Devices::Devices(const Machine& shape, std::shared_ptr<CpuBlas> cpu_blas, const 
       memory({.limit_bytes = limits(machine, options),
               .failing_allocation = inject.alloc,
               .poison = inject.poison}),
-      place(std::make_shared<Workplace>(blas, faults, locations())),
-      crew(locations(), [place = place](int worker) { place->work(worker); }) {}
+      roster(std::make_shared<Roster>()),
+      crew(locations(), [roster = roster](int worker) {
+        const auto place = roster->workplaces[static_cast<std::size_t>(worker)];
+        place->work(worker);
+      }) {
+  roster->workplaces.resize(static_cast<std::size_t>(locations()));
+}
+
+bool Devices::is_busy(DeviceId location) const {
+  const std::lock_guard lock(mutex);
+  return busy.has(location);
+}
 
 void Devices::require_threads() const {
   if (!crew.present())
@@ -197,14 +253,18 @@ void Devices::require_threads() const {
 
 std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan) {
   devices.require_threads();
-  if (devices.is_running) throw Error(Status::internal, "another run is under way");
+  {
+    const std::lock_guard lock(devices.mutex);
+    if (devices.busy.meets(places_of(plan)))
+      throw Error(Status::internal, "another run of these devices is under way");
+  }
   devices.faults->require_devices(plan);
   devices.memory.reserve(plan.arena_bytes);
   if (devices.inject.poison) devices.memory.poison_arenas(plan.arena_bytes);
   try {
     return std::make_unique<HostExecution>(devices, plan);
   } catch (const std::bad_alloc&) {
-    devices.memory.let_go();
+    let_go(devices.memory, plan);
     throw Error(Status::no_memory, "the host cannot hold the queues of the plan");
   }
 }

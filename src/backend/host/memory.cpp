@@ -78,7 +78,8 @@ void Memory::give_back(Block& block) {
 
 void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
   const std::lock_guard lock(mutex_);
-  reserved_ = false;
+  for (std::size_t d = 0; d < arena_bytes.size(); ++d)
+    if (arena_bytes[d] > 0) stores_.at(d).is_reserved = false;
   for (std::size_t d = 0; d < arena_bytes.size(); ++d) {
     const auto location = static_cast<DeviceId>(d);
     Store& store = this->store(location);
@@ -86,20 +87,21 @@ void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
     give_back(store.arena);  // first, so that old and new need not fit together
     store.arena = get(location, arena_bytes[d]);
   }
-  reserved_ = true;
+  for (std::size_t d = 0; d < arena_bytes.size(); ++d)
+    if (arena_bytes[d] > 0) stores_.at(d).is_reserved = true;
 }
 
-void Memory::let_go() {
+void Memory::let_go(DeviceId location) {
   const std::lock_guard lock(mutex_);
-  reserved_ = false;
+  store(location).is_reserved = false;
 }
 
 char* Memory::arena(DeviceId location) const { return store(location).arena.data.get(); }
 
 void Memory::trim() {
   const std::lock_guard lock(mutex_);
-  if (reserved_) return;
-  for (Store& store : stores_) give_back(store.arena);
+  for (Store& store : stores_)
+    if (!store.is_reserved) give_back(store.arena);
 }
 
 void* Memory::allocate(DeviceId location, std::int64_t bytes) {
@@ -107,7 +109,7 @@ void* Memory::allocate(DeviceId location, std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   Store& store = this->store(location);
   // A pooled arena is only a convenience: it makes room for what a caller asks for.
-  if (!reserved_ && bytes > limit(location) - store.blocks_bytes - store.arena.bytes)
+  if (!store.is_reserved && bytes > limit(location) - store.blocks_bytes - store.arena.bytes)
     give_back(store.arena);
   Block block = get(location, bytes);
   void* data = block.data.get();

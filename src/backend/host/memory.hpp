@@ -23,11 +23,11 @@ class Memory {
   explicit Memory(Settings settings);
 
   /// Makes the arena of each location at least this large; contents are not kept. Throws
-  /// Error(no_memory). The arenas stay where they are until let_go.
+  /// Error(no_memory). Those that are not 0 stay where they are until let_go.
   void reserve(const std::vector<std::int64_t>& arena_bytes);
-  void let_go();
+  void let_go(DeviceId location);
   char* arena(DeviceId location) const;
-  /// Frees all arenas, unless they are reserved now.
+  /// Frees all arenas that are not reserved now.
   void trim();
 
   void* allocate(DeviceId location, std::int64_t bytes);
@@ -52,6 +52,7 @@ class Memory {
     Block arena;
     std::map<void*, Block> blocks;
     std::int64_t blocks_bytes = 0;
+    bool is_reserved = false;  ///< the arena
   };
 
   Block get(DeviceId location, std::int64_t bytes);
@@ -63,7 +64,6 @@ class Memory {
   Settings settings_;
   mutable std::mutex mutex_;
   std::int64_t allocations_ = 0;
-  bool reserved_ = false;
   std::vector<Store> stores_;
 };
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// device_turn.cpp: waiting for devices, and giving them back. It knows no plans.
+#include "run/device_turn.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/clock.hpp"
+
+namespace fleet {
+namespace {
+
+/// So many calls in a row have to meet others before the next is expected to.
+constexpr int kSteady = 4;
+
+}  // namespace
+
+void DeviceTurn::wait_until_empty(std::unique_lock<std::mutex>& lock) {
+  ++waiting_for_all_;
+  changed_.wait(lock, [&] { return visits_.empty(); });
+  --waiting_for_all_;
+  if (waiting_for_all_ == 0) changed_.notify_all();
+}
+
+std::unique_lock<std::mutex> DeviceTurn::take() {
+  std::unique_lock lock(mutex_);
+  if (!visits_.empty()) wait_until_empty(lock);
+  return lock;
+}
+
+DeviceUse::DeviceUse(DeviceTurn& turn) : turn_(&turn), lock_(turn.mutex_) {
+  turn.changed_.wait(lock_, [&] { return turn.waiting_for_all_ == 0 || turn.visits_.empty(); });
+}
+
+void DeviceUse::become_sole() {
+  give_back();
+  stop_waiting();
+  if (!turn_->visits_.empty()) turn_->wait_until_empty(lock_);
+}
+
+Places DeviceUse::taken() const {
+  Places places;
+  for (const DeviceTurn::Visit& visit : turn_->visits_) places.add(visit.places);
+  return places;
+}
+
+double DeviceUse::seconds_until_free(const Places& places) const {
+  double most_s = 0;
+  for (const DeviceTurn::Visit& visit : turn_->visits_)
+    if (visit.places.meets(places)) most_s = std::max(most_s, std::abs(visit.end_s - now_s()));
+  return most_s;
+}
+
+const DeviceTurn::Caller* DeviceUse::rival() const {
+  for (auto caller = turn_->waiting_.begin(); caller != turn_->waiting_.end(); ++caller)
+    if (caller != waiting_) return &*caller;
+  return turn_->met_others_ >= kSteady && turn_->last_ ? &*turn_->last_ : nullptr;
+}
+
+void DeviceUse::wait(const DeviceTurn::Caller& caller, double seconds) {
+  if (turn_->visits_.empty()) return;
+  if (!waiting_) waiting_ = turn_->waiting_.insert(turn_->waiting_.end(), caller);
+  turn_->changed_.wait_for(lock_, std::chrono::duration<double>(seconds));
+  // Who waits for all devices is let in first.
+  turn_->changed_.wait(lock_,
+                       [&] { return turn_->waiting_for_all_ == 0 || turn_->visits_.empty(); });
+}
+
+void DeviceUse::take(const Places& places, const DeviceTurn::Caller& caller, double seconds) {
+  visit_ = turn_->visits_.insert(turn_->visits_.end(), {places, now_s() + seconds, caller});
+  stop_waiting();
+}
+
+void DeviceUse::stop_waiting() noexcept {
+  if (waiting_) turn_->waiting_.erase(*waiting_);
+  waiting_.reset();
+}
+
+/// With the lock.
+void DeviceUse::give_back() noexcept {
+  if (!visit_) return;
+  const bool meets_others = turn_->visits_.size() > 1 || !turn_->waiting_.empty();
+  turn_->met_others_ = meets_others ? turn_->met_others_ + 1 : 0;
+  turn_->last_ = std::move((*visit_)->caller);
+  turn_->visits_.erase(*visit_);
+  visit_.reset();
+  turn_->changed_.notify_all();
+}
+
+void DeviceUse::leave() noexcept {
+  if (turn_ == nullptr) return;
+  if (!lock_.owns_lock()) lock_.lock();
+  give_back();
+  stop_waiting();
+  lock_.unlock();
+  turn_ = nullptr;
+}
+
+DeviceUse::Pause::Pause(DeviceUse* use) {
+  if (use == nullptr || !use->is_visiting()) return;
+  lock_ = &use->lock_;
+  // Those who wait may have devices beside it.
+  use->turn_->changed_.notify_all();
+  lock_->unlock();
+}
+
+DeviceUse::Pause::~Pause() {
+  if (lock_ != nullptr) lock_->lock();
+}
+
+}  // namespace fleet
