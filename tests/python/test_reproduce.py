@@ -12,6 +12,7 @@ from fleetblas.commands import (
     report_papers,
     reproduce,
     reproduce_changes,
+    reproduce_distributed,
     reproduce_hybrid,
     reproduce_paralia,
     reproduce_uncut,
@@ -58,7 +59,7 @@ def test_the_experiments_are_those_of_the_five_papers():
     assert [
         *("1-ablation", "1-regular", "1-scaling", "1-irregular"),
         *("2-table4", "2-table5", "3-share", "4-sizes", "4-tiles", "5-heuristics", "5-squares"),
-        "5-composition",
+        *("5-composition", "5-distributed"),
     ] == LABELS
 
 
@@ -143,6 +144,10 @@ def test_printed_numbers_of_papers_3_to_5_stand_in_their_tables(shown):
     heuristics = table(shown, "5-heuristics", "Table II")
     assert cell(heuristics, ["DGEMM"], "optimistic off: paper") == "-43.5 %"
     assert cell(heuristics, ["DSYR2K"], "both off: paper") == "-53.5 %"
+    gains = table(shown, "5-distributed", "Table II")
+    assert cell(gains, ["DGEMM", "paper's tiles"], "paper") == "111.7 %"
+    speeds = table(shown, "5-distributed", "Fig. 4")
+    assert cell(speeds, ["DGEMM", "10000"], "on devices: paper") == "about 50"
 
 
 def test_calls_that_are_planned_as_one_are_faster(shown):
@@ -274,6 +279,75 @@ def test_forwarding_reads_each_tile_once_from_the_host(shown):
         assert of(routine, "all our rules")["tflops"] > of(routine, "both on")["tflops"]
 
 
+def test_data_on_devices_never_pass_the_host(shown):
+    _, results, _ = shown["5-distributed"]
+    on_devices = [row for run, row in results.rows.items() if "@c4x2:" in run.problem]
+    on_host = [row for run, row in results.rows.items() if "@h" in run.problem]
+    assert len(on_devices) + len(on_host) == len(results.rows)
+    assert on_devices and on_host
+    for row in on_devices:
+        assert row["bytes to devices"] == row["bytes from devices"] == 0
+        assert row["bytes between devices"] > 0
+    for row in on_host:
+        assert min(row["bytes to devices"], row["bytes from devices"]) > 0
+
+
+def test_tiles_on_devices_are_those_of_paper_5(shown):
+    _, results, _ = shown["5-distributed"]
+    places = {re.search("c@([^ ]*)", run.problem)[1] for run in results.rows}
+    # The paper's for 10000 and 16384, then those of its runs from the host.
+    assert places == {"h", *(f"c4x2:{edge}" for edge in (313, 512, 1024, 2048, 4096))}
+
+
+def test_small_tiles_on_devices_are_as_slow_as_issuing_them(shown):
+    _, results, _ = shown["5-distributed"]
+    (shipped,) = [
+        row
+        for run, row in results.rows.items()
+        if "c4x2:313" in run.problem and run.change == "sources by links"
+    ]
+    assert shipped["tasks"] > 32**3  # a product for each three tiles, and copies
+    # dgx1.json: one thread, 5 us each.
+    assert shipped["predicted_s"] == pytest.approx(shipped["tasks"] * 5e-6, rel=0.05)
+    speeds = [
+        reproduce_distributed.speed(results, "DGEMM", 10000, name)
+        for name in ("paper's tiles", "+ issuing on 8 threads", "+ small tiles at full rate")
+    ]
+    assert speeds[0] < speeds[1] < speeds[2]
+    # Paper 5: about 50.
+    assert speeds[1] < 0.85 * 50
+    assert speeds[2] == pytest.approx(50, rel=0.15)
+
+
+def test_a_solve_where_its_result_lies_waits_for_the_last_rows_of_the_grid(tmp_path):
+    # 16 rows of tiles, row i with i products and a solve: the last of 4 workers has 3, 7, 11, 15.
+    load = sum(i + 0.5 for i in (3, 7, 11, 15)) / (16 * 16 / 2 / 4)
+    assert load == pytest.approx(1.19, abs=0.005)
+    there, anywhere = (
+        reproduce_distributed.Reading(blocks=(1024,), any_grid=any_grid)
+        for any_grid in (False, True)
+    )
+    seconds = [
+        row(*reproduce_distributed.on_devices("DTRSM", 16384, reading), tmp_path)["predicted_s"]
+        for reading in (there, anywhere)
+    ]
+    assert seconds[0] / seconds[1] == pytest.approx(load, abs=0.05)
+
+
+def test_data_on_devices_cannot_gain_as_printed_over_so_fast_a_host(shown):
+    _, results, _ = shown["5-distributed"]
+    best = reproduce_distributed.BEST
+    most = {
+        routine: reproduce_distributed.most_from_host(routine) for routine in ("DGEMM", "DTRSM")
+    }
+    here = reproduce_distributed.host_speed(results, "DGEMM", 16384, "both on")
+    found, at = reproduce_distributed.gain(results, "DGEMM", best, "both on")
+    assert most == {"DGEMM": pytest.approx(62.4 / 2.117), "DTRSM": pytest.approx(62.4 / 1.526)}
+    assert here > 1.3 * most["DGEMM"]
+    assert at == 16384
+    assert 0.2 < found < report_papers.DISTRIBUTED["DGEMM"] - 0.15
+
+
 # ---- changes of machines ------------------------------------------------------------------------
 
 
@@ -295,6 +369,7 @@ def test_changes_are_joined_and_leave_the_original_alone():
     made = reproduce_changes.changed(machine, "half the latency + issuing free")
     assert (made["issue_s"], made["links"][0]["latency_s"]) == (0.0, 2.0)
     assert (machine["issue_s"], machine["links"][0]["latency_s"]) == (2.0, 4.0)
+    assert reproduce_changes.changed(machine, "issuing on 8 threads")["issue_s"] == 0.25
     assert reproduce_changes.changed(machine, "") == machine
     with pytest.raises(KeyError):
         reproduce_changes.changed(machine, "no such change")

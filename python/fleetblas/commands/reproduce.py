@@ -10,6 +10,7 @@ import pathlib
 
 from . import (
     common,
+    reproduce_distributed,
     reproduce_hybrid,
     reproduce_paralia,
     reproduce_uncut,
@@ -26,6 +27,7 @@ EXPERIMENTS: list[Experiment] = [
     *reproduce_hybrid.EXPERIMENTS,
     *reproduce_uneven.EXPERIMENTS,
     *reproduce_xkblas.EXPERIMENTS,
+    *reproduce_distributed.EXPERIMENTS,
 ]
 FOLDER = "reproduced"
 NAMES = {"uncut": 1, "paralia": 2, "hybrid": 3, "uneven": 4, "xkblas": 5}

@@ -108,6 +108,7 @@ CHANGES: dict[str, tuple[Callable[[dict, float], None], float]] = {
     "twice the latency": (_latency, 2.0),
     "small tiles at full rate": (_small_tiles, 0.0),
     "issuing free": (_issue, 0.0),
+    "issuing on 8 threads": (_issue, 1 / 8),
     "host 96 GB/s each way": (_host_each_way, 0.0),
     "PCIe at 10 GB/s": (_pcie, 10e9),
     "PCIe at 14 GB/s": (_pcie, 14e9),
