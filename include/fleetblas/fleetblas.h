@@ -410,7 +410,11 @@ FLEET_API fleet_status fleet_zdotc(fleet_context* context, int64_t n, const void
  * They are computed as if one after another, in the order in which they were queued, unless a
  * priority or an event changes that for calls that share no memory which one of them writes.
  * Devices do them whenever the context has some, in tiles that depend on the sizes of the matrices
- * alone, so the bits of a result do not depend on what was queued with it or when.
+ * alone, so the bits of a result do not depend on what was queued with it or when. This is not
+ * promised of calls that are planned by themselves: those whose output overlaps what they read, and
+ * those of which a device does not hold a handful of tiles. And cuBLAS may round otherwise where
+ * it finds an operand in the memory of its device than where it is given a copy; with the option
+ * deterministic it is given copies only.
  *
  * Results, and copies of what was read, stay on the devices for later calls, within their memory.
  * So memory of a matrix is the program's again only through these:

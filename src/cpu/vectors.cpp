@@ -3,10 +3,14 @@
 #include "cpu/vectors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <limits>
+#include <new>
+#include <vector>
 
 #include "cpu/blas.hpp"
+#include "cpu/copies.hpp"
 #include "cpu/element.hpp"
 
 namespace fleet {
@@ -65,32 +69,107 @@ void plain_dot(const Launch& launch) {
   at<T>(launch.c, 0) += product(scalar<T>(launch.alpha), sum);
 }
 
+// The same tile lies in a slot without gaps in one plan, and in place between other elements in
+// another, and both have to give the same bits. But libraries round differently where elements have
+// gaps between them, so they get none. Where elements are aligned changes nothing in OpenBLAS.
+
+/// A vector, or a copy of one with gaps, first element first.
+template <typename T>
+class Gapless {
+ public:
+  explicit Gapless(const View& vector) : given_(vector), view_(vector) {
+    if (increment_of(vector) == 1) return;
+    copy_.resize(static_cast<std::size_t>(vector.cols));
+    for (std::int64_t i = 0; i < vector.cols; ++i)
+      copy_[static_cast<std::size_t>(i)] = at<T>(vector, i);
+    view_ = {.data = copy_.data(), .rows = 1, .cols = vector.cols, .ld = 1};
+  }
+  const View& view() const { return view_; }
+  void put_back() {
+    for (std::size_t i = 0; i < copy_.size(); ++i)
+      at<T>(given_, static_cast<std::int64_t>(i)) = copy_[i];
+  }
+
+ private:
+  View given_, view_;
+  std::vector<T> copy_;
+};
+
+/// OpenBLAS has kernels of their own for up to 8 rows without gaps between the columns.
+constexpr std::int64_t kFewRows = 16;
+
+/// The matrix, or a copy where its gaps would tell.
+template <typename T>
+View without_gaps(const View& matrix, std::vector<T>& copy) {
+  View view = matrix;
+  if (matrix.cols <= 1) view.ld = matrix.rows;
+  if (matrix.rows > kFewRows || view.ld == matrix.rows) return view;
+  copy.resize(static_cast<std::size_t>(matrix.rows * matrix.cols));
+  view.data = copy.data();
+  view.ld = matrix.rows;
+  copy_columns(matrix, view, sizeof(T), 0, matrix.cols);
+  return view;
+}
+
+/// Throws std::bad_alloc with nothing done.
 template <typename T>
 void gemv_by_library(const BlasLibrary& library, const Launch& launch, char trans, const View& a,
                      const View& x) {
   const T alpha = scalar<T>(launch.alpha), one = T(1);
+  std::vector<T> copy;
+  const View matrix = without_gaps(a, copy);
+  const Gapless<T> factor(x);
+  Gapless<T> sum(launch.c);
+  Launch added = launch;
+  added.c = sum.view();
+  begin(added);
   library.call(launch.type.storage, GemvCall{.trans = trans,
-                                             .m = a.rows,
-                                             .n = a.cols,
+                                             .m = matrix.rows,
+                                             .n = matrix.cols,
                                              .alpha = &alpha,
-                                             .a = a.data,
-                                             .lda = std::max<std::int64_t>({1, a.rows, a.ld}),
-                                             .x = x.data,
-                                             .incx = increment_of(x),
+                                             .a = matrix.data,
+                                             .lda = std::max<std::int64_t>(1, matrix.ld),
+                                             .x = factor.view().data,
+                                             .incx = 1,
                                              .beta = &one,
-                                             .y = launch.c.data,
-                                             .incy = increment_of(launch.c)});
+                                             .y = sum.view().data,
+                                             .incy = 1});
+  sum.put_back();
 }
 
+/// A dot product is a gemv with a matrix of one column: BLAS libraries differ in how functions give
+/// back what they return.
+template <typename T>
+void dot_by_library(const BlasLibrary& library, const Launch& launch) {
+  const Gapless<T> x(launch.a);
+  const std::int64_t n = launch.a.cols;
+  gemv_by_library<T>(library, launch, launch.op_a == Op::conjugate ? 'C' : 'T',
+                     {.data = x.view().data, .rows = n, .cols = 1, .ld = n}, launch.b);
+}
+
+/// Allocates nothing. Libraries compute elements in blocks, whose sizes divide that of a piece.
 template <typename T>
 void axpy_by_library(const BlasLibrary& library, const Launch& launch) {
   const T alpha = scalar<T>(launch.alpha);
-  library.call(launch.type.storage, AxpyCall{.n = launch.a.cols,
-                                             .alpha = &alpha,
-                                             .x = launch.a.data,
-                                             .incx = increment_of(launch.a),
-                                             .y = launch.c.data,
-                                             .incy = increment_of(launch.c)});
+  const View &from = launch.a, &to = launch.c;
+  const auto add = [&](std::int64_t n, const T* x, T* y) {
+    library.call(launch.type.storage,
+                 AxpyCall{.n = n, .alpha = &alpha, .x = x, .incx = 1, .y = y, .incy = 1});
+  };
+  begin(launch);
+  if (increment_of(from) == 1 && increment_of(to) == 1)
+    return add(from.cols, static_cast<const T*>(from.data), static_cast<T*>(to.data));
+  constexpr std::int64_t kPiece = 1024;
+  std::array<T, kPiece> x, y;
+  for (std::int64_t first = 0; first < from.cols; first += kPiece) {
+    const std::int64_t n = std::min(kPiece, from.cols - first);
+    for (std::int64_t i = 0; i < n; ++i) {
+      x[static_cast<std::size_t>(i)] = at<T>(from, first + i);
+      y[static_cast<std::size_t>(i)] = at<T>(to, first + i);
+    }
+    add(n, x.data(), y.data());
+    for (std::int64_t i = 0; i < n; ++i) at<T>(to, first + i) = y[static_cast<std::size_t>(i)];
+  }
 }
 
 /// Whether all sizes are within the library's integers, and no increment is zero.
@@ -120,25 +199,22 @@ void plain_vectors(const Launch& launch) {
   });
 }
 
-// A dot product is a gemv with a matrix of one column: BLAS libraries differ in how functions give
-// back what they return.
 bool vectors_by_library(const BlasLibrary& library, const Launch& launch) {
   const auto type = static_cast<std::size_t>(launch.type.storage);
-  const bool is_axpy = launch.kernel == Kernel::axpy, is_dot = launch.kernel == Kernel::dot;
+  const bool is_axpy = launch.kernel == Kernel::axpy;
   if ((is_axpy ? library.axpy : library.gemv)[type] == nullptr || !is_within(library, launch))
     return false;
-  if (is_dot && increment_of(launch.a) != 1) return false;
-  View a = launch.a;
-  if (is_dot) a = {.data = a.data, .rows = a.cols, .cols = 1, .ld = a.cols};
-  const char trans = launch.op_a == Op::conjugate             ? 'C'
-                     : is_dot || launch.op_a == Op::transpose ? 'T'
-                                                              : 'N';
-  begin(launch);
-  with_wide_element(launch.type.storage, [&](auto zero) {
-    using T = decltype(zero);
-    is_axpy ? axpy_by_library<T>(library, launch)
-            : gemv_by_library<T>(library, launch, trans, a, launch.b);
-  });
+  try {
+    with_wide_element(launch.type.storage, [&](auto zero) {
+      using T = decltype(zero);
+      if (is_axpy) return axpy_by_library<T>(library, launch);
+      if (launch.kernel == Kernel::dot) return dot_by_library<T>(library, launch);
+      const char trans = launch.op_a == Op::none ? 'N' : launch.op_a == Op::transpose ? 'T' : 'C';
+      gemv_by_library<T>(library, launch, trans, launch.a, launch.b);
+    });
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   return true;
 }
 

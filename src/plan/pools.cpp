@@ -9,8 +9,8 @@
 namespace fleet {
 namespace {
 
-// Tiles of a streamed operand on a worker at a time: one in use on each of two lanes, and those
-// after them on their way.
+// Kernels of a streaming call whose tiles a worker has at a time: one on each of two lanes, and
+// those after them, whose tiles are on their way.
 constexpr std::int64_t kStreamed = 4;
 
 struct TileBytes {
@@ -69,6 +69,15 @@ Split divide(const ProgramCall& call, const Dealing& deal, int worker, bool in_p
   return split;
 }
 
+/// Streaming kernels whose tiles a cap holds. Fewer than usual are slower, but where a call needed
+/// more memory by itself than with others it would be planned with other tiles, and round
+/// otherwise.
+std::int64_t streamed_at_once(const Tuning& tuning, std::size_t device, const TileBytes& tile) {
+  if (device >= tuning.memory_cap.size()) return kStreamed;
+  return std::clamp<std::int64_t>(tuning.memory_cap[device] / (2 * (tile.input + tile.output)), 1,
+                                  kStreamed);
+}
+
 /// Two per worker: one fills while the other empties, in each direction.
 std::int64_t transit_slots(const Tuning& tuning) {
   return std::max<std::int64_t>(4, 2 * std::int64_t{tuning.places()});
@@ -93,13 +102,13 @@ void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine
   const bool caches = tuning.rules.has(Rule::caching);
   if (!streams && caches && tuning.out_of_core == OutOfCore::none) return;
 
-  if (!streams)
-    tile = {round_up(tile.input, kAlignmentBytes), round_up(tile.output, kAlignmentBytes)};
+  tile = {round_up(tile.input, kAlignmentBytes), round_up(tile.output, kAlignmentBytes)};
   for (int w = 0; w < tuning.places(); ++w) {  // the CPU's part needs no slots
     const auto device = static_cast<std::size_t>(tuning.workers[static_cast<std::size_t>(w)]);
     if (streams) {
-      stores[device].limit(Pool::input, 2 * kStreamed, tile.input);
-      stores[device].limit(Pool::output, kStreamed, tile.output);
+      const std::int64_t at_once = streamed_at_once(tuning, device, tile);
+      stores[device].limit(Pool::input, 2 * at_once, tile.input);
+      stores[device].limit(Pool::output, std::max<std::int64_t>(2, at_once), tile.output);
     } else if (!caches) {
       // Every product fetches its own tiles: twice as many as the lanes work on.
       stores[device].limit(Pool::input, 4 * std::max(1, machine.devices[device].lanes), tile.input);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
+#include "machine/corrections.hpp"
 #include "sim/simulate.hpp"
 #include "tune/candidates.hpp"
 #include "tune/limits.hpp"
@@ -221,7 +223,11 @@ Tuned ProgramTuner::run() {
 
 }  // namespace
 
-RegularTiles regular_tiles(const Machine& machine, Storage storage, std::int64_t tile) {
+RegularTiles regular_tiles(const Machine& corrected, Storage storage, std::int64_t tile) {
+  // By the rates as they were measured: tiles must not change with what runs teach.
+  Machine devices;
+  devices.devices = corrected.devices;
+  const Machine machine = uncorrected(std::move(devices));
   RegularTiles tiles{.devices = machine.device_count(), .tile = tile};
   const DataType type{.storage = storage};
   const auto is_fast = [&](DeviceId d, std::int64_t edge) {

@@ -7,7 +7,7 @@
 namespace fleet {
 
 /// The tiles of programs on a machine: the least edge is one with which its products are fast.
-/// `tile`: the caller's edge, or 0.
+/// `tile`: the caller's edge, or 0. Corrections of rates change nothing.
 RegularTiles regular_tiles(const Machine& machine, Storage storage, std::int64_t tile);
 
 /// Plans the program of several calls as one. Its tiles are given (regular_cuts), so that results

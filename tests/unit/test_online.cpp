@@ -15,6 +15,7 @@
 #include "support/shipped.hpp"
 #include "support/slower.hpp"
 #include "tune/tune.hpp"
+#include "tune/tune_program.hpp"
 
 namespace fleet {
 namespace {
@@ -107,6 +108,20 @@ TEST(Corrected, ChangesTheNamedRateOnlyAndSaysByHowMuch) {
   EXPECT_EQ(rate_name(machine, changes[0].rate), "products d of device 0");
   EXPECT_EQ(rate_name(machine, changes[2].rate), "link host->0");
   EXPECT_EQ(corrections_of(machine).size(), 0u);
+}
+
+// Queued calls promise bits that do not depend on when they are made.
+TEST(Corrected, HasTheSameRegularTiles) {
+  for (const char* name : {"h200x4", "h200x8", "charisma-4v100"})
+    for (const Storage storage : {Storage::f32, Storage::f64, Storage::c32, Storage::c64}) {
+      const Machine machine = shipped(name);
+      const auto least = regular_tiles(machine, storage, 0).least;
+      for (const double factor : {0.25, 0.5, 0.8, 1.25, 2.0, 4.0}) {
+        const Correction change{{Kind::products, kFirstDevice, {.storage = storage}}, factor};
+        EXPECT_EQ(regular_tiles(corrected(machine, {&change, 1}), storage, 0).least, least)
+            << name << " " << factor;
+      }
+    }
 }
 
 TEST(Corrected, StaysWithinFourTimesTheMeasurement) {

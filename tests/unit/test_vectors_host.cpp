@@ -3,6 +3,12 @@
 // and on threads, agree with plain sums and write nothing else.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include "support/random_runs.hpp"
 #include "support/scale.hpp"
 #include "support/vector_trial.hpp"
@@ -98,6 +104,102 @@ TEST(VectorKernels, GiveTheSameByLoopsAsByTheLibrary) {
         test::with_type(problem.type,
                         [&]<typename T>() { return by_loops_and_library<T>(problem, random()); }),
         "");
+  }
+}
+
+/// Elements in columns that begin `ld` apart, and NaN between them and after the last.
+template <typename T>
+class Spread {
+ public:
+  Spread(const std::vector<T>& elements, std::int64_t rows, std::int64_t ld, bool reversed = false)
+      : rows_(rows),
+        ld_(ld),
+        reversed_(reversed),
+        cols_(static_cast<std::int64_t>(elements.size()) / rows),
+        data_(static_cast<std::size_t>(cols_ * ld), T(std::nan(""))) {
+    for (std::int64_t i = 0; i < std::ssize(elements); ++i)
+      data_[place_of(i)] = elements[static_cast<std::size_t>(i)];
+  }
+  View view() {
+    return {.data = data_.data(), .rows = rows_, .cols = cols_, .ld = ld_, .reversed = reversed_};
+  }
+  std::vector<T> elements() const {
+    std::vector<T> found;
+    for (std::int64_t i = 0; i < rows_ * cols_; ++i) found.push_back(data_[place_of(i)]);
+    return found;
+  }
+
+ private:
+  std::size_t place_of(std::int64_t i) const {
+    const std::int64_t col = i / rows_;
+    return static_cast<std::size_t>(i % rows_ + (reversed_ ? cols_ - 1 - col : col) * ld_);
+  }
+  std::int64_t rows_, ld_;
+  bool reversed_;
+  std::int64_t cols_;
+  std::vector<T> data_;
+};
+
+/// The result with operands without gaps and with other gaps: "" if all have the same bits.
+template <typename T>
+std::string by_gaps(test::Random& random, CpuBlas& blas) {
+  const auto numbers = [&](std::int64_t count) {
+    std::vector<T> some;
+    for (std::int64_t i = 0; i < count; ++i) some.push_back(test::random_scalar<T>(random));
+    return some;
+  };
+  // Libraries have kernels of their own for few rows or columns.
+  const auto size = [&] { return random.between(1, random.chance(0.5) ? 12 : 150); };
+  const std::int64_t rows = size(), cols = size();
+  Launch launch{.type = {.storage = test::kTypeOf<T>.storage},
+                .op_a = static_cast<Op>(random.between(0, 2)),
+                .alpha = test::random_scalar<T>(random),
+                .beta = random.chance(0.5) ? 1.0 : 0.0};
+  constexpr Kernel kKernels[] = {Kernel::gemv, Kernel::axpy, Kernel::dot};
+  launch.kernel = kKernels[random.between(0, 2)];
+  const bool is_gemv = launch.kernel == Kernel::gemv, is_axpy = launch.kernel == Kernel::axpy;
+  if (is_axpy) launch.beta = 1.0;
+  if (is_axpy || (launch.kernel == Kernel::dot && launch.op_a == Op::transpose))
+    launch.op_a = Op::none;
+  const std::int64_t a_rows = is_gemv ? rows : 1;
+  const std::int64_t results = is_axpy                   ? cols
+                               : !is_gemv                ? 1
+                               : launch.op_a == Op::none ? rows
+                                                         : cols;
+  const auto a = numbers(a_rows * cols), x = numbers(is_gemv && results == cols ? rows : cols),
+             y = numbers(results);
+  std::vector<T> first;
+  for (int layout = 0; layout < 4; ++layout) {
+    const auto gap = [&] { return layout == 0 ? 0 : random.between(0, 40); };
+    const auto turned = [&] { return layout == 3 && random.chance(0.5); };
+    Spread<T> in_a(a, a_rows, a_rows + gap(), !is_gemv && turned());
+    Spread<T> in_x(x, 1, 1 + gap(), turned()), in_y(y, 1, 1 + gap(), turned());
+    launch.a = in_a.view();
+    launch.b = is_axpy ? View{} : in_x.view();
+    launch.c = in_y.view();
+    blas.multiply_vectors(launch);
+    const std::vector<T> now = in_y.elements();
+    if (layout == 0) first = now;
+    if (std::memcmp(first.data(), now.data(), now.size() * sizeof(T)) != 0)
+      return std::string(is_gemv   ? "gemv"
+                         : is_axpy ? "axpy"
+                                   : "dot") +
+             " " + letter_of(launch.op_a) + " of " + std::to_string(rows) + " x " +
+             std::to_string(cols) + " has other bits with gaps between its elements";
+  }
+  return "";
+}
+
+// A tile lies in a slot in one plan and in place in another.
+TEST(VectorKernels, GiveTheSameBitsWhateverGapsThereAre) {
+  const auto blas = test::shared_cpu_blas();
+  const CpuBlas::Lease lease(*blas, 1);
+  test::Random random(34);
+  for (int trial = 0; trial < test::scaled(2000); ++trial) {
+    ASSERT_EQ(by_gaps<float>(random, *blas), "");
+    ASSERT_EQ(by_gaps<double>(random, *blas), "");
+    ASSERT_EQ(by_gaps<std::complex<float>>(random, *blas), "");
+    ASSERT_EQ(by_gaps<std::complex<double>>(random, *blas), "");
   }
 }
 

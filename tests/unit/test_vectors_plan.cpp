@@ -76,6 +76,27 @@ TEST(VectorPlan, NeedsAFewSlotsWhateverTheSizes) {
   EXPECT_LE(arena(1 << 15), 9 * 512 * 512 * 8);
 }
 
+// So that a queued call has the same tiles by itself as with others, which do not stream.
+TEST(VectorPlan, FitsIntoTheMemoryOfFourTiles) {
+  const Machine machine = node(2);
+  const auto vectors = [](Routine routine) {
+    return make_problem({.routine = routine, .n = 5000});
+  };
+  const Problem problems[] = {gemv(2000, 3000), gemv(2000, 3000, Op::transpose),
+                              vectors(Routine::axpy), vectors(Routine::dot)};
+  for (const Problem& problem : problems) {
+    const bool sums = problem.routine == Routine::dot, is_gemv = problem.routine == Routine::gemv;
+    const std::int64_t input = 8 * (is_gemv ? 256 * 256 : 256), output = 8 * (sums ? 32 : 256);
+    Tuning tuning = simple(machine, sums ? Grid{2, 1} : Grid{1, 2}, 256);
+    for (const std::int64_t at_once : {1, 2, 3}) {
+      tuning.memory_cap.assign(machine.devices.size(), 2 * at_once * (input + output));
+      const Plan plan = make_plan(problem, machine, tuning);
+      EXPECT_EQ(check(plan), "");
+      EXPECT_LE(plan.arena_bytes[kFirstDevice], tuning.memory_cap[kFirstDevice]);
+    }
+  }
+}
+
 TEST(VectorPlan, IsFoundWrongWhenSumsMeetOutOfTurn) {
   const Machine machine = node(3);
   Plan plan = make_plan(make_problem({.routine = Routine::dot, .n = 300}), machine,
