@@ -84,9 +84,9 @@ int compute(const fleet_dropin_call* call) {
 void note_host(const fleet_dropin_call* call, double seconds) {
   const Offered last = std::exchange(offered, Offered{});
   if (last.computed) return;
-  const char* reason = last.refusal == nullptr ? "below min_flops" : last.refusal;
   try {
     Context& context = default_context();
+    const char* reason = last.refusal == nullptr ? context.why_not_offered() : last.refusal;
     if (context.books_shapes())
       context.note_host_shape(call->symbol, shape_of(raw_of(*call)), reason, seconds);
     else

@@ -327,15 +327,6 @@ void CallQueue::require_arrived(const Block& block) {
       refuse_for(*hold.event, "what the matrix waits for failed: ");
 }
 
-void CallQueue::note_arrived(const Block& block) {
-  if (!line_->has_holds || gate::only_cpu_left()) return;
-  const std::lock_guard lock(line_->mutex);
-  std::erase_if(line_->holds, [&](const Line::Hold& hold) {
-    return !hold.is_open && (overlap(hold.block, block) || hold.block.bytes == 0);
-  });
-  line_->has_holds = !line_->holds.empty();
-}
-
 bool CallQueue::is_busy() const noexcept { return line_->under_way.load() > 0; }
 
 bool CallQueue::uses(const Block& block, Use use) const {
@@ -375,8 +366,12 @@ void CallQueue::note_undefined(const Block& block) noexcept {
 bool CallQueue::has_undefined() const noexcept { return line_->has_undefined; }
 
 void CallQueue::note_written(const Block& block) {
-  if (!has_undefined() || gate::only_cpu_left()) return;
+  if (!(line_->has_holds || has_undefined()) || gate::only_cpu_left()) return;
   const std::lock_guard lock(line_->mutex);
+  std::erase_if(line_->holds, [&](const Line::Hold& hold) {
+    return !hold.is_open && (overlap(hold.block, block) || hold.block.bytes == 0);
+  });
+  line_->has_holds = !line_->holds.empty();
   std::vector<Line::Undefined> left;
   for (const Line::Undefined& part : line_->undefined)
     for (const Block& rest : without(part.block, block)) left.push_back({rest, part.event});

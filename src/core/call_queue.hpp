@@ -44,13 +44,11 @@ class CallQueue {
   void wait(const Event& event);
 
   /// Calls that are pushed from now on and use this memory start after the event. If it fails, so
-  /// do they, until note_arrived(). Until it is done the memory counts as written by a call. In a
+  /// do they, until note_written(). Until it is done the memory counts as written by a call. In a
   /// forked child and at exit, throws Error(unsupported) if it is not done, and its error.
   void hold(const Block& block, const std::shared_ptr<Event>& event);
   /// Throws the error of an event that hold() was given for this memory.
   void require_arrived(const Block& block);
-  /// The memory has been written in place of what a failed event was to bring.
-  void note_arrived(const Block& block);
 
   /// What is handed to `compute` when these, which it has, are done. From any thread.
   std::vector<QueuedCall> next_after(std::span<const QueuedCall> under_way) const;
@@ -73,6 +71,7 @@ class CallQueue {
   /// Is anything undefined? Takes no lock.
   bool has_undefined() const noexcept;
   void note_undefined(const Block& block) noexcept;
+  /// The memory has been written: what a failed call or event was to bring is not missed any more.
   void note_written(const Block& block);
 
  private:

@@ -86,6 +86,10 @@ class Context {
   /// Flops (2mnk) of the smallest product that devices are expected to finish before the CPU;
   /// infinite without devices.
   double min_flops();
+  /// Why the drop-in asks for no devices.
+  const char* why_not_offered() const {
+    return options_.offload == Offload::never ? "offload=never" : "below min_flops";
+  }
   bool wants_all_calls() const { return options_.verbose > 0 || journal_->keeps_summary(); }
 
   /// `location`: kHost, kPageable, or kFirstDevice + a user-facing number.
@@ -146,7 +150,7 @@ class Context {
   void make_coherent(const Block& block, Access access);
   void make_coherent(const Call& call);
   void require_defined(const Call& call);
-  void note_arrived();
+  void forget_old_copies();
   void note_written_in_turn(const Block& block);
   void note_defined(const Call& call);
   void bring_home(const std::function<bool(const Block&)>& wanted);

@@ -132,7 +132,6 @@ void Context::copy(void* to, const void* from, std::int64_t bytes) {
     offloader_.engine().backend->transfer(target, bytes_view(to, bytes), source,
                                           bytes_view(from, bytes), 1);
   }
-  queue_.note_arrived(range_of(to, bytes));
   queue_.note_written(range_of(to, bytes));
 }
 

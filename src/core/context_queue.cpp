@@ -298,7 +298,7 @@ bool Context::run_joined(const JoinedCalls& joined, std::span<QueuedCall> calls,
   std::string failure;
   if (joined.arguments.empty()) {
     const auto turn = take_turn();
-    note_arrived();
+    forget_old_copies();
     read_in_turn(calls);
   } else {
     try {

@@ -29,7 +29,6 @@ void Context::untrack(const Block& block) {
   residents_.untrack(block);
   if (residents_.is_tracked(block) || gate::only_cpu_left()) return;
   // Failures are not those of the next matrix at the address.
-  queue_.note_arrived(block);
   queue_.note_written(block);
   // The queue's thread brings home what the calls under way make.
   if (!residents_.is_away(block) && queue_.is_busy()) return;
@@ -40,7 +39,7 @@ void Context::untrack(const Block& block) {
 }
 
 void Context::return_untracked() {
-  note_arrived();
+  forget_old_copies();
   for (const Block& block : residents_.take_abandoned()) {
     bring_home([&](const Block& tile) { return overlap(tile, block); });
     residents_.drop(block);
@@ -64,7 +63,7 @@ void Context::return_all() {
   if (residents_.empty() || gate::only_cpu_left()) return;
   const auto turn = take_turn();
   try {
-    note_arrived();
+    forget_old_copies();
     return_all_in_turn();
   } catch (const std::exception&) {
     // Nobody is left to tell.
@@ -112,7 +111,6 @@ void Context::make_coherent(const Call& call) {
 }
 
 void Context::note_written(const Block& block) {
-  queue_.note_arrived(block);
   queue_.note_written(block);
   if (!residents_.has(block) || gate::only_cpu_left()) return;
   const User inside(users_);
@@ -121,7 +119,7 @@ void Context::note_written(const Block& block) {
 }
 
 /// With the turn: what has come by other ways than calls (fleet_matrix_after) makes copies old.
-void Context::note_arrived() {
+void Context::forget_old_copies() {
   if (!queue_.has_arrived()) return;
   for (const Block& block : queue_.take_arrived()) note_written_in_turn(block);
 }

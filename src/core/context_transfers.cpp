@@ -66,7 +66,7 @@ void Context::move(const Transfer& transfer) {
     copy_at_home(from, to);
   } else {
     const auto turn = take_turn();
-    note_arrived();
+    forget_old_copies();
     copy_in_turn(from, to);
     note_lost_devices();
   }
@@ -157,7 +157,7 @@ void Context::copy_at_home(const Block& from, const Block& to) {
 void Context::spread(const Block& block) {
   if (gate::only_cpu_left() || offloader_.backend_if_started() == nullptr) return;
   const auto turn = take_turn();
-  note_arrived();
+  forget_old_copies();
   const PlacedProgram placed =
       placed_alone(block, *residents_.distribution_of(block), locate_in_turn(block));
   clear_the_way(placed);
