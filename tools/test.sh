@@ -102,7 +102,7 @@ setarch -R true 2>/dev/null && fixed_layout=(setarch -R)
 
 jobs=${JOBS:-$(nproc)}
 ctest=(ctest --timeout 600 --no-tests=error --parallel)
-pytest=(python -m pytest -q -p no:cacheprovider)
+pytest=(python -m pytest -q -p no:cacheprovider --durations=8)
 
 # The tests mostly wait for threads: two per core, and the next build beside them. All of this has a
 # low priority, because tests of the other sequences have time limits.
