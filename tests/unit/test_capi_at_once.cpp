@@ -63,11 +63,7 @@ fleet_status multiply(const Context& context, const Square& a, const Square& b, 
 }
 
 std::int64_t at_once(const Context& context) {
-  char* text = nullptr;
-  EXPECT_EQ(fleet_stats_json(context.handle(), &text), FLEET_OK);
-  const auto stats = nlohmann::json::parse(text);
-  fleet_free_text(text);
-  return stats["at_once"];
+  return nlohmann::json::parse(context.stats_json())["at_once"];
 }
 
 /// A call on device 0 that waits for its copies from the host.

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "fleetblas/fleetblas.hpp"
-#include "support/host_context.hpp"
 #include "support/processes.hpp"
+#include "support/tracked.hpp"
 
 namespace fleet {
 namespace {
@@ -23,14 +23,7 @@ using Numbers = std::vector<double>;
 constexpr std::int64_t kEdge = 96;
 constexpr std::int64_t kBytes = kEdge * kEdge * 8;
 
-std::string on_devices(int devices, const std::string& more = "") {
-  return test::host_options(devices) + ";inject=poison;tile=16" + more;
-}
-
-struct Destroy {
-  void operator()(fleet_matrix* matrix) const { fleet_matrix_destroy(matrix); }
-};
-using Matrix = std::unique_ptr<fleet_matrix, Destroy>;
+using Matrix = test::MatrixHandle;
 
 Matrix create(const Context& context, const char* place, std::int64_t rows = kEdge,
               std::int64_t cols = kEdge) {
@@ -76,10 +69,6 @@ double distance(const Numbers& x, const Numbers& y) {
   return most;
 }
 
-std::int64_t moved(const Context& context, const char* kind) {
-  return nlohmann::json::parse(context.stats_json())["bytes_by_kind"].value(kind, std::int64_t{0});
-}
-
 fleet_status gemm(const Context& context, const Matrix& a, const Matrix& b, double beta,
                   const Matrix& c) {
   fleet_event* event = nullptr;
@@ -103,19 +92,19 @@ void add_product(const Numbers& a, std::int64_t at_a, const Numbers& b, std::int
 }
 
 TEST(Cyclic, AProductOfThreeMovesNothingBetweenHostAndDevices) {
-  const Context context(on_devices(4));
+  const Context context(test::small_tiles(4));
   const Numbers x = numbers(1), y = numbers(2);
   const Matrix a = filled(context, "c2x2:24", x), b = filled(context, "c2x2:24", y),
                c = create(context, "c2x2:24");
-  EXPECT_EQ(moved(context, "h2d"), 2 * kBytes);
+  EXPECT_EQ(test::moved(context, "h2d"), 2 * kBytes);
 
   for (int i = 0; i < 3; ++i) ASSERT_EQ(gemm(context, a, b, i == 0 ? 0.0 : 1.0, c), FLEET_OK);
 
-  EXPECT_EQ(moved(context, "h2d"), 2 * kBytes);
-  EXPECT_EQ(moved(context, "d2h"), 0);
-  EXPECT_GT(moved(context, "p2p"), 0);
+  EXPECT_EQ(test::moved(context, "h2d"), 2 * kBytes);
+  EXPECT_EQ(test::moved(context, "d2h"), 0);
+  EXPECT_GT(test::moved(context, "p2p"), 0);
   const Numbers z = gathered(c);
-  EXPECT_EQ(moved(context, "d2h"), kBytes);
+  EXPECT_EQ(test::moved(context, "d2h"), kBytes);
   Numbers want(x.size());
   for (int i = 0; i < 3; ++i) add_product(x, 0, y, 0, kEdge, kEdge, kEdge, want, 0);
   EXPECT_LT(distance(z, want), 1e-10);
@@ -123,7 +112,7 @@ TEST(Cyclic, AProductOfThreeMovesNothingBetweenHostAndDevices) {
 
 TEST(Cyclic, ScatterAndGatherGiveBackWhatWentIn) {
   for (const char* place : {"c", "c1x4", "c2x2:17", "c4x1:200", "c:5", "h", "p", "1"}) {
-    const Context context(on_devices(4));
+    const Context context(test::small_tiles(4));
     const Numbers x = numbers(3);
     const Matrix a = filled(context, place, x);
     EXPECT_EQ(distance(gathered(a), x), 0) << place;
@@ -139,19 +128,19 @@ TEST(Cyclic, ScatterAndGatherGiveBackWhatWentIn) {
 }
 
 TEST(Cyclic, ViewsAtBlocksFindTheirTilesWhereTheyAre) {
-  const Context context(on_devices(4));
+  const Context context(test::small_tiles(4));
   const Numbers x = numbers(1), y = numbers(2), z = numbers(3);
   const Matrix a = filled(context, "c2x2:16", x), b = filled(context, "c2x2:16", y),
                c = filled(context, "c2x2:16", z);
-  const std::int64_t before = moved(context, "h2d");
+  const std::int64_t before = test::moved(context, "h2d");
 
   ASSERT_EQ(
       gemm(context, view(a, 16, 32, 48, 64), view(b, 32, 0, 64, 32), 1.0, view(c, 48, 64, 48, 32)),
       FLEET_OK);
   ASSERT_EQ(gemm(context, a, b, 1.0, c), FLEET_OK);
 
-  EXPECT_EQ(moved(context, "h2d"), before);
-  EXPECT_EQ(moved(context, "d2h"), 0);
+  EXPECT_EQ(test::moved(context, "h2d"), before);
+  EXPECT_EQ(test::moved(context, "d2h"), 0);
   Numbers want = z;
   add_product(x, 16 + 32 * kEdge, y, 32, 48, 32, 64, want, 48 + 64 * kEdge);
   add_product(x, 0, y, 0, kEdge, kEdge, kEdge, want, 0);
@@ -159,7 +148,7 @@ TEST(Cyclic, ViewsAtBlocksFindTheirTilesWhereTheyAre) {
 }
 
 TEST(Cyclic, ViewsAnywhereAreRight) {
-  const Context context(on_devices(4));
+  const Context context(test::small_tiles(4));
   const Numbers x = numbers(1), y = numbers(2), z = numbers(3);
   const Matrix a = filled(context, "c2x2:16", x), b = filled(context, "c1x3:20", y),
                c = filled(context, "c2x2:16", z);
@@ -174,7 +163,7 @@ TEST(Cyclic, ViewsAnywhereAreRight) {
 }
 
 TEST(Cyclic, TrianglesOfAMatrixShareItsTiles) {
-  const Context context(on_devices(4));
+  const Context context(test::small_tiles(4));
   const Numbers x = numbers(1), z = numbers(3);
   const Matrix a = filled(context, "c2x2:16", x), c = filled(context, "c2x2:16", z);
 
@@ -188,7 +177,7 @@ TEST(Cyclic, TrianglesOfAMatrixShareItsTiles) {
   const Numbers l = gathered(c), solution = gathered(a);
   // Nothing but the tiles on the diagonal, which count as triangles in one call and as a whole in
   // another, was at home.
-  EXPECT_LE(moved(context, "d2h"), 2 * kBytes + 3 * kBytes / 6);
+  EXPECT_LE(test::moved(context, "d2h"), 2 * kBytes + 3 * kBytes / 6);
   Numbers want = z, transposed(x.size());
   for (std::int64_t i = 0; i < kEdge; ++i)
     for (std::int64_t j = 0; j < kEdge; ++j)
@@ -207,7 +196,7 @@ TEST(Cyclic, TrianglesOfAMatrixShareItsTiles) {
 }
 
 TEST(Cyclic, ScatterAndGatherComeInTheirTurn) {
-  const Context context(on_devices(4));
+  const Context context(test::small_tiles(4));
   const Numbers x = numbers(1), y = numbers(2);
   const Matrix a = create(context, "c2x2:16"), c = create(context, "c2x2:16");
   Numbers first(x.size()), second(x.size());
@@ -234,7 +223,7 @@ TEST(Cyclic, ScatterAndGatherComeInTheirTurn) {
 }
 
 TEST(Cyclic, AForkedChildHasWhatItScattersItself) {
-  const Context context(on_devices(4));
+  const Context context(test::small_tiles(4));
   const Numbers x = numbers(1);
   const Matrix a = filled(context, "c2x2:16", x);
 
@@ -250,7 +239,7 @@ TEST(Cyclic, AForkedChildHasWhatItScattersItself) {
 }
 
 TEST(Cyclic, MemoryOfTheCallerIsDistributedAheadOfCalls) {
-  const Context context(on_devices(4));
+  const Context context(test::small_tiles(4));
   Numbers x = numbers(1);
   fleet_matrix* made = nullptr;
   ASSERT_EQ(fleet_matrix_wrap(context.handle(), FLEET_F64, kEdge, kEdge, x.data(), kEdge, &made),
@@ -261,18 +250,18 @@ TEST(Cyclic, MemoryOfTheCallerIsDistributedAheadOfCalls) {
   ASSERT_EQ(fleet_matrix_distribute(a.get(), "c2x2:16", &event), FLEET_OK) << fleet_message();
   EXPECT_EQ(fleet_event_wait(event), FLEET_OK);
   fleet_event_destroy(event);
-  EXPECT_EQ(moved(context, "h2d"), kBytes);
+  EXPECT_EQ(test::moved(context, "h2d"), kBytes);
   const Matrix c = create(context, "c2x2:16");
   ASSERT_EQ(gemm(context, a, a, 0.0, c), FLEET_OK);
 
-  EXPECT_LT(moved(context, "h2d"), 2 * kBytes);  // some more where home is the nearest holder
+  EXPECT_LT(test::moved(context, "h2d"), 2 * kBytes);  // some more where home is the nearest holder
   Numbers want(x.size());
   add_product(x, 0, x, 0, kEdge, kEdge, kEdge, want, 0);
   EXPECT_LT(distance(gathered(c), want), 1e-10);
 }
 
 TEST(Cyclic, WhatDevicesDoNotHoldIsAtHome) {
-  const Context context(on_devices(2, ";memory_cap=40000"));
+  const Context context(test::small_tiles(2, ";memory_cap=40000"));
   const Numbers x = numbers(1), y = numbers(2);
   const Matrix a = filled(context, "c1x2:16", x), b = filled(context, "c1x2:16", y),
                c = create(context, "c1x2:16");
@@ -298,7 +287,7 @@ TEST(Cyclic, WithoutDevicesItIsAMatrixInHostMemory) {
 }
 
 TEST(Cyclic, ALostDeviceTakesItsTilesAndSaysSo) {
-  const Context context(on_devices(2, ";inject=poison,lost:1@200"));
+  const Context context(test::small_tiles(2, ";inject=poison,lost:1@200"));
   const Numbers x = numbers(1);
   Numbers want(x.size());
   add_product(x, 0, x, 0, kEdge, kEdge, kEdge, want, 0);
@@ -327,7 +316,7 @@ TEST(Cyclic, ALostDeviceTakesItsTilesAndSaysSo) {
 }
 
 TEST(Cyclic, PlacesThatAreNoneAreRefusedByName) {
-  const Context context(on_devices(4));
+  const Context context(test::small_tiles(4));
   const auto refuses = [&](const char* place, const char* why) {
     fleet_matrix* made = nullptr;
     EXPECT_EQ(fleet_matrix_create(context.handle(), FLEET_F64, 8, 8, place, &made),

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "fleetblas/fleetblas.hpp"
-#include "support/host_context.hpp"
+#include "support/tracked.hpp"
 
 namespace fleet {
 namespace {
@@ -23,14 +23,7 @@ using fleetblas::Context;
 constexpr std::int64_t kEdge = 64;
 constexpr std::int64_t kBytes = kEdge * kEdge * 8;
 
-std::string on_devices(int devices, const std::string& more = "") {
-  return test::host_options(devices) + ";inject=poison;tile=16" + more;
-}
-
-struct Destroy {
-  void operator()(fleet_matrix* matrix) const { fleet_matrix_destroy(matrix); }
-};
-using Matrix = std::unique_ptr<fleet_matrix, Destroy>;
+using Matrix = test::MatrixHandle;
 
 /// A square matrix of one number, in memory of the program.
 struct Square {
@@ -65,11 +58,8 @@ fleet_status multiply(const Context& context, const Square& a, const Square& b, 
   return multiply(context, a.matrix.get(), b.matrix.get(), beta, c.matrix.get());
 }
 
-std::int64_t moved(const Context& context, const char* kind) {
-  return nlohmann::json::parse(context.stats_json())["bytes_by_kind"].value(kind, std::int64_t{0});
-}
-std::int64_t from_host(const Context& context) { return moved(context, "h2d"); }
-std::int64_t to_host(const Context& context) { return moved(context, "d2h"); }
+std::int64_t from_host(const Context& context) { return test::moved(context, "h2d"); }
+std::int64_t to_host(const Context& context) { return test::moved(context, "d2h"); }
 
 /// Queues the call and waits for it by an event.
 void compute(const Context& context, const Square& a, const Square& b, double beta,
@@ -83,7 +73,7 @@ void compute(const Context& context, const Square& a, const Square& b, double be
 }
 
 TEST(Residency, OfAChainThereIsNoHostTrafficUntilItIsRead) {
-  const Context context(on_devices(4));
+  const Context context(test::small_tiles(4));
   const Square a(context, 1), b(context, 1), c(context, 0);
   compute(context, a, b, 0.0, c);
   const std::int64_t before = from_host(context);
@@ -109,7 +99,7 @@ std::map<std::string, int> tasks_of_last_run(const Context& context) {
 
 TEST(Residency, WhatIsReadBehindItsCallsComesHomeWhileTheyAreComputed) {
   for (const bool waits : {false, true}) {
-    const Context context(on_devices(2));
+    const Context context(test::small_tiles(2));
     const Square a(context, 1), b(context, 1), c(context, 0);
     ASSERT_EQ(multiply(context, a, b, 0.0, c), FLEET_OK);
     fleet_event* event = nullptr;
@@ -133,7 +123,7 @@ TEST(Residency, WhatIsReadBehindItsCallsComesHomeWhileTheyAreComputed) {
 }
 
 TEST(Residency, APartThatIsReadComesHomeAlone) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   const Square a(context, 1), c(context, 0);
   compute(context, a, a, 0.0, c);
   EXPECT_EQ(fleet_matrix_read(c.matrix.get(), 17, 3, 10, 10), FLEET_OK);
@@ -142,7 +132,7 @@ TEST(Residency, APartThatIsReadComesHomeAlone) {
 }
 
 TEST(Residency, WhatTheProgramWroteIsFetchedAgain) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), b(context, 1), c(context, 0);
   compute(context, a, b, 0.0, c);
   a.data.assign(a.data.size(), 2);
@@ -153,7 +143,7 @@ TEST(Residency, WhatTheProgramWroteIsFetchedAgain) {
 }
 
 TEST(Residency, AWriteIntoATileThatIsAwayKeepsTheRestOfIt) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), c(context, 7);
   compute(context, a, a, 0.0, c);
   for (std::int64_t col = 5; col < 25; ++col) c.at(20, col) = -3;
@@ -165,7 +155,7 @@ TEST(Residency, AWriteIntoATileThatIsAwayKeepsTheRestOfIt) {
 }
 
 TEST(Residency, CallsWithACallerSeeWhatQueuedCallsMadeAndTheReverse) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), c(context, 0), d(context, 0);
   const auto at_once = [&](Square& x, double beta, Square& y) {
     return fleet_dgemm(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, kEdge, kEdge, kEdge,
@@ -185,7 +175,7 @@ TEST(Residency, CallsWithACallerSeeWhatQueuedCallsMadeAndTheReverse) {
 }
 
 TEST(Residency, AliasesAndViewsSeeEachOther) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), c(context, 0), d(context, 0);
   const Matrix alias = c.wrap(context);
   compute(context, a, a, 0.0, c);
@@ -205,7 +195,7 @@ TEST(Residency, AliasesAndViewsSeeEachOther) {
 }
 
 TEST(Residency, TheLastHandleOfMemoryBringsItHome) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), c(context, 0);
   Matrix alias = c.wrap(context);
   compute(context, a, a, 0.0, c);
@@ -216,7 +206,7 @@ TEST(Residency, TheLastHandleOfMemoryBringsItHome) {
 }
 
 TEST(Residency, ResultsOfHandlesThatAreGoneComeHomeWithTheirEvent) {
-  const Context context(on_devices(2, ";inject=delay:host->0+0.02"));
+  const Context context(test::small_tiles(2, ";inject=delay:host->0+0.02"));
   Square a(context, 1), c(context, 0);
   fleet_event* event = nullptr;
   ASSERT_EQ(fleet_dgemm_async(context.handle(), FLEET_NO_TRANS, FLEET_NO_TRANS, 1.0 / kEdge,
@@ -231,7 +221,7 @@ TEST(Residency, ResultsOfHandlesThatAreGoneComeHomeWithTheirEvent) {
 TEST(Residency, TheEndOfAContextBringsAllHome) {
   std::vector<double> c;
   {
-    auto context = std::make_unique<Context>(on_devices(2));
+    auto context = std::make_unique<Context>(test::small_tiles(2));
     Square a(*context, 1), result(*context, 0);
     compute(*context, a, a, 0.0, result);
     fleet_matrix_destroy(a.matrix.release());
@@ -245,7 +235,7 @@ TEST(Residency, TheEndOfAContextBringsAllHome) {
 }
 
 TEST(Residency, CopiesFreesAndRegistrationsSeeWhatIsAway) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), c(context, 0);
   compute(context, a, a, 0.0, c);
   std::vector<double> copy(c.data.size());
@@ -262,7 +252,7 @@ TEST(Residency, CopiesFreesAndRegistrationsSeeWhatIsAway) {
 
 TEST(Residency, WhatIsNeededLastLeavesWhereMemoryIsShort) {
   // Of 32 KiB each: three matrices fit on a device, eight do not.
-  const Context context(on_devices(1, ";device_memory=160K"));
+  const Context context(test::small_tiles(1, ";device_memory=160K"));
   std::vector<Square> all;
   for (int i = 0; i < 8; ++i) all.emplace_back(context, 1.0);
   Square sum(context, 0);
@@ -273,7 +263,7 @@ TEST(Residency, WhatIsNeededLastLeavesWhereMemoryIsShort) {
 }
 
 TEST(Residency, TheNextCallsArePlannedWhileOthersRun) {
-  const Context context(on_devices(2, ";inject=delay:host->0+0.03"));
+  const Context context(test::small_tiles(2, ";inject=delay:host->0+0.03"));
   std::vector<Square> all;
   for (int i = 0; i < 8; ++i) all.emplace_back(context, 1.0);
   Square first(context, 0);
@@ -289,7 +279,7 @@ TEST(Residency, TheNextCallsArePlannedWhileOthersRun) {
 }
 
 TEST(Residency, ALostDeviceTakesWhatItAloneHadAndSaysSo) {
-  const Context context(on_devices(2, ";inject=poison,lost:1@40"));
+  const Context context(test::small_tiles(2, ";inject=poison,lost:1@40"));
   const Square a(context, 1), b(context, 1);
   std::vector<Square> results;
   for (int i = 0; i < 8; ++i) {
@@ -312,7 +302,7 @@ TEST(Residency, ALostDeviceTakesWhatItAloneHadAndSaysSo) {
 }
 
 TEST(Residency, MemoryThatIsTrackedAnewIsReadAnew) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), b(context, 1), c(context, 0), other(context, 1);
   compute(context, a, b, 0.0, c);
   fleet_event* open = nullptr;  // so that calls are under way all the time
@@ -329,7 +319,7 @@ TEST(Residency, MemoryThatIsTrackedAnewIsReadAnew) {
 }
 
 TEST(Residency, AnotherHandleOfAResultGoesWithoutWaiting) {
-  const Context context(on_devices(2, ";inject=delay:host->0+0.03"));
+  const Context context(test::small_tiles(2, ";inject=delay:host->0+0.03"));
   Square a(context, 1), c(context, 0), d(context, 1), e(context, 0);
   compute(context, a, a, 0.0, c);
   ASSERT_EQ(multiply(context, d, d, 0.0, e), FLEET_OK);  // it runs for half a second
@@ -356,7 +346,7 @@ void fail_on(const Context& context, const Square& a, const Square& c) {
 }
 
 TEST(Residency, CallsAndCopiesOfTheProgramSeeFailuresToo) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), c(context, 0), d(context, 0);
   fail_on(context, a, c);
   const auto at_once = [&](const Square& from, Square& to) {
@@ -376,7 +366,7 @@ TEST(Residency, CallsAndCopiesOfTheProgramSeeFailuresToo) {
 }
 
 TEST(Residency, WhatIsUndefinedInAVectorCanBeWrittenAgain) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   const Square a(context, 1);
   std::vector<double> y(kEdge, 0.0), x(kEdge, 1.0);
   fleet_matrix *of_y = nullptr, *of_x = nullptr;
@@ -408,7 +398,7 @@ TEST(Residency, WhatIsUndefinedInAVectorCanBeWrittenAgain) {
 }
 
 TEST(Residency, ACallOrAFreeThatIsRefusedLosesNoResult) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), c(context, 0);
   compute(context, a, a, 0.0, c);
   EXPECT_EQ(fleet_free(context.handle(), c.data.data()), FLEET_BAD_ARGUMENT);
@@ -424,7 +414,7 @@ TEST(Residency, ACallOrAFreeThatIsRefusedLosesNoResult) {
 }
 
 TEST(Residency, FailuresAreNotThoseOfTheNextMatrixAtTheAddress) {
-  const Context context(on_devices(2));
+  const Context context(test::small_tiles(2));
   Square a(context, 1), c(context, 0);
   fail_on(context, a, c);
   for (Square* x : {&a, &c}) {
