@@ -15,15 +15,9 @@
 #include "support/program_oracle.hpp"
 #include "support/random_plans.hpp"
 #include "support/random_programs.hpp"
+#include "support/tracked.hpp"
 
 namespace fleet::test {
-
-struct DestroyHandle {
-  void operator()(fleet_matrix* matrix) const { fleet_matrix_destroy(matrix); }
-  void operator()(fleet_event* event) const { fleet_event_destroy(event); }
-};
-using MatrixHandle = std::unique_ptr<fleet_matrix, DestroyHandle>;
-using EventHandle = std::unique_ptr<fleet_event, DestroyHandle>;
 
 /// What a program does beside its steps; none of it may change a result.
 struct Timing {

@@ -17,6 +17,7 @@
 #include "support/host_context.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
+#include "support/tracked.hpp"
 
 namespace fleet {
 namespace {
@@ -34,12 +35,8 @@ std::string on_devices(int devices, const std::string& more = "") {
 
 std::string on_the_cpu() { return "backend=host;offload=never"; }
 
-struct Destroy {
-  void operator()(fleet_matrix* matrix) const { fleet_matrix_destroy(matrix); }
-  void operator()(fleet_event* event) const { fleet_event_destroy(event); }
-};
-using Matrix = std::unique_ptr<fleet_matrix, Destroy>;
-using Event = std::unique_ptr<fleet_event, Destroy>;
+using Matrix = test::MatrixHandle;
+using Event = test::EventHandle;
 
 Matrix wrap(const Context& context, double* data, std::int64_t rows, std::int64_t cols,
             std::int64_t ld) {
