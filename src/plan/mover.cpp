@@ -3,16 +3,8 @@
 #include "plan/mover.hpp"
 
 #include <algorithm>
-#include <limits>
-
-#include "base/error.hpp"
 
 namespace fleet {
-namespace {
-
-constexpr std::int64_t kNoUse = std::numeric_limits<std::int64_t>::max();
-
-}  // namespace
 
 Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
              const Residency& before, TaskList& tasks)
@@ -35,7 +27,10 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
   limit_pools(stores_, plan, machine, deals);
   if (!is_composed_) return;
   for (std::size_t d = 0; d < stores_.size(); ++d)
-    stores_[d].reuse_beyond(d < tuning_.memory_cap.size() ? tuning_.memory_cap[d] : 0);
+    if (d < tuning_.memory_cap.size())
+      stores_[d].cap(tuning_.memory_cap[d]);
+    else
+      stores_[d].reuse_beyond(0);
   // Where slots are few, each call has them for itself.
   keeps_results_ = std::ranges::none_of(
       stores_, [](const SlotStore& store) { return store.recycles(Pool::input); });
@@ -121,28 +116,6 @@ std::int64_t Mover::position_of(const Step& step) const {
   return (group * items + step.item) * layout_->call().longest_chain + step.at;
 }
 
-void Mover::note_uses() {
-  uses_.assign(tiles_.size(), {});
-  const Dealing& deal = layout_->deal();
-  const ProgramCall& call = layout_->call();
-  for (int c = call.first_chain; c < call.first_chain + call.chains; ++c) {
-    const OpChain& chain = layout_->chain(c);
-    const int worker = user_of(layout_->owner_of(chain.target));
-    Step step{.row_group = deal.row_group[static_cast<std::size_t>(chain.target.row)],
-              .col_group = deal.col_group[static_cast<std::size_t>(chain.target.col)],
-              .item = layout_->item_of(chain.target.row)};
-    const std::int64_t begin = position_of(step);
-    for (int at = 0; at < chain.ops; ++at)
-      for (const Factor& input : layout_->op(c, at).inputs) {
-        if (!input.tile.exists()) continue;
-        auto& uses = uses_[static_cast<std::size_t>(key_of(input.tile))];
-        if (const Use use{worker, begin + at}; uses.empty() || uses.back() != use)
-          uses.push_back(use);
-      }
-  }
-  for (auto& uses : uses_) std::ranges::sort(uses);
-}
-
 bool Mover::in_place(MatrixId matrix, int worker) const {
   return program_.in_place(matrix, device_of(worker), tuning_);
 }
@@ -214,7 +187,7 @@ void Mover::find_users(int key, int worker, Side side) {
       continue;
     // Groups that read each other's tiles are computed in turn: all workers are at the same one.
     if (layout_->call().reads_target) {
-      if (next_use(key, other) == kNoUse) continue;
+      if (!is_used_again(key, other)) continue;
     } else {
       const Step& theirs = positions_[static_cast<std::size_t>(other)];
       if (theirs.row_group != at.row_group || theirs.col_group != at.col_group || theirs.at > at.at)
@@ -222,61 +195,6 @@ void Mover::find_users(int key, int worker, Side side) {
     }
     if (may_take(key, other, kNoKey)) users_.push_back(other);
   }
-}
-
-// A worker that did not ask yet takes a tile only if that throws out nothing it needs sooner.
-bool Mover::may_take(int key, int worker, int pinned) {
-  const SlotStore& slots = store(device_of(worker));
-  if (!slots.recycles(Pool::input) || slots.has_room(Pool::input)) return true;
-  std::int64_t victim_use = 0;
-  return furthest(worker, pinned, victim_use) >= 0 && victim_use > next_use(key, worker);
-}
-
-std::int64_t Mover::next_use(int key, int worker) {
-  if (uses_.empty()) note_uses();
-  const auto& uses = uses_[static_cast<std::size_t>(key)];
-  const Use now{user_of(worker), position_of(positions_[static_cast<std::size_t>(worker)])};
-  const auto next = std::ranges::lower_bound(uses, now);
-  return next != uses.end() && next->worker == now.worker ? next->at : kNoUse;
-}
-
-// Among equals, the one whose last user is longest ago: the next copy need not wait for it.
-int Mover::furthest(int worker, int pinned, std::int64_t& use) {
-  const SlotStore& slots = stores_[static_cast<std::size_t>(device_of(worker))];
-  int victim = -1;
-  use = -1;
-  for (int s = 0; s < slots.slot_count(); ++s) {
-    const int content = slots.content(s);
-    if (slots.pool(s) != Pool::input || content == SlotStore::kNothing || content == pinned)
-      continue;
-    const std::int64_t next = next_use(content, worker);
-    if (next > use || (next == use && slots.last_user(s) < slots.last_user(victim))) {
-      use = next;
-      victim = s;
-    }
-  }
-  return victim;
-}
-
-Pool Mover::input_pool(int key, int worker) const {
-  const bool recycles = stores_[static_cast<std::size_t>(device_of(worker))].recycles(Pool::input);
-  return stays(tile_of(key)) && !recycles ? Pool::kept : Pool::input;
-}
-
-int Mover::take_input(int key, int worker, int pinned) {
-  SlotStore& slots = store(device_of(worker));
-  const int slot = slots.take(input_pool(key, worker), program_.bytes_of(tile_of(key)), key);
-  if (slot >= 0) return slot;
-  std::int64_t use = 0;
-  const int victim = furthest(worker, pinned, use);
-  if (victim < 0)
-    throw Error(Status::no_memory,
-                "the memory cap of device " +
-                    machine_.devices[static_cast<std::size_t>(device_of(worker))].name +
-                    " does not hold one tile of each operand");
-  held(slots.content(victim), worker) = {};
-  slots.refill(victim, key);
-  return victim;
 }
 
 Where Mover::acquire(int key, int worker, int pinned, Side side) {
@@ -392,31 +310,6 @@ void Mover::note_home(const TileId& tile, double home_s) {
 
 void Mover::forget_inputs(int worker) {
   for (int key = 0; key < static_cast<int>(tiles_.size()); ++key) drop(key, worker);
-}
-
-Where Mover::take_prepared(const TileId& tile, Form form, int worker, bool& made) {
-  const auto [known, is_new] = prepared_.try_emplace({worker, tile, form}, -1);
-  if (is_new)
-    known->second =
-        store(device_of(worker)).take(Pool::prepared, program_.bytes_of(tile, form), key_of(tile));
-  made = !is_new;
-  return {device_of(worker), known->second};
-}
-
-Where Mover::take_output(int worker, std::int64_t bytes) {
-  const DeviceId device = device_of(worker);
-  const int slot = store(device).take(Pool::output, bytes, 0);
-  if (slot < 0)
-    throw Error(Status::no_memory, "the memory cap of device " +
-                                       machine_.devices[static_cast<std::size_t>(device)].name +
-                                       " does not hold its tiles of C");
-  return {device, slot};
-}
-
-Where Mover::take_target(int worker, const TileId& tile) {
-  if (!keeps_results_ || !stays(tile)) return take_output(worker, program_.bytes_of(tile));
-  const DeviceId device = device_of(worker);
-  return {device, store(device).take(Pool::kept, program_.bytes_of(tile), 0)};
 }
 
 void Mover::give_back_output(const Where& where) { store(where.device).give_back(where.slot); }

@@ -2,6 +2,7 @@
 // mover.hpp: which device holds which tile, and the copies that bring tiles to workers and results
 // home. It does not choose what is computed next.
 #pragma once
+#include <limits>
 #include <map>
 #include <span>
 #include <tuple>
@@ -157,6 +158,13 @@ class Mover {
     std::int64_t at;
     friend auto operator<=>(const Use&, const Use&) = default;
   };
+  static constexpr std::int64_t kNoUse = std::numeric_limits<std::int64_t>::max();
+  /// A slot that is asked for. The tile `pinned` must not leave for it.
+  struct Wanted {
+    Pool pool;
+    std::int64_t bytes;
+    int pinned;
+  };
 
   void number_tiles();
   void adopt(const Residency& before);
@@ -184,6 +192,7 @@ class Mover {
   Pool input_pool(int key, int worker) const;
   Where place_of(DeviceId source, int key) const;
   int user_of(int worker) const { return layout_->call().reads_target ? worker : 0; }
+  Use use_now(int worker) const;
   std::span<const Holder> holders_of(int key);
   bool reads_alike(int worker, int other, Side side) const;
   void find_users(int key, int worker, Side side);
@@ -191,8 +200,17 @@ class Mover {
   Where passed_place(const TileId& tile, const LinkClock::Hop& hop);
   bool may_take(int key, int worker, int pinned);
   int take_input(int key, int worker, int pinned);
-  int furthest(int worker, int pinned, std::int64_t& next_use);
+  int take_beside_inputs(int worker, Pool pool, std::int64_t bytes, const char* what);
+  int take_slot(int worker, const Wanted& wanted, int content, std::int64_t soonest);
+  int furthest(int worker, const Wanted& wanted, std::int64_t& next_use);
+  std::int64_t use_of_slot(int slot, int worker);
+  bool serves(int slot, int worker, const Wanted& wanted) const;
+  bool may_leave(int slot, int worker, Pool wanted) const;
+  bool is_copy(int slot, int worker) const;
+  [[noreturn]] void refuse(int worker, const char* what) const;
+  std::int64_t bytes_found(DeviceId device) const;
   std::int64_t next_use(int key, int worker);
+  bool is_used_again(int key, int worker);
   TaskId emit_leg(TaskKind kind, const TileId& tile, const Leg& leg, const Where& from,
                   const Where& to, int chunks, TaskId upstream);
   TaskId emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Where& from,
@@ -218,6 +236,8 @@ class Mover {
   TaskList& tasks_;
   Router router_;
   std::vector<SlotStore> stores_;  ///< per device
+  std::vector<int> found_slots_;   ///< per device: the first slots have what the plan finds
+  bool copies_left_ = false;       ///< some copy of an input has made room for another tile
   std::vector<Keys> keys_;         ///< per matrix
   std::vector<TileId> tiles_;      ///< per key
   std::vector<Cargo> cargos_;

@@ -9,9 +9,12 @@ namespace fleet {
 
 void Mover::adopt(const Residency& before) {
   plan_.away_before = before.away;
+  found_slots_.assign(stores_.size(), 0);
   if (before.empty()) return;
   if (!keeps_results_)
-    throw Error(Status::no_memory, "the memory caps do not hold what lies on devices already");
+    throw Error(Status::no_memory,
+                "tiles lie on devices already, and plans whose slots are divided beforehand (out "
+                "of core, without caching, or of vectors) find none");
   away_.assign(tiles_.size(), 0);
   for (const TileId& tile : before.away) {
     away_[static_cast<std::size_t>(key_of(tile))] = 1;
@@ -27,6 +30,7 @@ void Mover::adopt(const Residency& before) {
     if (Changing* change = changing(tile); change != nullptr && !change->is_home)
       change->producer = holder;
   }
+  for (std::size_t d = 0; d < stores_.size(); ++d) found_slots_[d] = stores_[d].slot_count();
 }
 
 bool Mover::is_away(const TileId& tile) const {
@@ -100,6 +104,8 @@ void Mover::note_residency() {
     for (int w = 0; w < holders(); ++w) {
       const Held& h = held(key, w);
       if (h.slot < 0 || store(device_of(w)).pool(h.slot) != Pool::kept) continue;
+      // Where memory is short, the next plan has it without what only this one needed.
+      if (copies_left_ && is_copy(h.slot, w)) continue;
       plan_.kept.push_back({tile, {device_of(w), h.slot}});
     }
   }
@@ -112,7 +118,9 @@ void Mover::require_memory() const {
     if (bytes > tuning_.memory_cap[d])
       throw Error(Status::no_memory, "the plan needs " + std::to_string(bytes) +
                                          " bytes on device " + machine_.devices[d].name +
-                                         ", its cap is " + std::to_string(tuning_.memory_cap[d]));
+                                         ", its cap is " + std::to_string(tuning_.memory_cap[d]) +
+                                         "; tiles that lie there already have " +
+                                         std::to_string(bytes_found(static_cast<DeviceId>(d))));
   }
 }
 

@@ -142,7 +142,8 @@ inline bool adds_sums(const Task& task) {
 /// randomness. All deals are of tuning.grid. `before`: where tiles are as it begins.
 ///
 /// Throws Error(no_memory) when the caps cannot hold the working set of one tile product (or, with
-/// the rule `outofcore` off, of the whole program; or, where tiles stay, all of them),
+/// the rule `outofcore` off, of the whole program; or, where tiles stay, all that are nowhere else
+/// beside it),
 /// Error(unreachable) when a worker cannot be reached from a matrix's home.
 Plan schedule(std::shared_ptr<const TileProgram> program, std::span<const Dealing> deals,
               const Machine& machine, const Tuning& tuning, const Residency& before = {});

@@ -33,11 +33,19 @@ class SlotStore {
   /// would exceed `bytes`. As long as it does not, nothing waits for the former users of a slot.
   void reuse_beyond(std::int64_t bytes) { reuse_beyond_ = bytes; }
 
-  /// Whether take would succeed.
-  bool has_room(Pool pool) const {
+  /// The device has so much memory for all slots: without a limit of its own, a pool has no room
+  /// beyond. Slots are used again before that.
+  void cap(std::int64_t bytes) { cap_ = reuse_beyond_ = bytes; }
+
+  /// Whether take would succeed without exceeding the cap.
+  bool has_room(Pool pool, std::int64_t bytes) const {
     const FreeList& free = free_[static_cast<std::size_t>(pool)];
-    return used_[static_cast<std::size_t>(pool)] < limits_[static_cast<std::size_t>(pool)].slots ||
-           free.head < free.slots.size();
+    if (recycles(pool))
+      return used_[static_cast<std::size_t>(pool)] <
+                 limits_[static_cast<std::size_t>(pool)].slots ||
+             free.head < free.slots.size();
+    const std::int64_t size = round_up(bytes, kAlignmentBytes);
+    return size <= cap_ - arena_bytes_ - kept_bytes_ || find_free(pool, size) < free.slots.size();
   }
 
   /// A slot never used, else the one given back first, or -1 when there is neither.
@@ -75,6 +83,7 @@ class SlotStore {
   void refill(int slot, int content) { states_[static_cast<std::size_t>(slot)].content = content; }
 
   int content(int slot) const { return states_[static_cast<std::size_t>(slot)].content; }
+  std::int64_t bytes(int slot) const { return slots_[static_cast<std::size_t>(slot)].bytes; }
   Pool pool(int slot) const { return states_[static_cast<std::size_t>(slot)].pool; }
   int slot_count() const { return static_cast<int>(states_.size()); }
 
@@ -124,17 +133,25 @@ class SlotStore {
   /// A slot of that size which was given back, or -1.
   int take_again(Pool pool, std::int64_t size) {
     FreeList& free = free_[static_cast<std::size_t>(pool)];
-    for (std::size_t i = free.head; i < free.slots.size(); ++i) {
-      const int slot = free.slots[i];
-      if (slots_[static_cast<std::size_t>(slot)].bytes != size) continue;
-      free.slots.erase(free.slots.begin() + static_cast<std::ptrdiff_t>(i));
-      return slot;
-    }
-    return -1;
+    const std::size_t at = find_free(pool, size);
+    if (at == free.slots.size()) return -1;
+    const int slot = free.slots[at];
+    free.slots.erase(free.slots.begin() + static_cast<std::ptrdiff_t>(at));
+    return slot;
+  }
+
+  /// Where the list of free slots has one of that size, or its end.
+  std::size_t find_free(Pool pool, std::int64_t size) const {
+    const FreeList& free = free_[static_cast<std::size_t>(pool)];
+    std::size_t at = free.head;
+    while (at < free.slots.size() && slots_[static_cast<std::size_t>(free.slots[at])].bytes != size)
+      ++at;
+    return at;
   }
 
   Limit limits_[kPools];
   std::int64_t reuse_beyond_ = kUnlimited;
+  std::int64_t cap_ = kUnlimited;
   std::int64_t used_[kPools] = {};
   FreeList free_[kPools];
   std::vector<State> states_;

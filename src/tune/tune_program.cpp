@@ -43,8 +43,10 @@ class ProgramTuner {
   void attempt_owners();
   void attempt_team(const Team& team);
   void attempt_groups();
+  void attempt_smaller(Tuning tuning);
   Dealing deal(const ProgramCall& call, const Tuning& tuning) const;
-  bool attempt(const Tuning& tuning);
+  enum class Outcome { refused, full, planned };
+  Outcome attempt(const Tuning& tuning);
   bool is_better(const Considered& c) const;
 
   const Machine& machine_;
@@ -94,8 +96,21 @@ Dealing ProgramTuner::deal(const ProgramCall& call, const Tuning& tuning) const 
                    : deal_tiles(call.problem, call.cuts, blocks);
 }
 
-/// Plans and simulates a candidate. False: it does not fit into memory or lacks a route.
-bool ProgramTuner::attempt(const Tuning& tuning) {
+/// Has some device no room for one more tile? Then copies may have left before their last use.
+bool is_full(const Plan& plan) {
+  for (std::size_t d = 0; d < plan.slots.size() && d < plan.tuning.memory_cap.size(); ++d) {
+    std::int64_t bytes = plan.arena_bytes[d], largest = 0;
+    for (const Slot& slot : plan.slots[d]) {
+      if (slot.outlives_plan()) bytes += slot.bytes;
+      largest = std::max(largest, slot.bytes);
+    }
+    if (bytes + largest > plan.tuning.memory_cap[d]) return true;
+  }
+  return false;
+}
+
+/// Plans and simulates a candidate. Refused: it does not fit into memory or lacks a route.
+ProgramTuner::Outcome ProgramTuner::attempt(const Tuning& tuning) {
   Considered c{.tuning = tuning};
   try {
     std::vector<Dealing> deals;
@@ -112,19 +127,20 @@ bool ProgramTuner::attempt(const Tuning& tuning) {
     spent_ += c.effort;
     least_s_ = std::min(least_s_, c.seconds);
     ++tuned_.planned;
+    const Outcome outcome = is_full(plan) ? Outcome::full : Outcome::planned;
     if (is_better(c)) {
       best_ = tuned_.search.list.size();
       tuned_.plan = std::move(plan);
       tuned_.cost = cost;
     }
     tuned_.search.list.push_back(std::move(c));
-    return true;
+    return outcome;
   } catch (const Error& error) {
     if (error.status() != Status::no_memory && error.status() != Status::unreachable) throw;
     refusal_ = error;
     c.refusal = error.what();
     tuned_.search.pass_over(std::move(c), Considered::Verdict::refused);
-    return false;
+    return Outcome::refused;
   }
 }
 
@@ -159,7 +175,7 @@ void ProgramTuner::attempt_owners() {
     tuning.grid = target->grid;
     tuning.owners = Owners::cyclic_2d;
     tuning.tile = longest_tile();
-    attempt(tuning);
+    if (attempt(tuning) == Outcome::refused) attempt_smaller(tuning);
   }
 }
 
@@ -176,14 +192,27 @@ void ProgramTuner::attempt_team(const Team& team) {
     tuning.workers = team;
     tuning.grid = grid;
     tuning.tile = longest_tile();  // no more than a name: tiles are given
-    if (attempt(tuning) || !base_.rules.has(Rule::outofcore)) continue;
-    tuning.out_of_core = OutOfCore::stationary;
-    for (std::int64_t pieces = 1; pieces <= limits::kMostPieces;
-         pieces += std::max<std::int64_t>(1, pieces / 2)) {
-      tuning.group = ceil_div(longest_edge(), pieces);
-      if (attempt(tuning)) break;
-      if (tuning.group <= limits::kLeastTile) break;
-    }
+    const Outcome whole = attempt(tuning);
+    // In a full device copies leave and come again, which may be slower than groups.
+    if (whole == Outcome::refused || (whole == Outcome::full && before_.empty()))
+      attempt_smaller(tuning);
+  }
+}
+
+// The largest groups of tiles that fit. Where tiles lie on devices, copies leave beside them, and
+// else each call has the slots of a device for itself. Results that stay need their memory in any
+// groups.
+void ProgramTuner::attempt_smaller(Tuning tuning) {
+  const bool all_stay = std::ranges::all_of(program_->calls, [&](const ProgramCall& call) {
+    return program_->matrices[static_cast<std::size_t>(call.target())].stays;
+  });
+  if (!base_.rules.has(Rule::outofcore) || (all_stay && !before_.empty())) return;
+  if (before_.empty()) tuning.out_of_core = OutOfCore::stationary;
+  for (std::int64_t pieces = before_.empty() ? 1 : 2; pieces <= limits::kMostPieces;
+       pieces += std::max<std::int64_t>(1, pieces / 2)) {
+    tuning.group = ceil_div(longest_edge(), pieces);
+    if (attempt(tuning) != Outcome::refused) break;
+    if (tuning.group <= limits::kLeastTile) break;
   }
 }
 

@@ -25,6 +25,15 @@ using test::Generator;
 
 constexpr int kMostDevices = 4;
 
+/// What the slots of each device have in all, in the arena and outside.
+std::vector<std::int64_t> bytes_of_slots(const Plan& plan) {
+  std::vector<std::int64_t> bytes = plan.arena_bytes;
+  for (std::size_t d = 0; d < plan.slots.size(); ++d)
+    for (const Slot& slot : plan.slots[d])
+      if (slot.outlives_plan()) bytes[d] += slot.bytes;
+  return bytes;
+}
+
 /// Matrices on a backend, and memory on its devices that outlives plans.
 template <typename T>
 class World : public test::ComposedTrial<T> {
@@ -101,6 +110,8 @@ class World : public test::ComposedTrial<T> {
   }
 
   bool has_failed() const { return failed_; }
+  /// Plans with less memory than all tiles and copies need.
+  std::int64_t short_of_memory() const { return short_of_memory_; }
   const Residency& now() const { return now_; }
 
   /// After a fault: what the CPU did not complete is brought home from devices that are left.
@@ -151,7 +162,23 @@ class World : public test::ComposedTrial<T> {
     std::vector<Dealing> deals;
     for (const ProgramCall& call : program->calls)
       deals.push_back(test::random_dealing(random_, call, tuning.grid));
-    return schedule(program, deals, machine_, tuning, now_);
+    Plan plan = schedule(program, deals, machine_, tuning, now_);
+    return chance(random_, 50) ? plan : with_less_memory(std::move(plan), deals);
+  }
+
+  /// The same with a part of the memory, where that is enough. Copies leave before the end then.
+  Plan with_less_memory(Plan plan, std::span<const Dealing> deals) {
+    Tuning tuning = plan.tuning;
+    const std::vector<std::int64_t> bytes = bytes_of_slots(plan);
+    for (std::size_t d = kFirstDevice; d < bytes.size(); ++d)
+      tuning.memory_cap[d] = bytes[d] * between(random_, 40, 99) / 100;
+    try {
+      plan = schedule(plan.program, deals, machine_, tuning, now_);
+      ++short_of_memory_;
+    } catch (const Error& error) {
+      if (error.status() != Status::no_memory) throw;
+    }
+    return plan;
   }
 
   /// Copies of what is at home, or elsewhere.
@@ -238,6 +265,7 @@ class World : public test::ComposedTrial<T> {
   Residency now_;
   std::map<std::pair<TileId, DeviceId>, void*> memory_;
   std::map<void*, DeviceId> owners_;
+  std::int64_t short_of_memory_ = 0;
   bool failed_ = false;
   DeviceId lost_ = -1;
 };
@@ -295,6 +323,7 @@ TEST(Residency, ProgramsThatFollowEachOtherAreRight) {
   Options options;
   options.inject.poison = true;
   std::size_t away = 0;
+  std::int64_t short_of_memory = 0;
   for (std::int64_t trial = 0; trial < test::scaled(2500); ++trial) {
     const int devices = static_cast<int>(between(random, 1, kMostDevices));
     const Machine machine = random_machine(random, devices);
@@ -309,6 +338,7 @@ TEST(Residency, ProgramsThatFollowEachOtherAreRight) {
                             return wrong;
                           if (world.has_failed()) return "a run failed";
                           away += world.now().away.size();
+                          short_of_memory += world.short_of_memory();
                           if (std::string wrong = world.bring_home(true); !wrong.empty())
                             return wrong;
                           return world.verdict();
@@ -317,6 +347,7 @@ TEST(Residency, ProgramsThatFollowEachOtherAreRight) {
         << trial << ": " << text_of(composed.program);
   }
   EXPECT_GT(away, static_cast<std::size_t>(test::scaled(2500)));
+  EXPECT_GT(short_of_memory, test::scaled(2500) / 5);
 }
 
 enum class Fault { copy, launch, lost };
@@ -414,12 +445,13 @@ TEST(Residency, IsRefusedWhereTheCapDoesNotHoldIt) {
   const Plan full = products(test::node(4), 1, kHost).front();
   auto program = std::make_shared<TileProgram>(*full.program);
   Tuning tuning{.workers = {kFirstDevice}, .grid = {1, 1}, .tile = 2048};
-  tuning.memory_cap = {std::int64_t{1} << 40, std::int64_t{1} << 40, std::int64_t{1} << 30};
+  // C alone has as much.
+  tuning.memory_cap = {std::int64_t{1} << 40, std::int64_t{1} << 40, std::int64_t{1} << 29};
   const CallCuts& cuts = program->calls.front().cuts;
   const Dealing deal = deal_tiles(program->calls.front().problem, cuts, tuning);
   try {
     static_cast<void>(schedule(program, {&deal, 1}, machine, tuning));
-    FAIL() << "1.6 GB fit into 1 GiB";
+    FAIL() << "C and tiles of A and B fit into the memory of C";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::no_memory);
   }
