@@ -24,10 +24,6 @@ namespace {
 /// Below 512^3 with host operands no GPU beats the CPU.
 constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
 
-/// How long a call waits for devices before it asks again what would finish it sooner: by then
-/// others may be late.
-constexpr double kLeastWaitS = 1e-3, kMostWaitS = 60;
-
 bool all_on_host(const std::array<DeviceId, 3>& homes) {
   return on_host(homes[kA]) && on_host(homes[kB]) && on_host(homes[kC]);
 }
@@ -124,22 +120,22 @@ Context::Choice Context::choose_in_turn(const Call& call, const Homes& homes,
                                         std::optional<DeviceUse>& use) {
   const char* reason = reason_for_cpu(call, homes);
   const bool alone = gate::only_cpu_left();
+  if (alone && reason == nullptr) reason = "the process ends";  // since a moment
   if (!alone && (reason == nullptr || !all_on_host(homes))) use.emplace(turn_);
   if (reason != nullptr) return {.reason = reason};
   try {
     // Large batches are planned in parts, as they are computed.
     const bool may_share = call.batch <= Offloader::kSampleItems;
     if (!may_share) use->become_sole();
+    if (offloader_.engine_if_started() != nullptr) offloader_.retry_limits();
+    const double before_s = offloader_.planning_s(), start_s = now_s();
     for (;;) {
-      const double before_s = offloader_.planning_s();
       Choice choice = choose(call, homes);
+      const bool is_ready =
+          !choice.devices || !may_share || takes_devices(call, homes, choice, *use);
       choice.plan_s = offloader_.planning_s() - before_s;
-      if (!choice.devices || !may_share) return choice;
-      const Problem problem = problem_of(call, homes, call.batch);
-      const DeviceTurn::Caller caller{problem, choice.planned->tuned.cost.seconds};
-      if (takes_devices(problem, choice, *use)) return choice;
-      const double free_s = use->seconds_until_free(choice.planned->places);
-      use->wait(caller, std::clamp(2 * free_s, kLeastWaitS, kMostWaitS));
+      if (is_ready) return choice;
+      wait_for_devices(choice, start_s, *use);
     }
   } catch (const std::bad_alloc&) {
     return {.reason = "no memory to plan"};
@@ -237,7 +233,6 @@ Context::Choice Context::choose(const Call& call, const Homes& homes) {
     if (offloader_.is_lost(home))
       throw Error(Status::device_failed,
                   "device " + offloader_.place_of(home) + ", which holds an operand, was lost");
-  offloader_.retry_limits();
   if (offloader_.workers(call.type).empty()) return {.reason = "no device is left"};
   try {
     const Problem problem = problem_of(call, homes, std::min(call.batch, Offloader::kSampleItems));

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/call_queue.hpp"
-#include "run/device_turn.hpp"
 #include "core/joined_calls.hpp"
 #include "core/journal.hpp"
 #include "core/offloader.hpp"
@@ -18,6 +17,7 @@
 #include "core/plan_ahead.hpp"
 #include "core/registry.hpp"
 #include "core/residents.hpp"
+#include "run/device_turn.hpp"
 
 namespace fleet {
 
@@ -212,10 +212,11 @@ class Context {
   Choice choose(const Call& call, const Homes& homes);
   Choice choose_by_model(const Problem& problem);
   const char* reason_for_cpu(const Call& call, const Homes& homes) const;
-  bool takes_devices(const Problem& problem, Choice& choice, DeviceUse& use);
+  bool takes_devices(const Call& call, const Homes& homes, Choice& choice, DeviceUse& use);
+  void wait_for_devices(const Choice& choice, double since_s, DeviceUse& use);
   std::shared_ptr<const Planned> shared(const DeviceTurn::Caller& one,
                                         const DeviceTurn::Caller& rival,
-                                        std::span<const DeviceId> devices);
+                                        std::span<const DeviceId> devices, const DeviceUse& use);
   std::int64_t run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
                               DeviceUse& use, CallRecord& record);
   void finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
@@ -246,6 +247,7 @@ class Context {
   /// Sole use of the devices. An empty lock where the mutex may be held for ever
   /// (gate::only_cpu_left): the caller may only read then.
   std::unique_lock<std::mutex> take_turn();
+  DeviceUse take_lock();
 
   const Options options_;
   const Log log_;

@@ -3,6 +3,7 @@
 // finishes them sooner than one after the other. It runs nothing.
 #include <algorithm>
 
+#include "base/clock.hpp"
 #include "core/context.hpp"
 
 namespace fleet {
@@ -11,6 +12,9 @@ namespace {
 /// Two calls at once have to be predicted to take at most this part of the time of one after the
 /// other: predictions are a few percent off.
 constexpr double kWorthSharing = 0.95;
+/// How long a call waits for devices before it asks again what would finish it sooner: by then
+/// others may be late.
+constexpr double kLeastWaitS = 1e-3, kMostWaitS = 60;
 
 /// Seconds that each port is busy with the copies of a plan.
 std::vector<double> port_seconds(const Cost& cost, const Machine& machine) {
@@ -42,23 +46,33 @@ Places homes_of(const Problem& problem) {
   return homes;
 }
 
+std::array<DeviceTurn::Range, 3> memory_of(const Call& call) {
+  std::array<DeviceTurn::Range, 3> memory;
+  for (const int x : {kA, kB, kC}) {
+    const Block block = block_of(call, x);
+    memory[static_cast<std::size_t>(x)] = {block.begin, block.bytes};
+  }
+  return memory;
+}
+
 }  // namespace
 
 /// A plan for `one` on some of these devices, which it need not share with anybody, if both calls
 /// are done sooner that way than one after the other; nullptr: they are not.
 std::shared_ptr<const Planned> Context::shared(const DeviceTurn::Caller& one,
                                                const DeviceTurn::Caller& rival,
-                                               std::span<const DeviceId> devices) {
+                                               std::span<const DeviceId> devices,
+                                               const DeviceUse& use) {
   if (devices.size() < 2) return nullptr;
   const auto middle = devices.begin() + std::ssize(devices) / 2;
   std::vector<DeviceId> first(devices.begin(), middle), second(middle, devices.end());
   const Places homes = homes_of(one.problem), homes_of_rival = homes_of(rival.problem);
+  if (homes.meets(homes_of_rival)) return nullptr;
   if (homes.meets(Places(second)) || homes_of_rival.meets(Places(first))) std::swap(first, second);
-  if (homes.meets(Places(second)) || homes_of_rival.meets(Places(first)) ||
-      homes.meets(homes_of_rival))
-    return nullptr;
+  if (homes.meets(Places(second)) || homes_of_rival.meets(Places(first))) return nullptr;
   const auto planned = offloader_.plan_on(one.problem, first);
   const auto planned_rival = offloader_.plan_on(rival.problem, second);
+  if (use.taken().meets(planned->places)) return nullptr;
   const double together_s =
       seconds_together(planned->tuned.cost, planned_rival->tuned.cost, *offloader_.model());
   return together_s < kWorthSharing * (one.seconds + rival.seconds) ? planned : nullptr;
@@ -66,12 +80,14 @@ std::shared_ptr<const Planned> Context::shared(const DeviceTurn::Caller& one,
 
 /// Takes the devices of the plan if nobody has them, or those that are free if the call is done
 /// sooner on them than after those that are in its way. Then the plan is one for them.
-bool Context::takes_devices(const Problem& problem, Choice& choice, DeviceUse& use) {
-  const DeviceTurn::Caller caller{problem, choice.planned->tuned.cost.seconds};
+bool Context::takes_devices(const Call& call, const Homes& homes, Choice& choice, DeviceUse& use) {
+  const Problem problem = problem_of(call, homes, call.batch);
+  const double alone_s = choice.planned->tuned.cost.seconds;
   const auto take = [&](std::shared_ptr<const Planned> planned) {
     choice.is_at_once = !use.is_sole();
     choice.planned = std::move(planned);
-    use.take(choice.planned->places, caller, choice.planned->tuned.cost.seconds);
+    use.take(choice.planned->places, {problem, alone_s, memory_of(call)},
+             choice.planned->tuned.cost.seconds);
     return true;
   };
   const Places taken = use.taken(), wanted = choice.planned->places;
@@ -84,15 +100,32 @@ bool Context::takes_devices(const Problem& problem, Choice& choice, DeviceUse& u
   std::shared_ptr<const Planned> planned = choice.planned;
   if (is_in_the_way) {
     if (free.empty() || homes_of(problem).meets(taken)) return false;
-    const double wait_s = use.seconds_until_free(wanted);
+    // A plan for these devices alone takes as long to make; it pays if they meet again.
+    const bool is_known = offloader_.has_plan_on(problem, free) || use.is_steady();
+    if (!is_known && use.seconds_until_free(wanted) < choice.planned->plan_s) return false;
     planned = offloader_.plan_on(problem, free);
-    if (taken.meets(planned->places)) return false;
-    if (planned->tuned.cost.seconds >= wait_s + caller.seconds) return false;
+    const double part_s = planned->tuned.cost.seconds;
+    const bool may_be_cpus = options_.offload == Offload::automatic && options_.min_flops == 0;
+    if (taken.meets(planned->places) || part_s >= use.seconds_until_free(wanted) + alone_s ||
+        (may_be_cpus && part_s > choice.planned->host_s))
+      return false;
   }
-  if (const DeviceTurn::Caller* rival = use.rival())
-    if (auto part = shared({problem, planned->tuned.cost.seconds}, *rival, free))
+  const auto may_be = [&](const Problem& other) { return !homes_of(other).meets(taken); };
+  if (const DeviceTurn::Caller* rival = use.rival(may_be))
+    if (auto part = shared({problem, planned->tuned.cost.seconds}, *rival, free, use))
       planned = std::move(part);
   return take(std::move(planned));
+}
+
+/// For a while, or as long as anybody has devices: where others use them by turns, all that it
+/// needs might never be free at once.
+void Context::wait_for_devices(const Choice& choice, double since_s, DeviceUse& use) {
+  const double alone_s = choice.planned->tuned.cost.seconds,
+               free_s = use.seconds_until_free(choice.planned->places);
+  const double waited_s = now_s() - since_s;
+  if (waited_s > kLeastWaitS && waited_s > 2 * (alone_s + free_s)) return use.become_sole();
+  use.wait({choice.planned->tuned.plan.problem(), alone_s},
+           std::clamp(2 * free_s, kLeastWaitS, kMostWaitS));
 }
 
 }  // namespace fleet

@@ -29,6 +29,10 @@ View bytes_view(const void* data, std::int64_t bytes) {
   return {.data = const_cast<void*>(data), .rows = bytes, .cols = 1, .ld = bytes};
 }
 
+DeviceTurn::Range range_at(const void* data, std::int64_t bytes) {
+  return {reinterpret_cast<std::uintptr_t>(data), bytes};
+}
+
 }  // namespace
 
 DeviceId Context::locate(const void* data, std::int64_t bytes) {
@@ -52,7 +56,7 @@ void* Context::allocate(int location, std::int64_t bytes) {
   const User inside(users_);
   DeviceId device = location;
   if (!on_host(location)) {
-    const auto turn = take_turn();
+    const DeviceUse turn = take_lock();
     device = offloader_.device_of(location - kFirstDevice);
   }
   const bool no_backend = !offloader_.has_backend() || gate::only_cpu_left();
@@ -64,7 +68,7 @@ void* Context::allocate(int location, std::int64_t bytes) {
   if (no_backend || device == kPageable) {
     range.data = from_heap(bytes);
   } else {
-    const auto turn = take_turn();
+    const DeviceUse turn = take_lock();
     Backend* backend = offloader_.engine().backend.get();
     if (backend != nullptr) {
       range.origin = Range::Origin::backend;
@@ -87,7 +91,8 @@ void Context::give_back(const Range& range) {
   if (range.origin == Range::Origin::heap) return std::free(range.data);
   // Memory of the backend is then freed with the process.
   if (range.origin == Range::Origin::registered || gate::only_cpu_left()) return;
-  const auto turn = take_turn();
+  DeviceUse turn = take_lock();
+  turn.wait_for(range_at(range.data, range.bytes));
   offloader_.engine().backend->release(range.location, range.data);
 }
 
@@ -128,9 +133,14 @@ void Context::copy(void* to, const void* from, std::int64_t bytes) {
   if ((on_host(target) && on_host(source)) || gate::only_cpu_left()) {
     std::memmove(to, from, static_cast<std::size_t>(bytes));
   } else {
-    const auto turn = take_turn();
-    offloader_.engine().backend->transfer(target, bytes_view(to, bytes), source,
-                                          bytes_view(from, bytes), 1);
+    DeviceUse use = take_lock();
+    Places places;
+    for (const DeviceId end : {target, source})
+      if (!on_host(end)) places.add(end);
+    use.take_when_free(places, {range_at(to, bytes), range_at(from, bytes)});
+    Backend& backend = *offloader_.engine().backend;
+    const DeviceUse::Pause pause(&use);
+    backend.transfer(target, bytes_view(to, bytes), source, bytes_view(from, bytes), 1);
   }
   queue_.note_written(range_of(to, bytes));
 }

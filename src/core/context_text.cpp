@@ -45,6 +45,15 @@ std::unique_lock<std::mutex> Context::take_turn() {
   return {};
 }
 
+/// The same while calls may be on devices: for the state and for plans.
+DeviceUse Context::take_lock() {
+  if (!gate::only_cpu_left()) return DeviceUse(turn_);
+  if (offloader_.engine_if_started() == nullptr)
+    throw Error(Status::unsupported,
+                "no devices are started or measured in a forked child or at exit");
+  return DeviceUse();
+}
+
 /// Problems name devices as users do; plans index the machine.
 Problem Context::parse(std::string_view text) {
   Problem problem = parse_problem(text);
@@ -86,7 +95,7 @@ std::shared_ptr<const Planned> Context::plan_for_text(const Problem& problem) {
 std::string Context::plan_json(std::string_view text) {
   const User inside(users_);
   const Problem asked = parse_problem(text);
-  const auto turn = take_turn();
+  const DeviceUse turn = take_lock();
   const Problem problem = parse(text);
   const auto machine = offloader_.model();
   PlanReport report;
@@ -124,7 +133,7 @@ std::string Context::plan_json(std::string_view text) {
 
 std::string Context::simulate_json(std::string_view text) {
   const User inside(users_);
-  const auto turn = take_turn();
+  const DeviceUse turn = take_lock();
   const Problem problem = parse(text);
   const auto machine = offloader_.model();
   if (offloader_.users().empty())
@@ -149,7 +158,7 @@ std::string Context::plan_program_json(std::string_view text) {
   const User inside(users_);
   const Composition asked = parse_composition(text);
   ProgramReport report{.calls = &asked};
-  const auto turn = take_turn();
+  const DeviceUse turn = take_lock();
   const auto machine = offloader_.model();
   const auto program = parse_program(text);
   const Planned planned = offloader_.plan_afresh(program, at_owners(*program));
@@ -165,7 +174,7 @@ std::string Context::plan_program_json(std::string_view text) {
 
 std::string Context::simulate_program_json(std::string_view text) {
   const User inside(users_);
-  const auto turn = take_turn();
+  const DeviceUse turn = take_lock();
   const auto machine = offloader_.model();
   const auto program = parse_program(text);
   const Planned planned = offloader_.plan_afresh(program, at_owners(*program));
@@ -174,7 +183,7 @@ std::string Context::simulate_program_json(std::string_view text) {
 
 std::string Context::bound_json(std::string_view text) {
   const User inside(users_);
-  const auto turn = take_turn();
+  const DeviceUse turn = take_lock();
   const Problem problem = parse(text);
   const auto machine = offloader_.model();
   const Bound least =
@@ -194,7 +203,7 @@ std::string Context::trace_json() {
 
 std::string Context::machine_json() {
   const User inside(users_);
-  const auto turn = take_turn();
+  const DeviceUse turn = take_lock();
   return to_json(*offloader_.model());
 }
 

@@ -31,6 +31,12 @@ constexpr std::int64_t kMostTasks = 50'000;
 /// Takes a few seconds to plan.
 constexpr double kMostProducts = 1e6;
 
+Planned known_impossible() {
+  Planned none;
+  none.tuned.cost.seconds = std::numeric_limits<double>::infinity();
+  return none;
+}
+
 }  // namespace
 
 void require_few_products(const Problem& problem, std::int64_t tile) {
@@ -326,9 +332,11 @@ std::shared_ptr<const Planned> Offloader::plan_on(const Problem& problem,
     verify(planned.tuned.plan);
   } catch (const Error& error) {
     if (error.status() == Status::internal) throw;
-    planned.tuned.cost.seconds =
-        std::numeric_limits<double>::infinity();  // known not to be possible
+    planned = known_impossible();
+  } catch (const std::length_error&) {  // larger than any vector of tasks
+    planned = known_impossible();
   }
+  planned.part = devices;
   planned.plan_s = now_s() - start_s;
   planning_s_ += planned.plan_s;
   planned.serial = ++last_serial_;

@@ -11,7 +11,6 @@
 
 #include "base/error.hpp"
 #include "core/call.hpp"
-#include "run/device_turn.hpp"
 #include "core/engine.hpp"
 #include "core/journal.hpp"
 #include "core/online.hpp"
@@ -21,6 +20,7 @@
 #include "cpu/lane.hpp"
 #include "plan/bound.hpp"
 #include "run/backend.hpp"
+#include "run/device_turn.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
@@ -75,6 +75,10 @@ class Offloader {
   /// none is possible, its cost is infinite.
   std::shared_ptr<const Planned> plan_on(const Problem& problem,
                                          const std::vector<DeviceId>& devices);
+  /// Is that plan known?
+  bool has_plan_on(const Problem& problem, const std::vector<DeviceId>& devices) {
+    return parts_.find({problem, devices}) != nullptr;
+  }
   /// To be called for a call that the model kept off some devices, or off all.
   void note_unused_devices() noexcept;
   /// Made now and not kept; takes no state but the machine and the options.

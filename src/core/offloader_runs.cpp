@@ -195,7 +195,8 @@ void Offloader::learn(const Problem& problem, const Planned& planned, const Trac
   if (planned.priced_for != online_.version()) return;  // an earlier part of this call taught it
   try {
     const std::uint64_t before = online_.version();
-    if (online_.outdates(planned, trace)) cache_.erase(problem);
+    if (online_.outdates(planned, trace))
+      planned.part.empty() ? cache_.erase(problem) : parts_.erase({problem, planned.part});
     if (online_.version() != before && online_.corrections() != nullptr)
       log.line(Log::kInfo, {"runs correct the model: ", to_text(*online_.corrections())});
   } catch (const std::exception&) {

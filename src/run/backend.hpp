@@ -67,8 +67,8 @@ struct CpuBeside {
 
 /// The devices of one context. Runs that share no places (places_of) may be under way at the same
 /// time, each for its own thread; begin() is for one thread at a time, and trim() for a time
-/// without runs (the Context sees to it). allocate, release and transfer may be called between runs
-/// from any thread.
+/// without runs (the Context sees to it). allocate and release may be called at any time from any
+/// thread, transfer for places that no run has; and by a recovery, for the places of its run.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -78,7 +78,8 @@ class Backend {
 
   /// Gets ready whatever a run of `plan` needs. `serial` is a number that its owner gives to one
   /// plan only; 0: the plan is not expected again. Throws Error(no_memory, device_failed), or
-  /// Error(internal) while another run has one of its places, or std::bad_alloc, with nothing touched.
+  /// Error(internal) while another run has one of its places, or std::bad_alloc, with nothing
+  /// touched.
   virtual std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
                                            std::uint64_t serial) = 0;
   /// Whether a kernel is launched while the one before it in its queue still runs. The time of a

@@ -13,6 +13,20 @@ namespace {
 
 /// So many calls in a row have to meet others before the next is expected to.
 constexpr int kSteady = 4;
+/// How long a copy waits for its places before it waits for all.
+constexpr auto kPatience = std::chrono::milliseconds(10);
+
+bool overlap(const DeviceTurn::Range& a, const DeviceTurn::Range& b) {
+  const auto end = [](const DeviceTurn::Range& range) {
+    return range.begin + static_cast<std::uintptr_t>(range.bytes);
+  };
+  return a.bytes > 0 && b.bytes > 0 && a.begin < end(b) && b.begin < end(a);
+}
+
+bool uses(const DeviceTurn::Caller& caller, const DeviceTurn::Range& memory) {
+  return std::ranges::any_of(caller.memory,
+                             [&](const DeviceTurn::Range& own) { return overlap(own, memory); });
+}
 
 }  // namespace
 
@@ -30,7 +44,7 @@ std::unique_lock<std::mutex> DeviceTurn::take() {
 }
 
 DeviceUse::DeviceUse(DeviceTurn& turn) : turn_(&turn), lock_(turn.mutex_) {
-  turn.changed_.wait(lock_, [&] { return turn.waiting_for_all_ == 0 || turn.visits_.empty(); });
+  turn.changed_.wait(lock_, [&] { return turn.waiting_for_all_ == 0; });
 }
 
 void DeviceUse::become_sole() {
@@ -52,10 +66,38 @@ double DeviceUse::seconds_until_free(const Places& places) const {
   return most_s;
 }
 
-const DeviceTurn::Caller* DeviceUse::rival() const {
+bool DeviceUse::is_steady() const { return turn_->met_others_ >= kSteady; }
+
+const DeviceTurn::Caller* DeviceUse::rival(
+    const std::function<bool(const Problem&)>& may_be) const {
   for (auto caller = turn_->waiting_.begin(); caller != turn_->waiting_.end(); ++caller)
-    if (caller != waiting_) return &*caller;
-  return turn_->met_others_ >= kSteady && turn_->last_ ? &*turn_->last_ : nullptr;
+    if (caller != waiting_ && may_be(caller->problem)) return &*caller;
+  // Where somebody is at work, the last one may have been this thread itself.
+  return is_steady() && turn_->visits_.empty() && turn_->last_ ? &*turn_->last_ : nullptr;
+}
+
+void DeviceUse::wait_for(const DeviceTurn::Range& memory) {
+  if (turn_ == nullptr) return;
+  turn_->changed_.wait(lock_, [&] {
+    return std::ranges::none_of(
+        turn_->visits_, [&](const DeviceTurn::Visit& visit) { return uses(visit.caller, memory); });
+  });
+}
+
+void DeviceUse::take_when_free(const Places& places,
+                               const std::array<DeviceTurn::Range, 3>& memory) {
+  if (turn_ == nullptr) return;
+  const auto is_free = [&] {
+    if (turn_->waiting_for_all_ > 0) return false;
+    return std::ranges::none_of(turn_->visits_, [&](const DeviceTurn::Visit& visit) {
+      return visit.places.meets(places) || std::ranges::any_of(memory, [&](const auto& part) {
+               return uses(visit.caller, part);
+             });
+    });
+  };
+  // Others that use them by turns would keep it waiting.
+  if (!turn_->changed_.wait_for(lock_, kPatience, is_free)) become_sole();
+  take(places, {.problem = {}, .seconds = 0, .memory = memory}, 0);
 }
 
 void DeviceUse::wait(const DeviceTurn::Caller& caller, double seconds) {
@@ -63,8 +105,7 @@ void DeviceUse::wait(const DeviceTurn::Caller& caller, double seconds) {
   if (!waiting_) waiting_ = turn_->waiting_.insert(turn_->waiting_.end(), caller);
   turn_->changed_.wait_for(lock_, std::chrono::duration<double>(seconds));
   // Who waits for all devices is let in first.
-  turn_->changed_.wait(lock_,
-                       [&] { return turn_->waiting_for_all_ == 0 || turn_->visits_.empty(); });
+  turn_->changed_.wait(lock_, [&] { return turn_->waiting_for_all_ == 0; });
 }
 
 void DeviceUse::take(const Places& places, const DeviceTurn::Caller& caller, double seconds) {
@@ -80,9 +121,11 @@ void DeviceUse::stop_waiting() noexcept {
 /// With the lock.
 void DeviceUse::give_back() noexcept {
   if (!visit_) return;
-  const bool meets_others = turn_->visits_.size() > 1 || !turn_->waiting_.empty();
-  turn_->met_others_ = meets_others ? turn_->met_others_ + 1 : 0;
-  turn_->last_ = std::move((*visit_)->caller);
+  if ((*visit_)->caller.seconds > 0) {  // no copy
+    const bool meets_others = turn_->visits_.size() > 1 || !turn_->waiting_.empty();
+    turn_->met_others_ = meets_others ? turn_->met_others_ + 1 : 0;
+    turn_->last_ = (*visit_)->caller;
+  }
   turn_->visits_.erase(*visit_);
   visit_.reset();
   turn_->changed_.notify_all();

@@ -2,7 +2,10 @@
 // device_turn.hpp: who may use the devices of a context now: one thread all of them, or calls at
 // the same time, each with devices of its own. It knows no plans.
 #pragma once
+#include <array>
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -12,14 +15,19 @@
 
 namespace fleet {
 
-/// A lock on the state of a context, and a list of the calls that compute without it. Those who
-/// want all devices wait until that list is empty, and new calls wait for them.
+/// A lock on the state of a context, and a list of the calls that compute, or copy, without it.
+/// Those who want all devices wait until that list is empty, and new calls wait for them.
 class DeviceTurn {
  public:
+  struct Range {
+    std::uintptr_t begin = 0;
+    std::int64_t bytes = 0;
+  };
   /// A call that has devices, or waits for some.
   struct Caller {
     Problem problem;
-    double seconds = 0;  ///< predicted, with the plan that it would have by itself
+    double seconds = 0;                ///< predicted, with the plan that it would have by itself
+    std::array<Range, 3> memory = {};  ///< that it uses
   };
 
   /// Sole use of the state and of all devices.
@@ -62,14 +70,20 @@ class DeviceUse {
   bool is_sole() const { return has_lock() && !is_visiting() && turn_->visits_.empty(); }
 
   // With the lock:
+  /// Waits until no call uses this memory.
+  void wait_for(const DeviceTurn::Range& memory);
+  /// Waits until these are free and no call uses this memory, and takes them.
+  void take_when_free(const Places& places, const std::array<DeviceTurn::Range, 3>& memory);
   /// What others have.
   Places taken() const;
   /// Expected seconds until these are all free. A call that is late is expected to take as long
   /// again as it is late.
   double seconds_until_free(const Places& places) const;
-  /// Somebody else who wants devices too: one who waits, or who will most probably come again
-  /// since calls have met each other for a while. nullptr: nobody.
-  const DeviceTurn::Caller* rival() const;
+  /// Have calls met each other for a while, so that they will again?
+  bool is_steady() const;
+  /// Somebody else who wants devices too: one who waits and for whom `may_be` is true, or the last
+  /// one, where calls meet steadily and nobody has a device now. nullptr: nobody.
+  const DeviceTurn::Caller* rival(const std::function<bool(const Problem&)>& may_be) const;
   /// Waits until others have come or gone, or for this time. Until take() the caller counts as
   /// waiting.
   void wait(const DeviceTurn::Caller& caller, double seconds);

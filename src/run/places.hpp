@@ -2,6 +2,7 @@
 // places.hpp: which devices a run has to itself, so that others may go on beside it. It knows no
 // threads and no calls.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "plan/plan.hpp"

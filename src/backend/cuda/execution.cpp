@@ -98,7 +98,7 @@ class CudaExecution final : public Execution {
       run_.launch(id, launch);
       Faults& faults = devices_.faults;
       faults.note_kernel(plan_.tasks[static_cast<std::size_t>(id)].device());
-      if (faults.lost() >= 0 && !faults.is_reported(faults.lost()))
+      if (places_.has(faults.lost()) && !faults.is_reported(faults.lost()))
         throw Error(Status::device_failed, "device " + place_word(faults.lost()) + " was lost");
     });
   }
@@ -159,6 +159,9 @@ class CudaExecution final : public Execution {
       return;
     key_ = GraphKey{serial, devices_.memory.generation(), binding};
     way_ = devices_.graphs.next(*key_);
+    if (!is_whole()) return;
+    graph_ = devices_.graphs.graph(*key_);  // from here on others may drop theirs
+    if (graph_ == nullptr) way_ = Graphs::Way::streams;
   }
 
   void reserve() {
@@ -249,7 +252,7 @@ class CudaExecution final : public Execution {
   /// fails.
   bool launch_graph() {
     try {
-      graph_ = is_whole() ? devices_.graphs.graph(*key_) : captured();
+      if (!is_whole()) graph_ = captured();
       DeviceScope device;
       const Stream& stream = devices_.streams.of({Queue::Kind::lane, first_device(), kHost, 0});
       device.use(stream.ordinal);
@@ -316,7 +319,7 @@ class CudaExecution final : public Execution {
     trace.failed = failure_.task;
     if (failure_.begun) trace.spans[static_cast<std::size_t>(failure_.task)] = {0, -1};
     const DeviceId lost = devices_.faults.lost();
-    trace.lost = lost >= 0 ? lost : whole ? -1 : broken_device();
+    trace.lost = places_.has(lost) ? lost : whole ? -1 : broken_device();
   }
 
   void note_failure(Trace& trace) {
@@ -324,7 +327,8 @@ class CudaExecution final : public Execution {
     trace.message = std::move(failure_.message);
   }
 
-  /// A device whose context has an error that stays, or -1.
+  /// A device of the run whose context has an error that stays, or -1. Others are left alone: what
+  /// waits for a device breaks a capture that is under way there.
   DeviceId broken_device() const {
     // Our streams are empty. A held one of the program may wait for this run.
     const auto probe = [] {
@@ -332,9 +336,11 @@ class CudaExecution final : public Execution {
       return any_stream_is_held() ? cudaMemGetInfo(&free, &total) : cudaDeviceSynchronize();
     };
     DeviceScope device;
-    for (std::size_t i = 0; i < devices_.ordinals.size(); ++i)
-      if (!device.try_use(devices_.ordinals[i]) || !works(probe()))
-        return kFirstDevice + static_cast<DeviceId>(i);
+    for (std::size_t i = 0; i < devices_.ordinals.size(); ++i) {
+      const DeviceId location = kFirstDevice + static_cast<DeviceId>(i);
+      if (!places_.has(location)) continue;
+      if (!device.try_use(devices_.ordinals[i]) || !works(probe())) return location;
+    }
     return -1;
   }
 

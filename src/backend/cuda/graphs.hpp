@@ -48,7 +48,7 @@ class Graphs {
   std::shared_ptr<const KeptGraph> keep(const GraphKey& key, cudaGraph_t graph);
   /// Notes how long a run took that was done in this way.
   void note(const GraphKey& key, Way way, double seconds);
-  /// Those that are under way end first.
+  /// Graphs that are under way are kept until they end.
   void clear();
 
  private:
