@@ -36,9 +36,9 @@ class CudaPrograms : public testing::Test {
     gpus_.options = [=](int) { return cuda + ";machine=" + file; };
     gpus_.disturbance = [](test::Generator&, int) { return std::string(); };
     gpus_.faults = {"copy", "launch"};
-    // They have differed once (program 500129 on one GPU, in one of three runs), and the cause is
-    // not known.
-    gpus_.floats_have_same_bits = false;
+    // A trmm of complex doubles was computed on the CPU with 14, once it was not joined with
+    // others.
+    gpus_.least_cap_tiles = 40;
   }
 
   test::ProgramDevices gpus_;

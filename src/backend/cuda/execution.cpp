@@ -388,6 +388,22 @@ Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals)
   ExitGuard::install();
 }
 
+Devices::~Devices() {
+  // To give a handle back is to wait for its device. The process has them to its end then.
+  if (any_stream_is_held())
+    for (auto& loader : cublas_loaders) static_cast<void>(loader.release());
+}
+
+void Devices::load_cublas() {
+  std::call_once(cublas_loaded, [this] {
+    DeviceScope device;
+    for (const int ordinal : ordinals) {
+      device.use(ordinal);
+      cublas_loaders.push_back(std::make_unique<CublasHandle>(cublas, nullptr));
+    }
+  });
+}
+
 std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan, const Binding& binding,
                                      std::uint64_t serial) {
   return std::make_unique<CudaExecution>(devices, plan, binding, serial);
