@@ -292,8 +292,6 @@ EXPERIMENTS = [
             "DTRSM where its result lies: later rows of tiles have more products, so the last of "
             "the grid's four rows has 9 % more than the mean, and 53 TFLOPS are the most. `+ any "
             "grid` gives each GPU whole columns; XKBlas steals work.",
-            "DSYR2K from 45056 on has no plan on devices: a GPU keeps all tiles that it fetches "
-            "there, which are more than 0.8 of its memory.",
         ),
     ),
 ]
