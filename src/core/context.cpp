@@ -128,14 +128,14 @@ Context::Choice Context::choose_in_turn(const Call& call, const Homes& homes,
     const bool may_share = call.batch <= Offloader::kSampleItems;
     if (!may_share) use->become_sole();
     if (offloader_.engine_if_started() != nullptr) offloader_.retry_limits();
-    const double before_s = offloader_.planning_s(), start_s = now_s();
+    const double before_s = offloader_.planning_s();
     for (;;) {
       Choice choice = choose(call, homes);
       const bool is_ready =
           !choice.devices || !may_share || takes_devices(call, homes, choice, *use);
       choice.plan_s = offloader_.planning_s() - before_s;
       if (is_ready) return choice;
-      wait_for_devices(choice, start_s, *use);
+      wait_for_devices(choice, *use);
     }
   } catch (const std::bad_alloc&) {
     return {.reason = "no memory to plan"};

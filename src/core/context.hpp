@@ -213,7 +213,7 @@ class Context {
   Choice choose_by_model(const Problem& problem);
   const char* reason_for_cpu(const Call& call, const Homes& homes) const;
   bool takes_devices(const Call& call, const Homes& homes, Choice& choice, DeviceUse& use);
-  void wait_for_devices(const Choice& choice, double since_s, DeviceUse& use);
+  void wait_for_devices(const Choice& choice, DeviceUse& use);
   std::shared_ptr<const Planned> shared(const DeviceTurn::Caller& one,
                                         const DeviceTurn::Caller& rival,
                                         std::span<const DeviceId> devices, const DeviceUse& use);

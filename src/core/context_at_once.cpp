@@ -72,7 +72,8 @@ std::shared_ptr<const Planned> Context::shared(const DeviceTurn::Caller& one,
   if (homes.meets(Places(second)) || homes_of_rival.meets(Places(first))) return nullptr;
   const auto planned = offloader_.plan_on(one.problem, first);
   const auto planned_rival = offloader_.plan_on(rival.problem, second);
-  if (use.taken().meets(planned->places)) return nullptr;
+  if (use.taken().meets(planned->places) || planned->places.meets(planned_rival->places))
+    return nullptr;
   const double together_s =
       seconds_together(planned->tuned.cost, planned_rival->tuned.cost, *offloader_.model());
   return together_s < kWorthSharing * (one.seconds + rival.seconds) ? planned : nullptr;
@@ -117,15 +118,11 @@ bool Context::takes_devices(const Call& call, const Homes& homes, Choice& choice
   return take(std::move(planned));
 }
 
-/// For a while, or as long as anybody has devices: where others use them by turns, all that it
-/// needs might never be free at once.
-void Context::wait_for_devices(const Choice& choice, double since_s, DeviceUse& use) {
-  const double alone_s = choice.planned->tuned.cost.seconds,
-               free_s = use.seconds_until_free(choice.planned->places);
-  const double waited_s = now_s() - since_s;
-  if (waited_s > kLeastWaitS && waited_s > 2 * (alone_s + free_s)) return use.become_sole();
-  use.wait({choice.planned->tuned.plan.problem(), alone_s},
-           std::clamp(2 * free_s, kLeastWaitS, kMostWaitS));
+/// For a while.
+void Context::wait_for_devices(const Choice& choice, DeviceUse& use) {
+  const Planned& planned = *choice.planned;
+  use.wait({planned.tuned.plan.problem(), planned.tuned.cost.seconds}, planned.places,
+           std::clamp(2 * use.seconds_until_free(planned.places), kLeastWaitS, kMostWaitS));
 }
 
 }  // namespace fleet

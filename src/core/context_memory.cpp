@@ -139,6 +139,7 @@ void Context::copy(void* to, const void* from, std::int64_t bytes) {
       if (!on_host(end)) places.add(end);
     use.take_when_free(places, {range_at(to, bytes), range_at(from, bytes)});
     Backend& backend = *offloader_.engine().backend;
+    Computing::note_other();  // no run beside it says what its links can do
     const DeviceUse::Pause pause(&use);
     backend.transfer(target, bytes_view(to, bytes), source, bytes_view(from, bytes), 1);
   }

@@ -13,8 +13,8 @@ namespace {
 
 /// So many calls in a row have to meet others before the next is expected to.
 constexpr int kSteady = 4;
-/// How long a copy waits for its places before it waits for all.
-constexpr auto kPatience = std::chrono::milliseconds(10);
+/// So often somebody may be overtaken.
+constexpr int kPatience = 3;
 
 bool overlap(const DeviceTurn::Range& a, const DeviceTurn::Range& b) {
   const auto end = [](const DeviceTurn::Range& range) {
@@ -70,8 +70,10 @@ bool DeviceUse::is_steady() const { return turn_->met_others_ >= kSteady; }
 
 const DeviceTurn::Caller* DeviceUse::rival(
     const std::function<bool(const Problem&)>& may_be) const {
-  for (auto caller = turn_->waiting_.begin(); caller != turn_->waiting_.end(); ++caller)
-    if (caller != waiting_ && may_be(caller->problem)) return &*caller;
+  if (turn_->waiting_for_all_ > 0) return nullptr;  // nobody could use what was left
+  for (auto other = turn_->waiting_.begin(); other != turn_->waiting_.end(); ++other)
+    if (other != waiting_ && other->caller.seconds > 0 && may_be(other->caller.problem))
+      return &other->caller;
   // Where somebody is at work, the last one may have been this thread itself.
   return is_steady() && turn_->visits_.empty() && turn_->last_ ? &*turn_->last_ : nullptr;
 }
@@ -87,6 +89,7 @@ void DeviceUse::wait_for(const DeviceTurn::Range& memory) {
 void DeviceUse::take_when_free(const Places& places,
                                const std::array<DeviceTurn::Range, 3>& memory) {
   if (turn_ == nullptr) return;
+  begin_waiting({.problem = {}, .seconds = 0, .memory = memory}, places);
   const auto is_free = [&] {
     if (turn_->waiting_for_all_ > 0) return false;
     return std::ranges::none_of(turn_->visits_, [&](const DeviceTurn::Visit& visit) {
@@ -95,22 +98,30 @@ void DeviceUse::take_when_free(const Places& places,
              });
     });
   };
-  // Others that use them by turns would keep it waiting.
-  if (!turn_->changed_.wait_for(lock_, kPatience, is_free)) become_sole();
+  turn_->changed_.wait(lock_, [&] { return is_free() || is_overtaken(); });
+  if (!is_free()) become_sole();
   take(places, {.problem = {}, .seconds = 0, .memory = memory}, 0);
 }
 
-void DeviceUse::wait(const DeviceTurn::Caller& caller, double seconds) {
+void DeviceUse::wait(const DeviceTurn::Caller& caller, const Places& wanted, double seconds) {
   if (turn_->visits_.empty()) return;
-  if (!waiting_) waiting_ = turn_->waiting_.insert(turn_->waiting_.end(), caller);
+  begin_waiting(caller, wanted);
+  if (is_overtaken()) return become_sole();
   turn_->changed_.wait_for(lock_, std::chrono::duration<double>(seconds));
   // Who waits for all devices is let in first.
   turn_->changed_.wait(lock_, [&] { return turn_->waiting_for_all_ == 0; });
 }
 
+void DeviceUse::begin_waiting(const DeviceTurn::Caller& caller, const Places& wanted) {
+  if (!waiting_) waiting_ = turn_->waiting_.insert(turn_->waiting_.end(), {caller, wanted});
+}
+
+bool DeviceUse::is_overtaken() const { return waiting_ && (*waiting_)->overtaken >= kPatience; }
+
 void DeviceUse::take(const Places& places, const DeviceTurn::Caller& caller, double seconds) {
   visit_ = turn_->visits_.insert(turn_->visits_.end(), {places, now_s() + seconds, caller});
   stop_waiting();
+  for (DeviceTurn::Waiting& other : turn_->waiting_) other.overtaken += other.wanted.meets(places);
 }
 
 void DeviceUse::stop_waiting() noexcept {

@@ -40,12 +40,17 @@ class DeviceTurn {
     double end_s = 0;  ///< predicted
     Caller caller;
   };
+  struct Waiting {
+    Caller caller;
+    Places wanted;
+    int overtaken = 0;  ///< how often others took some of these meanwhile
+  };
   void wait_until_empty(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;  ///< of all below, and of what the owner guards by it
   std::condition_variable changed_;
   std::list<Visit> visits_;
-  std::list<Caller> waiting_;
+  std::list<Waiting> waiting_;
   int waiting_for_all_ = 0;
   /// The call that ended last, and how many calls in a row have met another, that one included.
   std::optional<Caller> last_;
@@ -72,7 +77,8 @@ class DeviceUse {
   // With the lock:
   /// Waits until no call uses this memory.
   void wait_for(const DeviceTurn::Range& memory);
-  /// Waits until these are free and no call uses this memory, and takes them.
+  /// Waits until these are free and no call uses this memory, and takes them. Who is overtaken too
+  /// often waits for sole use.
   void take_when_free(const Places& places, const std::array<DeviceTurn::Range, 3>& memory);
   /// What others have.
   Places taken() const;
@@ -85,8 +91,9 @@ class DeviceUse {
   /// one, where calls meet steadily and nobody has a device now. nullptr: nobody.
   const DeviceTurn::Caller* rival(const std::function<bool(const Problem&)>& may_be) const;
   /// Waits until others have come or gone, or for this time. Until take() the caller counts as
-  /// waiting.
-  void wait(const DeviceTurn::Caller& caller, double seconds);
+  /// waiting. Who is overtaken too often has sole use then: others that use its devices by turns
+  /// would keep it waiting.
+  void wait(const DeviceTurn::Caller& caller, const Places& wanted, double seconds);
   /// Devices that nobody has.
   void take(const Places& places, const DeviceTurn::Caller& caller, double seconds);
 
@@ -108,12 +115,14 @@ class DeviceUse {
  private:
   bool is_visiting() const { return visit_.has_value(); }
   void give_back() noexcept;
+  void begin_waiting(const DeviceTurn::Caller& caller, const Places& wanted);
   void stop_waiting() noexcept;
+  bool is_overtaken() const;
 
   DeviceTurn* turn_ = nullptr;
   std::unique_lock<std::mutex> lock_;
   std::optional<std::list<DeviceTurn::Visit>::iterator> visit_;
-  std::optional<std::list<DeviceTurn::Caller>::iterator> waiting_;
+  std::optional<std::list<DeviceTurn::Waiting>::iterator> waiting_;
 };
 
 }  // namespace fleet

@@ -57,7 +57,7 @@ class CudaBackend final : public Backend {
 
   std::function<void()> hold_stream(DeviceId device, void* stream) override {
     const ExitGuard inside;
-    devices_.load_cublas();
+    devices_.load_cublas(device);
     const DeviceScope scope(devices_.ordinal(device));
     return cuda::hold_stream(callers(stream));
   }

@@ -394,14 +394,13 @@ Devices::~Devices() {
     for (auto& loader : cublas_loaders) static_cast<void>(loader.release());
 }
 
-void Devices::load_cublas() {
-  std::call_once(cublas_loaded, [this] {
-    DeviceScope device;
-    for (const int ordinal : ordinals) {
-      device.use(ordinal);
-      cublas_loaders.push_back(std::make_unique<CublasHandle>(cublas, nullptr));
-    }
-  });
+void Devices::load_cublas(DeviceId device) {
+  const std::lock_guard lock(loading);
+  cublas_loaders.resize(ordinals.size());
+  auto& loader = cublas_loaders[static_cast<std::size_t>(device - kFirstDevice)];
+  if (loader != nullptr) return;
+  const DeviceScope scope(ordinal(device));
+  loader = std::make_unique<CublasHandle>(cublas, nullptr);
 }
 
 std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan, const Binding& binding,

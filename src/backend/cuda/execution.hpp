@@ -30,9 +30,9 @@ struct Devices {
   ~Devices();
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
-  /// cuBLAS loads its kernels with the first handle of a device, and the driver waits for all
-  /// streams meanwhile. To be called before a stream is held.
-  void load_cublas();
+  /// cuBLAS loads its kernels with the first handle, and the driver waits for all streams
+  /// meanwhile. To be called before a stream of the device is held.
+  void load_cublas(DeviceId device);
   int ordinal(DeviceId device) const {
     return ordinals[static_cast<std::size_t>(device - kFirstDevice)];
   }
@@ -51,8 +51,8 @@ struct Devices {
   std::unique_ptr<Stager> stager;  ///< made for the first plan with pageable memory
   Graphs graphs;
   const Ranges ranges;
-  std::once_flag cublas_loaded;
-  std::vector<std::unique_ptr<CublasHandle>> cublas_loaders;  ///< one per device; see load_cublas
+  std::mutex loading;
+  std::vector<std::unique_ptr<CublasHandle>> cublas_loaders;  ///< by device; see load_cublas
   std::mutex mutex;                                           ///< of the next two
   Places busy;                                                ///< runs are under way there
   std::vector<std::unique_ptr<Run>> free_runs;  ///< earlier ones, whose events are used again
