@@ -319,7 +319,7 @@ std::string run_all(World<T>& world, const Composed& composed, Generator& random
 }
 
 TEST(Residency, ProgramsThatFollowEachOtherAreRight) {
-  Generator random(81);
+  Generator random(83);
   Options options;
   options.inject.poison = true;
   std::size_t away = 0;
@@ -347,7 +347,7 @@ TEST(Residency, ProgramsThatFollowEachOtherAreRight) {
         << trial << ": " << text_of(composed.program);
   }
   EXPECT_GT(away, static_cast<std::size_t>(test::scaled(2500)));
-  EXPECT_GT(short_of_memory, test::scaled(2500) / 8);
+  EXPECT_GT(short_of_memory, test::scaled(2500) / 5);
 }
 
 enum class Fault { copy, launch, lost };
@@ -367,7 +367,7 @@ Inject random_fault(Generator& random, Fault fault, int devices) {
 // Either all matrices are right, or an error says that one is undefined, or a tile was on the lost
 // device alone: never a wrong result.
 TEST(Residency, AFaultLeavesNoWrongResult) {
-  Generator random(82);
+  Generator random(84);
   int failed = 0, finished = 0, gone = 0;
   for (std::int64_t trial = 0; trial < test::scaled(2500); ++trial) {
     const int devices = static_cast<int>(between(random, 1, kMostDevices));
@@ -401,9 +401,7 @@ TEST(Residency, AFaultLeavesNoWrongResult) {
   }
   EXPECT_GT(failed, test::scaled(2500) / 2);
   EXPECT_GT(finished, failed / 2);
-  if (test::test_scale() >= 1) {
-    EXPECT_GT(gone, 0);  // rare
-  }
+  EXPECT_GT(gone, 0);
 }
 
 /// One product after another of the same three matrices at `home`, each a program of its own.
