@@ -37,7 +37,8 @@ struct StepOutcome {
 template <typename T>
 struct ProgramOutcome {
   std::vector<StepOutcome<T>> steps;
-  std::string broken;  ///< "" or what no program may do, whatever fails
+  std::string broken;        ///< "" or what no program may do, whatever fails
+  bool lacked_room = false;  ///< some call could not be planned
 };
 
 template <typename T>
