@@ -248,6 +248,7 @@ class Context {
   /// (gate::only_cpu_left): the caller may only read then.
   std::unique_lock<std::mutex> take_turn();
   DeviceUse take_lock();
+  void require_engine() const;
 
   const Options options_;
   const Log log_;

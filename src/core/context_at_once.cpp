@@ -91,11 +91,15 @@ bool Context::takes_devices(const Call& call, const Homes& homes, Choice& choice
              choice.planned->tuned.cost.seconds);
     return true;
   };
-  const Places taken = use.taken(), wanted = choice.planned->places;
+  const Places taken = use.taken();
+  const Places& wanted = choice.planned->places;
   const bool is_in_the_way = taken.meets(wanted);
   // Its plan is not to depend on what others do, or is to have all devices.
   if (options_.deterministic || !options_.selects_devices)
     return !is_in_the_way && take(choice.planned);
+  const DeviceTurn::Caller* const rival =
+      use.rival([&](const Problem& other) { return !homes_of(other).meets(taken); });
+  if (!is_in_the_way && rival == nullptr) return take(choice.planned);  // nearly all calls
   std::vector<DeviceId> free = offloader_.workers(problem.type);
   std::erase_if(free, [&](DeviceId device) { return taken.has(device); });
   std::shared_ptr<const Planned> planned = choice.planned;
@@ -111,8 +115,7 @@ bool Context::takes_devices(const Call& call, const Homes& homes, Choice& choice
         (may_be_cpus && part_s > choice.planned->host_s))
       return false;
   }
-  const auto may_be = [&](const Problem& other) { return !homes_of(other).meets(taken); };
-  if (const DeviceTurn::Caller* rival = use.rival(may_be))
+  if (rival != nullptr)
     if (auto part = shared({problem, planned->tuned.cost.seconds}, *rival, free, use))
       planned = std::move(part);
   return take(std::move(planned));

@@ -39,19 +39,21 @@ Bound bound_of_cpu(const Problem& problem, const Machine& machine) {
 
 std::unique_lock<std::mutex> Context::take_turn() {
   if (!gate::only_cpu_left()) return turn_.take();
-  if (offloader_.engine_if_started() == nullptr)
-    throw Error(Status::unsupported,
-                "no devices are started or measured in a forked child or at exit");
+  require_engine();
   return {};
 }
 
 /// The same while calls may be on devices: for the state and for plans.
 DeviceUse Context::take_lock() {
   if (!gate::only_cpu_left()) return DeviceUse(turn_);
+  require_engine();
+  return DeviceUse();
+}
+
+void Context::require_engine() const {
   if (offloader_.engine_if_started() == nullptr)
     throw Error(Status::unsupported,
                 "no devices are started or measured in a forked child or at exit");
-  return DeviceUse();
 }
 
 /// Problems name devices as users do; plans index the machine.

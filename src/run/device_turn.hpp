@@ -68,11 +68,10 @@ class DeviceUse {
   DeviceUse(const DeviceUse&) = delete;
   DeviceUse& operator=(const DeviceUse&) = delete;
 
-  bool has_lock() const { return lock_.owns_lock(); }
   /// With the lock, which is kept: waits until nobody else is on a device. Devices that were taken
   /// are given back before.
   void become_sole();
-  bool is_sole() const { return has_lock() && !is_visiting() && turn_->visits_.empty(); }
+  bool is_sole() const { return lock_.owns_lock() && !is_visiting() && turn_->visits_.empty(); }
 
   // With the lock:
   /// Waits until no call uses this memory.

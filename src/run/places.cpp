@@ -34,8 +34,6 @@ bool Places::meets(const Places& other) const {
   return false;
 }
 
-bool Places::empty() const { return std::ranges::find(has_, true) == has_.end(); }
-
 std::vector<std::size_t> tasks_of_queues(const Plan& plan) {
   std::vector<std::size_t> tasks(plan.queues.size(), 0);
   for (const Task& task : plan.tasks) ++tasks[static_cast<std::size_t>(task.queue)];

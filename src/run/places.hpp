@@ -23,7 +23,6 @@ class Places {
   void remove(const Places& other);
   bool has(DeviceId location) const;
   bool meets(const Places& other) const;
-  bool empty() const;
 
  private:
   std::vector<bool> has_;  ///< by location

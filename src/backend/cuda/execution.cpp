@@ -256,7 +256,7 @@ class CudaExecution final : public Execution {
       DeviceScope device;
       const Stream& stream = devices_.streams.of({Queue::Kind::lane, first_device(), kHost, 0});
       device.use(stream.ordinal);
-      check(cudaGraphLaunch(graph_->get(), stream.stream), "cudaGraphLaunch");
+      check(cudaGraphLaunch(graph_.get(), stream.stream), "cudaGraphLaunch");
       graph_stream_ = &stream;
       return true;
     } catch (const std::exception& error) {
@@ -280,7 +280,7 @@ class CudaExecution final : public Execution {
     trace.lost = broken_device();
   }
 
-  std::shared_ptr<const KeptGraph> captured() {
+  KeptGraph captured() {
     // A graph of a part would be taken for the plan from now on.
     if (failure_.status != Status::ok || run_.enqueued() < std::ssize(plan_.tasks))
       throw Error(Status::device_failed, "the plan was not captured as a whole");
@@ -354,8 +354,8 @@ class CudaExecution final : public Execution {
   std::unique_ptr<Run> kept_run_;
   Run& run_;
   std::optional<Ranges::CallRange> range_;
-  std::shared_ptr<const KeptGraph> graph_;  ///< under way; others may drop theirs meanwhile
-  std::optional<GraphKey> key_;             ///< if the run may come again
+  KeptGraph graph_;              ///< under way; others may drop theirs meanwhile
+  std::optional<GraphKey> key_;  ///< if the run may come again
   Graphs::Way way_ = Graphs::Way::streams;
   const Stream* graph_stream_ = nullptr;  ///< the graph under way is in it
   Failure failure_;

@@ -15,8 +15,6 @@ constexpr int kTrials = 3;
 
 }  // namespace
 
-KeptGraph::~KeptGraph() { works(cudaGraphExecDestroy(graph_)); }
-
 /// With the lock.
 Graphs::Entry* Graphs::find(const GraphKey& key) {
   const auto found = std::ranges::find(entries_, key, &Entry::key);
@@ -39,18 +37,18 @@ Graphs::Way Graphs::next(const GraphKey& key) {
   return known->graph_s < known->streams_s ? Way::graph : Way::streams;
 }
 
-std::shared_ptr<const KeptGraph> Graphs::graph(const GraphKey& key) {
+KeptGraph Graphs::graph(const GraphKey& key) {
   const std::lock_guard lock(mutex_);
   const Entry* known = find(key);
   return known != nullptr ? known->graph : nullptr;
 }
 
-std::shared_ptr<const KeptGraph> Graphs::keep(const GraphKey& key, cudaGraph_t graph) {
+KeptGraph Graphs::keep(const GraphKey& key, cudaGraph_t graph) {
   cudaGraphExec_t instance = nullptr;
   const cudaError_t code = cudaGraphInstantiate(&instance, graph, 0);
   works(cudaGraphDestroy(graph));
   check(code, "cudaGraphInstantiate");
-  auto kept = std::make_shared<const KeptGraph>(instance);
+  const KeptGraph kept(instance, [](cudaGraphExec_t last) { works(cudaGraphExecDestroy(last)); });
   const std::lock_guard lock(mutex_);
   if (Entry* known = find(key))
     known->graph = kept;

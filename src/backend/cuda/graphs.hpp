@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 
 #include "run/binding.hpp"
 
@@ -20,18 +21,8 @@ struct GraphKey {
   friend bool operator==(const GraphKey&, const GraphKey&) = default;
 };
 
-/// A graph that can be launched.
-class KeptGraph {
- public:
-  explicit KeptGraph(cudaGraphExec_t graph) : graph_(graph) {}
-  ~KeptGraph();
-  KeptGraph(const KeptGraph&) = delete;
-  KeptGraph& operator=(const KeptGraph&) = delete;
-  cudaGraphExec_t get() const { return graph_; }
-
- private:
-  cudaGraphExec_t graph_;
-};
+/// A graph that can be launched, destroyed with its last owner.
+using KeptGraph = std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>>;
 
 /// Thread-safe. Decides by measurement how a run that comes again is best done: a few times in
 /// streams, a few times as a graph, then whichever took less. The least recently used ones are
@@ -42,10 +33,10 @@ class Graphs {
   /// How this run is to be done now.
   Way next(const GraphKey& key);
   /// The kept graph of a run for which next() returned Way::graph.
-  std::shared_ptr<const KeptGraph> graph(const GraphKey& key);
+  KeptGraph graph(const GraphKey& key);
   /// Instantiates and keeps what next() asked to capture. Throws Error(device_failed, no_memory);
   /// `graph` is destroyed.
-  std::shared_ptr<const KeptGraph> keep(const GraphKey& key, cudaGraph_t graph);
+  KeptGraph keep(const GraphKey& key, cudaGraph_t graph);
   /// Notes how long a run took that was done in this way.
   void note(const GraphKey& key, Way way, double seconds);
   /// Graphs that are under way are kept until they end.
@@ -54,7 +45,7 @@ class Graphs {
  private:
   struct Entry {
     GraphKey key;
-    std::shared_ptr<const KeptGraph> graph = {};
+    KeptGraph graph = {};
     int streams_runs = 0;
     int graph_runs = 0;
     double streams_s = 1e300;  ///< the least, without the first, which warms up

@@ -107,6 +107,9 @@ class HostExecution final : public Execution {
         tasks_(tasks_of_queues(plan)),
         place_(take_place()) {
     try {
+      devices.faults->require_devices(plan);
+      devices.memory.reserve(plan.arena_bytes);
+      if (devices.inject.poison) devices.memory.poison_arenas(plan.arena_bytes);
       workers_ = assign_queues();
       lease_.emplace(*devices.blas, kernel_threads(plan));
       place_->run.open(plan);
@@ -155,6 +158,8 @@ class HostExecution final : public Execution {
  private:
   std::shared_ptr<Workplace> take_place() {
     const std::lock_guard lock(devices_.mutex);
+    if (devices_.busy.meets(places_))
+      throw Error(Status::internal, "another run of these devices is under way");
     std::shared_ptr<Workplace> place;
     if (devices_.free_places.empty()) {
       devices_.free_places.reserve(devices_.places_made + 1);
@@ -253,14 +258,6 @@ void Devices::require_threads() const {
 
 std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan) {
   devices.require_threads();
-  {
-    const std::lock_guard lock(devices.mutex);
-    if (devices.busy.meets(places_of(plan)))
-      throw Error(Status::internal, "another run of these devices is under way");
-  }
-  devices.faults->require_devices(plan);
-  devices.memory.reserve(plan.arena_bytes);
-  if (devices.inject.poison) devices.memory.poison_arenas(plan.arena_bytes);
   try {
     return std::make_unique<HostExecution>(devices, plan);
   } catch (const std::bad_alloc&) {
