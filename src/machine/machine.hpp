@@ -2,12 +2,13 @@
 // machine.hpp: the devices, links and ports of a node, and their rates. Measured by `probe`, stored
 // as JSON, read-only afterwards. It knows no problem and no plan.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "problem/problem.hpp"
+#include "problem/factorization.hpp"
 
 namespace fleet {
 
@@ -55,6 +56,13 @@ struct Watts {
   friend bool operator==(const Watts&, const Watts&) = default;
 };
 
+/// What the panels of a factorization take beyond their multiply-adds at the rate of products: for
+/// each column a search, an exchange or a norm, and for each element what streams it.
+struct PanelTimes {
+  double column_s = 0, element_s = 0;
+  friend bool operator==(const PanelTimes&, const PanelTimes&) = default;
+};
+
 struct Device {
   std::string name;               ///< "host", "pageable", then "0", "1", ...: as in bytes_by_link
   std::int64_t memory_bytes = 0;  ///< total; plans use at most the cap in Tuning
@@ -85,6 +93,7 @@ struct Device {
   double solve_element_s = 0;
   /// Seconds to invert the diagonal blocks of a triangle, which are all inverted concurrently.
   double prepare_s = 0;
+  std::array<PanelTimes, kFactorings> panels{};  ///< by Factoring
   Watts watts;
   double memory_measured = 0;  ///< `memory_bytes_per_s` before runs corrected it; 0: they did not
   /// Of the host only: of its rates, on the cores that copies leave (Tuning::cpu_part), what its

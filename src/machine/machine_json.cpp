@@ -150,13 +150,28 @@ Watts read_watts(const json& object, const std::string& where, std::int64_t sche
   return watts;
 }
 
+void read_panels(const json& object, const std::string& where, Device& d) {
+  std::set<std::string> names;
+  for (std::size_t f = 0; f < d.panels.size(); ++f) names.insert(word_of(static_cast<Factoring>(f)));
+  know_only(object, where, names);
+  for (std::size_t f = 0; f < d.panels.size(); ++f) {
+    const char* name = word_of(static_cast<Factoring>(f));
+    if (!object.contains(name)) continue;
+    const json& times = object.at(name);
+    const std::string here = where + ", " + name;
+    know_only(times, here, {"column_s", "element_s"});
+    d.panels[f] = {at_least_zero(times, here, "column_s"),
+                   at_least_zero(times, here, "element_s")};
+  }
+}
+
 Device read_device(const Machine& m, const json& object, const std::string& where,
                    std::int64_t schema) {
   std::set<std::string> keys = {
       "name",        "memory_bytes",    "lanes",         "launch_s",         "memory_bytes_per_s",
       "kernels",     "ports",           "prepare_s",     "filling_elements", "lanes_beside_solves",
       "solve_row_s", "solve_element_s", "inverse_order", "triangle_share",   "memory_measured",
-      "beside",      "shares_host",     "in_place_share"};
+      "beside",      "shares_host",     "in_place_share", "panels"};
   if (schema == 1)
     keys.insert({"idle_watts", "busy_watts"});
   else
@@ -185,6 +200,7 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   d.solve_row_s = at_least_zero(object, where, "solve_row_s");
   d.solve_element_s = at_least_zero(object, where, "solve_element_s");
   d.prepare_s = at_least_zero(object, where, "prepare_s");
+  if (object.contains("panels")) read_panels(object.at("panels"), where + ", panels", d);
   if (object.contains("triangle_share"))
     d.triangle_share = positive(object, where, "triangle_share");
   if (object.contains("shares_host")) {
@@ -300,6 +316,10 @@ ordered_json write_device(const Machine& m, const Device& d) {
     out["lanes_beside_solves"] = d.lanes_beside_solves;
   if (d.inverse_order != usual.inverse_order) out["inverse_order"] = d.inverse_order;
   if (d.prepare_s != usual.prepare_s) out["prepare_s"] = d.prepare_s;
+  for (std::size_t f = 0; f < d.panels.size(); ++f)
+    if (const PanelTimes& times = d.panels[f]; times != PanelTimes{})
+      out["panels"][word_of(static_cast<Factoring>(f))] = {{"column_s", times.column_s},
+                                                           {"element_s", times.element_s}};
   if (d.solve_row_s != usual.solve_row_s) out["solve_row_s"] = d.solve_row_s;
   if (d.solve_element_s != usual.solve_element_s) out["solve_element_s"] = d.solve_element_s;
   if (d.triangle_share != usual.triangle_share) out["triangle_share"] = d.triangle_share;

@@ -13,7 +13,9 @@
 
 #include "base/sizes.hpp"
 #include "plan/bound_traffic.hpp"
+#include "plan/kernel_times.hpp"
 #include "program/decompose.hpp"
+#include "program/strips.hpp"
 
 namespace fleet {
 namespace {
@@ -262,9 +264,31 @@ std::vector<Moved> moved_once(const TileProgram& program) {
   return moved;
 }
 
+/// Seconds of all panels one after another, with the update of the next strip between them.
+double chain_of_panels_s(const Strips& strips, const Machine& machine,
+                         const std::vector<DeviceId>& workers) {
+  const TileProgram program = expand(strips);
+  const Tuning tuning;
+  KernelTimes times(program, machine, tuning);
+  double least_s = kInfinity;
+  for (const DeviceId device : workers) {
+    double seconds = 0;
+    for (int k = 0; k < strips.panels; ++k) {
+      const TileOp panel{.inputs = {Factor{.tile = strips.strip(k)}}, .kernel = Kernel::factor};
+      seconds += times.seconds(device, panel, strips.panel(k));
+      if (k + 1 >= strips.count()) continue;
+      const TileOp update{.inputs = {Factor{.tile = strips.panel(k)}}, .kernel = Kernel::update};
+      seconds += times.seconds(device, update, strips.strip(k + 1));
+    }
+    least_s = std::min(least_s, seconds);
+  }
+  return least_s;
+}
+
 }  // namespace
 
 Bound bound(const TileProgram& program, const Machine& machine, double cpu_part) {
+  if (program.strips) return bound(program.strips->what, machine);
   const bool is_distributed = std::ranges::any_of(
       program.matrices, [](const Matrix& m) { return m.distribution.has_value(); });
   if (program.calls.size() == 1 && !is_distributed)
@@ -289,6 +313,40 @@ Bound bound(const TileProgram& program, const Machine& machine, double cpu_part)
   for (const Term& term : maker.host_terms(meters, moved_once(program)))
     if (const double seconds = term.least_seconds(0, 0); seconds > least.seconds)
       least = {seconds, term.name};
+  return least;
+}
+
+Bound bound(const Factorization& what, const Machine& machine) {
+  const double all_flops = flops(what);
+  if (all_flops == 0) return {0, "flops"};
+  std::vector<DeviceId> workers;
+  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
+    if (machine.can_compute(d, what.type())) workers.push_back(d);
+  const std::vector<Meter> ports = port_meters(machine);
+  const double rate = rate_together(machine, what.type(), workers, ports);
+  if (rate == 0) return {kInfinity, "flops"};
+  Bound least{all_flops / rate, "flops"};
+  if (on_host(what.home)) {
+    // A product with as much arithmetic stands for it.
+    const std::array<Problem, 1> alike{
+        make_problem({.type = what.type(),
+                      .m = what.m,
+                      .n = what.n,
+                      .k = std::max<std::int64_t>(1, what.diagonal() / 3)})};
+    std::vector<Meter> meters = ports;
+    if (auto pool = pooled_meter(machine, workers)) meters.push_back(std::move(*pool));
+    const double share = what.routine == Factoring::potrf ? 0.5 : 1;
+    const double bytes = share * static_cast<double>(what.m) * static_cast<double>(what.n) *
+                         static_cast<double>(bytes_of(what.storage));
+    const std::array<Moved, 3> moved{Moved{.home = what.home, .out = bytes, .in = bytes}};
+    for (const Term& term : TermMaker(alike, machine, workers).host_terms(meters, moved))
+      if (const double seconds = term.least_seconds(0, 0); seconds > least.seconds)
+        least = {seconds, term.name};
+  }
+  double chain_s = kInfinity;
+  for (const std::int64_t width : kStripWidths)
+    chain_s = std::min(chain_s, chain_of_panels_s(strips_of(what, width), machine, workers));
+  if (chain_s > least.seconds) least = {chain_s, "panels"};
   return least;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // bound.hpp: the least time in which any plan could do a problem on a machine.
 #pragma once
+#include <array>
 #include <string>
 
 #include "machine/machine.hpp"
@@ -40,6 +41,15 @@ struct Bound {
 /// With vectors every element is also read by the kernels of some device, at the rate of its
 /// memory.
 Bound bound(const Problem& problem, const Machine& machine, double cpu_part = 0);
+
+/// Of a factorization, whose strips are as wide as is best of some widths: the largest of the
+/// arithmetic at the rates of all workers; what has to cross ports if the matrix leaves its home
+/// once and comes back once; and the chain of panels, each at the rate of panels on the fastest
+/// device, with the update of the next strip by it ("panels").
+Bound bound(const Factorization& what, const Machine& machine);
+
+/// Widths of strips, in elements, that plans may have.
+inline constexpr std::array<std::int64_t, 9> kStripWidths{32, 64, 96, 128, 192, 256, 384, 512, 1024};
 
 /// The same of a program. With several calls: the arithmetic of all of them, and what has to cross
 /// ports to and from the host if every matrix leaves once and comes back once. What matrices at

@@ -376,6 +376,7 @@ class Checker {
   std::string check_home(const TileId& tile) {
     const Matrix& matrix = program_.matrix_of(tile);
     if (is_newest({matrix.home, -1}, tile)) return {};
+    if (matrix.is_scratch) return {};
     const bool may_be_away = !matrix.returns || program_.calls.empty();
     if (may_be_away && std::ranges::binary_search(plan_.away_after, tile) &&
         is_in(plan_.kept, tile))

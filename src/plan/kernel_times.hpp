@@ -31,11 +31,12 @@ class KernelTimes {
   /// Seconds of an op with the device otherwise idle, launch included. The planner's clock takes
   /// this: it has the ops of a device one after the other.
   double seconds(DeviceId device, const TileOp& op, const TileId& target) {
-    return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op) +
+    return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op, target) +
            few_rows_s(device, op, target);
   }
   /// The same with the multiply-adds of whole tiles.
   double whole_s(DeviceId device, const TileOp& op, const TileId& target) {
+    if (factors(op.kernel)) return factoring_s(device, op, target);
     const double whole_s =
         has_vectors(op.kernel)
             ? machine_.stream_s(device, program_.streamed_bytes_of(op, target))
@@ -47,15 +48,20 @@ class KernelTimes {
   /// The part of whole_s that the op takes: products with triangles take less than with whole
   /// tiles, but more than their multiply-adds.
   double share(DeviceId device, const TileOp& op, const TileId& target) const {
-    if (has_vectors(op.kernel)) return 1;
+    if (has_vectors(op.kernel) || factors(op.kernel)) return 1;
     const double work = program_.work_of(op, target);
     if (work == 1 || op.kernel == Kernel::solve || program_.fill_of(target) != Fill::full)
       return work;
     constexpr double kHalf = 0.5;  // a large triangle's share of a square's multiply-adds
     return std::min(1.0, work / kHalf * of(device).triangle_share);
   }
-  /// Seconds of a solve beyond its multiply-adds, in which most processors are free for others.
-  double steps_s(DeviceId device, const TileOp& op) const {
+  /// Seconds of a solve, or of a panel's columns, beyond their multiply-adds, in which most
+  /// processors are free for others.
+  double steps_s(DeviceId device, const TileOp& op, const TileId& target) const {
+    if (op.kernel == Kernel::factor) {
+      const Panel& panel = *program_.matrix_of(target).panel;
+      return static_cast<double>(panel.width) * panels_of(device, panel).column_s;
+    }
     if (op.kernel != Kernel::solve) return 0;
     return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s;
   }
@@ -98,6 +104,37 @@ class KernelTimes {
     for (const Reach::Limit& port : ports)
       if (port.in_s + port.out_s > 0) reach.limits.push_back(port);
     return reach;
+  }
+
+  /// Of an op of a factorization, but for the steps of a panel.
+  double factoring_s(DeviceId device, const TileOp& op, const TileId& target) {
+    if (copies_factors(op.kernel))
+      return machine_.stream_s(device, program_.streamed_bytes_of(op, target));
+    const TileId& holder = op.kernel == Kernel::factor ? target : op.inputs[0].tile;
+    const Panel& panel = *program_.matrix_of(holder).panel;
+    const DataType type = program_.type_of(op, target);
+    if (op.kernel == Kernel::update) {
+      // The products are as long as the panel, or as what is left of it along the strip.
+      const bool is_part = panel.routine == Factoring::potrf;
+      const std::int64_t length =
+          is_part ? std::max(program_.rows_of(target), program_.cols_of(target)) : panel.length;
+      const std::int64_t across =
+          is_part ? std::min(program_.rows_of(target), program_.cols_of(target))
+                  : program_.cols_of(target);
+      const double once_s =
+          product_times_.seconds(device, type, length, across, panel.width);
+      return panel.routine == Factoring::geqrf ? 2 * once_s : once_s;
+    }
+    const auto elements = static_cast<double>(panel.length) * static_cast<double>(panel.width);
+    const double flops =
+        (is_complex(type.storage) ? 8 : 2) * program_.multiply_adds_of(op, target);
+    const double rate = machine_.rate(device, type, static_cast<double>(panel.length),
+                                      static_cast<double>(panel.width),
+                                      static_cast<double>(panel.width));
+    return of(device).launch_s + elements * panels_of(device, panel).element_s + flops / rate;
+  }
+  const PanelTimes& panels_of(DeviceId device, const Panel& panel) const {
+    return of(device).panels[static_cast<std::size_t>(panel.routine)];
   }
 
   const Device& of(DeviceId device) const {

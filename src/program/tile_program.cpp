@@ -10,7 +10,9 @@ namespace fleet {
 
 const char* to_string(Kernel kernel) {
   constexpr std::array<const char*, kKernels> kWords{"multiply", "add",  "scale", "solve",
-                                                     "prepare",  "gemv", "axpy",  "dot"};
+                                                     "prepare",  "gemv", "axpy",  "dot",
+                                                     "update",   "factor", "outcome", "adopt",
+                                                     "exchange", "reload"};
   return kWords[static_cast<std::size_t>(kernel)];
 }
 
@@ -27,6 +29,33 @@ Cuts Distribution::cuts_of(std::int64_t size, std::int64_t at) const {
   if (size > 0) cuts.push_back(size);
   return cuts;
 }
+
+namespace {
+
+/// Multiply-adds of an op of a factorization, to the leading order.
+double factor_work(const TileProgram& program, const TileOp& op, const TileId& target) {
+  const TileId& holder = op.kernel == Kernel::factor ? target : op.inputs[0].tile;
+  if (copies_factors(op.kernel)) return 0;
+  const Panel& panel = *program.matrix_of(holder).panel;
+  const auto length = static_cast<double>(panel.length), width = static_cast<double>(panel.width);
+  if (op.kernel == Kernel::factor) {
+    const double lu = width * width * (length / 2 - width / 6);
+    return panel.routine == Factoring::potrf   ? width * width * (length - width * 2 / 3) / 2
+           : panel.routine == Factoring::getrf ? lu
+                                               : 2 * lu;
+  }
+  const std::int64_t rows = program.rows_of(target), cols = program.cols_of(target);
+  switch (panel.routine) {
+    case Factoring::potrf:
+      return static_cast<double>(rows) * static_cast<double>(cols) * width;
+    case Factoring::getrf:
+      return (length - width / 2) * width * static_cast<double>(cols);
+    default:
+      return 2 * length * width * static_cast<double>(cols);
+  }
+}
+
+}  // namespace
 
 Fill TileProgram::fill_of(const TileId& tile) const {
   return tile.row == tile.col ? matrix_of(tile).diagonal : Fill::full;
@@ -75,8 +104,8 @@ std::int64_t TileProgram::prepared_bytes(const Device& device) const {
 
 std::int64_t TileProgram::moved_bytes_of(const TileId& tile) const {
   if (fill_of(tile) == Fill::full) return bytes_of(tile);
-  const std::int64_t edge = rows_of(tile);
-  return edge * (edge + 1) / 2 * element_bytes_of(tile);
+  const std::int64_t rows = rows_of(tile), cols = cols_of(tile), edge = std::min(rows, cols);
+  return (rows * cols - edge * (edge - 1) / 2) * element_bytes_of(tile);
 }
 
 double TileProgram::share_of(const TileId& tile) const {
@@ -110,6 +139,7 @@ std::int64_t TileProgram::depth_of(const TileOp& op, const TileId& target) const
 }
 
 double TileProgram::work_of(const TileOp& op, const TileId& target) const {
+  if (factors(op.kernel)) return 1;
   for (const Factor& input : op.inputs)
     if (input.tile.exists() && matrix_of(input.tile).structure >= Structure::triangular &&
         fill_of(input.tile) != Fill::full)
@@ -118,6 +148,7 @@ double TileProgram::work_of(const TileOp& op, const TileId& target) const {
 }
 
 double TileProgram::multiply_adds_of(const TileOp& op, const TileId& target) const {
+  if (factors(op.kernel)) return factor_work(*this, op, target);
   return static_cast<double>(rows_of(target)) * static_cast<double>(cols_of(target)) *
          static_cast<double>(depth_of(op, target)) * work_of(op, target);
 }
@@ -130,7 +161,20 @@ bool TileProgram::in_place(MatrixId matrix, DeviceId device, const Tuning& tunin
   return on_host(home) && std::ranges::find(tuning.sharing, device) != tuning.sharing.end();
 }
 
+std::int64_t TileProgram::offset_of(const TileOp& op, const TileId& target) const {
+  const bool reads_strip = op.kernel == Kernel::factor || op.kernel == Kernel::reload;
+  const TileId& strip = reads_strip ? op.inputs[0].tile : target;
+  const TileId& other = reads_strip ? target : op.inputs[0].tile;
+  return matrix_of(other).panel->begin - strips->top_of(strip.matrix);
+}
+
 std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& target) const {
+  if (op.kernel == Kernel::exchange) {  // two rows for each pivot
+    constexpr std::int64_t kTouched = 4;
+    return kTouched * cols_of(op.inputs[0].tile) * cols_of(target) * element_bytes_of(target);
+  }
+  if (copies_factors(op.kernel))
+    return 2 * std::min(bytes_of(target), bytes_of(op.inputs[0].tile));
   const std::int64_t n = cols_of(target), k = depth_of(op, target);
   const std::int64_t second = op.inputs[1].tile.exists() ? k : 0;
   return (n * k + second + 2 * n) * element_bytes_of(target);

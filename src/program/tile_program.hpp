@@ -12,6 +12,7 @@
 
 #include "machine/machine.hpp"
 #include "problem/problem.hpp"
+#include "program/panel.hpp"
 #include "program/tuning.hpp"
 
 namespace fleet {
@@ -33,7 +34,8 @@ struct TileId {
 };
 inline constexpr TileId kNoTile{kNoMatrix, 0, 0};
 
-/// Which elements of a square tile count. Those outside a triangle are neither read nor written.
+/// Which elements of a tile count. Those outside a triangle (or, in a tile that is not square, a
+/// trapezoid with the tile's first diagonal) are neither read nor written.
 enum class Fill : std::uint8_t { full, lower, upper };
 
 /// The structure of a matrix. A symmetric, Hermitian or triangular one stores one
@@ -93,6 +95,9 @@ struct Matrix {
   bool returns = true;
   /// Where its tiles belong, if that was asked for: they are computed there if that is as fast.
   std::optional<Distribution> distribution = {};
+  /// It is in slots only while the program runs, and has no home.
+  bool is_scratch = false;
+  std::optional<Panel> panel = {};  ///< a factored panel, or its outcome
 
   int tile_rows() const { return tile_count(row_cuts); }  ///< of one item
   int tile_cols() const { return tile_count(col_cuts); }
@@ -115,14 +120,27 @@ enum class Kernel : std::uint8_t {
   gemv,      ///< C^T = alpha*op(A)*B^T + (by Accumulate) C^T, vectors being matrices of one row
   axpy,      ///< C = alpha*A + (by Accumulate) C
   dot,       ///< C = alpha*op(A)*B^T + (by Accumulate) C
+  // Of factorizations, whose tiles are strips, panels (panel.hpp) and their outcomes:
+  update,    ///< strip C = the factorization so far, of the panel A too
+  factor,    ///< panel C = the strip A factored
+  outcome,   ///< C = pivots or scalar factors, and info, of the panel A
+  adopt,     ///< strip C gets its own factored panel A
+  exchange,  ///< rows of the strip C are exchanged by the outcome A
+  reload,    ///< panel C = what factor made of the strip A, which has adopted it; B: its outcome
 };
-inline constexpr int kKernels = 8;
+inline constexpr int kKernels = 14;
 const char* to_string(Kernel kernel);
 /// Its time follows the bytes that it streams, not its multiply-adds.
-constexpr bool has_vectors(Kernel kernel) { return kernel >= Kernel::gemv; }
+constexpr bool has_vectors(Kernel kernel) {
+  return kernel >= Kernel::gemv && kernel <= Kernel::dot;
+}
+constexpr bool factors(Kernel kernel) { return kernel >= Kernel::update; }
+/// Of those the kernels that only copy.
+constexpr bool copies_factors(Kernel kernel) { return kernel > Kernel::factor; }
 /// Its time and its watts are those of the device's memory.
 constexpr bool streams_memory(Kernel kernel) {
-  return kernel == Kernel::add || kernel == Kernel::scale || has_vectors(kernel);
+  return kernel == Kernel::add || kernel == Kernel::scale || has_vectors(kernel) ||
+         copies_factors(kernel);
 }
 /// It adds a product to its target; a tile is made of such products.
 constexpr bool is_product(Kernel kernel) {
@@ -186,6 +204,42 @@ struct ProgramCall {
   friend bool operator==(const ProgramCall&, const ProgramCall&) = default;
 };
 
+/// The part of a factorization that one program does. In core it is all of it. Where the strips do
+/// not fit into memory, some strips at a time are updated by all panels before them, which are at
+/// home, and then factored; and the row exchanges of later panels follow at the end.
+struct Stage {
+  int begin = 0, end = 0;  ///< of the strips
+  bool only_exchanges = false;
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+
+/// The matrices of the program of a factorization. A strip is a matrix of one tile, and so is a
+/// factored panel, which is the copy of it that updates read, and its outcome (pivots, or scalar
+/// factors of reflectors; info), which goes home.
+struct Strips {
+  Factorization what;
+  Cuts cuts;       ///< of the columns (of the rows where potrf has the upper triangle)
+  int panels = 0;  ///< the first strips are factored
+  Stage stage;
+
+  int count() const { return tile_count(cuts); }
+  std::int64_t begin_of(int strip) const { return cuts[static_cast<std::size_t>(strip)]; }
+  std::int64_t width_of(int strip) const {
+    return cuts[static_cast<std::size_t>(strip) + 1] - begin_of(strip);
+  }
+  bool is_flat() const { return what.routine == Factoring::potrf && what.uplo == Uplo::upper; }
+  /// Where on the matrix a strip begins along its own length: at the diagonal if only a triangle is
+  /// stored.
+  std::int64_t top_of(int strip) const {
+    return what.routine == Factoring::potrf ? begin_of(strip) : 0;
+  }
+  Panel panel_of(int panel) const;
+  TileId strip(int j) const { return {static_cast<MatrixId>(j), 0, 0}; }
+  TileId panel(int k) const { return {static_cast<MatrixId>(count() + k), 0, 0}; }
+  TileId outcome(int k) const { return {static_cast<MatrixId>(count() + panels + k), 0, 0}; }
+  friend bool operator==(const Strips&, const Strips&) = default;
+};
+
 /// Scalars by id: two constants, then those of each call.
 inline constexpr ScalarId kOne = 0, kMinusOne = 1;
 inline constexpr int kScalarsOfCall = 3;
@@ -202,6 +256,7 @@ struct TileProgram {
   std::vector<OpChain> chains;
   std::vector<TileOp> ops;
   std::vector<ProgramCall> calls;
+  std::optional<Strips> strips = {};  ///< of a factorization, which has no calls
 
   /// Does a worker on `device` use the matrix where it is at home?
   bool in_place(MatrixId matrix, DeviceId device, const Tuning& tuning) const;
@@ -240,7 +295,10 @@ struct TileProgram {
   double work_of(const TileOp& op, const TileId& target) const;
   /// Multiply-adds of a product or solve on `target`.
   double multiply_adds_of(const TileOp& op, const TileId& target) const;
-  /// Bytes that a kernel with vectors reads and writes.
+  /// Where the panel of an op of a factorization begins along the strip `target` (or the strip that
+  /// it reads); negative: the strip begins within the panel.
+  std::int64_t offset_of(const TileOp& op, const TileId& target) const;
+  /// Bytes that a kernel with vectors, or one that copies factors, reads and writes.
   std::int64_t streamed_bytes_of(const TileOp& op, const TileId& target) const;
   friend bool operator==(const TileProgram&, const TileProgram&) = default;
 };

@@ -155,6 +155,11 @@ Launch launch_of(const TileProgram& program, const TileOp& op, const TileId& tar
   note(target);
   for (const Factor& input : op.inputs) note(input.tile);
   if (op.kernel == Kernel::solve && op.inputs[0].form != Form::stored) launch.side = Side::right;
+  if (factors(op.kernel)) {
+    const auto& of_target = program.matrix_of(target).panel;
+    launch.panel = of_target ? *of_target : *program.matrix_of(op.inputs[0].tile).panel;
+    launch.offset = op.kernel == Kernel::outcome ? 0 : program.offset_of(op, target);
+  }
   return launch;
 }
 

@@ -46,6 +46,10 @@ struct Launch {
   bool triangular = false;
   Diag diag = Diag::non_unit;  ///< triangular, solve, prepare
   Side side = Side::left;      ///< solve: where the triangular matrix a stands
+  /// Of a factorization: the panel that the kernel makes or reads, and where it begins along the
+  /// strip (negative: the strip begins within it).
+  Panel panel{};
+  std::int64_t offset = 0;
 };
 
 }  // namespace fleet

@@ -42,8 +42,16 @@ const char* kind_of(const Queue& queue) {
   return "unknown";
 }
 
-/// "A(0,1)"; with items of a batch "A[3](0,1)".
+/// "A(0,1)"; with items of a batch "A[3](0,1)". Of a factorization: "strip 2", "panel 2", "outcome
+/// 2".
 std::string tile_name(const Plan& plan, const TileId& tile) {
+  if (const auto& strips = plan.program->strips) {
+    const int id = tile.matrix, count = strips->count();
+    if (id < count) return "strip " + std::to_string(id);
+    const bool is_panel = id < count + strips->panels;
+    return is_panel ? "panel " + std::to_string(id - count)
+                    : "outcome " + std::to_string(id - count - strips->panels);
+  }
   const Matrix& matrix = plan.program->matrix_of(tile);
   const int rows = std::max(1, matrix.tile_rows());
   std::string name(1, static_cast<char>('A' + tile.matrix));
@@ -78,6 +86,9 @@ std::string task_name(const Plan& plan, const Task& task) {
       return tile + " solve";
     case Kernel::prepare:
       return tile + " prepare";
+    default:
+      return tile + " " + to_string(task.kernel) + " " +
+             tile_name(plan, plan.program->op(task.op).inputs[0].tile);
   }
   return tile;
 }
@@ -103,8 +114,9 @@ Json metadata(const char* what, int pid, int tid, Json arguments) {
 
 /// Flops of a product or a solution; 0 for kernels that only stream.
 double flops_of(const Plan& plan, const Task& task) {
-  if (task.kind != TaskKind::compute || !(is_product(task.kernel) || task.kernel == Kernel::solve))
-    return 0;
+  const bool is_counted = is_product(task.kernel) || task.kernel == Kernel::solve ||
+                          task.kernel == Kernel::update || task.kernel == Kernel::factor;
+  if (task.kind != TaskKind::compute || !is_counted) return 0;
   const TileProgram& program = *plan.program;
   return (is_complex(program.matrix_of(task.tile).storage) ? 8.0 : 2.0) *
          program.multiply_adds_of(program.op(task.op), task.tile);
@@ -219,6 +231,10 @@ Json summary(const Plan& plan, const Machine& machine, const Trace& trace) {
   for (const ProgramCall& call : plan.program->calls) {
     problems += (problems.empty() ? "" : "; ") + to_text(call.problem);
     all_flops += flops(call.problem);
+  }
+  if (const auto& strips = plan.program->strips) {
+    problems = to_text(strips->what);
+    all_flops = flops(strips->what);
   }
   Json result = {{"problem", problems},
                  {"machine", machine.name},

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// strip_places.hpp: the slots of the devices while a factorization is planned, with the tasks that
+// have written and read each. It knows no tile and no time.
+#pragma once
+#include <vector>
+
+#include "base/sizes.hpp"
+#include "plan/plan.hpp"
+
+namespace fleet {
+
+/// A place that tasks write and read: what touches it next waits for them.
+struct Used {
+  TaskId writer = kNoTask;
+  std::vector<TaskId> readers = {};
+
+  void before_read(std::vector<TaskId>& after) const { after.push_back(writer); }
+  void before_write(std::vector<TaskId>& after) const {
+    after.push_back(writer);
+    after.insert(after.end(), readers.begin(), readers.end());
+  }
+  void note_read(TaskId task) { readers.push_back(task); }
+  void note_write(TaskId task) {
+    writer = task;
+    readers.clear();
+  }
+};
+
+/// Slots of one device. They are given out anew until `cap` is reached; a ring has a fixed number,
+/// and the one that was taken first is taken again.
+class StripSlots {
+ public:
+  int add(std::int64_t bytes) {
+    const std::int64_t size = round_up(std::max<std::int64_t>(bytes, 1), kAlignmentBytes);
+    slots_.push_back({bytes_, size});
+    used_.emplace_back();
+    bytes_ += size;
+    return static_cast<int>(slots_.size()) - 1;
+  }
+  Used& used(int slot) { return used_[static_cast<std::size_t>(slot)]; }
+  std::int64_t bytes() const { return bytes_; }
+  std::vector<Slot> take() { return std::move(slots_); }
+
+ private:
+  std::vector<Slot> slots_;
+  std::vector<Used> used_;
+  std::int64_t bytes_ = 0;
+};
+
+class SlotRing {
+ public:
+  SlotRing() = default;
+  SlotRing(StripSlots& slots, int count, std::int64_t bytes) {
+    for (int i = 0; i < count; ++i) ring_.push_back(slots.add(bytes));
+  }
+  int next() { return ring_[at_++ % ring_.size()]; }
+  std::size_t size() const { return ring_.size(); }
+
+ private:
+  std::vector<int> ring_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace fleet

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// factorization.hpp: a matrix that is to be factored in place: which factors, shape and placement.
+// No pointer.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "problem/problem.hpp"
+
+namespace fleet {
+
+/// LAPACK's names: A = L*L^H or U^H*U, A = P*L*U with partial pivoting, A = Q*R by reflectors.
+enum class Factoring : std::uint8_t { potrf, getrf, geqrf };
+inline constexpr int kFactorings = 3;
+const char* word_of(Factoring routine);
+
+struct Factorization {
+  Factoring routine = Factoring::getrf;
+  Storage storage = Storage::f64;
+  Uplo uplo = Uplo::lower;  ///< potrf: the triangle that is stored
+  std::int64_t m = 0, n = 0;
+  DeviceId home = kHost;
+  DataType type() const { return {.storage = storage}; }
+  std::int64_t diagonal() const { return m < n ? m : n; }
+  friend bool operator==(const Factorization&, const Factorization&) = default;
+};
+
+/// Throws Error(bad_argument) for a negative size or home, a type other than s, d, c, z, bytes that
+/// 64 bits do not count, and a potrf that is not square; with its defaults for what the routine
+/// does not have.
+Factorization make_factorization(const Factorization& wanted);
+
+/// As LAPACK's benchmarks count: n^3/3, 2n^3/3 and 4n^3/3 of a square matrix; complex ones four
+/// times as many.
+double flops(const Factorization& what);
+
+/// "dgetrf m=8192 n=8192 a@h", "zpotrf n=4096 a@0 uplo=u"; parse_factorization(to_text(f)) == f.
+std::string to_text(const Factorization& what);
+/// Does the text begin with the name of a factorization?
+bool names_factorization(std::string_view text);
+/// Throws Error(bad_argument) naming the word that it does not understand. `size=N` sets m and n.
+Factorization parse_factorization(std::string_view text);
+
+}  // namespace fleet

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tune_factorization.cpp: candidates of a factorization: few, since each is planned and simulated.
+#include "tune/tune_factorization.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/sizes.hpp"
+#include "plan/bound.hpp"
+#include "plan/factor_planner.hpp"
+#include "program/strips.hpp"
+#include "sim/simulate.hpp"
+#include "tune/candidates.hpp"
+#include "tune/limits.hpp"
+
+namespace fleet {
+namespace {
+
+/// A plan has about the square of this many ops.
+constexpr std::int64_t kMostStrips = 256;
+/// The share of the rate of products that LAPACK on a CPU reaches.
+constexpr double kShareOfProducts = 2.0 / 3;
+
+class FactorTuner {
+ public:
+  FactorTuner(const Factorization& what, const Machine& machine, const TuneRequest& request)
+      : what_(what), machine_(machine), request_(request) {
+    // The type and the home are what base_tuning looks at.
+    const Problem alike = make_problem(
+        {.type = what.type(), .m = what.m, .n = what.n, .k = what.diagonal()},
+        {.homes = {what.home, what.home, what.home}});
+    base_ = base_tuning(alike, machine, request);
+    base_.max_hops = 0;
+  }
+
+  TunedFactorization run() {
+    std::vector<std::size_t> teams{base_.workers.size()};
+    if (request_.selects)
+      for (std::size_t count = base_.workers.size() / 2; count > 0; count /= 2)
+        teams.push_back(count);
+    for (const std::size_t count : teams) attempt_team(count);
+    if (best_.stages.empty()) throw refusal_;
+    best_.cost.source = CostSource::predicted;
+    best_.planned = planned_;
+    return std::move(best_);
+  }
+
+ private:
+  void attempt_team(std::size_t count) {
+    Tuning tuning = base_;
+    tuning.workers.resize(count);
+    tuning.grid = {1, static_cast<int>(count)};
+    for (const std::int64_t width : widths()) {
+      tuning.tile = width;
+      try {
+        attempt(tuning);
+      } catch (const Error& error) {
+        if (error.status() != Status::no_memory && error.status() != Status::unreachable) throw;
+        refusal_ = error;
+      }
+    }
+  }
+
+  std::vector<std::int64_t> widths() const {
+    if (request_.tile > 0) return {std::min(request_.tile, what_.diagonal())};
+    std::vector<std::int64_t> widths;
+    for (const std::int64_t width : kStripWidths)
+      if (width <= what_.diagonal() && ceil_div(what_.n, width) <= kMostStrips)
+        widths.push_back(width);
+    if (widths.empty())
+      widths.push_back(what_.diagonal() < kStripWidths.front()
+                           ? what_.diagonal()
+                           : ceil_div(what_.n, kMostStrips));
+    return widths;
+  }
+
+  void attempt(const Tuning& tuning) {
+    TunedFactorization candidate{.width = tuning.tile};
+    const Strips all = strips_of(what_, tuning.tile);
+    const int per_stage = strips_per_stage(all, tuning);
+    const auto add = [&](const Stage& stage) {
+      Strips strips = all;
+      strips.stage = stage;
+      Plan plan = schedule_factorization(std::make_shared<const TileProgram>(expand(strips)),
+                                         machine_, tuning);
+      const Trace trace = simulate(plan, machine_);
+      add_cost(candidate.cost, cost_of(plan, machine_, trace));
+      candidate.stages.push_back(std::move(plan));
+    };
+    for (int begin = 0; begin < all.count(); begin += per_stage)
+      add({.begin = begin, .end = std::min(begin + per_stage, all.count())});
+    const bool exchanges = what_.routine == Factoring::getrf && candidate.stages.size() > 1;
+    for (int begin = 0; exchanges && begin + 1 < all.panels; begin += per_stage)
+      add({.begin = begin,
+           .end = std::min(begin + per_stage, all.panels),
+           .only_exchanges = true});
+    ++planned_;
+    const double value = request_.goal.value(candidate.cost);
+    if (!best_.stages.empty() && value >= least_) return;
+    least_ = value;
+    best_ = std::move(candidate);
+  }
+
+  /// As many as the caps hold: all of them, where that is possible.
+  int strips_per_stage(const Strips& all, const Tuning& tuning) const {
+    const StripBytes bytes = strip_bytes(expand(all));
+    std::int64_t least = all.count();
+    for (const DeviceId d : tuning.workers) {
+      if (index(d) >= tuning.memory_cap.size()) continue;
+      const std::int64_t left = tuning.memory_cap[index(d)] - bytes.beside;
+      const bool in_place = what_.home == d && !tuning.own_copies;
+      least = std::min(least, in_place ? least : left / bytes.strip);
+    }
+    if (least * std::ssize(tuning.workers) >= all.count()) return all.count();
+    if (least < 1 || !tuning.rules.has(Rule::outofcore))
+      throw Error(Status::no_memory, "the memory caps hold no strip of the matrix beside panels");
+    return static_cast<int>(least * std::ssize(tuning.workers));
+  }
+
+  static void add_cost(Cost& sum, const Cost& one) {
+    sum.source = one.source;
+    sum.seconds += one.seconds;
+    sum.devices = std::max(sum.devices, one.devices);
+    sum.joules += one.joules;
+    sum.joules_node += one.joules_node;
+    sum.bytes_by_link.resize(std::max(sum.bytes_by_link.size(), one.bytes_by_link.size()), 0);
+    for (std::size_t l = 0; l < one.bytes_by_link.size(); ++l)
+      sum.bytes_by_link[l] += one.bytes_by_link[l];
+  }
+
+  const Factorization& what_;
+  const Machine& machine_;
+  const TuneRequest& request_;
+  Tuning base_;
+  TunedFactorization best_;
+  double least_ = 0;
+  int planned_ = 0;
+  Error refusal_{Status::no_memory, "the memory caps hold no strip of the matrix"};
+};
+
+}  // namespace
+
+TunedFactorization tune(const Factorization& what, const Machine& machine,
+                        const TuneRequest& request) {
+  return FactorTuner(what, machine, request).run();
+}
+
+double host_s(const Factorization& what, const Machine& machine) {
+  const double edge = static_cast<double>(what.diagonal());
+  if (edge == 0) return 0;
+  const double rate = machine.rate(kHost, machine.rated_as(kHost, what.type()), edge, edge, edge);
+  return rate > 0 ? flops(what) / (kShareOfProducts * rate) : kNever;
+}
+
+}  // namespace fleet
