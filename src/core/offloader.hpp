@@ -131,6 +131,32 @@ class Offloader {
   /// The same with memory for the slots that outlive the plan; no other plan is tried.
   Outcome run(std::span<const Arguments> arguments, std::shared_ptr<const Planned> planned,
               const KeptSlots& slots, CallRecord& record, Journal& journal, const Log& log);
+  /// A factorization as plans of its stages.
+  struct PlannedFactors {
+    std::vector<std::shared_ptr<const Planned>> stages;
+    Cost cost;  ///< predicted: of all stages
+    double host_s = 0, plan_s = 0;
+  };
+  /// From the cache, or made now. Throws as tune() does, and Error(unsupported) without devices.
+  std::shared_ptr<const PlannedFactors> plan(const Factorization& what);
+  /// The same, without plans where even the lower bound loses against the CPU.
+  std::shared_ptr<const PlannedFactors> plan_if_promising(const Factorization& what);
+  Bound bound(const Factorization& what);
+  /// The matrix of a factorization, and where its results that are not in it go: LAPACK's pivots,
+  /// scalar factors and info.
+  struct Factored {
+    void* a = nullptr;
+    std::int64_t lda = 1;
+    std::int64_t* pivots = nullptr;
+    void* tau = nullptr;
+    std::int64_t info = 0;
+  };
+  /// Runs the stages one after another; not_possible leaves the matrix untouched. Throws
+  /// Error(device_failed) when it was touched and cannot be completed, and Error(internal) or
+  /// std::bad_alloc with it untouched. Needs sole use of the devices.
+  Outcome run(const Factorization& what, Factored& factored,
+              const std::shared_ptr<const PlannedFactors>& planned, CallRecord& record,
+              Journal& journal, const Log& log);
   /// To be told of runs that are not the offloader's own.
   void note_outcome(const Trace& trace, const Log& log);
   /// A record of nothing but the bytes that the run has moved.
@@ -198,6 +224,9 @@ class Offloader {
   template <class What>
   std::shared_ptr<const Planned> smaller(const What& what,
                                          const std::shared_ptr<const Planned>& last, int attempt);
+  PlannedFactors plan_factors(const Factorization& what);
+  Outcome run_stage(const std::shared_ptr<const Planned>& planned, const Binding& binding,
+                    bool is_first, CallRecord& record, Journal& journal, const Log& log);
   void forget_plans();
   void keep_books(const Planned& planned, const Trace& trace, CallRecord& record);
   void note_lost(DeviceId device, const Log& log);
@@ -228,6 +257,8 @@ class Offloader {
   };
   PlanCache<PartKey> parts_;
   PlanCache<ProgramKey> programs_;
+  /// The most recently used last.
+  std::vector<std::pair<Factorization, std::shared_ptr<const PlannedFactors>>> factors_;
   std::function<void(int)> relief_;
   std::vector<std::int64_t> caps_;
   double planning_s_ = 0;

@@ -70,6 +70,7 @@ void Offloader::forget_plans() {
   cache_.clear();
   parts_.clear();
   programs_.clear();
+  factors_.clear();
 }
 
 }  // namespace fleet

@@ -206,15 +206,16 @@ void FactorPlanner::take_slots() {
   require_room();
 }
 
-// Does some copy go through pinned memory of the host: from pageable memory, or between devices
-// without a link?
+// Does some copy go through pinned memory of the host: from pageable memory, between devices
+// without a link, or from a device to itself?
 bool FactorPlanner::passes_host() const {
   if (plan_.tuning.routing == Routing::over_host) return true;
   const auto lacks_link = [&](DeviceId from, DeviceId to) {
     return from != to && machine_.find_link(from, to) < 0;
   };
   return std::ranges::any_of(workers_, [&](const Worker& a) {
-    return lacks_link(strips_.what.home, a.device) ||
+    const bool copies_own = plan_.tuning.own_copies && a.device == strips_.what.home;
+    return copies_own || lacks_link(strips_.what.home, a.device) ||
            std::ranges::any_of(workers_,
                                [&](const Worker& b) { return lacks_link(a.device, b.device); });
   });

@@ -4,6 +4,7 @@
 #include "run/execute.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <string>
@@ -108,6 +109,51 @@ Binding bind(const TileProgram& program, std::span<const Arguments> calls) {
       binding.scalars.push_back(scalar);
   }
   return binding;
+}
+
+Binding bind(const Strips& strips, void* a, std::int64_t lda, void* outcomes) {
+  Binding binding{.matrices = std::vector<Binding::Matrix>(
+                      static_cast<std::size_t>(strips.count() + 2 * strips.panels)),
+                  .scalars = {1.0, -1.0}};
+  const std::int64_t bytes = bytes_of(strips.what.storage);
+  const auto at = [&](const TileId& tile) -> Binding::Matrix& {
+    return binding.matrices[static_cast<std::size_t>(tile.matrix)];
+  };
+  for (int j = 0; j < strips.count(); ++j) {
+    std::int64_t row = strips.top_of(j), col = strips.begin_of(j);
+    if (strips.is_flat()) std::swap(row, col);
+    at(strips.strip(j)) = {.data = static_cast<char*>(a) + (row + col * lda) * bytes, .ld = lda};
+  }
+  for (int k = 0; k < strips.panels; ++k)
+    at(strips.outcome(k)) = {
+        .data = static_cast<char*>(outcomes) + Panel::kNotes * strips.begin_of(k) * bytes,
+        .ld = Panel::kNotes};
+  return binding;
+}
+
+std::int64_t decode_outcomes(const Strips& strips, const void* outcomes, std::int64_t* pivots,
+                             void* tau) {
+  const std::int64_t bytes = bytes_of(strips.what.storage);
+  const auto element = [&](std::int64_t row, std::int64_t col) {
+    return static_cast<const char*>(outcomes) + (row + Panel::kNotes * col) * bytes;
+  };
+  const auto note = [&](std::int64_t row, std::int64_t col) {
+    std::int32_t value;
+    std::memcpy(&value, element(row, col), sizeof value);
+    return std::int64_t{value};
+  };
+  std::int64_t info = 0;
+  for (int k = 0; k < strips.panels; ++k) {
+    const std::int64_t begin = strips.begin_of(k);
+    if (const std::int64_t found = note(1, begin); found > 0 && info == 0) info = begin + found;
+    for (std::int64_t i = begin; i < begin + strips.width_of(k); ++i) {
+      if (strips.what.routine == Factoring::getrf) pivots[i] = begin + note(0, i) + 1;
+      if (strips.what.routine == Factoring::geqrf)
+        std::memcpy(static_cast<char*>(tau) + i * bytes, element(0, i),
+                    static_cast<std::size_t>(bytes));
+    }
+  }
+  return info;
 }
 
 void* address_of(const Plan& plan, const Binding& binding, const Where& where, Execution& run) {

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// panels.cpp: panels by the CPU's LAPACK, updates by products. It must not know plans.
+#include "cpu/panels.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "cpu/copies.hpp"
+#include "cpu/element.hpp"
+#include "cpu/lapack.hpp"
+#include "cpu/triangular.hpp"
+
+namespace fleet {
+namespace {
+
+/// The notes of a panel are 32-bit integers in the memory of elements.
+char* element(const View& view, Storage storage, std::int64_t row, std::int64_t col) {
+  return static_cast<char*>(view.data) + (row + col * view.ld) * bytes_of(storage);
+}
+
+std::int32_t read_note(const View& view, Storage storage, std::int64_t row, std::int64_t col) {
+  std::int32_t note;
+  std::memcpy(&note, element(view, storage, row, col), sizeof note);
+  return note;
+}
+
+void write_note(const View& view, Storage storage, std::int64_t row, std::int64_t col,
+                std::int64_t note) {
+  const auto narrow = static_cast<std::int32_t>(note);
+  std::memset(element(view, storage, row, col), 0, static_cast<std::size_t>(bytes_of(storage)));
+  std::memcpy(element(view, storage, row, col), &narrow, sizeof narrow);
+}
+
+/// Note `which` of a panel, of its i-th column (row, where it is flat).
+std::int32_t note_of(const Launch& launch, const View& panel, int which, std::int64_t i) {
+  const std::int64_t along = launch.panel.notes_begin() + which;
+  return launch.panel.is_flat ? read_note(panel, launch.type.storage, i, along)
+                              : read_note(panel, launch.type.storage, along, i);
+}
+
+void set_note(const Launch& launch, const View& panel, int which, std::int64_t i,
+              std::int64_t note) {
+  const std::int64_t along = launch.panel.notes_begin() + which;
+  if (launch.panel.is_flat)
+    write_note(panel, launch.type.storage, i, along, note);
+  else
+    write_note(panel, launch.type.storage, along, i, note);
+}
+
+/// The part of a strip from where the panel begins.
+View part_of_strip(const Launch& launch, const View& strip, std::int64_t along, std::int64_t size,
+                   Fill fill = Fill::full) {
+  const std::int64_t begin = launch.offset + along;
+  return launch.panel.is_flat
+             ? part(strip, launch.type.storage, 0, begin, strip.rows, size, fill)
+             : part(strip, launch.type.storage, begin, 0, size, strip.cols, fill);
+}
+
+Fill stored_triangle(const Launch& launch) {
+  if (launch.panel.routine != Factoring::potrf) return Fill::full;
+  return launch.panel.is_flat ? Fill::upper : Fill::lower;
+}
+
+void copy_part(const Launch& launch, const View& from, const View& to) {
+  copy_columns(from, to, bytes_of(launch.type.storage), 0, from.cols);
+}
+
+/// The columns of a panel as exchanges of rows, 1-based.
+std::vector<std::int64_t> pivots_of(const Launch& launch, const View& panel) {
+  std::vector<std::int64_t> pivots(static_cast<std::size_t>(launch.panel.width));
+  for (std::int64_t i = 0; i < launch.panel.width; ++i)
+    pivots[static_cast<std::size_t>(i)] = note_of(launch, panel, 0, i) + 1;
+  return pivots;
+}
+
+void factor_potrf(const Launch& launch, CpuBlas& blas) {
+  const std::int64_t width = launch.panel.width, rest = launch.panel.length - width;
+  const Fill fill = stored_triangle(launch);
+  const View square = part_of_panel(launch, launch.c, 0, width, fill);
+  set_note(launch, launch.c, 1, 0, lapack::potrf(blas, launch.type.storage, square));
+  Launch solving{.kernel = Kernel::solve,
+                 .type = launch.type,
+                 .op_a = Op::conjugate,
+                 .beta = 1.0,
+                 .a = square,
+                 .c = part_of_panel(launch, launch.c, width, rest),
+                 .triangular = true,
+                 .side = launch.panel.is_flat ? Side::left : Side::right};
+  if (rest > 0) solve(solving, blas);
+}
+
+void factor_getrf(const Launch& launch, CpuBlas& blas) {
+  const View panel = part_of_panel(launch, launch.c, 0, launch.panel.length);
+  std::vector<std::int64_t> pivots(static_cast<std::size_t>(launch.panel.width));
+  const std::int64_t info = lapack::getrf(blas, launch.type.storage, panel, pivots.data());
+  for (std::int64_t i = 0; i < launch.panel.width; ++i)
+    set_note(launch, launch.c, 0, i, pivots[static_cast<std::size_t>(i)] - 1);
+  set_note(launch, launch.c, 1, 0, info);
+}
+
+/// V with its ones and zeros, from what geqrf leaves.
+void spread_reflectors(const Launch& launch, const View& panel) {
+  with_wide_element(launch.type.storage, [&](auto zero) {
+    using T = decltype(zero);
+    for (std::int64_t col = 0; col < panel.cols; ++col) {
+      T* const column = static_cast<T*>(panel.data) + col * panel.ld;
+      std::fill(column, column + col, T(0));
+      column[col] = T(1);
+    }
+  });
+}
+
+/// T, and V as products take it.
+void complete_reflectors(const Launch& launch, CpuBlas& blas, const void* tau) {
+  const View panel = part_of_panel(launch, launch.c, 0, launch.panel.length);
+  const View block = part_of_panel(launch, launch.c, launch.panel.block_begin(),
+                                   launch.panel.width);
+  const std::int64_t bytes = bytes_of(launch.type.storage);
+  for (std::int64_t col = 0; col < block.cols; ++col)
+    std::memset(element(block, launch.type.storage, 0, col), 0,
+                static_cast<std::size_t>(block.rows * bytes));
+  lapack::larft(blas, launch.type.storage, panel, tau, block);
+  spread_reflectors(launch, panel);
+}
+
+void factor_geqrf(const Launch& launch, CpuBlas& blas) {
+  const std::int64_t width = launch.panel.width;
+  const View panel = part_of_panel(launch, launch.c, 0, launch.panel.length);
+  std::vector<char> tau(static_cast<std::size_t>(width * bytes_of(launch.type.storage)));
+  lapack::geqrf(blas, launch.type.storage, panel, tau.data());
+  copy_part(launch, part_of_panel(launch, launch.c, 0, width, Fill::upper),
+            part_of_panel(launch, launch.c, launch.panel.upper_begin(), width));
+  complete_reflectors(launch, blas, tau.data());
+  set_note(launch, launch.c, 1, 0, 0);
+}
+
+void factor(const Launch& launch, CpuBlas& blas) {
+  const std::int64_t length = launch.panel.length;
+  const Fill fill = stored_triangle(launch);
+  copy_part(launch, part_of_strip(launch, launch.a, 0, length, fill),
+            part_of_panel(launch, launch.c, 0, length, fill));
+  for (std::int64_t i = 0; i < launch.panel.width; ++i)
+    for (const int which : {0, 1}) set_note(launch, launch.c, which, i, 0);
+  switch (launch.panel.routine) {
+    case Factoring::potrf:
+      return factor_potrf(launch, blas);
+    case Factoring::getrf:
+      return factor_getrf(launch, blas);
+    case Factoring::geqrf:
+      return factor_geqrf(launch, blas);
+  }
+}
+
+// Both are small: pivots or scalar factors above, info below.
+void take_outcome(const Launch& launch) {
+  const Storage storage = launch.type.storage;
+  const auto bytes = static_cast<std::size_t>(bytes_of(storage));
+  for (std::int64_t i = 0; i < launch.panel.width; ++i) {
+    if (launch.panel.routine == Factoring::geqrf)
+      std::memcpy(element(launch.c, storage, 0, i),
+                  element(launch.a, storage, launch.panel.block_begin() + i, i), bytes);
+    else
+      write_note(launch.c, storage, 0, i, note_of(launch, launch.a, 0, i));
+    write_note(launch.c, storage, 1, i, note_of(launch, launch.a, 1, i));
+  }
+}
+
+void adopt(const Launch& launch) {
+  const std::int64_t length = launch.panel.length, width = launch.panel.width;
+  if (launch.panel.routine != Factoring::geqrf)
+    return copy_part(launch, part_of_panel(launch, launch.a, 0, length, stored_triangle(launch)),
+                     part_of_strip(launch, launch.c, 0, length));
+  // Above the diagonal and on it R, below it V.
+  copy_part(launch, part_of_panel(launch, launch.a, width, length - width),
+            part_of_strip(launch, launch.c, width, length - width));
+  const View square = part_of_panel(launch, launch.a, 0, width),
+             upper = part_of_panel(launch, launch.a, launch.panel.upper_begin(), width),
+             target = part_of_strip(launch, launch.c, 0, width);
+  const Storage storage = launch.type.storage;
+  const auto bytes = static_cast<std::size_t>(bytes_of(storage));
+  for (std::int64_t col = 0; col < width; ++col) {
+    std::memcpy(element(target, storage, 0, col), element(upper, storage, 0, col),
+                static_cast<std::size_t>(col + 1) * bytes);
+    if (col + 1 < width)
+      std::memcpy(element(target, storage, col + 1, col), element(square, storage, col + 1, col),
+                  static_cast<std::size_t>(width - col - 1) * bytes);
+  }
+}
+
+void exchange(const Launch& launch) {
+  std::vector<std::int64_t> pivots(static_cast<std::size_t>(launch.panel.width));
+  for (std::int64_t i = 0; i < launch.panel.width; ++i)
+    pivots[static_cast<std::size_t>(i)] = read_note(launch.a, launch.type.storage, 0, i) + 1;
+  lapack::laswp(launch.type.storage, part_of_strip(launch, launch.c, 0, launch.panel.length),
+                pivots.data(), launch.panel.width, lapack::Order::forward);
+}
+
+void reload(const Launch& launch, CpuBlas& blas) {
+  const std::int64_t length = launch.panel.length;
+  copy_part(launch, part_of_strip(launch, launch.a, 0, length, stored_triangle(launch)),
+            part_of_panel(launch, launch.c, 0, length));
+  const std::int64_t bytes = bytes_of(launch.type.storage);
+  std::vector<char> tau(static_cast<std::size_t>(launch.panel.width * bytes));
+  for (std::int64_t i = 0; i < launch.panel.width; ++i) {
+    for (const int which : {0, 1})
+      set_note(launch, launch.c, which, i, read_note(launch.b, launch.type.storage, which, i));
+    std::memcpy(tau.data() + i * bytes, element(launch.b, launch.type.storage, 0, i),
+                static_cast<std::size_t>(bytes));
+  }
+  if (launch.panel.routine == Factoring::geqrf) complete_reflectors(launch, blas, tau.data());
+}
+
+UpdateSteps on_cpu(const Launch& launch, CpuBlas& blas, std::vector<char> (&memory)[2]) {
+  return {.multiply = [&](const Launch& product) { multiply(product, blas); },
+          .solve =
+              [&](const View& panel, const View& c) {
+                const std::int64_t width = launch.panel.width;
+                solve({.kernel = Kernel::solve,
+                       .type = launch.type,
+                       .beta = 1.0,
+                       .a = part(panel, launch.type.storage, 0, 0, width, width, Fill::lower),
+                       .c = c,
+                       .triangular = true,
+                       .diag = Diag::unit},
+                      blas);
+              },
+          .exchange =
+              [&](const View& panel, const View& c) {
+                const auto pivots = pivots_of(launch, panel);
+                lapack::laswp(launch.type.storage, c, pivots.data(), std::ssize(pivots),
+                              lapack::Order::forward);
+              },
+          .scratch =
+              [&](int which, std::int64_t rows, std::int64_t cols) {
+                std::vector<char>& bytes = memory[which];
+                bytes.resize(static_cast<std::size_t>(rows * cols * bytes_of(launch.type.storage)));
+                return View{.data = bytes.data(), .rows = rows, .cols = cols, .ld = rows};
+              }};
+}
+
+void update_potrf(const Launch& launch, const UpdateSteps& steps) {
+  // The strip begins within the panel, on its own diagonal.
+  const std::int64_t begin = -launch.offset, length = launch.panel.length - begin;
+  const bool flat = launch.panel.is_flat;
+  const std::int64_t across = flat ? launch.c.rows : launch.c.cols;
+  const View head = part_of_panel(launch, launch.a, begin, across);
+  // Its square is a triangle, of which nothing else may be written.
+  const auto product = [&](const View& left, const View& right, const View& c, bool on_diagonal) {
+    steps.multiply({.type = launch.type,
+                    .op_a = flat ? Op::conjugate : Op::none,
+                    .op_b = flat ? Op::none : Op::conjugate,
+                    .alpha = -1.0,
+                    .beta = 1.0,
+                    .a = left,
+                    .b = right,
+                    .c = c,
+                    .hermitian = on_diagonal && is_complex(launch.type.storage)});
+  };
+  const Storage storage = launch.type.storage;
+  const Fill fill = flat ? Fill::upper : Fill::lower;
+  product(head, head, part(launch.c, storage, 0, 0, across, across, fill), true);
+  const std::int64_t rest = length - across;
+  if (rest == 0) return;
+  const View others = part_of_panel(launch, launch.a, begin + across, rest);
+  if (flat)
+    product(head, others, part(launch.c, storage, 0, across, across, rest), false);
+  else
+    product(others, head, part(launch.c, storage, across, 0, rest, across), false);
+}
+
+void update_getrf(const Launch& launch, const UpdateSteps& steps) {
+  const std::int64_t width = launch.panel.width, rest = launch.panel.length - width;
+  steps.exchange(launch.a, part_of_strip(launch, launch.c, 0, launch.panel.length));
+  const View head = part_of_strip(launch, launch.c, 0, width);
+  steps.solve(launch.a, head);
+  if (rest > 0)
+    steps.multiply({.type = launch.type,
+                    .alpha = -1.0,
+                    .beta = 1.0,
+                    .a = part_of_panel(launch, launch.a, width, rest),
+                    .b = head,
+                    .c = part_of_strip(launch, launch.c, width, rest)});
+}
+
+void update_geqrf(const Launch& launch, const UpdateSteps& steps) {
+  const std::int64_t width = launch.panel.width, cols = launch.c.cols;
+  const View v = part_of_panel(launch, launch.a, 0, launch.panel.length);
+  const View t = part_of_panel(launch, launch.a, launch.panel.block_begin(), width);
+  const View c = part_of_strip(launch, launch.c, 0, launch.panel.length);
+  const View first = steps.scratch(0, width, cols), second = steps.scratch(1, width, cols);
+  steps.multiply({.type = launch.type, .op_a = Op::conjugate, .alpha = 1.0, .a = v, .b = c,
+                  .c = first});
+  steps.multiply({.type = launch.type, .op_a = Op::conjugate, .alpha = 1.0, .a = t, .b = first,
+                  .c = second});
+  steps.multiply({.type = launch.type, .alpha = -1.0, .beta = 1.0, .a = v, .b = second, .c = c});
+}
+
+}  // namespace
+
+View part_of_panel(const Launch& launch, const View& tile, std::int64_t along, std::int64_t size,
+                   Fill fill) {
+  const std::int64_t width = launch.panel.width;
+  return launch.panel.is_flat ? part(tile, launch.type.storage, 0, along, width, size, fill)
+                              : part(tile, launch.type.storage, along, 0, size, width, fill);
+}
+
+void update(const Launch& launch, const UpdateSteps& steps) {
+  switch (launch.panel.routine) {
+    case Factoring::potrf:
+      return update_potrf(launch, steps);
+    case Factoring::getrf:
+      return update_getrf(launch, steps);
+    case Factoring::geqrf:
+      return update_geqrf(launch, steps);
+  }
+}
+
+void run_factoring(const Launch& launch, CpuBlas& blas) {
+  switch (launch.kernel) {
+    case Kernel::factor:
+      return factor(launch, blas);
+    case Kernel::outcome:
+      return take_outcome(launch);
+    case Kernel::adopt:
+      return adopt(launch);
+    case Kernel::exchange:
+      return exchange(launch);
+    case Kernel::reload:
+      return reload(launch, blas);
+    default: {
+      std::vector<char> memory[2];
+      return update(launch, on_cpu(launch, blas, memory));
+    }
+  }
+}
+
+}  // namespace fleet
