@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // context_factor.cpp: how a factorization is done, and the door by which what is built on it works
 // on matrices on the host. It knows no C types.
-#include <cstring>
 #include <new>
 #include <optional>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "core/context.hpp"
 #include "core/cpu_path.hpp"
 #include "core/readable.hpp"
+#include "cpu/copies.hpp"
 #include "cpu/lapack.hpp"
 
 namespace fleet {
@@ -129,10 +129,7 @@ void Context::copy(const View& to, const View& from, Storage storage) {
     require_readable(to.data, target.bytes);
   }
   if ((on_host(target_home) && on_host(source_home)) || gate::only_cpu_left()) {
-    const auto column_bytes = static_cast<std::size_t>(to.rows * element);
-    for (std::int64_t col = 0; col < to.cols; ++col)
-      std::memmove(static_cast<char*>(to.data) + col * to.ld * element,
-                   static_cast<const char*>(from.data) + col * from.ld * element, column_bytes);
+    copy_columns(from, to, element, 0, to.cols);
   } else {
     transfer_alone({target_home, to}, {source_home, from}, element);
   }
