@@ -46,8 +46,8 @@ ArgumentCheck& ArgumentCheck::at_least(const char* name, std::int64_t value, std
   refuse(name, "is " + std::to_string(value) + ", expected at least " + std::to_string(least));
 }
 
-ArgumentCheck& ArgumentCheck::at_most(const char* name, std::int64_t value, std::int64_t least,
-                                      std::int64_t most) {
+ArgumentCheck& ArgumentCheck::within(const char* name, std::int64_t value, std::int64_t least,
+                                     std::int64_t most) {
   ++next_;
   if (value >= least && value <= most) return *this;
   refuse(name, "is " + std::to_string(value) + ", expected " + std::to_string(least) + " to " +

@@ -20,8 +20,8 @@ class ArgumentCheck {
   /// A flag that is one of these letters.
   ArgumentCheck& flag(const char* name, int value, std::string_view letters);
   ArgumentCheck& at_least(const char* name, std::int64_t value, std::int64_t least);
-  ArgumentCheck& at_most(const char* name, std::int64_t value, std::int64_t least,
-                         std::int64_t most);
+  ArgumentCheck& within(const char* name, std::int64_t value, std::int64_t least,
+                        std::int64_t most);
   /// The address of a matrix, and its leading dimension behind it.
   ArgumentCheck& matrix(const char* name, const void* data, const char* ld_name, std::int64_t ld,
                         std::int64_t rows, std::int64_t cols, Storage storage);
