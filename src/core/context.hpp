@@ -240,6 +240,9 @@ class Context {
                      std::optional<DeviceUse>& use);
   void run_on_cpu(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
   std::int64_t run_factor(const FactorCall& call, CallRecord& record);
+  bool factor_on_devices(const FactorCall& call, DeviceId home, CallRecord& record,
+                         std::int64_t& info);
+  const char* reason_for_cpu(const Factorization& what) const;
   /// A matrix, and where it lies.
   struct Placed {
     DeviceId home;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // context_factor.cpp: how a factorization is done, and the door by which what is built on it works
 // on matrices on the host. It knows no C types.
+#include <algorithm>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -15,6 +17,9 @@
 
 namespace fleet {
 namespace {
+
+/// Below this no GPU beats the CPU, with the matrix in host memory.
+constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
 
 std::int64_t factor_in_place(const FactorCall& call, const View& a, CpuBlas& blas) {
   switch (call.routine) {
@@ -54,13 +59,13 @@ std::int64_t Context::run_factor(const FactorCall& call, CallRecord& record) {
   if (call.is_empty()) return 0;
   if (options_.backend == BackendKind::sim)
     throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
-  record.reason = "a factorization";
-  record.ran = Ran::cpu;
   const View a = call.matrix();
   const Block block = block_of(a, call.storage);
   const DeviceId home = locate(call.a, block.bytes);
   note_place(record, {home, home, home});
   std::int64_t info = 0;
+  if (factor_on_devices(call, home, record, info)) return info;
+  record.ran = Ran::cpu;
   if (on_host(home)) {
     if (gate::only_cpu_left()) require_readable(call.a, block.bytes);
     with_cpu([&](CpuBlas& blas) {
@@ -80,6 +85,84 @@ std::int64_t Context::run_factor(const FactorCall& call, CallRecord& record) {
   with_cpu([&](CpuBlas& blas) { info = factor_in_place(call, on_cpu, blas); });
   past_first_write([&] { this->copy(a, on_cpu, call.storage); });
   return info;
+}
+
+const char* Context::reason_for_cpu(const Factorization& what) const {
+  if (gate::in_forked_child()) return "forked child";
+  if (gate::only_cpu_left()) return "the process ends";
+  if (!offloader_.has_backend()) return "no usable device";
+  if (options_.offload == Offload::never) return "offload=never";
+  if (options_.offload != Offload::always && flops(what) < std::max(options_.min_flops, 1.0))
+    return "below min_flops";
+  // GPUs take a second to start.
+  if (on_host(what.home) && options_.offload != Offload::always &&
+      offloader_.engine_if_started() == nullptr && options_.backend != BackendKind::host &&
+      flops(what) < kColdFlops)
+    return "below min_flops";
+  return nullptr;
+}
+
+/// False, with the matrix untouched: the CPU has to do it, and the record says why.
+bool Context::factor_on_devices(const FactorCall& call, DeviceId home, CallRecord& record,
+                                std::int64_t& info) {
+  const Factorization what = call.at(home);
+  if (const char* reason = reason_for_cpu(what); reason != nullptr) {
+    record.reason = reason;
+    return false;
+  }
+  const double start_s = now_s();
+  const auto turn = take_turn();
+  try {
+    if (const std::string why = start_devices(); !why.empty()) {
+      record.reason = "no usable device";
+      record.detail = why;
+      return false;
+    }
+    if (offloader_.is_lost(home))
+      throw Error(Status::device_failed,
+                  "device " + offloader_.place_of(home) + ", which holds an operand, was lost");
+    offloader_.retry_limits();
+    if (offloader_.workers(what.type()).empty()) {
+      record.reason = "no device is left";
+      return false;
+    }
+    const bool is_forced = options_.offload == Offload::always || options_.min_flops > 0;
+    const auto planned = is_forced ? offloader_.plan(what) : offloader_.plan_if_promising(what);
+    record.plan_s = planned->plan_s;
+    record.predicted_s = planned->cost.seconds;
+    record.reason = options_.offload == Offload::always ? "offload=always"
+                    : is_forced                         ? "min_flops"
+                                                        : "the model: devices are faster";
+    if (!is_forced) {
+      record.detail = duration(planned->cost.seconds) + " on devices, " +
+                      duration(planned->host_s) + " on the CPU";
+      if (planned->stages.empty() || planned->cost.seconds >= planned->host_s) {
+        record.reason = "the model: the CPU is faster";
+        return false;
+      }
+    }
+    record.prepare_s = now_s() - start_s;
+    Offloader::Factored factored{
+        .a = call.a, .lda = call.lda, .pivots = call.pivots, .tau = call.tau};
+    const auto outcome = offloader_.run(what, factored, planned, record, *journal_, log_);
+    if (outcome == Offloader::Outcome::not_possible) return false;
+    record.ran = Ran::devices;
+    if (outcome == Offloader::Outcome::finished_on_cpu)
+      record.reason = "finished on the CPU after a fault";
+    info = factored.info;
+    return true;
+  } catch (const Error& error) {
+    const Status status = error.status();
+    if (status == Status::device_failed || status == Status::internal) throw;
+    record.reason = "no plan";
+    record.detail = error.what();
+  } catch (const std::bad_alloc&) {
+    record.reason = "no memory to plan";
+  } catch (const std::length_error&) {
+    record.reason = "no plan";
+    record.detail = "too large to plan";
+  }
+  return false;
 }
 
 void Context::with_cpu(const std::function<void(CpuBlas&)>& work) {

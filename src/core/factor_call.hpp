@@ -5,16 +5,9 @@
 #include <cstdint>
 
 #include "core/call.hpp"
+#include "problem/factorization.hpp"
 
 namespace fleet {
-
-/// A = L*L^H or U^H*U; A = P*L*U; A = Q*R.
-enum class Factoring { potrf, getrf, geqrf };
-const char* word_of(Factoring routine);  ///< "potrf"
-
-/// As benchmarks count them: n^3/3 for potrf, m*n^2 - n^3/3 for getrf and twice that for geqrf
-/// where m >= n; complex ones 4 times as much.
-double flops(Factoring routine, Storage storage, std::int64_t m, std::int64_t n);
 
 /// What LAPACK's routine of that name takes. a may lie anywhere, pivots and tau in host memory.
 struct FactorCall {
@@ -32,6 +25,8 @@ struct FactorCall {
   bool is_empty() const { return m == 0 || n == 0; }
   /// The matrix; of potrf the triangle that counts.
   View matrix() const;
+  /// What plans are made for, with the matrix at home there.
+  Factorization at(DeviceId home) const;
 };
 
 }  // namespace fleet

@@ -112,8 +112,11 @@ const char* to_string(Ran ran) {
 }
 
 double flops_of(const CallRecord& record) {
-  return record.factoring ? flops(*record.factoring, record.type.storage, record.m, record.n)
-                          : flops(record);
+  if (!record.factoring) return flops(record);
+  return flops(Factorization{.routine = *record.factoring,
+                             .storage = record.type.storage,
+                             .m = record.m,
+                             .n = record.n});
 }
 
 void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes) {
