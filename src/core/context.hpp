@@ -267,6 +267,8 @@ class Context {
   void close_record(CallRecord& record, double seconds) noexcept;
 
   Problem parse(std::string_view problem);  ///< with the turn taken
+  Factorization parse_factors(std::string_view text);
+  std::string factor_plan_json(std::string_view text);
   Offloader::ProgramPtr parse_program(std::string_view program);
   Offloader::ProgramPtr expand_in_turn(Composition composition);
   double alone_s(const Composition& calls, const Problem& problem, const Composition::Call& call);

@@ -12,6 +12,7 @@
 #include "core/plan_text.hpp"
 #include "core/version.hpp"
 #include "sim/simulate.hpp"
+#include "tune/tune_factorization.hpp"
 
 namespace fleet {
 namespace {
@@ -94,8 +95,43 @@ std::shared_ptr<const Planned> Context::plan_for_text(const Problem& problem) {
   return offloader_.plan(problem);
 }
 
+Factorization Context::parse_factors(std::string_view text) {
+  Factorization what = parse_factorization(text);
+  if (!on_host(what.home)) what.home = offloader_.device_of(what.home - kFirstDevice);
+  return what;
+}
+
+std::string Context::factor_plan_json(std::string_view text) {
+  FactorReport report;
+  report.what = parse_factorization(text);
+  const auto turn = take_turn();
+  const Factorization what = parse_factors(text);
+  const auto machine = offloader_.model();
+  if (offloader_.users().empty())
+    throw Error(Status::unsupported, "no device to plan for: name a machine, or backend=host");
+  if (what.diagonal() == 0) throw Error(Status::bad_argument, "an empty matrix has no plan");
+  const auto planned = offloader_.plan(what);
+  report.machine = machine.get();
+  report.planned = planned.get();
+  report.users = offloader_.users();
+  report.bound = offloader_.bound(what);
+  report.goal = offloader_.goal();
+  report.offloaded =
+      options_.offload == Offload::always ||
+      (options_.offload == Offload::automatic && planned->cost.seconds < planned->host_s);
+  report.reason = options_.offload == Offload::always  ? "offload=always"
+                  : options_.offload == Offload::never ? "offload=never"
+                                                       : "the model: " +
+                                                             duration(planned->cost.seconds) +
+                                                             " on devices, " +
+                                                             duration(planned->host_s) +
+                                                             " on the CPU";
+  return to_json(report);
+}
+
 std::string Context::plan_json(std::string_view text) {
   const User inside(users_);
+  if (names_factorization(text)) return factor_plan_json(text);
   const Problem asked = parse_problem(text);
   const DeviceUse turn = take_lock();
   const Problem problem = parse(text);
@@ -135,6 +171,13 @@ std::string Context::plan_json(std::string_view text) {
 
 std::string Context::simulate_json(std::string_view text) {
   const User inside(users_);
+  if (names_factorization(text)) {
+    const auto turn = take_turn();
+    const Factorization what = parse_factors(text);
+    const auto machine = offloader_.model();
+    const Plan& first = offloader_.plan(what)->stages.front()->tuned.plan;
+    return chrome_trace_json(first, *machine, simulate(first, *machine));
+  }
   const DeviceUse turn = take_lock();
   const Problem problem = parse(text);
   const auto machine = offloader_.model();
@@ -186,6 +229,17 @@ std::string Context::simulate_program_json(std::string_view text) {
 std::string Context::bound_json(std::string_view text) {
   const User inside(users_);
   const DeviceUse turn = take_lock();
+  if (names_factorization(text)) {
+    const Factorization what = parse_factors(text);
+    const auto machine = offloader_.model();
+    const Bound least =
+        offloader_.users().empty()
+            ? Bound{.seconds = host_s(what, *machine), .limited_by = "flops"}
+            : offloader_.bound(what);
+    JsonText json;
+    json.open('{').member("bound_s", least.seconds).member("limited_by", least.limited_by);
+    return json.close('}').text();
+  }
   const Problem problem = parse(text);
   const auto machine = offloader_.model();
   const Bound least =

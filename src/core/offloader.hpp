@@ -131,13 +131,8 @@ class Offloader {
   /// The same with memory for the slots that outlive the plan; no other plan is tried.
   Outcome run(std::span<const Arguments> arguments, std::shared_ptr<const Planned> planned,
               const KeptSlots& slots, CallRecord& record, Journal& journal, const Log& log);
-  /// A factorization as plans of its stages.
-  struct PlannedFactors {
-    std::vector<std::shared_ptr<const Planned>> stages;
-    Cost cost;  ///< predicted: of all stages
-    double host_s = 0, plan_s = 0;
-  };
-  /// From the cache, or made now. Throws as tune() does, and Error(unsupported) without devices.
+  /// The plans of a factorization, from the cache, or made now. Throws as tune() does, and
+  /// Error(unsupported) without devices.
   std::shared_ptr<const PlannedFactors> plan(const Factorization& what);
   /// The same, without plans where even the lower bound loses against the CPU.
   std::shared_ptr<const PlannedFactors> plan_if_promising(const Factorization& what);

@@ -68,7 +68,7 @@ Problem alike(const Factorization& what) {
 
 }  // namespace
 
-Offloader::PlannedFactors Offloader::plan_factors(const Factorization& what) {
+PlannedFactors Offloader::plan_factors(const Factorization& what) {
   TuneRequest wanted = request(alike(what));
   wanted.cpu_part = 0;
   const double start_s = now_s();
@@ -88,7 +88,7 @@ Offloader::PlannedFactors Offloader::plan_factors(const Factorization& what) {
   return planned;
 }
 
-std::shared_ptr<const Offloader::PlannedFactors> Offloader::plan(const Factorization& what) {
+std::shared_ptr<const PlannedFactors> Offloader::plan(const Factorization& what) {
   const auto known = std::ranges::find(factors_, what, [](const auto& entry) { return entry.first; });
   if (known != factors_.end()) {
     std::rotate(known, known + 1, factors_.end());
@@ -102,7 +102,7 @@ std::shared_ptr<const Offloader::PlannedFactors> Offloader::plan(const Factoriza
 
 Bound Offloader::bound(const Factorization& what) { return fleet::bound(what, *model()); }
 
-std::shared_ptr<const Offloader::PlannedFactors> Offloader::plan_if_promising(
+std::shared_ptr<const PlannedFactors> Offloader::plan_if_promising(
     const Factorization& what) {
   const double by_cpu_s = fleet::host_s(what, *model());
   const double at_least_s = bound(what).seconds;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <vector>
 
 #include "run/places.hpp"
 #include "sim/evidence.hpp"
@@ -30,6 +31,13 @@ struct Planned {
   std::uint64_t made_for = 0, priced_for = 0;
   /// Of its runs; the thread with the turn writes it.
   std::shared_ptr<Evidence> evidence = std::make_shared<Evidence>();
+};
+
+/// A factorization as plans of its stages, in their order.
+struct PlannedFactors {
+  std::vector<std::shared_ptr<const Planned>> stages;
+  Cost cost;  ///< predicted: of all stages
+  double host_s = 0, plan_s = 0;
 };
 
 /// `Key`: what plans are made for.

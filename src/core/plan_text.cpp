@@ -39,6 +39,14 @@ void write_kinds(JsonText& json, const Plan& plan) {
                                 kernels[static_cast<std::size_t>(Kernel::gemv)] +
                                 kernels[static_cast<std::size_t>(Kernel::axpy)] +
                                 kernels[static_cast<std::size_t>(Kernel::dot)];
+  if (plan.program->strips) {
+    json.key("tasks_by_kind").open('{').member("fetch", fetches);
+    for (std::size_t k = 0; k < kernels.size(); ++k)
+      if (factors(static_cast<Kernel>(k)))
+        json.member(to_string(static_cast<Kernel>(k)), kernels[k]);
+    json.member("writeback", writebacks).close('}');
+    return;
+  }
   json.key("tasks_by_kind")
       .open('{')
       .member("fetch", fetches)
@@ -259,6 +267,50 @@ std::string to_json(const PlanReport& report) {
       .close('}')
       .member("rules", report.rules)
       .member("preset", report.preset);
+  return json.close('}').text();
+}
+
+std::string to_json(const FactorReport& report) {
+  JsonText json;
+  json.open('{')
+      .member("problem", to_text(report.what))
+      .member("machine", report.machine->name)
+      .member("machine_source", report.machine->source);
+  write_corrections(json, named_corrections(*report.machine));
+  const auto& stages = report.planned->stages;
+  const Plan& plan = stages.front()->tuned.plan;
+  const Strips& strips = *plan.program->strips;
+  write_grid(json, plan.tuning, report.users);
+  write_shares(json, plan);
+  std::size_t tasks = 0;
+  for (const auto& stage : stages) tasks += stage->tuned.plan.tasks.size();
+  json.member("tile", plan.tuning.tile)
+      .member("strips", strips.count())
+      .member("panels", strips.panels)
+      .member("stages", stages.size())
+      .member("tasks", tasks);
+  write_kinds(json, plan);
+  write_memory(json, plan, *report.machine);
+  json.key("bytes_by_link").open('{');
+  const auto& bytes = report.planned->cost.bytes_by_link;
+  for (std::size_t link = 0; link < bytes.size(); ++link)
+    if (bytes[link] > 0)
+      json.member(link_name(*report.machine, static_cast<LinkId>(link)), bytes[link]);
+  json.close('}');
+  json.member("candidates", stages.front()->tuned.planned)
+      .member("plan_s", report.planned->plan_s)
+      .member("predicted_s", report.planned->cost.seconds);
+  write_energy(json, report.goal, report.planned->cost, report.goal.value(report.planned->cost));
+  json.member("bound_s", report.bound.seconds)
+      .member("bound_fraction", report.bound.seconds / report.planned->cost.seconds)
+      .member("limited_by", report.bound.limited_by)
+      .member("host_s", report.planned->host_s)
+      .key("offload")
+      .open('{')
+      .member("where", report.offloaded ? "devices" : "cpu")
+      .member("reason", report.reason)
+      .close('}')
+      .member("rules", to_string(plan.tuning.rules));
   return json.close('}').text();
 }
 

@@ -27,6 +27,20 @@ struct PlanReport {
 
 std::string to_json(const PlanReport& report);
 
+/// The plan of a factorization, in the words of fleet_plan_json.
+struct FactorReport {
+  Factorization what;  ///< with a user-facing device number, as it was written
+  const Machine* machine = nullptr;
+  const PlannedFactors* planned = nullptr;
+  std::vector<int> users;  ///< as in PlanReport
+  Bound bound;
+  Goal goal;
+  bool offloaded = false;
+  std::string reason;
+};
+
+std::string to_json(const FactorReport& report);
+
 /// The plan of several calls as one, in the words of fleet_plan_program_json.
 struct ProgramReport {
   const Composition* calls = nullptr;  ///< with user-facing device numbers, as they were written
