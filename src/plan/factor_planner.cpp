@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// factor_planner.cpp: the order of a factorization's tasks: right-looking, with the next panel
-// ahead of everything else.
+// factor_planner.cpp: the order of a factorization's tasks: each worker updates the strips that are
+// factored soonest first, and panels are made as soon as their strips are up to date.
 #include "plan/factor_planner.hpp"
 
 #include <algorithm>
@@ -17,8 +17,9 @@
 namespace fleet {
 namespace {
 
-/// Panels that a worker holds at a time: one that updates read, one that arrives, one that is made.
-constexpr int kPanelsHeld = 3;
+/// Panels that a worker holds at a time: at least one that updates read, one that arrives, and one
+/// that is made; more let panels run ahead of the updates of later strips.
+constexpr int kLeastPanels = 3, kMostPanels = 12;
 /// Strips of earlier stages on their way to be panels again.
 constexpr int kStripsReloaded = 2;
 
@@ -53,7 +54,13 @@ class FactorPlanner {
     SlotRing panels, reloaded;
     std::vector<double> lane_free_s;
     std::vector<Copy> panel, outcome;  ///< per panel
-    int strips = 0;                    ///< that it has been dealt
+    std::vector<int> strips;           ///< that it has been dealt, in their order
+    std::vector<std::pair<int, int>> exchanges;  ///< of its strips by panels, still to come
+  };
+  /// An update that may come next.
+  struct Next {
+    int strip = -1;
+    double start_s = 0;
   };
 
   void deal();
@@ -61,13 +68,20 @@ class FactorPlanner {
   void require_room() const;
   void take_slots();
   void fetch_strips();
-  void step(int k);
+  void factor();
+  bool make_next_panel();
+  bool has_slots(int k) const;
+  std::vector<int> users_of(int k) const;
+  Next next_of(int w) const;
+  void emit_exchanges(int w, std::size_t most);
+  void finish(int j);
   void make_panel(int k);
   void reload(int k);
   void exchange_only();
-  void send(const TileId& tile, int from, std::vector<int> users, bool is_panel);
-  void update(int j, int k);
+  void send(const TileId& tile, const std::vector<int>& users, bool is_panel);
+  void update(int j);
   void exchange(int j, int k);
+  int free_lane(int w) const;
   void write_back(int j);
   void write_back_outcome(int k, int worker);
   TaskId compute(int worker, OpId op, const Copy& target, const std::array<const Copy*, 2>& inputs,
@@ -83,9 +97,14 @@ class FactorPlanner {
   Worker& worker(int w) { return workers_[index(w)]; }
   int lanes() const { return static_cast<int>(workers_.front().lane_free_s.size()); }
   int lane_of_panels() const { return lanes() - 1; }
-  int lane_of(int j) const {
-    const int others = std::max(1, std::min(lanes() - 1, lanes_in_use_));
-    return (j - stage_.begin) / static_cast<int>(workers_.size()) % others;
+  int owner_of_panel(int k) const {
+    return k < stage_.begin ? k % static_cast<int>(workers_.size()) : owner_of(k);
+  }
+  int last_panel() const { return std::min(stage_.end, strips_.panels); }
+  /// Are row exchanges by later panels a part of the stage?
+  bool exchanges() const {
+    return strips_.what.routine == Factoring::getrf &&
+           (stage_.only_exchanges || (stage_.begin == 0 && stage_.end == strips_.count()));
   }
   bool in_place(const TileId& tile, int w) const {
     return program_.in_place(tile.matrix, workers_[index(w)].device, plan_.tuning);
@@ -107,6 +126,8 @@ class FactorPlanner {
   SlotRing ring_;                  ///< pinned, for what has no way of its own
   std::vector<Worker> workers_;
   std::vector<Copy> strip_;  ///< where each is
+  std::vector<int> updates_;  ///< of each strip so far
+  int panels_made_ = 0, panels_held_ = kLeastPanels;
   std::vector<std::vector<OpId>> ops_;  ///< per matrix, those still to come, last first
   std::vector<TaskId> after_;
   int lanes_in_use_ = 1;
@@ -126,7 +147,7 @@ Plan FactorPlanner::run() {
     exchange_only();
   } else {
     fetch_strips();
-    for (int k = 0; k < std::min(stage_.end, strips_.panels); ++k) step(k);
+    factor();
   }
   for (std::size_t d = 0; d < slots_.size(); ++d) {
     plan_.arena_bytes.push_back(slots_[d].bytes());
@@ -151,6 +172,7 @@ void FactorPlanner::deal() {
   for (Worker& worker : workers_) worker.lane_free_s.resize(least);
   homes_.resize(program_.matrices.size());
   strip_.resize(index(strips_.count()));
+  updates_.resize(index(strips_.count()));
   ops_.resize(program_.matrices.size());
   for (const OpChain& chain : program_.chains)
     for (OpId op = chain.first; op < chain.first + chain.ops; ++op)
@@ -182,7 +204,7 @@ void FactorPlanner::take_slots() {
     strip.where = {worker(w).device, -1};
     if (!in_place(tile, w))
       strip.where.slot = slots_[index(worker(w).device)].add(program_.bytes_of(tile));
-    ++worker(w).strips;
+    worker(w).strips.push_back(j);
   }
   std::int64_t strip_bytes = 1;
   for (int j = 0; j < strips_.count(); ++j)
@@ -190,10 +212,6 @@ void FactorPlanner::take_slots() {
   const bool reloads = !stage_.only_exchanges && stage_.begin > 0;
   for (Worker& worker : workers_) {
     StripSlots& slots = slots_[index(worker.device)];
-    if (!stage_.only_exchanges) {
-      const int held = std::min(kPanelsHeld, strips_.panels);
-      worker.panels = SlotRing(slots, held, panel_bytes);
-    }
     if (reloads) worker.reloaded = SlotRing(slots, kStripsReloaded, strip_bytes);
     for (int k = 0; k < strips_.panels; ++k)
       worker.outcome[index(k)].where = {worker.device,
@@ -203,6 +221,18 @@ void FactorPlanner::take_slots() {
     const int ring = std::max(4, 2 * static_cast<int>(workers_.size()));
     ring_ = SlotRing(slots_[kHost], ring, std::max(strip_bytes, panel_bytes));
   }
+  if (stage_.only_exchanges) return require_room();
+  panels_held_ = std::min(kMostPanels, strips_.panels);
+  const std::int64_t aligned = round_up(panel_bytes, kAlignmentBytes);
+  for (const Worker& worker : workers_) {
+    const auto d = index(worker.device);
+    if (d >= plan_.tuning.memory_cap.size()) continue;
+    const std::int64_t left = plan_.tuning.memory_cap[d] - slots_[d].bytes();
+    panels_held_ = static_cast<int>(std::clamp<std::int64_t>(
+        left / aligned, std::min(kLeastPanels, strips_.panels), panels_held_));
+  }
+  for (Worker& worker : workers_)
+    worker.panels = SlotRing(slots_[index(worker.device)], panels_held_, panel_bytes);
   require_room();
 }
 
@@ -242,29 +272,107 @@ void FactorPlanner::fetch_strips() {
   }
 }
 
-void FactorPlanner::step(int k) {
-  const bool earlier = k < stage_.begin;
-  earlier ? reload(k) : make_panel(k);
-  const int owner = earlier ? k % static_cast<int>(workers_.size()) : owner_of(k);
-  const int first = std::max(k + 1, stage_.begin);
-  std::vector<int> users;
-  const auto note = [&](int w) {
-    if (w != owner && std::ranges::find(users, w) == users.end()) users.push_back(w);
-  };
-  for (int j = first; j < stage_.end; ++j) note(owner_of(j));
-  if (!users.empty()) send(strips_.panel(k), owner, users, true);
-  for (int j = first; j < stage_.end; ++j) update(j, k);
-  const bool exchanges = !earlier && strips_.what.routine == Factoring::getrf && stage_.begin == 0 &&
-                         stage_.end == strips_.count();
-  if (exchanges) {
-    users.clear();
-    for (int j = 0; j < k; ++j) note(owner_of(j));
-    if (!users.empty()) send(strips_.outcome(k), owner, users, false);
-    for (int j = 0; j < k; ++j) exchange(j, k);
+void FactorPlanner::factor() {
+  for (;;) {
+    while (make_next_panel()) {
+    }
+    // The worker that is free first; of its strips the one that is factored first, but none that
+    // it would have to wait for while another is ready.
+    int best = -1;
+    for (int w = 0; w < std::ssize(workers_); ++w) {
+      if (next_of(w).strip < 0) continue;
+      const auto free_s = [&](int of) {
+        return worker(of).lane_free_s[index(free_lane(of))];
+      };
+      if (best < 0 || free_s(w) < free_s(best)) best = w;
+    }
+    if (best < 0) break;
+    update(next_of(best).strip);
+    emit_exchanges(best, 1);
   }
-  // Strips that no op is left for.
-  for (int j = stage_.begin; j < stage_.end; ++j)
-    if (strip_[index(j)].where.device != kHost && ops_[index(j)].empty()) write_back(j);
+  for (int w = 0; w < std::ssize(workers_); ++w) emit_exchanges(w, worker(w).exchanges.size());
+}
+
+// Has every worker that takes part in panel k a slot for it? Those that its slots had before are
+// done with.
+bool FactorPlanner::has_slots(int k) const {
+  const int before = k - panels_held_;
+  if (before < 0) return true;
+  return std::ranges::all_of(workers_, [&](const Worker& worker) {
+    return std::ranges::all_of(worker.strips, [&](int j) {
+      return j <= before || updates_[index(j)] > before;
+    });
+  });
+}
+
+std::vector<int> FactorPlanner::users_of(int k) const {
+  std::vector<int> users;
+  for (int w = 0; w < std::ssize(workers_); ++w)
+    if (w != owner_of_panel(k) && !workers_[index(w)].strips.empty() &&
+        workers_[index(w)].strips.back() > k)
+      users.push_back(w);
+  return users;
+}
+
+bool FactorPlanner::make_next_panel() {
+  const int k = panels_made_;
+  if (k >= last_panel() || !has_slots(k)) return false;
+  if (k >= stage_.begin && updates_[index(k)] < k) return false;
+  k < stage_.begin ? reload(k) : make_panel(k);
+  ++panels_made_;
+  if (const auto users = users_of(k); !users.empty()) send(strips_.panel(k), users, true);
+  if (k < stage_.begin) return true;
+  if (exchanges()) {
+    std::vector<int> users;
+    for (int w = 0; w < std::ssize(workers_); ++w) {
+      if (worker(w).strips.empty() || worker(w).strips.front() >= k) continue;
+      if (w != owner_of(k)) users.push_back(w);
+      for (const int j : worker(w).strips)
+        if (j < k) worker(w).exchanges.emplace_back(j, k);
+    }
+    if (!users.empty()) send(strips_.outcome(k), users, false);
+  }
+  finish(k);
+  return true;
+}
+
+FactorPlanner::Next FactorPlanner::next_of(int w) const {
+  const Worker& me = workers_[index(w)];
+  const double free_s = me.lane_free_s[index(free_lane(w))];
+  Next best;
+  for (const int j : me.strips) {
+    const int k = updates_[index(j)];
+    if (k >= std::min(j, strips_.panels) || k >= panels_made_) continue;
+    const double start_s =
+        std::max({free_s, strip_[index(j)].ready_s, me.panel[index(k)].ready_s});
+    if (best.strip >= 0 && start_s >= best.start_s) continue;
+    best = {j, start_s};
+    if (start_s <= free_s) break;
+  }
+  return best;
+}
+
+/// Short tasks that fit between others.
+void FactorPlanner::emit_exchanges(int w, std::size_t most) {
+  auto& waiting = worker(w).exchanges;
+  const std::size_t count = std::min(most, waiting.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    exchange(waiting[i].first, waiting[i].second);
+    finish(waiting[i].first);
+  }
+  waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+/// Sends a strip home that no op is left for.
+void FactorPlanner::finish(int j) {
+  if (ops_[index(j)].empty() && !on_host(strip_[index(j)].where.device)) write_back(j);
+}
+
+int FactorPlanner::free_lane(int w) const {
+  const Worker& me = workers_[index(w)];
+  const int count = std::max(1, std::min(lanes() - 1, lanes_in_use_));
+  const auto begin = me.lane_free_s.begin();
+  return static_cast<int>(std::min_element(begin, begin + count) - begin);
 }
 
 void FactorPlanner::make_panel(int k) {
@@ -288,7 +396,7 @@ void FactorPlanner::make_panel(int k) {
 
 // Of an earlier stage: the strip has been factored and is at home.
 void FactorPlanner::reload(int k) {
-  const int w = k % static_cast<int>(workers_.size());
+  const int w = owner_of_panel(k);
   Worker& me = worker(w);
   const TileId tile = strips_.strip(k);
   Copy strip{.where = {me.device, -1}};
@@ -321,18 +429,19 @@ void FactorPlanner::exchange_only() {
   }
 }
 
-void FactorPlanner::update(int j, int k) {
-  const int w = owner_of(j);
+void FactorPlanner::update(int j) {
+  const int w = owner_of(j), k = updates_[index(j)]++;
   Copy& strip = strip_[index(j)];
-  const int lane = lane_of(j);
+  const int lane = free_lane(w);
   compute(w, next_op(strips_.strip(j)), strip, {&worker(w).panel[index(k)], nullptr}, lane);
   strip.ready_s = worker(w).lane_free_s[index(lane)];
+  finish(j);
 }
 
 void FactorPlanner::exchange(int j, int k) {
   const int w = owner_of(j);
   Copy& strip = strip_[index(j)];
-  const int lane = lane_of(j);
+  const int lane = free_lane(w);
   compute(w, next_op(strips_.strip(j)), strip, {&worker(w).outcome[index(k)], nullptr}, lane);
   strip.ready_s = worker(w).lane_free_s[index(lane)];
 }
@@ -393,8 +502,9 @@ double FactorPlanner::fetch(const TileId& tile, const Copy& from, const Where& t
 }
 
 // One chain for all users.
-void FactorPlanner::send(const TileId& tile, int from, std::vector<int> users, bool is_panel) {
+void FactorPlanner::send(const TileId& tile, const std::vector<int>& users, bool is_panel) {
   const int k = tile.matrix - strips_.count() - (is_panel ? 0 : strips_.panels);
+  const int from = owner_of_panel(k);
   const auto copy_of = [&](int w) -> Copy& {
     return is_panel ? worker(w).panel[index(k)] : worker(w).outcome[index(k)];
   };
@@ -461,7 +571,7 @@ StripBytes strip_bytes(const TileProgram& program) {
   for (int j = 0; j < strips.count(); ++j)
     bytes.strip =
         std::max(bytes.strip, round_up(program.bytes_of(strips.strip(j)), kAlignmentBytes));
-  bytes.beside = kPanelsHeld * round_up(longest_panel(program, strips), kAlignmentBytes) +
+  bytes.beside = kLeastPanels * round_up(longest_panel(program, strips), kAlignmentBytes) +
                  kStripsReloaded * bytes.strip;
   for (int k = 0; k < strips.panels; ++k)
     bytes.beside += round_up(program.bytes_of(strips.outcome(k)), kAlignmentBytes);
