@@ -186,6 +186,8 @@ void Context::settle(const Block& block, Access access) {
 
 bool Context::bring_to_cpu(const View& matrix, Storage storage, Access access) {
   const User inside(users_);
+  if (options_.backend == BackendKind::sim)
+    throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
   const Block block = block_of(matrix, storage);
   settle(block, access);
   if (block.bytes == 0) return true;
