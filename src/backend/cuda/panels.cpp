@@ -8,6 +8,7 @@
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/elementwise.hpp"
+#include "backend/cuda/factoring_kernels.hpp"
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 
@@ -30,6 +31,9 @@ void require_rows(BaseShape shape, std::int64_t rows) {
     throw Error(Status::unsupported, "a panel of " + std::to_string(rows) +
                                          " rows is more than this GPU keeps at a time");
 }
+
+/// Reflectors whose factor one thread block makes.
+constexpr std::int64_t kSmallFactor = 32;
 
 constexpr std::size_t kMoveBytes = 2 * 32 * sizeof(std::int32_t);
 
@@ -297,6 +301,38 @@ void Panels::reflect(const QrPanel& panel, std::int64_t first, std::int64_t widt
   multiply(storage, part(panel.t, storage, first, first, width, width), turned, along, Op::none,
            weights, 1, 0);
   multiply(storage, v, Op::none, weights, Op::none, right, -1, 1);
+}
+
+std::size_t Panels::larft_bytes(Storage storage, std::int64_t order) {
+  return 3 * aligned(static_cast<std::size_t>(order * order * bytes_of(storage)));
+}
+
+void Panels::larft(Storage storage, const View& v, const void* tau, const View& t,
+                   void* workspace) const {
+  const std::int64_t order = v.cols;
+  const auto bytes = static_cast<std::size_t>(order * order * bytes_of(storage));
+  const View products{.data = workspace, .rows = order, .cols = order, .ld = order};
+  char* const first = after(workspace, bytes);
+  const QrPanel panel{.storage = storage,
+                      .a = v,
+                      .t = t,
+                      .products = {first, after(first, bytes)}};
+  check(cudaMemset2DAsync(t.data, static_cast<std::size_t>(t.ld * bytes_of(storage)), 0,
+                          static_cast<std::size_t>(order * bytes_of(storage)),
+                          static_cast<std::size_t>(order), stream_),
+        "the factor of a panel");
+  const Op turned = is_complex(storage) ? Op::conjugate : Op::transpose;
+  multiply(storage, v, turned, v, Op::none, products, 1, 0);
+  make_small_factors(storage, products, tau, kSmallFactor, t, stream_);
+  join_all(panel, 0, order);
+}
+
+void Panels::join_all(const QrPanel& panel, std::int64_t first, std::int64_t width) const {
+  if (width <= kSmallFactor) return;
+  const std::int64_t half = first_half(width, kSmallFactor);
+  join_all(panel, first, half);
+  join_all(panel, first + half, width - half);
+  join_factors(panel, first, half, width);
 }
 
 /// What is between the factors of both halves: -t1 * (v1^H * v2) * t2.

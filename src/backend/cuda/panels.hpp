@@ -53,6 +53,15 @@ class Panels {
   /// Error(unsupported) if there are more rows than most_rows(), and Error(device_failed).
   void geqrf(Storage storage, const View& a, void* tau, const View& t, void* workspace) const;
 
+  /// b := the x of l*x = b, where l is a unit lower triangle. Throws Error(device_failed).
+  void solve_lower(Storage storage, const View& l, const View& b) const;
+
+  static std::size_t larft_bytes(Storage storage, std::int64_t order);
+  /// t := the factor of the block reflector of v, whose ones and zeros are explicit, with tau; zero
+  /// below its diagonal. Throws Error(device_failed).
+  void larft(Storage storage, const View& v, const void* tau, const View& t,
+             void* workspace) const;
+
  private:
   struct LuPanel;
   struct QrPanel;
@@ -60,10 +69,10 @@ class Panels {
 
   void factor_lu(const LuPanel& panel, std::int64_t first, std::int64_t width) const;
   void factor_lu_narrow(const LuPanel& panel, std::int64_t first, std::int64_t width) const;
-  void solve_lower(Storage storage, const View& l, const View& b) const;
   void factor_qr(const QrPanel& panel, std::int64_t first, std::int64_t width) const;
   void reflect(const QrPanel& panel, std::int64_t first, std::int64_t width,
                std::int64_t others) const;
+  void join_all(const QrPanel& panel, std::int64_t first, std::int64_t width) const;
   void join_factors(const QrPanel& panel, std::int64_t first, std::int64_t half,
                     std::int64_t width) const;
   void factor_triangle(const TrianglePanel& panel, std::int64_t first, std::int64_t order) const;
