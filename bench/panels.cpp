@@ -272,7 +272,10 @@ class Bench {
                                 count, info.data()),
                   "geqrf");
         },
-        [] { return 0.0; });
+        [&] {
+          return qr_errors<T>(a, {a.rows, a.cols, a.ld, data.values()}, taus.values(), {})
+              .largest();
+        });
   }
 
   /// Alone, as a graph, and beside large products.
@@ -290,11 +293,11 @@ class Bench {
     const auto replay = [&] { check(cudaGraphLaunch(ready, stream_), "a graph"); };
     Row replayed = row;
     replayed.graph = "yes";
-    time_one(replayed, rows, cols, original, data, replay, [] { return 0.0; });
+    time_one(replayed, rows, cols, original, data, replay, verify);
     if (with_beside_ && cols == 512) {
       Row busy = row;
       busy.beside = "dgemm";
-      time_one(busy, rows, cols, original, data, work, [] { return 0.0; });
+      time_one(busy, rows, cols, original, data, work, verify);
     }
     check(cudaGraphExecDestroy(ready), "a graph");
     check(cudaGraphDestroy(graph), "a graph");
@@ -363,17 +366,22 @@ class Bench {
 };
 
 std::string json_of(const Row& row) {
+  // Readers of rows tell cases apart by where other operands are; here by what else is different.
+  const std::string beside = row.graph == "yes"        ? "graph"
+                             : row.beside == "nothing" ? "0"
+                                                       : row.beside;
   char text[1024];
   std::snprintf(text, sizeof text,
                 "  {\"engine\": \"%s\", \"routine\": \"%s\", \"type\": \"%c\", \"m\": %ld, \"n\": "
                 "%ld, \"k\": 0, \"place\": \"0\", \"devices\": 1, \"width\": %d, \"first_s\": "
                 "%.9g, \"median_s\": %.9g, \"min_s\": %.9g, \"max_s\": %.9g, \"tflops\": %.6g, "
-                "\"error\": %.4g, \"beside\": \"%s\", \"graph\": \"%s\", \"repeat\": %d, "
+                "\"error\": %.4g, \"beside\": \"%s\", \"load\": \"%s\", \"graph\": \"%s\", "
+                "\"repeat\": %d, "
                 "\"warmup\": %d, \"measured\": \"measured\", \"status\": \"ok\"}",
                 row.engine.c_str(), row.routine.c_str(), row.letter, static_cast<long>(row.rows),
                 static_cast<long>(row.cols), row.width, row.first_s, row.median_s, row.min_s,
-                row.max_s, row.gflops * 1e-3, row.error, row.beside.c_str(), row.graph.c_str(),
-                kRepeats, kWarmups);
+                row.max_s, row.gflops * 1e-3, row.error, beside.c_str(), row.beside.c_str(),
+                row.graph.c_str(), kRepeats, kWarmups);
   return text;
 }
 

@@ -298,9 +298,9 @@ __global__ void __launch_bounds__(kPanelThreads, 1) lu_columns(Columns<T> in) {
       if (is_below && !is_singular) head = divides ? quotient(head, top) : product(head, inverse);
 #pragma unroll
       for (int k = 1; k < Width; ++k) {
-        T next = x[r][k];
-        if (is_below && k < left) next = minus_product(next, head, pivot_row[k]);
-        x[r][k - 1] = next;
+        // A choice, not a branch: there would be one for every element.
+        const T next = minus_product(x[r][k], head, pivot_row[k]);
+        x[r][k - 1] = chosen(is_below & (k < left), next, x[r][k]);
       }
       x[r][Width - 1] = head;
     }

@@ -322,9 +322,8 @@ __global__ void __launch_bounds__(kPanelThreads, 1) qr_columns(Columns<T> in) {
       const T v = row == step ? element_of<T>(1, 0) : head;
 #pragma unroll
       for (int k = 1; k < Width; ++k) {
-        T next = x[r][k];
-        if (changes && k < left) next = minus_product(next, v, shared.now.weights[k]);
-        x[r][k - 1] = next;
+        const T next = minus_product(x[r][k], v, shared.now.weights[k]);
+        x[r][k - 1] = chosen(changes & (k < left), next, x[r][k]);
       }
       x[r][Width - 1] = row == step ? shared.now.beta : head;
     }

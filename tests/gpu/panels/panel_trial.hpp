@@ -206,7 +206,7 @@ struct QrErrors {
   double largest() const { return std::max({factors, unitary, together}); }
 };
 
-/// All in units of rounding.
+/// All in units of rounding; without a t the reflectors are only seen one after the other.
 template <typename T>
 QrErrors qr_errors(const HostMatrix<T>& a, const HostMatrix<T>& factors, const std::vector<T>& taus,
                    const HostMatrix<T>& t) {
@@ -257,6 +257,7 @@ QrErrors qr_errors(const HostMatrix<T>& a, const HostMatrix<T>& factors, const s
     subtract(col, tau * along(col, apart), apart);
   }
   errors.unitary /= kEpsilon<T>;
+  if (t.cols == 0) return errors;
   for (std::int64_t row = 0; row < order; ++row) {
     W weight = 0;
     for (std::int64_t col = row; col < order; ++col)
