@@ -98,7 +98,7 @@ class PanelKernel {
   void factor_potrf() {
     const std::int64_t width = panel_.width, rest = panel_.length - width;
     const View square = piece(launch_.c, 0, width, triangle());
-    panels_.potrf(storage_, square, notes(launch_.c) + Panel::kInfo, workspace_);
+    panels_.potrf(storage_, square, notes(launch_.c) + Panel::kInfo);
     if (rest == 0) return;
     Launch solving{.kernel = Kernel::solve,
                    .type = launch_.type,
@@ -230,7 +230,7 @@ std::size_t factoring_bytes(const Launch& launch, CublasHandle& blas, cudaStream
   const Panels panels(blas, stream);
   switch (panel.routine) {
     case Factoring::potrf:
-      return Panels::potrf_bytes(storage, width);
+      return aligned(round_up(width, inverse_block(storage)) * inverse_block(storage) * bytes);
     case Factoring::getrf:
       return panels.getrf_bytes(storage, panel.length, width);
     default:
