@@ -82,7 +82,7 @@ std::int64_t Context::run_factor(const FactorCall& call, CallRecord& record) {
   return info;
 }
 
-void Context::with_cpu(const std::function<void(CpuBlas&)>& work) {
+void Context::run_with_cpu(const std::function<void(CpuBlas&)>& work) {
   const User inside(users_);
   const Computing computing;
   std::optional<CpuBlas::Lease> lease;
