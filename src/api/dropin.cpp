@@ -102,7 +102,12 @@ fleet_dropin_core make_core() {
                          .wants_all = 0,
                          .offer = offer,
                          .compute = compute,
-                         .note_host = note_host};
+                         .note_host = note_host,
+                         .serves_lapack = 0,
+                         .lapack_min_flops = kNever,
+                         .offer_lapack = nullptr,
+                         .compute_lapack = nullptr,
+                         .note_host_lapack = nullptr};
   capi::guarded([&] {
     core.wants_all = default_context().wants_all_calls() ? 1 : 0;
     core.min_flops = default_context().min_flops();
