@@ -73,6 +73,7 @@ typedef struct fleet_dropin_lapack_call {
   char type; /* s, d, c, z; that of A in dsgesv and zcgesv */
   char side, uplo, trans, diag, direct, storev;
   char int_bits; /* 32 or 64: of the numbers in ipiv and of iter */
+  double flops; /* of the whole call, as LAPACK's own timings count; complex ones 4 times as many */
   int64_t m, n, k, nrhs;
   void* a; /* V in larfb */
   int64_t lda;
@@ -114,8 +115,7 @@ typedef struct fleet_dropin_core {
    * call then, a number that LAPACK never gives. 0: not taken, nothing is touched. */
   int (*offer_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
   int (*compute_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
-  /* `flops` as lapack_min_flops counts them. */
-  void (*note_host_lapack)(const fleet_dropin_lapack_call* call, double flops, double seconds);
+  void (*note_host_lapack)(const fleet_dropin_lapack_call* call, double seconds);
 } fleet_dropin_core;
 
 /* Exported by libfleetblas.so. Starts the default context on first use; never throws, never fails:

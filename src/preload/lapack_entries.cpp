@@ -51,12 +51,12 @@ template <class F, class... P>
 [[gnu::noinline]] void offer(LapackId id, const void* caller, P... values) {
   fleet_dropin_lapack_call call = read_lapack<F>(values...);
   call.symbol = lapack_symbols[id].name;
-  const double flops = flops_of(call);
+  call.flops = flops_of(call);
   // Level 3 within the LAPACK behind is offered then.
-  if (!serves_lapack(flops) || !has_named_ints(id, caller))
+  if (!serves_lapack(call.flops) || !has_named_ints(id, caller))
     return call_behind(id, caller, values...);
   std::int64_t info = 0;
-  const Offer offer(call, flops, info);
+  const Offer offer(call, info);
   if (!offer.taken()) return call_behind(id, caller, values...);
   if constexpr (F::kAsksForRoom) leave_best_room<F>(typename F::Args{}, id, caller, values...);
   return_info<F>(typename F::Args{}, info, values...);
@@ -102,7 +102,7 @@ void run_elsewhere(LapackId id, P... values) {
         F::kRoutine == fleet_dropin_ormqr && call.side == 'r' ? call.m : call.n;
     *static_cast<typename ElementTraits<typename F::Element>::Real*>(call.work) =
         static_cast<typename ElementTraits<typename F::Element>::Real>(edge > 1 ? edge : 1);
-  } else if (flops_of(call) > 0 && !compute_in_core(call, info)) {
+  } else if (call.flops = flops_of(call); call.flops > 0 && !compute_in_core(call, info)) {
     info = 1 + (call.m > call.n ? call.m : call.n);
     print_not_done(symbol.name);
   }

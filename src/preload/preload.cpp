@@ -210,9 +210,9 @@ bool compute_in_core(const fleet_dropin_lapack_call& call, std::int64_t& info) {
 }
 
 // Counts this thread as under way; nullptr where nobody may be asked.
-const fleet_dropin_core* Offer::core_for_call() {
+const fleet_dropin_core* Offer::core_for_call(double flops) {
   offers_under_way.fetch_add(1);
-  if (phase.load() != Phase::exiting) return core_for(flops_);
+  if (phase.load() != Phase::exiting) return core_for(flops);
   hold_back_late_caller();
   return nullptr;
 }
@@ -222,26 +222,25 @@ void Offer::note_later(bool worth_a_look) {
   if (noted_) start_s_ = now_s();
 }
 
-Offer::Offer(const fleet_dropin_call& call, double flops) : call_(&call), flops_(flops) {
-  core_ = core_for_call();
+Offer::Offer(const fleet_dropin_call& call, double flops) : call_(&call) {
+  core_ = core_for_call(flops);
   if (!core_) return;
   const bool worth_a_look = flops >= core_->min_flops;
   taken_ = worth_a_look && core_->offer(&call);
   if (!taken_) note_later(worth_a_look);
 }
 
-Offer::Offer(const fleet_dropin_lapack_call& call, double flops, std::int64_t& info)
-    : lapack_call_(&call), flops_(flops) {
-  core_ = core_for_call();
+Offer::Offer(const fleet_dropin_lapack_call& call, std::int64_t& info) : lapack_call_(&call) {
+  core_ = core_for_call(call.flops);
   if (!core_) return;
-  const bool worth_a_look = flops >= core_->lapack_min_flops;
+  const bool worth_a_look = call.flops >= core_->lapack_min_flops;
   taken_ = worth_a_look && core_->offer_lapack(&call, &info);
   if (!taken_) note_later(worth_a_look);
 }
 
 Offer::~Offer() {
   if (noted_ && call_) core_->note_host(call_, now_s() - start_s_);
-  if (noted_ && lapack_call_) core_->note_host_lapack(lapack_call_, flops_, now_s() - start_s_);
+  if (noted_ && lapack_call_) core_->note_host_lapack(lapack_call_, now_s() - start_s_);
   offers_under_way.fetch_sub(1);
 }
 

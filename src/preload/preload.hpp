@@ -40,7 +40,7 @@ class Offer {
  public:
   Offer(const fleet_dropin_call& call, double flops);
   /// A call of LAPACK, whose `info` the core sets if it takes the call.
-  Offer(const fleet_dropin_lapack_call& call, double flops, std::int64_t& info);
+  Offer(const fleet_dropin_lapack_call& call, std::int64_t& info);
   ~Offer();
   Offer(const Offer&) = delete;
   Offer& operator=(const Offer&) = delete;
@@ -49,13 +49,12 @@ class Offer {
   bool taken() const { return taken_; }
 
  private:
-  const fleet_dropin_core* core_for_call();
+  const fleet_dropin_core* core_for_call(double flops);
   void note_later(bool worth_a_look);
 
   Inside inside_;
   const fleet_dropin_call* call_ = nullptr;  ///< one of the two
   const fleet_dropin_lapack_call* lapack_call_ = nullptr;
-  double flops_;
   const fleet_dropin_core* core_ = nullptr;
   double start_s_ = 0;
   bool taken_ = false;

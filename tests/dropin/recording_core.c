@@ -169,8 +169,8 @@ static int offer_lapack(const fleet_dropin_lapack_call* call, int64_t* info) {
 static int compute_lapack(const fleet_dropin_lapack_call* call, int64_t* info) {
   return take_lapack("computed-lapack", call, info);
 }
-static void note_host_lapack(const fleet_dropin_lapack_call* call, double flops, double seconds) {
-  record_lapack(seconds >= 0 ? "host-lapack" : "bad-time", call, flops);
+static void note_host_lapack(const fleet_dropin_lapack_call* call, double seconds) {
+  record_lapack(seconds >= 0 ? "host-lapack" : "bad-time", call, call->flops);
 }
 
 const fleet_dropin_core* fleet_dropin(void) {
