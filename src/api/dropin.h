@@ -111,8 +111,9 @@ typedef struct fleet_dropin_core {
   /* The same for calls of LAPACK. */
   double lapack_min_flops;
   /* 1: done, and *info is LAPACK's (also of larfb, where it is 0); or the devices failed and what
-   * the call writes is undefined, which the core has logged: *info is larger than any size of the
-   * call then, a number that LAPACK never gives. 0: not taken, nothing is touched. */
+   * the call writes is undefined, or an operand is on a device and nobody could do the call, which
+   * the core has logged: *info is larger than any size of the call then, a number that LAPACK never
+   * gives. 0: not taken, nothing is touched. */
   int (*offer_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
   int (*compute_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
   void (*note_host_lapack)(const fleet_dropin_lapack_call* call, double seconds);

@@ -158,21 +158,36 @@ std::int64_t run(const LapackCall& c) {
   throw Error(Status::unsupported, "a routine of LAPACK that the core does not know");
 }
 
+/// The LAPACK behind would crash on an operand that is on a device.
+bool has_device_operand(const LapackCall& c) {
+  for (const void* data : {c.a, c.b, c.c})
+    if (data != nullptr && !default_context().bring_to_cpu(view(data, 1, 1, 1), storage_of(c.type),
+                                                           Access::read))
+      return true;
+  return false;
+}
+
+void log_last_error() {
+  try {
+    default_context().log_error(message());
+  } catch (...) {
+    // Memory is short: the caller learns what matters by info, or from the LAPACK behind.
+  }
+}
+
 }  // namespace
 
 int compute_lapack(const LapackCall* call, std::int64_t* info) {
   const double start_s = now_s();
   const fleet_status status = guarded([&] { *info = run(*call); });
   if (status != FLEET_OK) {
-    try {
-      default_context().log_error(message());
-    } catch (...) {
-      // Memory is short: the caller learns what matters by info, or from the LAPACK behind.
-    }
+    log_last_error();
+    bool ends_here = status == FLEET_DEVICE_FAILED;
+    if (!ends_here) guarded([&] { ends_here = has_device_operand(*call); });
+    if (!ends_here) return 0;
+    // There is no status to say that there is no result: an info that LAPACK never gives.
+    *info = std::max(call->m, call->n) + 1;
   }
-  if (status != FLEET_OK && status != FLEET_DEVICE_FAILED) return 0;
-  // No status says that what the call writes is undefined: an info that LAPACK never gives.
-  if (status == FLEET_DEVICE_FAILED) *info = std::max(call->m, call->n) + 1;
   const double seconds = now_s() - start_s;
   guarded([&] {
     default_context().note_lapack(

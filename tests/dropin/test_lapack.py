@@ -2,12 +2,23 @@
 """LAPACK's names: what reaches the core, with which arguments, and what a program gets back. The
 recording core does calls by the reference LAPACK; where that is not there, these tests skip."""
 
+import json
 import re
+import statistics
 
 import pytest
-from conftest import HERE, LAPACK_NAMES, LAPACK_ROUTINES, compile_c, link_flags
+from conftest import (
+    HERE,
+    HOST_DEVICES,
+    LAPACK_NAMES,
+    LAPACK_ROUTINES,
+    SOURCE,
+    compile_c,
+    link_flags,
+)
 
 SCRIPTS = HERE / "scripts"
+EXTRA_LIMIT_S = 0.3e-6
 # Rounding differs where a workspace of another size is passed on.
 TOLERANCE = {"s": 1e-3, "c": 1e-3, "d": 1e-10, "z": 1e-10}
 
@@ -245,3 +256,99 @@ def test_loaded_libraries_are_patched(python, recorder, forced, run):
     by_numpy, by_scipy = python_names(python)
     taken = [words[1] for words in result.events if words[0] == "took-lapack"]
     assert sorted(taken) == sorted([by_scipy % "dgetrf", by_scipy % "dgetrs", by_numpy % "dgesv"])
+
+
+def lapack_in(summary):
+    """The routine's symbol -> its numbers, as the summary has them."""
+    return {row["symbol"]: row for row in json.loads(summary.read_text())["lapack"]}
+
+
+def test_every_routine_is_right_on_four_virtual_devices(program, preload, lapack, run, tmp_path):
+    calls = program("lapack_calls.cpp", *lapack)
+    summary = tmp_path / "summary.json"
+
+    reference = run([calls, 70])
+    ours = run([calls, 70], preload=preload, FLEETBLAS_SUMMARY=summary, **HOST_DEVICES)
+
+    assert (ours.returncode, ours.stderr) == (0, "")
+    assert "touched" not in ours.stdout
+    assert_same(ours.stdout, reference.stdout)
+    done = lapack_in(summary)
+    assert set(done) == {name + "_" for name in LAPACK_ROUTINES}
+    assert all(row["behind"] == 0 and row["calls"] > 0 for row in done.values())
+
+
+@pytest.mark.parametrize("mode", ["", "threads", "fork"])
+def test_numpy_and_scipy_are_right_on_four_virtual_devices(mode, python, preload, run, tmp_path):
+    result = run(
+        [python, SCRIPTS / "linalg.py", 90, mode],
+        preload=preload,
+        FLEETBLAS_SUMMARY=tmp_path / "summary.json",
+        RECORD_FILE=tmp_path / "unused",
+        **HOST_DEVICES,
+    )
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    by_numpy, by_scipy = python_names(python)
+    done = lapack_in(tmp_path / "summary.json")
+    assert {by_numpy % "dgesv", by_scipy % "dgetrf", by_scipy % "zpotri"} <= set(done)
+    assert all(row["behind"] == 0 for row in done.values())
+
+
+def test_a_call_by_the_lapack_behind_is_in_the_books(program, preload, lapack, run, tmp_path):
+    calls = program("lapack_calls.cpp", *lapack)
+    summary = tmp_path / "summary.json"
+
+    reference = run([calls])
+    ours = run([calls], preload=preload, FLEETBLAS_SUMMARY=summary, FLEETBLAS_OFFLOAD="never")
+
+    assert ours.stdout == reference.stdout
+    done = lapack_in(summary)
+    assert set(done) == {name + "_" for name in LAPACK_ROUTINES}
+    assert all(row["behind"] == row["calls"] for row in done.values())
+
+
+@pytest.mark.parametrize("fault", ["alloc:2", "copy:3", "launch:5", "lost:1@2", "lost:0@1"])
+def test_faults_of_devices_are_made_good(fault, python, preload, run, tmp_path):
+    result = run(
+        [python, SCRIPTS / "linalg.py", 60],
+        preload=preload,
+        FLEETBLAS_INJECT=fault,
+        FLEETBLAS_SUMMARY=tmp_path / "summary.json",
+        **HOST_DEVICES,
+    )
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert all(row["behind"] == 0 for row in lapack_in(tmp_path / "summary.json").values())
+
+
+def test_what_a_lost_device_leaves_undefined_is_an_info_that_lapack_never_gives(
+    program, preload, lapack, run
+):
+    folder = preload.parent
+    flags = [f"-I{SOURCE / 'include'}", f"-L{folder}", "-lfleetblas", f"-Wl,-rpath,{folder}"]
+    lost = program("lapack_lost.c", *flags, *lapack)
+
+    fine = run([lost], preload=preload, **HOST_DEVICES)
+    undefined = run(
+        [lost],
+        preload=preload,
+        FLEETBLAS_INJECT="lost:0@1",
+        FLEETBLAS_LOG_LEVEL=1,
+        **HOST_DEVICES,
+    )
+
+    assert (fine.returncode, fine.stdout) == (0, "0\n")
+    assert (undefined.returncode, undefined.stdout) == (0, "201\n")
+    assert "undefined" in undefined.stderr
+
+
+def test_a_small_call_costs_at_most_300_ns_more(program, preload, lapack, reference_lapack, run):
+    overhead = program("overhead.c", "-DLAPACK", *lapack, "-O2")
+
+    def extra_s():
+        result = run([overhead, reference_lapack], preload=preload)
+        assert result.returncode == 0, result.stderr
+        return float(result.stdout.split()[2])
+
+    assert statistics.median(extra_s() for _ in range(3)) <= EXTRA_LIMIT_S
