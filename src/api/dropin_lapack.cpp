@@ -10,6 +10,7 @@
 #include "base/clock.hpp"
 #include "base/gate.hpp"
 #include "core/argument_check.hpp"
+#include "cpu/lapack_library.hpp"
 #include "linalg/inverse.hpp"
 #include "linalg/orthogonal.hpp"
 #include "linalg/solve.hpp"
@@ -178,6 +179,8 @@ void log_last_error() {
 }  // namespace
 
 int compute_lapack(const LapackCall* call, std::int64_t* info) {
+  // The CPU's LAPACK in a call of ours, which calls itself by names that lead here.
+  if (inside_lapack()) return 0;
   const double start_s = now_s();
   const fleet_status status = guarded([&] { *info = run(*call); });
   if (status != FLEET_OK) {
@@ -206,6 +209,7 @@ int offer_lapack(const LapackCall* call, std::int64_t* info) {
 }
 
 void note_host_lapack(const LapackCall* call, double seconds) {
+  if (inside_lapack()) return;
   const char* const last = refusal;
   refusal = nullptr;
   try {

@@ -46,7 +46,10 @@ class Context {
   /// Error; the matrix is untouched unless the status is device_failed.
   std::int64_t factor(const FactorCall& call);
   /// Runs `work` with the CPU's library, which has as many threads then as there are cores.
-  void with_cpu(const std::function<void(CpuBlas&)>& work);
+  template <typename Work>
+  void with_cpu(Work&& work) {
+    run_with_cpu(std::ref(work));  // needs no memory
+  }
   /// How many threads may work on the host for one call.
   int cpu_threads() const;
   /// For work on the host: waits for queued calls that use the matrix and brings its elements home.
@@ -242,6 +245,7 @@ class Context {
   void finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
                      std::optional<DeviceUse>& use);
   void run_on_cpu(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
+  void run_with_cpu(const std::function<void(CpuBlas&)>& work);
   std::int64_t run_factor(const FactorCall& call, CallRecord& record);
   /// A matrix, and where it lies.
   struct Placed {

@@ -82,7 +82,7 @@ std::int64_t Context::run_factor(const FactorCall& call, CallRecord& record) {
   return info;
 }
 
-void Context::with_cpu(const std::function<void(CpuBlas&)>& work) {
+void Context::run_with_cpu(const std::function<void(CpuBlas&)>& work) {
   const User inside(users_);
   const Computing computing;
   std::optional<CpuBlas::Lease> lease;
@@ -103,6 +103,8 @@ void Context::settle(const Block& block, Access access) {
 
 bool Context::bring_to_cpu(const View& matrix, Storage storage, Access access) {
   const User inside(users_);
+  if (options_.backend == BackendKind::sim)
+    throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
   const Block block = block_of(matrix, storage);
   settle(block, access);
   if (block.bytes == 0) return true;

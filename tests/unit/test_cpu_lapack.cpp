@@ -11,50 +11,13 @@
 
 #include "cpu/lapack.hpp"
 #include "support/cpu_blas.hpp"
+#include "support/lapack_matrix.hpp"
 
 namespace fleet {
 namespace {
 
-template <typename T>
-constexpr Storage kStorageOf = Storage::f64;
-template <>
-constexpr Storage kStorageOf<float> = Storage::f32;
-template <>
-constexpr Storage kStorageOf<std::complex<float>> = Storage::c32;
-template <>
-constexpr Storage kStorageOf<std::complex<double>> = Storage::c64;
-
-template <typename T>
-T random_element(std::mt19937& random) {
-  std::uniform_real_distribution<double> uniform(-1, 1);
-  if constexpr (std::is_floating_point_v<T>)
-    return static_cast<T>(uniform(random));
-  else
-    return {static_cast<typename T::value_type>(uniform(random)),
-            static_cast<typename T::value_type>(uniform(random))};
-}
-
-/// A matrix whose leading dimension is larger than its columns are long.
-template <typename T>
-struct Matrix {
-  std::int64_t rows, cols, ld;
-  std::vector<T> data;
-
-  Matrix(std::int64_t r, std::int64_t c, std::mt19937& random)
-      : rows(r), cols(c), ld(r + 3), data(static_cast<std::size_t>(ld * c + 1)) {
-    for (T& element : data) element = random_element<T>(random);
-  }
-  T& at(std::int64_t row, std::int64_t col) {
-    return data[static_cast<std::size_t>(row + col * ld)];
-  }
-  View view(Fill fill = Fill::full) { return {data.data(), rows, cols, ld, fill}; }
-  /// Well conditioned, and positive definite if it is square.
-  void strengthen() {
-    const T weight = T(static_cast<float>(rows + cols));
-    for (std::int64_t i = 0; i < std::min(rows, cols); ++i)
-      at(i, i) = rows == cols ? T(std::abs(at(i, i))) + weight : at(i, i) + weight;
-  }
-};
+using test::kStorageOf;
+using test::Matrix;
 
 template <typename T>
 void expect_near(const std::vector<T>& got, const std::vector<T>& expected, double scale) {
