@@ -162,8 +162,8 @@ std::int64_t run(const LapackCall& c) {
 /// The LAPACK behind would crash on an operand that is on a device.
 bool has_device_operand(const LapackCall& c) {
   for (const void* data : {c.a, c.b, c.c})
-    if (data != nullptr && !default_context().bring_to_cpu(view(data, 1, 1, 1), storage_of(c.type),
-                                                           Access::read))
+    if (data != nullptr &&
+        !default_context().bring_to_cpu(view(data, 1, 1, 1), storage_of(c.type), Access::read))
       return true;
   return false;
 }

@@ -110,9 +110,11 @@ def summary_text(summary: dict, wall_s: float) -> str:
         spent = common.duration(row["seconds"])
         lines.append(f"  {row['where']:<8} {row['calls']:>8,} calls {spent:>9}  {row['reason']}")
     for row in sorted(summary.get("lapack", []), key=lambda row: -row["seconds"]):
-        behind = f"  {row['behind']:,} by the LAPACK behind" if row["behind"] else ""
+        behind = f", {row['behind']:,} by the LAPACK behind" if row["behind"] else ""
         spent = common.duration(row["seconds"])
-        lines.append(f"  {row['symbol']} {row['calls']:,} calls {spent}{behind}")
+        lines.append(
+            f"  {'LAPACK':<8} {row['calls']:>8,} calls {spent:>9}  {row['symbol']}{behind}"
+        )
     moved = (
         f"{LINK_KINDS.get(kind, kind)} {common.byte_text(number)}"
         for kind, number in summary["bytes_by_kind"].items()
