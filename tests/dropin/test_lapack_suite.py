@@ -63,8 +63,9 @@ def test_lapack_s_own_tests_print_what_they_print_without_us(
     tests.write_text(f"exec {test_program(letter)} < {tmp_path}/input\n")
     (tmp_path / "input").write_text(INPUT.format(t=letter.upper()))
     # Of all the BLAS on this machine the reference is the one whose bits are not in question.
-    paths = [os.path.dirname(netlib[0]), os.environ.get("LD_LIBRARY_PATH", "")]
-    settings = {"LD_LIBRARY_PATH": ":".join(paths)}
+    # Their library of matrices (libtmglib3) is in the folder above them.
+    folders = [os.path.dirname(netlib[0]), os.path.dirname(os.path.dirname(test_program(letter)))]
+    settings = {"LD_LIBRARY_PATH": ":".join(folders)}
 
     reference = run(["sh", tests], **settings)
     ours = run(
