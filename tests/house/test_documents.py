@@ -26,7 +26,8 @@ def test_names():
     """Suite.Name of each GoogleTest, and test_name of each pytest."""
     names = set()
     for path in glob.glob(os.path.join(ROOT, "tests", "*", "*.cpp")):
-        found = re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", read(path), re.MULTILINE)
+        test = r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)"
+        found = re.findall(test, read(path), re.MULTILINE)
         names.update(f"{suite}.{name}" for suite, name in found)
     for path in glob.glob(os.path.join(ROOT, "tests", "**", "*.py"), recursive=True):
         names.update(re.findall(r"def (test_\w+)", read(path)))
