@@ -27,13 +27,14 @@ OPTIONS = ["-q", "--capture=sys", "-p", "no:cacheprovider", "-k", NOT_RUN]
 OUTCOME = re.compile(r"(\d+) (failed|passed|skipped|error)")
 # (routine, type letter), of names such as scipy_cblas_dgemm64_
 ROUTINE = re.compile(r"(?:scipy_)?(?:cblas_)?([sdcz])([a-z0-9]+?)(?:_|64_|_64_)?$")
+LAPACK_LINE = re.compile(r"^(\w+) \S+ \S+TFLOPS by its parts$", re.M)
 ALL_ROUTINES = {
     *itertools.product("sdcz", ("gemm", "symm", "syrk", "syr2k", "trmm", "trsm")),
     *itertools.product("cz", ("hemm", "herk", "her2k")),
 }
 ALL_FACTORIZATIONS = {
-    *("getrf", "potrf", "geqrf", "getrs", "potrs", "gesv", "posv", "getri", "potri"),
-    *("trtri", "trtrs", "orgqr", "ungqr", "ormqr", "unmqr", "lauum"),
+    *("getrf", "potrf", "geqrf", "getrs", "potrs", "gesv", "getri", "potri"),
+    *("trtri", "trtrs", "orgqr", "ungqr", "ormqr", "unmqr"),
 }
 
 
@@ -51,10 +52,11 @@ def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, 
     assert result.returncode == 0, result.stdout[-3000:]
     assert outcomes["passed"] > 3000
     calls = where_calls_ran(result.stderr)
-    # A call of LAPACK has a line for each of its parts, under its own name or ours.
+    # A call of LAPACK has a line for each of its parts, under its own name or ours, and one of its
+    # own.
     blas = [call for call in calls if call[0] not in LAPACK_NAMES and "fleet_" not in call[0]]
     assert {where for _, where, _ in blas} == {"devices"}
     assert {ROUTINE.match(symbol).groups() for symbol, _, _ in blas} == ALL_ROUTINES
-    lapack = {ROUTINE.match(symbol)[2] for symbol, _, _ in calls if symbol in LAPACK_NAMES}
+    lapack = {ROUTINE.match(symbol)[2] for symbol in LAPACK_LINE.findall(result.stderr)}
     assert lapack >= ALL_FACTORIZATIONS
     assert len(blas) > 5000
