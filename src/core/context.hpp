@@ -89,6 +89,8 @@ class Context {
   void log_error(const char* text);
   /// Books a call that the BLAS behind the drop-in did.
   void note_host_call(const Call& call, const char* reason, double seconds);
+  /// Books a call of LAPACK that the drop-in was given.
+  void note_lapack(const LapackRecord& record);
   /// True when the books need only the shape of such a call: no line per call is wanted, and no
   /// memory is registered or allocated here.
   bool books_shapes() const {
@@ -107,6 +109,7 @@ class Context {
   const char* why_not_offered() const {
     return options_.offload == Offload::never ? "offload=never" : "below min_flops";
   }
+  bool serves_lapack() const { return options_.linalg; }
   bool wants_all_calls() const { return options_.verbose > 0 || journal_->keeps_summary(); }
 
   /// `location`: kHost, kPageable, or kFirstDevice + a user-facing number.
