@@ -52,7 +52,8 @@ def _function(letter: str, name: str):
     try:
         function = getattr(library, f"fleet_{letter}{own}")
     except AttributeError:
-        raise _native.Unsupported(f"this libfleetblas.so has no {letter}{own}", "unsupported") from None
+        reason = f"this libfleetblas.so has no {letter}{own}"
+        raise _native.Unsupported(reason, "unsupported") from None
     function.argtypes = [c_void_p, *(each for kind in _ARGUMENTS[name] for each in _TYPES[kind])]
     function.restype = c_int
     return function

@@ -28,7 +28,7 @@ def _preload() -> ctypes.CDLL:
 
 @functools.cache
 def _hook():
-    """The module that changes NumPy and SciPy; there is one in a process, `fleetblas run` or not."""
+    """The module that changes NumPy and SciPy, of which a process has one."""
     name = "_fleetblas_hook"
     if name not in sys.modules:
         file = _native.PACKAGE / "hooks" / f"{name}.py"

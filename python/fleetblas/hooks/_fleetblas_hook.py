@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Puts stand-ins into the modules through which NumPy and SciPy reach LAPACK.
 
-A stand-in asks fleetblas.linalg about large matrices, and calls the function that it stands for with
-everything else, and whenever there is a difficulty. This module imports nothing heavy: programs
-start with it that may never use a matrix. It is one module of its own, not of the package, since the
-package cannot be imported while NumPy is.
+A stand-in asks fleetblas.linalg about large matrices, and calls the function that it stands for
+with everything else, and whenever there is a difficulty. This module imports nothing heavy:
+programs start with it that may never use a matrix. It is not of the package, which cannot be
+imported while NumPy is.
 """
 
 import os
 import sys
-import threading
+from _thread import RLock
 
 # What is replaced; NumPy 1 has some under two names, by the shape of the matrix.
 _GUFUNCS = (
@@ -34,7 +34,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _SMALL = 256 * 256
 _SETTINGS = ("FLEETBLAS_MIN_FLOPS", "FLEETBLAS_OFFLOAD", "FLEETBLAS_CONFIG")
 
-_lock = threading.RLock()
+_lock = RLock()
 _users = 0  # `fleetblas run`, and the blocks of offload() that are open
 _serve = None  # fleetblas.linalg's answer; False if it cannot be had
 _least = 0
@@ -49,7 +49,7 @@ class StandIn:
 
     def __init__(self, module, name, function):
         self.__wrapped__, self.__doc__ = function, function.__doc__
-        self._module, self._name = module, name
+        self.__module__, self._name = module, name
 
     def __call__(self, *values, **words):
         for value in values[:3]:
@@ -68,7 +68,7 @@ class StandIn:
         return repr(self.__wrapped__)
 
     def __reduce__(self):
-        return getattr, (sys.modules[self._module], self._name)
+        return self._name  # in the module, where another process has what it has
 
 
 def _answer(stand_in, values, words):
@@ -81,21 +81,23 @@ def _answer(stand_in, values, words):
                 _serve = _load()
     if not _serve:
         return NotImplemented
-    is_numpy = stand_in._module == _NUMPY
+    is_numpy = stand_in.__module__ == _NUMPY
     return _serve(is_numpy, stand_in._name, stand_in.__wrapped__, values, words)
 
 
 def _load():
-    """The function that computes, of the package that this file belongs to; False without it."""
+    """The function that computes, of the package that this file belongs to; False without it.
+
+    The settings are known from now on, and so is which matrices are too small.
+    """
+    global _least
     try:
         if "fleetblas" not in sys.modules:
             # By its place: the program may have another path, even another environment.
             from importlib.util import module_from_spec, spec_from_file_location
 
             file = os.path.join(_PACKAGE, "__init__.py")
-            spec = spec_from_file_location(
-                "fleetblas", file, submodule_search_locations=[_PACKAGE]
-            )
+            spec = spec_from_file_location("fleetblas", file, submodule_search_locations=[_PACKAGE])
             sys.modules["fleetblas"] = module = module_from_spec(spec)
             try:
                 spec.loader.exec_module(module)
@@ -104,6 +106,7 @@ def _load():
                 raise
         from fleetblas.linalg import _served
 
+        _least = _served.least_elements()
         return _served.serve
     except Exception:
         return False
@@ -125,10 +128,10 @@ def _take_out(module_name, module):
 
 def _forget_scipy_functions():
     """SciPy keeps what it has looked up."""
-    try:
-        sys.modules[_SCIPY_NAMES].get_lapack_funcs.__wrapped__.memo.clear()
-    except (KeyError, AttributeError):
-        pass  # not loaded, or a SciPy that looks them up each time
+    lookup = getattr(sys.modules[_SCIPY_NAMES], "get_lapack_funcs", None)
+    kept = getattr(getattr(lookup, "__wrapped__", None), "memo", None)
+    if isinstance(kept, dict):
+        kept.clear()
 
 
 def _everywhere(change):
@@ -153,16 +156,15 @@ class _Finder:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find and finder is not self else None
             if spec is not None:
-                try:
-                    _extend(spec.loader)
-                except Exception:
-                    pass  # a loader that cannot be changed
+                _extend(spec.loader)
                 return spec
         return None
 
 
 def _extend(loader):
-    execute = loader.exec_module
+    execute = getattr(loader, "exec_module", None)
+    if execute is None or not hasattr(loader, "__dict__"):
+        return
 
     def exec_module(module):
         execute(module)
@@ -186,8 +188,8 @@ def enter():
     """Stand-ins in the modules that are loaded, until leave() has been called as often."""
     global _users, _least
     with _lock:
-        if not _users:
-            _least = 0 if any(name in os.environ for name in _SETTINGS) else _SMALL
+        if _serve is None:
+            _least = 0 if any(map(os.environ.get, _SETTINGS)) else _SMALL
         _users += 1
         if is_wanted():
             _everywhere(_put_in)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the functions of this package share: arrays, types, shapes and stacks of their arguments, and
-the errors about them, in NumPy's words. Computes nothing.
+"""What the functions of this package share: arrays, types, shapes and stacks of their arguments,
+and the errors about them, in NumPy's words. Computes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def context_of(context):
 def array_of(value) -> np.ndarray:
     """TypeError for arrays of a device, which NumPy cannot read."""
     if hasattr(value, "__cuda_array_interface__"):
-        raise TypeError(f"fleetblas.linalg takes host arrays, not {type(value).__name__} on a device")
+        kind = type(value).__name__
+        raise TypeError(f"fleetblas.linalg takes arrays of the host, not {kind} on a device")
     return np.asarray(value)
 
 

@@ -17,8 +17,8 @@ _SAME = {"ungqr": "orgqr", "unmqr": "ormqr"}
 
 
 def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None:
-    """None for what is left to SciPy: other types, what has no elements or does not fit, and queries
-    for the size of a workspace."""
+    """None for what is left to SciPy: other types, what has no elements or does not fit, and
+    queries for the size of a workspace."""
     dtype, routine = np.dtype(_DTYPES[name[0]]), _SAME.get(name[1:], name[1:])
     if words.get("lwork") == -1:
         return None
@@ -255,9 +255,7 @@ class _Call:
         def compute(context):
             result, factors = self._own(c, overwrite_c), np.ascontiguousarray(tau)
             f = self._own(a, True)
-            self._call(
-                context, "ormqr", side, trans, *result.shape, len(tau), f, factors, result
-            )
+            self._call(context, "ormqr", side, trans, *result.shape, len(tau), f, factors, result)
             return result, self._work(max(c.shape)), 0
 
         return compute

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The functions of numpy.linalg._umath_linalg for stacks of matrices: same operands, same results,
-NaN where NumPy has NaN, and its way to report it. Results are C-ordered, as NumPy's."""
+NaN where NumPy has NaN, and its way to report it. Results are C-ordered, as NumPy's. NumPy 1 gives
+the error state of the caller as extobj."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Callable
 
@@ -24,18 +26,18 @@ class Prepared:
     compute: Callable
 
 
-def signal(original, name: str, dtype) -> None:
+def signal(original, name: str, dtype, words: dict) -> None:
     """Has NumPy report a matrix that has no result: as the error state of the caller says."""
     one = np.ones((1, 1), dtype)
     if name.startswith("solve"):
-        original(0 * one, one if name == "solve" else one[0])
+        original(0 * one, one if name == "solve" else one[0], **words)
     else:
-        original(-one if name.startswith("cholesky") else 0 * one)
+        original(-one if name.startswith("cholesky") else 0 * one, **words)
 
 
 def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None:
     """None for what is left to NumPy."""
-    if set(words) - {"signature"} or name not in _FUNCTIONS:
+    if set(words) - {"signature", "extobj"} or name not in _FUNCTIONS:
         return None
     count, flops, function = _FUNCTIONS[name]
     arrays, rest = values[:count], values[count:]
@@ -49,8 +51,7 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
     if arrays[0].ndim < 2 or (name in _OF_SQUARES and arrays[0].shape[-2] != arrays[0].shape[-1]):
         return None
     if name.startswith("lstsq"):
-        given = {"original": original, "signature": words.get("signature")}
-        rest = (*rest, given)
+        rest = (*rest, functools.partial(original, **words))
     total = flops(*arrays[0].shape[-2:], *(arrays[1].shape[-1:] if count > 1 else ()))
     compute = function(dtype, *arrays, *rest)
     return compute and Prepared(total * (4 if dtype.kind == "c" else 1), dtype, compute)
@@ -152,17 +153,11 @@ def _solutions_of_vectors(dtype, a, b):
     return compute_columns and compute
 
 
-def _least_squares(dtype, a, b, rcond, given):
+def _least_squares(dtype, a, b, rcond, solve):
     if a.ndim != 2 or b.ndim != 2 or len(a) != len(b) or not _reduced.is_worth_it(*a.shape):
         return None
-    original, words = given["original"], {}
-    if given["signature"] is not None:
-        words["signature"] = given["signature"]
 
     def compute(context):
-        def solve(*values):
-            return original(*values, **words)
-
         x, squares, rank, s = _reduced.lstsq(context, a, b, dtype, rcond, solve)
         if not squares.size:
             squares = np.full(b.shape[1], np.nan, s.dtype)  # which the caller drops
@@ -218,7 +213,7 @@ def _qr_flops(rows: int, cols: int, *_) -> float:
 
 _OF_SQUARES = ("solve", "solve1", "inv", "det", "slogdet", "cholesky_lo", "cholesky_up")
 
-# Operands, flops of real numbers by the edges of the first and the last of the second, and function.
+# Operands; flops of real numbers by the edges of the first and the last of the second; function.
 _FUNCTIONS = {
     "solve": (2, lambda n, _, m: 2 * n * n * (n / 3 + m), _solutions),
     "solve1": (2, lambda n, *_: 2 / 3 * n**3, _solutions_of_vectors),

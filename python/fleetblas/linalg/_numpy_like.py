@@ -214,13 +214,14 @@ def lstsq(a, b, rcond=None, *, context=None):
     """
     given = b
     a, b = array_of(a), array_of(b)
-    for array in (a, b[:, np.newaxis] if b.ndim == 1 else b):
+    columns = b[:, np.newaxis] if b.ndim == 1 else b
+    for array in (a, columns):
         if array.ndim != 2:
-            raise LinAlgError(f"{array.ndim}-dimensional array given. Array must be two-dimensional")
+            text = f"{array.ndim}-dimensional array given. Array must be two-dimensional"
+            raise LinAlgError(text)
     if a.shape[0] != b.shape[0]:
         raise LinAlgError("Incompatible dimensions")
     dtype = _checked.common_type(a, b)
-    columns = b[:, np.newaxis] if b.ndim == 1 else b
     rcond = np.finfo(dtype).eps * max(a.shape) if rcond is None else rcond
     if not (a.size and columns.size and _reduced.is_worth_it(*a.shape)):
         return np.linalg.lstsq(a, given, rcond)

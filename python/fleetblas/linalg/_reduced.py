@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Least squares by a QR factorization, and a square problem that NumPy solves.
 
-With A = Q R, R has the singular values of A, and R x = Q^H b the least squares solutions of A x = b;
-with A^H = Q R, and y the shortest solution of R^H y = b, the shortest solution of A x = b is Q y. So
-rank, singular values and solution are those of A, whatever its rank is.
+With A = Q R, R has the singular values of A, and R x = Q^H b the least squares solutions of
+A x = b. With A^H = Q R, and y the shortest solution of R^H y = b, the shortest solution of A x = b
+is Q y. So rank, singular values and solution are those of A, whatever its rank is.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def lu_factor(a, overwrite_a=False, check_finite=True, *, context=None):
     stack, count = array.shape[:-2], min(array.shape[-2:])
     piv = np.zeros((*stack, count), np.int32)
     if not array.size:
-        return np.empty(array.shape, dtype), np.broadcast_to(np.arange(count, dtype=np.int32), piv.shape).copy()
+        piv[...] = np.arange(count)
+        return np.empty(array.shape, dtype), piv
     lu = np.empty(array.shape, dtype) if stack else None
     for place, one in _checked.items(array):
         matrix = _single.stored(one, dtype, overwrite_a and not stack, turned=False)
@@ -78,7 +79,7 @@ def lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True, *, co
     n = lu.shape[-1]
     if piv.shape != lu.shape[:-1] or piv.dtype.kind not in "iu":
         raise ValueError(f"lu_solve: piv {piv.shape} does not belong to lu {lu.shape}")
-    if piv.size and not (0 <= piv.min() and piv.max() < n):
+    if piv.size and (piv.min() < 0 or piv.max() >= n):
         raise ValueError("lu_solve: a row that piv names does not exist")
     _checked.check_all_finite(check_finite, lu, b)
     columns, x, result = _right_side("lu_solve", lu, b, dtype, overwrite_b)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Answers the stand-ins in NumPy and SciPy (hooks/_fleetblas_hook): computes what devices may do
-sooner, and says NotImplemented to all else. Which calls are worth it is decided here, and nowhere in
-_gufuncs and _flapack, which compute them.
+sooner, and says NotImplemented to all else. Which calls are worth it is decided here, and nowhere
+in _gufuncs and _flapack, which compute them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ from . import _checked, _flapack, _gufuncs
 @functools.cache
 def _least_flops() -> float:
     return _lapack.least_flops()
+
+
+def least_elements() -> float:
+    """No call whose operands are smaller has as many flops: twice the cube of the edge, or 8/3 for
+    a solution with as many right sides, and 4 times that for complex numbers."""
+    return (_least_flops() * 3 / 32) ** (2 / 3)
 
 
 def serve(is_numpy: bool, name: str, original, values: tuple, words: dict):
@@ -37,5 +43,5 @@ def serve(is_numpy: bool, name: str, original, values: tuple, words: dict):
     except Exception:
         return NotImplemented
     if failed:
-        _gufuncs.signal(original, name, call.dtype)
+        _gufuncs.signal(original, name, call.dtype, words)
     return result

@@ -119,9 +119,7 @@ def solve_refined(context, a, b, x) -> int:
     right = stored(b, x.dtype, turned=False).f
     left = x if _arrays.leading_as(x, False) is not None else np.empty(x.shape, x.dtype, "F")
     pivots = np.empty(len(a), np.int64)
-    _, info = _lapack.call(
-        context, x.dtype, "sgesv", *x.shape, matrix.f, pivots, right, left
-    )
+    _, info = _lapack.call(context, x.dtype, "sgesv", *x.shape, matrix.f, pivots, right, left)
     if left is not x:
         _storage.copy(x, left)
     return info

@@ -102,7 +102,7 @@ def is_finite(array: np.ndarray) -> bool:
     """Whether no element of an array of numbers is infinite or NaN."""
     if array.dtype.kind not in "fc":
         return True
-    if array.ndim < 2:
+    if array.ndim < 2 or not array.size:
         return bool(np.isfinite(array).all())
     stripes = array.reshape(-1, array.shape[-1]) if array.flags.c_contiguous else array
     finite = []
