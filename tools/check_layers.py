@@ -29,7 +29,8 @@ ROOMS = {
     "backend/sim": BACKEND,
     "backend/cuda": (*BACKEND, "backend"),
     "core": CORE,
-    "api": (*CORE, "core"),
+    "linalg": (*CORE, "core"),
+    "api": (*CORE, "core", "linalg"),
 }
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}

@@ -8,6 +8,8 @@
 #include "api/boundary.hpp"
 #include "base/gate.hpp"
 #include "base/sizes.hpp"
+#include "core/cpu_path.hpp"
+#include "cpu/lapack_library.hpp"
 
 namespace fleet {
 namespace {
@@ -63,6 +65,11 @@ RawCall raw_of(const fleet_dropin_call& call) {
 }
 
 int offer(const fleet_dropin_call* call) {
+  // The CPU's LAPACK in a call of ours: whoever waits for it may hold the devices.
+  if (inside_lapack()) {
+    offered = {.refusal = "inside the CPU's LAPACK"};
+    return 0;
+  }
   offered = {.refusal = "an error before the devices"};
   int taken = 0;
   capi::guarded([&] {
@@ -74,6 +81,8 @@ int offer(const fleet_dropin_call* call) {
 
 int compute(const fleet_dropin_call* call) {
   offered.computed = true;
+  if (inside_lapack())
+    return capi::guarded([&] { multiply_plainly(parse(raw_of(*call))); }) == FLEET_OK;
   const fleet_status status =
       capi::guarded([&] { default_context().compute(parse(raw_of(*call))); });
   if (status == FLEET_DEVICE_FAILED) default_context().log_error(capi::message());
@@ -83,7 +92,7 @@ int compute(const fleet_dropin_call* call) {
 
 void note_host(const fleet_dropin_call* call, double seconds) {
   const Offered last = std::exchange(offered, Offered{});
-  if (last.computed) return;
+  if (last.computed || inside_lapack()) return;
   try {
     Context& context = default_context();
     const char* reason = last.refusal == nullptr ? context.why_not_offered() : last.refusal;

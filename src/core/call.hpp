@@ -108,6 +108,15 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 Block block_of(const Call& call, int operand);
+inline Block block_of(const View& matrix, Storage storage) {
+  const bool is_empty = matrix.rows == 0 || matrix.cols == 0;
+  return {.begin = reinterpret_cast<std::uintptr_t>(matrix.data),
+          .bytes = is_empty ? 0 : ((matrix.cols - 1) * matrix.ld + matrix.rows) * bytes_of(storage),
+          .ld = matrix.ld,
+          .rows = matrix.rows,
+          .cols = matrix.cols,
+          .storage = storage};
+}
 /// Access::write: all of its block is overwritten, whatever was there.
 Access access_of(const Call& call, int operand);
 /// Any elements of a range.

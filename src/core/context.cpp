@@ -405,6 +405,16 @@ void Context::begin_record(CallRecord& record, const Call& call) const noexcept 
   record.beta = call.arguments.beta;
 }
 
+void Context::begin_record(CallRecord& record, const FactorCall& call) noexcept {
+  record.factoring = call.routine;
+  record.type = {.storage = call.storage};
+  record.uplo = call.uplo;
+  record.m = call.m;
+  record.n = call.n;
+  record.symbol = call.symbol;
+  record.ld = {call.lda, 0, 0};
+}
+
 void Context::note_place(CallRecord& record, const Homes& homes) const noexcept {
   try {
     if (all_on_host(homes)) {  // nearly all calls: the letters of place_word

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/call_queue.hpp"
+#include "core/factor_call.hpp"
 #include "core/joined_calls.hpp"
 #include "core/journal.hpp"
 #include "core/offloader.hpp"
@@ -40,6 +41,22 @@ class Context {
   /// Does the call, after queued calls that use its operands. Throws Error; C is untouched unless
   /// the status is device_failed.
   void compute(const Call& call);
+
+  /// Does the factorization, after queued calls that use its matrix; returns LAPACK's info. Throws
+  /// Error; the matrix is untouched unless the status is device_failed.
+  std::int64_t factor(const FactorCall& call);
+  /// Runs `work` with the CPU's library, which has as many threads then as there are cores.
+  template <typename Work>
+  void with_cpu(Work&& work) {
+    run_with_cpu(std::ref(work));  // needs no memory
+  }
+  /// How many threads may work on the host for one call.
+  int cpu_threads() const;
+  /// For work on the host: waits for queued calls that use the matrix and brings its elements home.
+  /// False where that is a device. Throws Error as a call does that uses it.
+  bool bring_to_cpu(const View& matrix, Storage storage, Access access);
+  /// All elements of a matrix that was brought to the CPU were written there.
+  void note_cpu_wrote(const View& matrix, Storage storage);
 
   /// Queues the call; its event is finished when it is done, or has failed. Calls that are queued
   /// one after another are planned as one where they can be.
@@ -96,6 +113,8 @@ class Context {
   void* allocate(int location, std::int64_t bytes);
   void release(void* data);
   void copy(void* to, const void* from, std::int64_t bytes);
+  /// The same of matrices with as many rows and columns.
+  void copy(const View& to, const View& from, Storage storage);
   /// Waits for the work that is now in this stream, so that later calls start after it. Devices of
   /// streams are user-facing.
   void wait_for_stream(int device, void* stream);
@@ -147,6 +166,7 @@ class Context {
   void run(const Call& call, double start_s, CallRecord& record);
   void compute_now(const Call& call);
   void settle(const Call& call);
+  void settle(const Block& block, Access access);
   void make_coherent(const Block& block, Access access);
   void make_coherent(const Call& call);
   void require_defined(const Call& call);
@@ -222,6 +242,14 @@ class Context {
   void finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
                      std::optional<DeviceUse>& use);
   void run_on_cpu(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
+  void run_with_cpu(const std::function<void(CpuBlas&)>& work);
+  std::int64_t run_factor(const FactorCall& call, CallRecord& record);
+  /// A matrix, and where it lies.
+  struct Placed {
+    DeviceId home;
+    View view;
+  };
+  void transfer_alone(const Placed& to, const Placed& from, std::int64_t element);
   double profitable_flops();
   bool profitable(std::int64_t edge);
 
@@ -234,6 +262,7 @@ class Context {
   void give_back(const Range& range);
 
   void begin_record(CallRecord& record, const Call& call) const noexcept;
+  static void begin_record(CallRecord& record, const FactorCall& call) noexcept;
   void note_place(CallRecord& record, const Homes& homes) const noexcept;
   static void note_choice(CallRecord& record, const Choice& choice) noexcept;
   void close_record(CallRecord& record, double seconds) noexcept;

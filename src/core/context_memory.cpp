@@ -133,17 +133,25 @@ void Context::copy(void* to, const void* from, std::int64_t bytes) {
   if ((on_host(target) && on_host(source)) || gate::only_cpu_left()) {
     std::memmove(to, from, static_cast<std::size_t>(bytes));
   } else {
-    DeviceUse use = take_lock();
-    Places places;
-    for (const DeviceId end : {target, source})
-      if (!on_host(end)) places.add(end);
-    use.take_when_free(places, {range_at(to, bytes), range_at(from, bytes)});
-    Backend& backend = *offloader_.engine().backend;
-    Computing::note_other();  // no run beside it says what its links can do
-    const DeviceUse::Pause pause(&use);
-    backend.transfer(target, bytes_view(to, bytes), source, bytes_view(from, bytes), 1);
+    transfer_alone({target, bytes_view(to, bytes)}, {source, bytes_view(from, bytes)}, 1);
   }
   queue_.note_written(range_of(to, bytes));
+}
+
+/// Copies between places of which one is a device, while no call uses them.
+void Context::transfer_alone(const Placed& to, const Placed& from, std::int64_t element) {
+  const auto range_of_view = [&](const View& view) {
+    return range_at(view.data, ((view.cols - 1) * view.ld + view.rows) * element);
+  };
+  DeviceUse use = take_lock();
+  Places places;
+  for (const DeviceId end : {to.home, from.home})
+    if (!on_host(end)) places.add(end);
+  use.take_when_free(places, {range_of_view(to.view), range_of_view(from.view)});
+  Backend& backend = *offloader_.engine().backend;
+  Computing::note_other();  // no run beside it says what its links can do
+  const DeviceUse::Pause pause(&use);
+  backend.transfer(to.home, to.view, from.home, from.view, element);
 }
 
 void Context::trim() {

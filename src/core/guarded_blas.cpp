@@ -40,6 +40,13 @@ class GuardedBlas final : public CpuBlas {
       pass_on(columns(launch, col, std::min(step, launch.c.cols - col)));
   }
 
+  const LapackLibrary* lapack() const override { return inner_->lapack(); }
+
+  bool inside(const std::function<void()>& work) override {
+    const gate::Pass pass;
+    return inner_->inside(work);
+  }
+
   /// One takes as long as one pass over memory, so a fork can wait.
   void multiply_vectors(const Launch& launch) override {
     const gate::Pass pass;

@@ -35,6 +35,11 @@ void write_links(JsonText& json, const std::map<std::string, std::int64_t>& byte
 }
 
 void write_flags(JsonText& json, const CallRecord& record) {
+  if (record.factoring) {
+    if (record.factoring == Factoring::potrf)
+      json.member("uplo", record.uplo == Uplo::lower ? "l" : "u");
+    return;
+  }
   const RoutineTraits& traits = traits_of(record.routine);
   if (traits.has_side()) json.member("side", record.side == Side::left ? "l" : "r");
   if (record.routine != Routine::gemm) json.member("uplo", record.uplo == Uplo::lower ? "l" : "u");
@@ -46,7 +51,8 @@ void write_flags(JsonText& json, const CallRecord& record) {
 void write_record(JsonText& json, const CallRecord& record) {
   json.open('{')
       .member("symbol", record.symbol)
-      .member("routine", traits_of(record.routine).word)
+      .member("routine",
+              record.factoring ? word_of(*record.factoring) : traits_of(record.routine).word)
       .member("type", word_of(record.type))
       .member("m", record.m)
       .member("n", record.n)
@@ -105,6 +111,11 @@ const char* to_string(Ran ran) {
   return "unknown";
 }
 
+double flops_of(const CallRecord& record) {
+  return record.factoring ? flops(*record.factoring, record.type.storage, record.m, record.n)
+                          : flops(record);
+}
+
 void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes) {
   for (std::size_t link = 0; link < bytes.size(); ++link) {
     if (bytes[link] == 0) continue;
@@ -153,6 +164,12 @@ std::string word_of(const CallRecord& r, const NamedArg& argument) {
 
 /// "N,N,m,n,k,alpha,A,lda,B,ldb,beta,C,ldc".
 std::string arguments_of(const CallRecord& r) {
+  if (r.factoring) {
+    const std::string first = r.factoring != Factoring::potrf ? std::to_string(r.m)
+                              : r.uplo == Uplo::lower         ? "L"
+                                                              : "U";
+    return first + "," + std::to_string(r.n) + ",A," + std::to_string(r.ld[kA]);
+  }
   std::string text;
   for (const NamedArg& argument : signature_of(r.routine)) {
     if (r.routine == Routine::dot && argument.arg == Arg::c) continue;  // the result
@@ -183,7 +200,7 @@ std::string verbose_line(const CallRecord& r) {
   text += " tile:" + std::to_string(r.tile) + " " + gigabytes(LinkKind::host_to_device) + "/" +
           gigabytes(LinkKind::device_to_device) + "/" + gigabytes(LinkKind::device_to_host) +
           "GB h2d/p2p/d2h";
-  const double rate = r.seconds > 0 ? flops(r) / r.seconds * 1e-12 : 0;
+  const double rate = r.seconds > 0 ? flops_of(r) / r.seconds * 1e-12 : 0;
   text += " " + number(rate) + "TFLOPS " + to_string(r.ran) + " (" + r.reason;
   if (!r.detail.empty()) text += ": " + r.detail;
   text += ")";
@@ -216,7 +233,7 @@ std::map<std::pair<Ran, std::string>, Statistics::Tally> Statistics::sorted() co
 }
 
 void Statistics::add(CallRecord&& record) {
-  const Tally one{.calls = 1, .seconds = record.seconds, .flops = flops(record)};
+  const Tally one{.calls = 1, .seconds = record.seconds, .flops = flops_of(record)};
   tally_of(record.ran, record.reason).add(one);
   failed_ += record.status == Status::ok ? 0 : 1;
   planned_ahead_ += record.is_planned_ahead ? 1 : 0;
@@ -254,6 +271,7 @@ void Statistics::add_on_cpu(const char* symbol, const CallShape& shape, const ch
     last_is_on_cpu_ = true;
   }
   static_cast<CallShape&>(last_) = shape;
+  last_.factoring.reset();
   last_.symbol = symbol;
   last_.reason = reason;
   last_.seconds = seconds;

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "core/corrections_text.hpp"
+#include "core/factor_call.hpp"
 #include "machine/machine.hpp"
 #include "problem/problem.hpp"
 #include "tune/considered.hpp"
@@ -29,6 +31,8 @@ const char* to_string(Ran ran);  ///< "devices", "cpu", "nowhere"
 
 /// A Call as the books keep it: its shape, where it ran and why, and what it cost.
 struct CallRecord : CallShape {
+  /// A factorization: of the shape its type, uplo, m and n count, and the first of `ld`.
+  std::optional<Factoring> factoring = {};
   const char* symbol = "";  ///< the name that was called; never freed
   std::array<std::int64_t, 3> ld{};
   std::complex<double> alpha;
@@ -54,6 +58,8 @@ struct CallRecord : CallShape {
   std::map<std::string, std::int64_t> bytes_by_link;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind{};
 };
+
+double flops_of(const CallRecord& record);
 
 /// Notes what `bytes` (index LinkId) say about `record`.
 void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes);

@@ -18,6 +18,7 @@
 #include "cpu/element.hpp"
 #include "cpu/gemm_pieces.hpp"
 #include "cpu/half_gemm.hpp"
+#include "cpu/lapack_library.hpp"
 #include "cpu/library.hpp"
 #include "cpu/library_search.hpp"
 #include "cpu/plain_gemm.hpp"
@@ -145,6 +146,16 @@ class RunTimeBlas final : public CpuBlas {
     if (!vectors_by_library(*library_, launch)) plain_vectors(launch);
   }
 
+  const LapackLibrary* lapack() const override { return library_ ? &library_->lapack : nullptr; }
+
+  bool inside(const std::function<void()>& work) override {
+    if (!library_ || address_space_is_short(threads_)) return false;
+    const ExitGuard guard;
+    const InsideLapack inside;
+    work();
+    return true;
+  }
+
   /// Whether the library gives the products that its names promise: exact ones of small numbers.
   bool verified() {
     bool right = true;
@@ -250,6 +261,8 @@ std::shared_ptr<CpuBlas> CpuBlas::load(const std::string& file) {
       if (auto blas = open_verified(name, why)) return blas;
   return std::make_shared<RunTimeBlas>(std::nullopt);
 }
+
+bool CpuBlas::inside(const std::function<void()>& /*work*/) { return false; }
 
 void CpuBlas::multiply_vectors(const Launch& launch) { plain_vectors(launch); }
 

@@ -2,12 +2,15 @@
 // blas.hpp: the CPU BLAS that does the kernels of virtual devices and the calls that are not
 // worth offloading. Found at run time by dlopen; knows nothing of plans.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "run/launch.hpp"
 
 namespace fleet {
+
+struct LapackLibrary;
 
 /// A loaded CPU BLAS. Thread-safe, and usable in a forked child. Once the process exits, only the
 /// exiting thread still gets products; others are held until the end (exit_guard.hpp). When no
@@ -32,6 +35,12 @@ class CpuBlas {
 
   /// Multiplies by gemv, axpy or dot (Launch::kernel), likewise. beta == 0 never reads c.
   virtual void multiply_vectors(const Launch& launch);
+
+  /// The LAPACK that the library has; null where it has none. See cpu/lapack.hpp.
+  virtual const LapackLibrary* lapack() const { return nullptr; }
+  /// Runs `work`, one call of that LAPACK, as products run: within the limits of the library, and
+  /// with the threads of the lease. False, with nothing done, where it cannot be called now.
+  virtual bool inside(const std::function<void()>& work);
 
   /// While it lives, every gemm of this library uses `threads` threads; waits, in the order of
   /// coming, until no Lease with another number lives. A thread that holds one already joins that

@@ -73,7 +73,8 @@ class Documents(unittest.TestCase):
                     self.assertIn(word, targets, f"{document}: make {words}")
 
     def test_every_function_and_setting_beside_xkblas_s_exists(self):
-        header, settings = read("include/fleetblas/fleetblas.h"), read("src/base/options.cpp")
+        header = read("include/fleetblas/fleetblas.h") + read("include/fleetblas/lapack.h")
+        settings = read("src/base/options.cpp")
         functions = set(re.findall(r"\b(fleet_\w+)(?:\(|;)", header))
         known = {f"FLEETBLAS_{word.upper()}" for word in re.findall(r'"(\w+)"', settings)}
         page = read("docs/reference/xkblas.md")

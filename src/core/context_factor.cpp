@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context_factor.cpp: how a factorization is done, and the door by which what is built on it works
+// on matrices on the host. It knows no C types.
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/gate.hpp"
+#include "core/context.hpp"
+#include "core/cpu_path.hpp"
+#include "core/readable.hpp"
+#include "cpu/copies.hpp"
+#include "cpu/lapack.hpp"
+
+namespace fleet {
+namespace {
+
+std::int64_t factor_in_place(const FactorCall& call, const View& a, CpuBlas& blas) {
+  switch (call.routine) {
+    case Factoring::potrf:
+      return lapack::potrf(blas, call.storage, a);
+    case Factoring::getrf:
+      return lapack::getrf(blas, call.storage, a, call.pivots);
+    case Factoring::geqrf:
+      lapack::geqrf(blas, call.storage, a, call.tau);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::int64_t Context::factor(const FactorCall& call) {
+  const User inside(users_);
+  const double start_s = now_s();
+  CallRecord record;
+  begin_record(record, call);
+  std::int64_t info = 0;
+  try {
+    const Block block = block_of(call.matrix(), call.storage);
+    settle(block, Access::update);
+    info = run_factor(call, record);
+  } catch (const Error& error) {
+    record.status = error.status();
+    close_record(record, now_s() - start_s);
+    throw;
+  }
+  close_record(record, now_s() - start_s);
+  return info;
+}
+
+std::int64_t Context::run_factor(const FactorCall& call, CallRecord& record) {
+  record.reason = "nothing to do";
+  if (call.is_empty()) return 0;
+  if (options_.backend == BackendKind::sim)
+    throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
+  record.reason = "a factorization";
+  record.ran = Ran::cpu;
+  const View a = call.matrix();
+  const Block block = block_of(a, call.storage);
+  const DeviceId home = locate(call.a, block.bytes);
+  note_place(record, {home, home, home});
+  std::int64_t info = 0;
+  if (on_host(home)) {
+    if (gate::only_cpu_left()) require_readable(call.a, block.bytes);
+    with_cpu([&](CpuBlas& blas) {
+      info = past_first_write([&] { return factor_in_place(call, a, blas); });
+    });
+    return info;
+  }
+  std::vector<char> copy;
+  try {
+    copy.resize(static_cast<std::size_t>(a.rows * a.cols * bytes_of(call.storage)));
+  } catch (const std::exception&) {  // std::bad_alloc, std::length_error
+    throw Error(Status::no_memory, "the host cannot hold the matrix on a device");
+  }
+  const View on_cpu{
+      .data = copy.data(), .rows = a.rows, .cols = a.cols, .ld = a.rows, .fill = a.fill};
+  this->copy(on_cpu, a, call.storage);
+  with_cpu([&](CpuBlas& blas) { info = factor_in_place(call, on_cpu, blas); });
+  past_first_write([&] { this->copy(a, on_cpu, call.storage); });
+  return info;
+}
+
+void Context::run_with_cpu(const std::function<void(CpuBlas&)>& work) {
+  const User inside(users_);
+  const Computing computing;
+  std::optional<CpuBlas::Lease> lease;
+  lease_if_possible(lease, *blas_, gate::only_cpu_left() ? 1 : cores_);
+  work(*blas_);
+}
+
+int Context::cpu_threads() const { return gate::only_cpu_left() ? 1 : cores_; }
+
+void Context::settle(const Block& block, Access access) {
+  if (block.bytes == 0) return;
+  if (queue_.is_busy())
+    queue_.wait_for(block, access == Access::read ? CallQueue::Use::writing : CallQueue::Use::any);
+  make_coherent(block, access);
+  queue_.require_arrived(block);
+  if (access != Access::write && queue_.has_undefined()) queue_.require_defined(block);
+}
+
+bool Context::bring_to_cpu(const View& matrix, Storage storage, Access access) {
+  const User inside(users_);
+  if (options_.backend == BackendKind::sim)
+    throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
+  const Block block = block_of(matrix, storage);
+  settle(block, access);
+  if (block.bytes == 0) return true;
+  if (!on_host(locate(matrix.data, block.bytes))) return false;
+  if (gate::only_cpu_left()) require_readable(matrix.data, block.bytes);
+  return true;
+}
+
+void Context::note_cpu_wrote(const View& matrix, Storage storage) {
+  if (matrix.rows > 0 && matrix.cols > 0) queue_.note_written(block_of(matrix, storage));
+}
+
+void Context::copy(const View& to, const View& from, Storage storage) {
+  const User inside(users_);
+  const Block target = block_of(to, storage), source = block_of(from, storage);
+  if (target.bytes == 0) return;
+  settle(target, Access::write);
+  settle(source, Access::read);
+  const std::int64_t element = bytes_of(storage);
+  const DeviceId target_home = locate(to.data, target.bytes);
+  const DeviceId source_home = locate(from.data, source.bytes);
+  if (gate::only_cpu_left()) {
+    require_readable(from.data, source.bytes);
+    require_readable(to.data, target.bytes);
+  }
+  if ((on_host(target_home) && on_host(source_home)) || gate::only_cpu_left()) {
+    copy_columns(from, to, element, 0, to.cols);
+  } else {
+    transfer_alone({target_home, to}, {source_home, from}, element);
+  }
+  queue_.note_written(target);
+}
+
+}  // namespace fleet
