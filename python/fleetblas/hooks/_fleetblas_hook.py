@@ -21,9 +21,10 @@ _LAPACK = (
     *("getrf", "getrs", "gesv", "getri", "potrf", "potrs", "posv", "potri", "geqrf"),
     *("orgqr", "ungqr", "ormqr", "unmqr", "trtri", "trtrs", "lauum"),
 )
-_NUMPY, _SCIPY = "numpy.linalg._umath_linalg", "scipy.linalg._flapack"
+_SCIPY = "scipy.linalg._flapack"
 _FUNCTIONS = {
-    _NUMPY: _GUFUNCS,
+    "numpy.linalg._umath_linalg": _GUFUNCS,
+    "scipy.linalg._batched_linalg": ("_solve", "_inv"),  # from SciPy 1.17 on
     _SCIPY: [letter + name for letter in "sdcz" for name in _LAPACK],
 }
 _SCIPY_NAMES = "scipy.linalg.lapack"  # has all functions of _flapack again, and keeps some
@@ -81,8 +82,7 @@ def _answer(stand_in, values, words):
                 _serve = _load()
     if not _serve:
         return NotImplemented
-    is_numpy = stand_in.__module__ == _NUMPY
-    return _serve(is_numpy, stand_in._name, stand_in.__wrapped__, values, words)
+    return _serve(stand_in.__module__, stand_in._name, stand_in.__wrapped__, values, words)
 
 
 def _load():
