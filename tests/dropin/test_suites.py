@@ -68,7 +68,8 @@ def test_their_tests_pass_with_every_factorization_taken_over(python, preload, r
         "    called[name] += 1\n"
         "    return call(context, dtype, name, *values)\n"
         "_lapack.call = counting\n"
-        f"atexit.register(lambda: open({str(tmp_path / 'called')!r}, 'w').write(json.dumps(called)))\n"
+        f"file = {str(tmp_path / 'called')!r}\n"
+        "atexit.register(lambda: open(file, 'w').write(json.dumps(called)))\n"
     )
     result = run(
         [

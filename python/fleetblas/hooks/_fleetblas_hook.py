@@ -92,24 +92,30 @@ def _load():
     """
     global _least
     try:
-        if "fleetblas" not in sys.modules:
-            # By its place: the program may have another path, even another environment.
-            from importlib.util import module_from_spec, spec_from_file_location
-
-            file = os.path.join(_PACKAGE, "__init__.py")
-            spec = spec_from_file_location("fleetblas", file, submodule_search_locations=[_PACKAGE])
-            sys.modules["fleetblas"] = module = module_from_spec(spec)
-            try:
-                spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules["fleetblas"]
-                raise
-        from fleetblas.linalg import _served
+        place = _Place()
+        sys.meta_path.insert(0, place)
+        try:
+            from fleetblas.linalg import _served
+        finally:
+            sys.meta_path.remove(place)
 
         _least = _served.least_elements()
         return _served.serve
     except Exception:
         return False
+
+
+class _Place:
+    """Finds the package where this file is: the program may have another path, even another
+    environment."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "fleetblas":
+            return None
+        from importlib.util import spec_from_file_location
+
+        file = os.path.join(_PACKAGE, "__init__.py")
+        return spec_from_file_location(name, file, submodule_search_locations=[_PACKAGE])
 
 
 def _put_in(module_name, module):
@@ -182,6 +188,12 @@ def watch():
     if is_wanted():
         sys.meta_path.insert(0, _Finder())
         enter()
+
+
+def leave_path():
+    """Takes the folder of this file off the path: it is of no use to the program."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
 
 
 def enter():

@@ -34,7 +34,7 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
 
 
 def _is_general(a, structure: int) -> bool:
-    """What may be banded, triangular or symmetric is looked at by SciPy, if it is to be detected."""
+    """Not if it is to be detected, and may be banded, triangular or symmetric."""
     if structure != _DETECT:
         return structure == _GENERAL
     is_symmetric = np.array_equal(a[0], a[:, 0]) or np.array_equal(a[0], a[:, 0].conj())
