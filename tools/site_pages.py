@@ -284,6 +284,10 @@ def python_page(package) -> str:
                 page.append(python_entry(f"{kind}.{name}", member, "###"))
             else:
                 page.append(f"### `{kind}.{name}` {{ #{kind}.{name} }}\n\n{text}")
+    page += ["## `linalg` { #linalg }", prose(inspect.getdoc(package.linalg))]
+    functions = [getattr(package.linalg, name) for name in package.linalg.__all__]
+    for function in filter(inspect.isfunction, functions):
+        page.append(python_entry(f"linalg.{function.__name__}", function, "###"))
     page.append("## Errors\n\n| exception | also a | when |\n|---|---|---|")
     for name in package.__all__:
         value = getattr(package, name)

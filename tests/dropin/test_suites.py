@@ -4,9 +4,10 @@ One of these is left out; matrix functions, batches and sketches, which take min
 run. test_python.py has NumPy's."""
 
 import itertools
+import json
 import re
 
-from conftest import HOST_DEVICES, LAPACK_NAMES, where_calls_ran
+from conftest import HOST_DEVICES, LAPACK_NAMES, SOURCE, where_calls_ran
 
 # 76 s of CPU time with NumPy 1.26, 100 s with NumPy 2; without us 56 s and 68 s, with the same
 # numbers of tests that pass, skip themselves and are marked as failing.
@@ -60,3 +61,45 @@ def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, 
     lapack = {ROUTINE.match(symbol)[2] for symbol in LAPACK_LINE.findall(result.stderr)}
     assert lapack >= ALL_FACTORIZATIONS
     assert len(blas) > 5000
+
+
+LINALG_MODULES = [
+    "numpy.linalg.tests",
+    *(f"scipy.linalg.tests.test_{name}" for name in ("lapack", "decomp_cholesky", "decomp_lu")),
+]
+
+
+def test_their_tests_pass_with_every_factorization_taken_over(python, preload, run, tmp_path):
+    """NumPy's tests too: their functions reach LAPACK through ours, whatever the size."""
+    noting = tmp_path / "conftest.py"
+    noting.write_text(
+        "import atexit, collections, json\n"
+        "from fleetblas import _lapack\n"
+        "called, call = collections.Counter(), _lapack.call\n"
+        "def counting(context, dtype, name, *values):\n"
+        "    called[name] += 1\n"
+        "    return call(context, dtype, name, *values)\n"
+        "_lapack.call = counting\n"
+        f"file = {str(tmp_path / 'called')!r}\n"
+        "atexit.register(lambda: open(file, 'w').write(json.dumps(called)))\n"
+    )
+    result = run(
+        [
+            *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "conftest"),
+            # It expects the same bits of two functions of SciPy, of which one is replaced.
+            *("-k", "not test_gels", "--pyargs", *LINALG_MODULES),
+        ],
+        preload=preload,
+        cwd=tmp_path,
+        limit_s=LIMIT_S,
+        PYTHONPATH=f"{SOURCE}/python/fleetblas/hooks:{SOURCE}/python:{tmp_path}",
+        FLEETBLAS_LIB_DIR=preload.parent,
+        **HOST_DEVICES,
+    )
+
+    outcomes = {word: int(count) for count, word in OUTCOME.findall(result.stdout[-300:])}
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert outcomes["passed"] > 2000
+    counts = json.loads((tmp_path / "called").read_text())
+    for name in ("getrf", "getrs", "getri", "potrf", "potri", "geqrf", "orgqr", "ormqr"):
+        assert counts.get(name, 0) >= 4, counts
