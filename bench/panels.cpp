@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // panels.cpp: the times of panels' factorizations on one GPU, ours and cuSOLVER's, each verified,
-// and ours beside large products. It prints JSON for `fleetblas report`. It runs no calls.
+// and ours beside products. It prints JSON for `fleetblas report`. It runs no calls.
 //
 // usage: measure_panels OUT.json [all | quick | TYPE ROWS COLS]   FLEETBLAS_BENCH_COMMIT names what
 // is measured

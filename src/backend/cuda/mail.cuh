@@ -18,19 +18,33 @@ using MailLine = uint4;
 template <typename T>
 constexpr int kMailLines = (sizeof(T) + 7) / 8;
 
+// GPUs before Volta know no scopes.
 __device__ inline void send_words(MailLine* line, std::uint32_t tag, std::uint32_t first,
                                   std::uint32_t second) {
+#if __CUDA_ARCH__ >= 700
   asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(line), "r"(first),
                "r"(tag), "r"(second), "r"(tag)
                : "memory");
+#else
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(line), "r"(first),
+               "r"(tag), "r"(second), "r"(tag)
+               : "memory");
+#endif
 }
 
 __device__ inline uint4 peek(const MailLine* line) {
   uint4 found;
+#if __CUDA_ARCH__ >= 700
   asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
                : "l"(line)
                : "memory");
+#else
+  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
+               : "l"(line)
+               : "memory");
+#endif
   return found;
 }
 

@@ -298,9 +298,13 @@ __global__ void __launch_bounds__(kPanelThreads, 1) lu_columns(Columns<T> in) {
       if (is_below && !is_singular) head = divides ? quotient(head, top) : product(head, inverse);
 #pragma unroll
       for (int k = 1; k < Width; ++k) {
-        // A choice, not a branch: there would be one for every element.
-        const T next = minus_product(x[r][k], head, pivot_row[k]);
-        x[r][k - 1] = chosen(is_below & (k < left), next, x[r][k]);
+        // Threads have four rows of floats, and a branch for each element costs more than the
+        // products that a choice makes in vain; with two rows of a longer type it costs less.
+        const bool changes = is_below && k < left;
+        if constexpr (sizeof(T) == 4)
+          x[r][k - 1] = chosen(changes, minus_product(x[r][k], head, pivot_row[k]), x[r][k]);
+        else
+          x[r][k - 1] = changes ? minus_product(x[r][k], head, pivot_row[k]) : x[r][k];
       }
       x[r][Width - 1] = head;
     }
