@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_cuda_factors.cpp: plans of factorizations give the factors of random matrices on the GPUs of
+// this machine, with NaN in all memory that was not written; again as graphs, with the same bits.
+#include <gtest/gtest.h>
+
+#include "backend/device_library.hpp"
+#include "base/error.hpp"
+#include "support/factor_trial.hpp"
+#include "support/scale.hpp"
+
+namespace fleet {
+namespace {
+
+using test::Generator;
+
+std::unique_ptr<Backend> gpus(const Options& options = {}) {
+  std::string why;
+  const int count = device_library({}).count(why);
+  std::vector<int> all;
+  for (int id = 0; id < count; ++id) all.push_back(id);
+  if (all.empty()) throw Error(Status::unsupported, "these tests need a GPU");
+  return device_library({}).open(options, all);
+}
+
+void expect_right(std::uint64_t seed, std::int64_t trials, std::int64_t most) {
+  Generator random(seed);
+  Options options;
+  options.inject.poison = true;
+  const auto backend = gpus(options);
+  for (std::int64_t trial = 0; trial < test::scaled(trials); ++trial) {
+    const test::FactorCase made = test::random_factor_case(random, backend->machine(), most);
+    ASSERT_EQ(test::verdict_of_factors(made.what, made.plans, *backend, random), "")
+        << trial << ": " << made.text;
+  }
+}
+
+TEST(CudaFactors, OfSmallMatricesAreRight) { expect_right(1, 300, 60); }
+
+TEST(CudaFactors, OfLargerMatricesAreRight) { expect_right(2, 40, 500); }
+
+TEST(CudaFactors, AreTheSameAsGraphs) {
+  Generator random(3);
+  const auto backend = gpus();
+  for (const Factoring routine : {Factoring::potrf, Factoring::getrf, Factoring::geqrf}) {
+    const Factorization what = make_factorization({.routine = routine, .m = 700, .n = 600});
+    Tuning tuning{.workers = {kFirstDevice}, .grid = {1, 1}, .tile = 128};
+    const auto plans = test::plans_of_stages(strips_of(what, 128), 100, backend->machine(), tuning);
+    test::FactorTrial<double> trial(what, random);
+    std::vector<double> first;
+    constexpr int kRuns = 8;  // as streams and as graphs
+    for (int run = 0; run < kRuns; ++run) {
+      trial.begin_again();
+      const Trace trace = trial.trace(plans.front(), *backend, 77);
+      ASSERT_EQ(trace.status, Status::ok) << trace.message;
+      ASSERT_EQ(trial.verdict(*plans.front().program->strips), "") << word_of(routine);
+      if (run == 0) first = trial.values();
+      EXPECT_EQ(trial.values(), first) << word_of(routine) << ", run " << run;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fleet
