@@ -25,6 +25,7 @@ from ._native import (
 from ._offload import offload
 
 try:
+    from . import linalg
     from ._functions import compose
     from ._tracked import Event, Tracked
 except ModuleNotFoundError as error:
@@ -93,6 +94,7 @@ __all__ = [
     "hemm",
     "her2k",
     "herk",
+    "linalg",
     "machine",
     "matmul",
     "offload",

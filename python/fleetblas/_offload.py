@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib.util
+import sys
 
 from . import _native
 
@@ -24,6 +26,19 @@ def _preload() -> ctypes.CDLL:
     return library
 
 
+@functools.cache
+def _hook():
+    """The module that changes NumPy and SciPy, of which a process has one."""
+    name = "_fleetblas_hook"
+    if name not in sys.modules:
+        file = _native.PACKAGE / "hooks" / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(name, file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules.setdefault(name, module)
+    return sys.modules[name]
+
+
 def _changed(function) -> int:
     slots = function()
     if slots < 0:
@@ -33,7 +48,8 @@ def _changed(function) -> int:
 
 @contextlib.contextmanager
 def offload():
-    """Runs the matrix products of NumPy, SciPy and every other loaded library through FleetBLAS.
+    """Runs the matrix products of NumPy, SciPy and every other loaded library through FleetBLAS,
+    and what NumPy and SciPy do with LAPACK: solve, inv, cholesky, qr and the like.
 
         with fleetblas.offload():
             c = a @ b
@@ -42,9 +58,13 @@ def offload():
     Blocks may nest. Libraries imported inside the block are not affected. The value is the number
     of patched entries that call FleetBLAS.
     """
-    library = _preload()
+    library, hook = _preload(), _hook()
     slots = _changed(library.fleetblas_preload_patch)
     try:
-        yield slots
+        hook.enter()
+        try:
+            yield slots
+        finally:
+            hook.leave()
     finally:
         _changed(library.fleetblas_preload_unpatch)

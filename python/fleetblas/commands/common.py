@@ -10,6 +10,7 @@ import argparse
 import functools
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -346,6 +347,9 @@ def program_environment(arguments, environment) -> dict[str, str]:
         raise Failure(f"{preload}: LD_PRELOAD takes no blanks and no ':' in a path")
     before = environment.get("LD_PRELOAD")
     extra = {"LD_PRELOAD": f"{preload}:{before}" if before else preload}
+    hooks, path = str(_native.PACKAGE / "hooks"), environment.get("PYTHONPATH")
+    if os.pathsep not in hooks:
+        extra["PYTHONPATH"] = f"{hooks}{os.pathsep}{path}" if path else hooks
     for name, value in context_options(arguments).items():
         extra["FLEETBLAS_" + name.upper()] = str(value)
     return {**environment, **extra}

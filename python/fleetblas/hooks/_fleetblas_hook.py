@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Puts stand-ins into the modules through which NumPy and SciPy reach LAPACK.
+
+A stand-in asks fleetblas.linalg about large matrices, and calls the function that it stands for
+with everything else, and whenever there is a difficulty. This module imports nothing heavy:
+programs start with it that may never use a matrix. It is not of the package, which cannot be
+imported while NumPy is.
+"""
+
+import os
+import sys
+from _thread import RLock
+
+# What is replaced; NumPy 1 has some under two names, by the shape of the matrix.
+_GUFUNCS = (
+    *("solve", "solve1", "inv", "det", "slogdet", "cholesky_lo", "cholesky_up"),
+    *("qr_r_raw", "qr_r_raw_m", "qr_r_raw_n", "qr_reduced", "qr_complete"),
+    *("lstsq", "lstsq_m", "lstsq_n"),
+)
+_LAPACK = (
+    *("getrf", "getrs", "gesv", "getri", "potrf", "potrs", "posv", "potri", "geqrf"),
+    *("orgqr", "ungqr", "ormqr", "unmqr", "trtri", "trtrs", "lauum"),
+)
+_NUMPY, _SCIPY = "numpy.linalg._umath_linalg", "scipy.linalg._flapack"
+_FUNCTIONS = {
+    _NUMPY: _GUFUNCS,
+    _SCIPY: [letter + name for letter in "sdcz" for name in _LAPACK],
+}
+_SCIPY_NAMES = "scipy.linalg.lapack"  # has all functions of _flapack again, and keeps some
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# Smaller matrices are nobody's business, unless the settings say what is.
+_SMALL = 256 * 256
+_SETTINGS = ("FLEETBLAS_MIN_FLOPS", "FLEETBLAS_OFFLOAD", "FLEETBLAS_CONFIG")
+
+_lock = RLock()
+_users = 0  # `fleetblas run`, and the blocks of offload() that are open
+_serve = None  # fleetblas.linalg's answer; False if it cannot be had
+_least = 0
+
+
+def is_wanted():
+    return os.environ.get("FLEETBLAS_LINALG", "1") != "0"
+
+
+class StandIn:
+    """Called in place of a function, whose other attributes it has."""
+
+    def __init__(self, module, name, function):
+        self.__wrapped__, self.__doc__ = function, function.__doc__
+        self.__module__, self._name = module, name
+
+    def __call__(self, *values, **words):
+        for value in values[:3]:
+            shape = getattr(value, "shape", ())
+            if len(shape) > 1 and shape[-1] * shape[-2] >= _least:
+                result = _answer(self, values, words)
+                if result is not NotImplemented:
+                    return result
+                break
+        return self.__wrapped__(*values, **words)
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["__wrapped__"], name)
+
+    def __repr__(self):
+        return repr(self.__wrapped__)
+
+    def __reduce__(self):
+        return self._name  # in the module, where another process has what it has
+
+
+def _answer(stand_in, values, words):
+    global _serve
+    if not _users:
+        return NotImplemented
+    if _serve is None:
+        with _lock:
+            if _serve is None:
+                _serve = _load()
+    if not _serve:
+        return NotImplemented
+    is_numpy = stand_in.__module__ == _NUMPY
+    return _serve(is_numpy, stand_in._name, stand_in.__wrapped__, values, words)
+
+
+def _load():
+    """The function that computes, of the package that this file belongs to; False without it.
+
+    The settings are known from now on, and so is which matrices are too small.
+    """
+    global _least
+    try:
+        if "fleetblas" not in sys.modules:
+            # By its place: the program may have another path, even another environment.
+            from importlib.util import module_from_spec, spec_from_file_location
+
+            file = os.path.join(_PACKAGE, "__init__.py")
+            spec = spec_from_file_location("fleetblas", file, submodule_search_locations=[_PACKAGE])
+            sys.modules["fleetblas"] = module = module_from_spec(spec)
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules["fleetblas"]
+                raise
+        from fleetblas.linalg import _served
+
+        _least = _served.least_elements()
+        return _served.serve
+    except Exception:
+        return False
+
+
+def _put_in(module_name, module):
+    for name in _FUNCTIONS[module_name]:
+        function = getattr(module, name, None)
+        if function is not None and not isinstance(function, StandIn):
+            setattr(module, name, StandIn(module_name, name, function))
+
+
+def _take_out(module_name, module):
+    for name in _FUNCTIONS[module_name]:
+        stand_in = getattr(module, name, None)
+        if isinstance(stand_in, StandIn):
+            setattr(module, name, stand_in.__wrapped__)
+
+
+def _forget_scipy_functions():
+    """SciPy keeps what it has looked up."""
+    lookup = getattr(sys.modules[_SCIPY_NAMES], "get_lapack_funcs", None)
+    kept = getattr(getattr(lookup, "__wrapped__", None), "memo", None)
+    if isinstance(kept, dict):
+        kept.clear()
+
+
+def _everywhere(change):
+    for module_name in _FUNCTIONS:
+        if module_name in sys.modules:
+            change(module_name, sys.modules[module_name])
+    if _SCIPY_NAMES in sys.modules:
+        again, original = sys.modules[_SCIPY_NAMES], sys.modules.get(_SCIPY)
+        for name in _FUNCTIONS[_SCIPY]:
+            if hasattr(again, name) and hasattr(original, name):
+                setattr(again, name, getattr(original, name))
+        _forget_scipy_functions()
+
+
+class _Finder:
+    """Finds what the other finders find, and has stand-ins put in once it is loaded."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in _FUNCTIONS:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is not None:
+                _extend(spec.loader)
+                return spec
+        return None
+
+
+def _extend(loader):
+    execute = getattr(loader, "exec_module", None)
+    if execute is None or not hasattr(loader, "__dict__"):
+        return
+
+    def exec_module(module):
+        execute(module)
+        try:
+            if _users:
+                _put_in(module.__name__, module)
+        except Exception:
+            pass  # the module works without
+
+    loader.exec_module = exec_module
+
+
+def watch():
+    """For the life of the process: modules that are loaded, and those that will be."""
+    if is_wanted():
+        sys.meta_path.insert(0, _Finder())
+        enter()
+
+
+def enter():
+    """Stand-ins in the modules that are loaded, until leave() has been called as often."""
+    global _users, _least
+    with _lock:
+        if _serve is None:
+            _least = 0 if any(map(os.environ.get, _SETTINGS)) else _SMALL
+        _users += 1
+        if is_wanted():
+            _everywhere(_put_in)
+
+
+def leave():
+    global _users
+    with _lock:
+        _users -= 1
+        if not _users:
+            _everywhere(_take_out)

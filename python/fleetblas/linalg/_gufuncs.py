@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The functions of numpy.linalg._umath_linalg for stacks of matrices: same operands, same results,
+NaN where NumPy has NaN, and its way to report it. Results are C-ordered, as NumPy's. NumPy 1 gives
+the error state of the caller as extobj."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy as np
+
+from . import _checked, _reduced, _single, _storage
+
+
+@dataclass
+class Prepared:
+    """A call that can be computed.
+
+    compute   context -> (result, whether a matrix was singular or not positive definite)
+    """
+
+    flops: float
+    dtype: np.dtype
+    compute: Callable
+
+
+def signal(original, name: str, dtype, words: dict) -> None:
+    """Has NumPy report a matrix that has no result: as the error state of the caller says."""
+    one = np.ones((1, 1), dtype)
+    if name.startswith("solve"):
+        original(0 * one, one if name == "solve" else one[0], **words)
+    else:
+        original(-one if name.startswith("cholesky") else 0 * one, **words)
+
+
+def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None:
+    """None for what is left to NumPy."""
+    if set(words) - {"signature", "extobj"} or name not in _FUNCTIONS:
+        return None
+    count, flops, function = _FUNCTIONS[name]
+    arrays, rest = values[:count], values[count:]
+    if len(rest) != name.startswith("lstsq"):
+        return None
+    if any(type(array) is not np.ndarray or not array.size for array in arrays):
+        return None
+    dtype = _type(original, arrays, words.get("signature"))
+    if dtype is None or not all(_casts(array.dtype, dtype) for array in arrays):
+        return None
+    if arrays[0].ndim < 2 or (name in _OF_SQUARES and arrays[0].shape[-2] != arrays[0].shape[-1]):
+        return None
+    if name.startswith("lstsq"):
+        rest = (*rest, functools.partial(original, **words))
+    total = flops(*arrays[0].shape[-2:], *(arrays[1].shape[-1:] if count > 1 else ()))
+    compute = function(dtype, *arrays, *rest)
+    return compute and Prepared(total * (4 if dtype.kind == "c" else 1), dtype, compute)
+
+
+def _type(original, arrays, signature) -> np.dtype | None:
+    """The type of the matrices."""
+    if signature is None:
+        return _checked.common_type(*arrays) if all(_is_known(a.dtype) for a in arrays) else None
+    if not isinstance(signature, str) or signature not in original.types:
+        return None
+    return np.dtype(signature[0])
+
+
+def _is_known(dtype) -> bool:
+    return dtype.char in "fdFD" and dtype.isnative
+
+
+def _casts(given, dtype) -> bool:
+    return given.kind in "biufc" and np.can_cast(given, dtype, "same_kind")
+
+
+# ---- one square matrix --------------------------------------------------------------------------
+
+
+def _inverses(dtype, a):
+    def compute(context):
+        out, failed = np.empty(a.shape, dtype), False
+        for place, one in _checked.items(a):
+            if _single.invert(context, one, out[place]) > 0:
+                out[place], failed = np.nan, True
+        return out, failed
+
+    return compute
+
+
+def _factors(lower: bool):
+    def function(dtype, a):
+        def compute(context):
+            out, failed = np.empty(a.shape, dtype), False
+            for place, one in _checked.items(a):
+                if _single.cholesky(context, one, out[place], lower) > 0:
+                    out[place], failed = np.nan, True
+            return out, failed
+
+        return compute
+
+    return function
+
+
+def _signs_and_logs(dtype, a):
+    def compute(context):
+        stack = a.shape[:-2]
+        sign, log = np.empty(stack, dtype), np.empty(stack, np.empty(0, dtype).real.dtype)
+        for place, one in _checked.items(a):
+            lu = _single.factor_lu(context, _single.stored(one, dtype))
+            sign[place], log[place] = _single.signed_log_det(lu)
+        return (sign[()], log[()]), False
+
+    return compute
+
+
+def _determinants(dtype, a):
+    def compute(context):
+        (sign, log), failed = _signs_and_logs(dtype, a)(context)
+        return sign * np.exp(log), failed
+
+    return compute
+
+
+# ---- systems ------------------------------------------------------------------------------------
+
+
+def _solutions(dtype, a, b):
+    if b.ndim < 2 or a.shape[-1] != b.shape[-2]:
+        return None
+    stack = _checked.stack_of(a, b)
+
+    def compute(context):
+        x, failed = np.empty(stack + b.shape[-2:], dtype), False
+        for place, one_a, one_b in _checked.items(a, b):
+            lu = _single.factor_lu(context, _single.stored(one_a, dtype))
+            if lu.info > 0:
+                x[place], failed = np.nan, True
+            else:
+                _single.solve_lu(context, lu, one_b, x[place])
+        return x, failed
+
+    return compute
+
+
+def _solutions_of_vectors(dtype, a, b):
+    compute_columns = _solutions(dtype, a, b[..., np.newaxis])
+
+    def compute(context):
+        x, failed = compute_columns(context)
+        return x[..., 0], failed
+
+    return compute_columns and compute
+
+
+def _least_squares(dtype, a, b, rcond, solve):
+    if a.ndim != 2 or b.ndim != 2 or len(a) != len(b) or not _reduced.is_worth_it(*a.shape):
+        return None
+
+    def compute(context):
+        x, squares, rank, s = _reduced.lstsq(context, a, b, dtype, rcond, solve)
+        if not squares.size:
+            squares = np.full(b.shape[1], np.nan, s.dtype)  # which the caller drops
+        return (x, squares, rank, s), False
+
+    return compute
+
+
+# ---- QR -----------------------------------------------------------------------------------------
+
+
+def _reflectors(dtype, a):
+    """Overwrites a, as NumPy's function does."""
+    if a.dtype != dtype or not a.flags.writeable:
+        return None
+
+    def compute(context):
+        tau = np.empty((*a.shape[:-2], min(a.shape[-2:])), dtype)
+        found = [_single.factor_qr(context, one, dtype) for _, one in _checked.items(a)]
+        for (place, one), (f, factors) in zip(_checked.items(a), found):
+            _storage.copy(one, f)
+            tau[place] = factors
+        return tau, False
+
+    return compute
+
+
+def _unitaries(is_complete: bool):
+    def function(dtype, a, tau):
+        known = min(a.shape[-2:])
+        if tau.shape != (*a.shape[:-2], known):
+            return None
+
+        def compute(context):
+            rows = a.shape[-2]
+            q = np.empty((*a.shape[:-1], rows if is_complete else known), dtype)
+            for place, one in _checked.items(a):
+                f = _single.stored(one[:, :known], dtype, turned=False).f
+                factors = np.ascontiguousarray(tau[place], dtype)
+                columns = _single.unitary(context, f, factors, q.shape[-1])
+                _storage.copy(q[place], columns)
+            return q, False
+
+        return compute
+
+    return function
+
+
+def _qr_flops(rows: int, cols: int, *_) -> float:
+    short, long = min(rows, cols), max(rows, cols)
+    return 2 * short * short * (long - short / 3)
+
+
+_OF_SQUARES = ("solve", "solve1", "inv", "det", "slogdet", "cholesky_lo", "cholesky_up")
+
+# Operands; flops of real numbers by the edges of the first and the last of the second; function.
+_FUNCTIONS = {
+    "solve": (2, lambda n, _, m: 2 * n * n * (n / 3 + m), _solutions),
+    "solve1": (2, lambda n, *_: 2 / 3 * n**3, _solutions_of_vectors),
+    "inv": (1, lambda n, _: 2.0 * n**3, _inverses),
+    "det": (1, lambda n, _: 2 / 3 * n**3, _determinants),
+    "slogdet": (1, lambda n, _: 2 / 3 * n**3, _signs_and_logs),
+    "cholesky_lo": (1, lambda n, _: 1 / 3 * n**3, _factors(True)),
+    "cholesky_up": (1, lambda n, _: 1 / 3 * n**3, _factors(False)),
+    "qr_r_raw": (1, _qr_flops, _reflectors),
+    "qr_r_raw_m": (1, _qr_flops, _reflectors),
+    "qr_r_raw_n": (1, _qr_flops, _reflectors),
+    "qr_reduced": (2, _qr_flops, _unitaries(False)),
+    "qr_complete": (2, _qr_flops, _unitaries(True)),
+    "lstsq": (2, _qr_flops, _least_squares),
+    "lstsq_m": (2, _qr_flops, _least_squares),
+    "lstsq_n": (2, _qr_flops, _least_squares),
+}

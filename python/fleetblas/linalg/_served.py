@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Answers the stand-ins in NumPy and SciPy (hooks/_fleetblas_hook): computes what devices may do
+sooner, and says NotImplemented to all else. Which calls are worth it is decided here, and nowhere
+in _gufuncs and _flapack, which compute them.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from .. import _lapack
+from .._errors import DeviceFailed
+from . import _checked, _flapack, _gufuncs
+
+
+@functools.cache
+def _least_flops() -> float:
+    return _lapack.least_flops()
+
+
+def least_elements() -> float:
+    """No call whose operands are smaller has as many flops: twice the cube of the edge, or 8/3 for
+    a solution with as many right sides, and 4 times that for complex numbers."""
+    return (_least_flops() * 3 / 32) ** (2 / 3)
+
+
+def serve(is_numpy: bool, name: str, original, values: tuple, words: dict):
+    """The result of original(*values, **words), or NotImplemented."""
+    family = _gufuncs if is_numpy else _flapack
+    overwrites = any(value for word, value in words.items() if word.startswith("overwrite"))
+    try:
+        with np.errstate(all="ignore"):  # the caller's may raise its own errors
+            call = family.prepared(name, original, values, words)
+            if call is None or call.flops < _least_flops():
+                return NotImplemented
+            result, failed = call.compute(_checked.context_of(None))
+    except DeviceFailed:
+        if overwrites:
+            raise  # the operand is lost
+        return NotImplemented
+    except Exception:
+        return NotImplemented
+    if failed:
+        _gufuncs.signal(original, name, call.dtype, words)
+    return result
