@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// panels.cpp: the times of panels' factorizations on one GPU, ours and cuSOLVER's, each verified,
+// and ours beside large products. It prints JSON for `fleetblas report`. It runs no calls.
+//
+// usage: measure_panels OUT.json [all | quick]   FLEETBLAS_BENCH_COMMIT names what is measured
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "backend/cuda/elementwise.hpp"
+#include "backend/cuda/panels.hpp"
+#include "base/sizes.hpp"
+#include "gpu/panels/panel_trial.hpp"
+
+namespace fleet::test {
+namespace {
+
+using cuda::check;
+
+constexpr int kWarmups = 1, kRepeats = 5;
+constexpr const char* kSolverNames[] = {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"};
+
+/// cuSOLVER's dense routines of one type, with matrices as plain addresses.
+struct Solver {
+  using Sized = int (*)(void*, int, int, void*, int, int*);
+  using Uplo = int (*)(void*, int, int, void*, int, int*);
+  using Getrf = int (*)(void*, int, int, void*, int, void*, int*, int*);
+  using Geqrf = int (*)(void*, int, int, void*, int, void*, void*, int, int*);
+  using Potrf = int (*)(void*, int, int, void*, int, void*, int, int*);
+  void* handle = nullptr;
+  Sized getrf_size = nullptr, geqrf_size = nullptr;
+  Uplo potrf_size = nullptr;
+  Getrf getrf = nullptr;
+  Geqrf geqrf = nullptr;
+  Potrf potrf = nullptr;
+};
+
+void require(int status, const char* what) {
+  if (status != 0)
+    throw Error(Status::device_failed, std::string(what) + ": cuSOLVER status " + std::to_string(status));
+}
+
+Solver find_solver(char letter, cudaStream_t stream) {
+  void* library = nullptr;
+  for (const char* name : kSolverNames)
+    if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw Error(Status::unsupported, "cuSOLVER was not found");
+  const auto find = [&](const std::string& name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+        dlsym(library, name.c_str()));
+    if (function == nullptr) throw Error(Status::unsupported, "cuSOLVER lacks " + name);
+  };
+  Solver solver;
+  int (*create)(void**) = nullptr;
+  int (*set_stream)(void*, cudaStream_t) = nullptr;
+  find("cusolverDnCreate", create);
+  find("cusolverDnSetStream", set_stream);
+  const std::string prefix = std::string("cusolverDn") + letter;
+  find(prefix + "getrf_bufferSize", solver.getrf_size);
+  find(prefix + "geqrf_bufferSize", solver.geqrf_size);
+  find(prefix + "potrf_bufferSize", solver.potrf_size);
+  find(prefix + "getrf", solver.getrf);
+  find(prefix + "geqrf", solver.geqrf);
+  find(prefix + "potrf", solver.potrf);
+  require(create(&solver.handle), "cusolverDnCreate");
+  require(set_stream(solver.handle, stream), "cusolverDnSetStream");
+  return solver;
+}
+
+/// What is reported of one measurement.
+struct Row {
+  std::string engine, routine;
+  char letter = 'd';
+  std::int64_t rows = 0, cols = 0;
+  double median_s = 0, min_s = 0, max_s = 0, first_s = 0, gflops = 0, error = 0;
+  std::string beside = "nothing", graph = "no";
+  int width = 0;
+};
+
+std::vector<Row> all_rows;
+
+void report(const Row& row) {
+  std::printf("%-9s %c%s %6ld x %5ld  %9.1f us  %8.1f GFLOP/s  error %7.2f  beside %s graph %s width %d\n",
+              row.engine.c_str(), row.letter, row.routine.c_str(), static_cast<long>(row.rows),
+              static_cast<long>(row.cols), row.median_s * 1e6, row.gflops, row.error,
+              row.beside.c_str(), row.graph.c_str(), row.width);
+  std::fflush(stdout);
+  all_rows.push_back(row);
+}
+
+double flops_of(const std::string& routine, double m, double n, bool is_complex) {
+  const double one = routine == "getrf"   ? m * n * n - n * n * n / 3
+                     : routine == "geqrf" ? 2 * (m * n * n - n * n * n / 3)
+                                          : n * n * n / 3;
+  return one * (is_complex ? 4 : 1);
+}
+
+class Events {
+ public:
+  Events() {
+    check(cudaEventCreate(&start_), "an event");
+    check(cudaEventCreate(&stop_), "an event");
+  }
+  double time_s(cudaStream_t stream, const std::function<void()>& work) {
+    check(cudaEventRecord(start_, stream), "an event");
+    work();
+    check(cudaEventRecord(stop_, stream), "an event");
+    check(cudaEventSynchronize(stop_), "what is measured");
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, start_, stop_), "a time");
+    return ms * 1e-3;
+  }
+
+ private:
+  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+};
+
+template <typename T>
+class Bench {
+ public:
+  Bench(char letter, bool with_beside) : letter_(letter), with_beside_(with_beside) {
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities");
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "a stream");
+    check(cudaStreamCreateWithPriority(&busy_, cudaStreamNonBlocking, least), "a stream");
+    const auto library = cuda::CublasLibrary::load();
+    blas_ = std::make_unique<cuda::CublasHandle>(library, stream_);
+    busy_blas_ = std::make_unique<cuda::CublasHandle>(library, busy_);
+    solver_ = find_solver(static_cast<char>(letter - 'a' + 'A'), stream_);
+    if (!cuda::can_invert_diagonal()) throw Error(Status::unsupported, "no room for inverses");
+  }
+
+  void measure(std::int64_t rows, std::int64_t cols, const std::vector<int>& widths) {
+    const auto a = HostMatrix<T>::random(rows, cols, rows, 41);
+    const DeviceArray<T> original(a.values), data(rows * cols);
+    for (const int width : widths) measure_getrf(a, original.data(), data, width);
+    solver_getrf(a, original.data(), data);
+    for (const int width : widths) measure_geqrf(a, original.data(), data, width);
+    solver_geqrf(a, original.data(), data);
+  }
+
+  void measure_potrf(std::int64_t order) {
+    auto a = HostMatrix<T>::random(order, order, order, 42);
+    for (std::int64_t col = 0; col < order; ++col) {
+      a.at(col, col) = T(static_cast<typename ElementTraits<T>::Real>(order));
+      for (std::int64_t row = 0; row < col; ++row) a.at(row, col) = turned(a.at(col, row));
+    }
+    const DeviceArray<T> original(a.values), data(order * order);
+    const DeviceArray<std::int32_t> info(1);
+    const DeviceArray<char> workspace(
+        static_cast<std::int64_t>(cuda::Panels::potrf_bytes(kStorage, order)));
+    const View view = a.view(data.data(), Fill::lower);
+    const auto ours = [&] { panels(0).potrf(kStorage, view, info.data(), workspace.data()); };
+    const auto verify = [&] {
+      return cholesky_error<T>(a, {order, order, order, data.values()}, Fill::lower);
+    };
+    time_all("potrf", order, order, original.data(), data.data(), 0, ours, verify);
+    int count = 0;
+    const int n = static_cast<int>(order);
+    require(solver_.potrf_size(solver_.handle, 0, n, data.data(), n, &count), "potrf's size");
+    const DeviceArray<T> buffer(count);
+    time_one({.engine = "cusolver", .routine = "potrf"}, order, order, original.data(), data.data(),
+             [&] {
+               require(solver_.potrf(solver_.handle, 0, n, data.data(), n, buffer.data(), count,
+                                     info.data()),
+                       "potrf");
+             },
+             verify);
+  }
+
+  void measure_exchange(std::int64_t rows, std::int64_t cols, std::int64_t count) {
+    const auto a = HostMatrix<T>::random(rows, cols, rows, 43);
+    const DeviceArray<T> original(a.values), data(rows * cols);
+    std::vector<std::int32_t> pivots(static_cast<std::size_t>(count));
+    PanelRandom numbers(44);
+    for (std::int32_t i = 0; i < count; ++i)
+      pivots[static_cast<std::size_t>(i)] =
+          i + static_cast<std::int32_t>(static_cast<double>(rows - i) * (numbers.next() + 1) / 2);
+    const DeviceArray<std::int32_t> list(pivots);
+    const DeviceArray<char> workspace(
+        static_cast<std::int64_t>(cuda::Panels::exchange_bytes(count)));
+    time_one({.engine = "fleetblas", .routine = "laswp" + std::to_string(count)}, rows, cols,
+             original.data(), data.data(),
+             [&] {
+               panels(0).exchange_rows(kStorage, a.view(data.data()), list.data(), count,
+                                       cuda::ExchangeOrder::forward, workspace.data());
+             },
+             [] { return 0.0; });
+  }
+
+ private:
+  static constexpr Storage kStorage = ElementTraits<T>::kStorage;
+
+  cuda::Panels panels(int width) { return {*blas_, stream_, width}; }
+
+  void measure_getrf(const HostMatrix<T>& a, T* original, const DeviceArray<T>& data, int width) {
+    const std::int64_t order = std::min(a.rows, a.cols);
+    const DeviceArray<std::int32_t> pivots(order), info(1);
+    const DeviceArray<char> workspace(
+        static_cast<std::int64_t>(panels(width).getrf_bytes(kStorage, a.rows, a.cols)));
+    time_all("getrf", a.rows, a.cols, original, data.data(), width,
+             [&] {
+               panels(width).getrf(kStorage, a.view(data.data()), pivots.data(), info.data(),
+                                   workspace.data());
+             },
+             [&] {
+               ours_ = pivots.values();
+               return lu_error<T>(a, {a.rows, a.cols, a.ld, data.values()}, ours_);
+             });
+  }
+
+  void solver_getrf(const HostMatrix<T>& a, T* original, const DeviceArray<T>& data) {
+    const int m = static_cast<int>(a.rows), n = static_cast<int>(a.cols);
+    int count = 0;
+    require(solver_.getrf_size(solver_.handle, m, n, data.data(), m, &count), "getrf's size");
+    const DeviceArray<T> buffer(count);
+    const DeviceArray<std::int32_t> pivots(std::min(m, n)), info(1);
+    time_one({.engine = "cusolver", .routine = "getrf"}, a.rows, a.cols, original, data.data(),
+             [&] {
+               require(solver_.getrf(solver_.handle, m, n, data.data(), m, buffer.data(),
+                                     pivots.data(), info.data()),
+                       "getrf");
+             },
+             [&] {
+               auto theirs = pivots.values();
+               for (std::int32_t& pivot : theirs) --pivot;
+               if (theirs != ours_) std::printf("pivots differ from cuSOLVER's\n");
+               return lu_error<T>(a, {a.rows, a.cols, a.ld, data.values()}, theirs);
+             });
+  }
+
+  void measure_geqrf(const HostMatrix<T>& a, T* original, const DeviceArray<T>& data, int width) {
+    const std::int64_t order = std::min(a.rows, a.cols);
+    const DeviceArray<T> taus(order), t(order * order);
+    const DeviceArray<char> workspace(
+        static_cast<std::int64_t>(panels(width).geqrf_bytes(kStorage, a.rows, a.cols)));
+    time_all("geqrf", a.rows, a.cols, original, data.data(), width,
+             [&] {
+               panels(width).geqrf(
+                   kStorage, a.view(data.data()), taus.data(),
+                   {.data = t.data(), .rows = order, .cols = order, .ld = order},
+                   workspace.data());
+             },
+             [&] {
+               return qr_errors<T>(a, {a.rows, a.cols, a.ld, data.values()}, taus.values(),
+                                   {order, order, order, t.values()})
+                   .largest();
+             });
+  }
+
+  /// Without larft, which ours includes.
+  void solver_geqrf(const HostMatrix<T>& a, T* original, const DeviceArray<T>& data) {
+    const int m = static_cast<int>(a.rows), n = static_cast<int>(a.cols);
+    int count = 0;
+    require(solver_.geqrf_size(solver_.handle, m, n, data.data(), m, &count), "geqrf's size");
+    const DeviceArray<T> buffer(count), taus(std::min(m, n));
+    const DeviceArray<std::int32_t> info(1);
+    time_one({.engine = "cusolver", .routine = "geqrf"}, a.rows, a.cols, original, data.data(),
+             [&] {
+               require(solver_.geqrf(solver_.handle, m, n, data.data(), m, taus.data(),
+                                     buffer.data(), count, info.data()),
+                       "geqrf");
+             },
+             [] { return 0.0; });
+  }
+
+  /// Alone, as a graph, and beside large products.
+  void time_all(const std::string& routine, std::int64_t rows, std::int64_t cols, T* original,
+                T* data, int width, const std::function<void()>& work,
+                const std::function<double()>& verify) {
+    const Row row{.engine = "fleetblas", .routine = routine, .width = width};
+    time_one(row, rows, cols, original, data, work, verify);
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "a capture");
+    work();
+    check(cudaStreamEndCapture(stream_, &graph), "a capture");
+    check(cudaGraphInstantiate(&ready, graph, 0), "a graph");
+    const auto replay = [&] { check(cudaGraphLaunch(ready, stream_), "a graph"); };
+    Row replayed = row;
+    replayed.graph = "yes";
+    time_one(replayed, rows, cols, original, data, replay, [] { return 0.0; });
+    if (with_beside_) {
+      Row busy = row;
+      busy.beside = "dgemm";
+      time_one(busy, rows, cols, original, data, work, [] { return 0.0; });
+    }
+    check(cudaGraphExecDestroy(ready), "a graph");
+    check(cudaGraphDestroy(graph), "a graph");
+  }
+
+  void time_one(Row row, std::int64_t rows, std::int64_t cols, T* original, T* data,
+                const std::function<void()>& work, const std::function<double()>& verify) {
+    const bool busy = row.beside != "nothing";
+    std::vector<double> times;
+    for (int i = 0; i < kWarmups + kRepeats; ++i) {
+      check(cudaMemcpyAsync(data, original,
+                            static_cast<std::size_t>(rows * cols) * sizeof(T),
+                            cudaMemcpyDeviceToDevice, stream_),
+            "a copy");
+      check(cudaStreamSynchronize(stream_), "a copy");
+      if (busy) keep_busy();
+      times.push_back(events_.time_s(stream_, work));
+      if (busy) check(cudaStreamSynchronize(busy_), "products");
+    }
+    row.letter = letter_;
+    row.rows = rows;
+    row.cols = cols;
+    row.first_s = times.front();
+    times.erase(times.begin(), times.begin() + kWarmups);
+    std::ranges::sort(times);
+    row.median_s = times[times.size() / 2];
+    row.min_s = times.front();
+    row.max_s = times.back();
+    row.gflops = flops_of(row.routine, static_cast<double>(rows), static_cast<double>(cols),
+                          is_complex(kStorage)) /
+                 row.median_s * 1e-9;
+    row.error = verify();
+    report(row);
+  }
+
+  /// Products that keep all multiprocessors busy for about 60 ms on an H100.
+  void keep_busy() {
+    constexpr std::int64_t kEdge = 8192;
+    if (!products_) products_ = std::make_unique<DeviceArray<double>>(3 * kEdge * kEdge);
+    double* a = products_->data();
+    const auto square = [&](int i) {
+      return View{.data = a + i * kEdge * kEdge, .rows = kEdge, .cols = kEdge, .ld = kEdge};
+    };
+    for (int i = 0; i < 3; ++i)
+      busy_blas_->multiply({.kernel = Kernel::multiply,
+                            .alpha = 1,
+                            .beta = 0,
+                            .a = square(0),
+                            .b = square(1),
+                            .c = square(2)});
+  }
+
+  char letter_;
+  bool with_beside_;
+  cudaStream_t stream_ = nullptr, busy_ = nullptr;
+  std::unique_ptr<cuda::CublasHandle> blas_, busy_blas_;
+  std::unique_ptr<DeviceArray<double>> products_;
+  Solver solver_;
+  Events events_;
+  std::vector<std::int32_t> ours_;
+};
+
+std::string json_of(const Row& row) {
+  char text[1024];
+  std::snprintf(text, sizeof text,
+                "  {\"engine\": \"%s\", \"routine\": \"%s\", \"type\": \"%c\", \"m\": %ld, \"n\": "
+                "%ld, \"k\": 0, \"place\": \"0\", \"devices\": 1, \"width\": %d, \"first_s\": "
+                "%.9g, \"median_s\": %.9g, \"min_s\": %.9g, \"max_s\": %.9g, \"tflops\": %.6g, "
+                "\"error\": %.4g, \"beside\": \"%s\", \"graph\": \"%s\", \"repeat\": %d, "
+                "\"warmup\": %d, \"measured\": \"measured\", \"status\": \"ok\"}",
+                row.engine.c_str(), row.routine.c_str(), row.letter, static_cast<long>(row.rows),
+                static_cast<long>(row.cols), row.width, row.first_s, row.median_s, row.min_s,
+                row.max_s, row.gflops * 1e-3, row.error, row.beside.c_str(), row.graph.c_str(),
+                kRepeats, kWarmups);
+  return text;
+}
+
+void write(const char* file) {
+  cudaDeviceProp device{};
+  check(cudaGetDeviceProperties(&device, 0), "the GPU's name");
+  const char* commit = std::getenv("FLEETBLAS_BENCH_COMMIT");
+  char date[16];
+  const std::time_t now = std::time(nullptr);
+  std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
+  std::FILE* out = std::fopen(file, "w");
+  if (out == nullptr) throw Error(Status::bad_argument, std::string("cannot write ") + file);
+  std::fprintf(out,
+               "{\n \"schema\": 1,\n \"dataset\": \"panels\",\n \"type\": \"d\",\n \"machine\": "
+               "\"%s\",\n \"gpus\": 1,\n \"commit\": \"%s\",\n \"date\": \"%s\",\n \"results\": [\n",
+               device.name, commit != nullptr ? commit : "", date);
+  for (std::size_t i = 0; i < all_rows.size(); ++i)
+    std::fprintf(out, "%s%s\n", json_of(all_rows[i]).c_str(), i + 1 < all_rows.size() ? "," : "");
+  std::fprintf(out, " ]\n}\n");
+  std::fclose(out);
+}
+
+template <typename T>
+void measure_type(char letter, const std::vector<std::int64_t>& rows,
+                  const std::vector<std::int64_t>& cols, const std::vector<int>& widths,
+                  bool with_beside) {
+  Bench<T> bench(letter, with_beside);
+  for (const std::int64_t m : rows)
+    for (const std::int64_t n : cols) bench.measure(m, n, widths);
+  for (const std::int64_t n : cols) bench.measure_potrf(n);
+}
+
+void measure(bool quick) {
+  if (quick) {
+    measure_type<double>('d', {1024, 8192, 65536}, {128, 512}, {32, 16}, true);
+    Bench<double>('d', false).measure_exchange(32768, 16384, 512);
+    measure_type<float>('s', {16384}, {256}, {0}, false);
+    measure_type<std::complex<float>>('c', {16384}, {256}, {0}, false);
+    measure_type<std::complex<double>>('z', {16384}, {256}, {0}, false);
+    return;
+  }
+  measure_type<double>('d', {1024, 4096, 8192, 16384, 32768, 65536}, {128, 256, 512, 1024}, {0},
+                       true);
+  for (const std::int64_t count : {128, 256, 512, 1024})
+    Bench<double>('d', false).measure_exchange(32768, 16384, count);
+  measure_type<float>('s', {4096, 16384, 65536}, {256, 512}, {0}, false);
+  measure_type<std::complex<float>>('c', {4096, 16384, 65536}, {256, 512}, {0}, false);
+  measure_type<std::complex<double>>('z', {4096, 16384, 65536}, {256, 512}, {0}, false);
+}
+
+}  // namespace
+}  // namespace fleet::test
+
+int main(int count, char** arguments) {
+  if (count < 2) {
+    std::fprintf(stderr, "usage: measure_panels OUT.json [all | quick]\n");
+    return 2;
+  }
+  try {
+    fleet::test::measure(count > 2 && std::string(arguments[2]) == "quick");
+    fleet::test::write(arguments[1]);
+  } catch (const fleet::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
