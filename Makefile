@@ -35,7 +35,7 @@ test-core test-sanitizers test-python test-dropin test-docs:
 #: make test-gpu    the tests that need GPUs, on all GPUs of this machine
 test-gpu: build
 	@tools/setup.sh dev
-	@tools/build.sh release libraries gpu_tests
+	@tools/build.sh release libraries gpu_tests gpu_panel_tests
 	@cmake --install build/release --component python --prefix $(PACKAGE) >/dev/null
 	@tests/gpu/run.sh
 

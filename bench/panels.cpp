@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // panels.cpp: the times of panels' factorizations on one GPU, ours and cuSOLVER's, each verified,
-// and ours beside large products. It prints JSON for `fleetblas report`. It runs no calls.
+// and ours beside products. It prints JSON for `fleetblas report`. It runs no calls.
 //
-// usage: measure_panels OUT.json [all | quick]   FLEETBLAS_BENCH_COMMIT names what is measured
+// usage: measure_panels OUT.json [all | quick | TYPE ROWS COLS]   FLEETBLAS_BENCH_COMMIT names what
+// is measured
+#include "backend/cuda/panels.hpp"
+
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -13,8 +16,6 @@
 #include <memory>
 #include <string>
 
-#include "backend/cuda/elementwise.hpp"
-#include "backend/cuda/panels.hpp"
 #include "base/sizes.hpp"
 #include "gpu/panels/panel_trial.hpp"
 
@@ -43,7 +44,8 @@ struct Solver {
 
 void require(int status, const char* what) {
   if (status != 0)
-    throw Error(Status::device_failed, std::string(what) + ": cuSOLVER status " + std::to_string(status));
+    throw Error(Status::device_failed,
+                std::string(what) + ": cuSOLVER status " + std::to_string(status));
 }
 
 Solver find_solver(char letter, cudaStream_t stream) {
@@ -52,8 +54,8 @@ Solver find_solver(char letter, cudaStream_t stream) {
     if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw Error(Status::unsupported, "cuSOLVER was not found");
   const auto find = [&](const std::string& name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-        dlsym(library, name.c_str()));
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name.c_str()));
     if (function == nullptr) throw Error(Status::unsupported, "cuSOLVER lacks " + name);
   };
   Solver solver;
@@ -86,10 +88,11 @@ struct Row {
 std::vector<Row> all_rows;
 
 void report(const Row& row) {
-  std::printf("%-9s %c%s %6ld x %5ld  %9.1f us  %8.1f GFLOP/s  error %7.2f  beside %s graph %s width %d\n",
-              row.engine.c_str(), row.letter, row.routine.c_str(), static_cast<long>(row.rows),
-              static_cast<long>(row.cols), row.median_s * 1e6, row.gflops, row.error,
-              row.beside.c_str(), row.graph.c_str(), row.width);
+  std::printf(
+      "%-9s %c%s %6ld x %5ld  %9.1f us  %8.1f GFLOP/s  error %7.2f  beside %s graph %s width %d\n",
+      row.engine.c_str(), row.letter, row.routine.c_str(), static_cast<long>(row.rows),
+      static_cast<long>(row.cols), row.median_s * 1e6, row.gflops, row.error, row.beside.c_str(),
+      row.graph.c_str(), row.width);
   std::fflush(stdout);
   all_rows.push_back(row);
 }
@@ -133,7 +136,6 @@ class Bench {
     blas_ = std::make_unique<cuda::CublasHandle>(library, stream_);
     busy_blas_ = std::make_unique<cuda::CublasHandle>(library, busy_);
     solver_ = find_solver(static_cast<char>(letter - 'a' + 'A'), stream_);
-    if (!cuda::can_invert_diagonal()) throw Error(Status::unsupported, "no room for inverses");
   }
 
   void measure(std::int64_t rows, std::int64_t cols, const std::vector<int>& widths) {
@@ -153,10 +155,8 @@ class Bench {
     }
     const DeviceArray<T> original(a.values), data(order * order);
     const DeviceArray<std::int32_t> info(1);
-    const DeviceArray<char> workspace(
-        static_cast<std::int64_t>(cuda::Panels::potrf_bytes(kStorage, order)));
     const View view = a.view(data.data(), Fill::lower);
-    const auto ours = [&] { panels(0).potrf(kStorage, view, info.data(), workspace.data()); };
+    const auto ours = [&] { panels(0).potrf(kStorage, view, info.data()); };
     const auto verify = [&] {
       return cholesky_error<T>(a, {order, order, order, data.values()}, Fill::lower);
     };
@@ -165,13 +165,14 @@ class Bench {
     const int n = static_cast<int>(order);
     require(solver_.potrf_size(solver_.handle, 0, n, data.data(), n, &count), "potrf's size");
     const DeviceArray<T> buffer(count);
-    time_one({.engine = "cusolver", .routine = "potrf"}, order, order, original.data(), data.data(),
-             [&] {
-               require(solver_.potrf(solver_.handle, 0, n, data.data(), n, buffer.data(), count,
-                                     info.data()),
-                       "potrf");
-             },
-             verify);
+    time_one(
+        {.engine = "cusolver", .routine = "potrf"}, order, order, original.data(), data.data(),
+        [&] {
+          require(solver_.potrf(solver_.handle, 0, n, data.data(), n, buffer.data(), count,
+                                info.data()),
+                  "potrf");
+        },
+        verify);
   }
 
   void measure_exchange(std::int64_t rows, std::int64_t cols, std::int64_t count) {
@@ -185,13 +186,14 @@ class Bench {
     const DeviceArray<std::int32_t> list(pivots);
     const DeviceArray<char> workspace(
         static_cast<std::int64_t>(cuda::Panels::exchange_bytes(count)));
-    time_one({.engine = "fleetblas", .routine = "laswp" + std::to_string(count)}, rows, cols,
-             original.data(), data.data(),
-             [&] {
-               panels(0).exchange_rows(kStorage, a.view(data.data()), list.data(), count,
-                                       cuda::ExchangeOrder::forward, workspace.data());
-             },
-             [] { return 0.0; });
+    time_one(
+        {.engine = "fleetblas", .routine = "laswp" + std::to_string(count)}, rows, cols,
+        original.data(), data.data(),
+        [&] {
+          panels(0).exchange_rows(kStorage, a.view(data.data()), list.data(), count,
+                                  cuda::ExchangeOrder::forward, workspace.data());
+        },
+        [] { return 0.0; });
   }
 
  private:
@@ -204,15 +206,16 @@ class Bench {
     const DeviceArray<std::int32_t> pivots(order), info(1);
     const DeviceArray<char> workspace(
         static_cast<std::int64_t>(panels(width).getrf_bytes(kStorage, a.rows, a.cols)));
-    time_all("getrf", a.rows, a.cols, original, data.data(), width,
-             [&] {
-               panels(width).getrf(kStorage, a.view(data.data()), pivots.data(), info.data(),
-                                   workspace.data());
-             },
-             [&] {
-               ours_ = pivots.values();
-               return lu_error<T>(a, {a.rows, a.cols, a.ld, data.values()}, ours_);
-             });
+    time_all(
+        "getrf", a.rows, a.cols, original, data.data(), width,
+        [&] {
+          panels(width).getrf(kStorage, a.view(data.data()), pivots.data(), info.data(),
+                              workspace.data());
+        },
+        [&] {
+          ours_ = pivots.values();
+          return lu_error<T>(a, {a.rows, a.cols, a.ld, data.values()}, ours_);
+        });
   }
 
   void solver_getrf(const HostMatrix<T>& a, T* original, const DeviceArray<T>& data) {
@@ -221,18 +224,19 @@ class Bench {
     require(solver_.getrf_size(solver_.handle, m, n, data.data(), m, &count), "getrf's size");
     const DeviceArray<T> buffer(count);
     const DeviceArray<std::int32_t> pivots(std::min(m, n)), info(1);
-    time_one({.engine = "cusolver", .routine = "getrf"}, a.rows, a.cols, original, data.data(),
-             [&] {
-               require(solver_.getrf(solver_.handle, m, n, data.data(), m, buffer.data(),
-                                     pivots.data(), info.data()),
-                       "getrf");
-             },
-             [&] {
-               auto theirs = pivots.values();
-               for (std::int32_t& pivot : theirs) --pivot;
-               if (theirs != ours_) std::printf("pivots differ from cuSOLVER's\n");
-               return lu_error<T>(a, {a.rows, a.cols, a.ld, data.values()}, theirs);
-             });
+    time_one(
+        {.engine = "cusolver", .routine = "getrf"}, a.rows, a.cols, original, data.data(),
+        [&] {
+          require(solver_.getrf(solver_.handle, m, n, data.data(), m, buffer.data(), pivots.data(),
+                                info.data()),
+                  "getrf");
+        },
+        [&] {
+          auto theirs = pivots.values();
+          for (std::int32_t& pivot : theirs) --pivot;
+          if (theirs != ours_) std::printf("pivots differ from cuSOLVER's\n");
+          return lu_error<T>(a, {a.rows, a.cols, a.ld, data.values()}, theirs);
+        });
   }
 
   void measure_geqrf(const HostMatrix<T>& a, T* original, const DeviceArray<T>& data, int width) {
@@ -240,18 +244,18 @@ class Bench {
     const DeviceArray<T> taus(order), t(order * order);
     const DeviceArray<char> workspace(
         static_cast<std::int64_t>(panels(width).geqrf_bytes(kStorage, a.rows, a.cols)));
-    time_all("geqrf", a.rows, a.cols, original, data.data(), width,
-             [&] {
-               panels(width).geqrf(
-                   kStorage, a.view(data.data()), taus.data(),
-                   {.data = t.data(), .rows = order, .cols = order, .ld = order},
-                   workspace.data());
-             },
-             [&] {
-               return qr_errors<T>(a, {a.rows, a.cols, a.ld, data.values()}, taus.values(),
-                                   {order, order, order, t.values()})
-                   .largest();
-             });
+    time_all(
+        "geqrf", a.rows, a.cols, original, data.data(), width,
+        [&] {
+          panels(width).geqrf(kStorage, a.view(data.data()), taus.data(),
+                              {.data = t.data(), .rows = order, .cols = order, .ld = order},
+                              workspace.data());
+        },
+        [&] {
+          return qr_errors<T>(a, {a.rows, a.cols, a.ld, data.values()}, taus.values(),
+                              {order, order, order, t.values()})
+              .largest();
+        });
   }
 
   /// Without larft, which ours includes.
@@ -261,13 +265,17 @@ class Bench {
     require(solver_.geqrf_size(solver_.handle, m, n, data.data(), m, &count), "geqrf's size");
     const DeviceArray<T> buffer(count), taus(std::min(m, n));
     const DeviceArray<std::int32_t> info(1);
-    time_one({.engine = "cusolver", .routine = "geqrf"}, a.rows, a.cols, original, data.data(),
-             [&] {
-               require(solver_.geqrf(solver_.handle, m, n, data.data(), m, taus.data(),
-                                     buffer.data(), count, info.data()),
-                       "geqrf");
-             },
-             [] { return 0.0; });
+    time_one(
+        {.engine = "cusolver", .routine = "geqrf"}, a.rows, a.cols, original, data.data(),
+        [&] {
+          require(solver_.geqrf(solver_.handle, m, n, data.data(), m, taus.data(), buffer.data(),
+                                count, info.data()),
+                  "geqrf");
+        },
+        [&] {
+          return qr_errors<T>(a, {a.rows, a.cols, a.ld, data.values()}, taus.values(), {})
+              .largest();
+        });
   }
 
   /// Alone, as a graph, and beside large products.
@@ -285,11 +293,11 @@ class Bench {
     const auto replay = [&] { check(cudaGraphLaunch(ready, stream_), "a graph"); };
     Row replayed = row;
     replayed.graph = "yes";
-    time_one(replayed, rows, cols, original, data, replay, [] { return 0.0; });
-    if (with_beside_) {
+    time_one(replayed, rows, cols, original, data, replay, verify);
+    if (with_beside_ && cols == 512) {
       Row busy = row;
       busy.beside = "dgemm";
-      time_one(busy, rows, cols, original, data, work, [] { return 0.0; });
+      time_one(busy, rows, cols, original, data, work, verify);
     }
     check(cudaGraphExecDestroy(ready), "a graph");
     check(cudaGraphDestroy(graph), "a graph");
@@ -300,8 +308,7 @@ class Bench {
     const bool busy = row.beside != "nothing";
     std::vector<double> times;
     for (int i = 0; i < kWarmups + kRepeats; ++i) {
-      check(cudaMemcpyAsync(data, original,
-                            static_cast<std::size_t>(rows * cols) * sizeof(T),
+      check(cudaMemcpyAsync(data, original, static_cast<std::size_t>(rows * cols) * sizeof(T),
                             cudaMemcpyDeviceToDevice, stream_),
             "a copy");
       check(cudaStreamSynchronize(stream_), "a copy");
@@ -325,21 +332,27 @@ class Bench {
     report(row);
   }
 
-  /// Products that keep all multiprocessors busy for about 60 ms on an H100.
+  /// Updates as they follow a panel, which keep all multiprocessors of an H100 busy for about 30
+  /// ms.
   void keep_busy() {
-    constexpr std::int64_t kEdge = 8192;
-    if (!products_) products_ = std::make_unique<DeviceArray<double>>(3 * kEdge * kEdge);
-    double* a = products_->data();
-    const auto square = [&](int i) {
-      return View{.data = a + i * kEdge * kEdge, .rows = kEdge, .cols = kEdge, .ld = kEdge};
-    };
-    for (int i = 0; i < 3; ++i)
+    constexpr std::int64_t kEdge = 8192, kDepth = 512;
+    constexpr int kProducts = 24;
+    if (!products_) {
+      products_ = std::make_unique<DeviceArray<double>>(kEdge * (kEdge + 2 * kDepth));
+      check(cudaMemset(products_->data(), 0, kEdge * (kEdge + 2 * kDepth) * sizeof(double)),
+            "operands");
+    }
+    double* c = products_->data();
+    const View left{.data = c + kEdge * kEdge, .rows = kEdge, .cols = kDepth, .ld = kEdge};
+    const View right{
+        .data = c + kEdge * (kEdge + kDepth), .rows = kDepth, .cols = kEdge, .ld = kDepth};
+    for (int i = 0; i < kProducts; ++i)
       busy_blas_->multiply({.kernel = Kernel::multiply,
-                            .alpha = 1,
-                            .beta = 0,
-                            .a = square(0),
-                            .b = square(1),
-                            .c = square(2)});
+                            .alpha = -1,
+                            .beta = 1,
+                            .a = left,
+                            .b = right,
+                            .c = {.data = c, .rows = kEdge, .cols = kEdge, .ld = kEdge}});
   }
 
   char letter_;
@@ -353,17 +366,22 @@ class Bench {
 };
 
 std::string json_of(const Row& row) {
+  // Readers of rows tell cases apart by where other operands are; here by what else is different.
+  const std::string beside = row.graph == "yes"        ? "graph"
+                             : row.beside == "nothing" ? "0"
+                                                       : row.beside;
   char text[1024];
   std::snprintf(text, sizeof text,
                 "  {\"engine\": \"%s\", \"routine\": \"%s\", \"type\": \"%c\", \"m\": %ld, \"n\": "
                 "%ld, \"k\": 0, \"place\": \"0\", \"devices\": 1, \"width\": %d, \"first_s\": "
                 "%.9g, \"median_s\": %.9g, \"min_s\": %.9g, \"max_s\": %.9g, \"tflops\": %.6g, "
-                "\"error\": %.4g, \"beside\": \"%s\", \"graph\": \"%s\", \"repeat\": %d, "
+                "\"error\": %.4g, \"beside\": \"%s\", \"load\": \"%s\", \"graph\": \"%s\", "
+                "\"repeat\": %d, "
                 "\"warmup\": %d, \"measured\": \"measured\", \"status\": \"ok\"}",
                 row.engine.c_str(), row.routine.c_str(), row.letter, static_cast<long>(row.rows),
                 static_cast<long>(row.cols), row.width, row.first_s, row.median_s, row.min_s,
-                row.max_s, row.gflops * 1e-3, row.error, row.beside.c_str(), row.graph.c_str(),
-                kRepeats, kWarmups);
+                row.max_s, row.gflops * 1e-3, row.error, beside.c_str(), row.beside.c_str(),
+                row.graph.c_str(), kRepeats, kWarmups);
   return text;
 }
 
@@ -376,10 +394,11 @@ void write(const char* file) {
   std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
   std::FILE* out = std::fopen(file, "w");
   if (out == nullptr) throw Error(Status::bad_argument, std::string("cannot write ") + file);
-  std::fprintf(out,
-               "{\n \"schema\": 1,\n \"dataset\": \"panels\",\n \"type\": \"d\",\n \"machine\": "
-               "\"%s\",\n \"gpus\": 1,\n \"commit\": \"%s\",\n \"date\": \"%s\",\n \"results\": [\n",
-               device.name, commit != nullptr ? commit : "", date);
+  std::fprintf(
+      out,
+      "{\n \"schema\": 1,\n \"dataset\": \"panels\",\n \"type\": \"d\",\n \"machine\": "
+      "\"%s\",\n \"gpus\": 1,\n \"commit\": \"%s\",\n \"date\": \"%s\",\n \"results\": [\n",
+      device.name, commit != nullptr ? commit : "", date);
   for (std::size_t i = 0; i < all_rows.size(); ++i)
     std::fprintf(out, "%s%s\n", json_of(all_rows[i]).c_str(), i + 1 < all_rows.size() ? "," : "");
   std::fprintf(out, " ]\n}\n");
@@ -396,9 +415,17 @@ void measure_type(char letter, const std::vector<std::int64_t>& rows,
   for (const std::int64_t n : cols) bench.measure_potrf(n);
 }
 
+void measure_only(char letter, std::int64_t rows, std::int64_t cols) {
+  if (letter == 's') return measure_type<float>('s', {rows}, {cols}, {0}, false);
+  if (letter == 'd') return measure_type<double>('d', {rows}, {cols}, {0}, false);
+  if (letter == 'c') return measure_type<std::complex<float>>('c', {rows}, {cols}, {0}, false);
+  if (letter == 'z') return measure_type<std::complex<double>>('z', {rows}, {cols}, {0}, false);
+  throw Error(Status::bad_argument, "a type is one of s, d, c and z");
+}
+
 void measure(bool quick) {
   if (quick) {
-    measure_type<double>('d', {1024, 8192, 65536}, {128, 512}, {32, 16}, true);
+    measure_type<double>('d', {1024, 8192, 16384, 65536}, {128, 512}, {32, 16}, true);
     Bench<double>('d', false).measure_exchange(32768, 16384, 512);
     measure_type<float>('s', {16384}, {256}, {0}, false);
     measure_type<std::complex<float>>('c', {16384}, {256}, {0}, false);
@@ -419,11 +446,15 @@ void measure(bool quick) {
 
 int main(int count, char** arguments) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: measure_panels OUT.json [all | quick]\n");
+    std::fprintf(stderr, "usage: measure_panels OUT.json [all | quick | TYPE ROWS COLS]\n");
     return 2;
   }
   try {
-    fleet::test::measure(count > 2 && std::string(arguments[2]) == "quick");
+    if (count > 4)
+      fleet::test::measure_only(arguments[2][0], std::atoll(arguments[3]),
+                                std::atoll(arguments[4]));
+    else
+      fleet::test::measure(count > 2 && std::string(arguments[2]) == "quick");
     fleet::test::write(arguments[1]);
   } catch (const fleet::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

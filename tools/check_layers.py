@@ -35,7 +35,7 @@ ROOMS = {
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}
 # The headers of other rooms that those see: they need no library.
-SEEN_BY_FRONTS = ("api/dropin.h", "problem/arguments.hpp")
+SEEN_BY_FRONTS = ("api/dropin.h", "problem/arguments.hpp", "problem/lapack_arguments.hpp")
 # The rooms that see the C API.
 PUBLIC = ("core", "api", "preload")
 MAX_LINES = 500

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """site_pages.py: the generated pages of the site, as a hook of MkDocs.
 
-The C reference is made from the public header, the Python reference from docstrings, that of the
+The C reference is made from the public headers, the Python reference from docstrings, that of the
 command line from its parsers, and the documents at the root are copied. Nothing is written into the
 tree. It must not know what any function does.
 """
@@ -24,8 +24,10 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import CLexer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADER = "include/fleetblas/fleetblas.h"
-HEADER_PAGE = "fleetblas-h.md"
+HEADERS = {  # header -> its pages: as a reference, and as it is; and the title of the reference
+    "fleetblas.h": ("c-api.md", "fleetblas-h.md", "C API"),
+    "lapack.h": ("c-lapack.md", "lapack-h.md", "C API: LAPACK"),
+}
 COPIES = {  # page of the site -> document at the root
     "explanation/architecture.md": "ARCHITECTURE.md",
     "explanation/contributing.md": "CONTRIBUTING.md",
@@ -35,24 +37,26 @@ USAGE_COLUMNS = "90"
 SUMMARY_LENGTH = 90
 # Lines that a C compiler needs and a reader does not.
 BOILERPLATE = re.compile(
-    r"#(include|ifndef|ifdef|if|else|endif)\b.*|#define (FLEETBLAS_H|FLEET_API)\b.*|"
+    r"#(include|ifndef|ifdef|if|else|endif)\b.*|#define (FLEETBLAS_\w*H|FLEET_API)\b.*|"
     r'extern "C" \{|\}'
 )
 
 
 def on_files(files, config):
     """Adds the pages; MkDocs calls this function."""
-    header = (ROOT / HEADER).read_text(encoding="utf-8")
     sys.path.insert(0, str(ROOT / "python"))
     import fleetblas
     from fleetblas import cli
 
     pages = {
-        "reference/c-api.md": c_page(header),
-        "reference/" + HEADER_PAGE: header_page(header),
         "reference/python.md": python_page(fleetblas),
         "reference/command-line.md": command_line_page(cli.make_parser()),
     }
+    for header in HEADERS:
+        text = (ROOT / "include/fleetblas" / header).read_text(encoding="utf-8")
+        reference, whole, _ = HEADERS[header]
+        pages["reference/" + reference] = c_page(header, text)
+        pages["reference/" + whole] = header_page(header, text)
     for page, document in COPIES.items():
         pages[page] = copied((ROOT / document).read_text(encoding="utf-8"), page)
     for page, text in pages.items():
@@ -166,7 +170,9 @@ class Chunk:
         """fleet_sgemm, fleet_dgemm, ... as fleet_{s,d}gemm."""
         letters: dict[str, list[str]] = {}
         for name in self.functions or self.others:
-            match = re.fullmatch(r"fleet_([sdcz])((?:gem|sym|hem|syr|her|tr[ms]|axp|dot)\w*)", name)
+            match = re.fullmatch(
+                r"fleet_([sdcz])((?:ge|sym|hem|syr|her|tr[mst]|axp|dot|po|or|un|la)\w*)", name
+            )
             letters.setdefault(match[2] if match else name, []).append(match[1] if match else "")
         return ", ".join(
             f"fleet_{{{','.join(found)}}}{stem}" if found[0] else stem
@@ -212,19 +218,20 @@ def anchor(chunk: Chunk) -> str:
     return next(iter(chunk.functions), None) or next(iter(chunk.others), "texts")
 
 
-def line_link(shown: str, line: int) -> str:
-    return f"[{shown}]({HEADER_PAGE}#line-{line})"
+def c_page(header: str, text: str) -> str:
+    opening, chunks = chunks_of(text)
+    _, whole, title = HEADERS[header]
 
+    def line_link(shown: str, line: int) -> str:
+        return f"[{shown}]({whole}#line-{line})"
 
-def c_page(header: str) -> str:
-    opening, chunks = chunks_of(header)
     opening = re.sub(r"^SPDX.*\n+", "", opening)
     rows = ["| function (its line of the header) | what it does |", "|---|---|"]
     for chunk in chunks:
         if chunk.functions:
             names = ", ".join(line_link(f"`{n}`", line) for n, line in chunk.functions.items())
             rows.append(f"| {names} | [{summary(chunk.comment)}](#{anchor(chunk)}) |")
-    page = ["# C API", prose(opening), "## Index", "\n".join(rows)]
+    page = [f"# {title}", prose(opening), "## Index", "\n".join(rows)]
     for chunk in chunks:
         if not chunk.code:
             page.append(prose(chunk.comment))
@@ -233,14 +240,14 @@ def c_page(header: str) -> str:
         page.append(f"## `{chunk.title}` {{ #{anchor(chunk)} }}")
         page.append(prose(chunk.comment))
         page.append(f"```c\n{chunk.text}\n```")
-        page.append(line_link(f"fleetblas.h, line {first}", first))
+        page.append(line_link(f"{header}, line {first}", first))
     return "\n\n".join(page) + "\n"
 
 
-def header_page(header: str) -> str:
+def header_page(header: str, text: str) -> str:
     """The header as HTML, since MkDocs has no anchors for the lines of a code block."""
     lines = HtmlFormatter(linespans="line", linenos="inline", wrapcode=True)
-    return f"# fleetblas.h\n\n{highlight(header, CLexer(), lines)}\n"
+    return f"# {header}\n\n{highlight(text, CLexer(), lines)}\n"
 
 
 # ---- Python -------------------------------------------------------------------------------------
@@ -277,6 +284,10 @@ def python_page(package) -> str:
                 page.append(python_entry(f"{kind}.{name}", member, "###"))
             else:
                 page.append(f"### `{kind}.{name}` {{ #{kind}.{name} }}\n\n{text}")
+    page += ["## `linalg` { #linalg }", prose(inspect.getdoc(package.linalg))]
+    functions = [getattr(package.linalg, name) for name in package.linalg.__all__]
+    for function in filter(inspect.isfunction, functions):
+        page.append(python_entry(f"linalg.{function.__name__}", function, "###"))
     page.append("## Errors\n\n| exception | also a | when |\n|---|---|---|")
     for name in package.__all__:
         value = getattr(package, name)

@@ -770,8 +770,9 @@ FLEET_API fleet_status fleet_machine_json(fleet_context* context, char** text);
 FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
 /* Calls so far, where they ran and why, devices that they did without, what the CPU did beside
  * devices (cpu_beside: calls, and its share of their work), programs of queued calls whose plan was
- * made while the devices ran others (planned_ahead), calls that began while others were on devices of
- * their own (at_once), corrections of the model, bytes per link,
+ * made while the devices ran others (planned_ahead), calls that began while others were on devices
+ * of their own (at_once), the calls of LAPACK that the drop-in was given, by name (lapack: all,
+ * those that the LAPACK behind did, seconds, flops), corrections of the model, bytes per link,
  * seconds; and the last call by itself. */
 FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
 /* Called during long work with the share that is done (0 to 1) and the current step. A result other

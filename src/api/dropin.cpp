@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/boundary.hpp"
+#include "api/dropin_lapack.hpp"
 #include "base/gate.hpp"
 #include "base/sizes.hpp"
 #include "core/cpu_path.hpp"
@@ -111,10 +112,18 @@ fleet_dropin_core make_core() {
                          .wants_all = 0,
                          .offer = offer,
                          .compute = compute,
-                         .note_host = note_host};
+                         .note_host = note_host,
+                         .serves_lapack = 1,
+                         .lapack_min_flops = kNever,
+                         .offer_lapack = capi::offer_lapack,
+                         .compute_lapack = capi::compute_lapack,
+                         .note_host_lapack = capi::note_host_lapack};
   capi::guarded([&] {
     core.wants_all = default_context().wants_all_calls() ? 1 : 0;
     core.min_flops = default_context().min_flops();
+    core.serves_lapack = default_context().serves_lapack() ? 1 : 0;
+    // Which part of a call is worth devices is decided in it, call by call.
+    core.lapack_min_flops = core.serves_lapack != 0 ? core.min_flops : kNever;
   });
   return core;
 }

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define FLEET_DROPIN_VERSION 2
+#define FLEET_DROPIN_VERSION 3
 
 typedef enum fleet_dropin_routine {
   fleet_dropin_gemm,
@@ -45,6 +45,49 @@ typedef struct fleet_dropin_call {
   int64_t ldc;
 } fleet_dropin_call;
 
+typedef enum fleet_dropin_lapack_routine {
+  fleet_dropin_getrf,
+  fleet_dropin_potrf,
+  fleet_dropin_geqrf,
+  fleet_dropin_getrs,
+  fleet_dropin_potrs,
+  fleet_dropin_gesv,
+  fleet_dropin_posv,
+  fleet_dropin_getri,
+  fleet_dropin_potri,
+  fleet_dropin_trtri,
+  fleet_dropin_trtrs,
+  fleet_dropin_lauum,
+  fleet_dropin_orgqr,
+  fleet_dropin_ormqr,
+  fleet_dropin_larfb,
+  fleet_dropin_dsgesv,
+  fleet_dropin_zcgesv
+} fleet_dropin_lapack_routine;
+
+/* One call of LAPACK, arguments already checked by the preload library, and no size of it 0. Flags
+ * are lower case ('t' or 'c' in ormqr and larfb, as their type has it); absent arguments are 0. */
+typedef struct fleet_dropin_lapack_call {
+  const char* symbol; /* the name that the program called, for the log: "scipy_dgesv_64_"; static */
+  fleet_dropin_lapack_routine routine;
+  char type; /* s, d, c, z; that of A in dsgesv and zcgesv */
+  char side, uplo, trans, diag, direct, storev;
+  char int_bits; /* 32 or 64: of the numbers in ipiv and of iter */
+  double flops; /* of the whole call, as LAPACK's own timings count; complex ones 4 times as many */
+  int64_t m, n, k, nrhs;
+  void* a; /* V in larfb */
+  int64_t lda;
+  void* b; /* T in larfb */
+  int64_t ldb;
+  void* c; /* X in dsgesv and zcgesv */
+  int64_t ldc;
+  void* tau;
+  void* ipiv; /* from 1 */
+  void* iter;
+  void* work; /* of lwork elements, as LAPACK asks for; larfb's lwork is a leading dimension */
+  int64_t lwork;
+} fleet_dropin_lapack_call;
+
 /* The functions of the core, behind one exported function so that one dlsym is enough. */
 typedef struct fleet_dropin_core {
   int version;
@@ -63,6 +106,17 @@ typedef struct fleet_dropin_core {
   /* Reports a call that the BLAS behind did (after offer returned 0, or below min_flops when
    * wants_all), with its seconds. */
   void (*note_host)(const fleet_dropin_call* call, double seconds);
+  /* 0: calls of LAPACK are turned off, and nothing below is asked. */
+  int serves_lapack;
+  /* The same for calls of LAPACK. */
+  double lapack_min_flops;
+  /* 1: done, and *info is LAPACK's (also of larfb, where it is 0); or the devices failed and what
+   * the call writes is undefined, or an operand is on a device and nobody could do the call, which
+   * the core has logged: *info is larger than any size of the call then, a number that LAPACK never
+   * gives. 0: not taken, nothing is touched. */
+  int (*offer_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
+  int (*compute_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
+  void (*note_host_lapack)(const fleet_dropin_lapack_call* call, double seconds);
 } fleet_dropin_core;
 
 /* Exported by libfleetblas.so. Starts the default context on first use; never throws, never fails:

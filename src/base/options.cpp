@@ -19,7 +19,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 27> kTable = {{
+constexpr std::array<OptionInfo, 28> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "auto",
      "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
@@ -44,6 +44,7 @@ constexpr std::array<OptionInfo, 27> kTable = {{
      "plans follow another library as far as its paper tells: cublasxt, blasx, xkblas, paralia or "
      "uncut; empty: our own"},
     {"min_flops", "0", "smallest product offloaded, in flops; 0: by model, 1: everything"},
+    {"linalg", "1", "0: the drop-in leaves LAPACK's routines alone, and serves level 3 in them"},
     {"verbose", "0", "1: one line per call on stderr"},
     {"log_level", "0", "0 silent, 1 errors, 2 warnings, 3 hints, 4 information, 5 everything"},
     {"log_file", "", "file for the log; empty: stderr"},
@@ -211,6 +212,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.preset = value;
   } else if (name == "min_flops") {
     set_min_flops(options, value);
+  } else if (name == "linalg") {
+    options.linalg = flag_of(name, value);
   } else if (name == "verbose") {
     options.verbose = integer_in(name, value, 0, 2);
   } else if (name == "log_level") {
@@ -258,6 +261,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "rules") json.value(o.rules);
   if (name == "preset") json.value(o.preset);
   if (name == "min_flops") json.value(o.min_flops);
+  if (name == "linalg") json.value(o.linalg);
   if (name == "verbose") json.value(o.verbose);
   if (name == "log_level") json.value(o.log_level);
   if (name == "log_file") json.value(o.log_file);

@@ -41,6 +41,7 @@ struct Options {
   std::string rules = "all";
   std::string preset;          ///< a library whose policies plans follow; empty: our own
   double min_flops = 0;        ///< smallest product offloaded; 0: by model, 1: everything
+  bool linalg = true;          ///< the drop-in serves LAPACK's names too
   int verbose = 0;             ///< 1: a line per call on stderr
   int log_level = 0;           ///< 0 silent, 1 errors, 2 warnings, 3 hints, 4 info, 5 trace
   std::string log_file;        ///< instead of stderr

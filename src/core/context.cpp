@@ -328,6 +328,13 @@ void Context::note_host_call(const Call& call, const char* reason, double second
   close_record(record, seconds);
 }
 
+void Context::note_lapack(const LapackRecord& record) {
+  if (record.reason != nullptr) Computing::note_other();
+  const User inside(users_);
+  if (options_.verbose > 0) log_.say(verbose_line(record));
+  journal_->note(record);
+}
+
 void Context::set_objective(std::function<double(const Cost&)> own) {
   const User inside(users_);
   if (gate::only_cpu_left())

@@ -46,7 +46,10 @@ class Context {
   /// Error; the matrix is untouched unless the status is device_failed.
   std::int64_t factor(const FactorCall& call);
   /// Runs `work` with the CPU's library, which has as many threads then as there are cores.
-  void with_cpu(const std::function<void(CpuBlas&)>& work);
+  template <typename Work>
+  void with_cpu(Work&& work) {
+    run_with_cpu(std::ref(work));  // needs no memory
+  }
   /// How many threads may work on the host for one call.
   int cpu_threads() const;
   /// For work on the host: waits for queued calls that use the matrix and brings its elements home.
@@ -86,6 +89,8 @@ class Context {
   void log_error(const char* text);
   /// Books a call that the BLAS behind the drop-in did.
   void note_host_call(const Call& call, const char* reason, double seconds);
+  /// Books a call of LAPACK that the drop-in was given.
+  void note_lapack(const LapackRecord& record);
   /// True when the books need only the shape of such a call: no line per call is wanted, and no
   /// memory is registered or allocated here.
   bool books_shapes() const {
@@ -104,6 +109,7 @@ class Context {
   const char* why_not_offered() const {
     return options_.offload == Offload::never ? "offload=never" : "below min_flops";
   }
+  bool serves_lapack() const { return options_.linalg; }
   bool wants_all_calls() const { return options_.verbose > 0 || journal_->keeps_summary(); }
 
   /// `location`: kHost, kPageable, or kFirstDevice + a user-facing number.
@@ -239,6 +245,7 @@ class Context {
   void finish_on_cpu(const Call& call, std::int64_t done, const Homes& homes,
                      std::optional<DeviceUse>& use);
   void run_on_cpu(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
+  void run_with_cpu(const std::function<void(CpuBlas&)>& work);
   std::int64_t run_factor(const FactorCall& call, CallRecord& record);
   bool factor_on_devices(const FactorCall& call, DeviceId home, CallRecord& record,
                          std::int64_t& info);

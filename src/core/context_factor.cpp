@@ -126,9 +126,10 @@ bool Context::factor_on_devices(const FactorCall& call, DeviceId home, CallRecor
       record.reason = "no device is left";
       return false;
     }
+    const double planning_before_s = offloader_.planning_s();
     const bool is_forced = options_.offload == Offload::always || options_.min_flops > 0;
     const auto planned = is_forced ? offloader_.plan(what) : offloader_.plan_if_promising(what);
-    record.plan_s = planned->plan_s;
+    record.plan_s = offloader_.planning_s() - planning_before_s;
     record.predicted_s = planned->cost.seconds;
     record.reason = options_.offload == Offload::always ? "offload=always"
                     : is_forced                         ? "min_flops"
@@ -165,7 +166,7 @@ bool Context::factor_on_devices(const FactorCall& call, DeviceId home, CallRecor
   return false;
 }
 
-void Context::with_cpu(const std::function<void(CpuBlas&)>& work) {
+void Context::run_with_cpu(const std::function<void(CpuBlas&)>& work) {
   const User inside(users_);
   const Computing computing;
   std::optional<CpuBlas::Lease> lease;

@@ -108,6 +108,11 @@ void Journal::note_on_cpu(const char* symbol, const CallShape& shape, const char
   statistics_.add_on_cpu(symbol, shape, reason, seconds);
 }
 
+void Journal::note(const LapackRecord& record) {
+  const gate::StateLock lock;
+  statistics_.add(record);
+}
+
 void Journal::note(const RunRecord& run) {
   const gate::StateLock lock;
   runs_.push_back(run);

@@ -32,6 +32,7 @@ class Journal {
   /// Copies that belong to no call: results that come home.
   void note_bytes(const CallRecord& record);
   void note_on_cpu(const char* symbol, const CallShape& shape, const char* reason, double seconds);
+  void note(const LapackRecord& record);
   void note(const RunRecord& run);
 
   std::string statistics_json() const;

@@ -122,17 +122,16 @@ Offloader::Outcome Offloader::run(const Factorization& what, Factored& factored,
   auto stages = planned;
   for (int attempt = 0;; ++attempt) {
     try {
-      const Pinned outcomes(backend, Panel::kNotes * what.diagonal() * bytes_of(what.storage));
+      const Strips& all = *stages->stages.front()->tuned.plan.program->strips;
+      const Pinned outcomes(backend, all.outcome_elements(all.panels) * bytes_of(what.storage));
       for (const auto& stage : stages->stages) {
-        const Strips& strips = *stage->tuned.plan.program->strips;
-        const Binding binding = bind(strips, factored.a, factored.lda, outcomes.data());
+        const Binding binding = bind(all, factored.a, factored.lda, outcomes.data());
         const bool is_first = &stage == &stages->stages.front();
         const Outcome of_stage = run_stage(stage, binding, is_first, record, journal, log);
         if (of_stage == Outcome::not_possible) return of_stage;
         if (of_stage == Outcome::finished_on_cpu) outcome = of_stage;
       }
-      const Strips& strips = *stages->stages.front()->tuned.plan.program->strips;
-      factored.info = decode_outcomes(strips, outcomes.data(), factored.pivots, factored.tau);
+      factored.info = decode_outcomes(all, outcomes.data(), factored.pivots, factored.tau);
       record.predicted_s = stages->cost.seconds;
       return outcome;
     } catch (const Error& error) {

@@ -211,6 +211,13 @@ std::string verbose_line(const CallRecord& r) {
   return text;
 }
 
+std::string verbose_line(const LapackRecord& r) {
+  const double rate = r.seconds > 0 ? r.flops / r.seconds * 1e-12 : 0;
+  return std::string(r.symbol) + " " + duration(r.seconds) + " " + number(rate) + "TFLOPS " +
+         (r.reason != nullptr ? std::string("by the LAPACK behind (") + r.reason + ")"
+                              : std::string("by its parts"));
+}
+
 void Statistics::Tally::add(const Tally& other) {
   calls += other.calls;
   seconds += other.seconds;
@@ -280,7 +287,20 @@ void Statistics::add_on_cpu(const char* symbol, const CallShape& shape, const ch
   last_.seconds = seconds;
 }
 
+void Statistics::add(const LapackRecord& record) {
+  const Tally one{.calls = 1, .seconds = record.seconds, .flops = record.flops};
+  Lapack& lapack = lapack_[record.symbol];
+  lapack.all.add(one);
+  if (record.reason == nullptr) return;
+  ++lapack.behind;
+  tally_of(Ran::cpu, record.reason).add(one);
+}
+
 void Statistics::merge(const Statistics& other) {
+  for (const auto& [symbol, theirs] : other.lapack_) {
+    lapack_[symbol].all.add(theirs.all);
+    lapack_[symbol].behind += theirs.behind;
+  }
   if (other.where_and_why_.empty()) return;
   failed_ += other.failed_;
   planned_ahead_ += other.planned_ahead_;
@@ -336,11 +356,21 @@ std::string Statistics::json() const {
         .close('}');
   json.close(']').key("cpu_beside").open('{').member("calls", beside_.calls);
   json.member("share", beside_.share()).close('}');
+  json.key("lapack").open('[');
+  for (const auto& [symbol, lapack] : lapack_)
+    json.open('{')
+        .member("symbol", symbol)
+        .member("calls", lapack.all.calls)
+        .member("behind", lapack.behind)
+        .member("seconds", lapack.all.seconds)
+        .member("flops", lapack.all.flops)
+        .close('}');
+  json.close(']');
   write_corrections(json, corrections_ != nullptr ? *corrections_ : NamedCorrections{});
   write_kinds(json, bytes_by_kind_);
   write_links(json, bytes_by_link_);
   json.key("last");
-  if (all.calls == 0)
+  if (last_.symbol[0] == '\0')
     json.null();
   else
     write_record(json, last_);
@@ -359,6 +389,10 @@ std::string Statistics::text() const {
     text += "fleetblas:   " + std::string(to_string(key.first)) + ": " +
             std::to_string(tally.calls) + " (" + key.second + "), " + duration(tally.seconds) +
             "\n";
+  for (const auto& [symbol, lapack] : lapack_)
+    text += "fleetblas:   " + symbol + ": " + std::to_string(lapack.all.calls) +
+            (lapack.all.calls == 1 ? " call, " : " calls, ") + std::to_string(lapack.behind) +
+            " by the LAPACK behind, " + duration(lapack.all.seconds) + "\n";
   for (const auto& [device, idle] : left_out_)
     text += "fleetblas:   without device " + std::to_string(device) + ": " +
             std::to_string(idle.calls) + (idle.calls == 1 ? " call" : " calls") + " (" +

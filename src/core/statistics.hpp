@@ -72,6 +72,18 @@ void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std
 /// machine, by this factor at most. Calls that devices did not do have no prediction.
 std::string verbose_line(const CallRecord& record);
 
+/// A call of LAPACK that the drop-in was given.
+struct LapackRecord {
+  const char* symbol = "";       ///< the name that was called; never freed
+  const char* reason = nullptr;  ///< why the LAPACK behind did it; nullptr: it was done here
+  double flops = 0;
+  double seconds = 0;
+};
+
+/// `dgesv_ 4.7ms 0.1TFLOPS by the LAPACK behind (below min_flops)`, or `by its parts`, each of
+/// which has a line before.
+std::string verbose_line(const LapackRecord& record);
+
 /// Sums over calls.
 class Statistics {
  public:
@@ -80,6 +92,8 @@ class Statistics {
   /// Adds a call that the CPU did on pageable memory. It needs no record: programs make millions of
   /// such small calls.
   void add_on_cpu(const char* symbol, const CallShape& shape, const char* reason, double seconds);
+  /// Adds a call of LAPACK. Those done here are counted by their parts too, each as a call.
+  void add(const LapackRecord& record);
   /// Adds the bytes that the record has, of copies that belong to no call.
   void add_bytes(const CallRecord& record);
   void merge(const Statistics& other);
@@ -124,6 +138,12 @@ class Statistics {
     double share() const { return flops > 0 ? cpu_flops / flops : 0; }
   };
   Beside beside_;
+  /// By the name that was called.
+  struct Lapack {
+    Tally all;
+    std::int64_t behind = 0;  ///< calls
+  };
+  std::map<std::string, Lapack> lapack_;
   std::map<std::string, std::int64_t> bytes_by_link_;
   std::array<std::int64_t, kLinkKinds> bytes_by_kind_{};
   CallRecord last_;

@@ -299,9 +299,8 @@ std::optional<BlasLibrary> open_blas(const std::string& file, std::string& why) 
     dlclose(handle);
     return std::nullopt;
   }
-  library.lapack =
-      find_lapack([handle](const std::string& name) { return find(handle, name); },
-                  asks_for_wide_ints(handle));
+  library.lapack = find_lapack([handle](const std::string& name) { return find(handle, name); },
+                               asks_for_wide_ints(handle));
   find_thread_control(handle, library);
   library.version = version_of(handle);
   return library;

@@ -61,7 +61,7 @@ struct BlasLibrary {
   bool in_use_before = false;           ///< the program had it loaded: its thread count is not ours
   std::array<void*, kStorages> gemm{};  ///< none but those of s, d, c and z
   std::array<void*, kStorages> gemv{}, axpy{};  ///< or none
-  LapackLibrary lapack;  ///< none where the library is a BLAS alone
+  LapackLibrary lapack;                         ///< none where the library is a BLAS alone
   void (*set_threads)(std::int64_t) = nullptr;
   std::int64_t (*get_threads)() = nullptr;
 

@@ -14,38 +14,17 @@
 namespace fleet {
 namespace {
 
-/// The notes of a panel are 32-bit integers in the memory of elements.
+/// The notes of a panel, or of its outcome. Where panels are flat, there is one.
+std::int32_t* notes_of(const Launch& launch, const View& tile) {
+  const std::int64_t bytes = bytes_of(launch.type.storage);
+  const bool is_flat = launch.panel.is_flat;
+  const bool is_outcome = tile.cols == 1 && (!is_flat || tile.rows == 1);
+  const std::int64_t at = is_outcome ? 0 : launch.panel.width * (is_flat ? 1 : tile.ld);
+  return reinterpret_cast<std::int32_t*>(static_cast<char*>(tile.data) + at * bytes);
+}
+
 char* element(const View& view, Storage storage, std::int64_t row, std::int64_t col) {
   return static_cast<char*>(view.data) + (row + col * view.ld) * bytes_of(storage);
-}
-
-std::int32_t read_note(const View& view, Storage storage, std::int64_t row, std::int64_t col) {
-  std::int32_t note;
-  std::memcpy(&note, element(view, storage, row, col), sizeof note);
-  return note;
-}
-
-void write_note(const View& view, Storage storage, std::int64_t row, std::int64_t col,
-                std::int64_t note) {
-  const auto narrow = static_cast<std::int32_t>(note);
-  std::memset(element(view, storage, row, col), 0, static_cast<std::size_t>(bytes_of(storage)));
-  std::memcpy(element(view, storage, row, col), &narrow, sizeof narrow);
-}
-
-/// Note `which` of a panel, of its i-th column (row, where it is flat).
-std::int32_t note_of(const Launch& launch, const View& panel, int which, std::int64_t i) {
-  const std::int64_t along = launch.panel.notes_begin() + which;
-  return launch.panel.is_flat ? read_note(panel, launch.type.storage, i, along)
-                              : read_note(panel, launch.type.storage, along, i);
-}
-
-void set_note(const Launch& launch, const View& panel, int which, std::int64_t i,
-              std::int64_t note) {
-  const std::int64_t along = launch.panel.notes_begin() + which;
-  if (launch.panel.is_flat)
-    write_note(panel, launch.type.storage, i, along, note);
-  else
-    write_note(panel, launch.type.storage, along, i, note);
 }
 
 /// The part of a strip from where the panel begins.
@@ -66,11 +45,11 @@ void copy_part(const Launch& launch, const View& from, const View& to) {
   copy_columns(from, to, bytes_of(launch.type.storage), 0, from.cols);
 }
 
-/// The columns of a panel as exchanges of rows, 1-based.
-std::vector<std::int64_t> pivots_of(const Launch& launch, const View& panel) {
-  std::vector<std::int64_t> pivots(static_cast<std::size_t>(launch.panel.width));
-  for (std::int64_t i = 0; i < launch.panel.width; ++i)
-    pivots[static_cast<std::size_t>(i)] = note_of(launch, panel, 0, i) + 1;
+/// The exchanges of rows that the notes of a panel or of its outcome have, 1-based.
+std::vector<std::int64_t> pivots_of(const Launch& launch, const View& tile) {
+  const std::int32_t* const notes = notes_of(launch, tile) + Panel::kPivots;
+  std::vector<std::int64_t> pivots(notes, notes + launch.panel.width);
+  for (std::int64_t& pivot : pivots) ++pivot;
   return pivots;
 }
 
@@ -78,7 +57,8 @@ void factor_potrf(const Launch& launch, CpuBlas& blas) {
   const std::int64_t width = launch.panel.width, rest = launch.panel.length - width;
   const Fill fill = stored_triangle(launch);
   const View square = part_of_panel(launch, launch.c, 0, width, fill);
-  set_note(launch, launch.c, 1, 0, lapack::potrf(blas, launch.type.storage, square));
+  notes_of(launch, launch.c)[Panel::kInfo] =
+      static_cast<std::int32_t>(lapack::potrf(blas, launch.type.storage, square));
   Launch solving{.kernel = Kernel::solve,
                  .type = launch.type,
                  .op_a = Op::conjugate,
@@ -94,9 +74,11 @@ void factor_getrf(const Launch& launch, CpuBlas& blas) {
   const View panel = part_of_panel(launch, launch.c, 0, launch.panel.length);
   std::vector<std::int64_t> pivots(static_cast<std::size_t>(launch.panel.width));
   const std::int64_t info = lapack::getrf(blas, launch.type.storage, panel, pivots.data());
+  std::int32_t* const notes = notes_of(launch, launch.c);
+  notes[Panel::kInfo] = static_cast<std::int32_t>(info);
   for (std::int64_t i = 0; i < launch.panel.width; ++i)
-    set_note(launch, launch.c, 0, i, pivots[static_cast<std::size_t>(i)] - 1);
-  set_note(launch, launch.c, 1, 0, info);
+    notes[Panel::kPivots + i] =
+        static_cast<std::int32_t>(pivots[static_cast<std::size_t>(i)] - 1);
 }
 
 /// V with its ones and zeros, from what geqrf leaves.
@@ -132,7 +114,6 @@ void factor_geqrf(const Launch& launch, CpuBlas& blas) {
   copy_part(launch, part_of_panel(launch, launch.c, 0, width, Fill::upper),
             part_of_panel(launch, launch.c, launch.panel.upper_begin(), width));
   complete_reflectors(launch, blas, tau.data());
-  set_note(launch, launch.c, 1, 0, 0);
 }
 
 void factor(const Launch& launch, CpuBlas& blas) {
@@ -140,8 +121,6 @@ void factor(const Launch& launch, CpuBlas& blas) {
   const Fill fill = stored_triangle(launch);
   copy_part(launch, part_of_strip(launch, launch.a, 0, length, fill),
             part_of_panel(launch, launch.c, 0, length, fill));
-  for (std::int64_t i = 0; i < launch.panel.width; ++i)
-    for (const int which : {0, 1}) set_note(launch, launch.c, which, i, 0);
   switch (launch.panel.routine) {
     case Factoring::potrf:
       return factor_potrf(launch, blas);
@@ -152,18 +131,17 @@ void factor(const Launch& launch, CpuBlas& blas) {
   }
 }
 
-// Both are small: pivots or scalar factors above, info below.
 void take_outcome(const Launch& launch) {
   const Storage storage = launch.type.storage;
   const auto bytes = static_cast<std::size_t>(bytes_of(storage));
-  for (std::int64_t i = 0; i < launch.panel.width; ++i) {
-    if (launch.panel.routine == Factoring::geqrf)
-      std::memcpy(element(launch.c, storage, 0, i),
-                  element(launch.a, storage, launch.panel.block_begin() + i, i), bytes);
-    else
-      write_note(launch.c, storage, 0, i, note_of(launch, launch.a, 0, i));
-    write_note(launch.c, storage, 1, i, note_of(launch, launch.a, 1, i));
+  if (launch.panel.routine != Factoring::geqrf) {
+    std::memcpy(launch.c.data, notes_of(launch, launch.a),
+                static_cast<std::size_t>(launch.panel.note_count()) * sizeof(std::int32_t));
+    return;
   }
+  for (std::int64_t i = 0; i < launch.panel.width; ++i)
+    std::memcpy(element(launch.c, storage, i, 0),
+                element(launch.a, storage, launch.panel.block_begin() + i, i), bytes);
 }
 
 void adopt(const Launch& launch) {
@@ -189,26 +167,19 @@ void adopt(const Launch& launch) {
 }
 
 void exchange(const Launch& launch) {
-  std::vector<std::int64_t> pivots(static_cast<std::size_t>(launch.panel.width));
-  for (std::int64_t i = 0; i < launch.panel.width; ++i)
-    pivots[static_cast<std::size_t>(i)] = read_note(launch.a, launch.type.storage, 0, i) + 1;
+  const auto pivots = pivots_of(launch, launch.a);
   lapack::laswp(launch.type.storage, part_of_strip(launch, launch.c, 0, launch.panel.length),
-                pivots.data(), launch.panel.width, lapack::Order::forward);
+                pivots.data(), std::ssize(pivots), lapack::Order::forward);
 }
 
 void reload(const Launch& launch, CpuBlas& blas) {
   const std::int64_t length = launch.panel.length;
   copy_part(launch, part_of_strip(launch, launch.a, 0, length, stored_triangle(launch)),
             part_of_panel(launch, launch.c, 0, length));
-  const std::int64_t bytes = bytes_of(launch.type.storage);
-  std::vector<char> tau(static_cast<std::size_t>(launch.panel.width * bytes));
-  for (std::int64_t i = 0; i < launch.panel.width; ++i) {
-    for (const int which : {0, 1})
-      set_note(launch, launch.c, which, i, read_note(launch.b, launch.type.storage, which, i));
-    std::memcpy(tau.data() + i * bytes, element(launch.b, launch.type.storage, 0, i),
-                static_cast<std::size_t>(bytes));
-  }
-  if (launch.panel.routine == Factoring::geqrf) complete_reflectors(launch, blas, tau.data());
+  if (launch.panel.routine == Factoring::geqrf)
+    return complete_reflectors(launch, blas, launch.b.data);
+  std::memcpy(notes_of(launch, launch.c), launch.b.data,
+              static_cast<std::size_t>(launch.panel.note_count()) * sizeof(std::int32_t));
 }
 
 UpdateSteps on_cpu(const Launch& launch, CpuBlas& blas, std::vector<char> (&memory)[2]) {

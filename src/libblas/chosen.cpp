@@ -16,6 +16,7 @@
 #include <initializer_list>
 
 #include "libblas/forward.hpp"
+#include "preload/behind.hpp"
 #include "preload/elements.hpp"
 #include "preload/front.hpp"
 #include "preload/objects.hpp"
@@ -67,15 +68,6 @@ void* find_prefixed(const Blas& blas, const char* name) {
   return find_in(blas.library, full_name);
 }
 
-// A dot product of "1" elements, whose upper half makes it negative when 64 bits are read, is x*y
-// or (quietly, by the standard) 0.
-bool has_narrow_ints(void* ddot) {
-  using Dot = double(const void*, const double*, const void*, const double*, const void*);
-  const int64_t n = static_cast<int64_t>(0xFFFFFFFF00000001u), one = 1;
-  const double x = 2;
-  return reinterpret_cast<Dot*>(ddot)(&n, &x, &one, &x, &one) == x * x;
-}
-
 // Complex results in registers, as gfortran has it, and not by a pointer before the arguments, as
 // Intel's and f2c's: those would take `n` for it, and i for a size of 0, since its first bits are.
 bool returns_like_gfortran(void* zdotu) {
@@ -96,7 +88,7 @@ const char* objection(Blas& blas) {
     void* ddot = find_prefixed(blas, "ddot_");
     void* zdotu = find_prefixed(blas, "zdotu_");
     if (!ddot || !zdotu || !find_prefixed(blas, "dgemm_")) continue;
-    if (!has_narrow_ints(ddot)) return "its integers have 64 bits";
+    if (!preload::has_narrow_ints(ddot)) return "its integers have 64 bits";
     return returns_like_gfortran(zdotu) ? nullptr : "it returns complex numbers as ifort does";
   }
   dlerror();
@@ -198,6 +190,10 @@ void* find_chosen(const char* name) {
   const libblas::Blas blas = libblas::chosen();
   return blas.library ? libblas::find_prefixed(blas, name) : nullptr;
 }
+
+// libblas.so.3 is no LAPACK: calls between LAPACK's routines do not pass a BLAS.
+Served* find_lapack(const char*) { return nullptr; }
+void forget_patched_lapack() {}
 
 bool stands_behind_another() { return find_in(RTLD_DEFAULT, "fleetblas_preload_patch") != nullptr; }
 

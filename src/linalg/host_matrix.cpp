@@ -45,8 +45,8 @@ void HostMatrix::write_back() {
     on_.context().note_cpu_wrote(home_, on_.storage());
 }
 
-void in_parallel(const Level3& on, std::int64_t items, std::int64_t bytes,
-                 const std::function<void(std::int64_t, std::int64_t)>& work) {
+void run_in_parallel(const Level3& on, std::int64_t items, std::int64_t bytes,
+                     const PartOfWork& work) {
   // Starting a thread takes as long as copying about this.
   constexpr std::int64_t kBytesPerThread = std::int64_t{1} << 20;
   constexpr std::int64_t kMostThreads = 32;

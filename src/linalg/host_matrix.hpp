@@ -40,10 +40,15 @@ class HostMatrix {
   std::unique_ptr<Workspace> copy_;
 };
 
+using PartOfWork = std::function<void(std::int64_t, std::int64_t)>;
+void run_in_parallel(const Level3& on, std::int64_t items, std::int64_t bytes,
+                     const PartOfWork& work);
 /// Calls `work(first, end)` for parts of [0, items) that are together all of it, by several threads
-/// where `bytes` are worth them. `work` throws nothing.
-void in_parallel(const Level3& on, std::int64_t items, std::int64_t bytes,
-                 const std::function<void(std::int64_t, std::int64_t)>& work);
+/// where `bytes` are worth them. `work` throws nothing. No memory is needed.
+template <typename Work>
+void in_parallel(const Level3& on, std::int64_t items, std::int64_t bytes, Work&& work) {
+  run_in_parallel(on, items, bytes, std::ref(work));
+}
 
 enum class Order { forward, backward };
 /// Exchanges rows of b by pivots, which are 1-based, in this order.

@@ -169,7 +169,12 @@ void FactorPlanner::deal() {
   const std::size_t least = std::ranges::min_element(workers_, {}, [](const Worker& w) {
                               return w.lane_free_s.size();
                             })->lane_free_s.size();
-  for (Worker& worker : workers_) worker.lane_free_s.resize(least);
+  for (Worker& worker : workers_) {
+    worker.lane_free_s.resize(least);
+    if (least > 1)
+      plan_.queues[index(first_lane_[index(worker.device)] + static_cast<int>(least) - 1)]
+          .is_ahead = true;
+  }
   homes_.resize(program_.matrices.size());
   strip_.resize(index(strips_.count()));
   updates_.resize(index(strips_.count()));

@@ -108,8 +108,8 @@ void* find_in_named_libraries(Request& request) {
   return nullptr;
 }
 
-void* find_same_name(SymbolId id, const void* caller) {
-  const char* name = symbols[id].name;
+void* look_for(const Served& served, const void* caller) {
+  const char* name = served.name;
   void* function = find_chosen(name);
   if (!function) function = find_behind(RTLD_NEXT, name);
   if (function) return function;
@@ -119,7 +119,7 @@ void* find_same_name(SymbolId id, const void* caller) {
     dlclose(library);
   }
   function = find_anywhere(name);
-  if (!function) function = symbols[id].patched.load(std::memory_order_acquire);
+  if (!function) function = served.patched.load(std::memory_order_acquire);
   return function && !is_in_front(function, name) ? function : nullptr;
 }
 
@@ -137,7 +137,7 @@ void find_another_name(SymbolId id) {
 }  // namespace
 
 #define FLEET_SYMBOL(name, word, routine, T, shape, Int, xerbla, cblas_err) \
-  {#name,                                                                   \
+  {{#name, &fleet_entry_##name},                                            \
    #word,                                                                   \
    fleet_dropin_##routine,                                                  \
    ElementTraits<T>::kLetter,                                               \
@@ -145,17 +145,30 @@ void find_another_name(SymbolId id) {
    8 * static_cast<int>(sizeof(Int)),                                       \
    xerbla,                                                                  \
    cblas_err,                                                               \
-   &fleet_entry_##name,                                                     \
    &fleet_adapter_##name,                                                   \
    &invoke_prototype<PrototypeOf<k_##name>>},
 constinit Symbol symbols[kSymbolCount] = {FLEET_NAMES(FLEET_SYMBOL)};
 #undef FLEET_SYMBOL
 
+// A dot product of "1" elements, whose upper half makes it negative when 64 bits are read, is x*y
+// or (quietly, by the standard) 0.
+bool has_narrow_ints(void* ddot) {
+  using Dot = double(const void*, const double*, const void*, const double*, const void*);
+  const auto n = static_cast<std::int64_t>(0xFFFFFFFF00000001u);
+  const std::int64_t one = 1;
+  const double x = 2;
+  return reinterpret_cast<Dot*>(ddot)(&n, &x, &one, &x, &one) == x * x;
+}
+
+void* find_same_name(const Served& served, const void* caller) {
+  void* function = look_for(served, caller);
+  if (function) library_of(function);
+  return function;
+}
+
 void* resolve_behind(SymbolId id, const void* caller) {
-  void* function = find_same_name(id, caller);
-  if (function) {
-    library_of(function);  // keeps it loaded
-  } else {
+  void* function = find_same_name(symbols[id], caller);
+  if (!function) {
     find_another_name(id);
     function = reinterpret_cast<void*>(symbols[id].adapter);
   }

@@ -9,9 +9,17 @@
 
 namespace fleet::preload {
 
-/// A row of the table of names, and where that name leads.
-struct Symbol {
+/// A name that we stand in front of, and where it leads without us.
+struct Served {
   const char* name;
+  void (*entry)();  ///< our own function of that name, its signature left out
+
+  std::atomic<void*> behind{nullptr};   ///< nullptr until it is resolved
+  std::atomic<void*> patched{nullptr};  ///< where a patched GOT entry of this name led before
+};
+
+/// A row of the table of names.
+struct Symbol : Served {
   const char* word;  ///< the routine in that name
   Routine routine;
   char type;
@@ -19,21 +27,24 @@ struct Symbol {
   int int_bits;
   const char* xerbla;
   const char* cblas_xerbla;
-  void (*entry)();    ///< our own function of that name, its signature left out
   void (*adapter)();  ///< of the same signature, for where that name exists nowhere else
   /// Calls `function`, which has this row's signature. The call's sizes must fit int_bits.
   void (*invoke)(void* function, const fleet_dropin_call& call);
 
-  std::atomic<void*> behind{nullptr};   ///< nullptr until it is resolved
-  std::atomic<void*> patched{nullptr};  ///< where a patched GOT entry of this name led before
-  std::atomic<void*> other{nullptr};    ///< the same routine under another name,
-  std::atomic<int> other_row{0};        ///< and that name's row
+  std::atomic<void*> other{nullptr};  ///< the same routine under another name,
+  std::atomic<int> other_row{0};      ///< and that name's row
 };
 extern Symbol symbols[kSymbolCount];
 
-/// Finds and remembers the function behind a symbol. `caller` is an address in the calling code.
-/// Where no loaded library has that very name, the answer is the adapter, which calls
-/// run_elsewhere.
+/// The function of that very name in the loaded libraries, neither ours nor in front of us, which
+/// stays loaded then; nullptr if there is none. `caller` is an address in the calling code.
+void* find_same_name(const Served& served, const void* caller);
+
+/// True if a library's ddot takes sizes of 32 bits.
+bool has_narrow_ints(void* ddot);
+
+/// Finds and remembers the function behind a symbol. Where no loaded library has that very name,
+/// the answer is the adapter, which calls run_elsewhere.
 void* resolve_behind(SymbolId id, const void* caller);
 
 /// The function behind a symbol.

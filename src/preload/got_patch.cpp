@@ -14,6 +14,7 @@
 #include <array>
 
 #include "preload/behind.hpp"
+#include "preload/front.hpp"
 #include "preload/preload.hpp"
 
 namespace fleet::preload {
@@ -170,13 +171,14 @@ constexpr auto kRowsByName = [] {
   return rows;
 }();
 
-int row_of(const char* name) {
+Served* served_name(const char* name) {
   const auto at =
       std::ranges::lower_bound(kRowsByName, name, goes_before, [](short r) { return kNames[r]; });
-  return at != kRowsByName.end() && strcmp(kNames[*at], name) == 0 ? *at : -1;
+  const bool found = at != kRowsByName.end() && strcmp(kNames[*at], name) == 0;
+  return found ? &symbols[*at] : find_lapack(name);
 }
 
-void patch_slot(const Object& object, uintptr_t slot, int row, Walk& walk) {
+void patch_slot(const Object& object, uintptr_t slot, Served& served, Walk& walk) {
   const uintptr_t before = __atomic_load_n(reinterpret_cast<uintptr_t*>(slot), __ATOMIC_ACQUIRE);
   if (before == 0) return;  // a weak reference that found nothing
   if (walk.us.contains(before)) {
@@ -190,8 +192,8 @@ void patch_slot(const Object& object, uintptr_t slot, int row, Walk& walk) {
   // An address within the caller's own object is the stub of a symbol not bound yet: it would bind,
   // and overwrite the slot, so it is no function to call.
   if (!object.image.contains(before))
-    symbols[row].patched.store(reinterpret_cast<void*>(before), std::memory_order_release);
-  if (write_slot(object, slot, reinterpret_cast<uintptr_t>(symbols[row].entry)))
+    served.patched.store(reinterpret_cast<void*>(before), std::memory_order_release);
+  if (write_slot(object, slot, reinterpret_cast<uintptr_t>(served.entry)))
     ++walk.slots;
   else
     walk.error = errno;
@@ -218,11 +220,11 @@ void visit_relocation(const Object& object, const ElfW(Rela) & relocation, Walk&
   const ElfW(Sym)& symbol = object.symbols[ELF64_R_SYM(relocation.r_info)];
   // A BLAS library's calls of itself stay its own.
   if (symbol.st_shndx != SHN_UNDEF) return;
-  const int row = row_of(object.strings + symbol.st_name);
-  if (row < 0) return;
+  Served* served = served_name(object.strings + symbol.st_name);
+  if (!served) return;
   const uintptr_t slot = object.base + relocation.r_offset;
   if (walk.action == Walk::Action::patch)
-    patch_slot(object, slot, row, walk);
+    patch_slot(object, slot, *served, walk);
   else
     restore_slot(object, slot, walk);
 }
@@ -283,6 +285,7 @@ extern "C" [[gnu::visibility("default")]] int fleetblas_preload_unpatch(void) {
     walk = walk_objects(Walk::Action::restore);
     state.count = 0;
     for (Symbol& symbol : symbols) symbol.patched.store(nullptr, std::memory_order_release);
+    forget_patched_lapack();
   }
   unlock_state();
   return walk.error ? -walk.error : walk.slots;

@@ -24,16 +24,16 @@ struct FortranName {
   int letters = 0;
 };
 
-FortranName fortran_name(SymbolId id) {
+FortranName fortran_name(const char* routine) {
   FortranName name;
-  name.text[name.letters++] = static_cast<char>(toupper(symbols[id].type));
-  for (const char* letter = symbols[id].word; *letter; ++letter)
+  for (const char* letter = routine; *letter; ++letter)
     name.text[name.letters++] = static_cast<char>(toupper(*letter));
   return name;
 }
 
 struct CblasName {
   char text[16];
+  const char* routine() const { return text + sizeof "cblas_" - 1; }
 };
 
 CblasName cblas_name(SymbolId id) {
@@ -46,7 +46,8 @@ bool in_blas_library(const void* handler) {
   const void* base = base_of(handler);
   void* library = library_of(handler);
   if (!library) return false;
-  bool found = false;
+  const void* getrf = find_in(library, "dgetrf_");  // the reference LAPACK has one too
+  bool found = getrf && base_of(getrf) == base;
   for (int row = 0; row < kSymbolCount && !found; ++row) {
     const bool dgemm = symbols[row].type == 'd' && symbols[row].routine == fleet_dropin_gemm;
     const void* gemm = dgemm ? find_in(library, symbols[row].name) : nullptr;
@@ -89,10 +90,8 @@ class ReferenceFlags {
   int* from_c_;
 };
 
-void call_fortran_handler(Xerbla* handler, SymbolId id, const Illegal& illegal) {
+void call_fortran_handler(Xerbla* handler, const FortranName& name, std::int64_t position) {
   // 64 bits serve both widths: the low half comes first on every machine we build for.
-  const std::int64_t position = illegal.fortran_position;
-  const FortranName name = fortran_name(id);
   handler(name.text, &position, strlen(name.text));
 }
 
@@ -110,22 +109,36 @@ bool tell_program(SymbolId id, const Illegal& illegal) {
   // The reference CBLAS judges its flags itself and leaves the sizes to the Fortran routine.
   if (illegal.fortran_position)
     if (auto* handler = own_handler<Xerbla>(symbol.xerbla, "xerbla_")) {
-      if (symbol.shape == Shape::fortran) return call_fortran_handler(handler, id, illegal), true;
+      const FortranName name = fortran_name(cblas_name(id).routine());
+      if (symbol.shape == Shape::fortran)
+        return call_fortran_handler(handler, name, illegal.fortran_position), true;
       const ReferenceFlags flags(illegal);
-      return call_fortran_handler(handler, id, illegal), true;
+      return call_fortran_handler(handler, name, illegal.fortran_position), true;
     }
   if (symbol.shape == Shape::fortran) return false;
   auto* handler = own_handler<CblasXerbla>(symbol.cblas_xerbla, "cblas_xerbla");
   return handler && (call_cblas_handler(handler, id, illegal), true);
 }
 
+bool tell_program(const char* xerbla, const char* routine, int position) {
+  auto* handler = own_handler<Xerbla>(xerbla, "xerbla_");
+  return handler && (call_fortran_handler(handler, fortran_name(routine), position), true);
+}
+
+void print_illegal(const char* routine, int position) {
+  const FortranName name = fortran_name(routine);
+  fprintf(stderr, " ** On entry to %.*s parameter number %2d had an illegal value\n", name.letters,
+          name.text, position);
+}
+
+void print_not_done(const char* symbol) {
+  fprintf(stderr, "fleetblas: %s: there is no LAPACK, and the core could not do the call\n",
+          symbol);
+}
+
 void print_illegal(SymbolId id, const Illegal& illegal) {
-  if (symbols[id].shape == Shape::fortran) {
-    const FortranName name = fortran_name(id);
-    fprintf(stderr, " ** On entry to %.*s parameter number %2d had an illegal value\n",
-            name.letters, name.text, illegal.fortran_position);
-    return;
-  }
+  if (symbols[id].shape == Shape::fortran)
+    return print_illegal(cblas_name(id).routine(), illegal.fortran_position);
   fprintf(stderr, "Parameter %d to routine %s was incorrect\n", illegal.written_position,
           cblas_name(id).text);
   fprintf(stderr, illegal.form, illegal.value);

@@ -22,7 +22,13 @@ struct Illegal {
 /// error.
 bool tell_program(SymbolId id, const Illegal& illegal);
 
+/// The same for a Fortran routine of any name ("dgetrf"), by its family's error handler.
+bool tell_program(const char* xerbla, const char* routine, int position);
+
 /// The reference's message on stderr, if there is no BLAS behind either.
 void print_illegal(SymbolId id, const Illegal& illegal);
+void print_illegal(const char* routine, int position);
+/// That a call has no result, on stderr: nothing here can do it.
+void print_not_done(const char* symbol);
 
 }  // namespace fleet::preload

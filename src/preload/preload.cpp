@@ -24,6 +24,7 @@
 namespace fleet::preload {
 
 constinit std::atomic<double> min_flops{0};
+constinit std::atomic<double> lapack_min_flops{0};
 constinit thread_local bool inside [[gnu::tls_model("initial-exec")]] = false;
 
 namespace {
@@ -45,6 +46,7 @@ constinit std::atomic<const fleet_dropin_core*> core{nullptr};
 constinit std::atomic<int> offers_under_way{0};
 constinit std::atomic<pthread_t> exiting_thread{};
 constinit std::atomic<double> waiting_ends_s{0};
+constinit std::atomic<bool> lapack_is_off{false};
 
 double now_s() {
   timespec time;
@@ -57,8 +59,13 @@ void wait_a_moment() {
   nanosleep(&moment, nullptr);
 }
 
+void set_min_flops(double blas, double lapack) {
+  min_flops.store(blas, std::memory_order_relaxed);
+  lapack_min_flops.store(lapack_is_off.load() ? kNever : lapack, std::memory_order_relaxed);
+}
+
 void switch_off() {
-  min_flops.store(kNever, std::memory_order_relaxed);
+  set_min_flops(kNever, kNever);
   core.store(nullptr, std::memory_order_relaxed);
   phase.store(Phase::off, std::memory_order_release);
 }
@@ -78,7 +85,7 @@ void begin_exit() {
   exiting_thread.store(pthread_self());
   waiting_ends_s.store(now_s() + kLongestWait_s);
   if (!phase.compare_exchange_strong(expected, Phase::exiting)) return;
-  min_flops.store(kEveryCall);
+  set_min_flops(kEveryCall, kEveryCall);
   const int our_own = inside ? 1 : 0;  // exit called from within a call, as by a signal handler
   while (offers_under_way.load() > our_own && now_s() < waiting_ends_s.load()) wait_a_moment();
 }
@@ -88,6 +95,15 @@ void hold_back_late_caller() {
   offers_under_way.fetch_sub(1);
   while (now_s() < waiting_ends_s.load()) wait_a_moment();
   offers_under_way.fetch_add(1);
+}
+
+bool is_off(const char* name) {
+  char full_name[64];
+  snprintf(full_name, sizeof full_name, "FLEETBLAS_%s", name);
+  const char* value = secure_getenv(full_name);
+  for (const char* word : {"0", "off", "false", "no"})
+    if (value && strcmp(value, word) == 0) return true;
+  return false;
 }
 
 bool any_set(std::initializer_list<const char*> names) {
@@ -105,8 +121,10 @@ void read_settings() {
   if ((offload_is("never") && !reported) || stands_behind_another()) return switch_off();
   const bool at_once = reported || offload_is("always") || any_set({"MIN_FLOPS", "CONFIG"});
   Phase expected = Phase::unread;
-  if (phase.compare_exchange_strong(expected, Phase::unloaded))
-    min_flops.store(at_once ? kEveryCall : kFlopsWorthLoading, std::memory_order_relaxed);
+  if (!phase.compare_exchange_strong(expected, Phase::unloaded)) return;
+  if (is_off("LINALG")) lapack_is_off.store(true);
+  const double least = at_once ? kEveryCall : kFlopsWorthLoading;
+  set_min_flops(least, least);
 }
 
 void warn_not_loaded(const char* path) {
@@ -167,8 +185,16 @@ const char* setting(const char* name) {
 
 void refresh_min_flops() {
   const fleet_dropin_core* loaded = core.load();
-  if (loaded && phase.load() == Phase::ready)
-    min_flops.store(loaded->wants_all ? kEveryCall : loaded->min_flops, std::memory_order_relaxed);
+  if (!loaded || phase.load() != Phase::ready) return;
+  if (!loaded->serves_lapack) lapack_is_off.store(true);
+  set_min_flops(loaded->wants_all ? kEveryCall : loaded->min_flops,
+                loaded->wants_all ? kEveryCall : loaded->lapack_min_flops);
+}
+
+bool serves_lapack(double flops) {
+  const Inside guard;
+  if (phase.load() != Phase::exiting) core_for(flops);
+  return !lapack_is_off.load();
 }
 
 bool compute_in_core(const fleet_dropin_call& call) {
@@ -177,25 +203,44 @@ bool compute_in_core(const fleet_dropin_call& call) {
   return loaded && loaded->compute(&call);
 }
 
-Offer::Offer(const fleet_dropin_call& call, double flops) : call_(call) {
+bool compute_in_core(const fleet_dropin_lapack_call& call, std::int64_t& info) {
+  const Inside guard;
+  const fleet_dropin_core* loaded = core_for(kNever);
+  return loaded && loaded->serves_lapack && loaded->compute_lapack(&call, &info);
+}
+
+// Counts this thread as under way; nullptr where nobody may be asked.
+const fleet_dropin_core* Offer::core_for_call(double flops) {
   offers_under_way.fetch_add(1);
-  if (phase.load() == Phase::exiting) {
-    hold_back_late_caller();
-    return;
-  }
-  core_ = core_for(flops);
-  if (!core_) return;
-  const bool worth_a_look = flops >= core_->min_flops;
-  if (worth_a_look && core_->offer(&call)) {
-    taken_ = true;
-    return;
-  }
+  if (phase.load() != Phase::exiting) return core_for(flops);
+  hold_back_late_caller();
+  return nullptr;
+}
+
+void Offer::note_later(bool worth_a_look) {
   noted_ = worth_a_look || core_->wants_all;
   if (noted_) start_s_ = now_s();
 }
 
+Offer::Offer(const fleet_dropin_call& call, double flops) : call_(&call) {
+  core_ = core_for_call(flops);
+  if (!core_) return;
+  const bool worth_a_look = flops >= core_->min_flops;
+  taken_ = worth_a_look && core_->offer(&call);
+  if (!taken_) note_later(worth_a_look);
+}
+
+Offer::Offer(const fleet_dropin_lapack_call& call, std::int64_t& info) : lapack_call_(&call) {
+  core_ = core_for_call(call.flops);
+  if (!core_) return;
+  const bool worth_a_look = call.flops >= core_->lapack_min_flops;
+  taken_ = worth_a_look && core_->offer_lapack(&call, &info);
+  if (!taken_) note_later(worth_a_look);
+}
+
 Offer::~Offer() {
-  if (noted_) core_->note_host(&call_, now_s() - start_s_);
+  if (noted_ && call_) core_->note_host(call_, now_s() - start_s_);
+  if (noted_ && lapack_call_) core_->note_host_lapack(lapack_call_, now_s() - start_s_);
   offers_under_way.fetch_sub(1);
 }
 

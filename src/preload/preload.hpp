@@ -16,6 +16,9 @@ namespace fleet::preload {
 /// the settings, infinite in a forked child, else the core's value.
 extern constinit std::atomic<double> min_flops;
 
+/// The same for LAPACK; infinite where FLEETBLAS_LINALG=0.
+extern constinit std::atomic<double> lapack_min_flops;
+
 /// True while this thread is inside a call of ours: Netlib's cblas_dgemm calls dgemm_, and the core
 /// calls a BLAS, and neither must be taken again.
 extern constinit thread_local bool inside [[gnu::tls_model("initial-exec")]];
@@ -36,6 +39,8 @@ class Inside {
 class Offer {
  public:
   Offer(const fleet_dropin_call& call, double flops);
+  /// A call of LAPACK, whose `info` the core sets if it takes the call.
+  Offer(const fleet_dropin_lapack_call& call, std::int64_t& info);
   ~Offer();
   Offer(const Offer&) = delete;
   Offer& operator=(const Offer&) = delete;
@@ -44,19 +49,27 @@ class Offer {
   bool taken() const { return taken_; }
 
  private:
+  const fleet_dropin_core* core_for_call(double flops);
+  void note_later(bool worth_a_look);
+
   Inside inside_;
-  const fleet_dropin_call& call_;
+  const fleet_dropin_call* call_ = nullptr;  ///< one of the two
+  const fleet_dropin_lapack_call* lapack_call_ = nullptr;
   const fleet_dropin_core* core_ = nullptr;
   double start_s_ = 0;
   bool taken_ = false;
   bool noted_ = false;
 };
 
+/// False where calls of LAPACK are left alone, which may be known only when the core is loaded.
+bool serves_lapack(double flops);
+
 /// Has the core do a call that no BLAS behind can do, the core loaded if it may be. False: it
 /// could not, and nothing was touched.
 bool compute_in_core(const fleet_dropin_call& call);
+bool compute_in_core(const fleet_dropin_lapack_call& call, std::int64_t& info);
 
-/// Takes the current min_flops of the core.
+/// Takes the current min_flops and lapack_min_flops of the core.
 void refresh_min_flops();
 
 /// The value of FLEETBLAS_<name> in the environment; nullptr when unset, empty or "0".

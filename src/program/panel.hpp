@@ -2,36 +2,52 @@
 // panel.hpp: how a factored panel is stored: with all that updates need of it in one tile. It knows
 // no program and no device.
 #pragma once
+#include <algorithm>
+
+#include "base/sizes.hpp"
 #include "problem/factorization.hpp"
 
 namespace fleet {
 
 /// A panel of a factorization: `width` columns of the matrix, from the diagonal down. As a tile it
-/// has more rows below:
+/// has more rows below them:
 ///   [0, length)  the factors: L (potrf), L\U (getrf), V with its ones and zeros (geqrf)
-///   block        width rows: the inverse of L's square if the backend made it (getrf), T (geqrf)
+///   block        width rows: what a backend makes of L's square (getrf), T (geqrf)
 ///   upper        width rows: R (geqrf)
-///   notes        two rows: the row that each was exchanged with, as 32-bit integers that count
-///                from the panel's first row (getrf); LAPACK's info of the panel, likewise
-/// Where the upper triangle is factored (potrf), panels are rows from the diagonal to the right,
-/// and what is below here stands at the right there (`is_flat`).
+/// and one more column, the notes: 32-bit integers in the memory of elements (see Notes). Where the
+/// upper triangle is factored (potrf), panels are rows from the diagonal to the right, what is
+/// below here stands at the right there, and the notes are a row (`is_flat`).
+///
+/// The outcome of a panel is what goes home of it beside the factors, a column: the notes, or tau
+/// (geqrf).
 struct Panel {
   Factoring routine = Factoring::potrf;
   bool is_flat = false;
   std::int64_t begin = 0;  ///< where on the diagonal of the matrix
   std::int64_t length = 0, width = 0;
+  std::int64_t element_bytes = 8;
 
-  static constexpr std::int64_t kNotes = 2;
   std::int64_t block_begin() const { return length; }
-  std::int64_t upper_begin() const {
-    return length + (routine == Factoring::potrf ? 0 : width);
+  std::int64_t upper_begin() const { return length + (routine == Factoring::potrf ? 0 : width); }
+  /// Of the tile, with room for the notes.
+  std::int64_t long_side() const {
+    const std::int64_t end = upper_begin() + (routine == Factoring::geqrf ? width : 0);
+    return std::max(end, note_elements());
   }
-  std::int64_t notes_begin() const {
-    return upper_begin() + (routine == Factoring::geqrf ? width : 0);
+  std::int64_t rows() const { return is_flat ? width + 1 : long_side(); }
+  std::int64_t cols() const { return is_flat ? long_side() : width + 1; }
+
+  /// Numbers among the notes: LAPACK's info of the panel; the row that each was exchanged with,
+  /// counted from 0 at the panel's first row (getrf); and room for what a backend makes of these.
+  static constexpr std::int64_t kInfo = 0, kPivots = 1;
+  std::int64_t moves_begin() const { return kPivots + width; }
+  std::int64_t note_count() const {
+    return routine == Factoring::getrf ? moves_begin() + 2 * width + 1 : 1;
   }
-  std::int64_t long_side() const { return notes_begin() + kNotes; }  ///< of the tile
-  std::int64_t rows() const { return is_flat ? width : long_side(); }
-  std::int64_t cols() const { return is_flat ? long_side() : width; }
+  std::int64_t note_elements() const { return ceil_div(note_count() * 4, element_bytes); }
+  std::int64_t outcome_elements() const {
+    return routine == Factoring::geqrf ? width : note_elements();
+  }
   friend bool operator==(const Panel&, const Panel&) = default;
 };
 

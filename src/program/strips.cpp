@@ -42,15 +42,16 @@ class StripExpansion {
     }
     for (int k = 0; k < strips_.panels; ++k) {
       const Panel panel = strips_.panel_of(k);
-      Matrix tile = matrix(panel.long_side(), panel.width, panel.is_flat, kHost);
+      Matrix tile = matrix(panel.rows(), panel.cols(), false, kHost);
       tile.panel = panel;
       tile.is_scratch = true;
       tile.returns = false;
       program_.matrices.push_back(std::move(tile));
     }
     for (int k = 0; k < strips_.panels; ++k) {
-      Matrix tile = matrix(Panel::kNotes, strips_.width_of(k), false, kHost);
-      tile.panel = strips_.panel_of(k);
+      const Panel panel = strips_.panel_of(k);
+      Matrix tile = matrix(panel.outcome_elements(), 1, false, kHost);
+      tile.panel = panel;
       program_.matrices.push_back(std::move(tile));
     }
   }
@@ -114,7 +115,14 @@ Panel Strips::panel_of(int k) const {
           .is_flat = is_flat(),
           .begin = begin_of(k),
           .length = what.m - begin_of(k),
-          .width = width_of(k)};
+          .width = width_of(k),
+          .element_bytes = bytes_of(what.storage)};
+}
+
+std::int64_t Strips::outcome_elements(int panels_before) const {
+  std::int64_t elements = 0;
+  for (int k = 0; k < panels_before; ++k) elements += panel_of(k).outcome_elements();
+  return elements;
 }
 
 Strips strips_of(const Factorization& what, std::int64_t width) {

@@ -171,7 +171,8 @@ std::int64_t TileProgram::offset_of(const TileOp& op, const TileId& target) cons
 std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& target) const {
   if (op.kernel == Kernel::exchange) {  // two rows for each pivot
     constexpr std::int64_t kTouched = 4;
-    return kTouched * cols_of(op.inputs[0].tile) * cols_of(target) * element_bytes_of(target);
+    return kTouched * matrix_of(op.inputs[0].tile).panel->width * cols_of(target) *
+           element_bytes_of(target);
   }
   if (copies_factors(op.kernel))
     return 2 * std::min(bytes_of(target), bytes_of(op.inputs[0].tile));

@@ -234,6 +234,8 @@ struct Strips {
     return what.routine == Factoring::potrf ? begin_of(strip) : 0;
   }
   Panel panel_of(int panel) const;
+  /// Of the first panels, one after another, in elements.
+  std::int64_t outcome_elements(int panels_before) const;
   TileId strip(int j) const { return {static_cast<MatrixId>(j), 0, 0}; }
   TileId panel(int k) const { return {static_cast<MatrixId>(count() + k), 0, 0}; }
   TileId outcome(int k) const { return {static_cast<MatrixId>(count() + panels + k), 0, 0}; }

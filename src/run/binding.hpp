@@ -45,8 +45,8 @@ struct Binding {
 /// Binds the arguments of each call of a program. Throws std::bad_alloc.
 Binding bind(const TileProgram& program, std::span<const Arguments> calls);
 
-/// Binds a factorization: the matrix, and memory for the outcomes of its panels: two rows of
-/// diagonal() elements, which decode_outcomes reads. Throws std::bad_alloc.
+/// Binds a factorization: the matrix, and memory for the outcomes of its panels,
+/// outcome_elements(panels) elements, which decode_outcomes reads. Throws std::bad_alloc.
 Binding bind(const Strips& strips, void* a, std::int64_t lda, void* outcomes);
 
 /// What the outcomes of a factorization say, in LAPACK's words: returns its info. `pivots`

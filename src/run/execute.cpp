@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -124,34 +125,35 @@ Binding bind(const Strips& strips, void* a, std::int64_t lda, void* outcomes) {
     if (strips.is_flat()) std::swap(row, col);
     at(strips.strip(j)) = {.data = static_cast<char*>(a) + (row + col * lda) * bytes, .ld = lda};
   }
-  for (int k = 0; k < strips.panels; ++k)
-    at(strips.outcome(k)) = {
-        .data = static_cast<char*>(outcomes) + Panel::kNotes * strips.begin_of(k) * bytes,
-        .ld = Panel::kNotes};
+  std::int64_t begin = 0;
+  for (int k = 0; k < strips.panels; ++k) {
+    const std::int64_t elements = strips.panel_of(k).outcome_elements();
+    at(strips.outcome(k)) = {.data = static_cast<char*>(outcomes) + begin * bytes, .ld = elements};
+    begin += elements;
+  }
   return binding;
 }
 
 std::int64_t decode_outcomes(const Strips& strips, const void* outcomes, std::int64_t* pivots,
                              void* tau) {
   const std::int64_t bytes = bytes_of(strips.what.storage);
-  const auto element = [&](std::int64_t row, std::int64_t col) {
-    return static_cast<const char*>(outcomes) + (row + Panel::kNotes * col) * bytes;
-  };
-  const auto note = [&](std::int64_t row, std::int64_t col) {
-    std::int32_t value;
-    std::memcpy(&value, element(row, col), sizeof value);
-    return std::int64_t{value};
-  };
+  const char* at = static_cast<const char*>(outcomes);
   std::int64_t info = 0;
   for (int k = 0; k < strips.panels; ++k) {
-    const std::int64_t begin = strips.begin_of(k);
-    if (const std::int64_t found = note(1, begin); found > 0 && info == 0) info = begin + found;
-    for (std::int64_t i = begin; i < begin + strips.width_of(k); ++i) {
-      if (strips.what.routine == Factoring::getrf) pivots[i] = begin + note(0, i) + 1;
-      if (strips.what.routine == Factoring::geqrf)
-        std::memcpy(static_cast<char*>(tau) + i * bytes, element(0, i),
-                    static_cast<std::size_t>(bytes));
+    const Panel panel = strips.panel_of(k);
+    if (panel.routine == Factoring::geqrf) {
+      std::memcpy(static_cast<char*>(tau) + panel.begin * bytes, at,
+                  static_cast<std::size_t>(panel.width * bytes));
+    } else {
+      std::vector<std::int32_t> notes(static_cast<std::size_t>(panel.note_count()));
+      std::memcpy(notes.data(), at, notes.size() * sizeof(std::int32_t));
+      if (info == 0 && notes[Panel::kInfo] > 0) info = panel.begin + notes[Panel::kInfo];
+      if (panel.routine == Factoring::getrf)
+        for (std::int64_t i = 0; i < panel.width; ++i)
+          pivots[panel.begin + i] =
+              panel.begin + notes[static_cast<std::size_t>(Panel::kPivots + i)] + 1;
     }
+    at += panel.outcome_elements() * bytes;
   }
   return info;
 }

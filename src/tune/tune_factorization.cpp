@@ -17,6 +17,8 @@
 namespace fleet {
 namespace {
 
+/// No backend takes wider panels.
+constexpr std::int64_t kWidest = 1024;
 /// A plan has about the square of this many ops.
 constexpr std::int64_t kMostStrips = 256;
 /// The share of the rate of products that LAPACK on a CPU reaches.
@@ -63,7 +65,7 @@ class FactorTuner {
   }
 
   std::vector<std::int64_t> widths() const {
-    if (request_.tile > 0) return {std::min(request_.tile, what_.diagonal())};
+    if (request_.tile > 0) return {std::min({request_.tile, kWidest, what_.diagonal()})};
     std::vector<std::int64_t> widths;
     for (const std::int64_t width : kStripWidths)
       if (width <= what_.diagonal() && ceil_div(what_.n, width) <= kMostStrips)

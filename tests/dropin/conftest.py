@@ -94,6 +94,24 @@ def _blas_libraries():
 
 
 BLAS_LIBRARIES = _blas_libraries()
+LAPACK_PLACES = ["/usr/lib/*/lapack/liblapack.so.3", "/usr/lib64/lapack/liblapack.so.3"]
+# The words of LAPACK that are served, by the letters of the types that have them.
+LAPACK_WORDS = {
+    "sdcz": [
+        *("getrf", "potrf", "geqrf", "getrs", "potrs", "gesv", "posv"),
+        *("getri", "potri", "trtri", "trtrs", "lauum", "larfb"),
+    ],
+    "sd": ["orgqr", "ormqr"],
+    "cz": ["ungqr", "unmqr"],
+}
+LAPACK_ROUTINES = {
+    letter + word for letters, words in LAPACK_WORDS.items() for word in words for letter in letters
+} | {"dsgesv", "zcgesv"}
+LAPACK_NAMES = {
+    form % routine
+    for form in ("%s_", "scipy_%s_", "%s_64_", "%s64_", "scipy_%s_64_")
+    for routine in LAPACK_ROUTINES
+}
 
 
 @pytest.fixture(params=["netlib", "openblas", "openblas-wheel"])
@@ -109,6 +127,15 @@ def netlib():
     if "netlib" not in BLAS_LIBRARIES:
         pytest.skip("the reference BLAS (libblas3) is not on this machine")
     return link_flags(BLAS_LIBRARIES["netlib"])
+
+
+@pytest.fixture(scope="session")
+def reference_lapack():
+    """The file of the reference LAPACK, which goes on to the reference BLAS."""
+    found = [file for place in LAPACK_PLACES for file in glob.glob(place)]
+    if not found or "netlib" not in BLAS_LIBRARIES:
+        pytest.skip("the reference LAPACK (liblapack3) is not on this machine")
+    return found[0]
 
 
 @pytest.fixture(scope="session")

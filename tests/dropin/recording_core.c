@@ -4,6 +4,9 @@
  * (real types) and writes one line per event to the file RECORD_FILE, so that a test sees exactly
  * what the preload library decided. It knows nothing of plans or devices.
  *
+ * Calls of LAPACK are done by the LAPACK in the file RECORD_LAPACK; RECORD_NO_LAPACK=1: the core
+ * serves none. RECORD_INFO: the info of all that are taken.
+ *
  * RECORD_MIN_FLOPS, RECORD_WANTS_ALL, RECORD_TAKE (default 1) are what it tells or answers;
  * RECORD_VERSION overrides its version; RECORD_SLEEP_MS makes starting it take that long.
  */
@@ -136,6 +139,40 @@ static void note_host(const fleet_dropin_call* call, double seconds) {
   record(seconds >= 0 ? "host" : "bad-time", call);
 }
 
+#include "recording_lapack.h"
+
+static void record_lapack(const char* event, const fleet_dropin_lapack_call* p, double number) {
+  const char* file = getenv("RECORD_FILE");
+  int out = file ? open(file, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
+  if (out < 0) return;
+  char line[256];
+  int length = snprintf(line, sizeof line,
+                        "%s %s %c %c%c%c%c%c%c %d %lld %lld %lld %lld %lld %lld %lld %.17g\n",
+                        event, p->symbol, p->type, shown(p->side), shown(p->uplo), shown(p->trans),
+                        shown(p->diag), shown(p->direct), shown(p->storev), p->int_bits,
+                        (long long)p->m, (long long)p->n, (long long)p->k, (long long)p->nrhs,
+                        (long long)p->lda, (long long)p->ldb, (long long)p->ldc, number);
+  if (write(out, line, (size_t)length) < 0) perror("record");
+  close(out);
+}
+
+static int take_lapack(const char* event, const fleet_dropin_lapack_call* call, int64_t* info) {
+  const int done = number("RECORD_TAKE", 1) != 0 && compute_lapack_call(call, info);
+  *info = (int64_t)number("RECORD_INFO", (double)*info);
+  record_lapack(done ? event : "asked-lapack", call, (double)*info);
+  return done;
+}
+
+static int offer_lapack(const fleet_dropin_lapack_call* call, int64_t* info) {
+  return take_lapack("took-lapack", call, info);
+}
+static int compute_lapack(const fleet_dropin_lapack_call* call, int64_t* info) {
+  return take_lapack("computed-lapack", call, info);
+}
+static void note_host_lapack(const fleet_dropin_lapack_call* call, double seconds) {
+  record_lapack(seconds >= 0 ? "host-lapack" : "bad-time", call, call->flops);
+}
+
 const fleet_dropin_core* fleet_dropin(void) {
   static fleet_dropin_core core;
   record("loaded", NULL);
@@ -146,5 +183,10 @@ const fleet_dropin_core* fleet_dropin(void) {
   core.offer = offer;
   core.compute = compute;
   core.note_host = note_host;
+  core.serves_lapack = number("RECORD_NO_LAPACK", 0) == 0;
+  core.lapack_min_flops = core.min_flops;
+  core.offer_lapack = offer_lapack;
+  core.compute_lapack = compute_lapack;
+  core.note_host_lapack = note_host_lapack;
   return &core;
 }

@@ -3,7 +3,7 @@
 # run.sh: all tests that need GPUs, on all GPUs of this machine; ends with the runners' own closing
 # lines. Fails if any part did, or could not run.
 #
-# usage: tests/gpu/run.sh [FOLDER]   (of the program gpu_tests; default: build/release/bin)
+# usage: tests/gpu/run.sh [FOLDER]   (of the programs gpu_tests and gpu_panel_tests; default: build/release/bin)
 #        PYTHON=python3 names the interpreter, which needs NumPy and pytest.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -39,6 +39,7 @@ part() {
 }
 
 part gtest '^\[  (PASSED|FAILED) +\]|^ *[0-9]+ FAILED TEST' "$bin/gpu_tests"
+part panels '^\[  (PASSED|FAILED) +\]|^ *[0-9]+ FAILED TEST' "$bin/gpu_panel_tests"
 
 # The package made ready in the tree, an installed one, or the libraries beside the program.
 if [ -e "$root/python/fleetblas/lib/libfleetblas_cuda.so" ]; then

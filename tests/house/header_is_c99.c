@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * header_is_c99.c: the public header in a C99 program, twice included, with the calls that need no
- * device. It knows nothing but that header.
+ * header_is_c99.c: the public headers in a C99 program, with the calls that need no
+ * device. It knows nothing but those headers.
  */
 #include <fleetblas/fleetblas.h>
+#include <fleetblas/lapack.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ int main(void) {
   double one = 1.0, two = 2.0, c = 0.0;
   fleet_context* context = NULL;
   fleet_status status;
+  int64_t info = -1;
 
   sprintf(version, "%d.%d.%d", FLEETBLAS_VERSION_MAJOR, FLEETBLAS_VERSION_MINOR,
           FLEETBLAS_VERSION_PATCH);
@@ -25,5 +27,7 @@ int main(void) {
   status =
       fleet_dgemm(NULL, FLEET_NO_TRANS, FLEET_TRANS, 1, 1, 1, 3.0, &one, 0, &two, 1, 0.0, &c, 1);
   if (status != FLEET_BAD_ARGUMENT || c != 6.0) return 6;
+  if (fleet_dpotrf(NULL, FLEET_LOWER, 1, &c, 1, &info) != FLEET_OK || info != 0) return 7;
+  if (fleet_dpotrf(NULL, FLEET_LOWER, 1, &c, 0, &info) != FLEET_BAD_ARGUMENT) return 8;
   return 0;
 }

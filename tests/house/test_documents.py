@@ -26,7 +26,8 @@ def test_names():
     """Suite.Name of each GoogleTest, and test_name of each pytest."""
     names = set()
     for path in glob.glob(os.path.join(ROOT, "tests", "*", "*.cpp")):
-        found = re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", read(path), re.MULTILINE)
+        test = r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)"
+        found = re.findall(test, read(path), re.MULTILINE)
         names.update(f"{suite}.{name}" for suite, name in found)
     for path in glob.glob(os.path.join(ROOT, "tests", "**", "*.py"), recursive=True):
         names.update(re.findall(r"def (test_\w+)", read(path)))
@@ -73,7 +74,8 @@ class Documents(unittest.TestCase):
                     self.assertIn(word, targets, f"{document}: make {words}")
 
     def test_every_function_and_setting_beside_xkblas_s_exists(self):
-        header, settings = read("include/fleetblas/fleetblas.h"), read("src/base/options.cpp")
+        header = read("include/fleetblas/fleetblas.h") + read("include/fleetblas/lapack.h")
+        settings = read("src/base/options.cpp")
         functions = set(re.findall(r"\b(fleet_\w+)(?:\(|;)", header))
         known = {f"FLEETBLAS_{word.upper()}" for word in re.findall(r'"(\w+)"', settings)}
         page = read("docs/reference/xkblas.md")

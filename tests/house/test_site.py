@@ -75,32 +75,40 @@ def test_no_page_loads_or_names_another_host(site):
     assert re.findall(r"(?:url\(|@import )[\"']?(?:https?:)?//[^)]*", styles) == []
 
 
-def test_the_c_reference_has_every_function_and_the_line_that_declares_it(site):
-    lines = (ROOT / "include/fleetblas/fleetblas.h").read_text(encoding="utf-8").splitlines()
+HEADERS = pytest.mark.parametrize(
+    ("header", "reference", "whole"),
+    [("fleetblas.h", "c-api", "fleetblas-h"), ("lapack.h", "c-lapack", "lapack-h")],
+)
+
+
+@HEADERS
+def test_the_c_reference_has_every_function_and_the_line_that_declares_it(
+    site, header, reference, whole
+):
+    lines = (ROOT / "include/fleetblas" / header).read_text(encoding="utf-8").splitlines()
     declared = {
         match[1]: number
         for number, line in enumerate(lines, 1)
         if (match := re.search(r"^FLEET_API .*?\b(fleet_\w+)\(", line))
     }
 
-    page, header = (Page(site / "reference" / f"{name}.html") for name in ("c-api", "fleetblas-h"))
+    page, shown = (Page(site / "reference" / f"{name}.html") for name in (reference, whole))
 
     assert len(declared) == sum(line.startswith("FLEET_API ") for line in lines) > 50
-    lacking = [
-        n for n, line in declared.items() if f"fleetblas-h.html#line-{line}" not in page.links
-    ]
+    lacking = [n for n, line in declared.items() if f"{whole}.html#line-{line}" not in page.links]
     assert lacking == []
     assert [name for name in declared if f"{name}(" not in page.text] == []
-    assert {f"line-{number}" for number in range(1, len(lines) + 1)} <= header.ids
+    assert {f"line-{number}" for number in range(1, len(lines) + 1)} <= shown.ids
 
 
-def test_the_c_reference_has_every_comment_of_the_header(site):
-    header = (ROOT / "include/fleetblas/fleetblas.h").read_text(encoding="utf-8")
-    comments = re.findall(r"^/\*(.*?)\*/$", header, re.M | re.S)
+@HEADERS
+def test_the_c_reference_has_every_comment_of_the_header(site, header, reference, whole):
+    text = (ROOT / "include/fleetblas" / header).read_text(encoding="utf-8")
+    comments = re.findall(r"^/\*(.*?)\*/$", text, re.M | re.S)
 
-    shown = re.sub(r"[\s`]", "", Page(site / "reference" / "c-api.html").text)
+    shown = re.sub(r"[\s`]", "", Page(site / "reference" / f"{reference}.html").text)
 
-    assert len(comments) > 30
+    assert len(comments) > 10
     for comment in comments:
         text = re.sub(r"^ \*|SPDX-License-Identifier.*", "", comment, flags=re.M)
         assert re.sub(r"[\s`]", "", text) in shown

@@ -102,6 +102,10 @@ class TestOrdersAndTypes:
         assert found.sign.dtype == dtype
         assert found.logabsdet.dtype == np.zeros(0, dtype).real.dtype
 
+
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+class TestRectangles:
     @pytest.mark.parametrize("shape", [(N, N), (N + 30, N), (N, N + 30)])
     def test_qr(self, dtype, order, shape):
         a = laid_out(random(shape, dtype), order)

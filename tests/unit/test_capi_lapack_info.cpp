@@ -10,6 +10,7 @@
 #include "cpu/lapack.hpp"
 #include "support/host_context.hpp"
 #include "support/lapack_api.hpp"
+#include "support/processes.hpp"
 
 namespace fleet {
 namespace {
@@ -267,6 +268,66 @@ TEST_F(LapackInfo, FactorizationsAreInTheBooksByTheirNames) {
   EXPECT_NE(books.find("\"routine\":\"getrf\""), std::string::npos) << books;
   // 2 * (m*n^2/2 - n^3/6) multiplications and additions.
   EXPECT_NE(books.find("\"flops\":9333.3"), std::string::npos) << books;
+}
+
+TEST_F(LapackInfo, AForkedChildSolvesOnTheCpu) {
+  const Real a = definite(600), b = random(600, 300);
+  Placed<double> on_device(context_, a, 0);
+  // The parent's devices and its CPU BLAS have threads by now.
+  ASSERT_EQ(fleet_dpotrf(context_, FLEET_LOWER, 600, on_device.data(), a.ld, &info_), FLEET_OK);
+
+  const test::Ended child = test::run_program([&] {
+    Real matrix = a, x = b;
+    std::vector<std::int64_t> pivots(600);
+    std::int64_t info = -7;
+    const fleet_status status = fleet_dgesv(context_, 600, 300, matrix.data.data(), a.ld,
+                                            pivots.data(), x.data.data(), x.ld, &info);
+    const double error = difference(product(Op::none, a, Op::none, x), b).largest();
+    return status == FLEET_OK && info == 0 && error < 1e-9 ? 0 : 1;
+  });
+
+  EXPECT_EQ(child.code, 0) << child.output;
+}
+
+TEST_F(LapackInfo, AQueuedResultIsFactoredWhenItIsThere) {
+  // A = B*B^T + 300*1 by a queued product, whose tiles stay on the devices.
+  const std::int64_t n = 250;
+  Real factor = random(n, n), a = Real::identity(n);
+  fleet_matrix *given = nullptr, *made = nullptr;
+  ASSERT_EQ(fleet_matrix_wrap(context_, FLEET_F64, n, n, factor.data.data(), factor.ld, &given),
+            FLEET_OK);
+  ASSERT_EQ(fleet_matrix_wrap(context_, FLEET_F64, n, n, a.data.data(), a.ld, &made), FLEET_OK);
+  const Real expected = [&] {
+    Real sum = product(Op::none, factor, Op::transpose, factor);
+    for (std::int64_t i = 0; i < n; ++i) sum.at(i, i) += 300;
+    return sum;
+  }();
+  ASSERT_EQ(fleet_dgemm_async(context_, FLEET_NO_TRANS, FLEET_TRANS, 1.0, given, given, 300.0, made,
+                              nullptr),
+            FLEET_OK);
+
+  EXPECT_EQ(fleet_dpotrf(context_, FLEET_LOWER, n, a.data.data(), a.ld, &info_), FLEET_OK);
+
+  EXPECT_EQ(info_, 0);
+  const Real lower = a.triangle(Fill::lower);
+  EXPECT_LT(difference(product(Op::none, lower, Op::transpose, lower), expected).largest(), 1e-9);
+  // A later queued call takes the factor, not an older copy of it.
+  ASSERT_EQ(fleet_dtrsm_async(context_, FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS, FLEET_NON_UNIT,
+                              1.0, made, given, nullptr),
+            FLEET_OK);
+  ASSERT_EQ(fleet_matrix_read(given, 0, 0, n, n), FLEET_OK);
+  EXPECT_EQ(fleet_matrix_destroy(given), FLEET_OK);
+  EXPECT_EQ(fleet_matrix_destroy(made), FLEET_OK);
+  const Real again = product(Op::none, lower, Op::none, factor);
+  EXPECT_LT(difference(product(Op::none, again, Op::transpose, again),
+                       difference(expected,
+                                  [&] {
+                                    Real shift = Real::identity(n);
+                                    for (std::int64_t i = 0; i < n; ++i) shift.at(i, i) = 300;
+                                    return shift;
+                                  }()))
+                .largest(),
+            1e-8);
 }
 
 TEST_F(LapackInfo, ASimulatedBackendFactorsNothing) {

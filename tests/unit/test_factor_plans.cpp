@@ -92,13 +92,13 @@ class Trial {
     before_ = a_;
     for (std::int64_t j = 0; j < what.n; ++j)
       for (std::int64_t i = 0; i < what.m; ++i) original_.at(i, j) = at(i, j);
-    outcomes_.resize(static_cast<std::size_t>(Panel::kNotes * what.diagonal()));
     pivots_.resize(static_cast<std::size_t>(what.diagonal()));
     tau_.resize(static_cast<std::size_t>(what.diagonal()));
   }
 
   std::string run(const Plan& plan, Backend& backend) {
     const Strips& strips = *plan.program->strips;
+    outcomes_.resize(static_cast<std::size_t>(strips.outcome_elements(strips.panels)));
     void* home = a_.data();
     const auto bytes = static_cast<std::int64_t>(a_.size() * sizeof(T));
     const bool away = !on_host(what_.home);

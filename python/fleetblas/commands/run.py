@@ -76,6 +76,7 @@ def merged(summaries: list[dict]) -> dict:
     """The sums over the processes."""
     total: dict = {"calls": 0, "failed": 0, "seconds": 0.0, "flops": 0.0}
     ran: dict = {}
+    lapack: dict = {}
     kinds = dict.fromkeys(LINK_KINDS, 0)
     for summary in summaries:
         for key in total:
@@ -84,9 +85,14 @@ def merged(summaries: list[dict]) -> dict:
             entry = ran.setdefault((row["where"], row["reason"]), dict(row, calls=0, seconds=0.0))
             entry["calls"] += row["calls"]
             entry["seconds"] += row["seconds"]
+        for row in summary.get("lapack", []):
+            entry = lapack.setdefault(row["symbol"], dict(row, calls=0, behind=0, seconds=0.0))
+            for key in ("calls", "behind", "seconds"):
+                entry[key] += row[key]
         for kind, moved in summary.get("bytes_by_kind", {}).items():
             kinds[kind] = kinds.get(kind, 0) + moved
-    return {**total, "ran": list(ran.values()), "bytes_by_kind": kinds}
+    rows = {"ran": list(ran.values()), "lapack": list(lapack.values())}
+    return {**total, **rows, "bytes_by_kind": kinds}
 
 
 def summary_text(summary: dict, wall_s: float) -> str:
@@ -103,6 +109,12 @@ def summary_text(summary: dict, wall_s: float) -> str:
     for row in sorted(summary["ran"], key=lambda row: -row["seconds"]):
         spent = common.duration(row["seconds"])
         lines.append(f"  {row['where']:<8} {row['calls']:>8,} calls {spent:>9}  {row['reason']}")
+    for row in sorted(summary.get("lapack", []), key=lambda row: -row["seconds"]):
+        behind = f", {row['behind']:,} by the LAPACK behind" if row["behind"] else ""
+        spent = common.duration(row["seconds"])
+        lines.append(
+            f"  {'LAPACK':<8} {row['calls']:>8,} calls {spent:>9}  {row['symbol']}{behind}"
+        )
     moved = (
         f"{LINK_KINDS.get(kind, kind)} {common.byte_text(number)}"
         for kind, number in summary["bytes_by_kind"].items()

@@ -21,9 +21,10 @@ _LAPACK = (
     *("getrf", "getrs", "gesv", "getri", "potrf", "potrs", "posv", "potri", "geqrf"),
     *("orgqr", "ungqr", "ormqr", "unmqr", "trtri", "trtrs", "lauum"),
 )
-_NUMPY, _SCIPY = "numpy.linalg._umath_linalg", "scipy.linalg._flapack"
+_SCIPY = "scipy.linalg._flapack"
 _FUNCTIONS = {
-    _NUMPY: _GUFUNCS,
+    "numpy.linalg._umath_linalg": _GUFUNCS,
+    "scipy.linalg._batched_linalg": ("_solve", "_inv"),  # from SciPy 1.17 on
     _SCIPY: [letter + name for letter in "sdcz" for name in _LAPACK],
 }
 _SCIPY_NAMES = "scipy.linalg.lapack"  # has all functions of _flapack again, and keeps some
@@ -81,8 +82,7 @@ def _answer(stand_in, values, words):
                 _serve = _load()
     if not _serve:
         return NotImplemented
-    is_numpy = stand_in.__module__ == _NUMPY
-    return _serve(is_numpy, stand_in._name, stand_in.__wrapped__, values, words)
+    return _serve(stand_in.__module__, stand_in._name, stand_in.__wrapped__, values, words)
 
 
 def _load():
@@ -92,24 +92,30 @@ def _load():
     """
     global _least
     try:
-        if "fleetblas" not in sys.modules:
-            # By its place: the program may have another path, even another environment.
-            from importlib.util import module_from_spec, spec_from_file_location
-
-            file = os.path.join(_PACKAGE, "__init__.py")
-            spec = spec_from_file_location("fleetblas", file, submodule_search_locations=[_PACKAGE])
-            sys.modules["fleetblas"] = module = module_from_spec(spec)
-            try:
-                spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules["fleetblas"]
-                raise
-        from fleetblas.linalg import _served
+        place = _Place()
+        sys.meta_path.insert(0, place)
+        try:
+            from fleetblas.linalg import _served
+        finally:
+            sys.meta_path.remove(place)
 
         _least = _served.least_elements()
         return _served.serve
     except Exception:
         return False
+
+
+class _Place:
+    """Finds the package where this file is: the program may have another path, even another
+    environment."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "fleetblas":
+            return None
+        from importlib.util import spec_from_file_location
+
+        file = os.path.join(_PACKAGE, "__init__.py")
+        return spec_from_file_location(name, file, submodule_search_locations=[_PACKAGE])
 
 
 def _put_in(module_name, module):
@@ -182,6 +188,12 @@ def watch():
     if is_wanted():
         sys.meta_path.insert(0, _Finder())
         enter()
+
+
+def leave_path():
+    """Takes the folder of this file off the path: it is of no use to the program."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
 
 
 def enter():

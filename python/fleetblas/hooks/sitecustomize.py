@@ -7,17 +7,14 @@ import sys
 
 def _hand_over():
     """Imports the next sitecustomize on the path, as if this one were not there."""
-    import os
-
-    folder = os.path.dirname(os.path.abspath(__file__))
     ours = sys.modules[__name__]
     try:
         import _fleetblas_hook
 
         _fleetblas_hook.watch()
+        _fleetblas_hook.leave_path()
     except Exception:
-        pass  # a program runs as if nothing were here
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
+        return  # a program runs as if nothing were here
     del sys.modules[__name__]
     try:
         __import__(__name__)

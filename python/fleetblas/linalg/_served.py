@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Answers the stand-ins in NumPy and SciPy (hooks/_fleetblas_hook): computes what devices may do
 sooner, and says NotImplemented to all else. Which calls are worth it is decided here, and nowhere
-in _gufuncs and _flapack, which compute them.
+in the modules that compute them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import numpy as np
 
 from .. import _lapack
 from .._errors import DeviceFailed
-from . import _checked, _flapack, _gufuncs
+from . import _batched, _checked, _flapack, _gufuncs
+
+_FAMILIES = {"_umath_linalg": _gufuncs, "_flapack": _flapack, "_batched_linalg": _batched}
 
 
 @functools.cache
@@ -26,9 +28,9 @@ def least_elements() -> float:
     return (_least_flops() * 3 / 32) ** (2 / 3)
 
 
-def serve(is_numpy: bool, name: str, original, values: tuple, words: dict):
-    """The result of original(*values, **words), or NotImplemented."""
-    family = _gufuncs if is_numpy else _flapack
+def serve(module: str, name: str, original, values: tuple, words: dict):
+    """The result of original(*values, **words) of a module of NumPy or SciPy, or NotImplemented."""
+    family = _FAMILIES[module.rpartition(".")[2]]
     overwrites = any(value for word, value in words.items() if word.startswith("overwrite"))
     try:
         with np.errstate(all="ignore"):  # the caller's may raise its own errors

@@ -132,7 +132,13 @@ def invert(context, a, out) -> int:
     lu = factor_lu(context, Stored(out.T, True))  # the inverse of the transpose, transposed
     if lu.info > 0:
         return lu.info
-    return _lapack.call(context, out.dtype, "getri", len(a), out.T, lu.pivots)[0]
+    return invert_lu(context, lu)
+
+
+def invert_lu(context, lu: Lu) -> int:
+    """The inverse of what was factored, in its place; returns info."""
+    f = lu.matrix.f
+    return _lapack.call(context, f.dtype, "getri", len(f), f, lu.pivots)[0]
 
 
 def signed_log_det(lu: Lu):

@@ -101,6 +101,15 @@ void copy_columns(const ColumnCopy& copy, cudaStream_t stream) {
   if (from.fill == Fill::full)
     return copy_rectangle(
         copy, {.rows = from.rows, .col = copy.first, .cols = copy.last - copy.first}, stream);
+  if (from.fill == Fill::upper && from.cols > from.rows) {
+    // Beside the square, all of a column counts.
+    const std::int64_t edge = std::clamp(from.rows, copy.first, copy.last);
+    copy_rectangle(copy, {.rows = from.rows, .col = edge, .cols = copy.last - edge}, stream);
+    ColumnCopy square = copy;
+    square.last = edge;
+    square.from.cols = square.to.cols = from.rows;
+    return copy_columns(square, stream);
+  }
   const bool exact = copy.target == ColumnCopy::Target::callers;
   const std::int64_t width = panel_columns(from);
   for (std::int64_t col = copy.first; col < copy.last; col += width) {

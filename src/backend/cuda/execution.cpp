@@ -211,6 +211,30 @@ class CudaExecution final : public Execution {
       device.use(stream.ordinal);
       stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
     }
+    if (plan_.program->strips) make_workspaces(device);
+  }
+
+  /// Of the largest kernel of each queue.
+  void make_workspaces(DeviceScope& device) {
+    bool moved = false;
+    for (const Task& task : plan_.tasks) {
+      if (task.kind != TaskKind::compute || on_host(task.device())) continue;
+      const TileProgram& program = *plan_.program;
+      const TileOp& op = program.op(task.op);
+      const auto& of_target = program.matrix_of(task.tile).panel;
+      const Launch launch{
+          .kernel = task.kernel,
+          .type = program.type_of(op, task.tile),
+          .c = {.rows = program.rows_of(task.tile), .cols = program.cols_of(task.tile)},
+          .panel = of_target ? *of_target : *program.matrix_of(op.inputs[0].tile).panel};
+      Stream& stream = devices_.streams.of(plan_.queues[static_cast<std::size_t>(task.queue)]);
+      device.use(stream.ordinal);
+      moved |= stream.workspace.grow(factoring_bytes(launch, *stream.blas, stream.stream));
+    }
+    if (!moved) return;
+    devices_.graphs.clear();
+    key_.reset();
+    way_ = Graphs::Way::streams;
   }
 
   /// After the first thing that goes wrong nothing more is enqueued: what is there can end.

@@ -18,19 +18,33 @@ using MailLine = uint4;
 template <typename T>
 constexpr int kMailLines = (sizeof(T) + 7) / 8;
 
+// GPUs before Volta know no scopes.
 __device__ inline void send_words(MailLine* line, std::uint32_t tag, std::uint32_t first,
                                   std::uint32_t second) {
+#if __CUDA_ARCH__ >= 700
+  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(line), "r"(first),
+               "r"(tag), "r"(second), "r"(tag)
+               : "memory");
+#else
   asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(line), "r"(first),
                "r"(tag), "r"(second), "r"(tag)
                : "memory");
+#endif
 }
 
 __device__ inline uint4 peek(const MailLine* line) {
   uint4 found;
+#if __CUDA_ARCH__ >= 700
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
+               : "l"(line)
+               : "memory");
+#else
   asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
                : "l"(line)
                : "memory");
+#endif
   return found;
 }
 
@@ -46,6 +60,17 @@ union MailValue {
 };
 
 template <typename T>
+__device__ T value_of(const MailLine (&found)[kMailLines<T>]) {
+  MailValue<T> message;
+#pragma unroll
+  for (int line = 0; line < kMailLines<T>; ++line) {
+    message.words[2 * line] = found[line].x;
+    message.words[2 * line + 1] = found[line].z;
+  }
+  return message.value;
+}
+
+template <typename T>
 __device__ void send(MailLine* lines, std::uint32_t tag, T value) {
   MailValue<T> message;
   message.value = value;
@@ -57,8 +82,7 @@ __device__ void send(MailLine* lines, std::uint32_t tag, T value) {
 /// Waits until the value is there.
 template <typename T>
 __device__ T receive(const MailLine* lines, std::uint32_t tag) {
-  MailValue<T> message;
-  uint4 found[kMailLines<T>];
+  MailLine found[kMailLines<T>];
   bool arrived;
   do {
     arrived = true;
@@ -67,12 +91,7 @@ __device__ T receive(const MailLine* lines, std::uint32_t tag) {
 #pragma unroll
     for (int line = 0; line < kMailLines<T>; ++line) arrived &= has_arrived(found[line], tag);
   } while (!arrived);
-#pragma unroll
-  for (int line = 0; line < kMailLines<T>; ++line) {
-    message.words[2 * line] = found[line].x;
-    message.words[2 * line + 1] = found[line].z;
-  }
-  return message.value;
+  return value_of<T>(found);
 }
 
 }  // namespace fleet::cuda

@@ -14,12 +14,26 @@
 
 namespace fleet::cuda {
 
-constexpr int kPanelThreads = 512;
+/// The address of the same row in the next column. The compiler must not compute those of all
+/// columns before it needs them: they would take the registers of the elements.
+template <typename T>
+__device__ T* next_column(T* at, std::int64_t ld) {
+  at += ld;
+  asm volatile("" : "+l"(at));
+  return at;
+}
+
+/// Few threads with many elements each: what a warp does for all its rows, such as sums over its
+/// lanes, it does seldom.
+constexpr int kPanelThreads = 256;
 constexpr int kPanelWarps = kPanelThreads / 32;
 /// More thread blocks wait longer for each other than they gain.
 constexpr int kMostBlocks = 320;
 /// Of the elements that a thread keeps: half of the registers that it can have.
-constexpr int kKeptBytes = 256;
+constexpr int kKeptBytes = 512;
+
+/// Of a row: wider ones leave no time between exchanges for what they save in products.
+constexpr int kWidestBytes = 256;
 
 template <typename T, int Width>
 struct GridShape {
@@ -74,12 +88,12 @@ BaseShape widest_shape(Storage storage, std::int64_t rows, int widest, KernelOf 
   BaseShape found;
   for (const int width : {32, 16, 4}) {
     if (found.width != 0 || (widest > 0 && width > widest && width != 4)) continue;
-    if (width * bytes_of(storage) > kKeptBytes) continue;
+    if (width * bytes_of(storage) > kWidestBytes) continue;
     with_shape(storage, {.width = width}, [&](auto shape) {
       int each = 0;
-      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel_of(shape), kPanelThreads,
-                                                          0),
-            "the room for columns");
+      check(
+          cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel_of(shape), kPanelThreads, 0),
+          "the room for columns");
       const int rows_of_block = kPanelThreads * decltype(shape)::kRows;
       const std::int64_t most =
           std::int64_t{std::min(each * multiprocessors, kMostBlocks)} * rows_of_block;

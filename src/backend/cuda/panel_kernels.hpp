@@ -12,8 +12,8 @@ namespace fleet::cuda {
 
 /// How the columns of a panel are factored that one grid keeps in its registers.
 struct BaseShape {
-  int width = 0;             ///< at most so many columns at a time
-  int rows_of_block = 0;     ///< of each thread block
+  int width = 0;               ///< at most so many columns at a time
+  int rows_of_block = 0;       ///< of each thread block
   std::int64_t most_rows = 0;  ///< that the thread blocks of the device keep at the same time
 };
 
@@ -59,10 +59,12 @@ void compose_exchanges(const std::int32_t* pivots, std::int32_t row, std::int64_
 void exchange_composed(Storage storage, const View& a, const std::int32_t* composed,
                        std::int64_t count, cudaStream_t stream);
 
-/// Orders up to which solve_unit_lower is one kernel.
+/// Orders up to which solve_triangle is one kernel, which takes no larger ones.
 constexpr std::int64_t kMostSolved = 128;
-/// b := the x of l*x = b, where l is a unit lower triangle. Throws Error(device_failed).
-void solve_unit_lower(Storage storage, const View& l, const View& b, cudaStream_t stream);
+/// b := x, with l*x = b for a unit lower triangle, and with x*l^H = b or u^H*x = b for others: what
+/// LU and Cholesky ask for. Throws Error(device_failed).
+void solve_triangle(Storage storage, const View& triangle, Diag diag, const View& b,
+                    cudaStream_t stream);
 
 /// Columns that one grid factors as geqrf does.
 struct QrColumns {
@@ -83,7 +85,11 @@ void take(Storage storage, const View& from, const View& to, cudaStream_t stream
 /// The upper triangle of `to` := that of `from`. Throws Error(device_failed).
 void put_upper(Storage storage, const View& from, const View& to, cudaStream_t stream);
 
-/// The triangle a, of an order up to inverse_block(), as potrf leaves it. *info becomes row + the
+/// Orders up to which factor_block takes a triangle.
+constexpr std::int64_t cholesky_block(Storage storage) {
+  return storage == Storage::c64 ? 64 : 128;
+}
+/// The triangle a as potrf leaves it. *info becomes row + the
 /// 1-based order of the first minor that is not positive definite; if it is set already, nothing is
 /// done. Throws Error(device_failed).
 void factor_block(Storage storage, const View& a, std::int32_t row, std::int32_t* info,

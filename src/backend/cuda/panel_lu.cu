@@ -34,22 +34,33 @@ __device__ unsigned long long key_of(Real size, bool is_first) {
     return static_cast<unsigned long long>(__double_as_longlong(size));
 }
 
-template <int Lanes>
+/// The best of a warp's lanes, in all of them.
 __device__ Candidate best_of_lanes(Candidate mine) {
+#if __CUDA_ARCH__ >= 800
+  const auto high = static_cast<unsigned>(mine.key >> 32), low = static_cast<unsigned>(mine.key);
+  const unsigned best_high = __reduce_max_sync(~0u, high);
+  const unsigned best_low = __reduce_max_sync(~0u, high == best_high ? low : 0);
+  const bool is_best = high == best_high && low == best_low;
+  return {(static_cast<unsigned long long>(best_high) << 32) | best_low,
+          __reduce_min_sync(~0u, is_best ? mine.row : INT_MAX)};
+#else
 #pragma unroll
-  for (int distance = Lanes / 2; distance > 0; distance /= 2) {
+  for (int distance = 16; distance > 0; distance /= 2) {
     const Candidate other{__shfl_xor_sync(~0u, mine.key, distance),
                           __shfl_xor_sync(~0u, mine.row, distance)};
     if (is_better(other, mine)) mine = other;
   }
   return mine;
+#endif
 }
 
-constexpr int kCandidateLines = 2;
+/// The number, the row, and the reciprocal of the element.
+template <typename T>
+constexpr int kCandidateLines = 2 + kMailLines<T>;
 
 /// The best of the lanes, and the block that it is of.
 __device__ Candidate best_of_lanes(Candidate mine, int* block) {
-  const Candidate best = best_of_lanes<32>(mine);
+  const Candidate best = best_of_lanes(mine);
   const unsigned owners = __ballot_sync(~0u, mine.row == best.row);
   *block = __shfl_sync(~0u, *block, __ffs(static_cast<int>(owners)) - 1);
   return best;
@@ -57,7 +68,7 @@ __device__ Candidate best_of_lanes(Candidate mine, int* block) {
 
 /// The best candidate of all blocks, in every lane of a warp. The loads of a try are under way
 /// before the first is looked at, for so many blocks as keep the registers free.
-template <int Each>
+template <typename T, int Each>
 __device__ Candidate best_of_blocks(const MailLine* candidates, int blocks, std::uint32_t tag,
                                     int* block) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -70,7 +81,7 @@ __device__ Candidate best_of_blocks(const MailLine* candidates, int blocks, std:
 #pragma unroll
       for (int i = 0; i < Each; ++i) {
         const MailLine* line =
-            candidates + kCandidateLines * min(first + lane + 32 * i, blocks - 1);
+            candidates + kCandidateLines<T> * min(first + lane + 32 * i, blocks - 1);
         key[i] = peek(line);
         row[i] = peek(line + 1);
       }
@@ -90,12 +101,6 @@ __device__ Candidate best_of_blocks(const MailLine* candidates, int blocks, std:
   return best_of_lanes(best, block);
 }
 
-__device__ Candidate best_of_blocks(const MailLine* candidates, int blocks, std::uint32_t tag,
-                                    int* block) {
-  if (blocks <= 32) return best_of_blocks<1>(candidates, blocks, tag, block);
-  return best_of_blocks<4>(candidates, blocks, tag, block);
-}
-
 template <typename T>
 struct Columns {
   T* a;
@@ -107,13 +112,66 @@ struct Columns {
   std::uint32_t tag;
 };
 
+/// Grids of so many blocks take the rows of all candidates at once, which saves the second way to
+/// the one that is chosen; with more of them the rows would be more than the GPU's cache delivers.
+constexpr int kRowsOfWarp = 2, kFewBlocks = kRowsOfWarp * kPanelWarps;
+
+/// A row that was sent: its elements, and the reciprocal of the first.
+template <typename T, int Width>
+struct SentRow {
+  alignas(16) T elements[Width];
+  T inverse;
+};
+
 /// What a thread block shares.
 template <typename T, int Width>
 struct Shared {
   Candidate of_warp[kPanelWarps];
-  T pivot_row[Width];
-  int pivot;
+  T own_row[Width];
+  Candidate of_block[kFewBlocks];
+  SentRow<T, Width> rows[kFewBlocks];  ///< of many blocks: the chosen one is the first
 };
+
+/// The candidates of some blocks, their rows and the reciprocals, by one warp, which waits for all
+/// at once.
+template <typename T, int Width, int Each>
+__device__ void receive_rows(const MailLine* candidates, const MailLine* rows,
+                             const int (&blocks)[Each], std::uint32_t tag,
+                             SentRow<T, Width>* const (&to)[Each], Candidate* const (&best)[Each]) {
+  constexpr int kLines = kMailLines<T>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  MailLine key[Each], place[Each], inverse[Each][kLines], element[Each][kLines];
+  bool arrived;
+  do {
+#pragma unroll
+    for (int i = 0; i < Each; ++i) {
+      const MailLine* candidate = candidates + blocks[i] * kCandidateLines<T>;
+      key[i] = peek(candidate);
+      place[i] = peek(candidate + 1);
+#pragma unroll
+      for (int line = 0; line < kLines; ++line) {
+        inverse[i][line] = peek(candidate + 2 + line);
+        element[i][line] = peek(rows + (blocks[i] * Width + min(lane, Width - 1)) * kLines + line);
+      }
+    }
+    arrived = true;
+#pragma unroll
+    for (int i = 0; i < Each; ++i) {
+      arrived &= has_arrived(key[i], tag) && has_arrived(place[i], tag);
+#pragma unroll
+      for (int line = 0; line < kLines; ++line)
+        arrived &= has_arrived(element[i][line], tag) && has_arrived(inverse[i][line], tag);
+    }
+  } while (!arrived);
+#pragma unroll
+  for (int i = 0; i < Each; ++i) {
+    if (lane < Width) to[i]->elements[lane] = value_of<T>(element[i]);
+    if (lane != 0) continue;
+    to[i]->inverse = value_of<T>(inverse[i]);
+    *best[i] = {(static_cast<unsigned long long>(key[i].z) << 32) | key[i].x,
+                static_cast<int>(place[i].x)};
+  }
+}
 
 /// The first of the rows that a thread keeps; the others follow in steps of kPanelThreads.
 template <int Rows>
@@ -132,10 +190,32 @@ __device__ Candidate best_of_block(const T (&x)[Rows][Width], const int (&place)
     const Candidate mine{key_of(magnitude(x[r][0]), place[r] == step), place[r]};
     if (is_better(mine, best)) best = mine;
   }
-  best = best_of_lanes<32>(best);
+  best = best_of_lanes(best);
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = best;
   __syncthreads();
-  return best_of_lanes<kPanelWarps>(of_warp[threadIdx.x % kPanelWarps]);
+  return best_of_lanes(of_warp[threadIdx.x % kPanelWarps]);
+}
+
+/// Sends the best candidate of this block with its row; of a block that has none left whatever was
+/// there, which nobody takes. One barrier of the block.
+template <typename T, int Width, int Rows>
+__device__ void send_candidate(const T (&x)[Rows][Width], const int (&place)[Rows], Candidate mine,
+                               std::uint32_t tag, MailLine* candidate, MailLine* row, T* own_row) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread == 0) {
+    send_words(candidate, tag, static_cast<std::uint32_t>(mine.key),
+               static_cast<std::uint32_t>(mine.key >> 32));
+    send_words(candidate + 1, tag, static_cast<std::uint32_t>(mine.row), 0);
+  }
+#pragma unroll
+  for (int r = 0; r < Rows; ++r) {
+    if (place[r] != mine.row) continue;
+#pragma unroll
+    for (int k = 0; k < Width; ++k) own_row[k] = x[r][k];
+  }
+  __syncthreads();
+  if (thread < Width) send(row + thread * kMailLines<T>, tag, own_row[thread]);
+  if (thread == 32) send(candidate + 2, tag, quotient(element_of<T>(1, 0), own_row[0]));
 }
 
 /// Rows stay in the registers of their threads; what an exchange changes is their place. In each
@@ -158,47 +238,54 @@ __global__ void __launch_bounds__(kPanelThreads, 1) lu_columns(Columns<T> in) {
     place[r] = row < in.rows ? row : -1;
     const T* from = in.a + row;
 #pragma unroll
-    for (int k = 0; k < Width; ++k, from += in.ld)
+    for (int k = 0; k < Width; ++k) {
       x[r][k] = place[r] >= 0 && k < in.cols ? *from : T{};
+      from = next_column(from, in.ld);
+    }
   }
   constexpr int kRowLines = Width * kMailLines<T>;
+#pragma unroll 1
   for (int step = 0; step < in.cols; ++step) {
     const std::uint32_t tag = in.tag + static_cast<std::uint32_t>(step);
-    MailLine* candidates = in.mail + (step % 2) * blocks * (kCandidateLines + kRowLines);
-    MailLine* rows = candidates + blocks * kCandidateLines;
+    MailLine* candidates = in.mail + (step % 2) * blocks * (kCandidateLines<T> + kRowLines);
+    MailLine* rows = candidates + blocks * kCandidateLines<T>;
     const Candidate mine = best_of_block<T, Width, Rows>(x, place, step, shared.of_warp);
-    if (thread == 0) {
-      MailLine* to = candidates + blockIdx.x * kCandidateLines;
-      send_words(to, tag, static_cast<std::uint32_t>(mine.key),
-                 static_cast<std::uint32_t>(mine.key >> 32));
-      send_words(to + 1, tag, static_cast<std::uint32_t>(mine.row), 0);
-    }
-#pragma unroll
-    for (int r = 0; r < Rows; ++r) {
-      if (place[r] != mine.row) continue;
-      MailLine* to = rows + blockIdx.x * kRowLines;
-#pragma unroll
-      for (int k = 0; k < Width; ++k) send(to + k * kMailLines<T>, tag, x[r][k]);
-    }
-    if (thread < 32) {
-      int owner = 0;
-      const Candidate best = best_of_blocks(candidates, blocks, tag, &owner);
-      if (thread < Width)
-        shared.pivot_row[thread] =
-            receive<T>(rows + owner * kRowLines + thread * kMailLines<T>, tag);
-      if (thread == 0) {
-        shared.pivot = best.row;
-        if (blockIdx.x == 0) in.pivots[step] = in.row + best.row;
+    send_candidate<T, Width, Rows>(x, place, mine, tag,
+                                   candidates + blockIdx.x * kCandidateLines<T>,
+                                   rows + blockIdx.x * kRowLines, shared.own_row);
+    int owner = 0;
+    Candidate best;
+    const int warp = thread / 32;
+    if (blocks <= kFewBlocks) {
+      const int first = min(warp, blocks - 1), second = min(warp + kPanelWarps, blocks - 1);
+      if (blocks <= kPanelWarps)
+        receive_rows<T, Width, 1>(candidates, rows, {first}, tag, {&shared.rows[first]},
+                                  {&shared.of_block[first]});
+      else
+        receive_rows<T, Width, 2>(candidates, rows, {first, second}, tag,
+                                  {&shared.rows[first], &shared.rows[second]},
+                                  {&shared.of_block[first], &shared.of_block[second]});
+      __syncthreads();
+      owner = min(thread % 32, blocks - 1);
+      best = best_of_lanes(shared.of_block[owner], &owner);
+    } else {
+      if (warp == 0) {
+        best_of_blocks<T, 4>(candidates, blocks, tag, &owner);
+        receive_rows<T, Width, 1>(candidates, rows, {owner}, tag, {&shared.rows[0]},
+                                  {&shared.of_block[0]});
       }
+      __syncthreads();
+      owner = 0;
+      best = shared.of_block[0];
     }
-    __syncthreads();
-    const int pivot = shared.pivot;
-    const T top = shared.pivot_row[0];
+    const T* pivot_row = shared.rows[owner].elements;
+    const int pivot = best.row;
+    if (blockIdx.x == 0 && thread == 0) in.pivots[step] = in.row + pivot;
+    const T top = pivot_row[0], inverse = shared.rows[owner].inverse;
     const bool is_singular = is_zero(top);
     if (is_singular && blockIdx.x == 0 && thread == 0 && *in.info == 0)
       *in.info = in.row + step + 1;
     const bool divides = magnitude(top) < safe_minimum<RealOf<T>>();
-    const T inverse = is_singular || divides ? T{} : quotient(element_of<T>(1, 0), top);
     const int left = in.cols - step;
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
@@ -208,13 +295,16 @@ __global__ void __launch_bounds__(kPanelThreads, 1) lu_columns(Columns<T> in) {
         place[r] = pivot;
       T head = x[r][0];
       const bool is_below = place[r] > step;
-      if (is_below && !is_singular)
-        head = divides ? quotient(head, top) : product(head, inverse);
+      if (is_below && !is_singular) head = divides ? quotient(head, top) : product(head, inverse);
 #pragma unroll
       for (int k = 1; k < Width; ++k) {
-        T next = x[r][k];
-        if (is_below && k < left) next = minus_product(next, head, shared.pivot_row[k]);
-        x[r][k - 1] = next;
+        // Threads have four rows of floats, and a branch for each element costs more than the
+        // products that a choice makes in vain; with two rows of a longer type it costs less.
+        const bool changes = is_below && k < left;
+        if constexpr (sizeof(T) == 4)
+          x[r][k - 1] = chosen(changes, minus_product(x[r][k], head, pivot_row[k]), x[r][k]);
+        else
+          x[r][k - 1] = changes ? minus_product(x[r][k], head, pivot_row[k]) : x[r][k];
       }
       x[r][Width - 1] = head;
     }
@@ -232,7 +322,7 @@ __global__ void __launch_bounds__(kPanelThreads, 1) lu_columns(Columns<T> in) {
     for (int k = 0; k < Width; ++k) {
       if (k < turned) continue;
       *to = x[r][k];
-      to += in.ld;
+      to = next_column(to, in.ld);
     }
   }
 }
@@ -252,7 +342,7 @@ std::size_t mail_bytes(Storage storage, BaseShape shape, std::int64_t rows) {
   // QR sends sums in double precision, and one more row.
   const std::int64_t lines = is_complex(storage) ? 2 : 1;
   const std::int64_t blocks = blocks_of(shape, rows);
-  return static_cast<std::size_t>(2 * (blocks + 1) * (kCandidateLines + shape.width * lines)) *
+  return static_cast<std::size_t>(2 * (blocks + 1) * (2 + lines + shape.width * lines)) *
          sizeof(MailLine);
 }
 

@@ -70,19 +70,20 @@ struct Shared {
 
 template <int Rows>
 __device__ int row_of(int r) {
-  return (static_cast<int>(blockIdx.x) * Rows + r) * kPanelThreads +
-         static_cast<int>(threadIdx.x);
+  return (static_cast<int>(blockIdx.x) * Rows + r) * kPanelThreads + static_cast<int>(threadIdx.x);
 }
 
-constexpr int kGroup = 4;
+/// So many sums at a time: more take fewer steps, and registers.
+template <int Width>
+constexpr int kGroup = Width < 8 ? Width : 8;
 
-/// The sums over a warp's lanes of `kGroup` values each: value i ends in the lanes that have i in
+/// The sums over a warp's lanes of `Count` values each: value i ends in the lanes that have i in
 /// their upper bits.
-template <typename W>
-__device__ W sums_of_lanes(W (&values)[kGroup]) {
+template <typename W, int Count>
+__device__ W sums_of_lanes(W (&values)[Count]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-  for (int size = kGroup / 2, distance = 16; size > 0; size /= 2, distance /= 2) {
+  for (int size = Count / 2, distance = 16; size > 0; size /= 2, distance /= 2) {
     const bool is_upper = (lane & distance) != 0;
 #pragma unroll
     for (int i = 0; i < size; ++i) {
@@ -93,7 +94,7 @@ __device__ W sums_of_lanes(W (&values)[kGroup]) {
   }
   W total = values[0];
 #pragma unroll
-  for (int distance = 16 / kGroup; distance > 0; distance /= 2)
+  for (int distance = 16 / Count; distance > 0; distance /= 2)
     total = sum(total, from_other(total, distance));
   return total;
 }
@@ -105,12 +106,12 @@ __device__ void send_sums(const T (&x)[Rows][Width], int rows, int step, MailLin
                           std::uint32_t tag, Wide<T>* parts) {
   using W = Wide<T>;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
-  // Not unrolled in full by choice of kGroup: so many sums at a time keep the registers free.
+  constexpr int kCount = kGroup<Width>;
 #pragma unroll
-  for (int first = 0; first < Width; first += kGroup) {
-    W values[kGroup];
+  for (int first = 0; first < Width; first += kCount) {
+    W values[kCount];
 #pragma unroll
-    for (int k = 0; k < kGroup; ++k) {
+    for (int k = 0; k < kCount; ++k) {
       values[k] = W{};
 #pragma unroll
       for (int r = 0; r < Rows; ++r) {
@@ -121,7 +122,7 @@ __device__ void send_sums(const T (&x)[Rows][Width], int rows, int step, MailLin
       }
     }
     const W total = sums_of_lanes(values);
-    if (lane % (32 / kGroup) == 0) parts[warp * Width + first + lane / (32 / kGroup)] = total;
+    if (lane % (32 / kCount) == 0) parts[warp * Width + first + lane / (32 / kCount)] = total;
   }
   __syncthreads();
   if (thread < Width) {
@@ -133,26 +134,27 @@ __device__ void send_sums(const T (&x)[Rows][Width], int rows, int step, MailLin
   __syncthreads();
 }
 
-/// The sum over all blocks, in the order of their numbers within each share, in the first `Width`
-/// threads. One barrier of the block.
+/// The row of the diagonal, which is the first of what was sent, and the sum over all blocks, in
+/// the order of their numbers within each share: in the first `Width` threads. One barrier of the
+/// block.
 template <typename T, int Width>
-__device__ Wide<T> receive_sums(const MailLine* sums, int blocks, std::uint32_t tag,
-                                Wide<T>* parts) {
+__device__ Wide<T> receive_sums(const MailLine* sent, int count, std::uint32_t tag, Wide<T>* parts,
+                                Wide<T>& top) {
   using W = Wide<T>;
-  constexpr int kShares = kPanelThreads / Width, kAtOnce = 4;
+  constexpr int kShares = kPanelThreads / Width, kAtOnce = 8 / kMailLines<W>;
   const int thread = static_cast<int>(threadIdx.x), k = thread % Width, share = thread / Width;
   W total{};
-  for (int first = share; first < blocks; first += kAtOnce * kShares) {
+  for (int first = share; first < count; first += kAtOnce * kShares) {
     uint4 found[kAtOnce][kMailLines<W>];
     bool arrived;
     do {
       arrived = true;
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const int block = min(first + i * kShares, blocks - 1);
+        const int row = min(first + i * kShares, count - 1);
 #pragma unroll
         for (int line = 0; line < kMailLines<W>; ++line)
-          found[i][line] = peek(sums + (block * Width + k) * kMailLines<W> + line);
+          found[i][line] = peek(sent + (row * Width + k) * kMailLines<W> + line);
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i)
@@ -162,17 +164,12 @@ __device__ Wide<T> receive_sums(const MailLine* sums, int blocks, std::uint32_t 
     } while (!arrived);
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      if (first + i * kShares >= blocks) continue;
-      MailValue<W> message;
-#pragma unroll
-      for (int line = 0; line < kMailLines<W>; ++line) {
-        message.words[2 * line] = found[i][line].x;
-        message.words[2 * line + 1] = found[i][line].z;
-      }
-      total = sum(total, message.value);
+      const int row = first + i * kShares;
+      if (row == 0) top = value_of<W>(found[i]);
+      if (row > 0 && row < count) total = sum(total, value_of<W>(found[i]));
     }
   }
-  const int shares = min(kShares, blocks);
+  const int shares = min(kShares, count);
   if (share < shares) parts[share * Width + k] = total;
   __syncthreads();
   if (thread >= Width) return W{};
@@ -232,8 +229,12 @@ __device__ void make_reflector(Wide<T> sums, Wide<T> top, int step, Reflector<T,
     const double size = below < kNothing ? hypot(re, im) : sqrt(re * re + im * im + below);
     const double turned = re >= 0 ? -size : size;
     beta = element_of<W>(turned, 0);
-    tau = element_of<W>((turned - re) / turned, -im / turned);
-    scale = quotient(element_of<W>(1, 0), element_of<W>(re - turned, im));
+    // Both quotients at once, by two lanes.
+    const W difference = element_of<W>(re - turned, im), one = element_of<W>(1, 0);
+    const W mine =
+        quotient(lane == 0 ? element_of<W>(turned - re, -im) : one, lane == 0 ? beta : difference);
+    tau = from_lane(mine, 0);
+    scale = from_lane(mine, 1);
   }
   if (lane < Width) {
     const W along = plus_product(top, conjugate(scale), sums);
@@ -254,9 +255,13 @@ __device__ void make_reflector(Wide<T> sums, Wide<T> top, int step, Reflector<T,
 template <typename T, int Width>
 __device__ void extend_factor(const Reflector<T, Width>& now, int step, T* factor) {
   const int row = static_cast<int>(threadIdx.x) % 32;
-  T along{};
-  for (int k = 0; k < step; ++k)
+  T along{}, beside{};  // two sums, since each of their steps waits for the one before
+  for (int k = 0; k < step; k += 2) {
     if (row <= k) along = plus_product(along, factor[k * Width + row], now.overlaps[k]);
+    if (row <= k + 1 && k + 1 < step)
+      beside = plus_product(beside, factor[(k + 1) * Width + row], now.overlaps[k + 1]);
+  }
+  along = sum(along, beside);
   if (row < step) factor[step * Width + row] = minus_product(T{}, now.tau, along);
   if (row == step) factor[step * Width + row] = now.tau;
 }
@@ -275,9 +280,12 @@ __global__ void __launch_bounds__(kPanelThreads, 1) qr_columns(Columns<T> in) {
   for (int r = 0; r < Rows; ++r) {
     const T* from = in.a + row_of<Rows>(r);
 #pragma unroll
-    for (int k = 0; k < Width; ++k, from += in.lda)
+    for (int k = 0; k < Width; ++k) {
       x[r][k] = row_of<Rows>(r) < in.rows && k < in.cols ? *from : T{};
+      from = next_column(from, in.lda);
+    }
   }
+  const bool makes_factor = blockIdx.x == 0 && thread / 32 == 1;
   int exponent = 0;
   if constexpr (sizeof(RealOf<T>) == 8) {
     exponent = agree_on_exponent<T, Width, Rows>(x, in.mail, in.tag, shared);
@@ -287,6 +295,7 @@ __global__ void __launch_bounds__(kPanelThreads, 1) qr_columns(Columns<T> in) {
 #pragma unroll
         for (int k = 0; k < Width; ++k) x[r][k] = scaled(x[r][k], exponent);
   }
+#pragma unroll 1
   for (int step = 0; step < in.cols; ++step) {
     const std::uint32_t tag = in.tag + static_cast<std::uint32_t>(step) + 1;
     MailLine* top = in.mail + ((step + 1) % 2) * (blocks + 1) * kRowLines;
@@ -295,15 +304,12 @@ __global__ void __launch_bounds__(kPanelThreads, 1) qr_columns(Columns<T> in) {
 #pragma unroll
       for (int k = 0; k < Width; ++k) send(top + k * kMailLines<W>, tag, converted<W>(x[0][k]));
     send_sums<T, Width, Rows>(x, in.rows, step, sums + blockIdx.x * kRowLines, tag, shared.parts);
-    const W total = receive_sums<T, Width>(sums, blocks, tag, shared.parts);
-    if (thread < 32) {
-      W mine{};
-      if (thread < Width) mine = receive<W>(top + thread * kMailLines<W>, tag);
-      make_reflector<T, Width>(total, mine, step, shared.now);
-    }
+    // While messages are on their way.
+    if (makes_factor && step > 0) extend_factor<T, Width>(shared.now, step - 1, shared.factor);
+    W row_of_diagonal{};
+    const W total = receive_sums<T, Width>(top, blocks + 1, tag, shared.parts, row_of_diagonal);
+    if (thread < 32) make_reflector<T, Width>(total, row_of_diagonal, step, shared.now);
     __syncthreads();
-    if (blockIdx.x == 0 && thread / 32 == 1)
-      extend_factor<T, Width>(shared.now, step, shared.factor);
     if (blockIdx.x == 0 && thread == 0) in.tau[step] = shared.now.tau;
     const int left = in.cols - step;
     const T scale = shared.now.scale;
@@ -316,9 +322,8 @@ __global__ void __launch_bounds__(kPanelThreads, 1) qr_columns(Columns<T> in) {
       const T v = row == step ? element_of<T>(1, 0) : head;
 #pragma unroll
       for (int k = 1; k < Width; ++k) {
-        T next = x[r][k];
-        if (changes && k < left) next = minus_product(next, v, shared.now.weights[k]);
-        x[r][k - 1] = next;
+        const T next = minus_product(x[r][k], v, shared.now.weights[k]);
+        x[r][k - 1] = chosen(changes & (k < left), next, x[r][k]);
       }
       x[r][Width - 1] = row == step ? shared.now.beta : head;
     }
@@ -335,13 +340,15 @@ __global__ void __launch_bounds__(kPanelThreads, 1) qr_columns(Columns<T> in) {
       if (col < 0) continue;
       if (row <= col) in.r[row + col * in.ldr] = scaled(x[r][k], -exponent);
       *to = row > col ? x[r][k] : row == col ? element_of<T>(1, 0) : T{};
-      to += in.lda;
+      to = next_column(to, in.lda);
     }
   }
-  if (blockIdx.x == 0 && thread / 32 == 1)
-    for (int col = thread % 32; col < in.cols; col += 32)
-      for (int row = 0; row <= col; ++row)
-        in.t[row + col * in.ldt] = shared.factor[col * Width + row];
+  if (!makes_factor) return;
+  extend_factor<T, Width>(shared.now, in.cols - 1, shared.factor);
+  __syncwarp();
+  for (int col = thread % 32; col < in.cols; col += 32)
+    for (int row = 0; row <= col; ++row)
+      in.t[row + col * in.ldt] = shared.factor[col * Width + row];
 }
 
 }  // namespace

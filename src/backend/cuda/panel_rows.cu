@@ -124,50 +124,92 @@ constexpr int kRowsOfLane = kMostSolved / kWarp;
 constexpr int kColumnsOfWarp = 2;
 constexpr int kSolvingWarps = 4;
 
+/// Columns of l that a block has in its shared memory at a time, while the next are on their way.
+constexpr int kStrip = 16;
+constexpr int kSolvingThreads = kSolvingWarps * kWarp;
+
+/// A lower triangle, and the right-hand sides that become solutions; either may lie by rows, and
+/// conjugated.
+template <typename T>
+struct Equations {
+  const T* l;
+  std::int64_t l_row, l_col;  ///< distances of elements
+  T* b;
+  std::int64_t b_row, b_col;
+  int order;
+  std::int64_t count;
+  bool unit, conjugates_l, conjugates_b;
+};
+
 /// A warp solves for a few columns: lane l has rows l, l + 32 and so on, and each unknown that is
 /// final goes to all lanes.
 template <typename T>
-__global__ void __launch_bounds__(kSolvingWarps* kWarp)
-    solve_lower(const T* __restrict__ l, std::int64_t ld, Matrix<T> b) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, order = static_cast<int>(b.rows);
+__global__ void __launch_bounds__(kSolvingThreads) solve_lower(Equations<T> in) {
+  static_assert(kSolvingThreads == kMostSolved, "a thread fetches a row of l");
+  __shared__ alignas(16) unsigned char strip_bytes[kStrip * kMostSolved * sizeof(T)];
+  T* strip = reinterpret_cast<T*>(strip_bytes);
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, order = in.order;
   const std::int64_t begin =
-      (blockIdx.x * std::int64_t{kSolvingWarps} + threadIdx.x / kWarp) * kColumnsOfWarp;
-  if (begin >= b.cols) return;
+      (blockIdx.x * std::int64_t{kSolvingWarps} + thread / kWarp) * kColumnsOfWarp;
+  const auto turned = [](bool turns, T value) { return turns ? conjugate(value) : value; };
   T x[kRowsOfLane][kColumnsOfWarp];
 #pragma unroll
   for (int r = 0; r < kRowsOfLane; ++r)
 #pragma unroll
     for (int c = 0; c < kColumnsOfWarp; ++c) {
       const int row = lane + r * kWarp;
-      x[r][c] = row < order && begin + c < b.cols ? b.data[row + (begin + c) * b.ld] : T{};
+      x[r][c] = row < order && begin + c < in.count
+                    ? turned(in.conjugates_b, in.b[row * in.b_row + (begin + c) * in.b_col])
+                    : T{};
     }
+  T next[kStrip];
+  const auto fetch = [&](int first) {
 #pragma unroll
-  for (int group = 0; group < kRowsOfLane; ++group) {
-    const int steps = min(kWarp, order - group * kWarp);
-#pragma unroll 8
-    for (int step = 0; step < steps; ++step) {
-      const int known = group * kWarp + step;
-      T factor[kRowsOfLane];
+    for (int k = 0; k < kStrip; ++k)
+      next[k] = thread < order && first + k <= thread
+                    ? in.l[thread * in.l_row + (first + k) * in.l_col]
+                    : T{};
+  };
+  fetch(0);
 #pragma unroll
-      for (int r = group; r < kRowsOfLane; ++r) {
-        const int row = lane + r * kWarp;
-        factor[r] = row > known && row < order ? l[row + known * ld] : T{};
-      }
+  for (int group = 0; group < kRowsOfLane; ++group)
 #pragma unroll
-      for (int c = 0; c < kColumnsOfWarp; ++c) {
-        const T value = from_lane(x[group][c], step);
+    for (int half = 0; half < kWarp / kStrip; ++half) {
+      const int first = group * kWarp + half * kStrip;
+      if (first >= order) break;
+      __syncthreads();
 #pragma unroll
-        for (int r = group; r < kRowsOfLane; ++r)
-          if (lane + r * kWarp > known) x[r][c] = minus_product(x[r][c], factor[r], value);
+      for (int k = 0; k < kStrip; ++k)
+        strip[k * kMostSolved + thread] = turned(in.conjugates_l, next[k]);
+      __syncthreads();
+      fetch(first + kStrip);
+      // Each lane has the reciprocal of one element of the diagonal.
+      T reciprocal = element_of<T>(1, 0);
+      if (!in.unit && lane < kStrip && first + lane < order)
+        reciprocal = quotient(reciprocal, strip[lane * kMostSolved + first + lane]);
+#pragma unroll
+      for (int k = 0; k < kStrip; ++k) {
+        const T* column = strip + k * kMostSolved + lane;
+        const T scale = from_lane(reciprocal, k);
+#pragma unroll
+        for (int c = 0; c < kColumnsOfWarp; ++c) {
+          T value = from_lane(x[group][c], half * kStrip + k);
+          if (!in.unit) value = product(scale, value);
+          if (lane == half * kStrip + k) x[group][c] = value;
+#pragma unroll
+          for (int r = group; r < kRowsOfLane; ++r)
+            if (lane + r * kWarp > first + k)
+              x[r][c] = minus_product(x[r][c], column[r * kWarp], value);
+        }
       }
     }
-  }
 #pragma unroll
   for (int r = 0; r < kRowsOfLane; ++r)
 #pragma unroll
     for (int c = 0; c < kColumnsOfWarp; ++c) {
       const int row = lane + r * kWarp;
-      if (row < order && begin + c < b.cols) b.data[row + (begin + c) * b.ld] = x[r][c];
+      if (row < order && begin + c < in.count)
+        in.b[row * in.b_row + (begin + c) * in.b_col] = turned(in.conjugates_b, x[r][c]);
     }
 }
 
@@ -212,21 +254,34 @@ void exchange_composed(Storage storage, const View& a, const std::int32_t* compo
   if (a.cols == 0) return;
   const auto bytes = static_cast<std::size_t>(2 * count * bytes_of(storage));
   with_element(storage, [&](auto zero) {
-    exchange_all<<<blocks_for(a.cols, 1), kThreads, bytes, stream>>>(matrix_of<decltype(zero)>(a),
-                                                                     composed,
-                                                                     static_cast<int>(count));
+    exchange_all<<<blocks_for(a.cols, 1), kThreads, bytes, stream>>>(
+        matrix_of<decltype(zero)>(a), composed, static_cast<int>(count));
   });
   check(cudaGetLastError(), "an exchange of rows");
 }
 
-void solve_unit_lower(Storage storage, const View& l, const View& b, cudaStream_t stream) {
+void solve_triangle(Storage storage, const View& triangle, Diag diag, const View& b,
+                    cudaStream_t stream) {
   if (b.rows == 0 || b.cols == 0) return;
+  // With u^H for a lower triangle, and with x^H for an x on its left.
+  const bool on_left = diag == Diag::unit || triangle.fill == Fill::upper;
+  const bool by_rows = triangle.fill == Fill::upper;
   with_element(storage, [&](auto zero) {
     using T = decltype(zero);
-    const auto blocks = static_cast<unsigned>(
-        ceil_div(b.cols, std::int64_t{kSolvingWarps} * kColumnsOfWarp));
-    solve_lower<T><<<blocks, kSolvingWarps * kWarp, 0, stream>>>(static_cast<const T*>(l.data),
-                                                                 l.ld, matrix_of<T>(b));
+    const Equations<T> in{.l = static_cast<const T*>(triangle.data),
+                          .l_row = by_rows ? triangle.ld : 1,
+                          .l_col = by_rows ? 1 : triangle.ld,
+                          .b = static_cast<T*>(b.data),
+                          .b_row = on_left ? 1 : b.ld,
+                          .b_col = on_left ? b.ld : 1,
+                          .order = static_cast<int>(triangle.rows),
+                          .count = on_left ? b.cols : b.rows,
+                          .unit = diag == Diag::unit,
+                          .conjugates_l = by_rows,
+                          .conjugates_b = !on_left};
+    const auto blocks =
+        static_cast<unsigned>(ceil_div(in.count, std::int64_t{kSolvingWarps} * kColumnsOfWarp));
+    solve_lower<T><<<blocks, kSolvingThreads, 0, stream>>>(in);
   });
   check(cudaGetLastError(), "a solution beside a panel");
 }

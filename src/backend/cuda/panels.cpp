@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backend/cuda/check.hpp"
-#include "backend/cuda/elementwise.hpp"
+#include "backend/cuda/factoring_kernels.hpp"
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 
@@ -25,11 +25,17 @@ std::int64_t first_half(std::int64_t width, std::int64_t piece) {
   return ceil_div(ceil_div(width, piece), 2) * piece;
 }
 
+/// What x^H is in products.
+Op turning(Storage storage) { return is_complex(storage) ? Op::conjugate : Op::transpose; }
+
 void require_rows(BaseShape shape, std::int64_t rows) {
   if (shape.width == 0)
     throw Error(Status::unsupported, "a panel of " + std::to_string(rows) +
                                          " rows is more than this GPU keeps at a time");
 }
+
+/// Reflectors whose factor one thread block makes.
+constexpr std::int64_t kSmallFactor = 32;
 
 constexpr std::size_t kMoveBytes = 2 * 32 * sizeof(std::int32_t);
 
@@ -42,12 +48,6 @@ struct Panels::QrPanel {
   BaseShape shape;
   char* tau;
   void *mail, *products[2];
-};
-
-struct Panels::TrianglePanel {
-  Storage storage;
-  View a, inverses;
-  std::int32_t* info;
 };
 
 struct Panels::LuPanel {
@@ -98,8 +98,8 @@ void Panels::getrf(Storage storage, const View& a, std::int32_t* pivots, std::in
                       .mail = after(workspace, kMoveBytes)};
   check(cudaMemsetAsync(panel.mail, 0, mail_bytes(storage, shape, a.rows), stream_), "mail");
   factor_lu(panel, 0, order);
-  solve_lower(storage, part(a, storage, 0, 0, order, order),
-              part(a, storage, 0, order, order, a.cols - order));
+  solve(storage, part(a, storage, 0, 0, order, order), Diag::unit,
+        part(a, storage, 0, order, order, a.cols - order));
 }
 
 void Panels::factor_lu(const LuPanel& panel, std::int64_t first, std::int64_t width) const {
@@ -111,7 +111,7 @@ void Panels::factor_lu(const LuPanel& panel, std::int64_t first, std::int64_t wi
     return part(panel.a, panel.storage, row, col, rows, cols);
   };
   const View above = at(first, middle, half, rest);
-  solve_lower(panel.storage, at(first, first, half, half), above);
+  solve(panel.storage, at(first, first, half, half), Diag::unit, above);
   multiply(panel.storage, at(middle, first, below, half), Op::none, above, Op::none,
            at(middle, middle, below, rest), -1, 1);
   factor_lu(panel, middle, rest);
@@ -136,13 +136,33 @@ void Panels::factor_lu_narrow(const LuPanel& panel, std::int64_t first, std::int
 }
 
 void Panels::solve_lower(Storage storage, const View& l, const View& b) const {
-  if (l.rows <= kMostSolved) return solve_unit_lower(storage, l, b, stream_);
-  const std::int64_t half = first_half(l.rows, kMostSolved), rest = l.rows - half;
-  const View above = part(b, storage, 0, 0, half, b.cols);
-  const View below = part(b, storage, half, 0, rest, b.cols);
-  solve_lower(storage, part(l, storage, 0, 0, half, half), above);
-  multiply(storage, part(l, storage, half, 0, rest, half), Op::none, above, Op::none, below, -1, 1);
-  solve_lower(storage, part(l, storage, half, half, rest, rest), below);
+  View triangle = l;
+  triangle.fill = Fill::lower;
+  solve(storage, triangle, Diag::unit, b);
+}
+
+/// As solve_triangle, for every order: by halves of the triangle.
+void Panels::solve(Storage storage, const View& triangle, Diag diag, const View& b) const {
+  if (triangle.rows <= kMostSolved) return solve_triangle(storage, triangle, diag, b, stream_);
+  const bool lower = triangle.fill != Fill::upper, on_left = diag == Diag::unit || !lower;
+  const std::int64_t half = first_half(triangle.rows, kMostSolved), rest = triangle.rows - half;
+  const auto side = [&](std::int64_t begin, std::int64_t size) {
+    return on_left ? part(b, storage, begin, 0, size, b.cols)
+                   : part(b, storage, 0, begin, b.rows, size);
+  };
+  const auto on_diagonal = [&](std::int64_t begin, std::int64_t size) {
+    return part(triangle, storage, begin, begin, size, size, triangle.fill);
+  };
+  const View known = side(0, half), unknown = side(half, rest);
+  const View between = lower ? part(triangle, storage, half, 0, rest, half)
+                             : part(triangle, storage, 0, half, half, rest);
+  const Op op = diag == Diag::unit ? Op::none : turning(storage);
+  solve(storage, on_diagonal(0, half), diag, known);
+  if (on_left)
+    multiply(storage, between, op, known, Op::none, unknown, -1, 1);
+  else
+    multiply(storage, known, Op::none, between, op, unknown, -1, 1);
+  solve(storage, on_diagonal(half, rest), diag, unknown);
 }
 
 std::size_t Panels::exchange_bytes(std::int64_t count) {
@@ -165,63 +185,35 @@ void Panels::exchange_rows(Storage storage, const View& a, const std::int32_t* p
   }
 }
 
-std::size_t Panels::potrf_bytes(Storage storage, std::int64_t order) {
-  const std::int64_t edge = inverse_block(storage);
-  return aligned(static_cast<std::size_t>(round_up(order, edge) * edge * bytes_of(storage)));
-}
-
-void Panels::potrf(Storage storage, const View& a, std::int32_t* info, void* workspace) const {
+void Panels::potrf(Storage storage, const View& a, std::int32_t* info) const {
   check(cudaMemsetAsync(info, 0, sizeof *info, stream_), "info");
-  if (a.rows == 0) return;
-  const std::int64_t edge = inverse_block(storage);
-  const View inverses{.data = workspace, .rows = edge, .cols = round_up(a.rows, edge), .ld = edge};
-  factor_triangle({storage, a, inverses, info}, 0, a.rows);
+  if (a.rows > 0) factor_triangle(storage, a, 0, info);
 }
 
-void Panels::factor_triangle(const TrianglePanel& panel, std::int64_t first,
-                             std::int64_t order) const {
-  const std::int64_t edge = panel.inverses.rows;
-  const bool lower = panel.a.fill == Fill::lower;
-  const auto at = [&](std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols,
-                      Fill fill) {
-    return part(panel.a, panel.storage, row, col, rows, cols, fill);
-  };
-  const auto inverses = [&](std::int64_t cols) {
-    return part(panel.inverses, panel.storage, 0, first, edge, cols);
-  };
-  const View square = at(first, first, order, order, panel.a.fill);
-  if (order <= edge) {
-    factor_block(panel.storage, square, static_cast<std::int32_t>(first), panel.info, stream_);
-    // The last block of all is followed by nothing.
-    if (first + order < panel.a.rows)
-      invert_diagonal({.type = {.storage = panel.storage}, .a = square}, inverses(edge).data,
-                      stream_);
-    return;
-  }
-  const std::int64_t half = first_half(order, edge), rest = order - half, middle = first + half;
-  factor_triangle(panel, first, half);
-  const View beside = lower ? at(middle, first, rest, half, Fill::full)
-                            : at(first, middle, half, rest, Fill::full);
-  const Op turned = is_complex(panel.storage) ? Op::conjugate : Op::transpose;
-  blas_.solve({.kernel = Kernel::solve,
-               .type = {.storage = panel.storage},
-               .op_a = turned,
-               .beta = 1,
-               .a = at(first, first, half, half, panel.a.fill),
-               .b = inverses(half),
-               .c = beside,
-               .side = lower ? Side::right : Side::left});
+void Panels::factor_triangle(Storage storage, const View& a, std::int64_t first,
+                             std::int32_t* info) const {
+  const std::int64_t block = cholesky_block(storage);
+  if (a.rows <= block)
+    return factor_block(storage, a, static_cast<std::int32_t>(first), info, stream_);
+  const bool lower = a.fill == Fill::lower;
+  const std::int64_t half = first_half(a.rows, block), rest = a.rows - half;
+  const View done = part(a, storage, 0, 0, half, half, a.fill);
+  const View beside =
+      lower ? part(a, storage, half, 0, rest, half) : part(a, storage, 0, half, half, rest);
+  const View next = part(a, storage, half, half, rest, rest, a.fill);
+  factor_triangle(storage, done, first, info);
+  solve(storage, done, Diag::non_unit, beside);
   blas_.multiply({.kernel = Kernel::multiply,
-                  .type = {.storage = panel.storage},
-                  .op_a = lower ? Op::none : turned,
-                  .op_b = lower ? turned : Op::none,
+                  .type = {.storage = storage},
+                  .op_a = lower ? Op::none : turning(storage),
+                  .op_b = lower ? turning(storage) : Op::none,
                   .alpha = -1,
                   .beta = 1,
                   .a = beside,
                   .b = beside,
-                  .c = at(middle, middle, rest, rest, panel.a.fill),
-                  .hermitian = is_complex(panel.storage)});
-  factor_triangle(panel, middle, rest);
+                  .c = next,
+                  .hermitian = is_complex(storage)});
+  factor_triangle(storage, next, first + half, info);
 }
 
 std::size_t Panels::geqrf_bytes(Storage storage, std::int64_t rows, std::int64_t cols) const {
@@ -287,7 +279,7 @@ void Panels::reflect(const QrPanel& panel, std::int64_t first, std::int64_t widt
                      std::int64_t others) const {
   if (others == 0) return;
   const Storage storage = panel.storage;
-  const Op turned = is_complex(storage) ? Op::conjugate : Op::transpose;
+  const Op turned = turning(storage);
   const std::int64_t below = panel.a.rows - first;
   const View v = part(panel.a, storage, first, first, below, width);
   const View right = part(panel.a, storage, first, first + width, below, others);
@@ -299,11 +291,43 @@ void Panels::reflect(const QrPanel& panel, std::int64_t first, std::int64_t widt
   multiply(storage, v, Op::none, weights, Op::none, right, -1, 1);
 }
 
+std::size_t Panels::larft_bytes(Storage storage, std::int64_t order) {
+  return 3 * aligned(static_cast<std::size_t>(order * order * bytes_of(storage)));
+}
+
+void Panels::larft(Storage storage, const View& v, const void* tau, const View& t,
+                   void* workspace) const {
+  const std::int64_t order = v.cols;
+  const auto bytes = static_cast<std::size_t>(order * order * bytes_of(storage));
+  const View products{.data = workspace, .rows = order, .cols = order, .ld = order};
+  char* const first = after(workspace, bytes);
+  const QrPanel panel{.storage = storage,
+                      .a = v,
+                      .t = t,
+                      .products = {first, after(first, bytes)}};
+  check(cudaMemset2DAsync(t.data, static_cast<std::size_t>(t.ld * bytes_of(storage)), 0,
+                          static_cast<std::size_t>(order * bytes_of(storage)),
+                          static_cast<std::size_t>(order), stream_),
+        "the factor of a panel");
+  const Op turned = is_complex(storage) ? Op::conjugate : Op::transpose;
+  multiply(storage, v, turned, v, Op::none, products, 1, 0);
+  make_small_factors(storage, products, tau, kSmallFactor, t, stream_);
+  join_all(panel, 0, order);
+}
+
+void Panels::join_all(const QrPanel& panel, std::int64_t first, std::int64_t width) const {
+  if (width <= kSmallFactor) return;
+  const std::int64_t half = first_half(width, kSmallFactor);
+  join_all(panel, first, half);
+  join_all(panel, first + half, width - half);
+  join_factors(panel, first, half, width);
+}
+
 /// What is between the factors of both halves: -t1 * (v1^H * v2) * t2.
 void Panels::join_factors(const QrPanel& panel, std::int64_t first, std::int64_t half,
                           std::int64_t width) const {
   const Storage storage = panel.storage;
-  const Op turned = is_complex(storage) ? Op::conjugate : Op::transpose;
+  const Op turned = turning(storage);
   const std::int64_t rest = width - half, middle = first + half, below = panel.a.rows - middle;
   const View overlaps{.data = panel.products[0], .rows = half, .cols = rest, .ld = half};
   const View product{.data = panel.products[1], .rows = half, .cols = rest, .ld = half};

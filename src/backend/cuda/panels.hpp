@@ -43,9 +43,10 @@ class Panels {
   void exchange_rows(Storage storage, const View& a, const std::int32_t* pivots, std::int64_t count,
                      ExchangeOrder order, void* workspace) const;
 
-  static std::size_t potrf_bytes(Storage storage, std::int64_t order);
-  /// The triangle of `a` that its fill names becomes its factor. Throws Error(device_failed).
-  void potrf(Storage storage, const View& a, std::int32_t* info, void* workspace) const;
+  /// The triangle of `a` that its fill names becomes its factor; info is the order of the first
+  /// minor that is not positive definite, whose column and those after it hold anything then.
+  /// Throws Error(device_failed).
+  void potrf(Storage storage, const View& a, std::int32_t* info) const;
 
   std::size_t geqrf_bytes(Storage storage, std::int64_t rows, std::int64_t cols) const;
   /// a := r and, below it, v; min(rows, cols) factors tau; t, a square of this order, becomes the
@@ -53,20 +54,30 @@ class Panels {
   /// Error(unsupported) if there are more rows than most_rows(), and Error(device_failed).
   void geqrf(Storage storage, const View& a, void* tau, const View& t, void* workspace) const;
 
+  /// b := the x of l*x = b, where l is a unit lower triangle. Throws Error(device_failed).
+  void solve_lower(Storage storage, const View& l, const View& b) const;
+
+  static std::size_t larft_bytes(Storage storage, std::int64_t order);
+  /// t := the factor of the block reflector of v, whose ones and zeros are explicit, with tau; zero
+  /// below its diagonal. Throws Error(device_failed).
+  void larft(Storage storage, const View& v, const void* tau, const View& t,
+             void* workspace) const;
+
  private:
   struct LuPanel;
   struct QrPanel;
-  struct TrianglePanel;
 
   void factor_lu(const LuPanel& panel, std::int64_t first, std::int64_t width) const;
   void factor_lu_narrow(const LuPanel& panel, std::int64_t first, std::int64_t width) const;
-  void solve_lower(Storage storage, const View& l, const View& b) const;
+  void solve(Storage storage, const View& triangle, Diag diag, const View& b) const;
   void factor_qr(const QrPanel& panel, std::int64_t first, std::int64_t width) const;
   void reflect(const QrPanel& panel, std::int64_t first, std::int64_t width,
                std::int64_t others) const;
+  void join_all(const QrPanel& panel, std::int64_t first, std::int64_t width) const;
   void join_factors(const QrPanel& panel, std::int64_t first, std::int64_t half,
                     std::int64_t width) const;
-  void factor_triangle(const TrianglePanel& panel, std::int64_t first, std::int64_t order) const;
+  void factor_triangle(Storage storage, const View& a, std::int64_t first,
+                       std::int32_t* info) const;
   void multiply(Storage storage, const View& a, Op op_a, const View& b, Op op_b, const View& c,
                 double alpha, double beta) const;
 

@@ -13,6 +13,12 @@
 namespace fleet::cuda {
 namespace {
 
+std::string name_of(const Plan& plan) {
+  if (plan.program->strips) return to_text(plan.program->strips->what);
+  return plan.program->calls.empty() ? "copies" : to_text(plan.problem());
+}
+
+
 /// Tools copy the text, so `name` may go.
 nvtxEventAttributes_t event(const std::string& name) {
   nvtxEventAttributes_t event{};
@@ -42,7 +48,7 @@ Ranges::~Ranges() {
 
 void Ranges::CallRange::open(const Plan& plan) {
   try {
-    const std::string name = plan.program->calls.empty() ? "copies" : to_text(plan.problem());
+    const std::string name = name_of(plan);
     const nvtxEventAttributes_t range = event(name);
     id_ = nvtxDomainRangeStartEx(domain_, &range);
   } catch (const std::bad_alloc&) {

@@ -8,6 +8,7 @@
 
 #include "backend/cuda/copies.hpp"
 #include "backend/cuda/elementwise.hpp"
+#include "backend/cuda/factoring.hpp"
 #include "base/clock.hpp"
 #include "cpu/blas.hpp"
 
@@ -263,6 +264,8 @@ void Run::compute(const Launch& launch, Stream& stream) {
       return add_scaled(launch, stream.stream);
     case Kernel::scale:
       return scale(launch, stream.stream);
+    default:
+      return run_factoring(launch, blas(), stream.stream, stream.workspace.data());
   }
 }
 

@@ -103,6 +103,13 @@ __device__ Complex<R> plus_product(Complex<R> c, Complex<R> a, Complex<R> b) {
           plus_product(plus_product(c.im, a.re, b.im), a.im, b.re)};
 }
 
+__device__ inline float chosen(bool first, float a, float b) { return first ? a : b; }
+__device__ inline double chosen(bool first, double a, double b) { return first ? a : b; }
+template <typename R>
+__device__ Complex<R> chosen(bool first, Complex<R> a, Complex<R> b) {
+  return {chosen(first, a.re, b.re), chosen(first, a.im, b.im)};
+}
+
 __device__ inline bool is_zero(float x) { return x == 0; }
 __device__ inline bool is_zero(double x) { return x == 0; }
 template <typename R>

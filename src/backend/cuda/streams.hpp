@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/cuda/blas.hpp"
+#include "backend/cuda/factoring.hpp"
 #include "plan/plan.hpp"
 
 namespace fleet::cuda {
@@ -23,6 +24,7 @@ struct Stream {
   int ordinal = 0;  ///< CUDA's number of the device that the stream belongs to
   cudaStream_t stream = nullptr;
   std::unique_ptr<CublasHandle> blas;  ///< made for the first product
+  Workspace workspace;                 ///< of panels
   std::uint64_t run = 0;               ///< the last one that has put something into it
 };
 

@@ -168,7 +168,8 @@ template <typename T>
 double norm(const HostMatrix<T>& a) {
   double total = 0;
   for (std::int64_t col = 0; col < a.cols; ++col)
-    for (std::int64_t row = 0; row < a.rows; ++row) total += squared(WideElement<T>(a.at(row, col)));
+    for (std::int64_t row = 0; row < a.rows; ++row)
+      total += squared(WideElement<T>(a.at(row, col)));
   return std::sqrt(total);
 }
 
@@ -205,7 +206,7 @@ struct QrErrors {
   double largest() const { return std::max({factors, unitary, together}); }
 };
 
-/// All in units of rounding.
+/// All in units of rounding; without a t the reflectors are only seen one after the other.
 template <typename T>
 QrErrors qr_errors(const HostMatrix<T>& a, const HostMatrix<T>& factors, const std::vector<T>& taus,
                    const HostMatrix<T>& t) {
@@ -215,10 +216,16 @@ QrErrors qr_errors(const HostMatrix<T>& a, const HostMatrix<T>& factors, const s
   const auto upper = [&](std::int64_t col) {
     return std::pair<std::int64_t, std::int64_t>(0, std::min(col + 1, a.rows));
   };
+  // Sums of sums, so that this judge does not round more than what it judges.
+  constexpr std::int64_t kTogether = 512;
   const auto along = [&](std::int64_t col, const Vector<W>& y) {
     W sum = y[static_cast<std::size_t>(col)];
-    for (std::int64_t row = col + 1; row < a.rows; ++row)
-      sum += turned(W(factors.at(row, col))) * y[static_cast<std::size_t>(row)];
+    for (std::int64_t begin = col + 1; begin < a.rows; begin += kTogether) {
+      W few = 0;
+      for (std::int64_t row = begin; row < std::min(begin + kTogether, a.rows); ++row)
+        few += turned(W(factors.at(row, col))) * y[static_cast<std::size_t>(row)];
+      sum += few;
+    }
     return sum;
   };
   const auto subtract = [&](std::int64_t col, W weight, Vector<W>& y) {
@@ -239,12 +246,18 @@ QrErrors qr_errors(const HostMatrix<T>& a, const HostMatrix<T>& factors, const s
   for (std::int64_t col = order - 1; col >= 0; --col) {
     const W tau = taus[static_cast<std::size_t>(col)];
     double size = 1;
-    for (std::int64_t row = col + 1; row < a.rows; ++row) size += squared(W(factors.at(row, col)));
+    for (std::int64_t begin = col + 1; begin < a.rows; begin += kTogether) {
+      double few = 0;
+      for (std::int64_t row = begin; row < std::min(begin + kTogether, a.rows); ++row)
+        few += squared(W(factors.at(row, col)));
+      size += few;
+    }
     errors.unitary = std::max(errors.unitary, std::abs(2 * std::real(tau) - squared(tau) * size));
     weights[static_cast<std::size_t>(col)] = along(col, begin);
     subtract(col, tau * along(col, apart), apart);
   }
   errors.unitary /= kEpsilon<T>;
+  if (t.cols == 0) return errors;
   for (std::int64_t row = 0; row < order; ++row) {
     W weight = 0;
     for (std::int64_t col = row; col < order; ++col)
@@ -267,7 +280,9 @@ double cholesky_error(const HostMatrix<T>& a, const HostMatrix<T>& factor, Fill 
           fill == Fill::lower ? W(factor.at(row, col)) : turned(W(factor.at(col, row)));
   const Vector<W> x = signs<W>(n, 80);
   const auto all = [&](std::int64_t) { return std::pair<std::int64_t, std::int64_t>(0, n); };
-  const auto below = [&](std::int64_t col) { return std::pair<std::int64_t, std::int64_t>(col, n); };
+  const auto below = [&](std::int64_t col) {
+    return std::pair<std::int64_t, std::int64_t>(col, n);
+  };
   const Vector<W> expected = times(a, x, all);
   Vector<W> inner(static_cast<std::size_t>(n));
   for (std::int64_t col = 0; col < n; ++col)

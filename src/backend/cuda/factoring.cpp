@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// factoring.cpp: panels by Panels, updates by cuBLAS, and the copies between strips and panels. It
+// must not know plans.
+#include "backend/cuda/factoring.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "backend/cuda/check.hpp"
+#include "backend/cuda/elementwise.hpp"
+#include "backend/cuda/factoring_kernels.hpp"
+#include "backend/cuda/panels.hpp"
+#include "base/sizes.hpp"
+#include "cpu/panels.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+std::size_t aligned(std::int64_t bytes) {
+  return static_cast<std::size_t>(round_up(bytes, kAlignmentBytes));
+}
+
+/// One kernel of a factorization.
+class PanelKernel {
+ public:
+  PanelKernel(const Launch& launch, CublasHandle& blas, cudaStream_t stream, char* workspace)
+      : launch_(launch),
+        panel_(launch.panel),
+        storage_(launch.type.storage),
+        blas_(blas),
+        panels_(blas, stream),
+        stream_(stream),
+        workspace_(workspace) {}
+
+  void run() {
+    switch (launch_.kernel) {
+      case Kernel::factor:
+        return factor();
+      case Kernel::outcome:
+        return take_outcome();
+      case Kernel::adopt:
+        return adopt();
+      case Kernel::exchange:
+        return exchange(strip(launch_.c, 0, panel_.length),
+                        static_cast<const std::int32_t*>(launch_.a.data));
+      case Kernel::reload:
+        return reload();
+      default:
+        return update();
+    }
+  }
+
+ private:
+  Fill triangle() const {
+    if (panel_.routine != Factoring::potrf) return Fill::full;
+    return panel_.is_flat ? Fill::upper : Fill::lower;
+  }
+  View strip(const View& of, std::int64_t along, std::int64_t size, Fill fill = Fill::full) const {
+    const std::int64_t begin = launch_.offset + along;
+    return panel_.is_flat ? part(of, storage_, 0, begin, of.rows, size, fill)
+                          : part(of, storage_, begin, 0, size, of.cols, fill);
+  }
+  View piece(const View& tile, std::int64_t along, std::int64_t size,
+             Fill fill = Fill::full) const {
+    return part_of_panel(launch_, tile, along, size, fill);
+  }
+  std::int32_t* notes(const View& tile) const {
+    const std::int64_t at = panel_.width * (panel_.is_flat ? 1 : tile.ld);
+    return reinterpret_cast<std::int32_t*>(static_cast<char*>(tile.data) +
+                                           at * bytes_of(storage_));
+  }
+
+  void factor() {
+    const View& p = launch_.c;
+    copy_filled(storage_, strip(launch_.a, 0, panel_.length, triangle()),
+                piece(p, 0, panel_.length), stream_);
+    switch (panel_.routine) {
+      case Factoring::potrf:
+        return factor_potrf();
+      case Factoring::getrf:
+        panels_.getrf(storage_, piece(p, 0, panel_.length), notes(p) + Panel::kPivots,
+                      notes(p) + Panel::kInfo, workspace_);
+        compose_exchanges(notes(p) + Panel::kPivots, 0, panel_.width, false,
+                          notes(p) + panel_.moves_begin(), stream_);
+        return invert_lower();
+      case Factoring::geqrf: {
+        const View square = piece(p, 0, panel_.width);
+        char* const rest = workspace_ + aligned(panel_.width * bytes_of(storage_));
+        panels_.geqrf(storage_, piece(p, 0, panel_.length), workspace_, t(), rest);
+        View upper = square;
+        upper.fill = Fill::upper;
+        copy_filled(storage_, upper, piece(p, panel_.upper_begin(), panel_.width), stream_);
+        return make_unit_lower(storage_, square, stream_);
+      }
+    }
+  }
+
+  void factor_potrf() {
+    const std::int64_t width = panel_.width, rest = panel_.length - width;
+    const View square = piece(launch_.c, 0, width, triangle());
+    panels_.potrf(storage_, square, notes(launch_.c) + Panel::kInfo);
+    if (rest == 0) return;
+    Launch solving{.kernel = Kernel::solve,
+                   .type = launch_.type,
+                   .op_a = is_complex(storage_) ? Op::conjugate : Op::transpose,
+                   .beta = 1,
+                   .a = square,
+                   .c = piece(launch_.c, width, rest),
+                   .triangular = true,
+                   .side = panel_.is_flat ? Side::left : Side::right};
+    if (can_invert_diagonal()) {
+      const std::int64_t edge = inverse_block(storage_);
+      solving.b = {
+          .data = workspace_, .rows = edge, .cols = round_up(width, edge), .ld = edge};
+      blas_.prepare({.kernel = Kernel::prepare, .type = launch_.type, .a = square, .c = solving.b});
+    }
+    blas_.solve(solving);
+  }
+
+  /// L's square once and for all, so that updates have nothing but products.
+  void invert_lower() {
+    const View block = piece(launch_.c, panel_.block_begin(), panel_.width);
+    make_identity(storage_, block, stream_);
+    panels_.solve_lower(storage_, piece(launch_.c, 0, panel_.width), block);
+  }
+
+  View t() const { return piece(launch_.c, panel_.block_begin(), panel_.width); }
+
+  void copy_bytes(void* to, const void* from, std::int64_t bytes) const {
+    check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
+                          stream_),
+          "the notes of a panel");
+  }
+
+  void take_outcome() {
+    if (panel_.routine == Factoring::geqrf)
+      return copy_diagonal(storage_, piece(launch_.a, panel_.block_begin(), panel_.width),
+                           launch_.c.data, stream_);
+    copy_bytes(launch_.c.data, notes(launch_.a), panel_.note_count() * 4);
+  }
+
+  void adopt() {
+    const std::int64_t width = panel_.width, rest = panel_.length - width;
+    const View& p = launch_.a;
+    if (panel_.routine != Factoring::geqrf)
+      return copy_filled(storage_, piece(p, 0, panel_.length, triangle()),
+                         strip(launch_.c, 0, panel_.length), stream_);
+    const View square = strip(launch_.c, 0, width);
+    copy_below_diagonal(storage_, piece(p, 0, width), square, stream_);
+    copy_filled(storage_, piece(p, panel_.upper_begin(), width, Fill::upper), square, stream_);
+    if (rest > 0)
+      copy_filled(storage_, piece(p, width, rest), strip(launch_.c, width, rest), stream_);
+  }
+
+  void exchange(const View& rows, const std::int32_t* noted) {
+    exchange_composed(storage_, rows, noted + panel_.moves_begin(), panel_.width, stream_);
+  }
+
+  void reload() {
+    const View& p = launch_.c;
+    copy_filled(storage_, strip(launch_.a, 0, panel_.length, triangle()),
+                piece(p, 0, panel_.length), stream_);
+    if (panel_.routine == Factoring::geqrf) {
+      make_unit_lower(storage_, piece(p, 0, panel_.width), stream_);
+      return panels_.larft(storage_, piece(p, 0, panel_.length), launch_.b.data, t(), workspace_);
+    }
+    copy_bytes(notes(p), launch_.b.data, panel_.note_count() * 4);
+    if (panel_.routine == Factoring::getrf) invert_lower();
+  }
+
+  void update() {
+    const auto scratch = [this](int which, std::int64_t rows, std::int64_t cols) {
+      const std::size_t bytes = aligned(rows * cols * bytes_of(storage_));
+      return View{.data = workspace_ + static_cast<std::size_t>(which) * bytes,
+                  .rows = rows,
+                  .cols = cols,
+                  .ld = rows};
+    };
+    fleet::update(
+        launch_,
+        {.multiply = [this](const Launch& product) { blas_.multiply(product); },
+         .solve =
+             [&](const View& p, const View& c) {
+               const View solved = scratch(0, c.rows, c.cols);
+               blas_.multiply({.type = launch_.type,
+                               .alpha = 1.0,
+                               .a = piece(p, panel_.block_begin(), panel_.width),
+                               .b = c,
+                               .c = solved});
+               copy_filled(storage_, solved, c, stream_);
+             },
+         .exchange = [&](const View& p, const View& c) { exchange(c, notes(p)); },
+         .scratch = scratch});
+  }
+
+  const Launch& launch_;
+  const Panel& panel_;
+  const Storage storage_;
+  CublasHandle& blas_;
+  const Panels panels_;
+  cudaStream_t stream_;
+  char* workspace_;
+};
+
+}  // namespace
+
+Workspace::~Workspace() {
+  for (char* block : blocks_) works(cudaFree(block));
+}
+
+bool Workspace::grow(std::size_t bytes) {
+  if (bytes <= bytes_) return false;
+  const std::size_t wanted = std::bit_ceil(bytes);
+  blocks_.reserve(blocks_.size() + 1);
+  void* memory = nullptr;
+  if (!works(cudaMalloc(&memory, wanted)))
+    throw Error(Status::no_memory, "a device has no memory for the workspace of panels");
+  blocks_.push_back(static_cast<char*>(memory));
+  bytes_ = wanted;
+  return true;
+}
+
+std::size_t factoring_bytes(const Launch& launch, CublasHandle& blas, cudaStream_t stream) {
+  const Panel& panel = launch.panel;
+  const Storage storage = launch.type.storage;
+  const std::int64_t bytes = bytes_of(storage), width = panel.width;
+  if (launch.kernel == Kernel::update)
+    return 2 * aligned(width * std::max(launch.c.rows, launch.c.cols) * bytes);
+  if (launch.kernel != Kernel::factor && launch.kernel != Kernel::reload) return 0;
+  const Panels panels(blas, stream);
+  switch (panel.routine) {
+    case Factoring::potrf:
+      return aligned(round_up(width, inverse_block(storage)) * inverse_block(storage) * bytes);
+    case Factoring::getrf:
+      return panels.getrf_bytes(storage, panel.length, width);
+    default:
+      return aligned(width * bytes) + std::max(panels.geqrf_bytes(storage, panel.length, width),
+                                               Panels::larft_bytes(storage, width));
+  }
+}
+
+void run_factoring(const Launch& launch, CublasHandle& blas, cudaStream_t stream, char* workspace) {
+  PanelKernel(launch, blas, stream, workspace).run();
+}
+
+}  // namespace fleet::cuda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// factoring.hpp: the kernels of factorizations (program/panel.hpp) on one GPU. It knows launches,
+// not plans.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "backend/cuda/blas.hpp"
+
+namespace fleet::cuda {
+
+/// Memory of the current device that kernels of one stream use one after another. It only grows.
+class Workspace {
+ public:
+  Workspace() = default;
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  /// True if it has moved: nothing of the stream may be under way then. Throws Error(no_memory).
+  bool grow(std::size_t bytes);
+  char* data() const { return blocks_.empty() ? nullptr : blocks_.back(); }
+
+ private:
+  /// The last one is in use. Those before may be in kept graphs, and to free them would wait for
+  /// the device; each is at most half of the next.
+  std::vector<char*> blocks_;
+  std::size_t bytes_ = 0;
+};
+
+/// What a kernel from Kernel::update on needs of a workspace, by its panel and the shape of c.
+std::size_t factoring_bytes(const Launch& launch, CublasHandle& blas, cudaStream_t stream);
+
+/// Does it. Throws Error(device_failed), and Error(unsupported) where the panel has more rows than
+/// the device can factor.
+void run_factoring(const Launch& launch, CublasHandle& blas, cudaStream_t stream, char* workspace);
+
+}  // namespace fleet::cuda
