@@ -64,6 +64,13 @@ def test_refined_equations_are_measured_beside_those_in_double(cli):
     assert plain["bound_s"] == refined["bound_s"] > 0
 
 
+def test_without_any_device_the_cpu_does_it_and_is_its_own_bound(cli):
+    words = f"bench potrf,gesv --size 60 --backend auto {QUICK}"
+    for row in results_of(cli(words, FLEETBLAS_DEVICES="auto")):
+        assert (row["status"], row["where"], row["devices"]) == ("ok", "cpu", 0)
+        assert row["bound_s"] > 0
+
+
 def test_large_matrices_are_verified_by_vectors_and_as_a_whole_on_request(cli):
     words = f"bench potrf,geqrf --size 800 --type s {QUICK}"
     for row, whole in zip(results_of(cli(words)), results_of(cli(f"{words} --check"))):

@@ -270,6 +270,7 @@ class CusolverMg(GpuLapack):
     def _lay_out(self, block: int) -> None:
         """A new handle, and matrices in blocks of this size."""
         self.close()
+        self._a = self._b = self._pivots = self._works = None  # both may not fit
         o, count = self.operands, len(self.devices)
         self.handle = self._opened_by("cusolverMgCreate", "cusolverMgDestroy", [], [])
         ids = (c_int * count)(*self.devices)

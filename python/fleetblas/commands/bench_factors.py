@@ -238,15 +238,23 @@ class Factorizer(LapackEngine, FleetBlas):
         row["where"], row["reason"] = last.get("where"), last.get("reason")
         if words["routine"] == "gesv":
             row["reason"] = "getrf and two trsm"  # the last call is one of these
-            if self.times and config["devices"]:
-                plan = self.context.plan(**factoring(words))
-                add_plan(row, plan)
-                row["predicted_s"] = None  # of the factorization alone
-                if row["where"] == "devices":
-                    row["devices"], row["tile"] = len(plan["workers"]), plan["tile"]
+            if self.times:
+                self._describe_factorization(row, bool(config["devices"]))
         elif last.get("where") == "devices":
             row["devices"], row["tile"] = last["workers"], last["tile"]
             add_plan(row, self.context.plan(**words))
+
+    def _describe_factorization(self, row: dict, has_devices: bool) -> None:
+        """Equations have no plan and no bound of their own."""
+        words = factoring(self.operands.words)
+        if not has_devices:
+            row.update(self.context.bound(**words))
+            return
+        plan = self.context.plan(**words)
+        add_plan(row, plan)
+        row["predicted_s"] = None  # of the factorization alone
+        if row["where"] == "devices":
+            row["devices"], row["tile"] = len(plan["workers"]), plan["tile"]
 
 
 class Refined(Factorizer):
