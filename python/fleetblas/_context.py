@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import _native
 from ._native import library
-from ._routines import EVERY, LETTERS
+from ._routines import KNOWN, LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,15 +86,16 @@ def problem_text(
     batch: int = 1,
     **flags: str,
 ) -> str:
-    """The problem as the library writes it: "dgemm m=8 n=8 k=8 a@h b@h c@h beta=0".
+    """The problem as the library writes it: "dgemm m=8 n=8 k=8 a@h b@h c@h beta=0", or
+    "dpotrf n=8 a@h".
 
     flags: those of side, uplo, transa, transb and diag that the routine has.
     """
     if problem is not None:
         return problem
-    if routine not in EVERY:
+    if routine not in KNOWN:
         raise _native.BadArgument(f"routine: {routine!r} is unknown", "bad_argument")
-    of = EVERY[routine]
+    of = KNOWN[routine]
     unknown = [name for name in flags if name not in of.flags]
     if unknown:
         raise _native.BadArgument(f"{routine} has no {unknown[0]}", "bad_argument")
@@ -408,7 +409,9 @@ class Context:
     def plan(self, problem: str | None = None, **words) -> dict:
         """The plan of a call: workers, grid, tile, tasks, bytes per link, predicted time, reasons.
 
-        plan("dgemm m=8192 n=8192 k=8192 a@h b@h c@0"), or plan(size=8192, type="d", place="h,h,0").
+        plan("dgemm m=8192 n=8192 k=8192 a@h b@h c@0"), or plan(size=8192, type="d", place="h,h,0");
+        plan("dpotrf n=8192 a@h"), or plan(routine="potrf", size=8192). potrf, getrf and geqrf have
+        strips of columns in place of tiles.
         """
         return self._problem_json(library.fleet_plan_json, problem, words)
 

@@ -25,6 +25,7 @@ _ARGUMENTS = {
     "getrs": "fnnmvm",
     "getri": "nmvi",
     "potri": "fnmi",
+    "gesv": "nnmvmi",
     "trtri": "ffnmi",
     "lauum": "fnm",
     "orgqr": "nnnmv",

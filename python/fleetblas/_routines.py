@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The routines: their words, flags, sizes and operands, in the order of BLAS.
+"""The routines: their words, flags, sizes and operands, in the order of BLAS and LAPACK.
 
-ROUTINES are those of level 3, VECTORS those of levels 1 and 2, EVERY has both. B of trmm and trsm
-in BLAS is C here, the matrix that is updated. Knows no arrays.
+ROUTINES are those of level 3, VECTORS those of levels 1 and 2, EVERY has both; LAPACK has
+factorizations and what is solved by them, KNOWN all. B of trmm and trsm in BLAS is C here, the
+matrix that is updated. Knows no arrays.
 """
 
 from __future__ import annotations
@@ -84,6 +85,9 @@ class Routine:
         """Multiply-adds as a share of m*n*k."""
         return 0.5 if self.triangular or (self.triangle and not self.twice) else 1.0
 
+    def multiply_adds(self, m: int, n: int, k: int) -> float:
+        return self.flop_share * m * n * k
+
     def letters(self, flag: str) -> str:
         """The letters that a flag may have."""
         return "n" + self.turned if self.by_itself and flag == "transa" else LETTERS[flag]
@@ -163,6 +167,55 @@ class VectorRoutine(Routine):
         return {"c": (1, 1), **found}
 
 
+@dataclass(frozen=True)
+class LapackRoutine(Routine):
+    """A factorization of A in its place, or equations that it solves in the place of B.
+
+    m and n are the shape of A. k is the number of right sides of equations, else the length of A's
+    diagonal: no size of its own. `planned`: it has plans as it is.
+    """
+
+    operands: str = "a"
+    names: str = "a"
+    matrices: str = "a"
+    scalars: tuple[str, ...] = ()
+    planned: bool = True
+
+    without = "k"
+
+    @property
+    def solves(self) -> bool:
+        return "b" in self.operands
+
+    def edges(self, m=None, n=None, k=None, side: str = "l") -> tuple[int, int, int]:
+        given = {"m": m, "n": n}
+        if any(given[name] is None for name in self.sizes):
+            raise BadArgument(f"give size, or {listed(self.sizes)}", "bad_argument")
+        rows = m if "m" in self.sizes else n
+        diagonal = min(rows, n)
+        if m not in (None, rows) or not (self.solves or k in (None, diagonal)):
+            name = "m" if m not in (None, rows) else "k"
+            raise BadArgument(f"{self.word} has no {name} of its own", "bad_argument")
+        return rows, n, (1 if k is None else k) if self.solves else diagonal
+
+    def shapes(self, m: int, n: int, k: int, flags: dict) -> dict[str, tuple[int, int]]:
+        return {"a": (m, n), "b": (n, k)} if self.solves else {"a": (m, n)}
+
+    def places(self, place: str) -> list[str]:
+        words = place.split(",")
+        if len(words) not in (1, len(self.operands)):
+            wanted = "one word, or two as in h,0" if self.solves else "one word"
+            raise BadArgument(f"place: {self.word} takes {wanted}, not {place!r}", "bad_argument")
+        return words * (len(self.operands) // len(words))
+
+    def multiply_adds(self, m: int, n: int, k: int) -> float:
+        """The leading terms of LAPACK's counts."""
+        edge = min(m, n)
+        lu = m * n * edge - (m + n) * edge**2 / 2 + edge**3 / 3
+        found = {"potrf": n**3 / 6, "getrf": lu, "geqrf": 2 * lu, "gesv": lu + n**2 * k}
+        return found[self.word]
+
+
 _BY_ITSELF = {"flags": ("uplo", "transa"), "sizes": "nk", "triangle": True, "by_itself": True}
 _SIDED = {"flags": ("side", "uplo"), "sizes": "mn", "symmetric": True}
 _TRIANGULAR = {"flags": ("side", "uplo", "transa", "diag"), "sizes": "mn", "has_b": False}
@@ -193,3 +246,14 @@ VECTORS = {
     )
 }
 EVERY = {**ROUTINES, **VECTORS}
+_SOLVES = {"operands": "ab", "names": "ab", "matrices": "ab", "planned": False}
+LAPACK = {
+    routine.word: routine
+    for routine in (
+        LapackRoutine("potrf", ("uplo",), "n", has_b=False),
+        LapackRoutine("getrf", (), "mn", has_b=False),
+        LapackRoutine("geqrf", (), "mn", has_b=False),
+        LapackRoutine("gesv", (), "n", **_SOLVES),
+    )
+}
+KNOWN = {**EVERY, **LAPACK}

@@ -119,12 +119,13 @@ std::string Context::factor_plan_json(std::string_view text) {
   report.offloaded =
       options_.offload == Offload::always ||
       (options_.offload == Offload::automatic && planned->cost.seconds < planned->host_s);
+  const std::string by_cpu =
+      std::isfinite(planned->host_s) ? duration(planned->host_s) : "an unknown time";
   report.reason = options_.offload == Offload::always  ? "offload=always"
                   : options_.offload == Offload::never ? "offload=never"
                                                        : "the model: " +
                                                              duration(planned->cost.seconds) +
-                                                             " on devices, " +
-                                                             duration(planned->host_s) +
+                                                             " on devices, " + by_cpu +
                                                              " on the CPU";
   return to_json(report);
 }

@@ -85,6 +85,7 @@ PlannedFactors Offloader::plan_factors(const Factorization& what) {
     stage.made_for = stage.priced_for = online_.version();
     planned.stages.push_back(std::make_shared<const Planned>(std::move(stage)));
   }
+  planned.tried = std::move(tuned.tried);
   return planned;
 }
 

@@ -9,6 +9,7 @@
 
 #include "run/places.hpp"
 #include "sim/evidence.hpp"
+#include "tune/tune_factorization.hpp"
 #include "tune/tune_program.hpp"
 
 namespace fleet {
@@ -38,6 +39,7 @@ struct PlannedFactors {
   std::vector<std::shared_ptr<const Planned>> stages;
   Cost cost;  ///< predicted: of all stages
   double host_s = 0, plan_s = 0;
+  std::vector<TriedStrips> tried;  ///< what the stages were chosen from
 };
 
 /// `Key`: what plans are made for.

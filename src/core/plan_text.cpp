@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/json_text.hpp"
@@ -270,6 +272,47 @@ std::string to_json(const PlanReport& report) {
   return json.close('}').text();
 }
 
+namespace {
+
+std::string reason_of(const TriedStrips& tried, const TriedStrips& best, const Goal& goal) {
+  if (!tried.refusal.empty()) return tried.refusal;
+  if (&tried == &best) return "chosen";
+  if (tried.value <= best.value) return "alike";
+  const double percent = 100 * (tried.value / best.value - 1);
+  std::array<char, 32> text{};
+  const auto end =
+      percent < 10 ? std::to_chars(text.begin(), text.end(), percent, std::chars_format::general, 2)
+                   : std::to_chars(text.begin(), text.end(), percent, std::chars_format::fixed, 0);
+  return (goal.is_time() ? "slower by " : "worse by ") + std::string(text.begin(), end.ptr) + " %";
+}
+
+/// The widths and devices that were tried, best first; those without a plan at the end.
+void write_tried(JsonText& json, const FactorReport& report) {
+  std::vector<const TriedStrips*> sorted;
+  for (const TriedStrips& tried : report.planned->tried) sorted.push_back(&tried);
+  std::ranges::stable_sort(sorted, {}, [](const TriedStrips* tried) {
+    return std::pair(!tried->refusal.empty(), tried->value);
+  });
+  json.key("why").open('[');
+  for (const TriedStrips* tried : sorted) {
+    json.open('{').member("reason", reason_of(*tried, *sorted.front(), report.goal));
+    json.member("tile", tried->width).key("workers").open('[');
+    for (const DeviceId worker : tried->workers)
+      json.value(report.users.at(static_cast<std::size_t>(worker - kFirstDevice)));
+    const bool is_planned = tried->refusal.empty();
+    json.close(']')
+        .member("stages", tried->stages)
+        .member("tasks", tried->tasks)
+        .member("predicted_s", is_planned ? tried->cost.seconds : kNone)
+        .member("joules", known(tried->cost.joules))
+        .member("value", is_planned ? tried->value : kNone)
+        .close('}');
+  }
+  json.close(']').member("why_left_out", 0);
+}
+
+}  // namespace
+
 std::string to_json(const FactorReport& report) {
   JsonText json;
   json.open('{')
@@ -297,6 +340,7 @@ std::string to_json(const FactorReport& report) {
     if (bytes[link] > 0)
       json.member(link_name(*report.machine, static_cast<LinkId>(link)), bytes[link]);
   json.close('}');
+  write_tried(json, report);
   json.member("candidates", stages.front()->tuned.planned)
       .member("plan_s", report.planned->plan_s)
       .member("predicted_s", report.planned->cost.seconds);

@@ -45,6 +45,7 @@ class FactorTuner {
     if (best_.stages.empty()) throw refusal_;
     best_.cost.source = CostSource::predicted;
     best_.planned = planned_;
+    best_.tried = std::move(tried_);
     return std::move(best_);
   }
 
@@ -60,6 +61,7 @@ class FactorTuner {
       } catch (const Error& error) {
         if (error.status() != Status::no_memory && error.status() != Status::unreachable) throw;
         refusal_ = error;
+        tried_.push_back({.width = width, .workers = tuning.workers, .refusal = error.what()});
       }
     }
   }
@@ -99,6 +101,11 @@ class FactorTuner {
            .only_exchanges = true});
     ++planned_;
     const double value = request_.goal.value(candidate.cost);
+    TriedStrips tried{.width = tuning.tile, .workers = tuning.workers, .cost = candidate.cost};
+    tried.value = value;
+    tried.stages = candidate.stages.size();
+    for (const Plan& plan : candidate.stages) tried.tasks += plan.tasks.size();
+    tried_.push_back(std::move(tried));
     if (!best_.stages.empty() && value >= least_) return;
     least_ = value;
     best_ = std::move(candidate);
@@ -138,6 +145,7 @@ class FactorTuner {
   TunedFactorization best_;
   double least_ = 0;
   int planned_ = 0;
+  std::vector<TriedStrips> tried_;
   Error refusal_{Status::no_memory, "the memory caps hold no strip of the matrix"};
 };
 

@@ -5,12 +5,23 @@
 
 namespace fleet {
 
+/// A width of strips on some of the devices that the tuner tried.
+struct TriedStrips {
+  std::int64_t width = 0;
+  std::vector<DeviceId> workers;
+  std::size_t stages = 0, tasks = 0;
+  Cost cost;            ///< predicted, of all stages; 0 s where there is no plan
+  double value = 0;     ///< by the request's goal
+  std::string refusal;  ///< why there is no plan; empty: there is one
+};
+
 /// A factorization as one plan for each stage, in their order.
 struct TunedFactorization {
   std::vector<Plan> stages;
-  Cost cost;                 ///< predicted: of the simulated plans, one after another
-  std::int64_t width = 0;    ///< of strips, in elements
-  int planned = 0;           ///< candidates that were planned and simulated
+  Cost cost;                       ///< predicted: of the simulated plans, one after another
+  std::int64_t width = 0;          ///< of strips, in elements
+  int planned = 0;                 ///< candidates that were planned and simulated
+  std::vector<TriedStrips> tried;  ///< all of them, in the order of the search
 };
 
 /// Plans and simulates widths of strips (request.tile alone, if it is not 0) for all workers, and

@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 from .. import Context
-from .._routines import EVERY, ROUTINES
+from .._routines import KNOWN, LAPACK, ROUTINES
 from . import bench_rows, common, datasets
 from .bench_engines import Resident
 from .bench_run import Budget, Work, header, key_of, measured, simulated
@@ -26,12 +26,21 @@ EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2
           fleetblas bench gemv,axpy,dot --size 32K --vs hostblas
           fleetblas bench all --dataset level3 --size 8K,16K --place h,h,h --vs cublasxt
           fleetblas bench gemm --size 8K --resident
+          fleetblas bench potrf,getrf,geqrf --size 16K,32K --vs cusolver,cusolvermg,lapack
+          fleetblas bench gesv --size 16K --nrhs 16 --refine --vs lapack
+
+potrf, getrf, geqrf and gesv begin each call with a fresh random matrix, copied in before the clock
+starts, and are verified by their backward errors as LAPACK's testers do.
 
 --vs takes a list, measured in turn with FleetBLAS on the same operands:
   cublasxt  cuBLASXt on the same GPUs, at the best of its block sizes
   cublas    the kernel alone on one GPU, operands in its memory before the clock starts
   nvblas    NVBLAS at the best of its settings, in a process of its own; gemm at p,p,p only
   hostblas  the CPU BLAS with all cores
+and of factorizations and equations
+  cusolver  one GPU alone, the matrix in its memory before the clock starts
+  cusolvermg  the same GPUs, the matrix in their memory, at the best of its block sizes
+  lapack    the LAPACK of the CPU BLAS with all cores
 A library that is missing or fails gets a row with the reason. The exit status is 1 if FleetBLAS
 fails or any result is wrong.
 
@@ -52,7 +61,7 @@ GPUs / 8:
 Only the named routines of a set are measured; --size and --place narrow it further. With --json
 FILE a run continues an interrupted one on the same machine."""
 
-PEERS = ("cublasxt", "cublas", "nvblas", "hostblas")
+PEERS = ("cublasxt", "cublas", "nvblas", "hostblas", "cusolver", "cusolvermg", "lapack")
 # Defaults for single problems, and for data sets.
 DEFAULTS = {"repeat": 10, "warmup": 3, "seconds": None, "least": 3, "precision": None}
 DEFAULTS.update({"budget": None, "energy": True, "balance": True})
@@ -111,6 +120,14 @@ def add_arguments(parser) -> None:
         action="store_true",
         help="operands stay on the devices between calls, which are queued and waited for; without "
         "it nothing stays, and each call copies what it needs",
+    )
+    parser.add_argument(
+        "--nrhs", type=common.positive_size, metavar="K", help="right sides of gesv (default 1)"
+    )
+    parser.add_argument(
+        "--refine",
+        action="store_true",
+        help="gesv also with factors in single precision and a refined solution (types d, z)",
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
     parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
@@ -237,8 +254,20 @@ def require_queued(arguments) -> None:
         word = common.type_of(arguments, name)
         if name not in Resident.routines or word not in Resident.types:
             raise common.UsageError(
-                f"{EVERY[name].named(word)} is not queued: no --resident with it"
+                f"{KNOWN[name].named(word)} is not queued: no --resident with it"
             )
+
+
+def require_equations(arguments) -> None:
+    """Raises UsageError where options of equations meet none, or equations meet no data."""
+    solved = [name for name in arguments.routine if name in LAPACK and LAPACK[name].solves]
+    if solved and arguments.backend == "sim":
+        raise common.UsageError(f"{solved[0]} has no plan of its own: --backend sim takes getrf")
+    if not solved and (arguments.refine or arguments.nrhs is not None):
+        raise common.UsageError(f"{'--refine' if arguments.refine else '--nrhs'} is of gesv")
+    refinable = [common.type_of(arguments, name) in ("d", "z") for name in solved]
+    if arguments.refine and not all(refinable):
+        raise common.UsageError("--refine takes types d and z")
 
 
 def execute(arguments) -> int:
@@ -248,6 +277,7 @@ def execute(arguments) -> int:
         raise common.UsageError("--backend sim computes nothing: no --vs and no --check with it")
     if arguments.resident:
         require_queued(arguments)
+    require_equations(arguments)
     works = [] if arguments.dataset else [Work(words) for words in common.problem_list(arguments)]
     common.require_writable(arguments.json, arguments.csv)
     options = common.context_options(arguments)

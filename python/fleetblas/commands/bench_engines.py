@@ -77,6 +77,10 @@ class Engine:
         """Seconds of one call."""
         if self.operands.growth > 1:
             self.reset()  # else C would overflow eventually
+        return self.timed()
+
+    def timed(self) -> float:
+        """Seconds of one call on the operands as they are."""
         start = time.perf_counter()
         self.compute()
         return time.perf_counter() - start
@@ -97,6 +101,20 @@ class Engine:
 
     def close(self) -> None:
         """Frees the resources of the engine; its measurements stay."""
+
+
+class Absent(Engine):
+    """A peer that is not of the problem's kind."""
+
+    same_problem = False
+    routines = ()
+
+    def __init__(self, operands, name: str):
+        super().__init__(operands)
+        self.name = name
+
+    def start_up(self) -> None:
+        self.require_problem()
 
 
 class FleetBlas(Engine):

@@ -37,6 +37,10 @@ def _in_threads(function, length: int, step: int) -> None:
         list(threads.map(function, parts))
 
 
+def copy_in_threads(target: np.ndarray, source: np.ndarray) -> None:
+    _in_threads(lambda part: np.copyto(target[part], source[part]), len(target), BLOCK)
+
+
 def fill_random(flat: np.ndarray, name: str, first: int = 0) -> None:
     """Numbers first, first + 1, ... of the matrix `name`, uniform in [-1, 1), reproducible.
 
@@ -247,7 +251,7 @@ class Operands:
         """C becomes C0."""
         target, before = self._numbers("c"), self._numbers("c0")
         if self._location("c") in ("h", "p"):
-            _in_threads(lambda part: np.copyto(target[part], before[part]), len(target), BLOCK)
+            copy_in_threads(target, before)
         else:
             self.pool.context.copy(target, before)
 

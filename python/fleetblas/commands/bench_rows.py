@@ -13,7 +13,7 @@ import statistics
 import numpy as np
 
 from .. import Context, __version__
-from .._routines import EVERY
+from .._routines import KNOWN, LAPACK
 from . import common
 from .bench_engines import Engine, add_plan
 from .bench_method import Method, interval
@@ -35,8 +35,8 @@ def blank_row(engine: str, words: dict) -> dict:
             "measured": "measured",
         }
     )
-    row.update({name: words[name] for name in EVERY[words["routine"]].flags})
-    for name in ("alpha", "beta"):
+    row.update({name: words[name] for name in KNOWN[words["routine"]].flags})
+    for name in ("alpha", "beta") if words["routine"] not in LAPACK else ():
         value = complex(words.get(name, 0))
         row[name] = value.real if value.imag == 0 else [value.real, value.imag]
     row.update({"version": __version__, "commit": common.commit(), "seed": SEED})
@@ -83,6 +83,8 @@ def simulated_row(context: Context, words: dict) -> dict:
     plan = context.plan(**words)
     add_plan(row, plan)
     row.update({"devices": len(plan["workers"]), "tile": plan["tile"]})
+    if "stages" in plan:
+        row["stages"] = plan["stages"]
     row.update(dict.fromkeys(("median_s", "min_s", "p95_s"), plan["predicted_s"]))
     row["first_s"] = plan["plan_s"] + plan["predicted_s"]
     add_fraction(row)
@@ -91,7 +93,8 @@ def simulated_row(context: Context, words: dict) -> dict:
 
 def is_failure(row: dict) -> bool:
     """A missing or failed peer is no failure of the command; a wrong result of any engine is."""
-    return row["status"] == "internal" or (row["engine"] == "fleetblas" and row["status"] != "ok")
+    ours = row["engine"] in ("fleetblas", "fleetblas-refined")
+    return row["status"] == "internal" or (ours and row["status"] != "ok")
 
 
 TABLE_HEAD = ["engine", "problem", "place", "devices", "tile", "first", "median", "min", "p95"]
@@ -105,7 +108,7 @@ def _engine_text(row: dict) -> str:
 
 
 def _table_row(row: dict) -> list[str]:
-    routine = EVERY[row["routine"]]
+    routine = KNOWN[row["routine"]]
     sizes = [row[name] for name in routine.sizes]
     edges = [common.edge_text(edge) for edge in sizes]
     shape = edges[0] if len(set(sizes)) == 1 else "x".join(edges)
@@ -160,7 +163,7 @@ def mean_table(rows: list[dict]) -> str:
 
 
 def _case(row: dict) -> tuple:
-    flags = (row[name] for name in EVERY[row["routine"]].flags)
+    flags = (row[name] for name in KNOWN[row["routine"]].flags)
     sizes = (row[name] for name in "mnk")
     words = (row["type"], row["routine"], row["beside"], row.get("bar"))
     return (*words, str(row.get("wanted_devices")), *flags, *sizes)

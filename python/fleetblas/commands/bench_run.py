@@ -13,10 +13,12 @@ import time
 from dataclasses import dataclass, field
 
 from .. import Context
-from .._routines import EVERY
+from .._routines import KNOWN, LAPACK
 from . import bench_rows, common
+from .bench_cusolver import Cusolver, CusolverMg
 from .bench_engines import (
     MEASURING_ERRORS,
+    Absent,
     Engine,
     FleetBlas,
     HostBlas,
@@ -25,6 +27,8 @@ from .bench_engines import (
     balance_of,
     host_context,
 )
+from .bench_factors import Factorizer, FactorOperands, FactorPool, LapackEngine, Refined
+from .bench_lapack import CpuLapack
 from .bench_method import Method, measure
 from .bench_nvblas import Nvblas, NvblasProcess
 from .bench_operands import Operands, Pool
@@ -35,6 +39,9 @@ from .energy import Meter
 # verification takes the rest.
 SHARE_OF_TIMED = 0.3
 LEAST_SECONDS = 0.02
+# Peers on the same GPUs, by whether they do products or what LAPACK does; others are made below.
+PRODUCT_PEERS = {"cublas": Cublas, "cublasxt": CublasXt}
+LAPACK_PEERS = {"cusolver": Cusolver, "cusolvermg": CusolverMg}
 
 
 @dataclass
@@ -58,7 +65,7 @@ def key_of(row: dict) -> tuple:
     return (
         routine,
         *(row[name] for name in ("type", "m", "n", "k")),
-        *(row.get(name, "n") for name in EVERY[routine].flags),
+        *(row.get(name, "n") for name in KNOWN[routine].flags),
         place,
         tuple(wanted) if wanted else None,
         row.get("rules"),
@@ -104,7 +111,7 @@ class Bench:
         self.progress = Progress()
         self._here: tuple[dict, Context] = ({}, context)  # extra options, and their context
         self._timed: tuple[dict, Context | None] = ({}, None)  # the same, with a timeline
-        self._pool: tuple[Context, str, Pool] | None = None
+        self._pool: tuple[Context, str, bool, Pool | FactorPool] | None = None
         self._references: dict[tuple, object] = {}
         self._meters: dict[tuple, Meter | None] = {}
 
@@ -127,23 +134,33 @@ class Bench:
                 self._here = (extra, Context(**{**self.options, **extra}))
         return self._here[1]
 
-    def _operands(self, context: Context, words: dict) -> Operands:
-        """The operands of a problem, in memory that all problems of a type share."""
+    def _operands(self, context: Context, words: dict) -> Operands | FactorOperands:
+        """The operands of a problem, in memory that all products of a type share, or all
+        factorizations."""
         # GPUs recognize device and pinned memory by address; virtual devices know only the memory
         # of their own context.
         shared = self.base.config()["backend"] != "host"
         owner, word = self.base if shared else context, words["type"]
-        if self._pool is None or self._pool[:2] != (owner, word):
+        factors = words["routine"] in LAPACK
+        if self._pool is None or self._pool[:3] != (owner, word, factors):
             # References to the old memory are dropped first: both may not fit.
             self._references, self._pool = {}, None
-            alike = [problem for problem in self.problems if problem["type"] == word]
-            self._pool = (owner, word, Pool(owner, alike))
-        return Operands(self._pool[2], words)
+            alike = [
+                problem
+                for problem in self.problems
+                if problem["type"] == word and (problem["routine"] in LAPACK) == factors
+            ]
+            pool = FactorPool(owner, alike) if factors else Pool(owner, alike)
+            self._pool = (owner, word, factors, pool)
+        pool = self._pool[3]
+        return FactorOperands(pool, words) if factors else Operands(pool, words)
 
     def _balance(self, context: Context, extra: dict, engine: FleetBlas) -> float | None:
         """The balance of one more call, if ordinary calls do not time tasks, as on GPUs."""
         if engine.failure is not None or not self.arguments.balance:
             return None
+        if isinstance(engine, LapackEngine) and engine.operands.routine.solves:
+            return None  # its last run is that of a solution
         try:
             if (context.stats()["last"] or {}).get("where") != "devices":
                 return None
@@ -164,12 +181,29 @@ class Bench:
         except MEASURING_ERRORS:
             return None  # an optional number, no reason to lose the others
 
-    def _peer(self, name: str, operands: Operands, devices: list[int]) -> Engine:
-        if name == "hostblas":
+    def _peer(self, name: str, operands, devices: list[int]) -> Engine:
+        factors = isinstance(operands, FactorOperands)
+        on_gpus = LAPACK_PEERS if factors else PRODUCT_PEERS
+        if name in on_gpus:
+            return on_gpus[name](operands, devices)
+        if name == "lapack" and factors:
+            return CpuLapack(operands)
+        if name == "hostblas" and not factors:
             return HostBlas(self.host, operands)
-        if name == "nvblas":
+        if name == "nvblas" and not factors:
             return Nvblas(operands, self.nvblas)
-        return {"cublas": Cublas, "cublasxt": CublasXt}[name](operands, devices)
+        return Absent(operands, name)
+
+    def _engines(self, context: Context, operands, work: Work) -> list[Engine]:
+        """FleetBLAS first."""
+        devices = work.labels.get("wanted_devices") or self.devices
+        if isinstance(operands, FactorOperands):
+            engines: list[Engine] = [Factorizer(context, operands)]
+            if getattr(self.arguments, "refine", False) and operands.routine.solves:
+                engines.append(Refined(context, operands))
+        else:
+            engines = [(Resident if self.resident else FleetBlas)(context, operands)]
+        return engines + [self._peer(name, operands, devices) for name in self.peers if work.peers]
 
     def meter(self, gpus: list[int]) -> Meter | None:
         """The energy meter of these GPUs; None if they have none."""
@@ -194,14 +228,11 @@ class Bench:
                 self._references[identity] = operands.reference()
             return self._references[identity]
 
-        devices = work.labels.get("wanted_devices") or self.devices
-        ours = Resident(context, operands) if self.resident else FleetBlas(context, operands)
-        engines = [ours]
-        engines += [self._peer(name, operands, devices) for name in self.peers if work.peers]
+        engines = self._engines(context, operands, work)
         try:
             check = self.arguments.check
             measure(engines, method, reference, self.meter, self.progress, check)
-            ours.balance = self._balance(context, work.options, ours)
+            engines[0].balance = self._balance(context, work.options, engines[0])
             rows = [
                 bench_rows.measured_row(engine, context, work.words, method) for engine in engines
             ]
@@ -256,7 +287,8 @@ def simulated(context: Context, options: dict, works: list[Work], arguments, kee
                 extra = work.options
                 here = Context(**{**options, **extra}) if extra else context
             row = bench_rows.simulated_row(here, work.words)
-            if arguments.balance and row["workers"]:
+            # Of a factorization in stages only the first is simulated by itself.
+            if arguments.balance and row["workers"] and row.get("stages", 1) == 1:
                 row["balance"] = balance_of(here.simulate(**work.words))
             keep([{**row, **work.labels}])
     finally:

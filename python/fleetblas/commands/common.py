@@ -18,7 +18,7 @@ import sys
 
 from .. import _native, _types
 from .._context import problem_text
-from .._routines import EVERY, LETTERS, ROUTINES, VECTORS, listed
+from .._routines import EVERY, KNOWN, LAPACK, LETTERS, ROUTINES, VECTORS, listed
 
 SUFFIXES = {"K": 2**10, "M": 2**20, "G": 2**30}
 
@@ -110,8 +110,8 @@ def routines(word: str) -> list[str]:
     """ "gemm,trsm", and "all" of level 3."""
     names = list(ROUTINES) if word == "all" else list(dict.fromkeys(word.split(",")))
     for name in names:
-        if name not in EVERY:
-            known = ", ".join(EVERY)
+        if name not in KNOWN:
+            known = ", ".join(KNOWN)
             raise argparse.ArgumentTypeError(f"{name!r} is no routine; known: {known}, all")
     return names
 
@@ -144,7 +144,10 @@ def places(word: str) -> list[str]:
 
 def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
     """A problem of one size at one place; add_problem_lists takes several of both."""
-    parser.add_argument("routine", choices=list(EVERY), nargs=routine_nargs, help="BLAS routine")
+    planned = [word for word, routine in KNOWN.items() if word in EVERY or routine.planned]
+    parser.add_argument(
+        "routine", choices=planned, nargs=routine_nargs, help="BLAS routine, or factorization"
+    )
     parser.add_argument("--size", type=size, metavar="N", help="m, n and k (suffixes K, M, G)")
     parser.add_argument(
         "--place",
@@ -153,7 +156,8 @@ def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
         metavar="A,B,C",
         help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device, c2x2:1024 "
         "blocks of 1024 on 2 x 2 devices in turn (c: as the model likes); one word stands for "
-        "all, routines without a B take A,C; gemv takes A,x,y; axpy and dot take x,y",
+        "all, routines without a B take A,C; gemv takes A,x,y; axpy and dot take x,y; "
+        "factorizations take A",
     )
     _add_problem_rest(parser)
 
@@ -164,7 +168,7 @@ def add_problem_lists(parser) -> None:
         "routine",
         type=routines,
         metavar="ROUTINE,...",
-        help=f"{', '.join(EVERY)}, or all (of level 3)",
+        help=f"{', '.join(KNOWN)}, or all (of level 3)",
     )
     parser.add_argument(
         "--size", type=sizes, metavar="N,...", help="m, n and k, one or several (suffixes K, M, G)"
@@ -176,7 +180,8 @@ def add_problem_lists(parser) -> None:
         metavar="A,B,C;...",
         help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; one word "
         "stands for all, routines without a B take A,C; gemv takes A,x,y; axpy and dot take x,y; "
-        "several places with ';' between them, or --place again (default h)",
+        "factorizations take A, gesv A,B; several places with ';' between them, or --place again "
+        "(default h)",
     )
     _add_problem_rest(parser)
 
@@ -188,7 +193,8 @@ def _add_problem_rest(parser) -> None:
         help="data type (default d; z for Hermitian routines); h and bf16 are summed in fp32, tf32 "
         "rounds fp32 inputs",
     )
-    edges = {"m": "rows of C (gemv: of A)", "n": "columns of C (gemv: of A), or length of vectors"}
+    edges = {"m": "rows of C (gemv and factorizations: of A)"}
+    edges["n"] = "columns of C (gemv and factorizations: of A), or length of vectors"
     for name, meaning in {**edges, "k": "the inner size"}.items():
         parser.add_argument("--" + name, type=size, metavar=name.upper(), help=meaning)
     meanings = {"side": "side of B on which A stands", "uplo": "triangle that is used"}
@@ -227,11 +233,11 @@ def _add_problem_rest(parser) -> None:
 
 def type_of(arguments, word: str) -> str:
     """The requested type, or the default one."""
-    return arguments.type or ("z" if EVERY[word].hermitian else "d")
+    return arguments.type or ("z" if KNOWN[word].hermitian else "d")
 
 
 def _edges(arguments, word: str, side: str) -> dict:
-    routine = EVERY[word]
+    routine = KNOWN[word]
     edges = {name: getattr(arguments, name) for name in "mnk"}
     wanted = f"--size, or {listed(['--' + name for name in routine.sizes])}"
     if arguments.size is not None and any(edge is not None for edge in edges.values()):
@@ -241,6 +247,10 @@ def _edges(arguments, word: str, side: str) -> dict:
     missing = ["--" + name for name in routine.sizes if edges[name] is None]
     if missing:
         raise UsageError(f"give {wanted} ({', '.join(missing)} missing)")
+    if word in LAPACK and routine.solves:
+        if edges["k"] is not None:
+            raise UsageError(f"{word} has no --k: --nrhs is the number of right sides")
+        edges["k"] = getattr(arguments, "nrhs", None)
     return dict(zip("mnk", routine.edges(**edges, side=side)))
 
 
@@ -260,6 +270,8 @@ def calls_text(arguments) -> str | None:
         raise UsageError("give either a routine with its options, or --program FILE")
     if arguments.calls is None:
         cyclic = any(map(is_cyclic, arguments.place.split(",")))
+        if cyclic and arguments.routine in LAPACK:
+            raise UsageError(f"{arguments.routine} takes no block-cyclic place")
         return problem_text(**problem_words(arguments)) if cyclic else None
     if arguments.calls == "-":
         return sys.stdin.read()
@@ -275,7 +287,7 @@ def problem_words(arguments, word: str | None = None) -> dict:
     """The problem of the command line, as the keywords of Context.plan; m, n and k are all set,
     even if the routine has fewer sizes."""
     word = word or arguments.routine
-    routine, kind = EVERY[word], type_of(arguments, word)
+    routine, kind = KNOWN[word], type_of(arguments, word)
     if kind not in routine.types:
         raise UsageError(f"{word} takes types {', '.join(routine.types)}, not {kind}")
     flags = {}
@@ -301,14 +313,16 @@ def problem_words(arguments, word: str | None = None) -> dict:
             raise UsageError(f"--{name} of {word} is real")
     place = ",".join(routine.places(arguments.place))
     edges = _edges(arguments, word, flags.get("side", "l"))
-    if word in VECTORS and 0 in (*edges.values(), arguments.alpha):
-        raise UsageError(f"{word} has nothing to do")  # it does not write y, whatever beta is
+    # What does not write y, whatever beta is, and empty matrices.
+    factors = (*edges.values(), arguments.alpha if word in VECTORS else 1)
+    if word not in ROUTINES and 0 in factors:
+        raise UsageError(f"{word} has nothing to do")
     return {"routine": word, "type": kind, **edges, **flags, "place": place, **scalars}
 
 
 def for_one(arguments, word: str) -> argparse.Namespace:
     """The arguments for one of several routines: those that it has."""
-    routine = EVERY[word]
+    routine = KNOWN[word]
     kept = dict(vars(arguments))
     if len(arguments.routine) > 1:
         kept.update({name: None for name in LETTERS if name not in routine.flags})
@@ -466,8 +480,8 @@ def commit() -> str | None:
 
 
 def tflops(routine: str, word: str, m: int, n: int, k: int, seconds: float | None) -> float | None:
-    flops = (2 if _types.TYPES[word].real else 8) * EVERY[routine].flop_share
-    return flops * m * n * k / seconds / 1e12 if seconds else None
+    flops = (2 if _types.TYPES[word].real else 8) * KNOWN[routine].multiply_adds(m, n, k)
+    return flops / seconds / 1e12 if seconds else None
 
 
 def geometric_mean(values: list[float]) -> float | None:
@@ -477,7 +491,7 @@ def geometric_mean(values: list[float]) -> float | None:
 
 def flags_text(row: dict) -> str:
     """The flags that differ from the defaults, as in " tn" and " uplo=u"."""
-    routine = EVERY[row["routine"]]
+    routine = KNOWN[row["routine"]]
     flags = {name: row[name] for name in routine.flags}
     unusual = [f"{name}={flag}" for name, flag in flags.items() if flag != LETTERS[name][0]]
     if routine.word == "gemm" and unusual:

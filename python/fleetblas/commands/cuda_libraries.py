@@ -7,6 +7,7 @@ first use; a missing one raises Unmeasured.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -15,18 +16,22 @@ import sys
 from .bench_engines import Unmeasured
 
 VERSIONS = ("13", "12")
-WHEEL_FOLDERS = ("cu13", "cublas", "cu12", "cuda_runtime")
+# cuSOLVER counts for itself: these are those of CUDA 13 and 12.
+CUSOLVER_VERSIONS = ("12", "11")
+WHEEL_FOLDERS = ("cu13", "cublas", "cu12", "cuda_runtime", "cusolver")
 DEVICE_MEMORY = 2  # CU_MEMORYTYPE_DEVICE
 MEMORY_TYPE = 2  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 CUBLAS_NO_MEMORY = 3
 CUDA_NO_MEMORY = 2
+PEER_ALREADY_ENABLED, PEER_UNSUPPORTED = 704, 217
 NAME_LENGTH = 256
 BUS_ID_LENGTH = 32
 
 
 def candidates(stem: str) -> list[str]:
     """Candidate files of a library, best first: loaded by this process, wheels, toolkit, system."""
-    files = [f"{stem}.so.{version}" for version in VERSIONS]
+    versions = CUSOLVER_VERSIONS if stem.startswith("libcusolver") else VERSIONS
+    files = [f"{stem}.so.{version}" for version in versions]
     found = [path for path in loaded() if pathlib.Path(path).name in files]
     for folder in sys.path:
         for package in WHEEL_FOLDERS:
@@ -66,6 +71,13 @@ def load(stem: str, needs: tuple[str, ...] = ()) -> ctypes.CDLL:
 
 def load_cublas() -> ctypes.CDLL:
     return load("libcublas", needs=("libcublasLt",))
+
+
+def load_cusolver(stem: str) -> ctypes.CDLL:
+    """libcusolver or libcusolverMg; where cuBLAS is in another folder, it is loaded first."""
+    with contextlib.suppress(Unmeasured):  # it may find its own
+        load_cublas()
+    return load(stem)
 
 
 def function(library, name: str, *types):
@@ -125,6 +137,19 @@ class Driver:
             self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), number)
             self._contexts[device] = context
         self._call("cuCtxSetCurrent", self._contexts[device])
+
+    def connect(self, devices: list[int]) -> None:
+        """Lets each of these GPUs use the memory of the others, as far as it can."""
+        for device in devices:
+            self.use(device)
+        for device in devices:
+            for other in devices:
+                if device != other:
+                    self.use(device)
+                    enable = self.library.cuCtxEnablePeerAccess
+                    status = enable(self._contexts[other], ctypes.c_uint(0))
+                    if status not in (0, PEER_ALREADY_ENABLED, PEER_UNSUPPORTED):
+                        raise Unmeasured(f"cuCtxEnablePeerAccess failed with status {status}")
 
     def wait(self, devices: list[int]) -> None:
         """Waits for all work started on these GPUs; afterwards the first of them is current."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 
 from .. import Context
-from .._routines import VECTORS
-from . import common
+from .._routines import LAPACK, VECTORS
+from . import common, plan_factors, plan_lines
 
 EXAMPLE = """examples: fleetblas plan gemm --type d --size 16K --machine h200x8
+          fleetblas plan potrf --size 32K --machine h200x4 --uplo u --why
           printf 'dtrsm size=16384 a=T@h c=X@h\\ndgemm size=16384 a=D@h b=X@h c=C@h\\n' |
             fleetblas plan --program - --machine h200x4
 
 Without --machine it plans for this machine, and measures it first (a few seconds). --program plans
 calls that follow each other as one: operands with one name are one matrix."""
 
-LINKS_SHOWN = 8
 UNEVEN = 1.1  # smaller ratios come from rounding to tiles
 
 
@@ -34,47 +34,11 @@ def add_arguments(parser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write the simulated timeline (Chrome)")
 
 
-def link_kind(link: str) -> str:
-    source, target = link.split("->")
-    host = ("host", "pageable")
-    if source in host:
-        return "within the host" if target in host else "host -> devices"
-    return "devices -> host" if target in host else "device -> device"
-
-
-def _ids(numbers: list[int]) -> str:
-    """0-3,6"""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
 def _cut(edges: dict) -> str:
     """The cuts of one dimension: 8 x 2048, or 9 x 1808..2048."""
     least, most = edges["least"], edges["most"]
     span = str(most) if least == most else f"{least}..{most}"
     return f"{edges['tiles']} x {span}"
-
-
-def _moved(plan: dict) -> list[tuple[str, str]]:
-    links = plan["bytes_by_link"]
-    if not links:
-        return [("moved", "nothing")]
-    kinds: dict[str, int] = {}
-    for link, number in links.items():
-        kinds[link_kind(link)] = kinds.get(link_kind(link), 0) + number
-    lines = [f"{kind} {common.byte_text(number)}" for kind, number in kinds.items()]
-    rows = [("moved", ", ".join(lines))]
-    busiest = sorted(links.items(), key=lambda item: -item[1])
-    for link, number in busiest[:LINKS_SHOWN]:
-        rows.append(("", f"{link:<14} {common.byte_text(number):>9}"))
-    if len(busiest) > LINKS_SHOWN:
-        rows.append(("", f"and {len(busiest) - LINKS_SHOWN} more links (--json has them all)"))
-    return rows
 
 
 def _own_edges(tiling: dict) -> str:
@@ -117,18 +81,12 @@ def _tiles(plan: dict, routine: str) -> list[tuple[str, str]]:
     return lines
 
 
-def _corrected(plan: dict) -> str:
-    """ "; corrected by runs: products d of device 0 x0.75", or nothing."""
-    rates = ", ".join(f"{each['rate']} x{each['factor']:.2f}" for each in plan["corrections"])
-    return f"; corrected by runs: {rates}" if rates else ""
-
-
 def _left_out(plan: dict) -> list[tuple[str, str]]:
     """The devices that do not compute, those with the same reason on one line."""
     devices: dict[str, list[int]] = {}
     for left in plan["left_out"]:
         devices.setdefault(left["why"], []).append(left["device"])
-    return [("left out", f"{_ids(ids)}: {why}") for why, ids in devices.items()]
+    return [("left out", f"{plan_lines.ids(ids)}: {why}") for why, ids in devices.items()]
 
 
 def _cpu(plan: dict) -> list[tuple[str, str]]:
@@ -137,74 +95,16 @@ def _cpu(plan: dict) -> list[tuple[str, str]]:
     return [("CPU beside", f"{common.percent(share)} of the product, in place")] if share else []
 
 
-def _memory(plan: dict) -> list[tuple[str, str]]:
-    """The fullest device, and groups where not everything fits."""
-    lines = []
-    memory = [device for device in plan["memory"] if device["bytes"]]
-    if memory:
-        fullest = max(memory, key=lambda device: device["bytes"])
-        used, cap = (common.byte_text(fullest[name]) for name in ("bytes", "cap_bytes"))
-        lines.append(("memory", f"at most {used} of staging per device (cap {cap})"))
-    if plan["out_of_core"] != "none":
-        group = f", groups of {plan['group']}" if plan["group"] else ""
-        lines.append(("out of core", plan["out_of_core"] + group))
-    return lines
-
-
-def _tasks(plan: dict) -> tuple[str, str]:
-    kinds = ", ".join(f"{name} {n:,}" for name, n in plan["tasks_by_kind"].items() if n)
-    return "tasks", f"{plan['tasks']:,}: {kinds}"
-
-
-def _planned_in(plan: dict) -> tuple[str, str]:
-    text = f"{common.duration(plan['plan_s'])}, {plan['candidates']} plans simulated"
-    return "planned in", text
-
-
-def _bound(plan: dict) -> list[tuple[str, str]]:
-    predicted, bound = plan["predicted_s"], plan["bound_s"]
-    lines = [("bound", f"{common.duration(bound)}, limited by {plan['limited_by']}")]
-    if predicted and bound is not None:
-        lines.append(("of bound", common.percent(bound / predicted)))
-    return lines
-
-
-def _laid_out(head: str, lines: list[tuple[str, str]]) -> str:
-    return head + "\n".join(f"  {name:<12} {text}".rstrip() for name, text in lines)
-
-
 def _schedule(plan: dict, routine: str) -> list[tuple[str, str]]:
     """Workers, grid, tiles, tasks and memory, which only a plan for devices has."""
     return [
-        _workers(plan),
+        plan_lines.workers(plan),
         *_left_out(plan),
         *_cpu(plan),
         *_tiles(plan, routine),
-        _tasks(plan),
-        *_memory(plan),
+        plan_lines.tasks(plan),
+        *plan_lines.memory(plan),
     ]
-
-
-def _workers(plan: dict) -> tuple[str, str]:
-    return "workers", f"{len(plan['workers'])} ({_ids(plan['workers'])})"
-
-
-def _energy(plan: dict) -> list[tuple[str, str]]:
-    """Joules, if watts are known, and the objective, if it is not time."""
-    lines = []
-    joules, node = plan["joules"], plan["joules_node"]
-    if joules is not None:
-        whole = f", {node:.3g} J with all devices of the node" if node is not None else ""
-        lines.append(("energy", f"{joules:.3g} J on devices that take part{whole}"))
-    if plan["objective"] == "time":
-        return lines
-    value, bound = plan["predicted_value"], plan["bound_value"]
-    text = plan["objective"]
-    if value is not None:
-        text += f": {value:.3g}" + ("" if joules is not None else ", every device counted as 1 W")
-    if value and bound is not None:
-        text += f", {common.percent(bound / value)} of its bound"
-    return [*lines, ("objective", text)]
 
 
 def text_of(plan: dict, words: dict) -> str:
@@ -215,19 +115,18 @@ def text_of(plan: dict, words: dict) -> str:
     lines = [("where", f"{offload['where']} ({offload['reason']})")]
     if plan["workers"]:
         lines += _schedule(plan, words["routine"])
-    lines += _moved(plan)
+    lines += plan_lines.moved(plan)
     if plan["workers"]:
-        lines.append(_planned_in(plan))
+        lines.append(plan_lines.planned_in(plan))
     lines.append(("predicted", f"{common.duration(predicted)}, {common.rate_text(rate)}"))
-    lines += _bound(plan)
-    lines += _energy(plan)
+    lines += plan_lines.bound(plan)
+    lines += plan_lines.energy(plan)
     lines.append(("CPU alone", common.duration(plan["host_s"])))
     lines.append(("rules", str(plan["rules"])))
     if plan["preset"]:
         lines.append(("preset", str(plan["preset"])))
-    head = f"{plan['problem']}\non {plan['machine']} ({plan['machine_source']}{_corrected(plan)})\n"
     hint = "" if plan["workers"] else "\n  (no device: try --machine h200x8, or --backend host)"
-    return _laid_out(head, lines) + hint
+    return plan_lines.laid_out(plan_lines.head_of(plan), lines) + hint
 
 
 def program_text(plan: dict) -> str:
@@ -239,22 +138,22 @@ def program_text(plan: dict) -> str:
         lines += [(f"call {i + 1}", call["call"]), ("", f"{cuts}; alone {alone}")]
     rows, columns = plan["grid"]
     lines += [
-        _workers(plan),
+        plan_lines.workers(plan),
         *_left_out(plan),
         ("grid", f"{rows} x {columns}"),
-        _tasks(plan),
-        *_memory(plan),
-        *_moved(plan),
-        _planned_in(plan),
+        plan_lines.tasks(plan),
+        *plan_lines.memory(plan),
+        *plan_lines.moved(plan),
+        plan_lines.planned_in(plan),
         ("predicted", common.duration(plan["predicted_s"])),
         ("one by one", common.duration(plan["alone_s"])),
-        *_bound(plan),
-        *_energy({**plan, "bound_value": None}),
+        *plan_lines.bound(plan),
+        *plan_lines.energy({**plan, "bound_value": None}),
     ]
     count = len(plan["calls"])
     head = f"{count} {'call' if count == 1 else 'calls'} as one plan\n"
-    head += f"on {plan['machine']} ({plan['machine_source']}{_corrected(plan)})\n"
-    return _laid_out(head, lines)
+    head += f"on {plan['machine']} ({plan['machine_source']}{plan_lines.corrected(plan)})\n"
+    return plan_lines.laid_out(head, lines)
 
 
 def _tuning(tried: dict, routine: str) -> str:
@@ -295,7 +194,7 @@ def why_text(plan: dict, routine: str) -> str:
     rows = [[*head, "tasks", ""]]
     for tried in plan["why"]:
         joules = tried["joules"]
-        by = f"by {_ids(tried['workers'])}: " if several else ""
+        by = f"by {plan_lines.ids(tried['workers'])}: " if several else ""
         rows.append(
             [
                 by + _tuning(tried, routine),
@@ -316,6 +215,15 @@ def why_text(plan: dict, routine: str) -> str:
     return f"\n{text}{more}" + (f"\n  without the CPU beside the devices: {cpu}" if cpu else "")
 
 
+def _page_of(plan: dict, words: dict, why: bool) -> str:
+    """The plan of a call, or without words that of a program; and why it was chosen, if asked."""
+    if words.get("routine") in LAPACK:
+        text = plan_factors.text_of(plan, words)
+        return f"{text}\n{plan_factors.why_text(plan)}" if why else text
+    text = text_of(plan, words) if words else program_text(plan)
+    return f"{text}\n{why_text(plan, words.get('routine', 'gemm'))}" if why else text
+
+
 def execute(arguments) -> int:
     calls = common.calls_text(arguments)
     words = common.problem_words(arguments) if calls is None else {}
@@ -331,9 +239,7 @@ def execute(arguments) -> int:
         else:
             timeline = context.simulate(**words)
     if "-" not in (arguments.json, arguments.trace):
-        print(program_text(plan) if calls is not None else text_of(plan, words))
-        if arguments.why:
-            print(why_text(plan, words.get("routine", "gemm")))
+        print(_page_of(plan, words, arguments.why))
     if arguments.json:
         common.write_json(arguments.json, plan)
     if arguments.trace:

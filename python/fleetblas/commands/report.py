@@ -38,7 +38,7 @@ SHAPED = ("irregular", "paralia", "skinny", "small")
 APART = ("ablation", "scaling")  # with sections of their own
 TITLES = {
     "regular": "Regular data set: squares",
-    PLAIN: "Single products",
+    PLAIN: "Single calls",
     "irregular": "Irregular data set: squares, fat-thin and thin-fat, five placements",
     "paralia": "PARALiA's data set: three shapes, ten placements",
     "skinny": "Skinny data set: tall, flat, deep and thin",

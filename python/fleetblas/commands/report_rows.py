@@ -14,7 +14,7 @@ import statistics
 from dataclasses import dataclass, field
 
 from .. import _types
-from .._routines import EVERY, LETTERS
+from .._routines import KNOWN, LETTERS
 from . import common
 from .common import geometric_mean
 
@@ -116,7 +116,7 @@ class Row:
     @property
     def sizes(self) -> tuple:
         """The edges of the routine; vector routines have fewer than products."""
-        ones = EVERY[self.routine].without if self.routine in EVERY else ""
+        ones = KNOWN[self.routine].without if self.routine in KNOWN else ""
         return tuple(edge for name, edge in zip("mnk", self.edges) if name not in ones)
 
     @property
@@ -136,12 +136,12 @@ class Row:
     @property
     def flags(self) -> dict:
         """The flags of the routine, by name; defaults if they are not given."""
-        known = EVERY.get(self.routine, EVERY["gemm"]).flags
+        known = KNOWN.get(self.routine, KNOWN["gemm"]).flags
         return {name: self.text(name) or LETTERS[name][0] for name in known}
 
     @property
     def case_text(self) -> str:
-        routine = self.routine if self.routine in EVERY else "gemm"
+        routine = self.routine if self.routine in KNOWN else "gemm"
         flags = common.flags_text({"routine": routine, **self.flags})
         return f"{self.kind} {self.edges_text}{flags}"
 
@@ -174,7 +174,7 @@ class Row:
 
     @property
     def flops(self) -> float | None:
-        if self.type in _types.TYPES and None not in self.edges and self.routine in EVERY:
+        if self.type in _types.TYPES and None not in self.edges and self.routine in KNOWN:
             return common.tflops(self.routine, self.type, *self.edges, 1.0) * 1e12
         rate, seconds = self.positive("tflops"), self.median_s
         return rate * seconds * 1e12 if rate and seconds else None

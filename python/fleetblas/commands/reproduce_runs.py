@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from .. import Context, Error, __version__
 from . import common, reproduce_changes
-from .plan import link_kind
+from .plan_lines import link_kind
 
 SCHEMA = 1
 BAR_LENGTH = 30

@@ -13,12 +13,15 @@ import sys
 import tempfile
 
 from .. import Context, _native
+from .._routines import LAPACK
 from . import common, run
 from .bench_engines import FleetBlas
+from .bench_factors import Factorizer, FactorOperands, FactorPool
 from .bench_operands import Operands, Pool
 
 EXAMPLE = """examples: fleetblas trace gemm --size 4K --backend host -o page.html
           fleetblas trace gemm --size 16K --backend sim --machine h200x8 -o page.html
+          fleetblas trace getrf --size 8K --place 0 --backend sim --machine h200x4 -o page.html
           fleetblas trace --program calls.txt --backend sim --machine h200x4 -o page.html
           fleetblas trace --backend host --devices 4 -o page.html -- python script.py
 
@@ -48,13 +51,19 @@ def trace_of_product(arguments) -> dict:
     options = common.context_options(arguments)
     if arguments.backend == "sim":
         with Context(**options) as context:
+            if words["routine"] in LAPACK and context.plan(**words)["stages"] > 1:
+                sys.stderr.write("fleetblas trace: the first stage is drawn (see fleetblas plan)\n")
             return context.simulate(**words)
     if "FLEETBLAS_OFFLOAD" not in os.environ:
         options["offload"] = "always"  # a timeline of devices needs devices
     options["timeline"] = True
     with Context(**options) as context:
-        operands = Operands(Pool(context, [words]), words)
-        engine = FleetBlas(context, operands)
+        if words["routine"] in LAPACK:
+            operands = FactorOperands(FactorPool(context, [words]), words)
+            engine = Factorizer(context, operands)
+        else:
+            operands = Operands(Pool(context, [words]), words)
+            engine = FleetBlas(context, operands)
         engine.start_up()
         for _ in range(2):
             # The second call is drawn: its plan is cached, and its memory has been touched.
