@@ -121,12 +121,11 @@ std::string Context::factor_plan_json(std::string_view text) {
       (options_.offload == Offload::automatic && planned->cost.seconds < planned->host_s);
   const std::string by_cpu =
       std::isfinite(planned->host_s) ? duration(planned->host_s) : "an unknown time";
-  report.reason = options_.offload == Offload::always  ? "offload=always"
-                  : options_.offload == Offload::never ? "offload=never"
-                                                       : "the model: " +
-                                                             duration(planned->cost.seconds) +
-                                                             " on devices, " + by_cpu +
-                                                             " on the CPU";
+  report.reason = options_.offload == Offload::always ? "offload=always"
+                  : options_.offload == Offload::never
+                      ? "offload=never"
+                      : "the model: " + duration(planned->cost.seconds) + " on devices, " + by_cpu +
+                            " on the CPU";
   return to_json(report);
 }
 
@@ -233,10 +232,9 @@ std::string Context::bound_json(std::string_view text) {
   if (names_factorization(text)) {
     const Factorization what = parse_factors(text);
     const auto machine = offloader_.model();
-    const Bound least =
-        offloader_.users().empty()
-            ? Bound{.seconds = host_s(what, *machine), .limited_by = "flops"}
-            : offloader_.bound(what);
+    const Bound least = offloader_.users().empty()
+                            ? Bound{.seconds = host_s(what, *machine), .limited_by = "flops"}
+                            : offloader_.bound(what);
     JsonText json;
     json.open('{').member("bound_s", least.seconds).member("limited_by", least.limited_by);
     return json.close('}').text();

@@ -12,12 +12,8 @@ View FactorCall::matrix() const {
 }
 
 Factorization FactorCall::at(DeviceId home) const {
-  return make_factorization({.routine = routine,
-                             .storage = storage,
-                             .uplo = uplo,
-                             .m = m,
-                             .n = n,
-                             .home = home});
+  return make_factorization(
+      {.routine = routine, .storage = storage, .uplo = uplo, .m = m, .n = n, .home = home});
 }
 
 }  // namespace fleet

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/gate.hpp"
 #include "base/sizes.hpp"
 #include "core/cpu_path.hpp"
 #include "core/offloader.hpp"
@@ -45,21 +46,6 @@ class ScratchHomes {
   std::vector<std::vector<char>> memory_;
 };
 
-/// Pinned memory of the host.
-class Pinned {
- public:
-  Pinned(Backend& backend, std::int64_t bytes)
-      : backend_(backend), data_(backend.allocate(kHost, bytes)) {}
-  ~Pinned() { backend_.release(kHost, data_); }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-  void* data() const { return data_; }
-
- private:
-  Backend& backend_;
-  void* data_;
-};
-
 /// What tuning looks at of a problem: its type, and where it lies.
 Problem alike(const Factorization& what) {
   return make_problem({.type = what.type(), .m = what.m, .n = what.n, .k = what.diagonal()},
@@ -67,6 +53,19 @@ Problem alike(const Factorization& what) {
 }
 
 }  // namespace
+
+KeptPinned::~KeptPinned() {
+  // In a forked child the memory is the parent's.
+  if (data_ != nullptr && !gate::in_forked_child()) backend_->release(kHost, data_);
+}
+
+void* KeptPinned::of(Backend& backend, std::int64_t bytes) {
+  if (data_ == nullptr) {
+    data_ = backend.allocate(kHost, bytes);
+    backend_ = &backend;
+  }
+  return data_;
+}
 
 PlannedFactors Offloader::plan_factors(const Factorization& what) {
   TuneRequest wanted = request(alike(what));
@@ -90,7 +89,8 @@ PlannedFactors Offloader::plan_factors(const Factorization& what) {
 }
 
 std::shared_ptr<const PlannedFactors> Offloader::plan(const Factorization& what) {
-  const auto known = std::ranges::find(factors_, what, [](const auto& entry) { return entry.first; });
+  const auto known =
+      std::ranges::find(factors_, what, [](const auto& entry) { return entry.first; });
   if (known != factors_.end()) {
     std::rotate(known, known + 1, factors_.end());
     return factors_.back().second;
@@ -103,8 +103,7 @@ std::shared_ptr<const PlannedFactors> Offloader::plan(const Factorization& what)
 
 Bound Offloader::bound(const Factorization& what) { return fleet::bound(what, *model()); }
 
-std::shared_ptr<const PlannedFactors> Offloader::plan_if_promising(
-    const Factorization& what) {
+std::shared_ptr<const PlannedFactors> Offloader::plan_if_promising(const Factorization& what) {
   const double by_cpu_s = fleet::host_s(what, *model());
   const double at_least_s = bound(what).seconds;
   if (at_least_s < by_cpu_s) return plan(what);
@@ -124,15 +123,16 @@ Offloader::Outcome Offloader::run(const Factorization& what, Factored& factored,
   for (int attempt = 0;; ++attempt) {
     try {
       const Strips& all = *stages->stages.front()->tuned.plan.program->strips;
-      const Pinned outcomes(backend, all.outcome_elements(all.panels) * bytes_of(what.storage));
+      void* const outcomes =
+          stages->outcomes->of(backend, all.outcome_elements(all.panels) * bytes_of(what.storage));
       for (const auto& stage : stages->stages) {
-        const Binding binding = bind(all, factored.a, factored.lda, outcomes.data());
+        const Binding binding = bind(all, factored.a, factored.lda, outcomes);
         const bool is_first = &stage == &stages->stages.front();
         const Outcome of_stage = run_stage(stage, binding, is_first, record, journal, log);
         if (of_stage == Outcome::not_possible) return of_stage;
         if (of_stage == Outcome::finished_on_cpu) outcome = of_stage;
       }
-      factored.info = decode_outcomes(all, outcomes.data(), factored.pivots, factored.tau);
+      factored.info = decode_outcomes(all, outcomes, factored.pivots, factored.tau);
       record.predicted_s = stages->cost.seconds;
       return outcome;
     } catch (const Error& error) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "run/backend.hpp"
 #include "run/places.hpp"
 #include "sim/evidence.hpp"
 #include "tune/tune_factorization.hpp"
@@ -34,12 +35,30 @@ struct Planned {
   std::shared_ptr<Evidence> evidence = std::make_shared<Evidence>();
 };
 
+/// Pinned memory of the host that runs of one plan use again and again: a backend may keep them
+/// with its address.
+class KeptPinned {
+ public:
+  KeptPinned() = default;
+  ~KeptPinned();
+  KeptPinned(const KeptPinned&) = delete;
+  KeptPinned& operator=(const KeptPinned&) = delete;
+  /// Always the same number of bytes. Throws Error(no_memory).
+  void* of(Backend& backend, std::int64_t bytes);
+
+ private:
+  Backend* backend_ = nullptr;
+  void* data_ = nullptr;
+};
+
 /// A factorization as plans of its stages, in their order.
 struct PlannedFactors {
   std::vector<std::shared_ptr<const Planned>> stages;
   Cost cost;  ///< predicted: of all stages
   double host_s = 0, plan_s = 0;
   std::vector<TriedStrips> tried;  ///< what the stages were chosen from
+  /// Of the panels' outcomes; for the thread with the turn.
+  std::shared_ptr<KeptPinned> outcomes = std::make_shared<KeptPinned>();
 };
 
 /// `Key`: what plans are made for.

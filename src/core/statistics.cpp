@@ -113,10 +113,8 @@ const char* to_string(Ran ran) {
 
 double flops_of(const CallRecord& record) {
   if (!record.factoring) return flops(record);
-  return flops(Factorization{.routine = *record.factoring,
-                             .storage = record.type.storage,
-                             .m = record.m,
-                             .n = record.n});
+  return flops(Factorization{
+      .routine = *record.factoring, .storage = record.type.storage, .m = record.m, .n = record.n});
 }
 
 void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std::int64_t>& bytes) {

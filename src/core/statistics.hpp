@@ -13,9 +13,9 @@
 
 #include "base/error.hpp"
 #include "core/corrections_text.hpp"
-#include "problem/factorization.hpp"
 #include "core/factor_call.hpp"
 #include "machine/machine.hpp"
+#include "problem/factorization.hpp"
 #include "problem/problem.hpp"
 #include "tune/considered.hpp"
 

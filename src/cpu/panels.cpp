@@ -31,9 +31,8 @@ char* element(const View& view, Storage storage, std::int64_t row, std::int64_t 
 View part_of_strip(const Launch& launch, const View& strip, std::int64_t along, std::int64_t size,
                    Fill fill = Fill::full) {
   const std::int64_t begin = launch.offset + along;
-  return launch.panel.is_flat
-             ? part(strip, launch.type.storage, 0, begin, strip.rows, size, fill)
-             : part(strip, launch.type.storage, begin, 0, size, strip.cols, fill);
+  return launch.panel.is_flat ? part(strip, launch.type.storage, 0, begin, strip.rows, size, fill)
+                              : part(strip, launch.type.storage, begin, 0, size, strip.cols, fill);
 }
 
 Fill stored_triangle(const Launch& launch) {
@@ -77,8 +76,7 @@ void factor_getrf(const Launch& launch, CpuBlas& blas) {
   std::int32_t* const notes = notes_of(launch, launch.c);
   notes[Panel::kInfo] = static_cast<std::int32_t>(info);
   for (std::int64_t i = 0; i < launch.panel.width; ++i)
-    notes[Panel::kPivots + i] =
-        static_cast<std::int32_t>(pivots[static_cast<std::size_t>(i)] - 1);
+    notes[Panel::kPivots + i] = static_cast<std::int32_t>(pivots[static_cast<std::size_t>(i)] - 1);
 }
 
 /// V with its ones and zeros, from what geqrf leaves.
@@ -96,8 +94,8 @@ void spread_reflectors(const Launch& launch, const View& panel) {
 /// T, and V as products take it.
 void complete_reflectors(const Launch& launch, CpuBlas& blas, const void* tau) {
   const View panel = part_of_panel(launch, launch.c, 0, launch.panel.length);
-  const View block = part_of_panel(launch, launch.c, launch.panel.block_begin(),
-                                   launch.panel.width);
+  const View block =
+      part_of_panel(launch, launch.c, launch.panel.block_begin(), launch.panel.width);
   const std::int64_t bytes = bytes_of(launch.type.storage);
   for (std::int64_t col = 0; col < block.cols; ++col)
     std::memset(element(block, launch.type.storage, 0, col), 0,
@@ -260,10 +258,10 @@ void update_geqrf(const Launch& launch, const UpdateSteps& steps) {
   const View t = part_of_panel(launch, launch.a, launch.panel.block_begin(), width);
   const View c = part_of_strip(launch, launch.c, 0, launch.panel.length);
   const View first = steps.scratch(0, width, cols), second = steps.scratch(1, width, cols);
-  steps.multiply({.type = launch.type, .op_a = Op::conjugate, .alpha = 1.0, .a = v, .b = c,
-                  .c = first});
-  steps.multiply({.type = launch.type, .op_a = Op::conjugate, .alpha = 1.0, .a = t, .b = first,
-                  .c = second});
+  steps.multiply(
+      {.type = launch.type, .op_a = Op::conjugate, .alpha = 1.0, .a = v, .b = c, .c = first});
+  steps.multiply(
+      {.type = launch.type, .op_a = Op::conjugate, .alpha = 1.0, .a = t, .b = first, .c = second});
   steps.multiply({.type = launch.type, .alpha = -1.0, .beta = 1.0, .a = v, .b = second, .c = c});
 }
 

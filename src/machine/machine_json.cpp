@@ -152,7 +152,8 @@ Watts read_watts(const json& object, const std::string& where, std::int64_t sche
 
 void read_panels(const json& object, const std::string& where, Device& d) {
   std::set<std::string> names;
-  for (std::size_t f = 0; f < d.panels.size(); ++f) names.insert(word_of(static_cast<Factoring>(f)));
+  for (std::size_t f = 0; f < d.panels.size(); ++f)
+    names.insert(word_of(static_cast<Factoring>(f)));
   know_only(object, where, names);
   for (std::size_t f = 0; f < d.panels.size(); ++f) {
     const char* name = word_of(static_cast<Factoring>(f));
@@ -160,18 +161,31 @@ void read_panels(const json& object, const std::string& where, Device& d) {
     const json& times = object.at(name);
     const std::string here = where + ", " + name;
     know_only(times, here, {"column_s", "element_s"});
-    d.panels[f] = {at_least_zero(times, here, "column_s"),
-                   at_least_zero(times, here, "element_s")};
+    d.panels[f] = {at_least_zero(times, here, "column_s"), at_least_zero(times, here, "element_s")};
   }
 }
 
 Device read_device(const Machine& m, const json& object, const std::string& where,
                    std::int64_t schema) {
-  std::set<std::string> keys = {
-      "name",        "memory_bytes",    "lanes",         "launch_s",         "memory_bytes_per_s",
-      "kernels",     "ports",           "prepare_s",     "filling_elements", "lanes_beside_solves",
-      "solve_row_s", "solve_element_s", "inverse_order", "triangle_share",   "memory_measured",
-      "beside",      "shares_host",     "in_place_share", "panels"};
+  std::set<std::string> keys = {"name",
+                                "memory_bytes",
+                                "lanes",
+                                "launch_s",
+                                "memory_bytes_per_s",
+                                "kernels",
+                                "ports",
+                                "prepare_s",
+                                "filling_elements",
+                                "lanes_beside_solves",
+                                "solve_row_s",
+                                "solve_element_s",
+                                "inverse_order",
+                                "triangle_share",
+                                "memory_measured",
+                                "beside",
+                                "shares_host",
+                                "in_place_share",
+                                "panels"};
   if (schema == 1)
     keys.insert({"idle_watts", "busy_watts"});
   else

@@ -49,7 +49,8 @@ Bound bound(const Problem& problem, const Machine& machine, double cpu_part = 0)
 Bound bound(const Factorization& what, const Machine& machine);
 
 /// Widths of strips, in elements, that plans may have.
-inline constexpr std::array<std::int64_t, 9> kStripWidths{32, 64, 96, 128, 192, 256, 384, 512, 1024};
+inline constexpr std::array<std::int64_t, 9> kStripWidths{32,  64,  96,  128, 192,
+                                                          256, 384, 512, 1024};
 
 /// The same of a program. With several calls: the arithmetic of all of them, and what has to cross
 /// ports to and from the host if every matrix leaves once and comes back once. What matrices at

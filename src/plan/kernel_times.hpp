@@ -114,27 +114,18 @@ class KernelTimes {
     const Panel& panel = *program_.matrix_of(holder).panel;
     const DataType type = program_.type_of(op, target);
     if (op.kernel == Kernel::update) {
-      // The products are as long as the panel, or as what is left of it along the strip.
-      const bool is_part = panel.routine == Factoring::potrf;
-      const std::int64_t length =
-          is_part ? std::max(program_.rows_of(target), program_.cols_of(target)) : panel.length;
-      const std::int64_t across =
-          is_part ? std::min(program_.rows_of(target), program_.cols_of(target))
-                  : program_.cols_of(target);
-      const double once_s =
-          product_times_.seconds(device, type, length, across, panel.width);
-      return panel.routine == Factoring::geqrf ? 2 * once_s : once_s;
+      const ProductShape product = program_.product_of_update(op, target);
+      return product.times * product_times_.seconds(device, type, product.m, product.n, product.k);
     }
     const auto elements = static_cast<double>(panel.length) * static_cast<double>(panel.width);
-    const double flops =
-        (is_complex(type.storage) ? 8 : 2) * program_.multiply_adds_of(op, target);
-    const double rate = machine_.rate(device, type, static_cast<double>(panel.length),
-                                      static_cast<double>(panel.width),
-                                      static_cast<double>(panel.width));
+    const double flops = (is_complex(type.storage) ? 8 : 2) * program_.multiply_adds_of(op, target);
+    const double rate =
+        machine_.rate(device, type, static_cast<double>(panel.length),
+                      static_cast<double>(panel.width), static_cast<double>(panel.width));
     return of(device).launch_s + elements * panels_of(device, panel).element_s + flops / rate;
   }
   const PanelTimes& panels_of(DeviceId device, const Panel& panel) const {
-    return of(device).panels[static_cast<std::size_t>(panel.routine)];
+    return of(device).panels[panel.kind()];
   }
 
   const Device& of(DeviceId device) const {

@@ -116,8 +116,7 @@ Factorization parse_factorization(std::string_view text) {
   const auto words = words_of(text);
   const auto named = words.empty() ? std::nullopt : parse_name(words.front());
   if (!named)
-    refuse_argument("problem text begins with '" +
-                    std::string(words.empty() ? "" : words.front()) +
+    refuse_argument("problem text begins with '" + std::string(words.empty() ? "" : words.front()) +
                     "'; the factorizations are potrf, getrf and geqrf with s, d, c or z before "
                     "them");
   Factorization what = *named;

@@ -27,6 +27,7 @@ struct Panel {
   std::int64_t length = 0, width = 0;
   std::int64_t element_bytes = 8;
 
+  std::size_t kind() const { return static_cast<std::size_t>(routine); }  ///< index of Factoring
   std::int64_t block_begin() const { return length; }
   std::int64_t upper_begin() const { return length + (routine == Factoring::potrf ? 0 : width); }
   /// Of the tile, with room for the notes.
@@ -38,11 +39,12 @@ struct Panel {
   std::int64_t cols() const { return is_flat ? long_side() : width + 1; }
 
   /// Numbers among the notes: LAPACK's info of the panel; the row that each was exchanged with,
-  /// counted from 0 at the panel's first row (getrf); and room for what a backend makes of these.
+  /// counted from 0 at the panel's first row (getrf); and room for what a backend makes of these:
+  /// at most two rows move for each, and have a number for where from and one for where to.
   static constexpr std::int64_t kInfo = 0, kPivots = 1;
   std::int64_t moves_begin() const { return kPivots + width; }
   std::int64_t note_count() const {
-    return routine == Factoring::getrf ? moves_begin() + 2 * width + 1 : 1;
+    return routine == Factoring::getrf ? moves_begin() + 4 * width + 1 : 1;
   }
   std::int64_t note_elements() const { return ceil_div(note_count() * 4, element_bytes); }
   std::int64_t outcome_elements() const {

@@ -132,8 +132,8 @@ Strips strips_of(const Factorization& what, std::int64_t width) {
   for (const std::int64_t end : {diagonal, what.n})
     while (strips.cuts.back() < end)
       strips.cuts.push_back(std::min(strips.cuts.back() + width, end));
-  strips.panels = static_cast<int>(std::ranges::lower_bound(strips.cuts, diagonal) -
-                                   strips.cuts.begin());
+  strips.panels =
+      static_cast<int>(std::ranges::lower_bound(strips.cuts, diagonal) - strips.cuts.begin());
   strips.stage = {.begin = 0, .end = strips.count()};
   return strips;
 }

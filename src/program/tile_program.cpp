@@ -9,10 +9,9 @@
 namespace fleet {
 
 const char* to_string(Kernel kernel) {
-  constexpr std::array<const char*, kKernels> kWords{"multiply", "add",  "scale", "solve",
-                                                     "prepare",  "gemv", "axpy",  "dot",
-                                                     "update",   "factor", "outcome", "adopt",
-                                                     "exchange", "reload"};
+  constexpr std::array<const char*, kKernels> kWords{
+      "multiply", "add",    "scale",  "solve",   "prepare", "gemv",     "axpy",
+      "dot",      "update", "factor", "outcome", "adopt",   "exchange", "reload"};
   return kWords[static_cast<std::size_t>(kernel)];
 }
 
@@ -161,6 +160,18 @@ bool TileProgram::in_place(MatrixId matrix, DeviceId device, const Tuning& tunin
   return on_host(home) && std::ranges::find(tuning.sharing, device) != tuning.sharing.end();
 }
 
+ProductShape TileProgram::product_of_update(const TileOp& op, const TileId& target) const {
+  const Panel& panel = *matrix_of(op.inputs[0].tile).panel;
+  const std::int64_t rows = rows_of(target), cols = cols_of(target);
+  // As long as the panel, or as what is left of it along the strip.
+  if (panel.routine == Factoring::potrf)
+    return {.m = std::max(rows, cols), .n = std::min(rows, cols), .k = panel.width};
+  return {.m = panel.length,
+          .n = cols,
+          .k = panel.width,
+          .times = panel.routine == Factoring::geqrf ? 2 : 1};
+}
+
 std::int64_t TileProgram::offset_of(const TileOp& op, const TileId& target) const {
   const bool reads_strip = op.kernel == Kernel::factor || op.kernel == Kernel::reload;
   const TileId& strip = reads_strip ? op.inputs[0].tile : target;
@@ -174,8 +185,7 @@ std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& targ
     return kTouched * matrix_of(op.inputs[0].tile).panel->width * cols_of(target) *
            element_bytes_of(target);
   }
-  if (copies_factors(op.kernel))
-    return 2 * std::min(bytes_of(target), bytes_of(op.inputs[0].tile));
+  if (copies_factors(op.kernel)) return 2 * std::min(bytes_of(target), bytes_of(op.inputs[0].tile));
   const std::int64_t n = cols_of(target), k = depth_of(op, target);
   const std::int64_t second = op.inputs[1].tile.exists() ? k : 0;
   return (n * k + second + 2 * n) * element_bytes_of(target);

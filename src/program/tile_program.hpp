@@ -251,6 +251,12 @@ constexpr ScalarId conjugate_alpha_of(int call) {
   return static_cast<ScalarId>(alpha_of(call) + 2);
 }
 
+/// The products that an update of a factorization takes as long as: `times` of this shape.
+struct ProductShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  int times = 1;
+};
+
 /// Matrices, and chains of ops that are right one after another. Two programs over the same
 /// matrices, one after the other, are a program.
 struct TileProgram {
@@ -297,6 +303,7 @@ struct TileProgram {
   double work_of(const TileOp& op, const TileId& target) const;
   /// Multiply-adds of a product or solve on `target`.
   double multiply_adds_of(const TileOp& op, const TileId& target) const;
+  ProductShape product_of_update(const TileOp& op, const TileId& target) const;
   /// Where the panel of an op of a factorization begins along the strip `target` (or the strip that
   /// it reads); negative: the strip begins within the panel.
   std::int64_t offset_of(const TileOp& op, const TileId& target) const;

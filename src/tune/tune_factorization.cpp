@@ -29,9 +29,9 @@ class FactorTuner {
   FactorTuner(const Factorization& what, const Machine& machine, const TuneRequest& request)
       : what_(what), machine_(machine), request_(request) {
     // The type and the home are what base_tuning looks at.
-    const Problem alike = make_problem(
-        {.type = what.type(), .m = what.m, .n = what.n, .k = what.diagonal()},
-        {.homes = {what.home, what.home, what.home}});
+    const Problem alike =
+        make_problem({.type = what.type(), .m = what.m, .n = what.n, .k = what.diagonal()},
+                     {.homes = {what.home, what.home, what.home}});
     base_ = base_tuning(alike, machine, request);
     base_.max_hops = 0;
   }
@@ -73,9 +73,8 @@ class FactorTuner {
       if (width <= what_.diagonal() && ceil_div(what_.n, width) <= kMostStrips)
         widths.push_back(width);
     if (widths.empty())
-      widths.push_back(what_.diagonal() < kStripWidths.front()
-                           ? what_.diagonal()
-                           : ceil_div(what_.n, kMostStrips));
+      widths.push_back(what_.diagonal() < kStripWidths.front() ? what_.diagonal()
+                                                               : ceil_div(what_.n, kMostStrips));
     return widths;
   }
 
@@ -96,9 +95,7 @@ class FactorTuner {
       add({.begin = begin, .end = std::min(begin + per_stage, all.count())});
     const bool exchanges = what_.routine == Factoring::getrf && candidate.stages.size() > 1;
     for (int begin = 0; exchanges && begin + 1 < all.panels; begin += per_stage)
-      add({.begin = begin,
-           .end = std::min(begin + per_stage, all.panels),
-           .only_exchanges = true});
+      add({.begin = begin, .end = std::min(begin + per_stage, all.panels), .only_exchanges = true});
     ++planned_;
     const double value = request_.goal.value(candidate.cost);
     TriedStrips tried{.width = tuning.tile, .workers = tuning.workers, .cost = candidate.cost};

@@ -17,15 +17,16 @@ extern "C" void xerbla_(const char* name, const int* position, std::size_t lengt
 // The plain names alone: a LAPACK has those.
 #define ALL_TYPES(X, word, routine) \
   X(s##word, routine) X(d##word, routine) X(c##word, routine) X(z##word, routine)
-#define NAMES(X)                                                                            \
-  ALL_TYPES(X, getrf, getrf)                                                                \
-  ALL_TYPES(X, potrf, potrf)                                                                \
-  ALL_TYPES(X, geqrf, geqrf) ALL_TYPES(X, getrs, getrs) ALL_TYPES(X, potrs, potrs)          \
-      ALL_TYPES(X, gesv, gesv) ALL_TYPES(X, posv, posv) ALL_TYPES(X, getri, getri)          \
-          ALL_TYPES(X, potri, potri) ALL_TYPES(X, trtri, trtri) ALL_TYPES(X, trtrs, trtrs)  \
-              ALL_TYPES(X, lauum, lauum) X(sorgqr, orgqr) X(dorgqr, orgqr) X(cungqr, orgqr) \
-                  X(zungqr, orgqr) X(sormqr, ormqr) X(dormqr, ormqr) X(cunmqr, ormqr)       \
-                      X(zunmqr, ormqr) X(dsgesv, dsgesv) X(zcgesv, zcgesv)
+#define NAMES(X)                                                                                   \
+  ALL_TYPES(X, getrf, getrf)                                                                       \
+  ALL_TYPES(X, potrf, potrf)                                                                       \
+  ALL_TYPES(X, geqrf, geqrf)                                                                       \
+  ALL_TYPES(X, getrs, getrs) ALL_TYPES(X, potrs, potrs) ALL_TYPES(X, gesv, gesv)                   \
+      ALL_TYPES(X, posv, posv) ALL_TYPES(X, getri, getri) ALL_TYPES(X, potri, potri)               \
+          ALL_TYPES(X, trtri, trtri) ALL_TYPES(X, trtrs, trtrs) ALL_TYPES(X, lauum, lauum)         \
+              X(sorgqr, orgqr) X(dorgqr, orgqr) X(cungqr, orgqr) X(zungqr, orgqr) X(sormqr, ormqr) \
+                  X(dormqr, ormqr) X(cunmqr, ormqr) X(zunmqr, ormqr) X(dsgesv, dsgesv)             \
+                      X(zcgesv, zcgesv)
 #define DECLARE(word, routine) extern "C" void word##_(...);
 NAMES(DECLARE)
 

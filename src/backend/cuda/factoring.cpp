@@ -66,8 +66,7 @@ class PanelKernel {
   }
   std::int32_t* notes(const View& tile) const {
     const std::int64_t at = panel_.width * (panel_.is_flat ? 1 : tile.ld);
-    return reinterpret_cast<std::int32_t*>(static_cast<char*>(tile.data) +
-                                           at * bytes_of(storage_));
+    return reinterpret_cast<std::int32_t*>(static_cast<char*>(tile.data) + at * bytes_of(storage_));
   }
 
   void factor() {
@@ -110,8 +109,7 @@ class PanelKernel {
                    .side = panel_.is_flat ? Side::left : Side::right};
     if (can_invert_diagonal()) {
       const std::int64_t edge = inverse_block(storage_);
-      solving.b = {
-          .data = workspace_, .rows = edge, .cols = round_up(width, edge), .ld = edge};
+      solving.b = {.data = workspace_, .rows = edge, .cols = round_up(width, edge), .ld = edge};
       blas_.prepare({.kernel = Kernel::prepare, .type = launch_.type, .a = square, .c = solving.b});
     }
     blas_.solve(solving);
@@ -176,21 +174,20 @@ class PanelKernel {
                   .cols = cols,
                   .ld = rows};
     };
-    fleet::update(
-        launch_,
-        {.multiply = [this](const Launch& product) { blas_.multiply(product); },
-         .solve =
-             [&](const View& p, const View& c) {
-               const View solved = scratch(0, c.rows, c.cols);
-               blas_.multiply({.type = launch_.type,
-                               .alpha = 1.0,
-                               .a = piece(p, panel_.block_begin(), panel_.width),
-                               .b = c,
-                               .c = solved});
-               copy_filled(storage_, solved, c, stream_);
-             },
-         .exchange = [&](const View& p, const View& c) { exchange(c, notes(p)); },
-         .scratch = scratch});
+    fleet::update(launch_,
+                  {.multiply = [this](const Launch& product) { blas_.multiply(product); },
+                   .solve =
+                       [&](const View& p, const View& c) {
+                         const View solved = scratch(0, c.rows, c.cols);
+                         blas_.multiply({.type = launch_.type,
+                                         .alpha = 1.0,
+                                         .a = piece(p, panel_.block_begin(), panel_.width),
+                                         .b = c,
+                                         .c = solved});
+                         copy_filled(storage_, solved, c, stream_);
+                       },
+                   .exchange = [&](const View& p, const View& c) { exchange(c, notes(p)); },
+                   .scratch = scratch});
   }
 
   const Launch& launch_;

@@ -76,7 +76,9 @@ struct Diagonal {
   const T* from;
   std::int64_t ld;
   T* to;
-  __device__ void operator()(std::int64_t row, std::int64_t) const { to[row] = from[row * (ld + 1)]; }
+  __device__ void operator()(std::int64_t row, std::int64_t) const {
+    to[row] = from[row * (ld + 1)];
+  }
 };
 
 template <typename T>

@@ -39,6 +39,11 @@ constexpr std::int64_t kInverseOrder = 512;
 // 1024, 2048, 4096 and 8192: within 1.3 % of a solve what its rows and its elements of C take here.
 constexpr double kSolveRowS = 0.135e-6;
 constexpr double kSolveElementS = 6e-12;
+/// Panels of potrf, getrf and geqrf of doubles on an H100, beside nothing
+/// (bench/results/panels-h100.json).
+constexpr std::array<PanelTimes, kFactorings> kPanels{{{.column_s = 0.75e-6},
+                                                       {.column_s = 2.3e-6, .element_s = 3e-11},
+                                                       {.column_s = 4.6e-6, .element_s = 4.5e-11}}};
 constexpr double kPrepareS = 64e-6;
 constexpr double kTriangleShare = 0.65;
 
@@ -182,6 +187,7 @@ class Shape {
     device.solve_row_s = kSolveRowS;
     device.solve_element_s = kSolveElementS;
     device.prepare_s = kPrepareS;
+    device.panels = kPanels;
     device.triangle_share = kTriangleShare;
     for (const DataType type : kDataTypes)
       for (const std::int64_t edge : kEdges) device.kernels.push_back({type, edge, kFlopsPerS});

@@ -51,7 +51,7 @@ void exchange_few_rows(Storage storage, const View& a, std::int64_t first, std::
 /// What is exchanged at a time by compose_exchanges and exchange_composed.
 constexpr std::int64_t kMostExchanges = 1024;
 
-/// The exchanges of rows i and pivots[i] - row, one after the other, as 2*count+1 numbers: how many
+/// The exchanges of rows i and pivots[i] - row, one after the other, as 4*count+1 numbers: how many
 /// rows move, and for each where it comes from and goes to. Throws Error(device_failed).
 void compose_exchanges(const std::int32_t* pivots, std::int32_t row, std::int64_t count,
                        bool backward, std::int32_t* composed, cudaStream_t stream);

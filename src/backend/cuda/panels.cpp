@@ -301,10 +301,7 @@ void Panels::larft(Storage storage, const View& v, const void* tau, const View& 
   const auto bytes = static_cast<std::size_t>(order * order * bytes_of(storage));
   const View products{.data = workspace, .rows = order, .cols = order, .ld = order};
   char* const first = after(workspace, bytes);
-  const QrPanel panel{.storage = storage,
-                      .a = v,
-                      .t = t,
-                      .products = {first, after(first, bytes)}};
+  const QrPanel panel{.storage = storage, .a = v, .t = t, .products = {first, after(first, bytes)}};
   check(cudaMemset2DAsync(t.data, static_cast<std::size_t>(t.ld * bytes_of(storage)), 0,
                           static_cast<std::size_t>(order * bytes_of(storage)),
                           static_cast<std::size_t>(order), stream_),

@@ -60,8 +60,7 @@ class Panels {
   static std::size_t larft_bytes(Storage storage, std::int64_t order);
   /// t := the factor of the block reflector of v, whose ones and zeros are explicit, with tau; zero
   /// below its diagonal. Throws Error(device_failed).
-  void larft(Storage storage, const View& v, const void* tau, const View& t,
-             void* workspace) const;
+  void larft(Storage storage, const View& v, const void* tau, const View& t, void* workspace) const;
 
  private:
   struct LuPanel;

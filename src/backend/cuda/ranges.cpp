@@ -18,7 +18,6 @@ std::string name_of(const Plan& plan) {
   return plan.program->calls.empty() ? "copies" : to_text(plan.problem());
 }
 
-
 /// Tools copy the text, so `name` may go.
 nvtxEventAttributes_t event(const std::string& name) {
   nvtxEventAttributes_t event{};
