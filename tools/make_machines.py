@@ -41,12 +41,24 @@ H200_TF32 = {256: 11, 512: 71, 1024: 237, 2048: 334, 4096: 355.1, 16384: 324.8}
 # The highest sustained rates per GPU of the node with four GPUs: 205 and 224 in total.
 H200X4_S, H200X4_D = 51.25, 56.0
 
+# Of doubles on an H100 (24 Nov 2026), fitted at 512 columns: seconds for each column and element.
+H200_PANELS = {
+    "potrf": {"column_s": 7.5e-07, "element_s": 0},
+    "getrf": {"column_s": 2.3e-06, "element_s": 3e-11},
+    "geqrf": {"column_s": 4.6e-06, "element_s": 4.5e-11},
+}
+H200_PANELS_NOTE = (
+    "measured on one H100, beside nothing else: doubles of 1024 to 65,536 rows and 512 columns "
+    "(bench/results/panels-h100.json). Assumed to be the same on an H200, and for the other types."
+)
+
 H200_NOTES = {
     "launch_s": "measured: 3.6 us host time per kernel launch.",
     "issue_s": "measured: 1,024 nodes (896 chunk copies, 128 kernels) replayed as one CUDA graph "
     "take 2.18 ms to launch and 2.31 ms to run. Issued through streams it would be 6.3 us.",
     "memory_bytes": "GPUs measured (150,109,880,320); host assumed 1 TiB.",
     "memory_bytes_per_s": "assumed: 4.8 TB/s nominal of the H200.",
+    "panels": H200_PANELS_NOTE,
 }
 
 
@@ -72,7 +84,13 @@ def h200_gpus(count, most_s, most_d):
     d = {edge: min(rate, most_d) for edge, rate in H200_D.items()}
     rates = {"s": s, "d": d, "c": s, "z": d, "h": H200_H, "bf16": H200_H, "tf32": H200_TF32}
     return gpus(
-        count, H200_MEMORY_BYTES, H200_LAUNCH_S, H200_MEMORY_RATE, rates, watts=watts(**H200_WATTS)
+        count,
+        H200_MEMORY_BYTES,
+        H200_LAUNCH_S,
+        H200_MEMORY_RATE,
+        rates,
+        panels=H200_PANELS,
+        watts=watts(**H200_WATTS),
     )
 
 

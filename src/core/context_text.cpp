@@ -109,23 +109,24 @@ std::string Context::factor_plan_json(std::string_view text) {
   const auto machine = offloader_.model();
   if (offloader_.users().empty())
     throw Error(Status::unsupported, "no device to plan for: name a machine, or backend=host");
-  if (what.diagonal() == 0) throw Error(Status::bad_argument, "an empty matrix has no plan");
   const auto planned = offloader_.plan(what);
   report.machine = machine.get();
   report.planned = planned.get();
   report.users = offloader_.users();
   report.bound = offloader_.bound(what);
   report.goal = offloader_.goal();
-  report.offloaded =
-      options_.offload == Offload::always ||
-      (options_.offload == Offload::automatic && planned->cost.seconds < planned->host_s);
+  const bool is_forced = options_.offload == Offload::always || options_.min_flops > 0;
+  const bool is_refused = options_.offload == Offload::never ||
+                          (options_.offload != Offload::always && flops(what) < options_.min_flops);
+  report.offloaded = !is_refused && (is_forced || planned->cost.seconds < planned->host_s);
   const std::string by_cpu =
       std::isfinite(planned->host_s) ? duration(planned->host_s) : "an unknown time";
-  report.reason = options_.offload == Offload::always ? "offload=always"
-                  : options_.offload == Offload::never
-                      ? "offload=never"
-                      : "the model: " + duration(planned->cost.seconds) + " on devices, " + by_cpu +
-                            " on the CPU";
+  report.reason = options_.offload == Offload::always  ? "offload=always"
+                  : options_.offload == Offload::never ? "offload=never"
+                  : is_refused                         ? "below min_flops"
+                  : is_forced                          ? "min_flops"
+                              : "the model: " + duration(planned->cost.seconds) + " on devices, " +
+                                    by_cpu + " on the CPU";
   return to_json(report);
 }
 

@@ -220,8 +220,21 @@ class Offloader {
   std::shared_ptr<const Planned> smaller(const What& what,
                                          const std::shared_ptr<const Planned>& last, int attempt);
   PlannedFactors plan_factors(const Factorization& what);
-  Outcome run_stage(const std::shared_ptr<const Planned>& planned, const Binding& binding,
-                    bool is_first, CallRecord& record, Journal& journal, const Log& log);
+  std::shared_ptr<const PlannedFactors> find_factors(const Factorization& what);
+  /// What the stages of one factorization share.
+  struct FactorRun {
+    std::shared_ptr<const PlannedFactors> planned;
+    Factored* factored = nullptr;
+    void* outcomes = nullptr;
+    Binding binding = {};
+    bool is_touched = false;  ///< the matrix has been changed by an earlier stage
+    const char* refusal = "no memory on the devices";
+  };
+  std::unique_ptr<Execution> begin_first(const Factorization& what, FactorRun& run, const Log& log);
+  std::unique_ptr<Execution> begin_later(const Planned& stage, const FactorRun& run);
+  Outcome finish_stage(const std::shared_ptr<const Planned>& planned,
+                       std::unique_ptr<Execution> execution, const FactorRun& run,
+                       CallRecord& record, Journal& journal, const Log& log);
   void forget_plans();
   void keep_books(const Planned& planned, const Trace& trace, CallRecord& record);
   void note_lost(DeviceId device, const Log& log);

@@ -88,13 +88,16 @@ PlannedFactors Offloader::plan_factors(const Factorization& what) {
   return planned;
 }
 
-std::shared_ptr<const PlannedFactors> Offloader::plan(const Factorization& what) {
+std::shared_ptr<const PlannedFactors> Offloader::find_factors(const Factorization& what) {
   const auto known =
       std::ranges::find(factors_, what, [](const auto& entry) { return entry.first; });
-  if (known != factors_.end()) {
-    std::rotate(known, known + 1, factors_.end());
-    return factors_.back().second;
-  }
+  if (known == factors_.end()) return nullptr;
+  std::rotate(known, known + 1, factors_.end());
+  return factors_.back().second;
+}
+
+std::shared_ptr<const PlannedFactors> Offloader::plan(const Factorization& what) {
+  if (auto known = find_factors(what)) return known;
   auto planned = std::make_shared<const PlannedFactors>(plan_factors(what));
   if (factors_.size() >= kMostFactors) factors_.erase(factors_.begin());
   factors_.emplace_back(what, planned);
@@ -105,6 +108,7 @@ Bound Offloader::bound(const Factorization& what) { return fleet::bound(what, *m
 
 std::shared_ptr<const PlannedFactors> Offloader::plan_if_promising(const Factorization& what) {
   const double by_cpu_s = fleet::host_s(what, *model());
+  if (const auto known = find_factors(what)) return known;
   const double at_least_s = bound(what).seconds;
   if (at_least_s < by_cpu_s) return plan(what);
   PlannedFactors hopeless;
@@ -113,35 +117,24 @@ std::shared_ptr<const PlannedFactors> Offloader::plan_if_promising(const Factori
   return std::make_shared<const PlannedFactors>(std::move(hopeless));
 }
 
-Offloader::Outcome Offloader::run(const Factorization& what, Factored& factored,
-                                  const std::shared_ptr<const PlannedFactors>& planned,
-                                  CallRecord& record, Journal& journal, const Log& log) {
-  const Computing computing;
+std::unique_ptr<Execution> Offloader::begin_first(const Factorization& what, FactorRun& run,
+                                                  const Log& log) {
   Backend& backend = *engine().backend;
-  Outcome outcome = Outcome::done;
-  auto stages = planned;
   for (int attempt = 0;; ++attempt) {
     try {
-      const Strips& all = *stages->stages.front()->tuned.plan.program->strips;
-      void* const outcomes =
-          stages->outcomes->of(backend, all.outcome_elements(all.panels) * bytes_of(what.storage));
-      for (const auto& stage : stages->stages) {
-        const Binding binding = bind(all, factored.a, factored.lda, outcomes);
-        const bool is_first = &stage == &stages->stages.front();
-        const Outcome of_stage = run_stage(stage, binding, is_first, record, journal, log);
-        if (of_stage == Outcome::not_possible) return of_stage;
-        if (of_stage == Outcome::finished_on_cpu) outcome = of_stage;
-      }
-      factored.info = decode_outcomes(all, outcomes, factored.pivots, factored.tau);
-      record.predicted_s = stages->cost.seconds;
-      return outcome;
+      const auto& stage = run.planned->stages.front();
+      const Strips& all = *stage->tuned.plan.program->strips;
+      run.outcomes = run.planned->outcomes->of(
+          backend, all.outcome_elements(all.panels) * bytes_of(what.storage));
+      run.binding = bind(all, run.factored->a, run.factored->lda, run.outcomes);
+      return backend.begin(stage->tuned.plan, run.binding, stage->serial);
     } catch (const Error& error) {
-      if (error.status() != Status::no_memory || attempt == kAttempts) {
-        if (error.status() == Status::internal || error.status() == Status::device_failed) throw;
-        record.reason = "no memory on the devices";
-        return Outcome::not_possible;
-      }
-      log.line(Log::kWarning, {error.what(), "; trying with less"});
+      if (error.status() == Status::internal) throw;
+      const bool is_last = error.status() != Status::no_memory || attempt == kAttempts;
+      log.line(Log::kWarning, {error.what(), is_last ? "; left to the CPU" : "; trying with less"});
+      run.refusal = error.status() == Status::no_memory ? "no memory on the devices"
+                                                        : "the devices do not work";
+      if (is_last) return nullptr;
     }
     // Once more with what others give back, then with half.
     if (relief_) relief_(attempt);
@@ -151,51 +144,79 @@ Offloader::Outcome Offloader::run(const Factorization& what, Factored& factored,
     forget_plans();
     for (std::int64_t& cap : caps_) cap /= 2;
     try {
-      stages = plan(what);
+      run.planned = plan(what);
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
-      record.reason = "no memory on the devices";
-      return Outcome::not_possible;
+      return nullptr;
     }
   }
 }
 
-Offloader::Outcome Offloader::run_stage(const std::shared_ptr<const Planned>& planned,
-                                        const Binding& binding, bool is_first, CallRecord& record,
-                                        Journal& journal, const Log& log) {
-  const Plan& plan = planned->tuned.plan;
+/// Stages after the first: the matrix has been changed.
+std::unique_ptr<Execution> Offloader::begin_later(const Planned& stage, const FactorRun& run) {
   Backend& backend = *engine().backend;
-  const double start_s = now_s();
-  std::unique_ptr<Execution> run;
   try {
-    run = backend.begin(plan, binding, planned->serial);
+    return backend.begin(stage.tuned.plan, run.binding, stage.serial);
   } catch (const Error& error) {
-    if (is_first && error.status() != Status::device_failed) throw;
-    if (is_first) {
-      log.line(Log::kWarning, {error.what(), "; left to the CPU"});
-      record.reason = "the devices do not work";
-      return Outcome::not_possible;
-    }
-    throw_undefined();
+    if (error.status() != Status::no_memory) throw_undefined();
   }
-  Trace trace = fleet::complete(plan, binding, *run);
-  note_outcome(trace, log);
+  if (relief_) relief_(0);
+  backend.trim();
+  return backend.begin(stage.tuned.plan, run.binding, stage.serial);
+}
+
+Offloader::Outcome Offloader::run(const Factorization& what, Factored& factored,
+                                  const std::shared_ptr<const PlannedFactors>& planned,
+                                  CallRecord& record, Journal& journal, const Log& log) {
+  const Computing computing;
+  FactorRun run{.planned = planned, .factored = &factored};
+  auto first = begin_first(what, run, log);
+  if (first == nullptr) {
+    record.reason = run.refusal;
+    return Outcome::not_possible;
+  }
+  const auto& stages = run.planned->stages;
+  Outcome outcome = finish_stage(stages.front(), std::move(first), run, record, journal, log);
+  if (outcome == Outcome::not_possible) return outcome;
+  past_first_write([&] {
+    for (auto stage = stages.begin() + 1; stage != stages.end(); ++stage) {
+      run.is_touched = true;
+      const Outcome of_stage =
+          finish_stage(*stage, begin_later(**stage, run), run, record, journal, log);
+      if (of_stage == Outcome::finished_on_cpu) outcome = of_stage;
+    }
+  });
+  const Strips& all = *stages.front()->tuned.plan.program->strips;
+  factored.info = decode_outcomes(all, run.outcomes, factored.pivots, factored.tau);
+  record.predicted_s = run.planned->cost.seconds;
+  return outcome;
+}
+
+/// Not possible: the matrix is as it was.
+Offloader::Outcome Offloader::finish_stage(const std::shared_ptr<const Planned>& planned,
+                                           std::unique_ptr<Execution> execution,
+                                           const FactorRun& run, CallRecord& record,
+                                           Journal& journal, const Log& log) {
+  const Plan& plan = planned->tuned.plan;
+  const double start_s = now_s();
+  Trace trace = fleet::complete(plan, run.binding, *execution);
   const bool whole = trace.status == Status::ok;
-  if (!whole) {
-    if (is_first && !has_touched_home(plan, trace)) {
-      log.line(Log::kWarning, {trace.message, "; left to the CPU"});
-      record.reason = "a fault before the matrix was changed";
-      return Outcome::not_possible;
-    }
-    log.line(Log::kWarning, {trace.message, "; finishing on the CPU"});
-    past_first_write([&] {
-      std::optional<CpuBlas::Lease> lease;
-      lease_if_possible(lease, *blas_, cores_);
-      Binding with_scratch = binding;
-      const ScratchHomes scratch(*plan.program, with_scratch);
-      recover({plan, with_scratch, trace, *run}, lost_, backend, *blas_);
-    });
+  if (!whole && !run.is_touched && !has_touched_home(plan, trace)) {
+    note_outcome(trace, log);
+    log.line(Log::kWarning, {trace.message, "; left to the CPU"});
+    record.reason = "a fault before the matrix was changed";
+    return Outcome::not_possible;
   }
+  past_first_write([&] {
+    note_outcome(trace, log);
+    if (whole) return;
+    log.line(Log::kWarning, {trace.message, "; finishing on the CPU"});
+    std::optional<CpuBlas::Lease> lease;
+    lease_if_possible(lease, *blas_, cores_);
+    Binding with_scratch = run.binding;
+    const ScratchHomes scratch(*plan.program, with_scratch);
+    recover({plan, with_scratch, trace, *execution}, lost_, *engine().backend, *blas_);
+  });
   keep_books(*planned, trace, record);
   try {
     auto kept = std::make_shared<const Trace>(std::move(trace));

@@ -3,7 +3,10 @@
 #include "cpu/panels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "cpu/copies.hpp"
@@ -44,12 +47,17 @@ void copy_part(const Launch& launch, const View& from, const View& to) {
   copy_columns(from, to, bytes_of(launch.type.storage), 0, from.cols);
 }
 
-/// The exchanges of rows that the notes of a panel or of its outcome have, 1-based.
-std::vector<std::int64_t> pivots_of(const Launch& launch, const View& tile) {
-  const std::int32_t* const notes = notes_of(launch, tile) + Panel::kPivots;
-  std::vector<std::int64_t> pivots(notes, notes + launch.panel.width);
-  for (std::int64_t& pivot : pivots) ++pivot;
-  return pivots;
+/// Rows of `a` change places as the notes of a panel, or of its outcome, say.
+void exchange_rows(const Launch& launch, const View& tile, const View& a) {
+  const std::int32_t* const pivots = notes_of(launch, tile) + Panel::kPivots;
+  with_wide_element(launch.type.storage, [&](auto zero) {
+    using T = decltype(zero);
+    for (std::int64_t col = 0; col < a.cols; ++col) {
+      T* const column = static_cast<T*>(a.data) + col * a.ld;
+      for (std::int64_t i = 0; i < launch.panel.width; ++i)
+        if (pivots[i] != i) std::swap(column[i], column[pivots[i]]);
+    }
+  });
 }
 
 void factor_potrf(const Launch& launch, CpuBlas& blas) {
@@ -69,14 +77,18 @@ void factor_potrf(const Launch& launch, CpuBlas& blas) {
   if (rest > 0) solve(solving, blas);
 }
 
+// Kernels take no memory where they can do without: what they have changed would be lost with it.
 void factor_getrf(const Launch& launch, CpuBlas& blas) {
   const View panel = part_of_panel(launch, launch.c, 0, launch.panel.length);
-  std::vector<std::int64_t> pivots(static_cast<std::size_t>(launch.panel.width));
-  const std::int64_t info = lapack::getrf(blas, launch.type.storage, panel, pivots.data());
   std::int32_t* const notes = notes_of(launch, launch.c);
+  // 64-bit pivots have room where the moves of GPUs would be.
+  constexpr std::uintptr_t kWide = alignof(std::int64_t);
+  const auto after = reinterpret_cast<std::uintptr_t>(notes + launch.panel.moves_begin());
+  auto* const pivots = reinterpret_cast<std::int64_t*>((after + kWide - 1) / kWide * kWide);
+  const std::int64_t info = lapack::getrf(blas, launch.type.storage, panel, pivots);
   notes[Panel::kInfo] = static_cast<std::int32_t>(info);
   for (std::int64_t i = 0; i < launch.panel.width; ++i)
-    notes[Panel::kPivots + i] = static_cast<std::int32_t>(pivots[static_cast<std::size_t>(i)] - 1);
+    notes[Panel::kPivots + i] = static_cast<std::int32_t>(pivots[i] - 1);
 }
 
 /// V with its ones and zeros, from what geqrf leaves.
@@ -107,11 +119,11 @@ void complete_reflectors(const Launch& launch, CpuBlas& blas, const void* tau) {
 void factor_geqrf(const Launch& launch, CpuBlas& blas) {
   const std::int64_t width = launch.panel.width;
   const View panel = part_of_panel(launch, launch.c, 0, launch.panel.length);
-  std::vector<char> tau(static_cast<std::size_t>(width * bytes_of(launch.type.storage)));
-  lapack::geqrf(blas, launch.type.storage, panel, tau.data());
+  void* const tau = notes_of(launch, launch.c);  // there are no notes
+  lapack::geqrf(blas, launch.type.storage, panel, tau);
   copy_part(launch, part_of_panel(launch, launch.c, 0, width, Fill::upper),
             part_of_panel(launch, launch.c, launch.panel.upper_begin(), width));
-  complete_reflectors(launch, blas, tau.data());
+  complete_reflectors(launch, blas, tau);
 }
 
 void factor(const Launch& launch, CpuBlas& blas) {
@@ -165,9 +177,7 @@ void adopt(const Launch& launch) {
 }
 
 void exchange(const Launch& launch) {
-  const auto pivots = pivots_of(launch, launch.a);
-  lapack::laswp(launch.type.storage, part_of_strip(launch, launch.c, 0, launch.panel.length),
-                pivots.data(), std::ssize(pivots), lapack::Order::forward);
+  exchange_rows(launch, launch.a, part_of_strip(launch, launch.c, 0, launch.panel.length));
 }
 
 void reload(const Launch& launch, CpuBlas& blas) {
@@ -180,33 +190,66 @@ void reload(const Launch& launch, CpuBlas& blas) {
               static_cast<std::size_t>(launch.panel.note_count()) * sizeof(std::int32_t));
 }
 
-UpdateSteps on_cpu(const Launch& launch, CpuBlas& blas, std::vector<char> (&memory)[2]) {
-  return {.multiply = [&](const Launch& product) { multiply(product, blas); },
-          .solve =
-              [&](const View& panel, const View& c) {
-                const std::int64_t width = launch.panel.width;
-                solve({.kernel = Kernel::solve,
-                       .type = launch.type,
-                       .beta = 1.0,
-                       .a = part(panel, launch.type.storage, 0, 0, width, width, Fill::lower),
-                       .c = c,
-                       .triangular = true,
-                       .diag = Diag::unit},
-                      blas);
-              },
-          .exchange =
-              [&](const View& panel, const View& c) {
-                const auto pivots = pivots_of(launch, panel);
-                lapack::laswp(launch.type.storage, c, pivots.data(), std::ssize(pivots),
-                              lapack::Order::forward);
-              },
-          .scratch =
-              [&](int which, std::int64_t rows, std::int64_t cols) {
-                std::vector<char>& bytes = memory[which];
-                bytes.resize(static_cast<std::size_t>(rows * cols * bytes_of(launch.type.storage)));
-                return View{.data = bytes.data(), .rows = rows, .cols = cols, .ld = rows};
-              }};
-}
+/// The steps of an update, and memory for them: of its own, or little on the stack.
+class CpuUpdate {
+ public:
+  CpuUpdate(const Launch& launch, CpuBlas& blas) : launch_(launch), blas_(blas) {}
+
+  void run() {
+    const std::int64_t width = launch_.panel.width, bytes = bytes_of(launch_.type.storage);
+    if (launch_.panel.routine != Factoring::geqrf) return update(launch_, steps());
+    try {
+      memory_.resize(static_cast<std::size_t>(2 * width * launch_.c.cols * bytes));
+      scratch_ = memory_.data();
+      return update(launch_, steps());
+    } catch (const std::bad_alloc&) {
+      // A few columns at a time then.
+    }
+    alignas(64) std::array<char, kStackBytes> stack;
+    scratch_ = stack.data();
+    const std::int64_t each = std::max<std::int64_t>(1, kStackBytes / (2 * width * bytes));
+    for (std::int64_t col = 0; col < launch_.c.cols; col += each) {
+      Launch some = launch_;
+      some.c = part(launch_.c, launch_.type.storage, 0, col, launch_.c.rows,
+                    std::min(each, launch_.c.cols - col));
+      update(some, steps());
+    }
+  }
+
+ private:
+  /// Two columns of the widest panel.
+  static constexpr std::int64_t kStackBytes = std::int64_t{1} << 15;
+
+  /// One pointer each, which needs no memory.
+  UpdateSteps steps() {
+    return {
+        .multiply = [this](const Launch& product) { multiply(product, blas_); },
+        .solve = [this](const View& panel, const View& c) { solve_unit(panel, c); },
+        .exchange = [this](const View& panel, const View& c) { exchange_rows(launch_, panel, c); },
+        .scratch =
+            [this](int which, std::int64_t rows, std::int64_t cols) {
+              const std::int64_t bytes = rows * cols * bytes_of(launch_.type.storage);
+              return View{.data = scratch_ + which * bytes, .rows = rows, .cols = cols, .ld = rows};
+            }};
+  }
+
+  void solve_unit(const View& panel, const View& c) {
+    const std::int64_t width = launch_.panel.width;
+    solve({.kernel = Kernel::solve,
+           .type = launch_.type,
+           .beta = 1.0,
+           .a = part(panel, launch_.type.storage, 0, 0, width, width, Fill::lower),
+           .c = c,
+           .triangular = true,
+           .diag = Diag::unit},
+          blas_);
+  }
+
+  const Launch& launch_;
+  CpuBlas& blas_;
+  std::vector<char> memory_;
+  char* scratch_ = nullptr;
+};
 
 void update_potrf(const Launch& launch, const UpdateSteps& steps) {
   // The strip begins within the panel, on its own diagonal.
@@ -297,10 +340,8 @@ void run_factoring(const Launch& launch, CpuBlas& blas) {
       return exchange(launch);
     case Kernel::reload:
       return reload(launch, blas);
-    default: {
-      std::vector<char> memory[2];
-      return update(launch, on_cpu(launch, blas, memory));
-    }
+    default:
+      return CpuUpdate(launch, blas).run();
   }
 }
 

@@ -267,7 +267,7 @@ std::vector<Moved> moved_once(const TileProgram& program) {
 /// Seconds of all panels one after another, with the update of the next strip between them.
 double chain_of_panels_s(const Strips& strips, const Machine& machine,
                          const std::vector<DeviceId>& workers) {
-  const TileProgram program = expand(strips);
+  const TileProgram program = matrices_of(strips);
   const Tuning tuning;
   KernelTimes times(program, machine, tuning);
   double least_s = kInfinity;
@@ -316,6 +316,9 @@ Bound bound(const TileProgram& program, const Machine& machine, double cpu_part)
   return least;
 }
 
+/// Panels of a width that is looked at.
+constexpr std::int64_t kMostPanels = 512;
+
 Bound bound(const Factorization& what, const Machine& machine) {
   const double all_flops = flops(what);
   if (all_flops == 0) return {0, "flops"};
@@ -345,7 +348,8 @@ Bound bound(const Factorization& what, const Machine& machine) {
   }
   double chain_s = kInfinity;
   for (const std::int64_t width : kStripWidths)
-    chain_s = std::min(chain_s, chain_of_panels_s(strips_of(what, width), machine, workers));
+    if (what.diagonal() / width <= kMostPanels || width == kStripWidths.back())
+      chain_s = std::min(chain_s, chain_of_panels_s(strips_of(what, width), machine, workers));
   if (chain_s > least.seconds) least = {chain_s, "panels"};
   return least;
 }

@@ -3,13 +3,24 @@
 #include "program/strips.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "base/sizes.hpp"
 
 namespace fleet {
 namespace {
 
+/// Strips beyond the diagonal.
+constexpr std::int64_t kMostBeyond = 256;
+
 class StripExpansion {
  public:
   explicit StripExpansion(const Strips& strips) : strips_(strips) { program_.strips = strips; }
+
+  TileProgram matrices() {
+    add_matrices();
+    return std::move(program_);
+  }
 
   TileProgram run() {
     const Stage& stage = strips_.stage;
@@ -129,9 +140,11 @@ Strips strips_of(const Factorization& what, std::int64_t width) {
   Strips strips{.what = what};
   const std::int64_t diagonal = what.diagonal();
   strips.cuts = {0};
-  for (const std::int64_t end : {diagonal, what.n})
+  // Beyond the diagonal strips need no panels; few are enough.
+  const std::int64_t beyond = std::max(width, ceil_div(what.n - diagonal, kMostBeyond));
+  for (const auto& [end, edge] : {std::pair(diagonal, width), std::pair(what.n, beyond)})
     while (strips.cuts.back() < end)
-      strips.cuts.push_back(std::min(strips.cuts.back() + width, end));
+      strips.cuts.push_back(std::min(strips.cuts.back() + edge, end));
   strips.panels =
       static_cast<int>(std::ranges::lower_bound(strips.cuts, diagonal) - strips.cuts.begin());
   strips.stage = {.begin = 0, .end = strips.count()};
@@ -139,5 +152,7 @@ Strips strips_of(const Factorization& what, std::int64_t width) {
 }
 
 TileProgram expand(const Strips& strips) { return StripExpansion(strips).run(); }
+
+TileProgram matrices_of(const Strips& strips) { return StripExpansion(strips).matrices(); }
 
 }  // namespace fleet

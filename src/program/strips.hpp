@@ -13,4 +13,7 @@ Strips strips_of(const Factorization& what, std::int64_t width);
 /// and its panel read by those after it; planners may take any order that reads the same.
 TileProgram expand(const Strips& strips);
 
+/// Its matrices without any chain: for sizes and times.
+TileProgram matrices_of(const Strips& strips);
+
 }  // namespace fleet

@@ -145,13 +145,15 @@ std::int64_t decode_outcomes(const Strips& strips, const void* outcomes, std::in
       std::memcpy(static_cast<char*>(tau) + panel.begin * bytes, at,
                   static_cast<std::size_t>(panel.width * bytes));
     } else {
-      std::vector<std::int32_t> notes(static_cast<std::size_t>(panel.note_count()));
-      std::memcpy(notes.data(), at, notes.size() * sizeof(std::int32_t));
-      if (info == 0 && notes[Panel::kInfo] > 0) info = panel.begin + notes[Panel::kInfo];
+      const auto note = [at](std::int64_t which) {
+        std::int32_t value;
+        std::memcpy(&value, at + which * std::int64_t{sizeof value}, sizeof value);
+        return std::int64_t{value};
+      };
+      if (info == 0 && note(Panel::kInfo) > 0) info = panel.begin + note(Panel::kInfo);
       if (panel.routine == Factoring::getrf)
         for (std::int64_t i = 0; i < panel.width; ++i)
-          pivots[panel.begin + i] =
-              panel.begin + notes[static_cast<std::size_t>(Panel::kPivots + i)] + 1;
+          pivots[panel.begin + i] = panel.begin + note(Panel::kPivots + i) + 1;
     }
     at += panel.outcome_elements() * bytes;
   }

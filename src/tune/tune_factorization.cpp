@@ -17,6 +17,10 @@
 namespace fleet {
 namespace {
 
+/// Notes of panels are 32-bit integers.
+constexpr std::int64_t kMostRows = std::int64_t{1} << 30;
+/// Planning looks at all strips of a worker for each update.
+constexpr int kMostStripsAtAll = 2048;
 /// No backend takes wider panels.
 constexpr std::int64_t kWidest = 1024;
 /// A plan has about the square of this many ops.
@@ -37,6 +41,9 @@ class FactorTuner {
   }
 
   TunedFactorization run() {
+    if (what_.diagonal() == 0) throw Error(Status::bad_argument, "an empty matrix has no plan");
+    if (what_.m > kMostRows)
+      throw Error(Status::unsupported, "the notes of a panel count no more rows than 32 bits");
     std::vector<std::size_t> teams{base_.workers.size()};
     if (request_.selects)
       for (std::size_t count = base_.workers.size() / 2; count > 0; count /= 2)
@@ -68,19 +75,22 @@ class FactorTuner {
 
   std::vector<std::int64_t> widths() const {
     if (request_.tile > 0) return {std::min({request_.tile, kWidest, what_.diagonal()})};
+    const std::int64_t least = std::min(ceil_div(what_.diagonal(), kMostStrips), kWidest);
     std::vector<std::int64_t> widths;
     for (const std::int64_t width : kStripWidths)
-      if (width <= what_.diagonal() && ceil_div(what_.n, width) <= kMostStrips)
+      if (width <= what_.diagonal() && ceil_div(what_.diagonal(), width) <= kMostStrips)
         widths.push_back(width);
     if (widths.empty())
-      widths.push_back(what_.diagonal() < kStripWidths.front() ? what_.diagonal()
-                                                               : ceil_div(what_.n, kMostStrips));
+      widths.push_back(std::max(least, std::min(kStripWidths.front(), what_.diagonal())));
     return widths;
   }
 
   void attempt(const Tuning& tuning) {
     TunedFactorization candidate{.width = tuning.tile};
     const Strips all = strips_of(what_, tuning.tile);
+    if (all.count() > kMostStripsAtAll)
+      throw Error(Status::unsupported, "a factorization in " + std::to_string(all.count()) +
+                                           " strips would take too long to plan");
     const int per_stage = strips_per_stage(all, tuning);
     const auto add = [&](const Stage& stage) {
       Strips strips = all;
@@ -110,7 +120,7 @@ class FactorTuner {
 
   /// As many as the caps hold: all of them, where that is possible.
   int strips_per_stage(const Strips& all, const Tuning& tuning) const {
-    const StripBytes bytes = strip_bytes(expand(all));
+    const StripBytes bytes = strip_bytes(matrices_of(all));
     std::int64_t least = all.count();
     for (const DeviceId d : tuning.workers) {
       if (index(d) >= tuning.memory_cap.size()) continue;

@@ -222,7 +222,7 @@ std::size_t factoring_bytes(const Launch& launch, CublasHandle& blas, cudaStream
   const Storage storage = launch.type.storage;
   const std::int64_t bytes = bytes_of(storage), width = panel.width;
   if (launch.kernel == Kernel::update)
-    return 2 * aligned(width * std::max(launch.c.rows, launch.c.cols) * bytes);
+    return panel.routine == Factoring::potrf ? 0 : 2 * aligned(width * launch.c.cols * bytes);
   if (launch.kernel != Kernel::factor && launch.kernel != Kernel::reload) return 0;
   const Panels panels(blas, stream);
   switch (panel.routine) {

@@ -18,7 +18,7 @@ class Workspace {
   ~Workspace();
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
-  /// True if it has moved: nothing of the stream may be under way then. Throws Error(no_memory).
+  /// True if it has moved: graphs that were kept before have the old one. Throws Error(no_memory).
   bool grow(std::size_t bytes);
   char* data() const { return blocks_.empty() ? nullptr : blocks_.back(); }
 
