@@ -40,8 +40,8 @@ FLEET_API fleet_status fleet_zpotrf(fleet_context* context, fleet_uplo uplo, int
                                     int64_t lda, int64_t* info);
 
 /*   getrf   A = P*L*U, m x n: L below the diagonal, with ones on it, U above; row i was
- *           exchanged with row ipiv[i] - 1, for i = 0, 1, ..., min(m, n) - 1. *info = i: U(i,
- *           i) is exactly 0, and equations cannot be solved with it */
+ *           exchanged with row ipiv[i-1], rows counted from 1, for i = 1, 2, ..., min(m, n).
+ *           *info = i: U(i, i) is exactly 0, and equations cannot be solved with it */
 FLEET_API fleet_status fleet_sgetrf(fleet_context* context, int64_t m, int64_t n, float* a,
                                     int64_t lda, int64_t* ipiv, int64_t* info);
 FLEET_API fleet_status fleet_dgetrf(fleet_context* context, int64_t m, int64_t n, double* a,

@@ -65,8 +65,9 @@ typedef enum fleet_dropin_lapack_routine {
   fleet_dropin_zcgesv
 } fleet_dropin_lapack_routine;
 
-/* One call of LAPACK, arguments already checked by the preload library, and no size of it 0. Flags
- * are lower case ('t' or 'c' in ormqr and larfb, as their type has it); absent arguments are 0. */
+/* One call of LAPACK, arguments already checked by the preload library. Flags are lower case ('t'
+ * or 'c' in ormqr and larfb, as their type has it); absent arguments are 0. No size is 0, but for
+ * nrhs in gesv, posv, trtrs, dsgesv and zcgesv, and k in orgqr. */
 typedef struct fleet_dropin_lapack_call {
   const char* symbol; /* the name that the program called, for the log: "scipy_dgesv_64_"; static */
   fleet_dropin_lapack_routine routine;
@@ -112,8 +113,8 @@ typedef struct fleet_dropin_core {
   double lapack_min_flops;
   /* 1: done, and *info is LAPACK's (also of larfb, where it is 0); or the devices failed and what
    * the call writes is undefined, or an operand is on a device and nobody could do the call, which
-   * the core has logged: *info is larger than any size of the call then, a number that LAPACK never
-   * gives. 0: not taken, nothing is touched. */
+   * the core has logged: *info is larger than m and n then, a number that LAPACK never gives.
+   * 0: not taken, nothing is touched. */
   int (*offer_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
   int (*compute_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
   void (*note_host_lapack)(const fleet_dropin_lapack_call* call, double seconds);

@@ -188,7 +188,8 @@ int compute_lapack(const LapackCall* call, std::int64_t* info) {
     bool ends_here = status == FLEET_DEVICE_FAILED;
     if (!ends_here) guarded([&] { ends_here = has_device_operand(*call); });
     if (!ends_here) return 0;
-    // There is no status to say that there is no result: an info that LAPACK never gives.
+    // There is no status to say that there is no result: an info larger than m and n, which LAPACK
+    // never gives.
     *info = std::max(call->m, call->n) + 1;
   }
   const double seconds = now_s() - start_s;

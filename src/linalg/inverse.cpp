@@ -151,8 +151,9 @@ std::int64_t getri(const Level3& on, const View& a, const std::int64_t* pivots) 
       const View lower = room->view(n - first, cols);
       take_lower(on, a, first, lower);
       const View target = on.part_of(a, 0, first, n, cols);
-      on.gemm(-1, Op::none, on.part_of(a, 0, end, n, n - end), Op::none,
-              on.part_of(lower, cols, 0, n - end, cols), 1, target);
+      if (end < n)
+        on.gemm(-1, Op::none, on.part_of(a, 0, end, n, n - end), Op::none,
+                on.part_of(lower, cols, 0, n - end, cols), 1, target);
       on.trsm({.side = Side::right, .diag = Diag::unit}, 1,
               on.part_of(lower, 0, 0, cols, cols, Fill::lower), target);
     }

@@ -87,24 +87,51 @@ template <class F, class... P>
   return jump_behind(id, caller, values...);
 }
 
+/// False for a call that has only numbers to return.
+bool has_work(const fleet_dropin_lapack_call& call) {
+  switch (call.routine) {
+    // Without right sides or reflectors there is still a matrix to factor, to look at or to write.
+    case fleet_dropin_gesv:
+    case fleet_dropin_posv:
+    case fleet_dropin_trtrs:
+    case fleet_dropin_orgqr:
+    case fleet_dropin_dsgesv:
+    case fleet_dropin_zcgesv:
+      return call.n > 0;
+    default:
+      return call.flops > 0;
+  }
+}
+
+/// Writes a size of the workspace that is enough, as every call leaves it there.
+template <class F>
+void write_room(const fleet_dropin_lapack_call& call) {
+  using Real = typename ElementTraits<typename F::Element>::Real;
+  const std::int64_t edge = F::kRoutine == fleet_dropin_ormqr && call.side == 'r' ? call.m : call.n;
+  *static_cast<Real*>(call.work) = static_cast<Real>(edge > 1 ? edge : 1);
+}
+
 /// Does a call where no LAPACK is loaded that has its name: by the core.
 template <class F, class... P>
 void run_elsewhere(LapackId id, P... values) {
   fleet_dropin_lapack_call call = read_lapack<F>(values...);
   const LapackSymbol& symbol = lapack_symbols[id];
   call.symbol = symbol.name;
+  call.flops = flops_of(call);
   std::int64_t info = 0;
+  if constexpr (F::Args::has(LapackArg::iter)) *static_cast<typename F::Integer*>(call.iter) = 0;
   if (const int position = first_illegal_of<F>(call)) {
     info = -position;
     print_illegal(symbol.word, position);
-  } else if (F::kAsksForRoom && call.lwork == -1) {
-    const std::int64_t edge =
-        F::kRoutine == fleet_dropin_ormqr && call.side == 'r' ? call.m : call.n;
-    *static_cast<typename ElementTraits<typename F::Element>::Real*>(call.work) =
-        static_cast<typename ElementTraits<typename F::Element>::Real>(edge > 1 ? edge : 1);
-  } else if (call.flops = flops_of(call); call.flops > 0 && !compute_in_core(call, info)) {
-    info = 1 + (call.m > call.n ? call.m : call.n);
-    print_not_done(symbol.name);
+  } else {
+    const bool asks = F::kAsksForRoom && call.lwork == -1;
+    if (!asks && has_work(call) && !compute_in_core(call, info)) {
+      // Larger than m and n, as the core says it.
+      info = 1 + (call.m > call.n ? call.m : call.n);
+      print_not_done(symbol.name);
+    }
+    if constexpr (F::kAsksForRoom)
+      if (asks || call.lwork > 0) write_room<F>(call);
   }
   return_info<F>(typename F::Args{}, info, values...);
 }

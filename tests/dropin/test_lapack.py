@@ -5,6 +5,7 @@ recording core does calls by the reference LAPACK; where that is not there, thes
 import json
 import re
 import statistics
+import sys
 
 import pytest
 from conftest import (
@@ -178,6 +179,51 @@ def test_without_lapack_and_core_a_call_says_that_it_has_no_result(program, reco
     assert result.returncode == 0
     assert "dgesv_: info 3, then -9" in result.stdout
     assert result.stderr.count("there is no LAPACK") == len(LAPACK_NAMES)
+
+
+# Calls of Fortran by ctypes: a number goes by its address.
+CALLS_WITHOUT_LAPACK = """
+import ctypes, sys
+preload = ctypes.CDLL(sys.argv[1])
+def ints(*values): return (ctypes.c_int * len(values))(*values)
+def doubles(*values): return (ctypes.c_double * len(values))(*values)
+def call(name, *arguments):
+    info = ints(-9)
+    getattr(preload, name)(*(ints(x) if isinstance(x, int) else x for x in arguments), info)
+    print(name, info[0], *(list(x) for x in arguments if isinstance(x, ctypes.Array)))
+none, room = doubles(), doubles(0, 0)
+call("dorgqr_", 3, 2, 0, doubles(7, 7, 7, 7, 7, 7), 3, none, room, 2)
+call("dgesv_", 2, 0, doubles(1, 2, 1, 4), 2, ints(0, 0), none, 2)
+call("dposv_", b"L", 2, 0, doubles(4, 2, 7, 2), 2, none, 2)
+call("dtrtrs_", b"U", b"N", b"N", 2, 0, doubles(0, 7, 1, 1), 2, none, 2)
+call("dtrtrs_", b"U", b"N", b"U", 2, 0, doubles(0, 7, 1, 1), 2, none, 2)
+call("dsgesv_", 2, 0, doubles(1, 2, 1, 4), 2, ints(0, 0), none, 2, none, 2, none, none, ints(-9))
+call("dsgesv_", 0, 1, none, 1, none, none, 1, none, 1, none, none, ints(-9))
+call("dgetri_", 2, doubles(2, 0.5, 4, -1), 2, ints(2, 2), room, 2)
+call("dgeqrf_", 2, 1, doubles(3, 0), 2, doubles(7), room, 1)
+call("dormqr_", b"R", b"N", 2, 1, 0, none, 1, none, doubles(3, 4), 2, room, 2)
+call("dgeqrf_", 0, 1, none, 1, none, room, 0)
+"""
+RESULTS_WITHOUT_LAPACK = """\
+dorgqr_ 0 [1.0, 0.0, 0.0, 0.0, 1.0, 0.0] [] [2.0, 0.0]
+dgesv_ 0 [2.0, 0.5, 4.0, -1.0] [2, 2] []
+dposv_ 0 [2.0, 1.0, 7.0, 1.0] []
+dtrtrs_ 1 [0.0, 7.0, 1.0, 1.0] []
+dtrtrs_ 0 [0.0, 7.0, 1.0, 1.0] []
+dsgesv_ 0 [1.0, 2.0, 1.0, 4.0] [2, 2] [] [] [] [] [0]
+dsgesv_ 0 [] [] [] [] [] [] [0]
+dgetri_ 0 [2.0, -1.0, -0.5, 0.5] [2, 2] [2.0, 0.0]
+dgeqrf_ 0 [3.0, 0.0] [0.0] [1.0, 0.0]
+dormqr_ 0 [] [] [3.0, 4.0] [2.0, 0.0]
+dgeqrf_ 0 [] [] [2.0, 0.0]
+"""
+
+
+def test_a_call_of_no_flops_is_done_where_there_is_no_lapack(preload, run):
+    result = run([sys.executable, "-c", CALLS_WITHOUT_LAPACK, preload], **HOST_DEVICES)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == RESULTS_WITHOUT_LAPACK
 
 
 def test_integers_wider_than_the_name_says_stay_with_their_library(recorder, forced, run, tmp_path):

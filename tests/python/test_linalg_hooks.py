@@ -2,8 +2,11 @@
 """Linear algebra of unmodified programs: NumPy's and SciPy's functions are taken over under
 `fleetblas run` and in offload(), where it is worth it, and nothing else of the program changes."""
 
+import pathlib
+import shutil
 import sys
 
+import fleetblas
 import pytest
 
 # Notes the functions of lapack.h that are called, and gives what is in place of NumPy's functions.
@@ -359,6 +362,115 @@ def last():
     assert np.allclose(np.linalg.inv(big.T), np.eye(700) / 2)
     print("passed", flush=True)
 atexit.register(last)
+"""
+        )
+    )
+
+
+def test_least_squares_without_a_result_raise_as_numpys_do(script):
+    passes(
+        script(
+            WATCHED
+            + """
+import fleetblas
+tall = np.ones((90, 20))
+tall[3, 4] = np.nan
+with fleetblas.offload():
+    for matrix in (tall, tall.T):
+        try:
+            np.linalg.lstsq(matrix, np.ones(len(matrix)), rcond=None)
+        except np.linalg.LinAlgError as error:
+            assert "did not converge" in str(error)
+        else:
+            raise AssertionError(matrix.shape)
+assert "dgeqrf" in called
+print("passed")
+"""
+        )
+    )
+
+
+def test_reports_of_determinants_are_numpys(script):
+    passes(
+        script(
+            WATCHED
+            + """
+import fleetblas, warnings
+u = np.linalg._umath_linalg
+def reports(name, matrix, state):
+    with warnings.catch_warnings(record=True) as seen, np.errstate(all=state):
+        warnings.simplefilter("always")
+        try:
+            found = getattr(np.linalg, name)(matrix)
+        except FloatingPointError as error:
+            return str(error)
+    return sorted(str(each.message) for each in seen), np.isnan(found).any(), np.abs(found).max()
+cases = [1e30 * a, 1e-30 * a, np.zeros((4, 4)), a / 40, np.stack([a / 40, 1e30 * a])]
+cases += [1e30 * (a + 1j * np.diag(b[:, 0])), 1e-30j * a, (1e5 * a).astype("f")]
+calls = [(name, m, s) for name in ("det", "slogdet") for m in cases for s in ("warn", "raise")]
+expected = [reports(*call) for call in calls]
+assert any("overflow" in str(each) for each in expected)
+assert any("underflow" in str(each) for each in expected)
+with fleetblas.offload():
+    for call, result in zip(calls, expected):
+        found = reports(*call)
+        if isinstance(result, str):
+            assert found == result, (call, found, result)
+        else:
+            assert found[:2] == result[:2] and np.isclose(found[2], result[2], equal_nan=True), (
+                call, found, result)
+assert len(called) >= len(calls)
+print("passed")
+"""
+        )
+    )
+
+
+@pytest.mark.parametrize("word", ["0", "off", "false", "no"])
+def test_words_that_turn_it_off_are_those_of_the_library(run_program, word):
+    passes(run_program(SPY + "assert kind() == 'ufunc'; print('passed')", FLEETBLAS_LINALG=word))
+
+
+def test_the_users_own_sitecustomize_runs_where_the_hook_fails(script, tmp_path, monkeypatch):
+    own, hooks = tmp_path / "own", tmp_path / "hooks"
+    for folder in (own, hooks):
+        folder.mkdir()
+    (own / "sitecustomize.py").write_text("import sys\nsys.came_by = __file__\n")
+    (hooks / "_fleetblas_hook.py").write_text("raise RuntimeError('broken')\n")
+    shutil.copy(pathlib.Path(fleetblas.__file__).parent / "hooks" / "sitecustomize.py", hooks)
+    monkeypatch.setenv("PYTHONPATH", f"{hooks}:{own}", prepend=":")
+    done = script("import sys, sitecustomize as s; print(sys.came_by, s.__file__); print(sys.path)")
+    assert done.returncode == 0, done.stderr
+    words, path = done.stdout.splitlines()
+    assert words.split() == [str(own / "sitecustomize.py")] * 2
+    assert str(hooks) not in path
+
+
+def test_a_fork_while_the_lock_is_held_computes(script):
+    passes(
+        script(
+            WATCHED
+            + """
+import fleetblas, os, signal, threading
+with fleetblas.offload():
+    hook, held, done = sys.modules["_fleetblas_hook"], threading.Event(), threading.Event()
+    def hold():
+        with hook._lock:
+            held.set()
+            done.wait()
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        with fleetblas.offload():
+            os._exit(not np.allclose(a @ solve(a, b), b))
+    status = os.waitpid(child, 0)[1]
+    done.set()
+    holder.join()
+assert status == 0, status
+print("passed")
 """
         )
     )

@@ -8,6 +8,7 @@ import fleetblas
 import numpy as np
 import pytest
 from fleetblas import _lapack, linalg
+from fleetblas._errors import DeviceFailed, Error, NoMemory
 from numpy.linalg import LinAlgError
 from test_linalg import ORDERS, TYPES, N, assert_near, laid_out, positive, random, square
 
@@ -244,6 +245,7 @@ def test_stand_ins_give_what_scipy_gives(dtype, order, called):
         assert len(found) == len(results)
         for i, (x, y) in enumerate(zip(found, results)):
             if i == len(results) - 2 and name in ("geqrf", "orgqr", "ungqr", "ormqr", "unmqr"):
+                assert (x.shape, x.dtype) == (y.shape, y.dtype)
                 continue  # a workspace
             assert np.asarray(x).dtype == np.asarray(y).dtype
             assert not isinstance(x, np.ndarray) or x.flags.f_contiguous
@@ -260,6 +262,56 @@ def test_stand_ins_use_what_may_be_overwritten_and_nothing_else(called):
         lu, _, _ = lapack.dgetrf(a, overwrite_a=True)
         assert np.shares_memory(lu, a)
     assert called == ["getrf"] * 2
+
+
+def failing(monkeypatch, error, after=False):
+    """The functions of lapack.h raise this, after they have done their work or before."""
+    call = _lapack.call
+
+    def function(*values):
+        if after:
+            call(*values)
+        raise error
+
+    monkeypatch.setattr(_lapack, "call", function)
+
+
+@pytest.mark.parametrize("error", [DeviceFailed("lost"), Error("internal"), MemoryError()])
+def test_errors_are_raised_where_an_operand_may_be_lost(monkeypatch, error):
+    lapack = pytest.importorskip("scipy.linalg.lapack")
+    a = np.asfortranarray(square())
+    expected = lapack.dgetrf(a)[0]
+    failing(monkeypatch, error, after=True)
+    with fleetblas.offload():
+        for values, words in (((a.copy("F"), 1), {}), ((a.copy("F"),), {"overwrite_a": True})):
+            with pytest.raises(type(error)):
+                lapack.dgetrf(*values, **words)
+        # In C order nothing can be overwritten.
+        for matrix, overwrite in ((a, 0), (np.array(a, order="C"), 1)):
+            assert_near(lapack.dgetrf(matrix, overwrite)[0], expected, "float64")
+
+
+def test_scipy_computes_what_was_refused_of_operands_as_they_were(monkeypatch):
+    lapack = pytest.importorskip("scipy.linalg.lapack")
+    factor = np.ascontiguousarray(lapack.zpotrf(positive("complex128"))[0])
+    b = np.asfortranarray(random((N, 3), "complex128"))
+    expected = lapack.zpotrs(factor, b)[0]
+    failing(monkeypatch, NoMemory("full"))
+    with fleetblas.offload():
+        assert_near(lapack.zpotrs(factor, b, 0, 1)[0], expected, "complex128")
+
+
+def test_workspaces_are_as_long_as_scipys(called):
+    lapack = pytest.importorskip("scipy.linalg.lapack")
+    a, c = np.asfortranarray(random((N, 30))), np.asfortranarray(random((N, 3)))
+    with fleetblas.offload():
+        qr, tau, work, _ = lapack.dgeqrf(a)
+        assert (work.shape, work[0]) == ((90,), 30)
+        assert lapack.dgeqrf(a, lwork=50)[2].shape == lapack.dorgqr(qr, tau, 50)[1].shape == (50,)
+        assert lapack.dormqr("L", "T", qr, tau, c, 33)[1].shape == (33,)
+        assert called == ["geqrf", "geqrf", "orgqr", "ormqr"]
+        with pytest.raises(Exception, match="lwork>=n"):
+            lapack.dgeqrf(a, lwork=29)
 
 
 def test_info_and_errors_are_scipys(called):

@@ -41,8 +41,17 @@ _serve = None  # fleetblas.linalg's answer; False if it cannot be had
 _least = 0
 
 
+def _forget_lock():
+    """A fork has no thread that would release what was held."""
+    global _lock
+    _lock = RLock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)
+
+
 def is_wanted():
-    return os.environ.get("FLEETBLAS_LINALG", "1") != "0"
+    return os.environ.get("FLEETBLAS_LINALG", "1") not in ("0", "off", "false", "no")
 
 
 class StandIn:
@@ -188,12 +197,6 @@ def watch():
     if is_wanted():
         sys.meta_path.insert(0, _Finder())
         enter()
-
-
-def leave_path():
-    """Takes the folder of this file off the path: it is of no use to the program."""
-    folder = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
 
 
 def enter():

@@ -2,6 +2,7 @@
 """Python imports this module first in programs that `fleetblas run` starts: it has the linear
 algebra of NumPy and SciPy watched for, and then hands over to the sitecustomize of the program."""
 
+import os
 import sys
 
 
@@ -12,9 +13,11 @@ def _hand_over():
         import _fleetblas_hook
 
         _fleetblas_hook.watch()
-        _fleetblas_hook.leave_path()
     except Exception:
-        return  # a program runs as if nothing were here
+        pass  # a program runs as if nothing were here
+    # The folder is of no use to the program; `site` has made entries absolute.
+    folder = os.path.dirname(__file__)
+    sys.path[:] = [entry for entry in sys.path if entry != folder]
     del sys.modules[__name__]
     try:
         __import__(__name__)

@@ -30,7 +30,7 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
         return None
     compute, flops = {"_solve": _solution, "_inv": _inverse}[name](*values)
     flops *= 4 if a.dtype.kind == "c" else 1
-    return compute and Prepared(flops, a.dtype, lambda context: ((compute(context), []), False))
+    return compute and Prepared(flops, lambda context: ((compute(context), []), None))
 
 
 def _is_general(a, structure: int) -> bool:

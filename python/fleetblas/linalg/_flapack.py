@@ -34,7 +34,7 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
     if compute is None:
         return None
     flops = call.flops * (4 if dtype.kind == "c" else 1)
-    return Prepared(flops, dtype, lambda context: (compute(context), False))
+    return Prepared(flops, lambda context: (compute(context), None), call.overwrites)
 
 
 def _is_square(a) -> bool:
@@ -63,10 +63,14 @@ class _Call:
     def __init__(self, dtype):
         self.dtype = dtype
         self.flops = 0.0
+        self.overwrites = []
 
     def _own(self, a, overwrite):
-        """Column-major memory with the contents of a."""
-        return _single.stored(a, self.dtype, bool(overwrite), turned=False).f
+        """Column-major memory with the contents of a, where the result will be."""
+        f = _single.stored(a, self.dtype, bool(overwrite), turned=False).f
+        if f is a:
+            self.overwrites.append(a)
+        return f
 
     def _call(self, context, *words):
         return _lapack.call(context, self.dtype, *words)
@@ -213,30 +217,40 @@ class _Call:
 
     # ---- QR
 
-    def _work(self, size):
-        """What says how long a workspace should be."""
-        return np.full(1, size, self.dtype)
+    def _work(self, size, lwork):
+        """SciPy's workspace, which begins with how long it should be."""
+        work = np.zeros(lwork, self.dtype)
+        work[0] = size
+        return work
 
     def geqrf(self, a, lwork=None, overwrite_a=0):
-        if a.ndim != 2 or lwork == -1:
+        if a.ndim != 2:
+            return None
+        lwork = 3 * a.shape[1] if lwork is None else lwork
+        if lwork < a.shape[1]:
             return None
         self.flops = _qr_flops(*a.shape)
 
         def compute(context):
-            qr, tau = _single.factor_qr(context, a, self.dtype, bool(overwrite_a))
-            return qr, tau, self._work(a.shape[1]), 0
+            work, qr = self._work(a.shape[1], lwork), self._own(a, overwrite_a)
+            qr, tau = _single.factor_qr(context, qr, self.dtype, overwrite=True)
+            return qr, tau, work, 0
 
         return compute
 
     def orgqr(self, a, tau, lwork=None, overwrite_a=0):
-        if a.ndim != 2 or tau.ndim != 1 or not len(a) >= a.shape[1] >= len(tau) or lwork == -1:
+        if a.ndim != 2 or tau.ndim != 1 or not len(a) >= a.shape[1] >= len(tau):
+            return None
+        lwork = 3 * a.shape[1] if lwork is None else lwork
+        if lwork < a.shape[1]:
             return None
         self.flops = _qr_flops(*a.shape)
 
         def compute(context):
-            q, factors = self._own(a, overwrite_a), np.ascontiguousarray(tau)
+            work, factors = self._work(a.shape[1], lwork), np.ascontiguousarray(tau)
+            q = self._own(a, overwrite_a)
             self._call(context, "orgqr", *q.shape, len(tau), q, factors)
-            return q, self._work(a.shape[1]), 0
+            return q, work, 0
 
         return compute
 
@@ -244,18 +258,19 @@ class _Call:
         words = [each.decode() if isinstance(each, bytes) else each for each in (side, trans)]
         side, trans = (str(word).lower() for word in words)
         adjoint = "c" if self.dtype.kind == "c" else "t"
-        if lwork == -1 or side not in ("l", "r") or trans not in ("n", adjoint):
+        if side not in ("l", "r") or trans not in ("n", adjoint):
             return None
         if a.ndim != 2 or tau.ndim != 1 or c.ndim != 2 or a.shape[1] != len(tau):
             return None
-        if len(a) != c.shape[side == "r"] or len(a) < len(tau):
+        if len(a) != c.shape[side == "r"] or len(a) < len(tau) or lwork < c.shape[side == "l"]:
             return None
         self.flops = 4.0 * c.size * len(tau)
 
         def compute(context):
-            result, factors = self._own(c, overwrite_c), np.ascontiguousarray(tau)
-            f = self._own(a, True)
+            work, factors = self._work(max(c.shape), lwork), np.ascontiguousarray(tau)
+            f = _single.stored(a, self.dtype, overwrite=True, turned=False).f  # is only read
+            result = self._own(c, overwrite_c)
             self._call(context, "ormqr", side, trans, *result.shape, len(tau), f, factors, result)
-            return result, self._work(max(c.shape)), 0
+            return result, work, 0
 
         return compute

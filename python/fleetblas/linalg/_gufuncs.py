@@ -6,7 +6,7 @@ the error state of the caller as extobj."""
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Callable
 
 import numpy as np
@@ -18,21 +18,24 @@ from . import _checked, _reduced, _single, _storage
 class Prepared:
     """A call that can be computed.
 
-    compute   context -> (result, whether a matrix was singular or not positive definite)
+    compute     context -> (result, sample); the sample is None, or a small matrix of which NumPy
+                reports what it would have reported of the operands
+    overwrites  the operands in whose memory the result is computed, once that begins
     """
 
     flops: float
-    dtype: np.dtype
     compute: Callable
+    overwrites: list = field(default_factory=list)
 
 
-def signal(original, name: str, dtype, words: dict) -> None:
+class LeftToNumpy(Exception):
+    """Numbers that are not finite, or without convergence, which NumPy has its own words for."""
+
+
+def signal(original, name: str, sample: np.ndarray, words: dict) -> None:
     """Has NumPy report a matrix that has no result: as the error state of the caller says."""
-    one = np.ones((1, 1), dtype)
-    if name.startswith("solve"):
-        original(0 * one, one if name == "solve" else one[0], **words)
-    else:
-        original(-one if name.startswith("cholesky") else 0 * one, **words)
+    right = np.ones(sample.shape[: 2 if name == "solve" else 1], sample.dtype)
+    original(sample, *((right,) if name.startswith("solve") else ()), **words)
 
 
 def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None:
@@ -54,7 +57,7 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
         rest = (*rest, functools.partial(original, **words))
     total = flops(*arrays[0].shape[-2:], *(arrays[1].shape[-1:] if count > 1 else ()))
     compute = function(dtype, *arrays, *rest)
-    return compute and Prepared(total * (4 if dtype.kind == "c" else 1), dtype, compute)
+    return compute and Prepared(total * (4 if dtype.kind == "c" else 1), compute)
 
 
 def _type(original, arrays, signature) -> np.dtype | None:
@@ -79,11 +82,11 @@ def _casts(given, dtype) -> bool:
 
 def _inverses(dtype, a):
     def compute(context):
-        out, failed = np.empty(a.shape, dtype), False
+        out, sample = np.empty(a.shape, dtype), None
         for place, one in _checked.items(a):
             if _single.invert(context, one, out[place]) > 0:
-                out[place], failed = np.nan, True
-        return out, failed
+                out[place], sample = np.nan, np.zeros((1, 1), dtype)
+        return out, sample
 
     return compute
 
@@ -91,11 +94,11 @@ def _inverses(dtype, a):
 def _factors(lower: bool):
     def function(dtype, a):
         def compute(context):
-            out, failed = np.empty(a.shape, dtype), False
+            out, sample = np.empty(a.shape, dtype), None
             for place, one in _checked.items(a):
                 if _single.cholesky(context, one, out[place], lower) > 0:
-                    out[place], failed = np.nan, True
-            return out, failed
+                    out[place], sample = np.nan, -np.ones((1, 1), dtype)
+            return out, sample
 
         return compute
 
@@ -109,15 +112,25 @@ def _signs_and_logs(dtype, a):
         for place, one in _checked.items(a):
             lu = _single.factor_lu(context, _single.stored(one, dtype))
             sign[place], log[place] = _single.signed_log_det(lu)
-        return (sign[()], log[()]), False
+        if not (np.isfinite(sign).all() and np.all(log < np.inf)):
+            raise LeftToNumpy("not finite")
+        return (sign[()], log[()]), None
 
     return compute
 
 
 def _determinants(dtype, a):
     def compute(context):
-        (sign, log), failed = _signs_and_logs(dtype, a)(context)
-        return sign * np.exp(log), failed
+        (sign, log), _ = _signs_and_logs(dtype, a)(context)
+        size, info, edge = np.exp(log), np.finfo(dtype), None
+        if np.any(np.isinf(size)):
+            edge = info.max / 4
+        elif np.any((size < info.tiny) & (log > -np.inf)):
+            edge = info.tiny
+        # A sign with parts that are zero would make more to report, of infinity times zero.
+        phase = 1 + 1j if dtype.kind == "c" else 1
+        sample = None if edge is None else np.diag(np.array([edge * phase, edge], dtype))
+        return sign * size, sample
 
     return compute
 
@@ -131,14 +144,14 @@ def _solutions(dtype, a, b):
     stack = _checked.stack_of(a, b)
 
     def compute(context):
-        x, failed = np.empty(stack + b.shape[-2:], dtype), False
+        x, sample = np.empty(stack + b.shape[-2:], dtype), None
         for place, one_a, one_b in _checked.items(a, b):
             lu = _single.factor_lu(context, _single.stored(one_a, dtype))
             if lu.info > 0:
-                x[place], failed = np.nan, True
+                x[place], sample = np.nan, np.zeros((1, 1), dtype)
             else:
                 _single.solve_lu(context, lu, one_b, x[place])
-        return x, failed
+        return x, sample
 
     return compute
 
@@ -147,8 +160,8 @@ def _solutions_of_vectors(dtype, a, b):
     compute_columns = _solutions(dtype, a, b[..., np.newaxis])
 
     def compute(context):
-        x, failed = compute_columns(context)
-        return x[..., 0], failed
+        x, sample = compute_columns(context)
+        return x[..., 0], sample
 
     return compute_columns and compute
 
@@ -159,9 +172,11 @@ def _least_squares(dtype, a, b, rcond, solve):
 
     def compute(context):
         x, squares, rank, s = _reduced.lstsq(context, a, b, dtype, rcond, solve)
+        if rank < 0:
+            raise LeftToNumpy("no convergence")
         if not squares.size:
             squares = np.full(b.shape[1], np.nan, s.dtype)  # which the caller drops
-        return (x, squares, rank, s), False
+        return (x, squares, rank, s), None
 
     return compute
 
@@ -180,7 +195,7 @@ def _reflectors(dtype, a):
         for (place, one), (f, factors) in zip(_checked.items(a), found):
             _storage.copy(one, f)
             tau[place] = factors
-        return tau, False
+        return tau, None
 
     return compute
 
@@ -199,7 +214,7 @@ def _unitaries(is_complete: bool):
                 factors = np.ascontiguousarray(tau[place], dtype)
                 columns = _single.unitary(context, f, factors, q.shape[-1])
                 _storage.copy(q[place], columns)
-            return q, False
+            return q, None
 
         return compute
 

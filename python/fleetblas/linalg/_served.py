@@ -11,8 +11,11 @@ import functools
 import numpy as np
 
 from .. import _lapack
-from .._errors import DeviceFailed
+from .._errors import BadArgument, NoMemory, Unsupported
 from . import _batched, _checked, _flapack, _gufuncs
+
+# Of the library, after which all operands are as they were.
+_UNTOUCHED = (BadArgument, NoMemory, Unsupported)
 
 _FAMILIES = {"_umath_linalg": _gufuncs, "_flapack": _flapack, "_batched_linalg": _batched}
 
@@ -31,19 +34,17 @@ def least_elements() -> float:
 def serve(module: str, name: str, original, values: tuple, words: dict):
     """The result of original(*values, **words) of a module of NumPy or SciPy, or NotImplemented."""
     family = _FAMILIES[module.rpartition(".")[2]]
-    overwrites = any(value for word, value in words.items() if word.startswith("overwrite"))
+    call = None
     try:
         with np.errstate(all="ignore"):  # the caller's may raise its own errors
             call = family.prepared(name, original, values, words)
             if call is None or call.flops < _least_flops():
                 return NotImplemented
-            result, failed = call.compute(_checked.context_of(None))
-    except DeviceFailed:
-        if overwrites:
-            raise  # the operand is lost
+            result, sample = call.compute(_checked.context_of(None))
+    except Exception as error:
+        if call is not None and call.overwrites and not isinstance(error, _UNTOUCHED):
+            raise  # an operand may be lost
         return NotImplemented
-    except Exception:
-        return NotImplemented
-    if failed:
-        _gufuncs.signal(original, name, call.dtype, words)
+    if sample is not None:
+        _gufuncs.signal(original, name, sample, words)
     return result

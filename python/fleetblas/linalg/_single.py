@@ -7,6 +7,7 @@ is returned; nothing here raises LinAlgError. Empty matrices are the caller's.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,18 @@ def readable(a: np.ndarray, dtype) -> Stored:
     return Stored(a.T if found[0] else a, found[0])
 
 
+@contextlib.contextmanager
+def _conjugated(x: np.ndarray, is_wanted):
+    """x is conjugated within the block, also where that fails and somebody else takes over."""
+    if is_wanted:
+        np.conjugate(x, out=x)
+    try:
+        yield
+    finally:
+        if is_wanted:
+            np.conjugate(x, out=x)
+
+
 # ---- triangles ----------------------------------------------------------------------------------
 
 
@@ -56,12 +69,9 @@ def solve_triangle(context, f, uplo, turned, conjugated, diag, x) -> None:
     conjugated = conjugated and x.dtype.kind == "c"
     # BLAS has no flag for conjugation without transposition.
     around = conjugated and not turned
-    if around:
-        np.conjugate(x, out=x)
     trans = "n" if not turned else "c" if conjugated else "t"
-    _lapack.trsm(context, side + uplo + trans + diag, f, x)
-    if around:
-        np.conjugate(x, out=x)
+    with _conjugated(x, around):
+        _lapack.trsm(context, side + uplo + trans + diag, f, x)
 
 
 # ---- LU -----------------------------------------------------------------------------------------
@@ -183,16 +193,13 @@ def solve_cholesky(context, matrix: Stored, lower: bool, x: np.ndarray) -> None:
     in_columns = _arrays.leading_as(x, False) is not None
     # The factor that lies there is of conj(a) if it is turned; and x^t meets a^t = conj(a).
     around = x.dtype.kind == "c" and matrix.turned == in_columns
-    if around:
-        np.conjugate(x, out=x)
-    if in_columns:
-        _lapack.call(context, x.dtype, "potrs", uplo, *x.shape, matrix.f, x)
-    else:
+    with _conjugated(x, around):
+        if in_columns:
+            _lapack.call(context, x.dtype, "potrs", uplo, *x.shape, matrix.f, x)
+            return
         turns = "cn" if uplo == "l" else "nc"
         for trans in turns if x.dtype.kind == "c" else turns.replace("c", "t"):
             _lapack.trsm(context, "r" + uplo + trans + "n", matrix.f, x.T)
-    if around:
-        np.conjugate(x, out=x)
 
 
 # ---- QR -----------------------------------------------------------------------------------------
