@@ -6,6 +6,7 @@
 #include "cpu/lapack.hpp"
 #include "support/host_context.hpp"
 #include "support/lapack_api.hpp"
+#include "support/scale.hpp"
 
 namespace fleet {
 namespace {
@@ -18,6 +19,8 @@ using test::Lapack;
 using test::Matrix;
 using test::Placed;
 using test::product;
+using test::scaled;
+using test::test_scale;
 
 constexpr fleet_uplo uplo_of(Fill fill) { return fill == Fill::lower ? FLEET_LOWER : FLEET_UPPER; }
 
@@ -32,9 +35,13 @@ class CapiLapack : public testing::Test {
   Placed<T> placed(const Matrix<T>& matrix) { return {context_, matrix, place()}; }
 
   /// Sizes around those at which algorithms are cut, and any others.
+  /// Of several panels.
+  static std::int64_t large() { return test_scale() < 1 ? 140 : 600; }
+
   std::vector<std::int64_t> sizes() {
     std::vector<std::int64_t> sizes = {1, 2, 63, 64, 65};
-    for (int i = 0; i < 4; ++i) sizes.push_back(static_cast<std::int64_t>(random_() % 300));
+    for (int i = 0; i < scaled(4); ++i)
+      sizes.push_back(static_cast<std::int64_t>(random_() % (test_scale() < 1 ? 120 : 300)));
     return sizes;
   }
   static bool done(fleet_status status) {
@@ -171,7 +178,7 @@ TYPED_TEST(CapiLapack, SolvesAndInvertsTriangles) {
 
 TYPED_TEST(CapiLapack, InvertsMatricesByTheirFactors) {
   using Api = typename TestFixture::Api;
-  for (const std::int64_t n : {std::int64_t{1}, std::int64_t{70}, std::int64_t{600}}) {
+  for (const std::int64_t n : {std::int64_t{1}, std::int64_t{70}, TestFixture::large()}) {
     Matrix<TypeParam> a(n, n, this->random_);
     // Diagonally dominant in all but the order of its rows.
     a.strengthen();
@@ -204,7 +211,7 @@ TYPED_TEST(CapiLapack, InvertsMatricesByTheirFactors) {
 
 TYPED_TEST(CapiLapack, SquaresTriangles) {
   using Api = typename TestFixture::Api;
-  for (const std::int64_t n : {std::int64_t{1}, std::int64_t{70}, std::int64_t{600}})
+  for (const std::int64_t n : {std::int64_t{1}, std::int64_t{70}, TestFixture::large()})
     for (const Fill fill : {Fill::lower, Fill::upper}) {
       Matrix<TypeParam> a(n, n, this->random_);
       for (std::int64_t i = 0; i < n; ++i) a.at(i, i) = TypeParam(std::abs(a.at(i, i)));
