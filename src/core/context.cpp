@@ -21,9 +21,6 @@
 namespace fleet {
 namespace {
 
-/// Below 512^3 with host operands no GPU beats the CPU.
-constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
-
 bool all_on_host(const std::array<DeviceId, 3>& homes) {
   return on_host(homes[kA]) && on_host(homes[kB]) && on_host(homes[kC]);
 }
@@ -202,11 +199,15 @@ std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const
   return done;  // what is left goes to the CPU
 }
 
-const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const {
+const char* Context::why_no_devices() const {
   if (gate::in_forked_child()) return "forked child";
   if (gate::only_cpu_left()) return "the process ends";
   if (!offloader_.has_backend()) return "no usable device";
-  if (options_.offload == Offload::never) return "offload=never";
+  return options_.offload == Offload::never ? "offload=never" : nullptr;
+}
+
+const char* Context::reason_for_cpu(const Call& call, const Homes& homes) const {
+  if (const char* why = why_no_devices(); why != nullptr) return why;
   if (call.only_scales() && on_host(homes[kC])) return "nothing to multiply";
   if (options_.offload != Offload::always && flops(call) < options_.min_flops)
     return "below min_flops";

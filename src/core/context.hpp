@@ -234,6 +234,14 @@ class Context {
   Choice choose_in_turn(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
   Choice choose(const Call& call, const Homes& homes);
   Choice choose_by_model(const Problem& problem);
+  /// Below 512^3 with host operands no GPU beats the CPU.
+  static constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
+  /// Whatever the call is; nullptr: there may be some.
+  const char* why_no_devices() const;
+  /// Is the model not asked for calls that are large enough?
+  bool forces_devices() const {
+    return options_.offload == Offload::always || options_.min_flops > 0;
+  }
   const char* reason_for_cpu(const Call& call, const Homes& homes) const;
   bool takes_devices(const Call& call, const Homes& homes, Choice& choice, DeviceUse& use);
   void wait_for_devices(const Choice& choice, DeviceUse& use);

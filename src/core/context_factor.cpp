@@ -18,9 +18,6 @@
 namespace fleet {
 namespace {
 
-/// Below this no GPU beats the CPU, with the matrix in host memory.
-constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
-
 std::int64_t factor_in_place(const FactorCall& call, const View& a, CpuBlas& blas) {
   switch (call.routine) {
     case Factoring::potrf:
@@ -88,10 +85,7 @@ std::int64_t Context::run_factor(const FactorCall& call, CallRecord& record) {
 }
 
 const char* Context::reason_for_cpu(const Factorization& what) const {
-  if (gate::in_forked_child()) return "forked child";
-  if (gate::only_cpu_left()) return "the process ends";
-  if (!offloader_.has_backend()) return "no usable device";
-  if (options_.offload == Offload::never) return "offload=never";
+  if (const char* why = why_no_devices(); why != nullptr) return why;
   if (options_.offload != Offload::always && flops(what) < std::max(options_.min_flops, 1.0))
     return "below min_flops";
   // GPUs take a second to start.
@@ -127,7 +121,7 @@ bool Context::factor_on_devices(const FactorCall& call, DeviceId home, CallRecor
       return false;
     }
     const double planning_before_s = offloader_.planning_s();
-    const bool is_forced = options_.offload == Offload::always || options_.min_flops > 0;
+    const bool is_forced = forces_devices();
     const auto planned = is_forced ? offloader_.plan(what) : offloader_.plan_if_promising(what);
     record.plan_s = offloader_.planning_s() - planning_before_s;
     record.predicted_s = planned->cost.seconds;

@@ -115,7 +115,7 @@ std::string Context::factor_plan_json(std::string_view text) {
   report.users = offloader_.users();
   report.bound = offloader_.bound(what);
   report.goal = offloader_.goal();
-  const bool is_forced = options_.offload == Offload::always || options_.min_flops > 0;
+  const bool is_forced = forces_devices();
   const bool is_refused = options_.offload == Offload::never ||
                           (options_.offload != Offload::always && flops(what) < options_.min_flops);
   report.offloaded = !is_refused && (is_forced || planned->cost.seconds < planned->host_s);

@@ -235,6 +235,9 @@ class Offloader {
   Outcome finish_stage(const std::shared_ptr<const Planned>& planned,
                        std::unique_ptr<Execution> execution, const FactorRun& run,
                        CallRecord& record, Journal& journal, const Log& log);
+  std::shared_ptr<const PlannedFactors> keep(const Factorization& what, PlannedFactors planned);
+  void give_back(int attempt);
+  void halve_caps();
   void forget_plans();
   void keep_books(const Planned& planned, const Trace& trace, CallRecord& record);
   void note_lost(DeviceId device, const Log& log);

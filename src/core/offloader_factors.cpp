@@ -46,12 +46,6 @@ class ScratchHomes {
   std::vector<std::vector<char>> memory_;
 };
 
-/// What tuning looks at of a problem: its type, and where it lies.
-Problem alike(const Factorization& what) {
-  return make_problem({.type = what.type(), .m = what.m, .n = what.n, .k = what.diagonal()},
-                      {.homes = {what.home, what.home, what.home}});
-}
-
 }  // namespace
 
 KeptPinned::~KeptPinned() {
@@ -68,7 +62,7 @@ void* KeptPinned::of(Backend& backend, std::int64_t bytes) {
 }
 
 PlannedFactors Offloader::plan_factors(const Factorization& what) {
-  TuneRequest wanted = request(alike(what));
+  TuneRequest wanted = request(product_like(what));
   wanted.cpu_part = 0;
   const double start_s = now_s();
   TunedFactorization tuned = tune(what, *model(), wanted);
@@ -92,29 +86,40 @@ std::shared_ptr<const PlannedFactors> Offloader::find_factors(const Factorizatio
   const auto known =
       std::ranges::find(factors_, what, [](const auto& entry) { return entry.first; });
   if (known == factors_.end()) return nullptr;
+  const PlannedFactors& found = *known->second;
+  if (found.stages.empty() && found.priced_for != online_.version()) {
+    factors_.erase(known);  // what was hopeless may not be any more
+    return nullptr;
+  }
   std::rotate(known, known + 1, factors_.end());
   return factors_.back().second;
 }
 
 std::shared_ptr<const PlannedFactors> Offloader::plan(const Factorization& what) {
-  if (auto known = find_factors(what)) return known;
-  auto planned = std::make_shared<const PlannedFactors>(plan_factors(what));
+  if (auto known = find_factors(what); known != nullptr && !known->stages.empty()) return known;
+  return keep(what, plan_factors(what));
+}
+
+std::shared_ptr<const PlannedFactors> Offloader::keep(const Factorization& what,
+                                                      PlannedFactors planned) {
+  auto kept = std::make_shared<const PlannedFactors>(std::move(planned));
   if (factors_.size() >= kMostFactors) factors_.erase(factors_.begin());
-  factors_.emplace_back(what, planned);
-  return planned;
+  factors_.emplace_back(what, kept);
+  return kept;
 }
 
 Bound Offloader::bound(const Factorization& what) { return fleet::bound(what, *model()); }
 
 std::shared_ptr<const PlannedFactors> Offloader::plan_if_promising(const Factorization& what) {
-  const double by_cpu_s = fleet::host_s(what, *model());
   if (const auto known = find_factors(what)) return known;
+  const double by_cpu_s = fleet::host_s(what, *model());
   const double at_least_s = bound(what).seconds;
   if (at_least_s < by_cpu_s) return plan(what);
   PlannedFactors hopeless;
   hopeless.cost.seconds = at_least_s;
   hopeless.host_s = by_cpu_s;
-  return std::make_shared<const PlannedFactors>(std::move(hopeless));
+  hopeless.priced_for = online_.version();
+  return keep(what, std::move(hopeless));
 }
 
 std::unique_ptr<Execution> Offloader::begin_first(const Factorization& what, FactorRun& run,
@@ -137,12 +142,11 @@ std::unique_ptr<Execution> Offloader::begin_first(const Factorization& what, Fac
       if (is_last) return nullptr;
     }
     // Once more with what others give back, then with half.
-    if (relief_) relief_(attempt);
-    backend.trim();
+    give_back(attempt);
     if (attempt == 0) continue;
     calls_with_less_ = 1;
     forget_plans();
-    for (std::int64_t& cap : caps_) cap /= 2;
+    halve_caps();
     try {
       run.planned = plan(what);
     } catch (const Error& error) {
@@ -160,8 +164,7 @@ std::unique_ptr<Execution> Offloader::begin_later(const Planned& stage, const Fa
   } catch (const Error& error) {
     if (error.status() != Status::no_memory) throw_undefined();
   }
-  if (relief_) relief_(0);
-  backend.trim();
+  give_back(0);
   return backend.begin(stage.tuned.plan, run.binding, stage.serial);
 }
 

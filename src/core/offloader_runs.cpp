@@ -208,23 +208,32 @@ template <class What>
 std::shared_ptr<const Planned> Offloader::smaller(const What& what,
                                                   const std::shared_ptr<const Planned>& last,
                                                   int attempt) {
-  Backend& backend = *engine().backend;
-  if (relief_) relief_(attempt);
-  backend.trim();
+  give_back(attempt);
   if (attempt == 0) return last;
   calls_with_less_ = 1;
   forget_plans();
   if (attempt <= kTimesHalved) {
-    for (std::size_t d = 0; d < caps_.size(); ++d) {
-      const auto free = static_cast<double>(backend.available_bytes(static_cast<DeviceId>(d)));
-      caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(limits::kMemoryShare * free));
-    }
+    halve_caps();
     if (auto planned = plan_if_possible(what)) return planned;
   }
   const auto devices = static_cast<int>(workers(type_of(what)).size());
   if (devices <= 1) return nullptr;
   most_workers_ = devices / 2;
   return plan_if_possible(what);
+}
+
+/// After memory ran out for the `attempt`-th time: what others and pools have.
+void Offloader::give_back(int attempt) {
+  if (relief_) relief_(attempt);
+  engine().backend->trim();
+}
+
+void Offloader::halve_caps() {
+  Backend& backend = *engine().backend;
+  for (std::size_t d = 0; d < caps_.size(); ++d) {
+    const auto free = static_cast<double>(backend.available_bytes(static_cast<DeviceId>(d)));
+    caps_[d] = std::min(caps_[d] / 2, static_cast<std::int64_t>(limits::kMemoryShare * free));
+  }
 }
 
 void Offloader::note_outcome(const Trace& trace, const Log& log) {

@@ -56,6 +56,7 @@ struct PlannedFactors {
   std::vector<std::shared_ptr<const Planned>> stages;
   Cost cost;  ///< predicted: of all stages
   double host_s = 0, plan_s = 0;
+  std::uint64_t priced_for = 0;    ///< as in Planned, where there are no stages: the CPU is faster
   std::vector<TriedStrips> tried;  ///< what the stages were chosen from
   /// Of the panels' outcomes; for the thread with the turn.
   std::shared_ptr<KeptPinned> outcomes = std::make_shared<KeptPinned>();

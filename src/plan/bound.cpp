@@ -330,12 +330,7 @@ Bound bound(const Factorization& what, const Machine& machine) {
   if (rate == 0) return {kInfinity, "flops"};
   Bound least{all_flops / rate, "flops"};
   if (on_host(what.home)) {
-    // A product with as much arithmetic stands for it.
-    const std::array<Problem, 1> alike{
-        make_problem({.type = what.type(),
-                      .m = what.m,
-                      .n = what.n,
-                      .k = std::max<std::int64_t>(1, what.diagonal() / 3)})};
+    const std::array<Problem, 1> alike{product_like(what)};
     std::vector<Meter> meters = ports;
     if (auto pool = pooled_meter(machine, workers)) meters.push_back(std::move(*pool));
     const double share = what.routine == Factoring::potrf ? 0.5 : 1;

@@ -26,8 +26,7 @@ struct Used {
   }
 };
 
-/// Slots of one device. They are given out anew until `cap` is reached; a ring has a fixed number,
-/// and the one that was taken first is taken again.
+/// Slots of one device, each added for one strip, or for a ring.
 class StripSlots {
  public:
   int add(std::int64_t bytes) {
@@ -47,6 +46,7 @@ class StripSlots {
   std::int64_t bytes_ = 0;
 };
 
+/// A fixed number of slots, of which the one that was taken first is taken again.
 class SlotRing {
  public:
   SlotRing() = default;
@@ -54,7 +54,6 @@ class SlotRing {
     for (int i = 0; i < count; ++i) ring_.push_back(slots.add(bytes));
   }
   int next() { return ring_[at_++ % ring_.size()]; }
-  std::size_t size() const { return ring_.size(); }
 
  private:
   std::vector<int> ring_;

@@ -2,6 +2,7 @@
 // factorization.cpp: factorizations as values and as text. It must not know machines.
 #include "problem/factorization.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -97,6 +98,14 @@ double flops(const Factorization& what) {
                                : what.routine == Factoring::getrf ? lu
                                                                   : 2 * lu;
   return (is_complex(what.storage) ? 8 : 2) * multiply_adds;
+}
+
+Problem product_like(const Factorization& what) {
+  return make_problem({.type = what.type(),
+                       .m = what.m,
+                       .n = what.n,
+                       .k = std::max<std::int64_t>(1, what.diagonal() / 3)},
+                      {.homes = {what.home, what.home, what.home}});
 }
 
 std::string to_text(const Factorization& what) {

@@ -34,6 +34,10 @@ Factorization make_factorization(const Factorization& wanted);
 /// times as many.
 double flops(const Factorization& what);
 
+/// A product of whole matrices with its type, shape and home, and about as much arithmetic: for
+/// what knows products only.
+Problem product_like(const Factorization& what);
+
 /// "dgetrf m=8192 n=8192 a@h", "zpotrf n=4096 a@0 uplo=u"; parse_factorization(to_text(f)) == f.
 std::string to_text(const Factorization& what);
 /// Does the text begin with the name of a factorization?

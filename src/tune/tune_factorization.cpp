@@ -32,11 +32,7 @@ class FactorTuner {
  public:
   FactorTuner(const Factorization& what, const Machine& machine, const TuneRequest& request)
       : what_(what), machine_(machine), request_(request) {
-    // The type and the home are what base_tuning looks at.
-    const Problem alike =
-        make_problem({.type = what.type(), .m = what.m, .n = what.n, .k = what.diagonal()},
-                     {.homes = {what.home, what.home, what.home}});
-    base_ = base_tuning(alike, machine, request);
+    base_ = base_tuning(product_like(what), machine, request);
     base_.max_hops = 0;
   }
 

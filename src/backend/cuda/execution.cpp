@@ -217,6 +217,7 @@ class CudaExecution final : public Execution {
   /// Of the largest kernel of each queue.
   void make_workspaces(DeviceScope& device) {
     bool moved = false;
+    std::vector<std::size_t> known(plan_.queues.size(), 0);  // updates, most tasks, have few sizes
     for (const Task& task : plan_.tasks) {
       if (task.kind != TaskKind::compute || on_host(task.device())) continue;
       const TileProgram& program = *plan_.program;
@@ -227,6 +228,11 @@ class CudaExecution final : public Execution {
           .type = program.type_of(op, task.tile),
           .c = {.rows = program.rows_of(task.tile), .cols = program.cols_of(task.tile)},
           .panel = of_target ? *of_target : *program.matrix_of(op.inputs[0].tile).panel};
+      std::size_t& most = known[static_cast<std::size_t>(task.queue)];
+      if (task.kernel == Kernel::update) {
+        if (update_bytes(launch) <= most) continue;
+        most = update_bytes(launch);
+      }
       Stream& stream = devices_.streams.of(plan_.queues[static_cast<std::size_t>(task.queue)]);
       device.use(stream.ordinal);
       moved |= stream.workspace.grow(factoring_bytes(launch, *stream.blas, stream.stream));

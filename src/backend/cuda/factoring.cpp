@@ -217,12 +217,16 @@ bool Workspace::grow(std::size_t bytes) {
   return true;
 }
 
+std::size_t update_bytes(const Launch& launch) {
+  if (launch.panel.routine == Factoring::potrf) return 0;
+  return 2 * aligned(launch.panel.width * launch.c.cols * bytes_of(launch.type.storage));
+}
+
 std::size_t factoring_bytes(const Launch& launch, CublasHandle& blas, cudaStream_t stream) {
   const Panel& panel = launch.panel;
   const Storage storage = launch.type.storage;
   const std::int64_t bytes = bytes_of(storage), width = panel.width;
-  if (launch.kernel == Kernel::update)
-    return panel.routine == Factoring::potrf ? 0 : 2 * aligned(width * launch.c.cols * bytes);
+  if (launch.kernel == Kernel::update) return update_bytes(launch);
   if (launch.kernel != Kernel::factor && launch.kernel != Kernel::reload) return 0;
   const Panels panels(blas, stream);
   switch (panel.routine) {

@@ -29,6 +29,8 @@ class Workspace {
   std::size_t bytes_ = 0;
 };
 
+/// What an update needs of a workspace, by its panel and the shape of c.
+std::size_t update_bytes(const Launch& launch);
 /// What a kernel from Kernel::update on needs of a workspace, by its panel and the shape of c.
 std::size_t factoring_bytes(const Launch& launch, CublasHandle& blas, cudaStream_t stream);
 
