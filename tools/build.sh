@@ -20,7 +20,10 @@ quietly() {
 
 # A newer compiler may have new warnings: they are errors in CI, but must not stop a user's build.
 werror=$([ -n "${CI:-}" ] && echo ON || echo OFF)
-[ -f "$folder/build.ninja" ] || quietly cmake --preset "$preset" -DFLEETBLAS_WERROR="$werror"
+# CI runs nothing on GPUs: compiling kernels for the oldest and the newest generation shows their errors.
+kernels=${CI:+-DCMAKE_CUDA_ARCHITECTURES=75-virtual;90-real}
+[ -f "$folder/build.ninja" ] ||
+  quietly cmake --preset "$preset" -DFLEETBLAS_WERROR="$werror" ${kernels:+"$kernels"}
 started=$SECONDS
 quietly cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" ${1:+--target "$@"}
 printf 'build: %s in %d s\n' "$folder" $((SECONDS - started))

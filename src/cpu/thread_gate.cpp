@@ -9,13 +9,22 @@
 
 namespace fleet {
 
+std::atomic<ThreadGate::Room*> ThreadGate::left_ = nullptr;
+
 ThreadGate::ThreadGate(std::function<void(int)> set_threads, std::function<void()> leave_all)
     : set_threads_(std::move(set_threads)),
       leave_all_(std::move(leave_all)),
       room_(new Room(getpid())) {}
 
 ThreadGate::~ThreadGate() {
-  if (Room* room = room_.load(); room->process == getpid()) delete room;
+  Room* room = room_.load();
+  room->process == getpid() ? delete room : leave_to_parent(room);
+}
+
+void ThreadGate::leave_to_parent(Room* room) {
+  room->left_before = left_.load();
+  while (!left_.compare_exchange_weak(room->left_before, room)) {
+  }
 }
 
 // The room of the parent may be locked for ever by a thread that the child does not have, so the
@@ -24,7 +33,10 @@ ThreadGate::Room& ThreadGate::room() {
   Room* current = room_.load(std::memory_order_acquire);
   if (current->process == getpid()) return *current;
   Room* fresh = new Room(getpid());
-  if (room_.compare_exchange_strong(current, fresh)) return *fresh;
+  if (room_.compare_exchange_strong(current, fresh)) {
+    leave_to_parent(current);
+    return *fresh;
+  }
   delete fresh;
   return *current;
 }

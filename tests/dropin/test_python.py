@@ -163,6 +163,7 @@ def test_numpy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, 
         preload=preload,
         cwd=tmp_path,
         limit_s=900,
+        one_core=True,
         FLEETBLAS_SUMMARY=summary,
         **HOST_DEVICES,
     )
