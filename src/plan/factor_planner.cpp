@@ -4,7 +4,9 @@
 #include "plan/factor_planner.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "plan/kernel_times.hpp"
@@ -16,8 +18,9 @@ namespace fleet {
 namespace {
 
 /// Panels that a worker holds at a time: at least one that updates read, one that arrives, and one
-/// that is made; more let panels run ahead of the updates of later strips.
-constexpr int kLeastPanels = 3, kMostPanels = 12;
+/// that is made. More let panels run ahead of the updates of later strips, above all while these
+/// are still on their way to the devices.
+constexpr int kLeastPanels = 3, kMostPanels = 64;
 /// Strips of earlier stages on their way to be panels again.
 constexpr int kStripsReloaded = 2;
 
@@ -49,7 +52,7 @@ class FactorPlanner {
     std::vector<double> lane_free_s;
     std::vector<TileCopy> panel, outcome;        ///< per panel
     std::vector<int> strips;                     ///< that it has been dealt, in their order
-    std::vector<std::pair<int, int>> exchanges;  ///< of its strips by panels, still to come
+    std::deque<std::pair<int, int>> exchanges;  ///< of its strips by panels, still to come
   };
   /// An update that may come next.
   struct Next {
@@ -66,7 +69,7 @@ class FactorPlanner {
   bool has_slots(int k) const;
   std::vector<int> users_of(int k) const;
   Next next_of(int w) const;
-  void emit_exchanges(int w, std::size_t most);
+  void emit_exchange(int w);
   void finish(int j);
   void make_panel(int k);
   void reload(int k);
@@ -206,7 +209,7 @@ void FactorPlanner::take_slots() {
     if (d >= plan_.tuning.memory_cap.size()) continue;
     const std::int64_t left = plan_.tuning.memory_cap[d] - mover_->slots(worker.device).bytes();
     panels_held_ = static_cast<int>(std::clamp<std::int64_t>(
-        left / aligned, std::min(kLeastPanels, strips_.panels), panels_held_));
+        left / 2 / aligned, std::min(kLeastPanels, strips_.panels), panels_held_));
   }
   for (Worker& worker : workers_)
     worker.panels = SlotRing(mover_->slots(worker.device), panels_held_, panel_bytes);
@@ -249,9 +252,10 @@ void FactorPlanner::factor() {
     }
     if (best < 0) break;
     update(next_of(best).strip);
-    emit_exchanges(best, 1);
+    emit_exchange(best);
   }
-  for (int w = 0; w < std::ssize(workers_); ++w) emit_exchanges(w, worker(w).exchanges.size());
+  for (int w = 0; w < std::ssize(workers_); ++w)
+    for (const auto& [j, k] : std::exchange(worker(w).exchanges, {})) exchange(j, k);
 }
 
 // Has every worker that takes part in panel k a slot for it? Those that its slots had before are
@@ -311,15 +315,14 @@ FactorPlanner::Next FactorPlanner::next_of(int w) const {
   return best;
 }
 
-/// Short tasks that fit between others.
-void FactorPlanner::emit_exchanges(int w, std::size_t most) {
-  auto& waiting = worker(w).exchanges;
-  const std::size_t count = std::min(most, waiting.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    exchange(waiting[i].first, waiting[i].second);
-    finish(waiting[i].first);
-  }
-  waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
+/// Short tasks that fit between others, where nothing would wait for them.
+void FactorPlanner::emit_exchange(int w) {
+  Worker& me = worker(w);
+  if (me.exchanges.empty()) return;
+  const auto [j, k] = me.exchanges.front();
+  if (me.outcome[index(k)].ready_s > me.lane_free_s[index(free_lane(w))]) return;
+  me.exchanges.pop_front();
+  exchange(j, k);
 }
 
 /// Sends a strip home that no op is left for.
@@ -383,7 +386,6 @@ void FactorPlanner::exchange_only() {
     }
   for (int j = stage_.begin; j < std::min(stage_.end, strips_.panels); ++j) {
     for (int k = j + 1; k < strips_.panels; ++k) exchange(j, k);
-    if (j + 1 < strips_.panels) write_back(j);
   }
 }
 
@@ -402,6 +404,7 @@ void FactorPlanner::exchange(int j, int k) {
   const int lane = free_lane(w);
   compute(w, next_op(strips_.strip(j)), strip, {&worker(w).outcome[index(k)], nullptr}, lane);
   strip.ready_s = worker(w).lane_free_s[index(lane)];
+  finish(j);
 }
 
 void FactorPlanner::write_back(int j) {
