@@ -50,8 +50,8 @@ class FactorPlanner {
     DeviceId device = kHost;
     SlotRing panels, reloaded;
     std::vector<double> lane_free_s;
-    std::vector<TileCopy> panel, outcome;        ///< per panel
-    std::vector<int> strips;                     ///< that it has been dealt, in their order
+    std::vector<TileCopy> panel, outcome;       ///< per panel
+    std::vector<int> strips;                    ///< that it has been dealt, in their order
     std::deque<std::pair<int, int>> exchanges;  ///< of its strips by panels, still to come
   };
   /// An update that may come next.
@@ -85,8 +85,6 @@ class FactorPlanner {
   double fetch(const TileId& tile, const TileCopy& from, const Where& to, TaskKind kind);
   int owner_of(int j) const { return (j - stage_.begin) % static_cast<int>(workers_.size()); }
   Worker& worker(int w) { return workers_[index(w)]; }
-  int lanes() const { return static_cast<int>(workers_.front().lane_free_s.size()); }
-  int lane_of_panels() const { return lanes() - 1; }
   int owner_of_panel(int k) const {
     return k < stage_.begin ? k % static_cast<int>(workers_.size()) : owner_of(k);
   }
@@ -144,15 +142,6 @@ void FactorPlanner::deal() {
     worker.panel.resize(index(strips_.panels));
     worker.outcome.resize(index(strips_.panels));
     workers_.push_back(std::move(worker));
-  }
-  const std::size_t least = std::ranges::min_element(workers_, {}, [](const Worker& w) {
-                              return w.lane_free_s.size();
-                            })->lane_free_s.size();
-  for (Worker& worker : workers_) {
-    worker.lane_free_s.resize(least);
-    if (least > 1)
-      plan_.queues[index(first_lane_[index(worker.device)] + static_cast<int>(least) - 1)]
-          .is_ahead = true;
   }
   strip_.resize(index(strips_.count()));
   updates_.resize(index(strips_.count()));
@@ -332,8 +321,8 @@ void FactorPlanner::finish(int j) {
 
 int FactorPlanner::free_lane(int w) const {
   const Worker& me = workers_[index(w)];
-  const int count = std::max(1, std::min(lanes() - 1, lanes_in_use_));
   const auto begin = me.lane_free_s.begin();
+  const auto count = std::min(std::ssize(me.lane_free_s), std::ptrdiff_t{lanes_in_use_});
   return static_cast<int>(std::min_element(begin, begin + count) - begin);
 }
 
@@ -344,7 +333,7 @@ void FactorPlanner::make_panel(int k) {
   TileCopy& panel = me.panel[index(k)];
   TileCopy& outcome = me.outcome[index(k)];
   panel.where = {me.device, me.panels.next()};
-  const int lane = lane_of_panels();
+  const int lane = free_lane(w);
   const auto make = [&](const TileId& tile, TileCopy& target, const TileCopy& input) {
     const OpId op = next_op(tile);
     compute(w, op, target, {&input, nullptr}, lane);
@@ -371,8 +360,9 @@ void FactorPlanner::reload(int k) {
       fetch(strips_.outcome(k), {.where = {kHost, -1}}, outcome.where, TaskKind::fetch);
   TileCopy& panel = me.panel[index(k)];
   panel.where = {me.device, me.panels.next()};
-  compute(w, next_op(strips_.panel(k)), panel, {&strip, &outcome}, lane_of_panels());
-  panel.ready_s = me.lane_free_s[index(lane_of_panels())];
+  const int lane = free_lane(w);
+  compute(w, next_op(strips_.panel(k)), panel, {&strip, &outcome}, lane);
+  panel.ready_s = me.lane_free_s[index(lane)];
 }
 
 // Each strip comes, is exchanged by all later panels, and goes home.

@@ -7,9 +7,9 @@ namespace fleet {
 
 /// Schedules the program of a factorization (program/strips.hpp) for tuning.workers, to which its
 /// strips are dealt in turn. Panel by panel: the worker that has the strip factors it as soon as
-/// the panels before have updated it, on a lane of its own, while all workers update the other
-/// strips by the panel before (look-ahead); then the panel goes to all of them. Pure, like
-/// schedule(). A strip stays with its worker from its first op to its last.
+/// the panels before have updated it, while the others update their strips by the panels before
+/// (look-ahead); then the panel goes to all of them. Pure, like schedule(). A strip stays with its
+/// worker from its first op to its last.
 ///
 /// Throws Error(no_memory) where the caps do not hold the strips of the stage and the panels under
 /// way, Error(unreachable) where a worker cannot be reached.

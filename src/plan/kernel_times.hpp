@@ -55,13 +55,8 @@ class KernelTimes {
     constexpr double kHalf = 0.5;  // a large triangle's share of a square's multiply-adds
     return std::min(1.0, work / kHalf * of(device).triangle_share);
   }
-  /// Seconds of a solve, or of a panel's columns, beyond their multiply-adds, in which most
-  /// processors are free for others.
+  /// Seconds of a solve beyond its multiply-adds, in which most processors are free for others.
   double steps_s(DeviceId device, const TileOp& op, const TileId& target) const {
-    if (op.kernel == Kernel::factor) {
-      const Panel& panel = *program_.matrix_of(target).panel;
-      return static_cast<double>(panel.width) * panels_of(device, panel).column_s;
-    }
     if (op.kernel != Kernel::solve) return 0;
     return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s;
   }
@@ -106,7 +101,8 @@ class KernelTimes {
     return reach;
   }
 
-  /// Of an op of a factorization, but for the steps of a panel.
+  /// Of an op of a factorization. A panel and products beside it take as long as one after the
+  /// other (docs/performance, "Factorizations on one H100"), so the panel keeps the device busy.
   double factoring_s(DeviceId device, const TileOp& op, const TileId& target) {
     if (copies_factors(op.kernel))
       return machine_.stream_s(device, program_.streamed_bytes_of(op, target));
@@ -122,7 +118,9 @@ class KernelTimes {
     const double rate =
         machine_.rate(device, type, static_cast<double>(panel.length),
                       static_cast<double>(panel.width), static_cast<double>(panel.width));
-    return of(device).launch_s + elements * panels_of(device, panel).element_s + flops / rate;
+    const PanelTimes& steps = panels_of(device, panel);
+    return of(device).launch_s + static_cast<double>(panel.width) * steps.column_s +
+           elements * steps.element_s + flops / rate;
   }
   const PanelTimes& panels_of(DeviceId device, const Panel& panel) const {
     return of(device).panels[panel.kind()];

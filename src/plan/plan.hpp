@@ -85,7 +85,6 @@ struct Queue {
   DeviceId device = kHost;  ///< lane, device: where it computes; link: the target of the copies
   DeviceId source = kHost;  ///< link only
   int lane = 0;             ///< lane only
-  bool is_ahead = false;    ///< lane only: its kernels come before those of the device's others
   friend bool operator==(const Queue&, const Queue&) = default;
 };
 
