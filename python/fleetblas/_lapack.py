@@ -11,7 +11,7 @@ from ctypes import POINTER, c_double, c_int, c_int64, c_void_p
 
 import numpy as np
 
-from . import _arrays, _native
+from . import _arrays, _native, _tracked
 from ._native import check, library
 
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
@@ -60,8 +60,11 @@ def _function(letter: str, name: str):
     return function
 
 
-def matrix(array: np.ndarray) -> tuple[int, int]:
-    """Address and leading dimension of a column-major array."""
+def matrix(array) -> tuple[int, int]:
+    """Address and leading dimension of a column-major array, or of a tracked matrix, whose elements
+    the library finds."""
+    if isinstance(array, _tracked.Tracked):
+        array = array._unread()
     leading = _arrays.leading_as(array, False)
     if leading is None:
         raise ValueError(f"strides {array.strides} are not those of a column-major matrix")

@@ -25,6 +25,9 @@ namespace fleet {
 /// Whatever plans or runs on devices takes `turn_`, one after the other, but for calls that
 /// somebody waits for: those may be on devices at the same time, each on its own. The registry and
 /// the books, which a forked child needs too, have a lock that a fork waits for.
+class StripMemory;
+struct StripPiece;
+
 class Context {
  public:
   /// Throws Error(bad_option, bad_file, unsupported) for what the options say.
@@ -170,6 +173,7 @@ class Context {
   void compute_now(const Call& call);
   void settle(const Call& call);
   void settle(const Block& block, Access access);
+  void wait_for_queued(const Block& block, Access access);
   void make_coherent(const Block& block, Access access);
   void make_coherent(const Call& call);
   void require_defined(const Call& call);
@@ -222,6 +226,8 @@ class Context {
   std::vector<Block> gather(const Block& from, const Block& to);
   void copy_at_home(const Block& from, const Block& to);
   void spread(const Block& block);
+  static PlacedProgram placed_alone(const Block& block, const Distribution& distribution,
+                                    DeviceId home);
   bool spread_by_plan(const PlacedProgram& placed, std::span<const Block> homes);
   bool run_copies(const Plan& plan, std::span<const Block> homes, const KeptSlots& slots);
   Distributions distributions_of(const Call& call) const;
@@ -255,8 +261,15 @@ class Context {
   void run_on_cpu(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
   void run_with_cpu(const std::function<void(CpuBlas&)>& work);
   std::int64_t run_factor(const FactorCall& call, CallRecord& record);
-  bool factor_on_devices(const FactorCall& call, DeviceId home, CallRecord& record,
+  bool factor_on_devices(const FactorCall& call, const Factorization& what, CallRecord& record,
                          std::int64_t& info);
+  bool run_factors(const FactorCall& call, const Factorization& what,
+                   const std::shared_ptr<const PlannedFactors>& planned, CallRecord& record,
+                   std::int64_t& info);
+  std::optional<Factorization> dealt(const FactorCall& call, const Block& block) const;
+  void take_strips(const Block& block, const Strips& strips, std::optional<StripMemory>& memory);
+  void move_pieces(std::span<const StripPiece> pieces, bool into_strips);
+  bool move_by_plan(std::span<const StripPiece> pieces, bool into_strips);
   const char* reason_for_cpu(const Factorization& what) const;
   /// A matrix, and where it lies.
   struct Placed {

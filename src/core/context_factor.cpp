@@ -12,6 +12,7 @@
 #include "core/context.hpp"
 #include "core/cpu_path.hpp"
 #include "core/readable.hpp"
+#include "core/strip_memory.hpp"
 #include "cpu/copies.hpp"
 #include "cpu/lapack.hpp"
 
@@ -39,8 +40,6 @@ std::int64_t Context::factor(const FactorCall& call) {
   begin_record(record, call);
   std::int64_t info = 0;
   try {
-    const Block block = block_of(call.matrix(), call.storage);
-    settle(block, Access::update);
     info = run_factor(call, record);
   } catch (const Error& error) {
     record.status = error.status();
@@ -58,10 +57,14 @@ std::int64_t Context::run_factor(const FactorCall& call, CallRecord& record) {
     throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
   const View a = call.matrix();
   const Block block = block_of(a, call.storage);
+  std::int64_t info = 0;
+  wait_for_queued(block, Access::update);
+  if (const auto what = dealt(call, block); what && factor_on_devices(call, *what, record, info))
+    return info;
+  settle(block, Access::update);
   const DeviceId home = locate(call.a, block.bytes);
   note_place(record, {home, home, home});
-  std::int64_t info = 0;
-  if (factor_on_devices(call, home, record, info)) return info;
+  if (factor_on_devices(call, call.at(home), record, info)) return info;
   record.ran = Ran::cpu;
   if (on_host(home)) {
     if (gate::only_cpu_left()) require_readable(call.a, block.bytes);
@@ -97,9 +100,8 @@ const char* Context::reason_for_cpu(const Factorization& what) const {
 }
 
 /// False, with the matrix untouched: the CPU has to do it, and the record says why.
-bool Context::factor_on_devices(const FactorCall& call, DeviceId home, CallRecord& record,
-                                std::int64_t& info) {
-  const Factorization what = call.at(home);
+bool Context::factor_on_devices(const FactorCall& call, const Factorization& what,
+                                CallRecord& record, std::int64_t& info) {
   if (const char* reason = reason_for_cpu(what); reason != nullptr) {
     record.reason = reason;
     return false;
@@ -112,9 +114,9 @@ bool Context::factor_on_devices(const FactorCall& call, DeviceId home, CallRecor
       record.detail = why;
       return false;
     }
-    if (offloader_.is_lost(home))
-      throw Error(Status::device_failed,
-                  "device " + offloader_.place_of(home) + ", which holds an operand, was lost");
+    if (offloader_.is_lost(what.home) && what.dealt.empty())
+      throw Error(Status::device_failed, "device " + offloader_.place_of(what.home) +
+                                             ", which holds an operand, was lost");
     offloader_.retry_limits();
     if (offloader_.workers(what.type()).empty()) {
       record.reason = "no device is left";
@@ -137,15 +139,7 @@ bool Context::factor_on_devices(const FactorCall& call, DeviceId home, CallRecor
       }
     }
     record.prepare_s = now_s() - start_s;
-    Offloader::Factored factored{
-        .a = call.a, .lda = call.lda, .pivots = call.pivots, .tau = call.tau};
-    const auto outcome = offloader_.run(what, factored, planned, record, *journal_, log_);
-    if (outcome == Offloader::Outcome::not_possible) return false;
-    record.ran = Ran::devices;
-    if (outcome == Offloader::Outcome::finished_on_cpu)
-      record.reason = "finished on the CPU after a fault";
-    info = factored.info;
-    return true;
+    return run_factors(call, what, planned, record, info);
   } catch (const Error& error) {
     const Status status = error.status();
     if (status == Status::device_failed || status == Status::internal) throw;
@@ -160,6 +154,37 @@ bool Context::factor_on_devices(const FactorCall& call, DeviceId home, CallRecor
   return false;
 }
 
+/// With the turn. A matrix that is dealt is factored in memory of its own, so that its tiles are as
+/// they were until its factors replace them.
+bool Context::run_factors(const FactorCall& call, const Factorization& what,
+                          const std::shared_ptr<const PlannedFactors>& planned, CallRecord& record,
+                          std::int64_t& info) {
+  Offloader::Factored factored{
+      .a = call.a, .lda = call.lda, .pivots = call.pivots, .tau = call.tau};
+  std::optional<StripMemory> strips;
+  auto outcome = Offloader::Outcome::not_possible;
+  try {
+    if (!what.dealt.empty()) {
+      const Strips& cut = *planned->stages.front()->tuned.plan.program->strips;
+      take_strips(block_of(call.matrix(), call.storage), cut, strips);
+      factored.strips = strips->strips();
+    }
+    outcome = offloader_.run(what, factored, planned, record, *journal_, log_);
+  } catch (const Error& error) {
+    if (what.dealt.empty() || error.status() != Status::device_failed) throw;
+    record.reason = "a fault before the matrix was changed";
+    note_lost_devices();
+    return false;
+  }
+  if (outcome == Offloader::Outcome::not_possible) return false;
+  if (strips) past_first_write([&] { move_pieces(strips->pieces(), false); });
+  record.ran = Ran::devices;
+  if (outcome == Offloader::Outcome::finished_on_cpu)
+    record.reason = "finished on the CPU after a fault";
+  info = factored.info;
+  return true;
+}
+
 void Context::run_with_cpu(const std::function<void(CpuBlas&)>& work) {
   const User inside(users_);
   const Computing computing;
@@ -170,10 +195,14 @@ void Context::run_with_cpu(const std::function<void(CpuBlas&)>& work) {
 
 int Context::cpu_threads() const { return gate::only_cpu_left() ? 1 : cores_; }
 
-void Context::settle(const Block& block, Access access) {
-  if (block.bytes == 0) return;
+void Context::wait_for_queued(const Block& block, Access access) {
   if (queue_.is_busy())
     queue_.wait_for(block, access == Access::read ? CallQueue::Use::writing : CallQueue::Use::any);
+}
+
+void Context::settle(const Block& block, Access access) {
+  if (block.bytes == 0) return;
+  wait_for_queued(block, access);
   make_coherent(block, access);
   queue_.require_arrived(block);
   if (access != Access::write && queue_.has_undefined()) queue_.require_defined(block);

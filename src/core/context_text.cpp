@@ -97,6 +97,7 @@ std::shared_ptr<const Planned> Context::plan_for_text(const Problem& problem) {
 
 Factorization Context::parse_factors(std::string_view text) {
   Factorization what = parse_factorization(text);
+  for (DeviceId& device : what.dealt) device = offloader_.device_of(device - kFirstDevice);
   if (!on_host(what.home)) what.home = offloader_.device_of(what.home - kFirstDevice);
   return what;
 }

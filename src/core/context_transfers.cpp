@@ -21,19 +21,6 @@ Block counterpart(const Block& part, const Block& from, const Block& to) {
   return part_of(to, elements % from.ld, elements / from.ld, part.rows, part.cols);
 }
 
-/// A matrix whose tiles stay where they belong, as a program without calls.
-PlacedProgram placed_alone(const Block& block, const Distribution& distribution, DeviceId home) {
-  auto program = std::make_shared<TileProgram>();
-  program->matrices.push_back({.storage = block.storage,
-                               .row_cuts = distribution.cuts_of(block.rows, distribution.row),
-                               .col_cuts = distribution.cuts_of(block.cols, distribution.col),
-                               .home = home,
-                               .stays = true,
-                               .returns = false,
-                               .distribution = distribution});
-  return {.program = std::move(program), .blocks = {block}};
-}
-
 }  // namespace
 
 std::optional<Distribution> Context::distribution(Storage storage, std::int64_t rows,
@@ -44,6 +31,20 @@ std::optional<Distribution> Context::distribution(Storage storage, std::int64_t 
   const auto turn = take_turn();
   if (!start_devices().empty() || offloader_.users().empty()) return {};
   return distribution_of(asked, rows, cols, offloader_.regular_tiles(storage));
+}
+
+/// A matrix whose tiles stay where they belong, as a program without calls.
+PlacedProgram Context::placed_alone(const Block& block, const Distribution& distribution,
+                                    DeviceId home) {
+  auto program = std::make_shared<TileProgram>();
+  program->matrices.push_back({.storage = block.storage,
+                               .row_cuts = distribution.cuts_of(block.rows, distribution.row),
+                               .col_cuts = distribution.cuts_of(block.cols, distribution.col),
+                               .home = home,
+                               .stays = true,
+                               .returns = false,
+                               .distribution = distribution});
+  return {.program = std::move(program), .blocks = {block}};
 }
 
 Distributions Context::distributions_of(const Call& call) const {

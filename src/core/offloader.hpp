@@ -95,9 +95,9 @@ class Offloader {
   /// Brings tiles home: see plan_return.
   Plan plan_return(const ProgramPtr& matrices, const Residency& before,
                    std::span<const TileId> tiles);
-  /// Brings copies to devices: see plan_spread.
+  /// Brings copies to devices: see plan_spread. `takes_memory`: to memory that is not theirs yet.
   Plan plan_spread(const ProgramPtr& matrices, const Residency& before,
-                   std::span<const Residency::Copy> wanted);
+                   std::span<const Residency::Copy> wanted, bool takes_memory = true);
   RegularTiles regular_tiles(Storage storage);
   /// The least time of any plan for it.
   Bound bound(const Problem& problem);
@@ -145,6 +145,7 @@ class Offloader {
     std::int64_t* pivots = nullptr;
     void* tau = nullptr;
     std::int64_t info = 0;
+    std::vector<Binding::Matrix> strips = {};  ///< of a matrix that is dealt, instead of a
   };
   /// Runs the stages one after another; not_possible leaves the matrix untouched. Throws
   /// Error(device_failed) when it was touched and cannot be completed, and Error(internal) or

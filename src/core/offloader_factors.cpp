@@ -132,10 +132,13 @@ std::unique_ptr<Execution> Offloader::begin_first(const Factorization& what, Fac
       run.outcomes = run.planned->outcomes->of(
           backend, all.outcome_elements(all.panels) * bytes_of(what.storage));
       run.binding = bind(all, run.factored->a, run.factored->lda, run.outcomes);
+      std::ranges::copy(run.factored->strips, run.binding.matrices.begin());
       return backend.begin(stage->tuned.plan, run.binding, stage->serial);
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
-      const bool is_last = error.status() != Status::no_memory || attempt == kAttempts;
+      // Strips that are dealt were cut for this very plan.
+      const int most = run.factored->strips.empty() ? kAttempts : 0;
+      const bool is_last = error.status() != Status::no_memory || attempt == most;
       log.line(Log::kWarning, {error.what(), is_last ? "; left to the CPU" : "; trying with less"});
       run.refusal = error.status() == Status::no_memory ? "no memory on the devices"
                                                         : "the devices do not work";

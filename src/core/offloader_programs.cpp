@@ -60,8 +60,10 @@ Plan Offloader::plan_return(const ProgramPtr& matrices, const Residency& before,
 }
 
 Plan Offloader::plan_spread(const ProgramPtr& matrices, const Residency& before,
-                            std::span<const Residency::Copy> wanted) {
-  Plan plan = fleet::plan_spread(matrices, before, wanted, *model(), caps_);
+                            std::span<const Residency::Copy> wanted, bool takes_memory) {
+  const auto caps =
+      takes_memory ? std::span<const std::int64_t>(caps_) : std::span<const std::int64_t>{};
+  Plan plan = fleet::plan_spread(matrices, before, wanted, *model(), caps);
   verify(plan);
   return plan;
 }

@@ -319,6 +319,28 @@ void Residents::note_home(const Return& what, const TileId& id) {
   find(key_of(what.placed, id))->is_away = false;
 }
 
+std::vector<Residents::Held> Residents::hold_alone(const PlacedProgram& placed) {
+  const std::vector<Residency::Copy> wanted = at_owners(*placed.program).copies;
+  std::vector<Held> held;
+  for (const auto& [id, device] : wanted) {
+    const Key key = key_of(placed, id);
+    const Tile* const tile = find(key);
+    if (tile == nullptr) return {};
+    const auto copy = std::ranges::find(tile->copies, device, &Copy::device);
+    if (copy == tile->copies.end()) return {};
+    held.push_back({key.block, device, copy->address});
+  }
+  const gate::StateLock lock;
+  for (std::size_t t = 0; t < held.size(); ++t) {
+    Tile& tile = *find(key_of(placed, wanted[t].tile));
+    for (const auto& [device, address] : tile.copies)
+      if (device != held[t].device) memory_.give_back(device, address);
+    tile.copies = {{held[t].device, held[t].address}};
+    tile.is_away = true;
+  }
+  return held;
+}
+
 void Residents::note_away(const Block& block) {
   const gate::StateLock lock;
   for (auto& [key, tile] : tiles_)

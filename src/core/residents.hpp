@@ -98,6 +98,16 @@ class Residents {
   };
   std::vector<Copy> copies_of(const Return& what, const TileId& tile) const;
   void note_home(const Return& what, const TileId& tile);
+  /// A tile on the one device that has it.
+  struct Held {
+    Block block;
+    DeviceId device = kHost;
+    void* address = nullptr;
+  };
+  /// The tiles of a matrix that is distributed, each with the copy on the device that it belongs
+  /// to: all others are forgotten, so that what is written there is the newest. Nothing, and
+  /// nothing has changed, where a tile has no such copy.
+  std::vector<Held> hold_alone(const PlacedProgram& placed);
   /// The homes of all tiles in the block are older than their copies.
   void note_away(const Block& block);
   /// Forgets all copies of tiles that meet the block: they are at home, or of no use.

@@ -222,7 +222,7 @@ void FactorPlanner::fetch_strips() {
     TileCopy& strip = strip_[index(j)];
     if (strip.where.in_place()) continue;
     const TileId tile = strips_.strip(j);
-    const TileCopy home{.where = {strips_.what.home, -1}};
+    const TileCopy home{.where = {strips_.home_of(j), -1}};
     strip.ready_s = fetch(tile, home, strip.where, TaskKind::fetch);
   }
 }
@@ -353,7 +353,7 @@ void FactorPlanner::reload(int k) {
   TileCopy strip{.where = {me.device, -1}};
   if (!in_place(tile, w)) {
     strip.where.slot = me.reloaded.next();
-    strip.ready_s = fetch(tile, {.where = {strips_.what.home, -1}}, strip.where, TaskKind::fetch);
+    strip.ready_s = fetch(tile, {.where = {strips_.home_of(k), -1}}, strip.where, TaskKind::fetch);
   }
   TileCopy& outcome = me.outcome[index(k)];
   outcome.ready_s =
@@ -400,7 +400,7 @@ void FactorPlanner::exchange(int j, int k) {
 void FactorPlanner::write_back(int j) {
   TileCopy& strip = strip_[index(j)];
   if (!strip.where.in_place())
-    fetch(strips_.strip(j), strip, {strips_.what.home, -1}, TaskKind::writeback);
+    fetch(strips_.strip(j), strip, {strips_.home_of(j), -1}, TaskKind::writeback);
   strip.where = {kHost, -1};  // done with
 }
 

@@ -31,7 +31,7 @@ class KernelTimes {
   /// Seconds of an op with the device otherwise idle, launch included. The planner's clock takes
   /// this: it has the ops of a device one after the other.
   double seconds(DeviceId device, const TileOp& op, const TileId& target) {
-    return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op, target) +
+    return whole_s(device, op, target) * share(device, op, target) + steps_s(device, op) +
            few_rows_s(device, op, target);
   }
   /// The same with the multiply-adds of whole tiles.
@@ -56,7 +56,7 @@ class KernelTimes {
     return std::min(1.0, work / kHalf * of(device).triangle_share);
   }
   /// Seconds of a solve beyond its multiply-adds, in which most processors are free for others.
-  double steps_s(DeviceId device, const TileOp& op, const TileId& target) const {
+  double steps_s(DeviceId device, const TileOp& op) const {
     if (op.kernel != Kernel::solve) return 0;
     return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s;
   }

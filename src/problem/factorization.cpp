@@ -44,7 +44,10 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 void parse_word(std::string_view word, Factorization& what) {
   if (word.starts_with("a@")) {
-    what.home = parse_place(word.substr(2));
+    const auto places = split(word.substr(2), '+');
+    for (const std::string_view place : places) what.dealt.push_back(parse_place(place));
+    what.home = what.dealt.front();
+    if (places.size() == 1) what.dealt.clear();
     return;
   }
   const std::size_t equals = word.find('=');
@@ -83,6 +86,12 @@ Factorization make_factorization(const Factorization& wanted) {
   require_size(what, what.n, "n");
   if (what.home < 0)
     refuse_argument(name_of(what) + ": location " + std::to_string(what.home) + " is negative");
+  if (!what.dealt.empty()) what.home = what.dealt.front();
+  for (std::size_t d = 0; d < what.dealt.size(); ++d)
+    if (on_host(what.dealt[d]) || std::ranges::count(what.dealt, what.dealt[d]) > 1)
+      refuse_argument(name_of(what) + ": columns are dealt among devices, to each once");
+  if (!what.dealt.empty() && what.uplo == Uplo::upper)
+    refuse_argument(name_of(what) + ": an upper triangle is cut into rows, and columns are dealt");
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / bytes_of(what.storage);
   if (what.n > 0 && what.m > most / what.n)
     refuse_argument(name_of(what) + ": A has more bytes than 64 bits can count");
@@ -112,6 +121,8 @@ std::string to_text(const Factorization& what) {
   std::string text = name_of(what);
   if (what.routine != Factoring::potrf) text += " m=" + std::to_string(what.m);
   text += " n=" + std::to_string(what.n) + " a@" + place_word(what.home);
+  for (std::size_t d = 1; d < what.dealt.size(); ++d)
+    text += std::string("+") + place_word(what.dealt[d]);
   if (what.uplo == Uplo::upper) text += " uplo=u";
   return text;
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "problem/problem.hpp"
 
@@ -20,14 +21,17 @@ struct Factorization {
   Uplo uplo = Uplo::lower;  ///< potrf: the triangle that is stored
   std::int64_t m = 0, n = 0;
   DeviceId home = kHost;
+  /// Devices among which whole columns of the matrix lie, strip by strip in turn, `home` being the
+  /// first; empty: all of it is at home.
+  std::vector<DeviceId> dealt = {};
   DataType type() const { return {.storage = storage}; }
   std::int64_t diagonal() const { return m < n ? m : n; }
   friend bool operator==(const Factorization&, const Factorization&) = default;
 };
 
-/// Throws Error(bad_argument) for a negative size or home, a type other than s, d, c, z, bytes that
-/// 64 bits do not count, and a potrf that is not square; with its defaults for what the routine
-/// does not have.
+/// Throws Error(bad_argument) for a negative size or home, columns that are dealt to the host, to
+/// a device twice, or of an upper triangle, a type other than s, d, c, z, bytes that 64 bits do not count, and a potrf that
+/// is not square; with its defaults for what the routine does not have.
 Factorization make_factorization(const Factorization& wanted);
 
 /// As LAPACK's benchmarks count: n^3/3, 2n^3/3 and 4n^3/3 of a square matrix; complex ones four
@@ -38,7 +42,8 @@ double flops(const Factorization& what);
 /// what knows products only.
 Problem product_like(const Factorization& what);
 
-/// "dgetrf m=8192 n=8192 a@h", "zpotrf n=4096 a@0 uplo=u"; parse_factorization(to_text(f)) == f.
+/// "dgetrf m=8192 n=8192 a@h", "zpotrf n=4096 a@0 uplo=u", "dgeqrf m=9000 n=900 a@0+1" (dealt);
+/// parse_factorization(to_text(f)) == f.
 std::string to_text(const Factorization& what);
 /// Does the text begin with the name of a factorization?
 bool names_factorization(std::string_view text);

@@ -44,7 +44,7 @@ class StripExpansion {
     const bool potrf = strips_.what.routine == Factoring::potrf;
     for (int j = 0; j < strips_.count(); ++j) {
       const std::int64_t length = strips_.what.m - strips_.top_of(j), width = strips_.width_of(j);
-      Matrix strip = matrix(length, width, strips_.is_flat(), strips_.what.home);
+      Matrix strip = matrix(length, width, strips_.is_flat(), strips_.home_of(j));
       if (potrf) {
         strip.structure = is_complex(strip.storage) ? Structure::hermitian : Structure::symmetric;
         strip.diagonal = strips_.is_flat() ? Fill::upper : Fill::lower;

@@ -233,6 +233,11 @@ struct Strips {
   std::int64_t top_of(int strip) const {
     return what.routine == Factoring::potrf ? begin_of(strip) : 0;
   }
+  /// Where a strip lies before and after.
+  DeviceId home_of(int strip) const {
+    if (what.dealt.empty()) return what.home;
+    return what.dealt[static_cast<std::size_t>(strip) % what.dealt.size()];
+  }
   Panel panel_of(int panel) const;
   /// Of the first panels, one after another, in elements.
   std::int64_t outcome_elements(int panels_before) const;

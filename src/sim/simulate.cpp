@@ -95,7 +95,7 @@ class WorkTimes {
   double delay_s(const Task& task) const {
     const Device& device = machine_.devices[static_cast<std::size_t>(task.device())];
     if (streams(task) || task.kernel == Kernel::prepare) return device.launch_s;
-    return device.launch_s + times_.steps_s(task.device(), program_.op(task.op), task.tile);
+    return device.launch_s + times_.steps_s(task.device(), program_.op(task.op));
   }
 
  private:

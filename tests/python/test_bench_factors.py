@@ -37,6 +37,8 @@ def by_engine(rows):
         ("getrf --m 90 --n 140 --type s --place 0", 140 * 90**2 - 90**3 / 3),
         ("geqrf --m 150 --n 120 --type d --place 1", 2 * (150 * 120**2 - 120**3 / 3)),
         ("geqrf --size 100 --type c --place h", 4 * 4 * 100**3 / 3),
+        ("getrf --m 150 --n 120 --type d --place c1x2:40", 150 * 120**2 - 120**3 / 3),
+        ("potrf --n 131 --type d --place c2x1", 131**3 / 3),
         ("gesv --n 110 --nrhs 7 --type d --place 0,p", 2 * 110**3 / 3 + 2 * 110**2 * 7),
     ],
 )

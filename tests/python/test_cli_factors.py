@@ -107,7 +107,9 @@ def test_words_and_texts_ask_for_the_same_plan(main):
         ("plan potrf --size 8 --side l", "potrf has no --side"),
         ("plan potrf --size 8 --beta 0", "potrf has no --beta"),
         ("plan potrf --size 8 --place h,h", "potrf takes one word"),
-        ("plan potrf --size 8 --place c2x2", "potrf takes no block-cyclic place"),
+        ("plan potrf --size 8 --place c", "'c' of a factorization needs a grid, as in c2x2:1024"),
+        ("plan potrf --size 8 --place c0x2", "'c0x2' of a factorization needs a grid"),
+        ("bench gemm,potrf --size 8 --place c2x2", "are for plan and trace, not for bench gemm"),
         ("plan geqrf --m 8 --n 0", "geqrf has nothing to do"),
         ("plan gesv --size 8", "invalid choice: 'gesv'"),
     ],
@@ -116,6 +118,20 @@ def test_words_that_mean_nothing_together(main, words, reason):
     done = main(words)
     assert done.returncode == 2
     assert reason in done.stderr
+
+
+def test_block_cyclic_matrices_are_factored_on_their_devices(main):
+    on = "--devices 4 --machine h200x4"
+    plan = only_json(main(f"plan getrf --size 8K --place c2x2:1024 {on} --json -"))
+    assert plan["problem"] == "dgetrf m=8192 n=8192 a@0+1+2+3"
+    assert plan["workers"] == [0, 1, 2, 3]
+    assert not any(link.startswith("host->") for link in plan["bytes_by_link"])
+    done = main(f"plan potrf --size 8K --place c2x2 --uplo u {on}")
+    assert done.returncode == 2
+    assert "an upper triangle is cut into rows, and columns are dealt" in done.stderr
+    done = main(f"plan getrf --size 8K --place c4x4 {on}")
+    assert done.returncode == 2
+    assert "there is no device 4" in done.stderr
 
 
 def test_unknown_routines_of_plans_in_python_are_named():

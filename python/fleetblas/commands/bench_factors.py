@@ -12,6 +12,7 @@ import numpy as np
 from .. import _lapack, _types, verify, verify_factors
 from .._routines import LAPACK
 from ..verify_factors import Expectation, Factors
+from . import common
 from .bench_engines import Engine, FleetBlas, Unmeasured, add_plan
 from .bench_operands import SCRATCH_BYTES, SEED, copy_in_threads, fill_random
 
@@ -42,6 +43,7 @@ class FactorPool:
         self._flat: dict[tuple[str, str], np.ndarray] = {}
         self._before: dict[str, tuple[np.ndarray, int]] = {}
         self._scratch: np.ndarray | None = None
+        self._cyclic: dict[str, tuple] = {}
 
     def flat(self, name: str, location: str) -> np.ndarray:
         key = (name, location)
@@ -49,6 +51,15 @@ class FactorPool:
             count = max(1, self.numbers[name])
             self._flat[key] = self.context.empty((count,), self.dtype, location)
         return self._flat[key]
+
+    def cyclic(self, name: str, shape: tuple[int, int], place: str):
+        """A block-cyclic matrix; that of the problem before is given back."""
+        kept = self._cyclic.get(name)
+        if kept is None or (kept[0], kept[1].shape) != (place, shape):
+            self._cyclic.pop(name, None)
+            made = self.context.tracked(shape=shape, dtype=self.dtype, place=place)
+            self._cyclic[name] = kept = (place, made)
+        return kept[1]
 
     def before(self, name: str, fill: int) -> np.ndarray:
         """Random numbers, or those of a definite matrix of this order."""
@@ -90,6 +101,16 @@ class DeviceMatrix:
         return piece.reshape((rows, stop - start), order="F")
 
 
+class CyclicMatrix:
+    """A block-cyclic matrix, of which some columns at a time are gathered."""
+
+    def __init__(self, tracked):
+        self.tracked, self.shape, self.dtype = tracked, tracked.shape, tracked.dtype
+
+    def columns(self, start: int, stop: int) -> np.ndarray:
+        return self.tracked.part(slice(None), slice(start, stop)).gather()
+
+
 def shapes_of(words: dict) -> dict[str, tuple[int, int]]:
     return LAPACK[words["routine"]].shapes(*(words[name] for name in "mnk"), {})
 
@@ -107,7 +128,7 @@ class FactorOperands:
         self.pivots = np.zeros(self.diagonal, np.int64)
         self.tau = np.zeros(self.diagonal, pool.dtype)
         for name in self.routine.operands:
-            self.flat(name)  # allocates now, so that the constructor fails if memory is short
+            self.matrix(name)  # allocates now, so that the constructor fails if memory is short
 
     @property
     def dtype(self) -> np.dtype:
@@ -133,9 +154,13 @@ class FactorOperands:
         rows, columns = self.shapes["b" if name == "x" else name]
         return self.pool.flat(name, self._location(name))[: rows * columns]
 
-    def matrix(self, name: str) -> np.ndarray:
-        """In device memory, an array whose elements Python cannot read."""
-        return self.flat(name).reshape(self.shapes["b" if name == "x" else name], order="F")
+    def matrix(self, name: str):
+        """In device memory, an array whose elements Python cannot read; block-cyclic, a tracked
+        matrix."""
+        shape, location = self.shapes["b" if name == "x" else name], self._location(name)
+        if common.is_cyclic(location):
+            return self.pool.cyclic(name, shape, location)
+        return self.flat(name).reshape(shape, order="F")
 
     def before(self, name: str) -> np.ndarray:
         """The contents before each call, as a host matrix."""
@@ -147,6 +172,9 @@ class FactorOperands:
     def reset(self) -> None:
         """A and B become as they were."""
         for name in self.routine.operands:
+            if common.is_cyclic(self._location(name)):
+                self.matrix(name).scatter(self.before(name))
+                continue
             target, before = self.flat(name), self.before(name).reshape(-1, order="F")
             if self._location(name) in ("h", "p"):
                 copy_in_threads(target, before)
@@ -156,6 +184,8 @@ class FactorOperands:
     def readable(self, name: str):
         """The matrix as `verify_factors` reads it."""
         matrix = self.matrix(name)
+        if common.is_cyclic(self._location(name)):
+            return CyclicMatrix(matrix)
         if self._location(name) in ("h", "p"):
             return verify_factors.HostMatrix(matrix)
         return DeviceMatrix(self.pool, self.flat(name), matrix.shape)

@@ -89,10 +89,9 @@ def devices(word: str) -> str:
 
 def place(word: str) -> str:
     if not re.fullmatch(r"(h|p|\d+)(,(h|p|\d+)){0,2}", word):
-        cyclic = "; block-cyclic places are for plan and trace" if "c" in word else ""
         raise argparse.ArgumentTypeError(
             f"{word!r} is not one, two or three of h (pinned host), p (pageable host), 0, 1, ..., "
-            f"as in h or h,h,0{cyclic}"
+            "as in h or h,h,0"
         )
     return word
 
@@ -139,7 +138,7 @@ def add_backend_arguments(parser, backends: tuple[str, ...]) -> None:
 
 
 def places(word: str) -> list[str]:
-    return [place(part) for part in word.split(";")]
+    return [planned_place(part) for part in word.split(";")]
 
 
 def add_problem_arguments(parser, routine_nargs: str | None = None) -> None:
@@ -270,9 +269,9 @@ def calls_text(arguments) -> str | None:
         raise UsageError("give either a routine with its options, or --program FILE")
     if arguments.calls is None:
         cyclic = any(map(is_cyclic, arguments.place.split(",")))
-        if cyclic and arguments.routine in LAPACK:
-            raise UsageError(f"{arguments.routine} takes no block-cyclic place")
-        return problem_text(**problem_words(arguments)) if cyclic else None
+        if not cyclic or arguments.routine in LAPACK:
+            return None
+        return problem_text(**problem_words(arguments))
     if arguments.calls == "-":
         return sys.stdin.read()
     try:
@@ -323,6 +322,9 @@ def problem_words(arguments, word: str | None = None) -> dict:
 def for_one(arguments, word: str) -> argparse.Namespace:
     """The arguments for one of several routines: those that it has."""
     routine = KNOWN[word]
+    listed = [place for places in arguments.place or [] for place in places]
+    if word not in LAPACK and any(is_cyclic(one) for place in listed for one in place.split(",")):
+        raise UsageError(f"block-cyclic places are for plan and trace, not for bench {word}")
     kept = dict(vars(arguments))
     if len(arguments.routine) > 1:
         kept.update({name: None for name in LETTERS if name not in routine.flags})

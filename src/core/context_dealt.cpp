@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context_dealt.cpp: matrices whose tiles belong to devices are factored there: the tiles become
+// strips, each on a device, and the strips tiles again. Nothing passes the host.
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/gate.hpp"
+#include "core/context.hpp"
+#include "core/strip_memory.hpp"
+#include "program/distribution.hpp"
+
+namespace fleet {
+namespace {
+
+/// Each piece as a matrix at home in its strip, which may stay on its tile's device.
+std::shared_ptr<const TileProgram> program_of(std::span<const StripPiece> pieces) {
+  auto program = std::make_shared<TileProgram>();
+  for (const StripPiece& piece : pieces)
+    program->matrices.push_back({.storage = piece.strip.storage,
+                                 .row_cuts = {0, piece.strip.rows},
+                                 .col_cuts = {0, piece.strip.cols},
+                                 .home = piece.strip_device,
+                                 .stays = true});
+  return program;
+}
+
+/// The slots of a plan over pieces, in the memory of their tiles.
+KeptSlots slots_in_tiles(const Plan& plan, std::span<const Resident> residents,
+                         std::span<const StripPiece> pieces) {
+  KeptSlots slots;
+  for (const auto& of_device : plan.slots) slots.emplace_back(of_device.size(), nullptr);
+  for (const auto& [id, where] : residents)
+    slots[index(where.device)][index(where.slot)] =
+        reinterpret_cast<void*>(pieces[index(id.matrix)].tile.begin);
+  return slots;
+}
+
+}  // namespace
+
+/// What distributed matrices are factored as; nothing where this one has to come home first.
+std::optional<Factorization> Context::dealt(const FactorCall& call, const Block& block) const {
+  if (options_.backend == BackendKind::sim || gate::only_cpu_left()) return std::nullopt;
+  const auto distribution = residents_.distribution_of(block);
+  // Strips of rows would cut tiles between their rows.
+  const bool is_flat = call.routine == Factoring::potrf && call.uplo == Uplo::upper;
+  if (!distribution || distribution->devices.size() < 2 || is_flat) return std::nullopt;
+  Factorization what = call.at(distribution->devices.front());
+  what.dealt = distribution->devices;
+  return what;
+}
+
+/// With the turn: the strips with what the tiles have, each of which is on its device alone then.
+/// Throws Error(no_memory) where there is no room for both.
+void Context::take_strips(const Block& block, const Strips& strips,
+                          std::optional<StripMemory>& memory) {
+  forget_old_copies();
+  const PlacedProgram placed =
+      placed_alone(block, *residents_.distribution_of(block), locate_in_turn(block));
+  clear_the_way(placed);
+  queue_.require_defined(block);
+  std::vector<Residents::Held> tiles;
+  if (spread_by_plan(placed, placed.blocks)) tiles = residents_.hold_alone(placed);
+  if (tiles.empty()) throw Error(Status::no_memory, "the devices do not hold all tiles");
+  memory.emplace(*offloader_.engine().backend, block, strips, tiles);
+  move_pieces(memory->pieces(), true);
+}
+
+/// With the turn. What stays on a device is copied there, what goes to another is planned.
+void Context::move_pieces(std::span<const StripPiece> pieces, bool into_strips) {
+  Backend& backend = *offloader_.engine().backend;
+  const auto move_alone = [&](const StripPiece& piece) {
+    const View tile = view_of(piece.tile), strip = view_of(piece.strip);
+    const std::int64_t element = bytes_of(piece.tile.storage);
+    into_strips ? backend.transfer(piece.strip_device, strip, piece.tile_device, tile, element)
+                : backend.transfer(piece.tile_device, tile, piece.strip_device, strip, element);
+  };
+  std::vector<StripPiece> others;
+  for (const StripPiece& piece : pieces)
+    piece.tile_device == piece.strip_device ? move_alone(piece) : others.push_back(piece);
+  if (!others.empty() && !move_by_plan(others, into_strips))
+    std::ranges::for_each(others, move_alone);
+}
+
+/// False: some pieces may not have been moved.
+bool Context::move_by_plan(std::span<const StripPiece> pieces, bool into_strips) {
+  try {
+    const auto program = program_of(pieces);
+    std::vector<Block> homes;
+    std::vector<TileId> tiles;
+    Residency at_tiles;
+    for (const StripPiece& piece : pieces) {
+      const TileId id{static_cast<MatrixId>(homes.size()), 0, 0};
+      homes.push_back(piece.strip);
+      tiles.push_back(id);
+      at_tiles.copies.push_back({id, piece.tile_device});
+    }
+    if (!into_strips) {
+      const Plan plan = offloader_.plan_spread(program, {}, at_tiles.copies, false);
+      return run_copies(plan, homes, slots_in_tiles(plan, plan.kept, pieces));
+    }
+    at_tiles.away = tiles;
+    const Plan plan = offloader_.plan_return(program, at_tiles, tiles);
+    return run_copies(plan, homes, slots_in_tiles(plan, plan.found, pieces));
+  } catch (const std::exception&) {  // no memory, or devices that do not work
+    return false;
+  }
+}
+
+}  // namespace fleet

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// strip_memory.cpp: which columns of which tile are where in which strip.
+#include "core/strip_memory.hpp"
+
+#include <algorithm>
+
+#include "base/gate.hpp"
+
+namespace fleet {
+
+StripMemory::StripMemory(Backend& backend, const Block& matrix, const Strips& strips,
+                         std::span<const Residents::Held> tiles)
+    : backend_(backend) {
+  try {
+    for (int j = 0; j < strips.count(); ++j) find_pieces(matrix, strips, j, tiles);
+  } catch (...) {
+    for (const auto& [device, data] : memory_) backend_.release(device, data);
+    throw;
+  }
+}
+
+StripMemory::~StripMemory() {
+  // In a forked child the memory is the parent's.
+  if (gate::in_forked_child()) return;
+  for (const auto& [device, data] : memory_) backend_.release(device, data);
+}
+
+void StripMemory::find_pieces(const Block& matrix, const Strips& strips, int j,
+                              std::span<const Residents::Held> tiles) {
+  const std::int64_t bytes = bytes_of(matrix.storage), top = strips.top_of(j);
+  const std::int64_t begin = strips.begin_of(j), end = begin + strips.width_of(j);
+  const std::size_t first = pieces_.size();
+  std::vector<std::pair<std::int64_t, std::int64_t>> at;  ///< of each piece: row, column
+  std::int64_t row_begin = top;
+  for (const auto& [block, device, address] : tiles) {
+    const auto elements = static_cast<std::int64_t>(block.begin - matrix.begin) / bytes;
+    const std::int64_t row = elements % matrix.ld, col = elements / matrix.ld;
+    const std::int64_t from = std::max(begin, col), to = std::min(end, col + block.cols);
+    if (from >= to || row + block.rows <= top) continue;
+    const Block whole =
+        block_of({.data = address, .rows = block.rows, .cols = block.cols, .ld = block.rows},
+                 matrix.storage);
+    pieces_.push_back({.tile_device = device,
+                       .strip_device = strips.home_of(j),
+                       .tile = part_of(whole, 0, from - col, block.rows, to - from)});
+    at.emplace_back(row, from);
+    row_begin = std::min(row_begin, row);
+  }
+  const std::int64_t rows = matrix.rows - row_begin;
+  const DeviceId device = strips.home_of(j);
+  void* const data = backend_.allocate(device, rows * (end - begin) * bytes);
+  memory_.emplace_back(device, data);
+  const Block all =
+      block_of({.data = data, .rows = rows, .cols = end - begin, .ld = rows}, matrix.storage);
+  strips_.push_back({.data = static_cast<char*>(data) + (top - row_begin) * bytes, .ld = rows});
+  for (std::size_t p = first; p < pieces_.size(); ++p) {
+    const auto& [row, col] = at[p - first];
+    const Block& tile = pieces_[p].tile;
+    pieces_[p].strip = part_of(all, row - row_begin, col - begin, tile.rows, tile.cols);
+  }
+}
+
+}  // namespace fleet
