@@ -117,7 +117,8 @@ fleet_dropin_core make_core() {
                          .lapack_min_flops = kNever,
                          .offer_lapack = capi::offer_lapack,
                          .compute_lapack = capi::compute_lapack,
-                         .note_host_lapack = capi::note_host_lapack};
+                         .note_host_lapack = capi::note_host_lapack,
+                         .block_size = capi::block_size};
   capi::guarded([&] {
     core.wants_all = default_context().wants_all_calls() ? 1 : 0;
     core.min_flops = default_context().min_flops();

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define FLEET_DROPIN_VERSION 3
+#define FLEET_DROPIN_VERSION 4
 
 typedef enum fleet_dropin_routine {
   fleet_dropin_gemm,
@@ -118,6 +118,10 @@ typedef struct fleet_dropin_core {
   int (*offer_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
   int (*compute_lapack)(const fleet_dropin_lapack_call* call, int64_t* info);
   void (*note_host_lapack)(const fleet_dropin_lapack_call* call, double seconds);
+  /* The least block size nb, above < nb <= most, with which devices are expected to be clearly
+   * faster than the CPU at an update of m x n by nb columns, in a blocked routine of LAPACK that is
+   * not served. 0: there is none, or devices have not started. Waits for no call. */
+  int64_t (*block_size)(char type, int64_t m, int64_t n, int64_t above, int64_t most);
 } fleet_dropin_core;
 
 /* Exported by libfleetblas.so. Starts the default context on first use; never throws, never fails:

@@ -224,4 +224,16 @@ void note_host_lapack(const LapackCall* call, double seconds) {
   }
 }
 
+std::int64_t block_size(char type, std::int64_t m, std::int64_t n, std::int64_t above,
+                        std::int64_t most) {
+  // Level 3 in the CPU's LAPACK stays with the CPU.
+  if (inside_lapack()) return 0;
+  std::int64_t size = 0;
+  guarded([&] {
+    size = default_context().block_size(
+        {.storage = storage_of(type), .m = m, .n = n, .above = above, .most = most});
+  });
+  return size;
+}
+
 }  // namespace fleet::capi

@@ -113,6 +113,15 @@ class Context {
     return options_.offload == Offload::never ? "offload=never" : "below min_flops";
   }
   bool serves_lapack() const { return options_.linalg; }
+  /// The update of a blocked routine, m x n by nb columns for some above < nb <= most.
+  struct BlockedUpdate {
+    Storage storage = Storage::f64;
+    std::int64_t m = 0, n = 0, above = 0, most = 0;
+    friend bool operator==(const BlockedUpdate&, const BlockedUpdate&) = default;
+  };
+  /// The least nb with which devices are expected to be clearly faster than the CPU at it, with all
+  /// matrices in pageable memory; 0: there is none, or devices have not started. Waits for no call.
+  std::int64_t block_size(const BlockedUpdate& update);
   bool wants_all_calls() const { return options_.verbose > 0 || journal_->keeps_summary(); }
 
   /// `location`: kHost, kPageable, or kFirstDevice + a user-facing number.
@@ -279,6 +288,7 @@ class Context {
   void transfer_alone(const Placed& to, const Placed& from, std::int64_t element);
   double profitable_flops();
   bool profitable(std::int64_t edge);
+  std::int64_t find_block_size(const BlockedUpdate& update, const Machine& machine) const;
 
   std::pair<Backend&, DeviceId> owner_of_streams(int device);
 
@@ -316,6 +326,14 @@ class Context {
   DeviceTurn turn_;
   Offloader offloader_;    // guarded by turn_
   double min_flops_ = -1;  // guarded by turn_; -1: not known yet
+  /// The last answer of a type: LAPACK asks again and again, and a bound takes 20 us.
+  struct KnownBlockSize {
+    std::shared_ptr<const Machine> machine;
+    BlockedUpdate update;
+    std::int64_t size = 0;
+  };
+  std::mutex block_sizes_lock_;
+  std::array<KnownBlockSize, kStorages> block_sizes_;  // guarded by block_sizes_lock_
   Registry registry_;
   Residents residents_;        // guarded by turn_, but for what any thread may ask
   std::atomic<int> users_{0};  ///< threads inside

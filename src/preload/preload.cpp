@@ -209,6 +209,14 @@ bool compute_in_core(const fleet_dropin_lapack_call& call, std::int64_t& info) {
   return loaded && loaded->serves_lapack && loaded->compute_lapack(&call, &info);
 }
 
+std::int64_t block_size_in_core(char type, std::int64_t m, std::int64_t n, std::int64_t above,
+                                std::int64_t most) {
+  const Inside guard;
+  if (phase.load(std::memory_order_acquire) != Phase::ready || lapack_is_off.load()) return 0;
+  const fleet_dropin_core* loaded = core.load();
+  return loaded ? loaded->block_size(type, m, n, above, most) : 0;
+}
+
 // Counts this thread as under way; nullptr where nobody may be asked.
 const fleet_dropin_core* Offer::core_for_call(double flops) {
   offers_under_way.fetch_add(1);

@@ -69,6 +69,11 @@ bool serves_lapack(double flops);
 bool compute_in_core(const fleet_dropin_call& call);
 bool compute_in_core(const fleet_dropin_lapack_call& call, std::int64_t& info);
 
+/// The core's block_size; 0 where LAPACK is left alone, or the core is not loaded, which this does
+/// not change.
+std::int64_t block_size_in_core(char type, std::int64_t m, std::int64_t n, std::int64_t above,
+                                std::int64_t most);
+
 /// Takes the current min_flops and lapack_min_flops of the core.
 void refresh_min_flops();
 

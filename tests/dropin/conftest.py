@@ -107,11 +107,9 @@ LAPACK_WORDS = {
 LAPACK_ROUTINES = {
     letter + word for letters, words in LAPACK_WORDS.items() for word in words for letter in letters
 } | {"dsgesv", "zcgesv"}
-LAPACK_NAMES = {
-    form % routine
-    for form in ("%s_", "scipy_%s_", "%s_64_", "%s64_", "scipy_%s_64_")
-    for routine in LAPACK_ROUTINES
-}
+NAME_FORMS = ("%s_", "scipy_%s_", "%s_64_", "%s64_", "scipy_%s_64_")
+LAPACK_NAMES = {form % routine for form in NAME_FORMS for routine in LAPACK_ROUTINES}
+ILAENV_NAMES = {form % "ilaenv" for form in NAME_FORMS}
 
 
 @pytest.fixture(params=["netlib", "openblas", "openblas-wheel"])

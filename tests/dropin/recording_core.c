@@ -5,7 +5,8 @@
  * what the preload library decided. It knows nothing of plans or devices.
  *
  * Calls of LAPACK are done by the LAPACK in the file RECORD_LAPACK; RECORD_NO_LAPACK=1: the core
- * serves none. RECORD_INFO: the info of all that are taken.
+ * serves none. RECORD_INFO: the info of all that are taken. RECORD_BLOCK_SIZE: the block size that
+ * it answers where that is allowed.
  *
  * RECORD_MIN_FLOPS, RECORD_WANTS_ALL, RECORD_TAKE (default 1) are what it tells or answers;
  * RECORD_VERSION overrides its version; RECORD_SLEEP_MS makes starting it take that long.
@@ -173,6 +174,18 @@ static void note_host_lapack(const fleet_dropin_lapack_call* call, double second
   record_lapack(seconds >= 0 ? "host-lapack" : "bad-time", call, call->flops);
 }
 
+static int64_t block_size(char type, int64_t m, int64_t n, int64_t above, int64_t most) {
+  const int64_t size = (int64_t)number("RECORD_BLOCK_SIZE", 0);
+  const char* file = getenv("RECORD_FILE");
+  FILE* out = file ? fopen(file, "a") : NULL;
+  if (out) {
+    fprintf(out, "block-size %c %lld %lld %lld %lld\n", type, (long long)m, (long long)n,
+            (long long)above, (long long)most);
+    fclose(out);
+  }
+  return size > above && size <= most ? size : 0;
+}
+
 const fleet_dropin_core* fleet_dropin(void) {
   static fleet_dropin_core core;
   record("loaded", NULL);
@@ -188,5 +201,6 @@ const fleet_dropin_core* fleet_dropin(void) {
   core.offer_lapack = offer_lapack;
   core.compute_lapack = compute_lapack;
   core.note_host_lapack = note_host_lapack;
+  core.block_size = block_size;
   return &core;
 }

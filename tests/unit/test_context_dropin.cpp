@@ -104,6 +104,50 @@ TEST(TheDropin, NeverTakesACallWithoutDevices) {
   EXPECT_EQ(ended.code, 0) << ended.output;
 }
 
+void start_devices() {
+  void* memory = nullptr;
+  fleet_alloc(nullptr, 0, 64, &memory);
+  fleet_free(nullptr, memory);
+}
+
+/// The block size for an update of 4096 x 4096 doubles, more than 64.
+std::int64_t block_size(std::int64_t most = 1024) {
+  return fleet_dropin()->block_size('d', 4096, 4096, 64, most);
+}
+
+TEST(TheDropin, KnowsNoBlockSizeBeforeDevicesHaveStarted) {
+  const Ended ended = with_settings({{"FLEETBLAS_OFFLOAD", "always"}}, 1, [] {
+    const std::int64_t before = block_size();
+    start_devices();
+    return before == 0 && block_size() == 128 && block_size(127) == 0 ? 0 : 1;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(TheDropin, TakesBlocksWithWhichDevicesAreClearlyFaster) {
+  // Two devices: together 1.8 times as fast as the CPU, and 20 times.
+  const Ended slow = with_settings({}, 0.9, [] { return block_size() == 0 ? 0 : 1; });
+  const Ended fast = with_settings({}, 10, [] { return block_size() == 128 ? 0 : 1; });
+
+  EXPECT_EQ(slow.code, 0) << slow.output;
+  EXPECT_EQ(fast.code, 0) << fast.output;
+}
+
+TEST(TheDropin, TakesBlocksWhoseUpdatesHaveMinFlops) {
+  const std::string flops = std::to_string(2LL * 4096 * 4096 * 200);
+  const Ended ended = with_settings({{"FLEETBLAS_MIN_FLOPS", flops}}, 0.1, [] {
+    start_devices();
+    return block_size() == 256 && block_size(128) == 0 ? 0 : 1;
+  });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
+TEST(TheDropin, KnowsNoBlockSizeWhereNothingIsOffloaded) {
+  const Ended ended =
+      with_settings({{"FLEETBLAS_OFFLOAD", "never"}}, 10, [] { return block_size() == 0 ? 0 : 1; });
+  EXPECT_EQ(ended.code, 0) << ended.output;
+}
+
 TEST(TheDropin, ComputesOnTheCpuWhatNoBlasBehindCanAndCountsItOnce) {
   const Ended ended = run_program([] {
     setenv("FLEETBLAS_SUMMARY", "/dev/null", 1);
