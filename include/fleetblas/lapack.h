@@ -9,9 +9,9 @@
  * written. c and z functions take matrices and tau as void*: (re, im) pairs. ipiv, tau, info and
  * iter are in host memory, and pivots count from 1.
  *
- * A block-cyclic matrix on several devices is given by its host memory (fleet_matrix_data). potrf of
- * the lower triangle, getrf and geqrf factor it on its devices, where these have room for it once
- * more, and leave it there; where they have not, and for all else, it comes home.
+ * A block-cyclic matrix on several devices is given by its host memory (fleet_matrix_data). potrf
+ * of the lower triangle, getrf and geqrf factor it on its devices, where these have room for it
+ * once more, and leave it there; where they have not, and for all else, it comes home.
  *
  * `*info` is 0, or LAPACK's positive info, which is no error: the function returns FLEET_OK. It is
  * set whenever that is returned, and may not be NULL.

@@ -29,9 +29,9 @@ struct Factorization {
   friend bool operator==(const Factorization&, const Factorization&) = default;
 };
 
-/// Throws Error(bad_argument) for a negative size or home, columns that are dealt to the host, to
-/// a device twice, or of an upper triangle, a type other than s, d, c, z, bytes that 64 bits do not count, and a potrf that
-/// is not square; with its defaults for what the routine does not have.
+/// Throws Error(bad_argument) for a negative size or home, columns that are dealt to the host, to a
+/// device twice, or of an upper triangle, a type other than s, d, c, z, bytes that 64 bits do not
+/// count, and a potrf that is not square; with its defaults for what the routine does not have.
 Factorization make_factorization(const Factorization& wanted);
 
 /// As LAPACK's benchmarks count: n^3/3, 2n^3/3 and 4n^3/3 of a square matrix; complex ones four

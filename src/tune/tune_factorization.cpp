@@ -129,8 +129,7 @@ class FactorTuner {
     for (const DeviceId d : tuning.workers) {
       if (index(d) >= tuning.memory_cap.size()) continue;
       const std::int64_t left = tuning.memory_cap[index(d)] - bytes.beside;
-      const bool in_place =
-          (what_.home == d || !what_.dealt.empty()) && !tuning.own_copies;
+      const bool in_place = (what_.home == d || !what_.dealt.empty()) && !tuning.own_copies;
       least = std::min(least, in_place ? least : left / bytes.strip);
     }
     if (least * std::ssize(tuning.workers) >= all.count()) return all.count();

@@ -172,8 +172,8 @@ def clean_environment(**settings):
 
 
 def stay_on_one_core():
-    """For programs of a million tiny calls, in which threads mostly wake each other up: across cores
-    this takes three times as long."""
+    """For programs of a million tiny calls, in which threads mostly wake each other up: across
+    cores this takes three times as long."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 

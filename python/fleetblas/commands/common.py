@@ -322,8 +322,8 @@ def problem_words(arguments, word: str | None = None) -> dict:
 def for_one(arguments, word: str) -> argparse.Namespace:
     """The arguments for one of several routines: those that it has."""
     routine = KNOWN[word]
-    listed = [place for places in arguments.place or [] for place in places]
-    if word not in LAPACK and any(is_cyclic(one) for place in listed for one in place.split(",")):
+    listed = ",".join(place for places in arguments.place or [] for place in places)
+    if word not in LAPACK and any(map(is_cyclic, listed.split(","))):
         raise UsageError(f"block-cyclic places are for plan and trace, not for bench {word}")
     kept = dict(vars(arguments))
     if len(arguments.routine) > 1:
