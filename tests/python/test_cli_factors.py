@@ -79,7 +79,8 @@ def test_a_matrix_beyond_memory_has_stages_and_widths_that_do_not_fit(main):
     plan = json.loads(pathlib.Path("plan.json").read_text())
     assert plan["stages"] > 1
     assert f"  stages       {plan['stages']}: " in done.stdout
-    assert " in all stages, first: " in done.stdout
+    assert "kinds of tasks and memory are of stage 1\n" in done.stdout
+    assert " in all stages, in stage 1: " in done.stdout
     assert all(device["bytes"] <= 2**26 for device in plan["memory"])
     refused = [tried for tried in plan["why"] if tried["predicted_s"] is None]
     assert refused
@@ -152,8 +153,28 @@ def test_trace_draws_a_factorization_that_ran(cli, tmp_path, word):
 
 
 def test_trace_says_that_it_draws_one_of_several_stages(main):
-    words = "trace getrf --size 8K --backend sim --machine h200x4 --memory-cap 64M"
-    done = main(f"{words} --devices all --json trace.json")
+    words = "getrf --size 8K --machine h200x4 --memory-cap 64M --devices all"
+    stages = only_json(main(f"plan {words} --json -"))["stages"]
+    done = main(f"trace {words} --backend sim --json trace.json")
     assert done.returncode == 0, done.stderr
-    assert "the first stage is drawn" in done.stderr
-    assert json.loads(pathlib.Path("trace.json").read_text())["traceEvents"]
+    assert f"stage 1 of {stages} is drawn" in done.stderr
+    trace = json.loads(pathlib.Path("trace.json").read_text())
+    assert trace["traceEvents"]
+    assert (trace["fleetblas"]["stage"], trace["fleetblas"]["stages"]) == (1, stages)
+
+
+def test_trace_draws_the_last_stage_of_a_factorization_that_ran(cli, tmp_path):
+    words = "getrf --size 512 --backend host --devices 2 --memory-cap 1M"
+    stages = only_json(cli(f"plan {words} --json -"))["stages"]
+    assert stages > 1
+    done = cli(f"trace {words} -o page.html --json trace.json")
+    assert done.returncode == 0, done.stderr
+    drawn = int(re.search(r"stage (\d+) of \1 is drawn", done.stderr)[1])
+    trace = json.loads((tmp_path / "trace.json").read_text())["fleetblas"]
+    assert trace["stage"] == trace["stages"] == drawn > 1
+
+
+def test_trace_names_no_stage_where_there_is_one(main):
+    done = main("trace getrf --size 8K --backend sim --machine h200x4 --json trace.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "stage" not in json.loads(pathlib.Path("trace.json").read_text())["fleetblas"]

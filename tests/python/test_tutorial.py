@@ -52,6 +52,8 @@ def test_every_command_of_the_tutorial_works(tmp_path):
     run_it, verbose, plan, calls, _ = done
     assert [each.stdout for each in (run_it, verbose, calls)] == ["right\n"] * 3
     assert re.search(r"^ +devices +[2-9] calls", run_it.stderr, re.M)
+    (inverse,) = re.findall(r"\w+ \(numpy\.linalg\.inv\)", PAGE)
+    assert re.search(rf"^ +LAPACK +1 calls .* {re.escape(inverse)}$", run_it.stderr, re.M)
     assert re.search(r"^scipy_cblas_dsyrk64_|^cblas_dsyrk", verbose.stderr, re.M)
     assert (tmp_path / "gram.html").stat().st_size > 10_000
     # The page shows some lines of the plan. The bound depends on the machine file only, the rest on

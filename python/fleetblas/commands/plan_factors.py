@@ -17,14 +17,16 @@ def _strips(plan: dict) -> list[tuple[str, str]]:
     dealt = f"each worker updates and factors its own, {part} % of the arithmetic"
     lines.append(("", dealt))
     if plan["stages"] > 1:
-        text = f"{plan['stages']}: the matrix is not held as a whole; tasks and memory of the first"
-        lines.append(("stages", text))
+        text = "the matrix is not held as a whole; kinds of tasks and memory are of stage 1"
+        lines.append(("stages", f"{plan['stages']}: {text}"))
     return lines
 
 
 def _tasks(plan: dict) -> tuple[str, str]:
     name, text = plan_lines.tasks(plan)
-    return name, text if plan["stages"] == 1 else text.replace(":", " in all stages, first:", 1)
+    if plan["stages"] > 1:
+        text = text.replace(":", " in all stages, in stage 1:", 1)
+    return name, text
 
 
 def text_of(plan: dict, words: dict) -> str:

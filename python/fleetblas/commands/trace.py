@@ -46,14 +46,26 @@ def page_of(trace: dict) -> str:
     return PAGE.read_text(encoding="utf-8").replace(PLACE_OF_TRACE, text)
 
 
+def note_stage(trace: dict, context: Context, words: dict, *, is_last: bool) -> None:
+    """Says which stage of a factorization a trace is of: the last one of a run, else the first.
+
+    Its flops and its bound are those of all stages.
+    """
+    if words["routine"] not in LAPACK or (stages := context.plan(**words)["stages"]) == 1:
+        return
+    stage = stages if is_last else 1
+    trace["fleetblas"].update(stage=stage, stages=stages)
+    sys.stderr.write(f"fleetblas trace: stage {stage} of {stages} is drawn (see fleetblas plan)\n")
+
+
 def trace_of_product(arguments) -> dict:
     words = common.problem_words(arguments)
     options = common.context_options(arguments)
     if arguments.backend == "sim":
         with Context(**options) as context:
-            if words["routine"] in LAPACK and context.plan(**words)["stages"] > 1:
-                sys.stderr.write("fleetblas trace: the first stage is drawn (see fleetblas plan)\n")
-            return context.simulate(**words)
+            trace = context.simulate(**words)
+            note_stage(trace, context, words, is_last=False)
+            return trace
     if "FLEETBLAS_OFFLOAD" not in os.environ:
         options["offload"] = "always"  # a timeline of devices needs devices
     options["timeline"] = True
@@ -74,7 +86,9 @@ def trace_of_product(arguments) -> dict:
         last = context.stats()["last"]
         if last["where"] != "devices":
             raise common.Failure(f"no device took part ({last['reason']}): there is no timeline")
-        return context.trace()
+        trace = context.trace()
+        note_stage(trace, context, words, is_last=True)
+        return trace
 
 
 def trace_of_program(arguments) -> tuple[dict, int]:

@@ -7,6 +7,7 @@ programs start with it that may never use a matrix. It is not of the package, wh
 imported while NumPy is.
 """
 
+import atexit
 import os
 import sys
 from _thread import RLock
@@ -37,7 +38,7 @@ _SETTINGS = ("FLEETBLAS_MIN_FLOPS", "FLEETBLAS_OFFLOAD", "FLEETBLAS_CONFIG")
 
 _lock = RLock()
 _users = 0  # `fleetblas run`, and the blocks of offload() that are open
-_serve = None  # fleetblas.linalg's answer; False if it cannot be had
+_served = None  # the module of fleetblas.linalg that answers; False if it cannot be had
 _least = 0
 
 
@@ -48,6 +49,13 @@ def _forget_lock():
 
 
 os.register_at_fork(after_in_child=_forget_lock)
+
+
+@atexit.register  # before the program registers anything, so after all of that
+def _report():
+    """What was served, in the summary of the process."""
+    if _served:
+        _served.report()
 
 
 def is_wanted():
@@ -82,20 +90,20 @@ class StandIn:
 
 
 def _answer(stand_in, values, words):
-    global _serve
+    global _served
     if not _users:
         return NotImplemented
-    if _serve is None:
+    if _served is None:
         with _lock:
-            if _serve is None:
-                _serve = _load()
-    if not _serve:
+            if _served is None:
+                _served = _load()
+    if not _served:
         return NotImplemented
-    return _serve(stand_in.__module__, stand_in._name, stand_in.__wrapped__, values, words)
+    return _served.serve(stand_in.__module__, stand_in._name, stand_in.__wrapped__, values, words)
 
 
 def _load():
-    """The function that computes, of the package that this file belongs to; False without it.
+    """The module that computes, of the package that this file belongs to; False without it.
 
     The settings are known from now on, and so is which matrices are too small.
     """
@@ -109,7 +117,7 @@ def _load():
             sys.meta_path.remove(place)
 
         _least = _served.least_elements()
-        return _served.serve
+        return _served
     except Exception:
         return False
 
@@ -203,7 +211,7 @@ def enter():
     """Stand-ins in the modules that are loaded, until leave() has been called as often."""
     global _users, _least
     with _lock:
-        if _serve is None:
+        if _served is None:
             _least = 0 if any(map(os.environ.get, _SETTINGS)) else _SMALL
         _users += 1
         if is_wanted():

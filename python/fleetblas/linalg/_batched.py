@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import _lapack
 from . import _single, _storage
 from ._gufuncs import Prepared
 
@@ -30,7 +31,12 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
         return None
     compute, flops = {"_solve": _solution, "_inv": _inverse}[name](*values)
     flops *= 4 if a.dtype.kind == "c" else 1
-    return compute and Prepared(flops, lambda context: ((compute(context), []), None))
+    if compute is None:
+        return None
+    is_positive = name == "_solve" and values[2] == _POSITIVE
+    routine = {"_solve": "posv" if is_positive else "gesv", "_inv": "getri"}[name]
+    words = f"{_lapack.letter_of(a.dtype)}{routine} (scipy.linalg.{name[1:]})"
+    return Prepared(words, flops, lambda context: ((compute(context), []), None))
 
 
 def _is_general(a, structure: int) -> bool:

@@ -34,7 +34,8 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
     if compute is None:
         return None
     flops = call.flops * (4 if dtype.kind == "c" else 1)
-    return Prepared(flops, lambda context: (compute(context), None), call.overwrites)
+    words = f"{name} (scipy.linalg.lapack)"
+    return Prepared(words, flops, lambda context: (compute(context), None), call.overwrites)
 
 
 def _is_square(a) -> bool:

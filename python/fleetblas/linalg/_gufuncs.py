@@ -11,6 +11,7 @@ from typing import Callable
 
 import numpy as np
 
+from .. import _lapack
 from . import _checked, _reduced, _single, _storage
 
 
@@ -18,11 +19,13 @@ from . import _checked, _reduced, _single, _storage
 class Prepared:
     """A call that can be computed.
 
+    name        of LAPACK's routine, and where it would have been called: for the summary
     compute     context -> (result, sample); the sample is None, or a small matrix of which NumPy
                 reports what it would have reported of the operands
     overwrites  the operands in whose memory the result is computed, once that begins
     """
 
+    name: str
     flops: float
     compute: Callable
     overwrites: list = field(default_factory=list)
@@ -42,7 +45,7 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
     """None for what is left to NumPy."""
     if set(words) - {"signature", "extobj"} or name not in _FUNCTIONS:
         return None
-    count, flops, function = _FUNCTIONS[name]
+    count, routine, flops, function = _FUNCTIONS[name]
     arrays, rest = values[:count], values[count:]
     if len(rest) != name.startswith("lstsq"):
         return None
@@ -57,7 +60,18 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
         rest = (*rest, functools.partial(original, **words))
     total = flops(*arrays[0].shape[-2:], *(arrays[1].shape[-1:] if count > 1 else ()))
     compute = function(dtype, *arrays, *rest)
-    return compute and Prepared(total * (4 if dtype.kind == "c" else 1), compute)
+    return compute and Prepared(
+        _name(dtype, routine, name),
+        total * (4 if dtype.kind == "c" else 1),
+        compute,
+    )
+
+
+def _name(dtype, routine: str, name: str) -> str:
+    if routine == "orgqr" and dtype.kind == "c":
+        routine = "ungqr"
+    caller = name.partition("_")[0].rstrip("1")  # "qr" of "qr_r_raw", "solve" of "solve1"
+    return f"{_lapack.letter_of(dtype)}{routine} (numpy.linalg.{caller})"
 
 
 def _type(original, arrays, signature) -> np.dtype | None:
@@ -228,21 +242,22 @@ def _qr_flops(rows: int, cols: int, *_) -> float:
 
 _OF_SQUARES = ("solve", "solve1", "inv", "det", "slogdet", "cholesky_lo", "cholesky_up")
 
-# Operands; flops of real numbers by the edges of the first and the last of the second; function.
+# Operands; the routine of LAPACK that NumPy calls; flops of real numbers by the edges of the first
+# operand and the last of the second; function.
 _FUNCTIONS = {
-    "solve": (2, lambda n, _, m: 2 * n * n * (n / 3 + m), _solutions),
-    "solve1": (2, lambda n, *_: 2 / 3 * n**3, _solutions_of_vectors),
-    "inv": (1, lambda n, _: 2.0 * n**3, _inverses),
-    "det": (1, lambda n, _: 2 / 3 * n**3, _determinants),
-    "slogdet": (1, lambda n, _: 2 / 3 * n**3, _signs_and_logs),
-    "cholesky_lo": (1, lambda n, _: 1 / 3 * n**3, _factors(True)),
-    "cholesky_up": (1, lambda n, _: 1 / 3 * n**3, _factors(False)),
-    "qr_r_raw": (1, _qr_flops, _reflectors),
-    "qr_r_raw_m": (1, _qr_flops, _reflectors),
-    "qr_r_raw_n": (1, _qr_flops, _reflectors),
-    "qr_reduced": (2, _qr_flops, _unitaries(False)),
-    "qr_complete": (2, _qr_flops, _unitaries(True)),
-    "lstsq": (2, _qr_flops, _least_squares),
-    "lstsq_m": (2, _qr_flops, _least_squares),
-    "lstsq_n": (2, _qr_flops, _least_squares),
+    "solve": (2, "gesv", lambda n, _, m: 2 * n * n * (n / 3 + m), _solutions),
+    "solve1": (2, "gesv", lambda n, *_: 2 / 3 * n**3, _solutions_of_vectors),
+    "inv": (1, "gesv", lambda n, _: 2.0 * n**3, _inverses),
+    "det": (1, "getrf", lambda n, _: 2 / 3 * n**3, _determinants),
+    "slogdet": (1, "getrf", lambda n, _: 2 / 3 * n**3, _signs_and_logs),
+    "cholesky_lo": (1, "potrf", lambda n, _: 1 / 3 * n**3, _factors(True)),
+    "cholesky_up": (1, "potrf", lambda n, _: 1 / 3 * n**3, _factors(False)),
+    "qr_r_raw": (1, "geqrf", _qr_flops, _reflectors),
+    "qr_r_raw_m": (1, "geqrf", _qr_flops, _reflectors),
+    "qr_r_raw_n": (1, "geqrf", _qr_flops, _reflectors),
+    "qr_reduced": (2, "orgqr", _qr_flops, _unitaries(False)),
+    "qr_complete": (2, "orgqr", _qr_flops, _unitaries(True)),
+    "lstsq": (2, "gelsd", _qr_flops, _least_squares),
+    "lstsq_m": (2, "gelsd", _qr_flops, _least_squares),
+    "lstsq_n": (2, "gelsd", _qr_flops, _least_squares),
 }

@@ -7,15 +7,18 @@ in the modules that compute them.
 from __future__ import annotations
 
 import functools
+import time
 
 import numpy as np
 
 from .. import _lapack
 from .._errors import BadArgument, NoMemory, Unsupported
-from . import _batched, _checked, _flapack, _gufuncs
+from . import _batched, _books, _checked, _flapack, _gufuncs
 
 # Of the library, after which all operands are as they were.
 _UNTOUCHED = (BadArgument, NoMemory, Unsupported)
+
+report = _books.report
 
 _FAMILIES = {"_umath_linalg": _gufuncs, "_flapack": _flapack, "_batched_linalg": _batched}
 
@@ -40,7 +43,9 @@ def serve(module: str, name: str, original, values: tuple, words: dict):
             call = family.prepared(name, original, values, words)
             if call is None or call.flops < _least_flops():
                 return NotImplemented
+            start_s = time.perf_counter()
             result, sample = call.compute(_checked.context_of(None))
+            _books.note(call.name, time.perf_counter() - start_s)
     except Exception as error:
         if call is not None and call.overwrites and not isinstance(error, _UNTOUCHED):
             raise  # an operand may be lost
