@@ -323,6 +323,9 @@ class TestEmpty:
 
     def test_nothing_on_the_right(self):
         assert linalg.solve(np.eye(3), np.empty((3, 0))).shape == (3, 0)
+        assert linalg.solve(np.ones((2, 3, 3)) + np.eye(3), np.empty((3, 0))).shape == (2, 3, 0)
+        with pytest.raises(LinAlgError, match="Singular matrix"):
+            linalg.solve(np.zeros((3, 3), "f"), np.empty((3, 0)))
 
     def test_empty_stacks(self):
         assert linalg.inv(np.empty((0, 2, 2))).shape == (0, 2, 2)

@@ -94,6 +94,26 @@ def test_flops_below_the_limit_stay_with_numpy(run_program):
     assert done.stdout.startswith("['dgetrf', 'dgetri']")
 
 
+def test_a_large_matrix_that_reflectors_are_applied_to_is_enough(run_program):
+    pytest.importorskip("scipy.linalg")
+    code = """
+from scipy.linalg import lapack
+np.linalg.inv(np.eye(70))  # asks the library what is too small
+qr, tau, _, _ = lapack.dgeqrf(rng.standard_normal((40, 4)))
+c = rng.standard_normal((40, 1000))
+kept = c.copy()
+called.clear()
+found, _, info = lapack.dormqr("L", "T", qr, tau, c, 1000)
+assert called == ["dormqr"] and info == 0, called
+assert np.allclose(np.linalg.norm(found, axis=0), np.linalg.norm(c, axis=0))
+assert np.array_equal(c, kept)
+print("passed")
+"""
+    # The product has 640,000 flops, and the reflectors 160 elements.
+    done = run_program(WATCHED + code, FLEETBLAS_OFFLOAD="auto", FLEETBLAS_MIN_FLOPS="600000")
+    passes(done)
+
+
 def test_a_setting_turns_it_off(run_program, script):
     passes(
         run_program(
@@ -257,7 +277,7 @@ for name in ("inv", "cholesky_lo"):
         function(zero)
     assert len(seen) == 1 and seen[0].category is RuntimeWarning, seen
 for call, text in (
-    (lambda: np.linalg.solve(zero, np.ones((3, 1))), "Singular matrix"),
+    (lambda: np.linalg.solve(zero, np.ones((1, 3, 1))), "Singular matrix"),
     (lambda: np.linalg.solve(zero[0], np.ones(3)), "Singular matrix"),
     (lambda: np.linalg.inv(zero), "Singular matrix"),
     (lambda: np.linalg.cholesky(-zero), "Matrix is not positive definite"),
@@ -292,7 +312,7 @@ for dtype, order in itertools.product("fdFD", "CF"):
     right = np.array(m[:, :7])
     calls = [
         (np.linalg.solve, m, right), (np.linalg.solve, m, right[:, 0]),
-        (np.linalg.solve, stack, right),
+        (np.linalg.solve, stack, right[np.newaxis]),
         (np.linalg.inv, m), (np.linalg.inv, stack), (np.linalg.cholesky, p), (np.linalg.det, m),
         (np.linalg.slogdet, m), (np.linalg.slogdet, stack), (np.linalg.qr, m), (np.linalg.qr, tall),
         (np.linalg.qr, tall, "complete"), (np.linalg.qr, tall.T), (np.linalg.qr, tall, "r"),

@@ -397,3 +397,14 @@ def test_what_scipy_warns_of_is_left_to_it():
             right = np.ones(len(special))
             assert_near(special @ scipy_linalg.solve(special, right), right, "float64")
             assert_near(special @ scipy_linalg.inv(special), np.eye(len(special)), "float64")
+
+
+def test_factors_of_a_stack_by_scipy_are_taken():
+    scipy_linalg = pytest.importorskip("scipy.linalg")
+    p, b = positive(stack=(3,)), random((N, 2))
+    for lower in (False, True):
+        try:
+            factor = scipy_linalg.cho_factor(p, lower)
+        except ValueError:
+            pytest.skip("this SciPy takes no stacks")
+        assert_near(p @ linalg.cho_solve(factor, b), np.broadcast_to(b, (3, N, 2)), "float64")

@@ -30,16 +30,19 @@ _FUNCTIONS = {
 }
 _SCIPY_NAMES = "scipy.linalg.lapack"  # has all functions of _flapack again, and keeps some
 
+_MOST_OPERANDS = 5  # the positions that may have a matrix: the last is C of ormqr
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Smaller matrices are nobody's business, unless the settings say what is.
+# Until the model is asked, matrices with fewer elements stay with NumPy and SciPy, unless one of
+# these settings says what is worth it.
 _SMALL = 256 * 256
 _SETTINGS = ("FLEETBLAS_MIN_FLOPS", "FLEETBLAS_OFFLOAD", "FLEETBLAS_CONFIG")
 
 _lock = RLock()
 _users = 0  # `fleetblas run`, and the blocks of offload() that are open
 _served = None  # the module of fleetblas.linalg that answers; False if it cannot be had
-_least = 0
+_least = 0  # elements of matrices that are asked about
 
 
 def _forget_lock():
@@ -59,6 +62,7 @@ def _report():
 
 
 def is_wanted():
+    """Whether the user has not turned it off; read anew each time, as programs may set it."""
     return os.environ.get("FLEETBLAS_LINALG", "1") not in ("0", "off", "false", "no")
 
 
@@ -70,7 +74,7 @@ class StandIn:
         self.__module__, self._name = module, name
 
     def __call__(self, *values, **words):
-        for value in values[:3]:
+        for value in values[:_MOST_OPERANDS]:
             shape = getattr(value, "shape", ())
             if len(shape) > 1 and shape[-1] * shape[-2] >= _least:
                 result = _answer(self, values, words)
@@ -90,6 +94,7 @@ class StandIn:
 
 
 def _answer(stand_in, values, words):
+    """The result of the call, or NotImplemented for what is left to NumPy and SciPy."""
     global _served
     if not _users:
         return NotImplemented
@@ -158,6 +163,7 @@ def _forget_scipy_functions():
 
 
 def _everywhere(change):
+    """Calls change(name, module) for each module that is loaded, then corrects SciPy's copies."""
     for module_name in _FUNCTIONS:
         if module_name in sys.modules:
             change(module_name, sys.modules[module_name])
@@ -185,6 +191,7 @@ class _Finder:
 
 
 def _extend(loader):
+    """Stand-ins are put in when this loader has loaded its module, while there are users."""
     execute = getattr(loader, "exec_module", None)
     if execute is None or not hasattr(loader, "__dict__"):
         return
@@ -219,6 +226,7 @@ def enter():
 
 
 def leave():
+    """The originals are back once nobody is left who entered."""
     global _users
     with _lock:
         _users -= 1

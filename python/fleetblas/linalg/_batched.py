@@ -8,13 +8,9 @@ import numpy as np
 
 from .. import _lapack
 from . import _single, _storage
-from ._gufuncs import Prepared
+from ._prepared import LeftToCaller, Prepared, flops_of, name_of
 
 _DETECT, _GENERAL, _POSITIVE = -1, 0, 101  # SciPy's numbers of structures
-
-
-class _LeftToScipy(Exception):
-    """A matrix is singular or ill-conditioned, which SciPy has its own words for."""
 
 
 def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None:
@@ -30,13 +26,16 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
     if any(each.dtype != a.dtype or len(each) != len(a) for each in arrays):
         return None
     compute, flops = {"_solve": _solution, "_inv": _inverse}[name](*values)
-    flops *= 4 if a.dtype.kind == "c" else 1
     if compute is None:
         return None
     is_positive = name == "_solve" and values[2] == _POSITIVE
     routine = {"_solve": "posv" if is_positive else "gesv", "_inv": "getri"}[name]
-    words = f"{_lapack.letter_of(a.dtype)}{routine} (scipy.linalg.{name[1:]})"
-    return Prepared(words, flops, lambda context: ((compute(context), []), None))
+    # The empty list is of warnings, of which there are none.
+    return Prepared(
+        name_of(a.dtype, routine, f"scipy.linalg.{name[1:]}"),
+        flops_of(a.dtype, flops),
+        lambda context: ((compute(context), []), None),
+    )
 
 
 def _is_general(a, structure: int) -> bool:
@@ -47,26 +46,27 @@ def _is_general(a, structure: int) -> bool:
     return a[0, -1] != 0 and a[-1, 0] != 0 and not is_symmetric
 
 
-def _own(dtype, name: str):
+def _of_scipy(dtype, name: str):
+    """A function of SciPy's LAPACK."""
     from scipy.linalg import lapack
 
-    return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + name)
+    return getattr(lapack, _lapack.letter_of(dtype) + name)
 
 
 def _check_condition(dtype, rcond, info) -> None:
-    """By what SciPy's LAPACK estimates."""
+    """By what SciPy's LAPACK estimates: SciPy warns of smaller ones."""
     if info != 0 or not rcond > 4 * np.finfo(dtype).eps:
-        raise _LeftToScipy("ill-conditioned")
+        raise LeftToCaller("ill-conditioned")
 
 
 def _factor_general(context, matrix: _single.Stored) -> _single.Lu:
     # The norm of the transpose by rows is that of the matrix by columns, which SciPy takes.
     norm, f = "I" if matrix.turned else "1", matrix.f
-    size = _own(f.dtype, "lange")(norm, f)
+    size = _of_scipy(f.dtype, "lange")(norm, f)
     lu = _single.factor_lu(context, matrix)
     if lu.info > 0:
-        raise _LeftToScipy("singular")
-    _check_condition(f.dtype, *_own(f.dtype, "gecon")(f, size, norm=norm))
+        raise LeftToCaller("singular")
+    _check_condition(f.dtype, *_of_scipy(f.dtype, "gecon")(f, size, norm=norm))
     return lu
 
 
@@ -92,8 +92,8 @@ def _positive_solution(a, b, lower: bool):
         uplo = "L" if lower != matrix.turned else "U"
         size = _norm_of_triangle(matrix.f, uplo)
         if _single.factor_cholesky(context, matrix, lower) > 0:
-            raise _LeftToScipy("not positive definite")
-        _check_condition(a.dtype, *_own(a.dtype, "pocon")(matrix.f, size, uplo=uplo))
+            raise LeftToCaller("not positive definite")
+        _check_condition(a.dtype, *_of_scipy(a.dtype, "pocon")(matrix.f, size, uplo=uplo))
         x = np.empty(b.shape, b.dtype)
         _storage.copy(x, b)
         _single.solve_cholesky(context, matrix, lower, x)

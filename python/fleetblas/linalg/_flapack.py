@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _lapack
 from . import _single, _storage
-from ._gufuncs import Prepared, _qr_flops
+from ._prepared import Prepared, flops_of, qr_flops
 
 _DTYPES = {"s": np.float32, "d": np.float64, "c": np.complex64, "z": np.complex128}
 _SAME = {"ungqr": "orgqr", "unmqr": "ormqr"}
@@ -33,9 +33,12 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
     compute = getattr(call, routine)(*values, **words)  # TypeError: arguments that are not known
     if compute is None:
         return None
-    flops = call.flops * (4 if dtype.kind == "c" else 1)
-    words = f"{name} (scipy.linalg.lapack)"
-    return Prepared(words, flops, lambda context: (compute(context), None), call.overwrites)
+    return Prepared(
+        f"{name} (scipy.linalg.lapack)",
+        flops_of(dtype, call.flops),
+        lambda context: (compute(context), None),
+        call.overwrites,
+    )
 
 
 def _is_square(a) -> bool:
@@ -59,7 +62,11 @@ def _pivots(piv) -> np.ndarray | None:
 
 class _Call:
     """One call, whose methods are the functions without the letter of the type: each returns what
-    computes it, or None for what is left to SciPy."""
+    computes it, or None for what is left to SciPy.
+
+    flops       of real numbers, set by the method
+    overwrites  the operands in whose memory the result is, once that is computed
+    """
 
     def __init__(self, dtype):
         self.dtype = dtype
@@ -74,6 +81,7 @@ class _Call:
         return f
 
     def _call(self, context, *words):
+        """One function of lapack.h: its name and arguments. Returns its numbers, such as info."""
         return _lapack.call(context, self.dtype, *words)
 
     # ---- LU
@@ -81,7 +89,7 @@ class _Call:
     def getrf(self, a, overwrite_a=0):
         if a.ndim != 2:
             return None
-        self.flops = _qr_flops(*a.shape) / 2
+        self.flops = qr_flops(*a.shape) / 2
 
         def compute(context):
             lu = _single.factor_lu(context, _single.Stored(self._own(a, overwrite_a), False))
@@ -230,7 +238,7 @@ class _Call:
         lwork = 3 * a.shape[1] if lwork is None else lwork
         if lwork < a.shape[1]:
             return None
-        self.flops = _qr_flops(*a.shape)
+        self.flops = qr_flops(*a.shape)
 
         def compute(context):
             work, qr = self._work(a.shape[1], lwork), self._own(a, overwrite_a)
@@ -245,7 +253,7 @@ class _Call:
         lwork = 3 * a.shape[1] if lwork is None else lwork
         if lwork < a.shape[1]:
             return None
-        self.flops = _qr_flops(*a.shape)
+        self.flops = qr_flops(*a.shape)
 
         def compute(context):
             work, factors = self._work(a.shape[1], lwork), np.ascontiguousarray(tau)

@@ -6,37 +6,16 @@ the error state of the caller as extobj."""
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
-from typing import Callable
 
 import numpy as np
 
-from .. import _lapack
 from . import _checked, _reduced, _single, _storage
-
-
-@dataclass
-class Prepared:
-    """A call that can be computed.
-
-    name        of LAPACK's routine, and where it would have been called: for the summary
-    compute     context -> (result, sample); the sample is None, or a small matrix of which NumPy
-                reports what it would have reported of the operands
-    overwrites  the operands in whose memory the result is computed, once that begins
-    """
-
-    name: str
-    flops: float
-    compute: Callable
-    overwrites: list = field(default_factory=list)
-
-
-class LeftToNumpy(Exception):
-    """Numbers that are not finite, or without convergence, which NumPy has its own words for."""
+from ._prepared import LeftToCaller, Prepared, flops_of, name_of, qr_flops
 
 
 def signal(original, name: str, sample: np.ndarray, words: dict) -> None:
-    """Has NumPy report a matrix that has no result: as the error state of the caller says."""
+    """Has NumPy report what it would have reported of the operands, by a small sample of the same
+    kind: as a NaN, a warning or an error, as the error state of the caller says."""
     right = np.ones(sample.shape[: 2 if name == "solve" else 1], sample.dtype)
     original(sample, *((right,) if name.startswith("solve") else ()), **words)
 
@@ -46,8 +25,9 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
     if set(words) - {"signature", "extobj"} or name not in _FUNCTIONS:
         return None
     count, routine, flops, function = _FUNCTIONS[name]
-    arrays, rest = values[:count], values[count:]
-    if len(rest) != name.startswith("lstsq"):
+    arrays, scalars = values[:count], values[count:]
+    is_lstsq = name.startswith("lstsq")  # the one function with a number, rcond
+    if len(scalars) != (1 if is_lstsq else 0):
         return None
     if any(type(array) is not np.ndarray or not array.size for array in arrays):
         return None
@@ -56,26 +36,19 @@ def prepared(name: str, original, values: tuple, words: dict) -> Prepared | None
         return None
     if arrays[0].ndim < 2 or (name in _OF_SQUARES and arrays[0].shape[-2] != arrays[0].shape[-1]):
         return None
-    if name.startswith("lstsq"):
-        rest = (*rest, functools.partial(original, **words))
-    total = flops(*arrays[0].shape[-2:], *(arrays[1].shape[-1:] if count > 1 else ()))
-    compute = function(dtype, *arrays, *rest)
-    return compute and Prepared(
-        _name(dtype, routine, name),
-        total * (4 if dtype.kind == "c" else 1),
-        compute,
-    )
-
-
-def _name(dtype, routine: str, name: str) -> str:
-    if routine == "orgqr" and dtype.kind == "c":
-        routine = "ungqr"
+    if is_lstsq:
+        scalars = (*scalars, functools.partial(original, **words))
+    compute = function(dtype, *arrays, *scalars)
+    if compute is None:
+        return None
+    edges = (*arrays[0].shape[-2:], *(arrays[1].shape[-1:] if count > 1 else ()))
     caller = name.partition("_")[0].rstrip("1")  # "qr" of "qr_r_raw", "solve" of "solve1"
-    return f"{_lapack.letter_of(dtype)}{routine} (numpy.linalg.{caller})"
+    words = name_of(dtype, routine, f"numpy.linalg.{caller}")
+    return Prepared(words, flops_of(dtype, flops(*edges)), compute)
 
 
 def _type(original, arrays, signature) -> np.dtype | None:
-    """The type of the matrices."""
+    """The type of the matrices; None if it is none of LAPACK's four."""
     if signature is None:
         return _checked.common_type(*arrays) if all(_is_known(a.dtype) for a in arrays) else None
     if not isinstance(signature, str) or signature not in original.types:
@@ -90,6 +63,9 @@ def _is_known(dtype) -> bool:
 def _casts(given, dtype) -> bool:
     return given.kind in "biufc" and np.can_cast(given, dtype, "same_kind")
 
+
+# What follows, down to _FUNCTIONS, takes the type, operands and scalars of NumPy's function, and
+# returns what computes it (see Prepared), or None for what is left to NumPy.
 
 # ---- one square matrix --------------------------------------------------------------------------
 
@@ -127,7 +103,7 @@ def _signs_and_logs(dtype, a):
             lu = _single.factor_lu(context, _single.stored(one, dtype))
             sign[place], log[place] = _single.signed_log_det(lu)
         if not (np.isfinite(sign).all() and np.all(log < np.inf)):
-            raise LeftToNumpy("not finite")
+            raise LeftToCaller("not finite")
         return (sign[()], log[()]), None
 
     return compute
@@ -187,7 +163,7 @@ def _least_squares(dtype, a, b, rcond, solve):
     def compute(context):
         x, squares, rank, s = _reduced.lstsq(context, a, b, dtype, rcond, solve)
         if rank < 0:
-            raise LeftToNumpy("no convergence")
+            raise LeftToCaller("no convergence")
         if not squares.size:
             squares = np.full(b.shape[1], np.nan, s.dtype)  # which the caller drops
         return (x, squares, rank, s), None
@@ -235,9 +211,8 @@ def _unitaries(is_complete: bool):
     return function
 
 
-def _qr_flops(rows: int, cols: int, *_) -> float:
-    short, long = min(rows, cols), max(rows, cols)
-    return 2 * short * short * (long - short / 3)
+def _factor_flops(rows: int, cols: int, *_) -> float:
+    return qr_flops(rows, cols)
 
 
 _OF_SQUARES = ("solve", "solve1", "inv", "det", "slogdet", "cholesky_lo", "cholesky_up")
@@ -252,12 +227,12 @@ _FUNCTIONS = {
     "slogdet": (1, "getrf", lambda n, _: 2 / 3 * n**3, _signs_and_logs),
     "cholesky_lo": (1, "potrf", lambda n, _: 1 / 3 * n**3, _factors(True)),
     "cholesky_up": (1, "potrf", lambda n, _: 1 / 3 * n**3, _factors(False)),
-    "qr_r_raw": (1, "geqrf", _qr_flops, _reflectors),
-    "qr_r_raw_m": (1, "geqrf", _qr_flops, _reflectors),
-    "qr_r_raw_n": (1, "geqrf", _qr_flops, _reflectors),
-    "qr_reduced": (2, "orgqr", _qr_flops, _unitaries(False)),
-    "qr_complete": (2, "orgqr", _qr_flops, _unitaries(True)),
-    "lstsq": (2, "gelsd", _qr_flops, _least_squares),
-    "lstsq_m": (2, "gelsd", _qr_flops, _least_squares),
-    "lstsq_n": (2, "gelsd", _qr_flops, _least_squares),
+    "qr_r_raw": (1, "geqrf", _factor_flops, _reflectors),
+    "qr_r_raw_m": (1, "geqrf", _factor_flops, _reflectors),
+    "qr_r_raw_n": (1, "geqrf", _factor_flops, _reflectors),
+    "qr_reduced": (2, "orgqr", _factor_flops, _unitaries(False)),
+    "qr_complete": (2, "orgqr", _factor_flops, _unitaries(True)),
+    "lstsq": (2, "gelsd", _factor_flops, _least_squares),
+    "lstsq_m": (2, "gelsd", _factor_flops, _least_squares),
+    "lstsq_n": (2, "gelsd", _factor_flops, _least_squares),
 }

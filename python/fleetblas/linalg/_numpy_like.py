@@ -77,8 +77,9 @@ def solve(
 
     assume_a    "gen"; "pos": positive definite, of which one triangle is read, the lower one if
                 `lower`; "upper triangular" or "lower triangular"
-    refine      float64 and complex128 are factored in single precision, and x is refined until it
-                is as good as in double; where that does not converge they are factored in double
+    refine      general matrices of float64 and complex128 are factored in single precision, and x
+                is refined until it is as good as in double; where that does not converge they are
+                factored in double
     overwrite_a, overwrite_b    their contents may be lost, which saves copies
     check_finite                ValueError for an inf or a NaN
 
@@ -99,6 +100,10 @@ def solve(
     _checked.check_all_finite(check_finite, a, b)
     columns = b[:, np.newaxis] if b.ndim == 1 else b
     stack = _checked.stack_of(a, columns)
+    if structure == "gen" and a.size and not columns.size:
+        # Without right sides NumPy reports a singular matrix all the same.
+        x = np.linalg.solve(a, np.broadcast_to(columns, stack + columns.shape[-2:]))
+        return wrapped(given, x.astype(dtype, copy=False))
     x = _checked.target(stack + columns.shape[-2:], dtype, columns, overwrite_b)
     for place, one_a, one_b in _checked.items(a, columns) if x.size else ():
         overwrite = overwrite_a and not stack

@@ -16,6 +16,7 @@ _TRANS = {0: "n", 1: "t", 2: "c", "N": "n", "T": "t", "C": "c"}
 
 
 def _trans(word) -> str:
+    """The letter of SciPy's word or number for an operation."""
     try:
         return _TRANS[word.upper() if isinstance(word, str) else word]
     except (KeyError, TypeError):
@@ -119,6 +120,8 @@ def cho_factor(a, lower=False, overwrite_a=False, check_finite=True, *, context=
 def cho_solve(c_and_lower, b, overwrite_b=False, check_finite=True, *, context=None):
     """x with a @ x = b, with what cho_factor(a) returned."""
     c, lower = c_and_lower
+    if np.ndim(lower):  # SciPy's cho_factor gives one for each matrix of a stack, all the same
+        lower = np.asarray(lower).flat[0]
     c, b = array_of(c), array_of(b)
     _square("cho_solve", c)
     dtype = _checked.common_type(c, b)

@@ -29,9 +29,10 @@ def _least_flops() -> float:
 
 
 def least_elements() -> float:
-    """No call whose operands are smaller has as many flops: twice the cube of the edge, or 8/3 for
-    a solution with as many right sides, and 4 times that for complex numbers."""
-    return (_least_flops() * 3 / 32) ** (2 / 3)
+    """No call whose operands are smaller has as many flops: with the edge as the square root of
+    their elements, 8/3 of its cube for a solution, 4 for a product with a unitary matrix, and 4
+    times that for complex numbers."""
+    return (_least_flops() / 16) ** (2 / 3)
 
 
 def serve(module: str, name: str, original, values: tuple, words: dict):
