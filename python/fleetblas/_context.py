@@ -107,7 +107,7 @@ def problem_text(
     if alpha == 0 and not sided:
         edges["k"] = 0  # only C is scaled, which the library writes as k=0
     text = of.named(type) + "".join(f" {name}={edges[name]}" for name in of.sizes)
-    text += "".join(f" {name}@{word}" for name, word in zip(of.names, of.written_places(place)))
+    text += "".join(f" {name}@{word}" for name, word in zip(of.names, of.places(place)))
     usual = {name: LETTERS[name][0] for name in of.flags}
     text += "".join(
         f" {name}={flags[name]}" for name in of.flags if flags.get(name, usual[name]) != usual[name]

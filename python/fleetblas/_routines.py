@@ -8,7 +8,6 @@ matrix that is updated. Knows no arrays.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from ._errors import BadArgument
@@ -122,10 +121,6 @@ class Routine:
         found["c"] = (m, n)
         return {name: found[name] for name in self.operands}
 
-    def written_places(self, place: str) -> list[str]:
-        """The same as texts of problems have them."""
-        return self.places(place)
-
     def places(self, place: str) -> list[str]:
         """A word per operand: one word stands for all; words of absent operands are dropped."""
         words = place.split(",")
@@ -172,16 +167,6 @@ class VectorRoutine(Routine):
         return {"c": (1, 1), **found}
 
 
-def _dealt(word: str) -> str:
-    """The devices of a block-cyclic place, as in 0+1+2+3 for c2x2:1024."""
-    grid = re.fullmatch(r"c(\d+)x(\d+)(:\d+)?", word)
-    count = int(grid[1]) * int(grid[2]) if grid else 0
-    if count == 0:
-        reason = f"place: {word!r} of a factorization needs a grid, as in c2x2:1024"
-        raise BadArgument(reason, "bad_argument")
-    return "+".join(map(str, range(count)))
-
-
 @dataclass(frozen=True)
 class LapackRoutine(Routine):
     """A factorization of A in its place, or equations that it solves in the place of B.
@@ -222,10 +207,6 @@ class LapackRoutine(Routine):
             wanted = "one word, or two as in h,0" if self.solves else "one word"
             raise BadArgument(f"place: {self.word} takes {wanted}, not {place!r}", "bad_argument")
         return words * (len(self.operands) // len(words))
-
-    def written_places(self, place: str) -> list[str]:
-        """Matrices that are block-cyclic are factored as strips that are dealt to their devices."""
-        return [_dealt(word) if word.startswith("c") else word for word in self.places(place)]
 
     def multiply_adds(self, m: int, n: int, k: int) -> float:
         """The leading terms of LAPACK's counts."""

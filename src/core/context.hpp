@@ -22,12 +22,12 @@
 
 namespace fleet {
 
-/// Whatever plans or runs on devices takes `turn_`, one after the other, but for calls that
-/// somebody waits for: those may be on devices at the same time, each on its own. The registry and
-/// the books, which a forked child needs too, have a lock that a fork waits for.
 class StripMemory;
 struct StripPiece;
 
+/// Whatever plans or runs on devices takes `turn_`, one after the other, but for calls that
+/// somebody waits for: those may be on devices at the same time, each on its own. The registry and
+/// the books, which a forked child needs too, have a lock that a fork waits for.
 class Context {
  public:
   /// Throws Error(bad_option, bad_file, unsupported) for what the options say.
@@ -276,7 +276,9 @@ class Context {
                    const std::shared_ptr<const PlannedFactors>& planned, CallRecord& record,
                    std::int64_t& info);
   std::optional<Factorization> dealt(const FactorCall& call, const Block& block) const;
+  PlacedProgram distributed(const Block& block);
   void take_strips(const Block& block, const Strips& strips, std::optional<StripMemory>& memory);
+  void give_strips_back(const Block& block, const StripMemory& memory);
   void move_pieces(std::span<const StripPiece> pieces, bool into_strips);
   bool move_by_plan(std::span<const StripPiece> pieces, bool into_strips);
   const char* reason_for_cpu(const Factorization& what) const;

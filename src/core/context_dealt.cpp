@@ -24,6 +24,14 @@ std::shared_ptr<const TileProgram> program_of(std::span<const StripPiece> pieces
   return program;
 }
 
+/// The program with all of its matrices written, so that no copy in other tiles outlives it.
+PlacedProgram as_written(PlacedProgram placed) {
+  auto program = std::make_shared<TileProgram>(*placed.program);
+  for (Matrix& matrix : program->matrices) matrix.is_written = true;
+  placed.program = std::move(program);
+  return placed;
+}
+
 /// The slots of a plan over pieces, in the memory of their tiles.
 KeptSlots slots_in_tiles(const Plan& plan, std::span<const Resident> residents,
                          std::span<const StripPiece> pieces) {
@@ -49,20 +57,30 @@ std::optional<Factorization> Context::dealt(const FactorCall& call, const Block&
   return what;
 }
 
-/// With the turn: the strips with what the tiles have, each of which is on its device alone then.
-/// Throws Error(no_memory) where there is no room for both.
+/// With the turn: a distributed matrix, as a program without calls.
+PlacedProgram Context::distributed(const Block& block) {
+  return placed_alone(block, *residents_.distribution_of(block), locate_in_turn(block));
+}
+
+/// With the turn: the strips with what the tiles have. Throws Error(no_memory) where there is no
+/// room for both, and Error(device_failed) where elements are undefined.
 void Context::take_strips(const Block& block, const Strips& strips,
                           std::optional<StripMemory>& memory) {
-  forget_old_copies();
-  const PlacedProgram placed =
-      placed_alone(block, *residents_.distribution_of(block), locate_in_turn(block));
-  clear_the_way(placed);
+  return_untracked();
+  const PlacedProgram placed = distributed(block);
+  clear_the_way(as_written(placed));
   queue_.require_defined(block);
   std::vector<Residents::Held> tiles;
-  if (spread_by_plan(placed, placed.blocks)) tiles = residents_.hold_alone(placed);
+  if (spread_by_plan(placed, placed.blocks)) tiles = residents_.at_owners(placed);
   if (tiles.empty()) throw Error(Status::no_memory, "the devices do not hold all tiles");
-  memory.emplace(*offloader_.engine().backend, block, strips, tiles);
+  memory.emplace(*offloader_.engine().backend, residents_.memory(), block, strips, tiles);
   move_pieces(memory->pieces(), true);
+}
+
+/// With the turn: the tiles get what the strips have.
+void Context::give_strips_back(const Block& block, const StripMemory& memory) {
+  residents_.note_written_at_owners(distributed(block));
+  move_pieces(memory.pieces(), false);
 }
 
 /// With the turn. What stays on a device is copied there, what goes to another is planned.

@@ -57,13 +57,18 @@ std::int64_t Context::run_factor(const FactorCall& call, CallRecord& record) {
     throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
   const View a = call.matrix();
   const Block block = block_of(a, call.storage);
-  std::int64_t info = 0;
-  wait_for_queued(block, Access::update);
-  if (const auto what = dealt(call, block); what && factor_on_devices(call, *what, record, info))
-    return info;
-  settle(block, Access::update);
   const DeviceId home = locate(call.a, block.bytes);
   note_place(record, {home, home, home});
+  std::int64_t info = 0;
+  wait_for_queued(block, Access::update);
+  queue_.require_arrived(block);
+  if (const auto what = dealt(call, block)) {
+    if (factor_on_devices(call, *what, record, info)) return info;
+    log_.line(Log::kWarning, {"a block-cyclic matrix comes home to be factored: ", record.reason,
+                              record.detail.empty() ? "" : ": ", record.detail});
+    record.detail.clear();
+  }
+  settle(block, Access::update);
   if (factor_on_devices(call, call.at(home), record, info)) return info;
   record.ran = Ran::cpu;
   if (on_host(home)) {
@@ -125,7 +130,7 @@ bool Context::factor_on_devices(const FactorCall& call, const Factorization& wha
     const double planning_before_s = offloader_.planning_s();
     const bool is_forced = forces_devices();
     const auto planned = is_forced ? offloader_.plan(what) : offloader_.plan_if_promising(what);
-    record.plan_s = offloader_.planning_s() - planning_before_s;
+    record.plan_s += offloader_.planning_s() - planning_before_s;
     record.predicted_s = planned->cost.seconds;
     record.reason = options_.offload == Offload::always ? "offload=always"
                     : is_forced                         ? "min_flops"
@@ -161,12 +166,13 @@ bool Context::run_factors(const FactorCall& call, const Factorization& what,
                           std::int64_t& info) {
   Offloader::Factored factored{
       .a = call.a, .lda = call.lda, .pivots = call.pivots, .tau = call.tau};
+  const Block block = block_of(call.matrix(), call.storage);
   std::optional<StripMemory> strips;
   auto outcome = Offloader::Outcome::not_possible;
   try {
     if (!what.dealt.empty()) {
-      const Strips& cut = *planned->stages.front()->tuned.plan.program->strips;
-      take_strips(block_of(call.matrix(), call.storage), cut, strips);
+      // In place there is one stage.
+      take_strips(block, *planned->stages.front()->tuned.plan.program->strips, strips);
       factored.strips = strips->strips();
     }
     outcome = offloader_.run(what, factored, planned, record, *journal_, log_);
@@ -177,7 +183,7 @@ bool Context::run_factors(const FactorCall& call, const Factorization& what,
     return false;
   }
   if (outcome == Offloader::Outcome::not_possible) return false;
-  if (strips) past_first_write([&] { move_pieces(strips->pieces(), false); });
+  if (strips) past_first_write([&] { give_strips_back(block, *strips); });
   record.ran = Ran::devices;
   if (outcome == Offloader::Outcome::finished_on_cpu)
     record.reason = "finished on the CPU after a fault";

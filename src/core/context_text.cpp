@@ -11,6 +11,7 @@
 #include "core/corrections_text.hpp"
 #include "core/plan_text.hpp"
 #include "core/version.hpp"
+#include "program/distribution.hpp"
 #include "sim/simulate.hpp"
 #include "tune/tune_factorization.hpp"
 
@@ -95,7 +96,22 @@ std::shared_ptr<const Planned> Context::plan_for_text(const Problem& problem) {
   return offloader_.plan(problem);
 }
 
+/// A block-cyclic place stands for strips that are dealt to its devices.
 Factorization Context::parse_factors(std::string_view text) {
+  constexpr std::string_view kPlace = " a@";
+  const std::size_t at = std::min(text.find(kPlace), text.size());
+  const std::string_view word = text.substr(std::min(at + kPlace.size(), text.size()));
+  if (is_cyclic(word)) {
+    const std::string_view place = word.substr(0, word.find(' '));
+    Factorization what = parse_factorization(std::string(text.substr(0, at)) +
+                                             std::string(word.substr(place.size())));
+    what.dealt =
+        distribution_of(parse_cyclic(place), what.m, what.n, offloader_.regular_tiles(what.storage))
+            .devices;
+    what.home = what.dealt.front();
+    if (what.dealt.size() == 1) what.dealt.clear();
+    return make_factorization(what);
+  }
   Factorization what = parse_factorization(text);
   for (DeviceId& device : what.dealt) device = offloader_.device_of(device - kFirstDevice);
   if (!on_host(what.home)) what.home = offloader_.device_of(what.home - kFirstDevice);
@@ -104,9 +120,12 @@ Factorization Context::parse_factors(std::string_view text) {
 
 std::string Context::factor_plan_json(std::string_view text) {
   FactorReport report;
-  report.what = parse_factorization(text);
   const auto turn = take_turn();
   const Factorization what = parse_factors(text);
+  report.what = what;
+  const auto to_caller = [&](DeviceId device) { return parse_place(offloader_.place_of(device)); };
+  if (!on_host(what.home)) report.what.home = to_caller(what.home);
+  for (DeviceId& device : report.what.dealt) device = to_caller(device);
   const auto machine = offloader_.model();
   if (offloader_.users().empty())
     throw Error(Status::unsupported, "no device to plan for: name a machine, or backend=host");

@@ -159,8 +159,7 @@ void Context::spread(const Block& block) {
   if (gate::only_cpu_left() || offloader_.backend_if_started() == nullptr) return;
   const auto turn = take_turn();
   forget_old_copies();
-  const PlacedProgram placed =
-      placed_alone(block, *residents_.distribution_of(block), locate_in_turn(block));
+  const PlacedProgram placed = distributed(block);
   clear_the_way(placed);
   spread_by_plan(placed, placed.blocks);
   note_lost_devices();

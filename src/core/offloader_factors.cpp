@@ -103,6 +103,7 @@ std::shared_ptr<const PlannedFactors> Offloader::plan(const Factorization& what)
 std::shared_ptr<const PlannedFactors> Offloader::keep(const Factorization& what,
                                                       PlannedFactors planned) {
   auto kept = std::make_shared<const PlannedFactors>(std::move(planned));
+  std::erase_if(factors_, [&](const auto& entry) { return entry.first == what; });
   if (factors_.size() >= kMostFactors) factors_.erase(factors_.begin());
   factors_.emplace_back(what, kept);
   return kept;
@@ -136,8 +137,8 @@ std::unique_ptr<Execution> Offloader::begin_first(const Factorization& what, Fac
       return backend.begin(stage->tuned.plan, run.binding, stage->serial);
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
-      // Strips that are dealt were cut for this very plan.
-      const int most = run.factored->strips.empty() ? kAttempts : 0;
+      // Strips that are dealt were cut for this very plan: there is no other one.
+      const int most = run.factored->strips.empty() ? kAttempts : 1;
       const bool is_last = error.status() != Status::no_memory || attempt == most;
       log.line(Log::kWarning, {error.what(), is_last ? "; left to the CPU" : "; trying with less"});
       run.refusal = error.status() == Status::no_memory ? "no memory on the devices"
@@ -207,7 +208,9 @@ Offloader::Outcome Offloader::finish_stage(const std::shared_ptr<const Planned>&
   const double start_s = now_s();
   Trace trace = fleet::complete(plan, run.binding, *execution);
   const bool whole = trace.status == Status::ok;
-  if (!whole && !run.is_touched && !has_touched_home(plan, trace)) {
+  // Strips that are dealt are copies.
+  const bool is_copy = !run.factored->strips.empty();
+  if (!whole && !run.is_touched && (is_copy || !has_touched_home(plan, trace))) {
     note_outcome(trace, log);
     log.line(Log::kWarning, {trace.message, "; left to the CPU"});
     record.reason = "a fault before the matrix was changed";

@@ -319,10 +319,9 @@ void Residents::note_home(const Return& what, const TileId& id) {
   find(key_of(what.placed, id))->is_away = false;
 }
 
-std::vector<Residents::Held> Residents::hold_alone(const PlacedProgram& placed) {
-  const std::vector<Residency::Copy> wanted = at_owners(*placed.program).copies;
+std::vector<Residents::Held> Residents::at_owners(const PlacedProgram& placed) const {
   std::vector<Held> held;
-  for (const auto& [id, device] : wanted) {
+  for (const auto& [id, device] : fleet::at_owners(*placed.program).copies) {
     const Key key = key_of(placed, id);
     const Tile* const tile = find(key);
     if (tile == nullptr) return {};
@@ -330,15 +329,18 @@ std::vector<Residents::Held> Residents::hold_alone(const PlacedProgram& placed) 
     if (copy == tile->copies.end()) return {};
     held.push_back({key.block, device, copy->address});
   }
+  return held;
+}
+
+void Residents::note_written_at_owners(const PlacedProgram& placed) {
   const gate::StateLock lock;
-  for (std::size_t t = 0; t < held.size(); ++t) {
-    Tile& tile = *find(key_of(placed, wanted[t].tile));
+  for (const auto& [id, owner] : fleet::at_owners(*placed.program).copies) {
+    Tile& tile = *find(key_of(placed, id));
     for (const auto& [device, address] : tile.copies)
-      if (device != held[t].device) memory_.give_back(device, address);
-    tile.copies = {{held[t].device, held[t].address}};
+      if (device != owner) memory_.give_back(device, address);
+    std::erase_if(tile.copies, [&](const Copy& copy) { return copy.device != owner; });
     tile.is_away = true;
   }
-  return held;
 }
 
 void Residents::note_away(const Block& block) {

@@ -104,10 +104,11 @@ class Residents {
     DeviceId device = kHost;
     void* address = nullptr;
   };
-  /// The tiles of a matrix that is distributed, each with the copy on the device that it belongs
-  /// to: all others are forgotten, so that what is written there is the newest. Nothing, and
-  /// nothing has changed, where a tile has no such copy.
-  std::vector<Held> hold_alone(const PlacedProgram& placed);
+  /// The tiles of a matrix that is distributed, each with its copy on the device that it belongs to.
+  /// Nothing where a tile has no such copy.
+  std::vector<Held> at_owners(const PlacedProgram& placed) const;
+  /// These copies are the newest from now on: all others are forgotten, and the homes are older.
+  void note_written_at_owners(const PlacedProgram& placed);
   /// The homes of all tiles in the block are older than their copies.
   void note_away(const Block& block);
   /// Forgets all copies of tiles that meet the block: they are at home, or of no use.
@@ -130,6 +131,8 @@ class Residents {
   std::vector<Group> others(const PlacedProgram& placed) const;
   std::int64_t bytes_on(DeviceId device) const { return memory_.used(device); }
   void trim(Backend& backend) { memory_.trim(backend); }
+  /// Where tiles have their memory, for what else lies on devices between programs.
+  TileMemory& memory() { return memory_; }
 
  private:
   /// A tile is known by its memory and by which of its elements count, so that views and matrices

@@ -4,25 +4,23 @@
 
 #include <algorithm>
 
-#include "base/gate.hpp"
-
 namespace fleet {
 
-StripMemory::StripMemory(Backend& backend, const Block& matrix, const Strips& strips,
-                         std::span<const Residents::Held> tiles)
-    : backend_(backend) {
+StripMemory::StripMemory(Backend& backend, TileMemory& memory, const Block& matrix,
+                         const Strips& strips, std::span<const Residents::Held> tiles)
+    : backend_(backend), memory_(memory) {
   try {
     for (int j = 0; j < strips.count(); ++j) find_pieces(matrix, strips, j, tiles);
   } catch (...) {
-    for (const auto& [device, data] : memory_) backend_.release(device, data);
+    give_back();
     throw;
   }
 }
 
-StripMemory::~StripMemory() {
-  // In a forked child the memory is the parent's.
-  if (gate::in_forked_child()) return;
-  for (const auto& [device, data] : memory_) backend_.release(device, data);
+StripMemory::~StripMemory() { give_back(); }
+
+void StripMemory::give_back() {
+  for (const auto& [device, data] : taken_) memory_.give_back(device, data);
 }
 
 void StripMemory::find_pieces(const Block& matrix, const Strips& strips, int j,
@@ -48,8 +46,8 @@ void StripMemory::find_pieces(const Block& matrix, const Strips& strips, int j,
   }
   const std::int64_t rows = matrix.rows - row_begin;
   const DeviceId device = strips.home_of(j);
-  void* const data = backend_.allocate(device, rows * (end - begin) * bytes);
-  memory_.emplace_back(device, data);
+  void* const data = memory_.take(backend_, device, rows * (end - begin) * bytes);
+  taken_.emplace_back(device, data);
   const Block all =
       block_of({.data = data, .rows = rows, .cols = end - begin, .ld = rows}, matrix.storage);
   strips_.push_back({.data = static_cast<char*>(data) + (top - row_begin) * bytes, .ld = rows});

@@ -17,13 +17,13 @@ struct StripPiece {
   Block strip;  ///< the same elements in the strip
 };
 
-/// Each strip has whole tile rows, so that a tile is cut between its columns only. Gives the memory
-/// back at its end.
+/// Each strip has whole tile rows, so that a tile is cut between its columns only. The memory is
+/// that of tiles, which is given back to them at the end: devices are slow to allocate.
 class StripMemory {
  public:
   /// `tiles` are all those of `matrix`, and none is a part of a larger one. Throws
   /// Error(no_memory).
-  StripMemory(Backend& backend, const Block& matrix, const Strips& strips,
+  StripMemory(Backend& backend, TileMemory& memory, const Block& matrix, const Strips& strips,
               std::span<const Residents::Held> tiles);
   ~StripMemory();
   StripMemory(const StripMemory&) = delete;
@@ -37,8 +37,11 @@ class StripMemory {
   void find_pieces(const Block& matrix, const Strips& strips, int j,
                    std::span<const Residents::Held> tiles);
 
+  void give_back();
+
   Backend& backend_;
-  std::vector<std::pair<DeviceId, void*>> memory_;
+  TileMemory& memory_;
+  std::vector<std::pair<DeviceId, void*>> taken_;
   std::vector<Binding::Matrix> strips_;
   std::vector<StripPiece> pieces_;
 };

@@ -196,7 +196,10 @@ void FactorPlanner::take_slots() {
   for (const Worker& worker : workers_) {
     const auto d = index(worker.device);
     if (d >= plan_.tuning.memory_cap.size()) continue;
-    const std::int64_t left = plan_.tuning.memory_cap[d] - mover_->slots(worker.device).bytes();
+    // Half of what is left: other calls keep the rest. Strips that are dealt are there beside the
+    // matrix.
+    std::int64_t left = plan_.tuning.memory_cap[d] - mover_->slots(worker.device).bytes();
+    if (!strips_.what.dealt.empty()) left -= 2 * strip_bytes * std::ssize(worker.strips);
     panels_held_ = static_cast<int>(std::clamp<std::int64_t>(
         left / 2 / aligned, std::min(kLeastPanels, strips_.panels), panels_held_));
   }

@@ -12,6 +12,9 @@ namespace {
 /// last bits.
 constexpr double kSame = 1e-9;
 
+/// Times closer than this, relative to the clock, are equal: a few of its last bits.
+constexpr double kSameTime = 1e-15;
+
 }  // namespace
 
 FairShare::FairShare(const Machine& machine, int flows)
@@ -145,7 +148,9 @@ void FairShare::announce(FlowId id, double now_s) {
 
 bool FairShare::first_chunk_arrived(FlowId id, double now_s) const {
   const Flow& flow = at(id);
-  return flow.amount - left_at(flow, now_s) >= flow.chunk * (1 - kSame);
+  const double missing = flow.chunk - (flow.amount - left_at(flow, now_s));
+  // What arrives before the clock can show it has arrived: else that event would come for ever.
+  return missing <= std::max(kSame * flow.chunk, kSameTime * now_s * flow.rate);
 }
 
 double FairShare::next_event_s(FlowId id) const {

@@ -108,8 +108,7 @@ def test_words_and_texts_ask_for_the_same_plan(main):
         ("plan potrf --size 8 --side l", "potrf has no --side"),
         ("plan potrf --size 8 --beta 0", "potrf has no --beta"),
         ("plan potrf --size 8 --place h,h", "potrf takes one word"),
-        ("plan potrf --size 8 --place c", "'c' of a factorization needs a grid, as in c2x2:1024"),
-        ("plan potrf --size 8 --place c0x2", "'c0x2' of a factorization needs a grid"),
+        ("plan potrf --size 8 --place c2", "place 'c2': the grid needs rows and columns"),
         ("bench gemm,potrf --size 8 --place c2x2", "are for plan and trace, not for bench gemm"),
         ("plan geqrf --m 8 --n 0", "geqrf has nothing to do"),
         ("plan gesv --size 8", "invalid choice: 'gesv'"),
@@ -132,7 +131,12 @@ def test_block_cyclic_matrices_are_factored_on_their_devices(main):
     assert "an upper triangle is cut into rows, and columns are dealt" in done.stderr
     done = main(f"plan getrf --size 8K --place c4x4 {on}")
     assert done.returncode == 2
-    assert "there is no device 4" in done.stderr
+    assert "a place of 4x4 devices: there are 4" in done.stderr
+    two = only_json(main("plan getrf --size 8K --place c1x2 --devices 1,3 --machine h200x4 --json -"))
+    assert two["problem"] == "dgetrf m=8192 n=8192 a@1+3"
+    assert two["workers"] == [1, 3]
+    by_model = only_json(main(f"plan geqrf --size 8K --place c {on} --json -"))
+    assert by_model["problem"] == "dgeqrf m=8192 n=8192 a@0+1+2+3"
 
 
 def test_unknown_routines_of_plans_in_python_are_named():

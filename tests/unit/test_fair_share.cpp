@@ -129,6 +129,27 @@ TEST(FairShare, TheNextCopyOfABusyLinkKeepsTheRate) {
   EXPECT_DOUBLE_EQ(share.next_event_s(0), 1 + 2);
 }
 
+TEST(FairShare, ChunksArriveWhateverTheLastBitOfTheClockIs) {
+  // After a quarter of a minute a bit of the clock is more than the billionth part of a chunk.
+  const Machine machine{.devices = {{}, {}},
+                        .links = {{.source = 0, .target = 1, .bytes_per_s = 1e10}}};
+  for (int i = 0; i < 2000; ++i) {
+    FairShare share(machine, 1);
+    double now_s = 19.3 + 1.37e-7 * i;
+    share.start(0, {.user = 0, .amount = 65536, .cap = 1e10 * (1 - 1e-5 * i), .chunk = 16384},
+                kNoFlow, now_s);
+    share.settle(now_s);
+    int events = 0;
+    for (; !share.first_chunk_arrived(0, now_s) && events < 10; ++events) {
+      share.announce(0, now_s);
+      share.settle(now_s);
+      now_s = std::max(now_s, share.next_event_s(0));
+      share.take_event(0, now_s * (1 + 1e-12));
+    }
+    ASSERT_LT(events, 10) << i;
+  }
+}
+
 TEST(FairShare, AFlowTakenAwayGivesItsShareBack) {
   Machine machine;
   machine.devices.resize(2);
