@@ -132,7 +132,9 @@ def test_block_cyclic_matrices_are_factored_on_their_devices(main):
     done = main(f"plan getrf --size 8K --place c4x4 {on}")
     assert done.returncode == 2
     assert "a place of 4x4 devices: there are 4" in done.stderr
-    two = only_json(main("plan getrf --size 8K --place c1x2 --devices 1,3 --machine h200x4 --json -"))
+    two = only_json(
+        main("plan getrf --size 8K --place c1x2 --devices 1,3 --machine h200x4 --json -")
+    )
     assert two["problem"] == "dgetrf m=8192 n=8192 a@1+3"
     assert two["workers"] == [1, 3]
     by_model = only_json(main(f"plan geqrf --size 8K --place c {on} --json -"))
