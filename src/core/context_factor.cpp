@@ -60,9 +60,9 @@ std::int64_t Context::run_factor(const FactorCall& call, CallRecord& record) {
   const DeviceId home = locate(call.a, block.bytes);
   note_place(record, {home, home, home});
   std::int64_t info = 0;
-  wait_for_queued(block, Access::update);
-  queue_.require_arrived(block);
   if (const auto what = dealt(call, block)) {
+    wait_for_queued(block, Access::update);
+    queue_.require_arrived(block);
     if (factor_on_devices(call, *what, record, info)) return info;
     log_.line(Log::kWarning, {"a block-cyclic matrix comes home to be factored: ", record.reason,
                               record.detail.empty() ? "" : ": ", record.detail});

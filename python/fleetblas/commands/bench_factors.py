@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _lapack, _types, verify, verify_factors
+from .._matrices import is_cyclic
 from .._routines import LAPACK
 from ..verify_factors import Expectation, Factors
-from . import common
 from .bench_engines import Engine, FleetBlas, Unmeasured, add_plan
 from .bench_operands import SCRATCH_BYTES, SEED, copy_in_threads, fill_random
 
@@ -158,7 +158,7 @@ class FactorOperands:
         """In device memory, an array whose elements Python cannot read; block-cyclic, a tracked
         matrix."""
         shape, location = self.shapes["b" if name == "x" else name], self._location(name)
-        if common.is_cyclic(location):
+        if is_cyclic(location):
             return self.pool.cyclic(name, shape, location)
         return self.flat(name).reshape(shape, order="F")
 
@@ -172,7 +172,7 @@ class FactorOperands:
     def reset(self) -> None:
         """A and B become as they were."""
         for name in self.routine.operands:
-            if common.is_cyclic(self._location(name)):
+            if is_cyclic(self._location(name)):
                 self.matrix(name).scatter(self.before(name))
                 continue
             target, before = self.flat(name), self.before(name).reshape(-1, order="F")
@@ -184,7 +184,7 @@ class FactorOperands:
     def readable(self, name: str):
         """The matrix as `verify_factors` reads it."""
         matrix = self.matrix(name)
-        if common.is_cyclic(self._location(name)):
+        if is_cyclic(self._location(name)):
             return CyclicMatrix(matrix)
         if self._location(name) in ("h", "p"):
             return verify_factors.HostMatrix(matrix)

@@ -18,6 +18,7 @@ import sys
 
 from .. import _native, _types
 from .._context import problem_text
+from .._matrices import is_cyclic
 from .._routines import EVERY, KNOWN, LAPACK, LETTERS, ROUTINES, VECTORS, listed
 
 SUFFIXES = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -101,10 +102,6 @@ def planned_place(word: str) -> str:
     return word if any(map(is_cyclic, word.split(","))) else place(word)
 
 
-def is_cyclic(word: str) -> bool:
-    return word.startswith("c")
-
-
 def routines(word: str) -> list[str]:
     """ "gemm,trsm", and "all" of level 3."""
     names = list(ROUTINES) if word == "all" else list(dict.fromkeys(word.split(",")))
@@ -179,8 +176,8 @@ def add_problem_lists(parser) -> None:
         metavar="A,B,C;...",
         help="where each matrix is: h pinned host, p pageable host, 0, 1, ... a device; one word "
         "stands for all, routines without a B take A,C; gemv takes A,x,y; axpy and dot take x,y; "
-        "factorizations take A, gesv A,B; several places with ';' between them, or --place again "
-        "(default h)",
+        "factorizations take A, also c2x2:1024, gesv A,B; several places with ';' between them, or "
+        "--place again (default h)",
     )
     _add_problem_rest(parser)
 
