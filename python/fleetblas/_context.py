@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import _native
 from ._native import library
-from ._routines import KNOWN, LETTERS
+from ._routines import KNOWN, LETTERS, is_cyclic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -354,7 +354,7 @@ class Context:
                 shape, dtype = source.shape, source.dtype
             if shape is None:
                 raise _native.BadArgument("give an array, or shape", "bad_argument")
-            if _matrices.is_cyclic(place):
+            if is_cyclic(place):
                 return _tracked.Tracked._cyclic(self, source, shape, dtype, place)
             array = self.empty(shape, dtype, "h" if place is None else place)
             if source is not None:

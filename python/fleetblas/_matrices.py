@@ -113,11 +113,6 @@ class Matrix:
         check(library.fleet_matrix_distribute(self.pointer, place.encode(), None))
 
 
-def is_cyclic(place) -> bool:
-    """Whether a place is meant as a block-cyclic one, which the library reads."""
-    return isinstance(place, str) and place.startswith("c")
-
-
 def _destroy_matrix(handle, address: int) -> None:
     library.fleet_matrix_destroy(address)  # the handle has lived until now
 

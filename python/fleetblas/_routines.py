@@ -21,6 +21,11 @@ def listed(names) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def is_cyclic(place) -> bool:
+    """Whether a place is meant as a block-cyclic one, which the library reads."""
+    return isinstance(place, str) and place.startswith("c")
+
+
 @dataclass(frozen=True)
 class Routine:
     """One routine, a row of the table.

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _lapack, _types, verify, verify_factors
-from .._matrices import is_cyclic
-from .._routines import LAPACK
+from .._routines import LAPACK, is_cyclic
 from ..verify_factors import Expectation, Factors
 from .bench_engines import Engine, FleetBlas, Unmeasured, add_plan
 from .bench_operands import SCRATCH_BYTES, SEED, copy_in_threads, fill_random

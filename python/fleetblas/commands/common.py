@@ -18,8 +18,7 @@ import sys
 
 from .. import _native, _types
 from .._context import problem_text
-from .._matrices import is_cyclic
-from .._routines import EVERY, KNOWN, LAPACK, LETTERS, ROUTINES, VECTORS, listed
+from .._routines import EVERY, KNOWN, LAPACK, LETTERS, ROUTINES, VECTORS, is_cyclic, listed
 
 SUFFIXES = {"K": 2**10, "M": 2**20, "G": 2**30}
 
