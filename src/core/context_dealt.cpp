@@ -86,17 +86,24 @@ void Context::give_strips_back(const Block& block, const StripMemory& memory) {
 /// With the turn. What stays on a device is copied there, what goes to another is planned.
 void Context::move_pieces(std::span<const StripPiece> pieces, bool into_strips) {
   Backend& backend = *offloader_.engine().backend;
-  const auto move_alone = [&](const StripPiece& piece) {
+  std::vector<CopyWithin> within;
+  std::vector<StripPiece> others;
+  for (const StripPiece& piece : pieces) {
+    if (piece.tile_device != piece.strip_device) {
+      others.push_back(piece);
+      continue;
+    }
     const View tile = view_of(piece.tile), strip = view_of(piece.strip);
-    const std::int64_t element = bytes_of(piece.tile.storage);
+    within.push_back({piece.tile_device, into_strips ? strip : tile, into_strips ? tile : strip});
+  }
+  const std::int64_t element = pieces.empty() ? 1 : bytes_of(pieces.front().tile.storage);
+  backend.transfer_within(within, element);
+  if (others.empty() || move_by_plan(others, into_strips)) return;
+  for (const StripPiece& piece : others) {
+    const View tile = view_of(piece.tile), strip = view_of(piece.strip);
     into_strips ? backend.transfer(piece.strip_device, strip, piece.tile_device, tile, element)
                 : backend.transfer(piece.tile_device, tile, piece.strip_device, strip, element);
-  };
-  std::vector<StripPiece> others;
-  for (const StripPiece& piece : pieces)
-    piece.tile_device == piece.strip_device ? move_alone(piece) : others.push_back(piece);
-  if (!others.empty() && !move_by_plan(others, into_strips))
-    std::ranges::for_each(others, move_alone);
+  }
 }
 
 /// False: some pieces may not have been moved.

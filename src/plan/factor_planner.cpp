@@ -23,6 +23,9 @@ namespace {
 constexpr int kLeastPanels = 3, kMostPanels = 64;
 /// Strips of earlier stages on their way to be panels again.
 constexpr int kStripsReloaded = 2;
+/// Updates are in as many lanes at least: while the last thread blocks of one end, those of another
+/// begin.
+constexpr int kLeastLanes = 2;
 
 class FactorPlanner {
  public:
@@ -78,6 +81,7 @@ class FactorPlanner {
   void update(int j);
   void exchange(int j, int k);
   int free_lane(int w) const;
+  int lane_of_panels(int w) const;
   void write_back(int j);
   void write_back_outcome(int k, int worker);
   void compute(int worker, OpId op, const TileCopy& target,
@@ -110,7 +114,8 @@ class FactorPlanner {
   std::vector<int> updates_;     ///< of each strip so far
   int panels_made_ = 0, panels_held_ = kLeastPanels;
   std::vector<std::vector<OpId>> ops_;  ///< per matrix, those still to come, last first
-  int lanes_in_use_ = 1;
+  int lanes_in_use_ = 1;                ///< of updates
+  bool has_lane_of_panels_ = false;     ///< the one after these
 };
 
 std::int64_t longest_panel(const TileProgram& program, const Strips& strips) {
@@ -154,8 +159,17 @@ void FactorPlanner::deal() {
                                           ? (stage_.begin + stage_.end) / 2
                                           : strips_.count() - 1);
   const std::int64_t elements = program_.rows_of(middle) * program_.cols_of(middle);
-  lanes_in_use_ = static_cast<int>(
-      ceil_div(machine_.devices[index(workers_.front().device)].filling_elements, elements));
+  lanes_in_use_ = static_cast<int>(std::max<std::int64_t>(
+      kLeastLanes,
+      ceil_div(machine_.devices[index(workers_.front().device)].filling_elements, elements)));
+  // A panel beside products takes about twice as long as alone. Where other devices wait for it,
+  // that loses more than the products gain; a device without others does both at the same time
+  // (docs/performance, "Factorizations on two H100").
+  std::vector<double>& lanes = workers_.front().lane_free_s;
+  if (workers_.size() > 1 || std::ssize(lanes) <= lanes_in_use_) return;
+  lanes.resize(index(lanes_in_use_ + 1));
+  plan_.queues[index(first_lane_[index(workers_.front().device)] + lanes_in_use_)].is_ahead = true;
+  has_lane_of_panels_ = true;
 }
 
 OpId FactorPlanner::next_op(const TileId& tile) {
@@ -329,6 +343,10 @@ int FactorPlanner::free_lane(int w) const {
   return static_cast<int>(std::min_element(begin, begin + count) - begin);
 }
 
+int FactorPlanner::lane_of_panels(int w) const {
+  return has_lane_of_panels_ ? lanes_in_use_ : free_lane(w);
+}
+
 void FactorPlanner::make_panel(int k) {
   const int w = owner_of(k);
   Worker& me = worker(w);
@@ -336,7 +354,7 @@ void FactorPlanner::make_panel(int k) {
   TileCopy& panel = me.panel[index(k)];
   TileCopy& outcome = me.outcome[index(k)];
   panel.where = {me.device, me.panels.next()};
-  const int lane = free_lane(w);
+  const int lane = lane_of_panels(w);
   const auto make = [&](const TileId& tile, TileCopy& target, const TileCopy& input) {
     const OpId op = next_op(tile);
     compute(w, op, target, {&input, nullptr}, lane);
@@ -363,7 +381,7 @@ void FactorPlanner::reload(int k) {
       fetch(strips_.outcome(k), {.where = {kHost, -1}}, outcome.where, TaskKind::fetch);
   TileCopy& panel = me.panel[index(k)];
   panel.where = {me.device, me.panels.next()};
-  const int lane = free_lane(w);
+  const int lane = lane_of_panels(w);
   compute(w, next_op(strips_.panel(k)), panel, {&strip, &outcome}, lane);
   panel.ready_s = me.lane_free_s[index(lane)];
 }

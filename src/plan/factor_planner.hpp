@@ -8,7 +8,8 @@ namespace fleet {
 /// Schedules the program of a factorization (program/strips.hpp) for tuning.workers, to which its
 /// strips are dealt in turn. Panel by panel: the worker that has the strip factors it as soon as
 /// the panels before have updated it, while the others update their strips by the panels before
-/// (look-ahead); then the panel goes to all of them. Pure, like schedule(). A strip stays with its
+/// (look-ahead; a worker without others does both, on a lane of its own for panels); then the panel
+/// goes to all of them. Pure, like schedule(). A strip stays with its
 /// worker from its first op to its last.
 ///
 /// Throws Error(no_memory) where the caps do not hold the strips of the stage and the panels under

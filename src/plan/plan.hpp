@@ -85,6 +85,7 @@ struct Queue {
   DeviceId device = kHost;  ///< lane, device: where it computes; link: the target of the copies
   DeviceId source = kHost;  ///< link only
   int lane = 0;             ///< lane only
+  bool is_ahead = false;    ///< lane only: its kernels go before those of other lanes
   friend bool operator==(const Queue&, const Queue&) = default;
 };
 

@@ -180,10 +180,16 @@ std::int64_t TileProgram::offset_of(const TileOp& op, const TileId& target) cons
 }
 
 std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& target) const {
-  if (op.kernel == Kernel::exchange) {  // two rows for each pivot
-    constexpr std::int64_t kTouched = 4;
-    return kTouched * matrix_of(op.inputs[0].tile).panel->width * cols_of(target) *
-           element_bytes_of(target);
+  const bool exchanges = op.kernel == Kernel::exchange ||
+                         (op.kernel == Kernel::update &&
+                          matrix_of(op.inputs[0].tile).panel->routine == Factoring::getrf);
+  if (exchanges) {
+    // Two rows for each pivot are read and written. One is among the first rows; the other is
+    // anywhere, and memory gives no less than a sector of it.
+    constexpr std::int64_t kSector = 32;
+    const std::int64_t bytes = element_bytes_of(target);
+    return 2 * (bytes + std::max(bytes, kSector)) * matrix_of(op.inputs[0].tile).panel->width *
+           cols_of(target);
   }
   if (copies_factors(op.kernel)) return 2 * std::min(bytes_of(target), bytes_of(op.inputs[0].tile));
   const std::int64_t n = cols_of(target), k = depth_of(op, target);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,12 @@ class Execution {
   /// Waits for what was enqueued: the whole plan, or the part before a copy or launch that threw.
   /// Never throws for a failed task: the Trace says so, and which tasks were done.
   virtual Trace finish() = 0;
+};
+
+/// One of several copies, from a device's memory to the same.
+struct CopyWithin {
+  DeviceId device = kHost;
+  View to, from;
 };
 
 /// What the CPU has for kernels of its own beside the devices of a run.
@@ -110,6 +117,10 @@ class Backend {
   /// Copies between any two locations, at once. Used for recovery and by fleet_copy.
   virtual void transfer(DeviceId to_location, const View& to, DeviceId from_location,
                         const View& from, std::int64_t element_bytes) = 0;
+  /// Copies within devices, which may be done at the same time; waits for all.
+  virtual void transfer_within(std::span<const CopyWithin> copies, std::int64_t element_bytes) {
+    for (const auto& [device, to, from] : copies) transfer(device, to, device, from, element_bytes);
+  }
   /// Waits for the work that is in this stream of the device now (a cudaStream_t, see
   /// fleet_wait_stream). This and the next two: at any time, from any thread.
   virtual void wait_for_stream(DeviceId /*device*/, void* /*stream*/) {}

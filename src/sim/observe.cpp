@@ -188,6 +188,7 @@ class Observer {
     // One thread copies and computes: which of the two has it when, only the thread knows.
     if (const DeviceId owner = device_with_thread(copy.link); owner >= 0)
       return devices_[at(owner)].add(expected, taken);
+    if (waits_for_feeder(copy, taken)) return;
     const LoneCopy lone = lone_copy(plan_, machine_, copy);
     if (lone.seconds() >= kAlone * (expected.stop_s - expected.start_s)) {
       links_[at(copy.link)].busy.add(expected, taken);
@@ -196,6 +197,14 @@ class Observer {
       ports_[*port].busy.add(expected, taken);
       ports_[*port].ends.insert(ports_[*port].ends.end(), {copy.from.device, copy.to.device});
     }
+  }
+
+  /// A copy goes on piece by piece with the one that feeds it: where that one took as long, the
+  /// time says nothing of this link.
+  bool waits_for_feeder(const Task& copy, const Span& taken) const {
+    if (copy.upstream == kNoTask) return false;
+    const Span& feeder = measured_.spans[at(copy.upstream)];
+    return feeder.stop_s - feeder.start_s >= kAlone * (taken.stop_s - taken.start_s);
   }
 
   /// The port that the copies of this link wait for in this span of the prediction.

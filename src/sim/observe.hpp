@@ -19,7 +19,8 @@ bool has_task_times(const Plan& plan, const Trace& trace);
 ///
 /// - products of a type, and streams, by the seconds in which the device was busy, if that kind is
 ///   most of what it did. Where kernels and copies share a thread (virtual devices), both count;
-/// - a link, by the seconds of its copies that take no longer in the prediction than alone;
+/// - a link, by the seconds of its copies that take no longer in the prediction than alone, and did
+///   not wait for copies that feed them;
 /// - a port, by the seconds of the copies that wait for it there: the fullest one on their way. Not
 ///   if kernels use a port of the way too.
 ///

@@ -225,6 +225,23 @@ TEST(Observe, TellsALinkFromItsPort) {
   EXPECT_EQ(factor_of(slow_port, link), 0);
 }
 
+/// Copies of pageable memory feed those to the devices, which take as long then.
+TEST(Observe, BlamesNoLinkForTheCopiesThatFeedIt) {
+  Machine said = shipped("h200x4");
+  const auto rate_of_feeder = [](Machine& machine) -> double& {
+    return machine.links[static_cast<std::size_t>(machine.find_link(kPageable, kHost))].bytes_per_s;
+  };
+  rate_of_feeder(said) = 400e9;
+  const Plan plan = tune(gemm(8192, 8192, 8192, kPageable), said, {}).plan;
+  Machine real = said;
+  rate_of_feeder(real) = 10e9;
+
+  const auto found = observe(plan, said, simulate(plan, said), simulate(plan, real));
+
+  for (DeviceId d = kFirstDevice; d < kFirstDevice + 4; ++d)
+    EXPECT_EQ(factor_of(found, {Kind::link, said.find_link(kHost, d)}), 0);
+}
+
 /// The thread of a virtual device copies and computes, in an order of its own.
 TEST(Observe, CountsKernelsAndCopiesOfAVirtualDeviceTogether) {
   const Machine said = host_machine(2, 2, std::int64_t{1} << 30);

@@ -114,6 +114,20 @@ class CudaBackend final : public Backend {
     copy_now(location, to, from, element_bytes);
   }
 
+  void transfer_within(std::span<const CopyWithin> copies, std::int64_t element_bytes) override {
+    for (const CopyWithin& copy : copies) devices_.faults.require_alive(copy.device);
+    const ExitGuard inside;
+    std::vector<DeviceId> used;
+    for (const auto& [location, to, from] : copies) {
+      const DeviceScope device(devices_.ordinal(location));
+      copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
+                   stream_of_copies(location));
+      if (std::ranges::find(used, location) == used.end()) used.push_back(location);
+    }
+    for (const DeviceId location : used)
+      check(cudaStreamSynchronize(stream_of_copies(location)), "copies within a device");
+  }
+
   /// One core issues; others may copy pageable memory. The threads of a CPU BLAS may sleep, which
   /// no model knows: waking them takes a part of the time of short products.
   CpuBeside cpu_beside(const Problem& problem) const override {
@@ -175,13 +189,15 @@ class CudaBackend final : public Backend {
     return kFirstDevice + static_cast<DeviceId>(found - devices_.ordinals.begin());
   }
 
+  cudaStream_t stream_of_copies(DeviceId location) {
+    return devices_.streams.of({Queue::Kind::lane, location, kHost, 0}).stream;
+  }
+
   /// In the default stream, after what the program has put there; but a held stream of the program
   /// may hold that one too, for a call that waits for this copy.
   void copy_now(DeviceId location, const View& to, const View& from, std::int64_t element_bytes) {
     const DeviceScope device(devices_.ordinal(location));
-    const cudaStream_t stream =
-        any_stream_is_held() ? devices_.streams.of({Queue::Kind::lane, location, kHost, 0}).stream
-                             : nullptr;
+    const cudaStream_t stream = any_stream_is_held() ? stream_of_copies(location) : nullptr;
     copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
                  stream);
     check(cudaStreamSynchronize(stream), "a copy");

@@ -103,19 +103,26 @@ __global__ void __launch_bounds__(kMostExchanges)
   if (i == 0) composed[0] = moved;
 }
 
-/// A block takes a column: all that moves is in shared memory before anything is written.
+/// A block takes a column: all that moves is in registers before anything is written, and all of
+/// it is on its way at the same time.
 template <typename T>
-__global__ void exchange_all(Matrix<T> a, const std::int32_t* composed, int count) {
-  extern __shared__ double kept[];
-  T* values = reinterpret_cast<T*>(kept);
+__global__ void __launch_bounds__(kThreads)
+    exchange_all(Matrix<T> a, const std::int32_t* composed, int count) {
+  constexpr int kEach = 2 * kMostExchanges / kThreads;
   const int moved = composed[0];
   const std::int32_t *from = composed + 1, *to = from + 2 * count;
   for (std::int64_t col = blockIdx.x; col < a.cols; col += gridDim.x) {
     T* column = a.data + col * a.ld;
-    for (int i = static_cast<int>(threadIdx.x); i < moved; i += kThreads)
-      values[i] = column[from[i]];
+    T values[kEach];
+#pragma unroll
+    for (int n = 0; n < kEach; ++n)
+      if (const int i = n * kThreads + static_cast<int>(threadIdx.x); i < moved)
+        values[n] = column[from[i]];
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < moved; i += kThreads) column[to[i]] = values[i];
+#pragma unroll
+    for (int n = 0; n < kEach; ++n)
+      if (const int i = n * kThreads + static_cast<int>(threadIdx.x); i < moved)
+        column[to[i]] = values[n];
     __syncthreads();
   }
 }
@@ -252,9 +259,8 @@ void compose_exchanges(const std::int32_t* pivots, std::int32_t row, std::int64_
 void exchange_composed(Storage storage, const View& a, const std::int32_t* composed,
                        std::int64_t count, cudaStream_t stream) {
   if (a.cols == 0) return;
-  const auto bytes = static_cast<std::size_t>(2 * count * bytes_of(storage));
   with_element(storage, [&](auto zero) {
-    exchange_all<<<blocks_for(a.cols, 1), kThreads, bytes, stream>>>(
+    exchange_all<<<blocks_for(a.cols, 1), kThreads, 0, stream>>>(
         matrix_of<decltype(zero)>(a), composed, static_cast<int>(count));
   });
   check(cudaGetLastError(), "an exchange of rows");

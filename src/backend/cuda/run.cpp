@@ -165,8 +165,11 @@ Stream& Run::begin(TaskId id) {
     if (task(earlier).queue != now.queue) await_task(earlier, stream);
   const Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
   if (lane.mixed && lane.last != kNoTask) await_task(lane.last, stream);
-  if (timed_) ends(id).start = mark(stream);
   return stream;
+}
+
+void Run::note_start(TaskId id, Stream& stream) {
+  if (timed_) ends(id).start = mark(stream);
 }
 
 void Run::end(TaskId id, Stream& stream) {
@@ -202,6 +205,7 @@ void Run::copy(TaskId id, const View& from, const View& to) {
       else
         await(stream, events[static_cast<std::size_t>(chunk)]);
     }
+    if (chunk == 0) note_start(id, stream);
     piece.first = from.cols * chunk / now.chunks;
     piece.last = from.cols * (chunk + 1) / now.chunks;
     copy_columns(piece, stream.stream);
@@ -241,6 +245,7 @@ void Run::launch(TaskId id, const Launch& launch) {
     return;
   }
   Stream& stream = begin(id);
+  note_start(id, stream);
   compute(launch, stream);
   end(id, stream);
 }

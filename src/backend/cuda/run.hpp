@@ -60,6 +60,7 @@ class Run {
   void prepare(const Plan& plan);
   void find_needs();
   Stream& begin(TaskId id);
+  void note_start(TaskId id, Stream& stream);
   Stream& stream_of(TaskId id);
   void await(Stream& stream, cudaEvent_t event);
   void await_task(TaskId earlier, Stream& stream);

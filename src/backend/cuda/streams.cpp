@@ -27,8 +27,12 @@ Stream& Streams::of(const Queue& queue) {
   stream.queue = queue;
   stream.ordinal = ordinals_[static_cast<std::size_t>(owner - kFirstDevice)];
   const DeviceScope device(stream.ordinal);
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
   // Not bound to the legacy default stream: the caller's own work goes on beside ours.
-  check(cudaStreamCreateWithFlags(&stream.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  check(cudaStreamCreateWithPriority(&stream.stream, cudaStreamNonBlocking,
+                                     queue.is_ahead ? greatest : least),
+        "cudaStreamCreate");
   Stream& kept = streams_.emplace_back();
   kept.queue = stream.queue;
   kept.ordinal = stream.ordinal;
