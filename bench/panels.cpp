@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // panels.cpp: the times of panels' factorizations on one GPU, ours and cuSOLVER's, each verified,
-// and ours beside products. It prints JSON for `fleetblas report`. It runs no calls.
+// and ours beside products; those of Cholesky by kernels of ours ("fleetblas") and as plans have
+// them where cuSOLVER is found ("fleetblas+cusolver"). It prints JSON for `fleetblas report`. It
+// runs no calls.
 //
 // usage: measure_panels OUT.json [all | quick | TYPE ROWS COLS]   FLEETBLAS_BENCH_COMMIT names what
 // is measured
@@ -9,6 +11,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -30,16 +33,12 @@ constexpr const char* kSolverNames[] = {"libcusolver.so.12", "libcusolver.so.11"
 /// cuSOLVER's dense routines of one type, with matrices as plain addresses.
 struct Solver {
   using Sized = int (*)(void*, int, int, void*, int, int*);
-  using Uplo = int (*)(void*, int, int, void*, int, int*);
   using Getrf = int (*)(void*, int, int, void*, int, void*, int*, int*);
   using Geqrf = int (*)(void*, int, int, void*, int, void*, void*, int, int*);
-  using Potrf = int (*)(void*, int, int, void*, int, void*, int, int*);
   void* handle = nullptr;
   Sized getrf_size = nullptr, geqrf_size = nullptr;
-  Uplo potrf_size = nullptr;
   Getrf getrf = nullptr;
   Geqrf geqrf = nullptr;
-  Potrf potrf = nullptr;
 };
 
 void require(int status, const char* what) {
@@ -66,10 +65,8 @@ Solver find_solver(char letter, cudaStream_t stream) {
   const std::string prefix = std::string("cusolverDn") + letter;
   find(prefix + "getrf_bufferSize", solver.getrf_size);
   find(prefix + "geqrf_bufferSize", solver.geqrf_size);
-  find(prefix + "potrf_bufferSize", solver.potrf_size);
   find(prefix + "getrf", solver.getrf);
   find(prefix + "geqrf", solver.geqrf);
-  find(prefix + "potrf", solver.potrf);
   require(create(&solver.handle), "cusolverDnCreate");
   require(set_stream(solver.handle, stream), "cusolverDnSetStream");
   return solver;
@@ -81,6 +78,7 @@ struct Row {
   char letter = 'd';
   std::int64_t rows = 0, cols = 0;
   double median_s = 0, min_s = 0, max_s = 0, first_s = 0, gflops = 0, error = 0;
+  double issue_s = 0;  ///< the median time until the call has returned
   std::string beside = "nothing", graph = "no";
   int width = 0;
 };
@@ -89,10 +87,11 @@ std::vector<Row> all_rows;
 
 void report(const Row& row) {
   std::printf(
-      "%-9s %c%s %6ld x %5ld  %9.1f us  %8.1f GFLOP/s  error %7.2f  beside %s graph %s width %d\n",
+      "%-18s %c%s %6ld x %5ld  %9.1f us (issued in %7.1f)  %8.1f GFLOP/s  error %7.2f  beside %s "
+      "graph %s width %d\n",
       row.engine.c_str(), row.letter, row.routine.c_str(), static_cast<long>(row.rows),
-      static_cast<long>(row.cols), row.median_s * 1e6, row.gflops, row.error, row.beside.c_str(),
-      row.graph.c_str(), row.width);
+      static_cast<long>(row.cols), row.median_s * 1e6, row.issue_s * 1e6, row.gflops, row.error,
+      row.beside.c_str(), row.graph.c_str(), row.width);
   std::fflush(stdout);
   all_rows.push_back(row);
 }
@@ -111,16 +110,22 @@ class Events {
     check(cudaEventCreate(&stop_), "an event");
   }
   double time_s(cudaStream_t stream, const std::function<void()>& work) {
+    using Clock = std::chrono::steady_clock;
     check(cudaEventRecord(start_, stream), "an event");
+    const auto begin = Clock::now();
     work();
+    issue_s_ = std::chrono::duration<double>(Clock::now() - begin).count();
     check(cudaEventRecord(stop_, stream), "an event");
     check(cudaEventSynchronize(stop_), "what is measured");
     float ms = 0;
     check(cudaEventElapsedTime(&ms, start_, stop_), "a time");
     return ms * 1e-3;
   }
+  /// How long the work that was timed last took to return.
+  double issue_s() const { return issue_s_; }
 
  private:
+  double issue_s_ = 0;
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
 };
 
@@ -135,6 +140,8 @@ class Bench {
     const auto library = cuda::CublasLibrary::load();
     blas_ = std::make_unique<cuda::CublasHandle>(library, stream_);
     busy_blas_ = std::make_unique<cuda::CublasHandle>(library, busy_);
+    if (const auto cusolver = cuda::CusolverLibrary::load(library->version()))
+      potrf_solver_ = cuda::CusolverHandle::make(cusolver, stream_);
     solver_ = find_solver(static_cast<char>(letter - 'a' + 'A'), stream_);
   }
 
@@ -156,23 +163,25 @@ class Bench {
     const DeviceArray<T> original(a.values), data(order * order);
     const DeviceArray<std::int32_t> info(1);
     const View view = a.view(data.data(), Fill::lower);
-    const auto ours = [&] { panels(0).potrf(kStorage, view, info.data()); };
     const auto verify = [&] {
       return cholesky_error<T>(a, {order, order, order, data.values()}, Fill::lower);
     };
-    time_all("potrf", order, order, original.data(), data.data(), 0, ours, verify);
-    int count = 0;
-    const int n = static_cast<int>(order);
-    require(solver_.potrf_size(solver_.handle, 0, n, data.data(), n, &count), "potrf's size");
-    const DeviceArray<T> buffer(count);
+    const auto by = [&](const std::string& engine, const cuda::CusolverHandle* solver) {
+      const cuda::Panels panels({*blas_, stream_, solver});
+      const DeviceArray<char> workspace(
+          static_cast<std::int64_t>(panels.potrf_bytes(kStorage, view)));
+      time_all(
+          {.engine = engine, .routine = "potrf"}, order, order, original.data(), data.data(),
+          [&] { panels.potrf(kStorage, view, info.data(), workspace.data()); }, verify);
+    };
+    by("fleetblas", nullptr);
+    if (!potrf_solver_) return;
+    by("fleetblas+cusolver", potrf_solver_.get());
+    const DeviceArray<char> buffer(
+        static_cast<std::int64_t>(potrf_solver_->potrf_bytes(kStorage, view)));
     time_one(
         {.engine = "cusolver", .routine = "potrf"}, order, order, original.data(), data.data(),
-        [&] {
-          require(solver_.potrf(solver_.handle, 0, n, data.data(), n, buffer.data(), count,
-                                info.data()),
-                  "potrf");
-        },
-        verify);
+        [&] { potrf_solver_->potrf(kStorage, view, info.data(), buffer.data()); }, verify);
   }
 
   void measure_exchange(std::int64_t rows, std::int64_t cols, std::int64_t count) {
@@ -199,7 +208,7 @@ class Bench {
  private:
   static constexpr Storage kStorage = ElementTraits<T>::kStorage;
 
-  cuda::Panels panels(int width) { return {*blas_, stream_, width}; }
+  cuda::Panels panels(int width) { return cuda::Panels({*blas_, stream_}, width); }
 
   void measure_getrf(const HostMatrix<T>& a, T* original, const DeviceArray<T>& data, int width) {
     const std::int64_t order = std::min(a.rows, a.cols);
@@ -207,7 +216,8 @@ class Bench {
     const DeviceArray<char> workspace(
         static_cast<std::int64_t>(panels(width).getrf_bytes(kStorage, a.rows, a.cols)));
     time_all(
-        "getrf", a.rows, a.cols, original, data.data(), width,
+        {.engine = "fleetblas", .routine = "getrf", .width = width}, a.rows, a.cols, original,
+        data.data(),
         [&] {
           panels(width).getrf(kStorage, a.view(data.data()), pivots.data(), info.data(),
                               workspace.data());
@@ -245,7 +255,8 @@ class Bench {
     const DeviceArray<char> workspace(
         static_cast<std::int64_t>(panels(width).geqrf_bytes(kStorage, a.rows, a.cols)));
     time_all(
-        "geqrf", a.rows, a.cols, original, data.data(), width,
+        {.engine = "fleetblas", .routine = "geqrf", .width = width}, a.rows, a.cols, original,
+        data.data(),
         [&] {
           panels(width).geqrf(kStorage, a.view(data.data()), taus.data(),
                               {.data = t.data(), .rows = order, .cols = order, .ld = order},
@@ -278,35 +289,50 @@ class Bench {
         });
   }
 
-  /// Alone, as a graph, and beside large products.
-  void time_all(const std::string& routine, std::int64_t rows, std::int64_t cols, T* original,
-                T* data, int width, const std::function<void()>& work,
-                const std::function<double()>& verify) {
-    const Row row{.engine = "fleetblas", .routine = routine, .width = width};
+  /// Alone, as a graph if it can be one, and beside large products.
+  void time_all(const Row& row, std::int64_t rows, std::int64_t cols, T* original, T* data,
+                const std::function<void()>& work, const std::function<double()>& verify) {
     time_one(row, rows, cols, original, data, work, verify);
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t ready = nullptr;
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "a capture");
-    work();
-    check(cudaStreamEndCapture(stream_, &graph), "a capture");
-    check(cudaGraphInstantiate(&ready, graph, 0), "a graph");
-    const auto replay = [&] { check(cudaGraphLaunch(ready, stream_), "a graph"); };
-    Row replayed = row;
-    replayed.graph = "yes";
-    time_one(replayed, rows, cols, original, data, replay, verify);
+    if (const cudaGraphExec_t ready = captured(row, work)) {
+      const auto replay = [&] { check(cudaGraphLaunch(ready, stream_), "a graph"); };
+      Row replayed = row;
+      replayed.graph = "yes";
+      time_one(replayed, rows, cols, original, data, replay, verify);
+      check(cudaGraphExecDestroy(ready), "a graph");
+    }
     if (with_beside_ && cols == 512) {
       Row busy = row;
       busy.beside = "dgemm";
       time_one(busy, rows, cols, original, data, work, verify);
     }
-    check(cudaGraphExecDestroy(ready), "a graph");
-    check(cudaGraphDestroy(graph), "a graph");
+  }
+
+  /// nullptr, and a line that says so, where the work cannot be captured.
+  cudaGraphExec_t captured(const Row& row, const std::function<void()>& work) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    std::string failure;
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "a capture");
+    try {
+      work();
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    const cudaError_t code = cudaStreamEndCapture(stream_, &graph);
+    if (!cuda::works(code)) failure += std::string(" ") + cudaGetErrorString(code);
+    if (failure.empty() && !cuda::works(cudaGraphInstantiate(&ready, graph, 0)))
+      failure = "no graph can be made of it";
+    if (!failure.empty())
+      std::printf("%s's %s cannot be captured: %s\n", row.engine.c_str(), row.routine.c_str(),
+                  failure.c_str());
+    if (graph != nullptr) check(cudaGraphDestroy(graph), "a graph");
+    return ready;
   }
 
   void time_one(Row row, std::int64_t rows, std::int64_t cols, T* original, T* data,
                 const std::function<void()>& work, const std::function<double()>& verify) {
     const bool busy = row.beside != "nothing";
-    std::vector<double> times;
+    std::vector<double> times, issues;
     for (int i = 0; i < kWarmups + kRepeats; ++i) {
       check(cudaMemcpyAsync(data, original, static_cast<std::size_t>(rows * cols) * sizeof(T),
                             cudaMemcpyDeviceToDevice, stream_),
@@ -314,6 +340,7 @@ class Bench {
       check(cudaStreamSynchronize(stream_), "a copy");
       if (busy) keep_busy();
       times.push_back(events_.time_s(stream_, work));
+      issues.push_back(events_.issue_s());
       if (busy) check(cudaStreamSynchronize(busy_), "products");
     }
     row.letter = letter_;
@@ -322,6 +349,9 @@ class Bench {
     row.first_s = times.front();
     times.erase(times.begin(), times.begin() + kWarmups);
     std::ranges::sort(times);
+    issues.erase(issues.begin(), issues.begin() + kWarmups);
+    std::ranges::sort(issues);
+    row.issue_s = issues[issues.size() / 2];
     row.median_s = times[times.size() / 2];
     row.min_s = times.front();
     row.max_s = times.back();
@@ -359,6 +389,7 @@ class Bench {
   bool with_beside_;
   cudaStream_t stream_ = nullptr, busy_ = nullptr;
   std::unique_ptr<cuda::CublasHandle> blas_, busy_blas_;
+  std::unique_ptr<cuda::CusolverHandle> potrf_solver_;
   std::unique_ptr<DeviceArray<double>> products_;
   Solver solver_;
   Events events_;
@@ -371,17 +402,18 @@ std::string json_of(const Row& row) {
                              : row.beside == "nothing" ? "0"
                                                        : row.beside;
   char text[1024];
-  std::snprintf(text, sizeof text,
-                "  {\"engine\": \"%s\", \"routine\": \"%s\", \"type\": \"%c\", \"m\": %ld, \"n\": "
-                "%ld, \"k\": 0, \"place\": \"0\", \"devices\": 1, \"width\": %d, \"first_s\": "
-                "%.9g, \"median_s\": %.9g, \"min_s\": %.9g, \"max_s\": %.9g, \"tflops\": %.6g, "
-                "\"error\": %.4g, \"beside\": \"%s\", \"load\": \"%s\", \"graph\": \"%s\", "
-                "\"repeat\": %d, "
-                "\"warmup\": %d, \"measured\": \"measured\", \"status\": \"ok\"}",
-                row.engine.c_str(), row.routine.c_str(), row.letter, static_cast<long>(row.rows),
-                static_cast<long>(row.cols), row.width, row.first_s, row.median_s, row.min_s,
-                row.max_s, row.gflops * 1e-3, row.error, beside.c_str(), row.beside.c_str(),
-                row.graph.c_str(), kRepeats, kWarmups);
+  std::snprintf(
+      text, sizeof text,
+      "  {\"engine\": \"%s\", \"routine\": \"%s\", \"type\": \"%c\", \"m\": %ld, \"n\": "
+      "%ld, \"k\": 0, \"place\": \"0\", \"devices\": 1, \"width\": %d, \"first_s\": "
+      "%.9g, \"median_s\": %.9g, \"min_s\": %.9g, \"max_s\": %.9g, \"issue_s\": %.9g, "
+      "\"tflops\": %.6g, \"error\": %.4g, \"beside\": \"%s\", \"load\": \"%s\", \"graph\": \"%s\", "
+      "\"repeat\": %d, "
+      "\"warmup\": %d, \"measured\": \"measured\", \"status\": \"ok\"}",
+      row.engine.c_str(), row.routine.c_str(), row.letter, static_cast<long>(row.rows),
+      static_cast<long>(row.cols), row.width, row.first_s, row.median_s, row.min_s, row.max_s,
+      row.issue_s, row.gflops * 1e-3, row.error, beside.c_str(), row.beside.c_str(),
+      row.graph.c_str(), kRepeats, kWarmups);
   return text;
 }
 

@@ -19,7 +19,7 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 28> kTable = {{
+constexpr std::array<OptionInfo, 29> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "auto",
      "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
@@ -59,6 +59,7 @@ constexpr std::array<OptionInfo, 28> kTable = {{
     {"online", "on",
      "off: what runs take does not correct the model of the machine (deterministic: off)"},
     {"graphs", "1", "0: GPUs never replay a plan as one graph"},
+    {"cusolver", "1", "0: GPUs factor panels of Cholesky by kernels of ours, cuSOLVER or not"},
     {"device_library", "", "test hook: library with the GPU backend; empty: the one beside this"},
     {"device_memory", "0", "test hook: memory of a device in bytes (suffixes K, M, G); 0: its own"},
     {"inject", "", "test hook: comma-joined faults, see docs/reference/testing.md"},
@@ -236,6 +237,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.online = flag_of(name, value);
   } else if (name == "graphs") {
     options.graphs = flag_of(name, value);
+  } else if (name == "cusolver") {
+    options.cusolver = flag_of(name, value);
   } else if (name == "device_library") {
     options.device_library = value;
   } else if (name == "device_memory") {
@@ -273,6 +276,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "timeline") json.value(o.timeline);
   if (name == "online") json.value(o.online);
   if (name == "graphs") json.value(o.graphs);
+  if (name == "cusolver") json.value(o.cusolver);
   if (name == "device_library") json.value(o.device_library);
   if (name == "device_memory") json.value(o.device_memory);
   if (name == "inject") json.value(o.inject_text);

@@ -53,6 +53,7 @@ struct Options {
   bool timeline = false;       ///< each task is measured, as `trace` also asks for
   bool online = true;          ///< runs correct the model of the machine
   bool graphs = true;          ///< a plan used again is replayed as one CUDA graph
+  bool cusolver = true;        ///< panels of Cholesky come from cuSOLVER where it is found
   Inject inject;
   std::string inject_text;      ///< `inject` as given
   std::vector<Origin> origins;  ///< by row of option_table(); rows beyond its end: defaults

@@ -148,9 +148,12 @@ std::optional<Measured> read_machine(const std::string& path, const std::string&
     if (kept.at("key") != key) return std::nullopt;
     Machine machine = parse_machine(kept.at("machine").dump());
     if (!same_shape(machine, shape)) return std::nullopt;
-    // The amount of memory may differ from one process to the next.
-    for (std::size_t d = 0; d < shape.devices.size(); ++d)
+    // The amount of memory may differ from one process to the next. What makes panels may have
+    // changed, and no probe measures it.
+    for (std::size_t d = 0; d < shape.devices.size(); ++d) {
       machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
+      machine.devices[d].panels = shape.devices[d].panels;
+    }
     const Json& probe = kept.at("machine").at("notes").at("probe");
     return Measured{.machine = std::move(machine),
                     .times = probe.at("times").get<int>(),

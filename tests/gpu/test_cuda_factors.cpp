@@ -22,9 +22,9 @@ std::unique_ptr<Backend> gpus(const Options& options = {}) {
   return device_library({}).open(options, all);
 }
 
-void expect_right(std::uint64_t seed, std::int64_t trials, std::int64_t most) {
+void expect_right(std::uint64_t seed, std::int64_t trials, std::int64_t most,
+                  Options options = {}) {
   Generator random(seed);
-  Options options;
   options.inject.poison = true;
   const auto backend = gpus(options);
   for (std::int64_t trial = 0; trial < test::scaled(trials); ++trial) {
@@ -38,9 +38,19 @@ TEST(CudaFactors, OfSmallMatricesAreRight) { expect_right(1, 300, 60); }
 
 TEST(CudaFactors, OfLargerMatricesAreRight) { expect_right(2, 16, 300); }
 
+TEST(CudaFactors, WithoutCusolverAreRight) {
+  Options options;
+  options.cusolver = false;
+  expect_right(4, 150, 60, options);
+  expect_right(5, 8, 300, options);
+}
+
+/// Without cuSOLVER, which is not captured.
 TEST(CudaFactors, AreTheSameAsGraphs) {
   Generator random(3);
-  const auto backend = gpus();
+  Options options;
+  options.cusolver = false;
+  const auto backend = gpus(options);
   for (const Factoring routine : {Factoring::potrf, Factoring::getrf, Factoring::geqrf}) {
     const Factorization what = make_factorization({.routine = routine, .m = 260, .n = 200});
     Tuning tuning{.workers = {kFirstDevice}, .grid = {1, 1}, .tile = 64};
@@ -56,6 +66,25 @@ TEST(CudaFactors, AreTheSameAsGraphs) {
       if (run == 0) first = trial.values();
       EXPECT_EQ(trial.values(), first) << word_of(routine) << ", run " << run;
     }
+  }
+}
+
+TEST(CudaFactors, OfOneMatrixAreTheSameAgainByCusolver) {
+  Generator random(6);
+  const auto backend = gpus();
+  const Factorization what = make_factorization({.routine = Factoring::potrf, .m = 900, .n = 900});
+  Tuning tuning{.workers = {kFirstDevice}, .grid = {1, 1}, .tile = 256};
+  const auto plans = test::plans_of_stages(strips_of(what, 256), 100, backend->machine(), tuning);
+  test::FactorTrial<double> trial(what, random);
+  std::vector<double> first;
+  constexpr int kRuns = 8;  // more than others take until they are graphs
+  for (int run = 0; run < kRuns; ++run) {
+    trial.begin_again();
+    const Trace trace = trial.trace(plans.front(), *backend, 78);
+    ASSERT_EQ(trace.status, Status::ok) << trace.message;
+    ASSERT_EQ(trial.verdict(*plans.front().program->strips), "");
+    if (run == 0) first = trial.values();
+    EXPECT_EQ(trial.values(), first) << "run " << run;
   }
 }
 

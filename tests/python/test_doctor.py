@@ -59,3 +59,24 @@ def test_a_machine_file_that_is_not_there_is_a_finding(cli):
     done = cli("doctor --backend host --machine nowhere.json --json -")
     assert done.returncode == 1
     assert "nowhere.json" in findings_of(done)["devices"]["text"]
+
+
+def test_wheels_of_nvidia_count_where_they_hold_the_library(cli, tmp_path):
+    def put(name, version, file):
+        folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        (folder / "RECORD").write_text(f"{file},,\n")
+
+    put("nvidia-cusolver", "12.4.1", "nvidia/cu13/lib/libcusolver.so.12")
+    put("nvidia-cublas", "13.0", "nvidia/cu13/include/cublas.h")  # a wheel without the library
+    put("nvidia-cublas-cu12", "12.9", "nvidia/cublas/lib/libcublas.so.12")
+    found = findings_of(cli(f"{HOST} --json -", PYTHONPATH=str(tmp_path)))
+    assert found["cuSOLVER wheel"]["text"] == "12.4.1"
+    assert found["cuBLAS wheel"]["text"] == "12.9"
+
+    found = findings_of(cli(f"{HOST} --json -"))
+    assert found["cuSOLVER wheel"]["text"] == "not installed as a Python package"
+    assert "fleetblas[linalg]" in found["cuSOLVER wheel"]["advice"]

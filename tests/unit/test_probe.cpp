@@ -335,6 +335,21 @@ TEST_F(Cache, TakesTheMemoryOfTodayAndKeepsNothingThatLittleMemoryAllowed) {
   EXPECT_EQ(machine.devices[kFirstDevice].memory_bytes, 1 << 20);
 }
 
+TEST_F(Cache, TakesTheTimesOfPanelsFromTheBackendOfToday) {
+  const auto potrf = static_cast<std::size_t>(Factoring::potrf);
+  get();
+  CountingBlas blas("blas 1");
+  Machine today = host_machine(2, 2, 1 << 30);
+  today.devices[kFirstDevice].panels[potrf].column_s = 3e-6;
+  Disguise backend(today, today);
+
+  const Machine machine = cached_host_machine(options, 2, blas, backend).machine;
+
+  EXPECT_EQ(backend.runs, 0);
+  EXPECT_EQ(machine.devices[kFirstDevice].panels[potrf].column_s, 3e-6);
+  EXPECT_EQ(machine.devices[kFirstDevice + 1].panels[potrf].column_s, 0);
+}
+
 TEST(Spread, IsHowFarTheMedianIsAboveTheLeast) {
   EXPECT_EQ(spread_of({2, 2, 2}), 0);
   EXPECT_EQ(spread_of({4, 2, 2}), 0);  // one sample may be long

@@ -26,7 +26,10 @@ faster; broken: does not work."""
 PACKAGES = (
     ("numpy", "numpy", "arrays, bench and trace need it: pip install numpy"),
     ("scipy_openblas64", "scipy-openblas64", "a CPU BLAS: pip install scipy-openblas64"),
-    ("nvidia.cublas", "cuBLAS wheel", "cuBLAS for GPUs: pip install fleetblas[cuda]"),
+)
+WHEELS = (
+    ("nvidia-cublas", "cuBLAS wheel", "cuBLAS for GPUs: pip install fleetblas[cuda]"),
+    ("nvidia-cusolver", "cuSOLVER wheel", "faster Cholesky on GPUs: pip install fleetblas[linalg]"),
 )
 
 
@@ -48,24 +51,30 @@ def version_of(module: str) -> str | None:
         spec = None
     if spec is None:
         return None
-    names = [module.replace("_", "-")]
-    if module == "nvidia.cublas":
-        folders = [pathlib.Path(folder) for folder in spec.submodule_search_locations or []]
-        if not any(any(folder.glob("lib/libcublas.so*")) for folder in folders):
-            return None
-        names = ["nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12"]
-    for name in names:
+    try:
+        return importlib.metadata.version(module.replace("_", "-"))
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def version_of_wheel(name: str) -> str | None:
+    """The same of a wheel with a library of NVIDIA's: its names and folders change with CUDA."""
+    library = name.replace("nvidia-", "lib") + ".so"
+    for distribution in (name, f"{name}-cu13", f"{name}-cu12"):
         try:
-            return importlib.metadata.version(name)
+            found = importlib.metadata.distribution(distribution)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return ""
+        if any(pathlib.PurePath(file).name.startswith(library) for file in found.files or ()):
+            return found.version
+    return None
 
 
 def packages() -> list[dict]:
     found = []
-    for module, name, advice in PACKAGES:
-        version = version_of(module)
+    rows = [(name, version_of(module), advice) for module, name, advice in PACKAGES]
+    rows += [(name, version_of_wheel(wheel), advice) for wheel, name, advice in WHEELS]
+    for name, version, advice in rows:
         if version is None:
             # The system may provide each of them too; the library has reported those that are
             # missing.

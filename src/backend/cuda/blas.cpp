@@ -6,13 +6,12 @@
 #include <dlfcn.h>
 
 #include <complex>
-#include <filesystem>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/elementwise.hpp"
+#include "backend/cuda/library.hpp"
 #include "backend/cuda/machine.hpp"
 #include "backend/cuda/vectors.hpp"
 #include "base/error.hpp"
@@ -92,40 +91,10 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 /// Half of each leaf is computed in vain: with 512, an eighth of the whole of a tile of 2048. The
 /// products of smaller leaves leave most of a GPU idle, and wait for each other.
 constexpr std::int64_t kLeafEdge = 512;
-constexpr const char* kNames[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
 
-/// Folders of the wheels that carry cuBLAS, next to the package in which this library lies.
-std::vector<std::string> wheel_folders() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&wheel_folders), &info) == 0) return {};
-  std::error_code error;
-  const auto library = std::filesystem::canonical(info.dli_fname, error);
-  if (error) return {};
-  // site-packages/fleetblas/lib/libfleetblas_cuda.so
-  const auto packages = library.parent_path().parent_path().parent_path();
-  std::vector<std::string> folders;
-  for (const char* inside : {"nvidia/cu13/lib", "nvidia/cublas/lib"})
-    if (std::filesystem::is_directory(packages / inside, error))
-      folders.push_back((packages / inside).string());
-  return folders;
-}
-
-std::string file_of(void* symbol) {
-  Dl_info info{};
-  return dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "libcublas";
-}
-
-void* open_library() {
-  // The one that the program has loaded already: a second one would only cost memory.
-  for (const char* name : kNames)
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return library;
-  std::vector<std::string> files;
-  for (const std::string& folder : wheel_folders())
-    for (const char* name : kNames) files.push_back(folder + "/" + name);
-  for (const char* name : kNames) files.emplace_back(name);
-  for (const char* name : kNames) files.push_back(std::string("/usr/local/cuda/lib64/") + name);
-  for (const std::string& file : files)
-    if (void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+void* open_cublas() {
+  void* library = open_library({"libcublas.so.13", "libcublas.so.12", "libcublas.so"}, "cublas");
+  if (library != nullptr) return library;
   throw Error(Status::unsupported,
               "cuBLAS (libcublas.so.12 or newer) was not found: neither loaded already, nor in the "
               "package nvidia-cublas, nor on the library path, nor in /usr/local/cuda");
@@ -303,7 +272,7 @@ void call_trsm(Trsm<Element> trsm, cublasHandle_t handle, const Launch& launch) 
 }  // namespace
 
 std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
-  void* library = open_library();
+  void* library = open_cublas();
   auto functions = std::make_shared<Functions>();
   find(library, "cublasCreate_v2", functions->create);
   find(library, "cublasDestroy_v2", functions->destroy);
@@ -319,7 +288,7 @@ std::shared_ptr<const CublasLibrary> CublasLibrary::load() {
   functions->vectors = find_vector_functions(library);
   std::shared_ptr<CublasLibrary> loaded(new CublasLibrary);
   loaded->functions_ = functions;
-  loaded->file_ = file_of(reinterpret_cast<void*>(functions->gemm));
+  loaded->file_ = file_of(reinterpret_cast<void*>(functions->gemm), "libcublas");
   // Without a handle: it only asks the library.
   if (functions->version(nullptr, &loaded->version_) != CUBLAS_STATUS_SUCCESS) loaded->version_ = 0;
   return loaded;

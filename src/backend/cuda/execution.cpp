@@ -4,6 +4,7 @@
 #include "backend/cuda/execution.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -23,6 +24,8 @@ bool has_faults(const Inject& inject) {
 
 /// A number for the routine and the type: gemm has all types, the others those of BLAS.
 constexpr int kBlasTypes = 4, kGemmTypes = kComputes * kStorages;
+constexpr int kProductKinds = kGemmTypes + (kRoutines - 1) * kBlasTypes;
+constexpr int kKinds = kProductKinds + kFactorings * kBlasTypes;
 unsigned kind_of(const Problem& problem) {
   const int routine = static_cast<int>(problem.routine);
   const auto [compute, storage] = problem.type;
@@ -31,12 +34,15 @@ unsigned kind_of(const Problem& problem) {
   return static_cast<unsigned>(kind + static_cast<int>(storage));
 }
 
-/// cuBLAS sets itself up with the first product of a kind, exit handlers included.
+unsigned kind_of(const Factorization& what) {
+  return static_cast<unsigned>(kProductKinds + static_cast<int>(what.routine) * kBlasTypes +
+                               static_cast<int>(what.storage));
+}
+
+/// cuBLAS and cuSOLVER set themselves up with the first call of a kind, exit handlers included.
 void outlast_handlers_of(unsigned kind) {
-  static_assert(kGemmTypes + (kRoutines - 1) * kBlasTypes <= 64);
-  static std::atomic<std::uint64_t> known{0};
-  const std::uint64_t bit = std::uint64_t{1} << kind;
-  if ((known.load(std::memory_order_relaxed) & bit) == 0 && (known.fetch_or(bit) & bit) == 0)
+  static std::array<std::atomic<bool>, kKinds> known{};
+  if (!known[kind].load(std::memory_order_relaxed) && !known[kind].exchange(true))
     ExitGuard::install_again();
 }
 
@@ -112,6 +118,8 @@ class CudaExecution final : public Execution {
     if (trace.status == Status::ok)
       for (const ProgramCall& call : plan_.program->calls)
         outlast_handlers_of(kind_of(call.problem));
+    if (trace.status == Status::ok && plan_.program->strips)
+      outlast_handlers_of(kind_of(plan_.program->strips->what));
     return trace;
   }
 
@@ -155,7 +163,7 @@ class CudaExecution final : public Execution {
 
   void choose_way(const Binding& binding, std::uint64_t serial) {
     if (!devices_.graphs_wanted || serial == 0 || is_timed_ || has_faults(devices_.inject) ||
-        devices_.inject.poison || !Run::can_capture(plan_))
+        devices_.inject.poison || !Run::can_capture(plan_) || asks_cusolver())
       return;
     key_ = GraphKey{serial, devices_.memory.generation(), binding};
     way_ = devices_.graphs.next(*key_);
@@ -211,7 +219,25 @@ class CudaExecution final : public Execution {
       device.use(stream.ordinal);
       stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
     }
+    if (asks_cusolver()) make_solvers(device);
     if (plan_.program->strips) make_workspaces(device);
+  }
+
+  /// Do panels of the plan come from cuSOLVER, where it makes handles?
+  bool asks_cusolver() const {
+    return devices_.cusolver != nullptr && plan_.program->strips &&
+           plan_.program->strips->what.routine == Factoring::potrf;
+  }
+
+  void make_solvers(DeviceScope& device) {
+    for (const Task& task : plan_.tasks) {
+      if (task.kind != TaskKind::compute || task.kernel != Kernel::factor || on_host(task.device()))
+        continue;
+      Stream& stream = devices_.streams.of(plan_.queues[static_cast<std::size_t>(task.queue)]);
+      if (std::exchange(stream.asked_for_solver, true)) continue;
+      device.use(stream.ordinal);
+      stream.solver = CusolverHandle::make(devices_.cusolver, stream.stream);
+    }
   }
 
   /// Of the largest kernel of each queue.
@@ -235,7 +261,8 @@ class CudaExecution final : public Execution {
       }
       Stream& stream = devices_.streams.of(plan_.queues[static_cast<std::size_t>(task.queue)]);
       device.use(stream.ordinal);
-      moved |= stream.workspace.grow(factoring_bytes(launch, *stream.blas, stream.stream));
+      moved |= stream.workspace.grow(
+          factoring_bytes(launch, {*stream.blas, stream.stream, stream.solver.get()}));
     }
     if (!moved) return;
     devices_.graphs.clear();
@@ -394,13 +421,24 @@ class CudaExecution final : public Execution {
   bool is_open_ = false;
 };
 
+std::shared_ptr<const CusolverLibrary> load_cusolver(const Options& options,
+                                                     const CublasLibrary& cublas) {
+  return wants_cusolver(options) ? CusolverLibrary::load(cublas.version()) : nullptr;
+}
+
 }  // namespace
+
+bool wants_cusolver(const Options& options) {
+  return options.cusolver && !environment_changes_cublas();
+}
 
 Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals)
     : ordinals(cuda_ordinals),
       cublas(CublasLibrary::load()),
+      cusolver(load_cusolver(options, *cublas)),
       peers(connect(ordinals)),
-      whole(shape_of(ordinals, peers)),
+      whole(
+          shape_of(ordinals, peers, cusolver ? CholeskyPanels::cusolver : CholeskyPanels::kernels)),
       machine(without_peers(whole, options.inject)),
       inject(options.inject),
       graphs_wanted(options.graphs),
@@ -421,16 +459,20 @@ Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals)
 Devices::~Devices() {
   // To give a handle back is to wait for its device. The process has them to its end then.
   if (any_stream_is_held())
-    for (auto& loader : cublas_loaders) static_cast<void>(loader.release());
+    for (Loaders& loader : loaders) {
+      static_cast<void>(loader.blas.release());
+      static_cast<void>(loader.solver.release());
+    }
 }
 
-void Devices::load_cublas(DeviceId device) {
+void Devices::load_libraries(DeviceId device) {
   const std::lock_guard lock(loading);
-  cublas_loaders.resize(ordinals.size());
-  auto& loader = cublas_loaders[static_cast<std::size_t>(device - kFirstDevice)];
-  if (loader != nullptr) return;
+  loaders.resize(ordinals.size());
+  Loaders& loader = loaders[static_cast<std::size_t>(device - kFirstDevice)];
+  if (loader.blas != nullptr) return;
   const DeviceScope scope(ordinal(device));
-  loader = std::make_unique<CublasHandle>(cublas, nullptr);
+  loader.blas = std::make_unique<CublasHandle>(cublas, nullptr);
+  if (cusolver != nullptr) loader.solver = CusolverHandle::make(cusolver, nullptr);
 }
 
 std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan, const Binding& binding,

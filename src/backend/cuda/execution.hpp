@@ -30,15 +30,16 @@ struct Devices {
   ~Devices();
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
-  /// cuBLAS loads its kernels with the first handle, and the driver waits for all streams
-  /// meanwhile. To be called before a stream of the device is held.
-  void load_cublas(DeviceId device);
+  /// cuBLAS loads its kernels with the first handle, and cuSOLVER has one inside; the driver waits
+  /// for all streams meanwhile. To be called before a stream of the device is held.
+  void load_libraries(DeviceId device);
   int ordinal(DeviceId device) const {
     return ordinals[static_cast<std::size_t>(device - kFirstDevice)];
   }
 
   const std::vector<int> ordinals;
   const std::shared_ptr<const CublasLibrary> cublas;
+  const std::shared_ptr<const CusolverLibrary> cusolver;  ///< none: it is not there, or not wanted
   const std::vector<std::vector<Peer>> peers;
   const Machine whole;  ///< with the links that a test takes away
   Machine machine;
@@ -51,12 +52,20 @@ struct Devices {
   std::unique_ptr<Stager> stager;  ///< made for the first plan with pageable memory
   Graphs graphs;
   const Ranges ranges;
+  struct Loaders {
+    std::unique_ptr<CublasHandle> blas;
+    std::unique_ptr<CusolverHandle> solver;
+  };
   std::mutex loading;
-  std::vector<std::unique_ptr<CublasHandle>> cublas_loaders;  ///< by device; see load_cublas
-  std::mutex mutex;                                           ///< of the next two
-  Places busy;                                                ///< runs are under way there
+  std::vector<Loaders> loaders;                 ///< by device; see load_libraries
+  std::mutex mutex;                             ///< of the next two
+  Places busy;                                  ///< runs are under way there
   std::vector<std::unique_ptr<Run>> free_runs;  ///< earlier ones, whose events are used again
 };
+
+/// Whether cuSOLVER is looked for. Variables that change what cuBLAS computes change what cuSOLVER
+/// does with it, and nothing keeps that native.
+bool wants_cusolver(const Options& options);
 
 /// The threads of the CPU that copy between pageable memory and the pinned ring.
 int copy_threads();

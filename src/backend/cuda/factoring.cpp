@@ -9,7 +9,6 @@
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/elementwise.hpp"
 #include "backend/cuda/factoring_kernels.hpp"
-#include "backend/cuda/panels.hpp"
 #include "base/sizes.hpp"
 #include "cpu/panels.hpp"
 
@@ -23,13 +22,13 @@ std::size_t aligned(std::int64_t bytes) {
 /// One kernel of a factorization.
 class PanelKernel {
  public:
-  PanelKernel(const Launch& launch, CublasHandle& blas, cudaStream_t stream, char* workspace)
+  PanelKernel(const Launch& launch, const Handles& handles, char* workspace)
       : launch_(launch),
         panel_(launch.panel),
         storage_(launch.type.storage),
-        blas_(blas),
-        panels_(blas, stream),
-        stream_(stream),
+        blas_(handles.blas),
+        panels_(handles),
+        stream_(handles.stream),
         workspace_(workspace) {}
 
   void run() {
@@ -97,7 +96,7 @@ class PanelKernel {
   void factor_potrf() {
     const std::int64_t width = panel_.width, rest = panel_.length - width;
     const View square = piece(launch_.c, 0, width, triangle());
-    panels_.potrf(storage_, square, notes(launch_.c) + Panel::kInfo);
+    panels_.potrf(storage_, square, notes(launch_.c) + Panel::kInfo, workspace_);
     if (rest == 0) return;
     Launch solving{.kernel = Kernel::solve,
                    .type = launch_.type,
@@ -222,16 +221,22 @@ std::size_t update_bytes(const Launch& launch) {
   return 2 * aligned(launch.panel.width * launch.c.cols * bytes_of(launch.type.storage));
 }
 
-std::size_t factoring_bytes(const Launch& launch, CublasHandle& blas, cudaStream_t stream) {
+std::size_t factoring_bytes(const Launch& launch, const Handles& handles) {
   const Panel& panel = launch.panel;
   const Storage storage = launch.type.storage;
   const std::int64_t bytes = bytes_of(storage), width = panel.width;
   if (launch.kernel == Kernel::update) return update_bytes(launch);
   if (launch.kernel != Kernel::factor && launch.kernel != Kernel::reload) return 0;
-  const Panels panels(blas, stream);
+  const Panels panels(handles);
   switch (panel.routine) {
     case Factoring::potrf:
-      return aligned(round_up(width, inverse_block(storage)) * inverse_block(storage) * bytes);
+      // One after the other: what the factor takes, and the inverses of blocks of its diagonal.
+      return std::max(
+          panels.potrf_bytes(storage, {.rows = width,
+                                       .cols = width,
+                                       .ld = launch.c.rows,
+                                       .fill = panel.is_flat ? Fill::upper : Fill::lower}),
+          aligned(round_up(width, inverse_block(storage)) * inverse_block(storage) * bytes));
     case Factoring::getrf:
       return panels.getrf_bytes(storage, panel.length, width);
     default:
@@ -240,8 +245,8 @@ std::size_t factoring_bytes(const Launch& launch, CublasHandle& blas, cudaStream
   }
 }
 
-void run_factoring(const Launch& launch, CublasHandle& blas, cudaStream_t stream, char* workspace) {
-  PanelKernel(launch, blas, stream, workspace).run();
+void run_factoring(const Launch& launch, const Handles& handles, char* workspace) {
+  PanelKernel(launch, handles, workspace).run();
 }
 
 }  // namespace fleet::cuda

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "backend/cuda/blas.hpp"
+#include "backend/cuda/panels.hpp"
 
 namespace fleet::cuda {
 
@@ -32,10 +32,10 @@ class Workspace {
 /// What an update needs of a workspace, by its panel and the shape of c.
 std::size_t update_bytes(const Launch& launch);
 /// What a kernel from Kernel::update on needs of a workspace, by its panel and the shape of c.
-std::size_t factoring_bytes(const Launch& launch, CublasHandle& blas, cudaStream_t stream);
+std::size_t factoring_bytes(const Launch& launch, const Handles& handles);
 
 /// Does it. Throws Error(device_failed), and Error(unsupported) where the panel has more rows than
 /// the device can factor.
-void run_factoring(const Launch& launch, CublasHandle& blas, cudaStream_t stream, char* workspace);
+void run_factoring(const Launch& launch, const Handles& handles, char* workspace);
 
 }  // namespace fleet::cuda

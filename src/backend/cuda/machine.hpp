@@ -25,9 +25,13 @@ enum class Peer {
 /// and each pair tried with data: result[from][to]. Throws Error(device_failed, no_memory).
 std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals);
 
+/// What makes the panels of Cholesky factorizations.
+enum class CholeskyPanels { kernels, cusolver };
+
 /// Devices, links and ports of these GPUs with placeholder rates, and no link for a pair that is
 /// not direct.
-Machine shape_of(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers);
+Machine shape_of(const std::vector<int>& ordinals, const std::vector<std::vector<Peer>>& peers,
+                 CholeskyPanels cholesky);
 
 /// Compute capability of the current device: 90 for 9.0, 0 where it cannot be asked.
 int capability_of_device();

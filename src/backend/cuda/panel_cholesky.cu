@@ -156,7 +156,32 @@ __global__ void __launch_bounds__(kEdge* kWarps, 1) cholesky(Triangle<T> in) {
   }
 }
 
+/// One warp looks at 32 elements at a time, and ends with the first that is no positive number.
+template <typename T>
+__global__ void __launch_bounds__(kEdge)
+    find_root(const T* a, std::int64_t ld, int order, std::int32_t* info) {
+  const int lane = static_cast<int>(threadIdx.x), known = *info;
+  const int end = known > 0 ? min(order, known - 1) : order;
+  for (int begin = 0; begin < end; begin += kEdge) {
+    const int i = begin + lane;
+    const bool fails = i < end && !(real_of(a[i + i * ld]) > 0);
+    const unsigned failing = __ballot_sync(~0u, fails);
+    if (failing == 0) continue;
+    if (lane == 0) *info = begin + __ffs(static_cast<int>(failing));
+    return;
+  }
+}
+
 }  // namespace
+
+void find_failed_root(Storage storage, const View& a, std::int32_t* info, cudaStream_t stream) {
+  with_element(storage, [&](auto zero) {
+    using T = decltype(zero);
+    find_root<T><<<1, kEdge, 0, stream>>>(static_cast<const T*>(a.data), a.ld,
+                                          static_cast<int>(a.rows), info);
+  });
+  check(cudaGetLastError(), "the diagonal of a Cholesky factor");
+}
 
 void factor_block(Storage storage, const View& a, std::int32_t row, std::int32_t* info,
                   cudaStream_t stream) {

@@ -95,4 +95,9 @@ constexpr std::int64_t cholesky_block(Storage storage) {
 void factor_block(Storage storage, const View& a, std::int32_t row, std::int32_t* info,
                   cudaStream_t stream);
 
+/// *info := the 1-based place of the first element on the diagonal of the factor a that is no
+/// positive number, if it is 0 or behind that: a library may go on with roots that are no numbers.
+/// Throws Error(device_failed).
+void find_failed_root(Storage storage, const View& a, std::int32_t* info, cudaStream_t stream);
+
 }  // namespace fleet::cuda

@@ -4,6 +4,7 @@
 #include "backend/cuda/panels.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "backend/cuda/check.hpp"
@@ -185,9 +186,22 @@ void Panels::exchange_rows(Storage storage, const View& a, const std::int32_t* p
   }
 }
 
-void Panels::potrf(Storage storage, const View& a, std::int32_t* info) const {
+/// Its sizes are 32-bit integers, and so may be its indices.
+bool Panels::asks_solver(const View& a) const {
+  return solver_ != nullptr && a.rows > 0 &&
+         a.ld <= std::numeric_limits<std::int32_t>::max() / a.rows;
+}
+
+std::size_t Panels::potrf_bytes(Storage storage, const View& a) const {
+  return asks_solver(a) ? aligned(solver_->potrf_bytes(storage, a)) : 0;
+}
+
+void Panels::potrf(Storage storage, const View& a, std::int32_t* info, void* workspace) const {
   check(cudaMemsetAsync(info, 0, sizeof *info, stream_), "info");
-  if (a.rows > 0) factor_triangle(storage, a, 0, info);
+  if (a.rows == 0) return;
+  if (!asks_solver(a)) return factor_triangle(storage, a, 0, info);
+  solver_->potrf(storage, a, info, workspace);
+  find_failed_root(storage, a, info, stream_);
 }
 
 void Panels::factor_triangle(Storage storage, const View& a, std::int64_t first,

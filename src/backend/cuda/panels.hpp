@@ -9,23 +9,31 @@
 
 #include "backend/cuda/blas.hpp"
 #include "backend/cuda/panel_kernels.hpp"
+#include "backend/cuda/solver.hpp"
 #include "run/launch.hpp"
 
 namespace fleet::cuda {
 
 enum class ExchangeOrder { forward, backward };
 
+/// What a stream has to factor panels with; all of it outlives them.
+struct Handles {
+  CublasHandle& blas;  ///< bound to the stream
+  cudaStream_t stream = nullptr;
+  const CusolverHandle* solver = nullptr;  ///< bound to it too; none: kernels of ours
+};
+
 /// Panels of the four types of BLAS in the memory of the current device, factored as LAPACK does.
-/// All is enqueued: nothing is allocated, nothing waits for the device, and all can be captured
-/// into a graph. Workspaces are aligned to 256 bytes, hold anything before, and are free for others
-/// in the order of the stream. Indices and pivots are 0-based and relative to the panel, with 32
-/// bits; info is 1-based, and 0 if all went well.
+/// All is enqueued: nothing is allocated, nothing waits for the device, and all but what cuSOLVER
+/// does can be captured into a graph. Workspaces are aligned to 256 bytes, hold anything before,
+/// and are free for others in the order of the stream. Indices and pivots are 0-based and relative
+/// to the panel, with 32 bits; info is 1-based, and 0 if all went well.
 class Panels {
  public:
-  /// `blas` is bound to `stream`, and outlives this. `widest`: no columns are factored at a time by
-  /// one grid that are more than these; 0: as many as the type allows.
-  Panels(CublasHandle& blas, cudaStream_t stream, int widest = 0)
-      : blas_(blas), stream_(stream), widest_(widest) {}
+  /// `widest`: no columns are factored at a time by one grid that are more than these; 0: as many
+  /// as the type allows.
+  explicit Panels(const Handles& handles, int widest = 0)
+      : blas_(handles.blas), stream_(handles.stream), solver_(handles.solver), widest_(widest) {}
 
   /// Rows that getrf and geqrf can take on the current device. Throws Error(device_failed).
   static std::int64_t most_rows(Storage storage);
@@ -43,10 +51,12 @@ class Panels {
   void exchange_rows(Storage storage, const View& a, const std::int32_t* pivots, std::int64_t count,
                      ExchangeOrder order, void* workspace) const;
 
+  /// By the order, fill and leading dimension of a. Throws Error(device_failed).
+  std::size_t potrf_bytes(Storage storage, const View& a) const;
   /// The triangle of `a` that its fill names becomes its factor; info is the order of the first
   /// minor that is not positive definite, whose column and those after it hold anything then.
   /// Throws Error(device_failed).
-  void potrf(Storage storage, const View& a, std::int32_t* info) const;
+  void potrf(Storage storage, const View& a, std::int32_t* info, void* workspace) const;
 
   std::size_t geqrf_bytes(Storage storage, std::int64_t rows, std::int64_t cols) const;
   /// a := r and, below it, v; min(rows, cols) factors tau; t, a square of this order, becomes the
@@ -75,6 +85,7 @@ class Panels {
   void join_all(const QrPanel& panel, std::int64_t first, std::int64_t width) const;
   void join_factors(const QrPanel& panel, std::int64_t first, std::int64_t half,
                     std::int64_t width) const;
+  bool asks_solver(const View& a) const;
   void factor_triangle(Storage storage, const View& a, std::int64_t first,
                        std::int32_t* info) const;
   void multiply(Storage storage, const View& a, Op op_a, const View& b, Op op_b, const View& c,
@@ -82,6 +93,7 @@ class Panels {
 
   CublasHandle& blas_;
   cudaStream_t stream_;
+  const CusolverHandle* solver_;
   int widest_;
 };
 

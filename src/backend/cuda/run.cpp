@@ -270,7 +270,8 @@ void Run::compute(const Launch& launch, Stream& stream) {
     case Kernel::scale:
       return scale(launch, stream.stream);
     default:
-      return run_factoring(launch, blas(), stream.stream, stream.workspace.data());
+      return run_factoring(launch, {blas(), stream.stream, stream.solver.get()},
+                           stream.workspace.data());
   }
 }
 

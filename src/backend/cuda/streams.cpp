@@ -13,6 +13,7 @@ Streams::~Streams() {
   DeviceScope device;
   for (Stream& stream : streams_) {
     device.try_use(stream.ordinal);
+    stream.solver.reset();
     stream.blas.reset();
     works(cudaStreamDestroy(stream.stream));
   }

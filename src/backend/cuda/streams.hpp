@@ -24,8 +24,11 @@ struct Stream {
   int ordinal = 0;  ///< CUDA's number of the device that the stream belongs to
   cudaStream_t stream = nullptr;
   std::unique_ptr<CublasHandle> blas;  ///< made for the first product
-  Workspace workspace;                 ///< of panels
-  std::uint64_t run = 0;               ///< the last one that has put something into it
+  std::unique_ptr<CusolverHandle>
+      solver;                     ///< made for the first panel of Cholesky, where it can be
+  bool asked_for_solver = false;  ///< it is made once, or never
+  Workspace workspace;            ///< of panels
+  std::uint64_t run = 0;          ///< the last one that has put something into it
 };
 
 /// Streams stay: a queue of a later plan gets the one that its like had. Copies between two devices

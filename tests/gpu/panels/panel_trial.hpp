@@ -111,6 +111,18 @@ struct HostMatrix {
   }
 };
 
+/// Errors in units of rounding grow with the square root of the sizes at most.
+constexpr double kMostError = 100;
+
+/// Are the rows between the matrix's and its leading dimension as they were?
+template <typename T>
+bool keeps_guard(const HostMatrix<T>& before, const HostMatrix<T>& after) {
+  for (std::int64_t col = 0; col < before.cols; ++col)
+    for (std::int64_t row = before.rows; row < before.ld; ++row)
+      if (before.at(row, col) != after.at(row, col)) return false;
+  return true;
+}
+
 template <typename W>
 double squared(W x) {
   return std::norm(x);

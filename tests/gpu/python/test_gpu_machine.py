@@ -36,6 +36,19 @@ def test_every_gpu_and_every_pair_is_verified(gpus, tmp_path):
     assert len(verified) == pairs or "peer copies" in found
 
 
+def test_libraries_are_named_and_cusolver_can_be_refused(gpus, tmp_path):
+    found = findings_of(run(tmp_path, "doctor --backend cuda --json -"))
+    assert found["cuBLAS"]["verdict"] == "ok"
+    assert "libcublas" in found["cuBLAS"]["text"]
+    assert found["cuSOLVER"]["verdict"] in ("ok", "slow")
+    assert ("libcusolver" in found["cuSOLVER"]["text"]) == (found["cuSOLVER"]["verdict"] == "ok")
+    words = "doctor --backend cuda --json -"
+    for setting in ({"FLEETBLAS_CUSOLVER": "0"}, {"CUBLAS_EMULATE_DOUBLE_PRECISION": "1"}):
+        refused = findings_of(run(tmp_path, words, **setting))["cuSOLVER"]
+        assert refused["verdict"] == "ok"
+        assert "libcusolver" not in refused["text"]
+
+
 def test_peer_copies_that_are_off_show_up(gpus, tmp_path):
     found = findings_of(run(tmp_path, "doctor --backend cuda --json -", FLEETBLAS_INJECT="nopeer"))
     assert ("peer copies" in found) == (len(gpus) > 1)
