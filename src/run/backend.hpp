@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,12 @@ class Execution {
   /// Waits for what was enqueued: the whole plan, or the part before a copy or launch that threw.
   /// Never throws for a failed task: the Trace says so, and which tasks were done.
   virtual Trace finish() = 0;
+};
+
+/// A kernel outside of runs, with its operands in the memory of the device.
+struct DeviceLaunch {
+  DeviceId device = kHost;
+  Launch launch = {};
 };
 
 /// What the CPU has for kernels of its own beside the devices of a run.
@@ -110,6 +117,13 @@ class Backend {
   /// Copies between any two locations, at once. Used for recovery and by fleet_copy.
   virtual void transfer(DeviceId to_location, const View& to, DeviceId from_location,
                         const View& from, std::int64_t element_bytes) = 0;
+  /// Kernels on what allocate() gave, for devices that no run has: those of one device one after
+  /// another, of several side by side. None are of factorizations. Waits for all. Throws
+  /// Error(no_memory, device_failed), with any of them done, and Error(unsupported) where nothing
+  /// computes.
+  virtual void compute(std::span<const DeviceLaunch> /*launches*/) {
+    throw Error(Status::unsupported, "this backend computes nothing outside of plans");
+  }
   /// Waits for the work that is in this stream of the device now (a cudaStream_t, see
   /// fleet_wait_stream). This and the next two: at any time, from any thread.
   virtual void wait_for_stream(DeviceId /*device*/, void* /*stream*/) {}

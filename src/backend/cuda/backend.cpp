@@ -3,6 +3,7 @@
 #include "backend/cuda/backend.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -112,6 +113,35 @@ class CudaBackend final : public Backend {
     if (!on_host(to_location) && !on_host(from_location) && to_location != from_location)
       return transfer_by_host(to_location, to, from_location, from, element_bytes);
     copy_now(location, to, from, element_bytes);
+  }
+
+  /// All of it is in streams before any is waited for, and all is waited for whatever fails.
+  void compute(std::span<const DeviceLaunch> launches) override {
+    const ExitGuard inside;
+    DeviceScope scope;
+    std::vector<Stream*> used;
+    std::exception_ptr failure;
+    try {
+      for (const auto& [device, launch] : launches) {
+        devices_.faults.require_alive(device);
+        if (devices_.faults.next_launch_fails())
+          throw Error(Status::device_failed, "failed on purpose");
+        Stream& stream = devices_.streams.of({Queue::Kind::lane, device, kHost, 0});
+        scope.use(stream.ordinal);
+        if (!stream.blas)
+          stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
+        if (std::ranges::find(used, &stream) == used.end()) used.push_back(&stream);
+        Run::compute(launch, stream);
+        devices_.faults.note_kernel(device);
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    for (const Stream* stream : used)
+      if (!scope.try_use(stream->ordinal) || !works(cudaStreamSynchronize(stream->stream)))
+        failure = std::make_exception_ptr(
+            Error(Status::device_failed, "kernels outside of a plan have failed"));
+    if (failure) std::rethrow_exception(failure);
   }
 
   /// One core issues; others may copy pageable memory. The threads of a CPU BLAS may sleep, which
