@@ -22,6 +22,8 @@
 
 namespace fleet {
 
+class MixedFactors;
+struct MixedCall;
 class StripMemory;
 struct StripPiece;
 
@@ -48,6 +50,11 @@ class Context {
   /// Does the factorization, after queued calls that use its matrix; returns LAPACK's info. Throws
   /// Error; the matrix is untouched unless the status is device_failed.
   std::int64_t factor(const FactorCall& call);
+  /// The factors in single precision of a matrix that devices hold beside it in double, for a
+  /// system of so many right sides; the devices are this thread's as long as the result lives.
+  /// Pivots are those of getrf. Nothing, with all but the pivots untouched, where the host has to
+  /// do it. Throws Error as a call does that reads the matrix.
+  std::unique_ptr<MixedFactors> mixed_factors(const MixedCall& call);
   /// Runs `work` with the CPU's library, which has as many threads then as there are cores.
   template <typename Work>
   void with_cpu(Work&& work) {
@@ -275,6 +282,10 @@ class Context {
   bool run_factors(const FactorCall& call, const Factorization& what,
                    const std::shared_ptr<const PlannedFactors>& planned, CallRecord& record,
                    std::int64_t& info);
+  std::shared_ptr<const PlannedFactors> plan_mixed(const Factorization& what, DeviceId home,
+                                                   CallRecord& record);
+  std::unique_ptr<MixedFactors> hold_mixed(const MixedCall& call, DeviceId home,
+                                           CallRecord& record);
   std::optional<Factorization> dealt(const FactorCall& call, const Block& block) const;
   PlacedProgram distributed(const Block& block);
   void take_strips(const Block& block, const Strips& strips, std::optional<StripMemory>& memory);

@@ -194,11 +194,7 @@ bool Context::run_copies(const Plan& plan, std::span<const Block> homes, const K
   for (const Block& home : homes)
     binding.matrices.push_back({reinterpret_cast<void*>(home.begin), home.ld, 0});
   binding.slots = slots;
-  const auto run = offloader_.engine().backend->begin(plan, binding, 0);
-  const Trace trace = complete(plan, binding, *run);
-  offloader_.note_outcome(trace, log_);
-  journal_->note_bytes(offloader_.traffic_of(plan, trace));
-  return trace.status == Status::ok;
+  return offloader_.run_copies(plan, binding, *journal_, log_);
 }
 
 }  // namespace fleet

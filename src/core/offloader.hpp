@@ -153,6 +153,8 @@ class Offloader {
   Outcome run(const Factorization& what, Factored& factored,
               const std::shared_ptr<const PlannedFactors>& planned, CallRecord& record,
               Journal& journal, const Log& log);
+  /// Runs a plan of copies. False: some were not made.
+  bool run_copies(const Plan& plan, const Binding& binding, Journal& journal, const Log& log);
   /// To be told of runs that are not the offloader's own.
   void note_outcome(const Trace& trace, const Log& log);
   /// A record of nothing but the bytes that the run has moved.

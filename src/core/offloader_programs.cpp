@@ -68,6 +68,15 @@ Plan Offloader::plan_spread(const ProgramPtr& matrices, const Residency& before,
   return plan;
 }
 
+bool Offloader::run_copies(const Plan& plan, const Binding& binding, Journal& journal,
+                           const Log& log) {
+  const auto run = engine().backend->begin(plan, binding, 0);
+  const Trace trace = fleet::complete(plan, binding, *run);
+  note_outcome(trace, log);
+  journal.note_bytes(traffic_of(plan, trace));
+  return trace.status == Status::ok;
+}
+
 void Offloader::forget_plans() {
   cache_.clear();
   parts_.clear();

@@ -2,6 +2,7 @@
 // kernels.cpp: from the kernel of a launch to the function that does it.
 #include "cpu/kernels.hpp"
 
+#include "cpu/narrow.hpp"
 #include "cpu/panels.hpp"
 #include "cpu/triangles.hpp"
 #include "cpu/triangular.hpp"
@@ -23,6 +24,8 @@ void run_kernel(const Launch& launch, CpuBlas& blas) {
       return add_scaled(launch);
     case Kernel::scale:
       return scale(launch);
+    case Kernel::narrow:
+      return narrow(launch);
     default:
       return run_factoring(launch, blas);
   }

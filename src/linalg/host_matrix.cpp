@@ -73,14 +73,18 @@ void exchange_rows(const Level3& on, const View& b, const std::int64_t* pivots, 
                    Order order) {
   if (b.rows == 0 || b.cols == 0 || count == 0) return;
   HostMatrix on_host(on, b, Access::update);
-  const View& all = on_host.view();
+  exchange_rows_here(on, on_host.view(), pivots, count, order);
+  on_host.write_back();
+}
+
+void exchange_rows_here(const Level3& on, const View& b, const std::int64_t* pivots,
+                        std::int64_t count, Order order) {
   const auto way = order == Order::forward ? lapack::Order::forward : lapack::Order::backward;
   in_parallel(on, b.cols, b.rows * b.cols * bytes_of(on.storage()),
               [&](std::int64_t first, std::int64_t end) {
-                lapack::laswp(on.storage(), on.part_of(all, 0, first, b.rows, end - first), pivots,
+                lapack::laswp(on.storage(), on.part_of(b, 0, first, b.rows, end - first), pivots,
                               count, way);
               });
-  on_host.write_back();
 }
 
 std::int64_t first_zero(const Level3& on, const View& triangle) {

@@ -54,6 +54,9 @@ enum class Order { forward, backward };
 /// Exchanges rows of b by pivots, which are 1-based, in this order.
 void exchange_rows(const Level3& on, const View& b, const std::int64_t* pivots, std::int64_t count,
                    Order order);
+/// The same of a view in host memory that no other call knows; no context is asked.
+void exchange_rows_here(const Level3& on, const View& b, const std::int64_t* pivots,
+                        std::int64_t count, Order order);
 
 /// The place of the first zero on the diagonal, from 1 on; 0 where there is none.
 std::int64_t first_zero(const Level3& on, const View& triangle);

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <new>
 #include <optional>
 #include <vector>
 
 #include "base/error.hpp"
+#include "core/mixed_factors.hpp"
 #include "cpu/element.hpp"
+#include "cpu/narrow.hpp"
 #include "cpu/plain_matrix.hpp"
 #include "linalg/host_matrix.hpp"
 #include "linalg/solve.hpp"
@@ -26,33 +29,15 @@ constexpr std::int64_t kNoFactors = -3;
 constexpr std::int64_t kNoConvergence = -kMostIterations - 1;
 
 template <typename T>
-struct NarrowOf {
-  using Type = float;
-  static constexpr Storage kStorage = Storage::f32;
-};
-template <>
-struct NarrowOf<std::complex<double>> {
-  using Type = std::complex<float>;
-  static constexpr Storage kStorage = Storage::c32;
-};
-
-bool fits(double value) {
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  return !(value < -kLargest || value > kLargest);  // NaN does
-}
-bool fits(std::complex<double> value) { return fits(value.real()) && fits(value.imag()); }
-
-float narrowed(double value) { return static_cast<float>(value); }
-std::complex<float> narrowed(std::complex<double> value) {
-  return {static_cast<float>(value.real()), static_cast<float>(value.imag())};
-}
-double widened(float value) { return value; }
-std::complex<double> widened(std::complex<float> value) { return value; }
-
-template <typename T>
 T* column(const View& view, std::int64_t col) {
   return static_cast<T*>(view.data) + col * view.ld;
 }
+
+/// What refinement does with a matrix and its factors, wherever they are.
+struct Operators {
+  std::function<void(const View& right)> solve;  ///< in single precision, in the place of `right`
+  std::function<void(const View& x, const View& target)> subtract_product;  ///< target -= a*x
+};
 
 /// One system of T = double or complex<double>.
 template <typename T>
@@ -63,50 +48,98 @@ class MixedSolver {
   /// Throws Error(no_memory).
   MixedSolver(const Level3& on, const MixedSolve& call)
       : on_(on),
-        narrow_(on.context(), NarrowOf<T>::kStorage, on.symbol()),
+        narrow_(on.context(), narrow_of(on.storage()), on.symbol()),
         call_(call),
         n_(call.a.rows),
         columns_(call.b.cols),
-        factors_(narrow_.storage(), n_, n_),
-        right_(narrow_.storage(), n_, columns_),
-        residual_(on.storage(), n_, columns_) {}
+        right_memory_(narrow_.storage(), n_, columns_),
+        x_memory_(on.storage(), n_, columns_),
+        residual_memory_(on.storage(), n_, columns_),
+        right_(right_memory_.view(n_, columns_)),
+        x_(x_memory_.view(n_, columns_)),
+        residual_(residual_memory_.view(n_, columns_)) {}
 
   /// Nothing but x and pivots is written. LAPACK's iter.
   std::int64_t solve() {
-    HostMatrix b(on_, call_.b, Access::read);
+    const HostMatrix b(on_, call_.b, Access::read);
     HostMatrix x(on_, call_.x, Access::write);
-    const View factors = factors_.view(n_, n_), right = right_.view(n_, columns_);
-    const View residual = residual_.view(n_, columns_);
-    if (!narrow(b.view(), right)) return kOverflow;
-    if (!take_matrix(factors)) return kOverflow;
-    if (getrf(narrow_, factors, call_.pivots) != 0) return kNoFactors;
+    if (!narrow(b.view(), right_)) return kOverflow;
+    std::optional<std::int64_t> iterations = solve_on_devices(b.view());
+    if (!iterations) iterations = solve_on_host(b.view());
+    if (*iterations < 0) return *iterations;
     return past_first_write([&] {
-      getrs(narrow_, Op::none, factors, call_.pivots, right);
       for_elements([&](std::int64_t row, std::int64_t col) {
-        column<T>(x.view(), col)[row] = widened(column<Narrow>(right, col)[row]);
+        column<T>(x.view(), col)[row] = column<T>(x_, col)[row];
       });
-      const std::int64_t iterations = refine(b.view(), x.view(), residual, factors, right);
       x.write_back();
-      return iterations;
+      return *iterations;
     });
   }
 
  private:
-  std::int64_t refine(const View& b, const View& x, const View& residual, const View& factors,
-                      const View& right) {
+  /// Nothing where the host has to do it.
+  std::optional<std::int64_t> solve_on_devices(const View& b) {
+    // No call may ask the context for anything else as long as these live.
+    const auto factors = on_.context().mixed_factors({.symbol = on_.symbol(),
+                                                      .storage = on_.storage(),
+                                                      .a = call_.a,
+                                                      .columns = columns_,
+                                                      .pivots = call_.pivots});
+    if (factors == nullptr) return std::nullopt;
+    if (!factors->fits()) return kOverflow;
+    if (factors->info() != 0) return kNoFactors;
+    set_limit(factors->norm());
+    try {
+      return refine(b, {.solve =
+                            [&](const View& right) {
+                              exchange_rows_here(narrow_, right, call_.pivots, n_, Order::forward);
+                              factors->solve(right);
+                            },
+                        .subtract_product =
+                            [&](const View& x, const View& target) {
+                              factors->subtract_product(x, target);
+                            }});
+    } catch (const Error& error) {
+      if (error.status() == Status::internal) throw;
+      factors->note_failure(error);
+      return std::nullopt;
+    }
+  }
+
+  std::int64_t solve_on_host(const View& b) {
+    narrow(b, right_);
+    const Workspace memory(narrow_.storage(), n_, n_);
+    const View factors = memory.view(n_, n_);
+    if (!take_matrix(factors)) return kOverflow;
+    if (getrf(narrow_, factors, call_.pivots) != 0) return kNoFactors;
+    return refine(
+        b, {.solve =
+                [&](const View& right) { getrs(narrow_, Op::none, factors, call_.pivots, right); },
+            .subtract_product =
+                [&](const View& x, const View& target) {
+                  on_.gemm(-1, Op::none, call_.a, Op::none, x, 1, target);
+                }});
+  }
+
+  /// From b in single precision to x.
+  std::int64_t refine(const View& b, const Operators& with) {
+    with.solve(right_);
+    for_elements([&](std::int64_t row, std::int64_t col) {
+      column<T>(x_, col)[row] = widened(column<Narrow>(right_, col)[row]);
+    });
     for (std::int64_t iteration = 0; iteration <= kMostIterations; ++iteration) {
       if (iteration > 0) {
-        if (!narrow(residual, right)) return kOverflow;
-        getrs(narrow_, Op::none, factors, call_.pivots, right);
+        if (!narrow(residual_, right_)) return kOverflow;
+        with.solve(right_);
         for_elements([&](std::int64_t row, std::int64_t col) {
-          column<T>(x, col)[row] += widened(column<Narrow>(right, col)[row]);
+          column<T>(x_, col)[row] += widened(column<Narrow>(right_, col)[row]);
         });
       }
       for_elements([&](std::int64_t row, std::int64_t col) {
-        column<T>(residual, col)[row] = column<T>(b, col)[row];
+        column<T>(residual_, col)[row] = column<T>(b, col)[row];
       });
-      on_.gemm(-1, Op::none, call_.a, Op::none, x, 1, residual);
-      if (is_small(residual, x)) return iteration;
+      with.subtract_product(x_, residual_);
+      if (is_small()) return iteration;
     }
     return kNoConvergence;
   }
@@ -128,8 +161,9 @@ class MixedSolver {
                   for (std::int64_t col = first; col < end && all_fit; ++col)
                     for (std::int64_t row = 0; row < from.rows; ++row) {
                       const T value = column<T>(from, col)[row];
-                      if (!fits(value)) all_fit = false;
-                      column<Narrow>(to, col)[row] = fits(value) ? narrowed(value) : Narrow(0);
+                      const bool fits = fits_single(value);
+                      if (!fits) all_fit = false;
+                      column<Narrow>(to, col)[row] = fits ? narrowed(value) : Narrow(0);
                     }
                 });
     return all_fit;
@@ -137,7 +171,7 @@ class MixedSolver {
 
   /// The matrix in single precision, and its norm: the largest sum over a row.
   bool take_matrix(const View& to) {
-    HostMatrix a(on_, call_.a, Access::read);
+    const HostMatrix a(on_, call_.a, Access::read);
     if (!narrow(a.view(), to)) return false;
     std::vector<double> sums(static_cast<std::size_t>(n_));
     in_parallel(
@@ -149,9 +183,13 @@ class MixedSolver {
     double norm = 0;
     for (const double sum : sums)
       if (norm < sum || std::isnan(sum)) norm = sum;
+    set_limit(norm);
+    return true;
+  }
+
+  void set_limit(double norm) {
     constexpr double kUnit = std::numeric_limits<double>::epsilon() / 2;
     limit_ = norm * kUnit * std::sqrt(static_cast<double>(n_)) * kBackwardMost;
-    return true;
   }
 
   /// The size of the element of a column that is largest, as pivots are chosen.
@@ -163,9 +201,9 @@ class MixedSolver {
     return most;
   }
 
-  bool is_small(const View& residual, const View& x) const {
+  bool is_small() const {
     for (std::int64_t col = 0; col < columns_; ++col)
-      if (largest(residual, col) > largest(x, col) * limit_) return false;
+      if (largest(residual_, col) > largest(x_, col) * limit_) return false;
     return true;
   }
 
@@ -173,7 +211,8 @@ class MixedSolver {
   Level3 narrow_;
   const MixedSolve& call_;
   std::int64_t n_, columns_;
-  Workspace factors_, right_, residual_;
+  Workspace right_memory_, x_memory_, residual_memory_;
+  View right_, x_, residual_;  ///< on the host
   double limit_ = 0;
 };
 

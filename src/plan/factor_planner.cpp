@@ -210,10 +210,11 @@ void FactorPlanner::take_slots() {
   for (const Worker& worker : workers_) {
     const auto d = index(worker.device);
     if (d >= plan_.tuning.memory_cap.size()) continue;
-    // Half of what is left: other calls keep the rest. Strips that are dealt are there beside the
-    // matrix.
+    // Half of what is left: other calls keep the rest. Strips that devices hold are there beside
+    // the matrix, which has elements of twice their size where they are refined with.
     std::int64_t left = plan_.tuning.memory_cap[d] - mover_->slots(worker.device).bytes();
-    if (!strips_.what.dealt.empty()) left -= 2 * strip_bytes * std::ssize(worker.strips);
+    const std::int64_t as_long = strips_.what.refined ? 3 : 2;
+    if (!strips_.what.holders().empty()) left -= as_long * strip_bytes * std::ssize(worker.strips);
     panels_held_ = static_cast<int>(std::clamp<std::int64_t>(
         left / 2 / aligned, std::min(kLeastPanels, strips_.panels), panels_held_));
   }

@@ -50,6 +50,10 @@ void parse_word(std::string_view word, Factorization& what) {
     if (places.size() == 1) what.dealt.clear();
     return;
   }
+  if (word == "refined") {
+    what.refined = true;
+    return;
+  }
   const std::size_t equals = word.find('=');
   const std::string_view name = word.substr(0, equals);
   const std::string_view value =
@@ -92,6 +96,11 @@ Factorization make_factorization(const Factorization& wanted) {
       refuse_argument(name_of(what) + ": columns are dealt among devices, to each once");
   if (!what.dealt.empty() && what.uplo == Uplo::upper)
     refuse_argument(name_of(what) + ": an upper triangle is cut into rows, and columns are dealt");
+  if (what.refined &&
+      (what.routine != Factoring::getrf || what.m != what.n || is_wide(what.storage)))
+    refuse_argument(name_of(what) + ": refined are square sgetrf and cgetrf");
+  if (what.refined && on_host(what.home))
+    refuse_argument(name_of(what) + ": what is refined is factored where it lies on devices");
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / bytes_of(what.storage);
   if (what.n > 0 && what.m > most / what.n)
     refuse_argument(name_of(what) + ": A has more bytes than 64 bits can count");
@@ -124,6 +133,7 @@ std::string to_text(const Factorization& what) {
   for (std::size_t d = 1; d < what.dealt.size(); ++d)
     text += std::string("+") + place_word(what.dealt[d]);
   if (what.uplo == Uplo::upper) text += " uplo=u";
+  if (what.refined) text += " refined";
   return text;
 }
 

@@ -24,13 +24,21 @@ struct Factorization {
   /// Devices among which whole columns of the matrix lie, strip by strip in turn, `home` being the
   /// first; empty: all of it is at home.
   std::vector<DeviceId> dealt = {};
+  /// In single precision, of a matrix that lies beside it in double, with which solutions are
+  /// refined (dsgesv, zcgesv): the factors may have the errors of single precision by any way.
+  bool refined = false;
   DataType type() const { return {.storage = storage}; }
+  /// The devices that hold it in memory of its own, strip by strip; empty: it lies as one matrix.
+  std::vector<DeviceId> holders() const {
+    return refined && dealt.empty() ? std::vector{home} : dealt;
+  }
   std::int64_t diagonal() const { return m < n ? m : n; }
   friend bool operator==(const Factorization&, const Factorization&) = default;
 };
 
 /// Throws Error(bad_argument) for a negative size or home, columns that are dealt to the host, to a
-/// device twice, or of an upper triangle, a type other than s, d, c, z, bytes that 64 bits do not
+/// device twice, or of an upper triangle, one that is refined on the host or is not a square getrf
+/// in single precision, a type other than s, d, c, z, bytes that 64 bits do not
 /// count, and a potrf that is not square; with its defaults for what the routine does not have.
 Factorization make_factorization(const Factorization& wanted);
 
@@ -42,7 +50,8 @@ double flops(const Factorization& what);
 /// what knows products only.
 Problem product_like(const Factorization& what);
 
-/// "dgetrf m=8192 n=8192 a@h", "zpotrf n=4096 a@0 uplo=u", "dgeqrf m=9000 n=900 a@0+1" (dealt);
+/// "dgetrf m=8192 n=8192 a@h", "zpotrf n=4096 a@0 uplo=u", "dgeqrf m=9000 n=900 a@0+1" (dealt),
+/// "sgetrf m=8192 n=8192 a@0 refined";
 /// parse_factorization(to_text(f)) == f.
 std::string to_text(const Factorization& what);
 /// Does the text begin with the name of a factorization?

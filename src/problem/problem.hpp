@@ -37,6 +37,11 @@ constexpr std::int64_t bytes_of(Storage storage) {
 inline bool is_complex(Storage storage) {
   return storage == Storage::c32 || storage == Storage::c64;
 }
+/// Double precision, of which there is a single one.
+inline bool is_wide(Storage storage) { return storage == Storage::f64 || storage == Storage::c64; }
+inline Storage narrow_of(Storage wide) {
+  return wide == Storage::c64 ? Storage::c32 : Storage::f32;
+}
 inline bool is_half(Storage storage) { return storage == Storage::f16 || storage == Storage::bf16; }
 
 /// How products are computed.

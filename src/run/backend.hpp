@@ -64,6 +64,12 @@ struct CopyWithin {
   View to, from;
 };
 
+/// A kernel outside of runs, with its operands in the memory of the device.
+struct DeviceLaunch {
+  DeviceId device = kHost;
+  Launch launch = {};
+};
+
 /// What the CPU has for kernels of its own beside the devices of a run.
 struct CpuBeside {
   int cores = 0;  ///< that the run leaves it; 0: it computes nothing
@@ -120,6 +126,13 @@ class Backend {
   /// Copies within devices, which may be done at the same time; waits for all.
   virtual void transfer_within(std::span<const CopyWithin> copies, std::int64_t element_bytes) {
     for (const auto& [device, to, from] : copies) transfer(device, to, device, from, element_bytes);
+  }
+  /// Kernels on what allocate() gave, for devices that no run has: those of one device one after
+  /// another, of several side by side. None are of factorizations. Waits for all. Throws
+  /// Error(no_memory, device_failed), with any of them done, and Error(unsupported) where nothing
+  /// computes.
+  virtual void compute(std::span<const DeviceLaunch> /*launches*/) {
+    throw Error(Status::unsupported, "this backend computes nothing outside of plans");
   }
   /// Waits for the work that is in this stream of the device now (a cudaStream_t, see
   /// fleet_wait_stream). This and the next two: at any time, from any thread.

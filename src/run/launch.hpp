@@ -27,6 +27,13 @@ inline View part(const View& x, Storage storage, std::int64_t row, std::int64_t 
   return {.data = data, .rows = rows, .cols = cols, .ld = x.ld, .fill = fill};
 }
 
+/// What Kernel::narrow notes of each row, in two columns of doubles: the sum of the sizes of its
+/// elements, and the size of their largest part. With beta == 0 the notes are new, else there are
+/// some of other columns. The launch has the type of a.
+struct RowSizes {
+  static constexpr std::int64_t kSum = 0, kLargest = 1, kColumns = 2;
+};
+
 /// One kernel launch with its operands resolved. Unused views are empty.
 struct Launch {
   Kernel kernel = Kernel::multiply;
@@ -36,7 +43,8 @@ struct Launch {
   std::complex<double> alpha{};
   std::complex<double> beta{};  ///< factor of the old contents of c; 0: they are never read
   View a{};  ///< the left factor; add: what is added; solve, prepare: the triangular matrix
-  View b{};  ///< the right factor; solve: the inverses of a's blocks, if there are any
+  View b{};  ///< the right factor; solve: the inverses of a's blocks, if there are any; narrow: see
+             ///< RowSizes
   View c{};
   /// A factor that is a triangle is symmetric; with this, it and C are Hermitian: their diagonals
   /// are real.

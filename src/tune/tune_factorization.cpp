@@ -31,16 +31,16 @@ constexpr double kShareOfProducts = 2.0 / 3;
 class FactorTuner {
  public:
   FactorTuner(const Factorization& what, const Machine& machine, const TuneRequest& request)
-      : what_(what), machine_(machine), request_(request) {
+      : what_(what), holders_(what.holders()), machine_(machine), request_(request) {
     base_ = base_tuning(product_like(what), machine, request);
     base_.max_hops = 0;
-    if (what_.dealt.empty()) return;
+    if (holders_.empty()) return;
     // A strip is factored where it lies, in memory of its own, so its address changes no bits.
-    for (const DeviceId device : what_.dealt)
+    for (const DeviceId device : holders_)
       if (std::ranges::find(base_.workers, device) == base_.workers.end())
         throw Error(Status::unreachable, "device " + machine_.devices.at(index(device)).name +
                                              ", which has a part of the matrix, does not compute");
-    base_.workers = what_.dealt;
+    base_.workers = holders_;
     base_.own_copies = false;
   }
 
@@ -49,7 +49,7 @@ class FactorTuner {
     if (what_.m > kMostRows)
       throw Error(Status::unsupported, "the notes of a panel count no more rows than 32 bits");
     std::vector<std::size_t> teams{base_.workers.size()};
-    if (request_.selects && what_.dealt.empty())
+    if (request_.selects && holders_.empty())
       for (std::size_t count = base_.workers.size() / 2; count > 0; count /= 2)
         teams.push_back(count);
     for (const std::size_t count : teams) attempt_team(count);
@@ -129,7 +129,7 @@ class FactorTuner {
     for (const DeviceId d : tuning.workers) {
       if (index(d) >= tuning.memory_cap.size()) continue;
       const std::int64_t left = tuning.memory_cap[index(d)] - bytes.beside;
-      const bool in_place = (what_.home == d || !what_.dealt.empty()) && !tuning.own_copies;
+      const bool in_place = (what_.home == d || !holders_.empty()) && !tuning.own_copies;
       least = std::min(least, in_place ? least : left / bytes.strip);
     }
     if (least * std::ssize(tuning.workers) >= all.count()) return all.count();
@@ -150,6 +150,7 @@ class FactorTuner {
   }
 
   const Factorization& what_;
+  const std::vector<DeviceId> holders_;
   const Machine& machine_;
   const TuneRequest& request_;
   Tuning base_;

@@ -3,6 +3,7 @@
 #include "backend/cuda/backend.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -115,17 +116,25 @@ class CudaBackend final : public Backend {
   }
 
   void transfer_within(std::span<const CopyWithin> copies, std::int64_t element_bytes) override {
-    for (const CopyWithin& copy : copies) devices_.faults.require_alive(copy.device);
-    const ExitGuard inside;
-    std::vector<DeviceId> used;
-    for (const auto& [location, to, from] : copies) {
-      const DeviceScope device(devices_.ordinal(location));
-      copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
-                   stream_of_copies(location));
-      if (std::ranges::find(used, location) == used.end()) used.push_back(location);
-    }
-    for (const DeviceId location : used)
-      check(cudaStreamSynchronize(stream_of_copies(location)), "copies within a device");
+    side_by_side(copies, "copies within a device", [&](const CopyWithin& copy, Stream& stream) {
+      copy_columns({.from = copy.from,
+                    .to = copy.to,
+                    .element_bytes = element_bytes,
+                    .last = copy.from.cols},
+                   stream.stream);
+    });
+  }
+
+  void compute(std::span<const DeviceLaunch> launches) override {
+    side_by_side(launches, "kernels outside of a plan",
+                 [&](const DeviceLaunch& of_device, Stream& stream) {
+                   if (devices_.faults.next_launch_fails())
+                     throw Error(Status::device_failed, "failed on purpose");
+                   if (!stream.blas)
+                     stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
+                   Run::compute(of_device.launch, stream);
+                   devices_.faults.note_kernel(of_device.device);
+                 });
   }
 
   /// One core issues; others may copy pageable memory. The threads of a CPU BLAS may sleep, which
@@ -202,15 +211,41 @@ class CudaBackend final : public Backend {
     return kFirstDevice + static_cast<DeviceId>(found - devices_.ordinals.begin());
   }
 
-  cudaStream_t stream_of_copies(DeviceId location) {
-    return devices_.streams.of({Queue::Kind::lane, location, kHost, 0}).stream;
+  Stream& stream_beside_runs(DeviceId device) {
+    return devices_.streams.of({Queue::Kind::lane, device, kHost, 0});
+  }
+
+  /// All items are in streams before any is waited for, and all are waited for whatever fails.
+  template <typename Item, typename Put>
+  void side_by_side(std::span<const Item> items, const char* what, Put put) {
+    const ExitGuard inside;
+    DeviceScope scope;
+    std::vector<Stream*> used;
+    std::exception_ptr failure;
+    try {
+      for (const Item& item : items) {
+        devices_.faults.require_alive(item.device);
+        Stream& stream = stream_beside_runs(item.device);
+        scope.use(stream.ordinal);
+        if (std::ranges::find(used, &stream) == used.end()) used.push_back(&stream);
+        put(item, stream);
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    for (const Stream* stream : used)
+      if (!scope.try_use(stream->ordinal) || !works(cudaStreamSynchronize(stream->stream)))
+        failure = std::make_exception_ptr(
+            Error(Status::device_failed, std::string(what) + " have failed"));
+    if (failure) std::rethrow_exception(failure);
   }
 
   /// In the default stream, after what the program has put there; but a held stream of the program
   /// may hold that one too, for a call that waits for this copy.
   void copy_now(DeviceId location, const View& to, const View& from, std::int64_t element_bytes) {
     const DeviceScope device(devices_.ordinal(location));
-    const cudaStream_t stream = any_stream_is_held() ? stream_of_copies(location) : nullptr;
+    const cudaStream_t stream =
+        any_stream_is_held() ? stream_beside_runs(location).stream : nullptr;
     copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
                  stream);
     check(cudaStreamSynchronize(stream), "a copy");

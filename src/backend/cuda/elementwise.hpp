@@ -17,6 +17,10 @@ void add_scaled(const Launch& launch, cudaStream_t stream);
 /// c = beta * c, likewise; beta == 0 never reads c.
 void scale(const Launch& launch, cudaStream_t stream);
 
+/// c = a in single precision, and the sizes of a's rows in b (RowSizes). Throws
+/// Error(device_failed).
+void narrow(const Launch& launch, cudaStream_t stream);
+
 /// c = sums + beta * c for a c that is a triangle, likewise; beta == 0 never reads c. `sums` has
 /// the shape of c.
 void merge(const Launch& launch, const View& sums, cudaStream_t stream);

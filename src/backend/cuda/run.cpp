@@ -269,6 +269,8 @@ void Run::compute(const Launch& launch, Stream& stream) {
       return add_scaled(launch, stream.stream);
     case Kernel::scale:
       return scale(launch, stream.stream);
+    case Kernel::narrow:
+      return narrow(launch, stream.stream);
     default:
       return run_factoring(launch, {blas(), stream.stream, stream.solver.get()},
                            stream.workspace.data());

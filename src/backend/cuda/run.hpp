@@ -41,6 +41,8 @@ class Run {
   /// After wait() has thrown: which tasks are known to be done, and which only to have begun.
   void find_done(std::vector<Span>& spans);
 
+  /// Puts one kernel into a stream. Throws Error.
+  static void compute(const Launch& launch, Stream& stream);
   static bool stages(const Plan& plan);       ///< whether it copies pageable memory
   static bool can_capture(const Plan& plan);  ///< whether it can be kept as a graph
 
@@ -66,7 +68,6 @@ class Run {
   void await_task(TaskId earlier, Stream& stream);
   cudaEvent_t mark(Stream& stream);
   void end(TaskId id, Stream& stream);
-  static void compute(const Launch& launch, Stream& stream);
   void stage(TaskId id, const View& from, const View& to);
   bool staged(TaskId id) const { return staged_[static_cast<std::size_t>(id)] >= 0; }
   void start_clock();

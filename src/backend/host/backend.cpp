@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "backend/host/execution.hpp"
+#include "base/error.hpp"
 #include "cpu/copies.hpp"
+#include "cpu/kernels.hpp"
 
 namespace fleet {
 namespace {
@@ -38,6 +40,18 @@ class HostBackend final : public Backend {
     devices_.faults->require_alive(to_location);
     devices_.faults->require_alive(from_location);
     copy_columns(from, to, element_bytes, 0, from.cols);
+  }
+
+  void compute(std::span<const DeviceLaunch> launches) override {
+    devices_.require_threads();
+    const CpuBlas::Lease lease(*devices_.blas, 1);
+    for (const auto& [device, launch] : launches) {
+      devices_.faults->require_alive(device);
+      if (devices_.faults->next_launch_fails())
+        throw Error(Status::device_failed, "failed on purpose");
+      run_kernel(launch, *devices_.blas);
+      devices_.faults->note_kernel(device);
+    }
   }
 
   /// Kernels of devices have one thread each, and the CPU BLAS has one number of threads.

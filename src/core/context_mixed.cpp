@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context_mixed.cpp: on which devices a matrix is held in two precisions, or why on none. It knows
+// no rule of refinement.
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/gate.hpp"
+#include "core/context.hpp"
+#include "core/mixed_factors.hpp"
+
+namespace fleet {
+namespace {
+
+/// The least time in which the matrix reaches the devices, column by column in turn.
+double spreading_s(const Machine& machine, DeviceId home, const std::vector<DeviceId>& devices,
+                   double bytes) {
+  const DeviceId from = on_host(home) ? kHost : home;
+  const double of_each = bytes / static_cast<double>(devices.size());
+  std::vector<double> ports_s(machine.ports.size(), 0);
+  double most_s = 0;
+  for (const DeviceId device : devices) {
+    const LinkId id = device == home ? -1 : machine.find_link(from, device);
+    if (id < 0) continue;
+    const Link& link = machine.links[index(id)];
+    most_s = std::max(most_s, of_each / link.bytes_per_s);
+    for (const PortShare& share : link.ports) {
+      double& port_s = ports_s[index(share.port)];
+      port_s += of_each * share.weight / machine.ports[index(share.port)].capacity;
+      most_s = std::max(most_s, port_s);
+    }
+  }
+  return most_s;
+}
+
+/// The matrix's own device comes first.
+std::vector<DeviceId> from_home_on(std::vector<DeviceId> devices, DeviceId home) {
+  const auto own = std::ranges::find(devices, home);
+  if (own != devices.end()) std::rotate(devices.begin(), own, own + 1);
+  return devices;
+}
+
+}  // namespace
+
+/// With the turn: all devices, or half as many again and again, whichever are done first.
+std::shared_ptr<const PlannedFactors> Context::plan_mixed(const Factorization& what, DeviceId home,
+                                                          CallRecord& record) {
+  const std::vector<DeviceId> all = from_home_on(offloader_.workers(what.type()), home);
+  const double bytes = 2.0 * static_cast<double>(what.m) * static_cast<double>(what.n) *
+                       static_cast<double>(bytes_of(what.storage));
+  std::shared_ptr<const PlannedFactors> best;
+  double best_s = 0;
+  for (std::size_t count = all.size(); count > 0; count /= 2) {
+    Factorization part = what;
+    part.dealt.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+    part.home = part.dealt.front();
+    if (count == 1) part.dealt.clear();
+    try {
+      auto planned = offloader_.plan(part);
+      const double seconds =
+          planned->cost.seconds + spreading_s(*offloader_.model(), home, part.holders(), bytes);
+      if (best == nullptr || seconds < best_s) {
+        best = std::move(planned);
+        best_s = seconds;
+      }
+    } catch (const Error& error) {
+      if (error.status() == Status::internal) throw;
+      record.detail = error.what();
+    }
+    if (!options_.selects_devices) break;
+  }
+  if (best == nullptr) {
+    record.reason = all.empty() ? "no device is left" : "no plan";
+    return nullptr;
+  }
+  record.detail.clear();
+  if (!forces_devices() && best_s >= best->host_s) {
+    record.reason = "the model: the CPU is faster";
+    return nullptr;
+  }
+  return best;
+}
+
+std::unique_ptr<MixedFactors> Context::hold_mixed(const MixedCall& call, DeviceId home,
+                                                  CallRecord& record) {
+  const Factorization what{.routine = Factoring::getrf,
+                           .storage = narrow_of(call.storage),
+                           .m = call.a.rows,
+                           .n = call.a.cols,
+                           .home = home,
+                           .refined = true};
+  if (record.reason = reason_for_cpu(what); record.reason != nullptr) return nullptr;
+  const double start_s = now_s();
+  auto turn = take_turn();
+  if (record.detail = start_devices(); !record.detail.empty()) {
+    record.reason = "no usable device";
+    return nullptr;
+  }
+  if (offloader_.is_lost(home)) {
+    record.reason = "the device of the matrix was lost";
+    return nullptr;
+  }
+  offloader_.retry_limits();
+  const double planning_before_s = offloader_.planning_s();
+  const auto planned = plan_mixed(what, home, record);
+  record.plan_s = offloader_.planning_s() - planning_before_s;
+  if (planned == nullptr) return nullptr;
+  record.reason = "refined in double precision";
+  MixedCall held = call;
+  held.own_copies = options_.deterministic;
+  try {
+    const MixedFactors::On on{offloader_, residents_.memory(), *journal_, log_};
+    auto factors = std::make_unique<MixedFactors>(on, held, home, planned);
+    record.prepare_s = now_s() - start_s;
+    record.ran = Ran::devices;
+    if (factors->fits() && !factors->factor(record)) return nullptr;
+    factors->keep(std::move(turn));
+    return factors;
+  } catch (const Error& error) {
+    if (error.status() == Status::internal) throw;
+    record.detail = error.what();
+    record.reason = error.status() == Status::no_memory ? "no memory on the devices"
+                                                        : "the devices do not work";
+  }
+  note_lost_devices();
+  return nullptr;
+}
+
+std::unique_ptr<MixedFactors> Context::mixed_factors(const MixedCall& call) {
+  const User inside(users_);
+  if (options_.backend == BackendKind::sim || gate::only_cpu_left()) return nullptr;
+  const Block block = block_of(call.a, call.storage);
+  settle(block, Access::read);
+  const DeviceId home = locate(call.a.data, block.bytes);
+  const double start_s = now_s();
+  CallRecord record;
+  begin_record(record, FactorCall{.symbol = call.symbol,
+                                  .routine = Factoring::getrf,
+                                  .storage = narrow_of(call.storage),
+                                  .m = call.a.rows,
+                                  .n = call.a.cols,
+                                  .lda = call.a.ld});
+  note_place(record, {home, home, home});
+  std::unique_ptr<MixedFactors> factors;
+  try {
+    factors = hold_mixed(call, home, record);
+  } catch (const std::bad_alloc&) {
+    record.reason = "no memory to plan";
+  } catch (const std::length_error&) {
+    record.reason = "too large to plan";
+  }
+  if (factors != nullptr) {
+    close_record(record, now_s() - start_s);
+  } else {
+    log_.line(Log::kInfo, {call.symbol, " refines on the host: ", record.reason,
+                           record.detail.empty() ? "" : ": ", record.detail});
+  }
+  return factors;
+}
+
+}  // namespace fleet
