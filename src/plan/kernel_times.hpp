@@ -103,7 +103,6 @@ class KernelTimes {
 
   /// Of an op of a factorization. A panel and products beside it take as long as one after the
   /// other (docs/performance, "Factorizations on one H100"), so the panel keeps the device busy.
-  /// An update of getrf exchanges rows before its product.
   double factoring_s(DeviceId device, const TileOp& op, const TileId& target) {
     if (copies_factors(op.kernel))
       return machine_.stream_s(device, program_.streamed_bytes_of(op, target));
@@ -112,11 +111,8 @@ class KernelTimes {
     const DataType type = program_.type_of(op, target);
     if (op.kernel == Kernel::update) {
       const ProductShape product = program_.product_of_update(op, target);
-      const double exchange_s =
-          panel.routine == Factoring::getrf
-              ? machine_.stream_s(device, program_.streamed_bytes_of(op, target))
-              : 0;
-      return exchange_s +
+      const std::int64_t exchanged = program_.exchanged_bytes_of(op, target);
+      return (exchanged > 0 ? machine_.stream_s(device, exchanged) : 0) +
              product.times * product_times_.seconds(device, type, product.m, product.n, product.k);
     }
     const auto elements = static_cast<double>(panel.length) * static_cast<double>(panel.width);

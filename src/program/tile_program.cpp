@@ -179,18 +179,18 @@ std::int64_t TileProgram::offset_of(const TileOp& op, const TileId& target) cons
   return matrix_of(other).panel->begin - strips->top_of(strip.matrix);
 }
 
+// Two rows for each pivot are read and written. One is among the first rows; the other is anywhere,
+// and memory gives no less than a sector of it.
+std::int64_t TileProgram::exchanged_bytes_of(const TileOp& op, const TileId& target) const {
+  constexpr std::int64_t kSector = 32;
+  const Panel& panel = *matrix_of(op.inputs[0].tile).panel;
+  if (panel.routine != Factoring::getrf) return 0;
+  const std::int64_t bytes = element_bytes_of(target);
+  return 2 * (bytes + std::max(bytes, kSector)) * panel.width * cols_of(target);
+}
+
 std::int64_t TileProgram::streamed_bytes_of(const TileOp& op, const TileId& target) const {
-  const bool exchanges = op.kernel == Kernel::exchange ||
-                         (op.kernel == Kernel::update &&
-                          matrix_of(op.inputs[0].tile).panel->routine == Factoring::getrf);
-  if (exchanges) {
-    // Two rows for each pivot are read and written. One is among the first rows; the other is
-    // anywhere, and memory gives no less than a sector of it.
-    constexpr std::int64_t kSector = 32;
-    const std::int64_t bytes = element_bytes_of(target);
-    return 2 * (bytes + std::max(bytes, kSector)) * matrix_of(op.inputs[0].tile).panel->width *
-           cols_of(target);
-  }
+  if (op.kernel == Kernel::exchange) return exchanged_bytes_of(op, target);
   if (copies_factors(op.kernel)) return 2 * std::min(bytes_of(target), bytes_of(op.inputs[0].tile));
   const std::int64_t n = cols_of(target), k = depth_of(op, target);
   const std::int64_t second = op.inputs[1].tile.exists() ? k : 0;

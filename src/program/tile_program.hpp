@@ -315,6 +315,8 @@ struct TileProgram {
   std::int64_t offset_of(const TileOp& op, const TileId& target) const;
   /// Bytes that a kernel with vectors, or one that copies factors, reads and writes.
   std::int64_t streamed_bytes_of(const TileOp& op, const TileId& target) const;
+  /// Bytes of rows that an exchange, or an update before its product, reads and writes.
+  std::int64_t exchanged_bytes_of(const TileOp& op, const TileId& target) const;
   friend bool operator==(const TileProgram&, const TileProgram&) = default;
 };
 
