@@ -118,16 +118,16 @@ class KernelTimes {
         machine_.rate(device, type, static_cast<double>(panel.length),
                       static_cast<double>(panel.width), static_cast<double>(panel.width));
     const PanelTimes& steps = panels_of(device, panel);
-    const bool is_potrf = panel.routine == Factoring::potrf;
-    const auto width = static_cast<double>(panel.width), length = static_cast<double>(panel.length);
+    const auto width = static_cast<double>(panel.width);
+    const std::int64_t streamed = panel.is_solved_below() ? panel.width : panel.length;
     return of(device).launch_s + width * steps.column_s +
-           width * (is_potrf ? width : length) * steps.element_s + flops / rate +
-           (is_potrf ? solve_below_s(device, panel) : 0);
+           width * static_cast<double>(streamed) * steps.element_s + flops / rate +
+           solve_below_s(device, panel);
   }
-  /// Beyond its multiply-adds, of the solve below the square of a panel of Cholesky.
+  /// Of the solve below a panel's square, beyond its multiply-adds.
   double solve_below_s(DeviceId device, const Panel& panel) const {
     const std::int64_t below = panel.length - panel.width;
-    if (below == 0) return 0;
+    if (below == 0 || !panel.is_solved_below()) return 0;
     const Device& d = of(device);
     return d.prepare_s + static_cast<double>(panel.width) * d.solve_row_s +
            static_cast<double>(panel.width * below) * d.solve_element_s;
