@@ -41,15 +41,17 @@ H200_TF32 = {256: 11, 512: 71, 1024: 237, 2048: 334, 4096: 355.1, 16384: 324.8}
 # The highest sustained rates per GPU of the node with four GPUs: 205 and 224 in total.
 H200X4_S, H200X4_D = 51.25, 56.0
 
-# Of doubles on an H100 (24 Nov 2026), fitted at 512 columns: seconds for each column and element.
+# Of doubles on an H100 (24 Nov 2026), fitted at 512 columns, and potrf at six orders of squares:
+# seconds for each column and element.
 H200_PANELS = {
-    "potrf": {"column_s": 7.5e-07, "element_s": 0},
+    "potrf": {"column_s": 3.9e-07, "element_s": 1.8e-11, "widest": 16384},
     "getrf": {"column_s": 2.3e-06, "element_s": 3e-11},
     "geqrf": {"column_s": 4.6e-06, "element_s": 4.5e-11},
 }
 H200_PANELS_NOTE = (
-    "measured on one H100, beside nothing else: doubles of 1024 to 65,536 rows and 512 columns "
-    "(bench/results/panels-h100.json). Assumed to be the same on an H200, and for the other types."
+    "measured on one H100, beside nothing else: doubles of 1024 to 65,536 rows and 512 columns; "
+    "potrf by cuSOLVER, orders 128 to 16,384 (bench/results/panels-h100.json, factors-h100.json). "
+    "Assumed to be the same on an H200, and for the other types."
 )
 
 H200_NOTES = {

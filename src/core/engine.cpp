@@ -108,6 +108,9 @@ Engine start_gpus(const Options& options, const std::optional<NamedMachine>& nam
   for (std::size_t d = 0; d < shape.devices.size(); ++d) {
     machine.devices[d].memory_bytes = shape.devices[d].memory_bytes;
     machine.devices[d].name = shape.devices[d].name;
+    // Whether a library makes them differs from node to node, whatever file is named.
+    constexpr auto kCholesky = static_cast<std::size_t>(Factoring::potrf);
+    machine.devices[d].panels[kCholesky] = shape.devices[d].panels[kCholesky];
   }
   if (named && measure_missing_watts(options, *blas, *engine.backend, machine))
     engine.backend->trim();

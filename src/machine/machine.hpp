@@ -56,10 +56,17 @@ struct Watts {
   friend bool operator==(const Watts&, const Watts&) = default;
 };
 
+/// Columns of a panel that every device factors.
+inline constexpr std::int64_t kWidestPanel = 1024;
+
 /// What the panels of a factorization take beyond their multiply-adds at the rate of products: for
-/// each column a search, an exchange or a norm, and for each element what streams it.
+/// each column a search, an exchange or a norm, and for each element what streams it. With potrf
+/// the elements are those of the square on the diagonal: what is below is a solve.
 struct PanelTimes {
   double column_s = 0, element_s = 0;
+  /// Columns up to which this holds, and which plans give a panel. More than kWidestPanel only with
+  /// potrf, which needs no row exchanges, so that a library may factor squares of any order.
+  std::int64_t widest = kWidestPanel;
   friend bool operator==(const PanelTimes&, const PanelTimes&) = default;
 };
 

@@ -160,8 +160,13 @@ void read_panels(const json& object, const std::string& where, Device& d) {
     if (!object.contains(name)) continue;
     const json& times = object.at(name);
     const std::string here = where + ", " + name;
-    know_only(times, here, {"column_s", "element_s"});
+    know_only(times, here, {"column_s", "element_s", "widest"});
     d.panels[f] = {at_least_zero(times, here, "column_s"), at_least_zero(times, here, "element_s")};
+    std::int64_t& widest = d.panels[f].widest;
+    if (times.contains("widest")) widest = whole(times, here, "widest");
+    if (widest < 1 || (widest > kWidestPanel && static_cast<Factoring>(f) != Factoring::potrf))
+      refuse(here + ": 'widest' is less than 1, or more than " + std::to_string(kWidestPanel) +
+             " in another routine than potrf");
   }
 }
 
@@ -331,9 +336,11 @@ ordered_json write_device(const Machine& m, const Device& d) {
   if (d.inverse_order != usual.inverse_order) out["inverse_order"] = d.inverse_order;
   if (d.prepare_s != usual.prepare_s) out["prepare_s"] = d.prepare_s;
   for (std::size_t f = 0; f < d.panels.size(); ++f)
-    if (const PanelTimes& times = d.panels[f]; times != PanelTimes{})
-      out["panels"][word_of(static_cast<Factoring>(f))] = {{"column_s", times.column_s},
-                                                           {"element_s", times.element_s}};
+    if (const PanelTimes& times = d.panels[f]; times != PanelTimes{}) {
+      ordered_json& panel = out["panels"][word_of(static_cast<Factoring>(f))];
+      panel = {{"column_s", times.column_s}, {"element_s", times.element_s}};
+      if (times.widest != kWidestPanel) panel["widest"] = times.widest;
+    }
   if (d.solve_row_s != usual.solve_row_s) out["solve_row_s"] = d.solve_row_s;
   if (d.solve_element_s != usual.solve_element_s) out["solve_element_s"] = d.solve_element_s;
   if (d.triangle_share != usual.triangle_share) out["triangle_share"] = d.triangle_share;

@@ -319,6 +319,17 @@ Bound bound(const TileProgram& program, const Machine& machine, double cpu_part)
 /// Panels of a width that is looked at.
 constexpr std::int64_t kMostPanels = 512;
 
+std::vector<std::int64_t> strip_widths(const Factorization& what, std::int64_t widest) {
+  constexpr std::array<std::int64_t, 12> kWidths{32,  64,  96,   128,  192,  256,
+                                                 384, 512, 1024, 2048, 4096, 8192};
+  std::vector<std::int64_t> widths;
+  for (const std::int64_t width : kWidths)
+    if (width <= std::min(what.diagonal(), widest)) widths.push_back(width);
+  const bool may_be_whole = what.diagonal() > kWidestPanel && what.diagonal() <= widest;
+  if (may_be_whole && widths.back() != what.diagonal()) widths.push_back(what.diagonal());
+  return widths;
+}
+
 Bound bound(const Factorization& what, const Machine& machine) {
   const double all_flops = flops(what);
   if (all_flops == 0) return {0, "flops"};
@@ -342,8 +353,14 @@ Bound bound(const Factorization& what, const Machine& machine) {
         least = {seconds, term.name};
   }
   double chain_s = kInfinity;
-  for (const std::int64_t width : kStripWidths)
-    if (what.diagonal() / width <= kMostPanels || width == kStripWidths.back())
+  std::int64_t widest = 1;
+  for (const DeviceId d : workers)
+    widest = std::max(
+        widest, machine.devices[index(d)].panels[static_cast<std::size_t>(what.routine)].widest);
+  std::vector<std::int64_t> widths = strip_widths(what, widest);
+  widths.push_back(std::min(widest, what.diagonal()));  // for plans whose width is asked for
+  for (const std::int64_t width : widths)
+    if (what.diagonal() / width <= kMostPanels || width == widths.back())
       chain_s = std::min(chain_s, chain_of_panels_s(strips_of(what, width), machine, workers));
   if (chain_s > least.seconds) least = {chain_s, "panels"};
   return least;

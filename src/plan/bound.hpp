@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // bound.hpp: the least time in which any plan could do a problem on a machine.
 #pragma once
-#include <array>
 #include <string>
+#include <vector>
 
 #include "machine/machine.hpp"
 #include "problem/problem.hpp"
@@ -48,9 +48,9 @@ Bound bound(const Problem& problem, const Machine& machine, double cpu_part = 0)
 /// device, with the update of the next strip by it ("panels").
 Bound bound(const Factorization& what, const Machine& machine);
 
-/// Widths of strips, in elements, that plans may have.
-inline constexpr std::array<std::int64_t, 9> kStripWidths{32,  64,  96,  128, 192,
-                                                          256, 384, 512, 1024};
+/// Widths of strips, in elements, that plans choose from: none is wider than the diagonal or than
+/// `widest`. Where panels may be wider than kWidestPanel, the whole matrix is among them.
+std::vector<std::int64_t> strip_widths(const Factorization& what, std::int64_t widest);
 
 /// The same of a program. With several calls: the arithmetic of all of them, and what has to cross
 /// ports to and from the host if every matrix leaves once and comes back once. What matrices at

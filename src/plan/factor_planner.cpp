@@ -497,7 +497,8 @@ StripBytes strip_bytes(const TileProgram& program) {
   for (int j = 0; j < strips.count(); ++j)
     bytes.strip =
         std::max(bytes.strip, round_up(program.bytes_of(strips.strip(j)), kAlignmentBytes));
-  bytes.beside = kLeastPanels * round_up(longest_panel(program, strips), kAlignmentBytes) +
+  bytes.beside = std::min(kLeastPanels, strips.panels) *
+                     round_up(longest_panel(program, strips), kAlignmentBytes) +
                  kStripsReloaded * bytes.strip;
   for (int k = 0; k < strips.panels; ++k)
     bytes.beside += round_up(program.bytes_of(strips.outcome(k)), kAlignmentBytes);

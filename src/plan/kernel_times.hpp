@@ -115,14 +115,24 @@ class KernelTimes {
       return (exchanged > 0 ? machine_.stream_s(device, exchanged) : 0) +
              product.times * product_times_.seconds(device, type, product.m, product.n, product.k);
     }
-    const auto elements = static_cast<double>(panel.length) * static_cast<double>(panel.width);
     const double flops = (is_complex(type.storage) ? 8 : 2) * program_.multiply_adds_of(op, target);
     const double rate =
         machine_.rate(device, type, static_cast<double>(panel.length),
                       static_cast<double>(panel.width), static_cast<double>(panel.width));
     const PanelTimes& steps = panels_of(device, panel);
-    return of(device).launch_s + static_cast<double>(panel.width) * steps.column_s +
-           elements * steps.element_s + flops / rate;
+    const auto width = static_cast<double>(panel.width);
+    const std::int64_t streamed = panel.is_solved_below() ? panel.width : panel.length;
+    return of(device).launch_s + width * steps.column_s +
+           width * static_cast<double>(streamed) * steps.element_s + flops / rate +
+           solve_below_s(device, panel);
+  }
+  /// Of the solve below a panel's square, beyond its multiply-adds.
+  double solve_below_s(DeviceId device, const Panel& panel) const {
+    const std::int64_t below = panel.length - panel.width;
+    if (below == 0 || !panel.is_solved_below()) return 0;
+    const Device& d = of(device);
+    return d.prepare_s + static_cast<double>(panel.width) * d.solve_row_s +
+           static_cast<double>(panel.width * below) * d.solve_element_s;
   }
   const PanelTimes& panels_of(DeviceId device, const Panel& panel) const {
     return of(device).panels[panel.kind()];

@@ -28,6 +28,8 @@ struct Panel {
   std::int64_t element_bytes = 8;
 
   std::size_t kind() const { return static_cast<std::size_t>(routine); }  ///< index of Factoring
+  /// Is what is below the square on the diagonal solved for, and the square factored by itself?
+  bool is_solved_below() const { return routine == Factoring::potrf; }
   std::int64_t block_begin() const { return length; }
   std::int64_t upper_begin() const { return length + (routine == Factoring::potrf ? 0 : width); }
   /// Of the tile, with room for the notes.

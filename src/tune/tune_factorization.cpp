@@ -21,10 +21,10 @@ namespace {
 constexpr std::int64_t kMostRows = std::int64_t{1} << 30;
 /// Planning looks at all strips of a worker for each update.
 constexpr int kMostStripsAtAll = 2048;
-/// No backend takes wider panels.
-constexpr std::int64_t kWidest = 1024;
 /// A plan has about the square of this many ops.
 constexpr std::int64_t kMostStrips = 256;
+/// Strips of small matrices.
+constexpr std::int64_t kNarrowest = 32;
 /// The share of the rate of products that LAPACK on a CPU reaches.
 constexpr double kShareOfProducts = 2.0 / 3;
 
@@ -78,14 +78,21 @@ class FactorTuner {
   }
 
   std::vector<std::int64_t> widths() const {
-    if (request_.tile > 0) return {std::min({request_.tile, kWidest, what_.diagonal()})};
-    const std::int64_t least = std::min(ceil_div(what_.diagonal(), kMostStrips), kWidest);
-    std::vector<std::int64_t> widths;
-    for (const std::int64_t width : kStripWidths)
-      if (width <= what_.diagonal() && ceil_div(what_.diagonal(), width) <= kMostStrips)
-        widths.push_back(width);
+    const std::int64_t diagonal = what_.diagonal();
+    // What is dealt is spread over its devices by its strips, and pageable strips pass through
+    // pinned slots of their size.
+    const bool may_be_wide = what_.dealt.empty() && what_.home != kPageable;
+    std::int64_t widest = may_be_wide ? diagonal : std::min(diagonal, kWidestPanel);
+    for (const DeviceId d : base_.workers)
+      widest = std::min(
+          widest,
+          machine_.devices[index(d)].panels[static_cast<std::size_t>(what_.routine)].widest);
+    if (request_.tile > 0) return {std::min(request_.tile, widest)};
+    std::vector<std::int64_t> widths = strip_widths(what_, widest);
+    std::erase_if(widths,
+                  [&](std::int64_t width) { return ceil_div(diagonal, width) > kMostStrips; });
     if (widths.empty())
-      widths.push_back(std::max(least, std::min(kStripWidths.front(), what_.diagonal())));
+      widths.push_back(std::min(widest, std::max(ceil_div(diagonal, kMostStrips), kNarrowest)));
     return widths;
   }
 

@@ -6,7 +6,12 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/host/backend.hpp"
 #include "base/error.hpp"
+#include "plan/bound.hpp"
+#include "sim/simulate.hpp"
+#include "support/cpu_blas.hpp"
+#include "support/factor_trial.hpp"
 #include "support/random_plans.hpp"
 #include "tune/tune_factorization.hpp"
 
@@ -51,6 +56,99 @@ TEST(TuneFactorization, TriesTheWidthThatIsAskedForAlone) {
 
   ASSERT_EQ(tuned.tried.size(), 1U);
   EXPECT_EQ(tuned.tried.front().width, 320);
+}
+
+/// With a library that factors squares of any order as fast as narrow ones.
+Machine with_wide_panels(int devices) {
+  Machine machine = node(devices);
+  for (int d = 0; d < devices; ++d)
+    machine.devices[index(kFirstDevice + d)].panels[static_cast<std::size_t>(Factoring::potrf)] = {
+        .column_s = 0.4e-6, .widest = 16384};
+  return machine;
+}
+
+std::set<std::int64_t> widths_of(const TunedFactorization& tuned) {
+  std::set<std::int64_t> widths;
+  for (const TriedStrips& tried : tuned.tried) widths.insert(tried.width);
+  return widths;
+}
+
+TEST(TuneFactorization, MakesOnePanelOfAMatrixOnOneDeviceWhereItMayBeAsWide) {
+  const Factorization what =
+      make_factorization({.routine = Factoring::potrf, .m = 5000, .n = 5000, .home = kFirstDevice});
+
+  const TunedFactorization wide = tune(what, with_wide_panels(1), {});
+  const TunedFactorization narrow = tune(what, node(1), {});
+
+  EXPECT_EQ(wide.width, 5000);
+  EXPECT_EQ(wide.stages.front().program->strips->panels, 1);
+  EXPECT_TRUE(widths_of(wide).contains(2048));
+  EXPECT_TRUE(widths_of(wide).contains(4096));
+  EXPECT_EQ(*widths_of(narrow).rbegin(), 1024);
+  // All of it one after the other: 5000 columns, and n^3/3 at 20 TFLOPS.
+  EXPECT_NEAR(wide.cost.seconds, 5000 * 0.4e-6 + 5000.0 * 5000 * 5000 / 3 / 20e12, 3e-4);
+  EXPECT_LE(bound(what, with_wide_panels(1)).seconds, wide.cost.seconds);
+}
+
+TEST(TuneFactorization, GivesNoOtherMatrixWidePanels) {
+  const Machine machine = with_wide_panels(2);
+  const Factorization dealt = make_factorization({.routine = Factoring::potrf,
+                                                  .m = 4096,
+                                                  .n = 4096,
+                                                  .home = kFirstDevice,
+                                                  .dealt = {kFirstDevice, kFirstDevice + 1}});
+
+  EXPECT_EQ(*widths_of(tune(kSquare, machine, {})).rbegin(), 1024);
+  EXPECT_EQ(*widths_of(tune(dealt, machine, {})).rbegin(), 1024);
+  const Factorization pageable =
+      make_factorization({.routine = Factoring::potrf, .m = 4096, .n = 4096, .home = kPageable});
+  EXPECT_EQ(*widths_of(tune(pageable, machine, {})).rbegin(), 1024);
+  EXPECT_EQ(tune(kSquare, machine, {.tile = 4096}).width, 1024);
+}
+
+TEST(TuneFactorization, ChoosesWidePanelsOnlyWhereTheCapsHoldThem) {
+  const Factorization what =
+      make_factorization({.routine = Factoring::potrf, .m = 4096, .n = 4096, .home = kFirstDevice});
+  const std::vector<std::int64_t> caps(3, 100 << 20);  // the matrix has 128 MiB
+
+  const TunedFactorization tuned = tune(what, with_wide_panels(1), {.memory_cap = caps});
+
+  EXPECT_LT(tuned.width, 4096);
+  EXPECT_TRUE(std::ranges::any_of(tuned.tried, [](const TriedStrips& tried) {
+    return tried.width == 4096 && !tried.refusal.empty();
+  }));
+}
+
+TEST(TuneFactorization, OnePanelIsTheFactorOfTheMatrix) {
+  test::Generator random(16);
+  const Machine machine = with_wide_panels(1);
+  for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
+    const Factorization what =
+        make_factorization({.routine = Factoring::potrf, .uplo = uplo, .m = 120, .n = 120});
+    const TunedFactorization tuned = tune(what, machine, {.tile = 120});
+    Options options;
+    options.inject.poison = true;
+    const auto backend = make_host_backend(machine, test::shared_cpu_blas(), options);
+
+    EXPECT_EQ(tuned.stages.front().program->strips->panels, 1);
+    EXPECT_EQ(test::verdict_of_factors(what, tuned.stages, *backend, random), "");
+  }
+}
+
+/// Below the square of the first of two panels there is a solve; the last has nothing below it.
+TEST(TuneFactorization, CountsTheSolveBelowASquare) {
+  const Factorization what =
+      make_factorization({.routine = Factoring::potrf, .m = 2048, .n = 2048, .home = kFirstDevice});
+  Machine machine = node(1);
+  const double without_s = tune(what, machine, {.tile = 1024}).cost.seconds;
+  Device& device = machine.devices[index(kFirstDevice)];
+  device.prepare_s = 1e-3;
+  device.solve_row_s = 1e-6;
+  device.solve_element_s = 1e-9;
+
+  const double with_s = tune(what, machine, {.tile = 1024}).cost.seconds;
+
+  EXPECT_NEAR(with_s - without_s, 1e-3 + 1024 * 1e-6 + 1024 * 1024 * 1e-9, 1e-9);
 }
 
 TEST(TuneFactorization, RefusesWhatNoWidthFits) {
