@@ -129,13 +129,17 @@ FLEET_API fleet_status fleet_ztrtrs(fleet_context* context, fleet_uplo uplo, fle
 
 /* A*X = B as gesv, with factors in single precision, and X, n x nrhs, refined by residuals in
  * double until its backward error is that of gesv (LAPACK's dsgesv and zcgesv). B is not
- * changed.
+ * changed. Where the model expects devices to be faster and these have memory for A in both
+ * precisions, A goes there once: it is narrowed and factored there, and so are solutions and
+ * residuals computed. Factors may then have the errors of 22 instead of 24 bits. Else A is
+ * narrowed on the host, and factors and residuals are calls as others are.
  *
  *   *iter >= 0   so many refinements; A is not changed, and ipiv belongs to the factors in
  *                single precision
- *   *iter < 0    done in double as gesv does it: A and ipiv have those factors. -1: the host
- *                had no memory for factors in single precision; -2: an element is beyond what
- *                these hold; -3: A was singular in them; -31: no convergence in 30 refinements */
+ *   *iter < 0    done in double as gesv does it: A and ipiv have those factors. -1: there was
+ *                no memory for factors in single precision; -2: an element is beyond what
+ *                these hold; -3: A was singular in them; -31: no convergence in 30 refinements,
+ *                or a residual that is not finite */
 FLEET_API fleet_status fleet_dsgesv(fleet_context* context, int64_t n, int64_t nrhs, double* a,
                                     int64_t lda, int64_t* ipiv, const double* b, int64_t ldb,
                                     double* x, int64_t ldx, int64_t* iter, int64_t* info);

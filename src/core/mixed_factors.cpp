@@ -167,6 +167,17 @@ void MixedFactors::narrow() {
   }
 }
 
+/// A power of two: the largest element is eight of it or more. So elements may grow more than 4000
+/// times while they are factored, and much smaller ones than the largest have all bits of halves.
+double MixedFactors::scale_of_halves() const {
+  double most = 0;
+  for (const double size : largest_) most = std::fmax(most, size);
+  if (most == 0) return 1;
+  // Its reciprocal is a float too.
+  constexpr int kEight = 3, kMost = 120;
+  return std::ldexp(1.0, std::clamp(std::ilogb(most) - kEight, -kMost, kMost));
+}
+
 bool MixedFactors::fits() const {
   constexpr double kMost = std::numeric_limits<float>::max();
   return std::ranges::none_of(largest_, [](double size) { return size > kMost; });
@@ -184,7 +195,10 @@ void MixedFactors::note_failure(const Error& error) const {
 }
 
 bool MixedFactors::factor(CallRecord& record) {
-  Offloader::Factored factored{.a = strips_.front().narrow.data, .lda = n_, .pivots = call_.pivots};
+  Offloader::Factored factored{.a = strips_.front().narrow.data,
+                               .lda = n_,
+                               .pivots = call_.pivots,
+                               .scale_of_halves = scale_of_halves()};
   for (const Strip& strip : strips_)
     factored.strips.push_back({.data = strip.narrow.data, .ld = strip.narrow.ld});
   const auto outcome = on_.offloader.run(what_, factored, planned_, record, on_.journal, on_.log);

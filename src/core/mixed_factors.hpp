@@ -85,6 +85,7 @@ class MixedFactors {
   };
   using Launches = std::vector<DeviceLaunch>;
 
+  double scale_of_halves() const;
   void take_memory(DeviceId home);
   void bring(DeviceId home);
   void narrow();

@@ -134,6 +134,7 @@ std::unique_ptr<Execution> Offloader::begin_first(const Factorization& what, Fac
           backend, all.outcome_elements(all.panels) * bytes_of(what.storage));
       run.binding = bind(all, run.factored->a, run.factored->lda, run.outcomes);
       std::ranges::copy(run.factored->strips, run.binding.matrices.begin());
+      run.binding.scalars[kScaleOfHalves] = run.factored->scale_of_halves;
       return backend.begin(stage->tuned.plan, run.binding, stage->serial);
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;

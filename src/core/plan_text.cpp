@@ -330,6 +330,7 @@ std::string to_json(const FactorReport& report) {
   json.member("tile", plan.tuning.tile)
       .member("strips", strips.count())
       .member("panels", strips.panels)
+      .member("in_halves", strips.in_halves)
       .member("stages", stages.size())
       .member("tasks", tasks);
   write_kinds(json, plan);

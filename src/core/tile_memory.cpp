@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
+#include <utility>
 
 #include "base/sizes.hpp"
 
@@ -31,9 +33,14 @@ void* TileMemory::cut(Store& store, std::int64_t bytes) {
     if (piece == chunk.free.end()) continue;
     const auto [offset, size] = *piece;
     void* const address = chunk.data + offset;
-    store.pieces[address] = {c, bytes};
-    chunk.free.erase(piece);
-    if (size > bytes) chunk.free[offset + bytes] = size - bytes;
+    const auto taken = store.pieces.try_emplace(address).first;
+    try {
+      if (size > bytes) chunk.free.emplace(offset + bytes, size - bytes);
+    } catch (const std::bad_alloc&) {
+      store.pieces.erase(taken);
+      throw;
+    }
+    taken->second = {c, bytes, chunk.free.extract(piece)};
     store.used += bytes;
     return address;
   }
@@ -43,9 +50,10 @@ void* TileMemory::cut(Store& store, std::int64_t bytes) {
 void TileMemory::add_chunk(Store& store, Backend& backend, DeviceId device, std::int64_t bytes) {
   auto place = std::ranges::find(store.chunks, nullptr, &Chunk::data);
   if (place == store.chunks.end()) place = store.chunks.insert(place, Chunk{});
+  std::map<std::int64_t, std::int64_t> free{{0, bytes}};
   place->data = static_cast<char*>(backend.allocate(device, bytes));
   place->bytes = bytes;
-  place->free = {{0, bytes}};
+  place->free = std::move(free);
 }
 
 void* TileMemory::take(Backend& backend, DeviceId device, std::int64_t bytes) {
@@ -63,14 +71,16 @@ void* TileMemory::take(Backend& backend, DeviceId device, std::int64_t bytes) {
   return cut(here, bytes);
 }
 
-void TileMemory::give_back(DeviceId device, void* address) {
+void TileMemory::give_back(DeviceId device, void* address) noexcept {
   Store& here = store(device);
   const auto piece = here.pieces.find(address);
-  const auto [c, bytes] = piece->second;
+  const std::int64_t bytes = piece->second.bytes;
+  Chunk& chunk = here.chunks[piece->second.chunk];
+  piece->second.node.key() = static_cast<char*>(address) - chunk.data;
+  piece->second.node.mapped() = bytes;
+  auto at = chunk.free.insert(std::move(piece->second.node)).position;
   here.pieces.erase(piece);
   here.used -= bytes;
-  Chunk& chunk = here.chunks[c];
-  auto [at, is_new] = chunk.free.try_emplace(static_cast<char*>(address) - chunk.data, bytes);
   if (const auto next = std::next(at);
       next != chunk.free.end() && at->first + at->second == next->first) {
     at->second += next->second;

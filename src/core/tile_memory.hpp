@@ -14,7 +14,7 @@ class TileMemory {
  public:
   /// A piece of at least `bytes`, aligned as those of a backend. Throws Error(no_memory).
   void* take(Backend& backend, DeviceId device, std::int64_t bytes);
-  void give_back(DeviceId device, void* address);
+  void give_back(DeviceId device, void* address) noexcept;
   /// Bytes in use.
   std::int64_t used(DeviceId device) const;
   /// Gives what is not in use back to the backend.
@@ -30,6 +30,8 @@ class TileMemory {
   struct Piece {
     std::size_t chunk = 0;
     std::int64_t bytes = 0;
+    /// Among the free pieces again without any memory.
+    std::map<std::int64_t, std::int64_t>::node_type node = {};
   };
   struct Store {
     std::vector<Chunk> chunks;  ///< those given back have no data

@@ -11,6 +11,7 @@
 
 #include "cpu/copies.hpp"
 #include "cpu/element.hpp"
+#include "cpu/halves.hpp"
 #include "cpu/lapack.hpp"
 #include "cpu/triangular.hpp"
 
@@ -135,7 +136,9 @@ void factor(const Launch& launch, CpuBlas& blas) {
     case Factoring::potrf:
       return factor_potrf(launch, blas);
     case Factoring::getrf:
-      return factor_getrf(launch, blas);
+      factor_getrf(launch, blas);
+      if (launch.panel.in_halves) split_panel(launch);
+      return;
     case Factoring::geqrf:
       return factor_geqrf(launch, blas);
   }
@@ -188,6 +191,7 @@ void reload(const Launch& launch, CpuBlas& blas) {
     return complete_reflectors(launch, blas, launch.b.data);
   std::memcpy(notes_of(launch, launch.c), launch.b.data,
               static_cast<std::size_t>(launch.panel.note_count()) * sizeof(std::int32_t));
+  if (launch.panel.in_halves) split_panel(launch);
 }
 
 /// The steps of an update, and memory for them: of its own, or little on the stack.
@@ -223,7 +227,11 @@ class CpuUpdate {
   /// One pointer each, which needs no memory.
   UpdateSteps steps() {
     return {
-        .multiply = [this](const Launch& product) { multiply(product, blas_); },
+        .multiply =
+            [this](const Launch& product) {
+              launch_.panel.in_halves ? multiply_halves(launch_, product, blas_)
+                                      : multiply(product, blas_);
+            },
         .solve = [this](const View& panel, const View& c) { solve_unit(panel, c); },
         .exchange = [this](const View& panel, const View& c) { exchange_rows(launch_, panel, c); },
         .scratch =

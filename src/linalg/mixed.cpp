@@ -140,6 +140,7 @@ class MixedSolver {
       });
       with.subtract_product(x_, residual_);
       if (is_small()) return iteration;
+      if (is_lost()) break;
     }
     return kNoConvergence;
   }
@@ -204,7 +205,14 @@ class MixedSolver {
   bool is_small() const {
     for (std::int64_t col = 0; col < columns_; ++col)
       if (largest(residual_, col) > largest(x_, col) * limit_) return false;
-    return true;
+    return !is_lost();
+  }
+
+  /// Factors that overflowed leave no numbers, and no refinement brings them back.
+  bool is_lost() const {
+    for (std::int64_t col = 0; col < columns_; ++col)
+      if (!std::isfinite(largest(residual_, col))) return true;
+    return false;
   }
 
   const Level3& on_;

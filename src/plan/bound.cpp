@@ -337,7 +337,10 @@ Bound bound(const Factorization& what, const Machine& machine) {
   for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
     if (machine.can_compute(d, what.type())) workers.push_back(d);
   const std::vector<Meter> ports = port_meters(machine);
-  const double rate = rate_together(machine, what.type(), workers, ports);
+  const bool in_halves = strips_on(machine, workers, what, kStripWidths.front()).in_halves;
+  const double rate =
+      in_halves ? rate_together(machine, DataType::f16, workers, ports) / kProductsOfHalves
+                : rate_together(machine, what.type(), workers, ports);
   if (rate == 0) return {kInfinity, "flops"};
   Bound least{all_flops / rate, "flops"};
   if (on_host(what.home)) {
@@ -361,7 +364,8 @@ Bound bound(const Factorization& what, const Machine& machine) {
   widths.push_back(std::min(widest, what.diagonal()));  // for plans whose width is asked for
   for (const std::int64_t width : widths)
     if (what.diagonal() / width <= kMostPanels || width == widths.back())
-      chain_s = std::min(chain_s, chain_of_panels_s(strips_of(what, width), machine, workers));
+      chain_s = std::min(
+          chain_s, chain_of_panels_s(strips_on(machine, workers, what, width), machine, workers));
   if (chain_s > least.seconds) least = {chain_s, "panels"};
   return least;
 }

@@ -7,10 +7,30 @@
 
 #include "base/sizes.hpp"
 #include "machine/product_times.hpp"
+#include "program/strips.hpp"
 #include "program/tile_program.hpp"
 #include "program/tuning.hpp"
 
 namespace fleet {
+
+/// Products of halves in the place of one of floats: first times first, and each second times the
+/// other's first.
+inline constexpr int kProductsOfHalves = 3;
+
+/// Strips of `width`, whose updates multiply halves where that makes factors that are refined much
+/// sooner on all workers.
+inline Strips strips_on(const Machine& machine, const std::vector<DeviceId>& workers,
+                        const Factorization& what, std::int64_t width) {
+  // Floats have to be made halves.
+  constexpr double kLeastGain = 4.0 / 3;
+  Strips strips = strips_of(what, width);
+  strips.in_halves =
+      what.refined && what.storage == Storage::f32 && std::ranges::all_of(workers, [&](DeviceId d) {
+        return machine.best_rate(d, DataType::f16) >=
+               kLeastGain * kProductsOfHalves * machine.best_rate(d, what.type());
+      });
+  return strips;
+}
 
 class KernelTimes {
  public:
@@ -110,10 +130,12 @@ class KernelTimes {
     const Panel& panel = *program_.matrix_of(holder).panel;
     const DataType type = program_.type_of(op, target);
     if (op.kernel == Kernel::update) {
-      const ProductShape product = program_.product_of_update(op, target);
+      ProductShape product = program_.product_of_update(op, target);
+      if (panel.in_halves) product.k *= kProductsOfHalves;
       const std::int64_t exchanged = program_.exchanged_bytes_of(op, target);
       return (exchanged > 0 ? machine_.stream_s(device, exchanged) : 0) +
-             product.times * product_times_.seconds(device, type, product.m, product.n, product.k);
+             product.times * product_times_.seconds(device, panel.in_halves ? DataType::f16 : type,
+                                                    product.m, product.n, product.k);
     }
     const double flops = (is_complex(type.storage) ? 8 : 2) * program_.multiply_adds_of(op, target);
     const double rate =

@@ -18,6 +18,10 @@ namespace fleet {
 /// upper triangle is factored (potrf), panels are rows from the diagonal to the right, what is
 /// below here stands at the right there, and the notes are a row (`is_flat`).
 ///
+/// Where updates multiply halves instead of floats (`in_halves`; getrf), columns after the notes
+/// have the factors below the square once more: each float as two halves, which are two matrices
+/// side by side, aligned to 16 bytes.
+///
 /// The outcome of a panel is what goes home of it beside the factors, a column: the notes, or tau
 /// (geqrf).
 struct Panel {
@@ -26,6 +30,7 @@ struct Panel {
   std::int64_t begin = 0;  ///< where on the diagonal of the matrix
   std::int64_t length = 0, width = 0;
   std::int64_t element_bytes = 8;
+  bool in_halves = false;
 
   std::size_t kind() const { return static_cast<std::size_t>(routine); }  ///< index of Factoring
   /// Is what is below the square on the diagonal solved for, and the square factored by itself?
@@ -38,7 +43,19 @@ struct Panel {
     return std::max(end, note_elements());
   }
   std::int64_t rows() const { return is_flat ? width + 1 : long_side(); }
-  std::int64_t cols() const { return is_flat ? long_side() : width + 1; }
+  std::int64_t cols() const {
+    if (is_flat) return long_side();
+    return width + 1 + (in_halves ? width + 1 : 0);  // one for the alignment
+  }
+  std::int64_t halves_begin() const { return width + 1; }  ///< their first column
+  /// Their leading dimension, in halves; short columns are close together, so that they fit.
+  std::int64_t halves_ld() const {
+    constexpr std::int64_t kAligned = 8;
+    const std::int64_t rest = std::max<std::int64_t>(1, length - width);
+    return width < kAligned ? rest : round_up(rest, kAligned);
+  }
+  /// A float is scale * (first + second / kSecond), to 22 bits.
+  static constexpr float kSecond = 2048;
 
   /// Numbers among the notes: LAPACK's info of the panel; the row that each was exchanged with,
   /// counted from 0 at the panel's first row (getrf); and room for what a backend makes of these:

@@ -81,11 +81,12 @@ class StripExpansion {
   }
 
   void add(Kernel kernel, const TileId& input, const TileId& second, Accumulate accumulate) {
-    program_.ops.push_back({.inputs = {Factor{.tile = input}, Factor{.tile = second}},
-                            .kernel = kernel,
-                            .accumulate = accumulate,
-                            .alpha = kOne,
-                            .beta = kOne});
+    program_.ops.push_back(
+        {.inputs = {Factor{.tile = input}, Factor{.tile = second}},
+         .kernel = kernel,
+         .accumulate = accumulate,
+         .alpha = kernel == Kernel::update && strips_.in_halves ? kScaleOfHalves : kOne,
+         .beta = kOne});
     ++program_.chains.back().ops;
     for (const TileId& tile : {input, second})
       if (tile.exists()) program_.matrices[static_cast<std::size_t>(tile.matrix)].is_read = true;
@@ -127,7 +128,8 @@ Panel Strips::panel_of(int k) const {
           .begin = begin_of(k),
           .length = what.m - begin_of(k),
           .width = width_of(k),
-          .element_bytes = bytes_of(what.storage)};
+          .element_bytes = bytes_of(what.storage),
+          .in_halves = in_halves};
 }
 
 std::int64_t Strips::outcome_elements(int panels_before) const {

@@ -221,6 +221,9 @@ struct Strips {
   Factorization what;
   Cuts cuts;       ///< of the columns (of the rows where potrf has the upper triangle)
   int panels = 0;  ///< the first strips are factored
+  /// Updates take floats as pairs of halves, whose products are nearly as exact (of what is
+  /// refined).
+  bool in_halves = false;
   Stage stage;
 
   int count() const { return tile_count(cuts); }
@@ -250,6 +253,9 @@ struct Strips {
 
 /// Scalars by id: two constants, then those of each call.
 inline constexpr ScalarId kOne = 0, kMinusOne = 1;
+/// Of a factorization, which has no calls: what the rows above a panel's others are divided by
+/// before they become halves.
+inline constexpr ScalarId kScaleOfHalves = 2;
 inline constexpr int kScalarsOfCall = 3;
 constexpr ScalarId alpha_of(int call) { return static_cast<ScalarId>(2 + kScalarsOfCall * call); }
 constexpr ScalarId beta_of(int call) { return static_cast<ScalarId>(alpha_of(call) + 1); }

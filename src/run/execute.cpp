@@ -115,7 +115,7 @@ Binding bind(const TileProgram& program, std::span<const Arguments> calls) {
 Binding bind(const Strips& strips, void* a, std::int64_t lda, void* outcomes) {
   Binding binding{.matrices = std::vector<Binding::Matrix>(
                       static_cast<std::size_t>(strips.count() + 2 * strips.panels)),
-                  .scalars = {1.0, -1.0}};
+                  .scalars = {1.0, -1.0, 1.0}};
   const std::int64_t bytes = bytes_of(strips.what.storage);
   const auto at = [&](const TileId& tile) -> Binding::Matrix& {
     return binding.matrices[static_cast<std::size_t>(tile.matrix)];

@@ -9,6 +9,7 @@
 #include "base/sizes.hpp"
 #include "plan/bound.hpp"
 #include "plan/factor_planner.hpp"
+#include "plan/kernel_times.hpp"
 #include "program/strips.hpp"
 #include "sim/simulate.hpp"
 #include "tune/candidates.hpp"
@@ -98,7 +99,7 @@ class FactorTuner {
 
   void attempt(const Tuning& tuning) {
     TunedFactorization candidate{.width = tuning.tile};
-    const Strips all = strips_of(what_, tuning.tile);
+    const Strips all = strips_on(machine_, tuning.workers, what_, tuning.tile);
     if (all.count() > kMostStripsAtAll)
       throw Error(Status::unsupported, "a factorization in " + std::to_string(all.count()) +
                                            " strips would take too long to plan");

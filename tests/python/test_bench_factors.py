@@ -62,6 +62,9 @@ def test_refined_equations_are_measured_beside_those_in_double(cli):
     assert plain["status"] == refined["status"] == "ok"
     assert refined["iterations"] >= 1
     assert refined["reason"] == f"{refined['iterations']} refinements of single precision"
+    assert refined["refined_on"] == "devices"
+    assert refined["devices"] > 0
+    assert "refined_on" not in plain
     assert 0 < refined["error"] < 30
     assert plain["bound_s"] == refined["bound_s"] > 0
 

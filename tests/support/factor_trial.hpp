@@ -119,18 +119,23 @@ class FactorTrial {
         decode_outcomes(strips, outcomes_.data(), pivots_.data(), tau_.data());
     if (info != 0) return "info is " + std::to_string(info);
     if (const std::string fault = untouched(); !fault.empty()) return fault;
-    Dense got = what_.routine == Factoring::potrf   ? of_potrf()
-                : what_.routine == Factoring::getrf ? of_getrf()
-                                                    : of_geqrf();
     const auto size = static_cast<long double>(what_.m + what_.n);
     const long double bound =
         20 * size *
         static_cast<long double>(std::numeric_limits<typename RealOf<T>::Type>::epsilon()) *
         (what_.routine == Factoring::potrf ? size : 1 + std::sqrt(size));
-    const long double error = distance(got, original_);
+    const long double error = error_of_factors();
     if (error <= bound) return {};
     return "the factors are off by " + std::to_string(static_cast<double>(error / bound)) +
            " times the bound";
+  }
+
+  /// The distance of what the factors multiply to from the matrix; after a verdict.
+  long double error_of_factors() {
+    Dense got = what_.routine == Factoring::potrf   ? of_potrf()
+                : what_.routine == Factoring::getrf ? of_getrf()
+                                                    : of_geqrf();
+    return distance(got, original_);
   }
 
  private:
@@ -275,12 +280,15 @@ inline FactorCase random_factor_case(Generator& random, const Machine& machine, 
   tuning.tile = between(random, 1, std::min<std::int64_t>(made.what.diagonal(), 1024));
   tuning.own_copies = chance(random, 20);
   if (chance(random, 20)) tuning.rules = tuning.rules.without(Rule::overlap);
-  const Strips strips = strips_of(made.what, tuning.tile);
+  Strips strips = strips_of(made.what, tuning.tile);
+  strips.in_halves = chance(random, 50) && made.what.routine == Factoring::getrf &&
+                     made.what.storage == Storage::f32;
   const int per_stage =
       chance(random, 60) ? strips.count() : static_cast<int>(between(random, 1, strips.count()));
   made.plans = plans_of_stages(strips, per_stage, machine, tuning);
   made.text = to_text(made.what) + ", strips of " + std::to_string(tuning.tile) + ", " +
-              std::to_string(per_stage) + " at a time, " + std::to_string(devices) + " devices";
+              std::to_string(per_stage) + " at a time, " + std::to_string(devices) + " devices" +
+              (strips.in_halves ? ", in halves" : "");
   return made;
 }
 

@@ -36,6 +36,37 @@ TEST(FactorPlans, AreRightInRandomLegalOrders) {
   }
 }
 
+/// The errors of the factors of one matrix by floats and by pairs of halves.
+std::pair<double, double> errors_by_floats_and_halves(std::int64_t order, std::int64_t width) {
+  const Machine machine = test::node(2);
+  const auto backend = make_host_backend(machine, test::shared_cpu_blas(), {});
+  const Factorization what = make_factorization(
+      {.routine = Factoring::getrf, .storage = Storage::f32, .m = order, .n = order});
+  const Tuning tuning{.workers = {2, 3}, .grid = {1, 2}, .tile = width};
+  std::vector<double> errors;
+  for (const bool in_halves : {false, true}) {
+    Generator random(9);
+    test::FactorTrial<float> trial(what, random);
+    Strips strips = strips_of(what, width);
+    strips.in_halves = in_halves;
+    const auto plans = test::plans_of_stages(strips, strips.count(), machine, tuning);
+    EXPECT_EQ(trial.run(plans.front(), *backend), "");
+    EXPECT_EQ(trial.verdict(strips), "");
+    errors.push_back(static_cast<double>(trial.error_of_factors()));
+  }
+  return {errors[0], errors[1]};
+}
+
+TEST(FactorPlans, InHalvesAreNearlyAsExactAsFloats) {
+  for (const std::int64_t width : {7, 32}) {
+    const auto [by_floats, by_halves] = errors_by_floats_and_halves(320, width);
+
+    // 22 bits for 24. Halves alone would have 11.
+    EXPECT_LT(by_halves, 8 * by_floats) << width;
+    EXPECT_NE(by_halves, by_floats) << width;
+  }
+}
+
 TEST(FactorPlans, AreTheSameFromTheSameInputs) {
   const Machine machine = test::node(3);
   const Strips strips = strips_of({.routine = Factoring::getrf, .m = 100, .n = 90}, 16);

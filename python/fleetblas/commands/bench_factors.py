@@ -18,6 +18,7 @@ from .bench_operands import SCRATCH_BYTES, SEED, copy_in_threads, fill_random
 SHIFT = 3.0  # times sqrt(n): beyond the eigenvalues of random Hermitian matrices, about 1.6 sqrt(n)
 RANDOM = -1
 REFINED = "sgesv"  # in LAPACK's names dsgesv and zcgesv
+HELD = "refined in double precision"  # the books' word for a matrix that devices hold twice
 
 
 def fill_definite(flat: np.ndarray, order: int) -> None:
@@ -307,6 +308,10 @@ class Refined(Factorizer):
     def describe(self, row: dict) -> None:
         super().describe(row)
         row["iterations"] = self.iterations
+        last = self.context.stats()["last"] or {}
+        row["refined_on"] = "devices" if last.get("reason") == HELD else "host"
+        if row["refined_on"] == "devices":
+            row["devices"], row["tile"] = last["workers"], last["tile"]
         if self.iterations is not None:
             single = f"{self.iterations} refinements of single precision"
             row["reason"] = single if self.iterations >= 0 else "done in double precision"

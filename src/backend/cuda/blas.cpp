@@ -348,6 +348,15 @@ void CublasHandle::multiply_plainly(const Launch& launch) {
           "cublasGemmEx");
 }
 
+void CublasHandle::add_product_of_halves(float alpha, const View& a, const View& b, const View& c) {
+  const float beta = 1;
+  require(library_->functions().gemm(static_cast<cublasHandle_t>(handle_), CUBLAS_OP_N, CUBLAS_OP_N,
+                                     c.rows, c.cols, a.cols, &alpha, a.data, CUDA_R_16F, a.ld,
+                                     b.data, CUDA_R_16F, b.ld, &beta, c.data, CUDA_R_32F, c.ld,
+                                     CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+          "cublasGemmEx of halves");
+}
+
 void CublasHandle::multiply_by_symmetric(const Launch& launch) {
   if (launch.op_a != Op::none || launch.op_b != Op::none || launch.c.fill != Fill::full)
     throw Error(Status::internal, "cuBLAS has no such product with a symmetric factor");

@@ -43,6 +43,8 @@ class CublasHandle {
   /// c = alpha*op(a)*op(b) + beta*c, where c may be a triangle, or one of the factors may be one of
   /// a symmetric (Hermitian) matrix or a triangular matrix. Throws Error(device_failed).
   void multiply(const Launch& launch);
+  /// c += alpha*a*b, of halves a and b and floats c. Throws Error(device_failed).
+  void add_product_of_halves(float alpha, const View& a, const View& b, const View& c);
   /// c = x, with op(a)*x = beta*c or x*op(a) = beta*c; by the inverses in b, where there are any.
   /// Throws Error(device_failed).
   void solve(const Launch& launch);

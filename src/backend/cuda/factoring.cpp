@@ -10,6 +10,7 @@
 #include "backend/cuda/elementwise.hpp"
 #include "backend/cuda/factoring_kernels.hpp"
 #include "base/sizes.hpp"
+#include "cpu/halves.hpp"
 #include "cpu/panels.hpp"
 
 namespace fleet::cuda {
@@ -80,6 +81,7 @@ class PanelKernel {
                       notes(p) + Panel::kInfo, workspace_);
         compose_exchanges(notes(p) + Panel::kPivots, 0, panel_.width, false,
                           notes(p) + panel_.moves_begin(), stream_);
+        if (panel_.in_halves) split_panel(p);
         return invert_lower();
       case Factoring::geqrf: {
         const View square = piece(p, 0, panel_.width);
@@ -162,7 +164,29 @@ class PanelKernel {
       return panels_.larft(storage_, piece(p, 0, panel_.length), launch_.b.data, t(), workspace_);
     }
     copy_bytes(notes(p), launch_.b.data, panel_.note_count() * 4);
+    if (panel_.in_halves) split_panel(p);
     if (panel_.routine == Factoring::getrf) invert_lower();
+  }
+
+  void split_panel(const View& p) const {
+    const HalvesOfPanel halves = halves_of(panel_, p);
+    split_in_halves(piece(p, panel_.width, panel_.length - panel_.width), 1,
+                    {halves.first.data, halves.second.data, halves.first.ld}, stream_);
+  }
+
+  /// c -= a*b, a being all of the panel below its square: one product of the first halves, and one
+  /// of the pairs that are smaller by Panel::kSecond.
+  void multiply_halves(const Launch& product, const View& scratch) const {
+    const HalvesOfPanel halves = halves_of(panel_, launch_.a);
+    const std::int64_t width = panel_.width, cols = product.b.cols;
+    const View pairs{.data = scratch.data, .rows = 2 * width, .cols = cols, .ld = 2 * width};
+    const View firsts = part(pairs, Storage::f16, width, 0, width, cols);
+    const auto scale = static_cast<float>(launch_.alpha.real());
+    split_in_halves(product.b, 1 / scale, {firsts.data, pairs.data, pairs.ld}, stream_);
+    blas_.add_product_of_halves(-scale, halves.first, firsts, product.c);
+    View both = halves.first;
+    both.cols = 2 * width;
+    blas_.add_product_of_halves(-scale / Panel::kSecond, both, pairs, product.c);
   }
 
   void update() {
@@ -174,7 +198,12 @@ class PanelKernel {
                   .ld = rows};
     };
     fleet::update(launch_,
-                  {.multiply = [this](const Launch& product) { blas_.multiply(product); },
+                  {.multiply =
+                       [&](const Launch& product) {
+                         panel_.in_halves
+                             ? multiply_halves(product, scratch(1, panel_.width, product.b.cols))
+                             : blas_.multiply(product);
+                       },
                    .solve =
                        [&](const View& p, const View& c) {
                          const View solved = scratch(0, c.rows, c.cols);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // factoring_kernels.cu: one thread for each element of a copy, one block for each small factor.
+#include <cuda_fp16.h>
+
 #include <algorithm>
 
 #include "backend/cuda/check.hpp"
@@ -44,6 +46,20 @@ void launch_for_each(std::int64_t rows, std::int64_t cols, Each each, cudaStream
   for_each<<<grid, kThreads, 0, stream>>>(rows, cols, each);
   check(cudaGetLastError(), what);
 }
+
+struct Split {
+  const float* from;
+  std::int64_t ld_from;
+  float factor;
+  __half *first, *second;
+  std::int64_t ld;
+  __device__ void operator()(std::int64_t row, std::int64_t col) const {
+    const float value = from[row + col * ld_from] * factor;
+    const __half rounded = __float2half_rn(value);
+    first[row + col * ld] = rounded;
+    second[row + col * ld] = __float2half_rn((value - __half2float(rounded)) * Panel::kSecond);
+  }
+};
 
 template <typename T>
 struct Copy {
@@ -149,6 +165,13 @@ void make_unit_lower(Storage storage, const View& square, cudaStream_t stream) {
 
 void make_identity(Storage storage, const View& square, cudaStream_t stream) {
   make_unit(storage, square, false, stream);
+}
+
+void split_in_halves(const View& from, float factor, const SplitPlaces& to, cudaStream_t stream) {
+  launch_for_each(from.rows, from.cols,
+                  Split{static_cast<const float*>(from.data), from.ld, factor,
+                        static_cast<__half*>(to.first), static_cast<__half*>(to.second), to.ld},
+                  stream, "halves of floats");
 }
 
 void make_small_factors(Storage storage, const View& products, const void* tau, std::int64_t edge,

@@ -22,6 +22,14 @@ void copy_diagonal(Storage storage, const View& from, void* to, cudaStream_t str
 void make_unit_lower(Storage storage, const View& square, cudaStream_t stream);
 /// The identity.
 void make_identity(Storage storage, const View& square, cudaStream_t stream);
+/// The places of two halves of each element of a matrix.
+struct SplitPlaces {
+  void* first = nullptr;
+  void* second = nullptr;
+  std::int64_t ld = 0;  ///< of both, in halves
+};
+/// first + second / Panel::kSecond = from * factor, to 22 bits, for floats.
+void split_in_halves(const View& from, float factor, const SplitPlaces& to, cudaStream_t stream);
 /// The triangular factors of blocks of `edge` reflectors each, as larft makes them: of the products
 /// v^H*v, which are a square, and tau. t is zero before.
 void make_small_factors(Storage storage, const View& products, const void* tau, std::int64_t edge,
