@@ -337,7 +337,7 @@ Bound bound(const Factorization& what, const Machine& machine) {
   for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d)
     if (machine.can_compute(d, what.type())) workers.push_back(d);
   const std::vector<Meter> ports = port_meters(machine);
-  const bool in_halves = strips_on(machine, workers, what, kStripWidths.front()).in_halves;
+  const bool in_halves = strips_on(machine, workers, what, what.diagonal()).in_halves;
   const double rate =
       in_halves ? rate_together(machine, DataType::f16, workers, ports) / kProductsOfHalves
                 : rate_together(machine, what.type(), workers, ports);

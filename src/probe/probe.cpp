@@ -37,6 +37,11 @@ constexpr double kMostKernels = 200;  // per run and device
 /// The largest edge of a quick probe on GPUs: larger tiles gain only under a power cap, which a
 /// quick probe does not reach.
 constexpr std::int64_t kQuickEdge = 4096;
+/// And the smallest one of types that are several times as fast as floats.
+constexpr std::int64_t kLeastQuickEdge = 2048;
+bool has_short_products(DataType type) {
+  return bytes_of(type.storage) == 2 || type == DataType::tf32;
+}
 constexpr int kIssued = 64;
 constexpr int kManyIssued = 512;
 constexpr int kIssueRepeats = 5;
@@ -302,6 +307,12 @@ std::vector<Prober::Series> Prober::series_of(const std::vector<Crew>& crews) co
       std::ranges::sort(series.edges);
       const auto repeated = std::ranges::unique(series.edges);
       series.edges.erase(repeated.begin(), repeated.end());
+      // There may be time for one rate of these types, and shorter products are over before the
+      // device has begun in earnest.
+      if (quick && has_short_products(type) && !series.edges.empty())
+        std::erase_if(series.edges, [last = series.edges.back()](std::int64_t edge) {
+          return edge < std::min(kLeastQuickEdge, last);
+        });
       if (!series.edges.empty()) all.push_back(std::move(series));
     }
   return all;
