@@ -151,6 +151,63 @@ TEST(TuneFactorization, CountsTheSolveBelowASquare) {
   EXPECT_NEAR(with_s - without_s, 1e-3 + 1024 * 1e-6 + 1024 * 1024 * 1e-9, 1e-9);
 }
 
+/// Factors that are refined, on the devices that hold the matrix.
+Factorization refined(std::vector<DeviceId> devices) {
+  Factorization what{.storage = Storage::f32, .m = 4096, .n = 4096, .refined = true};
+  what.home = devices.front();
+  if (devices.size() > 1) what.dealt = devices;
+  return make_factorization(what);
+}
+
+/// Four devices that multiply halves this many times as fast as floats.
+Machine node_with_halves(double times) {
+  Machine machine = node(4);
+  for (Device& device : machine.devices) {
+    const double floats = 1e12;
+    for (const DataType type : {DataType::f32, DataType::f16}) {
+      std::erase_if(device.kernels, [&](const KernelRate& rate) { return rate.type == type; });
+      device.kernels.push_back({type, 1024, type == DataType::f16 ? times * floats : floats});
+    }
+  }
+  return machine;
+}
+
+TEST(TuneFactorization, OfWhatIsRefinedIsInHalvesOnlyWhereThreeProductsAreSooner) {
+  const auto strips_of_best = [](const Factorization& what, double times) {
+    return *tune(what, node_with_halves(times), {}).stages.front().program->strips;
+  };
+  const Factorization what = refined({kFirstDevice, kFirstDevice + 1});
+  Factorization for_anybody = what;
+  for_anybody.refined = false;
+
+  EXPECT_TRUE(strips_of_best(what, 5).in_halves);
+  EXPECT_FALSE(strips_of_best(what, 3).in_halves);
+  EXPECT_FALSE(strips_of_best(for_anybody, 5).in_halves);
+  EXPECT_LT(tune(what, node_with_halves(12), {}).cost.seconds,
+            tune(for_anybody, node_with_halves(12), {}).cost.seconds);
+}
+
+TEST(TuneFactorization, OfWhatIsRefinedTakesItsDevicesAndNeedsNoCopyOfIt) {
+  const TunedFactorization tuned = tune(refined({kFirstDevice + 2}), node(4), {.selects = true});
+
+  ASSERT_EQ(tuned.stages.size(), 1U);
+  const Plan& plan = tuned.stages.front();
+  EXPECT_EQ(plan.tuning.workers, std::vector<DeviceId>{kFirstDevice + 2});
+  for (const Task& task : plan.tasks) EXPECT_NE(task.kind, TaskKind::fetch);
+}
+
+TEST(TuneFactorization, OfWhatIsRefinedHasAWordAndItsConditions) {
+  const Factorization what = refined({kFirstDevice, kFirstDevice + 1});
+  EXPECT_EQ(to_text(what), "sgetrf m=4096 n=4096 a@0+1 refined");
+  EXPECT_EQ(parse_factorization(to_text(what)), what);
+  EXPECT_EQ(parse_factorization("cgetrf size=8 a@1 refined").holders(),
+            std::vector<DeviceId>{kFirstDevice + 1});
+
+  for (const char* wrong : {"sgetrf size=8 a@h refined", "dgetrf size=8 a@0 refined",
+                            "sgetrf m=9 n=8 a@0 refined", "spotrf n=8 a@0 refined"})
+    EXPECT_THROW(parse_factorization(wrong), Error) << wrong;
+}
+
 TEST(TuneFactorization, RefusesWhatNoWidthFits) {
   const std::vector<std::int64_t> caps(6, 1 << 16);
 
