@@ -7,16 +7,19 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/sizes.hpp"
 #include "cpu/element.hpp"
-#include "cpu/lapack.hpp"
 #include "linalg/host_matrix.hpp"
 
 namespace fleet::linalg {
 namespace {
 
-/// Reflectors that are applied at once. More need fewer passes over C, but their triangle T is made
-/// by the CPU, and takes the square of it.
-constexpr std::int64_t kBlock = 256;
+/// Reflectors that are applied at once to `others` rows or columns. More need fewer passes over
+/// these, which may be far from the devices, but their triangle T takes work that grows with them.
+std::int64_t block_for(std::int64_t others) {
+  constexpr std::int64_t kLeast = 256, kMost = 1024;
+  return std::clamp(round_up(others / 4, kLeast), kLeast, kMost);
+}
 
 /// Where the ones of V are not stored they are written, and zeros beyond them: V itself is then an
 /// operand of plain products.
@@ -83,47 +86,84 @@ const void* element(const void* array, Storage storage, std::int64_t index) {
   return static_cast<const char*>(array) + index * bytes_of(storage);
 }
 
+/// The strict upper triangle of t, of products of reflectors' vectors, becomes that of the factor
+/// of their block, column by column: t_i := -tau_i * T_(i-1) * t_i, as larft does.
+template <typename T>
+void make_columns(const View& t, const T* tau) {
+  const auto at = [&](std::int64_t row, std::int64_t col) -> T& {
+    return static_cast<T*>(t.data)[row + col * t.ld];
+  };
+  for (std::int64_t col = 0; col < t.cols; ++col) {
+    for (std::int64_t row = 0; row < col; ++row) {
+      T sum(0);
+      for (std::int64_t k = row; k < col; ++k) sum += at(row, k) * at(k, col);
+      at(row, col) = -tau[col] * sum;
+    }
+    at(col, col) = tau[col];
+  }
+}
+
+/// The same by halves, which meet in T12 := -T1 * (V1^H * V2) * T2: nearly all of it are products.
+void make_triangle(const Level3& on, const View& t, const void* tau) {
+  constexpr std::int64_t kSmall = 32;
+  if (t.cols <= kSmall)
+    return with_wide_element(on.storage(),
+                             [&]<typename T>(T) { make_columns(t, static_cast<const T*>(tau)); });
+  const std::int64_t half = t.cols / 2, rest = t.cols - half;
+  const View first = on.part_of(t, 0, 0, half, half, Fill::upper);
+  const View second = on.part_of(t, half, half, rest, rest, Fill::upper);
+  const View between = on.part_of(t, 0, half, half, rest);
+  make_triangle(on, first, tau);
+  make_triangle(on, second, element(tau, on.storage(), half));
+  on.trmm({.side = Side::left}, -1, first, between);
+  on.trmm({.side = Side::right}, 1, second, between);
+}
+
 /// What geqrf left in the columns of a matrix, block by block.
 class Blocks {
  public:
-  Blocks(const Level3& on, const View& v, std::int64_t k, const void* tau)
+  /// The first k reflectors, which are applied to `others` rows or columns.
+  Blocks(const Level3& on, const View& v, std::int64_t k, std::int64_t others, const void* tau)
       : on_(on),
         v_(v),
         k_(k),
+        size_(std::min(k, block_for(others))),
         tau_(tau),
-        copy_(on.storage(), v.rows, std::min(k, kBlock)),
-        triangle_(on.storage(), std::min(k, kBlock), std::min(k, kBlock)) {}
+        copy_(on.storage(), v.rows, size_),
+        triangle_(on.storage(), size_, size_) {}
+
+  /// Of all blocks but the last.
+  std::int64_t size() const { return size_; }
 
   /// The block that begins with reflector `first`.
   Complete block(std::int64_t first) const {
-    const std::int64_t count = std::min(kBlock, k_ - first);
+    const std::int64_t count = std::min(size_, k_ - first);
     const View v = copy_.view(v_.rows - first, count);
     on_.context().copy(v, on_.part_of(v_, first, first, v.rows, count), on_.storage());
     complete_columns(on_, v, false);
-    const View t = triangle_.view(count, count, Fill::upper);
-    on_.context().with_cpu([&](CpuBlas& blas) {
-      lapack::larft(blas, on_.storage(), v, element(tau_, on_.storage(), first), t);
-    });
-    return {.v = v, .t = t};
+    const View t = triangle_.view(count, count);
+    on_.gemm(1, on_.turned(), v, Op::none, v, 0, t);
+    make_triangle(on_, t, element(tau_, on_.storage(), first));
+    return {.v = v, .t = triangle_.view(count, count, Fill::upper)};
   }
 
   /// Calls `each(first)` for all blocks.
   template <typename Each>
   void in_order(Order order, Each each) const {
-    const std::int64_t last = (k_ - 1) / kBlock * kBlock;
-    for (std::int64_t at = 0; at <= last; at += kBlock)
+    const std::int64_t last = (k_ - 1) / size_ * size_;
+    for (std::int64_t at = 0; at <= last; at += size_)
       each(order == Order::forward ? at : last - at);
   }
 
  private:
   const Level3& on_;
   View v_;
-  std::int64_t k_;
+  std::int64_t k_, size_;
   const void* tau_;
   Workspace copy_, triangle_;
 };
 
-/// Zeros, with ones on the diagonal that begins at row `one` of the first column (-1: none).
+/// Zeros, with ones on the diagonal that begins at row `one` of the first column.
 void write_unit(const Level3& on, const View& a, std::int64_t one) {
   if (a.rows == 0 || a.cols == 0) return;
   HostMatrix on_host(on, a, Access::write);
@@ -132,7 +172,7 @@ void write_unit(const Level3& on, const View& a, std::int64_t one) {
     for (std::int64_t col = 0; col < to.cols; ++col) {
       T* column = static_cast<T*>(to.data) + col * to.ld;
       std::fill(column, column + to.rows, T(0));
-      if (one >= 0 && one + col < to.rows) column[one + col] = T(1);
+      if (one + col < to.rows) column[one + col] = T(1);
     }
   });
   on_host.write_back();
@@ -142,8 +182,8 @@ void write_unit(const Level3& on, const View& a, std::int64_t one) {
 
 void ormqr(const Level3& on, Side side, Op op, const View& v, const void* tau, const View& c) {
   if (c.rows == 0 || c.cols == 0 || v.cols == 0) return;
-  const Blocks blocks(on, v, v.cols, tau);
-  const Workspace room = room_for(on, side, std::min(v.cols, kBlock), c);
+  const Blocks blocks(on, v, v.cols, side == Side::left ? c.cols : c.rows, tau);
+  const Workspace room = room_for(on, side, blocks.size(), c);
   // Q is H(0)*H(1)*...: the factor next to c is applied first.
   const bool first_is_last = (side == Side::left) == (op == Op::none);
   past_first_write([&] {
@@ -159,20 +199,16 @@ void orgqr(const Level3& on, const View& a, std::int64_t k, const void* tau) {
   const std::int64_t m = a.rows, n = a.cols;
   if (m == 0 || n == 0) return;
   if (k == 0) return past_first_write([&] { write_unit(on, a, 0); });
-  const Blocks blocks(on, a, k, tau);
-  const Workspace room(on.storage(), std::min(k, kBlock), n);
+  const Blocks blocks(on, a, k, n, tau);
+  const Workspace room(on.storage(), blocks.size(), n);
   past_first_write([&] {
     write_unit(on, on.part_of(a, 0, k, m, n - k), k);
+    // From right to left: the columns of a block are unit columns until it is applied to them.
     blocks.in_order(Order::backward, [&](std::int64_t first) {
-      const std::int64_t count = std::min(kBlock, k - first), end = first + count;
-      apply(on, Side::left, Op::none, blocks.block(first), room,
-            on.part_of(a, first, end, m - first, n - end));
-      HostMatrix panel(on, on.part_of(a, first, first, m - first, count), Access::update);
-      on.context().with_cpu([&](CpuBlas& blas) {
-        lapack::orgqr(blas, on.storage(), panel.view(), count, element(tau, on.storage(), first));
-      });
-      panel.write_back();
-      write_unit(on, on.part_of(a, 0, first, first, count), -1);
+      const Complete block = blocks.block(first);
+      write_unit(on, on.part_of(a, 0, first, m, block.t.cols), first);
+      apply(on, Side::left, Op::none, block, room,
+            on.part_of(a, first, first, m - first, n - first));
     });
   });
 }
