@@ -23,9 +23,9 @@ namespace {
 constexpr int kLeastPanels = 3, kMostPanels = 64;
 /// Strips of earlier stages on their way to be panels again.
 constexpr int kStripsReloaded = 2;
-/// Updates are in as many lanes at least: while the last thread blocks of one end, those of another
-/// begin.
-constexpr int kLeastLanes = 2;
+/// Updates are in two lanes at least, so that thread blocks of one begin while the last ones of
+/// another end; but in one where many devices wait for each panel, which is beside no update then.
+constexpr int kLeastLanes = 2, kFewWorkers = 2;
 
 class FactorPlanner {
  public:
@@ -160,7 +160,7 @@ void FactorPlanner::deal() {
                                           : strips_.count() - 1);
   const std::int64_t elements = program_.rows_of(middle) * program_.cols_of(middle);
   lanes_in_use_ = static_cast<int>(std::max<std::int64_t>(
-      kLeastLanes,
+      std::ssize(workers_) <= kFewWorkers ? kLeastLanes : 1,
       ceil_div(machine_.devices[index(workers_.front().device)].filling_elements, elements)));
   // A panel beside products takes about twice as long as alone. Where other devices wait for it,
   // that loses more than the products gain; a device without others does both at the same time
