@@ -22,8 +22,10 @@ quietly() {
 werror=$([ -n "${CI:-}" ] && echo ON || echo OFF)
 # CI runs nothing on GPUs: compiling kernels for the oldest and the newest generation shows their errors.
 kernels=${CI:+-DCMAKE_CUDA_ARCHITECTURES=75-virtual;90-real}
+# Nor does what CI needs depend on what ccache remembers.
+unity=${CI:+-DFLEETBLAS_UNITY=ON}
 [ -f "$folder/build.ninja" ] ||
-  quietly cmake --preset "$preset" -DFLEETBLAS_WERROR="$werror" ${kernels:+"$kernels"}
+  quietly cmake --preset "$preset" -DFLEETBLAS_WERROR="$werror" ${kernels:+"$kernels"} $unity
 started=$SECONDS
 quietly cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" ${1:+--target "$@"}
 printf 'build: %s in %d s\n' "$folder" $((SECONDS - started))

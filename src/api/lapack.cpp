@@ -312,7 +312,7 @@ using Element = std::conditional_t<std::is_floating_point_v<T>, T, void>;
   Function { context, "fleet_" #letter #word, kTypeOf<T>.storage }
 
 // For one letter and element type; real and complex names of orthogonal matrices differ.
-#define FLEET_DEFINE(x, T, ORG, ORM)                                                               \
+#define FLEET_DEFINE_LAPACK(x, T, ORG, ORM)                                                        \
   fleet_status fleet_##x##potrf(fleet_context* context, fleet_uplo uplo, Int n, Element<T>* a,     \
                                 Int lda, Int* info) {                                              \
     return potrf(FLEET_F(x, potrf, T), uplo, n, {a, lda}, info);                                   \
@@ -387,9 +387,9 @@ using Element = std::conditional_t<std::is_floating_point_v<T>, T, void>;
                  info);                                                                         \
   }
 
-FLEET_DEFINE(s, float, orgqr, ormqr)
-FLEET_DEFINE(d, double, orgqr, ormqr)
-FLEET_DEFINE(c, std::complex<float>, ungqr, unmqr)
-FLEET_DEFINE(z, std::complex<double>, ungqr, unmqr)
+FLEET_DEFINE_LAPACK(s, float, orgqr, ormqr)
+FLEET_DEFINE_LAPACK(d, double, orgqr, ormqr)
+FLEET_DEFINE_LAPACK(c, std::complex<float>, ungqr, unmqr)
+FLEET_DEFINE_LAPACK(z, std::complex<double>, ungqr, unmqr)
 FLEET_DEFINE_MIXED(d, sgesv, double)
 FLEET_DEFINE_MIXED(z, cgesv, std::complex<double>)

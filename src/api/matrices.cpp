@@ -336,29 +336,29 @@ using AsyncParameter = std::conditional_t<
                   __VA_ARGS__ FLEET_ASYNC_##form(FLEET_VALUE, )},                           \
                  event);                                                                    \
   }
-#define FLEET_DEFINE_REAL(form)            \
+#define FLEET_ASYNC_REAL(form)             \
   FLEET_DEFINE_ASYNC(s##form, form, float) \
   FLEET_DEFINE_ASYNC(d##form, form, double)
-#define FLEET_DEFINE_COMPLEX(form)                       \
+#define FLEET_ASYNC_COMPLEX(form)                        \
   FLEET_DEFINE_ASYNC(c##form, form, std::complex<float>) \
   FLEET_DEFINE_ASYNC(z##form, form, std::complex<double>)
-#define FLEET_DEFINE_ALL(form) \
-  FLEET_DEFINE_REAL(form)      \
-  FLEET_DEFINE_COMPLEX(form)
+#define FLEET_ASYNC_ALL(form) \
+  FLEET_ASYNC_REAL(form)      \
+  FLEET_ASYNC_COMPLEX(form)
 
-FLEET_DEFINE_ALL(gemm)
-FLEET_DEFINE_ALL(gemmt)
-FLEET_DEFINE_ALL(symm)
-FLEET_DEFINE_COMPLEX(hemm)
-FLEET_DEFINE_ALL(syrk)
-FLEET_DEFINE_COMPLEX(herk)
-FLEET_DEFINE_ALL(syr2k)
-FLEET_DEFINE_COMPLEX(her2k)
-FLEET_DEFINE_ALL(trmm)
-FLEET_DEFINE_ALL(trsm)
-FLEET_DEFINE_ALL(gemv)
-FLEET_DEFINE_ALL(axpy)
-FLEET_DEFINE_REAL(dot)
+FLEET_ASYNC_ALL(gemm)
+FLEET_ASYNC_ALL(gemmt)
+FLEET_ASYNC_ALL(symm)
+FLEET_ASYNC_COMPLEX(hemm)
+FLEET_ASYNC_ALL(syrk)
+FLEET_ASYNC_COMPLEX(herk)
+FLEET_ASYNC_ALL(syr2k)
+FLEET_ASYNC_COMPLEX(her2k)
+FLEET_ASYNC_ALL(trmm)
+FLEET_ASYNC_ALL(trsm)
+FLEET_ASYNC_ALL(gemv)
+FLEET_ASYNC_ALL(axpy)
+FLEET_ASYNC_REAL(dot)
 FLEET_DEFINE_ASYNC(cdotu, dot, std::complex<float>)
 FLEET_DEFINE_ASYNC(zdotu, dot, std::complex<double>)
 FLEET_DEFINE_ASYNC(cdotc, dot, std::complex<float>, .transa = 'c', )

@@ -6,19 +6,17 @@
 namespace fleet {
 namespace {
 
-enum class Ints { narrow, wide, ask };
-
 /// How a library spells getrf: before + type letter + "getrf" + after.
-struct Naming {
+struct LapackNaming {
   const char* before;
   const char* after;
   Ints ints;
 };
 
-constexpr Naming kNamings[] = {{"scipy_", "_64_", Ints::wide},
-                               {"scipy_", "_", Ints::narrow},
-                               {"", "_64_", Ints::wide},
-                               {"", "_", Ints::ask}};
+constexpr LapackNaming kLapackNamings[] = {{"scipy_", "_64_", Ints::wide},
+                                           {"scipy_", "_", Ints::narrow},
+                                           {"", "_64_", Ints::wide},
+                                           {"", "_", Ints::ask}};
 
 /// In the order of LapackRoutine; for real elements and for complex ones.
 constexpr const char* kWords[kLapackRoutines][2] = {
@@ -31,7 +29,7 @@ thread_local int depth = 0;
 
 LapackLibrary find_lapack(const std::function<void*(const std::string&)>& symbol,
                           bool plain_is_wide) {
-  for (const Naming& naming : kNamings) {
+  for (const LapackNaming& naming : kLapackNamings) {
     LapackLibrary library;
     library.wide_ints = naming.ints == Ints::ask ? plain_is_wide : naming.ints == Ints::wide;
     bool any = false;

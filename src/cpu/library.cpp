@@ -12,8 +12,6 @@
 namespace fleet {
 namespace {
 
-enum class Ints { narrow, wide, ask };
-
 /// How a library spells gemm: before + type letter + after.
 struct Naming {
   const char* before;

@@ -17,10 +17,10 @@ namespace {
 
 /// Half of each leaf is computed in vain: with 64 in a tile of 2048, 3 % more than its triangle. A
 /// leaf fits on the stack, so that nothing has to be allocated.
-constexpr std::int64_t kLeafEdge = 64;
+constexpr std::int64_t kDiagonalLeafEdge = 64;
 
 struct Scratch {
-  alignas(64) std::array<char, kLeafEdge * kLeafEdge * 16> bytes;
+  alignas(64) std::array<char, kDiagonalLeafEdge * kDiagonalLeafEdge * 16> bytes;
   View view(std::int64_t edge) {
     return {.data = bytes.data(), .rows = edge, .cols = edge, .ld = edge};
   }
@@ -177,7 +177,7 @@ void multiply(const Launch& launch, const Halves& halves) {
 void multiply(const Launch& launch, CpuBlas& blas) {
   if (has_vectors(launch.kernel)) return blas.multiply_vectors(launch);
   if (launch.triangular && triangle_of(launch) != nullptr) return multiply_triangular(launch, blas);
-  multiply(launch, {.leaf_edge = kLeafEdge,
+  multiply(launch, {.leaf_edge = kDiagonalLeafEdge,
                     .plain = [&](const Launch& plain) { blas.gemm(plain); },
                     .leaf = [&](const Launch& leaf) { multiply_leaf(leaf, blas); }});
 }

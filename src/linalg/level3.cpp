@@ -22,8 +22,6 @@ const char* name_of(const Names& names, Storage storage) {
   return names[static_cast<std::size_t>(storage)];
 }
 
-bool is_empty(const View& view) { return view.rows == 0 || view.cols == 0; }
-
 Uplo uplo_of(const View& triangle) {
   return triangle.fill == Fill::upper ? Uplo::upper : Uplo::lower;
 }

@@ -8,6 +8,8 @@
 
 namespace fleet::linalg {
 
+inline bool is_empty(const View& view) { return view.rows == 0 || view.cols == 0; }
+
 /// Level 3 on a context. Calls without elements are left out. A view's `fill` is the uplo of a
 /// triangle.
 class Level3 {

@@ -28,8 +28,6 @@ View triangle(const View& a, Fill fill) {
   return part;
 }
 
-bool is_empty(const View& view) { return view.rows == 0 || view.cols == 0; }
-
 }  // namespace
 
 std::int64_t potrf(const Level3& on, const View& a) {

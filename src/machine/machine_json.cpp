@@ -15,67 +15,66 @@
 namespace fleet {
 namespace {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(Status::bad_file, "machine file: " + what);
 }
 
-const json& member(const json& object, const std::string& where, const char* key) {
+const Json& member(const Json& object, const std::string& where, const char* key) {
   if (!object.is_object()) refuse(where + " is not an object");
   const auto it = object.find(key);
   if (it == object.end()) refuse(where + " has no '" + key + "'");
   return *it;
 }
 
-void know_only(const json& object, const std::string& where, const std::set<std::string>& keys) {
+void know_only(const Json& object, const std::string& where, const std::set<std::string>& keys) {
   if (!object.is_object()) refuse(where + " is not an object");
   for (const auto& [key, value] : object.items())
     if (!keys.contains(key)) refuse(where + " has an unknown key '" + key + "'");
 }
 
-std::string text(const json& object, const std::string& where, const char* key) {
-  const json& value = member(object, where, key);
+std::string text(const Json& object, const std::string& where, const char* key) {
+  const Json& value = member(object, where, key);
   if (!value.is_string()) refuse(where + ": '" + key + "' is not a string");
   return value.get<std::string>();
 }
 
-double number(const json& object, const std::string& where, const char* key) {
-  const json& value = member(object, where, key);
+double number(const Json& object, const std::string& where, const char* key) {
+  const Json& value = member(object, where, key);
   if (!value.is_number()) refuse(where + ": '" + key + "' is not a number");
   return value.get<double>();
 }
 
-double at_least_zero(const json& object, const std::string& where, const char* key) {
+double at_least_zero(const Json& object, const std::string& where, const char* key) {
   if (!object.contains(key)) return 0;
   const double value = number(object, where, key);
   if (!(value >= 0) || !std::isfinite(value)) refuse(where + ": '" + key + "' is negative");
   return value;
 }
 
-double positive(const json& object, const std::string& where, const char* key) {
+double positive(const Json& object, const std::string& where, const char* key) {
   const double value = number(object, where, key);
   if (!(value > 0) || !std::isfinite(value)) refuse(where + ": '" + key + "' is not positive");
   return value;
 }
 
 /// A rate before runs corrected it; 0: they did not.
-double measured(const json& object, const std::string& where, const char* key = "measured") {
+double measured(const Json& object, const std::string& where, const char* key = "measured") {
   return object.contains(key) ? positive(object, where, key) : 0;
 }
 
-std::int64_t whole(const json& object, const std::string& where, const char* key) {
-  const json& value = member(object, where, key);
+std::int64_t whole(const Json& object, const std::string& where, const char* key) {
+  const Json& value = member(object, where, key);
   if (!value.is_number_integer() || value.get<double>() > 9e18)
     refuse(where + ": '" + key + "' is not a whole number");
   return value.get<std::int64_t>();
 }
 
-const json& list(const json& object, const std::string& where, const char* key) {
-  static const json kEmpty = json::array();
+const Json& list(const Json& object, const std::string& where, const char* key) {
+  static const Json kEmpty = Json::array();
   if (!object.contains(key)) return kEmpty;
-  const json& value = member(object, where, key);
+  const Json& value = member(object, where, key);
   if (!value.is_array()) refuse(where + ": '" + key + "' is not a list");
   return value;
 }
@@ -88,9 +87,9 @@ int id_of(const std::vector<Named>& of, const std::string& name, const std::stri
   refuse(where + " names " + kind + " '" + name + "', which does not exist");
 }
 
-std::vector<PortShare> read_shares(const Machine& m, const json& object, const std::string& where) {
+std::vector<PortShare> read_shares(const Machine& m, const Json& object, const std::string& where) {
   std::vector<PortShare> shares;
-  for (const json& share : list(object, where, "ports")) {
+  for (const Json& share : list(object, where, "ports")) {
     know_only(share, where + ", a port", {"port", "weight"});
     shares.push_back({id_of(m.ports, text(share, where, "port"), where, "port"),
                       positive(share, where, "weight")});
@@ -98,9 +97,9 @@ std::vector<PortShare> read_shares(const Machine& m, const json& object, const s
   return shares;
 }
 
-std::vector<KernelRate> read_kernels(const json& object, const std::string& where) {
+std::vector<KernelRate> read_kernels(const Json& object, const std::string& where) {
   std::vector<KernelRate> kernels;
-  for (const json& kernel : list(object, where, "kernels")) {
+  for (const Json& kernel : list(object, where, "kernels")) {
     know_only(kernel, where + ", a kernel", {"type", "edge", "flops_per_s", "measured"});
     const std::string word = text(kernel, where, "type");
     const auto* type =
@@ -129,14 +128,14 @@ constexpr WattsKey kWattsKeys[] = {{"idle", &Watts::idle},     {"wait", &Watts::
                                    {"copy", &Watts::copy},     {"exchange", &Watts::exchange},
                                    {"stream", &Watts::stream}, {"multiply", &Watts::multiply}};
 
-Watts read_watts(const json& object, const std::string& where, std::int64_t schema) {
+Watts read_watts(const Json& object, const std::string& where, std::int64_t schema) {
   if (schema == 1) {
     const double idle = at_least_zero(object, where, "idle_watts");
     const double busy = at_least_zero(object, where, "busy_watts");
     return {idle, busy, busy, busy, busy, busy};
   }
   if (!object.contains("watts")) return {};
-  const json& of = member(object, where, "watts");
+  const Json& of = member(object, where, "watts");
   const std::string here = where + ", watts";
   std::set<std::string> keys;
   for (const WattsKey& key : kWattsKeys) keys.insert(key.name);
@@ -150,7 +149,7 @@ Watts read_watts(const json& object, const std::string& where, std::int64_t sche
   return watts;
 }
 
-void read_panels(const json& object, const std::string& where, Device& d) {
+void read_panels(const Json& object, const std::string& where, Device& d) {
   std::set<std::string> names;
   for (std::size_t f = 0; f < d.panels.size(); ++f)
     names.insert(word_of(static_cast<Factoring>(f)));
@@ -158,7 +157,7 @@ void read_panels(const json& object, const std::string& where, Device& d) {
   for (std::size_t f = 0; f < d.panels.size(); ++f) {
     const char* name = word_of(static_cast<Factoring>(f));
     if (!object.contains(name)) continue;
-    const json& times = object.at(name);
+    const Json& times = object.at(name);
     const std::string here = where + ", " + name;
     know_only(times, here, {"column_s", "element_s", "widest"});
     d.panels[f] = {at_least_zero(times, here, "column_s"), at_least_zero(times, here, "element_s")};
@@ -170,7 +169,7 @@ void read_panels(const json& object, const std::string& where, Device& d) {
   }
 }
 
-Device read_device(const Machine& m, const json& object, const std::string& where,
+Device read_device(const Machine& m, const Json& object, const std::string& where,
                    std::int64_t schema) {
   std::set<std::string> keys = {"name",
                                 "memory_bytes",
@@ -239,10 +238,10 @@ Device read_device(const Machine& m, const json& object, const std::string& wher
   return d;
 }
 
-std::vector<ColumnRate> read_columns(const json& object, const std::string& where) {
+std::vector<ColumnRate> read_columns(const Json& object, const std::string& where) {
   std::vector<ColumnRate> columns;
   const std::string here = where + ", columns";
-  for (const json& column : list(object, where, "columns")) {
+  for (const Json& column : list(object, where, "columns")) {
     know_only(column, here, {"bytes", "share"});
     const ColumnRate rate{whole(column, here, "bytes"), positive(column, here, "share")};
     if (rate.share > 1) refuse(here + ": 'share' is more than 1");
@@ -253,7 +252,7 @@ std::vector<ColumnRate> read_columns(const json& object, const std::string& wher
   return columns;
 }
 
-Link read_link(const Machine& m, const json& object, const std::string& where) {
+Link read_link(const Machine& m, const Json& object, const std::string& where) {
   know_only(object, where,
             {"from", "to", "latency_s", "bytes_per_s", "columns", "ports", "measured"});
   Link l;
@@ -269,7 +268,7 @@ Link read_link(const Machine& m, const json& object, const std::string& where) {
   return l;
 }
 
-Machine read_machine(const json& root) {
+Machine read_machine(const Json& root) {
   know_only(root, "the file",
             {"schema", "name", "source", "notes", "issue_s", "devices", "ports", "links"});
   const std::int64_t schema = whole(root, "the file", "schema");
@@ -280,7 +279,7 @@ Machine read_machine(const json& root) {
   m.name = text(root, "the file", "name");
   m.source = text(root, "the file", "source");
   m.issue_s = at_least_zero(root, "the file", "issue_s");
-  for (const json& object : list(root, "the file", "ports")) {
+  for (const Json& object : list(root, "the file", "ports")) {
     const std::string where = "port " + std::to_string(m.ports.size());
     know_only(object, where, {"name", "capacity", "measured"});
     for (const Port& other : m.ports)
@@ -288,7 +287,7 @@ Machine read_machine(const json& root) {
     m.ports.push_back({text(object, where, "name"), positive(object, where, "capacity"),
                        measured(object, where)});
   }
-  for (const json& object : list(root, "the file", "devices")) {
+  for (const Json& object : list(root, "the file", "devices")) {
     const Device d = read_device(m, object, "device " + std::to_string(m.devices.size()), schema);
     for (const Device& other : m.devices)
       if (other.name == d.name) refuse("two devices are named '" + d.name + "'");
@@ -297,7 +296,7 @@ Machine read_machine(const json& root) {
   if (m.devices.size() < kFirstDevice || m.devices[kHost].name != "host" ||
       m.devices[kPageable].name != "pageable")
     refuse("the first two devices must be 'host' and 'pageable'");
-  for (const json& object : list(root, "the file", "links"))
+  for (const Json& object : list(root, "the file", "links"))
     m.links.push_back(read_link(m, object, "link " + std::to_string(m.links.size())));
   for (DeviceId d = 0; d < std::ssize(m.devices); ++d) {
     const Device& device = m.devices[static_cast<std::size_t>(d)];
@@ -308,26 +307,26 @@ Machine read_machine(const json& root) {
   return m;
 }
 
-ordered_json write_shares(const Machine& m, const std::vector<PortShare>& shares) {
-  ordered_json out = ordered_json::array();
+Json write_shares(const Machine& m, const std::vector<PortShare>& shares) {
+  Json out = Json::array();
   for (const PortShare& share : shares)
     out.push_back({{"port", m.ports.at(static_cast<std::size_t>(share.port)).name},
                    {"weight", share.weight}});
   return out;
 }
 
-void write_measured(ordered_json& out, double rate) {
+void write_measured(Json& out, double rate) {
   if (rate > 0) out["measured"] = rate;
 }
 
-ordered_json write_device(const Machine& m, const Device& d) {
-  ordered_json out = {{"name", d.name},
-                      {"memory_bytes", d.memory_bytes},
-                      {"lanes", d.lanes},
-                      {"launch_s", d.launch_s},
-                      {"memory_bytes_per_s", d.memory_bytes_per_s},
-                      {"kernels", ordered_json::array()},
-                      {"ports", write_shares(m, d.ports)}};
+Json write_device(const Machine& m, const Device& d) {
+  Json out = {{"name", d.name},
+              {"memory_bytes", d.memory_bytes},
+              {"lanes", d.lanes},
+              {"launch_s", d.launch_s},
+              {"memory_bytes_per_s", d.memory_bytes_per_s},
+              {"kernels", Json::array()},
+              {"ports", write_shares(m, d.ports)}};
   // Members with default values are left out, as in files written by hand.
   const Device usual;
   if (d.filling_elements != usual.filling_elements) out["filling_elements"] = d.filling_elements;
@@ -358,11 +357,11 @@ ordered_json write_device(const Machine& m, const Device& d) {
   return out;
 }
 
-ordered_json write_link(const Machine& m, const Link& link) {
-  ordered_json out = {{"from", m.devices.at(static_cast<std::size_t>(link.source)).name},
-                      {"to", m.devices.at(static_cast<std::size_t>(link.target)).name},
-                      {"latency_s", link.latency_s},
-                      {"bytes_per_s", link.bytes_per_s}};
+Json write_link(const Machine& m, const Link& link) {
+  Json out = {{"from", m.devices.at(static_cast<std::size_t>(link.source)).name},
+              {"to", m.devices.at(static_cast<std::size_t>(link.target)).name},
+              {"latency_s", link.latency_s},
+              {"bytes_per_s", link.bytes_per_s}};
   for (const ColumnRate& column : link.columns)
     out["columns"].push_back({{"bytes", column.bytes}, {"share", column.share}});
   out["ports"] = write_shares(m, link.ports);
@@ -373,13 +372,9 @@ ordered_json write_link(const Machine& m, const Link& link) {
 }  // namespace
 
 std::string to_json(const Machine& m) {
-  ordered_json root = {{"schema", kMachineSchema},
-                       {"name", m.name},
-                       {"source", m.source},
-                       {"issue_s", m.issue_s},
-                       {"ports", ordered_json::array()},
-                       {"devices", ordered_json::array()},
-                       {"links", ordered_json::array()}};
+  Json root = {{"schema", kMachineSchema}, {"name", m.name},         {"source", m.source},
+               {"issue_s", m.issue_s},     {"ports", Json::array()}, {"devices", Json::array()},
+               {"links", Json::array()}};
   for (const Port& port : m.ports) {
     root["ports"].push_back({{"name", port.name}, {"capacity", port.capacity}});
     write_measured(root["ports"].back(), port.measured);
@@ -390,12 +385,12 @@ std::string to_json(const Machine& m) {
 }
 
 Machine parse_machine(std::string_view text) {
-  json root;
+  Json root;
   try {
-    root = json::parse(text);
-  } catch (const json::parse_error& e) {
+    root = Json::parse(text);
+  } catch (const Json::parse_error& e) {
     refuse("damaged JSON at byte " + std::to_string(e.byte));
-  } catch (const json::out_of_range&) {
+  } catch (const Json::out_of_range&) {
     refuse("a number is out of range");
   }
   return read_machine(root);

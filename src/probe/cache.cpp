@@ -43,7 +43,7 @@ bool same_shape(const Machine& machine, const Machine& shape) {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// To be raised whenever a probe measures, or the simulator interprets, a value differently.
 constexpr int kProbeVersion = 12;

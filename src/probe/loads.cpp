@@ -18,10 +18,10 @@ namespace {
 /// the spread of repeated runs.
 constexpr double kNoticed = 0.02;
 /// A quick probe runs a load so often, and more often where the times of links differ between runs
-/// by more than kSteady, or one link takes kStandsOut times as long as every other: a copy over it
-/// may have been delayed in each run.
+/// by more than kSteadyLoad, or one link takes kStandsOut times as long as every other: a copy over
+/// it may have been delayed in each run.
 constexpr int kRuns = 3, kMostRuns = 6;
-constexpr double kSteady = 0.01;
+constexpr double kSteadyLoad = 0.01;
 constexpr double kStandsOut = 1.1;
 /// Tile edges of loads: the smallest is used whose copies over the slowest link spend at most
 /// kHardlyAny of their time on latency.
@@ -127,7 +127,7 @@ bool run_quickly(Load& load, ProbeMemory& memory) {
     for (const std::vector<double>& of_link : seconds) sum += spread_of(of_link);
     return sum / static_cast<double>(seconds.size());
   };
-  const auto again = [&] { return spread() > kSteady || one_stands_out(seconds); };
+  const auto again = [&] { return spread() > kSteadyLoad || one_stands_out(seconds); };
   for (int run = 0; run < kRuns || (run < kMostRuns && again()); ++run) {
     const auto trace = memory.run(load.plan);
     if (!trace) continue;

@@ -12,7 +12,7 @@ namespace fleet {
 namespace {
 
 /// So many calls in a row have to meet others before the next is expected to.
-constexpr int kSteady = 4;
+constexpr int kSteadyCalls = 4;
 /// So often somebody may be overtaken.
 constexpr int kPatience = 3;
 
@@ -66,7 +66,7 @@ double DeviceUse::seconds_until_free(const Places& places) const {
   return most_s;
 }
 
-bool DeviceUse::is_steady() const { return turn_->met_others_ >= kSteady; }
+bool DeviceUse::is_steady() const { return turn_->met_others_ >= kSteadyCalls; }
 
 const DeviceTurn::Caller* DeviceUse::rival(
     const std::function<bool(const Problem&)>& may_be) const {
