@@ -336,7 +336,7 @@ Json write_device(const Machine& m, const Device& d) {
   if (d.prepare_s != usual.prepare_s) out["prepare_s"] = d.prepare_s;
   for (std::size_t f = 0; f < d.panels.size(); ++f)
     if (const PanelTimes& times = d.panels[f]; times != PanelTimes{}) {
-      ordered_json& panel = out["panels"][word_of(static_cast<Factoring>(f))];
+      Json& panel = out["panels"][word_of(static_cast<Factoring>(f))];
       panel = {{"column_s", times.column_s}, {"element_s", times.element_s}};
       if (times.widest != kWidestPanel) panel["widest"] = times.widest;
     }
