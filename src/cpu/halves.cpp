@@ -29,8 +29,8 @@ float float_at(const View& view, std::int64_t row, std::int64_t col) {
 }
 
 /// Halves as floats, which the CPU BLAS multiplies.
-struct Floats {
-  Floats(std::int64_t rows, std::int64_t cols)
+struct FloatMatrix {
+  FloatMatrix(std::int64_t rows, std::int64_t cols)
       : elements(static_cast<std::size_t>(rows * cols)),
         view{.data = elements.data(), .rows = rows, .cols = cols, .ld = rows} {}
   float& at(std::int64_t row, std::int64_t col) {
@@ -40,8 +40,8 @@ struct Floats {
   View view;
 };
 
-Floats floats_of(const View& halves) {
-  Floats floats(halves.rows, halves.cols);
+FloatMatrix floats_of(const View& halves) {
+  FloatMatrix floats(halves.rows, halves.cols);
   for (std::int64_t col = 0; col < halves.cols; ++col)
     for (std::int64_t row = 0; row < halves.rows; ++row)
       floats.at(row, col) = widen(half_at(halves, row, col));
@@ -79,16 +79,16 @@ void split_panel(const Launch& launch) {
 void multiply_halves(const Launch& launch, const Launch& product, CpuBlas& blas) {
   const auto [first, second] = halves_of(launch.panel, launch.a);
   const auto scale = static_cast<float>(launch.alpha.real());
-  const Floats a_first = floats_of(first), a_second = floats_of(second);
+  const FloatMatrix a_first = floats_of(first), a_second = floats_of(second);
   const View& b = product.b;
-  Floats b_first(b.rows, b.cols), b_second(b.rows, b.cols);
+  FloatMatrix b_first(b.rows, b.cols), b_second(b.rows, b.cols);
   for (std::int64_t col = 0; col < b.cols; ++col)
     for (std::int64_t row = 0; row < b.rows; ++row) {
       const Pair pair = split(float_at(b, row, col) * (1 / scale));
       b_first.at(row, col) = widen(pair.first);
       b_second.at(row, col) = widen(pair.second);
     }
-  const auto add = [&](float alpha, const Floats& left, const Floats& right) {
+  const auto add = [&](float alpha, const FloatMatrix& left, const FloatMatrix& right) {
     Launch one = product;
     one.alpha = alpha;
     one.a = left.view;
