@@ -25,7 +25,7 @@ def documents():
 def test_names():
     """Suite.Name of each GoogleTest, and test_name of each pytest."""
     names = set()
-    for path in glob.glob(os.path.join(ROOT, "tests", "*", "*.cpp")):
+    for path in glob.glob(os.path.join(ROOT, "tests", "**", "*.cpp"), recursive=True):
         test = r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)"
         found = re.findall(test, read(path), re.MULTILINE)
         names.update(f"{suite}.{name}" for suite, name in found)

@@ -3,6 +3,8 @@
 
 import json
 
+from fleetblas.commands import doctor
+
 HOST = "doctor --backend host --devices 3"
 
 
@@ -61,7 +63,7 @@ def test_a_machine_file_that_is_not_there_is_a_finding(cli):
     assert "nowhere.json" in findings_of(done)["devices"]["text"]
 
 
-def test_wheels_of_nvidia_count_where_they_hold_the_library(cli, tmp_path):
+def test_wheels_of_nvidia_count_where_they_hold_the_library(tmp_path, monkeypatch):
     def put(name, version, file):
         folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
         folder.mkdir()
@@ -73,10 +75,17 @@ def test_wheels_of_nvidia_count_where_they_hold_the_library(cli, tmp_path):
     put("nvidia-cusolver", "12.4.1", "nvidia/cu13/lib/libcusolver.so.12")
     put("nvidia-cublas", "13.0", "nvidia/cu13/include/cublas.h")  # a wheel without the library
     put("nvidia-cublas-cu12", "12.9", "nvidia/cublas/lib/libcublas.so.12")
-    found = findings_of(cli(f"{HOST} --json -", PYTHONPATH=str(tmp_path)))
-    assert found["cuSOLVER wheel"]["text"] == "12.4.1"
-    assert found["cuBLAS wheel"]["text"] == "12.9"
+    put("nvidia-cufft", "12.1", "nvidia/cu13/include/cufft.h")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert doctor.version_of_wheel("nvidia-cusolver") == "12.4.1"
+    assert doctor.version_of_wheel("nvidia-cublas") == "12.9"
+    assert doctor.version_of_wheel("nvidia-cufft") is None
+    assert doctor.version_of_wheel("nvidia-cusparse-of-nobody") is None
 
+
+def test_wheels_of_nvidia_are_rows_of_the_table(cli):
     found = findings_of(cli(f"{HOST} --json -"))
-    assert found["cuSOLVER wheel"]["text"] == "not installed as a Python package"
-    assert "fleetblas[linalg]" in found["cuSOLVER wheel"]["advice"]
+    for subject, extra in (("cuBLAS wheel", "[cuda]"), ("cuSOLVER wheel", "[linalg]")):
+        assert found[subject]["verdict"] == "ok"
+        missing = found[subject]["text"] == "not installed as a Python package"
+        assert missing == (f"fleetblas{extra}" in found[subject]["advice"])
