@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks rules that no compiler checks: the includes of each room, and the place of some code.
+"""Checks rules that no compiler checks: the includes of each room, and the place of some code;
+and that no two files of a library have a name of their own in common.
 
 Standard library only. `check_layers.py [FOLDER]` prints one line per finding and fails if there
 is any that is not a warning. ARCHITECTURE.md ("Where a line belongs") has the reasons.
@@ -41,6 +42,14 @@ PUBLIC = ("core", "api", "preload")
 MAX_LINES = 500
 # The largest share of the lines of src that one room may have; a larger room should be split.
 MAX_SHARE = 1 / 5
+
+# The rooms of each library, whose files CMakeLists.txt compiles several at a time.
+LIBRARIES = (
+    ("base",),
+    (*MODEL[1:], "tune"),
+    ("run", "cpu", "recover", "probe", "backend", "backend/host", "backend/sim"),
+    ("core", "linalg", "api"),
+)
 
 PLANNER = ("src/program/", "src/plan/", "src/sim/", "src/tune/")
 PURE = ("src/problem/", "src/machine/", "src/base/error", *PLANNER)
@@ -121,6 +130,18 @@ PLACES = [
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
+# What a file keeps to itself: types, constants and functions in its unnamed namespaces, and macros.
+UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
+TYPE = re.compile(r"^(?:struct|class|enum(?: class)?|union) (\w+)", re.MULTILINE)
+CONSTANTS = re.compile(r"^(?:inline |static |thread_local )*constexpr ([^(;]*?)[={;]", re.MULTILINE)
+CONSTANT = re.compile(r"\b(k[A-Z]\w*)")
+FUNCTION = re.compile(
+    r"^(?!struct|class|enum|union|using|return)(?:[\w:<>,*&\[\]]+ )+[*&]?"
+    r"(\w+)\(([^;{}]*)\)[\w ]*\{",
+    re.MULTILINE,
+)
+MACRO = re.compile(r"^#\s*define (\w+)", re.MULTILINE)
+
 
 def files_of(root):
     """Source files below src, include, tests, python, bench, examples and lu, as relative paths."""
@@ -179,6 +200,37 @@ def crowded_rooms(lines_of):
             yield f"src/{room} has {lines / sum(rooms.values()):.0%} of the lines of src"
 
 
+def own_names(text):
+    """What no other file of the library may have too; functions with their parameters."""
+    text = re.sub(r"//(?! namespace$).*", "", text, flags=re.MULTILINE)
+    names = set(MACRO.findall(text)) - set(re.findall(r"^#\s*undef (\w+)", text, re.MULTILINE))
+    for unnamed in UNNAMED.finditer(text):
+        part = unnamed.group(1)
+        own = TYPE.findall(part)
+        for declared in CONSTANTS.findall(part):
+            own += CONSTANT.findall(declared)[-1:]
+        for name, parameters in FUNCTION.findall(part):
+            kinds = (re.sub(r"\s*\b\w+$", "", one.strip()) for one in parameters.split(","))
+            own.append(f"{name}({', '.join(kinds)})")
+        around = re.findall(r"^namespace ([\w:]+) \{", text[: unnamed.start()], re.MULTILINE)[-1:]
+        names.update("::".join((*around, name)) for name in own)
+    return names
+
+
+def shared_names(text_of):
+    """A sentence for each name that two files of one library have, by {path: text}."""
+    first = {}
+    for path, text in sorted(text_of.items()):
+        library = next((rooms for rooms in LIBRARIES if room_of(path) in rooms), None)
+        if library is None or not path.startswith("src/") or not path.endswith(".cpp"):
+            continue
+        group = (library, "<nlohmann/" in text)  # those are compiled apart
+        for name in sorted(own_names(text)):
+            other = first.setdefault((group, name), path)
+            if other != path:
+                yield f"{path}: {name} is in {other} too: a library's files are compiled together"
+
+
 def findings_in(path, text):
     """(line, sentence, is_warning) for every finding in one file."""
     lines = text.splitlines()
@@ -204,15 +256,16 @@ def findings_in(path, text):
 def main(arguments):
     root = arguments[0] if arguments else os.path.join(os.path.dirname(__file__), "..")
     errors = 0
-    lines_of = {}
+    lines_of, text_of = {}, {}
     for path in files_of(root):
         with open(os.path.join(root, path), encoding="utf-8") as file:
             text = file.read()
         lines_of[path] = text.count("\n")
+        text_of[path] = text
         for line, sentence, is_warning in findings_in(path, text):
             errors += not is_warning
             print(f"{path}:{line}: {'warning: ' if is_warning else ''}{sentence}")
-    for sentence in crowded_rooms(lines_of):
+    for sentence in (*crowded_rooms(lines_of), *shared_names(text_of)):
         errors += 1
         print(sentence)
     print(f"check_layers: {len(lines_of)} files, {errors} findings")

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "tools"))
-from check_layers import PLACES, ROOMS, crowded_rooms, findings_in
+from check_layers import LIBRARIES, PLACES, ROOMS, crowded_rooms, findings_in, shared_names
 
 SPDX = "// SPDX-License-Identifier: BSD-3-Clause\n"
 
@@ -148,6 +148,38 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(list(crowded_rooms(even)), [])
         self.assertEqual(len(list(crowded_rooms({**even, "src/a/b/y.cpp": 10}))), 1)
         self.assertEqual(list(crowded_rooms({**even, "tests/unit/y.cpp": 999})), [])
+
+    def test_every_room_that_has_a_library_has_one(self):
+        self.assertEqual(
+            sorted(room for rooms in LIBRARIES for room in rooms),
+            sorted(room for room in ROOMS if room != "backend/cuda"),
+        )
+
+    def test_files_of_a_library_keep_different_names_to_themselves(self):
+        def shared(first, second, where="src/run/y.cpp", around="fleet"):
+            files = {"src/cpu/x.cpp": (first, "fleet"), where: (second, around)}
+            wrapped = "namespace {} {{\nnamespace {{\n{}\n}}  // namespace\n}}  // namespace {}\n"
+            text_of = {p: wrapped.format(n, code, n) for p, (code, n) in files.items()}
+            return len(list(shared_names(text_of)))
+
+        for line in (
+            "struct Naming {};",
+            "enum class Ints { narrow, wide };",
+            "constexpr double kSteady = 0.02;",
+            "constexpr Naming kNamings[] = {{1, 2}};",
+            "bool is_empty(const View& view) { return true; }",
+            "#define FLEET_DEFINE(x) x",
+        ):
+            self.assertEqual(shared(line, line), 1, line)
+            self.assertEqual(shared(line, line, "src/plan/y.cpp"), 0, line)  # of another library
+            self.assertEqual(shared(line, ""), 0, line)
+        struct = "struct Naming {};"
+        self.assertEqual(shared(struct, struct, around="fleet::lapack"), 0)
+        self.assertEqual(shared(struct, "#include <nlohmann/json.hpp>\n" + struct), 0)
+        self.assertEqual(shared("bool is(int a) {", "bool is(double a) {"), 0)  # an overload
+        self.assertEqual(shared("bool is(int a) {", "bool is(int b) {"), 1)
+        macro = "#define FLEET_X 1"
+        self.assertEqual(shared(macro + "\n#undef FLEET_X", macro), 0)
 
     def test_the_environment_is_read_in_options_only(self):
         self.assertEqual(errors("src/base/options.cpp", 'std::getenv("X");'), [])
