@@ -259,7 +259,7 @@ int cusolverMgPotrf(struct object* handle, int uplo, int n, void* const* parts, 
                     struct object* layout, int type, void* const* work, int64_t length, int* info) {
   double* whole = gathered(parts, layout);
   if (row != 1 || column != 1) return INVALID;
-  usleep((unsigned)layout->block * 200);
+  usleep((unsigned)layout->block * 500);
   *info = potrf(uplo, n, whole, n);
   scatter(whole, parts, layout);
   return use(handle, type, work, length);
@@ -278,7 +278,7 @@ int cusolverMgGetrf(struct object* handle, int m, int n, void* const* parts, int
   double* whole = gathered(parts, layout);
   int64_t* found = malloc(sizeof(int64_t) * (size_t)n);
   if (row != 1 || column != 1) return INVALID;
-  usleep((unsigned)layout->block * 200);
+  usleep((unsigned)layout->block * 500);
   *info = getrf(m, n, whole, m, found);
   for (int64_t j = 0; j < n; ++j) *(int*)at(pivots, layout, j, sizeof(int)) = (int)found[j];
   free(found);
