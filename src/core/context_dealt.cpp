@@ -6,23 +6,12 @@
 #include "base/error.hpp"
 #include "base/gate.hpp"
 #include "core/context.hpp"
+#include "core/slot_copies.hpp"
 #include "core/strip_memory.hpp"
 #include "program/distribution.hpp"
 
 namespace fleet {
 namespace {
-
-/// Each piece as a matrix at home in its strip, which may stay on its tile's device.
-std::shared_ptr<const TileProgram> program_of(std::span<const StripPiece> pieces) {
-  auto program = std::make_shared<TileProgram>();
-  for (const StripPiece& piece : pieces)
-    program->matrices.push_back({.storage = piece.strip.storage,
-                                 .row_cuts = {0, piece.strip.rows},
-                                 .col_cuts = {0, piece.strip.cols},
-                                 .home = piece.strip_device,
-                                 .stays = true});
-  return program;
-}
 
 /// The program with all of its matrices written, so that no copy in other tiles outlives it.
 PlacedProgram as_written(PlacedProgram placed) {
@@ -30,17 +19,6 @@ PlacedProgram as_written(PlacedProgram placed) {
   for (Matrix& matrix : program->matrices) matrix.is_written = true;
   placed.program = std::move(program);
   return placed;
-}
-
-/// The slots of a plan over pieces, in the memory of their tiles.
-KeptSlots slots_in_tiles(const Plan& plan, std::span<const Resident> residents,
-                         std::span<const StripPiece> pieces) {
-  KeptSlots slots;
-  for (const auto& of_device : plan.slots) slots.emplace_back(of_device.size(), nullptr);
-  for (const auto& [id, where] : residents)
-    slots[index(where.device)][index(where.slot)] =
-        reinterpret_cast<void*>(pieces[index(id.matrix)].tile.begin);
-  return slots;
 }
 
 }  // namespace
@@ -73,7 +51,7 @@ void Context::take_strips(const Block& block, const Strips& strips,
   std::vector<Residents::Held> tiles;
   if (spread_by_plan(placed, placed.blocks)) tiles = residents_.at_owners(placed);
   if (tiles.empty()) throw Error(Status::no_memory, "the devices do not hold all tiles");
-  memory.emplace(*offloader_.engine().backend, residents_.memory(), block, strips, tiles);
+  memory.emplace(offloader_, residents_.memory(), block, strips, tiles);
   move_pieces(memory->pieces(), true);
 }
 
@@ -108,24 +86,13 @@ void Context::move_pieces(std::span<const StripPiece> pieces, bool into_strips) 
 
 /// False: some pieces may not have been moved.
 bool Context::move_by_plan(std::span<const StripPiece> pieces, bool into_strips) {
+  std::vector<SlotCopy> copies;
+  for (const StripPiece& piece : pieces)
+    copies.push_back({piece.strip_device, piece.strip, piece.tile_device,
+                      reinterpret_cast<void*>(piece.tile.begin)});
   try {
-    const auto program = program_of(pieces);
-    std::vector<Block> homes;
-    std::vector<TileId> tiles;
-    Residency at_tiles;
-    for (const StripPiece& piece : pieces) {
-      const TileId id{static_cast<MatrixId>(homes.size()), 0, 0};
-      homes.push_back(piece.strip);
-      tiles.push_back(id);
-      at_tiles.copies.push_back({id, piece.tile_device});
-    }
-    if (!into_strips) {
-      const Plan plan = offloader_.plan_spread(program, {}, at_tiles.copies, false);
-      return run_copies(plan, homes, slots_in_tiles(plan, plan.kept, pieces));
-    }
-    at_tiles.away = tiles;
-    const Plan plan = offloader_.plan_return(program, at_tiles, tiles);
-    return run_copies(plan, homes, slots_in_tiles(plan, plan.found, pieces));
+    return into_strips ? copy_from_slots(offloader_, copies, *journal_, log_)
+                       : copy_into_slots(offloader_, copies, *journal_, log_);
   } catch (const std::exception&) {  // no memory, or devices that do not work
     return false;
   }

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/sizes.hpp"
+#include "core/slot_copies.hpp"
 #include "cpu/blas.hpp"
 
 namespace fleet {
@@ -35,26 +36,6 @@ const Strips& strips_of(const PlannedFactors& planned) {
 
 }  // namespace
 
-TakenMemory::~TakenMemory() {
-  for (const auto& [device, data] : taken_) memory_.give_back(device, data);
-}
-
-View TakenMemory::take(DeviceId device, Storage storage, std::int64_t rows, std::int64_t cols) {
-  Backend& backend = *offloader_.engine().backend;
-  const std::int64_t bytes = rows * cols * bytes_of(storage);
-  taken_.reserve(taken_.size() + 1);
-  void* data = nullptr;
-  try {
-    data = memory_.take(backend, device, bytes);
-  } catch (const Error& error) {
-    if (error.status() != Status::no_memory) throw;
-    offloader_.trim();  // the arenas of earlier plans
-    data = memory_.take(backend, device, bytes);
-  }
-  taken_.emplace_back(device, data);
-  return {.data = data, .rows = rows, .cols = cols, .ld = std::max<std::int64_t>(1, rows)};
-}
-
 MixedFactors::MixedFactors(On on, const MixedCall& call, DeviceId home,
                            std::shared_ptr<const PlannedFactors> planned)
     : on_(on),
@@ -75,7 +56,8 @@ void MixedFactors::take_memory(DeviceId home) {
   for (const DeviceId device : what_.holders()) shares_.push_back({.device = device});
   std::vector<std::int64_t> columns(shares_.size(), 0);
   for (int j = 0; j < all.count(); ++j) {
-    const std::size_t share = index(j) % shares_.size();
+    const auto holder = std::ranges::find(shares_, all.home_of(j), &Share::device);
+    const auto share = static_cast<std::size_t>(holder - shares_.begin());
     strips_.push_back({.share = share, .begin = all.begin_of(j), .width = all.width_of(j)});
     columns[share] += all.width_of(j);
   }
@@ -106,35 +88,17 @@ void MixedFactors::take_memory(DeviceId home) {
   }
 }
 
-/// By one plan, so that all links are in use.
 void MixedFactors::bring(DeviceId home) {
-  auto program = std::make_shared<TileProgram>();
-  Binding binding{.matrices = {}, .scalars = {1.0, -1.0}};
-  std::vector<Residency::Copy> wanted;
-  std::vector<const Strip*> coming;
+  std::vector<SlotCopy> coming;
   for (const Strip& strip : strips_) {
     const View from = part(call_.a, call_.storage, 0, strip.begin, n_, strip.width);
     const DeviceId device = share_of(strip).device;
-    if (device == home) {
-      if (from.data != strip.wide.data)
-        backend().transfer(device, strip.wide, home, from, bytes_of(call_.storage));
-      continue;
-    }
-    wanted.push_back({{static_cast<MatrixId>(coming.size()), 0, 0}, device});
-    coming.push_back(&strip);
-    program->matrices.push_back({.storage = call_.storage,
-                                 .row_cuts = {0, n_},
-                                 .col_cuts = {0, strip.width},
-                                 .home = home,
-                                 .stays = true});
-    binding.matrices.push_back({from.data, from.ld, 0});
+    if (device != home)
+      coming.push_back({home, block_of(from, call_.storage), device, strip.wide.data});
+    else if (from.data != strip.wide.data)
+      backend().transfer(device, strip.wide, home, from, bytes_of(call_.storage));
   }
-  if (coming.empty()) return;
-  const Plan plan = on_.offloader.plan_spread(program, {}, wanted, false);
-  for (const auto& of_device : plan.slots) binding.slots.emplace_back(of_device.size(), nullptr);
-  for (const auto& [tile, where] : plan.kept)
-    binding.slots[index(where.device)][index(where.slot)] = coming[index(tile.matrix)]->wide.data;
-  if (!on_.offloader.run_copies(plan, binding, on_.journal, on_.log))
+  if (!coming.empty() && !copy_into_slots(on_.offloader, coming, on_.journal, on_.log))
     throw Error(Status::device_failed, "the matrix did not reach the devices");
 }
 

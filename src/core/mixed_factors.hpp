@@ -6,8 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/offloader.hpp"
-#include "core/tile_memory.hpp"
+#include "core/taken_memory.hpp"
 
 namespace fleet {
 
@@ -19,22 +18,6 @@ struct MixedCall {
   std::int64_t columns = 0;        ///< of the right sides
   std::int64_t* pivots = nullptr;  ///< 1-based
   bool own_copies = false;         ///< the matrix is copied where it lies on a device too
-};
-
-/// Pieces of device memory for tiles, given back to it at the end.
-class TakenMemory {
- public:
-  TakenMemory(Offloader& offloader, TileMemory& memory) : offloader_(offloader), memory_(memory) {}
-  ~TakenMemory();
-  TakenMemory(const TakenMemory&) = delete;
-  TakenMemory& operator=(const TakenMemory&) = delete;
-  /// Throws Error(no_memory).
-  View take(DeviceId device, Storage storage, std::int64_t rows, std::int64_t cols);
-
- private:
-  Offloader& offloader_;
-  TileMemory& memory_;
-  std::vector<std::pair<DeviceId, void*>> taken_;
 };
 
 /// For the thread that has the turn, which it keeps. Memory of right sides is on the host. What

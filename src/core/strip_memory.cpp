@@ -6,21 +6,10 @@
 
 namespace fleet {
 
-StripMemory::StripMemory(Backend& backend, TileMemory& memory, const Block& matrix,
+StripMemory::StripMemory(Offloader& offloader, TileMemory& memory, const Block& matrix,
                          const Strips& strips, std::span<const Residents::Held> tiles)
-    : backend_(backend), memory_(memory) {
-  try {
-    for (int j = 0; j < strips.count(); ++j) find_pieces(matrix, strips, j, tiles);
-  } catch (...) {
-    give_back();
-    throw;
-  }
-}
-
-StripMemory::~StripMemory() { give_back(); }
-
-void StripMemory::give_back() {
-  for (const auto& [device, data] : taken_) memory_.give_back(device, data);
+    : memory_(offloader, memory) {
+  for (int j = 0; j < strips.count(); ++j) find_pieces(matrix, strips, j, tiles);
 }
 
 void StripMemory::find_pieces(const Block& matrix, const Strips& strips, int j,
@@ -45,12 +34,10 @@ void StripMemory::find_pieces(const Block& matrix, const Strips& strips, int j,
     row_begin = std::min(row_begin, row);
   }
   const std::int64_t rows = matrix.rows - row_begin;
-  const DeviceId device = strips.home_of(j);
-  void* const data = memory_.take(backend_, device, rows * (end - begin) * bytes);
-  taken_.emplace_back(device, data);
-  const Block all =
-      block_of({.data = data, .rows = rows, .cols = end - begin, .ld = rows}, matrix.storage);
-  strips_.push_back({.data = static_cast<char*>(data) + (top - row_begin) * bytes, .ld = rows});
+  const View taken = memory_.take(strips.home_of(j), matrix.storage, rows, end - begin);
+  const Block all = block_of(taken, matrix.storage);
+  strips_.push_back(
+      {.data = static_cast<char*>(taken.data) + (top - row_begin) * bytes, .ld = taken.ld});
   for (std::size_t p = first; p < pieces_.size(); ++p) {
     const auto& [row, col] = at[p - first];
     const Block& tile = pieces_[p].tile;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/residents.hpp"
+#include "core/taken_memory.hpp"
 #include "run/binding.hpp"
 
 namespace fleet {
@@ -17,17 +18,13 @@ struct StripPiece {
   Block strip;  ///< the same elements in the strip
 };
 
-/// Each strip has whole tile rows, so that a tile is cut between its columns only. The memory is
-/// that of tiles, which is given back to them at the end: devices are slow to allocate.
+/// Each strip has whole tile rows, so that a tile is cut between its columns only.
 class StripMemory {
  public:
   /// `tiles` are all those of `matrix`, and none is a part of a larger one. Throws
   /// Error(no_memory).
-  StripMemory(Backend& backend, TileMemory& memory, const Block& matrix, const Strips& strips,
+  StripMemory(Offloader& offloader, TileMemory& memory, const Block& matrix, const Strips& strips,
               std::span<const Residents::Held> tiles);
-  ~StripMemory();
-  StripMemory(const StripMemory&) = delete;
-  StripMemory& operator=(const StripMemory&) = delete;
 
   /// Per strip.
   const std::vector<Binding::Matrix>& strips() const { return strips_; }
@@ -37,11 +34,7 @@ class StripMemory {
   void find_pieces(const Block& matrix, const Strips& strips, int j,
                    std::span<const Residents::Held> tiles);
 
-  void give_back();
-
-  Backend& backend_;
-  TileMemory& memory_;
-  std::vector<std::pair<DeviceId, void*>> taken_;
+  TakenMemory memory_;
   std::vector<Binding::Matrix> strips_;
   std::vector<StripPiece> pieces_;
 };

@@ -164,11 +164,6 @@ void lauum(CpuBlas& blas, Storage storage, const View& a) {
   if (!call_lauum(blas, storage, a)) plain_lapack::lauum(storage, a);
 }
 
-void orgqr(CpuBlas& blas, Storage storage, const View& a, std::int64_t k, const void* tau) {
-  if (a.rows == 0 || a.cols == 0) return;
-  if (!call_orgqr(blas, storage, a, k, tau)) plain_lapack::orgqr(storage, a, k, tau);
-}
-
 void ormqr(CpuBlas& blas, Storage storage, Side side, Op op, const View& v, const void* tau,
            const View& c) {
   if (c.rows == 0 || c.cols == 0 || v.cols == 0) return;

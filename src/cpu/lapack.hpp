@@ -31,9 +31,6 @@ std::int64_t trtri(CpuBlas& blas, Storage storage, const View& a, Diag diag);
 /// U*U^H or L^H*L in the place of the triangle.
 void lauum(CpuBlas& blas, Storage storage, const View& a);
 
-/// The first a.cols columns of the product of the k reflectors in a, in their place.
-void orgqr(CpuBlas& blas, Storage storage, const View& a, std::int64_t k, const void* tau);
-
 /// c = op(Q)*c or c*op(Q), with Q the product of all reflectors in the columns of v.
 void ormqr(CpuBlas& blas, Storage storage, Side side, Op op, const View& v, const void* tau,
            const View& c);

@@ -174,13 +174,6 @@ bool call_lauum(CpuBlas& blas, Storage storage, const View& a) {
          call(blas, LapackRoutine::lauum, storage, uplo_of(a), a.rows, a.data, lda, Written{info});
 }
 
-bool call_orgqr(CpuBlas& blas, Storage storage, const View& a, std::int64_t k, const void* tau) {
-  const std::int64_t lda = effective_ld(a);
-  return has(blas, LapackRoutine::orgqr, storage) && fits(*blas.lapack(), {a.rows, a.cols, lda}) &&
-         call_with_workspace(blas, LapackRoutine::orgqr, storage, a.cols, a.rows, a.cols, k, a.data,
-                             lda, tau);
-}
-
 bool call_ormqr(CpuBlas& blas, Storage storage, Side side, Op op, const View& v, const void* tau,
                 const View& c) {
   const std::int64_t ldv = effective_ld(v), ldc = effective_ld(c);

@@ -21,7 +21,6 @@ bool call_geqrf(CpuBlas& blas, Storage storage, const View& a, void* tau);
 bool call_larft(CpuBlas& blas, Storage storage, const View& v, const void* tau, const View& t);
 bool call_trtri(CpuBlas& blas, Storage storage, const View& a, Diag diag, std::int64_t& info);
 bool call_lauum(CpuBlas& blas, Storage storage, const View& a);
-bool call_orgqr(CpuBlas& blas, Storage storage, const View& a, std::int64_t k, const void* tau);
 bool call_ormqr(CpuBlas& blas, Storage storage, Side side, Op op, const View& v, const void* tau,
                 const View& c);
 

@@ -21,7 +21,7 @@ constexpr LapackNaming kLapackNamings[] = {{"scipy_", "_64_", Ints::wide},
 /// In the order of LapackRoutine; for real elements and for complex ones.
 constexpr const char* kWords[kLapackRoutines][2] = {
     {"potrf", "potrf"}, {"getrf", "getrf"}, {"geqrf", "geqrf"}, {"larft", "larft"},
-    {"trtri", "trtri"}, {"lauum", "lauum"}, {"orgqr", "ungqr"}, {"ormqr", "unmqr"}};
+    {"trtri", "trtri"}, {"lauum", "lauum"}, {"ormqr", "unmqr"}};
 
 thread_local int depth = 0;
 

@@ -14,9 +14,9 @@ namespace fleet {
 /// How wide the integers of a library are, by the names of its routines; `ask`: they say nothing.
 enum class Ints { narrow, wide, ask };
 
-/// orgqr and ormqr are ungqr and unmqr for complex elements.
-enum class LapackRoutine { potrf, getrf, geqrf, larft, trtri, lauum, orgqr, ormqr };
-inline constexpr int kLapackRoutines = 8;
+/// ormqr is unmqr for complex elements.
+enum class LapackRoutine { potrf, getrf, geqrf, larft, trtri, lauum, ormqr };
+inline constexpr int kLapackRoutines = 7;
 
 /// Entry points with gfortran's calling convention. A value.
 struct LapackLibrary {

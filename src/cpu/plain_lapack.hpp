@@ -15,7 +15,6 @@ void geqrf(Storage storage, const View& a, void* tau);
 void larft(Storage storage, const View& v, const void* tau, const View& t);
 std::int64_t trtri(Storage storage, const View& a, Diag diag);
 void lauum(Storage storage, const View& a);
-void orgqr(Storage storage, const View& a, std::int64_t k, const void* tau);
 void ormqr(Storage storage, Side side, Op op, const View& v, const void* tau, const View& c);
 
 }  // namespace fleet::plain_lapack

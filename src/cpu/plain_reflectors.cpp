@@ -146,21 +146,6 @@ void make_triangle(const PlainMatrix<T>& v, const T* tau, const PlainMatrix<T>& 
   }
 }
 
-/// The first columns of the product of all reflectors, in their place.
-template <typename T>
-void make_columns(const PlainMatrix<T>& a, std::int64_t k, const T* tau) {
-  for (std::int64_t col = k; col < a.cols(); ++col) {
-    for (std::int64_t row = 0; row < a.rows(); ++row) a(row, col) = T(0);
-    a(col, col) = T(1);
-  }
-  for (std::int64_t i = k - 1; i >= 0; --i) {
-    apply_left(Reflector<T>(a, i), tau[i], a, i + 1);
-    scale_column(a, i + 1, i, -tau[i]);
-    a(i, i) = T(1) - tau[i];
-    for (std::int64_t row = 0; row < i; ++row) a(row, i) = T(0);
-  }
-}
-
 }  // namespace
 
 void geqrf(Storage storage, const View& a, void* tau) {
@@ -177,12 +162,6 @@ void geqrf(Storage storage, const View& a, void* tau) {
 void larft(Storage storage, const View& v, const void* tau, const View& t) {
   with_wide_element(storage, [&]<typename T>(T) {
     make_triangle(PlainMatrix<T>(v), static_cast<const T*>(tau), PlainMatrix<T>(t));
-  });
-}
-
-void orgqr(Storage storage, const View& a, std::int64_t k, const void* tau) {
-  with_wide_element(storage, [&]<typename T>(T) {
-    make_columns(PlainMatrix<T>(a), k, static_cast<const T*>(tau));
   });
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "plan/factor_lanes.hpp"
 #include "plan/kernel_times.hpp"
 #include "plan/queues.hpp"
 #include "plan/strip_mover.hpp"
@@ -52,7 +53,7 @@ class FactorPlanner {
   struct Worker {
     DeviceId device = kHost;
     SlotRing panels, reloaded;
-    std::vector<double> lane_free_s;
+    FactorLanes lanes;
     std::vector<TileCopy> panel, outcome;       ///< per panel
     std::vector<int> strips;                    ///< that it has been dealt, in their order
     std::deque<std::pair<int, int>> exchanges;  ///< of its strips by panels, still to come
@@ -64,6 +65,7 @@ class FactorPlanner {
   };
 
   void deal();
+  int lanes_of_updates() const;
   void require_room() const;
   void take_slots();
   void fetch_strips();
@@ -80,12 +82,11 @@ class FactorPlanner {
   void send(const TileId& tile, const std::vector<int>& users, bool is_panel);
   void update(int j);
   void exchange(int j, int k);
-  int free_lane(int w) const;
-  int lane_of_panels(int w) const;
+  void change(int j, const TileCopy& by);
   void write_back(int j);
   void write_back_outcome(int k, int worker);
-  void compute(int worker, OpId op, const TileCopy& target,
-               const std::array<const TileCopy*, 2>& inputs, int lane);
+  double compute(int worker, OpId op, const TileCopy& target,
+                 const std::array<const TileCopy*, 2>& inputs, int lane);
   double fetch(const TileId& tile, const TileCopy& from, const Where& to, TaskKind kind);
   int owner_of(int j) const { return (j - stage_.begin) % static_cast<int>(workers_.size()); }
   Worker& worker(int w) { return workers_[index(w)]; }
@@ -114,8 +115,6 @@ class FactorPlanner {
   std::vector<int> updates_;     ///< of each strip so far
   int panels_made_ = 0, panels_held_ = kLeastPanels;
   std::vector<std::vector<OpId>> ops_;  ///< per matrix, those still to come, last first
-  int lanes_in_use_ = 1;                ///< of updates
-  bool has_lane_of_panels_ = false;     ///< the one after these
 };
 
 std::int64_t longest_panel(const TileProgram& program, const Strips& strips) {
@@ -139,11 +138,19 @@ Plan FactorPlanner::run() {
 }
 
 void FactorPlanner::deal() {
+  const int wanted = lanes_of_updates();
+  // A panel beside products takes about twice as long as alone. Where other devices wait for it,
+  // that loses more than the products gain; a device without others does both at the same time
+  // (docs/performance, "Factorizations on two H100").
+  const bool alone = plan_.tuning.workers.size() == 1;
   for (const DeviceId device : plan_.tuning.workers) {
     Worker worker{.device = device};
     const bool overlap = plan_.tuning.rules.has(Rule::overlap);
-    worker.lane_free_s.resize(
-        overlap ? index(std::max(1, machine_.devices[index(device)].lanes)) : 1, 0.0);
+    const int lanes = overlap ? std::max(1, machine_.devices[index(device)].lanes) : 1;
+    const int updates = std::min(lanes, wanted);
+    worker.lanes = FactorLanes(updates, alone && lanes > updates);
+    if (alone && lanes > updates)
+      plan_.queues[index(first_lane_[index(device)] + worker.lanes.of_panel())].is_ahead = true;
     worker.panel.resize(index(strips_.panels));
     worker.outcome.resize(index(strips_.panels));
     workers_.push_back(std::move(worker));
@@ -155,21 +162,17 @@ void FactorPlanner::deal() {
     for (OpId op = chain.first; op < chain.first + chain.ops; ++op)
       ops_[index(chain.target.matrix)].push_back(op);
   for (auto& ops : ops_) std::ranges::reverse(ops);
-  const TileId middle = strips_.strip((stage_.begin + stage_.end) / 2 < strips_.count()
-                                          ? (stage_.begin + stage_.end) / 2
-                                          : strips_.count() - 1);
+}
+
+// As many as it takes strips to fill a device.
+int FactorPlanner::lanes_of_updates() const {
+  const auto& workers = plan_.tuning.workers;
+  const TileId middle =
+      strips_.strip(std::min((stage_.begin + stage_.end) / 2, strips_.count() - 1));
   const std::int64_t elements = program_.rows_of(middle) * program_.cols_of(middle);
-  lanes_in_use_ = static_cast<int>(std::max<std::int64_t>(
-      std::ssize(workers_) <= kFewWorkers ? kLeastLanes : 1,
-      ceil_div(machine_.devices[index(workers_.front().device)].filling_elements, elements)));
-  // A panel beside products takes about twice as long as alone. Where other devices wait for it,
-  // that loses more than the products gain; a device without others does both at the same time
-  // (docs/performance, "Factorizations on two H100").
-  std::vector<double>& lanes = workers_.front().lane_free_s;
-  if (workers_.size() > 1 || std::ssize(lanes) <= lanes_in_use_) return;
-  lanes.resize(index(lanes_in_use_ + 1));
-  plan_.queues[index(first_lane_[index(workers_.front().device)] + lanes_in_use_)].is_ahead = true;
-  has_lane_of_panels_ = true;
+  const std::int64_t least = std::ssize(workers) <= kFewWorkers ? kLeastLanes : 1;
+  return static_cast<int>(std::max(
+      least, ceil_div(machine_.devices[index(workers.front())].filling_elements, elements)));
 }
 
 OpId FactorPlanner::next_op(const TileId& tile) {
@@ -254,8 +257,7 @@ void FactorPlanner::factor() {
     int best = -1;
     for (int w = 0; w < std::ssize(workers_); ++w) {
       if (next_of(w).strip < 0) continue;
-      const auto free_s = [&](int of) { return worker(of).lane_free_s[index(free_lane(of))]; };
-      if (best < 0 || free_s(w) < free_s(best)) best = w;
+      if (best < 0 || worker(w).lanes.next_s() < worker(best).lanes.next_s()) best = w;
     }
     if (best < 0) break;
     update(next_of(best).strip);
@@ -309,7 +311,7 @@ bool FactorPlanner::make_next_panel() {
 
 FactorPlanner::Next FactorPlanner::next_of(int w) const {
   const Worker& me = workers_[index(w)];
-  const double free_s = me.lane_free_s[index(free_lane(w))];
+  const double free_s = me.lanes.next_s();
   Next best;
   for (const int j : me.strips) {
     const int k = updates_[index(j)];
@@ -327,7 +329,7 @@ void FactorPlanner::emit_exchange(int w) {
   Worker& me = worker(w);
   if (me.exchanges.empty()) return;
   const auto [j, k] = me.exchanges.front();
-  if (me.outcome[index(k)].ready_s > me.lane_free_s[index(free_lane(w))]) return;
+  if (me.outcome[index(k)].ready_s > me.lanes.next_s()) return;
   me.exchanges.pop_front();
   exchange(j, k);
 }
@@ -337,17 +339,6 @@ void FactorPlanner::finish(int j) {
   if (ops_[index(j)].empty() && !on_host(strip_[index(j)].where.device)) write_back(j);
 }
 
-int FactorPlanner::free_lane(int w) const {
-  const Worker& me = workers_[index(w)];
-  const auto begin = me.lane_free_s.begin();
-  const auto count = std::min(std::ssize(me.lane_free_s), std::ptrdiff_t{lanes_in_use_});
-  return static_cast<int>(std::min_element(begin, begin + count) - begin);
-}
-
-int FactorPlanner::lane_of_panels(int w) const {
-  return has_lane_of_panels_ ? lanes_in_use_ : free_lane(w);
-}
-
 void FactorPlanner::make_panel(int k) {
   const int w = owner_of(k);
   Worker& me = worker(w);
@@ -355,11 +346,9 @@ void FactorPlanner::make_panel(int k) {
   TileCopy& panel = me.panel[index(k)];
   TileCopy& outcome = me.outcome[index(k)];
   panel.where = {me.device, me.panels.next()};
-  const int lane = lane_of_panels(w);
+  const int lane = me.lanes.of_panel();
   const auto make = [&](const TileId& tile, TileCopy& target, const TileCopy& input) {
-    const OpId op = next_op(tile);
-    compute(w, op, target, {&input, nullptr}, lane);
-    target.ready_s = me.lane_free_s[index(lane)];
+    target.ready_s = compute(w, next_op(tile), target, {&input, nullptr}, lane);
   };
   make(strips_.panel(k), panel, strip);
   make(strips_.outcome(k), outcome, panel);
@@ -382,9 +371,8 @@ void FactorPlanner::reload(int k) {
       fetch(strips_.outcome(k), {.where = {kHost, -1}}, outcome.where, TaskKind::fetch);
   TileCopy& panel = me.panel[index(k)];
   panel.where = {me.device, me.panels.next()};
-  const int lane = lane_of_panels(w);
-  compute(w, next_op(strips_.panel(k)), panel, {&strip, &outcome}, lane);
-  panel.ready_s = me.lane_free_s[index(lane)];
+  panel.ready_s =
+      compute(w, next_op(strips_.panel(k)), panel, {&strip, &outcome}, me.lanes.of_panel());
 }
 
 // Each strip comes, is exchanged by all later panels, and goes home.
@@ -402,20 +390,18 @@ void FactorPlanner::exchange_only() {
 }
 
 void FactorPlanner::update(int j) {
-  const int w = owner_of(j), k = updates_[index(j)]++;
-  TileCopy& strip = strip_[index(j)];
-  const int lane = free_lane(w);
-  compute(w, next_op(strips_.strip(j)), strip, {&worker(w).panel[index(k)], nullptr}, lane);
-  strip.ready_s = worker(w).lane_free_s[index(lane)];
-  finish(j);
+  const int k = updates_[index(j)]++;
+  change(j, worker(owner_of(j)).panel[index(k)]);
 }
 
-void FactorPlanner::exchange(int j, int k) {
+void FactorPlanner::exchange(int j, int k) { change(j, worker(owner_of(j)).outcome[index(k)]); }
+
+// The next op of a strip, by what its worker has of a panel.
+void FactorPlanner::change(int j, const TileCopy& by) {
   const int w = owner_of(j);
   TileCopy& strip = strip_[index(j)];
-  const int lane = free_lane(w);
-  compute(w, next_op(strips_.strip(j)), strip, {&worker(w).outcome[index(k)], nullptr}, lane);
-  strip.ready_s = worker(w).lane_free_s[index(lane)];
+  const int lane = worker(w).lanes.of_update();
+  strip.ready_s = compute(w, next_op(strips_.strip(j)), strip, {&by, nullptr}, lane);
   finish(j);
 }
 
@@ -430,8 +416,8 @@ void FactorPlanner::write_back_outcome(int k, int w) {
   fetch(strips_.outcome(k), worker(w).outcome[index(k)], {kHost, -1}, TaskKind::writeback);
 }
 
-void FactorPlanner::compute(int w, OpId op, const TileCopy& target,
-                            const std::array<const TileCopy*, 2>& inputs, int lane) {
+double FactorPlanner::compute(int w, OpId op, const TileCopy& target,
+                              const std::array<const TileCopy*, 2>& inputs, int lane) {
   Worker& me = worker(w);
   const TileOp& of = program_.op(op);
   Task task;
@@ -441,7 +427,7 @@ void FactorPlanner::compute(int w, OpId op, const TileCopy& target,
   task.op = op;
   task.to = target.where;
   task.tile = (std::ranges::upper_bound(program_.chains, op, {}, &OpChain::first) - 1)->target;
-  double start_s = std::max(me.lane_free_s[index(lane)], target.ready_s);
+  double start_s = std::max(me.lanes.free_s(lane), target.ready_s);
   std::array<TileId, 2> read{kNoTile, kNoTile};
   for (const std::size_t x : {0, 1}) {
     if (inputs[x] == nullptr) continue;
@@ -451,8 +437,9 @@ void FactorPlanner::compute(int w, OpId op, const TileCopy& target,
   }
   mover_->add(task, read);
   const double stop_s = start_s + times_.seconds(me.device, of, task.tile);
-  me.lane_free_s[index(lane)] = stop_s;
+  me.lanes.take(lane, stop_s);
   plan_.planned_s = std::max(plan_.planned_s, stop_s);
+  return stop_s;
 }
 
 double FactorPlanner::fetch(const TileId& tile, const TileCopy& from, const Where& to,

@@ -309,10 +309,9 @@ std::vector<Prober::Series> Prober::series_of(const std::vector<Crew>& crews) co
       series.edges.erase(repeated.begin(), repeated.end());
       // There may be time for one rate of these types, and shorter products are over before the
       // device has begun in earnest.
-      if (quick && has_short_products(type) && !series.edges.empty())
-        std::erase_if(series.edges, [last = series.edges.back()](std::int64_t edge) {
-          return edge < std::min(kLeastQuickEdge, last);
-        });
+      while (quick && has_short_products(type) && series.edges.size() > 1 &&
+             series.edges.front() < kLeastQuickEdge)
+        series.edges.erase(series.edges.begin());
       if (!series.edges.empty()) all.push_back(std::move(series));
     }
   return all;

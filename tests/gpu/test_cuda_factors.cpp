@@ -3,8 +3,8 @@
 // this machine, with NaN in all memory that was not written; again as graphs, with the same bits.
 #include <gtest/gtest.h>
 
-#include "backend/device_library.hpp"
 #include "base/error.hpp"
+#include "gpu/gpus.hpp"
 #include "support/factor_trial.hpp"
 #include "support/scale.hpp"
 
@@ -12,15 +12,7 @@ namespace fleet {
 namespace {
 
 using test::Generator;
-
-std::unique_ptr<Backend> gpus(const Options& options = {}) {
-  std::string why;
-  const int count = device_library({}).count(why);
-  std::vector<int> all;
-  for (int id = 0; id < count; ++id) all.push_back(id);
-  if (all.empty()) throw Error(Status::unsupported, "these tests need a GPU");
-  return device_library({}).open(options, all);
-}
+using test::gpus;
 
 void expect_right(std::uint64_t seed, std::int64_t trials, std::int64_t most,
                   Options options = {}) {

@@ -8,24 +8,15 @@
 #include <limits>
 #include <vector>
 
-#include "backend/device_library.hpp"
-#include "base/error.hpp"
 #include "cpu/narrow.hpp"
+#include "gpu/gpus.hpp"
 #include "support/factor_trial.hpp"
 
 namespace fleet {
 namespace {
 
 using test::Generator;
-
-std::unique_ptr<Backend> gpus(const Options& options = {}) {
-  std::string why;
-  const int count = device_library({}).count(why);
-  std::vector<int> all;
-  for (int id = 0; id < count; ++id) all.push_back(id);
-  if (all.empty()) throw Error(Status::unsupported, "these tests need a GPU");
-  return device_library({}).open(options, all);
-}
+using test::gpus;
 
 /// A matrix on the first device, and on the host.
 template <typename T>

@@ -6,8 +6,8 @@
 
 #include <chrono>
 
-#include "backend/device_library.hpp"
 #include "base/error.hpp"
+#include "gpu/gpus.hpp"
 #include "probe/probe.hpp"
 #include "support/beside_backend.hpp"
 #include "support/host_trial.hpp"
@@ -20,21 +20,8 @@ namespace {
 
 using test::between;
 using test::Generator;
+using test::gpus;
 using test::HostTrial;
-
-std::vector<int> all_gpus() {
-  std::string why;
-  const int count = device_library({}).count(why);
-  std::vector<int> ids;
-  for (int id = 0; id < count; ++id) ids.push_back(id);
-  return ids;
-}
-
-std::unique_ptr<Backend> gpus(const Options& options = {}) {
-  const std::vector<int> all = all_gpus();
-  if (all.empty()) throw Error(Status::unsupported, "these tests need a GPU");
-  return device_library({}).open(options, all);
-}
 
 /// A random problem and plan for all or some of the devices; nothing if it cannot be planned.
 struct Case {

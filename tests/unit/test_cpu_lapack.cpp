@@ -185,14 +185,6 @@ TYPED_TEST(CpuLapack, HasTheReflectorsOfLoopsAndAppliesThemLikewise) {
           lapack::ormqr(this->plain_, this->kStorage, side, op, v, tau.data(), same.view());
           expect_near(c.data, same.data, 10.0 * static_cast<double>(m));
         }
-
-      Matrix<TypeParam> q(m, std::min(m, k + 2), this->random_);
-      for (std::int64_t col = 0; col < k; ++col)
-        for (std::int64_t row = 0; row < m; ++row) q.at(row, col) = one.at(row, col);
-      Matrix<TypeParam> same_q = q;
-      lapack::orgqr(*this->library_, this->kStorage, q.view(), k, tau.data());
-      lapack::orgqr(this->plain_, this->kStorage, same_q.view(), k, tau.data());
-      expect_near(q.data, same_q.data, 10.0 * static_cast<double>(m));
     }
 }
 

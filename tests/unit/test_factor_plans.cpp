@@ -3,6 +3,8 @@
 // matrices in random legal orders, in core and in stages.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "backend/host/backend.hpp"
 #include "sim/simulate.hpp"
 #include "support/cpu_blas.hpp"
@@ -64,6 +66,41 @@ TEST(FactorPlans, InHalvesAreNearlyAsExactAsFloats) {
     // 22 bits for 24. Halves alone would have 11.
     EXPECT_LT(by_halves, 8 * by_floats) << width;
     EXPECT_NE(by_halves, by_floats) << width;
+  }
+}
+
+/// The queues of panels, and those of updates.
+std::pair<std::set<QueueId>, std::set<QueueId>> queues_of(const Plan& plan) {
+  std::set<QueueId> panels, updates;
+  for (const Task& task : plan.tasks) {
+    if (task.kind != TaskKind::compute) continue;
+    if (task.kernel == Kernel::factor) panels.insert(task.queue);
+    if (task.kernel == Kernel::update) updates.insert(task.queue);
+  }
+  return {panels, updates};
+}
+
+TEST(FactorPlans, GiveADeviceWithoutOthersALaneOfPanelsAndFewDevicesTwoOfUpdates) {
+  for (const int devices : {1, 2, 4}) {
+    Machine machine = test::node(devices);
+    Tuning tuning{.grid = {1, devices}, .tile = 16};
+    for (DeviceId d = kFirstDevice; d < kFirstDevice + devices; ++d) {
+      machine.devices[static_cast<std::size_t>(d)].lanes = 4;
+      machine.devices[static_cast<std::size_t>(d)].filling_elements = 1;
+      tuning.workers.push_back(d);
+    }
+    const Strips strips = strips_of({.routine = Factoring::getrf, .m = 320, .n = 320}, 16);
+    const auto program = std::make_shared<const TileProgram>(expand(strips));
+
+    const Plan plan = schedule_factorization(program, machine, tuning);
+
+    const auto [panels, updates] = queues_of(plan);
+    const auto is_ahead = [&](QueueId queue) {
+      return plan.queues[static_cast<std::size_t>(queue)].is_ahead;
+    };
+    EXPECT_EQ(std::ranges::all_of(panels, is_ahead), devices == 1) << devices;
+    EXPECT_TRUE(std::ranges::none_of(updates, is_ahead)) << devices;
+    EXPECT_EQ(std::ssize(updates), devices * (devices <= 2 ? 2 : 1)) << devices;
   }
 }
 

@@ -83,12 +83,13 @@ TEST(Probe, FindsVirtualDevicesWithTheirThreads) {
   EXPECT_EQ(difference(real, found, 0.01), "");
 }
 
+class Overlapping final : public Disguise {
+ public:
+  using Disguise::Disguise;
+  bool overlaps_launches() const override { return true; }
+};
+
 TEST(Probe, TakesNoSmallProductForFasterWhereLaunchesOverlap) {
-  class Overlapping final : public Disguise {
-   public:
-    using Disguise::Disguise;
-    bool overlaps_launches() const override { return true; }
-  };
   Machine real = random_node(3);
   for (std::size_t d = kFirstDevice; d < real.devices.size(); ++d)
     real.devices[d].kernels = {
@@ -102,6 +103,26 @@ TEST(Probe, TakesNoSmallProductForFasterWhereLaunchesOverlap) {
     EXPECT_NEAR(found.devices[d].kernels[1].flops_per_s, 3e13, 3e11);
     EXPECT_NEAR(found.devices[d].kernels[2].flops_per_s, 5e13, 5e11);
   }
+}
+
+TEST(Probe, MeasuresFastTypesOnLongProductsWhereTimeIsShort) {
+  Machine real = random_node(2);
+  for (std::size_t d = kFirstDevice; d < real.devices.size(); ++d) {
+    real.devices[d].kernels.clear();
+    for (const DataType type : {DataType::f64, DataType::f16, DataType::tf32})
+      for (const std::int64_t edge : {512, 2048, 4096})
+        real.devices[d].kernels.push_back({type, edge, 5e13});
+  }
+  Overlapping backend(real, forgotten(real));
+
+  const Machine found = probe(backend, kBudgetS);
+
+  for (std::size_t d = kFirstDevice; d < real.devices.size(); ++d)
+    for (const DataType type : {DataType::f64, DataType::f16, DataType::tf32}) {
+      const auto first = std::ranges::find(found.devices[d].kernels, type, &KernelRate::type);
+      ASSERT_NE(first, found.devices[d].kernels.end());
+      EXPECT_EQ(first->edge, type == DataType::f64 ? 512 : 2048) << word_of(type);
+    }
 }
 
 TEST(Probe, KeepsACapacityThatNoLoadReaches) {
