@@ -127,6 +127,33 @@ FLEET_API fleet_status fleet_ztrtrs(fleet_context* context, fleet_uplo uplo, fle
                                     fleet_diag diag, int64_t n, int64_t nrhs, const void* a,
                                     int64_t lda, void* b, int64_t ldb, int64_t* info);
 
+/* op(A)*X = B with n unknowns and nrhs right sides. A is only read: where devices factor it, the
+ * factors stay there until they have solved with them, so that nothing but X comes back. X, n x
+ * nrhs, may be B. X is untouched where *info > 0, which getrf defines. */
+FLEET_API fleet_status fleet_ssolve(fleet_context* context, fleet_op trans, int64_t n, int64_t nrhs,
+                                    const float* a, int64_t lda, const float* b, int64_t ldb,
+                                    float* x, int64_t ldx, int64_t* info);
+FLEET_API fleet_status fleet_dsolve(fleet_context* context, fleet_op trans, int64_t n, int64_t nrhs,
+                                    const double* a, int64_t lda, const double* b, int64_t ldb,
+                                    double* x, int64_t ldx, int64_t* info);
+FLEET_API fleet_status fleet_csolve(fleet_context* context, fleet_op trans, int64_t n, int64_t nrhs,
+                                    const void* a, int64_t lda, const void* b, int64_t ldb, void* x,
+                                    int64_t ldx, int64_t* info);
+FLEET_API fleet_status fleet_zsolve(fleet_context* context, fleet_op trans, int64_t n, int64_t nrhs,
+                                    const void* a, int64_t lda, const void* b, int64_t ldb, void* x,
+                                    int64_t ldx, int64_t* info);
+
+/* The determinant of A, n x n, which is only read: *sign * exp(*logabs). The sign of a complex one
+ * is a number of modulus 1. 0 and minus infinity: A is singular by getrf's factors. */
+FLEET_API fleet_status fleet_sslogdet(fleet_context* context, int64_t n, const float* a,
+                                      int64_t lda, float* sign, double* logabs);
+FLEET_API fleet_status fleet_dslogdet(fleet_context* context, int64_t n, const double* a,
+                                      int64_t lda, double* sign, double* logabs);
+FLEET_API fleet_status fleet_cslogdet(fleet_context* context, int64_t n, const void* a, int64_t lda,
+                                      void* sign, double* logabs);
+FLEET_API fleet_status fleet_zslogdet(fleet_context* context, int64_t n, const void* a, int64_t lda,
+                                      void* sign, double* logabs);
+
 /* A*X = B as gesv, with factors in single precision, and X, n x nrhs, refined by residuals in
  * double until its backward error is that of gesv (LAPACK's dsgesv and zcgesv). B is not
  * changed. Where the model expects devices to be faster and these have memory for A in both

@@ -26,6 +26,8 @@ _ARGUMENTS = {
     "getri": "nmvi",
     "potri": "fnmi",
     "gesv": "nnmvmi",
+    "solve": "fnnmmmi",
+    "slogdet": "nmvv",
     "trtri": "ffnmi",
     "lauum": "fnm",
     "orgqr": "nnnmv",

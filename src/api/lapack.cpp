@@ -7,6 +7,7 @@
 
 #include "api/parameters.hpp"
 #include "core/argument_check.hpp"
+#include "cpu/element.hpp"
 #include "linalg/inverse.hpp"
 #include "linalg/orthogonal.hpp"
 #include "linalg/solve.hpp"
@@ -152,6 +153,45 @@ fleet_status gesv(const Function& f, Int n, Int nrhs, Given a, Int* ipiv, Given 
         .array("info", info, 1);
     f.require_host_pivots(ipiv, n);
     *info = linalg::gesv(f.on(), a.view(n, n), ipiv, b.view(n, nrhs));
+  });
+}
+
+fleet_status solve(const Function& f, fleet_op trans, Int n, Int nrhs, Given a, Given b, Given x,
+                   Int* info) {
+  return guarded([&] {
+    f.check()
+        .flag("trans", trans, "ntc")
+        .at_least("n", n, 0)
+        .at_least("nrhs", nrhs, 0)
+        .matrix("a", a.data, "lda", a.ld, n, n, f.storage)
+        .matrix("b", b.data, "ldb", b.ld, n, nrhs, f.storage)
+        .matrix("x", x.data, "ldx", x.ld, n, nrhs, f.storage)
+        .array("info", info, 1);
+    if (x.data == b.data && x.ld != b.ld && nrhs > 1)
+      refuse_argument(std::string(f.symbol) + ": argument 10 (ldx) is " + std::to_string(x.ld) +
+                      ", expected that of B where X is B, " + std::to_string(b.ld));
+    *info = linalg::solve(f.on(), operation_of(f, trans), a.view(n, n), b.view(n, nrhs),
+                          x.view(n, nrhs));
+  });
+}
+
+fleet_status slogdet(const Function& f, Int n, Given a, void* sign, double* logabs) {
+  return guarded([&] {
+    f.check()
+        .at_least("n", n, 0)
+        .matrix("a", a.data, "lda", a.ld, n, n, f.storage)
+        .array("sign", sign, 1)
+        .array("logabs", logabs, 1);
+    f.require_host("sign", sign, 1, f.storage);
+    f.require_host("logabs", logabs, 1, Storage::f64);
+    const LogDet found = log_det(f.on(), a.view(n, n));
+    with_wide_element(f.storage, [&]<typename T>(T) {
+      if constexpr (std::is_floating_point_v<T>)
+        *static_cast<T*>(sign) = static_cast<T>(found.sign.real());
+      else
+        *static_cast<T*>(sign) = T(found.sign);
+    });
+    *logabs = found.log;
   });
 }
 
@@ -341,6 +381,15 @@ using Element = std::conditional_t<std::is_floating_point_v<T>, T, void>;
   fleet_status fleet_##x##gesv(fleet_context* context, Int n, Int nrhs, Element<T>* a, Int lda,    \
                                Int* ipiv, Element<T>* b, Int ldb, Int* info) {                     \
     return gesv(FLEET_F(x, gesv, T), n, nrhs, {a, lda}, ipiv, {b, ldb}, info);                     \
+  }                                                                                                \
+  fleet_status fleet_##x##solve(fleet_context* context, fleet_op trans, Int n, Int nrhs,           \
+                                const Element<T>* a, Int lda, const Element<T>* b, Int ldb,        \
+                                Element<T>* solution, Int ldx, Int* info) {                        \
+    return solve(FLEET_F(x, solve, T), trans, n, nrhs, {a, lda}, {b, ldb}, {solution, ldx}, info); \
+  }                                                                                                \
+  fleet_status fleet_##x##slogdet(fleet_context* context, Int n, const Element<T>* a, Int lda,     \
+                                  Element<T>* sign, double* logabs) {                              \
+    return slogdet(FLEET_F(x, slogdet, T), n, {a, lda}, sign, logabs);                             \
   }                                                                                                \
   fleet_status fleet_##x##trtrs(fleet_context* context, fleet_uplo uplo, fleet_op trans,           \
                                 fleet_diag diag, Int n, Int nrhs, const Element<T>* a, Int lda,    \

@@ -22,7 +22,9 @@
 
 namespace fleet {
 
+class HeldFactors;
 class MixedFactors;
+struct HeldCall;
 struct MixedCall;
 class StripMemory;
 struct StripPiece;
@@ -55,6 +57,8 @@ class Context {
   /// Pivots are those of getrf. Nothing, with all but the pivots untouched, where the host has to
   /// do it. Throws Error as a call does that reads the matrix.
   std::unique_ptr<MixedFactors> mixed_factors(const MixedCall& call);
+  /// The same of a matrix that is only read, in its own precision.
+  std::unique_ptr<HeldFactors> held_factors(const HeldCall& call);
   /// Runs `work` with the CPU's library, which has as many threads then as there are cores.
   template <typename Work>
   void with_cpu(Work&& work) {
@@ -284,8 +288,13 @@ class Context {
                    std::int64_t& info);
   std::shared_ptr<const PlannedFactors> plan_mixed(const Factorization& what, DeviceId home,
                                                    CallRecord& record);
-  std::unique_ptr<MixedFactors> hold_mixed(const MixedCall& call, DeviceId home,
-                                           CallRecord& record);
+  std::shared_ptr<const PlannedFactors> plan_held(const Factorization& what, CallRecord& record);
+  /// `plan()` for what is to be held, and `hold(planned)`, which takes the memory.
+  template <class Factors, class Plan, class Hold>
+  std::unique_ptr<Factors> hold(const Factorization& what, CallRecord& record, Plan plan,
+                                Hold hold);
+  template <class Factors, class Call, class Hold>
+  std::unique_ptr<Factors> factors_of(const Call& call, Storage storage, Hold hold);
   std::optional<Factorization> dealt(const FactorCall& call, const Block& block) const;
   PlacedProgram distributed(const Block& block);
   void take_strips(const Block& block, const Strips& strips, std::optional<StripMemory>& memory);

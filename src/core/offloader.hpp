@@ -146,6 +146,7 @@ class Offloader {
     void* tau = nullptr;
     std::int64_t info = 0;
     std::vector<Binding::Matrix> strips = {};  ///< of a matrix that is dealt, instead of a
+    KeptSlots slots = {};                      ///< of factors that are kept
     double scale_of_halves = 1;                ///< kScaleOfHalves
   };
   /// Runs the stages one after another; not_possible leaves the matrix untouched. Throws

@@ -29,6 +29,11 @@ bool has_touched_home(const Plan& plan, const Trace& trace) {
   return false;
 }
 
+/// Copies of the matrix, in memory of the caller.
+bool has_own_strips(const Offloader::Factored& factored) {
+  return !factored.strips.empty() || !factored.slots.empty();
+}
+
 /// Memory for what is in slots only, so that the CPU can complete a run.
 class ScratchHomes {
  public:
@@ -134,12 +139,13 @@ std::unique_ptr<Execution> Offloader::begin_first(const Factorization& what, Fac
           backend, all.outcome_elements(all.panels) * bytes_of(what.storage));
       run.binding = bind(all, run.factored->a, run.factored->lda, run.outcomes);
       std::ranges::copy(run.factored->strips, run.binding.matrices.begin());
+      run.binding.slots = run.factored->slots;
       run.binding.scalars[kScaleOfHalves] = run.factored->scale_of_halves;
       return backend.begin(stage->tuned.plan, run.binding, stage->serial);
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
-      // Strips that are dealt were cut for this very plan: there is no other one.
-      const int most = run.factored->strips.empty() ? kAttempts : 1;
+      // Strips in memory of their own were cut for this very plan: there is no other one.
+      const int most = has_own_strips(*run.factored) ? 1 : kAttempts;
       const bool is_last = error.status() != Status::no_memory || attempt == most;
       log.line(Log::kWarning, {error.what(), is_last ? "; left to the CPU" : "; trying with less"});
       run.refusal = error.status() == Status::no_memory ? "no memory on the devices"
@@ -209,8 +215,7 @@ Offloader::Outcome Offloader::finish_stage(const std::shared_ptr<const Planned>&
   const double start_s = now_s();
   Trace trace = fleet::complete(plan, run.binding, *execution);
   const bool whole = trace.status == Status::ok;
-  // Strips that are dealt are copies.
-  const bool is_copy = !run.factored->strips.empty();
+  const bool is_copy = has_own_strips(*run.factored);
   if (!whole && !run.is_touched && (is_copy || !has_touched_home(plan, trace))) {
     note_outcome(trace, log);
     log.line(Log::kWarning, {trace.message, "; left to the CPU"});

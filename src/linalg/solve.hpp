@@ -2,6 +2,8 @@
 // solve.hpp: equations by factorizations, as LAPACK's routines of the same names. Arguments are
 // legal; it knows no C types.
 #pragma once
+#include <complex>
+
 #include "linalg/level3.hpp"
 
 namespace fleet::linalg {
@@ -23,6 +25,16 @@ std::int64_t posv(const Level3& on, const View& a, const View& b);
 std::int64_t gesv(const Level3& on, const View& a, std::int64_t* pivots, const View& b);
 /// b = x, with op(a)*x = b and a triangle; b is left alone where its diagonal has a zero.
 std::int64_t trtrs(const Level3& on, Op op, Diag diag, const View& a, const View& b);
+
+/// x = the solution of op(a)*x = b, where x may be b; a is only read. Where the result is not 0, x
+/// is left alone.
+std::int64_t solve(const Level3& on, Op op, const View& a, const View& b, const View& x);
+/// The determinant is sign * exp(log): 0 and minus infinity of a singular matrix.
+struct LogDet {
+  std::complex<double> sign = 1;
+  double log = 0;
+};
+LogDet log_det(const Level3& on, const View& a);
 
 /// What a*x = b is solved with in mixed precision.
 struct MixedSolve {

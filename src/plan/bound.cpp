@@ -350,7 +350,8 @@ Bound bound(const Factorization& what, const Machine& machine) {
     const double share = what.routine == Factoring::potrf ? 0.5 : 1;
     const double bytes = share * static_cast<double>(what.m) * static_cast<double>(what.n) *
                          static_cast<double>(bytes_of(what.storage));
-    const std::array<Moved, 3> moved{Moved{.home = what.home, .out = bytes, .in = bytes}};
+    const std::array<Moved, 3> moved{
+        Moved{.home = what.home, .out = bytes, .in = what.kept ? 0 : bytes}};
     for (const Term& term : TermMaker(alike, machine, workers).host_terms(meters, moved))
       if (const double seconds = term.least_seconds(0, 0); seconds > least.seconds)
         least = {seconds, term.name};

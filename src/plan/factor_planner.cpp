@@ -83,6 +83,7 @@ class FactorPlanner {
   void update(int j);
   void exchange(int j, int k);
   void change(int j, const TileCopy& by);
+  void keep_strips();
   void write_back(int j);
   void write_back_outcome(int k, int worker);
   double compute(int worker, OpId op, const TileCopy& target,
@@ -133,6 +134,7 @@ Plan FactorPlanner::run() {
     fetch_strips();
     factor();
   }
+  if (strips_.what.kept) keep_strips();
   mover_->finish();
   return std::move(plan_);
 }
@@ -191,8 +193,11 @@ void FactorPlanner::take_slots() {
     const TileId tile = strips_.strip(j);
     TileCopy& strip = strip_[index(j)];
     strip.where = {worker(w).device, -1};
-    if (!in_place(tile, w))
-      strip.where.slot = mover_->slots(worker(w).device).add(program_.bytes_of(tile));
+    if (!in_place(tile, w)) {
+      StripSlots& slots = mover_->slots(worker(w).device);
+      const std::int64_t bytes = program_.bytes_of(tile);
+      strip.where.slot = strips_.what.kept ? slots.add_outside(bytes) : slots.add(bytes);
+    }
     worker(w).strips.push_back(j);
   }
   std::int64_t strip_bytes = 1;
@@ -336,6 +341,7 @@ void FactorPlanner::emit_exchange(int w) {
 
 /// Sends a strip home that no op is left for.
 void FactorPlanner::finish(int j) {
+  if (strips_.what.kept) return;
   if (ops_[index(j)].empty() && !on_host(strip_[index(j)].where.device)) write_back(j);
 }
 
@@ -403,6 +409,14 @@ void FactorPlanner::change(int j, const TileCopy& by) {
   const int lane = worker(w).lanes.of_update();
   strip.ready_s = compute(w, next_op(strips_.strip(j)), strip, {&by, nullptr}, lane);
   finish(j);
+}
+
+/// All strips, which are in the order of their tiles.
+void FactorPlanner::keep_strips() {
+  for (int j = 0; j < strips_.count(); ++j) {
+    plan_.kept.push_back({strips_.strip(j), strip_[index(j)].where});
+    plan_.away_after.push_back(strips_.strip(j));
+  }
 }
 
 void FactorPlanner::write_back(int j) {

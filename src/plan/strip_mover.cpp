@@ -88,7 +88,7 @@ TaskId StripMover::emit_leg(TaskKind kind, const TileId& tile, const Leg& leg, c
 
 void StripMover::finish() {
   for (StripSlots& slots : slots_) {
-    plan_.arena_bytes.push_back(slots.bytes());
+    plan_.arena_bytes.push_back(slots.arena_bytes());
     plan_.slots.push_back(slots.take());
   }
 }

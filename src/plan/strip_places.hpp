@@ -29,21 +29,26 @@ struct Used {
 /// Slots of one device, each added for one strip, or for a ring.
 class StripSlots {
  public:
-  int add(std::int64_t bytes) {
-    const std::int64_t size = round_up(std::max<std::int64_t>(bytes, 1), kAlignmentBytes);
-    slots_.push_back({bytes_, size});
-    used_.emplace_back();
-    bytes_ += size;
-    return static_cast<int>(slots_.size()) - 1;
-  }
+  int add(std::int64_t bytes) { return add(bytes, arena_bytes_, arena_bytes_); }
+  /// One that outlives the plan.
+  int add_outside(std::int64_t bytes) { return add(bytes, Slot::kOutside, outside_bytes_); }
   Used& used(int slot) { return used_[static_cast<std::size_t>(slot)]; }
-  std::int64_t bytes() const { return bytes_; }
+  std::int64_t arena_bytes() const { return arena_bytes_; }
+  std::int64_t bytes() const { return arena_bytes_ + outside_bytes_; }
   std::vector<Slot> take() { return std::move(slots_); }
 
  private:
+  int add(std::int64_t bytes, std::int64_t offset, std::int64_t& sum) {
+    const std::int64_t size = round_up(std::max<std::int64_t>(bytes, 1), kAlignmentBytes);
+    slots_.push_back({offset, size});
+    used_.emplace_back();
+    sum += size;
+    return static_cast<int>(slots_.size()) - 1;
+  }
+
   std::vector<Slot> slots_;
   std::vector<Used> used_;
-  std::int64_t bytes_ = 0;
+  std::int64_t arena_bytes_ = 0, outside_bytes_ = 0;
 };
 
 /// A fixed number of slots, of which the one that was taken first is taken again.

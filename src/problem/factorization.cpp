@@ -50,8 +50,8 @@ void parse_word(std::string_view word, Factorization& what) {
     if (places.size() == 1) what.dealt.clear();
     return;
   }
-  if (word == "refined") {
-    what.refined = true;
+  if (word == "refined" || word == "kept") {
+    (word == "kept" ? what.kept : what.refined) = true;
     return;
   }
   const std::size_t equals = word.find('=');
@@ -101,6 +101,8 @@ Factorization make_factorization(const Factorization& wanted) {
     refuse_argument(name_of(what) + ": refined are square sgetrf and cgetrf");
   if (what.refined && on_host(what.home))
     refuse_argument(name_of(what) + ": what is refined is factored where it lies on devices");
+  if (what.kept && (what.routine != Factoring::getrf || what.m != what.n || !on_host(what.home)))
+    refuse_argument(name_of(what) + ": kept are factors of square getrf of matrices on the host");
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / bytes_of(what.storage);
   if (what.n > 0 && what.m > most / what.n)
     refuse_argument(name_of(what) + ": A has more bytes than 64 bits can count");
@@ -134,6 +136,7 @@ std::string to_text(const Factorization& what) {
     text += std::string("+") + place_word(what.dealt[d]);
   if (what.uplo == Uplo::upper) text += " uplo=u";
   if (what.refined) text += " refined";
+  if (what.kept) text += " kept";
   return text;
 }
 

@@ -27,6 +27,9 @@ struct Factorization {
   /// In single precision, of a matrix that lies beside it in double, with which solutions are
   /// refined (dsgesv, zcgesv): the factors may have the errors of single precision by any way.
   bool refined = false;
+  /// The matrix, which is on the host, is only read: its factors stay on the devices, for equations
+  /// that are solved with them there.
+  bool kept = false;
   DataType type() const { return {.storage = storage}; }
   /// The devices that hold it in memory of its own, strip by strip; empty: it lies as one matrix.
   std::vector<DeviceId> holders() const {
@@ -38,8 +41,9 @@ struct Factorization {
 
 /// Throws Error(bad_argument) for a negative size or home, columns that are dealt to the host, to a
 /// device twice, or of an upper triangle, one that is refined on the host or is not a square getrf
-/// in single precision, a type other than s, d, c, z, bytes that 64 bits do not
-/// count, and a potrf that is not square; with its defaults for what the routine does not have.
+/// in single precision, one that is kept and is not a square getrf of a matrix on the host, a type
+/// other than s, d, c, z, bytes that 64 bits do not count, and a potrf that is not square; with its
+/// defaults for what the routine does not have.
 Factorization make_factorization(const Factorization& wanted);
 
 /// As LAPACK's benchmarks count: n^3/3, 2n^3/3 and 4n^3/3 of a square matrix; complex ones four
@@ -51,7 +55,7 @@ double flops(const Factorization& what);
 Problem product_like(const Factorization& what);
 
 /// "dgetrf m=8192 n=8192 a@h", "zpotrf n=4096 a@0 uplo=u", "dgeqrf m=9000 n=900 a@0+1" (dealt),
-/// "sgetrf m=8192 n=8192 a@0 refined";
+/// "sgetrf m=8192 n=8192 a@0 refined", "dgetrf m=8192 n=8192 a@h kept";
 /// parse_factorization(to_text(f)) == f.
 std::string to_text(const Factorization& what);
 /// Does the text begin with the name of a factorization?

@@ -49,6 +49,8 @@ class StripExpansion {
         strip.structure = is_complex(strip.storage) ? Structure::hermitian : Structure::symmetric;
         strip.diagonal = strips_.is_flat() ? Fill::upper : Fill::lower;
       }
+      strip.stays = strips_.what.kept;
+      strip.returns = !strips_.what.kept;
       program_.matrices.push_back(std::move(strip));
     }
     for (int k = 0; k < strips_.panels; ++k) {

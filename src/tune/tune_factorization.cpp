@@ -143,6 +143,8 @@ class FactorTuner {
     if (least * std::ssize(tuning.workers) >= all.count()) return all.count();
     if (least < 1 || !tuning.rules.has(Rule::outofcore))
       throw Error(Status::no_memory, "the memory caps hold no strip of the matrix beside panels");
+    if (what_.kept)
+      throw Error(Status::no_memory, "the memory caps do not hold the factors beside panels");
     return static_cast<int>(least * std::ssize(tuning.workers));
   }
 

@@ -113,5 +113,16 @@ def test_their_tests_pass_with_every_factorization_taken_over(python, preload, r
     assert result.returncode == 0, result.stdout[-3000:]
     assert outcomes["passed"] > 2000
     counts = json.loads((tmp_path / "called").read_text())
-    for name in ("getrf", "getrs", "getri", "potrf", "potri", "geqrf", "orgqr", "ormqr"):
+    for name in (
+        "getrf",
+        "getrs",
+        "getri",
+        "potrf",
+        "potri",
+        "geqrf",
+        "orgqr",
+        "ormqr",
+        "solve",
+        "slogdet",
+    ):
         assert counts.get(name, 0) >= 4, counts

@@ -52,6 +52,16 @@ inline std::string host_options(int devices, std::int64_t memory_bytes = std::in
          ";machine=" + file;
 }
 
+/// The same of devices that solve by inverses of the blocks of a triangle.
+inline std::string with_inverses(int devices) {
+  Machine machine = host_machine(devices, 2, std::int64_t{1} << 30);
+  for (Device& device : machine.devices) device.inverse_order = 8;
+  const std::string file = temporary_file("inverses.json");
+  std::ofstream(file) << to_json(machine);
+  return "backend=host;offload=always;online=off;devices=" + std::to_string(devices) +
+         ";machine=" + file;
+}
+
 class HostContext {
  public:
   explicit HostContext(const std::string& options) {

@@ -18,6 +18,7 @@ using test::kOwnMemory;
 using test::Matrix;
 using test::Placed;
 using test::product;
+using test::with_inverses;
 using Complex = std::complex<double>;
 using nlohmann::json;
 
@@ -104,16 +105,6 @@ TEST(MixedEquations, OfOneRightSideAreVectors) {
 
 TEST(MixedEquations, OfFewerStripsThanDevices) {
   expect_refined_on_devices<double>(host_options(4) + ";tile=64", 1);
-}
-
-/// The options with a machine whose devices solve by inverses of the blocks of a triangle.
-std::string with_inverses(int devices) {
-  Machine machine = host_machine(devices, 2, std::int64_t{1} << 30);
-  for (Device& device : machine.devices) device.inverse_order = 8;
-  const std::string file = test::temporary_file("inverses.json");
-  std::ofstream(file) << to_json(machine);
-  return "backend=host;offload=always;online=off;devices=" + std::to_string(devices) +
-         ";machine=" + file;
 }
 
 TEST(MixedEquations, BySolutionsWithInverses) {

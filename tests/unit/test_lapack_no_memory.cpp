@@ -65,6 +65,16 @@ TEST_F(LapackNoMemory, InGesv) {
                   [&] { return matrix_.data == a_.data && x_.data == b_.data; });
 }
 
+TEST_F(LapackNoMemory, InSolve) {
+  b_ = Real(130, 1, random_);
+  fail_everywhere([&] { reset(); },
+                  [&] {
+                    return fleet_dsolve(context_, FLEET_NO_TRANS, 130, 1, a_.data.data(), a_.ld,
+                                        b_.data.data(), b_.ld, x_.data.data(), x_.ld, &info_);
+                  },
+                  [&] { return solves(); }, [&] { return x_.data == b_.data; });
+}
+
 TEST_F(LapackNoMemory, InDsgesv) {
   fail_everywhere([&] { reset(); },
                   [&] {

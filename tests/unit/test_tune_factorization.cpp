@@ -208,6 +208,55 @@ TEST(TuneFactorization, OfWhatIsRefinedHasAWordAndItsConditions) {
     EXPECT_THROW(parse_factorization(wrong), Error) << wrong;
 }
 
+/// Factors that stay on devices, of a matrix that is read on the host.
+Factorization kept(DeviceId home) {
+  return make_factorization({.m = 4096, .n = 4096, .home = home, .kept = true});
+}
+
+TEST(TuneFactorization, OfWhatIsKeptSendsNothingButOutcomesHome) {
+  for (const DeviceId home : {kHost, kPageable}) {
+    const TunedFactorization tuned = tune(kept(home), node(4), {});
+
+    ASSERT_EQ(tuned.stages.size(), 1U);
+    const Plan& plan = tuned.stages.front();
+    EXPECT_EQ(check(plan), "");
+    const Strips& strips = *plan.program->strips;
+    ASSERT_EQ(std::ssize(plan.kept), strips.count());
+    for (int j = 0; j < strips.count(); ++j) EXPECT_EQ(plan.kept[index(j)].tile, strips.strip(j));
+    for (const Task& task : plan.tasks)
+      if (task.kind == TaskKind::writeback) {
+        EXPECT_GE(task.tile.matrix, strips.outcome(0).matrix);
+      }
+    Factorization at_home = kept(home);
+    at_home.kept = false;
+    EXPECT_LT(tuned.cost.seconds, tune(at_home, node(4), {}).cost.seconds);
+    EXPECT_LE(bound(kept(home), node(4)).seconds, bound(at_home, node(4)).seconds);
+    EXPECT_LE(bound(kept(home), node(4)).seconds, tuned.cost.seconds);
+  }
+}
+
+TEST(TuneFactorization, OfWhatIsKeptNeedsRoomForAllStrips) {
+  const auto tuned_with = [](const Factorization& what, std::int64_t bytes) {
+    return tune(what, node(4), {.memory_cap = std::vector<std::int64_t>(6, bytes)});
+  };
+  const std::int64_t of_each = std::int64_t{4096} * 4096 * 8 / 4;
+  Factorization at_home = kept(kHost);
+  at_home.kept = false;
+
+  EXPECT_EQ(tuned_with(kept(kHost), 2 * of_each).stages.size(), 1U);
+  EXPECT_THROW(tuned_with(kept(kHost), of_each), Error);
+  EXPECT_GT(tuned_with(at_home, of_each).stages.size(), 1U);
+}
+
+TEST(TuneFactorization, OfWhatIsKeptHasAWordAndItsConditions) {
+  EXPECT_EQ(to_text(kept(kHost)), "dgetrf m=4096 n=4096 a@h kept");
+  EXPECT_EQ(parse_factorization(to_text(kept(kHost))), kept(kHost));
+
+  for (const char* wrong : {"dgetrf size=8 a@0 kept", "dgetrf m=9 n=8 a@h kept",
+                            "dpotrf n=8 a@h kept", "sgetrf size=8 a@0 refined kept"})
+    EXPECT_THROW(parse_factorization(wrong), Error) << wrong;
+}
+
 TEST(TuneFactorization, RefusesWhatNoWidthFits) {
   const std::vector<std::int64_t> caps(6, 1 << 16);
 

@@ -100,8 +100,7 @@ def _signs_and_logs(dtype, a):
         stack = a.shape[:-2]
         sign, log = np.empty(stack, dtype), np.empty(stack, np.empty(0, dtype).real.dtype)
         for place, one in _checked.items(a):
-            lu = _single.factor_lu(context, _single.stored(one, dtype))
-            sign[place], log[place] = _single.signed_log_det(lu)
+            sign[place], log[place] = _single.signed_log_det(context, one, dtype)
         if not (np.isfinite(sign).all() and np.all(log < np.inf)):
             raise LeftToCaller("not finite")
         return (sign[()], log[()]), None
@@ -136,11 +135,8 @@ def _solutions(dtype, a, b):
     def compute(context):
         x, sample = np.empty(stack + b.shape[-2:], dtype), None
         for place, one_a, one_b in _checked.items(a, b):
-            lu = _single.factor_lu(context, _single.stored(one_a, dtype))
-            if lu.info > 0:
+            if _single.solve(context, one_a, one_b, x[place]) > 0:
                 x[place], sample = np.nan, np.zeros((1, 1), dtype)
-            else:
-                _single.solve_lu(context, lu, one_b, x[place])
         return x, sample
 
     return compute

@@ -44,11 +44,13 @@ _STRUCTURES = {
 def _solve_general(context, a, b, x, refine: bool, overwrite: bool) -> None:
     if refine and x.dtype in (np.float64, np.complex128):
         info = _single.solve_refined(context, a, b, x)
-    else:
+    elif overwrite:
         lu = _single.factor_lu(context, _single.stored(a, x.dtype, overwrite))
         info = lu.info
         if info == 0:
             _single.solve_lu(context, lu, b, x)
+    else:
+        info = _single.solve(context, a, b, x)
     if info > 0:
         raise LinAlgError("Singular matrix")
 
@@ -80,7 +82,9 @@ def solve(
     refine      general matrices of float64 and complex128 are factored in single precision, and x
                 is refined until it is as good as in double; where that does not converge they are
                 factored in double
-    overwrite_a, overwrite_b    their contents may be lost, which saves copies
+    overwrite_a, overwrite_b    their contents may be lost, which saves copies. Without overwrite_a
+                the factors of a general matrix stay on devices that have room for them, which saves
+                more than a copy where right sides are few
     check_finite                ValueError for an inf or a NaN
 
     Raises LinAlgError if a is singular, or not positive definite.
@@ -150,14 +154,15 @@ def cholesky(a, *, upper=False, check_finite=False, context=None):
 
 
 def slogdet(a, *, overwrite_a=False, check_finite=False, context=None):
-    """Sign and logarithm of the modulus of the determinant, of a matrix or each of a stack."""
+    """Sign and logarithm of the modulus of the determinant, of a matrix or each of a stack.
+
+    The matrix is read where it is; overwrite_a is SciPy's word, and changes nothing.
+    """
     array, dtype = _square(a, check_finite)
     stack = array.shape[:-2]
     sign, log = np.ones(stack, dtype), np.zeros(stack, np.empty(0, dtype).real.dtype)
     for place, one in _checked.items(array) if array.size else ():
-        matrix = _single.stored(one, dtype, overwrite_a and not stack)
-        lu = _single.factor_lu(context_of(context), matrix)
-        sign[place], log[place] = _single.signed_log_det(lu)
+        sign[place], log[place] = _single.signed_log_det(context_of(context), one, dtype)
     return SlogdetResult(sign[()], log[()])
 
 

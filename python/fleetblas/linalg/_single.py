@@ -122,6 +122,20 @@ def solve_lu(context, lu: Lu, b: np.ndarray, x: np.ndarray, trans: str = "n") ->
         solve_triangle(context, f, uplo, False, conjugated, diag, x)
 
 
+def solve(context, a, b, x) -> int:
+    """x := a^-1 b, by factors that devices keep to themselves; x may be b. Returns info; x is of no
+    use if it is positive."""
+    matrix = readable(a, x.dtype)
+    left = x if _arrays.leading_as(x, False) is not None else np.empty(x.shape, x.dtype, "F")
+    if not _arrays.is_same(left, b):
+        _storage.copy(left, b)
+    trans = "t" if matrix.turned else "n"
+    (info,) = _lapack.call(context, x.dtype, "solve", trans, *x.shape, matrix.f, left, left)
+    if left is not x:
+        _storage.copy(x, left)
+    return info
+
+
 def solve_refined(context, a, b, x) -> int:
     """x := a^-1 b by a factorization in single precision that is refined, or in double where that
     does not converge. Returns info."""
@@ -151,21 +165,12 @@ def invert_lu(context, lu: Lu) -> int:
     return _lapack.call(context, f.dtype, "getri", len(f), f, lu.pivots)[0]
 
 
-def signed_log_det(lu: Lu):
+def signed_log_det(context, a, dtype):
     """The sign and the logarithm of the modulus of the determinant."""
-    real = np.empty(0, lu.matrix.f.dtype).real.dtype.type
-    if lu.info > 0:
-        return lu.matrix.f.dtype.type(0), real(-np.inf)
-    diagonal = lu.matrix.f.diagonal()
-    exchanged = np.count_nonzero(lu.pivots != np.arange(1, len(lu.pivots) + 1))
-    sign = lu.matrix.f.dtype.type(-1 if exchanged % 2 else 1)
-    sizes = np.abs(diagonal)
-    with np.errstate(all="ignore"):
-        if diagonal.dtype.kind == "c":
-            sign *= np.prod(diagonal / sizes)
-        elif np.count_nonzero(diagonal < 0) % 2:
-            sign = -sign
-        return sign, np.sum(np.log(sizes))
+    matrix = readable(a, dtype)
+    sign, log = np.empty(1, dtype), np.empty(1)
+    _lapack.call(context, dtype, "slogdet", len(a), matrix.f, sign, log)
+    return sign[0], sign.real.dtype.type(log[0])
 
 
 # ---- Cholesky -----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// context_mixed.cpp: on which devices a matrix is held in two precisions, or why on none. It knows
-// no rule of refinement.
+// context_held.cpp: on which devices factors are held, of a matrix that is only read or in two
+// precisions, or why on none. It knows no rule of refinement.
 #include <algorithm>
 #include <new>
 #include <stdexcept>
@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/gate.hpp"
 #include "core/context.hpp"
+#include "core/held_factors.hpp"
 #include "core/mixed_factors.hpp"
 
 namespace fleet {
@@ -83,14 +84,29 @@ std::shared_ptr<const PlannedFactors> Context::plan_mixed(const Factorization& w
   return best;
 }
 
-std::unique_ptr<MixedFactors> Context::hold_mixed(const MixedCall& call, DeviceId home,
-                                                  CallRecord& record) {
-  const Factorization what{.routine = Factoring::getrf,
-                           .storage = narrow_of(call.storage),
-                           .m = call.a.rows,
-                           .n = call.a.cols,
-                           .home = home,
-                           .refined = true};
+/// With the turn. Nothing where the CPU is faster, or no plan is possible.
+std::shared_ptr<const PlannedFactors> Context::plan_held(const Factorization& what,
+                                                         CallRecord& record) {
+  if (offloader_.workers(what.type()).empty()) {
+    record.reason = "no device is left";
+    return nullptr;
+  }
+  try {
+    auto planned = forces_devices() ? offloader_.plan(what) : offloader_.plan_if_promising(what);
+    const bool is_faster = !planned->stages.empty() && planned->cost.seconds < planned->host_s;
+    if (forces_devices() || is_faster) return planned;
+    record.reason = "the model: the CPU is faster";
+  } catch (const Error& error) {
+    if (error.status() == Status::internal) throw;
+    record.reason = "no plan";
+    record.detail = error.what();
+  }
+  return nullptr;
+}
+
+template <class Factors, class Plan, class Hold>
+std::unique_ptr<Factors> Context::hold(const Factorization& what, CallRecord& record, Plan plan,
+                                       Hold hold) {
   if (record.reason = reason_for_cpu(what); record.reason != nullptr) return nullptr;
   const double start_s = now_s();
   auto turn = take_turn();
@@ -98,24 +114,21 @@ std::unique_ptr<MixedFactors> Context::hold_mixed(const MixedCall& call, DeviceI
     record.reason = "no usable device";
     return nullptr;
   }
-  if (offloader_.is_lost(home)) {
+  if (offloader_.is_lost(what.home)) {
     record.reason = "the device of the matrix was lost";
     return nullptr;
   }
   offloader_.retry_limits();
   const double planning_before_s = offloader_.planning_s();
-  const auto planned = plan_mixed(what, home, record);
+  const auto planned = plan();
   record.plan_s = offloader_.planning_s() - planning_before_s;
   if (planned == nullptr) return nullptr;
-  record.reason = "refined in double precision";
-  MixedCall held = call;
-  held.own_copies = options_.deterministic;
   try {
-    const MixedFactors::On on{offloader_, residents_.memory(), *journal_, log_};
-    auto factors = std::make_unique<MixedFactors>(on, held, home, planned);
+    const HeldFactors::On on{offloader_, residents_.memory(), *journal_, log_};
+    std::unique_ptr<Factors> factors = hold(on, planned);
     record.prepare_s = now_s() - start_s;
     record.ran = Ran::devices;
-    if (factors->fits() && !factors->factor(record)) return nullptr;
+    if (factors == nullptr) return nullptr;
     factors->keep(std::move(turn));
     return factors;
   } catch (const Error& error) {
@@ -128,7 +141,9 @@ std::unique_ptr<MixedFactors> Context::hold_mixed(const MixedCall& call, DeviceI
   return nullptr;
 }
 
-std::unique_ptr<MixedFactors> Context::mixed_factors(const MixedCall& call) {
+/// `hold(home, record)` is given what the call's matrix is, where it is.
+template <class Factors, class Call, class Hold>
+std::unique_ptr<Factors> Context::factors_of(const Call& call, Storage storage, Hold hold) {
   const User inside(users_);
   if (options_.backend == BackendKind::sim || gate::only_cpu_left()) return nullptr;
   const Block block = block_of(call.a, call.storage);
@@ -138,14 +153,14 @@ std::unique_ptr<MixedFactors> Context::mixed_factors(const MixedCall& call) {
   CallRecord record;
   begin_record(record, FactorCall{.symbol = call.symbol,
                                   .routine = Factoring::getrf,
-                                  .storage = narrow_of(call.storage),
+                                  .storage = storage,
                                   .m = call.a.rows,
                                   .n = call.a.cols,
                                   .lda = call.a.ld});
   note_place(record, {home, home, home});
-  std::unique_ptr<MixedFactors> factors;
+  std::unique_ptr<Factors> factors;
   try {
-    factors = hold_mixed(call, home, record);
+    factors = hold(home, record);
   } catch (const std::bad_alloc&) {
     record.reason = "no memory to plan";
   } catch (const std::length_error&) {
@@ -154,10 +169,58 @@ std::unique_ptr<MixedFactors> Context::mixed_factors(const MixedCall& call) {
   if (factors != nullptr) {
     close_record(record, now_s() - start_s);
   } else {
-    log_.line(Log::kInfo, {call.symbol, " refines on the host: ", record.reason,
+    log_.line(Log::kInfo, {call.symbol, " holds no factors on devices: ", record.reason,
                            record.detail.empty() ? "" : ": ", record.detail});
   }
   return factors;
+}
+
+std::unique_ptr<MixedFactors> Context::mixed_factors(const MixedCall& call) {
+  const Storage narrow = narrow_of(call.storage);
+  return factors_of<MixedFactors>(call, narrow, [&](DeviceId home, CallRecord& record) {
+    const Factorization what{.routine = Factoring::getrf,
+                             .storage = narrow,
+                             .m = call.a.rows,
+                             .n = call.a.cols,
+                             .home = home,
+                             .refined = true};
+    return hold<MixedFactors>(
+        what, record, [&] { return plan_mixed(what, home, record); },
+        [&](const HeldFactors::On& on, const auto& planned) {
+          record.reason = "refined in double precision";
+          MixedCall held = call;
+          held.own_copies = options_.deterministic;
+          auto factors = std::make_unique<MixedFactors>(on, held, home, planned);
+          if (factors->fits() && !factors->factor(record)) factors.reset();
+          return factors;
+        });
+  });
+}
+
+std::unique_ptr<HeldFactors> Context::held_factors(const HeldCall& call) {
+  return factors_of<HeldFactors>(
+      call, call.storage, [&](DeviceId home, CallRecord& record) -> std::unique_ptr<HeldFactors> {
+        if (!on_host(home)) {
+          record.reason = "the matrix is on a device";
+          return nullptr;
+        }
+        const Factorization what{.routine = Factoring::getrf,
+                                 .storage = call.storage,
+                                 .m = call.a.rows,
+                                 .n = call.a.cols,
+                                 .home = home,
+                                 .kept = true};
+        return hold<HeldFactors>(
+            what, record, [&] { return plan_held(what, record); },
+            [&](const HeldFactors::On& on, const auto& planned) {
+              record.reason = "solved with factors on devices";
+              auto factors = std::make_unique<HeldFactors>(on, call.symbol, call.columns, planned);
+              const Offloader::Factored factored{
+                  .a = call.a.data, .lda = call.a.ld, .pivots = call.pivots};
+              if (!factors->factor(factored, record)) factors.reset();
+              return factors;
+            });
+      });
 }
 
 }  // namespace fleet

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// held_factors.cpp: strips in memory that outlives their plan, and the kernels that solve with
+// them.
+#include "core/held_factors.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/sizes.hpp"
+
+namespace fleet {
+namespace {
+
+/// A column as kernels for vectors take it.
+View as_vector(const View& column) {
+  return {.data = column.data, .rows = 1, .cols = column.rows, .ld = 1};
+}
+
+}  // namespace
+
+Launch product_of(Storage storage, double alpha, Op op, const View& a, const View& b, double beta,
+                  const View& c) {
+  Launch launch{.type = {.storage = storage}, .op_a = op, .alpha = alpha, .beta = beta, .a = a};
+  const bool is_vector = c.cols == 1;
+  launch.kernel = is_vector ? Kernel::gemv : Kernel::multiply;
+  launch.b = is_vector ? as_vector(b) : b;
+  launch.c = is_vector ? as_vector(c) : c;
+  return launch;
+}
+
+HeldFactors::HeldFactors(On on, const char* symbol, std::int64_t columns,
+                         std::shared_ptr<const PlannedFactors> planned)
+    : on_(on),
+      symbol_(symbol),
+      planned_(std::move(planned)),
+      all_(*plan().program->strips),
+      storage_(all_.what.storage),
+      n_(all_.what.n),
+      columns_(columns),
+      memory_(on.offloader, on.memory) {
+  take_memory();
+}
+
+/// Where the plan leaves it.
+DeviceId HeldFactors::device_of(int strip) const {
+  return all_.what.kept ? plan().kept[index(strip)].where.device : all_.home_of(strip);
+}
+
+/// The strips of a device share one piece, in which each begins where a slot may.
+void HeldFactors::take_memory() {
+  const std::int64_t element = bytes_of(storage_);
+  const std::int64_t aligned = kAlignmentBytes / element;
+  std::vector<std::int64_t> elements;  ///< by device, so far
+  for (int j = 0; j < all_.count(); ++j) {
+    const auto found = std::ranges::find(devices_, device_of(j));
+    const auto share = static_cast<std::size_t>(found - devices_.begin());
+    if (found == devices_.end()) {
+      devices_.push_back(device_of(j));
+      elements.push_back(0);
+    }
+    strips_.push_back({.share = share, .begin = all_.begin_of(j), .width = all_.width_of(j)});
+    elements[share] += round_up(n_ * all_.width_of(j), aligned);
+  }
+  const auto& devices = on_.offloader.model()->devices;
+  for (std::size_t s = 0; s < devices_.size(); ++s) {
+    const DeviceId device = devices_[s];
+    char* next = static_cast<char*>(memory_.take(device, storage_, elements[s], 1).data);
+    right_.push_back(memory_.take(device, storage_, n_, columns_));
+    for (Strip& strip : strips_) {
+      if (strip.share != s) continue;
+      strip.elements = {.data = next, .rows = n_, .cols = strip.width, .ld = n_};
+      next += round_up(n_ * strip.width, aligned) * element;
+      if (devices[index(device)].inverse_order == 0) continue;
+      const std::int64_t edge = inverse_block(storage_);
+      for (View* inverses : {&strip.lower_inverses, &strip.upper_inverses})
+        *inverses = memory_.take(device, storage_, edge, round_up(strip.width, edge));
+    }
+  }
+}
+
+bool HeldFactors::factor(Offloader::Factored factored, CallRecord& record) {
+  if (all_.what.kept) {
+    for (const auto& slots : plan().slots) factored.slots.emplace_back(slots.size(), nullptr);
+    for (std::size_t j = 0; j < strips_.size(); ++j) {
+      const Where& where = plan().kept[j].where;
+      factored.slots[index(where.device)][index(where.slot)] = strips_[j].elements.data;
+    }
+  } else {
+    for (const Strip& strip : strips_)
+      factored.strips.push_back({.data = strip.elements.data, .ld = strip.elements.ld});
+  }
+  const auto outcome =
+      on_.offloader.run(all_.what, factored, planned_, record, on_.journal, on_.log);
+  if (outcome == Offloader::Outcome::not_possible) return false;
+  info_ = factored.info;
+  if (info_ == 0) prepare();
+  return true;
+}
+
+void HeldFactors::prepare() {
+  Launches launches;
+  for (const Strip& strip : strips_)
+    for (const Fill triangle : {Fill::lower, Fill::upper}) {
+      const Launch solving = solution(strip, triangle, Op::none);
+      if (solving.b.data == nullptr) continue;
+      launches.push_back({device_of(strip),
+                          {.kernel = Kernel::prepare,
+                           .type = solving.type,
+                           .a = solving.a,
+                           .c = solving.b,
+                           .triangular = true,
+                           .diag = solving.diag}});
+    }
+  if (!launches.empty()) backend().compute(launches);
+}
+
+View HeldFactors::right_of(const Strip& strip, std::int64_t row, std::int64_t rows) const {
+  return part(right_[strip.share], storage_, row, 0, rows, columns_);
+}
+
+/// Of the strip's own rows.
+Launch HeldFactors::solution(const Strip& strip, Fill triangle, Op op) const {
+  const bool is_lower = triangle == Fill::lower;
+  return {.kernel = Kernel::solve,
+          .type = {.storage = storage_},
+          .op_a = op,
+          .beta = 1.0,
+          .a = part(strip.elements, storage_, strip.begin, 0, strip.width, strip.width, triangle),
+          .b = is_lower ? strip.lower_inverses : strip.upper_inverses,
+          .c = right_of(strip, strip.begin, strip.width),
+          .triangular = true,
+          .diag = is_lower ? Diag::unit : Diag::non_unit,
+          .side = Side::left};
+}
+
+/// Takes the strip's unknowns out of other rows or, turned round, those of other rows out of the
+/// strip's equations.
+void HeldFactors::eliminate(Launches& launches, const Strip& strip, Op op, std::int64_t row,
+                            std::int64_t rows) const {
+  if (rows == 0) return;
+  const View factor = part(strip.elements, storage_, row, 0, rows, strip.width);
+  const View own = right_of(strip, strip.begin, strip.width), other = right_of(strip, row, rows);
+  const View &known = op == Op::none ? own : other, &unknown = op == Op::none ? other : own;
+  launches.push_back({device_of(strip), product_of(storage_, -1, op, factor, known, 1, unknown)});
+}
+
+/// Solves with one triangle. The right sides go from strip to strip, `at` being the share that has
+/// them; those on the host are older but for devices_.size().
+void HeldFactors::sweep(const View& right, Fill triangle, Op op, std::size_t& at) {
+  const std::int64_t bytes = bytes_of(storage_);
+  const bool is_lower = triangle == Fill::lower, goes_down = is_lower == (op == Op::none);
+  Launches launches;
+  for (std::size_t i = 0; i < strips_.size(); ++i) {
+    const Strip& strip = strips_[goes_down ? i : strips_.size() - 1 - i];
+    if (strip.share != at) {
+      if (!launches.empty()) backend().compute(launches);
+      launches.clear();
+      const bool from_host = at == devices_.size();
+      backend().transfer(device_of(strip), right_[strip.share],
+                         from_host ? DeviceId{kHost} : devices_[at], from_host ? right : right_[at],
+                         bytes);
+      at = strip.share;
+    }
+    const std::int64_t end = strip.begin + strip.width;
+    const auto others = [&] {
+      is_lower ? eliminate(launches, strip, op, end, n_ - end)
+               : eliminate(launches, strip, op, 0, strip.begin);
+    };
+    if (op != Op::none) others();
+    launches.push_back({device_of(strip), solution(strip, triangle, op)});
+    if (op == Op::none) others();
+  }
+  backend().compute(launches);
+}
+
+void HeldFactors::solve(Op op, const View& right) {
+  if (columns_ == 0) return;
+  std::size_t at = devices_.size();
+  const bool is_turned = op != Op::none;
+  sweep(right, is_turned ? Fill::upper : Fill::lower, op, at);
+  sweep(right, is_turned ? Fill::lower : Fill::upper, op, at);
+  backend().transfer(kHost, right, devices_[at], right_[at], bytes_of(storage_));
+}
+
+/// By the squares that it is in: links are slow to copy single elements.
+void HeldFactors::diagonal(void* to) {
+  const auto bytes = static_cast<std::size_t>(bytes_of(storage_));
+  std::vector<char> square;
+  for (const Strip& strip : strips_) {
+    square.resize(static_cast<std::size_t>(strip.width * strip.width) * bytes);
+    const View here{
+        .data = square.data(), .rows = strip.width, .cols = strip.width, .ld = strip.width};
+    backend().transfer(kHost, here, device_of(strip),
+                       part(strip.elements, storage_, strip.begin, 0, strip.width, strip.width),
+                       bytes_of(storage_));
+    for (std::int64_t i = 0; i < strip.width; ++i)
+      std::memcpy(static_cast<char*>(to) + static_cast<std::size_t>(strip.begin + i) * bytes,
+                  part(here, storage_, i, i, 1, 1).data, bytes);
+  }
+}
+
+void HeldFactors::note_failure(const Error& error) const {
+  on_.log.line(Log::kWarning, {symbol_, ": ", error.what(), "; the host goes on"});
+}
+
+}  // namespace fleet

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// held.cpp: what is computed with the LU factors of a matrix that is only read: on devices they
+// stay there. It knows no C types.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "core/held_factors.hpp"
+#include "cpu/copies.hpp"
+#include "cpu/element.hpp"
+#include "linalg/host_matrix.hpp"
+#include "linalg/solve.hpp"
+
+namespace fleet::linalg {
+namespace {
+
+/// With more right sides per row of the matrix it is faster to let all devices solve at a time,
+/// with factors at home: those that are held are on one device each.
+constexpr std::int64_t kRowsPerRightSide = 64;
+
+void copy_here(const Level3& on, const View& from, const View& to) {
+  const std::int64_t element = bytes_of(on.storage());
+  in_parallel(
+      on, from.cols, from.rows * from.cols * element,
+      [&](std::int64_t first, std::int64_t end) { copy_columns(from, to, element, first, end); });
+}
+
+/// Factors in memory of our own.
+class Factored {
+ public:
+  /// Throws Error(no_memory, device_failed).
+  Factored(const Level3& on, const View& a, std::int64_t* pivots)
+      : memory_(on.storage(), a.rows, a.rows), factors_(memory_.view(a.rows, a.rows)) {
+    if (on.context().bring_to_cpu(a, on.storage(), Access::read))
+      copy_here(on, a, factors_);
+    else
+      on.context().copy(factors_, a, on.storage());
+    info_ = getrf(on, factors_, pivots);
+  }
+  const View& view() const { return factors_; }
+  std::int64_t info() const { return info_; }
+
+ private:
+  Workspace memory_;
+  View factors_;
+  std::int64_t info_ = 0;
+};
+
+class HeldSolver {
+ public:
+  HeldSolver(const Level3& on, const View& a)
+      : on_(on), a_(a), n_(a.rows), pivots_(static_cast<std::size_t>(n_)) {}
+
+  std::int64_t solve(Op op, const View& b, const View& x) {
+    if (b.cols <= std::max<std::int64_t>(1, n_ / kRowsPerRightSide))
+      if (const auto info = solve_on_devices(op, b, x)) return *info;
+    const Factored factored(on_, a_, pivots_.data());
+    if (factored.info() != 0 || is_empty(b)) return factored.info();
+    const auto in_place = [&] { getrs(on_, op, factored.view(), pivots_.data(), x); };
+    if (x.data == b.data) return in_place(), 0;
+    on_.context().copy(x, b, on_.storage());
+    past_first_write(in_place);
+    return 0;
+  }
+
+  /// The diagonal of U, into n elements; LAPACK's info.
+  std::int64_t diagonal(void* to) {
+    if (const auto info = diagonal_on_devices(to)) return *info;
+    const Factored factored(on_, a_, pivots_.data());
+    const auto bytes = static_cast<std::size_t>(bytes_of(on_.storage()));
+    for (std::int64_t i = 0; i < n_; ++i)
+      std::memcpy(static_cast<char*>(to) + static_cast<std::size_t>(i) * bytes,
+                  on_.part_of(factored.view(), i, i, 1, 1).data, bytes);
+    return factored.info();
+  }
+  bool is_odd() const {
+    std::int64_t exchanged = 0;
+    for (std::int64_t i = 0; i < n_; ++i)
+      exchanged += pivots_[static_cast<std::size_t>(i)] != i + 1 ? 1 : 0;
+    return exchanged % 2 != 0;
+  }
+
+ private:
+  std::unique_ptr<HeldFactors> factors(std::int64_t columns) {
+    return on_.context().held_factors({.symbol = on_.symbol(),
+                                       .storage = on_.storage(),
+                                       .a = a_,
+                                       .columns = columns,
+                                       .pivots = pivots_.data()});
+  }
+
+  /// Nothing where the factors have to come home.
+  std::optional<std::int64_t> solve_on_devices(Op op, const View& b, const View& x) {
+    const HostMatrix given(on_, b, Access::read);
+    HostMatrix found(on_, x, Access::write);
+    const Workspace memory(on_.storage(), n_, b.cols);
+    const View right = memory.view(n_, b.cols);
+    copy_here(on_, given.view(), right);
+    // No call may ask the context for anything else as long as these live.
+    auto held = factors(b.cols);
+    if (held == nullptr) return std::nullopt;
+    if (held->info() != 0) return held->info();
+    try {
+      if (op == Op::none) exchange_rows_here(on_, right, pivots_.data(), n_, Order::forward);
+      held->solve(op, right);
+      if (op != Op::none) exchange_rows_here(on_, right, pivots_.data(), n_, Order::backward);
+    } catch (const Error& error) {
+      if (error.status() == Status::internal) throw;
+      held->note_failure(error);
+      return std::nullopt;
+    }
+    held.reset();
+    past_first_write([&] {
+      copy_here(on_, right, found.view());
+      found.write_back();
+    });
+    return 0;
+  }
+
+  std::optional<std::int64_t> diagonal_on_devices(void* to) {
+    const auto held = factors(0);
+    if (held == nullptr) return std::nullopt;
+    try {
+      held->diagonal(to);
+      return held->info();
+    } catch (const Error& error) {
+      if (error.status() == Status::internal) throw;
+      held->note_failure(error);
+      return std::nullopt;
+    }
+  }
+
+  const Level3& on_;
+  const View& a_;
+  const std::int64_t n_;
+  std::vector<std::int64_t> pivots_;
+};
+
+}  // namespace
+
+std::int64_t solve(const Level3& on, Op op, const View& a, const View& b, const View& x) {
+  return a.rows == 0 ? 0 : HeldSolver(on, a).solve(op, b, x);
+}
+
+LogDet log_det(const Level3& on, const View& a) {
+  LogDet result;
+  if (a.rows == 0) return result;
+  HeldSolver solver(on, a);
+  const Workspace diagonal(on.storage(), a.rows, 1);
+  void* const elements = diagonal.view(a.rows, 1).data;
+  if (solver.diagonal(elements) > 0) return {.sign = 0, .log = -INFINITY};
+  if (solver.is_odd()) result.sign = -1;
+  with_wide_element(on.storage(), [&]<typename T>(T) {
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+      const T& element = static_cast<const T*>(elements)[i];
+      const double size = std::abs(element);
+      result.sign *= std::complex<double>(element) / size;
+      result.log += std::log(size);
+    }
+  });
+  return result;
+}
+
+}  // namespace fleet::linalg
