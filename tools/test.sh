@@ -107,21 +107,20 @@ jobs=${JOBS:-$(nproc)}
 ctest=(ctest --timeout 600 --no-tests=error --parallel)
 pytest=(python -m pytest -q -p no:cacheprovider --durations=8)
 
-# The tests mostly wait for threads: two per core, and the next build beside them. All of this has a
-# low priority, because tests of the other sequences have time limits.
-sanitizer_tests() { part $1 "${fixed_layout[@]}" "${ctest[@]}" $((2 * jobs)) --preset $1; }
-
-run_sanitizers() {
-  local status
+build_sanitizers() {
   # A thread of a test that wakes up takes the core at once from what is scheduled as idle.
   chrt --idle --pid 0 $BASHPID 2>/dev/null || renice -n 10 $BASHPID >/dev/null
   built asan
-  sanitizer_tests asan &
-  (built tsan)
-  status=$?
-  wait
-  [ $status = 0 ] || exit 1
-  sanitizer_tests tsan
+  built tsan
+}
+
+# The tests mostly wait for threads: two per core. Nothing else runs then, because they and the tests
+# of the other sequences have time limits.
+run_sanitizers() {
+  local preset
+  for preset in asan tsan; do
+    part $preset "${fixed_layout[@]}" "${ctest[@]}" $((2 * jobs)) --preset $preset
+  done
 }
 
 run_python() { part python "${pytest[@]}" tests/python; }
@@ -139,18 +138,19 @@ if has core; then part core "${ctest[@]}" $jobs --preset release; fi
 
 # Three sequences at the same time. The output of the last is shown as it comes.
 sequences=()
-if has python; then sequences+=(python); fi
-if has sanitizers; then sequences+=(sanitizers); fi
-if has dropin docs; then sequences+=(others); fi
-[ ${#sequences[@]} -gt 0 ] || sequences=(others)
+if has sanitizers; then sequences+=(build_sanitizers); fi
+if has python; then sequences+=(run_python); fi
+if has dropin docs; then sequences+=(run_others); fi
+[ ${#sequences[@]} -gt 0 ] || sequences=(run_others)
 shown=${sequences[-1]}
 unset "sequences[-1]"
-for sequence in "${sequences[@]}"; do beside $sequence run_$sequence; done
-run_$shown
+for sequence in "${sequences[@]}"; do beside $sequence $sequence; done
+$shown
 for sequence in "${sequences[@]}"; do
   printf '\ntest: %s (so far: out/test/%s.out)\n' $sequence $sequence
   joined $sequence || printf '%s\n' $sequence >>out/test/failed
 done
+if has sanitizers && [ ! -s out/test/failed ]; then run_sanitizers; fi
 
 printf '\n'
 cat out/test/closing

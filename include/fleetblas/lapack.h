@@ -127,9 +127,11 @@ FLEET_API fleet_status fleet_ztrtrs(fleet_context* context, fleet_uplo uplo, fle
                                     fleet_diag diag, int64_t n, int64_t nrhs, const void* a,
                                     int64_t lda, void* b, int64_t ldb, int64_t* info);
 
-/* op(A)*X = B with n unknowns and nrhs right sides. A is only read: where devices factor it, the
- * factors stay there until they have solved with them, so that nothing but X comes back. X, n x
- * nrhs, may be B. X is untouched where *info > 0, which getrf defines. */
+/* op(A)*X = B with n unknowns and nrhs right sides. A is only read: the factors of a matrix on the
+ * host stay on the devices that make them, which solve with them, so that nothing but X comes back.
+ * They come to memory of the library on the host, as those of a matrix on devices do, where the
+ * devices lack memory for all of them, or are several and nrhs is more than n / 64. X, n x nrhs,
+ * may be B. X is untouched where *info > 0, which getrf defines. */
 FLEET_API fleet_status fleet_ssolve(fleet_context* context, fleet_op trans, int64_t n, int64_t nrhs,
                                     const float* a, int64_t lda, const float* b, int64_t ldb,
                                     float* x, int64_t ldx, int64_t* info);
@@ -143,8 +145,8 @@ FLEET_API fleet_status fleet_zsolve(fleet_context* context, fleet_op trans, int6
                                     const void* a, int64_t lda, const void* b, int64_t ldb, void* x,
                                     int64_t ldx, int64_t* info);
 
-/* The determinant of A, n x n, which is only read: *sign * exp(*logabs). The sign of a complex one
- * is a number of modulus 1. 0 and minus infinity: A is singular by getrf's factors. */
+/* The determinant of A, n x n, which is read as by solve: *sign * exp(*logabs). The sign of a
+ * complex one is a number of modulus 1. 0 and minus infinity: A is singular by getrf's factors. */
 FLEET_API fleet_status fleet_sslogdet(fleet_context* context, int64_t n, const float* a,
                                       int64_t lda, float* sign, double* logabs);
 FLEET_API fleet_status fleet_dslogdet(fleet_context* context, int64_t n, const double* a,

@@ -167,7 +167,7 @@ fleet_status solve(const Function& f, fleet_op trans, Int n, Int nrhs, Given a, 
         .matrix("b", b.data, "ldb", b.ld, n, nrhs, f.storage)
         .matrix("x", x.data, "ldx", x.ld, n, nrhs, f.storage)
         .array("info", info, 1);
-    if (x.data == b.data && x.ld != b.ld && nrhs > 1)
+    if (n > 0 && nrhs > 1 && x.data == b.data && x.ld != b.ld)
       refuse_argument(std::string(f.symbol) + ": argument 10 (ldx) is " + std::to_string(x.ld) +
                       ", expected that of B where X is B, " + std::to_string(b.ld));
     *info = linalg::solve(f.on(), operation_of(f, trans), a.view(n, n), b.view(n, nrhs),

@@ -288,13 +288,14 @@ class Context {
                    std::int64_t& info);
   std::shared_ptr<const PlannedFactors> plan_mixed(const Factorization& what, DeviceId home,
                                                    CallRecord& record);
-  std::shared_ptr<const PlannedFactors> plan_held(const Factorization& what, CallRecord& record);
-  /// `plan()` for what is to be held, and `hold(planned)`, which takes the memory.
-  template <class Factors, class Plan, class Hold>
+  std::shared_ptr<const PlannedFactors> plan_held(const Factorization& what, std::int64_t columns,
+                                                  CallRecord& record);
+  /// With plan(), by make(on, planned), which takes the memory.
+  template <class Factors, class Plan, class Make>
   std::unique_ptr<Factors> hold(const Factorization& what, CallRecord& record, Plan plan,
-                                Hold hold);
-  template <class Factors, class Call, class Hold>
-  std::unique_ptr<Factors> factors_of(const Call& call, Storage storage, Hold hold);
+                                Make make);
+  template <class Factors, class Call, class HoldAt>
+  std::unique_ptr<Factors> factors_of(const Call& call, Storage storage, HoldAt hold_at);
   std::optional<Factorization> dealt(const FactorCall& call, const Block& block) const;
   PlacedProgram distributed(const Block& block);
   void take_strips(const Block& block, const Strips& strips, std::optional<StripMemory>& memory);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// context_held.cpp: on which devices factors are held, of a matrix that is only read or in two
-// precisions, or why on none. It knows no rule of refinement.
+// context_held.cpp: on which devices factors stay, in the precision of their matrix or in single
+// precision, or why on none. It knows no rule of refinement.
 #include <algorithm>
 #include <new>
 #include <stdexcept>
@@ -14,6 +14,10 @@
 
 namespace fleet {
 namespace {
+
+/// Each strip is on one device, so several devices solve one after another. With more right sides
+/// for each row of the matrix it is faster to bring the factors home and solve on all at a time.
+constexpr std::int64_t kRowsPerRightSide = 64;
 
 /// The least time in which the matrix reaches the devices, column by column in turn.
 double spreading_s(const Machine& machine, DeviceId home, const std::vector<DeviceId>& devices,
@@ -84,11 +88,16 @@ std::shared_ptr<const PlannedFactors> Context::plan_mixed(const Factorization& w
   return best;
 }
 
-/// With the turn. Nothing where the CPU is faster, or no plan is possible.
+/// With the turn. Nothing where other ways are faster, or no plan is possible.
 std::shared_ptr<const PlannedFactors> Context::plan_held(const Factorization& what,
-                                                         CallRecord& record) {
-  if (offloader_.workers(what.type()).empty()) {
+                                                         std::int64_t columns, CallRecord& record) {
+  const std::size_t devices = offloader_.workers(what.type()).size();
+  if (devices == 0) {
     record.reason = "no device is left";
+    return nullptr;
+  }
+  if (devices > 1 && columns > std::max<std::int64_t>(1, what.n / kRowsPerRightSide)) {
+    record.reason = "many right sides are solved for on all devices";
     return nullptr;
   }
   try {
@@ -104,9 +113,9 @@ std::shared_ptr<const PlannedFactors> Context::plan_held(const Factorization& wh
   return nullptr;
 }
 
-template <class Factors, class Plan, class Hold>
+template <class Factors, class Plan, class Make>
 std::unique_ptr<Factors> Context::hold(const Factorization& what, CallRecord& record, Plan plan,
-                                       Hold hold) {
+                                       Make make) {
   if (record.reason = reason_for_cpu(what); record.reason != nullptr) return nullptr;
   const double start_s = now_s();
   auto turn = take_turn();
@@ -125,7 +134,7 @@ std::unique_ptr<Factors> Context::hold(const Factorization& what, CallRecord& re
   if (planned == nullptr) return nullptr;
   try {
     const HeldFactors::On on{offloader_, residents_.memory(), *journal_, log_};
-    std::unique_ptr<Factors> factors = hold(on, planned);
+    std::unique_ptr<Factors> factors = make(on, planned);
     record.prepare_s = now_s() - start_s;
     record.ran = Ran::devices;
     if (factors == nullptr) return nullptr;
@@ -141,9 +150,9 @@ std::unique_ptr<Factors> Context::hold(const Factorization& what, CallRecord& re
   return nullptr;
 }
 
-/// `hold(home, record)` is given what the call's matrix is, where it is.
-template <class Factors, class Call, class Hold>
-std::unique_ptr<Factors> Context::factors_of(const Call& call, Storage storage, Hold hold) {
+/// By `hold_at(home, record)`, once the matrix is complete at its home.
+template <class Factors, class Call, class HoldAt>
+std::unique_ptr<Factors> Context::factors_of(const Call& call, Storage storage, HoldAt hold_at) {
   const User inside(users_);
   if (options_.backend == BackendKind::sim || gate::only_cpu_left()) return nullptr;
   const Block block = block_of(call.a, call.storage);
@@ -160,7 +169,7 @@ std::unique_ptr<Factors> Context::factors_of(const Call& call, Storage storage, 
   note_place(record, {home, home, home});
   std::unique_ptr<Factors> factors;
   try {
-    factors = hold(home, record);
+    factors = hold_at(home, record);
   } catch (const std::bad_alloc&) {
     record.reason = "no memory to plan";
   } catch (const std::length_error&) {
@@ -211,9 +220,9 @@ std::unique_ptr<HeldFactors> Context::held_factors(const HeldCall& call) {
                                  .home = home,
                                  .kept = true};
         return hold<HeldFactors>(
-            what, record, [&] { return plan_held(what, record); },
+            what, record, [&] { return plan_held(what, call.columns, record); },
             [&](const HeldFactors::On& on, const auto& planned) {
-              record.reason = "solved with factors on devices";
+              record.reason = "factors stay on devices";
               auto factors = std::make_unique<HeldFactors>(on, call.symbol, call.columns, planned);
               const Offloader::Factored factored{
                   .a = call.a.data, .lda = call.a.ld, .pivots = call.pivots};

@@ -42,7 +42,7 @@ HeldFactors::HeldFactors(On on, const char* symbol, std::int64_t columns,
 }
 
 /// Where the plan leaves it.
-DeviceId HeldFactors::device_of(int strip) const {
+DeviceId HeldFactors::place_of(int strip) const {
   return all_.what.kept ? plan().kept[index(strip)].where.device : all_.home_of(strip);
 }
 
@@ -52,10 +52,10 @@ void HeldFactors::take_memory() {
   const std::int64_t aligned = kAlignmentBytes / element;
   std::vector<std::int64_t> elements;  ///< by device, so far
   for (int j = 0; j < all_.count(); ++j) {
-    const auto found = std::ranges::find(devices_, device_of(j));
+    const auto found = std::ranges::find(devices_, place_of(j));
     const auto share = static_cast<std::size_t>(found - devices_.begin());
     if (found == devices_.end()) {
-      devices_.push_back(device_of(j));
+      devices_.push_back(place_of(j));
       elements.push_back(0);
     }
     strips_.push_back({.share = share, .begin = all_.begin_of(j), .width = all_.width_of(j)});
@@ -70,7 +70,7 @@ void HeldFactors::take_memory() {
       if (strip.share != s) continue;
       strip.elements = {.data = next, .rows = n_, .cols = strip.width, .ld = n_};
       next += round_up(n_ * strip.width, aligned) * element;
-      if (devices[index(device)].inverse_order == 0) continue;
+      if (devices[index(device)].inverse_order == 0 || columns_ == 0) continue;
       const std::int64_t edge = inverse_block(storage_);
       for (View* inverses : {&strip.lower_inverses, &strip.upper_inverses})
         *inverses = memory_.take(device, storage_, edge, round_up(strip.width, edge));
@@ -93,7 +93,7 @@ bool HeldFactors::factor(Offloader::Factored factored, CallRecord& record) {
       on_.offloader.run(all_.what, factored, planned_, record, on_.journal, on_.log);
   if (outcome == Offloader::Outcome::not_possible) return false;
   info_ = factored.info;
-  if (info_ == 0) prepare();
+  if (info_ == 0 && columns_ > 0) prepare();
   return true;
 }
 

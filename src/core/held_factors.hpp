@@ -69,7 +69,7 @@ class HeldFactors {
   View right_of(const Strip& strip, std::int64_t row, std::int64_t rows) const;
   Backend& backend() { return *on_.offloader.engine().backend; }
   const Plan& plan() const { return planned_->stages.front()->tuned.plan; }
-  DeviceId device_of(int strip) const;
+  DeviceId place_of(int strip) const;
 
   /// Given back after the memory.
   std::unique_lock<std::mutex> turn_;

@@ -12,8 +12,10 @@
 namespace fleet {
 namespace {
 
-// A GPU takes up to a millisecond for an allocation of any size.
-constexpr std::int64_t kChunkBytes = std::int64_t{256} << 20;
+// A GPU takes up to a millisecond for an allocation of any size. Chunks are as large as all before
+// together, within these bounds: programs with small matrices take little, others soon have few.
+constexpr std::int64_t kLeastChunkBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kMostChunkBytes = std::int64_t{256} << 20;
 // No more of a small device than this part of what is free.
 constexpr std::int64_t kPartOfFree = 16;
 
@@ -60,7 +62,10 @@ void* TileMemory::take(Backend& backend, DeviceId device, std::int64_t bytes) {
   Store& here = store(device);
   bytes = round_up(std::max<std::int64_t>(1, bytes), kAlignmentBytes);
   if (void* const address = cut(here, bytes)) return address;
-  const std::int64_t usual = std::min(kChunkBytes, backend.available_bytes(device) / kPartOfFree);
+  std::int64_t so_far = 0;
+  for (const Chunk& chunk : here.chunks) so_far += chunk.bytes;
+  const std::int64_t usual = std::min(std::clamp(so_far, kLeastChunkBytes, kMostChunkBytes),
+                                      backend.available_bytes(device) / kPartOfFree);
   try {
     add_chunk(here, backend, device, std::max(bytes, usual));
   } catch (const Error& error) {

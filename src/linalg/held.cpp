@@ -17,10 +17,6 @@
 namespace fleet::linalg {
 namespace {
 
-/// With more right sides per row of the matrix it is faster to let all devices solve at a time,
-/// with factors at home: those that are held are on one device each.
-constexpr std::int64_t kRowsPerRightSide = 64;
-
 void copy_here(const Level3& on, const View& from, const View& to) {
   const std::int64_t element = bytes_of(on.storage());
   in_parallel(
@@ -55,14 +51,15 @@ class HeldSolver {
       : on_(on), a_(a), n_(a.rows), pivots_(static_cast<std::size_t>(n_)) {}
 
   std::int64_t solve(Op op, const View& b, const View& x) {
-    if (b.cols <= std::max<std::int64_t>(1, n_ / kRowsPerRightSide))
-      if (const auto info = solve_on_devices(op, b, x)) return *info;
+    if (const auto info = solve_on_devices(op, b, x)) return *info;
     const Factored factored(on_, a_, pivots_.data());
     if (factored.info() != 0 || is_empty(b)) return factored.info();
     const auto in_place = [&] { getrs(on_, op, factored.view(), pivots_.data(), x); };
     if (x.data == b.data) return in_place(), 0;
-    on_.context().copy(x, b, on_.storage());
-    past_first_write(in_place);
+    past_first_write([&] {
+      on_.context().copy(x, b, on_.storage());
+      in_place();
+    });
     return 0;
   }
 
@@ -123,9 +120,10 @@ class HeldSolver {
   std::optional<std::int64_t> diagonal_on_devices(void* to) {
     const auto held = factors(0);
     if (held == nullptr) return std::nullopt;
+    if (held->info() > 0) return held->info();
     try {
       held->diagonal(to);
-      return held->info();
+      return 0;
     } catch (const Error& error) {
       if (error.status() == Status::internal) throw;
       held->note_failure(error);
@@ -157,7 +155,11 @@ LogDet log_det(const Level3& on, const View& a) {
     for (std::int64_t i = 0; i < a.rows; ++i) {
       const T& element = static_cast<const T*>(elements)[i];
       const double size = std::abs(element);
-      result.sign *= std::complex<double>(element) / size;
+      if constexpr (std::is_floating_point_v<T>) {
+        if (element < 0) result.sign = -result.sign;  // also where it is infinite
+      } else {
+        result.sign *= std::complex<double>(element) / size;
+      }
       result.log += std::log(size);
     }
   });

@@ -12,18 +12,16 @@
 #include "plan/factor_lanes.hpp"
 #include "plan/kernel_times.hpp"
 #include "plan/queues.hpp"
+#include "plan/strip_bytes.hpp"
 #include "plan/strip_mover.hpp"
 #include "plan/validate.hpp"
 
 namespace fleet {
 namespace {
 
-/// Panels that a worker holds at a time: at least one that updates read, one that arrives, and one
-/// that is made. More let panels run ahead of the updates of later strips, above all while these
-/// are still on their way to the devices.
-constexpr int kLeastPanels = 3, kMostPanels = 64;
-/// Strips of earlier stages on their way to be panels again.
-constexpr int kStripsReloaded = 2;
+/// Panels that a worker holds at a time. More let panels run ahead of the updates of later strips,
+/// above all while these are still on their way to the devices.
+constexpr int kMostPanels = 64;
 /// Updates are in two lanes at least, so that thread blocks of one begin while the last ones of
 /// another end; but in one where many devices wait for each panel, which is beside no update then.
 constexpr int kLeastLanes = 2, kFewWorkers = 2;
@@ -117,13 +115,6 @@ class FactorPlanner {
   int panels_made_ = 0, panels_held_ = kLeastPanels;
   std::vector<std::vector<OpId>> ops_;  ///< per matrix, those still to come, last first
 };
-
-std::int64_t longest_panel(const TileProgram& program, const Strips& strips) {
-  std::int64_t bytes = 0;
-  for (int k = 0; k < strips.panels; ++k)
-    bytes = std::max(bytes, program.bytes_of(strips.panel(k)));
-  return bytes;
-}
 
 Plan FactorPlanner::run() {
   deal();
@@ -490,20 +481,6 @@ Plan schedule_factorization(std::shared_ptr<const TileProgram> program, const Ma
                             const Tuning& tuning) {
   require_valid(*program, {}, machine, tuning);
   return FactorPlanner(std::move(program), machine, tuning).run();
-}
-
-StripBytes strip_bytes(const TileProgram& program) {
-  const Strips& strips = *program.strips;
-  StripBytes bytes;
-  for (int j = 0; j < strips.count(); ++j)
-    bytes.strip =
-        std::max(bytes.strip, round_up(program.bytes_of(strips.strip(j)), kAlignmentBytes));
-  bytes.beside = std::min(kLeastPanels, strips.panels) *
-                     round_up(longest_panel(program, strips), kAlignmentBytes) +
-                 kStripsReloaded * bytes.strip;
-  for (int k = 0; k < strips.panels; ++k)
-    bytes.beside += round_up(program.bytes_of(strips.outcome(k)), kAlignmentBytes);
-  return bytes;
 }
 
 }  // namespace fleet

@@ -17,11 +17,4 @@ namespace fleet {
 Plan schedule_factorization(std::shared_ptr<const TileProgram> program, const Machine& machine,
                             const Tuning& tuning);
 
-/// The bytes that a worker needs beside its strips, for panels under way; and those of its largest
-/// strip. For choosing stages.
-struct StripBytes {
-  std::int64_t beside = 0, strip = 0;
-};
-StripBytes strip_bytes(const TileProgram& program);
-
 }  // namespace fleet

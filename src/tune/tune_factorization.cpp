@@ -10,6 +10,7 @@
 #include "plan/bound.hpp"
 #include "plan/factor_planner.hpp"
 #include "plan/kernel_times.hpp"
+#include "plan/strip_bytes.hpp"
 #include "program/strips.hpp"
 #include "sim/simulate.hpp"
 #include "tune/candidates.hpp"

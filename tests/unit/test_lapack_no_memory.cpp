@@ -6,6 +6,7 @@
 #include "support/failing_new.hpp"
 #include "support/host_context.hpp"
 #include "support/lapack_api.hpp"
+#include "support/scale.hpp"
 
 namespace fleet {
 namespace {
@@ -17,13 +18,13 @@ using test::product;
 using test::with_failure;
 using Real = Matrix<double>;
 
-/// Calls `call` with its n-th allocation failing, for every n; after each one of `is_right` and
-/// `is_untouched`, by the status.
+/// Calls `call` with its n-th allocation failing, for every n, or for fewer in sanitizer builds;
+/// after each one of `is_right` and `is_untouched`, by the status.
 void fail_everywhere(const auto& reset, const auto& call, const auto& is_right,
                      const auto& is_untouched) {
   for (const bool one : {true, false}) {
     bool failed = true;
-    for (long n = 1; failed; ++n) {
+    for (long n = 1; failed; n += test::scaled_step()) {
       reset();
       fleet_status status = FLEET_INTERNAL;
       failed = with_failure(n, one, [&] { status = call(); });
@@ -66,13 +67,17 @@ TEST_F(LapackNoMemory, InGesv) {
 }
 
 TEST_F(LapackNoMemory, InSolve) {
-  b_ = Real(130, 1, random_);
-  fail_everywhere([&] { reset(); },
-                  [&] {
-                    return fleet_dsolve(context_, FLEET_NO_TRANS, 130, 1, a_.data.data(), a_.ld,
-                                        b_.data.data(), b_.ld, x_.data.data(), x_.ld, &info_);
-                  },
-                  [&] { return solves(); }, [&] { return x_.data == b_.data; });
+  for (const std::int64_t columns : {1, 4}) {  // with factors on the devices, and at home
+    b_ = Real(130, columns, random_);
+    const Real before(130, columns, random_);
+    fail_everywhere([&] { x_ = before; },
+                    [&] {
+                      return fleet_dsolve(context_, FLEET_NO_TRANS, 130, columns, a_.data.data(),
+                                          a_.ld, b_.data.data(), b_.ld, x_.data.data(), x_.ld,
+                                          &info_);
+                    },
+                    [&] { return solves(); }, [&] { return x_.data == before.data; });
+  }
 }
 
 TEST_F(LapackNoMemory, InDsgesv) {

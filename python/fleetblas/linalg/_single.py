@@ -122,16 +122,25 @@ def solve_lu(context, lu: Lu, b: np.ndarray, x: np.ndarray, trans: str = "n") ->
         solve_triangle(context, f, uplo, False, conjugated, diag, x)
 
 
+_ROWS_PER_RIGHT_SIDE = 64  # with more of these the library brings factors home
+
+
 def solve(context, a, b, x) -> int:
-    """x := a^-1 b, by factors that devices keep to themselves; x may be b. Returns info; x is of no
-    use if it is positive."""
+    """x := a^-1 b; x may be b. Returns info; x is of no use if it is positive."""
+    has_many = x.shape[1] > max(1, len(a) // _ROWS_PER_RIGHT_SIDE)
+    if has_many or a.dtype != x.dtype or _arrays.layout(a) is None:
+        lu = factor_lu(context, stored(a, x.dtype))
+        if lu.info == 0:
+            solve_lu(context, lu, b, x)
+        return lu.info
+    # Factors that devices keep to themselves.
     matrix = readable(a, x.dtype)
     left = x if _arrays.leading_as(x, False) is not None else np.empty(x.shape, x.dtype, "F")
     if not _arrays.is_same(left, b):
         _storage.copy(left, b)
     trans = "t" if matrix.turned else "n"
     (info,) = _lapack.call(context, x.dtype, "solve", trans, *x.shape, matrix.f, left, left)
-    if left is not x:
+    if left is not x and info == 0:
         _storage.copy(x, left)
     return info
 
