@@ -74,8 +74,8 @@ def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, 
     assert len(blas) > 5000
 
 
-# The first expects the same bits of two functions of SciPy, of which one is replaced. The others are
-# about singular values, which are NumPy's own; with test_python.py they run on virtual devices.
+# The first expects the same bits of two functions of SciPy, of which one is replaced. The others
+# are about singular values, which are NumPy's own; test_python.py has them on virtual devices.
 NOT_TAKEN_OVER = "not test_gels and not (TestSVD or TestPinv or TestCond)"
 LINALG_MODULES = [
     "numpy.linalg.tests",
