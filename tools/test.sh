@@ -10,7 +10,7 @@ root=$PWD
 export PATH=$root/.venv/bin:$PATH
 export PYTHONDONTWRITEBYTECODE=1
 # Threads of OpenBLAS look for work for 2^n cycles before they sleep, by default n = 26. With more
-# tests than cores that is time of others: NumPy's own tests take 15 s instead of 67.
+# tests than cores that is time of others: on two cores NumPy's TestCond takes 15 s instead of 67.
 export OPENBLAS_THREAD_TIMEOUT=4
 mkdir -p out/test
 # Settings of the environment must not change what is tested.

@@ -93,13 +93,13 @@ class HeldSolver {
   std::optional<std::int64_t> solve_on_devices(Op op, const View& b, const View& x) {
     const HostMatrix given(on_, b, Access::read);
     HostMatrix found(on_, x, Access::write);
-    const Workspace memory(on_.storage(), n_, b.cols);
-    const View right = memory.view(n_, b.cols);
-    copy_here(on_, given.view(), right);
     // No call may ask the context for anything else as long as these live.
     auto held = factors(b.cols);
     if (held == nullptr) return std::nullopt;
     if (held->info() != 0) return held->info();
+    const Workspace memory(on_.storage(), n_, b.cols);
+    const View right = memory.view(n_, b.cols);
+    copy_here(on_, given.view(), right);
     try {
       if (op == Op::none) exchange_rows_here(on_, right, pivots_.data(), n_, Order::forward);
       held->solve(op, right);
