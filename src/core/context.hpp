@@ -25,7 +25,6 @@ namespace fleet {
 class HeldFactors;
 class MixedFactors;
 struct HeldCall;
-struct MixedCall;
 class StripMemory;
 struct StripPiece;
 
@@ -56,8 +55,8 @@ class Context {
   /// system of so many right sides; the devices are this thread's as long as the result lives.
   /// Pivots are those of getrf. Nothing, with all but the pivots untouched, where the host has to
   /// do it. Throws Error as a call does that reads the matrix.
-  std::unique_ptr<MixedFactors> mixed_factors(const MixedCall& call);
-  /// The same of a matrix that is only read, in its own precision.
+  std::unique_ptr<MixedFactors> mixed_factors(const HeldCall& call);
+  /// The same of a matrix on the host, in its own precision.
   std::unique_ptr<HeldFactors> held_factors(const HeldCall& call);
   /// Runs `work` with the CPU's library, which has as many threads then as there are cores.
   template <typename Work>
@@ -281,6 +280,8 @@ class Context {
   void run_on_cpu(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
   void run_with_cpu(const std::function<void(CpuBlas&)>& work);
   std::int64_t run_factor(const FactorCall& call, CallRecord& record);
+  std::shared_ptr<const PlannedFactors> promising_plan(const Factorization& what,
+                                                       CallRecord& record);
   bool factor_on_devices(const FactorCall& call, const Factorization& what, CallRecord& record,
                          std::int64_t& info);
   bool run_factors(const FactorCall& call, const Factorization& what,
@@ -294,8 +295,8 @@ class Context {
   template <class Factors, class Plan, class Make>
   std::unique_ptr<Factors> hold(const Factorization& what, CallRecord& record, Plan plan,
                                 Make make);
-  template <class Factors, class Call, class HoldAt>
-  std::unique_ptr<Factors> factors_of(const Call& call, Storage storage, HoldAt hold_at);
+  template <class Factors, class HoldAt>
+  std::unique_ptr<Factors> factors_of(const HeldCall& call, Storage storage, HoldAt hold_at);
   std::optional<Factorization> dealt(const FactorCall& call, const Block& block) const;
   PlacedProgram distributed(const Block& block);
   void take_strips(const Block& block, const Strips& strips, std::optional<StripMemory>& memory);

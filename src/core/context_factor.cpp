@@ -104,6 +104,29 @@ const char* Context::reason_for_cpu(const Factorization& what) const {
   return nullptr;
 }
 
+/// With the turn. Nothing where the CPU has to do it; the record says why. Throws as tune() does.
+std::shared_ptr<const PlannedFactors> Context::promising_plan(const Factorization& what,
+                                                              CallRecord& record) {
+  if (offloader_.workers(what.type()).empty()) {
+    record.reason = "no device is left";
+    return nullptr;
+  }
+  const double planning_before_s = offloader_.planning_s();
+  const bool is_forced = forces_devices();
+  auto planned = is_forced ? offloader_.plan(what) : offloader_.plan_if_promising(what);
+  record.plan_s += offloader_.planning_s() - planning_before_s;
+  record.predicted_s = planned->cost.seconds;
+  record.reason = options_.offload == Offload::always ? "offload=always"
+                  : is_forced                         ? "min_flops"
+                                                      : "the model: devices are faster";
+  if (is_forced) return planned;
+  record.detail =
+      duration(planned->cost.seconds) + " on devices, " + duration(planned->host_s) + " on the CPU";
+  if (!planned->stages.empty() && planned->cost.seconds < planned->host_s) return planned;
+  record.reason = "the model: the CPU is faster";
+  return nullptr;
+}
+
 /// False, with the matrix untouched: the CPU has to do it, and the record says why.
 bool Context::factor_on_devices(const FactorCall& call, const Factorization& what,
                                 CallRecord& record, std::int64_t& info) {
@@ -123,26 +146,8 @@ bool Context::factor_on_devices(const FactorCall& call, const Factorization& wha
       throw Error(Status::device_failed, "device " + offloader_.place_of(what.home) +
                                              ", which holds an operand, was lost");
     offloader_.retry_limits();
-    if (offloader_.workers(what.type()).empty()) {
-      record.reason = "no device is left";
-      return false;
-    }
-    const double planning_before_s = offloader_.planning_s();
-    const bool is_forced = forces_devices();
-    const auto planned = is_forced ? offloader_.plan(what) : offloader_.plan_if_promising(what);
-    record.plan_s += offloader_.planning_s() - planning_before_s;
-    record.predicted_s = planned->cost.seconds;
-    record.reason = options_.offload == Offload::always ? "offload=always"
-                    : is_forced                         ? "min_flops"
-                                                        : "the model: devices are faster";
-    if (!is_forced) {
-      record.detail = duration(planned->cost.seconds) + " on devices, " +
-                      duration(planned->host_s) + " on the CPU";
-      if (planned->stages.empty() || planned->cost.seconds >= planned->host_s) {
-        record.reason = "the model: the CPU is faster";
-        return false;
-      }
-    }
+    const auto planned = promising_plan(what, record);
+    if (planned == nullptr) return false;
     record.prepare_s = now_s() - start_s;
     return run_factors(call, what, planned, record, info);
   } catch (const Error& error) {

@@ -91,20 +91,13 @@ std::shared_ptr<const PlannedFactors> Context::plan_mixed(const Factorization& w
 /// With the turn. Nothing where other ways are faster, or no plan is possible.
 std::shared_ptr<const PlannedFactors> Context::plan_held(const Factorization& what,
                                                          std::int64_t columns, CallRecord& record) {
-  const std::size_t devices = offloader_.workers(what.type()).size();
-  if (devices == 0) {
-    record.reason = "no device is left";
-    return nullptr;
-  }
-  if (devices > 1 && columns > std::max<std::int64_t>(1, what.n / kRowsPerRightSide)) {
+  const bool several = offloader_.workers(what.type()).size() > 1;
+  if (several && columns > std::max<std::int64_t>(1, what.n / kRowsPerRightSide)) {
     record.reason = "many right sides are solved for on all devices";
     return nullptr;
   }
   try {
-    auto planned = forces_devices() ? offloader_.plan(what) : offloader_.plan_if_promising(what);
-    const bool is_faster = !planned->stages.empty() && planned->cost.seconds < planned->host_s;
-    if (forces_devices() || is_faster) return planned;
-    record.reason = "the model: the CPU is faster";
+    return promising_plan(what, record);
   } catch (const Error& error) {
     if (error.status() == Status::internal) throw;
     record.reason = "no plan";
@@ -151,8 +144,9 @@ std::unique_ptr<Factors> Context::hold(const Factorization& what, CallRecord& re
 }
 
 /// By `hold_at(home, record)`, once the matrix is complete at its home.
-template <class Factors, class Call, class HoldAt>
-std::unique_ptr<Factors> Context::factors_of(const Call& call, Storage storage, HoldAt hold_at) {
+template <class Factors, class HoldAt>
+std::unique_ptr<Factors> Context::factors_of(const HeldCall& call, Storage storage,
+                                             HoldAt hold_at) {
   const User inside(users_);
   if (options_.backend == BackendKind::sim || gate::only_cpu_left()) return nullptr;
   const Block block = block_of(call.a, call.storage);
@@ -184,7 +178,7 @@ std::unique_ptr<Factors> Context::factors_of(const Call& call, Storage storage, 
   return factors;
 }
 
-std::unique_ptr<MixedFactors> Context::mixed_factors(const MixedCall& call) {
+std::unique_ptr<MixedFactors> Context::mixed_factors(const HeldCall& call) {
   const Storage narrow = narrow_of(call.storage);
   return factors_of<MixedFactors>(call, narrow, [&](DeviceId home, CallRecord& record) {
     const Factorization what{.routine = Factoring::getrf,
@@ -197,9 +191,8 @@ std::unique_ptr<MixedFactors> Context::mixed_factors(const MixedCall& call) {
         what, record, [&] { return plan_mixed(what, home, record); },
         [&](const HeldFactors::On& on, const auto& planned) {
           record.reason = "refined in double precision";
-          MixedCall held = call;
-          held.own_copies = options_.deterministic;
-          auto factors = std::make_unique<MixedFactors>(on, held, home, planned);
+          auto factors =
+              std::make_unique<MixedFactors>(on, call, home, options_.deterministic, planned);
           if (factors->fits() && !factors->factor(record)) factors.reset();
           return factors;
         });

@@ -10,7 +10,7 @@
 
 namespace fleet {
 
-/// A system whose matrix, which lies on the host, is only read.
+/// A system whose matrix is only read.
 struct HeldCall {
   const char* symbol = "";  ///< the name that was called; never freed: the books keep it
   Storage storage = Storage::f64;

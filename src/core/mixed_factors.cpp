@@ -12,20 +12,20 @@
 
 namespace fleet {
 
-MixedFactors::MixedFactors(HeldFactors::On on, const MixedCall& call, DeviceId home,
+MixedFactors::MixedFactors(HeldFactors::On on, const HeldCall& call, DeviceId home, bool own_copies,
                            std::shared_ptr<const PlannedFactors> planned)
     : on_(on),
       call_(call),
       n_(call.a.rows),
       factors_(on, call.symbol, call.columns, std::move(planned)),
       memory_(on.offloader, on.memory) {
-  take_memory(home);
+  take_memory(home, own_copies);
   bring(home);
   narrow();
 }
 
 /// The strips of a device lie side by side. Those of a matrix that is there already are in place.
-void MixedFactors::take_memory(DeviceId home) {
+void MixedFactors::take_memory(DeviceId home, bool own_copies) {
   const std::vector<Strip>& strips = factors_.strips();
   const std::vector<DeviceId>& devices = factors_.devices();
   std::vector<std::int64_t> columns(devices.size(), 0);
@@ -33,7 +33,7 @@ void MixedFactors::take_memory(DeviceId home) {
   wide_.resize(strips.size());
   for (std::size_t s = 0; s < devices.size(); ++s) {
     const DeviceId device = devices[s];
-    const bool in_place = device == home && !call_.own_copies;
+    const bool in_place = device == home && !own_copies;
     const View wide = in_place ? View{} : memory_.take(device, call_.storage, n_, columns[s]);
     shares_.push_back({.x = memory_.take(device, call_.storage, n_, call_.columns),
                        .product = memory_.take(device, call_.storage, n_, call_.columns),

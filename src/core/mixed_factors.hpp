@@ -3,30 +3,19 @@
 // precision beside it, strip by strip. It knows no rule of refinement.
 #pragma once
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/held_factors.hpp"
 
 namespace fleet {
 
-/// A system whose solution is to be refined. Its matrix may lie anywhere.
-struct MixedCall {
-  const char* symbol = "";  ///< the name that was called; never freed: the books keep it
-  Storage storage = Storage::f64;
-  View a = {};
-  std::int64_t columns = 0;        ///< of the right sides
-  std::int64_t* pivots = nullptr;  ///< 1-based
-  bool own_copies = false;         ///< the matrix is copied where it lies on a device too
-};
-
 /// For the thread that has the turn, which it keeps. Memory of right sides is on the host. What
 /// throws Error(no_memory, device_failed) has changed nothing but the vectors that it was given.
 class MixedFactors {
  public:
   /// Brings the matrix, which lies at `home`, to the devices that `planned` is for, and narrows it
-  /// there.
-  MixedFactors(HeldFactors::On on, const MixedCall& call, DeviceId home,
+  /// there. `own_copies`: also where it lies on one of them.
+  MixedFactors(HeldFactors::On on, const HeldCall& call, DeviceId home, bool own_copies,
                std::shared_ptr<const PlannedFactors> planned);
 
   /// Has single precision numbers for all elements?
@@ -53,14 +42,14 @@ class MixedFactors {
   using Launches = std::vector<DeviceLaunch>;
 
   double scale_of_halves() const;
-  void take_memory(DeviceId home);
+  void take_memory(DeviceId home, bool own_copies);
   void bring(DeviceId home);
   void narrow();
   DeviceId device_of(const Strip& strip) const { return factors_.devices()[strip.share]; }
   Backend& backend() { return *on_.offloader.engine().backend; }
 
   const HeldFactors::On on_;
-  const MixedCall call_;
+  const HeldCall call_;
   const std::int64_t n_;
   HeldFactors factors_;
   TakenMemory memory_;
