@@ -130,8 +130,8 @@ FLEET_API fleet_status fleet_ztrtrs(fleet_context* context, fleet_uplo uplo, fle
 /* op(A)*X = B with n unknowns and nrhs right sides. A is only read: the factors of a matrix on the
  * host stay on the devices that make them, which solve with them, so that nothing but X comes back.
  * They come to memory of the library on the host, as those of a matrix on devices do, where the
- * devices lack memory for all of them, or are several and nrhs is more than n / 64. X, n x nrhs,
- * may be B. X is untouched where *info > 0, which getrf defines. */
+ * devices lack memory: together for all of them, and where nrhs is more than n / 64, each for all
+ * of them. X, n x nrhs, may be B. X is untouched where *info > 0, which getrf defines. */
 FLEET_API fleet_status fleet_ssolve(fleet_context* context, fleet_op trans, int64_t n, int64_t nrhs,
                                     const float* a, int64_t lda, const float* b, int64_t ldb,
                                     float* x, int64_t ldx, int64_t* info);
@@ -144,6 +144,18 @@ FLEET_API fleet_status fleet_csolve(fleet_context* context, fleet_op trans, int6
 FLEET_API fleet_status fleet_zsolve(fleet_context* context, fleet_op trans, int64_t n, int64_t nrhs,
                                     const void* a, int64_t lda, const void* b, int64_t ldb, void* x,
                                     int64_t ldx, int64_t* info);
+
+/* X := A^-1, n x n, as by solve with all columns of the unit matrix. A is only read, unless X is A:
+ * then the factors come home, and getri makes the inverse of them. Where *info > 0, which getrf
+ * defines, X holds nothing of use. */
+FLEET_API fleet_status fleet_sinverse(fleet_context* context, int64_t n, const float* a,
+                                      int64_t lda, float* x, int64_t ldx, int64_t* info);
+FLEET_API fleet_status fleet_dinverse(fleet_context* context, int64_t n, const double* a,
+                                      int64_t lda, double* x, int64_t ldx, int64_t* info);
+FLEET_API fleet_status fleet_cinverse(fleet_context* context, int64_t n, const void* a, int64_t lda,
+                                      void* x, int64_t ldx, int64_t* info);
+FLEET_API fleet_status fleet_zinverse(fleet_context* context, int64_t n, const void* a, int64_t lda,
+                                      void* x, int64_t ldx, int64_t* info);
 
 /* The determinant of A, n x n, which is read as by solve: *sign * exp(*logabs). The sign of a
  * complex one is a number of modulus 1. 0 and minus infinity: A is singular by getrf's factors. */

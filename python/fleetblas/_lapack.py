@@ -27,6 +27,7 @@ _ARGUMENTS = {
     "potri": "fnmi",
     "gesv": "nnmvmi",
     "solve": "fnnmmmi",
+    "inverse": "nmmi",
     "slogdet": "nmvv",
     "trtri": "ffnmi",
     "lauum": "fnm",

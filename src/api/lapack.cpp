@@ -175,6 +175,20 @@ fleet_status solve(const Function& f, fleet_op trans, Int n, Int nrhs, Given a, 
   });
 }
 
+fleet_status inverse(const Function& f, Int n, Given a, Given x, Int* info) {
+  return guarded([&] {
+    f.check()
+        .at_least("n", n, 0)
+        .matrix("a", a.data, "lda", a.ld, n, n, f.storage)
+        .matrix("x", x.data, "ldx", x.ld, n, n, f.storage)
+        .array("info", info, 1);
+    if (n > 1 && x.data == a.data && x.ld != a.ld)
+      refuse_argument(std::string(f.symbol) + ": argument 6 (ldx) is " + std::to_string(x.ld) +
+                      ", expected that of A where X is A, " + std::to_string(a.ld));
+    *info = linalg::inverse(f.on(), a.view(n, n), x.view(n, n));
+  });
+}
+
 fleet_status slogdet(const Function& f, Int n, Given a, void* sign, double* logabs) {
   return guarded([&] {
     f.check()
@@ -386,6 +400,10 @@ using Element = std::conditional_t<std::is_floating_point_v<T>, T, void>;
                                 const Element<T>* a, Int lda, const Element<T>* b, Int ldb,        \
                                 Element<T>* solution, Int ldx, Int* info) {                        \
     return solve(FLEET_F(x, solve, T), trans, n, nrhs, {a, lda}, {b, ldb}, {solution, ldx}, info); \
+  }                                                                                                \
+  fleet_status fleet_##x##inverse(fleet_context* context, Int n, const Element<T>* a, Int lda,     \
+                                  Element<T>* inverted, Int ldx, Int* info) {                      \
+    return inverse(FLEET_F(x, inverse, T), n, {a, lda}, {inverted, ldx}, info);                    \
   }                                                                                                \
   fleet_status fleet_##x##slogdet(fleet_context* context, Int n, const Element<T>* a, Int lda,     \
                                   Element<T>* sign, double* logabs) {                              \

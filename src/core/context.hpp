@@ -118,6 +118,11 @@ class Context {
   /// Flops (2mnk) of the smallest product that devices are expected to finish before the CPU;
   /// infinite without devices.
   double min_flops();
+  /// The same of reflectors that a LAPACK outside applies to a matrix in between its own work. The
+  /// threads of that work still wait busily for more, beside those of our copies, and what is
+  /// applied goes to the devices and back each time: eigh and svd of 2048 took longer on two GPUs
+  /// than on their 32 cores.
+  double min_reflector_flops() const { return forces_devices() ? 0 : 5e10; }
   /// Why the drop-in asks for no devices.
   const char* why_not_offered() const {
     return options_.offload == Offload::never ? "offload=never" : "below min_flops";
@@ -289,8 +294,7 @@ class Context {
                    std::int64_t& info);
   std::shared_ptr<const PlannedFactors> plan_mixed(const Factorization& what, DeviceId home,
                                                    CallRecord& record);
-  std::shared_ptr<const PlannedFactors> plan_held(const Factorization& what, std::int64_t columns,
-                                                  CallRecord& record);
+  std::shared_ptr<const PlannedFactors> plan_held(const Factorization& what, CallRecord& record);
   /// With plan(), by make(on, planned), which takes the memory.
   template <class Factors, class Plan, class Make>
   std::unique_ptr<Factors> hold(const Factorization& what, CallRecord& record, Plan plan,

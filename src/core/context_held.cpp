@@ -15,10 +15,6 @@
 namespace fleet {
 namespace {
 
-/// Each strip is on one device, so several devices solve one after another. With more right sides
-/// for each row of the matrix it is faster to bring the factors home and solve on all at a time.
-constexpr std::int64_t kRowsPerRightSide = 64;
-
 /// The least time in which the matrix reaches the devices, column by column in turn.
 double spreading_s(const Machine& machine, DeviceId home, const std::vector<DeviceId>& devices,
                    double bytes) {
@@ -90,12 +86,7 @@ std::shared_ptr<const PlannedFactors> Context::plan_mixed(const Factorization& w
 
 /// With the turn. Nothing where other ways are faster, or no plan is possible.
 std::shared_ptr<const PlannedFactors> Context::plan_held(const Factorization& what,
-                                                         std::int64_t columns, CallRecord& record) {
-  const bool several = offloader_.workers(what.type()).size() > 1;
-  if (several && columns > std::max<std::int64_t>(1, what.n / kRowsPerRightSide)) {
-    record.reason = "many right sides are solved for on all devices";
-    return nullptr;
-  }
+                                                         CallRecord& record) {
   try {
     return promising_plan(what, record);
   } catch (const Error& error) {
@@ -213,7 +204,7 @@ std::unique_ptr<HeldFactors> Context::held_factors(const HeldCall& call) {
                                  .home = home,
                                  .kept = true};
         return hold<HeldFactors>(
-            what, record, [&] { return plan_held(what, call.columns, record); },
+            what, record, [&] { return plan_held(what, record); },
             [&](const HeldFactors::On& on, const auto& planned) {
               record.reason = "factors stay on devices";
               auto factors = std::make_unique<HeldFactors>(on, call.symbol, call.columns, planned);

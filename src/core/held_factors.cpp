@@ -7,9 +7,13 @@
 #include <cstring>
 
 #include "base/sizes.hpp"
+#include "core/slot_copies.hpp"
 
 namespace fleet {
 namespace {
+
+/// From one right side for so many rows of the matrix on, all devices solve at a time.
+constexpr std::int64_t kRowsPerRightSide = 64;
 
 /// A column as kernels for vectors take it.
 View as_vector(const View& column) {
@@ -37,8 +41,26 @@ HeldFactors::HeldFactors(On on, const char* symbol, std::int64_t columns,
       storage_(all_.what.storage),
       n_(all_.what.n),
       columns_(columns),
+      by_columns_(deals_columns()),
       memory_(on.offloader, on.memory) {
   take_memory();
+}
+
+/// Strips lie side by side only where each is as long as its alignment asks.
+bool HeldFactors::deals_columns() const {
+  if (columns_ <= std::max<std::int64_t>(1, n_ / kRowsPerRightSide)) return false;
+  for (int j = 0; j + 1 < all_.count(); ++j)
+    if (n_ * all_.width_of(j) * bytes_of(storage_) % kAlignmentBytes != 0) return false;
+  return true;
+}
+
+std::vector<std::int64_t> HeldFactors::columns_of_shares() const {
+  const auto shares = static_cast<std::int64_t>(devices_.size());
+  std::vector<std::int64_t> columns(devices_.size(), columns_);
+  if (by_columns_)
+    for (std::int64_t s = 0; s < shares; ++s)
+      columns[static_cast<std::size_t>(s)] = columns_ * (s + 1) / shares - columns_ * s / shares;
+  return columns;
 }
 
 /// Where the plan leaves it.
@@ -61,21 +83,32 @@ void HeldFactors::take_memory() {
     strips_.push_back({.share = share, .begin = all_.begin_of(j), .width = all_.width_of(j)});
     elements[share] += round_up(n_ * all_.width_of(j), aligned);
   }
-  const auto& devices = on_.offloader.model()->devices;
+  const std::vector<std::int64_t> columns = columns_of_shares();
   for (std::size_t s = 0; s < devices_.size(); ++s) {
     const DeviceId device = devices_[s];
+    if (by_columns_) elements[s] = n_ * n_;
     char* next = static_cast<char*>(memory_.take(device, storage_, elements[s], 1).data);
-    right_.push_back(memory_.take(device, storage_, n_, columns_));
+    right_.push_back(memory_.take(device, storage_, n_, columns[s]));
+    if (by_columns_) whole_.push_back({.data = next, .rows = n_, .cols = n_, .ld = n_});
     for (Strip& strip : strips_) {
       if (strip.share != s) continue;
+      if (by_columns_) {
+        strip.elements = part(whole_[s], storage_, 0, strip.begin, n_, strip.width);
+        continue;
+      }
       strip.elements = {.data = next, .rows = n_, .cols = strip.width, .ld = n_};
       next += round_up(n_ * strip.width, aligned) * element;
-      if (devices[index(device)].inverse_order == 0 || columns_ == 0) continue;
-      const std::int64_t edge = inverse_block(storage_);
-      for (View* inverses : {&strip.lower_inverses, &strip.upper_inverses})
-        *inverses = memory_.take(device, storage_, edge, round_up(strip.width, edge));
+      take_inverses(strip);
     }
   }
+}
+
+void HeldFactors::take_inverses(Strip& strip) {
+  const DeviceId device = device_of(strip);
+  if (on_.offloader.model()->devices[index(device)].inverse_order == 0 || columns_ == 0) return;
+  const std::int64_t edge = inverse_block(storage_);
+  for (View* inverses : {&strip.lower_inverses, &strip.upper_inverses})
+    *inverses = memory_.take(device, storage_, edge, round_up(strip.width, edge));
 }
 
 bool HeldFactors::factor(Offloader::Factored factored, CallRecord& record) {
@@ -93,8 +126,20 @@ bool HeldFactors::factor(Offloader::Factored factored, CallRecord& record) {
       on_.offloader.run(all_.what, factored, planned_, record, on_.journal, on_.log);
   if (outcome == Offloader::Outcome::not_possible) return false;
   info_ = factored.info;
-  if (info_ == 0 && columns_ > 0) prepare();
+  if (info_ == 0 && columns_ > 0) by_columns_ ? collect() : prepare();
   return true;
+}
+
+/// All strips to all devices.
+void HeldFactors::collect() {
+  std::vector<SlotCopy> coming;
+  for (std::size_t s = 0; s < devices_.size(); ++s)
+    for (const Strip& strip : strips_)
+      if (strip.share != s)
+        coming.push_back({device_of(strip), block_of(strip.elements, storage_), devices_[s],
+                          part(whole_[s], storage_, 0, strip.begin, n_, strip.width).data});
+  if (!coming.empty() && !copy_into_slots(on_.offloader, coming, on_.journal, on_.log))
+    throw Error(Status::device_failed, "the factors did not reach all devices");
 }
 
 void HeldFactors::prepare() {
@@ -175,6 +220,41 @@ void HeldFactors::sweep(const View& right, Fill triangle, Op op, std::size_t& at
 
 void HeldFactors::solve(Op op, const View& right) {
   if (columns_ == 0) return;
+  by_columns_ ? solve_by_columns(op, right) : solve_by_strips(op, right);
+}
+
+void HeldFactors::solve_by_columns(Op op, const View& right) {
+  std::vector<SlotCopy> copies;
+  Launches launches;
+  std::int64_t first = 0;
+  for (std::size_t s = 0; s < devices_.size(); ++s) {
+    const View& own = right_[s];
+    if (own.cols == 0) continue;
+    const Block block = block_of(part(right, storage_, 0, first, n_, own.cols), storage_);
+    first += own.cols;
+    copies.push_back({backend().locate(right.data, block.bytes), block, devices_[s], own.data});
+    const bool is_turned = op != Op::none;
+    for (const bool is_lower : {!is_turned, is_turned})
+      launches.push_back(
+          {devices_[s],
+           {.kernel = Kernel::solve,
+            .type = {.storage = storage_},
+            .op_a = op,
+            .beta = 1.0,
+            .a = part(whole_[s], storage_, 0, 0, n_, n_, is_lower ? Fill::lower : Fill::upper),
+            .c = own,
+            .triangular = true,
+            .diag = is_lower ? Diag::unit : Diag::non_unit,
+            .side = Side::left}});
+  }
+  if (!copy_into_slots(on_.offloader, copies, on_.journal, on_.log))
+    throw Error(Status::device_failed, "the right sides did not reach the devices");
+  backend().compute(launches);
+  if (!copy_from_slots(on_.offloader, copies, on_.journal, on_.log))
+    throw Error(Status::device_failed, "the solution did not come back");
+}
+
+void HeldFactors::solve_by_strips(Op op, const View& right) {
   std::size_t at = devices_.size();
   const bool is_turned = op != Op::none;
   sweep(right, is_turned ? Fill::upper : Fill::lower, op, at);

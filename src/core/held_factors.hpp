@@ -21,6 +21,9 @@ struct HeldCall {
 
 /// For the thread that has the turn, which it keeps. Memory of right sides is on the host. What
 /// throws Error(no_memory, device_failed) has changed nothing but the vectors that it was given.
+///
+/// Few right sides go from strip to strip, each on one device, so that devices solve one after
+/// another. For many of them every device gets all strips, and solves for its share of the columns.
 class HeldFactors {
  public:
   struct On {
@@ -59,9 +62,15 @@ class HeldFactors {
  private:
   using Launches = std::vector<DeviceLaunch>;
 
+  bool deals_columns() const;
+  std::vector<std::int64_t> columns_of_shares() const;
   void take_memory();
+  void take_inverses(Strip& strip);
   void prepare();
+  void collect();
   Launch solution(const Strip& strip, Fill triangle, Op op) const;
+  void solve_by_strips(Op op, const View& right);
+  void solve_by_columns(Op op, const View& right);
   void sweep(const View& right, Fill triangle, Op op, std::size_t& at);
   void eliminate(Launches& launches, const Strip& strip, Op op, std::int64_t row,
                  std::int64_t rows) const;
@@ -79,9 +88,11 @@ class HeldFactors {
   const Strips& all_;
   const Storage storage_;
   const std::int64_t n_, columns_;
+  const bool by_columns_;
   TakenMemory memory_;
   std::vector<DeviceId> devices_;
-  std::vector<View> right_;  ///< on each of them
+  std::vector<View> right_;  ///< on each of them; by columns: its share of them
+  std::vector<View> whole_;  ///< by columns, on each of them: all strips side by side
   std::vector<Strip> strips_;
   std::int64_t info_ = 0;
 };

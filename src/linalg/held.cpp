@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "cpu/copies.hpp"
 #include "cpu/element.hpp"
 #include "linalg/host_matrix.hpp"
+#include "linalg/inverse.hpp"
 #include "linalg/solve.hpp"
 
 namespace fleet::linalg {
@@ -22,6 +24,28 @@ void copy_here(const Level3& on, const View& from, const View& to) {
   in_parallel(
       on, from.cols, from.rows * from.cols * element,
       [&](std::int64_t first, std::int64_t end) { copy_columns(from, to, element, first, end); });
+}
+
+/// The unit matrix with its rows exchanged by pivots.
+void write_exchanged_unit(const Level3& on, const View& x,
+                          const std::vector<std::int64_t>& pivots) {
+  const auto n = static_cast<std::size_t>(x.rows);
+  std::vector<std::int64_t> row_at(n), place_of(n);
+  std::iota(row_at.begin(), row_at.end(), 0);
+  for (std::size_t i = 0; i < n; ++i)
+    std::swap(row_at[i], row_at[static_cast<std::size_t>(pivots[i] - 1)]);
+  for (std::size_t i = 0; i < n; ++i)
+    place_of[static_cast<std::size_t>(row_at[i])] = static_cast<std::int64_t>(i);
+  with_wide_element(on.storage(), [&]<typename T>(T) {
+    in_parallel(on, x.cols, x.rows * x.cols * bytes_of(on.storage()),
+                [&](std::int64_t first, std::int64_t end) {
+                  for (std::int64_t col = first; col < end; ++col) {
+                    T* column = static_cast<T*>(x.data) + col * x.ld;
+                    std::fill(column, column + x.rows, T(0));
+                    column[place_of[static_cast<std::size_t>(col)]] = T(1);
+                  }
+                });
+  });
 }
 
 /// Factors in memory of our own.
@@ -61,6 +85,19 @@ class HeldSolver {
       in_place();
     });
     return 0;
+  }
+
+  /// In x, which may be a.
+  std::int64_t invert(const View& x) {
+    bool is_written = false;
+    if (x.data != a_.data)
+      if (const auto info = invert_on_devices(x, is_written)) return *info;
+    const auto at_home = [&] {
+      if (x.data != a_.data) on_.context().copy(x, a_, on_.storage());
+      const std::int64_t info = getrf(on_, x, pivots_.data());
+      return info == 0 ? getri(on_, x, pivots_.data()) : info;
+    };
+    return is_written ? past_first_write(at_home) : at_home();
   }
 
   /// The diagonal of U, into n elements; LAPACK's info.
@@ -117,6 +154,26 @@ class HeldSolver {
     return 0;
   }
 
+  /// Likewise; `is_written`: x is not what it was.
+  std::optional<std::int64_t> invert_on_devices(const View& x, bool& is_written) {
+    HostMatrix found(on_, x, Access::write);
+    auto held = factors(n_);
+    if (held == nullptr) return std::nullopt;
+    if (held->info() != 0) return held->info();
+    is_written = true;
+    try {
+      write_exchanged_unit(on_, found.view(), pivots_);
+      held->solve(Op::none, found.view());
+    } catch (const Error& error) {
+      if (error.status() == Status::internal) throw;
+      held->note_failure(error);
+      return std::nullopt;
+    }
+    held.reset();
+    past_first_write([&] { found.write_back(); });
+    return 0;
+  }
+
   std::optional<std::int64_t> diagonal_on_devices(void* to) {
     const auto held = factors(0);
     if (held == nullptr) return std::nullopt;
@@ -141,6 +198,10 @@ class HeldSolver {
 
 std::int64_t solve(const Level3& on, Op op, const View& a, const View& b, const View& x) {
   return a.rows == 0 ? 0 : HeldSolver(on, a).solve(op, b, x);
+}
+
+std::int64_t inverse(const Level3& on, const View& a, const View& x) {
+  return a.rows == 0 ? 0 : HeldSolver(on, a).invert(x);
 }
 
 LogDet log_det(const Level3& on, const View& a) {

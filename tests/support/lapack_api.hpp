@@ -26,6 +26,7 @@ struct Lapack;
     static constexpr auto gesv = fleet_##x##gesv;       \
     static constexpr auto solve = fleet_##x##solve;     \
     static constexpr auto trtrs = fleet_##x##trtrs;     \
+    static constexpr auto inverse = fleet_##x##inverse; \
     static constexpr auto slogdet = fleet_##x##slogdet; \
     static constexpr auto trtri = fleet_##x##trtri;     \
     static constexpr auto getri = fleet_##x##getri;     \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_capi_held.cpp: solve and slogdet, whose matrix is only read: with factors that stay on
+// test_capi_held.cpp: solve, inverse and slogdet, whose matrix is only read: with factors that stay on
 // devices, and with factors at home where they cannot. It knows nothing below the C API.
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ using Complex = std::complex<double>;
 using nlohmann::json;
 
 constexpr std::int64_t kOrder = 150;
-/// Several devices solve for at most so many right sides with held factors of 150 rows.
-constexpr std::int64_t kMostHeld = 2;
+/// So many right sides of 150 rows go from strip to strip; for more, each device has some of them.
+constexpr std::int64_t kFew = 2;
 constexpr const char* kHeld = "factors stay on devices";
 
 json last_of(const HostContext& context) {
@@ -76,7 +76,7 @@ constexpr double kMostError = 4;
 template <typename T>
 void expect_held(const std::string& options) {
   for (const Op op : {Op::none, Op::transpose, Op::conjugate})
-    for (std::int64_t columns = 1; columns <= kMostHeld; ++columns)
+    for (const std::int64_t columns : {std::int64_t{1}, kFew, kFew + 1, kOrder + 1})
       for (const bool in_place : {false, true}) {
         const HostContext context(options);
         Equations<T> equations(columns);
@@ -105,6 +105,7 @@ TEST(HeldFactors, SolveOnOneDeviceAndOnMoreThanThereAreStrips) {
   expect_held<double>(host_options(1) + ";tile=40");
   expect_held<double>(host_options(4) + ";tile=64");
   expect_held<double>(host_options(3));
+  expect_held<double>(host_options(2) + ";tile=15");  // strips that cannot lie side by side
 }
 
 TEST(HeldFactors, SolveWithInverses) {
@@ -112,11 +113,11 @@ TEST(HeldFactors, SolveWithInverses) {
   expect_held<Complex>(test::with_inverses(2) + ";tile=72");
 }
 
-TEST(HeldFactors, AreOfMatricesOnTheHostAndOfFewRightSides) {
+TEST(HeldFactors, AreOfMatricesOnTheHost) {
   const HostContext context(host_options(2) + ";tile=16");
   for (const int place_of_a : {kOwnMemory, FLEET_HOST, 0, 1})
     for (const int place_of_b : {kOwnMemory, FLEET_HOST, 1})
-      for (const std::int64_t columns : {std::int64_t{0}, kMostHeld, kMostHeld + 1})
+      for (const std::int64_t columns : {std::int64_t{0}, kFew, kFew + 1})
         for (const bool in_place : {false, true}) {
           Equations<double> equations(columns);
 
@@ -128,8 +129,7 @@ TEST(HeldFactors, AreOfMatricesOnTheHostAndOfFewRightSides) {
           if (columns > 0) {
             EXPECT_LT(equations.error(Op::transpose), kMostError);
           }
-          const bool is_held = last_of(context)["reason"] == kHeld;
-          EXPECT_EQ(is_held, place_of_a < 0 && columns <= kMostHeld);
+          EXPECT_EQ(last_of(context)["reason"] == kHeld, place_of_a < 0);
         }
 }
 
@@ -149,7 +149,7 @@ TEST(HeldFactors, StayOnTheirDevices) {
 }
 
 TEST(HeldFactors, OfSingularMatricesLeaveTheSolutionAlone) {
-  for (const std::int64_t columns : {std::int64_t{1}, kMostHeld + 1}) {
+  for (const std::int64_t columns : {std::int64_t{1}, kFew + 1}) {
     const HostContext context(host_options(2) + ";tile=16");
     Equations<double> equations(columns);
     for (std::int64_t row = 0; row < kOrder; ++row) equations.a.at(row, 20) = 0;
@@ -206,12 +206,15 @@ TEST(HeldFactors, AreNotMadeWhereTheCpuIsFasterOrDevicesAreForbidden) {
   }
 }
 
-TEST(HeldFactors, OfOneDeviceSolveForAnyNumberOfRightSides) {
-  const HostContext context(host_options(1) + ";tile=16");
-  Equations<double> equations(10 * kMostHeld);
-  ASSERT_EQ(equations.solve(context, Op::none), FLEET_OK) << fleet_message();
-  EXPECT_LT(equations.error(Op::none), kMostError);
-  EXPECT_EQ(last_of(context)["reason"], kHeld);
+TEST(HeldFactors, OfSeveralDevicesHaveRoomForAllOnEachWhereRightSidesAreMany) {
+  // Beside slots there is room for half of 180 KB of doubles, and not for all.
+  const HostContext context(host_options(2, 320 << 10) + ";tile=16");
+  for (const std::int64_t columns : {std::int64_t{1}, kFew + 1}) {
+    Equations<double> equations(columns);
+    ASSERT_EQ(equations.solve(context, Op::none), FLEET_OK) << fleet_message();
+    EXPECT_LT(equations.error(Op::none), kMostError);
+    EXPECT_EQ(last_of(context)["reason"] == kHeld, columns == 1) << columns;
+  }
 }
 
 /// The sign and the logarithm that LAPACK's factors of a have.
@@ -232,6 +235,29 @@ std::pair<std::complex<double>, double> log_det(fleet_context* context, const Ma
     log += std::log(std::abs(element));
   }
   return {sign, log};
+}
+
+/// The columns of the inverse are solutions.
+template <typename T>
+void expect_inverse(fleet_context* context, const Matrix<T>& a, const std::string& where,
+                    int place = kOwnMemory, bool in_place = false) {
+  Placed<T> matrix(context, a, place), made(context, a, place);
+  T* const found = in_place ? matrix.data() : made.data();
+  std::int64_t info = -7;
+  ASSERT_EQ(Lapack<T>::inverse(context, a.rows, matrix.data(), a.ld, found, a.ld, &info), FLEET_OK)
+      << where << fleet_message();
+  EXPECT_EQ(info, 0) << where;
+  const Matrix<T> x = in_place ? matrix.now() : made.now();
+  if (!in_place) {
+    EXPECT_EQ(matrix.now().data, a.data) << where << ": A has changed";
+  }
+  Matrix<T> unit = a;
+  for (std::int64_t col = 0; col < a.cols; ++col)
+    for (std::int64_t row = 0; row < a.rows; ++row) unit.at(row, col) = row == col ? T(1) : T(0);
+  EXPECT_LT(difference(product(Op::none, a, Op::none, x), unit).largest() /
+                (a.largest() * x.largest() * static_cast<double>(a.rows) * epsilon<T>()),
+            kMostError)
+      << where;
 }
 
 struct Held {
@@ -265,6 +291,8 @@ Held held_with(const std::string& fault, int first, int last, const std::string&
       EXPECT_EQ(equations.info, 0);
       held.calls += last_of(context)["reason"] == kHeld ? 1 : 0;
     }
+    const HostContext again(options + ";inject=" + fault + std::to_string(n));
+    expect_inverse(again, equations.a, fault + std::to_string(n));
   }
   return held;
 }
@@ -284,6 +312,43 @@ TEST(HeldFactors, OutlastCopiesAllocationsAndDevicesThatFail) {
   held_with("alloc:", 1, 12, host_options(2) + ";tile=16");
   held_with("lost:1@", 0, 60, host_options(3) + ";tile=16");
   held_with("lost:0@", 0, 30, host_options(1) + ";tile=16");
+}
+
+// ---- inverses -----------------------------------------------------------------------------------
+
+TEST(Inverses, AreOfMatricesAnywhere) {
+  std::mt19937 random{29};
+  for (const std::string& options :
+       {host_options(2) + ";tile=16", host_options(1) + ";tile=64", test::with_inverses(3),
+        host_options(2) + ";tile=15", std::string("offload=never")}) {
+    const HostContext context(options);
+    const bool has_devices = options != "offload=never";
+    for (const int place : {kOwnMemory, FLEET_HOST, 1}) {
+      if (place != kOwnMemory && options.find("devices=2") == std::string::npos) continue;
+      for (const bool in_place : {false, true}) {
+        expect_inverse(context, Matrix<double>(kOrder, kOrder, random), options, place, in_place);
+        if (has_devices) {
+          EXPECT_EQ(last_of(context)["reason"] == kHeld, place < 0 && !in_place) << options;
+        }
+        expect_inverse(context, Matrix<Complex>(kOrder, kOrder, random), options, place, in_place);
+      }
+    }
+    expect_inverse(context, Matrix<float>(70, 70, random), options);
+    expect_inverse(context, Matrix<std::complex<float>>(1, 1, random), options);
+  }
+}
+
+TEST(Inverses, OfSingularAndOfEmptyMatrices) {
+  const HostContext context(host_options(2) + ";tile=16");
+  std::mt19937 random{5};
+  Matrix<double> a(kOrder, kOrder, random), x = a;
+  for (std::int64_t row = 0; row < kOrder; ++row) a.at(row, 20) = 0;
+  std::int64_t info = -7;
+  ASSERT_EQ(fleet_dinverse(context, kOrder, a.data.data(), a.ld, x.data.data(), x.ld, &info),
+            FLEET_OK);
+  EXPECT_EQ(info, 21);
+  ASSERT_EQ(fleet_dinverse(context, 0, nullptr, 1, nullptr, 1, &info), FLEET_OK);
+  EXPECT_EQ(info, 0);
 }
 
 // ---- determinants -------------------------------------------------------------------------------
@@ -382,6 +447,10 @@ TEST(HeldFactors, AreAskedForWithLegalArguments) {
   EXPECT_EQ(info, 0);
   EXPECT_EQ(refusal(fleet_dsolve(c, n, 3, 2, a, 3, b, 3, x, 3, nullptr)),
             "fleet_dsolve: argument 11 (info) is NULL");
+  EXPECT_EQ(refusal(fleet_dinverse(c, 3, a, 2, b, 3, &info)),
+            "fleet_dinverse: argument 4 (lda) is 2, expected at least 3");
+  EXPECT_EQ(refusal(fleet_dinverse(c, 2, a, 2, a, 3, &info)),
+            "fleet_dinverse: argument 6 (ldx) is 3, expected that of A where X is A, 2");
   EXPECT_EQ(refusal(fleet_dslogdet(c, 3, a, 3, nullptr, b)),
             "fleet_dslogdet: argument 5 (sign) is NULL");
 }

@@ -122,13 +122,9 @@ def solve_lu(context, lu: Lu, b: np.ndarray, x: np.ndarray, trans: str = "n") ->
         solve_triangle(context, f, uplo, False, conjugated, diag, x)
 
 
-_ROWS_PER_RIGHT_SIDE = 64  # with more of these the library brings factors home
-
-
 def solve(context, a, b, x) -> int:
     """x := a^-1 b; x may be b. Returns info; x is of no use if it is positive."""
-    has_many = x.shape[1] > max(1, len(a) // _ROWS_PER_RIGHT_SIDE)
-    if has_many or a.dtype != x.dtype or _arrays.layout(a) is None:
+    if a.dtype != x.dtype or _arrays.layout(a) is None:
         lu = factor_lu(context, stored(a, x.dtype))
         if lu.info == 0:
             solve_lu(context, lu, b, x)
@@ -160,12 +156,10 @@ def solve_refined(context, a, b, x) -> int:
 
 def invert(context, a, out) -> int:
     """out := a^-1, C-ordered. Returns info; out is of no use if it is positive."""
-    if not _arrays.is_same(out, a):
-        _storage.copy(out, a)
-    lu = factor_lu(context, Stored(out.T, True))  # the inverse of the transpose, transposed
-    if lu.info > 0:
-        return lu.info
-    return invert_lu(context, lu)
+    # The inverse of the transpose is the transpose of the inverse, so rows have to be columns.
+    is_readable = a.dtype == out.dtype and _arrays.leading_as(a, True) is not None
+    matrix = a.T if is_readable else stored(a, out.dtype, turned=True).f
+    return _lapack.call(context, out.dtype, "inverse", len(a), matrix, out.T)[0]
 
 
 def invert_lu(context, lu: Lu) -> int:
