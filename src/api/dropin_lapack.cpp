@@ -168,6 +168,10 @@ bool has_device_operand(const LapackCall& c) {
   return false;
 }
 
+bool applies_reflectors(const LapackCall& c) {
+  return c.routine == fleet_dropin_ormqr || c.routine == fleet_dropin_larfb;
+}
+
 void log_last_error() {
   try {
     default_context().log_error(message());
@@ -204,6 +208,17 @@ int offer_lapack(const LapackCall* call, std::int64_t* info) {
   refusal = "only the CPU is left";
   if (gate::only_cpu_left()) return 0;
   refusal = "an error before the devices";
+  bool is_too_small = false;
+  const fleet_status status = guarded([&] {
+    is_too_small = applies_reflectors(*call) &&
+                   call->flops < default_context().min_reflector_flops() &&
+                   !has_device_operand(*call);
+  });
+  if (status != FLEET_OK) return 0;
+  if (is_too_small) {
+    refusal = "too few flops for reflectors";
+    return 0;
+  }
   const int taken = compute_lapack(call, info);
   if (taken != 0) refusal = nullptr;
   return taken;

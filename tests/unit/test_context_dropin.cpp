@@ -148,6 +148,41 @@ TEST(TheDropin, KnowsNoBlockSizeWhereNothingIsOffloaded) {
   EXPECT_EQ(ended.code, 0) << ended.output;
 }
 
+/// Offers one reflector, e1 with tau = 1, for 100 columns of ones, as a call of so many flops. A
+/// wrong result ends the program.
+bool takes_reflectors(double flops) {
+  std::vector<double> v(100, 0.0), c(100 * 100, 1.0);
+  double tau = 1;
+  fleet_dropin_lapack_call call{};
+  call.symbol = "dormqr_";
+  call.routine = fleet_dropin_ormqr;
+  call.type = 'd';
+  call.side = 'l';
+  call.trans = 'n';
+  call.int_bits = 32;
+  call.flops = flops;
+  call.m = call.n = call.lda = call.ldc = 100;
+  call.k = 1;
+  call.a = v.data();
+  call.c = c.data();
+  call.tau = &tau;
+  std::int64_t info = -7;
+  const bool is_taken = fleet_dropin()->offer_lapack(&call, &info) == 1;
+  for (std::size_t i = 0; i < c.size(); ++i)
+    if (c[i] != (is_taken && i % 100 == 0 ? 0 : 1)) _exit(3);
+  return is_taken;
+}
+
+TEST(TheDropin, LeavesSmallReflectorsToTheLapackBehindUnlessASettingSaysMore) {
+  const Ended by_model = with_settings(
+      {}, 10, [] { return !takes_reflectors(1e10) && takes_reflectors(1e11) ? 0 : 1; });
+  const Ended by_setting = with_settings({{"FLEETBLAS_MIN_FLOPS", "1e6"}}, 10,
+                                         [] { return takes_reflectors(1e7) ? 0 : 1; });
+
+  EXPECT_EQ(by_model.code, 0) << by_model.output;
+  EXPECT_EQ(by_setting.code, 0) << by_setting.output;
+}
+
 TEST(TheDropin, ComputesOnTheCpuWhatNoBlasBehindCanAndCountsItOnce) {
   const Ended ended = run_program([] {
     setenv("FLEETBLAS_SUMMARY", "/dev/null", 1);
