@@ -39,6 +39,7 @@ struct ProgramOutcome {
   std::vector<StepOutcome<T>> steps;
   std::string broken;        ///< "" or what no program may do, whatever fails
   bool lacked_room = false;  ///< some call could not be planned
+  std::string ran;           ///< where the calls ran and why, as statistics have it
 };
 
 template <typename T>

@@ -82,7 +82,9 @@ ProgramOutcome<T> run_program(const RandomProgram& program, const Timing& timing
                               const std::string& options) {
   const fleetblas::Context context(options);
   ProgramOutcome<T> outcome = ProgramRunner<T>(program, timing, context.handle()).run();
-  outcome.lacked_room = context.stats_json().find("\"no plan\"") != std::string::npos;
+  const std::string stats = context.stats_json();
+  outcome.lacked_room = stats.find("\"no plan\"") != std::string::npos;
+  outcome.ran = stats.substr(std::min(stats.size(), stats.find("\"ran\"")));
   return outcome;
 }
 
@@ -108,7 +110,9 @@ std::string verdict_on_two_runs(const ProgramDevices& on, const MadeProgram<T>& 
   if (!is_all_queued(program)) return "";
   if (on.may_lack_room && (first.lacked_room || second.lacked_room)) return "";
   const std::string differs = different_bits(program, first, second);
-  return differs.empty() ? "" : differs + "\n" + text_of(program);
+  return differs.empty()
+             ? ""
+             : differs + "\n" + text_of(program) + "\n" + first.ran + "\n" + second.ran;
 }
 
 inline std::string verdict_on_two_runs(const ProgramDevices& on, std::uint64_t seed,

@@ -45,9 +45,9 @@ constexpr std::array<PanelTimes, kFactorings> kPanels{{{.column_s = 0.75e-6},
                                                        {.column_s = 2.3e-6, .element_s = 3e-11},
                                                        {.column_s = 4.6e-6, .element_s = 4.5e-11}}};
 /// The same of potrf by cuSOLVER: orders of 128 to 1024 take 55, 107, 219 and 429 us, 8192 and
-/// 16384 7.49 and 36.5 ms (bench/results/factors-h100.json).
-constexpr PanelTimes kCholeskyByCusolver{
-    .column_s = 0.39e-6, .element_s = 1.8e-11, .widest = 16384};
+/// 16384 7.49 and 36.5 ms (bench/results/factors-h100.json). 16384 took 35.9 ms in strips of 1024,
+/// and 39.9 ms as one panel.
+constexpr PanelTimes kCholeskyByCusolver{.column_s = 0.39e-6, .element_s = 1.8e-11, .widest = 8192};
 constexpr double kPrepareS = 64e-6;
 constexpr double kTriangleShare = 0.65;
 
