@@ -104,8 +104,8 @@ class Residents {
     DeviceId device = kHost;
     void* address = nullptr;
   };
-  /// The tiles of a matrix that is distributed, each with its copy on the device that it belongs to.
-  /// Nothing where a tile has no such copy.
+  /// The tiles of a matrix that is distributed, each with its copy on the device that it belongs
+  /// to. Nothing where a tile has no such copy.
   std::vector<Held> at_owners(const PlacedProgram& placed) const;
   /// These copies are the newest from now on: all others are forgotten, and the homes are older.
   void note_written_at_owners(const PlacedProgram& placed);

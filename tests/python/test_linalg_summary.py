@@ -78,7 +78,7 @@ def test_a_file_has_it_beside_the_summary_of_the_library(script, tmp_path):
     (row,) = json.loads((tmp_path / "calls.linalg.json").read_text())["lapack"]
     assert row.pop("seconds") > 0
     assert row == {"symbol": "dgesv (numpy.linalg.solve)", "calls": 2, "behind": 0}
-    assert json.loads((tmp_path / "calls.json").read_text())["calls"] > 2
+    assert json.loads((tmp_path / "calls.json").read_text())["calls"] == 2  # each one factorization
 
     done = script(SOLVES, FLEETBLAS_SUMMARY="%p.txt")
     assert done.returncode == 0, done.stderr

@@ -110,9 +110,8 @@ std::string verdict_on_two_runs(const ProgramDevices& on, const MadeProgram<T>& 
   if (!is_all_queued(program)) return "";
   if (on.may_lack_room && (first.lacked_room || second.lacked_room)) return "";
   const std::string differs = different_bits(program, first, second);
-  return differs.empty()
-             ? ""
-             : differs + "\n" + text_of(program) + "\n" + first.ran + "\n" + second.ran;
+  return differs.empty() ? ""
+                         : differs + "\n" + text_of(program) + "\n" + first.ran + "\n" + second.ran;
 }
 
 inline std::string verdict_on_two_runs(const ProgramDevices& on, std::uint64_t seed,

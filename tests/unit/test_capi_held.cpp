@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_capi_held.cpp: solve, inverse and slogdet, whose matrix is only read: with factors that stay on
-// devices, and with factors at home where they cannot. It knows nothing below the C API.
+// test_capi_held.cpp: solve, inverse and slogdet, whose matrix is only read: with factors that stay
+// on devices, and with factors at home where they cannot. It knows nothing below the C API.
 #include <gtest/gtest.h>
 
 #include <cmath>
