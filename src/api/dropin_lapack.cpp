@@ -106,19 +106,41 @@ std::int64_t with_new_pivots(const LapackCall& c, const linalg::Level3& on) {
   return info;
 }
 
+/// What ormqr and larfb apply, and to what. T is larfb's, tau ormqr's; the other one is empty.
+struct Reflectors {
+  explicit Reflectors(const LapackCall& c)
+      : order(c.side == 'l' ? c.m : c.n),
+        by_rows(c.routine == fleet_dropin_larfb && c.storev == 'r'),
+        v(by_rows ? view_a(c, c.k, order) : view_a(c, order, c.k)),
+        t(c.b == nullptr ? View{} : view(c.b, c.k, c.k, c.ldb)),
+        tau(c.tau == nullptr ? View{} : view(c.tau, c.k, 1, c.k)),
+        target(view(c.c, c.m, c.n, c.ldc)) {}
+  std::int64_t order;
+  bool by_rows;
+  View v, t, tau, target;
+};
+
 void apply(const LapackCall& c, const linalg::Level3& on) {
-  const std::int64_t order = c.side == 'l' ? c.m : c.n;
-  const View target = view(c.c, c.m, c.n, c.ldc);
+  const Reflectors given(c);
   if (c.routine == fleet_dropin_ormqr)
-    return linalg::ormqr(on, side_of(c), op_of(c), view_a(c, order, c.k), c.tau, target);
-  const bool by_rows = c.storev == 'r';
-  if (c.k > order) refuse_argument(std::string(c.symbol) + ": more reflectors than rows");
+    return linalg::ormqr(on, side_of(c), op_of(c), given.v, c.tau, given.target);
+  if (c.k > given.order) refuse_argument(std::string(c.symbol) + ": more reflectors than rows");
   linalg::larfb(on, side_of(c), op_of(c),
-                {.backward = c.direct == 'b',
-                 .by_rows = by_rows,
-                 .v = by_rows ? view_a(c, c.k, order) : view_a(c, order, c.k),
-                 .t = view(c.b, c.k, c.k, c.ldb)},
-                target);
+                {.backward = c.direct == 'b', .by_rows = given.by_rows, .v = given.v, .t = given.t},
+                given.target);
+}
+
+/// Is the call one that the model is not asked about? Its operands are at home then.
+bool leaves_reflectors(const LapackCall& c) {
+  const bool applies = c.routine == fleet_dropin_ormqr || c.routine == fleet_dropin_larfb;
+  Context& context = default_context();
+  if (!applies || c.flops >= context.min_reflector_flops()) return false;
+  const Reflectors given(c);
+  const Storage storage = storage_of(c.type);
+  return context.bring_to_cpu(given.v, storage, Access::read) &&
+         context.bring_to_cpu(given.t, storage, Access::read) &&
+         context.bring_to_cpu(given.tau, storage, Access::read) &&
+         context.bring_to_cpu(given.target, storage, Access::update);
 }
 
 /// LAPACK's info.
@@ -168,10 +190,6 @@ bool has_device_operand(const LapackCall& c) {
   return false;
 }
 
-bool applies_reflectors(const LapackCall& c) {
-  return c.routine == fleet_dropin_ormqr || c.routine == fleet_dropin_larfb;
-}
-
 void log_last_error() {
   try {
     default_context().log_error(message());
@@ -205,21 +223,15 @@ int compute_lapack(const LapackCall* call, std::int64_t* info) {
 }
 
 int offer_lapack(const LapackCall* call, std::int64_t* info) {
+  // As in compute_lapack: whoever waits for the CPU's LAPACK may hold the devices.
+  if (inside_lapack()) return 0;
   refusal = "only the CPU is left";
   if (gate::only_cpu_left()) return 0;
-  refusal = "an error before the devices";
-  bool is_too_small = false;
-  const fleet_status status = guarded([&] {
-    is_too_small = applies_reflectors(*call) &&
-                   call->flops < default_context().min_reflector_flops() &&
-                   !has_device_operand(*call);
-  });
-  if (status != FLEET_OK) return 0;
-  if (is_too_small) {
-    refusal = "too few flops for reflectors";
-    return 0;
-  }
-  const int taken = compute_lapack(call, info);
+  bool is_left = false;
+  // What fails here fails there too, which knows whether anybody else may do the call.
+  guarded([&] { is_left = leaves_reflectors(*call); });
+  refusal = is_left ? "too few flops for reflectors" : "an error before the devices";
+  const int taken = is_left ? 0 : compute_lapack(call, info);
   if (taken != 0) refusal = nullptr;
   return taken;
 }

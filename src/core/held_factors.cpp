@@ -46,14 +46,17 @@ HeldFactors::HeldFactors(On on, const char* symbol, std::int64_t columns,
   take_memory();
 }
 
-/// Strips lie side by side only where each is as long as its alignment asks.
+/// Only if every strip would begin at an aligned address in one n x n matrix. Devices that refine
+/// have the matrix in double precision beside their strips, and seldom room for all of these.
 bool HeldFactors::deals_columns() const {
+  if (!all_.what.kept) return false;
   if (columns_ <= std::max<std::int64_t>(1, n_ / kRowsPerRightSide)) return false;
   for (int j = 0; j + 1 < all_.count(); ++j)
     if (n_ * all_.width_of(j) * bytes_of(storage_) % kAlignmentBytes != 0) return false;
   return true;
 }
 
+/// All columns to each device, unless they are dealt.
 std::vector<std::int64_t> HeldFactors::columns_of_shares() const {
   const auto shares = static_cast<std::int64_t>(devices_.size());
   std::vector<std::int64_t> columns(devices_.size(), columns_);

@@ -54,6 +54,8 @@ class HeldFactors {
   void solve(Op op, const View& right);
   /// The diagonal of U, to memory of n elements on the host.
   void diagonal(void* to);
+  /// Whether solve() has each device solve for some of the columns.
+  bool is_by_columns() const { return by_columns_; }
   /// The devices are this thread's as long as this lives.
   void keep(std::unique_lock<std::mutex> turn) { turn_ = std::move(turn); }
   /// For the log: what was thrown, and that the host goes on.

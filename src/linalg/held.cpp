@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "base/error.hpp"
@@ -48,16 +50,23 @@ void write_exchanged_unit(const Level3& on, const View& x,
   });
 }
 
+/// By several threads where both are on the host. Throws as Context::copy does.
+void copy(const Level3& on, const View& from, const View& to) {
+  Context& context = on.context();
+  if (!context.bring_to_cpu(from, on.storage(), Access::read) ||
+      !context.bring_to_cpu(to, on.storage(), Access::write))
+    return context.copy(to, from, on.storage());
+  copy_here(on, from, to);
+  context.note_cpu_wrote(to, on.storage());
+}
+
 /// Factors in memory of our own.
 class Factored {
  public:
   /// Throws Error(no_memory, device_failed).
   Factored(const Level3& on, const View& a, std::int64_t* pivots)
       : memory_(on.storage(), a.rows, a.rows), factors_(memory_.view(a.rows, a.rows)) {
-    if (on.context().bring_to_cpu(a, on.storage(), Access::read))
-      copy_here(on, a, factors_);
-    else
-      on.context().copy(factors_, a, on.storage());
+    copy(on, a, factors_);
     info_ = getrf(on, factors_, pivots);
   }
   const View& view() const { return factors_; }
@@ -75,16 +84,20 @@ class HeldSolver {
       : on_(on), a_(a), n_(a.rows), pivots_(static_cast<std::size_t>(n_)) {}
 
   std::int64_t solve(Op op, const View& b, const View& x) {
-    if (const auto info = solve_on_devices(op, b, x)) return *info;
-    const Factored factored(on_, a_, pivots_.data());
-    if (factored.info() != 0 || is_empty(b)) return factored.info();
-    const auto in_place = [&] { getrs(on_, op, factored.view(), pivots_.data(), x); };
-    if (x.data == b.data) return in_place(), 0;
-    past_first_write([&] {
-      on_.context().copy(x, b, on_.storage());
-      in_place();
-    });
-    return 0;
+    bool is_written = false;
+    if (const auto info = solve_on_devices(op, b, x, is_written)) return *info;
+    const auto at_home = [&]() -> std::int64_t {
+      const Factored factored(on_, a_, pivots_.data());
+      if (factored.info() != 0 || is_empty(b)) return factored.info();
+      const auto in_place = [&] { getrs(on_, op, factored.view(), pivots_.data(), x); };
+      if (x.data == b.data) return in_place(), 0;
+      past_first_write([&] {
+        copy(on_, b, x);
+        in_place();
+      });
+      return 0;
+    };
+    return is_written ? past_first_write(at_home) : at_home();
   }
 
   /// In x, which may be a.
@@ -93,7 +106,7 @@ class HeldSolver {
     if (x.data != a_.data)
       if (const auto info = invert_on_devices(x, is_written)) return *info;
     const auto at_home = [&] {
-      if (x.data != a_.data) on_.context().copy(x, a_, on_.storage());
+      if (x.data != a_.data) copy(on_, a_, x);
       const std::int64_t info = getrf(on_, x, pivots_.data());
       return info == 0 ? getri(on_, x, pivots_.data()) : info;
     };
@@ -126,49 +139,68 @@ class HeldSolver {
                                        .pivots = pivots_.data()});
   }
 
-  /// Nothing where the factors have to come home.
-  std::optional<std::int64_t> solve_on_devices(Op op, const View& b, const View& x) {
+  /// Does `work` with the factors. False: it failed, and the host goes on.
+  template <typename Work>
+  static bool succeeds(const HeldFactors& held, Work work) {
+    try {
+      work();
+      return true;
+    } catch (const Error& error) {
+      if (error.status() == Status::internal) throw;
+      held.note_failure(error);
+    } catch (const std::bad_alloc&) {
+      held.note_failure(Error(Status::no_memory, "the host has no memory for a solution"));
+    } catch (const std::length_error&) {
+      held.note_failure(Error(Status::no_memory, "a solution is too large to plan"));
+    }
+    return false;
+  }
+  bool is_on_host() const { return on_.context().bring_to_cpu(a_, on_.storage(), Access::read); }
+
+  /// Nothing where the factors have to come home. `is_written`: x is not what it was.
+  std::optional<std::int64_t> solve_on_devices(Op op, const View& b, const View& x,
+                                               bool& is_written) {
+    if (!is_on_host()) return std::nullopt;
     const HostMatrix given(on_, b, Access::read);
     HostMatrix found(on_, x, Access::write);
     // No call may ask the context for anything else as long as these live.
     auto held = factors(b.cols);
     if (held == nullptr) return std::nullopt;
     if (held->info() != 0) return held->info();
-    const Workspace memory(on_.storage(), n_, b.cols);
-    const View right = memory.view(n_, b.cols);
-    copy_here(on_, given.view(), right);
-    try {
+    // Few vectors are solved in memory of their own, so that X is what it was where this fails.
+    const bool in_place = held->is_by_columns() && found.view().data != given.view().data;
+    is_written = in_place && found.view().data == x.data;
+    std::optional<Workspace> memory;
+    View right = found.view();
+    const bool is_solved = succeeds(*held, [&] {
+      if (!in_place) right = memory.emplace(on_.storage(), n_, b.cols).view(n_, b.cols);
+      copy_here(on_, given.view(), right);
       if (op == Op::none) exchange_rows_here(on_, right, pivots_.data(), n_, Order::forward);
       held->solve(op, right);
       if (op != Op::none) exchange_rows_here(on_, right, pivots_.data(), n_, Order::backward);
-    } catch (const Error& error) {
-      if (error.status() == Status::internal) throw;
-      held->note_failure(error);
-      return std::nullopt;
-    }
+    });
+    if (!is_solved) return std::nullopt;
     held.reset();
     past_first_write([&] {
-      copy_here(on_, right, found.view());
+      if (!in_place) copy_here(on_, right, found.view());
       found.write_back();
     });
     return 0;
   }
 
-  /// Likewise; `is_written`: x is not what it was.
+  /// Likewise.
   std::optional<std::int64_t> invert_on_devices(const View& x, bool& is_written) {
+    if (!is_on_host()) return std::nullopt;
     HostMatrix found(on_, x, Access::write);
     auto held = factors(n_);
     if (held == nullptr) return std::nullopt;
     if (held->info() != 0) return held->info();
-    is_written = true;
-    try {
+    is_written = found.view().data == x.data;
+    const bool is_solved = succeeds(*held, [&] {
       write_exchanged_unit(on_, found.view(), pivots_);
       held->solve(Op::none, found.view());
-    } catch (const Error& error) {
-      if (error.status() == Status::internal) throw;
-      held->note_failure(error);
-      return std::nullopt;
-    }
+    });
+    if (!is_solved) return std::nullopt;
     held.reset();
     past_first_write([&] { found.write_back(); });
     return 0;
@@ -178,14 +210,8 @@ class HeldSolver {
     const auto held = factors(0);
     if (held == nullptr) return std::nullopt;
     if (held->info() > 0) return held->info();
-    try {
-      held->diagonal(to);
-      return 0;
-    } catch (const Error& error) {
-      if (error.status() == Status::internal) throw;
-      held->note_failure(error);
-      return std::nullopt;
-    }
+    if (!succeeds(*held, [&] { held->diagonal(to); })) return std::nullopt;
+    return 0;
   }
 
   const Level3& on_;
