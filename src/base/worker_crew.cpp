@@ -27,8 +27,7 @@ WorkerCrew::WorkerCrew(int workers, std::function<void(int)> work)
 WorkerCrew::~WorkerCrew() {
   if (!present()) return;
   shared_->dismissed = true;
-  ++shared_->calls;
-  shared_->calls.notify_all();
+  for (std::atomic<int>& invitations : shared_->invitations) call(invitations);
   const auto limit = std::chrono::steady_clock::now() + kLongestFarewell;
   while (shared_->alive > 0 && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -69,9 +68,12 @@ bool WorkerCrew::start(int worker) {
 }
 
 void WorkerCrew::invite(const std::vector<int>& workers) {
-  for (int worker : workers) ++shared_->invitations[static_cast<std::size_t>(worker)];
-  ++shared_->calls;
-  shared_->calls.notify_all();
+  for (int worker : workers) call(shared_->invitations[static_cast<std::size_t>(worker)]);
+}
+
+void WorkerCrew::call(std::atomic<int>& invitations) {
+  ++invitations;
+  invitations.notify_one();
 }
 
 void WorkerCrew::wait(const std::vector<int>& workers) const {
@@ -99,10 +101,10 @@ void WorkerCrew::serve(Shared& shared, int worker) {
   const std::atomic<int>& invited = shared.invitations[static_cast<std::size_t>(worker)];
   std::atomic<int>& answers = shared.answers[static_cast<std::size_t>(worker)];
   for (;;) {
-    const int calls = shared.calls;
+    const int called = invited;
     if (shared.dismissed) return;
-    if (invited == answers) {
-      shared.calls.wait(calls);
+    if (called == answers) {
+      invited.wait(called);
       continue;
     }
     shared.work(worker);

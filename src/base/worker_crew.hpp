@@ -36,9 +36,10 @@ class WorkerCrew {
  private:
   struct Shared {
     std::function<void(int)> work;
-    std::vector<std::atomic<int>> invitations;  ///< per worker: how often invited
-    std::vector<std::atomic<int>> answers;      ///< per worker: of these, how many are done
-    std::atomic<int> calls{0};  ///< changes with every invitation, and in the destructor
+    /// Per worker: how often invited, plus one when dismissed. A worker waits for a change of its
+    /// own number, so that an invitation wakes nobody else.
+    std::vector<std::atomic<int>> invitations;
+    std::vector<std::atomic<int>> answers;  ///< per worker: of these, how many are done
     std::atomic<int> alive{0};
     std::atomic<bool> dismissed{false};
     Shared(int workers, std::function<void(int)> w)
@@ -52,6 +53,7 @@ class WorkerCrew {
   };
   static void* thread_main(void* contract);
   static void serve(Shared& shared, int worker);
+  static void call(std::atomic<int>& invitations);
   bool start(int worker);
   void wait_for(std::size_t worker) const;
 
