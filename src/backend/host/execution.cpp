@@ -70,6 +70,10 @@ struct Workplace {
 
 namespace {
 
+// Workers who come to the first task would go to sleep before the second: waking them costs as much
+// as enqueueing dozens.
+constexpr TaskId kTasksBeforeWork = 64;
+
 /// Whose thread runs a queue: a device's own, the source's for copies to the host; the host's own
 /// for what stays there (the pinned ring, products in place).
 DeviceId worker_of(const Queue& queue) {
@@ -119,7 +123,6 @@ class HostExecution final : public Execution {
     }
     for (int worker : workers_)
       devices.roster->workplaces[static_cast<std::size_t>(worker)] = place_;
-    devices.crew.invite(workers_);
     is_open_ = true;
   }
 
@@ -132,14 +135,15 @@ class HostExecution final : public Execution {
   }
 
   void copy(TaskId id, const View& from, const View& to) override {
-    place_->run.enqueue(id, {.a = from, .c = to});
+    enqueue(id, {.a = from, .c = to});
   }
 
-  void launch(TaskId id, const Launch& launch) override { place_->run.enqueue(id, launch); }
+  void launch(TaskId id, const Launch& launch) override { enqueue(id, launch); }
 
   Trace finish() override {
     if (!is_open_) return {};
     place_->run.close();
+    invite();
     if (is_alone_) {
       const auto order = devices_.inject.order;
       std::mt19937_64 random(order.value_or(0) + devices_.runs_alone++);
@@ -156,6 +160,15 @@ class HostExecution final : public Execution {
   }
 
  private:
+  void enqueue(TaskId id, const Launch& work) {
+    place_->run.enqueue(id, work);
+    if (id + 1 >= kTasksBeforeWork) invite();
+  }
+
+  void invite() {
+    if (!std::exchange(is_invited_, true)) devices_.crew.invite(workers_);
+  }
+
   std::shared_ptr<Workplace> take_place() {
     const std::lock_guard lock(devices_.mutex);
     if (devices_.busy.meets(places_))
@@ -223,6 +236,7 @@ class HostExecution final : public Execution {
   std::vector<int> workers_;
   std::optional<CpuBlas::Lease> lease_;
   bool is_alone_ = false;
+  bool is_invited_ = false;
   bool is_open_ = false;
 };
 
