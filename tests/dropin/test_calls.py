@@ -25,6 +25,7 @@ EXTRA_LIMIT_S = 0.3e-6
 
 @pytest.fixture
 def every_name(program, recorder):
+    """It takes six seconds to compile. LD_LIBRARY_PATH says which preload library it runs with."""
     return program("every_name.cpp", f"-L{recorder.parent}", "-lfleetblas_preload")
 
 
@@ -117,8 +118,7 @@ def test_every_name_reaches_the_core_turned_to_column_major(every_name, recorder
         assert Counter(names) == {x: n for x, n in expected.items() if real(x) == (event == "took")}
 
 
-def test_every_name_is_right_on_four_virtual_devices(program, preload, run):
-    every_name = program("every_name.cpp", f"-L{preload.parent}", "-lfleetblas_preload")
+def test_every_name_is_right_on_four_virtual_devices(every_name, preload, run):
     result = run(
         [every_name, 40, 1], LD_LIBRARY_PATH=preload.parent, FLEETBLAS_VERBOSE=1, **HOST_DEVICES
     )
@@ -129,8 +129,7 @@ def test_every_name_is_right_on_four_virtual_devices(program, preload, run):
     assert {where for _, where, _ in calls} == {"devices"}
 
 
-def test_the_core_computes_once_what_no_blas_behind_has(program, preload, run):
-    every_name = program("every_name.cpp", f"-L{preload.parent}", "-lfleetblas_preload")
+def test_the_core_computes_once_what_no_blas_behind_has(every_name, preload, run):
     result = run(
         [every_name, SMALL_EDGE, 1],
         LD_LIBRARY_PATH=preload.parent,
