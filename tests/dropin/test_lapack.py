@@ -355,13 +355,15 @@ def test_a_call_by_the_lapack_behind_is_in_the_books(program, preload, lapack, r
 
 
 @pytest.mark.parametrize("fault", ["alloc:2", "copy:3", "launch:5", "lost:1@2", "lost:0@1"])
-def test_faults_of_devices_are_made_good(fault, python, preload, run, tmp_path):
+def test_faults_of_devices_are_made_good(fault, python, preload, run, unmeasured, tmp_path):
+    """And they do not concern what measures the devices before."""
     result = run(
         [python, SCRIPTS / "linalg.py", 60],
         preload=preload,
         FLEETBLAS_INJECT=fault,
         FLEETBLAS_SUMMARY=tmp_path / "summary.json",
         **HOST_DEVICES,
+        **unmeasured,
     )
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

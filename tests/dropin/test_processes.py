@@ -26,9 +26,13 @@ def test_racing_first_calls_load_the_core_once_and_are_right(program, recorder, 
     assert result.count("took") > 0
 
 
-def test_sixteen_threads_on_four_virtual_devices_are_right(program, preload, blas, run, tmp_path):
+def test_sixteen_threads_on_four_virtual_devices_are_right(program, preload, blas, run, unmeasured):
     result = run(
-        [program("threads.c", *blas), 16, 8, 60], preload=preload, limit_s=LIMIT_S, **HOST_DEVICES
+        [program("threads.c", *blas), 16, 8, 60],
+        preload=preload,
+        limit_s=LIMIT_S,
+        **HOST_DEVICES,
+        **unmeasured,
     )
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "0\n", "")
@@ -49,8 +53,14 @@ def test_children_of_forks_compute_without_the_core(program, recorder, blas, run
     assert not child_file.exists()
 
 
-def test_forks_around_calls_on_virtual_devices_are_right(program, preload, blas, run):
-    result = run([program("forks.c", *blas), 90], preload=preload, limit_s=LIMIT_S, **HOST_DEVICES)
+def test_forks_around_calls_on_virtual_devices_are_right(program, preload, blas, run, unmeasured):
+    result = run(
+        [program("forks.c", *blas), 90],
+        preload=preload,
+        limit_s=LIMIT_S,
+        **HOST_DEVICES,
+        **unmeasured,
+    )
 
     assert (result.returncode, result.stdout) == (0, "0 failures\n")
 
