@@ -158,8 +158,9 @@ def test_forked_pools_are_right_after_products_on_virtual_devices(python, preloa
 
 def test_numpy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, run, tmp_path):
     summary = tmp_path / "summary"
+    options = ["-q", "-p", "no:cacheprovider", "--assert=plain"]  # as in test_suites.py
     result = run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "numpy.linalg.tests"],
+        [python, "-m", "pytest", *options, "--pyargs", "numpy.linalg.tests"],
         preload=preload,
         cwd=tmp_path,
         limit_s=900,

@@ -23,8 +23,11 @@ MODULES = [
 # Eigenvalues of a pencil for which any number is one: rounding of QR factors turns an infinite one
 # into a finite one, of a backward error of 1e-16, for which its absolute tolerance is too small.
 NOT_RUN = "not (TestEig and test_singular)"
+# Rewritten for better messages, their asserts take longer to import than many of the tests do to
+# run; a plain one shows its line.
+QUIET = ["-q", "-p", "no:cacheprovider", "--assert=plain"]
 # What is printed below Python (our lines) must come through.
-OPTIONS = ["-q", "--capture=sys", "-p", "no:cacheprovider", "-k", NOT_RUN]
+OPTIONS = [*QUIET, "--capture=sys", "-k", NOT_RUN]
 # Of "12 passed, 2 skipped in 3s"; tests that fail with or without us are marked by SciPy (xfailed).
 OUTCOME = re.compile(r"(\d+) (failed|passed|skipped|error)")
 # (routine, type letter), of names such as scipy_cblas_dgemm64_
@@ -99,7 +102,7 @@ def test_their_tests_pass_with_every_factorization_taken_over(python, preload, r
     )
     result = run(
         [
-            *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "conftest"),
+            *(python, "-m", "pytest", *QUIET, "-p", "conftest"),
             *("-k", NOT_TAKEN_OVER, "--pyargs", *LINALG_MODULES),
         ],
         preload=preload,
