@@ -33,6 +33,8 @@ ROOMS = {
     "linalg": (*CORE, "core"),
     "api": (*CORE, "core", "linalg"),
 }
+# The rooms of lu, which see the public headers beside these.
+LU_ROOMS = {"comm": (), "dist": ("comm",), "factor": ("comm", "dist")}
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}
 # The headers of other rooms that those see: they need no library.
@@ -188,6 +190,16 @@ def include_finding(path, included):
     return None
 
 
+def lu_include_finding(path, included):
+    """The same of a file of lu."""
+    room, of = room_of(path.removeprefix("lu/")), room_of(included)
+    if room not in LU_ROOMS:
+        return f"lu/{room} is no room of ARCHITECTURE.md"
+    if of in (room, "fleetblas", *LU_ROOMS[room]):
+        return None
+    return f"lu/{room} does not see {of or included}"
+
+
 def crowded_rooms(lines_of):
     """A sentence for each folder of src with too large a share of all lines, by {path: lines}."""
     rooms = {}
@@ -244,8 +256,9 @@ def findings_in(path, text):
         if path.startswith(folders) and not may_stand(path, allowed)
     ]
     for number, line in enumerate(lines, 1):
-        match = INCLUDE.match(line) if path.startswith("src/") else None
-        if match and (why := include_finding(path, match.group(1))):
+        match = INCLUDE.match(line) if path.startswith(("src/", "lu/")) else None
+        finding = lu_include_finding if path.startswith("lu/") else include_finding
+        if match and (why := finding(path, match.group(1))):
             yield number, why, False
         code = line if path.endswith((".py", ".sh")) else code_of(line)
         for what, pattern in places:

@@ -138,6 +138,17 @@ class CheckLayers(unittest.TestCase):
         line = '#include "backend/device_library.hpp"'
         self.assertEqual(errors("src/backend/cuda/backend.cpp", line), [])
 
+    def test_what_solves_over_ranks_sees_the_public_headers_only(self):
+        for room, included, is_fine in (
+            ("factor", "fleetblas/fleetblas.h", True),
+            ("factor", "dist/matrix.hpp", True),
+            ("comm", "dist/grid.hpp", False),
+            ("dist", "base/error.hpp", False),
+            ("hall", "comm/comm.hpp", False),
+        ):
+            found = errors(f"lu/{room}/x.cpp", f'#include "{included}"')
+            self.assertEqual(not found, is_fine, (room, included))
+
     def test_rooms_form_no_circle(self):
         for room, below in ROOMS.items():
             for other in below:

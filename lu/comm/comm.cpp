@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// comm.cpp: what every kind of group does by the messages that it has.
+#include "comm/comm.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace fleet::lu {
+
+void Comm::reduce(std::span<double> data, Reduction how) {
+  const auto ranks = static_cast<std::size_t>(size());
+  std::vector<double> all(data.size() * ranks);
+  const std::vector<std::int64_t> counts(ranks, std::ssize(data));
+  gather(data, counts, all)->wait();
+  std::copy_n(all.begin(), data.size(), data.begin());
+  for (std::size_t rank = 1; rank < ranks; ++rank)
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const double other = all[rank * data.size() + i];
+      if (how == Reduction::sum)
+        data[i] += other;
+      else if (other > data[i] || std::isnan(other))
+        data[i] = other;
+    }
+}
+
+void Comm::barrier() {
+  double nothing = 0;
+  reduce({&nothing, 1}, Reduction::sum);
+}
+
+}  // namespace fleet::lu

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// comm.hpp: what the ranks of a group say to each other. It knows no matrices.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace fleet::lu {
+
+/// A run that cannot go on: a rank has failed or no longer answers, or the input is of no use.
+class Failure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A message under way. Its buffers are the caller's and must outlive it.
+class Request {
+ public:
+  virtual ~Request() = default;
+  /// Drives the message; true once this rank's part is done, and from then on. Throws Failure.
+  virtual bool test() = 0;
+  /// Until test() would be true. Throws Failure.
+  virtual void wait() = 0;
+};
+
+enum class Reduction { sum, largest };
+
+/// A group of ranks. All of them make the same calls in the same order; one thread of a rank at a
+/// time. Counts are of doubles.
+class Comm {
+ public:
+  virtual ~Comm() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// All ranks get what the root has.
+  virtual std::unique_ptr<Request> broadcast(std::span<double> data, int root) = 0;
+  /// Rank r gets counts[r] elements of the root's `from`, where they lie in the order of ranks.
+  virtual std::unique_ptr<Request> scatter(std::span<const double> from,
+                                           std::span<const std::int64_t> counts,
+                                           std::span<double> to, int root) = 0;
+  /// All ranks get the counts[r] elements of each rank r, in the order of ranks.
+  virtual std::unique_ptr<Request> gather(std::span<const double> from,
+                                          std::span<const std::int64_t> counts,
+                                          std::span<double> to) = 0;
+  /// The ranks of one `color`, ordered by `key` and then by rank.
+  virtual std::unique_ptr<Comm> split(int color, int key) = 0;
+
+  /// Element by element over all ranks, in the order of ranks, so that all get the same bits. The
+  /// largest of numbers with a NaN is a NaN. Waits, as barrier() does.
+  void reduce(std::span<double> data, Reduction how);
+  void barrier();
+};
+
+}  // namespace fleet::lu

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// panel.cpp: columns by halves, down to a few that are eliminated one by one. The square is on all
+// ranks of the column, so that only pivots' rows travel.
+#include "factor/panel.hpp"
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace fleet::lu {
+namespace {
+
+/// So many columns are eliminated one by one.
+constexpr std::int64_t kFew = 16;
+
+}  // namespace
+
+Panel::Panel(const Grid& grid, const System& system, std::int64_t step)
+    : begin(step * system.rows.nb),
+      width(std::min(system.rows.nb, system.rows.n - begin)),
+      owner_row(system.rows.owner(begin)),
+      owner_col(system.cols.owner(begin)),
+      local_begin(system.rows.local_begin(begin, grid.row)),
+      local_below(system.rows.local_begin(begin + width, grid.row)),
+      rows_below(system.local_rows - local_below),
+      message_(static_cast<std::size_t>(width * width + width + 1 + rows_below * width)) {}
+
+/// The factorization of one panel on one rank.
+class PanelFactoring {
+ public:
+  PanelFactoring(Panel& panel, const Grid& grid, System& system, const Blas& blas)
+      : panel_(panel),
+        system_(system),
+        ranks_(*grid.pivot_ranks),
+        blas_(blas),
+        rank_(grid.row),
+        has_square_(grid.row == panel.owner_row),
+        width_(panel.width),
+        rows_(system.local_rows - panel.local_begin),
+        ld_(system.ld),
+        x_(system.at(panel.local_begin, system.cols.local(panel.begin))),
+        square_(panel.message_.data()),
+        of_rank_(static_cast<std::size_t>(kHead) + static_cast<std::size_t>(2 * width_)),
+        of_all_(of_rank_.size() * static_cast<std::size_t>(ranks_.size())),
+        counts_(static_cast<std::size_t>(ranks_.size()), std::ssize(of_rank_)) {}
+
+  void run() {
+    factor(0, width_);
+    double* below = panel_.message_.data() + (panel_.below() - panel_.square());
+    const double* from = x_ + (panel_.local_below - panel_.local_begin);
+    for (std::int64_t c = 0; c < width_; ++c)
+      std::copy_n(from + c * ld_, panel_.rows_below, below + c * panel_.rows_below);
+  }
+
+ private:
+  /// What a rank says of a column: the size of its best element and that element's rows, in the
+  /// matrix and in its own part. Then that row, and the row of the square from whoever has it.
+  enum Word : std::size_t { kSize, kGlobal, kLocal, kHead };
+
+  double* column(std::int64_t c) { return x_ + c * ld_; }
+  /// This rank's first row below row c of the square.
+  std::int64_t below(std::int64_t c) const { return has_square_ ? c : 0; }
+
+  void factor(std::int64_t first, std::int64_t count) {
+    if (count <= kFew) {
+      for (std::int64_t c = first; c < first + count; ++c) eliminate(c, first + count);
+      return;
+    }
+    const std::int64_t half = count / 2, middle = first + half, rest = count - half;
+    factor(first, half);
+    double* const upper = square_ + first + middle * width_;
+    blas_.solve_lower(half, rest, square_ + first + first * width_, width_, upper, width_);
+    if (has_square_)
+      for (std::int64_t c = 0; c < rest; ++c)
+        std::copy_n(upper + c * width_, half, column(middle + c) + first);
+    const std::int64_t row = below(middle);
+    blas_.subtract_product(rows_ - row, rest, half, column(first) + row, ld_, upper, width_,
+                           column(middle) + row, ld_);
+    factor(middle, rest);
+  }
+
+  /// One column: its pivot comes into the square, and its multiples leave the columns before `end`.
+  void eliminate(std::int64_t c, std::int64_t end) {
+    say(c);
+    ranks_.gather(of_rank_, counts_, of_all_)->wait();
+    const int winner = best();
+    const double* const won = words_of(winner);
+    const double* const pivot_row = won + kHead;
+    const double* const top_row = words_of(panel_.owner_row) + kHead + width_;
+    panel_.message_[static_cast<std::size_t>(width_ * width_ + c)] = won[kGlobal];
+    if (rank_ == winner) {
+      const auto row = static_cast<std::int64_t>(won[kLocal]);
+      for (std::int64_t i = 0; i < width_; ++i) column(i)[row] = top_row[i];
+    }
+    for (std::int64_t i = 0; i < width_; ++i) {
+      square_[c + i * width_] = pivot_row[i];
+      if (has_square_) column(i)[c] = pivot_row[i];
+    }
+    const double pivot = pivot_row[c];
+    if (pivot == 0) {
+      double& info = panel_.message_[panel_.info_at()];
+      if (info == 0) info = static_cast<double>(panel_.begin + c + 1);
+      return;
+    }
+    const std::int64_t row = below(c + 1), rows = rows_ - row;
+    double* const multiples = column(c) + row;
+    // As LAPACK does it: where the reciprocal would overflow, each element is divided.
+    const bool divides = std::abs(pivot) < std::numeric_limits<double>::min();
+    const double inverse = 1 / pivot;
+    for (std::int64_t i = 0; i < rows; ++i)
+      multiples[i] = divides ? multiples[i] / pivot : multiples[i] * inverse;
+    for (std::int64_t other = c + 1; other < end; ++other) {
+      const double factor = pivot_row[other];
+      double* const target = column(other) + row;
+      for (std::int64_t i = 0; i < rows; ++i) target[i] -= multiples[i] * factor;
+    }
+  }
+
+  void say(std::int64_t c) {
+    const double* const x = column(c);
+    std::int64_t found = -1;
+    for (std::int64_t row = below(c); row < rows_; ++row)
+      if (found < 0 || std::abs(x[row]) > std::abs(x[found])) found = row;
+    of_rank_[kSize] = found < 0 ? -1 : std::abs(x[found]);
+    of_rank_[kLocal] = static_cast<double>(found);
+    of_rank_[kGlobal] =
+        found < 0 ? 0 : static_cast<double>(system_.rows.global(panel_.local_begin + found, rank_));
+    for (std::int64_t i = 0; i < width_; ++i) {
+      const auto at = static_cast<std::size_t>(kHead) + static_cast<std::size_t>(i);
+      if (found >= 0) of_rank_[at] = column(i)[found];
+      if (has_square_) of_rank_[at + static_cast<std::size_t>(width_)] = column(i)[c];
+    }
+  }
+
+  const double* words_of(int rank) const {
+    return of_all_.data() + static_cast<std::size_t>(rank) * of_rank_.size();
+  }
+  /// Of equals, the one in the first row.
+  int best() const {
+    int found = panel_.owner_row;
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      const double *const mine = words_of(found), *const other = words_of(rank);
+      const bool is_first = other[kSize] == mine[kSize] && other[kGlobal] < mine[kGlobal];
+      if (other[kSize] > mine[kSize] || (other[kSize] >= 0 && is_first)) found = rank;
+    }
+    return found;
+  }
+
+  Panel& panel_;
+  System& system_;
+  Comm& ranks_;
+  const Blas& blas_;
+  const int rank_;
+  const bool has_square_;
+  const std::int64_t width_, rows_, ld_;
+  double* const x_;
+  double* const square_;
+  std::vector<double> of_rank_, of_all_;
+  const std::vector<std::int64_t> counts_;
+};
+
+void Panel::factor(const Grid& grid, System& system, const Blas& blas) {
+  if (grid.col == owner_col) PanelFactoring(*this, grid, system, blas).run();
+}
+
+RowMoves::RowMoves(const Panel& panel) {
+  // What is where: rows that have not moved are not in it.
+  std::map<std::int64_t, std::int64_t> holds;
+  const auto held = [&](std::int64_t row) {
+    const auto found = holds.find(row);
+    return found == holds.end() ? row : found->second;
+  };
+  for (std::int64_t c = 0; c < panel.width; ++c) {
+    const std::int64_t top = panel.begin + c, other = panel.pivot(c);
+    const std::int64_t of_top = held(top), of_other = held(other);
+    holds[top] = of_other;
+    holds[other] = of_top;
+  }
+  for (std::int64_t c = 0; c < panel.width; ++c) sources.push_back(held(panel.begin + c));
+  for (const auto& [row, content] : holds)
+    if (row >= panel.begin + panel.width) displaced.push_back({row, content - panel.begin});
+}
+
+}  // namespace fleet::lu

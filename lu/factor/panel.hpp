@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// panel.hpp: one block of columns, factored by the ranks that have it, and known to all after its
+// broadcast. It knows no other columns.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "dist/matrix.hpp"
+#include "factor/blas.hpp"
+
+namespace fleet::lu {
+
+/// Rows [begin, n) of columns [begin, begin + width).
+class Panel {
+ public:
+  Panel(const Grid& grid, const System& system, std::int64_t step);
+
+  /// In place, with partial pivoting, by all ranks of the column of the grid that has it. Elsewhere
+  /// it waits for broadcast().
+  void factor(const Grid& grid, System& system, const Blas& blas);
+  std::unique_ptr<Request> broadcast(const Grid& grid) {
+    return grid.row_ranks->broadcast(message_, owner_col);
+  }
+
+  const std::int64_t begin, width;
+  const int owner_row, owner_col;
+  /// This rank's first row from `begin` on, and from the end of the panel's square on.
+  const std::int64_t local_begin, local_below, rows_below;
+
+  /// The square, width x width: L and U of its columns. Then L below it, rows_below x width.
+  const double* square() const { return message_.data(); }
+  const double* below() const { return square() + width * width + width + 1; }
+  /// The row that was exchanged with row begin + c, in the order of c.
+  std::int64_t pivot(std::int64_t c) const {
+    return static_cast<std::int64_t>(message_[static_cast<std::size_t>(width * width + c)]);
+  }
+  /// The first column from 1 on whose pivot is zero, or 0.
+  std::int64_t info() const { return static_cast<std::int64_t>(message_[info_at()]); }
+
+ private:
+  friend class PanelFactoring;
+  std::size_t info_at() const { return static_cast<std::size_t>(width * width + width); }
+  std::vector<double> message_;
+};
+
+/// What the exchanges of a panel do together: each row that moves, once.
+struct RowMoves {
+  explicit RowMoves(const Panel& panel);
+  /// The row that comes to row begin + c.
+  std::vector<std::int64_t> sources;
+  /// Rows below the square, and which row of the square comes there.
+  struct Displaced {
+    std::int64_t to, top;
+  };
+  std::vector<Displaced> displaced;
+};
+
+}  // namespace fleet::lu

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// solve.cpp: back substitution, block by block, and the residual.
+#include <cmath>
+
+#include "factor/factor.hpp"
+
+namespace fleet::lu {
+namespace {
+
+/// y -= (rows x cols of a)*x.
+void subtract(const double* a, std::int64_t ld, std::int64_t rows, std::int64_t cols,
+              const double* x, double* y) {
+  for (std::int64_t c = 0; c < cols; ++c)
+    for (std::int64_t r = 0; r < rows; ++r) y[r] -= a[r + c * ld] * x[c];
+}
+
+}  // namespace
+
+std::vector<double> solve(const Grid& grid, System& system, const Blas& blas) {
+  const std::int64_t n = system.rows.n, nb = system.rows.nb;
+  std::vector<double> x(static_cast<std::size_t>(std::max<std::int64_t>(1, system.local_cols)));
+  // What this rank's columns leave of its rows' right sides; their sum over the row of the grid is
+  // what is left.
+  std::vector<double> left(static_cast<std::size_t>(std::max<std::int64_t>(1, system.local_rows)));
+  if (grid.col == system.cols.owner(n))
+    std::copy_n(system.at(0, system.cols.local(n)), system.local_rows, left.begin());
+  for (std::int64_t block = system.rows.count() - 1; block >= 0; --block) {
+    const std::int64_t begin = block * nb, width = std::min(nb, n - begin);
+    const int row = system.rows.owner(begin), col = system.cols.owner(begin);
+    const std::int64_t above = system.rows.local_begin(begin, grid.row);
+    std::vector<double> part(static_cast<std::size_t>(width));
+    if (grid.row == row) {
+      std::copy_n(left.begin() + above, width, part.begin());
+      grid.row_ranks->reduce(part, Reduction::sum);
+      if (grid.col == col)
+        blas.solve_upper(width, system.at(above, system.cols.local(begin)), system.ld, part.data());
+    }
+    if (grid.col != col) continue;
+    grid.col_ranks->broadcast(part, row)->wait();
+    const std::int64_t local = system.cols.local(begin);
+    std::ranges::copy(part, x.begin() + local);
+    subtract(system.at(0, local), system.ld, above, width, part.data(), left.data());
+  }
+  return x;
+}
+
+double residual(const Grid& grid, System& system, const std::vector<double>& x) {
+  const std::int64_t n = system.rows.n;
+  const bool has_b = grid.col == system.cols.owner(n);
+  const std::int64_t cols = system.local_cols - (has_b ? 1 : 0);
+  std::vector<double> rows(2 * static_cast<std::size_t>(system.local_rows));
+  const std::span<double> left(rows.data(), static_cast<std::size_t>(system.local_rows));
+  const std::span<double> sums = std::span(rows).subspan(left.size());
+  double of_b = 0, of_x = 0, of_a = 0, of_rest = 0;
+  if (has_b) {
+    const double* const b = system.at(0, system.cols.local(n));
+    std::copy_n(b, left.size(), left.begin());
+    for (const double element : left) of_b = std::fmax(of_b, std::abs(element));
+  }
+  subtract(system.at(0, 0), system.ld, system.local_rows, cols, x.data(), left.data());
+  for (std::int64_t c = 0; c < cols; ++c) {
+    of_x = std::fmax(of_x, std::abs(x[static_cast<std::size_t>(c)]));
+    const double* const column = system.at(0, c);
+    for (std::size_t r = 0; r < sums.size(); ++r) sums[r] += std::abs(column[r]);
+  }
+  grid.row_ranks->reduce(rows, Reduction::sum);
+  for (std::size_t r = 0; r < left.size(); ++r) {
+    // A NaN is the largest, and stays.
+    if (!std::isnan(of_rest) && !(std::abs(left[r]) <= of_rest)) of_rest = std::abs(left[r]);
+    of_a = std::fmax(of_a, sums[r]);
+  }
+  double norms[4] = {of_rest, of_a, of_x, of_b};
+  grid.all.reduce(norms, Reduction::largest);
+  const double epsilon = std::ldexp(1.0, -53);
+  return norms[0] / (epsilon * (norms[1] * norms[2] + norms[3]) * static_cast<double>(n));
+}
+
+}  // namespace fleet::lu
