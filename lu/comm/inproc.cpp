@@ -34,8 +34,9 @@ struct Entry {
   int left = 0;  ///< ranks that still want something of it
 };
 
-/// The group of a communicator, its ranks' numbers in the process, and which call of the group.
-using EntryKey = std::tuple<std::vector<int>, int, std::int64_t>;
+/// The ranks of a group by their numbers in the process, the splits that it came from, and which
+/// call of the group.
+using EntryKey = std::tuple<std::vector<int>, std::vector<int>, std::int64_t>;
 
 /// What all ranks of a run share.
 class Board {
@@ -75,21 +76,14 @@ class Board {
     }
   }
 
-  /// Of a rank whose part is there.
-  void read(const EntryKey& key, int rank, std::span<double> to) {
+  /// What a rank has said, from its element `first` on.
+  void read(const EntryKey& key, int rank, std::int64_t first, std::span<double> to) {
     const std::lock_guard lock(mutex_);
     const auto& data = entry_of(key).parts[static_cast<std::size_t>(rank)]->data;
-    if (data.size() != to.size())
+    const std::size_t end = static_cast<std::size_t>(first) + to.size();
+    if (data.size() < end)
       throw Failure("a rank has sent " + std::to_string(data.size()) + " numbers where " +
-                    std::to_string(to.size()) + " were expected");
-    std::ranges::copy(data, to.begin());
-  }
-  /// The slice of `rank`'s part that begins at `first`.
-  void read_slice(const EntryKey& key, int rank, std::int64_t first, std::span<double> to) {
-    const std::lock_guard lock(mutex_);
-    const auto& data = entry_of(key).parts[static_cast<std::size_t>(rank)]->data;
-    if (data.size() < static_cast<std::size_t>(first) + to.size())
-      throw Failure("a rank has sent fewer numbers than are expected");
+                    std::to_string(end) + " were expected");
     std::copy_n(data.begin() + first, to.size(), to.begin());
   }
 
@@ -186,9 +180,8 @@ class BoardRequest final : public Request {
 
 class InprocComm final : public Comm {
  public:
-  /// `group`: numbers of its ranks in the process; `id` tells groups of the same ranks apart.
-  InprocComm(Board& board, std::vector<int> group, int id, int rank)
-      : board_(board), group_(std::move(group)), id_(id), rank_(rank) {
+  InprocComm(Board& board, std::vector<int> group, std::vector<int> splits, int rank)
+      : board_(board), group_(std::move(group)), origin_(std::move(splits)), rank_(rank) {
     everybody_.resize(group_.size());
     std::iota(everybody_.begin(), everybody_.end(), 0);
   }
@@ -200,7 +193,7 @@ class InprocComm final : public Comm {
     const EntryKey key = next_key();
     if (rank_ == root) board_.say(key, rank_, data);
     return request(key, {root}, [this, key, data, root] {
-      if (rank_ != root) board_.read(key, root, data);
+      if (rank_ != root) board_.read(key, root, 0, data);
     });
   }
 
@@ -212,7 +205,7 @@ class InprocComm final : public Comm {
     const std::int64_t first =
         std::accumulate(counts.begin(), counts.begin() + rank_, std::int64_t{0});
     return request(key, {root},
-                   [this, key, to, first, root] { board_.read_slice(key, root, first, to); });
+                   [this, key, to, first, root] { board_.read(key, root, first, to); });
   }
 
   std::unique_ptr<Request> gather(std::span<const double> from,
@@ -225,7 +218,7 @@ class InprocComm final : public Comm {
           std::int64_t at = 0;
           for (std::size_t r = 0; r < sizes.size(); ++r) {
             board_.read(
-                key, static_cast<int>(r),
+                key, static_cast<int>(r), 0,
                 to.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(sizes[r])));
             at += sizes[r];
           }
@@ -247,15 +240,14 @@ class InprocComm final : public Comm {
       if (member == rank_) rank = static_cast<int>(group.size());
       group.push_back(group_[static_cast<std::size_t>(member)]);
     }
-    // All ranks have split as often as this one: the number is theirs too.
-    const int id = id_ * kMostSplits + ++splits_;
-    return std::make_unique<InprocComm>(board_, std::move(group), id, rank);
+    // All ranks have split as often as this one: the path is theirs too.
+    std::vector<int> origin = origin_;
+    origin.push_back(splits_++);
+    return std::make_unique<InprocComm>(board_, std::move(group), std::move(origin), rank);
   }
 
  private:
-  static constexpr int kMostSplits = 64;
-
-  EntryKey next_key() { return {group_, id_, calls_++}; }
+  EntryKey next_key() { return {group_, origin_, calls_++}; }
   std::unique_ptr<Request> request(const EntryKey& key, std::vector<int> wanted,
                                    std::function<void()> take) {
     return std::make_unique<BoardRequest>(board_, key, std::move(wanted), rank_, std::move(take));
@@ -263,7 +255,8 @@ class InprocComm final : public Comm {
 
   Board& board_;
   const std::vector<int> group_;
-  const int id_, rank_;
+  const std::vector<int> origin_;
+  const int rank_;
   std::vector<int> everybody_;
   std::int64_t calls_ = 0;
   int splits_ = 0;
@@ -278,7 +271,7 @@ void run_ranks(int ranks, const Pace& pace, const std::function<void(Comm&)>& ra
   std::vector<std::thread> threads;
   const auto run = [&](int rank) {
     try {
-      InprocComm comm(board, group, 0, rank);
+      InprocComm comm(board, group, {}, rank);
       rank_main(comm);
     } catch (...) {
       board.fail(std::current_exception());

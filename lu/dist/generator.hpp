@@ -7,7 +7,7 @@
 namespace fleet::lu {
 
 /// A linear congruential sequence modulo 2^64, which can be entered anywhere: the numbers of a
-/// matrix do not depend on the grid. The same numbers as HPL 2.1 and later, bit for bit.
+/// matrix do not depend on the grid. By the formula of HPL 2.1 and later, rounded as there.
 class Sequence {
  public:
   explicit Sequence(std::uint64_t seed = kSeed) : state_(seed) {}

@@ -69,13 +69,15 @@ class PanelFactoring {
     const std::int64_t half = count / 2, middle = first + half, rest = count - half;
     factor(first, half);
     double* const upper = square_ + first + middle * width_;
-    blas_.solve_lower(half, rest, square_ + first + first * width_, width_, upper, width_);
+    blas_.solve({FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS, FLEET_UNIT,
+                 square_ + first + first * width_, width_},
+                half, rest, upper, width_);
     if (has_square_)
       for (std::int64_t c = 0; c < rest; ++c)
         std::copy_n(upper + c * width_, half, column(middle + c) + first);
     const std::int64_t row = below(middle);
-    blas_.subtract_product(rows_ - row, rest, half, column(first) + row, ld_, upper, width_,
-                           column(middle) + row, ld_);
+    blas_.subtract_product(rows_ - row, rest, half, column(first) + row, ld_, FLEET_NO_TRANS, upper,
+                           width_, column(middle) + row, ld_);
     factor(middle, rest);
   }
 

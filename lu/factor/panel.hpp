@@ -2,7 +2,6 @@
 // panel.hpp: one block of columns, factored by the ranks that have it, and known to all after its
 // broadcast. It knows no other columns.
 #pragma once
-#include <span>
 #include <vector>
 
 #include "dist/matrix.hpp"

@@ -78,11 +78,11 @@ void Section::update(const Blas& blas) {
   scattered_->wait();
   gathered_->wait();
   unpack();
-  blas.solve_lower_turned(columns(), panel_.width, panel_.square(), panel_.width, upper_.data(),
-                          columns());
-  blas.subtract_product_turned(panel_.rows_below, columns(), panel_.width, panel_.below(),
-                               panel_.rows_below, upper_.data(), columns(),
-                               system_.at(panel_.local_below, begin_), system_.ld);
+  blas.solve({FLEET_RIGHT, FLEET_LOWER, FLEET_TRANS, FLEET_UNIT, panel_.square(), panel_.width},
+             columns(), panel_.width, upper_.data(), columns());
+  blas.subtract_product(panel_.rows_below, columns(), panel_.width, panel_.below(),
+                        panel_.rows_below, FLEET_TRANS, upper_.data(), columns(),
+                        system_.at(panel_.local_below, begin_), system_.ld);
   if (grid_.row != panel_.owner_row) return;
   for (std::int64_t c = 0; c < columns(); ++c) {
     double* const column = system_.at(panel_.local_begin, begin_ + c);

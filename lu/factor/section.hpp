@@ -15,10 +15,8 @@ class Section {
           std::int64_t begin, std::int64_t end);
 
   std::int64_t begin() const { return begin_; }
-  std::int64_t end() const { return end_; }
   /// Waits for the rows; then U, and the product.
   void update(const Blas& blas);
-  std::vector<Request*> requests() { return {gathered_.get(), scattered_.get()}; }
 
  private:
   void pack();

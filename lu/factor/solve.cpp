@@ -33,7 +33,9 @@ std::vector<double> solve(const Grid& grid, System& system, const Blas& blas) {
       std::copy_n(left.begin() + above, width, part.begin());
       grid.row_ranks->reduce(part, Reduction::sum);
       if (grid.col == col)
-        blas.solve_upper(width, system.at(above, system.cols.local(begin)), system.ld, part.data());
+        blas.solve({FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT,
+                    system.at(above, system.cols.local(begin)), system.ld},
+                   width, 1, part.data(), width);
     }
     if (grid.col != col) continue;
     grid.col_ranks->broadcast(part, row)->wait();
