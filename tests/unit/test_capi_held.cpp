@@ -206,6 +206,14 @@ TEST(HeldFactors, AreNotMadeWhereTheCpuIsFasterOrDevicesAreForbidden) {
   }
 }
 
+TEST(HeldFactors, OfOneDeviceSolveForAnyNumberOfRightSides) {
+  const HostContext context(host_options(1) + ";tile=16");
+  Equations<double> equations(10 * kFew);
+  ASSERT_EQ(equations.solve(context, Op::none), FLEET_OK) << fleet_message();
+  EXPECT_LT(equations.error(Op::none), kMostError);
+  EXPECT_EQ(last_of(context)["reason"], kHeld);
+}
+
 TEST(HeldFactors, OfSeveralDevicesHaveRoomForAllOnEachWhereRightSidesAreMany) {
   // Beside slots there is room for half of 180 KB of doubles, and not for all.
   const HostContext context(host_options(2, 320 << 10) + ";tile=16");
