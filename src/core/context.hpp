@@ -122,7 +122,7 @@ class Context {
   /// threads of that work still wait busily for more, beside those of our copies, and what is
   /// applied goes to the devices and back each time: eigh and svd of 2048 took longer on two GPUs
   /// than on their 32 cores.
-  double min_reflector_flops() const { return forces_devices() ? 0 : 5e10; }
+  double min_reflector_flops() const { return forces_devices() ? 0 : kReflectorFlops; }
   /// Why the drop-in asks for no devices.
   const char* why_not_offered() const {
     return options_.offload == Offload::never ? "offload=never" : "below min_flops";
@@ -264,6 +264,7 @@ class Context {
   Choice choose_in_turn(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
   Choice choose(const Call& call, const Homes& homes);
   Choice choose_by_model(const Problem& problem);
+  static constexpr double kReflectorFlops = 5e10;
   /// Below 512^3 with host operands no GPU beats the CPU.
   static constexpr double kColdFlops = 2.0 * 512 * 512 * 512;
   /// Whatever the call is; nullptr: there may be some.
