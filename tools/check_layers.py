@@ -34,7 +34,16 @@ ROOMS = {
     "api": (*CORE, "core", "linalg"),
 }
 # The rooms of lu, which see the public headers beside these.
-LU_ROOMS = {"comm": (), "dist": ("comm",), "factor": ("comm", "dist")}
+LU_ROOMS = {
+    "comm": (),
+    "comm_mpi": ("comm",),
+    "dist": ("comm",),
+    "schedule": ("dist",),
+    "work": ("comm", "schedule"),
+    "factor": ("comm", "dist", "schedule", "work"),
+    "hpl": ("comm", "dist", "schedule", "work", "factor"),
+    "linpack": ("comm", "comm_mpi", "hpl"),
+}
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}
 # The headers of other rooms that those see: they need no library.

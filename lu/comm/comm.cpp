@@ -8,6 +8,10 @@
 
 namespace fleet::lu {
 
+Failure no_answer(double seconds) {
+  return Failure("a rank has not answered for " + std::to_string(seconds) + " s");
+}
+
 void Comm::reduce(std::span<double> data, Reduction how) {
   const auto ranks = static_cast<std::size_t>(size());
   std::vector<double> all(data.size() * ranks);

@@ -15,6 +15,15 @@ class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// All ranks have been told that there is nothing to run, and leave together. Rank 0 knows why.
+class InputFailure : public Failure {
+ public:
+  using Failure::Failure;
+};
+
+/// A rank has not answered for so long.
+Failure no_answer(double seconds);
+
 /// A message under way. Its buffers are the caller's and must outlive it.
 class Request {
  public:

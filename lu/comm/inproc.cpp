@@ -72,7 +72,7 @@ class Board {
       }
       if (heard_.wait_until(lock, limit) == std::cv_status::timeout &&
           !arrival_locked(key, wanted, to))
-        throw Failure("a rank has not answered for " + std::to_string(pace_.patience_s) + " s");
+        throw no_answer(pace_.patience_s);
     }
   }
 

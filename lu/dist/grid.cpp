@@ -14,12 +14,12 @@ int checked(const Comm& all, int rows, int cols) {
 
 }  // namespace
 
-Grid::Grid(Comm& ranks, int p, int q)
+Grid::Grid(Comm& ranks, int p, int q, bool column_major)
     : all(ranks),
       rows(checked(ranks, p, q)),
       cols(q),
-      row(ranks.rank() / q),
-      col(ranks.rank() % q),
+      row(column_major ? ranks.rank() % p : ranks.rank() / q),
+      col(column_major ? ranks.rank() / p : ranks.rank() % q),
       row_ranks(ranks.split(row, col)),
       col_ranks(ranks.split(col, row)),
       pivot_ranks(ranks.split(col, row)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// grid.hpp: ranks in rows and columns, numbered along the rows. It knows no matrices.
+// grid.hpp: ranks in rows and columns. It knows no matrices.
 #pragma once
 #include <memory>
 
@@ -9,8 +9,9 @@ namespace fleet::lu {
 
 /// P x Q ranks. All of `all` make it at the same time.
 struct Grid {
-  /// Throws Failure where the ranks are not rows * cols.
-  Grid(Comm& all, int rows, int cols);
+  /// Ranks are numbered along the rows or, with `column_major`, along the columns. Throws Failure
+  /// where they are not rows * cols.
+  Grid(Comm& all, int rows, int cols, bool column_major = false);
 
   Comm& all;
   const int rows, cols;

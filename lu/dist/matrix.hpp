@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // matrix.hpp: a rank's part of a matrix whose blocks are dealt over a grid, in host memory.
 #pragma once
-#include <vector>
-
 #include "dist/blocks.hpp"
+#include "dist/buffer.hpp"
 #include "dist/grid.hpp"
 
 namespace fleet::lu {
@@ -16,17 +15,18 @@ class System {
         cols{n + 1, nb, grid.cols},
         local_rows(rows.local_size(grid.row)),
         local_cols(cols.local_size(grid.col)),
-        ld(std::max<std::int64_t>(1, (local_rows + 7) / 8 * 8 + 8)),
-        data_(static_cast<std::size_t>(ld * std::max<std::int64_t>(1, local_cols))) {}
+        ld((local_rows + 7) / 8 * 8 + 8) {
+    elements_.take(ld * std::max<std::int64_t>(1, local_cols));
+  }
 
   /// Of local indices.
-  double* at(std::int64_t row, std::int64_t col) { return data_.data() + row + col * ld; }
+  double* at(std::int64_t row, std::int64_t col) { return elements_.data() + row + col * ld; }
 
   const Blocks rows, cols;
   const std::int64_t local_rows, local_cols, ld;
 
  private:
-  std::vector<double> data_;
+  Buffer elements_;
 };
 
 }  // namespace fleet::lu

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// factor.cpp: the steps of the factorization, in the order that hides most.
+// factor.cpp: the tasks of the schedule, one after another, on a rank's data.
 #include "factor/factor.hpp"
 
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -10,117 +11,107 @@
 namespace fleet::lu {
 namespace {
 
-/// The columns of a rank that are updated last in each step, while the next step's rows of the
-/// others are under way: half of all.
-constexpr double kRightShare = 0.5;
-
-/// A panel that all ranks know or will know.
+/// A panel that all ranks know or will know, and the columns that it is applied to.
 struct Step {
   std::unique_ptr<Panel> panel;
-  std::unique_ptr<Request> sent;
   std::unique_ptr<RowMoves> moves;
+  std::unique_ptr<Request> sent;
+  std::array<std::optional<Section>, 3> sections;  ///< by Part
 };
 
 class Factoring {
  public:
-  Factoring(const Grid& grid, System& system, const Blas& blas)
-      : grid_(grid), system_(system), blas_(blas), steps_(system.rows.count()) {}
+  Factoring(const Grid& grid, System& system, Workspace& workspace, const Rank& rank,
+            const Schedule& schedule)
+      : grid_(grid),
+        system_(system),
+        workspace_(workspace),
+        rank_(rank),
+        schedule_(schedule),
+        shape_{system.rows.n, system.rows.nb, grid.rows, grid.cols} {}
 
-  Factored run(Overlap overlap) {
-    overlap == Overlap::none ? step_by_step() : with_lookahead();
+  Factored run(const std::function<void(std::int64_t, std::int64_t)>& after_step) {
+    for (const Task& task : first_tasks(shape_, grid_.col, schedule_.overlap)) run(task);
+    for (std::int64_t k = 0; k < shape_.steps(); ++k) {
+      for (const Task& task : step_tasks(shape_, grid_.col, schedule_.overlap, k)) run(task);
+      of(k).reset();
+      if (after_step) after_step(k + 1, shape_.steps());
+    }
     return std::move(result_);
   }
 
  private:
-  /// The first local column from global column `col` on.
-  std::int64_t columns_before(std::int64_t col) const {
-    return system_.cols.local_begin(col, grid_.col);
-  }
-  std::int64_t columns_done(const Panel& panel) const {
-    return columns_before(panel.begin + panel.width);
-  }
-  /// Columns of the panel of step k that this rank has.
-  std::int64_t columns_of(std::int64_t k) const {
-    if (k >= steps_) return 0;
-    const std::int64_t begin = k * system_.rows.nb;
-    const std::int64_t end = std::min(begin + system_.rows.nb, system_.rows.n);
-    return columns_before(end) - columns_before(begin);
+  /// Of a step and the one after it: no more are known at a time.
+  std::optional<Step>& of(std::int64_t k) { return steps_[static_cast<std::size_t>(k % 2)]; }
+
+  void run(const Task& task) {
+    if (task.act == Act::factor) of(task.step).emplace();
+    Step& step = *of(task.step);
+    auto& section = step.sections[static_cast<std::size_t>(task.part)];
+    switch (task.act) {
+      case Act::factor:
+        step.panel = std::make_unique<Panel>(
+            grid_, system_, task.step, workspace_.panels[static_cast<std::size_t>(task.step % 2)]);
+        return step.panel->factor(grid_, system_, rank_, schedule_.pivoting);
+      case Act::send:
+        step.sent = rank_.engine.drive(step.panel->broadcast(grid_), {What::panel_way, task.step});
+        return;
+      case Act::arrive:
+        return arrive(step);
+      case Act::exchange:
+        section.emplace(grid_, system_, rank_, *step.panel, *step.moves, task.begin, task.end,
+                        workspace_.sections[static_cast<std::size_t>(task.part)]);
+        if (schedule_.overlap == Overlap::none) section->arrive();
+        return;
+      case Act::update:
+        if (schedule_.overlap != Overlap::none) section->arrive();
+        section->update();
+        section.reset();
+        return;
+    }
   }
 
-  Step start(std::int64_t k) {
-    Step step{.panel = std::make_unique<Panel>(grid_, system_, k), .sent = {}, .moves = {}};
-    step.panel->factor(grid_, system_, blas_);
-    step.sent = step.panel->broadcast(grid_);
-    return step;
-  }
   void arrive(Step& step) {
-    step.sent->wait();
     const Panel& panel = *step.panel;
+    rank_.recorder.time(What::wait, panel.step, [&] { step.sent->wait(); });
     step.moves = std::make_unique<RowMoves>(panel);
     for (std::int64_t c = 0; c < panel.width; ++c) result_.pivots.push_back(panel.pivot(c) + 1);
     if (result_.info == 0) result_.info = panel.info();
   }
-  Section section(const Step& step, std::int64_t begin, std::int64_t end) {
-    return {grid_, system_, *step.panel, *step.moves, begin, end};
-  }
-
-  void step_by_step() {
-    for (std::int64_t k = 0; k < steps_; ++k) {
-      Step step = start(k);
-      arrive(step);
-      section(step, columns_done(*step.panel), system_.local_cols).update(blas_);
-    }
-  }
-
-  /// Columns in three sections: those of the next panel, the left ones, and the right ones. Rows of
-  /// the right section are exchanged while the left one is updated, and those of the left section
-  /// while the next panel is factored; that panel travels while the right section is updated.
-  void with_lookahead() {
-    const std::int64_t right_begin =
-        system_.local_cols -
-        static_cast<std::int64_t>(static_cast<double>(system_.local_cols) * kRightShare);
-    Step step = start(0);
-    arrive(step);
-    const auto right_from = [&](const Step& of, std::int64_t k) {
-      return std::max(columns_done(*of.panel) + columns_of(k + 1), right_begin);
-    };
-    std::optional<Section> right(section(step, right_from(step, 0), system_.local_cols));
-    for (std::int64_t k = 0; k < steps_; ++k) {
-      const std::int64_t done = columns_done(*step.panel), next_end = done + columns_of(k + 1);
-      Section ahead = section(step, done, next_end);
-      Section left = section(step, next_end, right->begin());
-      Step next;
-      if (k + 1 < steps_) {
-        ahead.update(blas_);
-        next = start(k + 1);
-      }
-      right->update(blas_);
-      std::optional<Section> next_right;
-      if (k + 1 < steps_) {
-        arrive(next);
-        // Of the columns that the left section of this step still changes, none.
-        next_right.emplace(
-            section(next, std::max(right_from(next, k + 1), right->begin()), system_.local_cols));
-      }
-      left.update(blas_);
-      if (k + 1 == steps_) break;
-      right.reset();
-      right.emplace(std::move(*next_right));
-      step = std::move(next);
-    }
-  }
 
   const Grid& grid_;
   System& system_;
-  const Blas& blas_;
-  const std::int64_t steps_;
+  Workspace& workspace_;
+  const Rank& rank_;
+  const Schedule schedule_;
+  const Shape shape_;
+  std::array<std::optional<Step>, 2> steps_;
   Factored result_;
 };
 
 }  // namespace
 
-Factored factor(const Grid& grid, System& system, const Blas& blas, Overlap overlap) {
-  return Factoring(grid, system, blas).run(overlap);
+void Workspace::touch(const Grid& grid, const System& system, Overlap overlap) {
+  const Shape shape{system.rows.n, system.rows.nb, grid.rows, grid.cols};
+  const Panel first(grid, system, 0, panels[0]);
+  panels[0].touch(first.size());
+  if (shape.steps() > 1) panels[1].touch(Panel(grid, system, 1, panels[1]).size());
+  const auto touch_for = [&](const std::vector<Task>& tasks) {
+    for (const Task& task : tasks)
+      if (task.act == Act::exchange)
+        sections[static_cast<std::size_t>(task.part)].touch(grid.rows, first.width,
+                                                            task.end - task.begin);
+  };
+  touch_for(first_tasks(shape, grid.col, overlap));
+  // Sections of later steps are no longer; that of the next panel is empty in some of these.
+  for (std::int64_t k = 0; k < std::min<std::int64_t>(shape.steps(), grid.cols); ++k)
+    touch_for(step_tasks(shape, grid.col, overlap, k));
+}
+
+Factored factor(const Grid& grid, System& system, Workspace& workspace, const Rank& rank,
+                const Schedule& schedule,
+                const std::function<void(std::int64_t, std::int64_t)>& after_step) {
+  return Factoring(grid, system, workspace, rank, schedule).run(after_step);
 }
 
 }  // namespace fleet::lu

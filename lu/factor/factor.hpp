@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // factor.hpp: a system of equations, factored and solved by all ranks of a grid.
 #pragma once
+#include <array>
+#include <functional>
 #include <vector>
 
-#include "factor/panel.hpp"
+#include "factor/section.hpp"
+#include "schedule/tasks.hpp"
 
 namespace fleet::lu {
-
-/// How far messages are hidden under products.
-enum class Overlap {
-  none,       ///< every message is waited for
-  lookahead,  ///< the next panel is factored and under way before the rest of a step is updated
-};
 
 struct Factored {
   /// 1-based rows, as LAPACK's: of all columns, on all ranks.
@@ -20,12 +17,28 @@ struct Factored {
   std::int64_t info = 0;
 };
 
-/// PA = LU in the place of A; b becomes L^-1 P b. Throws Failure.
-Factored factor(const Grid& grid, System& system, const Blas& blas, Overlap overlap);
+struct Schedule {
+  Overlap overlap = Overlap::full;
+  Pivoting pivoting = Pivoting::partial;
+};
+
+/// The memory of a factorization beside the matrix.
+struct Workspace {
+  std::array<Buffer, 2> panels;            ///< of a step and the next one
+  std::array<SectionBuffers, 3> sections;  ///< by Part
+  /// Takes all of it now, and throws Failure where there is too little.
+  void touch(const Grid& grid, const System& system, Overlap overlap);
+};
+
+/// PA = LU in the place of A; b becomes L^-1 P b. `after_step` hears how many of all steps are
+/// done. Throws Failure.
+Factored factor(const Grid& grid, System& system, Workspace& workspace, const Rank& rank,
+                const Schedule& schedule,
+                const std::function<void(std::int64_t, std::int64_t)>& after_step = {});
 
 /// The solution of the factored system: element j on the ranks that have column j, by local column.
 /// Throws Failure.
-std::vector<double> solve(const Grid& grid, System& system, const Blas& blas);
+std::vector<double> solve(const Grid& grid, System& system, const Rank& rank);
 
 /// ||Ax - b|| / (eps * (||A|| * ||x|| + ||b||) * n) in the largest norm, with eps = 2^-53, as HPL
 /// says it; `system` is the one before factor(). The same on all ranks.

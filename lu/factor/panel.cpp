@@ -11,28 +11,32 @@ namespace fleet::lu {
 namespace {
 
 /// So many columns are eliminated one by one.
-constexpr std::int64_t kFew = 16;
+constexpr std::int64_t kFew = 8;
 
 }  // namespace
 
-Panel::Panel(const Grid& grid, const System& system, std::int64_t step)
-    : begin(step * system.rows.nb),
+Panel::Panel(const Grid& grid, const System& system, std::int64_t k, Buffer& message)
+    : step(k),
+      begin(k * system.rows.nb),
       width(std::min(system.rows.nb, system.rows.n - begin)),
       owner_row(system.rows.owner(begin)),
       owner_col(system.cols.owner(begin)),
       local_begin(system.rows.local_begin(begin, grid.row)),
       local_below(system.rows.local_begin(begin + width, grid.row)),
       rows_below(system.local_rows - local_below),
-      message_(static_cast<std::size_t>(width * width + width + 1 + rows_below * width)) {}
+      message_(message.take(width * width + width + 1 + rows_below * width)) {
+  message_[info_at()] = 0;
+}
 
 /// The factorization of one panel on one rank.
 class PanelFactoring {
  public:
-  PanelFactoring(Panel& panel, const Grid& grid, System& system, const Blas& blas)
+  PanelFactoring(Panel& panel, const Grid& grid, System& system, const Rank& rank)
       : panel_(panel),
         system_(system),
         ranks_(*grid.pivot_ranks),
-        blas_(blas),
+        blas_(rank.all_cores),
+        recorder_(rank.recorder),
         rank_(grid.row),
         has_square_(grid.row == panel.owner_row),
         width_(panel.width),
@@ -44,8 +48,8 @@ class PanelFactoring {
         of_all_(of_rank_.size() * static_cast<std::size_t>(ranks_.size())),
         counts_(static_cast<std::size_t>(ranks_.size()), std::ssize(of_rank_)) {}
 
-  void run() {
-    factor(0, width_);
+  void run(Pivoting pivoting) {
+    pivoting == Pivoting::partial ? factor(0, width_) : factor_in_place();
     double* below = panel_.message_.data() + (panel_.below() - panel_.square());
     const double* from = x_ + (panel_.local_below - panel_.local_begin);
     for (std::int64_t c = 0; c < width_; ++c)
@@ -84,7 +88,8 @@ class PanelFactoring {
   /// One column: its pivot comes into the square, and its multiples leave the columns before `end`.
   void eliminate(std::int64_t c, std::int64_t end) {
     say(c);
-    ranks_.gather(of_rank_, counts_, of_all_)->wait();
+    recorder_.time(What::pivots, panel_.step,
+                   [this] { ranks_.gather(of_rank_, counts_, of_all_)->wait(); });
     const int winner = best();
     const double* const won = words_of(winner);
     const double* const pivot_row = won + kHead;
@@ -98,24 +103,56 @@ class PanelFactoring {
       square_[c + i * width_] = pivot_row[i];
       if (has_square_) column(i)[c] = pivot_row[i];
     }
-    const double pivot = pivot_row[c];
-    if (pivot == 0) {
-      double& info = panel_.message_[panel_.info_at()];
-      if (info == 0) info = static_cast<double>(panel_.begin + c + 1);
-      return;
-    }
-    const std::int64_t row = below(c + 1), rows = rows_ - row;
-    double* const multiples = column(c) + row;
+    note_pivot(c, pivot_row[c]);
+    const std::int64_t row = below(c + 1);
+    subtract_multiples(pivot_row + c, end - c, column(c) + row, ld_, rows_ - row);
+  }
+
+  void note_pivot(std::int64_t c, double pivot) {
+    double& info = panel_.message_[panel_.info_at()];
+    if (pivot == 0 && info == 0) info = static_cast<double>(panel_.begin + c + 1);
+  }
+
+  /// `from`: the pivot and what follows it in its row, `count` columns. `column` and those after it
+  /// lose its multiples in `rows` rows; `column` keeps the multipliers.
+  static void subtract_multiples(const double* from, std::int64_t count, double* column,
+                                 std::int64_t ld, std::int64_t rows) {
+    const double pivot = from[0];
+    if (pivot == 0) return;
     // As LAPACK does it: where the reciprocal would overflow, each element is divided.
     const bool divides = std::abs(pivot) < std::numeric_limits<double>::min();
     const double inverse = 1 / pivot;
     for (std::int64_t i = 0; i < rows; ++i)
-      multiples[i] = divides ? multiples[i] / pivot : multiples[i] * inverse;
-    for (std::int64_t other = c + 1; other < end; ++other) {
-      const double factor = pivot_row[other];
-      double* const target = column(other) + row;
-      for (std::int64_t i = 0; i < rows; ++i) target[i] -= multiples[i] * factor;
+      column[i] = divides ? column[i] / pivot : column[i] * inverse;
+    for (std::int64_t other = 1; other < count; ++other) {
+      const double factor = from[other];
+      double* const target = column + other * ld;
+      for (std::int64_t i = 0; i < rows; ++i) target[i] -= column[i] * factor;
     }
+  }
+
+  /// The square by the rank that has it, known to all ranks of the column, and L below it.
+  void factor_in_place() {
+    if (has_square_) {
+      std::vector<double> row(static_cast<std::size_t>(width_));
+      for (std::int64_t c = 0; c < width_; ++c) {
+        for (std::int64_t i = c; i < width_; ++i) row[static_cast<std::size_t>(i)] = column(i)[c];
+        note_pivot(c, row[static_cast<std::size_t>(c)]);
+        subtract_multiples(row.data() + c, width_ - c, column(c) + c + 1, ld_, width_ - c - 1);
+      }
+      for (std::int64_t c = 0; c < width_; ++c)
+        std::copy_n(column(c), width_, square_ + c * width_);
+      for (std::int64_t c = 0; c < width_; ++c)
+        panel_.message_[static_cast<std::size_t>(width_ * width_ + c)] =
+            static_cast<double>(panel_.begin + c);
+    }
+    recorder_.time(What::wait, panel_.step, [this] {
+      const std::span<double> known(square_, panel_.info_at() + 1);
+      ranks_.broadcast(known, panel_.owner_row)->wait();
+    });
+    const std::int64_t row = below(width_);
+    blas_.solve({FLEET_RIGHT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT, square_, width_},
+                rows_ - row, width_, x_ + row, ld_);
   }
 
   void say(std::int64_t c) {
@@ -152,6 +189,7 @@ class PanelFactoring {
   System& system_;
   Comm& ranks_;
   const Blas& blas_;
+  Recorder& recorder_;
   const int rank_;
   const bool has_square_;
   const std::int64_t width_, rows_, ld_;
@@ -161,8 +199,10 @@ class PanelFactoring {
   const std::vector<std::int64_t> counts_;
 };
 
-void Panel::factor(const Grid& grid, System& system, const Blas& blas) {
-  if (grid.col == owner_col) PanelFactoring(*this, grid, system, blas).run();
+void Panel::factor(const Grid& grid, System& system, const Rank& rank, Pivoting pivoting) {
+  if (grid.col != owner_col) return;
+  rank.recorder.time(What::panel, step,
+                     [&] { PanelFactoring(*this, grid, system, rank).run(pivoting); });
 }
 
 RowMoves::RowMoves(const Panel& panel) {

@@ -5,23 +5,32 @@
 #include <vector>
 
 #include "dist/matrix.hpp"
-#include "factor/blas.hpp"
+#include "work/rank.hpp"
 
 namespace fleet::lu {
+
+enum class Pivoting {
+  partial,
+  none  ///< rows stay where they are: messages and products of paper 3, whose results mean nothing
+};
 
 /// Rows [begin, n) of columns [begin, begin + width).
 class Panel {
  public:
-  Panel(const Grid& grid, const System& system, std::int64_t step);
+  /// `message` is its memory.
+  Panel(const Grid& grid, const System& system, std::int64_t step, Buffer& message);
 
-  /// In place, with partial pivoting, by all ranks of the column of the grid that has it. Elsewhere
-  /// it waits for broadcast().
-  void factor(const Grid& grid, System& system, const Blas& blas);
+  /// In place, by all ranks of the column of the grid that has it. Elsewhere it waits for
+  /// broadcast().
+  void factor(const Grid& grid, System& system, const Rank& rank, Pivoting pivoting);
   std::unique_ptr<Request> broadcast(const Grid& grid) {
     return grid.row_ranks->broadcast(message_, owner_col);
   }
 
-  const std::int64_t begin, width;
+  /// Numbers of its message.
+  std::int64_t size() const { return std::ssize(message_); }
+
+  const std::int64_t step, begin, width;
   const int owner_row, owner_col;
   /// This rank's first row from `begin` on, and from the end of the panel's square on.
   const std::int64_t local_begin, local_below, rows_below;
@@ -39,7 +48,7 @@ class Panel {
  private:
   friend class PanelFactoring;
   std::size_t info_at() const { return static_cast<std::size_t>(width * width + width); }
-  std::vector<double> message_;
+  std::span<double> message_;
 };
 
 /// What the exchanges of a panel do together: each row that moves, once.

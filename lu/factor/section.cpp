@@ -7,10 +7,19 @@
 
 namespace fleet::lu {
 
-Section::Section(const Grid& grid, System& system, const Panel& panel, const RowMoves& moves,
-                 std::int64_t begin, std::int64_t end)
+void SectionBuffers::touch(int grid_rows, std::int64_t width, std::int64_t columns) {
+  upper.touch(width * columns);
+  if (grid_rows == 1) return;
+  for (Buffer* buffer : {&to_square, &square_rows, &to_below, &below_rows})
+    buffer->touch(width * columns);
+}
+
+Section::Section(const Grid& grid, System& system, const Rank& rank, const Panel& panel,
+                 const RowMoves& moves, std::int64_t begin, std::int64_t end,
+                 SectionBuffers& buffers)
     : grid_(grid),
       system_(system),
+      rank_(rank),
       panel_(panel),
       moves_(moves),
       begin_(begin),
@@ -18,45 +27,66 @@ Section::Section(const Grid& grid, System& system, const Panel& panel, const Row
       square_counts_(static_cast<std::size_t>(grid.rows), 0),
       below_counts_(static_cast<std::size_t>(grid.rows), 0) {
   if (columns() == 0) return;
-  pack();
-  square_rows_.resize(static_cast<std::size_t>(panel.width * columns()));
-  below_rows_.resize(static_cast<std::size_t>(below_counts_[static_cast<std::size_t>(grid.row)]));
-  scattered_ = grid.col_ranks->scatter(to_below_, below_counts_, below_rows_, panel.owner_row);
-  gathered_ = grid.col_ranks->gather(to_square_, square_counts_, square_rows_);
+  rank_.recorder.time(What::pack, panel.step, [&] {
+    find_places();
+    upper_ = buffers.upper.take(panel_.width * columns());
+    if (grid.rows == 1) return exchange_here();
+    to_square_ = buffers.to_square.take(std::ssize(into_square_) * columns());
+    to_below_ = buffers.to_below.take(std::ssize(out_of_square_) * columns());
+    below_rows_ = buffers.below_rows.take(std::ssize(below_) * columns());
+    square_rows_ = buffers.square_rows.take(panel_.width * columns());
+    pack();
+  });
+  if (grid.rows == 1) return;
+  const Engine::Label label{What::rows_way, panel.step};
+  scattered_ = rank_.engine.drive(
+      grid.col_ranks->scatter(to_below_, below_counts_, below_rows_, panel.owner_row), label);
+  gathered_ =
+      rank_.engine.drive(grid.col_ranks->gather(to_square_, square_counts_, square_rows_), label);
 }
 
-void Section::pack() {
+void Section::find_places() {
   const Blocks& rows = system_.rows;
-  std::vector<std::int64_t> taken;
   for (const std::int64_t source : moves_.sources) {
     square_counts_[static_cast<std::size_t>(rows.owner(source))] += columns();
-    if (rows.owner(source) == grid_.row) taken.push_back(rows.local(source));
+    if (rows.owner(source) == grid_.row)
+      into_square_.push_back({rows.local(source), std::ssize(into_square_)});
   }
-  to_square_.resize(taken.size() * static_cast<std::size_t>(columns()));
-  for (std::int64_t c = 0; c < columns(); ++c) {
-    const double* const column = system_.at(0, begin_ + c);
-    for (std::size_t i = 0; i < taken.size(); ++i)
-      to_square_[i * static_cast<std::size_t>(columns()) + static_cast<std::size_t>(c)] =
-          column[taken[i]];
-  }
-  for (const auto& [to, top] : moves_.displaced)
+  for (const auto& [to, top] : moves_.displaced) {
     below_counts_[static_cast<std::size_t>(rows.owner(to))] += columns();
+    if (rows.owner(to) == grid_.row) below_.push_back({rows.local(to), std::ssize(below_)});
+  }
   if (grid_.row != panel_.owner_row) return;
-  to_below_.resize(moves_.displaced.size() * static_cast<std::size_t>(columns()));
   std::vector<std::int64_t> next(below_counts_.size(), 0);
   std::exclusive_scan(below_counts_.begin(), below_counts_.end(), next.begin(), std::int64_t{0});
   for (const auto& [to, top] : moves_.displaced) {
     std::int64_t& at = next[static_cast<std::size_t>(rows.owner(to))];
-    for (std::int64_t c = 0; c < columns(); ++c)
-      to_below_[static_cast<std::size_t>(at + c)] =
-          *system_.at(panel_.local_begin + top, begin_ + c);
+    out_of_square_.push_back({panel_.local_begin + top, at / columns()});
     at += columns();
   }
+  for (std::int64_t c = 0; c < panel_.width; ++c) square_.push_back({panel_.local_begin + c, c});
 }
 
-void Section::unpack() {
+void Section::exchange_here() {
+  rank_.share(columns(), [this](std::int64_t begin, std::int64_t end) {
+    for_columns(begin, end, [&](std::int64_t first, std::int64_t last) {
+      pack_rows(into_square_, data(), system_.ld, upper_.data(), columns(), first, last);
+      for (std::size_t i = 0; i < below_.size(); ++i)
+        for (std::int64_t c = first; c < last; ++c)
+          data()[below_[i].row + c * system_.ld] = data()[out_of_square_[i].row + c * system_.ld];
+    });
+  });
+}
+
+void Section::pack() {
+  rank_.share(columns(), [this](std::int64_t begin, std::int64_t end) {
+    pack_rows(into_square_, data(), system_.ld, to_square_.data(), columns(), begin, end);
+    pack_rows(out_of_square_, data(), system_.ld, to_below_.data(), columns(), begin, end);
+  });
+}
+
+void Section::order_square() {
   const Blocks& rows = system_.rows;
-  upper_.resize(square_rows_.size());
   std::vector<std::int64_t> next(square_counts_.size(), 0);
   std::exclusive_scan(square_counts_.begin(), square_counts_.end(), next.begin(), std::int64_t{0});
   for (std::int64_t c = 0; c < panel_.width; ++c) {
@@ -65,30 +95,38 @@ void Section::unpack() {
     std::copy_n(square_rows_.begin() + at, columns(), upper_.begin() + c * columns());
     at += columns();
   }
-  const double* row = below_rows_.data();
-  for (const auto& [to, top] : moves_.displaced) {
-    if (rows.owner(to) != grid_.row) continue;
-    for (std::int64_t c = 0; c < columns(); ++c) *system_.at(rows.local(to), begin_ + c) = row[c];
-    row += columns();
-  }
 }
 
-void Section::update(const Blas& blas) {
+void Section::unpack() {
+  order_square();
+  rank_.share(columns(), [this](std::int64_t begin, std::int64_t end) {
+    unpack_rows(below_, data(), system_.ld, below_rows_.data(), columns(), begin, end);
+  });
+}
+
+void Section::arrive() {
+  if (gathered_ == nullptr) return;
+  rank_.recorder.time(What::wait, panel_.step, [this] {
+    scattered_->wait();
+    gathered_->wait();
+  });
+}
+
+void Section::update() {
   if (columns() == 0) return;
-  scattered_->wait();
-  gathered_->wait();
-  unpack();
-  blas.solve({FLEET_RIGHT, FLEET_LOWER, FLEET_TRANS, FLEET_UNIT, panel_.square(), panel_.width},
-             columns(), panel_.width, upper_.data(), columns());
-  blas.subtract_product(panel_.rows_below, columns(), panel_.width, panel_.below(),
-                        panel_.rows_below, FLEET_TRANS, upper_.data(), columns(),
-                        system_.at(panel_.local_below, begin_), system_.ld);
-  if (grid_.row != panel_.owner_row) return;
-  for (std::int64_t c = 0; c < columns(); ++c) {
-    double* const column = system_.at(panel_.local_begin, begin_ + c);
-    for (std::int64_t row = 0; row < panel_.width; ++row)
-      column[row] = upper_[static_cast<std::size_t>(row * columns() + c)];
-  }
+  if (gathered_ != nullptr) rank_.recorder.time(What::pack, panel_.step, [this] { unpack(); });
+  rank_.recorder.time(What::product, panel_.step, [this] {
+    rank_.share(columns(), [this](std::int64_t begin, std::int64_t end) {
+      double* const upper = upper_.data() + begin;
+      rank_.one_core.solve(
+          {FLEET_RIGHT, FLEET_LOWER, FLEET_TRANS, FLEET_UNIT, panel_.square(), panel_.width},
+          end - begin, panel_.width, upper, columns());
+      rank_.one_core.subtract_product(panel_.rows_below, end - begin, panel_.width, panel_.below(),
+                                      panel_.rows_below, FLEET_TRANS, upper, columns(),
+                                      system_.at(panel_.local_below, begin_ + begin), system_.ld);
+      unpack_rows(square_, data(), system_.ld, upper_.data(), columns(), begin, end);
+    });
+  });
 }
 
 }  // namespace fleet::lu

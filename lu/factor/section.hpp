@@ -3,33 +3,52 @@
 // knows no schedule.
 #pragma once
 #include "factor/panel.hpp"
+#include "factor/rows.hpp"
 
 namespace fleet::lu {
+
+/// The memory of a section: rows one after another, so that U is there transposed, columns x width.
+struct SectionBuffers {
+  Buffer to_square, square_rows, to_below, below_rows, upper;
+  /// For sections of so many columns: any rank may have all rows of a message.
+  void touch(int grid_rows, std::int64_t width, std::int64_t columns);
+};
 
 /// This rank's columns [begin, end) in one step.
 class Section {
  public:
   /// Packs the rows that move and sends them. The panel must be known, and its columns done with
   /// the step before.
-  Section(const Grid& grid, System& system, const Panel& panel, const RowMoves& moves,
-          std::int64_t begin, std::int64_t end);
+  Section(const Grid& grid, System& system, const Rank& rank, const Panel& panel,
+          const RowMoves& moves, std::int64_t begin, std::int64_t end, SectionBuffers& buffers);
 
-  std::int64_t begin() const { return begin_; }
-  /// Waits for the rows; then U, and the product.
-  void update(const Blas& blas);
+  /// Waits for the rows.
+  void arrive();
+  /// Then U, and the product.
+  void update();
 
  private:
+  void find_places();
+  /// Where all rows are on this rank.
+  void exchange_here();
   void pack();
+  /// Rows came by rank; they go where they belong.
+  void order_square();
   void unpack();
   std::int64_t columns() const { return end_ - begin_; }
+  /// Of the section's columns, from row 0 on.
+  double* data() { return system_.at(0, begin_); }
 
   const Grid& grid_;
   System& system_;
+  const Rank& rank_;
   const Panel& panel_;
   const RowMoves& moves_;
   const std::int64_t begin_, end_;
-  /// Row by row, so that U is there transposed: columns() x width.
-  std::vector<double> to_square_, square_rows_, to_below_, below_rows_, upper_;
+  /// This rank's rows that go into the square, those of the square that leave it, those that come
+  /// from it, and the square's: by their order in messages.
+  std::vector<RowPlace> into_square_, out_of_square_, below_, square_;
+  std::span<double> to_square_, square_rows_, to_below_, below_rows_, upper_;
   std::vector<std::int64_t> square_counts_, below_counts_;
   std::unique_ptr<Request> gathered_, scattered_;
 };

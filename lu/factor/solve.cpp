@@ -16,7 +16,7 @@ void subtract(const double* a, std::int64_t ld, std::int64_t rows, std::int64_t 
 
 }  // namespace
 
-std::vector<double> solve(const Grid& grid, System& system, const Blas& blas) {
+std::vector<double> solve(const Grid& grid, System& system, const Rank& rank) {
   const std::int64_t n = system.rows.n, nb = system.rows.nb;
   std::vector<double> x(static_cast<std::size_t>(std::max<std::int64_t>(1, system.local_cols)));
   // What this rank's columns leave of its rows' right sides; their sum over the row of the grid is
@@ -33,9 +33,9 @@ std::vector<double> solve(const Grid& grid, System& system, const Blas& blas) {
       std::copy_n(left.begin() + above, width, part.begin());
       grid.row_ranks->reduce(part, Reduction::sum);
       if (grid.col == col)
-        blas.solve({FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT,
-                    system.at(above, system.cols.local(begin)), system.ld},
-                   width, 1, part.data(), width);
+        rank.all_cores.solve({FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT,
+                              system.at(above, system.cols.local(begin)), system.ld},
+                             width, 1, part.data(), width);
     }
     if (grid.col != col) continue;
     grid.col_ranks->broadcast(part, row)->wait();

@@ -19,7 +19,9 @@
 namespace fleet {
 namespace {
 
-constexpr std::array<OptionInfo, 29> kTable = {{
+constexpr int kMostCpuThreads = 4096;
+
+constexpr std::array<OptionInfo, 30> kTable = {{
     {"backend", "auto", "auto, cuda, host (virtual devices on the CPU) or sim (plans only)"},
     {"devices", "auto",
      "auto (of all, those with which a call is fastest), all, a count (4), ids (0,2 or 2,) or "
@@ -53,6 +55,7 @@ constexpr std::array<OptionInfo, 29> kTable = {{
      "file for the timeline of the last calls, at exit (Chrome trace JSON; %p: process id)"},
     {"timeline", "0", "1: measure each task for fleet_trace_json, which costs time on GPUs"},
     {"cpu_blas", "", "library file of the CPU BLAS; empty: searched for"},
+    {"cpu_threads", "0", "threads of the CPU BLAS; 0: one for each core that the process may use"},
     {"cache_dir", "", "folder for measured machines; empty: nothing is kept"},
     {"deterministic", "0",
      "1: devices multiply copies only, so that the alignment of operands changes no bits"},
@@ -227,6 +230,8 @@ void set_value(Options& options, std::string_view name, std::string_view value) 
     options.trace = value;
   } else if (name == "cpu_blas") {
     options.cpu_blas = value;
+  } else if (name == "cpu_threads") {
+    options.cpu_threads = integer_in(name, value, 0, kMostCpuThreads);
   } else if (name == "cache_dir") {
     options.cache_dir = value;
   } else if (name == "deterministic") {
@@ -271,6 +276,7 @@ void write_value(JsonText& json, const Options& o, std::string_view name) {
   if (name == "summary") json.value(o.summary);
   if (name == "trace") json.value(o.trace);
   if (name == "cpu_blas") json.value(o.cpu_blas);
+  if (name == "cpu_threads") json.value(o.cpu_threads);
   if (name == "cache_dir") json.value(o.cache_dir);
   if (name == "deterministic") json.value(o.deterministic);
   if (name == "timeline") json.value(o.timeline);

@@ -48,6 +48,7 @@ struct Options {
   std::string summary;         ///< "1": at exit on stderr; else a file it is written to
   std::string trace;           ///< file for the Chrome trace of all calls, written at exit
   std::string cpu_blas;        ///< library file with the CPU BLAS to use
+  int cpu_threads = 0;         ///< of the CPU BLAS; 0: a thread per core of the process
   std::string cache_dir;       ///< where the measured machine is kept; empty: nowhere
   bool deterministic = false;  ///< devices never multiply operands in place
   bool timeline = false;       ///< each task is measured, as `trace` also asks for

@@ -45,7 +45,7 @@ Context::Context(const Options& options)
     : options_(options),
       log_(options.log_level, options.log_file),
       blas_(load_blas(options)),
-      cores_(core_count()),
+      cores_(options.cpu_threads > 0 ? options.cpu_threads : core_count()),
       journal_(std::make_shared<Journal>(options)),
       offloader_(options, blas_),
       queue_([this](std::span<QueuedCall> calls) { return compute_queued(calls); }) {

@@ -58,7 +58,7 @@ class Context {
   std::unique_ptr<MixedFactors> mixed_factors(const HeldCall& call);
   /// The same of a matrix on the host, in its own precision.
   std::unique_ptr<HeldFactors> held_factors(const HeldCall& call);
-  /// Runs `work` with the CPU's library, which has as many threads then as there are cores.
+  /// Runs `work` with the CPU's library, which has as many threads then as `cpu_threads` says.
   template <typename Work>
   void with_cpu(Work&& work) {
     run_with_cpu(std::ref(work));  // needs no memory

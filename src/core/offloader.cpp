@@ -72,7 +72,7 @@ Offloader::Offloader(const Options& options, std::shared_ptr<CpuBlas> blas)
       learns_(options.online && !options.deterministic && !options.timeline &&
               options.trace.empty()),
       blas_(std::move(blas)),
-      cores_(core_count()) {
+      cores_(options.cpu_threads > 0 ? options.cpu_threads : core_count()) {
   if (options.backend == BackendKind::cuda && !gpus_possible_)
     throw Error(Status::unsupported,
                 "backend=cuda: no GPU can be used: there is no driver, or no CUDA backend beside "

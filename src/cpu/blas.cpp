@@ -83,6 +83,23 @@ void call_library(const BlasLibrary& library, const Launch& launch) {
                     [&](auto zero) { call_library<decltype(zero)>(library, launch, launch.beta); });
 }
 
+void solve_by_library(const BlasLibrary& library, const Launch& launch) {
+  with_wide_element(launch.type.storage, [&](auto zero) {
+    const auto alpha = scalar<decltype(zero)>(launch.beta);
+    library.call(launch.type.storage, TrsmCall{.side = launch.side == Side::left ? 'L' : 'R',
+                                               .uplo = launch.a.fill == Fill::lower ? 'L' : 'U',
+                                               .trans = flag_of(launch.op_a, launch.type.storage),
+                                               .diag = launch.diag == Diag::unit ? 'U' : 'N',
+                                               .m = launch.c.rows,
+                                               .n = launch.c.cols,
+                                               .alpha = &alpha,
+                                               .a = launch.a.data,
+                                               .lda = effective_ld(launch.a),
+                                               .b = launch.c.data,
+                                               .ldb = effective_ld(launch.c)});
+  });
+}
+
 /// Small float products of two transposed matrices by OpenBLAS (up to 0.3.34 at least) on CPUs with
 /// AVX-512 keep the strides of C in a static variable, so that threads with different strides store
 /// into each other's places, outside of C too. It takes that kernel for m*n*k of up to 100^3.
@@ -146,6 +163,19 @@ class RunTimeBlas final : public CpuBlas {
     if (!vectors_by_library(*library_, launch)) plain_vectors(launch);
   }
 
+  bool solve(const Launch& launch) override {
+    if (!library_ || library_->trsm[static_cast<std::size_t>(launch.type.storage)] == nullptr ||
+        address_space_is_short(threads_))
+      return false;
+    const View &a = launch.a, &c = launch.c;
+    if (!library_->wide_ints &&
+        std::max({c.rows, c.cols, effective_ld(a), effective_ld(c)}) > kNarrowLimit)
+      return false;
+    const ExitGuard guard;
+    solve_by_library(*library_, launch);
+    return true;
+  }
+
   const LapackLibrary* lapack() const override { return library_ ? &library_->lapack : nullptr; }
 
   bool inside(const std::function<void()>& work) override {
@@ -156,13 +186,16 @@ class RunTimeBlas final : public CpuBlas {
     return true;
   }
 
-  /// Whether the library gives the products that its names promise: exact ones of small numbers.
+  /// Whether the library gives the products that its names promise: exact ones of small numbers. It
+  /// is not asked for solutions that are not right.
   bool verified() {
     bool right = true;
     for (Storage storage : {Storage::f32, Storage::f64, Storage::c32, Storage::c64})
       if (library_->has(storage))
-        with_wide_element(storage,
-                          [&](auto zero) { right = right && verify<decltype(zero)>(storage); });
+        with_wide_element(storage, [&](auto zero) {
+          right = right && verify<decltype(zero)>(storage);
+          verify_trsm<decltype(zero)>(storage);
+        });
     return right;
   }
 
@@ -230,6 +263,24 @@ class RunTimeBlas final : public CpuBlas {
     return c == std::array<T, 6>{T(13), T(25), T(37), T(25), T(53), T(81)};
   }
 
+  template <typename T>
+  void verify_trsm(Storage storage) {
+    void*& trsm = library_->trsm[static_cast<std::size_t>(storage)];
+    if (trsm == nullptr) return;
+    // X*op(A) = 2*B with op(A) = (2 3; 0 4), B 2 x 2, ld = 3.
+    std::array<T, 6> a{T(2), T(3), T(9), T(9), T(4), T(9)};
+    std::array<T, 6> b{T(2), T(4), T(9), T(7), T(8), T(9)};
+    solve_by_library(*library_, {.kernel = Kernel::multiply,
+                                 .type = {.storage = storage},
+                                 .op_a = Op::transpose,
+                                 .beta = 2.0,
+                                 .a = {a.data(), 2, 2, 3, Fill::lower},
+                                 .c = {b.data(), 2, 2, 3},
+                                 .diag = Diag::non_unit,
+                                 .side = Side::right});
+    if (b != std::array<T, 6>{T(2), T(4), T(9), T(2), T(1), T(9)}) trsm = nullptr;
+  }
+
   std::optional<BlasLibrary> library_;
   std::atomic<int> threads_{1};
   int threads_of_program_ = 0;  // guarded by the gate
@@ -263,6 +314,8 @@ std::shared_ptr<CpuBlas> CpuBlas::load(const std::string& file) {
 }
 
 bool CpuBlas::inside(const std::function<void()>& /*work*/) { return false; }
+
+bool CpuBlas::solve(const Launch& /*launch*/) { return false; }
 
 void CpuBlas::multiply_vectors(const Launch& launch) { plain_vectors(launch); }
 

@@ -36,6 +36,11 @@ class CpuBlas {
   /// Multiplies by gemv, axpy or dot (Launch::kernel), likewise. beta == 0 never reads c.
   virtual void multiply_vectors(const Launch& launch);
 
+  /// c = x, with op(a)*x = beta*c or, with a on the right, x*op(a) = beta*c: a triangle (its fill
+  /// says which), by trsm. False, with nothing done, where the library has none for the type and
+  /// sizes.
+  virtual bool solve(const Launch& launch);
+
   /// The LAPACK that the library has; null where it has none. See cpu/lapack.hpp.
   virtual const LapackLibrary* lapack() const { return nullptr; }
   /// Runs `work`, one call of that LAPACK, as products run: within the limits of the library, and

@@ -51,6 +51,17 @@ struct AxpyCall {
   std::int64_t incy;
 };
 
+/// B = alpha*op(A)^-1*B ('L') or alpha*B*op(A)^-1 ('R'), A triangular, likewise.
+struct TrsmCall {
+  char side, uplo, trans, diag;
+  std::int64_t m, n;
+  const void* alpha;
+  const void* a;
+  std::int64_t lda;
+  void* b;
+  std::int64_t ldb;
+};
+
 /// Entry points of a loaded library. A value; the library stays loaded for good, since its threads
 /// may be anywhere.
 struct BlasLibrary {
@@ -60,8 +71,8 @@ struct BlasLibrary {
   bool wide_ints = false;
   bool in_use_before = false;           ///< the program had it loaded: its thread count is not ours
   std::array<void*, kStorages> gemm{};  ///< none but those of s, d, c and z
-  std::array<void*, kStorages> gemv{}, axpy{};  ///< or none
-  LapackLibrary lapack;                         ///< none where the library is a BLAS alone
+  std::array<void*, kStorages> gemv{}, axpy{}, trsm{};  ///< or none
+  LapackLibrary lapack;                                 ///< none where the library is a BLAS alone
   void (*set_threads)(std::int64_t) = nullptr;
   std::int64_t (*get_threads)() = nullptr;
 
@@ -70,6 +81,7 @@ struct BlasLibrary {
   void call(Storage storage, const BlasCall& call) const;
   void call(Storage storage, const GemvCall& call) const;
   void call(Storage storage, const AxpyCall& call) const;
+  void call(Storage storage, const TrsmCall& call) const;
 };
 
 /// Loads `file` (a path or a soname). Empty when it cannot be loaded, has no gemm, or would be this

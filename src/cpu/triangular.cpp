@@ -18,6 +18,10 @@ namespace {
 
 /// Small enough for the stack, large enough that most of the arithmetic is in plain products.
 constexpr std::int64_t kLeafEdge = 64;
+/// What a library's trsm solves at once: so much that it is fast, so little that most of the
+/// arithmetic of large triangles is in products, which are faster, and that a fork waits for none
+/// long.
+constexpr std::int64_t kLibraryEdge = 512, kLibraryRightSides = 16384;
 
 /// op(a), on one side of c, which it is multiplied with or solved for.
 struct Triangular {
@@ -164,6 +168,28 @@ Halving on_cpu(CpuBlas& blas) {
               }};
 }
 
+/// By the library's trsm, in pieces along the other side; what it does not solve, by loops.
+void solve_by_library(const Triangular& t, const View& c, std::complex<double> factor,
+                      CpuBlas& blas) {
+  Launch launch{.type = t.type, .op_a = t.op, .beta = factor, .a = t.a};
+  launch.side = t.on_left ? Side::left : Side::right;
+  launch.diag = t.unit ? Diag::unit : Diag::non_unit;
+  const std::int64_t right_sides = t.on_left ? c.cols : c.rows;
+  for (std::int64_t begin = 0; begin < right_sides; begin += kLibraryRightSides) {
+    const std::int64_t size = std::min(kLibraryRightSides, right_sides - begin);
+    launch.c = t.on_left ? part(c, t.type.storage, 0, begin, c.rows, size)
+                         : part(c, t.type.storage, begin, 0, size, c.cols);
+    if (!blas.solve(launch)) compute(t, launch.c, factor, on_cpu(blas));
+  }
+}
+
+Halving by_library(CpuBlas& blas) {
+  return {.leaf_edge = kLibraryEdge,
+          .plain = [&](const Launch& plain) { blas.gemm(plain); },
+          .leaf = [&](const Triangular& t, const View& c,
+                      std::complex<double> factor) { solve_by_library(t, c, factor, blas); }};
+}
+
 /// A product that takes the place of one of its factors, which is copied to `old` first.
 void multiply_in_place(const Launch& launch, std::vector<char>& old, CpuBlas& blas) {
   const View& c = launch.c;
@@ -202,7 +228,7 @@ void multiply_triangular(const Launch& launch, CpuBlas& blas) {
 
 void solve(const Launch& launch, CpuBlas& blas) {
   if (launch.b.data == nullptr)
-    return compute(solved_with(launch), launch.c, launch.beta, on_cpu(blas));
+    return compute(solved_with(launch), launch.c, launch.beta, by_library(blas));
   std::vector<char> old;
   solve_by_inverses(launch,
                     {.plain = [&](const Launch& plain) { blas.gemm(plain); },

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <functional>
 #include <mutex>
+#include <numeric>
+#include <optional>
 #include <vector>
 
 #include "comm/inproc.hpp"
@@ -12,23 +14,13 @@
 #include "dist/generator.hpp"
 #include "factor/factor.hpp"
 #include "fleetblas/lapack.h"
+#include "work/workshop.hpp"
 
 namespace fleet::lu {
 namespace {
 
-constexpr const char* kOnCpu = "backend=host;offload=never";
-
-class OnCpu {
- public:
-  OnCpu() { EXPECT_EQ(fleet_context_create(kOnCpu, &context_), FLEET_OK) << fleet_message(); }
-  ~OnCpu() { fleet_context_destroy(context_); }
-  OnCpu(const OnCpu&) = delete;
-  OnCpu& operator=(const OnCpu&) = delete;
-  operator fleet_context*() const { return context_; }
-
- private:
-  fleet_context* context_ = nullptr;
-};
+constexpr Overlap kOverlaps[] = {Overlap::none, Overlap::lookahead, Overlap::dedicated,
+                                 Overlap::full};
 
 /// Changes a system after it was filled, by global row and column.
 using Change = std::function<void(std::int64_t, std::int64_t, double&)>;
@@ -39,15 +31,28 @@ struct Solved {
   double residual = -1;
 };
 
-Solved run(int rows, int cols, std::int64_t n, std::int64_t nb, Overlap overlap,
-           const Pace& pace = {}, const Change& change = {}) {
-  const OnCpu context;
-  const Blas blas(context);
+struct Case {
+  int rows, cols;
+  std::int64_t n, nb;
+  Overlap overlap;
+  int cores = 1;
+  std::optional<bool> progress_thread = {};  ///< nothing: where the overlap has one
+  Pivoting pivoting = Pivoting::partial;
+};
+
+Solved run(const Case& c, const Pace& pace = {}, const Change& change = {}) {
+  const Schedule schedule{.overlap = c.overlap, .pivoting = c.pivoting};
+  const Means means{.cores = c.cores,
+                    .progress_thread = c.progress_thread.value_or(c.overlap >= Overlap::dedicated),
+                    .patience_s = pace.patience_s};
   std::mutex mutex;
   Solved found;
-  run_ranks(rows * cols, pace, [&](Comm& comm) {
-    const Grid grid(comm, rows, cols);
-    System system(grid, n, nb);
+  run_ranks(c.rows * c.cols, pace, [&](Comm& comm) {
+    const Grid grid(comm, c.rows, c.cols);
+    System system(grid, c.n, c.nb);
+    const Workshop workshop(means, schedule.overlap);
+    const Rank& rank = workshop.rank();
+    Workspace workspace;
     const auto make = [&] {
       fill(grid, system);
       if (!change) return;
@@ -57,10 +62,10 @@ Solved run(int rows, int cols, std::int64_t n, std::int64_t nb, Overlap overlap,
                  *system.at(r, c));
     };
     make();
-    const Factored factored = factor(grid, system, blas, overlap);
+    const Factored factored = factor(grid, system, workspace, rank, schedule);
     double error = -1;
     if (factored.info == 0) {
-      const std::vector<double> x = solve(grid, system, blas);
+      const std::vector<double> x = solve(grid, system, rank);
       make();
       error = residual(grid, system, x);
     }
@@ -90,11 +95,11 @@ std::vector<double> matrix_of(std::int64_t n, const Change& change = {}) {
 
 std::pair<std::vector<std::int64_t>, std::int64_t> by_lapack(std::int64_t n,
                                                              const Change& change = {}) {
-  const OnCpu context;
+  const CpuContext context(1);
   std::vector<double> a = matrix_of(n, change);
   std::vector<std::int64_t> pivots(static_cast<std::size_t>(n));
   std::int64_t info = -1;
-  EXPECT_EQ(fleet_dgetrf(context, n, n, a.data(), n, pivots.data(), &info), FLEET_OK)
+  EXPECT_EQ(fleet_dgetrf(context.get(), n, n, a.data(), n, pivots.data(), &info), FLEET_OK)
       << fleet_message();
   return {pivots, info};
 }
@@ -111,8 +116,8 @@ TEST(Lu, HasThePivotsOfLapackOverAllGridsAndSizes) {
       if (nb < 32 && n > 64) continue;
       const auto [pivots, info] = by_lapack(n);
       for (const auto& [rows, cols] : {Shape{1, 1}, {1, 2}, {2, 1}, {2, 2}, {3, 3}, {1, 5}, {4, 1}})
-        for (const Overlap overlap : {Overlap::none, Overlap::lookahead}) {
-          const Solved found = run(rows, cols, n, nb, overlap);
+        for (const Overlap overlap : kOverlaps) {
+          const Solved found = run({rows, cols, n, nb, overlap});
           EXPECT_EQ(found.pivots, pivots) << n << " " << nb << " " << rows << "x" << cols;
           EXPECT_EQ(found.info, info);
           EXPECT_LT(found.residual, kMostResidual);
@@ -126,8 +131,8 @@ TEST(Lu, TellsTheFirstPivotThatIsZero) {
   };
   const auto [pivots, info] = by_lapack(90, change);
   ASSERT_EQ(info, 42);
-  for (const Overlap overlap : {Overlap::none, Overlap::lookahead}) {
-    const Solved found = run(2, 2, 90, 16, overlap, {}, change);
+  for (const Overlap overlap : kOverlaps) {
+    const Solved found = run({2, 2, 90, 16, overlap}, {}, change);
     EXPECT_EQ(found.info, info);
     EXPECT_EQ(found.pivots, pivots);
   }
@@ -137,15 +142,36 @@ TEST(Lu, OfNumbersThatAreNoneHasNoResidualToPass) {
   const Change change = [](std::int64_t row, std::int64_t col, double& element) {
     if (row == 17 && col == 30) element = std::nan("");
   };
-  const Solved found = run(2, 2, 60, 8, Overlap::lookahead, {}, change);
+  const Solved found = run({2, 2, 60, 8, Overlap::full}, {}, change);
   EXPECT_FALSE(found.residual < kMostResidual);
 }
 
-TEST(Lu, IsTheSameOverSlowLinks) {
-  const Solved fast = run(2, 2, 64, 8, Overlap::lookahead);
-  const Solved slow = run(2, 2, 64, 8, Overlap::lookahead, {.latency_s = 1e-4, .bytes_per_s = 1e8});
-  EXPECT_EQ(slow.pivots, fast.pivots);
-  EXPECT_EQ(slow.residual, fast.residual);
+TEST(Lu, IsTheSameOverSlowLinksWithAnyNumberOfCores) {
+  const Solved fast = run({2, 2, 64, 8, Overlap::lookahead});
+  const Pace slow{.latency_s = 1e-4, .bytes_per_s = 1e8};
+  for (const Overlap overlap : kOverlaps)
+    for (const int cores : {1, 2, 3})
+      for (const bool progress_thread : {false, true}) {
+        const Solved found = run({2, 2, 64, 8, overlap, cores, progress_thread}, slow);
+        EXPECT_EQ(found.pivots, fast.pivots);
+        EXPECT_LT(found.residual, kMostResidual);
+      }
+}
+
+TEST(Lu, WithoutPivotsLeavesAllRowsWhereTheyAre) {
+  // A diagonal that no sum of a row reaches: no pivots are needed.
+  const Change change = [](std::int64_t row, std::int64_t col, double& element) {
+    if (row == col) element += 100;
+  };
+  for (const auto& [rows, cols] : {std::pair{1, 1}, {2, 2}, {3, 1}})
+    for (const Overlap overlap : kOverlaps) {
+      const Solved found = run({rows, cols, 90, 16, overlap, 1, {}, Pivoting::none}, {}, change);
+      std::vector<std::int64_t> in_place(90);
+      std::iota(in_place.begin(), in_place.end(), 1);
+      EXPECT_EQ(found.pivots, in_place);
+      EXPECT_EQ(found.info, 0);
+      EXPECT_LT(found.residual, kMostResidual);
+    }
 }
 
 TEST(Ranks, EndWhereOneFailsOrStopsAnswering) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // blas.cpp: calls of the public header, and its statuses as failures.
-#include "factor/blas.hpp"
+#include "work/blas.hpp"
 
 #include <algorithm>
 

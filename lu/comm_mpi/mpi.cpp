@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// mpi.cpp: nonblocking collectives. Threads call MPI one at a time.
+#include "comm_mpi/mpi.hpp"
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <numeric>
+#include <vector>
+
+#include "comm/backoff.hpp"
+#include "comm/self.hpp"
+
+namespace fleet::lu {
+namespace {
+
+/// Of the process: MPI is one.
+std::mutex mpi_mutex;
+
+void check(int code) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw Failure("MPI: " + std::string(text, static_cast<std::size_t>(length)));
+}
+
+int count_of(std::int64_t elements) {
+  if (elements > std::numeric_limits<int>::max())
+    throw Failure("a message of " + std::to_string(elements) +
+                  " numbers is longer than MPI allows: take a smaller NB or more ranks");
+  return static_cast<int>(elements);
+}
+
+/// One that is not done when it goes is of a rank that has failed and ends all of them next
+/// (Mpi::abandon): collectives cannot be cancelled.
+class MpiRequest final : public Request {
+ public:
+  explicit MpiRequest(double patience_s) : patience_s_(patience_s) {}
+  bool test() override {
+    const std::lock_guard lock(mpi_mutex);
+    int done = 0;
+    check(MPI_Test(&handle, &done, MPI_STATUS_IGNORE));
+    return done != 0;
+  }
+  void wait() override {
+    Backoff backoff;
+    const auto limit =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s_);
+    while (!test()) {
+      backoff.pause();
+      if (std::chrono::steady_clock::now() > limit) throw no_answer(patience_s_);
+    }
+  }
+
+  MPI_Request handle = MPI_REQUEST_NULL;
+  std::vector<int> counts, offsets;  ///< MPI reads them until the end
+
+ private:
+  const double patience_s_;
+};
+
+class MpiComm final : public Comm {
+ public:
+  MpiComm(MPI_Comm comm, double patience_s) : comm_(comm), patience_s_(patience_s) {
+    check(MPI_Comm_rank(comm, &rank_));
+    check(MPI_Comm_size(comm, &size_));
+    check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  }
+  ~MpiComm() override {
+    if (std::uncaught_exceptions() > 0) return;  // the others do not come to free it
+    const std::lock_guard lock(mpi_mutex);
+    MPI_Comm_free(&comm_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  std::unique_ptr<Request> broadcast(std::span<double> data, int root) override {
+    auto request = std::make_unique<MpiRequest>(patience_s_);
+    const int count = count_of(std::ssize(data));
+    const std::lock_guard lock(mpi_mutex);
+    check(MPI_Ibcast(data.data(), count, MPI_DOUBLE, root, comm_, &request->handle));
+    return request;
+  }
+
+  std::unique_ptr<Request> scatter(std::span<const double> from,
+                                   std::span<const std::int64_t> counts, std::span<double> to,
+                                   int root) override {
+    auto request = with_counts(counts);
+    const int count = count_of(std::ssize(to));
+    const std::lock_guard lock(mpi_mutex);
+    check(MPI_Iscatterv(from.data(), request->counts.data(), request->offsets.data(), MPI_DOUBLE,
+                        to.data(), count, MPI_DOUBLE, root, comm_, &request->handle));
+    return request;
+  }
+
+  std::unique_ptr<Request> gather(std::span<const double> from,
+                                  std::span<const std::int64_t> counts,
+                                  std::span<double> to) override {
+    auto request = with_counts(counts);
+    const int count = count_of(std::ssize(from));
+    const std::lock_guard lock(mpi_mutex);
+    check(MPI_Iallgatherv(from.data(), count, MPI_DOUBLE, to.data(), request->counts.data(),
+                          request->offsets.data(), MPI_DOUBLE, comm_, &request->handle));
+    return request;
+  }
+
+  std::unique_ptr<Comm> split(int color, int key) override {
+    MPI_Comm part = MPI_COMM_NULL;
+    {
+      const std::lock_guard lock(mpi_mutex);
+      check(MPI_Comm_split(comm_, color, key, &part));
+    }
+    auto comm = std::make_unique<MpiComm>(part, patience_s_);
+    if (comm->size() == 1) return only_this_rank();
+    return comm;
+  }
+
+ private:
+  std::unique_ptr<MpiRequest> with_counts(std::span<const std::int64_t> counts) const {
+    auto request = std::make_unique<MpiRequest>(patience_s_);
+    std::int64_t offset = 0;
+    for (const std::int64_t count : counts) {
+      request->counts.push_back(count_of(count));
+      request->offsets.push_back(count_of(offset));
+      offset += count;
+    }
+    count_of(offset);
+    return request;
+  }
+
+  MPI_Comm comm_;
+  const double patience_s_;
+  int rank_ = 0, size_ = 1;
+};
+
+/// Which MPI a header or a library is: programs of one do not work with the other.
+std::string family_of_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return {text, static_cast<std::size_t>(length)};
+}
+
+constexpr const char* kFamilyOfHeader =
+#if defined(OMPI_MAJOR_VERSION)
+    "Open MPI";
+#elif defined(I_MPI_VERSION)
+    "Intel";
+#elif defined(MPICH_VERSION)
+    "MPICH";
+#else
+    "";
+#endif
+
+bool same_family() { return family_of_library().find(kFamilyOfHeader) != std::string::npos; }
+
+}  // namespace
+
+Mpi::Mpi(int* argc, char*** argv) {
+  // Of all functions, this one may be called before MPI_Init.
+  if (!same_family())
+    throw Failure(std::string("this program was built for ") + kFamilyOfHeader +
+                  ", and the MPI library that was loaded is " + library());
+  int is_started = 0, provided = 0;
+  MPI_Initialized(&is_started);
+  if (is_started == 0) {
+    check(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided));
+    is_ours_ = true;
+  } else {
+    check(MPI_Query_thread(&provided));
+  }
+  if (provided < MPI_THREAD_SERIALIZED) {
+    if (is_ours_) MPI_Finalize();
+    throw Failure("this MPI allows no calls of several threads (MPI_THREAD_SERIALIZED)");
+  }
+}
+
+Mpi::~Mpi() {
+  if (is_ours_ && std::uncaught_exceptions() == 0) MPI_Finalize();
+}
+
+std::unique_ptr<Comm> Mpi::world(double patience_s) const {
+  MPI_Comm all = MPI_COMM_NULL;
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &all));
+  return std::make_unique<MpiComm>(all, patience_s);
+}
+
+int Mpi::rank() const {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int Mpi::size() const {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+Mpi::OnNode Mpi::on_node() const {
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+  OnNode found{0, 1};
+  MPI_Comm_rank(node, &found.rank);
+  MPI_Comm_size(node, &found.size);
+  MPI_Comm_free(&node);
+  return found;
+}
+
+std::string Mpi::library() const {
+  std::string text = family_of_library();
+  return text.substr(0, text.find_first_of(",\n"));
+}
+
+void Mpi::abandon() const noexcept {
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::_Exit(1);
+}
+
+}  // namespace fleet::lu

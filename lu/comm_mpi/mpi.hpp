@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// mpi.hpp: ranks that are processes. The only header of lu that a program without MPI cannot use.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "comm/comm.hpp"
+
+namespace fleet::lu {
+
+/// MPI, from its start to its end. One per process.
+class Mpi {
+ public:
+  /// Starts it, unless the program has. Throws Failure where the library is not the one whose
+  /// header this was compiled with, or where threads may not call it in turn
+  /// (MPI_THREAD_SERIALIZED).
+  Mpi(int* argc, char*** argv);
+  /// Ends it if it was started here, and if no failure is under way.
+  ~Mpi();
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+
+  /// All ranks. While they wait for each other, for at most `patience_s` at a time.
+  std::unique_ptr<Comm> world(double patience_s) const;
+  int rank() const;
+  int size() const;
+  /// The ranks on this rank's node, and which of them this one is. All ranks call it at once.
+  struct OnNode {
+    int rank, size;
+  };
+  OnNode on_node() const;
+  /// "Open MPI v4.1.4", as the library says it.
+  std::string library() const;
+
+  /// Ends all ranks, which may wait for this one.
+  [[noreturn]] void abandon() const noexcept;
+
+ private:
+  bool is_ours_ = false;
+};
+
+}  // namespace fleet::lu

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// settings.cpp: arguments of the form --name=value.
+#include "hpl/settings.hpp"
+
+#include <array>
+#include <cmath>
+#include <sstream>
+
+namespace fleet::lu {
+namespace {
+
+constexpr std::array kOverlaps = {Overlap::none, Overlap::lookahead, Overlap::dedicated,
+                                  Overlap::full};
+
+[[noreturn]] void refuse(const std::string& name, const std::string& value,
+                         const std::string& wanted) {
+  throw Failure(name + "=" + value + ": " + wanted + " is needed");
+}
+
+Overlap overlap_of(const std::string& name, const std::string& value) {
+  for (const Overlap overlap : kOverlaps)
+    if (value == to_string(overlap)) return overlap;
+  refuse(name, value, "none, lookahead, dedicated or full");
+}
+
+bool either(const std::string& name, const std::string& value, const char* yes, const char* no) {
+  if (value == yes) return true;
+  if (value == no) return false;
+  refuse(name, value, std::string(yes) + " or " + no);
+}
+
+template <typename Number>
+Number number(const std::string& name, const std::string& value, Number least) {
+  std::istringstream text(value);
+  Number found{};
+  if (!(text >> found) || !text.eof() || !(found >= least))
+    refuse(name, value, "a number from " + (std::ostringstream() << least).str());
+  return found;
+}
+
+}  // namespace
+
+const char* to_string(Overlap overlap) {
+  switch (overlap) {
+    case Overlap::none:
+      return "none";
+    case Overlap::lookahead:
+      return "lookahead";
+    case Overlap::dedicated:
+      return "dedicated";
+    case Overlap::full:
+      return "full";
+  }
+  return "";
+}
+
+bool Settings::has_progress_thread() const {
+  return progress_thread.value_or(schedule.overlap >= Overlap::dedicated);
+}
+
+Settings parse_settings(std::span<const char* const> arguments) {
+  Settings settings;
+  for (const std::string argument : arguments) {
+    if (argument == "--help" || argument == "-h") {
+      settings.asks_for_help = true;
+      continue;
+    }
+    const std::size_t equals = argument.find('=');
+    const std::string name = argument.substr(0, equals);
+    const std::string value = equals == argument.npos ? "" : argument.substr(equals + 1);
+    if (name == "--input")
+      settings.input = value;
+    else if (name == "--overlap")
+      settings.schedule.overlap = overlap_of(name, value);
+    else if (name == "--progress")
+      settings.progress_thread = either(name, value, "thread", "none");
+    else if (name == "--pivot")
+      settings.schedule.pivoting =
+          either(name, value, "partial", "none") ? Pivoting::partial : Pivoting::none;
+    else if (name == "--cores")
+      settings.cores = number(name, value, 1);
+    else if (name == "--ranks")
+      settings.ranks = number(name, value, 1);
+    else if (name == "--patience")
+      settings.patience_s = number(name, value, 0.0);
+    else if (name == "--trace")
+      settings.trace = value;
+    else
+      throw Failure(argument + ": there is no such argument (--help lists them)");
+  }
+  return settings;
+}
+
+const char* usage() {
+  return R"(usage: mpirun -n RANKS fleetblas-linpack [--name=value ...]
+
+Solves the random systems that HPL.dat in the current folder asks for, by LU with partial pivoting over
+a grid of MPI ranks, and prints HPL's lines. Ends with 0 where all residuals pass, 1 where one does not
+or a test was skipped, and 2 where nothing could be run.
+
+  --input=HPL.dat       the file
+  --overlap=full        how far messages are hidden under products: none; lookahead (the next panel is
+                        factored and sent before the rest of a step is updated); dedicated (the same,
+                        with a core of its own for messages); full (that core takes part in products
+                        while no message is under way)
+  --progress=thread     what drives messages: a thread, or none (whoever computes looks after them
+                        between tasks). Default: thread with dedicated and full, else none
+  --pivot=partial       none: without pivots, for timing messages and products; no Linpack result
+  --cores=0             cores of a rank; 0: those that it may use, shared with the ranks of its node
+  --ranks=0             this many ranks as threads of one process, without mpirun; 0: MPI's ranks
+  --patience=600        seconds that a rank waits for another one before all end
+  --trace=FILE          the timeline of all ranks (Chrome trace JSON)
+)";
+}
+
+}  // namespace fleet::lu

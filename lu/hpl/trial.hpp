@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// trial.hpp: one system, made, solved and checked by all ranks. It prints nothing.
+#pragma once
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "factor/factor.hpp"
+#include "work/recorder.hpp"
+#include "work/workshop.hpp"
+
+namespace fleet::lu {
+
+struct Trial {
+  std::int64_t n, nb;
+  int rows, cols;
+  bool column_major = false;
+  Schedule schedule;
+};
+
+/// The same on all ranks, but for `spans`.
+struct Outcome {
+  /// Why nothing was run; empty where it was.
+  std::string refusal;
+  double seconds = 0;     ///< factorization and back substitution, of the slowest rank
+  std::int64_t info = 0;  ///< the first pivot that is zero, from 1 on
+  double residual = 0;    ///< not set where info > 0
+  /// Seconds, by What, of the rank that spent most on it.
+  std::array<double, kWhats> most{};
+  std::vector<Span> spans;  ///< of this rank
+};
+
+/// 2/3 n^3 + 3/2 n^2 operations, in that time: billions per second.
+double gflops(std::int64_t n, double seconds);
+
+/// By the first rows * cols of `all`, which call it together; the others return at once. `progress`
+/// hears on rank 0 which share of the operations is done. Throws Failure.
+Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
+                  const std::function<void(double)>& progress = {});
+
+}  // namespace fleet::lu

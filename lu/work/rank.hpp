@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// rank.hpp: what a rank computes and waits with. It knows no matrices.
+#pragma once
+#include "work/blas.hpp"
+#include "work/crew.hpp"
+#include "work/engine.hpp"
+#include "work/recorder.hpp"
+
+namespace fleet::lu {
+
+struct Rank {
+  const Blas& one_core;   ///< of a task of the crew
+  const Blas& all_cores;  ///< of the thread that factors, alone
+  Crew& crew;
+  Engine& engine;
+  Recorder& recorder;
+  /// Whoever computes looks after messages between tasks: no thread does.
+  bool polls = false;
+
+  /// Work on columns, by all cores of the rank.
+  void share(std::int64_t columns,
+             const std::function<void(std::int64_t, std::int64_t)>& work) const {
+    if (!polls) return crew.share(columns, work);
+    crew.share(columns, work, [this] { engine.poll(); });
+  }
+};
+
+}  // namespace fleet::lu

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// workshop.cpp: who gets which core.
+#include "work/workshop.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace fleet::lu {
+
+CpuContext::CpuContext(int threads) {
+  const std::string options = "offload=never;cpu_threads=" + std::to_string(threads);
+  if (fleet_context_create(options.c_str(), &context_) != FLEET_OK)
+    throw Failure(std::string("FleetBLAS: ") + fleet_message());
+}
+
+Workshop::Workshop(const Means& means, Overlap overlap)
+    : recorder_(means.keeps_spans),
+      shares_core_(means.progress_thread && overlap == Overlap::full && means.cores > 1),
+      keeps_core_(means.progress_thread && overlap == Overlap::dedicated),
+      crew_(std::max(1, means.cores - (shares_core_ || keeps_core_ ? 1 : 0)), shares_core_),
+      one_(1),
+      engine_(
+          {.has_thread = means.progress_thread,
+           .spins = keeps_core_,
+           .meanwhile = shares_core_ ? [this] { return crew_.help(); } : std::function<bool()>(),
+           .patience_s = means.patience_s},
+          recorder_),
+      one_core_(one_.get()) {
+  if (shares_core_) crew_.on_work = [this] { engine_.wake(); };
+  if (crew_.threads() > 1) all_.emplace(crew_.threads());
+  all_cores_ = Blas(all_ ? all_->get() : one_.get());
+  rank_.emplace(Rank{.one_core = one_core_,
+                     .all_cores = all_cores_,
+                     .crew = crew_,
+                     .engine = engine_,
+                     .recorder = recorder_,
+                     .polls = !means.progress_thread && overlap != Overlap::none});
+}
+
+}  // namespace fleet::lu

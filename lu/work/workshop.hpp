@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// workshop.hpp: the cores of a rank, set up for a way to hide messages. It knows no matrices.
+#pragma once
+#include <optional>
+
+#include "schedule/tasks.hpp"
+#include "work/rank.hpp"
+
+namespace fleet::lu {
+
+/// What a rank computes with.
+struct Means {
+  int cores = 1;
+  bool progress_thread = false;
+  double patience_s = 600;
+  /// That a rank may take; 0: not known.
+  double memory_bytes = 0;
+  bool keeps_spans = false;
+};
+
+/// A context of the library, whose CPU BLAS has so many threads.
+class CpuContext {
+ public:
+  /// Throws Failure.
+  explicit CpuContext(int threads);
+  ~CpuContext() { fleet_context_destroy(context_); }
+  CpuContext(const CpuContext&) = delete;
+  CpuContext& operator=(const CpuContext&) = delete;
+  fleet_context* get() const { return context_; }
+
+ private:
+  fleet_context* context_ = nullptr;
+};
+
+/// The cores of a rank at work. With `full`, the thread that drives messages is one of the crew
+/// when it has nothing to drive; with `dedicated` it keeps its core (paper 3, Fig. 10).
+class Workshop {
+ public:
+  /// Throws Failure where the system gives no threads or the library no context.
+  Workshop(const Means& means, Overlap overlap);
+  const Rank& rank() const { return *rank_; }
+
+ private:
+  Recorder recorder_;
+  const bool shares_core_, keeps_core_;
+  Crew crew_;
+  CpuContext one_;
+  std::optional<CpuContext> all_;
+  Engine engine_;
+  Blas one_core_, all_cores_;
+  std::optional<Rank> rank_;
+};
+
+}  // namespace fleet::lu
