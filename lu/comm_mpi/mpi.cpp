@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -36,16 +37,42 @@ int count_of(std::int64_t elements) {
   return static_cast<int>(elements);
 }
 
+class MpiRequest;
+
+/// The messages of the process that are under way. A call of MPI looks at all of them and takes
+/// long beside the rest of a look (microseconds with sockets), so whoever asks for one asks for
+/// all, and not again at once.
+class UnderWay {
+ public:
+  void add(MpiRequest& request, MPI_Request handle);
+  void remove(MpiRequest& request);
+  void look();
+
+ private:
+  static constexpr std::chrono::microseconds kFresh{1};
+  std::vector<MPI_Request> handles_;
+  std::vector<MpiRequest*> requests_;  ///< of these
+  std::vector<int> found_;
+  std::chrono::steady_clock::time_point looked_;
+};
+
+/// Of the process, guarded by mpi_mutex.
+UnderWay under_way;
+
 /// One that is not done when it goes is of a rank that has failed and ends all of them next
 /// (Mpi::abandon): collectives cannot be cancelled.
 class MpiRequest final : public Request {
  public:
   explicit MpiRequest(double patience_s) : patience_s_(patience_s) {}
+  ~MpiRequest() override {
+    const std::lock_guard lock(mpi_mutex);
+    under_way.remove(*this);
+  }
+
   bool test() override {
     const std::lock_guard lock(mpi_mutex);
-    int done = 0;
-    check(MPI_Test(&handle, &done, MPI_STATUS_IGNORE));
-    return done != 0;
+    if (!is_done) under_way.look();
+    return is_done;
   }
   void wait() override {
     Backoff backoff;
@@ -57,12 +84,39 @@ class MpiRequest final : public Request {
     }
   }
 
-  MPI_Request handle = MPI_REQUEST_NULL;
+  bool is_done = false;
   std::vector<int> counts, offsets;  ///< MPI reads them until the end
 
  private:
   const double patience_s_;
 };
+
+void UnderWay::add(MpiRequest& request, MPI_Request handle) {
+  handles_.push_back(handle);
+  requests_.push_back(&request);
+}
+
+void UnderWay::remove(MpiRequest& request) {
+  const auto at = std::ranges::find(requests_, &request) - requests_.begin();
+  if (at == std::ssize(requests_)) return;
+  requests_.erase(requests_.begin() + at);
+  handles_.erase(handles_.begin() + at);
+}
+
+void UnderWay::look() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_ < kFresh) return;
+  looked_ = now;
+  int count = 0;
+  found_.resize(handles_.size());
+  check(MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count, found_.data(),
+                     MPI_STATUSES_IGNORE));
+  if (count <= 0) return;
+  for (int i = 0; i < count; ++i)
+    requests_[static_cast<std::size_t>(found_[static_cast<std::size_t>(i)])]->is_done = true;
+  std::erase_if(requests_, [](const MpiRequest* request) { return request->is_done; });
+  std::erase(handles_, MPI_REQUEST_NULL);
+}
 
 class MpiComm final : public Comm {
  public:
@@ -84,7 +138,9 @@ class MpiComm final : public Comm {
     auto request = std::make_unique<MpiRequest>(patience_s_);
     const int count = count_of(std::ssize(data));
     const std::lock_guard lock(mpi_mutex);
-    check(MPI_Ibcast(data.data(), count, MPI_DOUBLE, root, comm_, &request->handle));
+    MPI_Request handle = MPI_REQUEST_NULL;
+    check(MPI_Ibcast(data.data(), count, MPI_DOUBLE, root, comm_, &handle));
+    under_way.add(*request, handle);
     return request;
   }
 
@@ -94,8 +150,10 @@ class MpiComm final : public Comm {
     auto request = with_counts(counts);
     const int count = count_of(std::ssize(to));
     const std::lock_guard lock(mpi_mutex);
+    MPI_Request handle = MPI_REQUEST_NULL;
     check(MPI_Iscatterv(from.data(), request->counts.data(), request->offsets.data(), MPI_DOUBLE,
-                        to.data(), count, MPI_DOUBLE, root, comm_, &request->handle));
+                        to.data(), count, MPI_DOUBLE, root, comm_, &handle));
+    under_way.add(*request, handle);
     return request;
   }
 
@@ -105,8 +163,10 @@ class MpiComm final : public Comm {
     auto request = with_counts(counts);
     const int count = count_of(std::ssize(from));
     const std::lock_guard lock(mpi_mutex);
+    MPI_Request handle = MPI_REQUEST_NULL;
     check(MPI_Iallgatherv(from.data(), count, MPI_DOUBLE, to.data(), request->counts.data(),
-                          request->offsets.data(), MPI_DOUBLE, comm_, &request->handle));
+                          request->offsets.data(), MPI_DOUBLE, comm_, &handle));
+    under_way.add(*request, handle);
     return request;
   }
 

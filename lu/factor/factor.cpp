@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "factor/section.hpp"
 
@@ -57,18 +58,36 @@ class Factoring {
         step.sent = rank_.engine.drive(step.panel->broadcast(grid_), {What::panel_way, task.step});
         return;
       case Act::arrive:
+        if (is_late(step)) return postpone(task);
         return arrive(step);
       case Act::exchange:
+        if (!late_.empty() && late_.front().step == task.step) return postpone(task);
         section.emplace(grid_, system_, rank_, *step.panel, *step.moves, task.begin, task.end,
                         workspace_.sections[static_cast<std::size_t>(task.part)]);
         if (schedule_.overlap == Overlap::none) section->arrive();
         return;
       case Act::update:
         if (schedule_.overlap != Overlap::none) section->arrive();
-        section->update();
+        section->update(late_.empty() ? std::function<void()>() : [this] { run_late(); });
         section.reset();
+        run_late_at_last();
         return;
     }
+  }
+
+  /// With look-ahead, a panel that is not there yet is waited for during the next update, which
+  /// does not need it.
+  bool is_late(Step& step) const {
+    return schedule_.overlap != Overlap::none && step.panel->step > 0 && !step.sent->test();
+  }
+  void postpone(const Task& task) { late_.push_back(task); }
+  void run_late() {
+    if (late_.empty() || !of(late_.front().step)->sent->test()) return;
+    run_late_at_last();
+  }
+  void run_late_at_last() {
+    for (const Task& task : std::exchange(late_, {}))
+      task.act == Act::arrive ? arrive(*of(task.step)) : run(task);
   }
 
   void arrive(Step& step) {
@@ -85,6 +104,7 @@ class Factoring {
   const Rank& rank_;
   const Schedule schedule_;
   const Shape shape_;
+  std::vector<Task> late_;  ///< that come during the next update
   std::array<std::optional<Step>, 2> steps_;
   Factored result_;
 };

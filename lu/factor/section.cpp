@@ -112,11 +112,11 @@ void Section::arrive() {
   });
 }
 
-void Section::update() {
+void Section::update(const std::function<void()>& between) {
   if (columns() == 0) return;
   if (gathered_ != nullptr) rank_.recorder.time(What::pack, panel_.step, [this] { unpack(); });
-  rank_.recorder.time(What::product, panel_.step, [this] {
-    rank_.share(columns(), [this](std::int64_t begin, std::int64_t end) {
+  rank_.recorder.time(What::product, panel_.step, [&] {
+    const auto part = [this](std::int64_t begin, std::int64_t end) {
       double* const upper = upper_.data() + begin;
       rank_.one_core.solve(
           {FLEET_RIGHT, FLEET_LOWER, FLEET_TRANS, FLEET_UNIT, panel_.square(), panel_.width},
@@ -125,7 +125,8 @@ void Section::update() {
                                       panel_.rows_below, FLEET_TRANS, upper, columns(),
                                       system_.at(panel_.local_below, begin_ + begin), system_.ld);
       unpack_rows(square_, data(), system_.ld, upper_.data(), columns(), begin, end);
-    });
+    };
+    rank_.share(columns(), part, between);
   });
 }
 

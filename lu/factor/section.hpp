@@ -24,8 +24,8 @@ class Section {
 
   /// Waits for the rows.
   void arrive();
-  /// Then U, and the product.
-  void update();
+  /// Then U, and the product. `between` is called between parts of it.
+  void update(const std::function<void()>& between);
 
  private:
   void find_places();

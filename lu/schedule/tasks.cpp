@@ -10,7 +10,9 @@
 namespace fleet::lu {
 namespace {
 
-/// The columns of a rank that are updated while the next panel travels: half of all.
+/// Of the columns that a rank still updates, those that are updated while the next panel travels:
+/// half. The border moves to the right only, so no column's rows are exchanged before the step
+/// before has updated it.
 constexpr double kRightShare = 0.5;
 
 /// The local columns of a step, by part.
@@ -26,9 +28,8 @@ Cuts cuts_of(const Shape& shape, int col, std::int64_t step) {
   const std::int64_t done = local((step + 1) * shape.nb);
   const std::int64_t next = step + 1 < shape.steps() ? local((step + 2) * shape.nb) : done;
   const std::int64_t end = cols.local_size(col);
-  const std::int64_t fixed =
-      end - static_cast<std::int64_t>(static_cast<double>(end) * kRightShare);
-  return {done, next, std::max(next, fixed), end};
+  const auto right = static_cast<std::int64_t>(kRightShare * static_cast<double>(end - next));
+  return {done, next, end - right, end};
 }
 
 }  // namespace

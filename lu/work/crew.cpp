@@ -84,6 +84,10 @@ void Crew::share(std::int64_t count, const std::function<void(std::int64_t, std:
     return;
   }
   std::unique_lock lock(mutex_);
+  if (share_.work != nullptr) {
+    lock.unlock();
+    return work(0, count);
+  }
   share_ = {.count = count, .work = &work};
   begins_.notify_all();
   if (on_work) on_work();

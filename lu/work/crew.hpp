@@ -25,7 +25,7 @@ class Crew {
   /// `work(begin, end)` for parts of [0, count), by one core each: large ones first and the last
   /// ones small, so that all end together (paper 3, 4.7). Returns when all are done; throws what
   /// the first failing part threw. `between` is called by the caller's thread before each of its
-  /// parts.
+  /// parts; what it shares itself, that thread does alone.
   void share(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& work,
              const std::function<void()>& between = {});
   /// One part of what is shared now; false where there is none.

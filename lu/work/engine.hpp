@@ -57,8 +57,9 @@ class Engine {
   const Options options_;
   Recorder& recorder_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, ended_;
   std::vector<std::shared_ptr<Message>> under_way_;  // guarded by mutex_
+  std::atomic<int> waiting_{0};                      ///< for a message, and so for the thread
   std::atomic<bool> stops_{false};
   std::thread thread_;
 };

@@ -17,11 +17,14 @@ struct Rank {
   /// Whoever computes looks after messages between tasks: no thread does.
   bool polls = false;
 
-  /// Work on columns, by all cores of the rank.
-  void share(std::int64_t columns,
-             const std::function<void(std::int64_t, std::int64_t)>& work) const {
-    if (!polls) return crew.share(columns, work);
-    crew.share(columns, work, [this] { engine.poll(); });
+  /// Work on columns, by all cores of the rank; `between` as Crew::share says.
+  void share(std::int64_t columns, const std::function<void(std::int64_t, std::int64_t)>& work,
+             const std::function<void()>& between = {}) const {
+    if (!polls) return crew.share(columns, work, between);
+    crew.share(columns, work, [&] {
+      engine.poll();
+      if (between) between();
+    });
   }
 };
 

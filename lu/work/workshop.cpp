@@ -34,7 +34,7 @@ Workshop::Workshop(const Means& means, Overlap overlap)
                      .crew = crew_,
                      .engine = engine_,
                      .recorder = recorder_,
-                     .polls = !means.progress_thread && overlap != Overlap::none});
+                     .polls = !means.progress_thread && overlap >= Overlap::dedicated});
 }
 
 }  // namespace fleet::lu
