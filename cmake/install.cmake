@@ -52,6 +52,13 @@ function(fleetblas_install component libdir includedir cmakedir pkgconfigdir mac
   endif()
 endfunction()
 
+# Not in the Python package: an MPI is the machine's.
+if(TARGET fleetblas-linpack)
+  install(TARGETS fleetblas-linpack RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT system)
+  file(RELATIVE_PATH bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(fleetblas-linpack PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}"
+                        INSTALL_RPATH_USE_LINK_PATH ON)
+endif()
 fleetblas_install(system ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR}
                   ${CMAKE_INSTALL_LIBDIR}/cmake/fleetblas ${CMAKE_INSTALL_LIBDIR}/pkgconfig
                   ${CMAKE_INSTALL_DATADIR}/fleetblas/machines ${CMAKE_INSTALL_DOCDIR})

@@ -71,7 +71,29 @@ link_package() {
 #!/bin/sh
 exec "$(dirname "$0")/python" -m fleetblas "$@"
 END
-  chmod +x .venv/bin/fleetblas
+  # A program that is not Python's finds the CPU BLAS of this environment by its name.
+  cat >.venv/bin/fleetblas-linpack <<END
+#!/bin/sh
+program=$root/build/release/bin/fleetblas-linpack
+[ -x "\$program" ] || {
+  echo "fleetblas-linpack: not built, since no MPI was found (libopenmpi-dev, for one); then: make" >&2
+  exit 2
+}
+for file in $root/.venv/lib/python3*/site-packages/scipy_openblas64/lib/libscipy_openblas64_.so; do
+  FLEETBLAS_CPU_BLAS=\${FLEETBLAS_CPU_BLAS:-\$file}
+done
+export FLEETBLAS_CPU_BLAS
+exec "\$program" "\$@"
+END
+  chmod +x .venv/bin/fleetblas .venv/bin/fleetblas-linpack
+}
+
+# An MPI for the tests, where the machine has none: unpacked here.
+get_mpi() {
+  [ -d .deps/mpich ] && return
+  say ".deps/mpich"
+  logged "pip install mpich" .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+    --no-deps --prefix "$root/.deps/mpich" 'mpich>=4.2'
 }
 
 has_headers() {
@@ -102,10 +124,13 @@ get_headers() {
 }
 
 requirements=(tools/requirements.txt)
-dropin=no
+dropin=no dev=no
 for word in "$@"; do
   case $word in
-    dev) requirements+=(tools/requirements-dev.txt) ;;
+    dev)
+      requirements+=(tools/requirements-dev.txt)
+      dev=yes
+      ;;
     dropin) dropin=yes ;;
     *) fail "unknown word '$word'; known: dev dropin" ;;
   esac
@@ -114,6 +139,7 @@ done
 make_venv .venv "${requirements[@]}"
 link_package
 has_headers || get_headers
+if [ $dev = yes ] && ! command -v mpicxx >/dev/null; then get_mpi; fi
 if [ $dropin = yes ]; then
   mkdir -p .venv-tests
   if "$python" -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then

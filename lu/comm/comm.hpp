@@ -15,8 +15,8 @@ class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// All ranks have been told that there is nothing to run, and leave together. Rank 0 knows why.
-class InputFailure : public Failure {
+/// There is nothing to run, and all ranks leave together. The first of them says why.
+class NothingToRun : public Failure {
  public:
   using Failure::Failure;
 };

@@ -220,6 +220,26 @@ constexpr const char* kFamilyOfHeader =
 
 bool same_family() { return family_of_library().find(kFamilyOfHeader) != std::string::npos; }
 
+/// What launchers tell the processes that they start, whatever library these have.
+struct Launcher {
+  const char *size, *rank;
+};
+constexpr Launcher kLaunchers[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                   {"PMI_SIZE", "PMI_RANK"}};
+
+/// A launcher of another MPI starts processes of which each is alone.
+void check_launcher(int size, const std::string& library) {
+  for (const Launcher& launcher : kLaunchers) {
+    const char* const told = std::getenv(launcher.size);
+    if (told == nullptr || std::atoi(told) <= 1 || size > 1) continue;
+    const std::string why = "mpirun has started " + std::string(told) +
+                            " processes, and each is alone: it is not that of " + library;
+    const char* const rank = std::getenv(launcher.rank);
+    if (rank != nullptr && std::atoi(rank) > 0) throw NothingToRun(why);
+    throw Failure(why);
+  }
+}
+
 }  // namespace
 
 Mpi::Mpi(int* argc, char*** argv) {
@@ -239,6 +259,12 @@ Mpi::Mpi(int* argc, char*** argv) {
     if (is_ours_) MPI_Finalize();
     throw Failure("this MPI allows no calls of several threads (MPI_THREAD_SERIALIZED)");
   }
+  if (is_ours_) try {
+      check_launcher(size(), library());
+    } catch (const Failure&) {
+      MPI_Finalize();
+      throw;
+    }
 }
 
 Mpi::~Mpi() {

@@ -12,8 +12,9 @@ namespace fleet::lu {
 class Mpi {
  public:
   /// Starts it, unless the program has. Throws Failure where the library is not the one whose
-  /// header this was compiled with, or where threads may not call it in turn
-  /// (MPI_THREAD_SERIALIZED).
+  /// header this was compiled with, where threads may not call it in turn
+  /// (MPI_THREAD_SERIALIZED), or where the launcher is another MPI's: NothingToRun then on all
+  /// ranks but the first.
   Mpi(int* argc, char*** argv);
   /// Ends it if it was started here, and if no failure is under way.
   ~Mpi();

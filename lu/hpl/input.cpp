@@ -48,7 +48,7 @@ class Lines {
   /// A line with a count, and one with so many numbers.
   template <typename Number>
   std::vector<Number> list(const char* name, Number least, Number most) {
-    const int count = number<int>("a count", 1, kMostValues);
+    const int count = number<int>("count", 1, kMostValues);
     return numbers<Number>(count, name, least, most);
   }
 
@@ -84,12 +84,12 @@ Input parse_input(std::string_view text) {
   lines.skip();
   lines.skip();
   input.file = lines.word();
-  input.device = lines.number<int>("a number of an output device", 0, kManyRanks);
+  input.device = lines.number<int>("output device", 0, kManyRanks);
   // N*(N+1) numbers are counted by 64 bits.
   input.orders = lines.list<std::int64_t>("N", 0, std::int64_t{1} << 31);
   input.blocks = lines.list<std::int64_t>("NB", 1, kMany);
   input.column_major = lines.number<int>("PMAP (0 or 1)", 0, 1) == 1;
-  const int grids = lines.number<int>("a count", 1, kMostValues);
+  const int grids = lines.number<int>("count", 1, kMostValues);
   const auto rows = lines.numbers<int>(grids, "P", 1, kManyRanks);
   const auto cols = lines.numbers<int>(grids, "Q", 1, kManyRanks);
   for (std::size_t i = 0; i < rows.size(); ++i) input.grids.push_back({rows[i], cols[i]});

@@ -48,7 +48,8 @@ std::string where_time_went(const Means& means, const Outcome& outcome) {
 
 }  // namespace
 
-std::string heading(const Input& input, const Settings& settings, const std::string& ranks_are) {
+std::string heading(const Input& input, const Settings& settings, const std::string& ranks_are,
+                    const std::string& blas) {
   std::ostringstream text;
   text
       << rule('=') << "fleetblas-linpack " << fleet_version()
@@ -59,7 +60,8 @@ std::string heading(const Input& input, const Settings& settings, const std::str
       << list("P", input.grids, [](const auto& grid) { return grid.rows; })
       << list("Q", input.grids, [](const auto& grid) { return grid.cols; })
       << list("DEPTH", input.depths, kItself) << "OVERLAP: " << to_string(settings.schedule.overlap)
-      << (settings.has_progress_thread() ? ", messages driven by a thread" : "") << "\n\n"
+      << (settings.has_progress_thread() ? ", messages driven by a thread" : "") << "\n"
+      << "BLAS   : " << blas << "\n\n"
       << "The letters of T/V are those of HPL.dat. PFACT, NBMIN, NDIV, RFACT, BCAST, SWAP, L1, U,\n"
          "EQUIL and ALIGN choose between variants of HPL and change nothing here. DEPTH 0 is\n"
          "without overlap, any other one with the overlap above.\n\n"

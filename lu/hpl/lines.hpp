@@ -10,7 +10,8 @@
 namespace fleet::lu {
 
 /// What is above the first result.
-std::string heading(const Input& input, const Settings& settings, const std::string& ranks_are);
+std::string heading(const Input& input, const Settings& settings, const std::string& ranks_are,
+                    const std::string& blas);
 /// Of a trial that was run: its variant, size, time and rate, where the time went, and the check.
 std::string result_lines(const Input& input, const Trial& trial, const Means& means, int depth,
                          const Outcome& outcome);

@@ -55,7 +55,7 @@ Input shared_input(Comm& all, const std::string& file) {
     }
   double sizes[2] = {static_cast<double>(text.size()), error.empty() ? 0.0 : 1.0};
   all.broadcast(sizes, 0)->wait();
-  if (sizes[1] != 0) throw InputFailure(error);
+  if (sizes[1] != 0) throw NothingToRun(error);
   std::vector<double> words(static_cast<std::size_t>(sizes[0]) / sizeof(double) + 1);
   if (all.rank() == 0) std::memcpy(words.data(), text.data(), text.size());
   all.broadcast(words, 0)->wait();
@@ -134,7 +134,7 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
   std::optional<Output> output;
   if (speaks) {
     output.emplace(input);
-    output->print(heading(input, settings, place.ranks_are));
+    output->print(heading(input, settings, place.ranks_are, CpuContext(1).blas()));
   }
   Counts counts;
   Timeline timeline;

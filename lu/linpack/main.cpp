@@ -34,7 +34,7 @@ int run_as_processes(const Settings& settings, int* argc, char*** argv) {
                       .ranks_on_node = mpi.on_node().size,
                       .is_watched = terminal_watches()};
     return run_program(*mpi.world(settings.patience_s), settings, place);
-  } catch (const InputFailure& failure) {
+  } catch (const NothingToRun& failure) {
     if (mpi.rank() == 0) complain(failure.what());
     return kNothingRun;
   } catch (const std::exception& failure) {
@@ -56,6 +56,8 @@ int main(int argc, char** argv) {
       return kAllPassed;
     }
     return settings.ranks > 0 ? run_as_threads(settings) : run_as_processes(settings, &argc, &argv);
+  } catch (const NothingToRun&) {  // another rank says it
+    return kNothingRun;
   } catch (const std::exception& failure) {
     complain(failure.what());
     return kNothingRun;

@@ -24,6 +24,11 @@ const char* to_string(What what) {
   return "";
 }
 
+double Recorder::seconds(What what) const {
+  const std::lock_guard lock(mutex_);
+  return sums_[static_cast<std::size_t>(what)];
+}
+
 void Recorder::note(What what, std::int64_t step, Clock::time_point begin, Clock::time_point end) {
   const auto seconds = [](Clock::duration time) {
     return std::chrono::duration<double>(time).count();

@@ -47,15 +47,14 @@ class Recorder {
     note(what, step, begin, Clock::now());
   }
 
-  // Asked for when nothing is noted any more.
-  double seconds(What what) const { return sums_[static_cast<std::size_t>(what)]; }
-  /// Empty unless they are kept.
+  double seconds(What what) const;
+  /// Empty unless they are kept. Asked for when nothing is noted any more.
   const std::vector<Span>& spans() const { return spans_; }
 
  private:
   const bool keeps_spans_;
   Clock::time_point zero_ = Clock::now();
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::array<double, kWhats> sums_{};  // guarded by mutex_
   std::vector<Span> spans_;            // guarded by mutex_
 };

@@ -13,6 +13,18 @@ CpuContext::CpuContext(int threads) {
     throw Failure(std::string("FleetBLAS: ") + fleet_message());
 }
 
+std::string CpuContext::blas() const {
+  char* text = nullptr;
+  if (fleet_config_json(context_, &text) != FLEET_OK) return "unknown";
+  const std::string config = text;
+  fleet_free_text(text);
+  const std::string key = "\"cpu_blas\": \"";
+  const std::size_t at = config.find(key);
+  if (at == config.npos) return "unknown";
+  const std::size_t begin = at + key.size();
+  return config.substr(begin, config.find('"', begin) - begin);
+}
+
 Workshop::Workshop(const Means& means, Overlap overlap)
     : recorder_(means.keeps_spans),
       shares_core_(means.progress_thread && overlap == Overlap::full && means.cores > 1),

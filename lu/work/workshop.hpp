@@ -2,6 +2,7 @@
 // workshop.hpp: the cores of a rank, set up for a way to hide messages. It knows no matrices.
 #pragma once
 #include <optional>
+#include <string>
 
 #include "schedule/tasks.hpp"
 #include "work/rank.hpp"
@@ -27,6 +28,8 @@ class CpuContext {
   CpuContext(const CpuContext&) = delete;
   CpuContext& operator=(const CpuContext&) = delete;
   fleet_context* get() const { return context_; }
+  /// The CPU BLAS that it uses, as the library words it.
+  std::string blas() const;
 
  private:
   fleet_context* context_ = nullptr;

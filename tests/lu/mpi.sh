@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# mpi.sh: fleetblas-linpack as processes of MPI: results, and ends where a rank is lost, stops
+# answering, or has nothing to run.
+#
+# usage: tests/lu/mpi.sh PROGRAM MPIEXEC
+set -uo pipefail
+program=$1 mpiexec=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+# More ranks than cores, and root in a container, are no error here. The names are Open MPI's.
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Processes that wait for the same few cores need no threads of the BLAS.
+export OPENBLAS_NUM_THREADS=1
+failed=0
+
+# dat N P Q PMAP: writes HPL.dat.
+dat() {
+  printf '%s\n' "" "" "HPL.out" 6 1 "$1" 1 32 "$4" 1 "$2" "$3" 16.0 1 2 1 4 1 2 1 1 1 1 2 "0 1" \
+    >HPL.dat
+}
+
+fail() {
+  printf 'mpi.sh: %s\n' "$1"
+  cat out err 2>/dev/null
+  failed=1
+}
+
+# launch RANKS ARGUMENT...: for at most a minute; output in out and err.
+launch() {
+  local ranks=$1
+  shift
+  timeout -k 5 60 "$mpiexec" -n "$ranks" "$program" "$@" >out 2>err
+}
+
+dat 300 2 2 0
+for overlap in none lookahead dedicated full; do
+  launch 4 --cores=1 --overlap=$overlap || fail "overlap $overlap ends with $?"
+  [ "$(grep -c 'PASSED$' out)" = 2 ] || fail "overlap $overlap has not passed"
+done
+dat 200 1 3 1
+launch 4 --cores=2 || fail "a grid of 1 x 3 on 4 ranks ends with $?"
+
+# ended_with_a_line WHAT TEXT: after a launch that had to fail.
+ended_with_a_line() {
+  local status=$1 what=$2 text=$3
+  case $status in
+    0) fail "$what: it ends with 0" ;;
+    124 | 137) fail "$what: it does not end" ;;
+  esac
+  [ "$(grep -c "^fleetblas-linpack: .*$text" err)" = 1 ] || fail "$what: not one line with '$text'"
+}
+
+rm HPL.dat
+launch 3
+ended_with_a_line $? "no HPL.dat" "HPL.dat: No such file"
+printf '\n\nHPL.out\nsix\n' >HPL.dat
+launch 3
+ended_with_a_line $? "a wrong HPL.dat" "HPL.dat: line 4 needs"
+
+# Another MPI's launcher gives each process such names, and none of its own MPI's.
+launcher=PMI
+ldd "$program" | grep -q 'libmpi.so.12' && launcher=OMPI_COMM_WORLD
+for rank in 0 1; do
+  env ${launcher}_SIZE=2 ${launcher}_RANK=$rank "$program" >out 2>>err.all &
+done
+wait
+mv err.all err
+ended_with_a_line 2 "another MPI's launcher" "each is alone"
+
+# signal NAME: to a rank of a run that takes long, when it is under way.
+signal() {
+  (
+    for _ in $(seq 200); do
+      sleep 0.1
+      ranks=$(pgrep -f "^$program --patience" | tail -n 1)
+      [ -n "$ranks" ] && break
+    done
+    sleep 0.5
+    kill "-$1" $ranks
+  ) &
+}
+
+dat 8000 1 2 0
+signal KILL
+launch 2 --patience=20 --cores=1
+case $? in
+  0 | 124) fail "a lost rank: the others end with $?" ;;
+esac
+wait
+signal STOP
+launch 2 --patience=1 --cores=1
+ended_with_a_line $? "a rank that stops" "has not answered for 1"
+wait
+pkill -KILL -f "^$program --patience"
+
+[ $failed = 0 ] && printf 'mpi.sh: passed\n'
+exit $failed
