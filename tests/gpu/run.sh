@@ -19,8 +19,9 @@ for name in $(compgen -e FLEETBLAS_); do
   esac
 done
 
-# Streams are held while calls compute, so that no kernel may have to be loaded meanwhile.
-export CUDA_MODULE_LOADING=EAGER
+# Streams are held while calls compute: what is behind one in a hardware queue waits with it. With
+# kernels loaded early (CUDA_MODULE_LOADING=EAGER) calls did not end beside a held stream on H100.
+export CUDA_DEVICE_MAX_CONNECTIONS=32
 
 failed=()
 closing=()

@@ -42,8 +42,18 @@ class CudaPrograms : public testing::Test {
   test::ProgramDevices gpus_;
 };
 
-TEST_F(CudaPrograms, GiveTheResultsOfCallsOneByOneAndTheSameBitsAtAnyTime) {
+TEST_F(CudaPrograms, GiveTheResultsOfCallsOneByOneAtAnyTime) {
   const Context cpu = the_cpu();
+  gpus_.bits_vary = true;
+  for (const std::uint64_t seed : test::program_seeds(500000, test::scaled(60)))
+    test::expect_none(test::verdict_on_two_runs(gpus_, seed, cpu));
+}
+
+TEST_F(CudaPrograms, GiveTheSameBitsAtAnyTimeWhereTheyAreDeterministic) {
+  const Context cpu = the_cpu();
+  gpus_.options = [options = gpus_.options](int devices) {
+    return options(devices) + ";deterministic=1";
+  };
   for (const std::uint64_t seed : test::program_seeds(500000, test::scaled(60)))
     test::expect_none(test::verdict_on_two_runs(gpus_, seed, cpu));
 }

@@ -30,9 +30,12 @@ Stream& Streams::of(const Queue& queue) {
   const DeviceScope device(stream.ordinal);
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  // Not bound to the legacy default stream: the caller's own work goes on beside ours.
+  // Not bound to the legacy default stream: the caller's own work goes on beside ours. And not of its
+  // priority: streams of one priority share a few hardware queues, in which ours would wait behind a
+  // stream of the program that waits for our event (see hold_stream).
+  const int ours = std::max(greatest, least - 1);
   check(cudaStreamCreateWithPriority(&stream.stream, cudaStreamNonBlocking,
-                                     queue.is_ahead ? greatest : least),
+                                     queue.is_ahead ? greatest : ours),
         "cudaStreamCreate");
   Stream& kept = streams_.emplace_back();
   kept.queue = stream.queue;
