@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// lanes.cpp: clocks that only go forward.
+#include "sim/lanes.hpp"
+
+#include <algorithm>
+
+namespace fleet::lu {
+
+Lanes::Lanes(int ranks, int cores, Options options)
+    : options_(options),
+      cores_(std::max(1, options.overlap == Overlap::dedicated ? cores - 1 : cores)),
+      main_s_(static_cast<std::size_t>(ranks), 0),
+      link_s_(main_s_),
+      away_(main_s_.size()) {}
+
+void Lanes::pass(std::size_t rank, Spent spent, std::int64_t step, double end_s) {
+  double& now_s = main_s_[rank];
+  if (end_s <= now_s) return;
+  totals_.rank_s[static_cast<std::size_t>(spent)] += end_s - now_s;
+  if (options_.keeps_spans)
+    spans_.push_back({static_cast<int>(rank), Span::Lane::main, spent, step, now_s, end_s});
+  now_s = end_s;
+}
+
+void Lanes::compute(int rank, Spent spent, std::int64_t step, double seconds) {
+  const auto at = static_cast<std::size_t>(rank);
+  pass(at, spent, step, main_s_[at] + seconds);
+}
+
+void Lanes::work(int rank, Spent spent, std::int64_t step, const SharedWork& work) {
+  const auto at = static_cast<std::size_t>(rank);
+  const double now_s = main_s_[at], gpu_s = now_s + work.in_s + work.gpu_s + work.out_s;
+  totals_.flops += work.flops;
+  totals_.transfer_s += work.in_s + work.out_s;
+  double end_s = gpu_s;
+  if (work.core_s > 0) {
+    // A core that has nothing else to do brings the matrices, with `dedicated`.
+    const bool is_hidden = options_.transfers == Transfers::overlap;
+    const bool is_own = is_hidden && options_.overlap != Overlap::dedicated;
+    const double begin_s = is_hidden ? now_s : now_s + work.in_s;
+    end_s = std::max(end_s, cpu_end_s(at, begin_s, work.core_s + (is_own ? work.in_s : 0)));
+  }
+  pass(at, spent, step, end_s);
+}
+
+double Lanes::cpu_end_s(std::size_t rank, double begin_s, double core_s) const {
+  if (options_.overlap != Overlap::full) return begin_s + core_s / cores_;
+  double now_s = begin_s;
+  for (const Interval& away : away_[rank]) {
+    if (away.end_s <= now_s) continue;
+    if (away.begin_s > now_s) {
+      const double done = cores_ * (away.begin_s - now_s);
+      if (done >= core_s) break;
+      core_s -= done;
+      now_s = away.begin_s;
+    }
+    const double done = (cores_ - 1) * (away.end_s - now_s);
+    if (done >= core_s) return now_s + core_s / (cores_ - 1);
+    core_s -= done;
+    now_s = away.end_s;
+  }
+  return now_s + core_s / cores_;
+}
+
+void Lanes::start(Group& group, Spent spent, std::int64_t step) {
+  double begin_s = 0;
+  const auto for_all = [&group](auto&& visit) {
+    for (int i = 0; i < group.count; ++i)
+      visit(static_cast<std::size_t>(group.first + i * group.stride));
+  };
+  for_all([&](std::size_t rank) {
+    begin_s = std::max({begin_s, main_s_[rank], link_s_[rank]});
+  });
+  group.end_s = begin_s + group.cost_s;
+  totals_.message_s += group.cost_s * group.count;
+  for_all([&](std::size_t rank) {
+    auto& away = away_[rank];
+    const double from_s = std::max(main_s_[rank], away.back().end_s);
+    std::shift_left(away.begin(), away.end(), 1);
+    away.back() = {from_s, group.end_s};
+    link_s_[rank] = group.end_s;
+    if (options_.keeps_spans)
+      spans_.push_back({static_cast<int>(rank), Span::Lane::messages, spent, step, begin_s,
+                        group.end_s});
+  });
+}
+
+void Lanes::post(Group& group, Spent spent, std::int64_t step) {
+  if (is_driven() && group.cost_s > 0) start(group, spent, step);
+}
+
+void Lanes::wait(Group& group, Spent spent, std::int64_t step) {
+  if (group.cost_s <= 0) return;
+  if (!is_driven()) start(group, spent, step);
+  for (int i = 0; i < group.count; ++i)
+    pass(static_cast<std::size_t>(group.first + i * group.stride), spent, step, group.end_s);
+}
+
+void Lanes::meet(const Group& group, Spent spent, std::int64_t step) {
+  if (group.cost_s <= 0) return;
+  double begin_s = 0;
+  for (int i = 0; i < group.count; ++i)
+    begin_s = std::max(begin_s, main_s_[static_cast<std::size_t>(group.first + i * group.stride)]);
+  for (int i = 0; i < group.count; ++i)
+    pass(static_cast<std::size_t>(group.first + i * group.stride), spent, step,
+         begin_s + group.cost_s);
+}
+
+double Lanes::end_s() const { return *std::ranges::max_element(main_s_); }
+
+}  // namespace fleet::lu

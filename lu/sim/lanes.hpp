@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// lanes.hpp: the clocks of all ranks: one lane computes, one has messages. It knows no algorithm.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "schedule/tasks.hpp"
+#include "sim/costs.hpp"
+
+namespace fleet::lu {
+
+/// What the seconds of a rank go to.
+enum class Spent {
+  panel,     ///< panels, or squares without pivots
+  pivots,    ///< messages within panels
+  copy,      ///< rows packed and unpacked
+  solve,     ///< dtrsm
+  ahead,     ///< products that the next panel needs
+  product,   ///< all other products
+  wait,      ///< for panels, or for L and U
+  wait_rows  ///< for rows that are exchanged
+};
+constexpr std::size_t kSpentKinds = 8;
+
+/// Of a lane, for tests and pictures.
+struct Span {
+  enum class Lane { main, messages };
+  int rank;
+  Lane lane;
+  Spent spent;
+  std::int64_t step;
+  double begin_s, end_s;
+};
+
+/// Ranks `first`, `first` + `stride` and so on, and what their message takes once all are ready.
+struct Group {
+  int first = 0, stride = 1, count = 0;
+  double cost_s = 0;
+  double end_s = 0;  ///< once it is known
+};
+
+struct Totals {
+  std::array<double, kSpentKinds> rank_s{};  ///< sums over all ranks
+  double message_s = 0;                      ///< of all ranks' lanes of messages
+  double transfer_s = 0;                     ///< between the host and GPUs
+  double flops = 0;
+};
+
+/// How the CPU's part and the transfers to GPUs follow each other (paper 3, 4.6).
+enum class Transfers {
+  first,   ///< all cores rest while matrices go to the GPU
+  overlap  ///< one core brings them, the others compute
+};
+
+class Lanes {
+ public:
+  struct Options {
+    Overlap overlap;
+    Transfers transfers;
+    bool keeps_spans = false;
+  };
+  Lanes(int ranks, int cores, Options options);
+
+  /// Cores that compute in general. With `full` one of them is away while a message is under way.
+  double cores() const { return cores_; }
+  /// `seconds` of the computing lane.
+  void compute(int rank, Spent spent, std::int64_t step, double seconds);
+  void work(int rank, Spent spent, std::int64_t step, const SharedWork& work);
+  /// All members have their parts ready. With a core for messages the message starts when the last
+  /// member is, else when all wait for it (without a thread nothing goes on meanwhile).
+  void post(Group& group, Spent spent, std::int64_t step);
+  void wait(Group& group, Spent spent, std::int64_t step);
+  /// A message that all members wait for, beside those that others bring.
+  void meet(const Group& group, Spent spent, std::int64_t step);
+  void count(double flops) { totals_.flops += flops; }
+  /// When the last rank is done.
+  double end_s() const;
+
+  const Totals& totals() const { return totals_; }
+  std::vector<Span>& spans() { return spans_; }
+
+ private:
+  struct Interval {
+    double begin_s = 0, end_s = 0;
+  };
+  bool is_driven() const {
+    return options_.overlap == Overlap::dedicated || options_.overlap == Overlap::full;
+  }
+  void start(Group& group, Spent spent, std::int64_t step);
+  void pass(std::size_t rank, Spent spent, std::int64_t step, double end_s);
+  /// When `core_s` of work end that begin at `begin_s`.
+  double cpu_end_s(std::size_t rank, double begin_s, double core_s) const;
+
+  const Options options_;
+  const double cores_;
+  std::vector<double> main_s_, link_s_;
+  /// The last times that a core had messages, by rank, the oldest first.
+  std::vector<std::array<Interval, 4>> away_;
+  Totals totals_;
+  std::vector<Span> spans_;
+};
+
+}  // namespace fleet::lu

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// simulate.cpp: the tasks on lanes, then back substitution as lu/factor/solve.cpp does it.
+#include "sim/simulate.hpp"
+
+#include "sim/run.hpp"
+
+namespace fleet::lu {
+namespace {
+
+constexpr double kBytesOfDouble = 8;
+
+/// Block by block: a sum over a row of the grid, a triangle, a broadcast in a column, and the
+/// product with all rows above.
+double substitution_s(const Run& run) {
+  const RankMeans& rank = run.cluster.rank;
+  const double memory = rank.resident ? rank.gpu_memory_bytes_per_s : rank.memory_bytes_per_s;
+  double seconds = 0;
+  for (std::int64_t k = 0; k < run.shape.steps(); ++k) {
+    const auto width = static_cast<double>(run.width(k));
+    const double bytes = kBytesOfDouble * width;
+    const double above = static_cast<double>(k * run.shape.nb) / run.shape.rows;
+    seconds += gather_s(run.row_link, run.shape.cols, bytes) + run.col_broadcast_s(bytes) +
+               bytes * (width / 2 + above) / memory;
+  }
+  return seconds;
+}
+
+}  // namespace
+
+Simulated simulate(const Cluster& cluster, const Simulation& wanted) {
+  Run run(cluster, wanted);
+  Simulated result;
+  if (wanted.algorithm == Algorithm::skeleton) {
+    run_skeleton(run);  // what it solves is no system: nothing is substituted
+  } else {
+    run_pivoted(run);
+    result.substitution_s = substitution_s(run);
+  }
+  result.seconds = run.lanes.end_s() + result.substitution_s;
+  const auto n = static_cast<double>(wanted.shape.n);
+  result.flops_per_s = (2.0 / 3 * n * n * n + 1.5 * n * n) / result.seconds;
+  result.totals = run.lanes.totals();
+  result.spans = std::move(run.lanes.spans());
+  return result;
+}
+
+double product_s(const RankMeans& rank, double m, double n, double k, double cpu_share,
+                 Transfers transfers) {
+  Lanes lanes(1, rank.cores, {Overlap::none, transfers});
+  lanes.work(0, Spent::product, 0, product_work(rank, m, n, k, cpu_share));
+  return lanes.end_s();
+}
+
+}  // namespace fleet::lu
