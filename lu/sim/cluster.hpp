@@ -42,6 +42,15 @@ struct Link {
   double latency_s = 0, bytes_per_s = 0;
 };
 
+/// Long broadcasts go along a chain of ranks, in segments that are each sent on before the next one.
+struct Chain {
+  double segment_bytes = 131072;
+  /// Of the bandwidth of a rank: a segment may be too short for all links.
+  double link_share = 1;
+  /// Latencies of a segment: more than one where the receiver must agree first.
+  double trips = 1;
+};
+
 struct Cluster {
   RankMeans rank;
   /// Ranks of one node are a block of the grid of so many rows and columns.
@@ -50,8 +59,7 @@ struct Cluster {
   Link network;
   /// Between ranks of one node.
   Link local;
-  /// Long broadcasts go along a chain of ranks in segments of so many bytes.
-  double segment_bytes = 131072;
+  Chain chain;
 };
 
 }  // namespace fleet::lu

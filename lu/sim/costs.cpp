@@ -104,10 +104,12 @@ double copy_s(const RankMeans& rank, double bytes) {
   return 2 * bytes / rate;
 }
 
-double broadcast_s(const Link& link, int members, double bytes, double segment_bytes) {
+double broadcast_s(const Link& link, int members, double bytes, const Chain& chain) {
   if (members < 2 || bytes <= 0) return 0;
-  const double segments = std::max(1.0, std::ceil(bytes / segment_bytes));
-  return (segments + members - 2) * (link.latency_s + bytes / segments / link.bytes_per_s);
+  const double segments = std::max(1.0, std::ceil(bytes / chain.segment_bytes));
+  const double segment_s = chain.trips * link.latency_s +
+                           bytes / segments / (link.bytes_per_s * chain.link_share);
+  return (segments + members - 2) * segment_s;
 }
 
 double gather_s(const Link& link, int members, double bytes) {

@@ -28,7 +28,7 @@ double panel_flops(double rows, double width);
 double copy_s(const RankMeans& rank, double bytes);
 
 /// All members of a group know the message of one of them.
-double broadcast_s(const Link& link, int members, double bytes, double segment_bytes);
+double broadcast_s(const Link& link, int members, double bytes, const Chain& chain);
 /// All members know what all of them say, `bytes` each: by doubling.
 double gather_s(const Link& link, int members, double bytes);
 /// The rows of a section, `bytes` in all: those that leave the square are scattered, those that

@@ -66,10 +66,10 @@ struct Run {
     return {rank(0, col), shape.cols, shape.rows, cost_s};
   }
   double row_broadcast_s(double bytes) const {
-    return broadcast_s(row_link, shape.cols, bytes, cluster.segment_bytes);
+    return broadcast_s(row_link, shape.cols, bytes, cluster.chain);
   }
   double col_broadcast_s(double bytes) const {
-    return broadcast_s(col_link, shape.rows, bytes, cluster.segment_bytes);
+    return broadcast_s(col_link, shape.rows, bytes, cluster.chain);
   }
 
   const Cluster& cluster;

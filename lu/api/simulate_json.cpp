@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// simulate_json.cpp: the simulator behind the C API: JSON in, JSON out. It knows no rules of the
+// model.
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "fleetblas/linpack.h"
+#include "sim/simulate.hpp"
+
+namespace fleet::lu {
+namespace {
+
+using nlohmann::json;
+
+struct BadWord : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The value of a constant, which stands beside its source.
+const json& value(const json& part, const char* name) { return part.at(name).at("value"); }
+double number(const json& part, const char* name) { return value(part, name).get<double>(); }
+double number_or(const json& part, const char* name, double otherwise) {
+  return part.contains(name) ? number(part, name) : otherwise;
+}
+
+RateTable rates(const json& part, const char* name) {
+  RateTable table;
+  if (!part.contains(name)) return table;
+  for (const json& point : value(part, name))
+    table.points.push_back({point.at(0).get<double>(), point.at(1).get<double>()});
+  return table;
+}
+
+RankMeans means_of(const json& part) {
+  RankMeans rank;
+  rank.cores = value(part, "cores").get<int>();
+  rank.core = rates(part, "core_rates");
+  rank.memory_bytes_per_s = number(part, "memory_bytes_per_s");
+  rank.gpus = value(part, "gpus").get<int>();
+  rank.gpu = rates(part, "gpu_rates");
+  rank.gpu_memory_bytes_per_s = number_or(part, "gpu_memory_bytes_per_s", 0);
+  rank.transfer_latency_s = number_or(part, "transfer_latency_s", 0);
+  rank.transfer_bytes_per_s = number_or(part, "transfer_bytes_per_s", 0);
+  rank.resident = part.contains("resident") && value(part, "resident").get<bool>();
+  rank.gpu_panel = {number_or(part, "gpu_panel_column_s", 0),
+                    number_or(part, "gpu_panel_element_s", 0)};
+  return rank;
+}
+
+Cluster cluster_of(const json& file) {
+  Cluster cluster;
+  cluster.rank = means_of(file.at("rank"));
+  const json& node = file.at("node");
+  cluster.node_rows = value(node, "rank_rows").get<int>();
+  cluster.node_cols = value(node, "rank_cols").get<int>();
+  const json& links = file.at("links");
+  const double sharing = cluster.node_rows * cluster.node_cols / number(links, "per_node");
+  cluster.network = {number(links, "latency_s"), number(links, "bytes_per_s") / sharing};
+  cluster.local = {number_or(links, "local_latency_s", cluster.network.latency_s),
+                   number_or(links, "local_bytes_per_s", cluster.network.bytes_per_s)};
+  cluster.chain = {number(links, "segment_bytes"), number(links, "segment_link_share"),
+                   number(links, "segment_trips")};
+  return cluster;
+}
+
+/// The place of `word` among `words`.
+template <typename Enum>
+Enum one_of(const json& run, const char* name, std::initializer_list<const char*> words) {
+  const auto word = run.at(name).get<std::string>();
+  int place = 0;
+  for (const char* known : words) {
+    if (word == known) return static_cast<Enum>(place);
+    ++place;
+  }
+  throw BadWord(std::string(name) + " means nothing: " + word);
+}
+
+std::optional<double> share(const json& run, const char* name) {
+  const auto found = run.find(name);
+  if (found == run.end() || found->is_null()) return {};
+  return found->get<double>();
+}
+
+Simulation simulation_of(const json& run) {
+  Simulation wanted;
+  wanted.shape = {run.at("n").get<std::int64_t>(), run.at("nb").get<std::int64_t>(),
+                  run.at("rows").get<int>(), run.at("cols").get<int>()};
+  const Shape& shape = wanted.shape;
+  if (shape.n < 1 || shape.nb < 1 || shape.rows < 1 || shape.cols < 1)
+    throw std::invalid_argument("n, nb, rows and cols are at least 1");
+  wanted.overlap = one_of<Overlap>(run, "overlap", {"none", "lookahead", "dedicated", "full"});
+  wanted.algorithm = one_of<Algorithm>(run, "tasks", {"pivoted", "unpivoted", "skeleton"});
+  wanted.transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
+  wanted.shares = {share(run, "solve_share"), share(run, "ahead_share"),
+                   share(run, "product_share")};
+  return wanted;
+}
+
+/// What Table 1 of paper 3 calls peaks, of one rank.
+double peak_of(const json& part) {
+  return number(part, "core_peak_flops_per_s") * number(part, "cores") +
+         number_or(part, "gpu_peak_flops_per_s", 0) * number(part, "gpus");
+}
+
+json result_of(const Simulated& done, const Shape& shape, double peak) {
+  constexpr const char* kNames[kSpentKinds] = {"panel", "pivots",  "copy", "solve",
+                                               "ahead", "product", "wait", "wait_rows"};
+  const double ranks = shape.rows * shape.cols;
+  json rank_s;
+  for (std::size_t i = 0; i < kSpentKinds; ++i) rank_s[kNames[i]] = done.totals.rank_s[i] / ranks;
+  return {{"seconds", done.seconds},
+          {"flops_per_s", done.flops_per_s},
+          {"share_of_peak", done.flops_per_s / (peak * ranks)},
+          {"substitution_s", done.substitution_s},
+          {"message_s", done.totals.message_s / ranks},
+          {"transfer_s", done.totals.transfer_s / ranks},
+          {"rank_s", rank_s}};
+}
+
+json product_of(const Cluster& cluster, const json& run, double peak) {
+  const auto size = run.at("product").get<std::array<double, 3>>();
+  const auto transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
+  const double cpu_share = share(run, "product_share").value_or(0);
+  const double seconds =
+      product_s(cluster.rank, size[0], size[1], size[2], cpu_share, transfers);
+  const double rate = 2 * size[0] * size[1] * size[2] / seconds;
+  return {{"seconds", seconds}, {"flops_per_s", rate}, {"share_of_peak", rate / peak}};
+}
+
+json simulated(const char* cluster_text, const char* run_text) {
+  const json file = json::parse(cluster_text);
+  const Cluster cluster = cluster_of(file);
+  json run = file.value("run", json::object());
+  run.update(json::parse(run_text));
+  const double peak = peak_of(file.at("rank"));
+  if (run.contains("product")) return product_of(cluster, run, peak);
+  const Simulation wanted = simulation_of(run);
+  return result_of(simulate(cluster, wanted), wanted.shape, peak);
+}
+
+char* copied(const std::string& text) {
+  char* const copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+}  // namespace
+}  // namespace fleet::lu
+
+fleet_status fleet_linpack_simulate_json(const char* cluster, const char* run, char** text) {
+  if (text == nullptr) return FLEET_BAD_ARGUMENT;
+  *text = nullptr;
+  if (cluster == nullptr || run == nullptr) return FLEET_BAD_ARGUMENT;
+  const auto fail = [text](fleet_status status, const char* reason) {
+    *text = fleet::lu::copied(reason);
+    return status;
+  };
+  try {
+    *text = fleet::lu::copied(fleet::lu::simulated(cluster, run).dump());
+    return *text == nullptr ? FLEET_NO_MEMORY : FLEET_OK;
+  } catch (const std::bad_alloc&) {
+    return FLEET_NO_MEMORY;
+  } catch (const nlohmann::json::exception& error) {
+    return fail(FLEET_BAD_FILE, error.what());
+  } catch (const fleet::lu::BadWord& error) {
+    return fail(FLEET_BAD_OPTION, error.what());
+  } catch (const std::invalid_argument& error) {
+    return fail(FLEET_BAD_ARGUMENT, error.what());
+  } catch (const std::exception& error) {
+    return fail(FLEET_INTERNAL, error.what());
+  }
+}
+
+void fleet_linpack_free_text(char* text) { std::free(text); }

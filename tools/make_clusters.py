@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes machines/clusters/*.json: clusters for Linpack's simulator, every number with its source.
+
+Standard library only. `make_clusters.py` rewrites the files; `--check` names those that differ and
+fails if any does. It knows nothing of the simulator, and no result of a paper's Linpack runs.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "machines" / "clusters"
+OPEN_MPI = "Open MPI 1.6.5's source, assumed to be as in 1.4.1 (Table 2)"
+
+
+def of(value, source):
+    return {"value": value, "source": source}
+
+
+# ---- paper 3: 16 nodes with a Xeon W3520 and a Tesla C1060 --------------------------------------
+
+C1060_RATE = 75e9
+# machines/w3520-c1060.json, as parts of the rate of large products.
+C1060_PARTS = {256: 20 / 78, 512: 44 / 78, 1024: 68 / 78, 2048: 76 / 78, 4096: 1.0}
+PINNED, STAGED = 5.5e9, 6e9
+PAGEABLE = 1 / (1 / PINNED + 1 / STAGED)
+EDGE = 4096  # of Fig. 7
+
+
+def cpu_rate():
+    """From Fig. 7: one product on CPU and GPU takes 0.66 of the GPU's time and 0.36 of the CPU's,
+    so the CPU has 0.36/0.66 of the rate that the GPU has with its transfers."""
+    flops = 2 * EDGE**3
+    gpu_s = flops / C1060_RATE + 4 * 8 * EDGE**2 / PAGEABLE
+    return 0.36 / 0.66 * flops / gpu_s
+
+
+def ethernet():
+    """Bytes of data per second over one link: 1448 of the 1538 bytes of a frame on the wire."""
+    return round(1e9 / 8 * 1448 / 1538, -5)
+
+
+def w3520_c1060x16():
+    return {
+        "schema": 1,
+        "name": "w3520-c1060x16",
+        "about": "Paper 3: 16 nodes of a Xeon W3520 and a Tesla C1060, two gigabit links each. "
+        "No constant was chosen by the paper's Linpack results.",
+        "node": {
+            "count": of(16, "paper 3, 6: 16-node cluster"),
+            "rank_rows": of(1, "paper 3, 6.2: one process a node"),
+            "rank_cols": of(1, "paper 3, 6.2: one process a node"),
+        },
+        "rank": {
+            "cores": of(4, "paper 3, Table 1"),
+            "core_peak_flops_per_s": of(42.72e9 / 4, "paper 3, Table 1: 42.72 GFLOPS by 4 cores"),
+            "core_rates": of(
+                [[64, round(cpu_rate() / 4, -7)]],
+                "paper 3, Fig. 7 (one node): 34 % of the GPU's time saved and 64 % of the CPU's, "
+                "so the CPU has 0.36/0.66 of the GPU's rate with transfers. Assumed: the same at "
+                "every size",
+            ),
+            "memory_bytes_per_s": of(12e9, "machines/w3520-c1060.json: assumed there"),
+            "gpus": of(1, "paper 3, Table 1"),
+            "gpu_peak_flops_per_s": of(78e9, "paper 3, Table 1"),
+            "gpu_rates": of(
+                [[edge, round(part * C1060_RATE, -8)] for edge, part in C1060_PARTS.items()],
+                "75 GFLOPS: dgemm of a GTX 280, the same chip, Volkov and Demmel (SC08) and Nath, "
+                "Tomov and Dongarra (VECPAR 2010), quoted from memory. The smaller sizes: parts of "
+                "it as machines/w3520-c1060.json assumes them",
+            ),
+            "transfer_latency_s": of(2e-5, "machines/w3520-c1060.json: assumed there"),
+            "transfer_bytes_per_s": of(
+                round(PAGEABLE, -7),
+                "ordinary memory, as paper 3's Fig. 5 has it (cublasSetMatrix; 4.6: a core works "
+                "meanwhile): staged at 6 GB/s, then sent at 5.5 GB/s, both assumed in "
+                "machines/w3520-c1060.json",
+            ),
+        },
+        "links": {
+            "per_node": of(2, "paper 3, Fig. 11: two gigabit links"),
+            "latency_s": of(5e-5, "assumed: Open MPI over TCP and gigabit Ethernet"),
+            "bytes_per_s": of(
+                ethernet(), "IEEE 802.3 and TCP: 1448 bytes of data in 1538 bytes on the wire"
+            ),
+            "segment_bytes": of(
+                131072,
+                f"{OPEN_MPI}: coll_tuned_decision_fixed.c, long broadcasts are a chain in segments "
+                "of 128 KB",
+            ),
+            "segment_link_share": of(
+                0.5,
+                f"{OPEN_MPI}: coll_tuned_bcast.c waits for a segment before it sends the next; "
+                "btl_tcp_component.c sends 64 KB first, and pml_ob1.h the 64 KB left by one link: "
+                "one of the two at a time",
+            ),
+            "segment_trips": of(
+                3, f"{OPEN_MPI}: first part, answer, rest of a segment beyond 64 KB"
+            ),
+        },
+        "run": {
+            "n": 90000,
+            "nb": 576,
+            "rows": 4,
+            "cols": 4,
+            "overlap": "full",
+            "tasks": "skeleton",
+            "transfers": "overlap",
+            "solve_share": 0.31,
+            "ahead_share": 0.35,
+            "product_share": 0.31,
+            "source": "paper 3, 6.1 and 6.2, Table 5",
+        },
+    }
+
+
+# ---- 1,000 nodes of 8 H200 ----------------------------------------------------------------------
+
+HGX = "NVIDIA, DGX H200 data sheet: "
+MEASURED = "machines/h200x8.json: "
+
+
+def h200x8x1000():
+    return {
+        "schema": 1,
+        "name": "h200x8x1000",
+        "about": "Assumed: 1,000 nodes of 8 H200, one rank a GPU, a 400 Gbit link a GPU.",
+        "node": {
+            "count": of(1000, "assumed"),
+            "rank_rows": of(8, "assumed: the ranks of a node are one under another"),
+            "rank_cols": of(1, "assumed: the ranks of a node are one under another"),
+        },
+        "rank": {
+            "cores": of(14, HGX + "112 cores a node"),
+            "core_peak_flops_per_s": of(0, "left out of the peak: the GPUs do all the work"),
+            "memory_bytes_per_s": of(3e11, "assumed; not used, since matrices stay on GPUs"),
+            "gpus": of(1, "assumed: one rank a GPU"),
+            "gpu_peak_flops_per_s": of(67e12, "NVIDIA, H200 data sheet: FP64 Tensor Core"),
+            "gpu_rates": of(
+                [[256, 10e12], [512, 30e12], [1024, 50.7e12], [2048, 57.5e12], [4096, 52.6e12],
+                 [8192, 52.8e12], [16384, 56.4e12]],
+                MEASURED + "d, all eight GPUs busy; below 1024 assumed there",
+            ),  # fmt: skip
+            "gpu_memory_bytes_per_s": of(4.8e12, MEASURED + "nominal"),
+            "resident": of(True, "assumed: matrices stay on GPUs (141 GB each)"),
+            "gpu_panel_column_s": of(2.3e-6, MEASURED + "getrf, measured on one H100"),
+            "gpu_panel_element_s": of(3e-11, MEASURED + "getrf, measured on one H100"),
+        },
+        "links": {
+            "per_node": of(8, HGX + "8 ConnectX-7 of 400 Gbit/s"),
+            "latency_s": of(5e-6, "assumed: a message from GPU memory, across three switches"),
+            "bytes_per_s": of(45e9, HGX + "50e9 nominal; assumed: 90 % of it"),
+            "local_latency_s": of(11.2e-6, MEASURED + "GPU to GPU"),
+            "local_bytes_per_s": of(390e9, MEASURED + "GPU to GPU"),
+            "segment_bytes": of(4194304, "assumed"),
+            "segment_link_share": of(1, "one link a rank"),
+            "segment_trips": of(1, "assumed: receivers have posted"),
+        },
+        "run": {
+            "n": 10_000_000,
+            "nb": 1024,
+            "rows": 80,
+            "cols": 100,
+            "overlap": "full",
+            "tasks": "pivoted",
+            "transfers": "overlap",
+            "solve_share": None,
+            "ahead_share": None,
+            "product_share": None,
+            "source": "assumed: 100 GB of matrix a GPU",
+        },
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, list what differs")
+    check = parser.parse_args().check
+    differing = 0
+    for made in (w3520_c1060x16(), h200x8x1000()):
+        file = FOLDER / (made["name"] + ".json")
+        text = json.dumps(made, indent=1) + "\n"
+        if file.exists() and file.read_text(encoding="utf-8") == text:
+            continue
+        differing += 1
+        print(f"{file.name}: {'differs' if check else 'written'}")
+        if not check:
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    return 1 if check and differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
