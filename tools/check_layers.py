@@ -39,6 +39,8 @@ LU_ROOMS = {
     "comm_mpi": ("comm",),
     "dist": ("comm",),
     "schedule": ("dist",),
+    "sim": ("dist", "schedule"),
+    "api": ("sim",),
     "work": ("comm", "schedule"),
     "factor": ("comm", "dist", "schedule", "work"),
     "hpl": ("comm", "dist", "schedule", "work", "factor"),
@@ -63,7 +65,7 @@ LIBRARIES = (
 )
 
 PLANNER = ("src/program/", "src/plan/", "src/sim/", "src/tune/")
-PURE = ("src/problem/", "src/machine/", "src/base/error", *PLANNER)
+PURE = ("src/problem/", "src/machine/", "src/base/error", "lu/schedule/", "lu/sim/", *PLANNER)
 EVERYWHERE = ("src/",)
 
 # (description, pattern, folders that are searched, files where the pattern is allowed)

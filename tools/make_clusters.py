@@ -139,8 +139,15 @@ def h200x8x1000():
             "gpus": of(1, "assumed: one rank a GPU"),
             "gpu_peak_flops_per_s": of(67e12, "NVIDIA, H200 data sheet: FP64 Tensor Core"),
             "gpu_rates": of(
-                [[256, 10e12], [512, 30e12], [1024, 50.7e12], [2048, 57.5e12], [4096, 52.6e12],
-                 [8192, 52.8e12], [16384, 56.4e12]],
+                [
+                    [256, 10e12],
+                    [512, 30e12],
+                    [1024, 50.7e12],
+                    [2048, 57.5e12],
+                    [4096, 52.6e12],
+                    [8192, 52.8e12],
+                    [16384, 56.4e12],
+                ],
                 MEASURED + "d, all eight GPUs busy; below 1024 assumed there",
             ),  # fmt: skip
             "gpu_memory_bytes_per_s": of(4.8e12, MEASURED + "nominal"),

@@ -124,8 +124,7 @@ json product_of(const Cluster& cluster, const json& run, double peak) {
   const auto size = run.at("product").get<std::array<double, 3>>();
   const auto transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
   const double cpu_share = share(run, "product_share").value_or(0);
-  const double seconds =
-      product_s(cluster.rank, size[0], size[1], size[2], cpu_share, transfers);
+  const double seconds = product_s(cluster.rank, size[0], size[1], size[2], cpu_share, transfers);
   const double rate = 2 * size[0] * size[1] * size[2] / seconds;
   return {{"seconds", seconds}, {"flops_per_s", rate}, {"share_of_peak", rate / peak}};
 }

@@ -19,9 +19,9 @@ std::vector<SkeletonTask> skeleton_tasks(const Shape& shape, Overlap overlap, st
             {Duty::arrive, step},      {Duty::product, step}};
   const std::int64_t next = step + 1;
   if (next == shape.steps()) return {};
-  return {{Duty::product_square, step}, {Duty::send_square, next},  {Duty::factor_square, next},
-          {Duty::product_left, step},   {Duty::solve_left, next},   {Duty::product_upper, step},
-          {Duty::solve_upper, next},    {Duty::send_left, next},    {Duty::send_upper, next},
+  return {{Duty::product_square, step}, {Duty::send_square, next}, {Duty::factor_square, next},
+          {Duty::product_left, step},   {Duty::solve_left, next},  {Duty::product_upper, step},
+          {Duty::solve_upper, next},    {Duty::send_left, next},   {Duty::send_upper, next},
           {Duty::product_rest, step},   {Duty::arrive, next}};
 }
 

@@ -42,7 +42,8 @@ struct Link {
   double latency_s = 0, bytes_per_s = 0;
 };
 
-/// Long broadcasts go along a chain of ranks, in segments that are each sent on before the next one.
+/// Long broadcasts go along a chain of ranks, in segments that are each sent on before the next
+/// one.
 struct Chain {
   double segment_bytes = 131072;
   /// Of the bandwidth of a rank: a segment may be too short for all links.

@@ -107,8 +107,8 @@ double copy_s(const RankMeans& rank, double bytes) {
 double broadcast_s(const Link& link, int members, double bytes, const Chain& chain) {
   if (members < 2 || bytes <= 0) return 0;
   const double segments = std::max(1.0, std::ceil(bytes / chain.segment_bytes));
-  const double segment_s = chain.trips * link.latency_s +
-                           bytes / segments / (link.bytes_per_s * chain.link_share);
+  const double segment_s =
+      chain.trips * link.latency_s + bytes / segments / (link.bytes_per_s * chain.link_share);
   return (segments + members - 2) * segment_s;
 }
 

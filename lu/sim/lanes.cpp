@@ -68,9 +68,7 @@ void Lanes::start(Group& group, Spent spent, std::int64_t step) {
     for (int i = 0; i < group.count; ++i)
       visit(static_cast<std::size_t>(group.first + i * group.stride));
   };
-  for_all([&](std::size_t rank) {
-    begin_s = std::max({begin_s, main_s_[rank], link_s_[rank]});
-  });
+  for_all([&](std::size_t rank) { begin_s = std::max({begin_s, main_s_[rank], link_s_[rank]}); });
   group.end_s = begin_s + group.cost_s;
   totals_.message_s += group.cost_s * group.count;
   for_all([&](std::size_t rank) {
@@ -80,8 +78,8 @@ void Lanes::start(Group& group, Spent spent, std::int64_t step) {
     away.back() = {from_s, group.end_s};
     link_s_[rank] = group.end_s;
     if (options_.keeps_spans)
-      spans_.push_back({static_cast<int>(rank), Span::Lane::messages, spent, step, begin_s,
-                        group.end_s});
+      spans_.push_back(
+          {static_cast<int>(rank), Span::Lane::messages, spent, step, begin_s, group.end_s});
   });
 }
 

@@ -23,8 +23,10 @@ class PivotedRun {
     const std::int64_t k = task.step;
     prices_.clear();
     switch (task.act) {
-      case Act::factor: return factor(k);
-      case Act::send: return send(k);
+      case Act::factor:
+        return factor(k);
+      case Act::send:
+        return send(k);
       case Act::arrive:
         for (Group& group : panels_) run_.lanes.wait(group, Spent::wait, k);
         return;
@@ -58,9 +60,9 @@ class PivotedRun {
     }
     run_.lanes.count(panel_flops(static_cast<double>(run_.shape.n - k * run_.shape.nb), width));
     const double bytes = kBytesOfDouble * (kPivotWords + 2 * width);
-    const double messages_s =
-        moves_rows_ ? width * gather_s(run_.col_link, run_.shape.rows, bytes)
-                    : run_.col_broadcast_s(kBytesOfDouble * width * (width + 1));
+    const double messages_s = moves_rows_
+                                  ? width * gather_s(run_.col_link, run_.shape.rows, bytes)
+                                  : run_.col_broadcast_s(kBytesOfDouble * width * (width + 1));
     run_.lanes.meet(run_.col_group(col, messages_s), Spent::pivots, k);
   }
 
@@ -82,8 +84,8 @@ class PivotedRun {
   void exchange(const Task& task, int col) {
     const double bytes = section_bytes(task);
     const double packed = moves_rows_ ? 2 * bytes / run_.shape.rows : 0;
-    const double seconds =
-        moves_rows_ ? exchange_s(run_.col_link, run_.shape.rows, bytes) : run_.col_broadcast_s(bytes);
+    const double seconds = moves_rows_ ? exchange_s(run_.col_link, run_.shape.rows, bytes)
+                                       : run_.col_broadcast_s(bytes);
     for (int row = 0; row < run_.shape.rows; ++row)
       run_.lanes.compute(run_.rank(row, col), Spent::copy, task.step, copy_s(rank_, packed));
     Group& group = exchanges_of(task)[static_cast<std::size_t>(col)];
@@ -112,9 +114,8 @@ class PivotedRun {
       run_.lanes.compute(rank, Spent::copy, task.step, copied_s);
       run_.lanes.work(rank, Spent::solve, task.step, solved);
       const SharedWork& product =
-          prices_.of(run_.rows_from(task.step + 1, row), cols, [&](double m, double n) {
-            return product_work(rank_, m, n, k, share);
-          });
+          prices_.of(run_.rows_from(task.step + 1, row), cols,
+                     [&](double m, double n) { return product_work(rank_, m, n, k, share); });
       run_.lanes.work(rank, spent, task.step, product);
     }
   }
@@ -123,7 +124,7 @@ class PivotedRun {
   const RankMeans& rank_;
   const bool moves_rows_;
   Prices prices_;
-  std::vector<Group> panels_;                     ///< by row of the grid
+  std::vector<Group> panels_;                    ///< by row of the grid
   std::array<std::vector<Group>, 3> exchanges_;  ///< by Part, then by column of the grid
 };
 

@@ -38,9 +38,9 @@ struct Simulation {
 };
 
 struct Simulated {
-  double seconds = 0;       ///< of factorization and, with pivoted tasks, back substitution
+  double seconds = 0;  ///< of factorization and, with pivoted tasks, back substitution
   double substitution_s = 0;
-  double flops_per_s = 0;   ///< of 2/3 n^3 + 3/2 n^2
+  double flops_per_s = 0;  ///< of 2/3 n^3 + 3/2 n^2
   Totals totals;
   std::vector<Span> spans;
 };

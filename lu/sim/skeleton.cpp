@@ -18,18 +18,30 @@ class SkeletonRun {
     const Share ahead{Spent::ahead, run_.ahead_share}, rest{Spent::product, run_.product_share};
     const Rows all{k + 1, -1, -1};
     switch (task.duty) {
-      case Duty::send_square: return send_square(k);
-      case Duty::factor_square: return factor_square(k);
-      case Duty::solve_left: return solve(k, Side::left);
-      case Duty::solve_upper: return solve(k, Side::upper);
-      case Duty::send_left: return send(k, Side::left);
-      case Duty::send_upper: return send(k, Side::upper);
-      case Duty::arrive: return arrive(k);
-      case Duty::product: return product(k, {Spent::product, ahead.cpu}, all, all);
-      case Duty::product_square: return product(k, ahead, next(k), next(k));
-      case Duty::product_left: return product(k, ahead, after_next(k), next(k));
-      case Duty::product_upper: return product(k, ahead, next(k), after_next(k));
-      case Duty::product_rest: return product(k, rest, after_next(k), after_next(k));
+      case Duty::send_square:
+        return send_square(k);
+      case Duty::factor_square:
+        return factor_square(k);
+      case Duty::solve_left:
+        return solve(k, Side::left);
+      case Duty::solve_upper:
+        return solve(k, Side::upper);
+      case Duty::send_left:
+        return send(k, Side::left);
+      case Duty::send_upper:
+        return send(k, Side::upper);
+      case Duty::arrive:
+        return arrive(k);
+      case Duty::product:
+        return product(k, {Spent::product, ahead.cpu}, all, all);
+      case Duty::product_square:
+        return product(k, ahead, next(k), next(k));
+      case Duty::product_left:
+        return product(k, ahead, after_next(k), next(k));
+      case Duty::product_upper:
+        return product(k, ahead, next(k), after_next(k));
+      case Duty::product_rest:
+        return product(k, rest, after_next(k), after_next(k));
     }
   }
 

@@ -139,6 +139,12 @@ PARALIA_RATES = {
 LINPACK_CPU, LINPACK_GPU = 42.72, 78.0
 LINPACK_SHARE = {"predicted": 0.35, "found": 0.34, "dtrsm": 0.31}
 LINPACK_SAVED = {"GPU alone": 0.34, "CPU alone": 0.64}
+# [3] 6.2: shares of the peak on 16 nodes at N = 90,000; the gain of its own over the others; the
+# gain of computing during transfers. Best shares of the CPU in Fig. 6 and 12.
+LINPACK_PEAK_SHARES = {"none": 0.48, "dedicated": 0.54, "full": 0.62}
+LINPACK_GAINS = {"none": 1.28, "dedicated": 1.15}
+LINPACK_TRANSFERS = 0.03
+LINPACK_OVERLAPPED_SHARE = 0.31
 
 # [4] the tile edges of its rules, and TFLOPS at A, B, C on GPUs 1, 2, 0: (edges, TFLOPS), the first
 # edge for slow links. 6690 is not printed; it follows from the rule.

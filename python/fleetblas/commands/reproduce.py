@@ -12,6 +12,7 @@ from . import (
     common,
     reproduce_distributed,
     reproduce_hybrid,
+    reproduce_linpack,
     reproduce_paralia,
     reproduce_uncut,
     reproduce_uneven,
@@ -25,12 +26,15 @@ EXPERIMENTS: list[Experiment] = [
     *reproduce_uncut.EXPERIMENTS,
     *reproduce_paralia.EXPERIMENTS,
     *reproduce_hybrid.EXPERIMENTS,
+    *reproduce_linpack.EXPERIMENTS,
     *reproduce_uneven.EXPERIMENTS,
     *reproduce_xkblas.EXPERIMENTS,
     *reproduce_distributed.EXPERIMENTS,
 ]
 FOLDER = "reproduced"
 NAMES = {"uncut": 1, "paralia": 2, "hybrid": 3, "uneven": 4, "xkblas": 5}
+# Experiments that have a name beside that of their paper.
+SHORT = {"linpack": "3-linpack"}
 
 
 def _listed() -> str:
@@ -43,6 +47,7 @@ def _listed() -> str:
 
 EXAMPLE = f"""examples: fleetblas reproduce 1 ablation --quick
           fleetblas reproduce 2 table4 -o papers
+          fleetblas reproduce linpack
           fleetblas reproduce all
 
 Papers and experiments:
@@ -56,8 +61,8 @@ no network. Nothing is measured."""
 
 
 def add_arguments(parser) -> None:
-    papers = [*map(str, PAPERS), *NAMES, "all"]
-    meaning = f"1 to 5, {', '.join(NAMES)}, or all"
+    papers = [*map(str, PAPERS), *NAMES, *SHORT, "all"]
+    meaning = f"1 to 5, {', '.join(NAMES)}, {', '.join(SHORT)}, or all"
     parser.add_argument("paper", choices=papers, metavar="PAPER", help=meaning)
     parser.add_argument(
         "experiment", nargs="?", metavar="EXPERIMENT", help="one of the paper's; default: all"
@@ -70,6 +75,10 @@ def add_arguments(parser) -> None:
 
 
 def chosen(paper: str, name: str | None) -> list[Experiment]:
+    if paper in SHORT:
+        if name is not None:
+            raise common.UsageError(f"{paper} is one experiment: name no other")
+        return [e for e in EXPERIMENTS if e.label == SHORT[paper]]
     number = NAMES.get(paper) or (0 if paper == "all" else int(paper))
     found = [e for e in EXPERIMENTS if number in (0, e.paper)]
     if name is None:
