@@ -91,13 +91,14 @@ def w3520_c1060x16():
                 "of 128 KB",
             ),
             "segment_link_share": of(
-                0.5,
-                f"{OPEN_MPI}: coll_tuned_bcast.c waits for a segment before it sends the next; "
-                "btl_tcp_component.c sends 64 KB first, and pml_ob1.h the 64 KB left by one link: "
-                "one of the two at a time",
+                1,
+                f"{OPEN_MPI}: pml_ob1_rdma.c, a segment of 128 KB that lies in one piece goes by "
+                "both links, half each",
             ),
             "segment_trips": of(
-                3, f"{OPEN_MPI}: first part, answer, rest of a segment beyond 64 KB"
+                2,
+                f"{OPEN_MPI}: pml_ob1_sendreq.c, start_rdma, sends a header first and data once "
+                "the receiver has answered; coll_tuned_bcast.c waits for that before the next one",
             ),
         },
         "run": {
@@ -123,6 +124,7 @@ MEASURED = "machines/h200x8.json: "
 
 
 def h200x8x1000():
+    rates = {256: 10, 512: 30, 1024: 50.7, 2048: 57.5, 4096: 52.6, 8192: 52.8, 16384: 56.4}
     return {
         "schema": 1,
         "name": "h200x8x1000",
@@ -139,17 +141,9 @@ def h200x8x1000():
             "gpus": of(1, "assumed: one rank a GPU"),
             "gpu_peak_flops_per_s": of(67e12, "NVIDIA, H200 data sheet: FP64 Tensor Core"),
             "gpu_rates": of(
-                [
-                    [256, 10e12],
-                    [512, 30e12],
-                    [1024, 50.7e12],
-                    [2048, 57.5e12],
-                    [4096, 52.6e12],
-                    [8192, 52.8e12],
-                    [16384, 56.4e12],
-                ],
+                [[edge, rate * 1e12] for edge, rate in rates.items()],
                 MEASURED + "d, all eight GPUs busy; below 1024 assumed there",
-            ),  # fmt: skip
+            ),
             "gpu_memory_bytes_per_s": of(4.8e12, MEASURED + "nominal"),
             "resident": of(True, "assumed: matrices stay on GPUs (141 GB each)"),
             "gpu_panel_column_s": of(2.3e-6, MEASURED + "getrf, measured on one H100"),
