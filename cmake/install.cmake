@@ -5,7 +5,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(installed_targets fleetblas)
+set(installed_targets fleetblas fleetblas_linpack)
 if(TARGET fleetblas_preload)
   list(APPEND installed_targets fleetblas_preload)
 endif()

@@ -11,7 +11,6 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_void_p
 from . import _native
 
 FOLDERS = (_native.PACKAGE / "machines", _native.REPOSITORY / "machines")
-EXCEPTIONS = {1: "bad_argument", 2: "no_memory", 5: "bad_option", 6: "bad_file"}
 
 
 def cluster(name: str) -> dict:
@@ -45,6 +44,5 @@ class Simulator:
         finally:
             self._free(pointer)
         if status != 0:
-            word = EXCEPTIONS.get(status, "internal")
-            raise _native.Error(text or word, word)
+            raise _native.exception(status, text)
         return json.loads(text)

@@ -219,13 +219,16 @@ named_blas = _name_wheel_blas()
 library = _load()
 
 
+def exception(status: int, reason: str) -> Error:
+    """The exception of a status that is not FLEET_OK."""
+    word = library.fleet_status_string(status).decode()
+    return _EXCEPTIONS.get(status, Error)(reason or word, word)
+
+
 def check(status: int) -> None:
     """Raises the exception of `status` with the library's one-line reason; returns for FLEET_OK."""
-    if status == 0:
-        return
-    word = library.fleet_status_string(status).decode()
-    reason = library.fleet_message().decode("utf-8", "replace") or word
-    raise _EXCEPTIONS.get(status, Error)(reason, word)
+    if status != 0:
+        raise exception(status, library.fleet_message().decode("utf-8", "replace"))
 
 
 def text_of(function, *arguments) -> str:

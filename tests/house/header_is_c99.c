@@ -5,6 +5,7 @@
  */
 #include <fleetblas/fleetblas.h>
 #include <fleetblas/lapack.h>
+#include <fleetblas/linpack.h>
 #include <stdio.h>
 #include <string.h>
 

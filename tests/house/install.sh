@@ -15,6 +15,7 @@ trap 'rm -rf "$place"' EXIT
 mv "$place/first" "$place/moved"
 lib=$(dirname "$(find "$place/moved" -name libfleetblas.so)")
 test -f "$lib/libfleetblas_preload.so"
+test -f "$lib/libfleetblas_linpack.so"
 test -f "$lib/fleetblas/libblas/libblas.so.3"
 test -f "$place/moved/share/fleetblas/machines/h200x8.json"
 cp -r "$source_folder/examples/c" "$place/examples"
