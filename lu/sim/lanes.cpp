@@ -29,21 +29,26 @@ void Lanes::compute(int rank, Spent spent, std::int64_t step, double seconds) {
 
 void Lanes::work(int rank, Spent spent, std::int64_t step, const SharedWork& work) {
   const auto at = static_cast<std::size_t>(rank);
-  const double now_s = main_s_[at], gpu_s = now_s + work.in_s + work.gpu_s + work.out_s;
+  const double now_s = main_s_[at], gpu_end_s = now_s + work.in_s + work.gpu_s;
   totals_.flops += work.flops;
   totals_.transfer_s += work.in_s + work.out_s;
-  double end_s = gpu_s;
+  // With `dedicated` a core that computes nothing brings the matrices and takes them back. Else one
+  // of those that compute does, and it takes nothing back before its own part is done (paper 3,
+  // Fig. 4 and 5).
+  const bool has_carrier = options_.overlap == Overlap::dedicated;
+  double cpu_end_s = now_s;
   if (work.core_s > 0) {
-    // A core that has nothing else to do brings the matrices, with `dedicated`.
     const bool is_hidden = options_.transfers == Transfers::overlap;
-    const bool is_own = is_hidden && options_.overlap != Overlap::dedicated;
     const double begin_s = is_hidden ? now_s : now_s + work.in_s;
-    end_s = std::max(end_s, cpu_end_s(at, begin_s, work.core_s + (is_own ? work.in_s : 0)));
+    const double carried_s = is_hidden && !has_carrier ? work.in_s : 0;
+    cpu_end_s = cores_end_s(at, begin_s, work.core_s + carried_s);
   }
+  const double end_s = has_carrier ? std::max(gpu_end_s + work.out_s, cpu_end_s)
+                                   : std::max(gpu_end_s, cpu_end_s) + work.out_s;
   pass(at, spent, step, end_s);
 }
 
-double Lanes::cpu_end_s(std::size_t rank, double begin_s, double core_s) const {
+double Lanes::cores_end_s(std::size_t rank, double begin_s, double core_s) const {
   if (options_.overlap != Overlap::full) return begin_s + core_s / cores_;
   double now_s = begin_s;
   for (const Interval& away : away_[rank]) {

@@ -90,7 +90,7 @@ class Lanes {
   void start(Group& group, Spent spent, std::int64_t step);
   void pass(std::size_t rank, Spent spent, std::int64_t step, double end_s);
   /// When `core_s` of work end that begin at `begin_s`.
-  double cpu_end_s(std::size_t rank, double begin_s, double core_s) const;
+  double cores_end_s(std::size_t rank, double begin_s, double core_s) const;
 
   const Options options_;
   const double cores_;

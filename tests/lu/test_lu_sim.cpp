@@ -79,8 +79,10 @@ TEST(Product, TakesItsTransfersAndTheSlowerPart) {
   // takes 0.125 s, four cores 0.25 s.
   const double matrix_s = 8e-3, in_s = 2 * matrix_s;
 
-  EXPECT_NEAR(product_s(rank, 1000, 1000, 1000, 0.5, Transfers::first), in_s + 0.25, 1e-12);
-  EXPECT_NEAR(product_s(rank, 1000, 1000, 1000, 0.5, Transfers::overlap), (1.0 + in_s) / 4, 1e-12);
+  EXPECT_NEAR(product_s(rank, 1000, 1000, 1000, 0.5, Transfers::first), in_s + 0.25 + matrix_s / 2,
+              1e-12);
+  EXPECT_NEAR(product_s(rank, 1000, 1000, 1000, 0.5, Transfers::overlap),
+              (1.0 + in_s) / 4 + matrix_s / 2, 1e-12);
   EXPECT_NEAR(product_s(rank, 1000, 1000, 1000, 0, Transfers::overlap), 0.25 + 4 * matrix_s, 1e-12);
 }
 
