@@ -32,10 +32,10 @@ extern "C" {
  * (means). On failure it is the reason, one line. The caller gives it to fleet_linpack_free_text.
  *
  * May be called from any thread. Returns FLEET_OK, or
- *   FLEET_BAD_ARGUMENT  a pointer is null (*text is then null or untouched), a size is not positive
- *   FLEET_BAD_OPTION    a word of `run` means nothing
- *   FLEET_BAD_FILE      `cluster` or `run` is no JSON, or lacks a constant
- *   FLEET_NO_MEMORY     *text is null
+ *   FLEET_BAD_ARGUMENT  a pointer is null (*text is then null or untouched), a size or a rate is
+ * not positive, a share not in [0, 1], or there are over 1,000,000 ranks or steps FLEET_BAD_OPTION
+ * a word of `run` means nothing FLEET_BAD_FILE      `cluster` or `run` is no JSON, or lacks a
+ * constant FLEET_NO_MEMORY     *text is null
  */
 FLEET_API fleet_status fleet_linpack_simulate_json(const char* cluster, const char* run,
                                                    char** text);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // simulate_json.cpp: the simulator behind the C API: JSON in, JSON out. It knows no rules of the
 // model.
+#include <array>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -14,6 +16,9 @@ namespace fleet::lu {
 namespace {
 
 using nlohmann::json;
+
+/// Ranks, and steps.
+constexpr int kMost = 1000000;
 
 struct BadWord : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -81,7 +86,10 @@ Enum one_of(const json& run, const char* name, std::initializer_list<const char*
 std::optional<double> share(const json& run, const char* name) {
   const auto found = run.find(name);
   if (found == run.end() || found->is_null()) return {};
-  return found->get<double>();
+  const auto given = found->get<double>();
+  if (!(given >= 0 && given <= 1))
+    throw std::invalid_argument(std::string(name) + " is not between 0 and 1");
+  return given;
 }
 
 Simulation simulation_of(const json& run) {
@@ -91,6 +99,8 @@ Simulation simulation_of(const json& run) {
   const Shape& shape = wanted.shape;
   if (shape.n < 1 || shape.nb < 1 || shape.rows < 1 || shape.cols < 1)
     throw std::invalid_argument("n, nb, rows and cols are at least 1");
+  if (shape.rows > kMost / shape.cols || shape.n / kMost > shape.nb)
+    throw std::invalid_argument("more than a million ranks or steps");
   wanted.overlap = one_of<Overlap>(run, "overlap", {"none", "lookahead", "dedicated", "full"});
   wanted.algorithm = one_of<Algorithm>(run, "tasks", {"pivoted", "unpivoted", "skeleton"});
   wanted.transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
@@ -105,7 +115,13 @@ double peak_of(const json& part) {
          number_or(part, "gpu_peak_flops_per_s", 0) * number(part, "gpus");
 }
 
+void require_finite(double seconds) {
+  if (!std::isfinite(seconds))
+    throw std::invalid_argument("a rate or a bandwidth of the cluster is zero");
+}
+
 json result_of(const Simulated& done, const Shape& shape, double peak) {
+  require_finite(done.seconds);
   constexpr const char* kNames[kSpentKinds] = {"panel", "pivots",  "copy", "solve",
                                                "ahead", "product", "wait", "wait_rows"};
   const double ranks = shape.rows * shape.cols;
@@ -123,8 +139,11 @@ json result_of(const Simulated& done, const Shape& shape, double peak) {
 json product_of(const Cluster& cluster, const json& run, double peak) {
   const auto size = run.at("product").get<std::array<double, 3>>();
   const auto transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
+  if (!(size[0] > 0 && size[1] > 0 && size[2] > 0))
+    throw std::invalid_argument("sizes of a product are positive");
   const double cpu_share = share(run, "product_share").value_or(0);
   const double seconds = product_s(cluster.rank, size[0], size[1], size[2], cpu_share, transfers);
+  require_finite(seconds);
   const double rate = 2 * size[0] * size[1] * size[2] / seconds;
   return {{"seconds", seconds}, {"flops_per_s", rate}, {"share_of_peak", rate / peak}};
 }

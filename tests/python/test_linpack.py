@@ -105,8 +105,16 @@ def test_wrong_words_are_refused(simulator):
         simulator.run(file, overlap="some")
     with pytest.raises(BadArgument, match="at least 1"):
         simulator.run(file, nb=0)
+    with pytest.raises(BadArgument, match="more than a million"):
+        simulator.run(file, n=10**15)
+    with pytest.raises(BadArgument, match="not between 0 and 1"):
+        simulator.run(file, product_share=1.5)
     with pytest.raises(BadFile, match="latency_s"):
         del file["links"]["latency_s"]
         simulator.run(file)
     with pytest.raises(BadFile):
         simulator.run({})
+    file = _linpack.cluster(CLUSTERS[0])
+    file["links"]["bytes_per_s"]["value"] = 0
+    with pytest.raises(BadArgument, match="is zero"):
+        simulator.run(file)
