@@ -19,7 +19,8 @@ extern "C" {
  *   "n", "nb"      order of the system, width of a panel
  *   "rows", "cols" of the grid of ranks
  *   "overlap"      "none", "lookahead", "dedicated" or "full"
- *   "tasks"        "pivoted", "unpivoted", or "skeleton" (paper 3's, which solves nothing)
+ *   "tasks"        "pivoted", "unpivoted", "skeleton" (paper 3's, which solves nothing), or "hpl"
+ *                  (in HPL's order, with a look-ahead of one panel)
  *   "transfers"    "first" or "overlap": whether the CPU computes while GPUs get their part
  *   "solve_share", "ahead_share", "product_share"
  *                  the CPU's part of solutions, of products that the next panel waits for, and of

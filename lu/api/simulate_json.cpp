@@ -102,7 +102,7 @@ Simulation simulation_of(const json& run) {
   if (shape.rows > kMost / shape.cols || shape.n / kMost > shape.nb)
     throw std::invalid_argument("more than a million ranks or steps");
   wanted.overlap = one_of<Overlap>(run, "overlap", {"none", "lookahead", "dedicated", "full"});
-  wanted.algorithm = one_of<Algorithm>(run, "tasks", {"pivoted", "unpivoted", "skeleton"});
+  wanted.algorithm = one_of<Algorithm>(run, "tasks", {"pivoted", "unpivoted", "skeleton", "hpl"});
   wanted.transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
   wanted.shares = {share(run, "solve_share"), share(run, "ahead_share"),
                    share(run, "product_share")};

@@ -11,6 +11,7 @@ Lanes::Lanes(int ranks, int cores, Options options)
       cores_(std::max(1, options.overlap == Overlap::dedicated ? cores - 1 : cores)),
       main_s_(static_cast<std::size_t>(ranks), 0),
       link_s_(main_s_),
+      expected_s_(main_s_),
       away_(main_s_.size()) {}
 
 void Lanes::pass(std::size_t rank, Spent spent, std::int64_t step, double end_s) {
@@ -73,12 +74,12 @@ void Lanes::start(Group& group, Spent spent, std::int64_t step) {
     for (int i = 0; i < group.count; ++i)
       visit(static_cast<std::size_t>(group.first + i * group.stride));
   };
-  for_all([&](std::size_t rank) { begin_s = std::max({begin_s, main_s_[rank], link_s_[rank]}); });
+  for_all([&](std::size_t rank) { begin_s = std::max({begin_s, ready_s(rank), link_s_[rank]}); });
   group.end_s = begin_s + group.cost_s;
   totals_.message_s += group.cost_s * group.count;
   for_all([&](std::size_t rank) {
     auto& away = away_[rank];
-    const double from_s = std::max(main_s_[rank], away.back().end_s);
+    const double from_s = std::max(ready_s(rank), away.back().end_s);
     std::shift_left(away.begin(), away.end(), 1);
     away.back() = {from_s, group.end_s};
     link_s_[rank] = group.end_s;
@@ -86,6 +87,18 @@ void Lanes::start(Group& group, Spent spent, std::int64_t step) {
       spans_.push_back(
           {static_cast<int>(rank), Span::Lane::messages, spent, step, begin_s, group.end_s});
   });
+}
+
+void Lanes::reach(int rank, Spent spent, std::int64_t step) {
+  const auto at = static_cast<std::size_t>(rank);
+  pass(at, spent, step, expected_s_[at]);
+  expected_s_[at] = 0;
+}
+
+void Lanes::prepare(int rank, Spent spent, std::int64_t step, double seconds) {
+  const auto at = static_cast<std::size_t>(rank);
+  if (expected_s_[at] > main_s_[at]) expected_s_[at] += seconds;
+  compute(rank, spent, step, seconds);
 }
 
 void Lanes::post(Group& group, Spent spent, std::int64_t step) {
@@ -99,8 +112,19 @@ void Lanes::wait(Group& group, Spent spent, std::int64_t step) {
     pass(static_cast<std::size_t>(group.first + i * group.stride), spent, step, group.end_s);
 }
 
+void Lanes::delay(Group& group, double seconds) {
+  if (!is_driven() || group.cost_s <= 0) return;
+  for (int i = 0; i < group.count; ++i) {
+    const auto rank = static_cast<std::size_t>(group.first + i * group.stride);
+    if (link_s_[rank] == group.end_s) link_s_[rank] += seconds;
+    if (away_[rank].back().end_s == group.end_s) away_[rank].back().end_s += seconds;
+  }
+  group.end_s += seconds;
+}
+
 void Lanes::meet(const Group& group, Spent spent, std::int64_t step) {
   if (group.cost_s <= 0) return;
+  totals_.message_s += group.cost_s * group.count;
   double begin_s = 0;
   for (int i = 0; i < group.count; ++i)
     begin_s = std::max(begin_s, main_s_[static_cast<std::size_t>(group.first + i * group.stride)]);

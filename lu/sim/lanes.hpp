@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // lanes.hpp: the clocks of all ranks: one lane computes, one has messages. It knows no algorithm.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -71,6 +72,18 @@ class Lanes {
   /// member is, else when all wait for it (without a thread nothing goes on meanwhile).
   void post(Group& group, Spent spent, std::int64_t step);
   void wait(Group& group, Spent spent, std::int64_t step);
+  /// What a rank works on next does not need the message that ends at `end_s`; what it posts
+  /// meanwhile does. Then `reach` waits for it.
+  void expect(int rank, double end_s) { expected_s_[static_cast<std::size_t>(rank)] = end_s; }
+  void reach(int rank, Spent spent, std::int64_t step);
+  /// `seconds` of the computing lane for what is posted next, once what is expected is there.
+  void prepare(int rank, Spent spent, std::int64_t step, double seconds);
+  /// Messages go on while ranks compute.
+  bool is_driven() const {
+    return options_.overlap == Overlap::dedicated || options_.overlap == Overlap::full;
+  }
+  /// What a message loses to others on its links while it is under way.
+  void delay(Group& group, double seconds);
   /// A message that all members wait for, beside those that others bring.
   void meet(const Group& group, Spent spent, std::int64_t step);
   void count(double flops) { totals_.flops += flops; }
@@ -84,9 +97,7 @@ class Lanes {
   struct Interval {
     double begin_s = 0, end_s = 0;
   };
-  bool is_driven() const {
-    return options_.overlap == Overlap::dedicated || options_.overlap == Overlap::full;
-  }
+  double ready_s(std::size_t rank) const { return std::max(main_s_[rank], expected_s_[rank]); }
   void start(Group& group, Spent spent, std::int64_t step);
   void pass(std::size_t rank, Spent spent, std::int64_t step, double end_s);
   /// When `core_s` of work end that begin at `begin_s`.
@@ -94,7 +105,7 @@ class Lanes {
 
   const Options options_;
   const double cores_;
-  std::vector<double> main_s_, link_s_;
+  std::vector<double> main_s_, link_s_, expected_s_;
   /// The last times that a core had messages, by rank, the oldest first.
   std::vector<std::array<Interval, 4>> away_;
   Totals totals_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pivoted.cpp: the tasks of lu/factor on lanes.
+// pivoted.cpp: the tasks of lu/factor, and those of HPL, on lanes.
+#include "schedule/hpl_tasks.hpp"
 #include "sim/run.hpp"
 
 namespace fleet::lu {
@@ -14,7 +15,8 @@ class PivotedRun {
   explicit PivotedRun(Run& run)
       : run_(run),
         rank_(run.cluster.rank),
-        moves_rows_(run.wanted.algorithm == Algorithm::pivoted),
+        moves_rows_(run.wanted.algorithm != Algorithm::unpivoted),
+        is_hpl_(run.wanted.algorithm == Algorithm::hpl),
         prices_(run.wanted.pricing) {}
 
   /// The same task of all columns of the grid.
@@ -28,18 +30,20 @@ class PivotedRun {
       case Act::send:
         return send(k);
       case Act::arrive:
-        for (Group& group : panels_) run_.lanes.wait(group, Spent::wait, k);
-        return;
+        return arrive(k);
       case Act::exchange:
         exchanges_of(task).assign(of_cols.size(), {});
         for (std::size_t col = 0; col < of_cols.size(); ++col)
           exchange(of_cols[col][at], static_cast<int>(col));
+        if (is_hpl_) return exchange_now(task);
         if (run_.wanted.overlap == Overlap::none) rows_arrive(task);
         return;
       case Act::update:
-        if (run_.wanted.overlap != Overlap::none) rows_arrive(task);
+        if (run_.wanted.overlap != Overlap::none && !is_hpl_) rows_arrive(task);
         for (std::size_t col = 0; col < of_cols.size(); ++col)
           update(of_cols[col][at], static_cast<int>(col));
+        for (int rank = 0; rank < run_.shape.rows * run_.shape.cols; ++rank)
+          run_.lanes.reach(rank, Spent::wait, k);
         return;
     }
   }
@@ -76,6 +80,16 @@ class PivotedRun {
     for (Group& group : panels_) run_.lanes.post(group, Spent::wait, k);
   }
 
+  /// A panel that is late is waited for during the next update, as lu/factor does it.
+  void arrive(std::int64_t k) {
+    const bool may_be_late = run_.lanes.is_driven() && k > 0 && !is_hpl_;
+    for (Group& group : panels_) {
+      if (!may_be_late) run_.lanes.wait(group, Spent::wait, k);
+      for (int i = 0; may_be_late && i < group.count; ++i)
+        run_.lanes.expect(group.first + i * group.stride, group.end_s);
+    }
+  }
+
   double section_bytes(const Task& task) const {
     const std::int64_t cols = std::max<std::int64_t>(0, task.end - task.begin);
     return kBytesOfDouble * static_cast<double>(cols * run_.width(task.step));
@@ -87,10 +101,21 @@ class PivotedRun {
     const double seconds = moves_rows_ ? exchange_s(run_.col_link, run_.shape.rows, bytes)
                                        : run_.col_broadcast_s(bytes);
     for (int row = 0; row < run_.shape.rows; ++row)
-      run_.lanes.compute(run_.rank(row, col), Spent::copy, task.step, copy_s(rank_, packed));
+      run_.lanes.prepare(run_.rank(row, col), Spent::copy, task.step, copy_s(rank_, packed));
     Group& group = exchanges_of(task)[static_cast<std::size_t>(col)];
     group = run_.col_group(col, seconds);
-    run_.lanes.post(group, Spent::wait_rows, task.step);
+    if (!is_hpl_) run_.lanes.post(group, Spent::wait_rows, task.step);
+  }
+
+  /// HPL waits for rows at once. A panel that is under way gives them its links meanwhile.
+  void exchange_now(const Task& task) {
+    double longest_s = 0;
+    for (const Group& group : exchanges_of(task)) {
+      run_.lanes.meet(group, Spent::wait_rows, task.step);
+      longest_s = std::max(longest_s, group.cost_s);
+    }
+    if (task.part != Part::right) return;
+    for (Group& group : panels_) run_.lanes.delay(group, longest_s);
   }
 
   void rows_arrive(const Task& task) {
@@ -122,7 +147,7 @@ class PivotedRun {
 
   Run& run_;
   const RankMeans& rank_;
-  const bool moves_rows_;
+  const bool moves_rows_, is_hpl_;
   Prices prices_;
   std::vector<Group> panels_;                    ///< by row of the grid
   std::array<std::vector<Group>, 3> exchanges_;  ///< by Part, then by column of the grid
@@ -138,9 +163,12 @@ void run_pivoted(Run& run) {
     for (std::size_t at = 0; at < of_cols.front().size(); ++at) pivoted.take(of_cols, at);
   };
   const Overlap overlap = run.wanted.overlap;
-  take_all([&](int col) { return first_tasks(run.shape, col, overlap); });
+  const bool is_hpl = run.wanted.algorithm == Algorithm::hpl;
+  const auto first = is_hpl ? first_hpl_tasks : first_tasks;
+  const auto of_step = is_hpl ? hpl_tasks : step_tasks;
+  take_all([&](int col) { return first(run.shape, col, overlap); });
   for (std::int64_t k = 0; k < run.shape.steps(); ++k)
-    take_all([&](int col) { return step_tasks(run.shape, col, overlap, k); });
+    take_all([&](int col) { return of_step(run.shape, col, overlap, k); });
 }
 
 }  // namespace fleet::lu

@@ -11,7 +11,8 @@ namespace fleet::lu {
 enum class Algorithm {
   pivoted,    ///< the tasks that lu/factor runs
   unpivoted,  ///< the same, with rows that stay where they are
-  skeleton    ///< the tasks of paper 3 (schedule/skeleton.hpp)
+  skeleton,   ///< the tasks of paper 3 (schedule/skeleton.hpp)
+  hpl         ///< those of HPL (schedule/hpl_tasks.hpp)
 };
 
 /// The CPU's parts of work that it shares with GPUs (R of paper 3); none: balanced_share.

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "schedule/hpl_tasks.hpp"
 #include "schedule/skeleton.hpp"
 #include "sim/simulate.hpp"
 
@@ -15,7 +16,8 @@ namespace {
 
 constexpr Overlap kOverlaps[] = {Overlap::none, Overlap::lookahead, Overlap::dedicated,
                                  Overlap::full};
-constexpr Algorithm kAlgorithms[] = {Algorithm::pivoted, Algorithm::unpivoted, Algorithm::skeleton};
+constexpr Algorithm kAlgorithms[] = {Algorithm::pivoted, Algorithm::unpivoted, Algorithm::skeleton,
+                                     Algorithm::hpl};
 
 /// Four cores of 1 GFLOPS and a GPU of 8, links of 100 MB/s.
 Cluster small_cluster() {
@@ -126,6 +128,20 @@ TEST(Lanes, WithoutAThreadNothingGoesOnDuringWork) {
   EXPECT_DOUBLE_EQ(lanes.end_s(), 3);
 }
 
+TEST(Lanes, WhatALatePanelIsNeededForIsPostedDuringAnUpdate) {
+  Lanes lanes(1, 4, {Overlap::dedicated, Transfers::overlap});
+  Group rows{.first = 0, .stride = 1, .count = 1, .cost_s = 4};
+
+  lanes.expect(0, 2);  // the panel comes after 2 s
+  lanes.post(rows, Spent::wait_rows, 0);
+  lanes.compute(0, Spent::product, 0, 5);
+  lanes.reach(0, Spent::wait, 0);
+  EXPECT_DOUBLE_EQ(lanes.end_s(), 5);
+  lanes.wait(rows, Spent::wait_rows, 0);
+
+  EXPECT_DOUBLE_EQ(lanes.end_s(), 2 + 4);
+}
+
 TEST(Skeleton, HidesTheNextMessagesUnderTheLastProduct) {
   const Shape shape{1000, 64, 2, 3};
   const auto at = [](const std::vector<SkeletonTask>& tasks, Duty duty) {
@@ -139,6 +155,23 @@ TEST(Skeleton, HidesTheNextMessagesUnderTheLastProduct) {
   EXPECT_LT(at(hidden, Duty::product_rest), at(hidden, Duty::arrive));
   EXPECT_LT(at(waited, Duty::arrive), at(waited, Duty::product));
   EXPECT_TRUE(skeleton_tasks(shape, Overlap::full, shape.steps() - 1).empty());
+}
+
+TEST(HplTasks, UpdateEachColumnOnceAStep) {
+  const Shape shape{1000, 64, 2, 3};
+  for (const Overlap overlap : kOverlaps)
+    for (int col = 0; col < shape.cols; ++col)
+      for (std::int64_t k = 0; k < shape.steps(); ++k) {
+        const auto updated = [](const std::vector<Task>& tasks) {
+          std::int64_t columns = 0;
+          for (const Task& task : tasks)
+            if (task.act == Act::update) columns += task.end - task.begin;
+          return columns;
+        };
+
+        EXPECT_EQ(updated(hpl_tasks(shape, col, overlap, k)),
+                  updated(step_tasks(shape, col, overlap, k)));
+      }
 }
 
 TEST(Simulation, NoLaneOverlapsItself) {
