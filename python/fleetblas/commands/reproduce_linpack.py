@@ -378,6 +378,10 @@ EXPERIMENTS = [
             f"machines/clusters/{CLUSTER}.json. The paper prints neither how fast cublasSetMatrix "
             "brings matrices nor how fast broadcasts are, and these move the results most. "
             "Transfers are assumed to come from ordinary memory; pinned memory makes all faster.",
+            "The model was corrected after first comparisons, each time by a source: how a "
+            "segment goes by two links (Open MPI's code), when results leave the GPU (Fig. 5), "
+            "in which order HPL exchanges rows (its code). So this is no blind prediction. The "
+            "readings that are not the first, and the range, show what each choice is worth.",
             "Fatica's and Endo's codes began as HPL, so they are simulated in its order: rows are "
             "exchanged before each update, and only a panel travels during products. What Endo "
             "changed beside the threads the paper does not say. Panels are broadcast as Open MPI "
