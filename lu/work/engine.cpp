@@ -2,8 +2,6 @@
 // engine.cpp: one list of messages, looked at by whoever has the time.
 #include "work/engine.hpp"
 
-#include <sys/prctl.h>
-
 #include <exception>
 #include <system_error>
 
@@ -118,12 +116,8 @@ void Engine::poll_locked() {
 }
 
 void Engine::run() {
-  // Between two looks: much less than a message of interest takes, much more than a look.
-  constexpr std::chrono::microseconds kRest{20};
   // Work of others may have come without a call of wake() being seen.
   constexpr std::chrono::milliseconds kIdle{1};
-  // The system would make 70 of 20 microseconds.
-  prctl(PR_SET_TIMERSLACK, 1000UL);
   while (!stops_) {
     bool is_busy = false;
     {
@@ -137,7 +131,7 @@ void Engine::run() {
       if (options_.spins || waiting_ > 0)
         std::this_thread::yield();
       else
-        std::this_thread::sleep_for(kRest);
+        nap();
     } else if (options_.meanwhile && !options_.meanwhile()) {
       std::unique_lock lock(mutex_);
       if (under_way_.empty() && !stops_) changed_.wait_for(lock, kIdle);
