@@ -8,6 +8,7 @@
 
 #include "cpu/triangular.hpp"
 #include "support/host_trial.hpp"
+#include "support/reference.hpp"
 
 namespace fleet {
 namespace {
@@ -67,6 +68,52 @@ TEST(Triangular, IsSolvedWithByTheInversesOfItsBlocks) {
 
     for (std::size_t i = 0; i < given.size(); ++i) ASSERT_NEAR(given[i], expected[i], 1e-12);
   }
+}
+
+/// One side of a triangle whose elements are small off the diagonal, so that errors do not grow.
+template <typename T>
+void expect_the_same_by_library_and_loops(DataType type, std::int64_t order, const Variant& variant,
+                                          Diag diag) {
+  const std::int64_t width = 19, ld = order + 3;
+  test::Random random(static_cast<std::uint64_t>(order));
+  test::Guarded<T> a(order, order, ld), by_library(ld, ld, ld);
+  a.fill_random(random);
+  by_library.fill_random(random);
+  for (std::int64_t col = 0; col < order; ++col)
+    for (std::int64_t row = 0; row < order; ++row) {
+      T& element = a.data()[row + col * ld];
+      element = row == col ? element + T(2) : element / T(static_cast<float>(order));
+    }
+  test::Guarded<T> by_loops = by_library;
+  const bool on_left = variant.side == Side::left;
+  Launch launch{.kernel = Kernel::solve, .type = type, .beta = 3.0};
+  launch.a = {a.data(), order, order, ld, variant.fill};
+  launch.c = {by_library.data(), on_left ? order : width, on_left ? width : order, ld};
+  launch.op_a = variant.op;
+  launch.side = variant.side;
+  launch.diag = diag;
+  PlainBlas loops;
+
+  solve(launch, *test::shared_cpu_blas());
+  launch.c.data = by_loops.data();
+  solve(launch, loops);
+
+  const double tolerance = type == DataType::f32 || type == DataType::c32 ? 1e-4 : 1e-12;
+  for (std::int64_t i = 0; i < ld * ld; ++i)
+    ASSERT_LE(std::abs(by_library.data()[i] - by_loops.data()[i]), tolerance) << order;
+}
+
+TEST(Triangular, IsSolvedWithByTheLibraryAsByLoops) {
+  for (const std::int64_t order : {1, 65, 530})
+    for (const Variant& variant : variants())
+      for (const Diag diag : {Diag::unit, Diag::non_unit})
+        for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64}) {
+          Variant of_type = variant;
+          if (is_complex(type.storage) && variant.op == Op::transpose) of_type.op = Op::conjugate;
+          test::with_blas_type(type, [&]<typename T>() {
+            expect_the_same_by_library_and_loops<T>(type, order, of_type, diag);
+          });
+        }
 }
 
 }  // namespace
