@@ -111,7 +111,7 @@ class Runs:
             command = ["env", f"FLEETBLAS_CPU_BLAS={self.options.blas}", *command]
         done = subprocess.run([*self.launcher, *command], cwd=folder, env=environment,
                               capture_output=True, text=True)  # fmt: skip
-        return numbers(done.stdout)
+        return numbers(done.stdout + done.stderr)
 
 
 def table(rows: dict[str, list[dict]]) -> str:
@@ -123,6 +123,8 @@ def table(rows: dict[str, list[dict]]) -> str:
         passed = "" if all(row["passed"] for row in all_) else "  FAILED"
         lines.append(f"{name:<16}{rate[name]:>8.1f}{min(rates):>8.1f}{max(rates):>8.1f}"
                      f"{len(rates):>6}{worst:>10.5f}{passed}")  # fmt: skip
+    if "full" not in rows:
+        return "\n".join(lines)
     for peer in [name for name in rows if name != "full"]:
         lines.append(f"full over {peer:<12} {rate['full'] / rate[peer]:>6.2f}")
     if "none" in rows:

@@ -24,14 +24,21 @@ werror=$([ -n "${CI:-}" ] && echo ON || echo OFF)
 kernels=${CI:+-DCMAKE_CUDA_ARCHITECTURES=75-virtual;90-real}
 # Nor does what CI needs depend on what ccache remembers.
 unity=${CI:+-DFLEETBLAS_UNITY=ON}
-# Where the machine has no MPI, the tests bring one.
-if [ -d .deps/mpich ]; then export MPI_HOME=$PWD/.deps/mpich; fi
-lacks_mpi() { grep -q '^MPI_CXX_COMPILER:.*NOTFOUND' "$folder/CMakeCache.txt"; }
-if [ -f "$folder/build.ninja" ] && [ -n "${MPI_HOME:-}" ] && lacks_mpi; then
-  rm "$folder/build.ninja"
+# Where the machine has no MPI, the tests bring one. A build that has looked for one looks again if
+# there is another one now.
+mpicxx=$(command -v mpicxx || true)
+if [ -z "$mpicxx" ] && [ -d .deps/mpich ]; then
+  export MPI_HOME=$PWD/.deps/mpich
+  mpicxx=$MPI_HOME/bin/mpicxx
+fi
+known=$(sed -n 's/^MPI_CXX_COMPILER:FILEPATH=//p' "$folder/CMakeCache.txt" 2>/dev/null || true)
+if [ -n "$known" ] && [ -n "$mpicxx" ] && [ "$(realpath "$known")" != "$(realpath "$mpicxx")" ]; then
+  forget_mpi='-UMPI*'
+  rm -f "$folder/build.ninja"
 fi
 if [ ! -f "$folder/build.ninja" ]; then
-  quietly cmake --preset "$preset" -DFLEETBLAS_WERROR="$werror" ${kernels:+"$kernels"} $unity
+  quietly cmake --preset "$preset" -DFLEETBLAS_WERROR="$werror" ${kernels:+"$kernels"} $unity \
+    ${forget_mpi:-}
   sed -n 's/^-- left out: /build: left out: /p' "$log"
 fi
 started=$SECONDS

@@ -4,10 +4,11 @@
 # without root: .venv (Python packages), .deps (C++ headers from Debian packages), .venv-tests (the
 # environments of the drop-in tests). Does nothing if they are complete. It knows no source file.
 #
-# usage: tools/setup.sh [dev] [dropin]
+# usage: tools/setup.sh [dev] [dropin] [mpi]
 #   (nothing)  what `make` and `make demo` need
 #   dev        and what `make test`, `make lint`, `make format` and `make wheel` need
 #   dropin     and one environment per NumPy generation that the drop-in tests run in
+#   mpi        and an MPI (.deps/mpich) if the machine has none, so that the tests have one
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -124,22 +125,20 @@ get_headers() {
 }
 
 requirements=(tools/requirements.txt)
-dropin=no dev=no
+dropin=no mpi=no
 for word in "$@"; do
   case $word in
-    dev)
-      requirements+=(tools/requirements-dev.txt)
-      dev=yes
-      ;;
+    dev) requirements+=(tools/requirements-dev.txt) ;;
+    mpi) mpi=yes ;;
     dropin) dropin=yes ;;
-    *) fail "unknown word '$word'; known: dev dropin" ;;
+    *) fail "unknown word '$word'; known: dev dropin mpi" ;;
   esac
 done
 
 make_venv .venv "${requirements[@]}"
 link_package
 has_headers || get_headers
-if [ $dev = yes ] && ! command -v mpicxx >/dev/null; then get_mpi; fi
+if [ $mpi = yes ] && ! command -v mpicxx >/dev/null; then get_mpi; fi
 if [ $dropin = yes ]; then
   mkdir -p .venv-tests
   if "$python" -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then

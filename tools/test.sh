@@ -90,7 +90,7 @@ has() {
 }
 
 # What the compiler needs first; the rest is downloaded while it runs.
-tools/setup.sh || exit 1
+tools/setup.sh mpi || exit 1
 beside setup tools/setup.sh dev $(has dropin && echo dropin)
 built release
 cmake --install build/release --component python --prefix python/fleetblas >/dev/null || exit 1

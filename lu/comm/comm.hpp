@@ -34,6 +34,9 @@ class Request {
   virtual void wait() = 0;
 };
 
+/// Of a patience, in seconds: longer than any run.
+constexpr double kForever = 1e9;
+
 enum class Reduction { sum, largest };
 
 /// A group of ranks. All of them make the same calls in the same order; one thread of a rank at a
@@ -41,6 +44,9 @@ enum class Reduction { sum, largest };
 class Comm {
  public:
   virtual ~Comm() = default;
+  /// The longest that a rank waits for another one, from now on; groups split off later begin with
+  /// it. kForever to begin with, or what made the group.
+  virtual void set_patience(double seconds) = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 

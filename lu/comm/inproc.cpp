@@ -61,9 +61,9 @@ class Board {
   }
 
   /// Waits for it. Throws Failure.
-  void wait(const EntryKey& key, std::span<const int> wanted, int to) {
+  void wait(const EntryKey& key, std::span<const int> wanted, int to, double patience_s) {
     std::unique_lock lock(mutex_);
-    const auto limit = Clock::now() + seconds(pace_.patience_s);
+    const auto limit = Clock::now() + seconds(patience_s);
     for (;;) {
       if (const auto there = arrival_locked(key, wanted, to)) {
         lock.unlock();
@@ -72,7 +72,7 @@ class Board {
       }
       if (heard_.wait_until(lock, limit) == std::cv_status::timeout &&
           !arrival_locked(key, wanted, to))
-        throw no_answer(pace_.patience_s);
+        throw no_answer(patience_s);
     }
   }
 
@@ -142,12 +142,13 @@ class Board {
 /// Waits for the parts of some ranks, then takes them.
 class BoardRequest final : public Request {
  public:
-  BoardRequest(Board& board, EntryKey key, std::vector<int> wanted, int rank,
+  BoardRequest(Board& board, EntryKey key, std::vector<int> wanted, int rank, double patience_s,
                std::function<void()> take)
       : board_(board),
         key_(std::move(key)),
         wanted_(std::move(wanted)),
         rank_(rank),
+        patience_s_(patience_s),
         take_(std::move(take)) {}
 
   bool test() override {
@@ -159,7 +160,7 @@ class BoardRequest final : public Request {
   }
   void wait() override {
     if (is_done_) return;
-    board_.wait(key_, wanted_, rank_);
+    board_.wait(key_, wanted_, rank_, patience_s_);
     finish();
   }
 
@@ -174,18 +175,25 @@ class BoardRequest final : public Request {
   const EntryKey key_;
   const std::vector<int> wanted_;
   const int rank_;
+  const double patience_s_;
   const std::function<void()> take_;
   bool is_done_ = false;
 };
 
 class InprocComm final : public Comm {
  public:
-  InprocComm(Board& board, std::vector<int> group, std::vector<int> splits, int rank)
-      : board_(board), group_(std::move(group)), origin_(std::move(splits)), rank_(rank) {
+  InprocComm(Board& board, std::vector<int> group, std::vector<int> splits, int rank,
+             double patience_s)
+      : board_(board),
+        group_(std::move(group)),
+        origin_(std::move(splits)),
+        rank_(rank),
+        patience_s_(patience_s) {
     everybody_.resize(group_.size());
     std::iota(everybody_.begin(), everybody_.end(), 0);
   }
 
+  void set_patience(double seconds) override { patience_s_ = seconds; }
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(group_.size()); }
 
@@ -243,20 +251,23 @@ class InprocComm final : public Comm {
     // All ranks have split as often as this one: the path is theirs too.
     std::vector<int> origin = origin_;
     origin.push_back(splits_++);
-    return std::make_unique<InprocComm>(board_, std::move(group), std::move(origin), rank);
+    return std::make_unique<InprocComm>(board_, std::move(group), std::move(origin), rank,
+                                        patience_s_);
   }
 
  private:
   EntryKey next_key() { return {group_, origin_, calls_++}; }
   std::unique_ptr<Request> request(const EntryKey& key, std::vector<int> wanted,
                                    std::function<void()> take) {
-    return std::make_unique<BoardRequest>(board_, key, std::move(wanted), rank_, std::move(take));
+    return std::make_unique<BoardRequest>(board_, key, std::move(wanted), rank_, patience_s_,
+                                          std::move(take));
   }
 
   Board& board_;
   const std::vector<int> group_;
   const std::vector<int> origin_;
   const int rank_;
+  double patience_s_;
   std::vector<int> everybody_;
   std::int64_t calls_ = 0;
   int splits_ = 0;
@@ -271,7 +282,7 @@ void run_ranks(int ranks, const Pace& pace, const std::function<void(Comm&)>& ra
   std::vector<std::thread> threads;
   const auto run = [&](int rank) {
     try {
-      InprocComm comm(board, group, {}, rank);
+      InprocComm comm(board, group, {}, rank, pace.patience_s);
       rank_main(comm);
     } catch (...) {
       board.fail(std::current_exception());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mpi.cpp: nonblocking collectives. Threads call MPI one at a time.
+// mpi.cpp: nonblocking collectives. Threads call MPI one at a time; what is called before an engine
+// runs, and abandon(), need no turn.
 #include "comm_mpi/mpi.hpp"
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -92,6 +94,10 @@ class MpiRequest final : public Request {
 };
 
 void UnderWay::add(MpiRequest& request, MPI_Request handle) {
+  if (handle == MPI_REQUEST_NULL) {  // done already
+    request.is_done = true;
+    return;
+  }
   handles_.push_back(handle);
   requests_.push_back(&request);
 }
@@ -120,7 +126,8 @@ void UnderWay::look() {
 
 class MpiComm final : public Comm {
  public:
-  MpiComm(MPI_Comm comm, double patience_s) : comm_(comm), patience_s_(patience_s) {
+  explicit MpiComm(MPI_Comm comm, double patience_s = kForever)
+      : comm_(comm), patience_s_(patience_s) {
     check(MPI_Comm_rank(comm, &rank_));
     check(MPI_Comm_size(comm, &size_));
     check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
@@ -131,6 +138,7 @@ class MpiComm final : public Comm {
     MPI_Comm_free(&comm_);
   }
 
+  void set_patience(double seconds) override { patience_s_ = seconds; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
@@ -195,7 +203,7 @@ class MpiComm final : public Comm {
   }
 
   MPI_Comm comm_;
-  const double patience_s_;
+  double patience_s_;
   int rank_ = 0, size_ = 1;
 };
 
@@ -271,10 +279,10 @@ Mpi::~Mpi() {
   if (is_ours_ && std::uncaught_exceptions() == 0) MPI_Finalize();
 }
 
-std::unique_ptr<Comm> Mpi::world(double patience_s) const {
+std::unique_ptr<Comm> Mpi::world() const {
   MPI_Comm all = MPI_COMM_NULL;
   check(MPI_Comm_dup(MPI_COMM_WORLD, &all));
-  return std::make_unique<MpiComm>(all, patience_s);
+  return std::make_unique<MpiComm>(all);
 }
 
 int Mpi::rank() const {
@@ -292,10 +300,22 @@ int Mpi::size() const {
 Mpi::OnNode Mpi::on_node() const {
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
-  OnNode found{0, 1};
-  MPI_Comm_rank(node, &found.rank);
+  OnNode found{};
   MPI_Comm_size(node, &found.size);
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(found.size));
+  const int bytes = sizeof mine;
+  const int status = MPI_Allgather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, node);
   MPI_Comm_free(&node);
+  check(status);
+  for (const cpu_set_t& other : all) {
+    cpu_set_t common;
+    CPU_AND(&common, &mine, &other);
+    if (CPU_COUNT(&common) > 0) ++found.on_its_cores;
+  }
+  found.on_its_cores = std::max(1, found.on_its_cores);
   return found;
 }
 
@@ -304,9 +324,9 @@ std::string Mpi::library() const {
   return text.substr(0, text.find_first_of(",\n"));
 }
 
-void Mpi::abandon() const noexcept {
-  MPI_Abort(MPI_COMM_WORLD, 1);
-  std::_Exit(1);
+void Mpi::abandon(int status) const noexcept {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
 }
 
 }  // namespace fleet::lu

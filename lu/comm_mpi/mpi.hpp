@@ -21,20 +21,21 @@ class Mpi {
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;
 
-  /// All ranks. While they wait for each other, for at most `patience_s` at a time.
-  std::unique_ptr<Comm> world(double patience_s) const;
+  /// All ranks.
+  std::unique_ptr<Comm> world() const;
   int rank() const;
   int size() const;
-  /// The ranks on this rank's node, and which of them this one is. All ranks call it at once.
+  /// The ranks of this rank's node, and those of them that may use a core that this one may use:
+  /// itself among them. All ranks call it at once.
   struct OnNode {
-    int rank, size;
+    int size = 1, on_its_cores = 0;
   };
   OnNode on_node() const;
   /// "Open MPI v4.1.4", as the library says it.
   std::string library() const;
 
   /// Ends all ranks, which may wait for this one.
-  [[noreturn]] void abandon() const noexcept;
+  [[noreturn]] void abandon(int status) const noexcept;
 
  private:
   bool is_ours_ = false;

@@ -2,9 +2,6 @@
 // input.cpp: each line has its values first and its meaning after them.
 #include "hpl/input.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <sstream>
 
@@ -18,7 +15,7 @@ constexpr int kMostValues = 1000;
 
 class Lines {
  public:
-  explicit Lines(std::string_view text) : stream_(std::string(text)) {}
+  Lines(std::string_view text, const std::string& file) : stream_(std::string(text)), file_(file) {}
 
   std::istringstream next() {
     std::string line;
@@ -65,10 +62,11 @@ class Lines {
     return found;
   }
   [[noreturn]] void fail(const std::string& what) const {
-    throw Failure("HPL.dat: line " + std::to_string(number_) + " " + what);
+    throw Failure(file_ + ": line " + std::to_string(number_) + " " + what);
   }
 
   std::istringstream stream_;
+  const std::string& file_;
   int number_ = 0;
 };
 
@@ -76,17 +74,17 @@ char letter(int factorization) { return "LCR"[factorization]; }
 
 }  // namespace
 
-Input parse_input(std::string_view text) {
-  constexpr auto kMany = std::numeric_limits<std::int64_t>::max();
+Input parse_input(std::string_view text, const std::string& file) {
+  // N*(N+1) numbers are counted by 64 bits.
+  constexpr auto kMany = std::int64_t{1} << 31;
   constexpr int kManyRanks = 1 << 24;
-  Lines lines(text);
+  Lines lines(text, file);
   Input input;
   lines.skip();
   lines.skip();
   input.file = lines.word();
   input.device = lines.number<int>("output device", 0, kManyRanks);
-  // N*(N+1) numbers are counted by 64 bits.
-  input.orders = lines.list<std::int64_t>("N", 0, std::int64_t{1} << 31);
+  input.orders = lines.list<std::int64_t>("N", 0, kMany);
   input.blocks = lines.list<std::int64_t>("NB", 1, kMany);
   input.column_major = lines.number<int>("PMAP (0 or 1)", 0, 1) == 1;
   const int grids = lines.number<int>("count", 1, kMostValues);
@@ -104,14 +102,6 @@ Input parse_input(std::string_view text) {
   // Swapping, its threshold, the forms of L1 and U, equilibration and alignment: nothing here, and
   // HPL's own files may end before them.
   return input;
-}
-
-Input read_input(const std::string& file) {
-  std::ifstream stream(file);
-  if (!stream) throw Failure(file + ": " + std::strerror(errno));
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return parse_input(text.str());
 }
 
 }  // namespace fleet::lu

@@ -27,9 +27,7 @@ struct Input {
   int ndiv = 2, nbmin = 4, bcast = 1;
 };
 
-/// Throws Failure, which names the line and what is wrong with it.
-Input parse_input(std::string_view text);
-/// Of a file. Throws Failure.
-Input read_input(const std::string& file);
+/// Throws Failure, which names the file, the line and what is wrong with it.
+Input parse_input(std::string_view text, const std::string& file = "HPL.dat");
 
 }  // namespace fleet::lu

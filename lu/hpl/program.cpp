@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -49,7 +50,7 @@ Input shared_input(Comm& all, const std::string& file) {
       std::ifstream stream(file);
       if (!stream) throw Failure(file + ": " + std::strerror(errno));
       text = (std::ostringstream() << stream.rdbuf()).str();
-      parse_input(text);
+      parse_input(text, file);
     } catch (const Failure& failure) {
       error = failure.what();
     }
@@ -68,14 +69,16 @@ int usable_cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/// Ranks that are bound to cores of their own need not share what they may use; others do.
-int cores_of_rank(const Place& place) {
-  const int usable = usable_cores();
-  const bool is_bound = usable < sysconf(_SC_NPROCESSORS_ONLN);
-  return is_bound ? usable : std::max(1, usable / place.ranks_on_node);
+/// Of a file with a number in it; infinity for none.
+double number_in(const char* file) {
+  double number = 0;
+  return std::ifstream(file) >> number ? number : INFINITY;
 }
 
+/// Of the node's memory or of what the control group of the process may take.
 double available_bytes() {
+  const double of_group = number_in("/sys/fs/cgroup/memory.max");
+  const double taken = std::isinf(of_group) ? 0 : number_in("/sys/fs/cgroup/memory.current");
   std::ifstream lines("/proc/meminfo");
   for (std::string line; std::getline(lines, line);) {
     double kilobytes = 0;
@@ -85,8 +88,8 @@ double available_bytes() {
 }
 
 Means means_of(const Settings& settings, const Place& place) {
-  return {.cores = settings.cores > 0 ? settings.cores : cores_of_rank(place),
-          .progress_thread = settings.has_progress_thread(),
+  const int share = std::max(1, usable_cores() / place.ranks_on_its_cores);
+  return {.cores = settings.cores > 0 ? settings.cores : share,
           .patience_s = settings.patience_s,
           .memory_bytes = available_bytes() / place.ranks_on_node,
           .keeps_spans = !settings.trace.empty()};
@@ -129,7 +132,7 @@ class ProgressBar {
 
 Exit run_program(Comm& all, const Settings& settings, const Place& place) {
   const Input input = shared_input(all, settings.input);
-  const Means means = means_of(settings, place);
+  Means means = means_of(settings, place);
   const bool speaks = all.rank() == 0;
   std::optional<Output> output;
   if (speaks) {
@@ -144,6 +147,7 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
         for (const int depth : input.depths) {
           Trial trial{n, nb, grid.rows, grid.cols, input.column_major, settings.schedule};
           if (depth == 0) trial.schedule.overlap = Overlap::none;
+          means.progress_thread = settings.has_progress_thread(trial.schedule.overlap);
           Outcome outcome;
           if (n < 1)
             outcome.refusal = "N = " + std::to_string(n) + " is no size of a system";

@@ -10,9 +10,10 @@ enum Exit { kAllPassed = 0, kNotAllPassed = 1, kNothingRun = 2 };
 
 /// What the program knows of where it runs.
 struct Place {
-  std::string ranks_are;    ///< "4 ranks of Open MPI v4.1.4"
-  int ranks_on_node = 1;    ///< that share its cores and memory
-  bool is_watched = false;  ///< a terminal shows what rank 0 writes to standard error
+  std::string ranks_are;       ///< "4 ranks of Open MPI v4.1.4"
+  int ranks_on_its_cores = 1;  ///< that may use a core that this one may use
+  int ranks_on_node = 1;       ///< that share its memory
+  bool is_watched = false;     ///< a terminal shows what rank 0 writes to standard error
 };
 
 /// All trials that the input asks for, on all ranks; rank 0 reads the input and prints. Throws

@@ -9,6 +9,9 @@
 namespace fleet::lu {
 namespace {
 
+/// Cores or ranks.
+constexpr int kMost = 1 << 20;
+
 constexpr std::array kOverlaps = {Overlap::none, Overlap::lookahead, Overlap::dedicated,
                                   Overlap::full};
 
@@ -30,11 +33,12 @@ bool either(const std::string& name, const std::string& value, const char* yes, 
 }
 
 template <typename Number>
-Number number(const std::string& name, const std::string& value, Number least) {
+Number number(const std::string& name, const std::string& value, Number least, Number most) {
   std::istringstream text(value);
   Number found{};
-  if (!(text >> found) || !text.eof() || !(found >= least))
-    refuse(name, value, "a number from " + (std::ostringstream() << least).str());
+  if (!(text >> found) || !text.eof() || !(found >= least && found <= most))
+    refuse(name, value,
+           (std::ostringstream() << "a number from " << least << " to " << most).str());
   return found;
 }
 
@@ -54,8 +58,8 @@ const char* to_string(Overlap overlap) {
   return "";
 }
 
-bool Settings::has_progress_thread() const {
-  return progress_thread.value_or(schedule.overlap >= Overlap::dedicated);
+bool Settings::has_progress_thread(Overlap overlap) const {
+  return progress_thread.value_or(overlap >= Overlap::dedicated);
 }
 
 Settings parse_settings(std::span<const char* const> arguments) {
@@ -78,11 +82,11 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.schedule.pivoting =
           either(name, value, "partial", "none") ? Pivoting::partial : Pivoting::none;
     else if (name == "--cores")
-      settings.cores = number(name, value, 1);
+      settings.cores = number(name, value, 0, kMost);
     else if (name == "--ranks")
-      settings.ranks = number(name, value, 1);
+      settings.ranks = number(name, value, 0, kMost);
     else if (name == "--patience")
-      settings.patience_s = number(name, value, 0.0);
+      settings.patience_s = number(name, value, 0.0, kForever);
     else if (name == "--trace")
       settings.trace = value;
     else
@@ -96,7 +100,8 @@ const char* usage() {
 
 Solves the random systems that HPL.dat in the current folder asks for, by LU with partial pivoting over
 a grid of MPI ranks, and prints HPL's lines. Ends with 0 where all residuals pass, 1 where one does not
-or a test was skipped, and 2 where nothing could be run.
+or a test was skipped, and 2 where nothing could be run,
+or the run could not go on.
 
   --input=HPL.dat       the file
   --overlap=full        how far messages are hidden under products: none; lookahead (the next panel is
@@ -106,7 +111,7 @@ or a test was skipped, and 2 where nothing could be run.
   --progress=thread     what drives messages: a thread, or none (whoever computes looks after them
                         between tasks). Default: thread with dedicated and full, else none
   --pivot=partial       none: without pivots, for timing messages and products; no Linpack result
-  --cores=0             cores of a rank; 0: those that it may use, shared with the ranks of its node
+  --cores=0             cores of a rank; 0: those that it may use, shared with ranks that may too
   --ranks=0             this many ranks as threads of one process, without mpirun; 0: MPI's ranks
   --patience=600        seconds that a rank waits for another one before all end
   --trace=FILE          the timeline of all ranks (Chrome trace JSON)

@@ -20,7 +20,8 @@ struct Settings {
   std::string trace;  ///< file for the timeline of all ranks
   bool asks_for_help = false;
 
-  bool has_progress_thread() const;
+  /// Of trials with this overlap.
+  bool has_progress_thread(Overlap overlap) const;
 };
 
 /// `arguments`: without the program's name. Throws Failure, which names the argument.

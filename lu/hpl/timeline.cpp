@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// timeline.cpp: a process per rank, with a lane for what it computes and one for its messages.
+// timeline.cpp: a process per rank, with a lane for what it computes and its messages beside it.
 #include "hpl/timeline.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iomanip>
 #include <numeric>
 
 namespace fleet::lu {
@@ -44,14 +45,27 @@ void Timeline::add(Comm& all, const std::vector<Span>& spans) {
 void Timeline::write(const std::string& file) const {
   std::ofstream out(file);
   out << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+  out << std::fixed << std::setprecision(3);
   const char* separator = "";
-  for (const auto& [rank, span] : events_) {
-    out << separator << R"({"ph": "X", "pid": )" << rank << R"(, "tid": )"
-        << (is_message(span.what) ? 1 : 0) << R"(, "name": ")" << to_string(span.what)
-        << R"(", "ts": )" << span.begin_s * 1e6 << R"(, "dur": )"
-        << (span.end_s - span.begin_s) * 1e6 << R"(, "args": {"step": )" << span.step << "}}";
+  const auto begin = [&](const char* phase, int rank, const Span& span, double at_s) {
+    out << separator << R"({"ph": ")" << phase << R"(", "pid": )" << rank << R"(, "name": ")"
+        << to_string(span.what) << R"(", "ts": )" << at_s * 1e6;
     separator = ",\n";
-  }
+  };
+  // Messages overlap each other, which only asynchronous events may.
+  std::size_t message = 0;
+  for (const auto& [rank, span] : events_)
+    if (is_message(span.what)) {
+      const std::string end = R"(, "cat": "message", "id": )" + std::to_string(++message) + "}";
+      begin("b", rank, span, span.begin_s);
+      out << R"(, "args": {"step": )" << span.step << "}" << end;
+      begin("e", rank, span, span.end_s);
+      out << end;
+    } else {
+      begin("X", rank, span, span.begin_s);
+      out << R"(, "tid": 0, "dur": )" << (span.end_s - span.begin_s) * 1e6
+          << R"(, "args": {"step": )" << span.step << "}}";
+    }
   out << "\n]}\n";
   if (!out.flush()) throw Failure(file + ": " + std::strerror(errno));
 }

@@ -46,6 +46,7 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
   const bool takes_part = all.rank() < ranks;
   const std::unique_ptr<Comm> part = all.split(takes_part ? 0 : 1, all.rank());
   if (!takes_part) return {};
+  part->set_patience(means.patience_s);
   const Grid grid(*part, trial.rows, trial.cols, trial.column_major);
   Outcome outcome;
   outcome.refusal = refusal_of(trial, grid, means.memory_bytes);

@@ -17,12 +17,17 @@ void complain(const std::string& what) {
 
 int run_as_threads(const Settings& settings) {
   const Place place{.ranks_are = std::to_string(settings.ranks) + " ranks, threads of one process",
+                    .ranks_on_its_cores = settings.ranks,
                     .ranks_on_node = settings.ranks,
                     .is_watched = terminal_watches()};
   Exit exit = kNothingRun;
-  run_ranks(settings.ranks, {.patience_s = settings.patience_s}, [&](Comm& all) {
-    const Exit mine = run_program(all, settings, place);
-    if (all.rank() == 0) exit = mine;
+  run_ranks(settings.ranks, {.patience_s = kForever}, [&](Comm& all) {
+    try {
+      const Exit mine = run_program(all, settings, place);
+      if (all.rank() == 0) exit = mine;
+    } catch (const NothingToRun& failure) {
+      if (all.rank() == 0) complain(failure.what());
+    }
   });
   return exit;
 }
@@ -30,16 +35,18 @@ int run_as_threads(const Settings& settings) {
 int run_as_processes(const Settings& settings, int* argc, char*** argv) {
   const Mpi mpi(argc, argv);
   try {
+    const Mpi::OnNode node = mpi.on_node();
     const Place place{.ranks_are = std::to_string(mpi.size()) + " ranks of " + mpi.library(),
-                      .ranks_on_node = mpi.on_node().size,
+                      .ranks_on_its_cores = node.on_its_cores,
+                      .ranks_on_node = node.size,
                       .is_watched = terminal_watches()};
-    return run_program(*mpi.world(settings.patience_s), settings, place);
+    return run_program(*mpi.world(), settings, place);
   } catch (const NothingToRun& failure) {
     if (mpi.rank() == 0) complain(failure.what());
     return kNothingRun;
   } catch (const std::exception& failure) {
     complain("rank " + std::to_string(mpi.rank()) + ": " + failure.what());
-    mpi.abandon();
+    mpi.abandon(kNothingRun);
   }
 }
 

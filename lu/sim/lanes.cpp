@@ -19,7 +19,7 @@ void Lanes::pass(std::size_t rank, Spent spent, std::int64_t step, double end_s)
   if (end_s <= now_s) return;
   totals_.rank_s[static_cast<std::size_t>(spent)] += end_s - now_s;
   if (options_.keeps_spans)
-    spans_.push_back({static_cast<int>(rank), Span::Lane::main, spent, step, now_s, end_s});
+    spans_.push_back({static_cast<int>(rank), LaneSpan::Lane::main, spent, step, now_s, end_s});
   now_s = end_s;
 }
 
@@ -85,7 +85,7 @@ void Lanes::start(Group& group, Spent spent, std::int64_t step) {
     link_s_[rank] = group.end_s;
     if (options_.keeps_spans)
       spans_.push_back(
-          {static_cast<int>(rank), Span::Lane::messages, spent, step, begin_s, group.end_s});
+          {static_cast<int>(rank), LaneSpan::Lane::messages, spent, step, begin_s, group.end_s});
   });
 }
 

@@ -25,7 +25,7 @@ enum class Spent {
 constexpr std::size_t kSpentKinds = 8;
 
 /// Of a lane, for tests and pictures.
-struct Span {
+struct LaneSpan {
   enum class Lane { main, messages };
   int rank;
   Lane lane;
@@ -91,7 +91,7 @@ class Lanes {
   double end_s() const;
 
   const Totals& totals() const { return totals_; }
-  std::vector<Span>& spans() { return spans_; }
+  std::vector<LaneSpan>& spans() { return spans_; }
 
  private:
   struct Interval {
@@ -109,7 +109,7 @@ class Lanes {
   /// The last times that a core had messages, by rank, the oldest first.
   std::vector<std::array<Interval, 4>> away_;
   Totals totals_;
-  std::vector<Span> spans_;
+  std::vector<LaneSpan> spans_;
 };
 
 }  // namespace fleet::lu

@@ -43,7 +43,7 @@ struct Simulated {
   double substitution_s = 0;
   double flops_per_s = 0;  ///< of 2/3 n^3 + 3/2 n^2
   Totals totals;
-  std::vector<Span> spans;
+  std::vector<LaneSpan> spans;
 };
 
 Simulated simulate(const Cluster& cluster, const Simulation& wanted);

@@ -43,6 +43,11 @@ Crew::~Crew() {
   for (std::thread& other : others_) other.join();
 }
 
+void Crew::fail(const std::exception_ptr& error) {
+  if (share_.error == nullptr) share_.error = error;
+  share_.next = share_.count;
+}
+
 bool Crew::take_part(std::unique_lock<std::mutex>& lock) {
   const std::int64_t left = share_.count - share_.next;
   if (share_.work == nullptr || left <= 0) return false;
@@ -64,10 +69,7 @@ bool Crew::take_part(std::unique_lock<std::mutex>& lock) {
     error = std::current_exception();
   }
   lock.lock();
-  if (error != nullptr) {
-    if (share_.error == nullptr) share_.error = error;
-    share_.next = share_.count;
-  }
+  if (error != nullptr) fail(error);
   if (--share_.busy == 0 && share_.next >= share_.count) ends_.notify_all();
   return true;
 }
@@ -94,8 +96,14 @@ void Crew::share(std::int64_t count, const std::function<void(std::int64_t, std:
   do {
     if (!between) continue;
     lock.unlock();
-    between();
+    std::exception_ptr error;
+    try {
+      between();
+    } catch (...) {
+      error = std::current_exception();
+    }
     lock.lock();
+    if (error != nullptr) fail(error);
   } while (take_part(lock));
   ends_.wait(lock, [this] { return share_.busy == 0; });
   share_.work = nullptr;

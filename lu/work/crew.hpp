@@ -24,8 +24,8 @@ class Crew {
 
   /// `work(begin, end)` for parts of [0, count), by one core each: large ones first and the last
   /// ones small, so that all end together (paper 3, 4.7). Returns when all are done; throws what
-  /// the first failing part threw. `between` is called by the caller's thread before each of its
-  /// parts; what it shares itself, that thread does alone.
+  /// the first failing part, or `between`, threw. `between` is called by the caller's thread before
+  /// each of its parts; what it shares itself, that thread does alone.
   void share(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& work,
              const std::function<void()>& between = {});
   /// One part of what is shared now; false where there is none.
@@ -45,6 +45,8 @@ class Crew {
   };
 
   void run();
+  /// With the lock: nobody takes another part.
+  void fail(const std::exception_ptr& error);
   /// With the lock, which it leaves for the work. False: there is nothing left to take.
   bool take_part(std::unique_lock<std::mutex>& lock);
 

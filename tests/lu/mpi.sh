@@ -41,7 +41,10 @@ for overlap in none lookahead dedicated full; do
   [ "$(grep -c 'PASSED$' out)" = 2 ] || fail "overlap $overlap has not passed"
 done
 dat 200 1 3 1
-launch 4 --cores=2 || fail "a grid of 1 x 3 on 4 ranks ends with $?"
+launch 4 --cores=2 --patience=5 || fail "a grid of 1 x 3 on 4 ranks ends with $?"
+dat 200 1 1 0
+launch 1 || fail "one rank ends with $?"
+launch 1 --ranks=3 || fail "three threads end with $?"
 
 # ended_with_a_line WHAT TEXT: after a launch that had to fail.
 ended_with_a_line() {
@@ -56,6 +59,8 @@ ended_with_a_line() {
 rm HPL.dat
 launch 3
 ended_with_a_line $? "no HPL.dat" "HPL.dat: No such file"
+launch 1 --ranks=3
+ended_with_a_line $? "no HPL.dat for threads" "HPL.dat: No such file"
 printf '\n\nHPL.out\nsix\n' >HPL.dat
 launch 3
 ended_with_a_line $? "a wrong HPL.dat" "HPL.dat: line 4 needs"
@@ -75,7 +80,7 @@ signal() {
   (
     for _ in $(seq 200); do
       sleep 0.1
-      ranks=$(pgrep -f "^$program --patience" | tail -n 1)
+      ranks=$(pgrep -f "^$program --input=$folder" | tail -n 1)
       [ -n "$ranks" ] && break
     done
     sleep 0.5
@@ -85,16 +90,16 @@ signal() {
 
 dat 8000 1 2 0
 signal KILL
-launch 2 --patience=20 --cores=1
+launch 2 --input=$folder/HPL.dat --patience=20 --cores=1
 case $? in
   0 | 124) fail "a lost rank: the others end with $?" ;;
 esac
 wait
 signal STOP
-launch 2 --patience=1 --cores=1
+launch 2 --input=$folder/HPL.dat --patience=1 --cores=1
 ended_with_a_line $? "a rank that stops" "has not answered for 1"
 wait
-pkill -KILL -f "^$program --patience"
+pkill -KILL -f "^$program --input=$folder"
 
 [ $failed = 0 ] && printf 'mpi.sh: passed\n'
 exit $failed

@@ -180,8 +180,8 @@ TEST(Simulation, NoLaneOverlapsItself) {
 
     const Simulated done = simulate(small_cluster(), run);
 
-    std::map<std::tuple<int, Span::Lane>, double> ends;
-    for (const Span& span : done.spans) {
+    std::map<std::tuple<int, LaneSpan::Lane>, double> ends;
+    for (const LaneSpan& span : done.spans) {
       double& end_s = ends[{span.rank, span.lane}];
       EXPECT_GE(span.begin_s, end_s);
       EXPECT_GT(span.end_s, span.begin_s);

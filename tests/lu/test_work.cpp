@@ -42,6 +42,8 @@ TEST(Crew, ThrowsWhatAPartHasThrownAndWorksAgain) {
       if (begin >= 100 || begin == 0) throw Failure("this part is broken");
     };
     EXPECT_THROW(crew.share(1000, fails), Failure);
+    const auto nothing = [](std::int64_t, std::int64_t) {};
+    EXPECT_THROW(crew.share(1000, nothing, [] { throw Failure("this is broken"); }), Failure);
     std::atomic<std::int64_t> done = 0;
     crew.share(1000, [&](std::int64_t begin, std::int64_t end) { done += end - begin; });
     EXPECT_EQ(done, 1000);
