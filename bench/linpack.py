@@ -96,7 +96,9 @@ class Runs:
             self.launcher[0] = str(first)
 
     def run(self, name: str, folder: str) -> dict:
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        environment = dict(
+            os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"
+        )
         if name == "hpl":
             output = pathlib.Path(folder) / "hpccoutf.txt"
             output.unlink(missing_ok=True)

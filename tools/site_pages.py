@@ -27,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = {  # header -> its pages: as a reference, and as it is; and the title of the reference
     "fleetblas.h": ("c-api.md", "fleetblas-h.md", "C API"),
     "lapack.h": ("c-lapack.md", "lapack-h.md", "C API: LAPACK"),
+    "linpack.h": ("c-linpack.md", "linpack-h.md", "C API: Linpack, simulated"),
 }
 COPIES = {  # page of the site -> document at the root
     "explanation/architecture.md": "ARCHITECTURE.md",
