@@ -32,7 +32,7 @@ if [ -z "$mpicxx" ] && [ -d .deps/mpich ]; then
   mpicxx=$MPI_HOME/bin/mpicxx
 fi
 known=$(sed -n 's/^MPI_CXX_COMPILER:FILEPATH=//p' "$folder/CMakeCache.txt" 2>/dev/null || true)
-if [ -n "$known" ] && [ -n "$mpicxx" ] && [ "$(realpath "$known")" != "$(realpath "$mpicxx")" ]; then
+if [ -n "$known" ] && [ -n "$mpicxx" ] && [ "$(realpath -m "$known")" != "$(realpath -m "$mpicxx")" ]; then
   forget_mpi='-UMPI*'
   rm -f "$folder/build.ninja"
 fi

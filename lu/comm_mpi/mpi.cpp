@@ -12,7 +12,6 @@
 #include <exception>
 #include <limits>
 #include <mutex>
-#include <numeric>
 #include <vector>
 
 #include "comm/backoff.hpp"

@@ -37,9 +37,8 @@ std::string where_time_went(const Means& means, const Outcome& outcome) {
   const auto of = [&](What what) { return outcome.most[static_cast<std::size_t>(what)]; };
   const double under_way = of(What::panel_way) + of(What::rows_way);
   std::string text = print(
-      "- %d core%s a rank; of the slowest ranks' time %.2f s went to products, %.2f to panels "
-      "(%.2f "
-      "of it to pivots), %.2f to rows, %.2f to waiting",
+      "- %d core%s a rank; of the slowest ranks' time %.2f s went to products, "
+      "%.2f to panels (%.2f of it to pivots), %.2f to rows, %.2f to waiting",
       means.cores, means.cores == 1 ? "" : "s", of(What::product), of(What::panel),
       of(What::pivots), of(What::pack), of(What::wait));
   if (under_way > 0) text += print("; messages were under way for %.2f", under_way);
@@ -53,7 +52,10 @@ std::string heading(const Input& input, const Settings& settings, const std::str
   std::ostringstream text;
   text
       << rule('=') << "fleetblas-linpack " << fleet_version()
-      << "  --  Linpack by LU with partial pivoting over " << ranks_are << "\n"
+      << (settings.schedule.pivoting == Pivoting::partial
+              ? "  --  Linpack by LU with partial pivoting over "
+              : "  --  LU without pivots, which is no Linpack, over ")
+      << ranks_are << "\n"
       << rule('=') << "\nThe following parameter values will be used:\n\n"
       << list("N", input.orders, kItself) << list("NB", input.blocks, kItself)
       << "PMAP   : " << (input.column_major ? "Column" : "Row") << "-major process mapping\n"

@@ -82,7 +82,8 @@ double available_bytes() {
   std::ifstream lines("/proc/meminfo");
   for (std::string line; std::getline(lines, line);) {
     double kilobytes = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %lf kB", &kilobytes) == 1) return kilobytes * 1024;
+    if (std::sscanf(line.c_str(), "MemAvailable: %lf kB", &kilobytes) == 1)
+      return std::min(kilobytes * 1024, of_group - taken);
   }
   return 0;
 }

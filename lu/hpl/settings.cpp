@@ -3,7 +3,6 @@
 #include "hpl/settings.hpp"
 
 #include <array>
-#include <cmath>
 #include <sstream>
 
 namespace fleet::lu {
@@ -100,8 +99,7 @@ const char* usage() {
 
 Solves the random systems that HPL.dat in the current folder asks for, by LU with partial pivoting over
 a grid of MPI ranks, and prints HPL's lines. Ends with 0 where all residuals pass, 1 where one does not
-or a test was skipped, and 2 where nothing could be run,
-or the run could not go on.
+or a test was skipped, and 2 where nothing could be run or the run could not go on.
 
   --input=HPL.dat       the file
   --overlap=full        how far messages are hidden under products: none; lookahead (the next panel is

@@ -6,7 +6,6 @@
 namespace fleet::lu {
 namespace {
 
-constexpr double kBytesOfDouble = 8;
 /// What a rank says of a column beside two rows, as in lu/factor/panel.cpp.
 constexpr double kPivotWords = 3;
 

@@ -7,6 +7,8 @@
 
 namespace fleet::lu {
 
+constexpr double kBytesOfDouble = 8;
+
 /// Prices of work by its size, each found once.
 class Prices {
  public:

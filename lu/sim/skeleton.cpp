@@ -7,8 +7,6 @@
 namespace fleet::lu {
 namespace {
 
-constexpr double kBytesOfDouble = 8;
-
 class SkeletonRun {
  public:
   explicit SkeletonRun(Run& run) : run_(run), prices_(run.wanted.pricing) {}

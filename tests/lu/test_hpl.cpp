@@ -170,6 +170,7 @@ TEST_F(Program, NeverCallsAResultWithoutPivotsALinpackResult) {
   run(1, {.orders = "1\n20", .grids = "1\n1\n1"}, settings_of({"--pivot=none"}));
   EXPECT_EQ(count("\nWR"), 0);
   EXPECT_EQ(count("\nno-pivot"), 4) << output_;
+  EXPECT_EQ(count("partial pivoting"), 0) << output_;
 }
 
 TEST_F(Program, WritesTheTimelineOfAllRanks) {
