@@ -55,6 +55,49 @@ FLEET_API fleet_status fleet_cgetrf(fleet_context* context, int64_t m, int64_t n
 FLEET_API fleet_status fleet_zgetrf(fleet_context* context, int64_t m, int64_t n, void* a,
                                     int64_t lda, int64_t* ipiv, int64_t* info);
 
+/* The steps of getrf, for programs that deal the columns of a matrix over devices or processes
+ * themselves: the owner of some columns makes a panel of them, and all that have columns to the
+ * right, in the same rows, apply it there. What a function takes lies in one place, on one device
+ * or in host memory, and is computed there at once; a panel may be copied, as bytes, to any other
+ * place of the same kind.
+ *
+ *   panel_bytes    the size of a panel of m x n elements of a type, m >= n
+ *   getrf_panel    as getrf, in the place of A, m x n with m >= n; and makes the panel, in memory
+ *                  that is aligned as fleet_alloc's is
+ *   getrf_pivots   the n pivots of the panel, by its first row as 1, and getrf's info
+ *   getrf_apply    C, m x k: its rows are exchanged as ipiv says, the first n become L1^-1 times
+ *                  themselves, and the others lose L2 times these: L1 and L2 are the panel's L in
+ *                  its first n rows and in the others
+ *
+ * FLEET_UNSUPPORTED: operands lie in different places, or the device has no room in its registers
+ * for a column of m elements (hundreds of thousands). */
+FLEET_API fleet_status fleet_getrf_panel_bytes(fleet_type type, int64_t m, int64_t n,
+                                               int64_t* bytes);
+FLEET_API fleet_status fleet_sgetrf_panel(fleet_context* context, int64_t m, int64_t n, float* a,
+                                          int64_t lda, void* panel);
+FLEET_API fleet_status fleet_sgetrf_pivots(fleet_context* context, int64_t m, int64_t n,
+                                           const void* panel, int64_t* ipiv, int64_t* info);
+FLEET_API fleet_status fleet_sgetrf_apply(fleet_context* context, int64_t m, int64_t n,
+                                          const void* panel, int64_t k, float* c, int64_t ldc);
+FLEET_API fleet_status fleet_dgetrf_panel(fleet_context* context, int64_t m, int64_t n, double* a,
+                                          int64_t lda, void* panel);
+FLEET_API fleet_status fleet_dgetrf_pivots(fleet_context* context, int64_t m, int64_t n,
+                                           const void* panel, int64_t* ipiv, int64_t* info);
+FLEET_API fleet_status fleet_dgetrf_apply(fleet_context* context, int64_t m, int64_t n,
+                                          const void* panel, int64_t k, double* c, int64_t ldc);
+FLEET_API fleet_status fleet_cgetrf_panel(fleet_context* context, int64_t m, int64_t n, void* a,
+                                          int64_t lda, void* panel);
+FLEET_API fleet_status fleet_cgetrf_pivots(fleet_context* context, int64_t m, int64_t n,
+                                           const void* panel, int64_t* ipiv, int64_t* info);
+FLEET_API fleet_status fleet_cgetrf_apply(fleet_context* context, int64_t m, int64_t n,
+                                          const void* panel, int64_t k, void* c, int64_t ldc);
+FLEET_API fleet_status fleet_zgetrf_panel(fleet_context* context, int64_t m, int64_t n, void* a,
+                                          int64_t lda, void* panel);
+FLEET_API fleet_status fleet_zgetrf_pivots(fleet_context* context, int64_t m, int64_t n,
+                                           const void* panel, int64_t* ipiv, int64_t* info);
+FLEET_API fleet_status fleet_zgetrf_apply(fleet_context* context, int64_t m, int64_t n,
+                                          const void* panel, int64_t k, void* c, int64_t ldc);
+
 /*   geqrf   A = Q*R, m x n: R on and above the diagonal. Q = H(1)*H(2)*...*H(k), k = min(m, n),
  *           with H(i) = 1 - tau[i-1]*v*v^H: v is 0 above element i, which is 1, and below the
  *           diagonal of A's column i */

@@ -2,10 +2,12 @@
 // context.hpp: the only mutable state of the library: devices, plans, memory and books of one
 // context. Thread-safe; it knows no C types.
 #pragma once
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -70,6 +72,16 @@ class Context {
   bool bring_to_cpu(const View& matrix, Storage storage, Access access);
   /// All elements of a matrix that was brought to the CPU were written there.
   void note_cpu_wrote(const View& matrix, Storage storage);
+
+  /// What kernels outside of a plan use.
+  struct InPlace {
+    View view;
+    Storage storage;
+    Access access;
+  };
+  /// Runs kernels one after another where both operands lie: on a device or, on the host, by the
+  /// CPU. After queued calls that use them. Throws Error(unsupported) if that is not one place.
+  void compute_in_place(std::span<const Launch> launches, const std::array<InPlace, 2>& operands);
 
   /// Queues the call; its event is finished when it is done, or has failed. Calls that are queued
   /// one after another are planned as one where they can be.

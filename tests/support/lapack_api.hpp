@@ -14,27 +14,30 @@ namespace fleet::test {
 
 template <typename T>
 struct Lapack;
-#define FLEET_LAPACK(x, T, org, orm)                    \
-  template <>                                           \
-  struct Lapack<T> {                                    \
-    static constexpr auto potrf = fleet_##x##potrf;     \
-    static constexpr auto getrf = fleet_##x##getrf;     \
-    static constexpr auto geqrf = fleet_##x##geqrf;     \
-    static constexpr auto potrs = fleet_##x##potrs;     \
-    static constexpr auto getrs = fleet_##x##getrs;     \
-    static constexpr auto posv = fleet_##x##posv;       \
-    static constexpr auto gesv = fleet_##x##gesv;       \
-    static constexpr auto solve = fleet_##x##solve;     \
-    static constexpr auto trtrs = fleet_##x##trtrs;     \
-    static constexpr auto inverse = fleet_##x##inverse; \
-    static constexpr auto slogdet = fleet_##x##slogdet; \
-    static constexpr auto trtri = fleet_##x##trtri;     \
-    static constexpr auto getri = fleet_##x##getri;     \
-    static constexpr auto potri = fleet_##x##potri;     \
-    static constexpr auto lauum = fleet_##x##lauum;     \
-    static constexpr auto orgqr = fleet_##x##org;       \
-    static constexpr auto ormqr = fleet_##x##orm;       \
-    static constexpr auto larfb = fleet_##x##larfb;     \
+#define FLEET_LAPACK(x, T, org, orm)                              \
+  template <>                                                     \
+  struct Lapack<T> {                                              \
+    static constexpr auto potrf = fleet_##x##potrf;               \
+    static constexpr auto getrf = fleet_##x##getrf;               \
+    static constexpr auto getrf_panel = fleet_##x##getrf_panel;   \
+    static constexpr auto getrf_pivots = fleet_##x##getrf_pivots; \
+    static constexpr auto getrf_apply = fleet_##x##getrf_apply;   \
+    static constexpr auto geqrf = fleet_##x##geqrf;               \
+    static constexpr auto potrs = fleet_##x##potrs;               \
+    static constexpr auto getrs = fleet_##x##getrs;               \
+    static constexpr auto posv = fleet_##x##posv;                 \
+    static constexpr auto gesv = fleet_##x##gesv;                 \
+    static constexpr auto solve = fleet_##x##solve;               \
+    static constexpr auto trtrs = fleet_##x##trtrs;               \
+    static constexpr auto inverse = fleet_##x##inverse;           \
+    static constexpr auto slogdet = fleet_##x##slogdet;           \
+    static constexpr auto trtri = fleet_##x##trtri;               \
+    static constexpr auto getri = fleet_##x##getri;               \
+    static constexpr auto potri = fleet_##x##potri;               \
+    static constexpr auto lauum = fleet_##x##lauum;               \
+    static constexpr auto orgqr = fleet_##x##org;                 \
+    static constexpr auto ormqr = fleet_##x##orm;                 \
+    static constexpr auto larfb = fleet_##x##larfb;               \
   };
 FLEET_LAPACK(s, float, orgqr, ormqr)
 FLEET_LAPACK(d, double, orgqr, ormqr)

@@ -110,8 +110,11 @@ class CudaBackend final : public Backend {
     if (on_host(to_location) && on_host(from_location))
       return copy_columns(from, to, element_bytes, 0, from.cols);
     const DeviceId location = on_host(to_location) ? from_location : to_location;
-    if (!on_host(to_location) && !on_host(from_location) && to_location != from_location)
+    if (!on_host(to_location) && !on_host(from_location) && to_location != from_location) {
+      if (is_one_piece(to) && is_one_piece(from))
+        return transfer_piece(to_location, to, from_location, from, element_bytes);
       return transfer_by_host(to_location, to, from_location, from, element_bytes);
+    }
     copy_now(location, to, from, element_bytes);
   }
 
@@ -126,15 +129,17 @@ class CudaBackend final : public Backend {
   }
 
   void compute(std::span<const DeviceLaunch> launches) override {
-    side_by_side(launches, "kernels outside of a plan",
-                 [&](const DeviceLaunch& of_device, Stream& stream) {
-                   if (devices_.faults.next_launch_fails())
-                     throw Error(Status::device_failed, "failed on purpose");
-                   if (!stream.blas)
-                     stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
-                   Run::compute(of_device.launch, stream);
-                   devices_.faults.note_kernel(of_device.device);
-                 });
+    side_by_side(
+        launches, "kernels outside of a plan", [&](const DeviceLaunch& of_device, Stream& stream) {
+          if (devices_.faults.next_launch_fails())
+            throw Error(Status::device_failed, "failed on purpose");
+          if (!stream.blas)
+            stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
+          if (factors(of_device.launch.kernel))
+            stream.workspace.grow(factoring_bytes(of_device.launch, {*stream.blas, stream.stream}));
+          Run::compute(of_device.launch, stream);
+          devices_.faults.note_kernel(of_device.device);
+        });
   }
 
   /// One core issues; others may copy pageable memory. The threads of a CPU BLAS may sleep, which
@@ -249,6 +254,25 @@ class CudaBackend final : public Backend {
     copy_columns({.from = from, .to = to, .element_bytes = element_bytes, .last = from.cols},
                  stream);
     check(cudaStreamSynchronize(stream), "a copy");
+  }
+
+  static bool is_one_piece(const View& view) { return view.cols == 1 || view.ld == view.rows; }
+
+  /// Between devices, over their link where they have one. As copy_now, on both.
+  void transfer_piece(DeviceId to_location, const View& to, DeviceId from_location,
+                      const View& from, std::int64_t element_bytes) {
+    const bool is_held = any_stream_is_held();
+    if (!is_held) {
+      const DeviceScope source(devices_.ordinal(from_location));
+      check(cudaStreamSynchronize(nullptr), "a copy");
+    }
+    const DeviceScope target(devices_.ordinal(to_location));
+    const cudaStream_t stream = is_held ? stream_beside_runs(to_location).stream : nullptr;
+    check(cudaMemcpyPeerAsync(
+              to.data, devices_.ordinal(to_location), from.data, devices_.ordinal(from_location),
+              static_cast<std::size_t>(from.rows * from.cols * element_bytes), stream),
+          "a copy between devices");
+    check(cudaStreamSynchronize(stream), "a copy between devices");
   }
 
   /// Between devices: CUDA copies columns in no other way between pairs without peer access.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context_kernels.cpp: kernels outside of plans, on memory that lies in one place already.
+#include "base/error.hpp"
+#include "base/gate.hpp"
+#include "core/context.hpp"
+#include "core/readable.hpp"
+#include "cpu/kernels.hpp"
+
+namespace fleet {
+
+void Context::compute_in_place(std::span<const Launch> launches,
+                               const std::array<InPlace, 2>& operands) {
+  const User inside(users_);
+  if (options_.backend == BackendKind::sim)
+    throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
+  std::array<DeviceId, 2> homes{};
+  std::array<DeviceTurn::Range, 3> ranges{};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Block block = block_of(operands[i].view, operands[i].storage);
+    settle(block, operands[i].access);
+    homes[i] = locate(operands[i].view.data, block.bytes);
+    ranges[i] = {block.begin, block.bytes};
+    if (gate::only_cpu_left()) require_readable(operands[i].view.data, block.bytes);
+  }
+  const DeviceId home = homes[0];
+  const bool is_here = on_host(home) && on_host(homes[1]);
+  if (!is_here && home != homes[1])
+    throw Error(Status::unsupported, "the matrix and the panel lie in different places");
+  if (is_here || gate::only_cpu_left()) {
+    with_cpu([&](CpuBlas& blas) {
+      for (const Launch& launch : launches) run_kernel(launch, blas);
+    });
+  } else {
+    DeviceUse use = take_lock();
+    Places places;
+    places.add(home);
+    use.take_when_free(places, ranges);
+    if (offloader_.is_lost(home))
+      throw Error(Status::device_failed,
+                  "device " + offloader_.place_of(home) + ", which holds an operand, was lost");
+    std::vector<DeviceLaunch> on_device;
+    for (const Launch& launch : launches) on_device.push_back({home, launch});
+    Backend& backend = *offloader_.engine().backend;
+    Computing::note_other();  // no run beside it says how fast its kernels are
+    const DeviceUse::Pause pause(&use);
+    backend.compute(on_device);
+  }
+  for (const InPlace& operand : operands)
+    if (operand.access != Access::read)
+      queue_.note_written(block_of(operand.view, operand.storage));
+}
+
+}  // namespace fleet

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// panel.cpp: the kernels of factorizations (program/panel.hpp) without a program.
+#include "linalg/panel.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/error.hpp"
+#include "linalg/host_matrix.hpp"
+#include "program/panel.hpp"
+
+namespace fleet::linalg {
+namespace {
+
+/// Kernels copy the rows that an update solves for: so many bytes at most at a time.
+constexpr std::int64_t kMostRowBytes = std::int64_t{64} << 20;
+
+Panel layout_of(Storage storage, std::int64_t rows, std::int64_t width) {
+  return {.routine = Factoring::getrf,
+          .length = rows,
+          .width = width,
+          .element_bytes = bytes_of(storage)};
+}
+
+View view_of(const Panel& layout, void* data) {
+  return {.data = data, .rows = layout.rows(), .cols = layout.cols(), .ld = layout.rows()};
+}
+
+}  // namespace
+
+std::int64_t panel_bytes(Storage storage, std::int64_t rows, std::int64_t width) {
+  if (width == 0) return 0;
+  const Panel layout = layout_of(storage, rows, width);
+  std::int64_t elements = 0, bytes = 0;
+  if (__builtin_mul_overflow(layout.rows(), layout.cols(), &elements) ||
+      __builtin_mul_overflow(elements, layout.element_bytes, &bytes))
+    throw Error(Status::bad_argument, "a panel of so many rows and columns has no size");
+  return bytes;
+}
+
+void factor_panel(const Level3& on, const View& a, const LuPanel& panel) {
+  if (panel.width == 0) return;
+  const Panel layout = layout_of(on.storage(), panel.rows, panel.width);
+  const View tile = view_of(layout, panel.data);
+  const DataType type{.storage = on.storage()};
+  const Launch launches[] = {
+      {.kernel = Kernel::factor, .type = type, .a = a, .c = tile, .panel = layout},
+      {.kernel = Kernel::adopt, .type = type, .a = tile, .c = a, .panel = layout}};
+  on.context().compute_in_place(
+      launches, {{{a, on.storage(), Access::update}, {tile, on.storage(), Access::write}}});
+}
+
+std::int64_t panel_pivots(const Level3& on, const LuPanel& panel, std::int64_t* pivots) {
+  if (panel.width == 0) return 0;
+  const Panel layout = layout_of(on.storage(), panel.rows, panel.width);
+  const View tile = view_of(layout, panel.data);
+  // As a column of the tile, with the notes that are of interest.
+  std::vector<std::int32_t> notes(
+      static_cast<std::size_t>(layout.note_elements() * layout.element_bytes) /
+      sizeof(std::int32_t));
+  const View column = part(tile, on.storage(), 0, layout.width, layout.note_elements(), 1);
+  const View home{.data = notes.data(), .rows = column.rows, .cols = 1, .ld = column.rows};
+  on.context().copy(home, column, on.storage());
+  for (std::int64_t i = 0; i < layout.width; ++i)
+    pivots[i] = notes[static_cast<std::size_t>(Panel::kPivots + i)] + 1;
+  return notes[Panel::kInfo];
+}
+
+void apply_panel(const Level3& on, const LuPanel& panel, const View& c) {
+  if (panel.width == 0 || is_empty(c)) return;
+  const Panel layout = layout_of(on.storage(), panel.rows, panel.width);
+  const View tile = view_of(layout, panel.data);
+  const std::int64_t most =
+      std::max<std::int64_t>(1, kMostRowBytes / (layout.width * layout.element_bytes));
+  std::vector<Launch> launches;
+  for (std::int64_t col = 0; col < c.cols; col += most)
+    launches.push_back({.kernel = Kernel::update,
+                        .type = {.storage = on.storage()},
+                        .a = tile,
+                        .c = on.part_of(c, 0, col, c.rows, std::min(most, c.cols - col)),
+                        .panel = layout});
+  on.context().compute_in_place(
+      launches, {{{c, on.storage(), Access::update}, {tile, on.storage(), Access::read}}});
+}
+
+}  // namespace fleet::linalg

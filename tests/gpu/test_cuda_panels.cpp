@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_cuda_panels.cpp: the steps of getrf, and copies between devices, on the GPUs of this
+// machine.
+#include <gtest/gtest.h>
+
+#include "gpu/gpus.hpp"
+#include "support/host_context.hpp"
+#include "support/panel_trial.hpp"
+
+namespace fleet {
+namespace {
+
+using test::HostContext;
+using test::kUnitOf;
+using test::Matrix;
+using test::Placed;
+
+template <typename T>
+class CudaPanels : public testing::Test {};
+using Types = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(CudaPanels, Types);
+
+TYPED_TEST(CudaPanels, FactorAsGetrfDoes) {
+  using T = TypeParam;
+  const HostContext context("backend=cuda;devices=0");
+  std::mt19937 random(7);
+  for (const auto& [n, width] : {std::pair{1, 1}, {60, 17}, {257, 64}, {700, 160}}) {
+    const Matrix<T> a(n, n, random);
+    Placed<T> placed(context, a, 0);
+    std::vector<std::int64_t> pivots;
+    EXPECT_EQ(test::factor_by_panels(context, placed, n, width, 0, pivots), 0);
+    const Matrix<T> factors = placed.now();
+    EXPECT_LE(test::lu_error(a, factors, pivots),
+              20.0 * n * kUnitOf<T> * a.largest() * factors.largest())
+        << n << " by " << width;
+  }
+}
+
+TEST(CudaCopies, BetweenDevicesAreRight) {
+  const auto devices = test::all_gpus();
+  if (devices.size() < 2) GTEST_SKIP() << "one GPU";
+  const HostContext context("backend=cuda");
+  std::mt19937 random(8);
+  const Matrix<double> a(1000, 77, random);
+  const Matrix<double> other(1000, 77, random);
+  Placed<double> from(context, a, 0), to(context, other, 1);
+  ASSERT_EQ(fleet_copy(context, to.data(), from.data(), a.data.size() * sizeof(double)), FLEET_OK);
+  EXPECT_EQ(to.now().data, a.data);
+}
+
+}  // namespace
+}  // namespace fleet
