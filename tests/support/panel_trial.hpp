@@ -7,13 +7,13 @@
 namespace fleet::test {
 
 template <typename T>
-constexpr fleet_type kTypeOf = FLEET_F64;
+constexpr fleet_type kElementType = FLEET_F64;
 template <>
-inline constexpr fleet_type kTypeOf<float> = FLEET_F32;
+inline constexpr fleet_type kElementType<float> = FLEET_F32;
 template <>
-inline constexpr fleet_type kTypeOf<std::complex<float>> = FLEET_C32;
+inline constexpr fleet_type kElementType<std::complex<float>> = FLEET_C32;
 template <>
-inline constexpr fleet_type kTypeOf<std::complex<double>> = FLEET_C64;
+inline constexpr fleet_type kElementType<std::complex<double>> = FLEET_C64;
 
 /// Memory for a panel at a location, or aligned memory of the program.
 template <typename T>
@@ -21,7 +21,7 @@ class PanelMemory {
  public:
   PanelMemory(fleet_context* context, std::int64_t rows, std::int64_t width, int location)
       : context_(context) {
-    EXPECT_EQ(fleet_getrf_panel_bytes(kTypeOf<T>, rows, width, &bytes_), FLEET_OK);
+    EXPECT_EQ(fleet_getrf_panel_bytes(kElementType<T>, rows, width, &bytes_), FLEET_OK);
     const int at = location == kOwnMemory ? FLEET_HOST_PAGEABLE : location;
     EXPECT_EQ(fleet_alloc(context, at, static_cast<std::size_t>(bytes_), &data_), FLEET_OK)
         << fleet_message();
