@@ -43,7 +43,8 @@ LU_ROOMS = {
     "api": ("sim",),
     "work": ("comm", "schedule"),
     "factor": ("comm", "dist", "schedule", "work"),
-    "hpl": ("comm", "dist", "schedule", "work", "factor"),
+    "devices": ("comm", "dist", "schedule", "work", "factor"),
+    "hpl": ("comm", "dist", "schedule", "work", "factor", "devices"),
     "linpack": ("comm", "comm_mpi", "hpl"),
 }
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.

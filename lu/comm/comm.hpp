@@ -49,6 +49,8 @@ class Comm {
   virtual void set_patience(double seconds) = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// Are all ranks threads of one process?
+  virtual bool shares_memory() const { return false; }
 
   /// All ranks get what the root has.
   virtual std::unique_ptr<Request> broadcast(std::span<double> data, int root) = 0;

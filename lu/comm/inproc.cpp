@@ -196,6 +196,7 @@ class InprocComm final : public Comm {
   void set_patience(double seconds) override { patience_s_ = seconds; }
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(group_.size()); }
+  bool shares_memory() const override { return true; }
 
   std::unique_ptr<Request> broadcast(std::span<double> data, int root) override {
     const EntryKey key = next_key();

@@ -301,6 +301,7 @@ Mpi::OnNode Mpi::on_node() const {
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
   OnNode found{};
   MPI_Comm_size(node, &found.size);
+  MPI_Comm_rank(node, &found.rank);
   cpu_set_t mine;
   CPU_ZERO(&mine);
   sched_getaffinity(0, sizeof mine, &mine);

@@ -28,6 +28,7 @@ class Mpi {
   /// The ranks of this rank's node, and those of them that may use a core that this one may use:
   /// itself among them. All ranks call it at once.
   struct OnNode {
+    int rank = 0;  ///< of this rank among them
     int size = 1, on_its_cores = 0;
   };
   OnNode on_node() const;

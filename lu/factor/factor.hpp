@@ -40,8 +40,4 @@ Factored factor(const Grid& grid, System& system, Workspace& workspace, const Ra
 /// Throws Failure.
 std::vector<double> solve(const Grid& grid, System& system, const Rank& rank);
 
-/// ||Ax - b|| / (eps * (||A|| * ||x|| + ||b||) * n) in the largest norm, with eps = 2^-53, as HPL
-/// says it; `system` is the one before factor(). The same on all ranks.
-double residual(const Grid& grid, System& system, const std::vector<double>& x);
-
 }  // namespace fleet::lu

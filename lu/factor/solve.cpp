@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// solve.cpp: back substitution, block by block, and the residual.
+// solve.cpp: back substitution, block by block.
 #include <cmath>
 
 #include "factor/factor.hpp"
@@ -44,37 +44,6 @@ std::vector<double> solve(const Grid& grid, System& system, const Rank& rank) {
     subtract(system.at(0, local), system.ld, above, width, part.data(), left.data());
   }
   return x;
-}
-
-double residual(const Grid& grid, System& system, const std::vector<double>& x) {
-  const std::int64_t n = system.rows.n;
-  const bool has_b = grid.col == system.cols.owner(n);
-  const std::int64_t cols = system.local_cols - (has_b ? 1 : 0);
-  std::vector<double> rows(2 * static_cast<std::size_t>(system.local_rows));
-  const std::span<double> left(rows.data(), static_cast<std::size_t>(system.local_rows));
-  const std::span<double> sums = std::span(rows).subspan(left.size());
-  double of_b = 0, of_x = 0, of_a = 0, of_rest = 0;
-  if (has_b) {
-    const double* const b = system.at(0, system.cols.local(n));
-    std::copy_n(b, left.size(), left.begin());
-    for (const double element : left) of_b = std::fmax(of_b, std::abs(element));
-  }
-  subtract(system.at(0, 0), system.ld, system.local_rows, cols, x.data(), left.data());
-  for (std::int64_t c = 0; c < cols; ++c) {
-    of_x = std::fmax(of_x, std::abs(x[static_cast<std::size_t>(c)]));
-    const double* const column = system.at(0, c);
-    for (std::size_t r = 0; r < sums.size(); ++r) sums[r] += std::abs(column[r]);
-  }
-  grid.row_ranks->reduce(rows, Reduction::sum);
-  for (std::size_t r = 0; r < left.size(); ++r) {
-    // A NaN is the largest, and stays.
-    if (!std::isnan(of_rest) && !(std::abs(left[r]) <= of_rest)) of_rest = std::abs(left[r]);
-    of_a = std::fmax(of_a, sums[r]);
-  }
-  double norms[4] = {of_rest, of_a, of_x, of_b};
-  grid.all.reduce(norms, Reduction::largest);
-  const double epsilon = std::ldexp(1.0, -53);
-  return norms[0] / (epsilon * (norms[1] * norms[2] + norms[3]) * static_cast<double>(n));
 }
 
 }  // namespace fleet::lu

@@ -70,8 +70,7 @@ std::string heading(const Input& input, const Settings& settings, const std::str
          "EQUIL and ALIGN choose between variants of HPL and change nothing here. DEPTH 0 is\n"
          "without overlap, any other one with the overlap above.\n\n"
       << rule('-')
-      << "\n- The matrix A is randomly generated for each test, with HPL's numbers, in host "
-         "memory.\n"
+      << "\n- The matrix A is randomly generated for each test, with HPL's numbers.\n"
          "- The following scaled residual check will be computed:\n"
          "      ||Ax-b||_oo / ( eps * ( || x ||_oo * || A ||_oo + || b ||_oo ) * N )\n"
       << print("- The relative machine precision (eps) is taken to be       %23.6e\n",
@@ -102,6 +101,9 @@ std::string result_lines(const Input& input, const Trial& trial, const Means& me
   text += print("%s%12lld %5lld %5d %5d %18.2f %22.4e\n", variant.c_str(),
                 static_cast<long long>(trial.n), static_cast<long long>(trial.nb), trial.rows,
                 trial.cols, outcome.seconds, gflops(trial.n, outcome.seconds));
+  text += std::string("- the matrix is in ") +
+          (means.device >= 0 ? "the memory of devices" : "host memory") +
+          " when the clock starts\n";
   text += where_time_went(means, outcome) + rule('-');
   if (outcome.info > 0)
     return text + print("The matrix is singular: pivot %lld is zero ...... FAILED\n",

@@ -15,6 +15,7 @@
 #include <optional>
 #include <sstream>
 
+#include "devices/device.hpp"
 #include "hpl/timeline.hpp"
 
 namespace fleet::lu {
@@ -96,6 +97,19 @@ Means means_of(const Settings& settings, const Place& place) {
           .keeps_spans = !settings.trace.empty()};
 }
 
+/// The device of this rank: those of its node are dealt to its ranks in turn. Negative: none, on
+/// all ranks if one has none. Throws Failure where they were asked for.
+int device_of(Comm& all, MatrixPlace place, int rank_on_node) {
+  if (place == MatrixPlace::host) return -1;
+  const std::vector<int> devices = Device::numbers();
+  double none[1] = {devices.empty() ? 1.0 : 0.0};
+  all.reduce(none, Reduction::largest);
+  if (none[0] == 0) return devices[static_cast<std::size_t>(rank_on_node) % devices.size()];
+  if (place == MatrixPlace::devices)
+    throw NothingToRun("--matrix=devices: a rank has no device that the library can use");
+  return -1;
+}
+
 /// A line that is written again and again, and goes at the end.
 class ProgressBar {
  public:
@@ -134,6 +148,8 @@ class ProgressBar {
 Exit run_program(Comm& all, const Settings& settings, const Place& place) {
   const Input input = shared_input(all, settings.input);
   Means means = means_of(settings, place);
+  const int device =
+      device_of(all, settings.matrix, place.rank_on_node >= 0 ? place.rank_on_node : all.rank());
   const bool speaks = all.rank() == 0;
   std::optional<Output> output;
   if (speaks) {
@@ -149,6 +165,9 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
           Trial trial{n, nb, grid.rows, grid.cols, input.column_major, settings.schedule};
           if (depth == 0) trial.schedule.overlap = Overlap::none;
           means.progress_thread = settings.has_progress_thread(trial.schedule.overlap);
+          const bool can_be_on_devices =
+              grid.rows == 1 && trial.schedule.pivoting == Pivoting::partial;
+          means.device = can_be_on_devices || settings.matrix == MatrixPlace::devices ? device : -1;
           Outcome outcome;
           if (n < 1)
             outcome.refusal = "N = " + std::to_string(n) + " is no size of a system";

@@ -13,6 +13,7 @@ struct Place {
   std::string ranks_are;       ///< "4 ranks of Open MPI v4.1.4"
   int ranks_on_its_cores = 1;  ///< that may use a core that this one may use
   int ranks_on_node = 1;       ///< that share its memory
+  int rank_on_node = -1;       ///< negative: all ranks are on this node
   bool is_watched = false;     ///< a terminal shows what rank 0 writes to standard error
 };
 

@@ -25,6 +25,13 @@ Overlap overlap_of(const std::string& name, const std::string& value) {
   refuse(name, value, "none, lookahead, dedicated or full");
 }
 
+MatrixPlace matrix_of(const std::string& name, const std::string& value) {
+  if (value == "auto") return MatrixPlace::best;
+  if (value == "host") return MatrixPlace::host;
+  if (value == "devices") return MatrixPlace::devices;
+  refuse(name, value, "auto, host or devices");
+}
+
 bool either(const std::string& name, const std::string& value, const char* yes, const char* no) {
   if (value == yes) return true;
   if (value == no) return false;
@@ -80,6 +87,8 @@ Settings parse_settings(std::span<const char* const> arguments) {
     else if (name == "--pivot")
       settings.schedule.pivoting =
           either(name, value, "partial", "none") ? Pivoting::partial : Pivoting::none;
+    else if (name == "--matrix")
+      settings.matrix = matrix_of(name, value);
     else if (name == "--cores")
       settings.cores = number(name, value, 0, kMost);
     else if (name == "--ranks")
@@ -109,6 +118,8 @@ or a test was skipped, and 2 where nothing could be run or the run could not go 
   --progress=thread     what drives messages: a thread, or none (whoever computes looks after them
                         between tasks). Default: thread with dedicated and full, else none
   --pivot=partial       none: without pivots, for timing messages and products; no Linpack result
+  --matrix=auto         where the matrix is: in memory of the host, or of devices (one for each rank, with
+                        P = 1); auto: of devices where all ranks have one and P = 1
   --cores=0             cores of a rank; 0: those that it may use, shared with ranks that may too
   --ranks=0             this many ranks as threads of one process, without mpirun; 0: MPI's ranks
   --patience=600        seconds that a rank waits for another one before all end

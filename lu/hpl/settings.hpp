@@ -9,6 +9,10 @@
 
 namespace fleet::lu {
 
+/// Where the matrix is: in host memory, in that of a device for each rank, or there where all ranks
+/// have one and the grid allows it.
+enum class MatrixPlace { host, devices, best };
+
 struct Settings {
   std::string input = "HPL.dat";
   Schedule schedule;
@@ -18,6 +22,7 @@ struct Settings {
   int ranks = 0;  ///< threads of this process instead of processes; 0: MPI's
   double patience_s = 600;
   std::string trace;  ///< file for the timeline of all ranks
+  MatrixPlace matrix = MatrixPlace::best;
   bool asks_for_help = false;
 
   /// Of trials with this overlap.

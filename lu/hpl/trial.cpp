@@ -2,39 +2,9 @@
 // trial.cpp: the clock runs from a barrier before the factorization to the end of the solution.
 #include "hpl/trial.hpp"
 
-#include <cmath>
 #include <memory>
-#include <optional>
-
-#include "dist/fill.hpp"
-#include "work/workshop.hpp"
 
 namespace fleet::lu {
-namespace {
-
-/// Bytes that a rank's part takes, with two panels and the rows that move.
-double bytes_of(const Trial& trial, const Grid& grid) {
-  const Blocks rows{trial.n, trial.nb, grid.rows}, cols{trial.n + 1, trial.nb, grid.cols};
-  const auto local_rows = static_cast<double>(rows.local_size(grid.row) + 16);
-  const auto local_cols = static_cast<double>(cols.local_size(grid.col) + 1);
-  const auto width = static_cast<double>(std::min(trial.nb, trial.n));
-  return sizeof(double) *
-         (local_rows * local_cols + 3 * width * (local_rows + width) + 5 * width * local_cols);
-}
-
-std::string refusal_of(const Trial& trial, const Grid& grid, double memory_bytes) {
-  const double needs = bytes_of(trial, grid);
-  double found[2] = {needs, memory_bytes > 0 && needs > memory_bytes ? 1.0 : 0.0};
-  grid.all.reduce(found, Reduction::largest);
-  if (found[1] == 0) return {};
-  constexpr double kGiB = 1 << 30;
-  return "N = " + std::to_string(trial.n) + " takes " +
-         std::to_string(static_cast<std::int64_t>(std::ceil(found[0] / kGiB))) +
-         " GiB for a rank, more than its node has for each of its ranks";
-}
-
-}  // namespace
-
 double gflops(std::int64_t n, double seconds) {
   const auto order = static_cast<double>(n);
   return (2.0 / 3 * order + 1.5) * order * order / seconds * 1e-9;
@@ -49,26 +19,24 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
   part->set_patience(means.patience_s);
   const Grid grid(*part, trial.rows, trial.cols, trial.column_major);
   Outcome outcome;
-  outcome.refusal = refusal_of(trial, grid, means.memory_bytes);
-  if (!outcome.refusal.empty()) return outcome;
-
-  System system(grid, trial.n, trial.nb);
-  fill(grid, system);
   const Workshop workshop(means, trial.schedule.overlap);
   const Rank& rank = workshop.rank();
+  const std::unique_ptr<Solver> solver = make_solver(trial, grid, means, rank);
+  outcome.refusal = solver->refusal();
+  if (!outcome.refusal.empty()) return outcome;
+
   const auto after_step = [&](std::int64_t done, std::int64_t of) {
     const double left = 1 - static_cast<double>(done) / static_cast<double>(of);
     if (progress && part->rank() == 0) progress(1 - left * left * left);
   };
-  Workspace workspace;
-  workspace.touch(grid, system, trial.schedule.overlap);
+  solver->prepare();
   part->barrier();
   rank.recorder.start();
   const auto begin = Recorder::Clock::now();
-  const Factored factored = factor(grid, system, workspace, rank, trial.schedule, after_step);
+  const Factored factored = solver->factor(after_step);
   outcome.info = factored.info;
   std::vector<double> x;
-  if (factored.info == 0) x = solve(grid, system, rank);
+  if (factored.info == 0) x = solver->solve();
   double seconds[1] = {std::chrono::duration<double>(Recorder::Clock::now() - begin).count()};
   part->reduce(seconds, Reduction::largest);
   outcome.seconds = seconds[0];
@@ -76,10 +44,7 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
     outcome.most[what] = rank.recorder.seconds(static_cast<What>(what));
   part->reduce(outcome.most, Reduction::largest);
   outcome.spans = rank.recorder.spans();
-  if (factored.info == 0) {
-    fill(grid, system);
-    outcome.residual = residual(grid, system, x);
-  }
+  if (factored.info == 0) outcome.residual = solver->residual(x);
   return outcome;
 }
 

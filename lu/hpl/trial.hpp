@@ -6,18 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "factor/factor.hpp"
+#include "hpl/solver.hpp"
 #include "work/recorder.hpp"
 #include "work/workshop.hpp"
 
 namespace fleet::lu {
-
-struct Trial {
-  std::int64_t n, nb;
-  int rows, cols;
-  bool column_major = false;
-  Schedule schedule;
-};
 
 /// The same on all ranks, but for `spans`.
 struct Outcome {

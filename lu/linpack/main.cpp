@@ -39,6 +39,7 @@ int run_as_processes(const Settings& settings, int* argc, char*** argv) {
     const Place place{.ranks_are = std::to_string(mpi.size()) + " ranks of " + mpi.library(),
                       .ranks_on_its_cores = node.on_its_cores,
                       .ranks_on_node = node.size,
+                      .rank_on_node = node.rank,
                       .is_watched = terminal_watches()};
     return run_program(*mpi.world(), settings, place);
   } catch (const NothingToRun& failure) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "work/config.hpp"
+
 namespace fleet::lu {
 
 CpuContext::CpuContext(int threads) {
@@ -14,15 +16,8 @@ CpuContext::CpuContext(int threads) {
 }
 
 std::string CpuContext::blas() const {
-  char* text = nullptr;
-  if (fleet_config_json(context_, &text) != FLEET_OK) return "unknown";
-  const std::string config = text;
-  fleet_free_text(text);
-  const std::string key = "\"cpu_blas\": \"";
-  const std::size_t at = config.find(key);
-  if (at == config.npos) return "unknown";
-  const std::size_t begin = at + key.size();
-  return config.substr(begin, config.find('"', begin) - begin);
+  const std::string name = config_value(context_, "cpu_blas");
+  return name.empty() ? "unknown" : name;
 }
 
 Workshop::Workshop(const Means& means, Overlap overlap)

@@ -17,6 +17,8 @@ struct Means {
   /// That a rank may take; 0: not known.
   double memory_bytes = 0;
   bool keeps_spans = false;
+  /// The number of the device in whose memory the matrix is; negative: it is on the host.
+  int device = -1;
 };
 
 /// A context of the library, whose CPU BLAS has so many threads.

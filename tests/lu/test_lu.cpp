@@ -13,6 +13,7 @@
 #include "dist/fill.hpp"
 #include "dist/generator.hpp"
 #include "factor/factor.hpp"
+#include "factor/residual.hpp"
 #include "fleetblas/lapack.h"
 #include "work/workshop.hpp"
 
@@ -67,7 +68,7 @@ Solved run(const Case& c, const Pace& pace = {}, const Change& change = {}) {
     if (factored.info == 0) {
       const std::vector<double> x = solve(grid, system, rank);
       make();
-      error = residual(grid, system, x);
+      error = residual(grid, system, x, rank);
     }
     const std::lock_guard lock(mutex);
     if (found.info >= 0) {

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// device.cpp: calls of the public headers, and their statuses as failures.
+#include "devices/device.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "comm/comm.hpp"
+#include "work/config.hpp"
+
+namespace fleet::lu {
+namespace {
+
+void check(fleet_status status) {
+  if (status != FLEET_OK) throw Failure(std::string("FleetBLAS: ") + fleet_message());
+}
+
+std::size_t bytes_of(std::int64_t count) {
+  return static_cast<std::size_t>(count) * sizeof(double);
+}
+
+}  // namespace
+
+std::vector<int> Device::numbers() {
+  std::vector<int> found;
+  const std::string list = config_value(nullptr, "devices");
+  int number = -1;
+  for (const char c : list) {
+    if (c >= '0' && c <= '9') {
+      number = std::max(number, 0) * 10 + (c - '0');
+    } else if (number >= 0) {
+      found.push_back(number);
+      number = -1;
+    }
+  }
+  return found;
+}
+
+Device::Device(int number) : number_(number) {
+  const std::string options = "offload=always;devices=" + std::to_string(number) + ",";
+  check(fleet_context_create(options.c_str(), &context_));
+}
+
+Device::~Device() { fleet_context_destroy(context_); }
+
+std::optional<Device::Memory> Device::take(int location, std::int64_t count) const {
+  void* data = nullptr;
+  const fleet_status status = fleet_alloc(context_, location, bytes_of(count), &data);
+  if (status == FLEET_NO_MEMORY) return {};
+  check(status);
+  return Memory(context_, data);
+}
+
+std::optional<Device::Memory> Device::take(std::int64_t count) const {
+  return take(number_, count);
+}
+
+std::optional<Device::Memory> Device::take_on_host(std::int64_t count) const {
+  return take(FLEET_HOST, count);
+}
+
+void Device::copy(double* to, const double* from, std::int64_t count) const {
+  check(fleet_copy(context_, to, from, bytes_of(count)));
+}
+
+void Device::fetch(double* to, const double* from, std::int64_t count) const {
+  // The default context has all devices.
+  check(fleet_copy(nullptr, to, from, bytes_of(count)));
+}
+
+std::int64_t Device::panel_size(std::int64_t rows, std::int64_t cols) {
+  std::int64_t bytes = 0;
+  check(fleet_getrf_panel_bytes(FLEET_F64, rows, cols, &bytes));
+  return bytes / static_cast<std::int64_t>(sizeof(double));
+}
+
+void Device::factor(const Part& columns, double* panel) const {
+  check(fleet_dgetrf_panel(context_, columns.rows, columns.cols, columns.data, columns.ld, panel));
+}
+
+std::int64_t Device::pivots(std::int64_t rows, std::int64_t cols, const double* panel,
+                            std::int64_t* pivots) const {
+  std::int64_t info = 0;
+  check(fleet_dgetrf_pivots(context_, rows, cols, panel, pivots, &info));
+  return info;
+}
+
+void Device::apply(const double* panel, std::int64_t width, const Part& columns) const {
+  check(fleet_dgetrf_apply(context_, columns.rows, width, panel, columns.cols, columns.data,
+                           columns.ld));
+}
+
+void Device::solve_upper(const Part& square, double* x) const {
+  check(fleet_dtrsm(context_, FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT, square.rows,
+                    1, 1, square.data, square.ld, x, square.rows));
+}
+
+void Device::subtract_product(const Part& a, const double* x, double* y) const {
+  if (a.rows == 0) return;
+  check(fleet_dgemv(context_, FLEET_NO_TRANS, a.rows, a.cols, -1, a.data, a.ld, x, 1, 1, y, 1));
+}
+
+}  // namespace fleet::lu

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// device.hpp: one device of the library, memory on it, and the steps of LU there. It knows no
+// ranks.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fleetblas/lapack.h"
+
+namespace fleet::lu {
+
+/// Where a rank computes that keeps its matrix off the host. All calls wait until they are done.
+/// All throw Failure.
+class Device {
+ public:
+  /// Numbers of those that the library may use here; empty where it computes on the CPU alone.
+  static std::vector<int> numbers();
+  explicit Device(int number);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  /// Memory of a context of the library; empty at first.
+  class Memory {
+   public:
+    Memory() : Memory(nullptr, nullptr) {}
+    Memory(fleet_context* context, void* data) : data_(data, Free{context}) {}
+    double* data() const { return static_cast<double*>(data_.get()); }
+
+   private:
+    struct Free {
+      fleet_context* context;
+      void operator()(void* data) const { fleet_free(context, data); }
+    };
+    std::unique_ptr<void, Free> data_;
+  };
+  /// So many numbers on the device, or nothing: there is too little.
+  std::optional<Memory> take(std::int64_t count) const;
+  /// The same on the host, for copies to and from the device.
+  std::optional<Memory> take_on_host(std::int64_t count) const;
+  /// Between any memory of the host and the device.
+  void copy(double* to, const double* from, std::int64_t count) const;
+  /// From any device of the process.
+  void fetch(double* to, const double* from, std::int64_t count) const;
+
+  struct Part {
+    double* data;
+    std::int64_t rows, cols, ld;
+  };
+  /// Numbers that the panel of so many rows and columns takes.
+  static std::int64_t panel_size(std::int64_t rows, std::int64_t cols);
+  /// As getrf, in the place of `columns`, and its panel.
+  void factor(const Part& columns, double* panel) const;
+  /// 1-based, within the panel; returns getrf's info.
+  std::int64_t pivots(std::int64_t rows, std::int64_t cols, const double* panel,
+                      std::int64_t* pivots) const;
+  /// What a panel of so many columns does to those beside it.
+  void apply(const double* panel, std::int64_t width, const Part& columns) const;
+  /// x = U^-1 x, with the upper triangle of a square.
+  void solve_upper(const Part& square, double* x) const;
+  /// y -= a*x.
+  void subtract_product(const Part& a, const double* x, double* y) const;
+
+ private:
+  std::optional<Memory> take(int location, std::int64_t count) const;
+
+  const int number_;
+  fleet_context* context_ = nullptr;
+};
+
+}  // namespace fleet::lu

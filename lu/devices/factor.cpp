@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// factor.cpp: the tasks of the schedule by a device, and back substitution there.
+#include "devices/factor.hpp"
+
+#include <algorithm>
+
+namespace fleet::lu {
+namespace {
+
+class DeviceFactoring {
+ public:
+  DeviceFactoring(const Grid& grid, const Columns& columns, Mail& mail, const Device& device,
+                  const Rank& rank, Overlap overlap)
+      : grid_(grid),
+        columns_(columns),
+        mail_(mail),
+        device_(device),
+        rank_(rank),
+        overlap_(overlap),
+        shape_{columns.n, columns.cols.nb, 1, grid.cols} {}
+
+  Factored run(const std::function<void(std::int64_t, std::int64_t)>& after_step) {
+    for (const Task& task : first_tasks(shape_, grid_.col, overlap_)) run(task);
+    for (std::int64_t k = 0; k < shape_.steps(); ++k) {
+      for (const Task& task : step_tasks(shape_, grid_.col, overlap_, k)) run(task);
+      if (after_step) after_step(k + 1, shape_.steps());
+    }
+    return std::move(result_);
+  }
+
+ private:
+  std::int64_t begin(std::int64_t k) const { return k * shape_.nb; }
+  std::int64_t width(std::int64_t k) const { return std::min(shape_.nb, shape_.n - begin(k)); }
+  std::int64_t rows(std::int64_t k) const { return shape_.n - begin(k); }
+  int owner(std::int64_t k) const { return columns_.cols.owner(begin(k)); }
+
+  void run(const Task& task) {
+    switch (task.act) {
+      case Act::factor:
+        return factor(task.step);
+      case Act::send:
+        return mail_.send(task.step, Device::panel_size(rows(task.step), width(task.step)),
+                          owner(task.step));
+      case Act::arrive:  // before the first update that needs it
+      case Act::exchange:
+        return;
+      case Act::update:
+        return update(task);
+    }
+  }
+
+  void factor(std::int64_t k) {
+    if (owner(k) != grid_.col) return;
+    double* const panel = mail_.place(k);
+    rank_.recorder.time(What::panel, k, [&] {
+      device_.factor(columns_.part(begin(k), columns_.cols.local(begin(k)), rows(k), width(k)),
+                     panel);
+    });
+  }
+
+  void update(const Task& task) {
+    const std::int64_t k = task.step;
+    arrive(k);
+    if (task.begin >= task.end) return;
+    rank_.recorder.time(What::product, k, [&] {
+      device_.apply(mail_.panel(k), width(k),
+                    columns_.part(begin(k), task.begin, rows(k), task.end - task.begin));
+    });
+  }
+
+  void arrive(std::int64_t k) {
+    if (k < arrived_) return;
+    arrived_ = k + 1;
+    rank_.recorder.time(What::wait, k, [&] { mail_.arrive(k); });
+    std::vector<std::int64_t> pivots(static_cast<std::size_t>(width(k)));
+    const std::int64_t info = device_.pivots(rows(k), width(k), mail_.panel(k), pivots.data());
+    if (result_.info == 0 && info > 0) result_.info = begin(k) + info;
+    for (const std::int64_t pivot : pivots) result_.pivots.push_back(begin(k) + pivot);
+  }
+
+  const Grid& grid_;
+  const Columns& columns_;
+  Mail& mail_;
+  const Device& device_;
+  const Rank& rank_;
+  const Overlap overlap_;
+  const Shape shape_;
+  std::int64_t arrived_ = 0;  ///< panels
+  Factored result_;
+};
+
+}  // namespace
+
+Factored factor(const Grid& grid, const Columns& columns, Mail& mail, const Device& device,
+                const Rank& rank, Overlap overlap,
+                const std::function<void(std::int64_t, std::int64_t)>& after_step) {
+  return DeviceFactoring(grid, columns, mail, device, rank, overlap).run(after_step);
+}
+
+std::vector<double> solve(const Grid& grid, const Columns& columns, const Device& device) {
+  const std::int64_t n = columns.n, nb = columns.cols.nb;
+  const auto needed = [&](std::int64_t count) {
+    auto memory = device.take(count);
+    if (!memory) throw Failure("a device has no memory for a solution");
+    return std::move(*memory);
+  };
+  std::vector<double> x(static_cast<std::size_t>(std::max<std::int64_t>(1, columns.local_cols)));
+  // What this rank's columns leave of the right sides; their sum over all ranks is what is left.
+  const Device::Memory left = needed(n), solved = needed(nb);
+  if (grid.col == columns.cols.owner(n)) {
+    device.copy(left.data(), columns.part(0, columns.cols.local(n), n, 1).data, n);
+  } else {
+    const std::vector<double> zeros(static_cast<std::size_t>(n));
+    device.copy(left.data(), zeros.data(), n);
+  }
+  for (std::int64_t block = (n + nb - 1) / nb - 1; block >= 0; --block) {
+    const std::int64_t begin = block * nb, width = std::min(nb, n - begin);
+    std::vector<double> part(static_cast<std::size_t>(width));
+    device.copy(part.data(), left.data() + begin, width);
+    grid.row_ranks->reduce(part, Reduction::sum);
+    if (grid.col != columns.cols.owner(begin)) continue;
+    const std::int64_t local = columns.cols.local(begin);
+    device.copy(solved.data(), part.data(), width);
+    device.solve_upper(columns.part(begin, local, width, width), solved.data());
+    device.subtract_product(columns.part(0, local, begin, width), solved.data(), left.data());
+    device.copy(x.data() + local, solved.data(), width);
+  }
+  return x;
+}
+
+}  // namespace fleet::lu

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// solver.cpp: matrices in host memory, and whole columns on devices.
+#include "hpl/solver.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "devices/factor.hpp"
+#include "factor/residual.hpp"
+
+namespace fleet::lu {
+namespace {
+
+/// Of the rank that needs most, if one has less.
+std::string refusal_of(const Trial& trial, const Grid& grid, double needs_bytes, bool has_room,
+                       const char* who, const char* whose) {
+  double found[2] = {needs_bytes, has_room ? 0.0 : 1.0};
+  grid.all.reduce(found, Reduction::largest);
+  if (found[1] == 0) return {};
+  constexpr double kGiB = 1 << 30;
+  return "N = " + std::to_string(trial.n) + " takes " +
+         std::to_string(static_cast<std::int64_t>(std::ceil(found[0] / kGiB))) + " GiB " + who +
+         ", more than " + whose;
+}
+
+class HostSolver final : public Solver {
+ public:
+  HostSolver(const Trial& trial, const Grid& grid, const Means& means, const Rank& rank)
+      : trial_(trial),
+        grid_(grid),
+        rank_(rank),
+        refusal_(refusal_of(trial, grid, bytes(),
+                            means.memory_bytes <= 0 || bytes() <= means.memory_bytes, "for a rank",
+                            "its node has for each of its ranks")) {}
+
+  std::string refusal() const override { return refusal_; }
+  void prepare() override {
+    system_.emplace(grid_, trial_.n, trial_.nb);
+    make();
+    workspace_.touch(grid_, *system_, trial_.schedule.overlap);
+  }
+  Factored factor(const std::function<void(std::int64_t, std::int64_t)>& after_step) override {
+    return lu::factor(grid_, *system_, workspace_, rank_, trial_.schedule, after_step);
+  }
+  std::vector<double> solve() override { return lu::solve(grid_, *system_, rank_); }
+  double residual(const std::vector<double>& x) override {
+    make();
+    return lu::residual(grid_, *system_, x, rank_);
+  }
+
+ private:
+  void make() {
+    System& system = *system_;
+    rank_.crew.share(system.local_cols, [&](std::int64_t begin, std::int64_t end) {
+      fill({system.rows, grid_.row, system.cols, grid_.col}, begin, end, system.at(0, begin),
+           system.ld);
+    });
+  }
+  /// A rank's part, two panels, and the rows that move.
+  double bytes() const {
+    const Blocks rows{trial_.n, trial_.nb, grid_.rows}, cols{trial_.n + 1, trial_.nb, grid_.cols};
+    const auto local_rows = static_cast<double>(rows.local_size(grid_.row) + 16);
+    const auto local_cols = static_cast<double>(cols.local_size(grid_.col) + 1);
+    const auto width = static_cast<double>(std::min(trial_.nb, trial_.n));
+    return sizeof(double) *
+           (local_rows * local_cols + 3 * width * (local_rows + width) + 5 * width * local_cols);
+  }
+
+  const Trial trial_;
+  const Grid& grid_;
+  const Rank& rank_;
+  const std::string refusal_;
+  std::optional<System> system_;
+  Workspace workspace_;
+};
+
+class DeviceSolver final : public Solver {
+ public:
+  DeviceSolver(const Trial& trial, const Grid& grid, const Means& means, const Rank& rank)
+      : trial_(trial),
+        grid_(grid),
+        rank_(rank),
+        share_{{trial.n, trial.nb, 1}, 0, {trial.n + 1, trial.nb, grid.cols}, grid.col} {
+    if (grid.rows > 1)
+      refusal_ = "a matrix on devices needs a grid of one row (P = 1), and P = " +
+                 std::to_string(grid.rows);
+    else if (trial.schedule.pivoting == Pivoting::none)
+      refusal_ = "devices factor with pivots only";
+    if (!refusal_.empty()) return;
+    device_.emplace(means.device);
+    if (auto made = Columns::make(grid, trial.n, trial.nb, *device_))
+      columns_.emplace(std::move(*made));
+    const double bytes = sizeof(double) * static_cast<double>(trial.n) *
+                         static_cast<double>(share_.cols.local_size(grid.col));
+    refusal_ =
+        refusal_of(trial, grid, bytes, columns_.has_value(), "of a rank's device", "it has left");
+  }
+
+  std::string refusal() const override { return refusal_; }
+  void prepare() override {
+    mail_.emplace(grid_, *device_, rank_.engine, Device::panel_size(trial_.n, width()));
+    warm_up();
+    lu::fill(grid_, *columns_, *device_, rank_);
+  }
+  Factored factor(const std::function<void(std::int64_t, std::int64_t)>& after_step) override {
+    return lu::factor(grid_, *columns_, *mail_, *device_, rank_, trial_.schedule.overlap,
+                      after_step);
+  }
+  std::vector<double> solve() override { return lu::solve(grid_, *columns_, *device_); }
+  /// The system is made once more, a few columns at a time.
+  double residual(const std::vector<double>& x) override {
+    constexpr std::int64_t kColumns = 64;
+    Buffer some;
+    const std::int64_t ld = trial_.n;
+    some.take(ld * kColumns);
+    return lu::residual(
+        grid_, share_, x, kColumns,
+        [&](std::int64_t begin, std::int64_t end) {
+          rank_.crew.share(end - begin, [&](std::int64_t first, std::int64_t last) {
+            fill(share_, begin + first, begin + last, some.data() + first * ld, ld);
+          });
+          return ColumnsOfA{some.data(), ld};
+        },
+        rank_);
+  }
+
+ private:
+  std::int64_t width() const { return std::min(trial_.nb, trial_.n); }
+
+  /// Devices start with their first kernels and copies, outside of the time that counts.
+  void warm_up() {
+    const std::int64_t nb = width();
+    const Blocks square{nb, nb, 1};
+    std::vector<double> numbers(static_cast<std::size_t>(nb * nb));
+    fill({square, 0, square, 0}, 0, nb, numbers.data(), nb);
+    const auto memory = device_->take(2 * nb * nb + nb);
+    if (!memory) throw Failure("a device has no memory for its first kernels");
+    double* const first = memory->data();
+    double* const second = first + nb * nb;
+    double* const x = second + nb * nb;
+    device_->copy(first, numbers.data(), nb * nb);
+    device_->copy(second, numbers.data(), nb * nb);
+    device_->copy(x, numbers.data(), nb);
+    double* const panel = mail_->place(0);
+    device_->factor({first, nb, nb, nb}, panel);
+    device_->apply(panel, nb, {second, nb, nb, nb});
+    device_->solve_upper({first, nb, nb, nb}, x);
+    device_->subtract_product({second, nb, nb, nb}, x, x);
+    if (grid_.cols > 1) device_->fetch(second, first, nb * nb);
+  }
+
+  const Trial trial_;
+  const Grid& grid_;
+  const Rank& rank_;
+  const Share share_;
+  std::string refusal_;
+  std::optional<Device> device_;
+  std::optional<Columns> columns_;
+  std::optional<Mail> mail_;
+};
+
+}  // namespace
+
+std::unique_ptr<Solver> make_solver(const Trial& trial, const Grid& grid, const Means& means,
+                                    const Rank& rank) {
+  if (means.device >= 0) return std::make_unique<DeviceSolver>(trial, grid, means, rank);
+  return std::make_unique<HostSolver>(trial, grid, means, rank);
+}
+
+}  // namespace fleet::lu
