@@ -2,7 +2,7 @@
 // device.cpp: calls of the public headers, and their statuses as failures.
 #include "devices/device.hpp"
 
-#include <algorithm>
+#include <sstream>
 #include <string>
 
 #include "comm/comm.hpp"
@@ -23,25 +23,23 @@ std::size_t bytes_of(std::int64_t count) {
 
 std::vector<int> Device::numbers() {
   std::vector<int> found;
-  const std::string list = config_value(nullptr, "devices");
-  int number = -1;
-  for (const char c : list) {
-    if (c >= '0' && c <= '9') {
-      number = std::max(number, 0) * 10 + (c - '0');
-    } else if (number >= 0) {
-      found.push_back(number);
-      number = -1;
-    }
-  }
+  std::istringstream list(config_value(nullptr, "devices"));
+  for (int number = 0; list >> number; list.ignore()) found.push_back(number);
   return found;
 }
 
 Device::Device(int number) : number_(number) {
   const std::string options = "offload=always;devices=" + std::to_string(number) + ",";
   check(fleet_context_create(options.c_str(), &context_));
+  const fleet_status status = fleet_context_create(options.c_str(), &panels_);
+  if (status != FLEET_OK) fleet_context_destroy(context_);
+  check(status);
 }
 
-Device::~Device() { fleet_context_destroy(context_); }
+Device::~Device() {
+  fleet_context_destroy(panels_);
+  fleet_context_destroy(context_);
+}
 
 std::optional<Device::Memory> Device::take(int location, std::int64_t count) const {
   void* data = nullptr;
@@ -75,7 +73,7 @@ std::int64_t Device::panel_size(std::int64_t rows, std::int64_t cols) {
 }
 
 void Device::factor(const Part& columns, double* panel) const {
-  check(fleet_dgetrf_panel(context_, columns.rows, columns.cols, columns.data, columns.ld, panel));
+  check(fleet_dgetrf_panel(panels_, columns.rows, columns.cols, columns.data, columns.ld, panel));
 }
 
 std::int64_t Device::pivots(std::int64_t rows, std::int64_t cols, const double* panel,

@@ -51,7 +51,8 @@ class Device {
   };
   /// Numbers that the panel of so many rows and columns takes.
   static std::int64_t panel_size(std::int64_t rows, std::int64_t cols);
-  /// As getrf, in the place of `columns`, and its panel.
+  /// As getrf, in the place of `columns`, and its panel. May be called while another thread has the
+  /// device do something else, which it goes before.
   void factor(const Part& columns, double* panel) const;
   /// 1-based, within the panel; returns getrf's info.
   std::int64_t pivots(std::int64_t rows, std::int64_t cols, const double* panel,
@@ -68,6 +69,7 @@ class Device {
 
   const int number_;
   fleet_context* context_ = nullptr;
+  fleet_context* panels_ = nullptr;  ///< of the same device: calls of one context take turns
 };
 
 }  // namespace fleet::lu

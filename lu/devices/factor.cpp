@@ -3,6 +3,9 @@
 #include "devices/factor.hpp"
 
 #include <algorithm>
+#include <future>
+#include <iterator>
+#include <system_error>
 
 namespace fleet::lu {
 namespace {
@@ -22,7 +25,7 @@ class DeviceFactoring {
   Factored run(const std::function<void(std::int64_t, std::int64_t)>& after_step) {
     for (const Task& task : first_tasks(shape_, grid_.col, overlap_)) run(task);
     for (std::int64_t k = 0; k < shape_.steps(); ++k) {
-      for (const Task& task : step_tasks(shape_, grid_.col, overlap_, k)) run(task);
+      run_step(step_tasks(shape_, grid_.col, overlap_, k));
       if (after_step) after_step(k + 1, shape_.steps());
     }
     return std::move(result_);
@@ -34,6 +37,36 @@ class DeviceFactoring {
   std::int64_t rows(std::int64_t k) const { return shape_.n - begin(k); }
   int owner(std::int64_t k) const { return columns_.cols.owner(begin(k)); }
 
+  /// With look-ahead, the next panel is factored, sent and waited for while the device updates the
+  /// columns that do not belong to it.
+  void run_step(const std::vector<Task>& tasks) {
+    const auto is_beside = [this](const Task& task) {
+      return overlap_ != Overlap::none && task.act == Act::update && task.part != Part::ahead;
+    };
+    std::vector<Task> beside;
+    std::ranges::copy_if(tasks, std::back_inserter(beside), is_beside);
+    std::future<void> updated;
+    for (const Task& task : tasks) {
+      if (is_beside(task)) continue;
+      if (task.act == Act::factor && !beside.empty())
+        updated = beside_this_thread([this, beside] { update_all(beside); });
+      run(task);
+    }
+    updated.valid() ? updated.get() : update_all(beside);
+  }
+
+  static std::future<void> beside_this_thread(std::function<void()> work) {
+    try {
+      return std::async(std::launch::async, work);
+    } catch (const std::system_error&) {  // no thread: then one after the other
+      return std::async(std::launch::deferred, std::move(work));
+    }
+  }
+
+  void update_all(const std::vector<Task>& tasks) {
+    for (const Task& task : tasks) update(task);
+  }
+
   void run(const Task& task) {
     switch (task.act) {
       case Act::factor:
@@ -41,8 +74,9 @@ class DeviceFactoring {
       case Act::send:
         return mail_.send(task.step, Device::panel_size(rows(task.step), width(task.step)),
                           owner(task.step));
-      case Act::arrive:  // before the first update that needs it
-      case Act::exchange:
+      case Act::arrive:
+        return arrive(task.step);
+      case Act::exchange:  // as part of the update
         return;
       case Act::update:
         return update(task);
@@ -58,9 +92,9 @@ class DeviceFactoring {
     });
   }
 
+  /// Its panel is there.
   void update(const Task& task) {
     const std::int64_t k = task.step;
-    arrive(k);
     if (task.begin >= task.end) return;
     rank_.recorder.time(What::product, k, [&] {
       device_.apply(mail_.panel(k), width(k),

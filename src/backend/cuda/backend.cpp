@@ -216,8 +216,15 @@ class CudaBackend final : public Backend {
     return kFirstDevice + static_cast<DeviceId>(found - devices_.ordinals.begin());
   }
 
-  Stream& stream_beside_runs(DeviceId device) {
-    return devices_.streams.of({Queue::Kind::lane, device, kHost, 0});
+  /// `is_ahead`: its kernels go before those of others, which need them.
+  Stream& stream_beside_runs(DeviceId device, bool is_ahead = false) {
+    return devices_.streams.of({Queue::Kind::lane, device, kHost, 0, is_ahead});
+  }
+
+  static bool is_ahead(const CopyWithin&) { return false; }
+  /// A panel is what the updates of all other columns wait for.
+  static bool is_ahead(const DeviceLaunch& of_device) {
+    return of_device.launch.kernel == Kernel::factor || of_device.launch.kernel == Kernel::adopt;
   }
 
   /// All items are in streams before any is waited for, and all are waited for whatever fails.
@@ -230,7 +237,7 @@ class CudaBackend final : public Backend {
     try {
       for (const Item& item : items) {
         devices_.faults.require_alive(item.device);
-        Stream& stream = stream_beside_runs(item.device);
+        Stream& stream = stream_beside_runs(item.device, is_ahead(item));
         scope.use(stream.ordinal);
         if (std::ranges::find(used, &stream) == used.end()) used.push_back(&stream);
         put(item, stream);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_devices.cpp: systems whose columns lie on virtual devices, beside LAPACK's pivots.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "comm/inproc.hpp"
+#include "devices/factor.hpp"
+#include "dist/generator.hpp"
+#include "factor/residual.hpp"
+#include "hpl/trial.hpp"
+#include "work/workshop.hpp"
+
+namespace fleet::lu {
+namespace {
+
+constexpr int kDevices = 2;
+
+/// Before the default context is made.
+class VirtualDevices : public testing::Environment {
+ public:
+  void SetUp() override {
+    setenv("FLEETBLAS_BACKEND", "host", 1);
+    setenv("FLEETBLAS_DEVICES", std::to_string(kDevices).c_str(), 1);
+  }
+};
+const auto* const kEnvironment = testing::AddGlobalTestEnvironment(new VirtualDevices);
+
+std::vector<std::int64_t> pivots_of_lapack(std::int64_t n) {
+  const CpuContext context(1);
+  std::vector<double> a(static_cast<std::size_t>(n * n));
+  Sequence numbers;
+  for (double& element : a) element = numbers.next();
+  std::vector<std::int64_t> pivots(static_cast<std::size_t>(n));
+  std::int64_t info = -1;
+  EXPECT_EQ(fleet_dgetrf(context.get(), n, n, a.data(), n, pivots.data(), &info), FLEET_OK);
+  return pivots;
+}
+
+TEST(Devices, AreThoseOfTheLibrary) { EXPECT_EQ(Device::numbers(), (std::vector<int>{0, 1})); }
+
+TEST(Devices, HaveThePivotsOfLapack) {
+  for (const int ranks : {1, 2, 3, 5})
+    for (const auto& [n, nb] : {std::pair{1, 4}, {40, 64}, {100, 16}, {257, 32}})
+      for (const Overlap overlap : {Overlap::none, Overlap::lookahead, Overlap::full}) {
+        const auto expected = pivots_of_lapack(n);
+        run_ranks(ranks, {}, [&, n = n, nb = nb](Comm& comm) {
+          const Grid grid(comm, 1, ranks);
+          const Workshop workshop({.cores = 1, .progress_thread = overlap == Overlap::full},
+                                  overlap);
+          const Device device(comm.rank() % kDevices);
+          const auto columns = Columns::make(grid, n, nb, device);
+          ASSERT_TRUE(columns.has_value());
+          Mail mail(grid, device, workshop.rank().engine, Device::panel_size(n, std::min(nb, n)));
+          fill(grid, *columns, device, workshop.rank());
+          const Factored found = factor(grid, *columns, mail, device, workshop.rank(), overlap);
+          EXPECT_EQ(found.info, 0);
+          EXPECT_EQ(found.pivots, expected) << ranks << " ranks, n = " << n << ", nb = " << nb
+                                            << ", " << static_cast<int>(overlap);
+        });
+      }
+}
+
+Outcome outcome_of(const Trial& trial, int device) {
+  Outcome outcome;
+  run_ranks(trial.rows * trial.cols, {}, [&](Comm& comm) {
+    Means means{.device = device < 0 ? device : (device + comm.rank()) % kDevices};
+    const Outcome mine = run_trial(comm, trial, means);
+    if (comm.rank() == 0) outcome = mine;
+  });
+  return outcome;
+}
+
+TEST(Devices, SolveWhatTheHostSolves) {
+  for (const int cols : {1, 3}) {
+    const Trial trial{.n = 301, .nb = 24, .rows = 1, .cols = cols, .schedule = {}};
+    const Outcome there = outcome_of(trial, 0), here = outcome_of(trial, -1);
+    EXPECT_EQ(there.refusal, "");
+    EXPECT_EQ(there.info, 0);
+    EXPECT_GT(there.residual, 0);
+    EXPECT_LT(there.residual, 4 * here.residual);
+  }
+}
+
+TEST(Devices, RefuseWhatTheyCannotDo) {
+  Trial trial{.n = 30, .nb = 8, .rows = 2, .cols = 1, .schedule = {}};
+  EXPECT_EQ(outcome_of(trial, 0).refusal,
+            "a matrix on devices needs a grid of one row (P = 1), and P = 2");
+  trial = {.n = 30, .nb = 8, .rows = 1, .cols = 1, .schedule = {.pivoting = Pivoting::none}};
+  EXPECT_EQ(outcome_of(trial, 0).refusal, "devices factor with pivots only");
+  // More than any address space has.
+  trial = {.n = std::int64_t{1} << 24, .nb = 8, .rows = 1, .cols = 1, .schedule = {}};
+  EXPECT_NE(outcome_of(trial, 0).refusal.find("GiB of a rank's device, more than it has left"),
+            std::string::npos);
+}
+
+TEST(Devices, AfterAFaultEndTheRun) {
+  const Device device(0);
+  std::vector<double> host(16, 1.0);
+  EXPECT_THROW(device.factor({host.data(), 2, 4, 4}, host.data()), Failure);
+}
+
+}  // namespace
+}  // namespace fleet::lu
