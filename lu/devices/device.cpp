@@ -19,34 +19,41 @@ std::size_t bytes_of(std::int64_t count) {
   return static_cast<std::size_t>(count) * sizeof(double);
 }
 
+/// A context starts its devices when they are first needed.
+void start(fleet_context* context) {
+  constexpr std::size_t kFew = 256;
+  void* data = nullptr;
+  check(fleet_alloc(context, FLEET_HOST, kFew, &data));
+  check(fleet_free(context, data));
+}
+
 }  // namespace
 
 std::vector<int> Device::numbers() {
+  start(nullptr);
   std::vector<int> found;
   std::istringstream list(config_value(nullptr, "devices"));
   for (int number = 0; list >> number; list.ignore()) found.push_back(number);
   return found;
 }
 
-Device::Device(int number) : number_(number) {
+Device::Context Device::started(int number) {
   const std::string options = "offload=always;devices=" + std::to_string(number) + ",";
-  check(fleet_context_create(options.c_str(), &context_));
-  const fleet_status status = fleet_context_create(options.c_str(), &panels_);
-  if (status != FLEET_OK) fleet_context_destroy(context_);
-  check(status);
+  fleet_context* made = nullptr;
+  check(fleet_context_create(options.c_str(), &made));
+  Context context(made);
+  start(made);
+  return context;
 }
 
-Device::~Device() {
-  fleet_context_destroy(panels_);
-  fleet_context_destroy(context_);
-}
+Device::Device(int number) : number_(number), context_(started(number)), panels_(started(number)) {}
 
 std::optional<Device::Memory> Device::take(int location, std::int64_t count) const {
   void* data = nullptr;
-  const fleet_status status = fleet_alloc(context_, location, bytes_of(count), &data);
+  const fleet_status status = fleet_alloc(context_.get(), location, bytes_of(count), &data);
   if (status == FLEET_NO_MEMORY) return {};
   check(status);
-  return Memory(context_, data);
+  return Memory(context_.get(), data);
 }
 
 std::optional<Device::Memory> Device::take(std::int64_t count) const {
@@ -58,7 +65,7 @@ std::optional<Device::Memory> Device::take_on_host(std::int64_t count) const {
 }
 
 void Device::copy(double* to, const double* from, std::int64_t count) const {
-  check(fleet_copy(context_, to, from, bytes_of(count)));
+  check(fleet_copy(context_.get(), to, from, bytes_of(count)));
 }
 
 void Device::fetch(double* to, const double* from, std::int64_t count) const {
@@ -73,29 +80,31 @@ std::int64_t Device::panel_size(std::int64_t rows, std::int64_t cols) {
 }
 
 void Device::factor(const Part& columns, double* panel) const {
-  check(fleet_dgetrf_panel(panels_, columns.rows, columns.cols, columns.data, columns.ld, panel));
+  check(fleet_dgetrf_panel(panels_.get(), columns.rows, columns.cols, columns.data, columns.ld,
+                           panel));
 }
 
 std::int64_t Device::pivots(std::int64_t rows, std::int64_t cols, const double* panel,
                             std::int64_t* pivots) const {
   std::int64_t info = 0;
-  check(fleet_dgetrf_pivots(context_, rows, cols, panel, pivots, &info));
+  check(fleet_dgetrf_pivots(context_.get(), rows, cols, panel, pivots, &info));
   return info;
 }
 
 void Device::apply(const double* panel, std::int64_t width, const Part& columns) const {
-  check(fleet_dgetrf_apply(context_, columns.rows, width, panel, columns.cols, columns.data,
+  check(fleet_dgetrf_apply(context_.get(), columns.rows, width, panel, columns.cols, columns.data,
                            columns.ld));
 }
 
 void Device::solve_upper(const Part& square, double* x) const {
-  check(fleet_dtrsm(context_, FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT, square.rows,
-                    1, 1, square.data, square.ld, x, square.rows));
+  check(fleet_dtrsm(context_.get(), FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT,
+                    square.rows, 1, 1, square.data, square.ld, x, square.rows));
 }
 
 void Device::subtract_product(const Part& a, const double* x, double* y) const {
   if (a.rows == 0) return;
-  check(fleet_dgemv(context_, FLEET_NO_TRANS, a.rows, a.cols, -1, a.data, a.ld, x, 1, 1, y, 1));
+  check(
+      fleet_dgemv(context_.get(), FLEET_NO_TRANS, a.rows, a.cols, -1, a.data, a.ld, x, 1, 1, y, 1));
 }
 
 }  // namespace fleet::lu

@@ -18,9 +18,6 @@ class Device {
   /// Numbers of those that the library may use here; empty where it computes on the CPU alone.
   static std::vector<int> numbers();
   explicit Device(int number);
-  ~Device();
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
 
   /// Memory of a context of the library; empty at first.
   class Memory {
@@ -65,11 +62,16 @@ class Device {
   void subtract_product(const Part& a, const double* x, double* y) const;
 
  private:
+  struct Destroy {
+    void operator()(fleet_context* context) const { fleet_context_destroy(context); }
+  };
+  using Context = std::unique_ptr<fleet_context, Destroy>;
+  static Context started(int number);
   std::optional<Memory> take(int location, std::int64_t count) const;
 
   const int number_;
-  fleet_context* context_ = nullptr;
-  fleet_context* panels_ = nullptr;  ///< of the same device: calls of one context take turns
+  const Context context_;
+  const Context panels_;  ///< of the same device: calls of one context take turns
 };
 
 }  // namespace fleet::lu

@@ -22,7 +22,7 @@ TYPED_TEST_SUITE(CudaPanels, Types);
 
 TYPED_TEST(CudaPanels, FactorAsGetrfDoes) {
   using T = TypeParam;
-  const HostContext context("backend=cuda;devices=0");
+  const HostContext context("backend=cuda;devices=0,");
   std::mt19937 random(7);
   for (const auto& [n, width] : {std::pair{1, 1}, {60, 17}, {257, 64}, {700, 160}}) {
     const Matrix<T> a(n, n, random);

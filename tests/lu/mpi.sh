@@ -46,6 +46,17 @@ dat 200 1 1 0
 launch 1 || fail "one rank ends with $?"
 launch 1 --ranks=3 || fail "three threads end with $?"
 
+# In the memory of virtual devices, of which two ranks share one.
+dat 200 1 3 0
+for ranks in "3" "1 --ranks=3"; do
+  FLEETBLAS_BACKEND=host FLEETBLAS_DEVICES=2 launch $ranks --cores=1 || fail "devices: $ranks ends with $?"
+  [ "$(grep -c 'PASSED$' out)" = 2 ] || fail "devices: $ranks has not passed"
+  [ "$(grep -c 'in the memory of devices' out)" = 2 ] || fail "devices: $ranks did not use them"
+done
+dat 200 2 1 0
+FLEETBLAS_BACKEND=host launch 2 --cores=1 --matrix=devices && fail "devices, P = 2: it ends with 0"
+grep -q 'skipped: a matrix on devices needs a grid of one row' out || fail "devices, P = 2: no line"
+
 # ended_with_a_line WHAT TEXT: after a launch that had to fail.
 ended_with_a_line() {
   local status=$1 what=$2 text=$3
