@@ -39,12 +39,21 @@ RateTable rates(const json& part, const char* name) {
   return table;
 }
 
+/// How many; or their speeds as parts of the fastest one's.
+double gpus_of(const json& part) {
+  const json& gpus = value(part, "gpus");
+  if (!gpus.is_array()) return gpus.get<int>();
+  double sum = 0;
+  for (const json& speed : gpus) sum += speed.get<double>();
+  return sum;
+}
+
 RankMeans means_of(const json& part) {
   RankMeans rank;
   rank.cores = value(part, "cores").get<int>();
   rank.core = rates(part, "core_rates");
   rank.memory_bytes_per_s = number(part, "memory_bytes_per_s");
-  rank.gpus = value(part, "gpus").get<int>();
+  rank.gpus = gpus_of(part);
   rank.gpu = rates(part, "gpu_rates");
   rank.gpu_memory_bytes_per_s = number_or(part, "gpu_memory_bytes_per_s", 0);
   rank.transfer_latency_s = number_or(part, "transfer_latency_s", 0);
@@ -106,13 +115,15 @@ Simulation simulation_of(const json& run) {
   wanted.transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
   wanted.shares = {share(run, "solve_share"), share(run, "ahead_share"),
                    share(run, "product_share")};
+  if (run.contains("shares"))
+    wanted.sharing = one_of<Sharing>(run, "shares", {"given", "measured"});
   return wanted;
 }
 
 /// What Table 1 of paper 3 calls peaks, of one rank.
 double peak_of(const json& part) {
   return number(part, "core_peak_flops_per_s") * number(part, "cores") +
-         number_or(part, "gpu_peak_flops_per_s", 0) * number(part, "gpus");
+         number_or(part, "gpu_peak_flops_per_s", 0) * gpus_of(part);
 }
 
 void require_finite(double seconds) {
@@ -127,7 +138,12 @@ json result_of(const Simulated& done, const Shape& shape, double peak) {
   const double ranks = shape.rows * shape.cols;
   json rank_s;
   for (std::size_t i = 0; i < kSpentKinds; ++i) rank_s[kNames[i]] = done.totals.rank_s[i] / ranks;
+  constexpr const char* kKinds[kWorks] = {"solve", "ahead", "alone", "overlapped"};
+  json cpu_shares = json::object();
+  for (std::size_t i = 0; i < kWorks; ++i)
+    if (done.cpu_shares[i]) cpu_shares[kKinds[i]] = *done.cpu_shares[i];
   return {{"seconds", done.seconds},
+          {"cpu_shares", cpu_shares},
           {"flops_per_s", done.flops_per_s},
           {"share_of_peak", done.flops_per_s / (peak * ranks)},
           {"substitution_s", done.substitution_s},

@@ -93,7 +93,8 @@ Means means_of(const Settings& settings, const Place& place) {
   return {.cores = settings.cores > 0 ? settings.cores : share,
           .patience_s = settings.patience_s,
           .memory_bytes = available_bytes() / place.ranks_on_node,
-          .keeps_spans = !settings.trace.empty()};
+          .keeps_spans = !settings.trace.empty(),
+          .devices = settings.devices};
 }
 
 /// A line that is written again and again, and goes at the end.

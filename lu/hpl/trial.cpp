@@ -33,6 +33,20 @@ std::string refusal_of(const Trial& trial, const Grid& grid, double memory_bytes
          " GiB for a rank, more than its node has for each of its ranks";
 }
 
+/// Of all ranks.
+std::array<std::optional<double>, kWorks> cpu_shares(Comm& part, const Balance& balance) {
+  std::array<double, 2 * kWorks> done{};
+  for (std::size_t work = 0; work < kWorks; ++work) {
+    done[2 * work] = balance.done()[work].cpu;
+    done[2 * work + 1] = balance.done()[work].all;
+  }
+  part.reduce(done, Reduction::sum);
+  std::array<std::optional<double>, kWorks> shares;
+  for (std::size_t work = 0; work < kWorks; ++work)
+    if (done[2 * work + 1] > 0) shares[work] = done[2 * work] / done[2 * work + 1];
+  return shares;
+}
+
 }  // namespace
 
 double gflops(std::int64_t n, double seconds) {
@@ -62,6 +76,8 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
   };
   Workspace workspace;
   workspace.touch(grid, system, trial.schedule.overlap);
+  std::optional<Devices::Pinned> pinned;
+  if (rank.devices != nullptr) pinned.emplace(workspace.pin(system, *rank.devices));
   part->barrier();
   rank.recorder.start();
   const auto begin = Recorder::Clock::now();
@@ -76,6 +92,7 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
     outcome.most[what] = rank.recorder.seconds(static_cast<What>(what));
   part->reduce(outcome.most, Reduction::largest);
   outcome.spans = rank.recorder.spans();
+  if (rank.devices != nullptr) outcome.cpu_shares = cpu_shares(*part, rank.devices->balance);
   if (factored.info == 0) {
     fill(grid, system);
     outcome.residual = residual(grid, system, x);

@@ -7,8 +7,6 @@
 namespace fleet::lu {
 namespace {
 
-constexpr double kBytesOfDouble = 8;
-
 /// Block by block: a sum over a row of the grid, a triangle, a broadcast in a column, and the
 /// product with all rows above.
 double substitution_s(const Run& run) {
@@ -23,6 +21,19 @@ double substitution_s(const Run& run) {
                bytes * (width / 2 + above) / memory;
   }
   return seconds;
+}
+
+std::array<std::optional<double>, kWorks> cpu_shares(const Run& run) {
+  std::array<std::optional<double>, kWorks> shares;
+  for (std::size_t work = 0; work < kWorks; ++work) {
+    Balance::Done done;
+    for (const Balance& balance : run.balances) {
+      done.cpu += balance.done()[work].cpu;
+      done.all += balance.done()[work].all;
+    }
+    if (done.all > 0) shares[work] = done.cpu / done.all;
+  }
+  return shares;
 }
 
 }  // namespace
@@ -41,6 +52,7 @@ Simulated simulate(const Cluster& cluster, const Simulation& wanted) {
   result.flops_per_s = (2.0 / 3 * n * n * n + 1.5 * n * n) / result.seconds;
   result.totals = run.lanes.totals();
   result.spans = std::move(run.lanes.spans());
+  result.cpu_shares = cpu_shares(run);
   return result;
 }
 

@@ -32,4 +32,16 @@ void Blas::solve(const Triangle& t, std::int64_t m, std::int64_t n, double* b,
                     legal(ldb)));
 }
 
+std::string config_text(fleet_context* context, const std::string& name) {
+  char* text = nullptr;
+  if (fleet_config_json(context, &text) != FLEET_OK) return {};
+  const std::string config = text;
+  fleet_free_text(text);
+  const std::string key = "\"" + name + "\":\"";
+  const std::size_t at = config.find(key);
+  if (at == config.npos) return {};
+  const std::size_t begin = at + key.size();
+  return config.substr(begin, config.find('"', begin) - begin);
+}
+
 }  // namespace fleet::lu

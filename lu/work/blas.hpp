@@ -2,6 +2,7 @@
 // blas.hpp: the products and solutions of a rank, by FleetBLAS. It knows no algorithm.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "fleetblas/fleetblas.h"
 
@@ -32,5 +33,8 @@ class Blas {
  private:
   fleet_context* context_;
 };
+
+/// A text of fleet_config_json, such as "cpu_blas"; empty where there is none.
+std::string config_text(fleet_context* context, const std::string& name);
 
 }  // namespace fleet::lu

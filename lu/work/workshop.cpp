@@ -14,15 +14,8 @@ CpuContext::CpuContext(int threads) {
 }
 
 std::string CpuContext::blas() const {
-  char* text = nullptr;
-  if (fleet_config_json(context_, &text) != FLEET_OK) return "unknown";
-  const std::string config = text;
-  fleet_free_text(text);
-  const std::string key = "\"cpu_blas\": \"";
-  const std::size_t at = config.find(key);
-  if (at == config.npos) return "unknown";
-  const std::size_t begin = at + key.size();
-  return config.substr(begin, config.find('"', begin) - begin);
+  const std::string name = config_text(context_, "cpu_blas");
+  return name.empty() ? "unknown" : name;
 }
 
 Workshop::Workshop(const Means& means, Overlap overlap)
@@ -40,12 +33,14 @@ Workshop::Workshop(const Means& means, Overlap overlap)
       one_core_(one_.get()) {
   if (shares_core_) crew_.on_work = [this] { engine_.wake(); };
   if (crew_.threads() > 1) all_.emplace(crew_.threads());
+  if (means.devices) devices_.emplace(*means.devices);
   all_cores_ = Blas(all_ ? all_->get() : one_.get());
   rank_.emplace(Rank{.one_core = one_core_,
                      .all_cores = all_cores_,
                      .crew = crew_,
                      .engine = engine_,
                      .recorder = recorder_,
+                     .devices = devices_ ? &*devices_ : nullptr,
                      .polls = !means.progress_thread && overlap >= Overlap::dedicated});
 }
 

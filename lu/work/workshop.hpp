@@ -17,6 +17,8 @@ struct Means {
   /// That a rank may take; 0: not known.
   double memory_bytes = 0;
   bool keeps_spans = false;
+  /// Devices that take part in products; the matrix is in host memory.
+  std::optional<DeviceMeans> devices;
 };
 
 /// A context of the library, whose CPU BLAS has so many threads.
@@ -49,6 +51,7 @@ class Workshop {
   Crew crew_;
   CpuContext one_;
   std::optional<CpuContext> all_;
+  std::optional<Devices> devices_;
   Engine engine_;
   Blas one_core_, all_cores_;
   std::optional<Rank> rank_;
