@@ -101,6 +101,11 @@ std::optional<double> share(const json& run, const char* name) {
   return given;
 }
 
+Sharing sharing_of(const json& run) {
+  if (!run.contains("shares")) return Sharing::given;
+  return one_of<Sharing>(run, "shares", {"given", "measured"});
+}
+
 Simulation simulation_of(const json& run) {
   Simulation wanted;
   wanted.shape = {run.at("n").get<std::int64_t>(), run.at("nb").get<std::int64_t>(),
@@ -115,8 +120,7 @@ Simulation simulation_of(const json& run) {
   wanted.transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
   wanted.shares = {share(run, "solve_share"), share(run, "ahead_share"),
                    share(run, "product_share")};
-  if (run.contains("shares"))
-    wanted.sharing = one_of<Sharing>(run, "shares", {"given", "measured"});
+  wanted.sharing = sharing_of(run);
   return wanted;
 }
 
@@ -157,11 +161,19 @@ json product_of(const Cluster& cluster, const json& run, double peak) {
   const auto transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
   if (!(size[0] > 0 && size[1] > 0 && size[2] > 0))
     throw std::invalid_argument("sizes of a product are positive");
-  const double cpu_share = share(run, "product_share").value_or(0);
-  const double seconds = product_s(cluster.rank, size[0], size[1], size[2], cpu_share, transfers);
-  require_finite(seconds);
-  const double rate = 2 * size[0] * size[1] * size[2] / seconds;
-  return {{"seconds", seconds}, {"flops_per_s", rate}, {"share_of_peak", rate / peak}};
+  BalancedProduct done;
+  if (sharing_of(run) == Sharing::measured) {
+    done = balanced_product(cluster.rank, size[0], size[1], size[2], transfers);
+  } else {
+    done.cpu_share = share(run, "product_share").value_or(0);
+    done.seconds = product_s(cluster.rank, size[0], size[1], size[2], done.cpu_share, transfers);
+  }
+  require_finite(done.seconds);
+  const double rate = 2 * size[0] * size[1] * size[2] / done.seconds;
+  return {{"seconds", done.seconds},
+          {"flops_per_s", rate},
+          {"share_of_peak", rate / peak},
+          {"cpu_share", done.cpu_share}};
 }
 
 json simulated(const char* cluster_text, const char* run_text) {

@@ -56,6 +56,29 @@ Simulated simulate(const Cluster& cluster, const Simulation& wanted) {
   return result;
 }
 
+BalancedProduct balanced_product(const RankMeans& rank, double m, double n, double k,
+                                 Transfers transfers) {
+  // Rates depend on shares, so shares come near their limit by steps.
+  constexpr int kTimes = 16;
+  Balance balance;
+  BalancedProduct found;
+  for (int i = 0; i < kTimes; ++i) {
+    Lanes lanes(1, rank.cores, {Overlap::none, transfers});
+    double on_cpu = 0;
+    for (auto left = static_cast<std::int64_t>(m); left > 0;) {
+      const Split split = balance.split(Work::alone, left);
+      const auto rows = static_cast<double>(split.columns), cpu = static_cast<double>(split.on_cpu);
+      const Lanes::Sides sides =
+          lanes.work(0, Spent::product, 0, product_work(rank, rows, n, k, cpu / rows));
+      balance.learn(Work::alone, {cpu, sides.cpu_s, rows - cpu, sides.gpu_s});
+      on_cpu += cpu;
+      left -= split.columns;
+    }
+    found = {lanes.end_s(), on_cpu / m};
+  }
+  return found;
+}
+
 double product_s(const RankMeans& rank, double m, double n, double k, double cpu_share,
                  Transfers transfers) {
   Lanes lanes(1, rank.cores, {Overlap::none, transfers});

@@ -59,6 +59,12 @@ struct Simulated {
 
 Simulated simulate(const Cluster& cluster, const Simulation& wanted);
 
+/// A product again and again on a rank alone, with the share that Balance has found by then.
+struct BalancedProduct {
+  double seconds = 0, cpu_share = 0;
+};
+BalancedProduct balanced_product(const RankMeans& rank, double m, double n, double k,
+                                 Transfers transfers);
 /// One product on a rank alone: seconds, as the tasks of simulate() take them.
 double product_s(const RankMeans& rank, double m, double n, double k, double cpu_share,
                  Transfers transfers);
