@@ -43,8 +43,8 @@ LU_ROOMS = {
     "api": ("sim",),
     "work": ("comm", "schedule"),
     "factor": ("comm", "dist", "schedule", "work"),
-    "devices": ("comm", "dist", "schedule", "work", "factor"),
-    "hpl": ("comm", "dist", "schedule", "work", "factor", "devices"),
+    "on_device": ("comm", "dist", "schedule", "work", "factor"),
+    "hpl": ("comm", "dist", "schedule", "work", "factor", "on_device"),
     "linpack": ("comm", "comm_mpi", "hpl"),
 }
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.

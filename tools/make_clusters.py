@@ -117,6 +117,25 @@ def w3520_c1060x16():
     }
 
 
+# ---- two unequal devices a node -----------------------------------------------------------------
+
+
+def unequal():
+    made = w3520_c1060x16()
+    made["name"] = "w3520-unequal"
+    made["about"] = (
+        "Assumed: four nodes as paper 3 has them, with a second card of half the speed, to show "
+        "how the CPU's share is found beside unequal devices."
+    )
+    made["node"]["count"] = of(4, "assumed")
+    made["rank"]["gpus"] = of([1, 0.5], "assumed: a second card of half the first one's speed")
+    source = "assumed: a size of a minute or less"
+    made["run"] |= {"n": 20000, "nb": 256, "rows": 2, "cols": 2, "tasks": "pivoted"}
+    made["run"] |= {"solve_share": None, "ahead_share": None, "product_share": None}
+    made["run"]["source"] = source
+    return made
+
+
 # ---- 1,000 nodes of 8 H200 ----------------------------------------------------------------------
 
 HGX = "NVIDIA, DGX H200 data sheet: "
@@ -180,7 +199,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="write nothing, list what differs")
     check = parser.parse_args().check
     differing = 0
-    for made in (w3520_c1060x16(), h200x8x1000()):
+    for made in (w3520_c1060x16(), unequal(), h200x8x1000()):
         file = FOLDER / (made["name"] + ".json")
         text = json.dumps(made, indent=1) + "\n"
         if file.exists() and file.read_text(encoding="utf-8") == text:

@@ -25,12 +25,16 @@ extern "C" {
  *   "solve_share", "ahead_share", "product_share"
  *                  the CPU's part of solutions, of products that the next panel waits for, and of
  *                  the others; null: by the rates of CPU and GPU
+ *   "shares"       "given" (those above) or "measured": by what the work before took, as
+ *                  fleetblas-linpack finds them
  *   "product"      [m, n, k]: one product on one rank instead, with "product_share" of its rows on
- *                  the CPU
+ *                  the CPU, or with the share that is found by repeating it
  *
  * *text: a JSON object with "seconds", "flops_per_s", "share_of_peak", "substitution_s",
  * "message_s" and "transfer_s" (means over ranks), and "rank_s": what the seconds of a rank go to
- * (means). On failure it is the reason, one line. The caller gives it to fleet_linpack_free_text.
+ * (means); with shares that are measured "cpu_shares", the CPU's part of each kind of work; of a
+ * product "cpu_share". On failure it is the reason, one line. The caller gives it to
+ * fleet_linpack_free_text.
  *
  * May be called from any thread. Returns FLEET_OK, or
  *   FLEET_BAD_ARGUMENT  a pointer is null (*text is then null or untouched), a size or a rate is

@@ -39,12 +39,21 @@ RateTable rates(const json& part, const char* name) {
   return table;
 }
 
+/// How many; or their speeds as parts of the fastest one's.
+double gpus_of(const json& part) {
+  const json& gpus = value(part, "gpus");
+  if (!gpus.is_array()) return gpus.get<int>();
+  double sum = 0;
+  for (const json& speed : gpus) sum += speed.get<double>();
+  return sum;
+}
+
 RankMeans means_of(const json& part) {
   RankMeans rank;
   rank.cores = value(part, "cores").get<int>();
   rank.core = rates(part, "core_rates");
   rank.memory_bytes_per_s = number(part, "memory_bytes_per_s");
-  rank.gpus = value(part, "gpus").get<int>();
+  rank.gpus = gpus_of(part);
   rank.gpu = rates(part, "gpu_rates");
   rank.gpu_memory_bytes_per_s = number_or(part, "gpu_memory_bytes_per_s", 0);
   rank.transfer_latency_s = number_or(part, "transfer_latency_s", 0);
@@ -92,6 +101,11 @@ std::optional<double> share(const json& run, const char* name) {
   return given;
 }
 
+Sharing sharing_of(const json& run) {
+  if (!run.contains("shares")) return Sharing::given;
+  return one_of<Sharing>(run, "shares", {"given", "measured"});
+}
+
 Simulation simulation_of(const json& run) {
   Simulation wanted;
   wanted.shape = {run.at("n").get<std::int64_t>(), run.at("nb").get<std::int64_t>(),
@@ -106,13 +120,14 @@ Simulation simulation_of(const json& run) {
   wanted.transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
   wanted.shares = {share(run, "solve_share"), share(run, "ahead_share"),
                    share(run, "product_share")};
+  wanted.sharing = sharing_of(run);
   return wanted;
 }
 
 /// What Table 1 of paper 3 calls peaks, of one rank.
 double peak_of(const json& part) {
   return number(part, "core_peak_flops_per_s") * number(part, "cores") +
-         number_or(part, "gpu_peak_flops_per_s", 0) * number(part, "gpus");
+         number_or(part, "gpu_peak_flops_per_s", 0) * gpus_of(part);
 }
 
 void require_finite(double seconds) {
@@ -127,7 +142,12 @@ json result_of(const Simulated& done, const Shape& shape, double peak) {
   const double ranks = shape.rows * shape.cols;
   json rank_s;
   for (std::size_t i = 0; i < kSpentKinds; ++i) rank_s[kNames[i]] = done.totals.rank_s[i] / ranks;
+  constexpr const char* kKinds[kWorks] = {"solve", "ahead", "alone", "overlapped"};
+  json cpu_shares = json::object();
+  for (std::size_t i = 0; i < kWorks; ++i)
+    if (done.cpu_shares[i]) cpu_shares[kKinds[i]] = *done.cpu_shares[i];
   return {{"seconds", done.seconds},
+          {"cpu_shares", cpu_shares},
           {"flops_per_s", done.flops_per_s},
           {"share_of_peak", done.flops_per_s / (peak * ranks)},
           {"substitution_s", done.substitution_s},
@@ -141,11 +161,19 @@ json product_of(const Cluster& cluster, const json& run, double peak) {
   const auto transfers = one_of<Transfers>(run, "transfers", {"first", "overlap"});
   if (!(size[0] > 0 && size[1] > 0 && size[2] > 0))
     throw std::invalid_argument("sizes of a product are positive");
-  const double cpu_share = share(run, "product_share").value_or(0);
-  const double seconds = product_s(cluster.rank, size[0], size[1], size[2], cpu_share, transfers);
-  require_finite(seconds);
-  const double rate = 2 * size[0] * size[1] * size[2] / seconds;
-  return {{"seconds", seconds}, {"flops_per_s", rate}, {"share_of_peak", rate / peak}};
+  BalancedProduct done;
+  if (sharing_of(run) == Sharing::measured) {
+    done = balanced_product(cluster.rank, size[0], size[1], size[2], transfers);
+  } else {
+    done.cpu_share = share(run, "product_share").value_or(0);
+    done.seconds = product_s(cluster.rank, size[0], size[1], size[2], done.cpu_share, transfers);
+  }
+  require_finite(done.seconds);
+  const double rate = 2 * size[0] * size[1] * size[2] / done.seconds;
+  return {{"seconds", done.seconds},
+          {"flops_per_s", rate},
+          {"share_of_peak", rate / peak},
+          {"cpu_share", done.cpu_share}};
 }
 
 json simulated(const char* cluster_text, const char* run_text) {

@@ -17,6 +17,7 @@ class Buffer {
   /// The same, set to 0: the system gives a page when it is first written.
   void touch(std::int64_t count);
   double* data() const { return data_.get(); }
+  std::size_t bytes() const { return bytes_; }
 
  private:
   struct Free {

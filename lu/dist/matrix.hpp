@@ -22,6 +22,8 @@ class System {
   /// Of local indices.
   double* at(std::int64_t row, std::int64_t col) { return elements_.data() + row + col * ld; }
 
+  std::size_t bytes() const { return elements_.bytes(); }
+
   const Blocks rows, cols;
   const std::int64_t local_rows, local_cols, ld;
 

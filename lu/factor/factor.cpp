@@ -68,7 +68,8 @@ class Factoring {
         return;
       case Act::update:
         if (schedule_.overlap != Overlap::none) section->arrive();
-        section->update(late_.empty() ? std::function<void()>() : [this] { run_late(); });
+        section->update(
+            kind_of(task), late_.empty() ? std::function<void()>() : [this] { run_late(); });
         section.reset();
         run_late_at_last();
         return;
@@ -88,6 +89,11 @@ class Factoring {
   void run_late_at_last() {
     for (const Task& task : std::exchange(late_, {}))
       task.act == Act::arrive ? arrive(*of(task.step)) : run(task);
+  }
+
+  Work kind_of(const Task& task) const {
+    if (task.part == Part::ahead) return Work::ahead;
+    return rank_.engine.is_busy() ? Work::overlapped : Work::alone;
   }
 
   void arrive(Step& step) {
@@ -126,6 +132,14 @@ void Workspace::touch(const Grid& grid, const System& system, Overlap overlap) {
   // Sections of later steps are no longer; that of the next panel is empty in some of these.
   for (std::int64_t k = 0; k < std::min<std::int64_t>(shape.steps(), grid.cols); ++k)
     touch_for(step_tasks(shape, grid.col, overlap, k));
+}
+
+Devices::Pinned Workspace::pin(System& system, const Devices& devices) {
+  std::vector<Devices::Memory> memory = {{system.at(0, 0), system.bytes()}};
+  for (const Buffer& panel : panels) memory.push_back({panel.data(), panel.bytes()});
+  for (const SectionBuffers& section : sections)
+    memory.push_back({section.upper.data(), section.upper.bytes()});
+  return devices.pin(memory);
 }
 
 Factored factor(const Grid& grid, System& system, Workspace& workspace, const Rank& rank,

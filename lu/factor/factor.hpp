@@ -28,6 +28,8 @@ struct Workspace {
   std::array<SectionBuffers, 3> sections;  ///< by Part
   /// Takes all of it now, and throws Failure where there is too little.
   void touch(const Grid& grid, const System& system, Overlap overlap);
+  /// Pinned for the devices of the rank, together with the matrix, as far as it is taken.
+  Devices::Pinned pin(System& system, const Devices& devices);
 };
 
 /// PA = LU in the place of A; b becomes L^-1 P b. `after_step` hears how many of all steps are

@@ -3,6 +3,8 @@
 // those that leave it.
 #include "factor/section.hpp"
 
+#include <chrono>
+#include <exception>
 #include <numeric>
 
 namespace fleet::lu {
@@ -112,21 +114,62 @@ void Section::arrive() {
   });
 }
 
-void Section::update(const std::function<void()>& between) {
+void Section::update_columns(const Blas& blas, std::int64_t begin, std::int64_t end) {
+  double* const upper = upper_.data() + begin;
+  blas.solve({FLEET_RIGHT, FLEET_LOWER, FLEET_TRANS, FLEET_UNIT, panel_.square(), panel_.width},
+             end - begin, panel_.width, upper, columns());
+  blas.subtract_product(panel_.rows_below, end - begin, panel_.width, panel_.below(),
+                        panel_.rows_below, FLEET_TRANS, upper, columns(),
+                        system_.at(panel_.local_below, begin_ + begin), system_.ld);
+}
+
+void Section::place_upper(std::int64_t begin, std::int64_t end) {
+  unpack_rows(square_, data(), system_.ld, upper_.data(), columns(), begin, end);
+}
+
+void Section::update_by_cores(std::int64_t first, std::int64_t count,
+                              const std::function<void()>& between) {
+  const auto part = [this, first](std::int64_t begin, std::int64_t end) {
+    update_columns(rank_.one_core, first + begin, first + end);
+    place_upper(first + begin, first + end);
+  };
+  rank_.share(count, part, between);
+}
+
+std::int64_t Section::update_by_all(Work kind, std::int64_t first,
+                                    const std::function<void()>& between) {
+  Balance& balance = rank_.devices->balance;
+  const Split split = balance.split(kind, columns() - first);
+  const std::int64_t on_devices = split.columns - split.on_cpu, border = first + on_devices;
+  const auto begin = Recorder::Clock::now();
+  if (on_devices > 0)
+    rank_.devices->begin([&] { update_columns(rank_.devices->blas(), first, border); });
+  Balance::Taken taken;
+  std::exception_ptr error;  // the devices still write to the matrix
+  try {
+    update_by_cores(border, split.on_cpu, between);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  taken.cpu_s = std::chrono::duration<double>(Recorder::Clock::now() - begin).count();
+  if (on_devices > 0) taken.devices_s = rank_.devices->finish(error ? nullptr : between);
+  if (error) std::rethrow_exception(error);
+  rank_.share(on_devices,
+              [&](std::int64_t from, std::int64_t to) { place_upper(first + from, first + to); });
+  // By columns: what a column takes is the same on both sides.
+  const auto rows = static_cast<double>(panel_.rows_below + panel_.width);
+  taken.cpu = rows * static_cast<double>(split.on_cpu);
+  taken.devices = rows * static_cast<double>(on_devices);
+  balance.learn(kind, taken);
+  return split.columns;
+}
+
+void Section::update(Work kind, const std::function<void()>& between) {
   if (columns() == 0) return;
   if (gathered_ != nullptr) rank_.recorder.time(What::pack, panel_.step, [this] { unpack(); });
   rank_.recorder.time(What::product, panel_.step, [&] {
-    const auto part = [this](std::int64_t begin, std::int64_t end) {
-      double* const upper = upper_.data() + begin;
-      rank_.one_core.solve(
-          {FLEET_RIGHT, FLEET_LOWER, FLEET_TRANS, FLEET_UNIT, panel_.square(), panel_.width},
-          end - begin, panel_.width, upper, columns());
-      rank_.one_core.subtract_product(panel_.rows_below, end - begin, panel_.width, panel_.below(),
-                                      panel_.rows_below, FLEET_TRANS, upper, columns(),
-                                      system_.at(panel_.local_below, begin_ + begin), system_.ld);
-      unpack_rows(square_, data(), system_.ld, upper_.data(), columns(), begin, end);
-    };
-    rank_.share(columns(), part, between);
+    if (rank_.devices == nullptr) return update_by_cores(0, columns(), between);
+    for (std::int64_t done = 0; done < columns();) done += update_by_all(kind, done, between);
   });
 }
 

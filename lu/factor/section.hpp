@@ -24,8 +24,9 @@ class Section {
 
   /// Waits for the rows.
   void arrive();
-  /// Then U, and the product. `between` is called between parts of it.
-  void update(const std::function<void()>& between);
+  /// Then U, and the product: work of a kind, which tells how cores and devices share it. `between`
+  /// is called between parts of it.
+  void update(Work kind, const std::function<void()>& between);
 
  private:
   void find_places();
@@ -35,6 +36,15 @@ class Section {
   /// Rows came by rank; they go where they belong.
   void order_square();
   void unpack();
+  /// U and the product of columns [begin, end) of the section.
+  void update_columns(const Blas& blas, std::int64_t begin, std::int64_t end);
+  /// U becomes a part of the matrix.
+  void place_upper(std::int64_t begin, std::int64_t end);
+  /// What cores do, from column `first` on.
+  void update_by_cores(std::int64_t first, std::int64_t count,
+                       const std::function<void()>& between);
+  /// The same by cores and devices, for as many columns as can be known; how many.
+  std::int64_t update_by_all(Work kind, std::int64_t first, const std::function<void()>& between);
   std::int64_t columns() const { return end_ - begin_; }
   /// Of the section's columns, from row 0 on.
   double* data() { return system_.at(0, begin_); }

@@ -45,6 +45,24 @@ std::string where_time_went(const Means& means, const Outcome& outcome) {
   return text + "\n";
 }
 
+std::string devices_line(const Settings& settings) {
+  if (!settings.devices) return {};
+  const DeviceMeans& devices = *settings.devices;
+  return "DEVICES: " + devices.which + ", the CPU's share R " +
+         (devices.cpu_share ? print("%.2f", *devices.cpu_share) : "by measured rates") +
+         (devices.overlaps_transfers ? "" : ", transfers before and after products") + "\n";
+}
+
+/// R of each kind of work.
+std::string shares_line(const Outcome& outcome) {
+  std::string text;
+  for (std::size_t work = 0; work < kWorks; ++work)
+    if (const auto& share = outcome.cpu_shares[work])
+      text += print("%s %.3f %s", text.empty() ? "- the CPU's share R of products:" : ",", *share,
+                    to_string(static_cast<Work>(work)));
+  return text.empty() ? text : text + "\n";
+}
+
 }  // namespace
 
 std::string heading(const Input& input, const Settings& settings, const std::string& ranks_are,
@@ -65,7 +83,7 @@ std::string heading(const Input& input, const Settings& settings, const std::str
       << (settings.has_progress_thread(settings.schedule.overlap) ? ", messages driven by a thread"
                                                                   : "")
       << "\n"
-      << "BLAS   : " << blas << "\n\n"
+      << devices_line(settings) << "BLAS   : " << blas << "\n\n"
       << "The letters of T/V are those of HPL.dat. PFACT, NBMIN, NDIV, RFACT, BCAST, SWAP, L1, U,\n"
          "EQUIL and ALIGN choose between variants of HPL and change nothing here. DEPTH 0 is\n"
          "without overlap, any other one with the overlap above.\n\n"
@@ -102,9 +120,9 @@ std::string result_lines(const Input& input, const Trial& trial, const Means& me
                 static_cast<long long>(trial.n), static_cast<long long>(trial.nb), trial.rows,
                 trial.cols, outcome.seconds, gflops(trial.n, outcome.seconds));
   text += std::string("- the matrix is in ") +
-          (means.device >= 0 ? "the memory of devices" : "host memory") +
+          (means.matrix_device >= 0 ? "the memory of devices" : "host memory") +
           " when the clock starts\n";
-  text += where_time_went(means, outcome) + rule('-');
+  text += where_time_went(means, outcome) + shares_line(outcome) + rule('-');
   if (outcome.info > 0)
     return text + print("The matrix is singular: pivot %lld is zero ...... FAILED\n",
                         static_cast<long long>(outcome.info));

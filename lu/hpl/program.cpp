@@ -15,8 +15,8 @@
 #include <optional>
 #include <sstream>
 
-#include "devices/device.hpp"
 #include "hpl/timeline.hpp"
+#include "on_device/device.hpp"
 
 namespace fleet::lu {
 namespace {
@@ -94,7 +94,8 @@ Means means_of(const Settings& settings, const Place& place) {
   return {.cores = settings.cores > 0 ? settings.cores : share,
           .patience_s = settings.patience_s,
           .memory_bytes = available_bytes() / place.ranks_on_node,
-          .keeps_spans = !settings.trace.empty()};
+          .keeps_spans = !settings.trace.empty(),
+          .devices = settings.devices};
 }
 
 /// The device of this rank: those of its node are dealt to its ranks in turn. Negative: none, on
@@ -167,7 +168,8 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
           means.progress_thread = settings.has_progress_thread(trial.schedule.overlap);
           const bool can_be_on_devices =
               grid.rows == 1 && trial.schedule.pivoting == Pivoting::partial;
-          means.device = can_be_on_devices || settings.matrix == MatrixPlace::devices ? device : -1;
+          means.matrix_device =
+              can_be_on_devices || settings.matrix == MatrixPlace::devices ? device : -1;
           Outcome outcome;
           if (n < 1)
             outcome.refusal = "N = " + std::to_string(n) + " is no size of a system";

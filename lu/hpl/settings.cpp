@@ -48,6 +48,12 @@ Number number(const std::string& name, const std::string& value, Number least, N
   return found;
 }
 
+/// Nothing: auto.
+std::optional<double> share_of(const std::string& name, const std::string& value) {
+  if (value == "auto") return {};
+  return number(name, value, 0.0, 1.0);
+}
+
 }  // namespace
 
 const char* to_string(Overlap overlap) {
@@ -70,6 +76,7 @@ bool Settings::has_progress_thread(Overlap overlap) const {
 
 Settings parse_settings(std::span<const char* const> arguments) {
   Settings settings;
+  DeviceMeans devices{.which = "none"};
   for (const std::string argument : arguments) {
     if (argument == "--help" || argument == "-h") {
       settings.asks_for_help = true;
@@ -95,10 +102,23 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.ranks = number(name, value, 0, kMost);
     else if (name == "--patience")
       settings.patience_s = number(name, value, 0.0, kForever);
+    else if (name == "--devices")
+      devices.which = value;
+    else if (name == "--cpu-share")
+      devices.cpu_share = share_of(name, value);
+    else if (name == "--transfer-overlap")
+      devices.overlaps_transfers = either(name, value, "on", "off");
     else if (name == "--trace")
       settings.trace = value;
     else
       throw Failure(argument + ": there is no such argument (--help lists them)");
+  }
+  if (devices.which != "none") {
+    if (settings.matrix == MatrixPlace::devices)
+      throw Failure(
+          "--devices is for matrices in host memory, and --matrix=devices asks for another one");
+    settings.devices = devices;
+    settings.matrix = MatrixPlace::host;
   }
   return settings;
 }
@@ -122,6 +142,11 @@ or a test was skipped, and 2 where nothing could be run or the run could not go 
                         P = 1); auto: of devices where all ranks have one and P = 1
   --cores=0             cores of a rank; 0: those that it may use, shared with ranks that may too
   --ranks=0             this many ranks as threads of one process, without mpirun; 0: MPI's ranks
+  --devices=none        devices that take part in products: all, auto, a count (2), ids (0,2) or split
+                        (between the ranks of a node), as FLEETBLAS_DEVICES; the matrix is in host memory then
+  --cpu-share=auto      R, the cores' part of products beside devices: by what both took before, or a
+                        number from 0 to 1
+  --transfer-overlap=on off: operands are copied to devices, computed with and copied back in turn
   --patience=600        seconds that a rank waits for another one before all end
   --trace=FILE          the timeline of all ranks (Chrome trace JSON)
 )";

@@ -21,6 +21,8 @@ struct Settings {
   int cores = 0;  ///< of a rank; 0: what the process may use, shared with others on the node
   int ranks = 0;  ///< threads of this process instead of processes; 0: MPI's
   double patience_s = 600;
+  /// Devices that take part in products, with the matrix in host memory.
+  std::optional<DeviceMeans> devices;
   std::string trace;  ///< file for the timeline of all ranks
   MatrixPlace matrix = MatrixPlace::best;
   bool asks_for_help = false;

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
-#include "devices/factor.hpp"
 #include "factor/residual.hpp"
+#include "on_device/factor.hpp"
 
 namespace fleet::lu {
 namespace {
@@ -39,6 +39,7 @@ class HostSolver final : public Solver {
     system_.emplace(grid_, trial_.n, trial_.nb);
     make();
     workspace_.touch(grid_, *system_, trial_.schedule.overlap);
+    if (rank_.devices != nullptr) pinned_.emplace(workspace_.pin(*system_, *rank_.devices));
   }
   Factored factor(const std::function<void(std::int64_t, std::int64_t)>& after_step) override {
     return lu::factor(grid_, *system_, workspace_, rank_, trial_.schedule, after_step);
@@ -73,6 +74,7 @@ class HostSolver final : public Solver {
   const std::string refusal_;
   std::optional<System> system_;
   Workspace workspace_;
+  std::optional<Devices::Pinned> pinned_;
 };
 
 class DeviceSolver final : public Solver {
@@ -88,7 +90,7 @@ class DeviceSolver final : public Solver {
     else if (trial.schedule.pivoting == Pivoting::none)
       refusal_ = "devices factor with pivots only";
     if (!refusal_.empty()) return;
-    device_.emplace(means.device);
+    device_.emplace(means.matrix_device);
     if (auto made = Columns::make(grid, trial.n, trial.nb, *device_))
       columns_.emplace(std::move(*made));
     const double bytes = sizeof(double) * static_cast<double>(trial.n) *
@@ -164,7 +166,7 @@ class DeviceSolver final : public Solver {
 
 std::unique_ptr<Solver> make_solver(const Trial& trial, const Grid& grid, const Means& means,
                                     const Rank& rank) {
-  if (means.device >= 0) return std::make_unique<DeviceSolver>(trial, grid, means, rank);
+  if (means.matrix_device >= 0) return std::make_unique<DeviceSolver>(trial, grid, means, rank);
   return std::make_unique<HostSolver>(trial, grid, means, rank);
 }
 

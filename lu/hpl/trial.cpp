@@ -5,6 +5,24 @@
 #include <memory>
 
 namespace fleet::lu {
+namespace {
+
+/// Of all ranks.
+std::array<std::optional<double>, kWorks> cpu_shares(Comm& part, const Balance& balance) {
+  std::array<double, 2 * kWorks> done{};
+  for (std::size_t work = 0; work < kWorks; ++work) {
+    done[2 * work] = balance.done()[work].cpu;
+    done[2 * work + 1] = balance.done()[work].all;
+  }
+  part.reduce(done, Reduction::sum);
+  std::array<std::optional<double>, kWorks> shares;
+  for (std::size_t work = 0; work < kWorks; ++work)
+    if (done[2 * work + 1] > 0) shares[work] = done[2 * work] / done[2 * work + 1];
+  return shares;
+}
+
+}  // namespace
+
 double gflops(std::int64_t n, double seconds) {
   const auto order = static_cast<double>(n);
   return (2.0 / 3 * order + 1.5) * order * order / seconds * 1e-9;
@@ -44,6 +62,7 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
     outcome.most[what] = rank.recorder.seconds(static_cast<What>(what));
   part->reduce(outcome.most, Reduction::largest);
   outcome.spans = rank.recorder.spans();
+  if (rank.devices != nullptr) outcome.cpu_shares = cpu_shares(*part, rank.devices->balance);
   if (factored.info == 0) outcome.residual = solver->residual(x);
   return outcome;
 }

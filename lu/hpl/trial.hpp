@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Outcome {
   /// Seconds, by What, of the rank that spent most on it.
   std::array<double, kWhats> most{};
   std::vector<Span> spans;  ///< of this rank
+  /// The CPU's parts of work that devices shared, of all ranks, by Work; nothing: there was none.
+  std::array<std::optional<double>, kWorks> cpu_shares;
 };
 
 /// 2/3 n^3 + 3/2 n^2 operations, in that time: billions per second.

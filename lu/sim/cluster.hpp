@@ -27,8 +27,9 @@ struct RankMeans {
   int cores = 1;
   RateTable core;  ///< of one core
   double memory_bytes_per_s = 0;
-  int gpus = 0;
-  RateTable gpu;  ///< of one GPU
+  /// As many as the fastest one: two, of which one has half of the other's speed, are 1.5.
+  double gpus = 0;
+  RateTable gpu;  ///< of the fastest GPU
   double gpu_memory_bytes_per_s = 0;
   /// Between the memory of the host and one GPU, in each direction.
   double transfer_latency_s = 0, transfer_bytes_per_s = 0;

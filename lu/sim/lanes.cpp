@@ -28,7 +28,7 @@ void Lanes::compute(int rank, Spent spent, std::int64_t step, double seconds) {
   pass(at, spent, step, main_s_[at] + seconds);
 }
 
-void Lanes::work(int rank, Spent spent, std::int64_t step, const SharedWork& work) {
+Lanes::Sides Lanes::work(int rank, Spent spent, std::int64_t step, const SharedWork& work) {
   const auto at = static_cast<std::size_t>(rank);
   const double now_s = main_s_[at], gpu_end_s = now_s + work.in_s + work.gpu_s;
   totals_.flops += work.flops;
@@ -47,6 +47,12 @@ void Lanes::work(int rank, Spent spent, std::int64_t step, const SharedWork& wor
   const double end_s = has_carrier ? std::max(gpu_end_s + work.out_s, cpu_end_s)
                                    : std::max(gpu_end_s, cpu_end_s) + work.out_s;
   pass(at, spent, step, end_s);
+  return {cpu_end_s - now_s, gpu_end_s - now_s + (has_carrier ? work.out_s : 0)};
+}
+
+bool Lanes::has_messages(int rank) const {
+  const auto at = static_cast<std::size_t>(rank);
+  return options_.overlap == Overlap::full && away_[at].back().end_s > main_s_[at];
 }
 
 double Lanes::cores_end_s(std::size_t rank, double begin_s, double core_s) const {

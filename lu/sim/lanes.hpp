@@ -67,7 +67,13 @@ class Lanes {
   double cores() const { return cores_; }
   /// `seconds` of the computing lane.
   void compute(int rank, Spent spent, std::int64_t step, double seconds);
-  void work(int rank, Spent spent, std::int64_t step, const SharedWork& work);
+  /// Seconds of the cores, and of the GPUs until the core that serves them is needed.
+  struct Sides {
+    double cpu_s = 0, gpu_s = 0;
+  };
+  Sides work(int rank, Spent spent, std::int64_t step, const SharedWork& work);
+  /// One of the cores has messages now.
+  bool has_messages(int rank) const;
   /// All members have their parts ready. With a core for messages the message starts when the last
   /// member is, else when all wait for it (without a thread nothing goes on meanwhile).
   void post(Group& group, Spent spent, std::int64_t step);

@@ -136,12 +136,31 @@ class PivotedRun {
     for (int row = 0; row < run_.shape.rows; ++row) {
       const int rank = run_.rank(row, col);
       run_.lanes.compute(rank, Spent::copy, task.step, copied_s);
+      if (run_.measures_shares()) {
+        update_by_balance(task, rank, run_.rows_from(task.step + 1, row), cols);
+        continue;
+      }
       run_.lanes.work(rank, Spent::solve, task.step, solved);
       const SharedWork& product =
           prices_.of(run_.rows_from(task.step + 1, row), cols,
                      [&](double m, double n) { return product_work(rank_, m, n, k, share); });
       run_.lanes.work(rank, spent, task.step, product);
     }
+  }
+
+  /// U and the product with one share, as lu/factor does it.
+  void update_by_balance(const Task& task, int rank, std::int64_t rows, std::int64_t cols) {
+    const bool is_ahead = task.part == Part::ahead;
+    const auto k = static_cast<double>(run_.width(task.step)), m = static_cast<double>(rows);
+    const Work kind = is_ahead ? Work::ahead : run_.product_kind(rank);
+    run_.share_by_balance(rank, kind, cols, [&](double columns, double share) {
+      SharedWork solved = solve_work(rank_, k, columns, share);
+      solved.flops /= run_.shape.rows;
+      const auto first = run_.lanes.work(rank, Spent::solve, task.step, solved);
+      const auto second = run_.lanes.work(rank, is_ahead ? Spent::ahead : Spent::product, task.step,
+                                          product_work(rank_, m, columns, k, share));
+      return Lanes::Sides{first.cpu_s + second.cpu_s, first.gpu_s + second.gpu_s};
+    });
   }
 
   Run& run_;

@@ -44,10 +44,30 @@ struct Run {
         col_link(shape.rows <= of.node_rows ? of.local : of.network),
         solve_share(share(what.shares.solve)),
         ahead_share(share(what.shares.ahead)),
-        product_share(share(what.shares.product)) {}
+        product_share(share(what.shares.product)) {
+    if (what.sharing == Sharing::measured && of.rank.gpus > 0 && !of.rank.resident)
+      balances.resize(static_cast<std::size_t>(shape.rows * shape.cols));
+  }
 
   double share(const std::optional<double>& given) const {
     return given.value_or(balanced_share(cluster.rank, lanes.cores()));
+  }
+  bool measures_shares() const { return !balances.empty(); }
+  /// `count` columns, or rows, as the rank shares them. `take(columns, share)` -> Sides.
+  template <typename Take>
+  void share_by_balance(int rank, Work work, std::int64_t count, Take&& take) {
+    Balance& balance = balances[static_cast<std::size_t>(rank)];
+    while (count > 0) {
+      const Split split = balance.split(work, count);
+      const auto columns = static_cast<double>(split.columns);
+      const auto on_cpu = static_cast<double>(split.on_cpu);
+      const Lanes::Sides sides = take(columns, on_cpu / columns);
+      balance.learn(work, {on_cpu, sides.cpu_s, columns - on_cpu, sides.gpu_s});
+      count -= split.columns;
+    }
+  }
+  Work product_kind(int rank) const {
+    return lanes.has_messages(rank) ? Work::overlapped : Work::alone;
   }
   int rank(int row, int col) const { return row * shape.cols + col; }
   std::int64_t width(std::int64_t step) const {
@@ -80,6 +100,7 @@ struct Run {
   Lanes lanes;
   const Link row_link, col_link;
   const double solve_share, ahead_share, product_share;
+  std::vector<Balance> balances;  ///< by rank, where shares are measured
 };
 
 /// All tasks, one after another, each by all ranks.

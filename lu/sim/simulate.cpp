@@ -7,8 +7,6 @@
 namespace fleet::lu {
 namespace {
 
-constexpr double kBytesOfDouble = 8;
-
 /// Block by block: a sum over a row of the grid, a triangle, a broadcast in a column, and the
 /// product with all rows above.
 double substitution_s(const Run& run) {
@@ -23,6 +21,19 @@ double substitution_s(const Run& run) {
                bytes * (width / 2 + above) / memory;
   }
   return seconds;
+}
+
+std::array<std::optional<double>, kWorks> cpu_shares(const Run& run) {
+  std::array<std::optional<double>, kWorks> shares;
+  for (std::size_t work = 0; work < kWorks; ++work) {
+    Balance::Done done;
+    for (const Balance& balance : run.balances) {
+      done.cpu += balance.done()[work].cpu;
+      done.all += balance.done()[work].all;
+    }
+    if (done.all > 0) shares[work] = done.cpu / done.all;
+  }
+  return shares;
 }
 
 }  // namespace
@@ -41,7 +52,31 @@ Simulated simulate(const Cluster& cluster, const Simulation& wanted) {
   result.flops_per_s = (2.0 / 3 * n * n * n + 1.5 * n * n) / result.seconds;
   result.totals = run.lanes.totals();
   result.spans = std::move(run.lanes.spans());
+  result.cpu_shares = cpu_shares(run);
   return result;
+}
+
+BalancedProduct balanced_product(const RankMeans& rank, double m, double n, double k,
+                                 Transfers transfers) {
+  // Rates depend on shares, so shares come near their limit by steps.
+  constexpr int kTimes = 16;
+  Balance balance;
+  BalancedProduct found;
+  for (int i = 0; i < kTimes; ++i) {
+    Lanes lanes(1, rank.cores, {Overlap::none, transfers});
+    double on_cpu = 0;
+    for (auto left = static_cast<std::int64_t>(m); left > 0;) {
+      const Split split = balance.split(Work::alone, left);
+      const auto rows = static_cast<double>(split.columns), cpu = static_cast<double>(split.on_cpu);
+      const Lanes::Sides sides =
+          lanes.work(0, Spent::product, 0, product_work(rank, rows, n, k, cpu / rows));
+      balance.learn(Work::alone, {cpu, sides.cpu_s, rows - cpu, sides.gpu_s});
+      on_cpu += cpu;
+      left -= split.columns;
+    }
+    found = {lanes.end_s(), on_cpu / m};
+  }
+  return found;
 }
 
 double product_s(const RankMeans& rank, double m, double n, double k, double cpu_share,

@@ -91,7 +91,15 @@ class SkeletonRun {
     for (int i = 0; i < (is_left ? run_.shape.rows : run_.shape.cols); ++i) {
       const std::int64_t count = is_left ? run_.rows_from(k + 1, i) : run_.cols_from(k + 1, i);
       const int rank = is_left ? run_.rank(i, owner_col(k)) : run_.rank(owner_row(k), i);
-      run_.lanes.work(rank, Spent::solve, k, prices_.of(count, run_.width(k), price));
+      if (!run_.measures_shares()) {
+        run_.lanes.work(rank, Spent::solve, k, prices_.of(count, run_.width(k), price));
+        continue;
+      }
+      const auto width = static_cast<double>(run_.width(k));
+      run_.share_by_balance(rank, Work::solve, count, [&](double columns, double cpu_share) {
+        return run_.lanes.work(rank, Spent::solve, k,
+                               solve_work(run_.cluster.rank, width, columns, cpu_share));
+      });
     }
   }
 
@@ -131,7 +139,18 @@ class SkeletonRun {
       for (int col = 0; col < run_.shape.cols; ++col) {
         if (cols.only >= 0 && col != owner_col(cols.only)) continue;
         const std::int64_t n = cols.only >= 0 ? cols.width : run_.cols_from(cols.from, col);
-        run_.lanes.work(run_.rank(row, col), share.spent, k, prices_.of(m, n, price));
+        const int rank = run_.rank(row, col);
+        if (!run_.measures_shares()) {
+          run_.lanes.work(rank, share.spent, k, prices_.of(m, n, price));
+          continue;
+        }
+        const bool is_ahead = share.spent == Spent::ahead;
+        const Work kind = is_ahead ? Work::ahead : run_.product_kind(rank);
+        run_.share_by_balance(rank, kind, m, [&](double part, double cpu_share) {
+          return run_.lanes.work(
+              rank, share.spent, k,
+              product_work(run_.cluster.rank, part, static_cast<double>(n), width, cpu_share));
+        });
       }
     }
   }

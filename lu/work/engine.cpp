@@ -96,6 +96,11 @@ void Engine::poll() {
   if (lock) poll_locked();
 }
 
+bool Engine::is_busy() {
+  const std::lock_guard lock(mutex_);
+  return !under_way_.empty();
+}
+
 void Engine::poll_locked() {
   bool has_ended = false;
   std::erase_if(under_way_, [&](const std::shared_ptr<Message>& message) {

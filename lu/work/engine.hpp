@@ -44,6 +44,8 @@ class Engine {
   std::unique_ptr<Request> drive(std::unique_ptr<Request> request, Label label);
   /// Looks once at everything that is under way, unless another thread is at it.
   void poll();
+  /// Something is under way.
+  bool is_busy();
   /// There is work for `meanwhile`.
   void wake() { changed_.notify_one(); }
 

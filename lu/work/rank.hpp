@@ -3,6 +3,7 @@
 #pragma once
 #include "work/blas.hpp"
 #include "work/crew.hpp"
+#include "work/devices.hpp"
 #include "work/engine.hpp"
 #include "work/recorder.hpp"
 
@@ -14,6 +15,7 @@ struct Rank {
   Crew& crew;
   Engine& engine;
   Recorder& recorder;
+  Devices* devices = nullptr;  ///< none: cores do it all
   /// Whoever computes looks after messages between tasks: no thread does.
   bool polls = false;
 

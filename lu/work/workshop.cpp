@@ -35,12 +35,14 @@ Workshop::Workshop(const Means& means, Overlap overlap)
       one_core_(one_.get()) {
   if (shares_core_) crew_.on_work = [this] { engine_.wake(); };
   if (crew_.threads() > 1) all_.emplace(crew_.threads());
+  if (means.devices) devices_.emplace(*means.devices);
   all_cores_ = Blas(all_ ? all_->get() : one_.get());
   rank_.emplace(Rank{.one_core = one_core_,
                      .all_cores = all_cores_,
                      .crew = crew_,
                      .engine = engine_,
                      .recorder = recorder_,
+                     .devices = devices_ ? &*devices_ : nullptr,
                      .polls = !means.progress_thread && overlap >= Overlap::dedicated});
 }
 

@@ -17,8 +17,10 @@ struct Means {
   /// That a rank may take; 0: not known.
   double memory_bytes = 0;
   bool keeps_spans = false;
+  /// Devices that take part in products; the matrix is in host memory.
+  std::optional<DeviceMeans> devices;
   /// The number of the device in whose memory the matrix is; negative: it is on the host.
-  int device = -1;
+  int matrix_device = -1;
 };
 
 /// A context of the library, whose CPU BLAS has so many threads.
@@ -51,6 +53,7 @@ class Workshop {
   Crew crew_;
   CpuContext one_;
   std::optional<CpuContext> all_;
+  std::optional<Devices> devices_;
   Engine engine_;
   Blas one_core_, all_cores_;
   std::optional<Rank> rank_;

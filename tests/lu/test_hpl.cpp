@@ -86,7 +86,17 @@ TEST(Settings, AreThoseOfTheCommandLine) {
   EXPECT_FALSE(settings_of({"--progress=none"}).has_progress_thread(Overlap::full));
   EXPECT_EQ(settings_of({"--pivot=none"}).schedule.pivoting, Pivoting::none);
   EXPECT_EQ(settings_of({"--cores=3", "--patience=1.5"}).cores, 3);
-  for (const char* wrong : {"--overlap=much", "--pivot=", "--cores=-1", "--cores=two",
+  EXPECT_FALSE(settings_of({"--cpu-share=0.5"}).devices);
+  EXPECT_FALSE(settings_of({"--devices=none"}).devices);
+  const auto devices =
+      settings_of({"--cpu-share=0.31", "--devices=0,2", "--transfer-overlap=off"}).devices;
+  ASSERT_TRUE(devices);
+  EXPECT_EQ(devices->which, "0,2");
+  EXPECT_EQ(devices->cpu_share, 0.31);
+  EXPECT_FALSE(devices->overlaps_transfers);
+  EXPECT_FALSE(settings_of({"--devices=all", "--cpu-share=auto"}).devices->cpu_share);
+  for (const char* wrong : {"--cpu-share=2", "--cpu-share=", "--transfer-overlap=no",
+                            "--overlap=much", "--pivot=", "--cores=-1", "--cores=two",
                             "--patience=1e10", "--what=1", "HPL.dat", "--patience=-1"})
     EXPECT_THROW(settings_of({wrong}), Failure) << wrong;
 }
@@ -183,6 +193,16 @@ TEST_F(Program, WritesTheTimelineOfAllRanks) {
     for (const char* what : {"panel", "product", "rows under way"})
       EXPECT_GT(count(std::string(rank) + " \"name\": \"" + what + "\""), 0) << rank << what;
   EXPECT_EQ(count("\"ph\": \"b\""), count("\"ph\": \"e\""));
+}
+
+TEST_F(Program, SaysWhatCoresAndDevicesShared) {
+  setenv("FLEETBLAS_BACKEND", "host", 1);
+  Settings settings;
+  settings.devices = DeviceMeans{.which = "1", .cpu_share = 0.5};
+  EXPECT_EQ(run(4, {}, settings), kAllPassed);
+  unsetenv("FLEETBLAS_BACKEND");
+  EXPECT_EQ(count("DEVICES: 1, the CPU's share R 0.50"), 1);
+  EXPECT_GT(count("the CPU's share R of products: "), 0);
 }
 
 TEST_F(Program, EndsOnAllRanksWhereTheInputIsMissing) {

@@ -6,10 +6,15 @@ import pathlib
 
 import pytest
 from fleetblas import BadArgument, BadFile, BadOption, _linpack
-from fleetblas.commands import report_papers, reproduce, reproduce_linpack
+from fleetblas.commands import (
+    report_papers,
+    reproduce,
+    reproduce_linpack,
+    reproduce_linpack_shares,
+)
 from fleetblas.commands.reproduce_runs import Results
 
-CLUSTERS = ("w3520-c1060x16", "h200x8x1000")
+CLUSTERS = ("w3520-c1060x16", "h200x8x1000", "w3520-unequal")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +71,20 @@ def test_linpack_is_an_experiment_of_paper_3(cli):
     assert done.returncode == 0, done.stderr
     assert "full over none" in done.stdout
     assert cli("reproduce linpack share").returncode == 2
+
+
+@pytest.mark.parametrize("case", reproduce_linpack_shares.CASES, ids=" ".join)
+def test_measured_shares_are_within_two_percent_of_the_best_of_a_sweep(case):
+    assert reproduce_linpack_shares.gain(case) > -0.02
+
+
+def test_the_measured_share_of_one_product_is_at_the_top_of_its_sweep():
+    for cluster in reproduce_linpack_shares.CLUSTERS:
+        _, rate = reproduce_linpack_shares.found(cluster)
+        shares = [rows / 4096 for rows in range(0, 4097, 64)]
+        top = max(reproduce_linpack_shares._product(cluster, share) for share in shares)
+        assert rate > 0.98 * top
+    assert reproduce_linpack_shares.found("w3520-c1060x16")[0] == pytest.approx(0.34, abs=0.02)
 
 
 # ---- the simulator ------------------------------------------------------------------------------

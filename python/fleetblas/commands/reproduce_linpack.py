@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import _linpack
-from . import report_papers
+from . import report_papers, reproduce_linpack_shares
 from .report_figures import Axis, Series, linear_axis, lines
 from .report_page import Html, figure
 from .reproduce_runs import Results
@@ -285,7 +285,7 @@ def _thousand() -> Table:
 
 
 def tables(results: Results) -> list[Table]:
-    found = [_numbers(), _seconds()]
+    found = [_numbers(), reproduce_linpack_shares.table(), _seconds()]
     return found if results.quick else [*found, _thousand()]
 
 
@@ -342,6 +342,7 @@ def _figure_12() -> Html:
         series.append(Series(name, points, f"s{i}"))
     most = max(rate for one in series for _, rate, _ in one.points)
     series.append(_marker(report_papers.LINPACK_OVERLAPPED_SHARE, most, "R that the paper found"))
+    series += reproduce_linpack_shares.marks_12()
     axis = _share_axis(STEPS[-1])
     svg = lines("Fig. 12", "GFLOPS by R", axis, linear_axis("GFLOPS", [most]), series)
     return figure(svg, "Linpack by the CPU's share of the overlapped product, N = 90,000.")
@@ -362,7 +363,8 @@ def _figure_13() -> Html:
 
 
 def figures(_: Results) -> list[Html]:
-    return [_figure_6(), _figure_7(), _figure_12(), _figure_13()]
+    ours = reproduce_linpack_shares.figure_6()
+    return [_figure_6(), ours, _figure_7(), _figure_12(), _figure_13()]
 
 
 EXPERIMENTS = [

@@ -2,9 +2,9 @@
 // factor.hpp: a system of equations in the memory of devices, factored and solved there by all
 // ranks of a grid of one row.
 #pragma once
-#include "devices/columns.hpp"
-#include "devices/mail.hpp"
 #include "factor/factor.hpp"
+#include "on_device/columns.hpp"
+#include "on_device/mail.hpp"
 
 namespace fleet::lu {
 

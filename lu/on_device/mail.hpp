@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "devices/device.hpp"
 #include "dist/grid.hpp"
+#include "on_device/device.hpp"
 #include "work/engine.hpp"
 
 namespace fleet::lu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // columns.cpp: numbers are made on the host, a few columns at a time.
-#include "devices/columns.hpp"
+#include "on_device/columns.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // device.cpp: calls of the public headers, and their statuses as failures.
-#include "devices/device.hpp"
+#include "on_device/device.hpp"
 
 #include <sstream>
 #include <string>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/inproc.hpp"
-#include "devices/factor.hpp"
+#include "on_device/factor.hpp"
 #include "dist/generator.hpp"
 #include "factor/residual.hpp"
 #include "hpl/trial.hpp"
@@ -67,7 +67,7 @@ TEST(Devices, HaveThePivotsOfLapack) {
 Outcome outcome_of(const Trial& trial, int device) {
   Outcome outcome;
   run_ranks(trial.rows * trial.cols, {}, [&](Comm& comm) {
-    Means means{.device = device < 0 ? device : (device + comm.rank()) % kDevices};
+    Means means{.matrix_device = device < 0 ? device : (device + comm.rank()) % kDevices};
     const Outcome mine = run_trial(comm, trial, means);
     if (comm.rank() == 0) outcome = mine;
   });

@@ -4,9 +4,9 @@
 #pragma once
 #include <optional>
 
-#include "devices/device.hpp"
 #include "dist/grid.hpp"
 #include "dist/matrix.hpp"
+#include "on_device/device.hpp"
 #include "work/rank.hpp"
 
 namespace fleet::lu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // mail.cpp: a message says where a panel is, or is the panel.
-#include "devices/mail.hpp"
+#include "on_device/mail.hpp"
 
 #include <bit>
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // factor.cpp: the tasks of the schedule by a device, and back substitution there.
-#include "devices/factor.hpp"
+#include "on_device/factor.hpp"
 
 #include <algorithm>
 #include <future>

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// devices.hpp: the devices of a rank beside its cores: one product at a time, which they share as
+// FleetBLAS plans it. They know no matrices.
+#pragma once
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "schedule/balance.hpp"
+#include "work/blas.hpp"
+
+namespace fleet::lu {
+
+/// Devices that a rank computes with, and how.
+struct DeviceMeans {
+  std::string which = "auto";  ///< the setting `devices` of the library
+  /// Copies go on during products. Else operands are copied, computed with and copied back in turn
+  /// (paper 3, 4.6).
+  bool overlaps_transfers = true;
+  std::optional<double> cpu_share;  ///< R; nothing: Balance finds it
+};
+
+class Devices {
+ public:
+  /// Throws Failure: there are no devices, or the system gives no thread.
+  explicit Devices(const DeviceMeans& means);
+  ~Devices();
+  Devices(const Devices&) = delete;
+  Devices& operator=(const Devices&) = delete;
+
+  const Blas& blas() const { return blas_; }
+  /// `work` by a thread of its own, which waits for the devices. One at a time.
+  void begin(std::function<void()> work);
+  /// Until that has ended: the seconds that it took. Throws what it threw. `meanwhile` is called
+  /// again and again.
+  double finish(const std::function<void()>& meanwhile = {});
+
+  /// Memory that devices reach without detours, until it is let go.
+  class Pinned {
+   public:
+    Pinned() = default;
+    Pinned(Pinned&& other) noexcept : context_(other.context_), memory_(std::move(other.memory_)) {
+      other.memory_.clear();
+    }
+    Pinned& operator=(Pinned&&) = delete;
+    ~Pinned();
+
+   private:
+    friend class Devices;
+    fleet_context* context_ = nullptr;
+    std::vector<void*> memory_;
+  };
+  struct Memory {
+    void* data;
+    std::size_t bytes;
+  };
+  Pinned pin(const std::vector<Memory>& memory) const;
+
+  Balance balance;
+
+ private:
+  void run();
+
+  fleet_context* context_ = nullptr;
+  Blas blas_;
+  std::mutex mutex_;
+  std::condition_variable begins_, ends_;
+  std::function<void()> work_;  // guarded by mutex_; empty: nothing to do
+  std::exception_ptr error_;    // guarded by mutex_
+  double seconds_ = 0;          // guarded by mutex_
+  bool stops_ = false;          // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace fleet::lu
