@@ -44,6 +44,7 @@ LU_ROOMS = {
     "work": ("comm", "schedule"),
     "factor": ("comm", "dist", "schedule", "work"),
     "hpl": ("comm", "dist", "schedule", "work", "factor"),
+    "routines": ("comm", "dist", "schedule", "work", "factor"),
     "linpack": ("comm", "comm_mpi", "hpl"),
 }
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.

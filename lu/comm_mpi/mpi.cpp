@@ -16,6 +16,7 @@
 
 #include "comm/backoff.hpp"
 #include "comm/self.hpp"
+#include "comm_mpi/over.hpp"
 
 namespace fleet::lu {
 namespace {
@@ -60,14 +61,17 @@ class UnderWay {
 /// Of the process, guarded by mpi_mutex.
 UnderWay under_way;
 
-/// One that is not done when it goes is of a rank that has failed and ends all of them next
-/// (Mpi::abandon): collectives cannot be cancelled.
+/// One that is not done when it goes is of a rank that has failed: collectives cannot be cancelled,
+/// so what MPI still reads stays.
 class MpiRequest final : public Request {
  public:
   explicit MpiRequest(double patience_s) : patience_s_(patience_s) {}
   ~MpiRequest() override {
     const std::lock_guard lock(mpi_mutex);
     under_way.remove(*this);
+    if (is_done) return;
+    for (std::vector<int>* read : {&counts, &offsets, &from_counts, &from_offsets})
+      new std::vector(std::move(*read));
   }
 
   bool test() override {
@@ -86,7 +90,8 @@ class MpiRequest final : public Request {
   }
 
   bool is_done = false;
-  std::vector<int> counts, offsets;  ///< MPI reads them until the end
+  /// MPI reads them until the end. The last two are of what is sent, by an exchange.
+  std::vector<int> counts, offsets, from_counts, from_offsets;
 
  private:
   const double patience_s_;
@@ -177,6 +182,20 @@ class MpiComm final : public Comm {
     return request;
   }
 
+  std::unique_ptr<Request> exchange(std::span<const double> from,
+                                    std::span<const std::int64_t> from_counts, std::span<double> to,
+                                    std::span<const std::int64_t> to_counts) override {
+    auto request = with_counts(to_counts);
+    lay_out(from_counts, request->from_counts, request->from_offsets);
+    const std::lock_guard lock(mpi_mutex);
+    MPI_Request handle = MPI_REQUEST_NULL;
+    check(MPI_Ialltoallv(from.data(), request->from_counts.data(), request->from_offsets.data(),
+                         MPI_DOUBLE, to.data(), request->counts.data(), request->offsets.data(),
+                         MPI_DOUBLE, comm_, &handle));
+    under_way.add(*request, handle);
+    return request;
+  }
+
   std::unique_ptr<Comm> split(int color, int key) override {
     MPI_Comm part = MPI_COMM_NULL;
     {
@@ -191,14 +210,19 @@ class MpiComm final : public Comm {
  private:
   std::unique_ptr<MpiRequest> with_counts(std::span<const std::int64_t> counts) const {
     auto request = std::make_unique<MpiRequest>(patience_s_);
+    lay_out(counts, request->counts, request->offsets);
+    return request;
+  }
+  /// Parts of a message as MPI wants them: one after another.
+  static void lay_out(std::span<const std::int64_t> counts, std::vector<int>& sizes,
+                      std::vector<int>& offsets) {
     std::int64_t offset = 0;
     for (const std::int64_t count : counts) {
-      request->counts.push_back(count_of(count));
-      request->offsets.push_back(count_of(offset));
+      sizes.push_back(count_of(count));
+      offsets.push_back(count_of(offset));
       offset += count;
     }
     count_of(offset);
-    return request;
   }
 
   MPI_Comm comm_;
@@ -248,6 +272,15 @@ void check_launcher(int size, const std::string& library) {
 }
 
 }  // namespace
+
+std::unique_ptr<Comm> over(MPI_Comm ranks) {
+  MPI_Comm own = MPI_COMM_NULL;
+  {
+    const std::lock_guard lock(mpi_mutex);
+    check(MPI_Comm_dup(ranks, &own));
+  }
+  return std::make_unique<MpiComm>(own);
+}
 
 Mpi::Mpi(int* argc, char*** argv) {
   // Of all functions, this one may be called before MPI_Init.
