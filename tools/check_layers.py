@@ -46,6 +46,8 @@ LU_ROOMS = {
     "hpl": ("comm", "dist", "schedule", "work", "factor"),
     "routines": ("comm", "dist", "schedule", "work", "factor"),
     "linpack": ("comm", "comm_mpi", "hpl"),
+    "mpi_api": ("comm", "comm_mpi", "dist", "schedule", "work", "routines"),
+    "scalapack": (),
 }
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}

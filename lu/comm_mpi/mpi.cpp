@@ -249,7 +249,13 @@ constexpr const char* kFamilyOfHeader =
     "";
 #endif
 
-bool same_family() { return family_of_library().find(kFamilyOfHeader) != std::string::npos; }
+void check_family() {
+  const std::string library = family_of_library();
+  if (library.find(kFamilyOfHeader) == std::string::npos)
+    throw Failure(std::string("this program was built for ") + kFamilyOfHeader +
+                  ", and the MPI library that was loaded is " +
+                  library.substr(0, library.find_first_of(",\n")));
+}
 
 /// What launchers tell the processes that they start, whatever library these have.
 struct Launcher {
@@ -274,6 +280,7 @@ void check_launcher(int size, const std::string& library) {
 }  // namespace
 
 std::unique_ptr<Comm> over(MPI_Comm ranks) {
+  check_family();
   MPI_Comm own = MPI_COMM_NULL;
   {
     const std::lock_guard lock(mpi_mutex);
@@ -282,11 +289,31 @@ std::unique_ptr<Comm> over(MPI_Comm ranks) {
   return std::make_unique<MpiComm>(own);
 }
 
+Mpi::OnNode on_node(MPI_Comm ranks) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(ranks, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+  Mpi::OnNode found{};
+  MPI_Comm_size(node, &found.size);
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(found.size));
+  const int bytes = sizeof mine;
+  const int status = MPI_Allgather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, node);
+  MPI_Comm_free(&node);
+  check(status);
+  for (const cpu_set_t& other : all) {
+    cpu_set_t common;
+    CPU_AND(&common, &mine, &other);
+    if (CPU_COUNT(&common) > 0) ++found.on_its_cores;
+  }
+  found.on_its_cores = std::max(1, found.on_its_cores);
+  return found;
+}
+
 Mpi::Mpi(int* argc, char*** argv) {
-  // Of all functions, this one may be called before MPI_Init.
-  if (!same_family())
-    throw Failure(std::string("this program was built for ") + kFamilyOfHeader +
-                  ", and the MPI library that was loaded is " + library());
+  // Of all functions, what it calls may be called before MPI_Init.
+  check_family();
   int is_started = 0, provided = 0;
   MPI_Initialized(&is_started);
   if (is_started == 0) {
@@ -329,27 +356,7 @@ int Mpi::size() const {
   return size;
 }
 
-Mpi::OnNode Mpi::on_node() const {
-  MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
-  OnNode found{};
-  MPI_Comm_size(node, &found.size);
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof mine, &mine);
-  std::vector<cpu_set_t> all(static_cast<std::size_t>(found.size));
-  const int bytes = sizeof mine;
-  const int status = MPI_Allgather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, node);
-  MPI_Comm_free(&node);
-  check(status);
-  for (const cpu_set_t& other : all) {
-    cpu_set_t common;
-    CPU_AND(&common, &mine, &other);
-    if (CPU_COUNT(&common) > 0) ++found.on_its_cores;
-  }
-  found.on_its_cores = std::max(1, found.on_its_cores);
-  return found;
-}
+Mpi::OnNode Mpi::on_node() const { return lu::on_node(MPI_COMM_WORLD); }
 
 std::string Mpi::library() const {
   std::string text = family_of_library();

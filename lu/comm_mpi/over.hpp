@@ -5,12 +5,16 @@
 
 #include <memory>
 
-#include "comm/comm.hpp"
+#include "comm_mpi/mpi.hpp"
 
 namespace fleet::lu {
 
 /// A duplicate of it: messages of the program's own never meet these. All its ranks call this
-/// together. Throws Failure.
+/// together. Throws Failure, also where the library is not the one whose header this was compiled
+/// with.
 std::unique_ptr<Comm> over(MPI_Comm ranks);
+
+/// As Mpi::on_node(), of these ranks.
+Mpi::OnNode on_node(MPI_Comm ranks);
 
 }  // namespace fleet::lu
