@@ -104,6 +104,22 @@ FLEET_API fleet_status fleet_mpi_dtrsm(fleet_mpi_grid* grid, fleet_side side, fl
 FLEET_API fleet_status fleet_mpi_dpotrf(fleet_mpi_grid* grid, fleet_uplo uplo, int64_t n, double* a,
                                         int64_t ia, int64_t ja, const int* desca, int64_t* info);
 
+/** P*A = L*U: A m x n with m = n (others are FLEET_UNSUPPORTED), L with ones on its diagonal. ipiv:
+ * one int for each row of the whole matrix that the rank has, as pdgetrf has them: row i of the
+ * matrix (from 1 on, as ia counts) was exchanged with row ipiv[local row of i], on the ranks that
+ * have row i. *info = i: U(i, i) is exactly 0, and equations cannot be solved with it; 0 otherwise.
+ * Each rank takes as much memory again as its part of A has. */
+FLEET_API fleet_status fleet_mpi_dgetrf(fleet_mpi_grid* grid, int64_t m, int64_t n, double* a,
+                                        int64_t ia, int64_t ja, const int* desca, int* ipiv,
+                                        int64_t* info);
+
+/** A*X = B: fleet_mpi_dgetrf, and the n x nrhs solutions in the place of B, which is untouched
+ * where *info is not 0. */
+FLEET_API fleet_status fleet_mpi_dgesv(fleet_mpi_grid* grid, int64_t n, int64_t nrhs, double* a,
+                                       int64_t ia, int64_t ja, const int* desca, int* ipiv,
+                                       double* b, int64_t ib, int64_t jb, const int* descb,
+                                       int64_t* info);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,6 +2,7 @@
 // routines.cpp: the functions of mpi.h that are BLAS's and LAPACK's, as calls of the rooms below.
 #include "mpi_api/grid.hpp"
 #include "routines/cholesky.hpp"
+#include "routines/equations.hpp"
 #include "routines/product.hpp"
 #include "routines/solution.hpp"
 
@@ -32,6 +33,20 @@ double number(const int* descriptor) {
   constexpr double kPrime = 1000003;
   for (const int at : {0, 2, 3, 4, 5, 6, 7}) all = all * kPrime + descriptor[at];
   return all;
+}
+
+/// Pivots go to the local rows of the whole matrix, of which A begins at row `ia`.
+void put_pivots(const Grid& grid, const Dimension& rows, const std::vector<std::int64_t>& pivots,
+                std::int64_t ia, const int* desca, int* ipiv) {
+  const Dimension whole{{desca[2], desca[4], grid.rows}, desca[6]};
+  for (std::int64_t i = 0; i < rows.size(); ++i)
+    if (rows.owner(i) == grid.row)
+      ipiv[whole.local(ia - 1 + i)] =
+          static_cast<int>(pivots[static_cast<std::size_t>(i)] + ia - 1);
+}
+
+void need_pivots(const Grid& grid, const Dealt& a, const int* ipiv) {
+  need(ipiv != nullptr || a.rows.local_size(grid.row) == 0, "ipiv is null");
 }
 
 }  // namespace
@@ -140,6 +155,52 @@ fleet_status fleet_mpi_dpotrf(fleet_mpi_grid* grid, fleet_uplo uplo, int64_t n, 
                 const Dealt of_a = described(*grid->grid, {"a", n, n, a, ia, ja, desca}, a);
                 return [=] {
                   *info = cholesky(*grid->grid, uplo, of_a, grid->workshop->rank(), grid->overlap);
+                };
+              });
+}
+
+fleet_status fleet_mpi_dgetrf(fleet_mpi_grid* grid, int64_t m, int64_t n, double* a, int64_t ia,
+                              int64_t ja, const int* desca, int* ipiv, int64_t* info) {
+  return call(grid, "fleet_mpi_dgetrf",
+              {number(m), number(n), number(ia), number(ja), number(desca)},
+              [&]() -> std::function<void()> {
+                check_size(m, "m");
+                check_size(n, "n");
+                need(info != nullptr, "info is null");
+                const Dealt of_a = described(*grid->grid, {"a", m, n, a, ia, ja, desca}, a);
+                need_pivots(*grid->grid, of_a, ipiv);
+                if (m != n) throw Refusal(FLEET_UNSUPPORTED, "only squares are supported");
+                return [=] {
+                  const Factored factored =
+                      factor_equations(*grid->grid, of_a, grid->workshop->rank(), grid->overlap);
+                  put_pivots(*grid->grid, of_a.rows, factored.pivots, ia, desca, ipiv);
+                  *info = factored.info;
+                };
+              });
+}
+
+fleet_status fleet_mpi_dgesv(fleet_mpi_grid* grid, int64_t n, int64_t nrhs, double* a, int64_t ia,
+                             int64_t ja, const int* desca, int* ipiv, double* b, int64_t ib,
+                             int64_t jb, const int* descb, int64_t* info) {
+  return call(grid, "fleet_mpi_dgesv",
+              {number(n), number(nrhs), number(ia), number(ja), number(desca), number(ib),
+               number(jb), number(descb)},
+              [&]() -> std::function<void()> {
+                check_size(n, "n");
+                check_size(nrhs, "nrhs");
+                need(info != nullptr, "info is null");
+                const Dealt of_a = described(*grid->grid, {"a", n, n, a, ia, ja, desca}, a);
+                const Dealt of_b = described(*grid->grid, {"b", n, nrhs, b, ib, jb, descb}, b);
+                check_blocks({of_a, of_b});
+                need_pivots(*grid->grid, of_a, ipiv);
+                return [=] {
+                  const Rank& rank = grid->workshop->rank();
+                  const Factored factored =
+                      factor_equations(*grid->grid, of_a, rank, grid->overlap);
+                  put_pivots(*grid->grid, of_a.rows, factored.pivots, ia, desca, ipiv);
+                  *info = factored.info;
+                  if (factored.info == 0 && n > 0 && nrhs > 0)
+                    solve_equations(*grid->grid, of_a, factored.pivots, of_b, rank, grid->overlap);
                 };
               });
 }

@@ -107,4 +107,32 @@ FLEET_API void pdpotrf_(const char* uplo, const int* n, double* a, const int* ia
   pass_on("pdpotrf_", uplo, n, a, ia, ja, desca, info, std::size_t{1});
 }
 
+FLEET_API void pdgetrf_(const int* m, const int* n, double* a, const int* ia, const int* ja,
+                        const int* desca, int* ipiv, int* info) {
+  if (is_ours(desca))
+    if (fleet_mpi_grid* const grid = grid_of(desca[kContext])) {
+      int64_t found = 0;
+      if (is_done("pdgetrf", fleet_mpi_dgetrf(grid, *m, *n, a, *ia, *ja, desca, ipiv, &found))) {
+        *info = static_cast<int>(found);
+        return;
+      }
+    }
+  pass_on("pdgetrf_", m, n, a, ia, ja, desca, ipiv, info);
+}
+
+FLEET_API void pdgesv_(const int* n, const int* nrhs, double* a, const int* ia, const int* ja,
+                       const int* desca, int* ipiv, double* b, const int* ib, const int* jb,
+                       const int* descb, int* info) {
+  if (is_ours(desca, descb))
+    if (fleet_mpi_grid* const grid = grid_of(desca[kContext])) {
+      int64_t found = 0;
+      if (is_done("pdgesv", fleet_mpi_dgesv(grid, *n, *nrhs, a, *ia, *ja, desca, ipiv, b, *ib, *jb,
+                                            descb, &found))) {
+        *info = static_cast<int>(found);
+        return;
+      }
+    }
+  pass_on("pdgesv_", n, nrhs, a, ia, ja, desca, ipiv, b, ib, jb, descb, info);
+}
+
 }  // extern "C"

@@ -10,6 +10,7 @@
 #include "dealt_matrix.hpp"
 #include "fleetblas/lapack.h"
 #include "routines/cholesky.hpp"
+#include "routines/equations.hpp"
 #include "routines/product.hpp"
 #include "routines/solution.hpp"
 #include "work/workshop.hpp"
@@ -211,6 +212,44 @@ TEST_F(MpiBlas, CholeskyTellsTheFirstMinorThatIsNotPositive) {
         a.at(52, 52) = wrong;
         EXPECT_EQ(factored(ranks, uplo, 16, a), 53) << text_of(ranks);
       }
+}
+
+TEST_F(MpiBlas, EquationsHaveThePivotsAndSolutionsOfWholeMatrices) {
+  int shift = 0;
+  for (const Ranks& ranks : kRanks)
+    for (const std::int64_t n : {1, 7, 64, 130}) {
+      const std::int64_t nb = 8 + ++shift % 9;
+      Whole a = random_matrix(n, n, 5), b = random_matrix(n, 19, 6), found_a = a, found_b = b;
+      std::vector<std::int64_t> pivots(static_cast<std::size_t>(n));
+      std::int64_t info = -1;
+      ASSERT_EQ(fleet_dgesv(blas(), n, b.cols, a.elements.data(), a.ld(), pivots.data(),
+                            b.elements.data(), b.ld(), &info),
+                FLEET_OK);
+      on_grid(ranks, [&](const Grid& grid, const Rank& rank) {
+        Local local_a(grid, found_a, nb, {shift % 2, shift % 3});
+        Local local_b(grid, found_b, nb, {shift % 3, 0});
+        grid.all.barrier();
+        const Factored factored = factor_equations(grid, local_a.get(), rank, ranks.overlap);
+        solve_equations(grid, local_a.get(), factored.pivots, local_b.get(), rank, ranks.overlap);
+        EXPECT_TRUE(local_a.put(found_a));
+        EXPECT_TRUE(local_b.put(found_b));
+        EXPECT_EQ(factored.pivots, pivots);
+        EXPECT_EQ(factored.info, 0);
+      });
+      EXPECT_LT(difference(found_a, a), kMostDifference) << n << " " << text_of(ranks);
+      EXPECT_LT(difference(found_b, b), 1e-9) << n << " " << text_of(ranks);
+    }
+}
+
+TEST_F(MpiBlas, EquationsWithoutASolutionTellTheirFirstZero) {
+  for (const Ranks& ranks : kRanks) {
+    Whole a = random_matrix(50, 50, 5);
+    for (std::int64_t row = 0; row < 50; ++row) a.at(row, 30) = 0;
+    on_grid(ranks, [&](const Grid& grid, const Rank& rank) {
+      Local local(grid, a, 8);
+      EXPECT_EQ(factor_equations(grid, local.get(), rank, ranks.overlap).info, 31);
+    });
+  }
 }
 
 TEST_F(MpiBlas, NothingIsDoneToMatricesWithoutElements) {
