@@ -4,6 +4,8 @@
 #include "routines/cholesky.hpp"
 
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "routines/message_memory.hpp"
 #include "schedule/cholesky_tasks.hpp"
@@ -20,7 +22,12 @@ struct CholeskyPanel {
   Buffer second;
   StripView below{}, across{};
   std::unique_ptr<Request> sent, spread;
+  bool is_spread = false;
 };
+
+/// Where so many rows of the grid share a panel, its owners send all of it themselves: whoever has
+/// the next one has its links for that. More would have too much to send.
+constexpr int kMostWithoutRelay = 2;
 
 class Factoring {
  public:
@@ -32,6 +39,8 @@ class Factoring {
         is_lower_(uplo == FLEET_LOWER),
         beside_(is_lower_ ? *grid.row_ranks : *grid.col_ranks),
         above_(is_lower_ ? *grid.col_ranks : *grid.row_ranks),
+        all_(grid.all),
+        relays_(above_.size() > kMostWithoutRelay),
         row_(is_lower_ ? grid.row : grid.col),
         col_(is_lower_ ? grid.col : grid.row),
         rows_(is_lower_ ? a.rows : a.cols),
@@ -73,8 +82,8 @@ class Factoring {
         return;
       }
       case CholeskyAct::spread:
-        if (panel(step).spread != nullptr) return;
         rank_.recorder.time(What::wait, step, [&] { panel(step).sent->wait(); });
+        info_ = static_cast<std::int64_t>(panel(step).words.back());
         return spread(step);
       case CholeskyAct::arrive:
         return arrive(step);
@@ -96,6 +105,7 @@ class Factoring {
     p.below = {p.words.data(), first, is_lower_ ? count : width, is_lower_};
     p.sent.reset();
     p.spread.reset();
+    p.is_spread = false;
   }
 
   /// By all ranks of the column of the grid that has it.
@@ -130,13 +140,19 @@ class Factoring {
       std::copy_n(below + c * a_.ld, p.below.ld, p.words.data() + c * p.below.ld);
   }
 
-  /// The rows of the panel that are columns of a column of the grid: each of its ranks has some.
+  /// The blocks of the panel's rows that row `row` of the grid has and column `col` needs as
+  /// columns.
   template <typename Visit>
-  void for_shared_blocks(const CholeskyPanel& p, int row, Visit&& visit) const {
+  void for_blocks(const CholeskyPanel& p, int row, int col, Visit&& visit) const {
     const std::int64_t nb = rows_.blocks.nb;
     for (std::int64_t at = p.end; at < rows_.size(); at += nb)
-      if (rows_.owner(at) == row && cols_.owner(at) == col_)
+      if (rows_.owner(at) == row && cols_.owner(at) == col)
         visit(at, std::min(nb, rows_.size() - at));
+  }
+  std::int64_t shared(const CholeskyPanel& p, int row, int col) const {
+    std::int64_t all = 0;
+    for_blocks(p, row, col, [&](std::int64_t, std::int64_t rows) { all += rows; });
+    return all * (p.end - p.begin);
   }
 
   /// `width` numbers of each of `count` rows.
@@ -146,36 +162,79 @@ class Factoring {
     for (std::int64_t c = 0; c < columns; ++c)
       std::copy_n(from + c * from_ld, is_lower_ ? count : width, to + c * to_ld);
   }
+  double* pack_blocks(const CholeskyPanel& p, int col, double* to) const {
+    const std::int64_t width = p.end - p.begin;
+    for_blocks(p, row_, col, [&](std::int64_t at, std::int64_t rows) {
+      copy_block(p.below.at(rows_.local(at)), p.below.ld, to, is_lower_ ? rows : width, rows,
+                 width);
+      to += rows * width;
+    });
+    return to;
+  }
+  /// To their places in the second factor.
+  const double* unpack_blocks(CholeskyPanel& p, int row, const double* from) {
+    const std::int64_t width = p.end - p.begin;
+    for_blocks(p, row, col_, [&](std::int64_t at, std::int64_t rows) {
+      const std::int64_t place = cols_.local(at) - p.across.first;
+      double* const to = p.second.data() + place * (is_lower_ ? 1 : width);
+      copy_block(from, is_lower_ ? rows : width, to, p.across.ld, rows, width);
+      from += rows * width;
+    });
+    return from;
+  }
 
-  /// Once the panel is there.
+  /// Once the panel is there, and once.
   void spread(std::int64_t step) {
     CholeskyPanel& p = panel(step);
-    if (p.words.back() > 0) return;
-    rank_.recorder.time(What::pack, step, [&] {
-      const std::int64_t width = p.end - p.begin;
-      std::vector<std::int64_t> counts(static_cast<std::size_t>(above_.size()), 0);
-      std::int64_t all = 0;
-      for (int row = 0; row < above_.size(); ++row) {
-        auto& count = counts[static_cast<std::size_t>(row)];
-        for_shared_blocks(p, row, [&](std::int64_t, std::int64_t rows) { count += rows * width; });
-        all += count;
-      }
-      const std::span<double> out = p.to_others.take(counts[static_cast<std::size_t>(row_)]);
-      double* to = out.data();
-      for_shared_blocks(p, row_, [&](std::int64_t at, std::int64_t rows) {
-        copy_block(p.below.at(rows_.local(at)), p.below.ld, to, is_lower_ ? rows : width, rows,
-                   width);
-        to += rows * width;
-      });
-      p.spread = above_.gather(out, counts, p.from_others.take(all));
-    });
+    if (std::exchange(p.is_spread, true) || p.words.back() > 0 || p.end == rows_.size()) return;
+    rank_.recorder.time(What::pack, step,
+                        [&] { p.spread = relays_ ? spread_by_all(p) : spread_by_owners(p); });
     p.spread = rank_.engine.drive(std::move(p.spread), {What::rows_way, step});
+  }
+
+  /// Each rank of a column of the grid has some of what the others need.
+  std::unique_ptr<Request> spread_by_all(CholeskyPanel& p) {
+    std::vector<std::int64_t> counts;
+    std::int64_t all = 0;
+    for (int row = 0; row < above_.size(); ++row) {
+      counts.push_back(shared(p, row, col_));
+      all += counts.back();
+    }
+    const std::span<double> out = p.to_others.take(counts[static_cast<std::size_t>(row_)]);
+    pack_blocks(p, col_, out.data());
+    return above_.gather(out, counts, p.from_others.take(all));
+  }
+
+  /// Those of the column that has the panel send it to all that are not beside them.
+  std::unique_ptr<Request> spread_by_owners(CholeskyPanel& p) {
+    const int owner = cols_.owner(p.begin);
+    std::vector<std::int64_t> going(static_cast<std::size_t>(all_.size()), 0), coming = going;
+    std::int64_t out_count = 0, in_count = 0;
+    for (int row = 0; row < above_.size(); ++row) {
+      if (row == row_) continue;
+      coming[rank_at(row, owner)] = shared(p, row, col_);
+      in_count += coming[rank_at(row, owner)];
+      if (col_ != owner) continue;
+      for (int col = 0; col < beside_.size(); ++col) {
+        going[rank_at(row, col)] = shared(p, row_, col);
+        out_count += going[rank_at(row, col)];
+      }
+    }
+    const std::span<double> out = p.to_others.take(out_count);
+    double* to = out.data();
+    // Ranks' parts lie in the order of ranks.
+    for (int outer = 0; outer < (is_lower_ ? above_ : beside_).size() && col_ == owner; ++outer)
+      for (int inner = 0; inner < (is_lower_ ? beside_ : above_).size(); ++inner)
+        if ((is_lower_ ? outer : inner) != row_) to = pack_blocks(p, is_lower_ ? inner : outer, to);
+    return all_.exchange(out, going, p.from_others.take(in_count), coming);
+  }
+  std::size_t rank_at(int row, int col) const {
+    return static_cast<std::size_t>(is_lower_ ? row * beside_.size() + col
+                                              : col * above_.size() + row);
   }
 
   void arrive(std::int64_t step) {
     CholeskyPanel& p = panel(step);
-    info_ = static_cast<std::int64_t>(p.words.back());
-    if (info_ > 0) return;
     rank_.recorder.time(What::wait, step, [&] { p.spread->wait(); });
     rank_.recorder.time(What::pack, step, [&] {
       const std::int64_t width = p.end - p.begin, first = cols_.local_begin(p.end, col_);
@@ -183,13 +242,15 @@ class Factoring {
       const std::span<double> second = p.second.take(count * width);
       p.across = {second.data(), first, is_lower_ ? count : width, is_lower_};
       const double* from = p.from_others.data();
-      for (int row = 0; row < above_.size(); ++row)
-        for_shared_blocks(p, row, [&](std::int64_t at, std::int64_t rows) {
-          const std::int64_t place = cols_.local(at) - first;
-          double* const to = second.data() + place * (is_lower_ ? 1 : width);
-          copy_block(from, is_lower_ ? rows : width, to, p.across.ld, rows, width);
-          from += rows * width;
-        });
+      for (int row = 0; row < above_.size(); ++row) {
+        if (relays_ || row != row_) {
+          from = unpack_blocks(p, row, from);
+          continue;
+        }
+        const std::span<double> own = own_.take(shared(p, row_, col_));
+        pack_blocks(p, col_, own.data());
+        unpack_blocks(p, row_, own.data());
+      }
     });
   }
 
@@ -206,9 +267,26 @@ class Factoring {
     const Range columns{cols_.local_begin(p.end, col_),
                         cols_.local_begin(p.end + cols_.blocks.nb, col_)};
     const Range rows{p.below.first, rows_.local_size(row_)};
+    const StripView second = next_block(step, columns);
+    update_by(p);
+    (is_lower_ ? update_.right : update_.left) = second;
     rank_.recorder.time(What::product, step, [&] {
-      update_at_once(rank_, update_by(p), is_lower_ ? rows : columns, is_lower_ ? columns : rows);
+      update_at_once(rank_, update_, is_lower_ ? rows : columns, is_lower_ ? columns : rows);
     });
+  }
+
+  /// Of the second factor: what the next panel needs.
+  StripView next_block(std::int64_t step, Range columns) {
+    const CholeskyPanel& p = panel(step);
+    const std::int64_t width = p.end - p.begin, count = columns.size();
+    const std::int64_t ld = is_lower_ ? count : width;
+    const std::span<double> block = block_.take(count * width);
+    const int owner = rows_.owner(p.end);
+    if (row_ == owner)
+      copy_block(p.below.at(rows_.local(p.end)), p.below.ld, block.data(), ld, count, width);
+    if (above_.size() > 1)
+      rank_.recorder.time(What::wait, step, [&] { above_.broadcast(block, owner)->wait(); });
+    return {block.data(), columns.begin, ld, is_lower_};
   }
 
   void rest(std::int64_t step) {
@@ -219,7 +297,7 @@ class Factoring {
     std::function<void()> between;
     if (overlap_ != Overlap::none)
       between = [this, next = step + 1] {
-        if (panel(next).spread == nullptr && panel(next).sent->test()) spread(next);
+        if (!panel(next).is_spread && panel(next).sent->test()) spread(next);
       };
     rank_.recorder.time(What::product, step, [&] {
       update(rank_, update_by(p), is_lower_ ? rows : columns, is_lower_ ? columns : rows, between);
@@ -235,12 +313,14 @@ class Factoring {
   const Overlap overlap_;
   const fleet_uplo uplo_;
   const bool is_lower_;
-  Comm &beside_, &above_;
+  Comm &beside_, &above_, &all_;
+  const bool relays_;
   const int row_, col_;
   const Dimension rows_, cols_;
   Update update_;
   std::array<CholeskyPanel, 2> panels_;
-  MessageMemory square_;
+  MessageMemory square_, block_;
+  Buffer own_;
   std::int64_t info_ = 0;
 };
 

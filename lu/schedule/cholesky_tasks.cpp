@@ -8,20 +8,21 @@ std::vector<CholeskyTask> cholesky_tasks(std::int64_t steps, Overlap overlap) {
   using enum CholeskyAct;
   std::vector<CholeskyTask> tasks;
   for (std::int64_t k = 0; k < steps; ++k) {
+    const bool is_last = k + 1 == steps;
     if (overlap == Overlap::none || k == 0) {
-      for (const CholeskyAct act : {factor, send, spread, arrive}) tasks.push_back({act, k});
+      tasks.push_back({factor, k});
+      tasks.push_back({send, k});
     }
-    if (k + 1 == steps) break;
+    tasks.push_back({spread, k});
+    if (is_last) break;
+    if (overlap == Overlap::none) tasks.push_back({arrive, k});
     tasks.push_back({ahead, k});
-    if (overlap == Overlap::none) {
-      tasks.push_back({rest, k});
-      continue;
+    if (overlap != Overlap::none) {
+      tasks.push_back({factor, k + 1});
+      tasks.push_back({send, k + 1});
+      tasks.push_back({arrive, k});
     }
-    tasks.push_back({factor, k + 1});
-    tasks.push_back({send, k + 1});
     tasks.push_back({rest, k});
-    tasks.push_back({spread, k + 1});
-    tasks.push_back({arrive, k + 1});
   }
   return tasks;
 }

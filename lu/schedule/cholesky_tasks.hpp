@@ -11,10 +11,11 @@ namespace fleet::lu {
 enum class CholeskyAct {
   factor,  ///< a panel, by the ranks that have it
   send,    ///< to the ranks beside each of those
-  spread,  ///< waits for it; what others need as the second factor of their products, across
-  arrive,  ///< waits for that
-  ahead,   ///< the panel after it loses the product
-  rest     ///< all others lose it
+  spread,  ///< waits for it; then what others need as the second factor of their products
+  ahead,   ///< the panel after it loses the product: for that, its own block of the second factor
+           ///< is enough
+  arrive,  ///< waits for what was spread
+  rest     ///< all others lose the product
 };
 
 struct CholeskyTask {
@@ -22,8 +23,8 @@ struct CholeskyTask {
   std::int64_t step;
 };
 
-/// Unless `overlap` is none, a panel travels while the one before is applied to the rest. Its
-/// spread() may come as soon as it is there.
+/// Unless `overlap` is none, a panel travels while the one before is applied to the rest, and is
+/// spread as soon as it is there; the next one is factored and sent meanwhile.
 std::vector<CholeskyTask> cholesky_tasks(std::int64_t steps, Overlap overlap);
 
 }  // namespace fleet::lu
