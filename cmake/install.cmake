@@ -58,6 +58,10 @@ if(TARGET fleetblas-linpack)
   file(RELATIVE_PATH bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
   set_target_properties(fleetblas-linpack PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}"
                         INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS fleetblas_mpi fleetblas_scalapack LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          COMPONENT system)
+  set_target_properties(fleetblas_mpi fleetblas_scalapack PROPERTIES INSTALL_RPATH "$ORIGIN"
+                        INSTALL_RPATH_USE_LINK_PATH ON)
 endif()
 fleetblas_install(system ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR}
                   ${CMAKE_INSTALL_LIBDIR}/cmake/fleetblas ${CMAKE_INSTALL_LIBDIR}/pkgconfig

@@ -45,7 +45,10 @@ LU_ROOMS = {
     "factor": ("comm", "dist", "schedule", "work"),
     "on_device": ("comm", "dist", "schedule", "work", "factor"),
     "hpl": ("comm", "dist", "schedule", "work", "factor", "on_device"),
+    "routines": ("comm", "dist", "schedule", "work", "factor"),
     "linpack": ("comm", "comm_mpi", "hpl"),
+    "mpi_api": ("comm", "comm_mpi", "dist", "schedule", "work", "routines"),
+    "scalapack": (),
 }
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.
 FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}

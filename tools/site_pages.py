@@ -28,6 +28,7 @@ HEADERS = {  # header -> its pages: as a reference, and as it is; and the title 
     "fleetblas.h": ("c-api.md", "fleetblas-h.md", "C API"),
     "lapack.h": ("c-lapack.md", "lapack-h.md", "C API: LAPACK"),
     "linpack.h": ("c-linpack.md", "linpack-h.md", "C API: Linpack, simulated"),
+    "mpi.h": ("c-mpi.md", "mpi-h.md", "C API: matrices over MPI"),
 }
 COPIES = {  # page of the site -> document at the root
     "explanation/architecture.md": "ARCHITECTURE.md",

@@ -16,7 +16,12 @@ void Comm::reduce(std::span<double> data, Reduction how) {
   const auto ranks = static_cast<std::size_t>(size());
   std::vector<double> all(data.size() * ranks);
   const std::vector<std::int64_t> counts(ranks, std::ssize(data));
-  gather(data, counts, all)->wait();
+  try {
+    gather(data, counts, all)->wait();
+  } catch (...) {
+    new std::vector(std::move(all));  // the message may still come
+    throw;
+  }
   std::copy_n(all.begin(), data.size(), data.begin());
   for (std::size_t rank = 1; rank < ranks; ++rank)
     for (std::size_t i = 0; i < data.size(); ++i) {

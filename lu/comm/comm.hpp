@@ -62,6 +62,12 @@ class Comm {
   virtual std::unique_ptr<Request> gather(std::span<const double> from,
                                           std::span<const std::int64_t> counts,
                                           std::span<double> to) = 0;
+  /// Rank r gets from_counts[r] elements of this rank's `from`, where they lie in the order of
+  /// ranks; `to` has to_counts[r] of each rank r then, in that order.
+  virtual std::unique_ptr<Request> exchange(std::span<const double> from,
+                                            std::span<const std::int64_t> from_counts,
+                                            std::span<double> to,
+                                            std::span<const std::int64_t> to_counts) = 0;
   /// The ranks of one `color`, ordered by `key` and then by rank.
   virtual std::unique_ptr<Comm> split(int color, int key) = 0;
 

@@ -234,6 +234,33 @@ class InprocComm final : public Comm {
         });
   }
 
+  std::unique_ptr<Request> exchange(std::span<const double> from,
+                                    std::span<const std::int64_t> from_counts, std::span<double> to,
+                                    std::span<const std::int64_t> to_counts) override {
+    const EntryKey key = next_key();
+    // Each rank's part begins where the numbers at the front say.
+    std::vector<double> said;
+    std::int64_t offset = std::ssize(group_);
+    for (const std::int64_t count : from_counts) {
+      said.push_back(static_cast<double>(offset));
+      offset += count;
+    }
+    said.insert(said.end(), from.begin(), from.end());
+    board_.say(key, rank_, said);
+    return request(
+        key, everybody_, [this, key, to, sizes = std::vector(to_counts.begin(), to_counts.end())] {
+          std::int64_t at = 0;
+          for (std::size_t r = 0; r < sizes.size(); ++r) {
+            double begin = 0;
+            board_.read(key, static_cast<int>(r), rank_, {&begin, 1});
+            board_.read(
+                key, static_cast<int>(r), static_cast<std::int64_t>(begin),
+                to.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(sizes[r])));
+            at += sizes[r];
+          }
+        });
+  }
+
   std::unique_ptr<Comm> split(int color, int key) override {
     const double mine[2] = {static_cast<double>(color), static_cast<double>(key)};
     std::vector<double> all(2 * group_.size());

@@ -16,6 +16,7 @@
 
 #include "comm/backoff.hpp"
 #include "comm/self.hpp"
+#include "comm_mpi/over.hpp"
 
 namespace fleet::lu {
 namespace {
@@ -60,14 +61,17 @@ class UnderWay {
 /// Of the process, guarded by mpi_mutex.
 UnderWay under_way;
 
-/// One that is not done when it goes is of a rank that has failed and ends all of them next
-/// (Mpi::abandon): collectives cannot be cancelled.
+/// One that is not done when it goes is of a rank that has failed: collectives cannot be cancelled,
+/// so what MPI still reads stays.
 class MpiRequest final : public Request {
  public:
   explicit MpiRequest(double patience_s) : patience_s_(patience_s) {}
   ~MpiRequest() override {
     const std::lock_guard lock(mpi_mutex);
     under_way.remove(*this);
+    if (is_done) return;
+    for (std::vector<int>* read : {&counts, &offsets, &from_counts, &from_offsets})
+      new std::vector(std::move(*read));
   }
 
   bool test() override {
@@ -86,7 +90,8 @@ class MpiRequest final : public Request {
   }
 
   bool is_done = false;
-  std::vector<int> counts, offsets;  ///< MPI reads them until the end
+  /// MPI reads them until the end. The last two are of what is sent, by an exchange.
+  std::vector<int> counts, offsets, from_counts, from_offsets;
 
  private:
   const double patience_s_;
@@ -177,6 +182,20 @@ class MpiComm final : public Comm {
     return request;
   }
 
+  std::unique_ptr<Request> exchange(std::span<const double> from,
+                                    std::span<const std::int64_t> from_counts, std::span<double> to,
+                                    std::span<const std::int64_t> to_counts) override {
+    auto request = with_counts(to_counts);
+    lay_out(from_counts, request->from_counts, request->from_offsets);
+    const std::lock_guard lock(mpi_mutex);
+    MPI_Request handle = MPI_REQUEST_NULL;
+    check(MPI_Ialltoallv(from.data(), request->from_counts.data(), request->from_offsets.data(),
+                         MPI_DOUBLE, to.data(), request->counts.data(), request->offsets.data(),
+                         MPI_DOUBLE, comm_, &handle));
+    under_way.add(*request, handle);
+    return request;
+  }
+
   std::unique_ptr<Comm> split(int color, int key) override {
     MPI_Comm part = MPI_COMM_NULL;
     {
@@ -191,14 +210,19 @@ class MpiComm final : public Comm {
  private:
   std::unique_ptr<MpiRequest> with_counts(std::span<const std::int64_t> counts) const {
     auto request = std::make_unique<MpiRequest>(patience_s_);
+    lay_out(counts, request->counts, request->offsets);
+    return request;
+  }
+  /// Parts of a message as MPI wants them: one after another.
+  static void lay_out(std::span<const std::int64_t> counts, std::vector<int>& sizes,
+                      std::vector<int>& offsets) {
     std::int64_t offset = 0;
     for (const std::int64_t count : counts) {
-      request->counts.push_back(count_of(count));
-      request->offsets.push_back(count_of(offset));
+      sizes.push_back(count_of(count));
+      offsets.push_back(count_of(offset));
       offset += count;
     }
     count_of(offset);
-    return request;
   }
 
   MPI_Comm comm_;
@@ -225,7 +249,13 @@ constexpr const char* kFamilyOfHeader =
     "";
 #endif
 
-bool same_family() { return family_of_library().find(kFamilyOfHeader) != std::string::npos; }
+void check_family() {
+  const std::string library = family_of_library();
+  if (library.find(kFamilyOfHeader) == std::string::npos)
+    throw Failure(std::string("this program was built for ") + kFamilyOfHeader +
+                  ", and the MPI library that was loaded is " +
+                  library.substr(0, library.find_first_of(",\n")));
+}
 
 /// What launchers tell the processes that they start, whatever library these have.
 struct Launcher {
@@ -249,11 +279,42 @@ void check_launcher(int size, const std::string& library) {
 
 }  // namespace
 
+std::unique_ptr<Comm> over(MPI_Comm ranks) {
+  check_family();
+  MPI_Comm own = MPI_COMM_NULL;
+  {
+    const std::lock_guard lock(mpi_mutex);
+    check(MPI_Comm_dup(ranks, &own));
+  }
+  return std::make_unique<MpiComm>(own);
+}
+
+Mpi::OnNode on_node(MPI_Comm ranks) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(ranks, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+  Mpi::OnNode found{};
+  MPI_Comm_size(node, &found.size);
+  MPI_Comm_rank(node, &found.rank);
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(found.size));
+  const int bytes = sizeof mine;
+  const int status = MPI_Allgather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, node);
+  MPI_Comm_free(&node);
+  check(status);
+  for (const cpu_set_t& other : all) {
+    cpu_set_t common;
+    CPU_AND(&common, &mine, &other);
+    if (CPU_COUNT(&common) > 0) ++found.on_its_cores;
+  }
+  found.on_its_cores = std::max(1, found.on_its_cores);
+  return found;
+}
+
 Mpi::Mpi(int* argc, char*** argv) {
-  // Of all functions, this one may be called before MPI_Init.
-  if (!same_family())
-    throw Failure(std::string("this program was built for ") + kFamilyOfHeader +
-                  ", and the MPI library that was loaded is " + library());
+  // Of all functions, what it calls may be called before MPI_Init.
+  check_family();
   int is_started = 0, provided = 0;
   MPI_Initialized(&is_started);
   if (is_started == 0) {
@@ -296,28 +357,7 @@ int Mpi::size() const {
   return size;
 }
 
-Mpi::OnNode Mpi::on_node() const {
-  MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
-  OnNode found{};
-  MPI_Comm_size(node, &found.size);
-  MPI_Comm_rank(node, &found.rank);
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof mine, &mine);
-  std::vector<cpu_set_t> all(static_cast<std::size_t>(found.size));
-  const int bytes = sizeof mine;
-  const int status = MPI_Allgather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, node);
-  MPI_Comm_free(&node);
-  check(status);
-  for (const cpu_set_t& other : all) {
-    cpu_set_t common;
-    CPU_AND(&common, &mine, &other);
-    if (CPU_COUNT(&common) > 0) ++found.on_its_cores;
-  }
-  found.on_its_cores = std::max(1, found.on_its_cores);
-  return found;
-}
+Mpi::OnNode Mpi::on_node() const { return lu::on_node(MPI_COMM_WORLD); }
 
 std::string Mpi::library() const {
   std::string text = family_of_library();

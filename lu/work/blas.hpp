@@ -12,6 +12,7 @@ class Blas {
  public:
   /// nullptr: the default context.
   explicit Blas(fleet_context* context = nullptr) : context_(context) {}
+  fleet_context* context() const { return context_; }
 
   /// c -= a*op(b): c m x n, a m x k.
   void subtract_product(std::int64_t m, std::int64_t n, std::int64_t k, const double* a,

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# mpi_blas.sh: the functions of mpi.h in a C program over MPI, and ScaLAPACK's names of them in front
+# of the machine's ScaLAPACK.
+#
+# usage: tests/lu/mpi_blas.sh MPIEXEC PROGRAM SCALAPACK_PROGRAM PRELOAD   (no-scalapack: there is none)
+set -uo pipefail
+mpiexec=$1 program=$2 scalapack_program=$3 preload=$4
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+# As in mpi.sh.
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OPENBLAS_NUM_THREADS=1
+failed=0
+
+# launch RANKS COMMAND...: for at most a minute; the last line has to say that it passed.
+launch() {
+  local ranks=$1
+  shift
+  timeout -k 5 60 "$mpiexec" -n "$ranks" "$@" >"$folder/out" 2>"$folder/err"
+  local status=$?
+  if [ $status = 0 ] && grep -q 'passed$' "$folder/out"; then return; fi
+  printf 'mpi_blas.sh: %s on %s ranks ends with %s\n' "$*" "$ranks" $status
+  cat "$folder/out" "$folder/err"
+  failed=1
+}
+
+for ranks in 1 3 4 6; do launch $ranks "$program"; done
+launch 4 "$program" single
+
+if [ "$scalapack_program" = no-scalapack ]; then
+  echo "mpi_blas.sh: skipped the names of ScaLAPACK, since this MPI has none (libscalapack-openmpi-dev)"
+else
+  for grid in "1 1" "2 2" "1 3" "3 2"; do
+    # shellcheck disable=SC2086
+    launch $((${grid% *} * ${grid#* })) env LD_PRELOAD="$preload" FLEETBLAS_MPI="cores=1" \
+      "$scalapack_program" $grid
+  done
+fi
+
+[ $failed = 0 ] && printf 'mpi_blas.sh: passed\n'
+exit $failed
