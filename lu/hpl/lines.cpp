@@ -63,6 +63,12 @@ std::string shares_line(const Outcome& outcome) {
   return text.empty() ? text : text + "\n";
 }
 
+std::string place_of(const Means& means) {
+  const std::size_t devices = means.matrix_devices.size();
+  if (devices == 0) return "host memory";
+  return print("the memory of %zu device%s a rank", devices, devices == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string heading(const Input& input, const Settings& settings, const std::string& ranks_are,
@@ -119,9 +125,7 @@ std::string result_lines(const Input& input, const Trial& trial, const Means& me
   text += print("%s%12lld %5lld %5d %5d %18.2f %22.4e\n", variant.c_str(),
                 static_cast<long long>(trial.n), static_cast<long long>(trial.nb), trial.rows,
                 trial.cols, outcome.seconds, gflops(trial.n, outcome.seconds));
-  text += std::string("- the matrix is in ") +
-          (means.matrix_device >= 0 ? "the memory of devices" : "host memory") +
-          " when the clock starts\n";
+  text += "- the matrix is in " + place_of(means) + " when the clock starts\n";
   text += where_time_went(means, outcome) + shares_line(outcome) + rule('-');
   if (outcome.info > 0)
     return text + print("The matrix is singular: pivot %lld is zero ...... FAILED\n",

@@ -98,17 +98,20 @@ Means means_of(const Settings& settings, const Place& place) {
           .devices = settings.devices};
 }
 
-/// The device of this rank: those of its node are dealt to its ranks in turn. Negative: none, on
-/// all ranks if one has none. Throws Failure where they were asked for.
-int device_of(Comm& all, MatrixPlace place, int rank_on_node) {
-  if (place == MatrixPlace::host) return -1;
-  const std::vector<int> devices = Device::numbers();
+/// Devices of this rank: all, if it is the only rank, else one, those of the node being dealt to
+/// its ranks in turn. None on all ranks if one has none. Throws Failure where they were asked for.
+std::vector<int> devices_of(Comm& all, MatrixPlace place, int rank_on_node) {
+  if (place == MatrixPlace::host) return {};
+  std::vector<int> devices = Device::numbers();
   double none[1] = {devices.empty() ? 1.0 : 0.0};
   all.reduce(none, Reduction::largest);
-  if (none[0] == 0) return devices[static_cast<std::size_t>(rank_on_node) % devices.size()];
-  if (place == MatrixPlace::devices)
-    throw NothingToRun("--matrix=devices: a rank has no device that the library can use");
-  return -1;
+  if (none[0] != 0) {
+    if (place == MatrixPlace::devices)
+      throw NothingToRun("--matrix=devices: a rank has no device that the library can use");
+    return {};
+  }
+  if (all.size() == 1) return devices;
+  return {devices[static_cast<std::size_t>(rank_on_node) % devices.size()]};
 }
 
 /// A line that is written again and again, and goes at the end.
@@ -149,8 +152,8 @@ class ProgressBar {
 Exit run_program(Comm& all, const Settings& settings, const Place& place) {
   const Input input = shared_input(all, settings.input);
   Means means = means_of(settings, place);
-  const int device =
-      device_of(all, settings.matrix, place.rank_on_node >= 0 ? place.rank_on_node : all.rank());
+  const std::vector<int> devices =
+      devices_of(all, settings.matrix, place.rank_on_node >= 0 ? place.rank_on_node : all.rank());
   const bool speaks = all.rank() == 0;
   std::optional<Output> output;
   if (speaks) {
@@ -168,8 +171,9 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
           means.progress_thread = settings.has_progress_thread(trial.schedule.overlap);
           const bool can_be_on_devices =
               grid.rows == 1 && trial.schedule.pivoting == Pivoting::partial;
-          means.matrix_device =
-              can_be_on_devices || settings.matrix == MatrixPlace::devices ? device : -1;
+          means.matrix_devices = can_be_on_devices || settings.matrix == MatrixPlace::devices
+                                     ? devices
+                                     : std::vector<int>();
           Outcome outcome;
           if (n < 1)
             outcome.refusal = "N = " + std::to_string(n) + " is no size of a system";

@@ -138,8 +138,8 @@ or a test was skipped, and 2 where nothing could be run or the run could not go 
   --progress=thread     what drives messages: a thread, or none (whoever computes looks after them
                         between tasks). Default: thread with dedicated and full, else none
   --pivot=partial       none: without pivots, for timing messages and products; no Linpack result
-  --matrix=auto         where the matrix is: in memory of the host, or of devices (one for each rank, with
-                        P = 1); auto: of devices where all ranks have one and P = 1
+  --matrix=auto         where the matrix is: in memory of the host, or of devices (one for each rank, all for a
+                        single one; with P = 1); auto: of devices where all ranks have one and P = 1
   --cores=0             cores of a rank; 0: those that it may use, shared with ranks that may too
   --ranks=0             this many ranks as threads of one process, without mpirun; 0: MPI's ranks
   --devices=none        devices that take part in products: all, auto, a count (2), ids (0,2) or split

@@ -90,7 +90,7 @@ class DeviceSolver final : public Solver {
     else if (trial.schedule.pivoting == Pivoting::none)
       refusal_ = "devices factor with pivots only";
     if (!refusal_.empty()) return;
-    device_.emplace(means.matrix_device);
+    device_.emplace(means.matrix_devices.front());
     if (auto made = Columns::make(grid, trial.n, trial.nb, *device_))
       columns_.emplace(std::move(*made));
     const double bytes = sizeof(double) * static_cast<double>(trial.n) *
@@ -166,7 +166,8 @@ class DeviceSolver final : public Solver {
 
 std::unique_ptr<Solver> make_solver(const Trial& trial, const Grid& grid, const Means& means,
                                     const Rank& rank) {
-  if (means.matrix_device >= 0) return std::make_unique<DeviceSolver>(trial, grid, means, rank);
+  if (!means.matrix_devices.empty())
+    return std::make_unique<DeviceSolver>(trial, grid, means, rank);
   return std::make_unique<HostSolver>(trial, grid, means, rank);
 }
 

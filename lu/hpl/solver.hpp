@@ -32,7 +32,8 @@ class Solver {
   virtual double residual(const std::vector<double>& x) = 0;
 };
 
-/// In the memory of the rank's device where `means` names one, else on the host. All outlive it.
+/// In the memory of the first device that `means` names, or on the host where it names none. All
+/// outlive it.
 std::unique_ptr<Solver> make_solver(const Trial& trial, const Grid& grid, const Means& means,
                                     const Rank& rank);
 

@@ -2,7 +2,10 @@
 // trial.cpp: the clock runs from a barrier before the factorization to the end of the solution.
 #include "hpl/trial.hpp"
 
+#include <algorithm>
 #include <memory>
+
+#include "comm/inproc.hpp"
 
 namespace fleet::lu {
 namespace {
@@ -21,6 +24,23 @@ std::array<std::optional<double>, kWorks> cpu_shares(Comm& part, const Balance& 
   return shares;
 }
 
+/// By one rank for each of the devices of this one, as threads, over a grid of one row.
+Outcome run_by_devices(const Trial& trial, const Means& means,
+                       const std::function<void(double)>& progress) {
+  const std::size_t count = means.matrix_devices.size();
+  Trial wide = trial;
+  wide.cols = static_cast<int>(count);
+  Outcome outcome;
+  run_ranks(wide.cols, {.patience_s = means.patience_s}, [&](Comm& devices) {
+    Means mine = means;
+    mine.cores = std::max(1, means.cores / wide.cols);
+    mine.matrix_devices = {means.matrix_devices[static_cast<std::size_t>(devices.rank())]};
+    Outcome of_device = run_trial(devices, wide, mine, progress);
+    if (devices.rank() == 0) outcome = std::move(of_device);
+  });
+  return outcome;
+}
+
 }  // namespace
 
 double gflops(std::int64_t n, double seconds) {
@@ -30,6 +50,7 @@ double gflops(std::int64_t n, double seconds) {
 
 Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
                   const std::function<void(double)>& progress) {
+  if (means.matrix_devices.size() > 1) return run_by_devices(trial, means, progress);
   const int ranks = trial.rows * trial.cols;
   const bool takes_part = all.rank() < ranks;
   const std::unique_ptr<Comm> part = all.split(takes_part ? 0 : 1, all.rank());

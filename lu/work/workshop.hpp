@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "schedule/tasks.hpp"
 #include "work/rank.hpp"
@@ -19,8 +20,9 @@ struct Means {
   bool keeps_spans = false;
   /// Devices that take part in products; the matrix is in host memory.
   std::optional<DeviceMeans> devices;
-  /// The number of the device in whose memory the matrix is; negative: it is on the host.
-  int matrix_device = -1;
+  /// Numbers of the devices in whose memory the rank's part of the matrix is; none: it is on the
+  /// host.
+  std::vector<int> matrix_devices;
 };
 
 /// A context of the library, whose CPU BLAS has so many threads.

@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "comm/inproc.hpp"
-#include "on_device/factor.hpp"
+#include "comm/self.hpp"
 #include "dist/generator.hpp"
 #include "factor/residual.hpp"
 #include "hpl/trial.hpp"
+#include "on_device/factor.hpp"
 #include "work/workshop.hpp"
 
 namespace fleet::lu {
@@ -67,7 +68,8 @@ TEST(Devices, HaveThePivotsOfLapack) {
 Outcome outcome_of(const Trial& trial, int device) {
   Outcome outcome;
   run_ranks(trial.rows * trial.cols, {}, [&](Comm& comm) {
-    Means means{.matrix_device = device < 0 ? device : (device + comm.rank()) % kDevices};
+    Means means;
+    if (device >= 0) means.matrix_devices = {(device + comm.rank()) % kDevices};
     const Outcome mine = run_trial(comm, trial, means);
     if (comm.rank() == 0) outcome = mine;
   });
@@ -83,6 +85,16 @@ TEST(Devices, SolveWhatTheHostSolves) {
     EXPECT_GT(there.residual, 0);
     EXPECT_LT(there.residual, 4 * here.residual);
   }
+}
+
+TEST(Devices, OfOneRankShareItsMatrix) {
+  const Trial trial{.n = 150, .nb = 16, .rows = 1, .cols = 1, .schedule = {}};
+  const std::unique_ptr<Comm> comm = only_this_rank();
+  const Outcome found = run_trial(*comm, trial, {.cores = 2, .matrix_devices = {0, 1}});
+  EXPECT_EQ(found.refusal, "");
+  EXPECT_EQ(found.info, 0);
+  EXPECT_GT(found.residual, 0);
+  EXPECT_LT(found.residual, 1);
 }
 
 TEST(Devices, RefuseWhatTheyCannotDo) {
