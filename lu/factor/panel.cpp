@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// panel.cpp: columns by halves, down to a few that are eliminated one by one. The square is on all
-// ranks of the column, so that only pivots' rows travel.
+// panel.cpp: by LAPACK where one rank has all rows. Else columns by halves, down to a few that are
+// eliminated one by one; the square is on all ranks of the column, so that only pivots' rows
+// travel.
 #include "factor/panel.hpp"
 
 #include <cmath>
@@ -49,7 +50,12 @@ class PanelFactoring {
         counts_(static_cast<std::size_t>(ranks_.size()), std::ssize(of_rank_)) {}
 
   void run(Pivoting pivoting) {
-    pivoting == Pivoting::partial ? factor(0, width_) : factor_in_place();
+    if (pivoting == Pivoting::none)
+      factor_in_place();
+    else if (ranks_.size() == 1)
+      factor_alone();
+    else
+      factor(0, width_);
     double* below = panel_.message_.data() + (panel_.below() - panel_.square());
     const double* from = x_ + (panel_.local_below - panel_.local_begin);
     for (std::int64_t c = 0; c < width_; ++c)
@@ -128,6 +134,18 @@ class PanelFactoring {
       const double factor = from[other];
       double* const target = column + other * ld;
       for (std::int64_t i = 0; i < rows; ++i) target[i] -= column[i] * factor;
+    }
+  }
+
+  /// By LAPACK: nobody else has rows.
+  void factor_alone() {
+    std::vector<std::int64_t> pivots(static_cast<std::size_t>(width_));
+    const std::int64_t info = blas_.factor(rows_, width_, x_, ld_, pivots.data());
+    if (info > 0) panel_.message_[panel_.info_at()] = static_cast<double>(panel_.begin + info);
+    for (std::int64_t c = 0; c < width_; ++c) {
+      std::copy_n(column(c), width_, square_ + c * width_);
+      panel_.message_[static_cast<std::size_t>(width_ * width_ + c)] =
+          static_cast<double>(panel_.begin + pivots[static_cast<std::size_t>(c)] - 1);
     }
   }
 

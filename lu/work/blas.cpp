@@ -32,4 +32,11 @@ void Blas::solve(const Triangle& t, std::int64_t m, std::int64_t n, double* b,
                     legal(ldb)));
 }
 
+std::int64_t Blas::factor(std::int64_t m, std::int64_t n, double* a, std::int64_t lda,
+                          std::int64_t* pivots) const {
+  std::int64_t info = 0;
+  check(fleet_dgetrf(context_, m, n, a, legal(lda), pivots, &info));
+  return info;
+}
+
 }  // namespace fleet::lu

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// blas.hpp: the products and solutions of a rank, by FleetBLAS. It knows no algorithm.
+// blas.hpp: the products, solutions and factors of a rank, by FleetBLAS. It knows no algorithm.
 #pragma once
 #include <cstdint>
 
-#include "fleetblas/fleetblas.h"
+#include "fleetblas/lapack.h"
 
 namespace fleet::lu {
 
@@ -29,6 +29,11 @@ class Blas {
   };
   /// b = op(t)^-1 * b or b * op(t)^-1: b m x n.
   void solve(const Triangle& t, std::int64_t m, std::int64_t n, double* b, std::int64_t ldb) const;
+
+  /// a, m x n, becomes its factors, as LAPACK's getrf leaves them; pivots are 1-based. Returns its
+  /// info.
+  std::int64_t factor(std::int64_t m, std::int64_t n, double* a, std::int64_t lda,
+                      std::int64_t* pivots) const;
 
  private:
   fleet_context* context_;
