@@ -10,6 +10,15 @@ if(TARGET fleetblas_preload)
   list(APPEND installed_targets fleetblas_preload)
 endif()
 
+# Within fleetblas_install: the .pc file of another library beside libfleetblas.
+macro(install_part name is needs)
+  set(part ${name})
+  set(part_is "${is}")
+  set(part_needs "${needs}")
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/fleetblas_part.pc.in ${staging}/${part}.pc @ONLY)
+  install(FILES ${staging}/${part}.pc DESTINATION ${pkgconfigdir} ${rule})
+endmacro()
+
 # One call per layout. The config file and the .pc file derive the prefix from their own location,
 # so an installed tree can be moved.
 function(fleetblas_install component libdir includedir cmakedir pkgconfigdir machinesdir docdir)
@@ -49,6 +58,10 @@ function(fleetblas_install component libdir includedir cmakedir pkgconfigdir mac
     file(RELATIVE_PATH pc_to_prefix /prefix/${pkgconfigdir} /prefix)
     configure_file(${CMAKE_SOURCE_DIR}/cmake/fleetblas.pc.in ${staging}/fleetblas.pc @ONLY)
     install(FILES ${staging}/fleetblas.pc DESTINATION ${pkgconfigdir} ${rule})
+    install_part(fleetblas_linpack "Simulated Linpack on clusters" "")
+    if(TARGET fleetblas_mpi AND component STREQUAL "system")
+      install_part(fleetblas_mpi "Products and equations over the ranks of an MPI program" " -lfleetblas")
+    endif()
   endif()
 endfunction()
 

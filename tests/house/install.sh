@@ -50,6 +50,11 @@ if command -v pkg-config >/dev/null; then
     cc -std=c99 "$program" -o "$place/$name" $(pkg-config --cflags --libs fleetblas) -lm
     LD_LIBRARY_PATH=$lib "$place/$name"
   done
+  printf '%s\n' '#include <fleetblas/linpack.h>' \
+    'int main(void) { return fleet_linpack_simulate_json(0, 0, 0) == FLEET_OK; }' >"$place/simulate.c"
+  # shellcheck disable=SC2046
+  cc -std=c99 "$place/simulate.c" -o "$place/simulate" $(pkg-config --cflags --libs fleetblas_linpack)
+  LD_LIBRARY_PATH=$lib "$place/simulate"
 else
   echo "pkg-config: not on this machine, so only find_package was tried"
 fi
