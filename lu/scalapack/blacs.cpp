@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#include <cstdio>
+
 namespace fleet::scalapack {
 namespace {
 
@@ -76,7 +78,10 @@ fleet_mpi_grid* grid_of(int context) {
   MPI_Comm_get_attr(ranks, key(), &attached, &is_there);
   if (is_there == 0) {
     const auto made = new Attached;
-    fleet_mpi_grid_create(ranks, 'r', p, q, "patience_s=0", &made->grid);
+    const fleet_status status =
+        fleet_mpi_grid_create(ranks, 'r', p, q, "patience_s=0", &made->grid);
+    if (status != FLEET_OK && row == 0 && col == 0)
+      std::fprintf(stderr, "libfleetblas_scalapack: %s; ScaLAPACK computes\n", fleet_mpi_message());
     MPI_Comm_set_attr(ranks, key(), made);
     attached = made;
   }
