@@ -123,6 +123,28 @@ static void copy(matrix from, matrix to) {
       (size_t)from.desc[8] * (size_t)(from.local_cols > 0 ? from.local_cols : 0) * sizeof(double));
 }
 
+/* The routine, on the first n rows and columns. */
+static int compute(const char* routine, int n, matrix a, matrix b, matrix c, matrix x,
+                   int* pivots) {
+  int info = 0;
+  if (strcmp(routine, "gemm") == 0)
+    pdgemm_("N", "N", &n, &n, &n, &kPlus, a.at, &kOne, &kOne, a.desc, b.at, &kOne, &kOne, b.desc,
+            &kNothing, c.at, &kOne, &kOne, c.desc);
+  else if (strcmp(routine, "syrk") == 0)
+    pdsyrk_("L", "N", &n, &n, &kPlus, a.at, &kOne, &kOne, a.desc, &kNothing, c.at, &kOne, &kOne,
+            c.desc);
+  else if (strcmp(routine, "trsm") == 0)
+    pdtrsm_("L", "L", "N", "N", &n, &n, &kPlus, a.at, &kOne, &kOne, a.desc, b.at, &kOne, &kOne,
+            b.desc);
+  else if (strcmp(routine, "potrf") == 0)
+    pdpotrf_("L", &n, a.at, &kOne, &kOne, a.desc, &info);
+  else if (strcmp(routine, "getrf") == 0)
+    pdgetrf_(&n, &n, a.at, &kOne, &kOne, a.desc, pivots, &info);
+  else
+    pdgesv_(&n, &kOne, a.at, &kOne, &kOne, a.desc, pivots, x.at, &kOne, &kOne, x.desc, &info);
+  return info;
+}
+
 int main(int argc, char** argv) {
   const char* routine;
   int n, repeats, rank, turn, info = 0, world;
@@ -153,6 +175,11 @@ int main(int argc, char** argv) {
     matrix x = made(n, 1), y = made(n, 1), z = made(n, 1);
     int* const pivots = calloc((size_t)(a.local_rows + nb), sizeof(int));
     flops = is_gemm ? 2 * cube : is_potrf ? cube / 3 : is_syrk || is_trsm ? cube : 2 * cube / 3;
+    /* Connections are made, and threads, by a small one that is not timed. */
+    fill(a, 1, n);
+    fill(b, 2, 0);
+    fill(x, 4, 0);
+    compute(routine, n < 4 * nb ? n : 4 * nb, a, b, c, x, pivots);
     for (turn = 0; turn < repeats; ++turn) {
       double begin, seconds, most = 0, error, size;
       fill(a, 1, is_potrf || is_trsm ? n : 0);
@@ -161,21 +188,7 @@ int main(int argc, char** argv) {
       fill(x, 4, 0);
       MPI_Barrier(MPI_COMM_WORLD);
       begin = MPI_Wtime();
-      if (is_gemm)
-        pdgemm_("N", "N", &n, &n, &n, &kPlus, a.at, &kOne, &kOne, a.desc, b.at, &kOne, &kOne,
-                b.desc, &kNothing, c.at, &kOne, &kOne, c.desc);
-      else if (is_syrk)
-        pdsyrk_("L", "N", &n, &n, &kPlus, a.at, &kOne, &kOne, a.desc, &kNothing, c.at, &kOne, &kOne,
-                c.desc);
-      else if (is_trsm)
-        pdtrsm_("L", "L", "N", "N", &n, &n, &kPlus, a.at, &kOne, &kOne, a.desc, b.at, &kOne, &kOne,
-                b.desc);
-      else if (is_potrf)
-        pdpotrf_("L", &n, a.at, &kOne, &kOne, a.desc, &info);
-      else if (is_getrf)
-        pdgetrf_(&n, &n, a.at, &kOne, &kOne, a.desc, pivots, &info);
-      else
-        pdgesv_(&n, &kOne, a.at, &kOne, &kOne, a.desc, pivots, x.at, &kOne, &kOne, x.desc, &info);
+      info = compute(routine, n, a, b, c, x, pivots);
       seconds = MPI_Wtime() - begin;
       MPI_Allreduce(&seconds, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 

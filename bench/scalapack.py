@@ -42,7 +42,8 @@ class Runs:
         self.options = options
         self.program = str(pathlib.Path(folder) / "scalapack")
         source = str(ROOT / "bench/scalapack.c")
-        command = [options.compiler, "-O2", "-o", self.program, source, f"-l{options.scalapack}", "-lm"]
+        libraries = [f"-l{options.scalapack}", "-lm"]
+        command = [options.compiler, "-O2", "-o", self.program, source, *libraries]
         subprocess.run(command, check=True)
         p, q = options.grid
         launcher = options.launcher or f"mpirun --bind-to none -n {p * q}"
@@ -94,7 +95,8 @@ def main() -> None:
     parser.add_argument("--overlap", default="full", choices=("full", "none"))
     parser.add_argument("--launcher", help="what starts the ranks (default: mpirun -n P*Q)")
     parser.add_argument("--preload", default=ROOT / "build/release/lib/libfleetblas_scalapack.so")
-    parser.add_argument("--blas", default=f"/usr/lib/{platform.machine()}-linux-gnu/libopenblas.so.0")
+    blas = f"/usr/lib/{platform.machine()}-linux-gnu/libopenblas.so.0"
+    parser.add_argument("--blas", default=blas)
     parser.add_argument("--compiler", default="mpicc")
     parser.add_argument("--scalapack", default="scalapack-openmpi", help="the name to link with")
     parser.add_argument("--json", help="a file for all numbers")
@@ -111,7 +113,7 @@ def main() -> None:
                     print(f"{turn + 1}: {name} {routine} {so_far[-1]['seconds']} s",
                           file=sys.stderr)  # fmt: skip
     p, q = options.grid
-    print(f"N = {options.size}, NB = {options.nb}, {p} x {q} ranks, {options.launcher or 'mpirun'}: seconds")
+    print(f"N = {options.size}, NB = {options.nb}, {p} x {q} ranks: seconds")
     print(table(rows))
     if options.json:
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT,

@@ -16,8 +16,9 @@
  *
  * desc[1] is ScaLAPACK's context; a grid takes its place, so no BLACS is needed. Functions take a
  * part of the matrix: its first row and column count from 1, as ScaLAPACK's ia and ja, and lie at
- * the beginning of a block, unless the part has no elements. All matrices of a call have blocks of
- * one size. What is otherwise is FLEET_UNSUPPORTED.
+ * the beginning of a block. All matrices of a call have square blocks of one size. Only rows
+ * (columns) that are all of one block may begin anywhere in it, and its size matters less: as for
+ * a right side whose blocks are nb x 1. What is otherwise is FLEET_UNSUPPORTED.
  *
  * All ranks of a grid call a function together, with the same arguments but for pointers and the
  * leading dimension, and get the same status. While they compute, a thread of each rank drives the

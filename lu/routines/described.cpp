@@ -29,11 +29,15 @@ void check_descriptor(const Operand& o, const Grid& grid) {
     refuse(text(kFirstCol) + " is no column of the grid");
 }
 
-/// From index `begin` on, which counts from 0.
-Dimension part_of(const Dimension& whole, std::int64_t begin, std::int64_t size) {
-  const std::int64_t nb = whole.blocks.nb;
-  const int first = static_cast<int>((whole.first + begin / nb) % whole.blocks.parts);
+/// From index `begin` on, which counts from 0, in blocks of nb.
+Dimension part_of(const Dimension& whole, std::int64_t begin, std::int64_t size, std::int64_t nb) {
+  const std::int64_t block = begin / whole.blocks.nb;
+  const int first = static_cast<int>((whole.first + block) % whole.blocks.parts);
   return {{size, nb, whole.blocks.parts}, first};
+}
+
+bool is_in_one_block(const Dimension& whole, std::int64_t begin, std::int64_t size) {
+  return begin % whole.blocks.nb + size <= whole.blocks.nb;
 }
 
 void check_part(const Operand& o, const char* index, std::int64_t begin, std::int64_t size,
@@ -42,6 +46,23 @@ void check_part(const Operand& o, const char* index, std::int64_t begin, std::in
   if (begin < 0) refuse(text + " is not positive");
   if (size > whole.size() - begin && size > 0)
     refuse(text + ": " + std::to_string(size) + " from there on are more than the matrix has");
+}
+
+/// Of the squares that a part is seen in. Where its rows, or its columns, are of one block, a
+/// larger block would have them too, beginning where they do: as columns of right sides often are.
+std::int64_t block_size(const Operand& o, const Dimension& rows, const Dimension& cols) {
+  const bool rows_in_one = is_in_one_block(rows, o.i - 1, o.rows);
+  const bool cols_in_one = is_in_one_block(cols, o.j - 1, o.cols);
+  const std::int64_t by_rows = rows.blocks.nb, by_cols = cols.blocks.nb;
+  if (o.rows == 0 || o.cols == 0) return by_rows;
+  if ((!rows_in_one && (o.i - 1) % by_rows != 0) || (!cols_in_one && (o.j - 1) % by_cols != 0))
+    lack("i" + o.name + " = " + std::to_string(o.i) + " and j" + o.name + " = " +
+         std::to_string(o.j) + " are not where a block begins, and only that is supported");
+  if (by_rows == by_cols) return by_rows;
+  if (cols_in_one && o.cols <= by_rows && (o.rows <= by_rows || !rows_in_one)) return by_rows;
+  if (rows_in_one && o.rows <= by_cols) return by_cols;
+  lack("blocks of " + o.name + " are " + std::to_string(by_rows) + " x " + std::to_string(by_cols) +
+       ", and only squares are supported");
 }
 
 }  // namespace
@@ -56,16 +77,9 @@ ConstDealt described(const Grid& grid, const Operand& o) {
   if (d[kLd] < std::max<std::int64_t>(1, rows.local_size(grid.row)))
     refuse("desc" + o.name + "[8] = " + std::to_string(d[kLd]) + " is less than the " +
            std::to_string(rows.local_size(grid.row)) + " rows that the rank has");
-  ConstDealt part{part_of(rows, 0, o.rows), part_of(cols, 0, o.cols), o.elements, d[kLd]};
-  if (o.rows == 0 || o.cols == 0) return part;
-  if (d[kBlockRows] != d[kBlockCols])
-    lack("blocks of " + o.name + " are " + std::to_string(d[kBlockRows]) + " x " +
-         std::to_string(d[kBlockCols]) + ", and only squares are supported");
-  if ((o.i - 1) % d[kBlockRows] != 0 || (o.j - 1) % d[kBlockCols] != 0)
-    lack("i" + o.name + " = " + std::to_string(o.i) + " and j" + o.name + " = " +
-         std::to_string(o.j) + " are not where a block begins, and only that is supported");
-  part.rows = part_of(rows, o.i - 1, o.rows);
-  part.cols = part_of(cols, o.j - 1, o.cols);
+  const std::int64_t nb = block_size(o, rows, cols);
+  ConstDealt part{part_of(rows, o.i - 1, o.rows, nb), part_of(cols, o.j - 1, o.cols, nb),
+                  o.elements, d[kLd]};
   if (part.rows.local_size(grid.row) == 0 || part.cols.local_size(grid.col) == 0) return part;
   if (o.elements == nullptr) refuse(o.name + " is null");
   part.elements +=

@@ -27,17 +27,24 @@ class Updating {
     switch (with_.which) {
       case Elements::all:
         return rectangle(rows, cols);
-      case Elements::lower:
-        return lower(rows, cols);
-      case Elements::upper:
-        return upper(rows, cols);
+      case Elements::lower: {
+        // What is below all of the diagonal is one product, as wide as can be.
+        const std::int64_t below = std::clamp(row_of(cols.end - 1, 1), rows.begin, rows.end);
+        rectangle({below, rows.end}, cols);
+        return lower({rows.begin, below}, cols);
+      }
+      case Elements::upper: {
+        const std::int64_t above = std::clamp(row_of(cols.begin), rows.begin, rows.end);
+        rectangle({rows.begin, above}, cols);
+        return upper({above, rows.end}, cols);
+      }
     }
   }
 
  private:
-  /// The first local row from the one on whose index is that of a local column.
-  std::int64_t row_of(std::int64_t col) const {
-    return c_.rows.local_begin(c_.cols.global(col, with_.col), with_.row);
+  /// The first local row from the one on whose index is that of a local column, or `further` on.
+  std::int64_t row_of(std::int64_t col, std::int64_t further = 0) const {
+    return c_.rows.local_begin(c_.cols.global(col, with_.col) + further, with_.row);
   }
   /// Whether the rank has that row, too, so that its part has a piece of the diagonal there.
   bool has_diagonal(std::int64_t col) const {

@@ -5,6 +5,10 @@
 
 #include <dlfcn.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
 namespace fleet::scalapack {
 namespace {
 
@@ -35,6 +39,12 @@ const Blacs& blacs() {
     return all;
   }();
   return found;
+}
+
+/// As ScaLAPACK, ranks wait for ever unless the environment says how long.
+const char* options() {
+  const char* const set = std::getenv("FLEETBLAS_MPI");
+  return set != nullptr && std::strstr(set, "patience_s") != nullptr ? nullptr : "patience_s=0";
 }
 
 /// What hangs on a communicator; without a grid where none could be made.
@@ -76,7 +86,9 @@ fleet_mpi_grid* grid_of(int context) {
   MPI_Comm_get_attr(ranks, key(), &attached, &is_there);
   if (is_there == 0) {
     const auto made = new Attached;
-    fleet_mpi_grid_create(ranks, 'r', p, q, "patience_s=0", &made->grid);
+    const fleet_status status = fleet_mpi_grid_create(ranks, 'r', p, q, options(), &made->grid);
+    if (status != FLEET_OK && row == 0 && col == 0)
+      std::fprintf(stderr, "libfleetblas_scalapack: %s; ScaLAPACK computes\n", fleet_mpi_message());
     MPI_Comm_set_attr(ranks, key(), made);
     attached = made;
   }

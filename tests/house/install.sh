@@ -17,6 +17,10 @@ lib=$(dirname "$(find "$place/moved" -name libfleetblas.so)")
 test -f "$lib/libfleetblas_preload.so"
 test -f "$lib/libfleetblas_linpack.so"
 test -f "$lib/fleetblas/libblas/libblas.so.3"
+# Where the machine has an MPI.
+for name in mpi scalapack; do
+  [ ! -f "$build_folder/lib/libfleetblas_$name.so" ] || test -f "$lib/libfleetblas_$name.so"
+done
 test -f "$place/moved/share/fleetblas/machines/h200x8.json"
 cp -r "$source_folder/examples/c" "$place/examples"
 

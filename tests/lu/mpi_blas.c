@@ -20,6 +20,7 @@
 static fleet_mpi_grid* grid;
 static int p, q, row, col;
 static const int nb = 8;
+enum { kM = 37, kN = 29, kK = 45, kNrhs = 5, kNb = 8 };
 
 typedef struct {
   int m, n, rows, cols, desc[9];
@@ -40,7 +41,8 @@ static matrix made(int m, int n, int seed, double diagonal) {
   x.cols = (int)fleet_mpi_local_size(n, nb, col, q - 1, q);
   x.desc[2] = m;
   x.desc[3] = n;
-  x.desc[4] = x.desc[5] = nb;
+  x.desc[4] = nb;
+  x.desc[5] = n == kNrhs ? kNrhs : nb; /* blocks that are no squares, where one has all columns */
   x.desc[6] = p - 1;
   x.desc[7] = q - 1;
   x.desc[8] = x.rows + 1;
@@ -65,8 +67,6 @@ static double difference(matrix x, double (*right)(int, int)) {
                                    right(global(r, row, p - 1, p), global(c, col, q - 1, q))));
   return largest;
 }
-
-enum { kM = 37, kN = 29, kK = 45, kNrhs = 5, kNb = 8 };
 
 /* 2*A^T*B + C. */
 static double of_product(int i, int j) {
@@ -138,7 +138,7 @@ static void check_refusals(void) {
   CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, -1, a.at, 1, 1, a.desc, &info) == FLEET_BAD_ARGUMENT);
   CHECK(strstr(fleet_mpi_message(), "n = -1") != NULL);
   CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, kM, a.at, 2, 1, a.desc, &info) == FLEET_BAD_ARGUMENT);
-  CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, 4, a.at, 2, 1, a.desc, &info) == FLEET_UNSUPPORTED);
+  CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, kNb, a.at, 2, 1, a.desc, &info) == FLEET_UNSUPPORTED);
   /* One rank is wrong, and all hear of it. */
   if (is_one) a.desc[8] = 0;
   CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, kM, a.at, 1, 1, a.desc, &info) == FLEET_BAD_ARGUMENT);
