@@ -28,6 +28,7 @@ class DeviceFactoring {
       run_step(step_tasks(shape_, grid_.col, overlap_, k));
       if (after_step) after_step(k + 1, shape_.steps());
     }
+    mail_.settle();
     return std::move(result_);
   }
 

@@ -91,6 +91,11 @@ std::unique_ptr<Request> Mail::by_host(std::int64_t k, std::int64_t count, int r
   });
 }
 
+void Mail::settle() {
+  for (const Slot& slot : slots_)
+    if (slot.all_have_it != nullptr) slot.all_have_it->wait();
+}
+
 void Mail::arrive(std::int64_t k) {
   Slot& slot = this->slot(k);
   slot.sent->wait();

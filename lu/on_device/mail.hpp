@@ -25,6 +25,8 @@ class Mail {
   void send(std::int64_t k, std::int64_t count, int root);
   /// Waits until it is there.
   void arrive(std::int64_t k);
+  /// Waits until nobody needs what this rank has sent.
+  void settle();
   /// As it arrived.
   const double* panel(std::int64_t k) { return slot(k).panel.data(); }
 
