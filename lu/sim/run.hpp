@@ -39,7 +39,7 @@ struct Run {
         wanted(what),
         shape(what.shape),
         lanes(shape.rows * shape.cols, of.rank.cores,
-              {what.overlap, what.transfers, what.keeps_spans}),
+              {what.overlap, what.transfers, what.keeps_spans, of.machine}),
         row_link(shape.cols <= of.node_cols ? of.local : of.network),
         col_link(shape.rows <= of.node_rows ? of.local : of.network),
         solve_share(share(what.shares.solve)),
