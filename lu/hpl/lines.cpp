@@ -63,6 +63,13 @@ std::string shares_line(const Outcome& outcome) {
   return text.empty() ? text : text + "\n";
 }
 
+std::string energy_line(const Trial& trial, const Outcome& outcome) {
+  if (!outcome.joules || *outcome.joules <= 0) return {};
+  return print("- processors (no devices) took %.0f J, %.0f W: %.3f Gflops/W\n", *outcome.joules,
+               *outcome.joules / outcome.seconds,
+               gflops(trial.n, outcome.seconds) * outcome.seconds / *outcome.joules);
+}
+
 }  // namespace
 
 std::string heading(const Input& input, const Settings& settings, const std::string& ranks_are,
@@ -120,7 +127,8 @@ std::string result_lines(const Input& input, const Trial& trial, const Means& me
   text += print("%s%12lld %5lld %5d %5d %18.2f %22.4e\n", variant.c_str(),
                 static_cast<long long>(trial.n), static_cast<long long>(trial.nb), trial.rows,
                 trial.cols, outcome.seconds, gflops(trial.n, outcome.seconds));
-  text += where_time_went(means, outcome) + shares_line(outcome) + rule('-');
+  text += where_time_went(means, outcome) + shares_line(outcome) + energy_line(trial, outcome) +
+          rule('-');
   if (outcome.info > 0)
     return text + print("The matrix is singular: pivot %lld is zero ...... FAILED\n",
                         static_cast<long long>(outcome.info));

@@ -148,6 +148,7 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
       for (const std::int64_t nb : input.blocks)
         for (const int depth : input.depths) {
           Trial trial{n, nb, grid.rows, grid.cols, input.column_major, settings.schedule};
+          trial.counters.ranks_on_node = place.ranks_on_node;
           if (depth == 0) trial.schedule.overlap = Overlap::none;
           means.progress_thread = settings.has_progress_thread(trial.schedule.overlap);
           Outcome outcome;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "dist/fill.hpp"
+#include "hpl/energy.hpp"
 #include "work/workshop.hpp"
 
 namespace fleet::lu {
@@ -31,6 +32,14 @@ std::string refusal_of(const Trial& trial, const Grid& grid, double memory_bytes
   return "N = " + std::to_string(trial.n) + " takes " +
          std::to_string(static_cast<std::int64_t>(std::ceil(found[0] / kGiB))) +
          " GiB for a rank, more than its node has for each of its ranks";
+}
+
+/// Joules since the counters had `before`.
+std::optional<double> of_all_nodes(Comm& part, NodeEnergy& energy, double before, int ranks) {
+  // All ranks of a node read the same.
+  double sums[2] = {(energy.joules() - before) / ranks, energy.is_readable() ? 0.0 : 1.0};
+  part.reduce(sums, Reduction::sum);
+  return sums[1] == 0 ? std::optional(sums[0]) : std::nullopt;
 }
 
 /// Of all ranks.
@@ -70,7 +79,9 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
   fill(grid, system);
   const Workshop workshop(means, trial.schedule.overlap);
   const Rank& rank = workshop.rank();
+  NodeEnergy energy(trial.counters.folder);
   const auto after_step = [&](std::int64_t done, std::int64_t of) {
+    energy.joules();  // before its counters have wrapped around
     const double left = 1 - static_cast<double>(done) / static_cast<double>(of);
     if (progress && part->rank() == 0) progress(1 - left * left * left);
   };
@@ -80,6 +91,7 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
   if (rank.devices != nullptr) pinned.emplace(workspace.pin(system, *rank.devices));
   part->barrier();
   rank.recorder.start();
+  const double joules = energy.joules();
   const auto begin = Recorder::Clock::now();
   const Factored factored = factor(grid, system, workspace, rank, trial.schedule, after_step);
   outcome.info = factored.info;
@@ -88,6 +100,8 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
   double seconds[1] = {std::chrono::duration<double>(Recorder::Clock::now() - begin).count()};
   part->reduce(seconds, Reduction::largest);
   outcome.seconds = seconds[0];
+  if (ranks == all.size())
+    outcome.joules = of_all_nodes(*part, energy, joules, trial.counters.ranks_on_node);
   for (std::size_t what = 0; what < kWhats; ++what)
     outcome.most[what] = rank.recorder.seconds(static_cast<What>(what));
   part->reduce(outcome.most, Reduction::largest);

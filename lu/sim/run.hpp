@@ -46,7 +46,7 @@ struct Run {
         ahead_share(share(what.shares.ahead)),
         product_share(share(what.shares.product)) {
     if (what.sharing == Sharing::measured && of.rank.gpus > 0 && !of.rank.resident)
-      balances.resize(static_cast<std::size_t>(shape.rows * shape.cols));
+      balances.resize(static_cast<std::size_t>(shape.rows * shape.cols), Balance(of.rank.cores));
   }
 
   double share(const std::optional<double>& given) const {

@@ -19,6 +19,7 @@ struct Means {
   bool keeps_spans = false;
   /// Devices that take part in products; the matrix is in host memory.
   std::optional<DeviceMeans> devices;
+  double most_flops_per_s = 0;  ///< of a core at products, for tests; 0: as fast as it is
 };
 
 /// A context of the library, whose CPU BLAS has so many threads.
