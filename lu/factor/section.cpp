@@ -152,7 +152,8 @@ std::int64_t Section::update_by_all(Work kind, std::int64_t first,
     error = std::current_exception();
   }
   taken.cpu_s = std::chrono::duration<double>(Recorder::Clock::now() - begin).count();
-  if (on_devices > 0) taken.devices_s = rank_.devices->finish(error ? nullptr : between);
+  if (on_devices > 0)
+    taken.devices_s = rank_.devices->finish(error ? nullptr : rank_.looking_after(between));
   if (error) std::rethrow_exception(error);
   rank_.share(on_devices,
               [&](std::int64_t from, std::int64_t to) { place_upper(first + from, first + to); });
