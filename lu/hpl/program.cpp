@@ -97,6 +97,21 @@ Means means_of(const Settings& settings, const Place& place) {
           .devices = settings.devices};
 }
 
+/// Where a rank cannot have the devices that are asked for, all end together, with one reason.
+void require_devices(Comm& all, const Settings& settings) {
+  if (!settings.devices) return;
+  std::string error;
+  try {
+    const Devices trial(*settings.devices, 1);
+  } catch (const Failure& failure) {
+    error = failure.what();
+  }
+  double fails[1] = {error.empty() ? 0.0 : 1.0};
+  all.reduce(fails, Reduction::largest);
+  if (fails[0] == 0) return;
+  throw NothingToRun(error.empty() ? "a rank cannot have the devices that are asked for" : error);
+}
+
 /// A line that is written again and again, and goes at the end.
 class ProgressBar {
  public:
@@ -134,6 +149,7 @@ class ProgressBar {
 
 Exit run_program(Comm& all, const Settings& settings, const Place& place) {
   const Input input = shared_input(all, settings.input);
+  require_devices(all, settings);
   Means means = means_of(settings, place);
   const bool speaks = all.rank() == 0;
   std::optional<Output> output;

@@ -46,6 +46,13 @@ dat 200 1 1 0
 launch 1 || fail "one rank ends with $?"
 launch 1 --ranks=3 || fail "three threads end with $?"
 
+dat 300 2 2 0
+export FLEETBLAS_BACKEND=host
+launch 4 --cores=1 --devices=1 --transfer-overlap=off || fail "ranks with virtual devices end with $?"
+[ "$(grep -c 'PASSED$' out)" = 2 ] || fail "ranks with virtual devices have not passed"
+grep -q "the CPU's share R of products" out || fail "no share of the CPU is said"
+unset FLEETBLAS_BACKEND
+
 # ended_with_a_line WHAT TEXT: after a launch that had to fail.
 ended_with_a_line() {
   local status=$1 what=$2 text=$3
@@ -56,6 +63,8 @@ ended_with_a_line() {
   [ "$(grep -c "^fleetblas-linpack: .*$text" err)" = 1 ] || fail "$what: not one line with '$text'"
 }
 
+launch 3 --devices=many
+ended_with_a_line $? "devices that mean nothing" "FleetBLAS: devices=many"
 rm HPL.dat
 launch 3
 ended_with_a_line $? "no HPL.dat" "HPL.dat: No such file"
