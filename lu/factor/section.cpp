@@ -143,7 +143,10 @@ std::int64_t Section::update_by_all(Work kind, std::int64_t first,
   const std::int64_t on_devices = split.columns - split.on_cpu, border = first + on_devices;
   const auto begin = Recorder::Clock::now();
   if (on_devices > 0)
-    rank_.devices->begin([&] { update_columns(rank_.devices->blas(), first, border); });
+    rank_.devices->begin([&] {
+      rank_.recorder.time(What::devices, panel_.step,
+                          [&] { update_columns(rank_.devices->blas(), first, border); });
+    });
   Balance::Taken taken;
   std::exception_ptr error;  // the devices still write to the matrix
   try {

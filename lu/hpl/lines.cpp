@@ -42,6 +42,7 @@ std::string where_time_went(const Means& means, const Outcome& outcome) {
       means.cores, means.cores == 1 ? "" : "s", of(What::product), of(What::panel),
       of(What::pivots), of(What::pack), of(What::wait));
   if (under_way > 0) text += print("; messages were under way for %.2f", under_way);
+  if (of(What::devices) > 0) text += print("; devices worked for %.2f", of(What::devices));
   return text + "\n";
 }
 

@@ -201,10 +201,16 @@ TEST_F(Program, SaysWhatCoresAndDevicesShared) {
   setenv("FLEETBLAS_BACKEND", "host", 1);
   Settings settings;
   settings.devices = DeviceMeans{.which = "1", .cpu_share = 0.5};
-  EXPECT_EQ(run(4, {}, settings), kAllPassed);
+  settings.trace = file("trace.json");
+  Dat dat;
+  dat.orders = "1\n200";
+  EXPECT_EQ(run(4, dat, settings), kAllPassed);
   unsetenv("FLEETBLAS_BACKEND");
   EXPECT_EQ(count("DEVICES: 1, the CPU's share R 0.50"), 1);
   EXPECT_GT(count("the CPU's share R of products: "), 0);
+  EXPECT_GT(count("; devices worked for "), 0);
+  output_ = (std::ostringstream() << std::ifstream(settings.trace).rdbuf()).str();
+  EXPECT_GT(count("\"name\": \"devices\""), 0);
 }
 
 class Counters : public testing::Test {
