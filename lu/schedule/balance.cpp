@@ -18,7 +18,7 @@ constexpr double kLeastShare = 0.02;
 /// The devices always have a part, so that a rate that was measured too low once is measured again.
 constexpr double kMostShare = 7.0 / 8;
 /// The last work counts so much beside all before it.
-constexpr double kNewest = 0.5;
+constexpr double kNewest = 0.3;
 
 void mix(double& rate, double work, double seconds, double newest) {
   if (work <= 0 || seconds <= 0) return;
