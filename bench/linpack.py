@@ -5,6 +5,12 @@
     bench/cluster.sh up 4 1gbit
     bench/linpack.py --launcher "bench/cluster.sh run" --grid 2x2 --size 8000 --repeat 8 --hpcc 2
 
+With --devices, cores and devices share the products: --shares lists shares R of the cores, each run
+in turn, and what R measured ("auto") has over the best of them is the last line:
+
+    FLEETBLAS_BACKEND=host bench/linpack.py --grid 1x1 --size 3000 --names full \
+        --devices 1 --shares auto,0.2,0.3,0.4,0.5,0.6,0.7,0.8
+
 HPL is the one in Debian's hpcc, which runs other benchmarks too and takes minutes. All use the BLAS
 that --blas names (with hpcc, the system's libblas.so.3 has to be the same), one core a rank.
 Standard library only.
@@ -106,8 +112,11 @@ class Runs:
             subprocess.run([*self.launcher, *command], cwd=folder, env=environment, check=True,
                            capture_output=True)  # fmt: skip
             return numbers(output.read_text())
+        name, _, share = name.partition(" R=")
         overlap, _, progress = name.partition(" ")
         command = [str(self.options.program), "--cores=1", f"--overlap={overlap}"]
+        if share:
+            command += [f"--devices={self.options.devices}", f"--cpu-share={share}"]
         command += [f"--progress={progress}"] if progress else []
         if self.options.blas:
             command = ["env", f"FLEETBLAS_CPU_BLAS={self.options.blas}", *command]
@@ -125,6 +134,12 @@ def table(rows: dict[str, list[dict]]) -> str:
         passed = "" if all(row["passed"] for row in all_) else "  FAILED"
         lines.append(f"{name:<16}{rate[name]:>8.1f}{min(rates):>8.1f}{max(rates):>8.1f}"
                      f"{len(rates):>6}{worst:>10.5f}{passed}")  # fmt: skip
+    measured = [name for name in rows if name.endswith(" R=auto")]
+    for auto in measured:
+        given = [name for name in rows if name != auto and name.startswith(auto[: -len("auto")])]
+        if given:
+            best = max(given, key=rate.get)
+            lines.append(f"{auto} over {best}: {rate[auto] / rate[best]:.3f}")
     if "full" not in rows:
         return "\n".join(lines)
     for peer in [name for name in rows if name != "full"]:
@@ -154,18 +169,23 @@ def main() -> None:
     parser.add_argument("--blas", default=os.environ.get("FLEETBLAS_CPU_BLAS"))
     parser.add_argument("--names", default=",".join(OVERLAPS),
                         help="overlaps, as in 'full none' with --progress=none")  # fmt: skip
+    parser.add_argument("--devices", help="that take part in products (fleetblas-linpack)")
+    parser.add_argument("--shares", default="auto", help="R of each run with --devices")
     parser.add_argument("--hpcc", type=int, default=0, metavar="R", help="repeats of HPL (hpcc)")
     parser.add_argument("--json")
     options = parser.parse_args()
     runs = Runs(options)
     rows: dict[str, list[dict]] = {}
+    names = options.names.split(",")
+    if options.devices:
+        names = [f"{name} R={share}" for name in names for share in options.shares.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         p, q = options.grid
         dat = DAT.format(title="bench/linpack.py", n=options.size, nb=options.nb, p=p, q=q)
         for name in ("HPL.dat", "hpccinf.txt"):
             (pathlib.Path(folder) / name).write_text(dat)
         for turn in range(options.repeat):
-            for name in options.names.split(","):
+            for name in names:
                 rows.setdefault(name, []).append(runs.run(name, folder))
             if turn < options.hpcc:
                 rows.setdefault("hpl", []).append(runs.run("hpl", folder))

@@ -136,6 +136,74 @@ def unequal():
     return made
 
 
+# ---- four nodes that one machine emulates -------------------------------------------------------
+
+RATES = "bench/results/linpack-constants.txt, the middle of five runs"
+# Of a message of a pivot, two rows of 192 columns and three numbers.
+PIVOT_S, PIVOT_BYTES = 5.43e-5, 8 * (2 * 192 + 3)
+GIGABIT, EXCHANGED = 1.164e8, 1.081e8
+SOLVED, MULTIPLIED = 2.58e10, 4.80e10
+
+
+def emulated_gigabit():
+    rates = {66: 41.3, 105: 43.0, 166: 47.7, 264: 49.4, 288: 47.3, 458: 48.2, 727: 51.7}
+    rates |= {1154: 52.6, 1454: 53.2}
+    return {
+        "schema": 1,
+        "name": "emulated-gigabit",
+        "about": "Measured: four network namespaces on a virtual machine with two cores, links of "
+        "1 Gbit/s each way (bench/cluster.sh), where bench/results/linpack-cluster.txt was "
+        "measured. No constant was chosen by these runs.",
+        "node": {
+            "count": of(4, "bench/cluster.sh up 4 1gbit"),
+            "rank_rows": of(1, "one rank a node"),
+            "rank_cols": of(1, "one rank a node"),
+            "shared_cores": of(2, "the machine's: all nodes are on it"),
+            "message_cores": of(
+                0.34,
+                RATES + ": CPU time of all processes and of interrupts during broadcasts, by rank "
+                "and second",
+            ),
+        },
+        "rank": {
+            "cores": of(1, "bench/linpack.py: --cores=1"),
+            "core_peak_flops_per_s": of(53.2e9, "the largest of core_rates"),
+            "core_rates": of([[edge, rate * 1e9] for edge, rate in rates.items()], RATES),
+            "memory_bytes_per_s": of(2.0e10, RATES),
+            "rows_bytes_per_s": of(2.28e9, RATES),
+            "solve_share": of(
+                round(SOLVED / MULTIPLIED, 2),
+                RATES + ": solve_rate over the rate at that edge, 419",
+            ),
+            "gpus": of(0, "there are none"),
+        },
+        "links": {
+            "per_node": of(1, "bench/cluster.sh"),
+            "latency_s": of(
+                round(PIVOT_S - PIVOT_BYTES / GIGABIT, 6),
+                RATES + ": a message of a pivot without the time of its bytes",
+            ),
+            "bytes_per_s": of(GIGABIT, RATES + ": broadcasts of 8 MB"),
+            "segment_bytes": of(1e9, "groups of two ranks have no chain"),
+            "segment_link_share": of(1, "bytes_per_s is that of broadcasts"),
+            "segment_trips": of(2, "Open MPI: long messages wait for the receiver's answer"),
+            "exchange_share": of(
+                round(EXCHANGED / GIGABIT, 2), RATES + ": exchange_bytes_per_s over bytes_per_s"
+            ),
+        },
+        "run": {
+            "n": 8000,
+            "nb": 192,
+            "rows": 2,
+            "cols": 2,
+            "overlap": "full",
+            "tasks": "pivoted",
+            "transfers": "overlap",
+            "source": "bench/results/linpack-cluster.txt",
+        },
+    }
+
+
 # ---- 1,000 nodes of 8 H200 ----------------------------------------------------------------------
 
 HGX = "NVIDIA, DGX H200 data sheet: "
@@ -199,7 +267,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="write nothing, list what differs")
     check = parser.parse_args().check
     differing = 0
-    for made in (w3520_c1060x16(), unequal(), h200x8x1000()):
+    for made in (w3520_c1060x16(), unequal(), emulated_gigabit(), h200x8x1000()):
         file = FOLDER / (made["name"] + ".json")
         text = json.dumps(made, indent=1) + "\n"
         if file.exists() and file.read_text(encoding="utf-8") == text:

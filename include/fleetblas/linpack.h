@@ -38,9 +38,11 @@ extern "C" {
  *
  * May be called from any thread. Returns FLEET_OK, or
  *   FLEET_BAD_ARGUMENT  a pointer is null (*text is then null or untouched), a size or a rate is
- * not positive, a share not in [0, 1], or there are over 1,000,000 ranks or steps FLEET_BAD_OPTION
- * a word of `run` means nothing FLEET_BAD_FILE      `cluster` or `run` is no JSON, or lacks a
- * constant FLEET_NO_MEMORY     *text is null
+ *                       not positive, a share not in [0, 1], or there are over 1,000,000 ranks or
+ *                       steps
+ *   FLEET_BAD_OPTION    a word of `run` means nothing
+ *   FLEET_BAD_FILE      `cluster` or `run` is no JSON, or lacks a constant
+ *   FLEET_NO_MEMORY     *text is null
  */
 FLEET_API fleet_status fleet_linpack_simulate_json(const char* cluster, const char* run,
                                                    char** text);

@@ -53,6 +53,8 @@ RankMeans means_of(const json& part) {
   rank.cores = value(part, "cores").get<int>();
   rank.core = rates(part, "core_rates");
   rank.memory_bytes_per_s = number(part, "memory_bytes_per_s");
+  rank.rows_bytes_per_s = number_or(part, "rows_bytes_per_s", 0);
+  rank.solve_share = number_or(part, "solve_share", 1);
   rank.gpus = gpus_of(part);
   rank.gpu = rates(part, "gpu_rates");
   rank.gpu_memory_bytes_per_s = number_or(part, "gpu_memory_bytes_per_s", 0);
@@ -70,13 +72,16 @@ Cluster cluster_of(const json& file) {
   const json& node = file.at("node");
   cluster.node_rows = value(node, "rank_rows").get<int>();
   cluster.node_cols = value(node, "rank_cols").get<int>();
+  cluster.machine = {number_or(node, "shared_cores", 0), number_or(node, "message_cores", 0)};
+  if (cluster.machine.cores > 0 && cluster.rank.gpus > 0)
+    throw std::invalid_argument("ranks that share cores have no GPUs");
   const json& links = file.at("links");
   const double sharing = cluster.node_rows * cluster.node_cols / number(links, "per_node");
   cluster.network = {number(links, "latency_s"), number(links, "bytes_per_s") / sharing};
   cluster.local = {number_or(links, "local_latency_s", cluster.network.latency_s),
                    number_or(links, "local_bytes_per_s", cluster.network.bytes_per_s)};
   cluster.chain = {number(links, "segment_bytes"), number(links, "segment_link_share"),
-                   number(links, "segment_trips")};
+                   number(links, "segment_trips"), number_or(links, "exchange_share", 1)};
   return cluster;
 }
 

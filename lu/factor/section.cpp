@@ -143,7 +143,10 @@ std::int64_t Section::update_by_all(Work kind, std::int64_t first,
   const std::int64_t on_devices = split.columns - split.on_cpu, border = first + on_devices;
   const auto begin = Recorder::Clock::now();
   if (on_devices > 0)
-    rank_.devices->begin([&] { update_columns(rank_.devices->blas(), first, border); });
+    rank_.devices->begin([&] {
+      rank_.recorder.time(What::devices, panel_.step,
+                          [&] { update_columns(rank_.devices->blas(), first, border); });
+    });
   Balance::Taken taken;
   std::exception_ptr error;  // the devices still write to the matrix
   try {
@@ -152,7 +155,8 @@ std::int64_t Section::update_by_all(Work kind, std::int64_t first,
     error = std::current_exception();
   }
   taken.cpu_s = std::chrono::duration<double>(Recorder::Clock::now() - begin).count();
-  if (on_devices > 0) taken.devices_s = rank_.devices->finish(error ? nullptr : between);
+  if (on_devices > 0)
+    taken.devices_s = rank_.devices->finish(error ? nullptr : rank_.looking_after(between));
   if (error) std::rethrow_exception(error);
   rank_.share(on_devices,
               [&](std::int64_t from, std::int64_t to) { place_upper(first + from, first + to); });

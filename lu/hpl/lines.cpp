@@ -42,6 +42,7 @@ std::string where_time_went(const Means& means, const Outcome& outcome) {
       means.cores, means.cores == 1 ? "" : "s", of(What::product), of(What::panel),
       of(What::pivots), of(What::pack), of(What::wait));
   if (under_way > 0) text += print("; messages were under way for %.2f", under_way);
+  if (of(What::devices) > 0) text += print("; devices worked for %.2f", of(What::devices));
   return text + "\n";
 }
 
@@ -67,6 +68,13 @@ std::string place_of(const Means& means) {
   const std::size_t devices = means.matrix_devices.size();
   if (devices == 0) return "host memory";
   return print("the memory of %zu device%s a rank", devices, devices == 1 ? "" : "s");
+}
+
+std::string energy_line(const Trial& trial, const Outcome& outcome) {
+  if (!outcome.joules || *outcome.joules <= 0) return {};
+  return print("- processors (no devices) took %.0f J, %.0f W: %.3f Gflops/W\n", *outcome.joules,
+               *outcome.joules / outcome.seconds,
+               gflops(trial.n, outcome.seconds) * outcome.seconds / *outcome.joules);
 }
 
 }  // namespace
@@ -126,7 +134,8 @@ std::string result_lines(const Input& input, const Trial& trial, const Means& me
                 static_cast<long long>(trial.n), static_cast<long long>(trial.nb), trial.rows,
                 trial.cols, outcome.seconds, gflops(trial.n, outcome.seconds));
   text += "- the matrix is in " + place_of(means) + " when the clock starts\n";
-  text += where_time_went(means, outcome) + shares_line(outcome) + rule('-');
+  text += where_time_went(means, outcome) + shares_line(outcome) + energy_line(trial, outcome) +
+          rule('-');
   if (outcome.info > 0)
     return text + print("The matrix is singular: pivot %lld is zero ...... FAILED\n",
                         static_cast<long long>(outcome.info));

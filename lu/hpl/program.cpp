@@ -114,6 +114,21 @@ std::vector<int> devices_of(Comm& all, MatrixPlace place, int rank_on_node) {
   return {devices[static_cast<std::size_t>(rank_on_node) % devices.size()]};
 }
 
+/// Where a rank cannot have the devices that are asked for, all end together, with one reason.
+void require_devices(Comm& all, const Settings& settings) {
+  if (!settings.devices) return;
+  std::string error;
+  try {
+    const Devices trial(*settings.devices, 1);
+  } catch (const Failure& failure) {
+    error = failure.what();
+  }
+  double fails[1] = {error.empty() ? 0.0 : 1.0};
+  all.reduce(fails, Reduction::largest);
+  if (fails[0] == 0) return;
+  throw NothingToRun(error.empty() ? "a rank cannot have the devices that are asked for" : error);
+}
+
 /// A line that is written again and again, and goes at the end.
 class ProgressBar {
  public:
@@ -151,6 +166,7 @@ class ProgressBar {
 
 Exit run_program(Comm& all, const Settings& settings, const Place& place) {
   const Input input = shared_input(all, settings.input);
+  require_devices(all, settings);
   Means means = means_of(settings, place);
   const std::vector<int> devices =
       devices_of(all, settings.matrix, place.rank_on_node >= 0 ? place.rank_on_node : all.rank());
@@ -167,6 +183,7 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
       for (const std::int64_t nb : input.blocks)
         for (const int depth : input.depths) {
           Trial trial{n, nb, grid.rows, grid.cols, input.column_major, settings.schedule};
+          trial.counters.ranks_on_node = place.ranks_on_node;
           if (depth == 0) trial.schedule.overlap = Overlap::none;
           means.progress_thread = settings.has_progress_thread(trial.schedule.overlap);
           const bool can_be_on_devices =

@@ -16,6 +16,12 @@ struct Trial {
   int rows, cols;
   bool column_major = false;
   Schedule schedule;
+  /// How ranks read their node's energy counters, which all of them share.
+  struct Counters {
+    std::string folder = "/sys/class/powercap";
+    int ranks_on_node = 1;
+  };
+  Counters counters = {};
 };
 
 /// All ranks of the grid make the same calls. Each may throw Failure.

@@ -52,11 +52,11 @@ void Timeline::write(const std::string& file) const {
         << to_string(span.what) << R"(", "ts": )" << at_s * 1e6;
     separator = ",\n";
   };
-  // Messages overlap each other, which only asynchronous events may.
-  std::size_t message = 0;
+  // Messages and devices overlap each other, which only asynchronous events may.
+  std::size_t beside = 0;
   for (const auto& [rank, span] : events_)
-    if (is_message(span.what)) {
-      const std::string end = R"(, "cat": "message", "id": )" + std::to_string(++message) + "}";
+    if (is_beside(span.what)) {
+      const std::string end = R"(, "cat": "beside", "id": )" + std::to_string(++beside) + "}";
       begin("b", rank, span, span.begin_s);
       out << R"(, "args": {"step": )" << span.step << "}" << end;
       begin("e", rank, span, span.end_s);

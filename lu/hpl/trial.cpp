@@ -6,9 +6,18 @@
 #include <memory>
 
 #include "comm/inproc.hpp"
+#include "hpl/energy.hpp"
 
 namespace fleet::lu {
 namespace {
+
+/// Joules since the counters had `before`.
+std::optional<double> of_all_nodes(Comm& part, NodeEnergy& energy, double before, int ranks) {
+  // All ranks of a node read the same.
+  double sums[2] = {(energy.joules() - before) / ranks, energy.is_readable() ? 0.0 : 1.0};
+  part.reduce(sums, Reduction::sum);
+  return sums[1] == 0 ? std::optional(sums[0]) : std::nullopt;
+}
 
 /// Of all ranks.
 std::array<std::optional<double>, kWorks> cpu_shares(Comm& part, const Balance& balance) {
@@ -30,6 +39,7 @@ Outcome run_by_devices(const Trial& trial, const Means& means,
   const std::size_t count = means.matrix_devices.size();
   Trial wide = trial;
   wide.cols = static_cast<int>(count);
+  wide.counters.ranks_on_node = wide.cols;
   Outcome outcome;
   run_ranks(wide.cols, {.patience_s = means.patience_s}, [&](Comm& devices) {
     Means mine = means;
@@ -64,13 +74,16 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
   outcome.refusal = solver->refusal();
   if (!outcome.refusal.empty()) return outcome;
 
+  NodeEnergy energy(trial.counters.folder);
   const auto after_step = [&](std::int64_t done, std::int64_t of) {
+    energy.joules();  // before its counters have wrapped around
     const double left = 1 - static_cast<double>(done) / static_cast<double>(of);
     if (progress && part->rank() == 0) progress(1 - left * left * left);
   };
   solver->prepare();
   part->barrier();
   rank.recorder.start();
+  const double joules = energy.joules();
   const auto begin = Recorder::Clock::now();
   const Factored factored = solver->factor(after_step);
   outcome.info = factored.info;
@@ -79,6 +92,8 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
   double seconds[1] = {std::chrono::duration<double>(Recorder::Clock::now() - begin).count()};
   part->reduce(seconds, Reduction::largest);
   outcome.seconds = seconds[0];
+  if (ranks == all.size())
+    outcome.joules = of_all_nodes(*part, energy, joules, trial.counters.ranks_on_node);
   for (std::size_t what = 0; what < kWhats; ++what)
     outcome.most[what] = rank.recorder.seconds(static_cast<What>(what));
   part->reduce(outcome.most, Reduction::largest);

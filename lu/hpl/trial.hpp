@@ -23,6 +23,9 @@ struct Outcome {
   /// Seconds, by What, of the rank that spent most on it.
   std::array<double, kWhats> most{};
   std::vector<Span> spans;  ///< of this rank
+  /// Of the processors of all nodes, in that time; nothing: a node has no counters that its ranks
+  /// may read, or has ranks beside those of the grid.
+  std::optional<double> joules;
   /// The CPU's parts of work that devices shared, of all ranks, by Work; nothing: there was none.
   std::array<std::optional<double>, kWorks> cpu_shares;
 };

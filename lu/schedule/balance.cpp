@@ -8,23 +8,22 @@
 namespace fleet::lu {
 namespace {
 
-/// Of columns whose kind is not known: so many are tried first, with this share for the CPU. Small,
-/// since devices may be a hundred times as fast.
-constexpr double kTrial = 1.0 / 16, kTrialShare = 1.0 / 8;
-/// The devices' columns are multiples of this: their products are fastest then (paper 3, section
-/// 3.3, has 64).
+/// Of columns whose kind is not known, the devices try so many.
+constexpr double kTrial = 1.0 / 16;
+/// The devices' columns are multiples of this, since their products are fastest then (paper 3,
+/// section 3.3, has 64). A core tries so many: few, since devices may be a hundred times as fast.
 constexpr std::int64_t kUnit = 32;
 /// Below this the CPU is left out: its cores have messages and copies to look after.
 constexpr double kLeastShare = 0.02;
 /// The devices always have a part, so that a rate that was measured too low once is measured again.
 constexpr double kMostShare = 7.0 / 8;
 /// The last work counts so much beside all before it.
-constexpr double kNewest = 0.5;
+constexpr double kNewest = 0.3;
 
-void mix(double& rate, double work, double seconds) {
+void mix(double& rate, double work, double seconds, double newest) {
   if (work <= 0 || seconds <= 0) return;
   const double now = work / seconds;
-  rate = rate <= 0 ? now : (1 - kNewest) * rate + kNewest * now;
+  rate = rate <= 0 ? now : (1 - newest) * rate + newest * now;
 }
 
 }  // namespace
@@ -49,29 +48,34 @@ double Balance::share(const Rates& rates) const {
   return balanced < kLeastShare ? 0 : std::min(balanced, kMostShare);
 }
 
-Split Balance::split(Work work, std::int64_t columns) const {
+Split Balance::trial(std::int64_t columns) const {
+  const std::int64_t on_cpu = columns < 2 ? columns : std::min(columns / 2, kUnit * cores_);
+  const auto few = static_cast<std::int64_t>(kTrial * static_cast<double>(columns)) / kUnit * kUnit;
+  return {on_cpu + std::min(columns - on_cpu, std::max(kUnit, few)), on_cpu};
+}
+
+bool Balance::is_known(Work work) const {
   const Rates& rates = rates_[static_cast<std::size_t>(work)];
-  const bool is_trial = !given_ && (rates.cpu <= 0 || rates.devices <= 0);
-  if (is_trial) {
-    const auto few = static_cast<std::int64_t>(kTrial * static_cast<double>(columns));
-    columns = std::min(columns, std::max(2 * kUnit, few / kUnit * kUnit));
-  }
-  const double on_devices =
-      static_cast<double>(columns) * (1 - (is_trial ? kTrialShare : share(rates)));
+  return given_ || (rates.cpu > 0 && rates.devices > 0);
+}
+
+Split Balance::split(Work work, std::int64_t columns) const {
+  if (!is_known(work)) return trial(columns);
+  const double on_cpu = share(rates_[static_cast<std::size_t>(work)]);
+  if (on_cpu == 0) return {columns, 0};
   // To the nearest multiple, or all.
-  const auto units =
-      static_cast<std::int64_t>(std::llround(on_devices / static_cast<double>(kUnit)));
-  std::int64_t wanted = std::min(columns, units * kUnit);
-  // Both sides are needed to learn anything.
-  if (is_trial && columns > kUnit) wanted = std::min(wanted, columns - kUnit);
-  if (!is_trial && share(rates) == 0) wanted = columns;
-  return {columns, columns - wanted};
+  const auto units = static_cast<std::int64_t>(
+      std::llround(static_cast<double>(columns) * (1 - on_cpu) / static_cast<double>(kUnit)));
+  return {columns, columns - std::min(columns, units * kUnit)};
 }
 
 void Balance::learn(Work work, const Taken& taken) {
   const auto at = static_cast<std::size_t>(work);
-  mix(rates_[at].cpu, taken.cpu, taken.cpu_s);
-  mix(rates_[at].devices, taken.devices, taken.devices_s);
+  // What a few columns told is forgotten once there is more.
+  const double newest = rates_[at].are_tried ? 1 : kNewest;
+  rates_[at].are_tried = !is_known(work);
+  mix(rates_[at].cpu, taken.cpu, taken.cpu_s, newest);
+  mix(rates_[at].devices, taken.devices, taken.devices_s, newest);
   done_[at].cpu += taken.cpu;
   done_[at].all += taken.cpu + taken.devices;
 }

@@ -27,8 +27,9 @@ struct Split {
 /// that both had at work of the same kind.
 class Balance {
  public:
-  /// `given`: that share always.
-  explicit Balance(std::optional<double> given = {}) : given_(given) {}
+  /// `cores` do the CPU's part. `given`: that share always.
+  explicit Balance(int cores = 1, std::optional<double> given = {})
+      : cores_(cores), given_(given) {}
 
   /// The next work on up to `columns`. Where nothing is known of a kind it is a few of them, to be
   /// measured; ask again for the others.
@@ -49,10 +50,14 @@ class Balance {
  private:
   struct Rates {
     double cpu = 0, devices = 0;  ///< 0: not known
+    bool are_tried = false;       ///< by a few columns only
   };
+  bool is_known(Work work) const;
+  Split trial(std::int64_t columns) const;
   double share(const Rates& rates) const;
 
-  const std::optional<double> given_;
+  int cores_;
+  std::optional<double> given_;
   std::array<Rates, kWorks> rates_;
   std::array<Done, kWorks> done_;
 };

@@ -27,6 +27,11 @@ struct RankMeans {
   int cores = 1;
   RateTable core;  ///< of one core
   double memory_bytes_per_s = 0;
+  /// Of rows of a matrix that are packed and unpacked: they lie in as many pages as there are
+  /// columns. 0: as fast as all memory.
+  double rows_bytes_per_s = 0;
+  /// Of the rate of products of the same size, what solving with triangles reaches.
+  double solve_share = 1;
   /// As many as the fastest one: two, of which one has half of the other's speed, are 1.5.
   double gpus = 0;
   RateTable gpu;  ///< of the fastest GPU
@@ -51,10 +56,20 @@ struct Chain {
   double link_share = 1;
   /// Latencies of a segment: more than one where the receiver must agree first.
   double trips = 1;
+  /// Of the bandwidth of a rank, what exchanges of rows reach.
+  double exchange_share = 1;
+};
+
+/// All ranks are on one machine, as nodes that it emulates.
+struct OneMachine {
+  double cores = 0;  ///< of all ranks together; 0: each rank has its own
+  /// Cores that a rank's message takes while it is under way: the network is the CPU's work there.
+  double message_cores = 0;
 };
 
 struct Cluster {
   RankMeans rank;
+  OneMachine machine;
   /// Ranks of one node are a block of the grid of so many rows and columns.
   int node_rows = 1, node_cols = 1;
   /// Of a rank: its part of all links of its node, since all its ranks send at the same time.

@@ -58,7 +58,7 @@ SharedWork solve_work(const RankMeans& rank, double k, double count, double cpu_
   if (k <= 0 || count <= 0) return work;
   work.flops = k * k * count;
   const double of_cpu = rank.gpus == 0 ? count : count * cpu_share, of_gpu = count - of_cpu;
-  if (of_cpu > 0) work.core_s = k * k * of_cpu / rank.core.at(k, of_cpu, k);
+  if (of_cpu > 0) work.core_s = k * k * of_cpu / (rank.solve_share * rank.core.at(k, of_cpu, k));
   if (of_gpu > 0)
     fill_gpu(work, rank, k * k * of_gpu, rank.gpu.at(k, of_gpu / rank.gpus, k),
              k * k / 2 + k * of_gpu, k * of_gpu);
@@ -104,6 +104,13 @@ double copy_s(const RankMeans& rank, double bytes) {
   return 2 * bytes / rate;
 }
 
+double rows_s(const RankMeans& rank, double bytes) {
+  const double of_host =
+      rank.rows_bytes_per_s > 0 ? rank.rows_bytes_per_s : rank.memory_bytes_per_s;
+  const double rate = rank.resident ? rank.gpu_memory_bytes_per_s * rank.gpus : of_host;
+  return 2 * bytes / rate;
+}
+
 double broadcast_s(const Link& link, int members, double bytes, const Chain& chain) {
   if (members < 2 || bytes <= 0) return 0;
   const double segments = std::max(1.0, std::ceil(bytes / chain.segment_bytes));
@@ -117,10 +124,10 @@ double gather_s(const Link& link, int members, double bytes) {
   return std::ceil(std::log2(members)) * link.latency_s + (members - 1) * bytes / link.bytes_per_s;
 }
 
-double exchange_s(const Link& link, int members, double bytes) {
+double exchange_s(const Link& link, int members, double bytes, const Chain& chain) {
   if (members < 2 || bytes <= 0) return 0;
   const double others = members - 1, part = bytes / members;
-  return 2 * others * (link.latency_s + part / link.bytes_per_s);
+  return 2 * others * (link.latency_s + part / (link.bytes_per_s * chain.exchange_share));
 }
 
 }  // namespace fleet::lu

@@ -24,8 +24,10 @@ double panel_s(const RankMeans& rank, double rows, double width, double cores);
 /// The square of a panel by LU without pivots.
 double square_s(const RankMeans& rank, double width, double cores);
 double panel_flops(double rows, double width);
-/// Bytes that are read and written once more.
+/// Bytes that are read and written once.
 double copy_s(const RankMeans& rank, double bytes);
+/// Bytes of rows that are packed or unpacked: read and written once.
+double rows_s(const RankMeans& rank, double bytes);
 
 /// All members of a group know the message of one of them.
 double broadcast_s(const Link& link, int members, double bytes, const Chain& chain);
@@ -33,6 +35,6 @@ double broadcast_s(const Link& link, int members, double bytes, const Chain& cha
 double gather_s(const Link& link, int members, double bytes);
 /// The rows of a section, `bytes` in all: those that leave the square are scattered, those that
 /// come into it are known to all afterwards.
-double exchange_s(const Link& link, int members, double bytes);
+double exchange_s(const Link& link, int members, double bytes, const Chain& chain);
 
 }  // namespace fleet::lu

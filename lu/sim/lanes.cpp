@@ -12,7 +12,27 @@ Lanes::Lanes(int ranks, int cores, Options options)
       main_s_(static_cast<std::size_t>(ranks), 0),
       link_s_(main_s_),
       expected_s_(main_s_),
-      away_(main_s_.size()) {}
+      away_(main_s_.size()),
+      kept_(main_s_.size()) {
+  if (options.machine.cores > 0) load_.emplace(options.machine.cores);
+}
+
+void Lanes::settle() {
+  if (!load_ || std::ranges::all_of(kept_, [](const auto& pieces) { return pieces.empty(); }))
+    return;
+  load_->forget(*std::ranges::min_element(main_s_));
+  std::vector<Load::Chain> chains;
+  for (std::size_t rank = 0; rank < kept_.size(); ++rank) {
+    Load::Chain& chain = chains.emplace_back(Load::Chain{main_s_[rank], cores_, {}, {}});
+    for (const Piece& piece : kept_[rank]) chain.seconds.push_back(piece.seconds);
+  }
+  load_->run(chains);
+  for (std::size_t rank = 0; rank < kept_.size(); ++rank) {
+    for (std::size_t i = 0; i < kept_[rank].size(); ++i)
+      pass(rank, kept_[rank][i].spent, kept_[rank][i].step, chains[rank].end_s[i]);
+    kept_[rank].clear();
+  }
+}
 
 void Lanes::pass(std::size_t rank, Spent spent, std::int64_t step, double end_s) {
   double& now_s = main_s_[rank];
@@ -25,11 +45,17 @@ void Lanes::pass(std::size_t rank, Spent spent, std::int64_t step, double end_s)
 
 void Lanes::compute(int rank, Spent spent, std::int64_t step, double seconds) {
   const auto at = static_cast<std::size_t>(rank);
+  if (load_) return kept_[at].push_back({spent, step, seconds});
   pass(at, spent, step, main_s_[at] + seconds);
 }
 
 Lanes::Sides Lanes::work(int rank, Spent spent, std::int64_t step, const SharedWork& work) {
   const auto at = static_cast<std::size_t>(rank);
+  if (load_) {
+    totals_.flops += work.flops;
+    compute(rank, spent, step, work.core_s / cores_);
+    return {};
+  }
   const double now_s = main_s_[at], gpu_end_s = now_s + work.in_s + work.gpu_s;
   totals_.flops += work.flops;
   totals_.transfer_s += work.in_s + work.out_s;
@@ -56,7 +82,8 @@ bool Lanes::has_messages(int rank) const {
 }
 
 double Lanes::cores_end_s(std::size_t rank, double begin_s, double core_s) const {
-  if (options_.overlap != Overlap::full) return begin_s + core_s / cores_;
+  // A rank of one core has its thread for messages beside it, as in lu/work/workshop.cpp.
+  if (options_.overlap != Overlap::full || cores_ < 2) return begin_s + core_s / cores_;
   double now_s = begin_s;
   for (const Interval& away : away_[rank]) {
     if (away.end_s <= now_s) continue;
@@ -75,6 +102,7 @@ double Lanes::cores_end_s(std::size_t rank, double begin_s, double core_s) const
 }
 
 void Lanes::start(Group& group, Spent spent, std::int64_t step) {
+  settle();
   double begin_s = 0;
   const auto for_all = [&group](auto&& visit) {
     for (int i = 0; i < group.count; ++i)
@@ -89,6 +117,7 @@ void Lanes::start(Group& group, Spent spent, std::int64_t step) {
     std::shift_left(away.begin(), away.end(), 1);
     away.back() = {from_s, group.end_s};
     link_s_[rank] = group.end_s;
+    if (load_) load_->note_message(begin_s, group.end_s, options_.machine.message_cores);
     if (options_.keeps_spans)
       spans_.push_back(
           {static_cast<int>(rank), LaneSpan::Lane::messages, spent, step, begin_s, group.end_s});
@@ -96,12 +125,14 @@ void Lanes::start(Group& group, Spent spent, std::int64_t step) {
 }
 
 void Lanes::reach(int rank, Spent spent, std::int64_t step) {
+  settle();
   const auto at = static_cast<std::size_t>(rank);
   pass(at, spent, step, expected_s_[at]);
   expected_s_[at] = 0;
 }
 
 void Lanes::prepare(int rank, Spent spent, std::int64_t step, double seconds) {
+  settle();
   const auto at = static_cast<std::size_t>(rank);
   if (expected_s_[at] > main_s_[at]) expected_s_[at] += seconds;
   compute(rank, spent, step, seconds);
@@ -113,6 +144,7 @@ void Lanes::post(Group& group, Spent spent, std::int64_t step) {
 
 void Lanes::wait(Group& group, Spent spent, std::int64_t step) {
   if (group.cost_s <= 0) return;
+  settle();
   if (!is_driven()) start(group, spent, step);
   for (int i = 0; i < group.count; ++i)
     pass(static_cast<std::size_t>(group.first + i * group.stride), spent, step, group.end_s);
@@ -130,6 +162,7 @@ void Lanes::delay(Group& group, double seconds) {
 
 void Lanes::meet(const Group& group, Spent spent, std::int64_t step) {
   if (group.cost_s <= 0) return;
+  settle();
   totals_.message_s += group.cost_s * group.count;
   double begin_s = 0;
   for (int i = 0; i < group.count; ++i)
@@ -139,6 +172,9 @@ void Lanes::meet(const Group& group, Spent spent, std::int64_t step) {
          begin_s + group.cost_s);
 }
 
-double Lanes::end_s() const { return *std::ranges::max_element(main_s_); }
+double Lanes::end_s() {
+  settle();
+  return *std::ranges::max_element(main_s_);
+}
 
 }  // namespace fleet::lu

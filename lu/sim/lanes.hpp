@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "schedule/tasks.hpp"
 #include "sim/costs.hpp"
+#include "sim/load.hpp"
 
 namespace fleet::lu {
 
@@ -60,6 +62,8 @@ class Lanes {
     Overlap overlap;
     Transfers transfers;
     bool keeps_spans = false;
+    /// Ranks share the cores of one machine; they have no GPUs then.
+    OneMachine machine = {};
   };
   Lanes(int ranks, int cores, Options options);
 
@@ -78,6 +82,10 @@ class Lanes {
   /// member is, else when all wait for it (without a thread nothing goes on meanwhile).
   void post(Group& group, Spent spent, std::int64_t step);
   void wait(Group& group, Spent spent, std::int64_t step);
+  /// Without a thread, a message that its members begin to look at while they compute.
+  void begin(Group& group, Spent spent, std::int64_t step) {
+    if (!is_driven() && group.cost_s > 0) start(group, spent, step);
+  }
   /// What a rank works on next does not need the message that ends at `end_s`; what it posts
   /// meanwhile does. Then `reach` waits for it.
   void expect(int rank, double end_s) { expected_s_[static_cast<std::size_t>(rank)] = end_s; }
@@ -94,7 +102,7 @@ class Lanes {
   void meet(const Group& group, Spent spent, std::int64_t step);
   void count(double flops) { totals_.flops += flops; }
   /// When the last rank is done.
-  double end_s() const;
+  double end_s();
 
   const Totals& totals() const { return totals_; }
   std::vector<LaneSpan>& spans() { return spans_; }
@@ -105,6 +113,9 @@ class Lanes {
   };
   double ready_s(std::size_t rank) const { return std::max(main_s_[rank], expected_s_[rank]); }
   void start(Group& group, Spent spent, std::int64_t step);
+  /// Where ranks share cores, work is kept until somebody asks when it ends: how fast it is depends
+  /// on who works at the same time.
+  void settle();
   void pass(std::size_t rank, Spent spent, std::int64_t step, double end_s);
   /// When `core_s` of work end that begin at `begin_s`.
   double cores_end_s(std::size_t rank, double begin_s, double core_s) const;
@@ -114,6 +125,13 @@ class Lanes {
   std::vector<double> main_s_, link_s_, expected_s_;
   /// The last times that a core had messages, by rank, the oldest first.
   std::vector<std::array<Interval, 4>> away_;
+  struct Piece {
+    Spent spent;
+    std::int64_t step;
+    double seconds;
+  };
+  std::optional<Load> load_;  ///< where ranks share cores
+  std::vector<std::vector<Piece>> kept_;
   Totals totals_;
   std::vector<LaneSpan> spans_;
 };

@@ -81,8 +81,9 @@ class PivotedRun {
 
   /// A panel that is late is waited for during the next update, as lu/factor does it.
   void arrive(std::int64_t k) {
-    const bool may_be_late = run_.lanes.is_driven() && k > 0 && !is_hpl_;
+    const bool may_be_late = run_.wanted.overlap != Overlap::none && k > 0 && !is_hpl_;
     for (Group& group : panels_) {
+      if (may_be_late) run_.lanes.begin(group, Spent::wait, k);
       if (!may_be_late) run_.lanes.wait(group, Spent::wait, k);
       for (int i = 0; may_be_late && i < group.count; ++i)
         run_.lanes.expect(group.first + i * group.stride, group.end_s);
@@ -96,11 +97,12 @@ class PivotedRun {
 
   void exchange(const Task& task, int col) {
     const double bytes = section_bytes(task);
-    const double packed = moves_rows_ ? 2 * bytes / run_.shape.rows : 0;
-    const double seconds = moves_rows_ ? exchange_s(run_.col_link, run_.shape.rows, bytes)
-                                       : run_.col_broadcast_s(bytes);
+    const double packed = moves_rows_ ? 2 * bytes / run_.shape.rows : 0;  // by their ranks
+    const double seconds =
+        moves_rows_ ? exchange_s(run_.col_link, run_.shape.rows, bytes, run_.cluster.chain)
+                    : run_.col_broadcast_s(bytes);
     for (int row = 0; row < run_.shape.rows; ++row)
-      run_.lanes.prepare(run_.rank(row, col), Spent::copy, task.step, copy_s(rank_, packed));
+      run_.lanes.prepare(run_.rank(row, col), Spent::copy, task.step, rows_s(rank_, packed));
     Group& group = exchanges_of(task)[static_cast<std::size_t>(col)];
     group = run_.col_group(col, seconds);
     if (!is_hpl_) run_.lanes.post(group, Spent::wait_rows, task.step);
@@ -121,6 +123,15 @@ class PivotedRun {
     for (Group& group : exchanges_of(task)) run_.lanes.wait(group, Spent::wait_rows, task.step);
   }
 
+  /// As lu/factor/section.cpp: rows that come into the square and those that leave it are unpacked
+  /// by their ranks, and those of the square put in order by all. Where one rank has all rows,
+  /// those that leave were not packed.
+  double unpacking_s(double bytes) const {
+    const int ranks = run_.shape.rows;
+    if (ranks == 1) return rows_s(rank_, bytes);
+    return rows_s(rank_, 2 * bytes / ranks) + copy_s(rank_, bytes);
+  }
+
   void update(const Task& task, int col) {
     const std::int64_t cols = task.end - task.begin, width = run_.width(task.step);
     if (cols <= 0) return;
@@ -131,8 +142,7 @@ class PivotedRun {
     // All ranks of a column solve for U; one of them counts.
     SharedWork solved = solve_work(rank_, k, static_cast<double>(cols), run_.solve_share);
     solved.flops /= run_.shape.rows;
-    const double unpacked = moves_rows_ ? section_bytes(task) * (1 + 1.0 / run_.shape.rows) : 0;
-    const double copied_s = copy_s(rank_, unpacked);
+    const double copied_s = moves_rows_ ? unpacking_s(section_bytes(task)) : 0;
     for (int row = 0; row < run_.shape.rows; ++row) {
       const int rank = run_.rank(row, col);
       run_.lanes.compute(rank, Spent::copy, task.step, copied_s);

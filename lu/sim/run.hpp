@@ -39,14 +39,14 @@ struct Run {
         wanted(what),
         shape(what.shape),
         lanes(shape.rows * shape.cols, of.rank.cores,
-              {what.overlap, what.transfers, what.keeps_spans}),
+              {what.overlap, what.transfers, what.keeps_spans, of.machine}),
         row_link(shape.cols <= of.node_cols ? of.local : of.network),
         col_link(shape.rows <= of.node_rows ? of.local : of.network),
         solve_share(share(what.shares.solve)),
         ahead_share(share(what.shares.ahead)),
         product_share(share(what.shares.product)) {
     if (what.sharing == Sharing::measured && of.rank.gpus > 0 && !of.rank.resident)
-      balances.resize(static_cast<std::size_t>(shape.rows * shape.cols));
+      balances.resize(static_cast<std::size_t>(shape.rows * shape.cols), Balance(of.rank.cores));
   }
 
   double share(const std::optional<double>& given) const {

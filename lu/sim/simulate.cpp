@@ -60,7 +60,7 @@ BalancedProduct balanced_product(const RankMeans& rank, double m, double n, doub
                                  Transfers transfers) {
   // Rates depend on shares, so shares come near their limit by steps.
   constexpr int kTimes = 16;
-  Balance balance;
+  Balance balance(rank.cores);
   BalancedProduct found;
   for (int i = 0; i < kTimes; ++i) {
     Lanes lanes(1, rank.cores, {Overlap::none, transfers});

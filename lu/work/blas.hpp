@@ -10,8 +10,10 @@ namespace fleet::lu {
 /// Column-major, as in BLAS. Each throws Failure.
 class Blas {
  public:
-  /// nullptr: the default context.
-  explicit Blas(fleet_context* context = nullptr) : context_(context) {}
+  /// nullptr: the default context. `most_flops_per_s`: no call is faster, for tests that need rates
+  /// which they know; 0: as fast as it is.
+  explicit Blas(fleet_context* context = nullptr, double most_flops_per_s = 0)
+      : context_(context), most_flops_per_s_(most_flops_per_s) {}
   fleet_context* context() const { return context_; }
 
   /// c -= a*op(b): c m x n, a m x k.
@@ -36,7 +38,12 @@ class Blas {
                       std::int64_t* pivots) const;
 
  private:
+  /// Calls `work` of so many operations, and sleeps where it was too fast.
+  template <typename Work>
+  void pace(double flops, Work&& work) const;
+
   fleet_context* context_;
+  double most_flops_per_s_;
 };
 
 }  // namespace fleet::lu

@@ -34,14 +34,14 @@ void warm_up(const Blas& blas) {
 
 }  // namespace
 
-Devices::Devices(const DeviceMeans& means) : balance(means.cpu_share) {
+Devices::Devices(const DeviceMeans& means, int cores) : balance(cores, means.cpu_share) {
   if (fleet_context_create(options_of(means).c_str(), &context_) != FLEET_OK)
     throw Failure(std::string("FleetBLAS: ") + fleet_message());
-  blas_ = Blas(context_);
+  blas_ = Blas(context_, means.most_flops_per_s);
   try {
     if (config_value(context_, "runs_on") != "devices")
       throw Failure("there are no devices (--devices=none: by the CPU alone)");
-    warm_up(blas_);
+    warm_up(Blas(context_));
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
     fleet_context_destroy(context_);

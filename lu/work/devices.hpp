@@ -23,12 +23,13 @@ struct DeviceMeans {
   /// (paper 3, 4.6).
   bool overlaps_transfers = true;
   std::optional<double> cpu_share;  ///< R; nothing: Balance finds it
+  double most_flops_per_s = 0;      ///< of all together, for tests; 0: as fast as they are
 };
 
 class Devices {
  public:
-  /// Throws Failure: there are no devices, or the system gives no thread.
-  explicit Devices(const DeviceMeans& means);
+  /// Beside so many cores. Throws Failure: there are no devices, or the system gives no thread.
+  Devices(const DeviceMeans& means, int cores);
   ~Devices();
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;

@@ -22,11 +22,15 @@ struct Rank {
   /// Work on columns, by all cores of the rank; `between` as Crew::share says.
   void share(std::int64_t columns, const std::function<void(std::int64_t, std::int64_t)>& work,
              const std::function<void()>& between = {}) const {
-    if (!polls) return crew.share(columns, work, between);
-    crew.share(columns, work, [&] {
+    crew.share(columns, work, looking_after(between));
+  }
+  /// `between`, and messages where whoever computes looks after them.
+  std::function<void()> looking_after(const std::function<void()>& between) const {
+    if (!polls) return between;
+    return [this, &between] {
       engine.poll();
       if (between) between();
-    });
+    };
   }
 };
 

@@ -20,6 +20,8 @@ const char* to_string(What what) {
       return "panel under way";
     case What::rows_way:
       return "rows under way";
+    case What::devices:
+      return "devices";
   }
   return "";
 }

@@ -9,8 +9,8 @@
 
 namespace fleet::lu {
 
-/// What time goes to. The first ones are of the thread that factors, the last ones of messages that
-/// are under way meanwhile.
+/// What time goes to. The first ones are of the thread that factors, the last ones of what goes on
+/// beside it.
 enum class What {
   panel,      ///< the panel, with its pivots
   pivots,     ///< within it: waiting for what other ranks say of them
@@ -18,11 +18,12 @@ enum class What {
   product,    ///< U, and the product
   wait,       ///< for messages
   panel_way,  ///< a panel under way
-  rows_way    ///< rows under way
+  rows_way,   ///< rows under way
+  devices     ///< products on devices, with their transfers
 };
-constexpr std::size_t kWhats = 7;
+constexpr std::size_t kWhats = 8;
 const char* to_string(What what);
-constexpr bool is_message(What what) { return what >= What::panel_way; }
+constexpr bool is_beside(What what) { return what >= What::panel_way; }
 
 struct Span {
   What what;

@@ -32,10 +32,10 @@ Workshop::Workshop(const Means& means, Overlap overlap)
            .meanwhile = shares_core_ ? [this] { return crew_.help(); } : std::function<bool()>(),
            .patience_s = means.patience_s},
           recorder_),
-      one_core_(one_.get()) {
+      one_core_(one_.get(), means.most_flops_per_s) {
   if (shares_core_) crew_.on_work = [this] { engine_.wake(); };
   if (crew_.threads() > 1) all_.emplace(crew_.threads());
-  if (means.devices) devices_.emplace(*means.devices);
+  if (means.devices) devices_.emplace(*means.devices, means.cores);
   all_cores_ = Blas(all_ ? all_->get() : one_.get());
   rank_.emplace(Rank{.one_core = one_core_,
                      .all_cores = all_cores_,

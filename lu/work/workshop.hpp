@@ -23,6 +23,7 @@ struct Means {
   /// Numbers of the devices in whose memory the rank's part of the matrix is; none: it is on the
   /// host.
   std::vector<int> matrix_devices;
+  double most_flops_per_s = 0;  ///< of a core at products, for tests; 0: as fast as it is
 };
 
 /// A context of the library, whose CPU BLAS has so many threads.

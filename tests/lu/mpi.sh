@@ -51,11 +51,17 @@ dat 200 1 3 0
 for ranks in "3" "1 --ranks=3"; do
   FLEETBLAS_BACKEND=host FLEETBLAS_DEVICES=2 launch $ranks --cores=1 || fail "devices: $ranks ends with $?"
   [ "$(grep -c 'PASSED$' out)" = 2 ] || fail "devices: $ranks has not passed"
-  [ "$(grep -c 'in the memory of devices' out)" = 2 ] || fail "devices: $ranks did not use them"
+  [ "$(grep -c 'in the memory of 1 device a rank' out)" = 2 ] || fail "devices: $ranks did not use them"
 done
 dat 200 2 1 0
 FLEETBLAS_BACKEND=host launch 2 --cores=1 --matrix=devices && fail "devices, P = 2: it ends with 0"
 grep -q 'skipped: a matrix on devices needs a grid of one row' out || fail "devices, P = 2: no line"
+dat 300 2 2 0
+export FLEETBLAS_BACKEND=host
+launch 4 --cores=1 --devices=1 --transfer-overlap=off || fail "ranks with virtual devices end with $?"
+[ "$(grep -c 'PASSED$' out)" = 2 ] || fail "ranks with virtual devices have not passed"
+grep -q "the CPU's share R of products" out || fail "no share of the CPU is said"
+unset FLEETBLAS_BACKEND
 
 # ended_with_a_line WHAT TEXT: after a launch that had to fail.
 ended_with_a_line() {
@@ -67,6 +73,8 @@ ended_with_a_line() {
   [ "$(grep -c "^fleetblas-linpack: .*$text" err)" = 1 ] || fail "$what: not one line with '$text'"
 }
 
+launch 3 --devices=many
+ended_with_a_line $? "devices that mean nothing" "FleetBLAS: devices=many"
 rm HPL.dat
 launch 3
 ended_with_a_line $? "no HPL.dat" "HPL.dat: No such file"

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "comm/inproc.hpp"
+#include "hpl/energy.hpp"
+#include "hpl/lines.hpp"
 #include "hpl/program.hpp"
 
 namespace fleet::lu {
@@ -199,10 +201,65 @@ TEST_F(Program, SaysWhatCoresAndDevicesShared) {
   setenv("FLEETBLAS_BACKEND", "host", 1);
   Settings settings;
   settings.devices = DeviceMeans{.which = "1", .cpu_share = 0.5};
-  EXPECT_EQ(run(4, {}, settings), kAllPassed);
+  settings.trace = file("trace.json");
+  Dat dat;
+  dat.orders = "1\n200";
+  EXPECT_EQ(run(4, dat, settings), kAllPassed);
   unsetenv("FLEETBLAS_BACKEND");
   EXPECT_EQ(count("DEVICES: 1, the CPU's share R 0.50"), 1);
   EXPECT_GT(count("the CPU's share R of products: "), 0);
+  EXPECT_GT(count("; devices worked for "), 0);
+  output_ = (std::ostringstream() << std::ifstream(settings.trace).rdbuf()).str();
+  EXPECT_GT(count("\"name\": \"devices\""), 0);
+}
+
+class Counters : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* zone : {"intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0", "dtpm"})
+      set(zone, 5e6);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void set(const std::string& zone, double microjoules) const {
+    std::filesystem::create_directories(folder_ / zone);
+    std::ofstream(folder_ / zone / "energy_uj") << std::fixed << microjoules;
+    std::ofstream(folder_ / zone / "max_energy_range_uj") << 1e8;
+  }
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("counters" + std::to_string(getpid()));
+};
+
+TEST_F(Counters, AreThoseOfProcessorsAndWrapAround) {
+  NodeEnergy energy(folder_);
+
+  EXPECT_EQ(energy.joules(), 0);
+  set("intel-rapl:0", 7e6);
+  set("intel-rapl:0:0", 9e6);
+  EXPECT_EQ(energy.joules(), 2);
+  set("intel-rapl:1", 1e6);
+
+  EXPECT_EQ(energy.joules(), 2 + 96);
+  EXPECT_FALSE(NodeEnergy(folder_ / "none").is_readable());
+}
+
+TEST_F(Counters, ThatAreMissingHaveNoLine) {
+  Trial trial{.n = 50, .nb = 8, .rows = 1, .cols = 2, .schedule = {}};
+  const auto joules = [&](const std::string& folder) {
+    trial.counters = {.folder = folder, .ranks_on_node = 2};
+    std::optional<double> found;
+    run_ranks(2, {}, [&](Comm& all) {
+      const Outcome outcome = run_trial(all, trial, {});
+      if (all.rank() == 0) found = outcome.joules;
+    });
+    return found;
+  };
+
+  EXPECT_EQ(joules(folder_), 0);
+  EXPECT_EQ(joules(folder_ / "none"), std::nullopt);
+  Outcome outcome{.seconds = 2};
+  EXPECT_EQ(result_lines({}, trial, {}, 1, outcome).find(" J, "), std::string::npos);
+  outcome.joules = 100;
+  EXPECT_NE(result_lines({}, trial, {}, 1, outcome).find("100 J, 50 W"), std::string::npos);
 }
 
 TEST_F(Program, EndsOnAllRanksWhereTheInputIsMissing) {

@@ -39,10 +39,21 @@ TEST(Balance, TriesAFewColumnsThenLetsBothEndTogether) {
   take(balance, Work::alone, trial.columns, 1, 2);
   const Split split = balance.split(Work::alone, 3000);
 
-  EXPECT_EQ(trial.columns, 192);  // a sixteenth, in multiples of 32
+  EXPECT_EQ(trial.columns, 192 + 32);  // a sixteenth, in multiples of 32; and 32 of the core
+  EXPECT_EQ(trial.on_cpu, 32);
   EXPECT_EQ(split.columns, 3000);
   EXPECT_NEAR(static_cast<double>(split.on_cpu), 1000, 16);  // 1/(1 + 2)
   EXPECT_EQ((split.columns - split.on_cpu) % 32, 0);
+}
+
+TEST(Balance, ForgetsWhatAFewColumnsTold) {
+  Balance balance;
+
+  balance.learn(Work::alone, {.cpu = 32, .cpu_s = 32, .devices = 192, .devices_s = 192});
+  EXPECT_EQ(balance.split(Work::alone, 3200).on_cpu, 1600);
+  take(balance, Work::alone, 3200, 1, 3);
+
+  EXPECT_NEAR(static_cast<double>(balance.split(Work::alone, 3200).on_cpu), 800, 16);
 }
 
 TEST(Balance, HasAShareForEachKind) {
@@ -76,13 +87,13 @@ TEST(Balance, MeasuresDevicesAgainThatWereSlowOnce) {
 
 TEST(Balance, TakesTheShareThatIsGiven) {
   for (const double share : {0.0, 0.25, 1.0}) {
-    Balance balance(share);
+    Balance balance(1, share);
 
     take(balance, Work::alone, 3200, 1, 100);
 
     EXPECT_EQ(balance.split(Work::alone, 3200).on_cpu, static_cast<std::int64_t>(3200 * share));
   }
-  EXPECT_EQ(Balance(0).split(Work::ahead, 7).on_cpu, 0);
+  EXPECT_EQ(Balance(1, 0).split(Work::ahead, 7).on_cpu, 0);
 }
 
 /// Four cores of 10 GFLOPS beside two devices of 75 and 37.5: paper 3's node with a second, slower
@@ -190,13 +201,25 @@ TEST_F(VirtualDevices, AndCoresFactorTogether) {
       }
 }
 
+TEST_F(VirtualDevices, AreNoFasterThanATestWantsThem) {
+  const Devices devices({.which = "1", .most_flops_per_s = 1e7}, 1);
+  std::vector<double> zeros(3 * 64 * 64);
+  const auto begin = std::chrono::steady_clock::now();
+
+  devices.blas().subtract_product(64, 64, 64, zeros.data(), 64, FLEET_TRANS, zeros.data() + 4096,
+                                  64, zeros.data() + 8192, 64);
+
+  // 2 * 64^3 operations.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(52));
+}
+
 TEST_F(VirtualDevices, ThatAreNotThereAreRefused) {
-  EXPECT_THROW(Devices({.which = "-1"}), Failure);
-  EXPECT_THROW(Devices({.which = "many"}), Failure);
+  EXPECT_THROW(Devices({.which = "-1"}, 1), Failure);
+  EXPECT_THROW(Devices({.which = "many"}, 1), Failure);
 }
 
 TEST_F(VirtualDevices, WaitForTheirWorkWhateverFailsMeanwhile) {
-  Devices devices({.which = "1"});
+  Devices devices({.which = "1"}, 1);
   std::atomic<bool> is_done = false;
   devices.begin([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

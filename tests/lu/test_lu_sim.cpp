@@ -117,6 +117,49 @@ TEST(Lanes, ACoreJoinsWhenItsMessageHasEnded) {
   EXPECT_DOUBLE_EQ(seconds(Overlap::dedicated), 10.0 / 3);
 }
 
+TEST(Load, GivesAllWhoComputeTheSamePartOfTheCores) {
+  Load load(1);
+  std::vector<Load::Chain> chains{{.now_s = 0, .demand = 1, .seconds = {1, 1}},
+                                  {.now_s = 1, .demand = 1, .seconds = {2}}};
+
+  load.run(chains);
+
+  // Alone until 1, both at half speed until 3, when the first one is done; then alone again.
+  EXPECT_EQ(chains[0].end_s, (std::vector<double>{1, 3}));
+  EXPECT_EQ(chains[1].end_s, (std::vector<double>{4}));
+  // What was run before counts, and does not become slower.
+  std::vector<Load::Chain> later{{.now_s = 3, .demand = 1, .seconds = {1}}};
+  load.run(later);
+  EXPECT_EQ(later[0].end_s, (std::vector<double>{4.5}));
+}
+
+TEST(Load, LetsMessagesGoFirst) {
+  Load load(2);
+  load.note_message(1, 3, 1.5);
+  std::vector<Load::Chain> chains{{.now_s = 0, .demand = 1, .seconds = {2}},
+                                  {.now_s = 0, .demand = 1, .seconds = {1}}};
+
+  load.run(chains);
+
+  // Both are alone on a core until 1; then half a core is left for one.
+  EXPECT_EQ(chains[1].end_s, (std::vector<double>{1}));
+  EXPECT_EQ(chains[0].end_s, (std::vector<double>{3}));
+}
+
+TEST(Lanes, RanksThatShareCoresSlowEachOtherDown) {
+  const auto seconds = [](double cores) {
+    Lanes lanes(
+        4, 1,
+        {.overlap = Overlap::none, .transfers = Transfers::overlap, .machine = {.cores = cores}});
+    for (int rank = 0; rank < 4; ++rank) lanes.compute(rank, Spent::product, 0, 1);
+    return lanes.end_s();
+  };
+
+  EXPECT_DOUBLE_EQ(seconds(0), 1);
+  EXPECT_DOUBLE_EQ(seconds(2), 2);
+  EXPECT_DOUBLE_EQ(seconds(4), 1);
+}
+
 TEST(Lanes, WithoutAThreadNothingGoesOnDuringWork) {
   Lanes lanes(2, 4, {Overlap::lookahead, Transfers::overlap});
   Group group{.first = 0, .stride = 1, .count = 2, .cost_s = 1};

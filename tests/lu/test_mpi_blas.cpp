@@ -186,7 +186,9 @@ std::int64_t factored(const Ranks& ranks, fleet_uplo uplo, std::int64_t nb, Whol
     grid.all.barrier();
     const std::int64_t mine = cholesky(grid, uplo, local.get(), rank, ranks.overlap);
     EXPECT_TRUE(local.put(a));
-    if (info.exchange(mine) >= 0) EXPECT_EQ(info, mine);
+    if (info.exchange(mine) >= 0) {
+      EXPECT_EQ(info, mine);
+    }
   };
   on_grid(ranks, run, pace);
   return info;

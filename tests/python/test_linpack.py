@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import sys
 
 import pytest
 from fleetblas import BadArgument, BadFile, BadOption, _linpack
@@ -14,7 +15,10 @@ from fleetblas.commands import (
 )
 from fleetblas.commands.reproduce_runs import Results
 
-CLUSTERS = ("w3520-c1060x16", "h200x8x1000", "w3520-unequal")
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+import linpack_predict
+
+CLUSTERS = ("w3520-c1060x16", "h200x8x1000", "w3520-unequal", "emulated-gigabit")
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +89,16 @@ def test_the_measured_share_of_one_product_is_at_the_top_of_its_sweep():
         top = max(reproduce_linpack_shares._product(cluster, share) for share in shares)
         assert rate > 0.98 * top
     assert reproduce_linpack_shares.found("w3520-c1060x16")[0] == pytest.approx(0.34, abs=0.02)
+
+
+# ---- our own runs -------------------------------------------------------------------------------
+
+
+def test_simulations_are_within_ten_percent_of_our_runs():
+    rows = linpack_predict.rows()
+    assert [row.overlap for row in rows] == ["none", "lookahead", "dedicated", "full"]
+    for row in rows:
+        assert row.simulated == pytest.approx(row.measured, rel=0.10), row
 
 
 # ---- the simulator ------------------------------------------------------------------------------
