@@ -20,6 +20,12 @@ import pytest
 HERE = Path(__file__).parent
 SOURCE = HERE.parent.parent
 LIMIT_S = 300
+# NumPy's own tests: an eighth of their cases, or with FLEETBLAS_TEST_SCALE above 1 all of them.
+# Needs PLUGINS in PYTHONPATH.
+PLUGINS = HERE / "plugins"
+NUMPY_CASES = (
+    [] if float(os.environ.get("FLEETBLAS_TEST_SCALE", 1)) > 1 else ["-p", "one_operand_strided"]
+)
 # What has been measured as often is taken as it is, however unsteady.
 MOST_MEASUREMENTS = 3
 

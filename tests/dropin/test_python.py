@@ -4,7 +4,7 @@ the devices, GOT entries patched and given back, forked pools, and NumPy's own t
 
 import re
 
-from conftest import HERE, HOST_DEVICES, where_calls_ran
+from conftest import HERE, HOST_DEVICES, NUMPY_CASES, PLUGINS, where_calls_ran
 
 SCRIPTS = HERE / "scripts"
 LIMIT_S = 300
@@ -160,11 +160,12 @@ def test_numpy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, 
     summary = tmp_path / "summary"
     options = ["-q", "-p", "no:cacheprovider", "--assert=plain"]  # as in test_suites.py
     result = run(
-        [python, "-m", "pytest", *options, "--pyargs", "numpy.linalg.tests"],
+        [python, "-m", "pytest", *options, *NUMPY_CASES, "--pyargs", "numpy.linalg.tests"],
         preload=preload,
         cwd=tmp_path,
         limit_s=900,
         one_core=True,
+        PYTHONPATH=PLUGINS,
         FLEETBLAS_SUMMARY=summary,
         **HOST_DEVICES,
     )

@@ -8,7 +8,14 @@ import json
 import re
 import subprocess
 
-from conftest import HOST_DEVICES, LAPACK_NAMES, SOURCE, where_calls_ran
+from conftest import (
+    HOST_DEVICES,
+    LAPACK_NAMES,
+    NUMPY_CASES,
+    PLUGINS,
+    SOURCE,
+    where_calls_ran,
+)
 
 # 76 s of CPU time with NumPy 1.26, 100 s with NumPy 2; without us 56 s and 68 s, with the same
 # numbers of tests that pass, skip themselves and are marked as failing.
@@ -108,14 +115,14 @@ def test_their_tests_pass_with_every_factorization_taken_over(python, preload, r
     )
     result = run(
         [
-            *(python, "-m", "pytest", *QUIET, "-p", "conftest"),
+            *(python, "-m", "pytest", *QUIET, "-p", "conftest", *NUMPY_CASES),
             *("-k", NOT_TAKEN_OVER, "--pyargs", *LINALG_MODULES),
         ],
         preload=preload,
         cwd=tmp_path,
         limit_s=LIMIT_S,
         one_core=True,
-        PYTHONPATH=f"{SOURCE}/python/fleetblas/hooks:{SOURCE}/python:{tmp_path}",
+        PYTHONPATH=f"{SOURCE}/python/fleetblas/hooks:{SOURCE}/python:{tmp_path}:{PLUGINS}",
         FLEETBLAS_LIB_DIR=preload.parent,
         **HOST_DEVICES,
     )

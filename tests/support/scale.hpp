@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
+#include <vector>
 
 namespace fleet::test {
 
@@ -24,6 +26,14 @@ inline std::int64_t scaled(std::int64_t count) {
 /// The distance between the cases of a full enumeration that run: 1 at scale 1 or more.
 inline std::int64_t scaled_step() {
   return std::max<std::int64_t>(1, std::llround(1 / test_scale()));
+}
+
+/// The first ones of a list, and at least one: all of it at scale 1 or more. For cases that differ
+/// in the numbers that are judged, and not in what they do with memory.
+template <typename T>
+std::vector<T> few(std::initializer_list<T> list) {
+  const auto size = static_cast<std::int64_t>(list.size());
+  return {list.begin(), list.begin() + std::min(size, scaled(size))};
 }
 
 }  // namespace fleet::test

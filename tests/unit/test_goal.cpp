@@ -59,9 +59,9 @@ TEST(Goal, WeighsJoulesAndWithoutKnownWattsTheTimeOfDevices) {
 
 /// The value of what each objective chooses is the least of all that were planned for any of them.
 TEST(Goal, IsWhatTheChoiceIsBestAt) {
-  for (const char* name : {"clx-ai", "h200x4"}) {
+  for (const char* name : test::few({"clx-ai", "h200x4"})) {
     const Machine machine = shipped(name);
-    for (const std::int64_t n : {512, 2048, 8192})
+    for (const std::int64_t n : test::few({512, 2048, 8192}))
       for (const DeviceId home : {kHost, kFirstDevice}) {
         const Problem problem = square(n, home);
         const Cost fastest = tuned(problem, machine, {}).cost;
@@ -138,7 +138,7 @@ TEST(Goal, ChoosesASetNearlyAsGoodAsTheBestOfAll) {
   const Machine machine = shipped("clx-ai");
   const Goal goal = goal_of("edp");
   for (const auto& [mn, k] :
-       {std::pair{384, 12288}, std::pair{4096, 4096}, std::pair{3584, 28672}}) {
+       test::few({std::pair{384, 12288}, std::pair{4096, 4096}, std::pair{3584, 28672}})) {
     const Problem problem = make_problem({.m = mn, .n = mn, .k = k});
     double least = std::numeric_limits<double>::infinity();
     for (const Team& team : all_sets(problem, machine, all_of(machine)))
@@ -160,7 +160,7 @@ TEST(Goal, VariesSetsThatWereTriedForTheirTime) {
 
 TEST(GoalBound, IsBelowEveryPlanOfEverySet) {
   Random random(7);
-  for (const char* name : {"clx-ai", "h200x4", "dgx1"}) {
+  for (const char* name : test::few({"clx-ai", "h200x4", "dgx1"})) {
     const Machine machine = shipped(name);
     const Team all = all_of(machine);
     for (int trial = 0; trial < test::scaled(6); ++trial) {

@@ -237,13 +237,15 @@ TEST_F(Cache, MeasuresOnceAndThenReads) {
 }
 
 TEST_F(Cache, ReadsAMachineOfAsManyDevicesAsItWrites) {
-  get("blas 1", 128);
+  // Its file has a link for each pair: 16,000, or under sanitizers 1000.
+  const int devices = test_scale() < 1 ? 32 : 128;
+  get("blas 1", devices);
   ASSERT_EQ(files().size(), 1u);
 
-  const Machine machine = get("blas 1", 128);
+  const Machine machine = get("blas 1", devices);
 
   EXPECT_FALSE(measured);
-  EXPECT_EQ(machine.device_count(), 128);
+  EXPECT_EQ(machine.device_count(), devices);
 }
 
 TEST_F(Cache, KeepsMachinesOfOtherLibrariesAndDeviceCountsApart) {

@@ -101,7 +101,7 @@ TEST(Selection, LeavesOutADeviceThatOnlyDelays) {
 }
 
 TEST(Selection, UsesAllWhereArithmeticCounts) {
-  for (const char* name : {"h200x4", "h200x8", "dgx1", "karolina"}) {
+  for (const char* name : test::few({"h200x4", "h200x8", "dgx1", "karolina"})) {
     const Machine machine = shipped(name);
     const Tuned some = tuned(square(32768, kFirstDevice), machine, true);
     EXPECT_EQ(some.plan.tuning.workers, all_of(machine)) << name;
@@ -175,9 +175,9 @@ TEST(UnevenLinks, GetTilesOfTwoSizesWhereThatIsFaster) {
 }
 
 TEST(Selection, IsAboutAsFastAsAnySetByHand) {
-  for (const char* name : {"clx-ai", "h200x8", "dgx1"}) {
+  for (const char* name : test::few({"clx-ai", "h200x8", "dgx1"})) {
     const Machine machine = shipped(name);
-    for (const std::int64_t n : {256, 512, 1024})
+    for (const std::int64_t n : test::few({256, 512, 1024}))
       for (const DeviceId home : {kHost, kFirstDevice}) {
         const Problem problem = square(n, home);
         const double chosen_s = tuned(problem, machine, true).cost.seconds;
