@@ -4,7 +4,7 @@
 
     bench/linpack_devices.py --cases 32768:1,65536:1,65536:2 --nb 512
 
-Ranks are threads of one process (no mpirun is needed), a device each. The product that counts is the
+Ranks are threads of one process (no mpirun is needed), a device each, the first ones of the node. The product that counts is the
 update of such a run: C -= A*B with C of 32768 x 32768 on the device and k = NB, best of some. Runs
 alternate between overlaps. Standard library and the package only.
 """
@@ -14,6 +14,7 @@ import collections
 import ctypes
 import itertools
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -81,6 +82,7 @@ def run(program, n, nb, ranks, overlap, limit_s):
             done = subprocess.run(
                 [program, f"--ranks={ranks}", f"--overlap={overlap}", "--matrix=devices"],
                 cwd=folder,
+                env=os.environ | {"FLEETBLAS_DEVICES": ",".join(map(str, range(ranks))) + ","},
                 capture_output=True,
                 text=True,
                 timeout=limit_s,

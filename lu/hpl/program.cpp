@@ -80,11 +80,16 @@ double number_in(const char* file) {
 double available_bytes() {
   const double of_group = number_in("/sys/fs/cgroup/memory.max");
   const double taken = std::isinf(of_group) ? 0 : number_in("/sys/fs/cgroup/memory.current");
+  // Files that were read count as taken until somebody needs the memory.
+  double reclaimable = 0;
+  std::ifstream kinds("/sys/fs/cgroup/memory.stat");
+  for (std::string kind; kinds >> kind;)
+    if (double bytes = 0; kinds >> bytes && kind == "inactive_file") reclaimable = bytes;
   std::ifstream lines("/proc/meminfo");
   for (std::string line; std::getline(lines, line);) {
     double kilobytes = 0;
     if (std::sscanf(line.c_str(), "MemAvailable: %lf kB", &kilobytes) == 1)
-      return std::min(kilobytes * 1024, of_group - taken);
+      return std::max(1.0, std::min(kilobytes * 1024, of_group - taken + reclaimable));
   }
   return 0;
 }
@@ -99,18 +104,28 @@ Means means_of(const Settings& settings, const Place& place) {
 }
 
 /// Devices of this rank: all, if it is the only rank, else one, those of the node being dealt to
-/// its ranks in turn. None on all ranks if one has none. Throws Failure where they were asked for.
-std::vector<int> devices_of(Comm& all, MatrixPlace place, int rank_on_node) {
-  if (place == MatrixPlace::host) return {};
-  std::vector<int> devices = Device::numbers();
+/// its ranks in turn. None on all ranks if one has none, or if no trial can use them. Throws
+/// Failure where they were asked for.
+std::vector<int> devices_of(Comm& all, const Settings& settings, const Input& input,
+                            int rank_on_node) {
+  const bool is_asked_for = settings.matrix == MatrixPlace::devices;
+  const bool may_use_them =
+      settings.schedule.pivoting == Pivoting::partial &&
+      std::ranges::any_of(input.grids, [](const auto& grid) { return grid.rows == 1; });
+  if (settings.matrix == MatrixPlace::host || (!is_asked_for && !may_use_them)) return {};
+  std::vector<int> devices;
+  std::string error = "a rank has no device that the library can use";
+  try {
+    devices = Device::numbers(!all.shares_memory());
+  } catch (const Failure& failure) {
+    error = failure.what();
+  }
   double none[1] = {devices.empty() ? 1.0 : 0.0};
   all.reduce(none, Reduction::largest);
-  if (none[0] != 0) {
-    if (place == MatrixPlace::devices)
-      throw NothingToRun("--matrix=devices: a rank has no device that the library can use");
-    return {};
-  }
+  if (none[0] != 0 && is_asked_for) throw NothingToRun("--matrix=devices: " + error);
+  if (none[0] != 0) return {};
   if (all.size() == 1) return devices;
+  // Each process has its part already, unless the environment names devices.
   return {devices[static_cast<std::size_t>(rank_on_node) % devices.size()]};
 }
 
@@ -127,6 +142,13 @@ void require_devices(Comm& all, const Settings& settings) {
   all.reduce(fails, Reduction::largest);
   if (fails[0] == 0) return;
   throw NothingToRun(error.empty() ? "a rank cannot have the devices that are asked for" : error);
+}
+
+/// By the ranks of the grid, which agree; the same on all others too.
+bool is_refused(Comm& all, const Outcome& outcome) {
+  double refused[1] = {outcome.refusal.empty() ? 0.0 : 1.0};
+  all.reduce(refused, Reduction::largest);
+  return refused[0] != 0;
 }
 
 /// A line that is written again and again, and goes at the end.
@@ -169,7 +191,7 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
   require_devices(all, settings);
   Means means = means_of(settings, place);
   const std::vector<int> devices =
-      devices_of(all, settings.matrix, place.rank_on_node >= 0 ? place.rank_on_node : all.rank());
+      devices_of(all, settings, input, place.rank_on_node >= 0 ? place.rank_on_node : all.rank());
   const bool speaks = all.rank() == 0;
   std::optional<Output> output;
   if (speaks) {
@@ -200,7 +222,13 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
                               std::to_string(all.size()) + " ranks";
           else {
             ProgressBar bar(speaks && place.is_watched, n);
-            outcome = run_trial(all, trial, means, [&](double share) { bar.show(share); });
+            const auto progress = [&](double share) { bar.show(share); };
+            outcome = run_trial(all, trial, means, progress);
+            if (settings.matrix == MatrixPlace::best && !means.matrix_devices.empty() &&
+                is_refused(all, outcome)) {
+              means.matrix_devices.clear();
+              outcome = run_trial(all, trial, means, progress);
+            }
           }
           if (!settings.trace.empty()) timeline.add(all, outcome.spans);
           if (!speaks) continue;

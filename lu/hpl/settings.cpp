@@ -113,6 +113,9 @@ Settings parse_settings(std::span<const char* const> arguments) {
     else
       throw Failure(argument + ": there is no such argument (--help lists them)");
   }
+  if (devices.which == "none" && (devices.cpu_share || !devices.overlaps_transfers))
+    throw Failure(
+        "--cpu-share and --transfer-overlap say how --devices compute, which are missing");
   if (devices.which != "none") {
     if (settings.matrix == MatrixPlace::devices)
       throw Failure(
@@ -139,7 +142,8 @@ or a test was skipped, and 2 where nothing could be run or the run could not go 
                         between tasks). Default: thread with dedicated and full, else none
   --pivot=partial       none: without pivots, for timing messages and products; no Linpack result
   --matrix=auto         where the matrix is: in memory of the host, or of devices (one for each rank, all for a
-                        single one; with P = 1); auto: of devices where all ranks have one and P = 1
+                        single one; with P = 1); auto: of devices where all ranks have one, P = 1, and they
+                        have room
   --cores=0             cores of a rank; 0: those that it may use, shared with ranks that may too
   --ranks=0             this many ranks as threads of one process, without mpirun; 0: MPI's ranks
   --devices=none        devices that take part in products: all, auto, a count (2), ids (0,2) or split

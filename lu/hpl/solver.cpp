@@ -91,17 +91,18 @@ class DeviceSolver final : public Solver {
       refusal_ = "devices factor with pivots only";
     if (!refusal_.empty()) return;
     device_.emplace(means.matrix_devices.front());
-    if (auto made = Columns::make(grid, trial.n, trial.nb, *device_))
-      columns_.emplace(std::move(*made));
-    const double bytes = sizeof(double) * static_cast<double>(trial.n) *
-                         static_cast<double>(share_.cols.local_size(grid.col));
+    const std::int64_t panel = Device::panel_size(std::min(trial.n, kMostRows), width());
+    const auto local = static_cast<double>(share_.cols.local_size(grid.col));
+    const double bytes = sizeof(double) * (static_cast<double>(trial.n) * local +
+                                           static_cast<double>(Mail::Places{}.size() * panel));
     refusal_ =
-        refusal_of(trial, grid, bytes, columns_.has_value(), "of a rank's device", "it has left");
+        refusal_of(trial, grid, bytes, take_memory(panel), "of a rank's device", "it has left");
   }
 
   std::string refusal() const override { return refusal_; }
   void prepare() override {
-    mail_.emplace(grid_, *device_, rank_.engine, Device::panel_size(trial_.n, width()));
+    mail_.emplace(grid_, *device_, rank_.engine, std::move(*places_),
+                  Device::panel_size(trial_.n, width()));
     warm_up();
     lu::fill(grid_, *columns_, *device_, rank_);
   }
@@ -109,7 +110,7 @@ class DeviceSolver final : public Solver {
     return lu::factor(grid_, *columns_, *mail_, *device_, rank_, trial_.schedule.overlap,
                       after_step);
   }
-  std::vector<double> solve() override { return lu::solve(grid_, *columns_, *device_); }
+  std::vector<double> solve() override { return lu::solve(grid_, *columns_, *device_, *solution_); }
   /// The system is made once more, a few columns at a time.
   double residual(const std::vector<double>& x) override {
     constexpr std::int64_t kColumns = 64;
@@ -128,28 +129,42 @@ class DeviceSolver final : public Solver {
   }
 
  private:
+  /// Pivots have 32 bits.
+  static constexpr std::int64_t kMostRows = INT32_MAX;
+
   std::int64_t width() const { return std::min(trial_.nb, trial_.n); }
 
-  /// Devices start with their first kernels and copies, outside of the time that counts.
+  /// All that is large. False where the device has no room.
+  bool take_memory(std::int64_t panel_size) {
+    if (trial_.n > kMostRows) return false;
+    if (auto made = Columns::make(grid_, trial_.n, trial_.nb, *device_))
+      columns_.emplace(std::move(*made));
+    if (!columns_) return false;
+    places_ = Mail::places(*device_, panel_size);
+    solution_ = SolutionPlace::make(*columns_, *device_);
+    return places_ && solution_;
+  }
+
+  /// Devices start with their first kernels and take memory for them outside of the time that
+  /// counts. What the columns hold until they are filled does not matter.
   void warm_up() {
     const std::int64_t nb = width();
     const Blocks square{nb, nb, 1};
     std::vector<double> numbers(static_cast<std::size_t>(nb * nb));
     fill({square, 0, square, 0}, 0, nb, numbers.data(), nb);
-    const auto memory = device_->take(2 * nb * nb + nb);
+    const auto memory = device_->take(nb * nb);
     if (!memory) throw Failure("a device has no memory for its first kernels");
-    double* const first = memory->data();
-    double* const second = first + nb * nb;
-    double* const x = second + nb * nb;
-    device_->copy(first, numbers.data(), nb * nb);
-    device_->copy(second, numbers.data(), nb * nb);
-    device_->copy(x, numbers.data(), nb);
+    const Device::Part first{memory->data(), nb, nb, nb};
+    device_->copy(first.data, numbers.data(), nb * nb);
+    device_->copy(solution_->solved.data(), numbers.data(), nb);
+    device_->copy(solution_->left.data(), numbers.data(), nb);
     double* const panel = mail_->place(0);
-    device_->factor({first, nb, nb, nb}, panel);
-    device_->apply(panel, nb, {second, nb, nb, nb});
-    device_->solve_upper({first, nb, nb, nb}, x);
-    device_->subtract_product({second, nb, nb, nb}, x, x);
-    if (grid_.cols > 1) device_->fetch(second, first, nb * nb);
+    device_->factor(first, panel);
+    device_->apply(panel, nb, columns_->part(0, 0, nb, columns_->local_cols));
+    device_->solve_upper(first, solution_->solved.data());
+    device_->subtract_product(first, solution_->solved.data(), solution_->left.data());
+    if (grid_.cols > 1 && grid_.all.shares_memory())
+      device_->fetch(columns_->part(0, 0, 1, 1).data, panel, 1);
   }
 
   const Trial trial_;
@@ -159,6 +174,8 @@ class DeviceSolver final : public Solver {
   std::string refusal_;
   std::optional<Device> device_;
   std::optional<Columns> columns_;
+  std::optional<Mail::Places> places_;
+  std::optional<SolutionPlace> solution_;
   std::optional<Mail> mail_;
 };
 

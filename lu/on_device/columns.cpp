@@ -18,7 +18,9 @@ std::optional<Columns> Columns::make(const Grid& grid, std::int64_t n, std::int6
                                      const Device& device) {
   const Blocks cols{n + 1, nb, grid.cols};
   const std::int64_t local = cols.local_size(grid.col), ld = (n + 31) / 32 * 32;
-  auto elements = device.take(ld * std::max<std::int64_t>(1, local));
+  std::int64_t count = 0;
+  if (__builtin_mul_overflow(ld, std::max<std::int64_t>(1, local), &count)) return {};
+  auto elements = device.take(count);
   if (!elements) return {};
   return Columns(n, cols, local, ld, std::move(*elements));
 }

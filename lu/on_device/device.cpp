@@ -2,8 +2,11 @@
 // device.cpp: calls of the public headers, and their statuses as failures.
 #include "on_device/device.hpp"
 
+#include <cstdint>
+#include <cstdlib>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "comm/comm.hpp"
 #include "work/config.hpp"
@@ -29,10 +32,19 @@ void start(fleet_context* context) {
 
 }  // namespace
 
-std::vector<int> Device::numbers() {
-  start(nullptr);
+std::vector<int> Device::numbers(bool only_a_part) {
+  const char* const offload = std::getenv("FLEETBLAS_OFFLOAD");
+  if (offload != nullptr && std::string_view(offload) == "never") return {};
+  Context part;
+  // What the environment says of devices is meant for all processes.
+  if (only_a_part && std::getenv("FLEETBLAS_DEVICES") == nullptr) {
+    fleet_context* made = nullptr;
+    check(fleet_context_create("devices=split", &made));
+    part.reset(made);
+  }
+  start(part.get());
   std::vector<int> found;
-  std::istringstream list(config_value(nullptr, "devices"));
+  std::istringstream list(config_value(part.get(), "devices"));
   for (int number = 0; list >> number; list.ignore()) found.push_back(number);
   return found;
 }
@@ -49,6 +61,7 @@ Device::Context Device::started(int number) {
 Device::Device(int number) : number_(number), context_(started(number)), panels_(started(number)) {}
 
 std::optional<Device::Memory> Device::take(int location, std::int64_t count) const {
+  if (count > INT64_MAX / static_cast<std::int64_t>(sizeof(double))) return {};
   void* data = nullptr;
   const fleet_status status = fleet_alloc(context_.get(), location, bytes_of(count), &data);
   if (status == FLEET_NO_MEMORY) return {};
@@ -66,6 +79,10 @@ std::optional<Device::Memory> Device::take_on_host(std::int64_t count) const {
 
 void Device::copy(double* to, const double* from, std::int64_t count) const {
   check(fleet_copy(context_.get(), to, from, bytes_of(count)));
+}
+
+void Device::copy_panel(double* to, const double* from, std::int64_t count) const {
+  check(fleet_copy(panels_.get(), to, from, bytes_of(count)));
 }
 
 void Device::fetch(double* to, const double* from, std::int64_t count) const {
@@ -87,7 +104,7 @@ void Device::factor(const Part& columns, double* panel) const {
 std::int64_t Device::pivots(std::int64_t rows, std::int64_t cols, const double* panel,
                             std::int64_t* pivots) const {
   std::int64_t info = 0;
-  check(fleet_dgetrf_pivots(context_.get(), rows, cols, panel, pivots, &info));
+  check(fleet_dgetrf_pivots(panels_.get(), rows, cols, panel, pivots, &info));
   return info;
 }
 

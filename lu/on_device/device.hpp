@@ -15,8 +15,9 @@ namespace fleet::lu {
 /// All throw Failure.
 class Device {
  public:
-  /// Numbers of those that the library may use here; empty where it computes on the CPU alone.
-  static std::vector<int> numbers();
+  /// Numbers of those that the library may use here, or of this process's part of those of its
+  /// node; empty where it computes on the CPU alone. Starts them.
+  static std::vector<int> numbers(bool only_a_part = false);
   explicit Device(int number);
 
   /// Memory of a context of the library; empty at first.
@@ -39,6 +40,8 @@ class Device {
   std::optional<Memory> take_on_host(std::int64_t count) const;
   /// Between any memory of the host and the device.
   void copy(double* to, const double* from, std::int64_t count) const;
+  /// The same of a panel, while another thread has the device do something else.
+  void copy_panel(double* to, const double* from, std::int64_t count) const;
   /// From any device of the process.
   void fetch(double* to, const double* from, std::int64_t count) const;
 

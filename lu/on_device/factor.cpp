@@ -73,8 +73,10 @@ class DeviceFactoring {
       case Act::factor:
         return factor(task.step);
       case Act::send:
-        return mail_.send(task.step, Device::panel_size(rows(task.step), width(task.step)),
-                          owner(task.step));
+        return rank_.recorder.time(What::wait, task.step, [&] {
+          mail_.send(task.step, Device::panel_size(rows(task.step), width(task.step)),
+                     owner(task.step));
+        });
       case Act::arrive:
         return arrive(task.step);
       case Act::exchange:  // as part of the update
@@ -86,7 +88,8 @@ class DeviceFactoring {
 
   void factor(std::int64_t k) {
     if (owner(k) != grid_.col) return;
-    double* const panel = mail_.place(k);
+    double* panel = nullptr;
+    rank_.recorder.time(What::wait, k, [&] { panel = mail_.place(k); });
     rank_.recorder.time(What::panel, k, [&] {
       device_.factor(columns_.part(begin(k), columns_.cols.local(begin(k)), rows(k), width(k)),
                      panel);
@@ -104,11 +107,12 @@ class DeviceFactoring {
   }
 
   void arrive(std::int64_t k) {
-    if (k < arrived_) return;
-    arrived_ = k + 1;
-    rank_.recorder.time(What::wait, k, [&] { mail_.arrive(k); });
     std::vector<std::int64_t> pivots(static_cast<std::size_t>(width(k)));
-    const std::int64_t info = device_.pivots(rows(k), width(k), mail_.panel(k), pivots.data());
+    std::int64_t info = 0;
+    rank_.recorder.time(What::wait, k, [&] {
+      mail_.arrive(k);
+      info = device_.pivots(rows(k), width(k), mail_.panel(k), pivots.data());
+    });
     if (result_.info == 0 && info > 0) result_.info = begin(k) + info;
     for (const std::int64_t pivot : pivots) result_.pivots.push_back(begin(k) + pivot);
   }
@@ -120,7 +124,6 @@ class DeviceFactoring {
   const Rank& rank_;
   const Overlap overlap_;
   const Shape shape_;
-  std::int64_t arrived_ = 0;  ///< panels
   Factored result_;
 };
 
@@ -132,16 +135,18 @@ Factored factor(const Grid& grid, const Columns& columns, Mail& mail, const Devi
   return DeviceFactoring(grid, columns, mail, device, rank, overlap).run(after_step);
 }
 
-std::vector<double> solve(const Grid& grid, const Columns& columns, const Device& device) {
+std::optional<SolutionPlace> SolutionPlace::make(const Columns& columns, const Device& device) {
+  auto left = device.take(columns.n), solved = device.take(columns.cols.nb);
+  if (!left || !solved) return {};
+  return SolutionPlace{std::move(*left), std::move(*solved)};
+}
+
+std::vector<double> solve(const Grid& grid, const Columns& columns, const Device& device,
+                          const SolutionPlace& place) {
   const std::int64_t n = columns.n, nb = columns.cols.nb;
-  const auto needed = [&](std::int64_t count) {
-    auto memory = device.take(count);
-    if (!memory) throw Failure("a device has no memory for a solution");
-    return std::move(*memory);
-  };
+  const auto& [left, solved] = place;
+  // What this rank's columns leave of the right sides is `left`; the sum over all ranks is left.
   std::vector<double> x(static_cast<std::size_t>(std::max<std::int64_t>(1, columns.local_cols)));
-  // What this rank's columns leave of the right sides; their sum over all ranks is what is left.
-  const Device::Memory left = needed(n), solved = needed(nb);
   if (grid.col == columns.cols.owner(n)) {
     device.copy(left.data(), columns.part(0, columns.cols.local(n), n, 1).data, n);
   } else {

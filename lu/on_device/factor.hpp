@@ -14,7 +14,15 @@ Factored factor(const Grid& grid, const Columns& columns, Mail& mail, const Devi
                 const Rank& rank, Overlap overlap,
                 const std::function<void(std::int64_t, std::int64_t)>& after_step = {});
 
+/// Memory of a solution.
+struct SolutionPlace {
+  Device::Memory left;    ///< n numbers
+  Device::Memory solved;  ///< nb numbers
+  /// Nothing where the device has no room.
+  static std::optional<SolutionPlace> make(const Columns& columns, const Device& device);
+};
 /// As solve() of a System.
-std::vector<double> solve(const Grid& grid, const Columns& columns, const Device& device);
+std::vector<double> solve(const Grid& grid, const Columns& columns, const Device& device,
+                          const SolutionPlace& place);
 
 }  // namespace fleet::lu

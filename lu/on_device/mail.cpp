@@ -1,59 +1,99 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mail.cpp: a message says where a panel is, or is the panel.
+// mail.cpp: a message is the panel or, within a process, says which offer it is.
 #include "on_device/mail.hpp"
 
-#include <bit>
-#include <functional>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
 
 namespace fleet::lu {
-namespace {
 
-/// A message, and what is done as soon as it is there, by whoever looks.
-class AndThen final : public Request {
+/// A panel that other threads may read from as long as its rank goes on.
+class Mail::Offer {
  public:
-  AndThen(std::unique_ptr<Request> message, std::function<void()> then)
-      : message_(std::move(message)), then_(std::move(then)) {}
-
-  bool test() override {
-    if (!is_done_ && message_->test()) finish();
-    return is_done_;
+  /// Known by a number to the whole process.
+  static std::shared_ptr<Offer> make(const double* panel) {
+    const auto offer = std::make_shared<Offer>();
+    offer->panel_ = panel;
+    const std::lock_guard lock(all().mutex);
+    offer->number_ = ++all().made;
+    all().offers[offer->number_] = offer;
+    return offer;
   }
-  void wait() override {
-    if (is_done_) return;
-    message_->wait();
-    finish();
+  static std::shared_ptr<Offer> of(std::int64_t number) {
+    const std::lock_guard lock(all().mutex);
+    const auto found = all().offers.find(number);
+    auto offer = found == all().offers.end() ? nullptr : found->second.lock();
+    if (offer == nullptr) throw gone();
+    return offer;
+  }
+  ~Offer() {
+    const std::lock_guard lock(all().mutex);
+    all().offers.erase(number_);
+  }
+
+  std::int64_t number() const { return number_; }
+  template <typename Take>
+  void take(Take&& take_from) {
+    const std::shared_lock lock(mutex_);
+    if (panel_ == nullptr) throw gone();
+    take_from(panel_);
+  }
+  /// Waits for those who are taking it.
+  void end() {
+    const std::lock_guard lock(mutex_);
+    panel_ = nullptr;
   }
 
  private:
-  void finish() {
-    then_();
-    is_done_ = true;
+  static Failure gone() { return Failure("the rank that had a panel has failed"); }
+  struct All {
+    std::mutex mutex;
+    std::int64_t made = 0;                                // guarded by mutex
+    std::map<std::int64_t, std::weak_ptr<Offer>> offers;  // guarded by mutex
+  };
+  static All& all() {
+    static All all;
+    return all;
   }
 
-  const std::unique_ptr<Request> message_;
-  const std::function<void()> then_;
-  bool is_done_ = false;
+  std::shared_mutex mutex_;
+  const double* panel_ = nullptr;  // guarded by mutex_
+  std::int64_t number_ = 0;
 };
 
-Device::Memory or_fail(std::optional<Device::Memory> memory, const char* what) {
-  if (!memory) throw Failure(what);
-  return std::move(*memory);
+std::optional<Mail::Places> Mail::places(const Device& device, std::int64_t size) {
+  Places places;
+  for (Device::Memory& place : places) {
+    auto memory = device.take(size);
+    if (!memory) return {};
+    place = std::move(*memory);
+  }
+  return places;
 }
 
-}  // namespace
-
-Mail::Mail(const Grid& grid, const Device& device, Engine& engine, std::int64_t size)
+Mail::Mail(const Grid& grid, const Device& device, Engine& engine, Places places, std::int64_t size)
     : row_(*grid.row_ranks),
       device_(device),
       engine_(engine),
+      fetches_(row_.size() > 1 && row_.shares_memory()),
       receipts_(row_.split(0, row_.rank())),
       counts_(static_cast<std::size_t>(row_.size()), 1) {
-  for (Slot& slot : slots_) {
+  for (std::size_t s = 0; s < slots_.size(); ++s) {
+    Slot& slot = slots_[s];
     slot.said.resize(counts_.size());
-    slot.panel = or_fail(device.take(size), "a device has no memory for panels");
-    if (row_.size() > 1 && !row_.shares_memory())
-      slot.way = or_fail(device.take_on_host(size), "the host has no memory for panels");
+    slot.panel = std::move(places[s]);
+    if (fetches_) slot.offer = Offer::make(slot.panel.data());
+    if (fetches_ || row_.size() == 1) continue;
+    auto way = device.take_on_host(size);
+    if (!way) throw Failure("the host has no memory for panels on their way to a device");
+    slot.way = std::move(*way);
   }
+}
+
+Mail::~Mail() {
+  for (const Slot& slot : slots_)
+    if (slot.offer != nullptr) slot.offer->end();
 }
 
 double* Mail::place(std::int64_t k) {
@@ -64,46 +104,36 @@ double* Mail::place(std::int64_t k) {
 
 void Mail::send(std::int64_t k, std::int64_t count, int root) {
   place(k);
-  auto message =
-      row_.size() > 1 && !row_.shares_memory() ? by_host(k, count, root) : offer(k, count, root);
-  slot(k).sent = engine_.drive(std::move(message), {What::panel_way, k});
-}
-
-std::unique_ptr<Request> Mail::offer(std::int64_t k, std::int64_t count, int root) {
-  double& address = slot(k).address;
-  double* const to = slot(k).panel.data();
-  const bool has_it = row_.rank() == root;
-  if (has_it) address = std::bit_cast<double>(reinterpret_cast<std::uintptr_t>(to));
-  return std::make_unique<AndThen>(row_.broadcast({&address, 1}, root), [=, this, &address] {
-    if (has_it) return;
-    const auto* from = reinterpret_cast<const double*>(std::bit_cast<std::uintptr_t>(address));
-    device_.fetch(to, from, count);
-  });
-}
-
-std::unique_ptr<Request> Mail::by_host(std::int64_t k, std::int64_t count, int root) {
   Slot& slot = this->slot(k);
-  const std::span<double> way(slot.way.data(), static_cast<std::size_t>(count));
-  const bool has_it = row_.rank() == root;
-  if (has_it) device_.copy(way.data(), slot.panel.data(), count);
-  return std::make_unique<AndThen>(row_.broadcast(way, root), [=, this, &slot] {
-    if (!has_it) device_.copy(slot.panel.data(), way.data(), count);
-  });
-}
-
-void Mail::settle() {
-  for (const Slot& slot : slots_)
-    if (slot.all_have_it != nullptr) slot.all_have_it->wait();
+  slot.count = count;
+  slot.comes = row_.rank() != root;
+  std::span<double> message(slot.way.data(), static_cast<std::size_t>(count));
+  if (fetches_ || row_.size() == 1) message = {&slot.offered, 1};
+  if (!slot.comes && fetches_) slot.offered = static_cast<double>(slot.offer->number());
+  if (!slot.comes && !fetches_ && row_.size() > 1)
+    device_.copy_panel(slot.way.data(), slot.panel.data(), count);
+  slot.sent = engine_.drive(row_.broadcast(message, root), {What::panel_way, k});
 }
 
 void Mail::arrive(std::int64_t k) {
   Slot& slot = this->slot(k);
   slot.sent->wait();
+  if (slot.comes && fetches_)
+    Offer::of(static_cast<std::int64_t>(slot.offered))->take([&](const double* from) {
+      device_.fetch(slot.panel.data(), from, slot.count);
+    });
+  else if (slot.comes)
+    device_.copy_panel(slot.panel.data(), slot.way.data(), slot.count);
+  if (!fetches_) return;
   // Whoever has sent a panel from its place needs to know when that is free.
-  if (row_.size() == 1 || !row_.shares_memory()) return;
   static const double kHasIt[1] = {1};
   slot.all_have_it =
       engine_.drive(receipts_->gather(kHasIt, counts_, slot.said), {What::panel_way, k});
+}
+
+void Mail::settle() {
+  for (const Slot& slot : slots_)
+    if (slot.all_have_it != nullptr) slot.all_have_it->wait();
 }
 
 }  // namespace fleet::lu

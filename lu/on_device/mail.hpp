@@ -13,11 +13,20 @@ namespace fleet::lu {
 
 /// Two panels at a time are known, on each rank, in memory of its device. Ranks of one process
 /// fetch a panel from the device that has it; between processes it goes over host memory. All ranks
-/// of the row make the same calls in the same order, each by the thread that factors.
+/// of the row make the same calls in the same order, each by the thread that factors. Each throws
+/// Failure.
 class Mail {
  public:
-  /// `size`: of the largest panel. Throws Failure.
-  Mail(const Grid& grid, const Device& device, Engine& engine, std::int64_t size);
+  /// What a rank keeps panels in.
+  using Places = std::array<Device::Memory, 2>;
+  /// Places for panels of `size` numbers; nothing where the device has no room.
+  static std::optional<Places> places(const Device& device, std::int64_t size);
+
+  Mail(const Grid& grid, const Device& device, Engine& engine, Places places, std::int64_t size);
+  /// Ranks that are fetching from this one are waited for.
+  ~Mail();
+  Mail(const Mail&) = delete;
+  Mail& operator=(const Mail&) = delete;
 
   /// The memory of panel k, once nobody needs what was there before.
   double* place(std::int64_t k);
@@ -25,25 +34,28 @@ class Mail {
   void send(std::int64_t k, std::int64_t count, int root);
   /// Waits until it is there.
   void arrive(std::int64_t k);
-  /// Waits until nobody needs what this rank has sent.
-  void settle();
   /// As it arrived.
   const double* panel(std::int64_t k) { return slot(k).panel.data(); }
+  /// Waits until nobody needs what this rank has sent.
+  void settle();
 
  private:
+  class Offer;
   struct Slot {
     Device::Memory panel, way;
-    double address = 0;        ///< of the sender's panel, as bits
+    std::shared_ptr<Offer> offer;  ///< the panel, for ranks of this process
+    double offered = 0;            ///< the number of the sender's offer
+    std::int64_t count = 0;
+    bool comes = false;        ///< another rank has it
     std::vector<double> said;  ///< that ranks have it
     std::unique_ptr<Request> sent, all_have_it;
   };
   Slot& slot(std::int64_t k) { return slots_[static_cast<std::size_t>(k % 2)]; }
-  std::unique_ptr<Request> offer(std::int64_t k, std::int64_t count, int root);
-  std::unique_ptr<Request> by_host(std::int64_t k, std::int64_t count, int root);
 
   Comm& row_;
   const Device& device_;
   Engine& engine_;
+  const bool fetches_;  ///< from ranks of the same process
   /// Of ranks that say that they have a panel.
   const std::unique_ptr<Comm> receipts_;
   const std::vector<std::int64_t> counts_;

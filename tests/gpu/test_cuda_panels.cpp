@@ -33,6 +33,13 @@ TYPED_TEST(CudaPanels, FactorAsGetrfDoes) {
     EXPECT_LE(test::lu_error(a, factors, pivots),
               20.0 * n * kUnitOf<T> * a.largest() * factors.largest())
         << n << " by " << width;
+    Matrix<T> copy = a;
+    std::vector<std::int64_t> expected(static_cast<std::size_t>(n));
+    std::int64_t info = -1;
+    const HostContext cpu("offload=never");
+    EXPECT_EQ(test::Lapack<T>::getrf(cpu, n, n, copy.data.data(), copy.ld, expected.data(), &info),
+              FLEET_OK);
+    EXPECT_EQ(pivots, expected) << n << " by " << width;
   }
 }
 

@@ -88,7 +88,6 @@ TEST(Settings, AreThoseOfTheCommandLine) {
   EXPECT_FALSE(settings_of({"--progress=none"}).has_progress_thread(Overlap::full));
   EXPECT_EQ(settings_of({"--pivot=none"}).schedule.pivoting, Pivoting::none);
   EXPECT_EQ(settings_of({"--cores=3", "--patience=1.5"}).cores, 3);
-  EXPECT_FALSE(settings_of({"--cpu-share=0.5"}).devices);
   EXPECT_FALSE(settings_of({"--devices=none"}).devices);
   const auto devices =
       settings_of({"--cpu-share=0.31", "--devices=0,2", "--transfer-overlap=off"}).devices;
@@ -97,9 +96,14 @@ TEST(Settings, AreThoseOfTheCommandLine) {
   EXPECT_EQ(devices->cpu_share, 0.31);
   EXPECT_FALSE(devices->overlaps_transfers);
   EXPECT_FALSE(settings_of({"--devices=all", "--cpu-share=auto"}).devices->cpu_share);
-  for (const char* wrong : {"--cpu-share=2", "--cpu-share=", "--transfer-overlap=no",
-                            "--overlap=much", "--pivot=", "--cores=-1", "--cores=two",
-                            "--patience=1e10", "--what=1", "HPL.dat", "--patience=-1"})
+  EXPECT_EQ(settings_of({"--devices=all"}).matrix, MatrixPlace::host);
+  EXPECT_EQ(settings_of({"--matrix=devices"}).matrix, MatrixPlace::devices);
+  EXPECT_EQ(settings_of({}).matrix, MatrixPlace::best);
+  EXPECT_THROW(settings_of({"--matrix=devices", "--devices=all"}), Failure);
+  for (const char* wrong :
+       {"--cpu-share=0.5", "--matrix=gpu", "--cpu-share=2", "--cpu-share=", "--transfer-overlap=no",
+        "--overlap=much", "--pivot=", "--cores=-1", "--cores=two", "--patience=1e10", "--what=1",
+        "HPL.dat", "--patience=-1"})
     EXPECT_THROW(settings_of({wrong}), Failure) << wrong;
 }
 

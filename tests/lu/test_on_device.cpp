@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_devices.cpp: systems whose columns lie on virtual devices, beside LAPACK's pivots.
+// test_on_device.cpp: systems whose columns lie on virtual devices, beside LAPACK's pivots.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +55,8 @@ TEST(Devices, HaveThePivotsOfLapack) {
           const Device device(comm.rank() % kDevices);
           const auto columns = Columns::make(grid, n, nb, device);
           ASSERT_TRUE(columns.has_value());
-          Mail mail(grid, device, workshop.rank().engine, Device::panel_size(n, std::min(nb, n)));
+          const std::int64_t size = Device::panel_size(n, std::min(nb, n));
+          Mail mail(grid, device, workshop.rank().engine, Mail::places(device, size).value(), size);
           fill(grid, *columns, device, workshop.rank());
           const Factored found = factor(grid, *columns, mail, device, workshop.rank(), overlap);
           EXPECT_EQ(found.info, 0);
@@ -109,10 +110,29 @@ TEST(Devices, RefuseWhatTheyCannotDo) {
             std::string::npos);
 }
 
-TEST(Devices, AfterAFaultEndTheRun) {
+TEST(Devices, NameTheLibrarysReason) {
   const Device device(0);
   std::vector<double> host(16, 1.0);
   EXPECT_THROW(device.factor({host.data(), 2, 4, 4}, host.data()), Failure);
+}
+
+TEST(Devices, OfARankThatFailsAreNotReadByOthers) {
+  constexpr std::int64_t kSize = 100000;
+  for (int seed = 0; seed < 20; ++seed)
+    EXPECT_THROW(run_ranks(3, {},
+                           [&](Comm& comm) {
+                             const Grid grid(comm, 1, 3);
+                             const Workshop workshop({.cores = 1}, Overlap::none);
+                             const Device device(comm.rank() % kDevices);
+                             Mail mail(grid, device, workshop.rank().engine,
+                                       Mail::places(device, kSize).value(), kSize);
+                             mail.place(0);
+                             mail.send(0, kSize, 0);
+                             if (comm.rank() == 0) throw Failure("on purpose");
+                             mail.arrive(0);
+                             comm.barrier();
+                           }),
+                 Failure);
 }
 
 }  // namespace

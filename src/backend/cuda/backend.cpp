@@ -263,7 +263,9 @@ class CudaBackend final : public Backend {
     check(cudaStreamSynchronize(stream), "a copy");
   }
 
-  static bool is_one_piece(const View& view) { return view.cols == 1 || view.ld == view.rows; }
+  static bool is_one_piece(const View& view) {
+    return view.fill == Fill::full && (view.cols == 1 || view.ld == view.rows);
+  }
 
   /// Between devices, over their link where they have one. As copy_now, on both.
   void transfer_piece(DeviceId to_location, const View& to, DeviceId from_location,
