@@ -4,9 +4,9 @@
 
     bench/linpack_devices.py --cases 32768:1,65536:1,65536:2 --nb 512
 
-Ranks are threads of one process (no mpirun is needed), a device each, the first ones of the node. The product that counts is the
-update of such a run: C -= A*B with C of 32768 x 32768 on the device and k = NB, best of some. Runs
-alternate between overlaps. Standard library and the package only.
+Ranks are threads of one process (no mpirun is needed), a device each, the first ones of the node.
+The product that counts is the update of such a run: C -= A*B with C of 32768 x 32768 on the device
+and k = NB, best of some. Runs alternate between overlaps. Standard library and the package only.
 """
 
 import argparse
@@ -163,7 +163,9 @@ def main():
         by_case[r["n"], r["ranks"], r["nb"], r["overlap"]].append(r["gflops"])
     for (n, ranks, nb, overlap), rates_of_full in sorted(by_case.items()):
         if overlap == "full" and (n, ranks, nb, "none") in by_case:
-            gain = statistics.median(rates_of_full) / statistics.median(by_case[n, ranks, nb, "none"])
+            gain = statistics.median(rates_of_full) / statistics.median(
+                by_case[n, ranks, nb, "none"]
+            )
             print(f"N = {n}, NB = {nb}, {ranks} ranks: full over none {gain:.3f}")
     raise SystemExit(1 if failed else 0)
 
