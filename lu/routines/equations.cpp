@@ -3,7 +3,6 @@
 // had them: on their way back to A they take the places that later pivots give them.
 #include "routines/equations.hpp"
 
-#include <memory>
 #include <optional>
 
 #include "routines/row_order.hpp"
@@ -27,35 +26,41 @@ struct TurnedGrid {
   std::optional<Grid> turned;
 };
 
-/// What a factorization takes. A failure may leave messages under way in it, so it stays then.
-struct Copy {
-  Copy(const Grid& grid, std::int64_t n, std::int64_t nb) : system(grid, n, nb) {}
+}  // namespace
+
+struct Equations::Copy {
+  Copy(const Grid& grid, const Dealt& a, Overlap overlap)
+      : turned(grid, a), on(turned.or_else(grid)), system(on, a.rows.size(), a.rows.blocks.nb) {
+    workspace.touch(on, system, overlap);
+  }
+  TurnedGrid turned;
+  const Grid& on;
   System system;
   Workspace workspace;
 };
 
-Factored factored(const Grid& grid, Copy& copy, const Rank& rank, Overlap overlap) {
-  return factor(grid, copy.system, copy.workspace, rank, {.overlap = overlap});
+Equations::Equations(const Grid& grid, const Dealt& a, Overlap overlap)
+    : grid_(grid), a_(a), overlap_(overlap) {
+  if (a.rows.size() > 0) copy_ = std::make_unique<Copy>(grid, a, overlap);
 }
 
-}  // namespace
+Equations::~Equations() = default;
 
-Factored factor_equations(const Grid& grid, const Dealt& a, const Rank& rank, Overlap overlap) {
+Factored Equations::factor(const Rank& rank) {
+  const Grid& grid = grid_;
+  const Dealt& a = a_;
   const std::int64_t n = a.rows.size(), nb = a.rows.blocks.nb;
   if (n == 0) return {};
-  const TurnedGrid turned(grid, a);
-  const Grid& on = turned.or_else(grid);
-  auto copy = std::make_unique<Copy>(on, n, nb);
-  System& system = copy->system;
+  System& system = copy_->system;
   const std::int64_t rows = a.rows.local_size(grid.row), cols = a.cols.local_size(grid.col);
   for (std::int64_t c = 0; c < cols; ++c) std::copy_n(a.at(0, c), rows, system.at(0, c));
   // The right side, which there is none of.
   for (std::int64_t c = cols; c < system.local_cols; ++c) std::fill_n(system.at(0, c), rows, 0.0);
   Factored result;
   try {
-    result = factored(on, *copy, rank, overlap);
+    result = lu::factor(copy_->on, system, copy_->workspace, rank, {.overlap = overlap_});
   } catch (...) {
-    static_cast<void>(copy.release());
+    static_cast<void>(copy_.release());  // messages may be under way in it
     throw;
   }
   for (std::int64_t block = 0; block < a.cols.blocks.count(); ++block) {

@@ -243,7 +243,7 @@ TEST_F(MpiBlas, EquationsHaveThePivotsAndSolutionsOfWholeMatrices) {
         Local local_a(grid, found_a, nb, {shift % 2, shift % 3});
         Local local_b(grid, found_b, nb, {shift % 3, 0});
         grid.all.barrier();
-        const Factored factored = factor_equations(grid, local_a.get(), rank, ranks.overlap);
+        const Factored factored = Equations(grid, local_a.get(), ranks.overlap).factor(rank);
         solve_equations(grid, local_a.get(), factored.pivots, local_b.get(), rank, ranks.overlap);
         EXPECT_TRUE(local_a.put(found_a));
         EXPECT_TRUE(local_b.put(found_b));
@@ -261,7 +261,7 @@ TEST_F(MpiBlas, EquationsWithoutASolutionTellTheirFirstZero) {
     for (std::int64_t row = 0; row < 50; ++row) a.at(row, 30) = 0;
     on_grid(ranks, [&](const Grid& grid, const Rank& rank) {
       Local local(grid, a, 8);
-      EXPECT_EQ(factor_equations(grid, local.get(), rank, ranks.overlap).info, 31);
+      EXPECT_EQ(Equations(grid, local.get(), ranks.overlap).factor(rank).info, 31);
     });
   }
 }
