@@ -65,6 +65,11 @@ class Runs:
             [*self.launcher, "env", *settings, self.program, routine, *sizes],
             env=environment, capture_output=True, text=True,
         )  # fmt: skip
+        if done.returncode != 0:
+            raise SystemExit(f"scalapack.py: {routine} by {who} ends with {done.returncode}:\n"
+                             f"{done.stdout}{done.stderr}")  # fmt: skip
+        if who == "fleetblas" and "ScaLAPACK computes" in done.stderr:
+            raise SystemExit(f"scalapack.py: {routine} is not FleetBLAS's:\n{done.stderr}")
         return line_of(done.stdout + done.stderr, routine)
 
 
