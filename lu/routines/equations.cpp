@@ -74,6 +74,7 @@ Factored Equations::factor(const Rank& rank) {
               {system.at(0, local), system.ld, end - begin}, {a.at(0, local), a.ld, end - begin},
               block);
   }
+  copy_.reset();
   return result;
 }
 
@@ -84,6 +85,13 @@ void solve_equations(const Grid& grid, const ConstDealt& a, std::span<const std:
             {b.elements, b.ld, cols}, 0);
   solve(grid, {FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS, FLEET_UNIT, 1, a, b}, rank, overlap);
   solve(grid, {FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT, 1, a, b}, rank, overlap);
+}
+
+std::int64_t most_numbers_of_equations(const Grid& grid, const Dealt& a) {
+  // Of a panel and its pivots, and of its rows in all columns; the right side's column is one more.
+  const std::int64_t width = std::min(a.rows.blocks.nb, a.rows.size());
+  return 1 +
+         width * (width + 2 + std::max(a.rows.local_size(grid.row), a.cols.local_size(grid.col)));
 }
 
 }  // namespace fleet::lu

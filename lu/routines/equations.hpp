@@ -32,4 +32,7 @@ class Equations {
 void solve_equations(const Grid& grid, const ConstDealt& a, std::span<const std::int64_t> pivots,
                      const Dealt& b, const Rank& rank, Overlap overlap);
 
+/// No message of this rank's has more numbers, but for those of solve_equations().
+std::int64_t most_numbers_of_equations(const Grid& grid, const Dealt& a);
+
 }  // namespace fleet::lu

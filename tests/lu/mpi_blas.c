@@ -167,6 +167,18 @@ static void check_refusals(void) {
       a.desc[word] = was;
     }
   }
+  /* More than memory has, and than a message may: they are never looked at. */
+  a.desc[2] = a.desc[3] = a.desc[8] = 30000000;
+  CHECK(fleet_mpi_dgetrf(grid, 30000000, 30000000, a.at, 1, 1, a.desc, &word, &info) ==
+        FLEET_NO_MEMORY);
+  a.desc[4] = a.desc[5] = 1000000;
+  if (p * q > 1) {
+    CHECK(fleet_mpi_dpotrf(grid, FLEET_UPPER, 30000000, a.at, 1, 1, a.desc, &info) ==
+          FLEET_UNSUPPORTED);
+    CHECK(strstr(fleet_mpi_message(), "MPI allows") != NULL);
+  }
+  a.desc[2] = a.desc[3] = kM;
+  a.desc[4] = a.desc[5] = nb;
   CHECK(memcmp(a.at, b.at, sizeof(double) * (size_t)(a.cols > 0 ? a.rows : 0)) == 0);
   CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, 0, NULL, 1, 1, a.desc, &info) == FLEET_OK);
   CHECK(info == 0);
