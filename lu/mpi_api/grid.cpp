@@ -158,9 +158,9 @@ void abandon(fleet_mpi_grid* grid) { grid->workshop.reset(); }
 
 }  // namespace
 
-fleet_status ended(fleet_status status, const std::string& why) noexcept {
+fleet_status ended(fleet_status status, const char* name, const char* why) noexcept {
   try {
-    message = why;
+    message = *name == 0 ? why : std::string(name) + ": " + why;
   } catch (const std::exception&) {
     message.clear();
   }
@@ -173,13 +173,13 @@ std::uint64_t word(const int* descriptor) {
   return hash_of({at(0), at(2), at(3), at(4), at(5), at(6), at(7)});
 }
 
-fleet_status call(fleet_mpi_grid* grid, const char* name, std::initializer_list<std::uint64_t> same,
-                  const std::function<Steps()>& prepare) {
+fleet_status call_prepared(fleet_mpi_grid* grid, const char* name,
+                           std::initializer_list<std::uint64_t> same,
+                           const std::function<Steps()>& prepare) noexcept {
+  if (grid == nullptr) return ended(FLEET_BAD_ARGUMENT, name, "grid is null");
+  if (grid->has_failed)
+    return ended(FLEET_DEVICE_FAILED, name, "a call before has failed, and the grid with it");
   try {
-    const std::string of = std::string(name) + ": ";
-    if (grid == nullptr) return ended(FLEET_BAD_ARGUMENT, of + "grid is null");
-    if (grid->has_failed)
-      return ended(FLEET_DEVICE_FAILED, of + "a call before has failed, and the grid with it");
     Steps steps;
     const Verdict legal = verdict_of([&] { steps = prepare(); });
     agree(*grid->ordered, name, legal, hash_of({hash_of(name), hash_of(same)}));
@@ -189,12 +189,12 @@ fleet_status call(fleet_mpi_grid* grid, const char* name, std::initializer_list<
       agree(*grid->ordered, name, room, 0);
     }
     steps.run();
-    return ended(FLEET_OK, "");
+    return ended(FLEET_OK);
   } catch (const Refusal& refusal) {
-    return ended(refusal.status, refusal.what());
+    return ended(refusal.status, "", refusal.what());
   } catch (const std::exception& failure) {
     grid->has_failed = true;
-    return ended(FLEET_DEVICE_FAILED, std::string(name) + ": " + failure.what());
+    return ended(FLEET_DEVICE_FAILED, name, failure.what());
   }
 }
 
@@ -212,14 +212,14 @@ fleet_status fleet_mpi_grid_create(MPI_Comm comm, char order, int p, int q, cons
     made = std::make_unique<fleet_mpi_grid>();
     make(*made, comm, order, p, q, options, grid != nullptr);
     *grid = made.release();
-    return ended(FLEET_OK, "");
+    return ended(FLEET_OK);
   } catch (const Refusal& refusal) {
     // With a communicator of its own ranks are as far as they have come, each for itself.
     if (made != nullptr && made->ordered != nullptr) abandon(made.release());
-    return ended(refusal.status, refusal.what());
+    return ended(refusal.status, "", refusal.what());
   } catch (const std::exception& failure) {
     if (made != nullptr) abandon(made.release());
-    return ended(FLEET_DEVICE_FAILED, std::string(kCreate) + ": " + failure.what());
+    return ended(FLEET_DEVICE_FAILED, kCreate, failure.what());
   }
 }
 
@@ -228,15 +228,15 @@ fleet_status fleet_mpi_grid_destroy(fleet_mpi_grid* grid) {
     abandon(grid);
   else
     delete grid;
-  return ended(FLEET_OK, "");
+  return ended(FLEET_OK);
 }
 
 fleet_status fleet_mpi_grid_place(const fleet_mpi_grid* grid, int* row, int* col) {
   if (grid == nullptr || row == nullptr || col == nullptr)
-    return ended(FLEET_BAD_ARGUMENT, "fleet_mpi_grid_place: a pointer is null");
+    return ended(FLEET_BAD_ARGUMENT, "fleet_mpi_grid_place", "a pointer is null");
   *row = grid->grid->row;
   *col = grid->grid->col;
-  return ended(FLEET_OK, "");
+  return ended(FLEET_OK);
 }
 
 const char* fleet_mpi_message(void) { return message.c_str(); }

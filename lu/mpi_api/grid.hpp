@@ -45,11 +45,18 @@ std::uint64_t word(const int* descriptor);
 
 /// Runs a call on all ranks. `prepare` looks at the arguments, without messages, and throws Refusal
 /// where they are of no use: nothing is done then on any rank. `same` are arguments that all ranks
-/// have to agree on.
+/// have to agree on. Nothing is thrown: the program may be a C one.
+fleet_status call_prepared(fleet_mpi_grid* grid, const char* name,
+                           std::initializer_list<std::uint64_t> same,
+                           const std::function<Steps()>& prepare) noexcept;
+/// The same. A reference to a function needs no memory.
+template <typename Prepare>
 fleet_status call(fleet_mpi_grid* grid, const char* name, std::initializer_list<std::uint64_t> same,
-                  const std::function<Steps()>& prepare);
+                  const Prepare& prepare) noexcept {
+  return call_prepared(grid, name, same, std::cref(prepare));
+}
 
-/// Keeps the reason for fleet_mpi_message().
-fleet_status ended(fleet_status status, const std::string& why) noexcept;
+/// Keeps the reason for fleet_mpi_message(): "name: why".
+fleet_status ended(fleet_status status, const char* name = "", const char* why = "") noexcept;
 
 }  // namespace fleet::lu

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // routines.cpp: the functions of mpi.h that are BLAS's and LAPACK's, as calls of the rooms below.
+#include <limits>
+
 #include "mpi_api/grid.hpp"
 #include "routines/cholesky.hpp"
 #include "routines/equations.hpp"
@@ -37,6 +39,14 @@ void put_pivots(const Grid& grid, const Dimension& rows, const std::vector<std::
 
 void need_pivots(const Grid& grid, const Dealt& a, const int* ipiv) {
   need(ipiv != nullptr || a.rows.local_size(grid.row) == 0, "ipiv is null");
+}
+
+/// MPI counts what is in a message by ints. One rank sends none.
+void check_messages(const Grid& grid, std::int64_t most) {
+  if (grid.all.size() > 1 && most > std::numeric_limits<int>::max())
+    throw Refusal(FLEET_UNSUPPORTED,
+                  "messages of up to " + std::to_string(most) +
+                      " numbers are longer than MPI allows: smaller blocks or more ranks help");
 }
 
 /// Takes the memory of a factorization first.
@@ -79,6 +89,7 @@ fleet_status fleet_mpi_dgemm(fleet_mpi_grid* grid, fleet_op transa, fleet_op tra
             .c = described(on, {"c", m, n, c, ic, jc, descc}, c),
             .depth = k};
         check_blocks({product.a, product.b, product.c});
+        check_messages(on, most_numbers(on, product));
         return {[=] { multiply(*grid->grid, product, grid->workshop->rank(), grid->overlap); }};
       });
 }
@@ -109,6 +120,7 @@ fleet_status fleet_mpi_dsyrk(fleet_mpi_grid* grid, fleet_uplo uplo, fleet_op tra
                               .c = described(*grid->grid, {"c", n, n, c, ic, jc, descc}, c),
                               .depth = k};
         check_blocks({product.a, product.c});
+        check_messages(*grid->grid, most_numbers(*grid->grid, product));
         return {[=] { multiply(*grid->grid, product, grid->workshop->rank(), grid->overlap); }};
       });
 }
@@ -149,6 +161,7 @@ fleet_status fleet_mpi_dpotrf(fleet_mpi_grid* grid, fleet_uplo uplo, int64_t n, 
                 check_size(n, "n");
                 need(info != nullptr, "info is null");
                 const Dealt of_a = described(*grid->grid, {"a", n, n, a, ia, ja, desca}, a);
+                check_messages(*grid->grid, most_numbers_of_cholesky(*grid->grid, of_a));
                 return {[=] {
                   *info = cholesky(*grid->grid, uplo, of_a, grid->workshop->rank(), grid->overlap);
                 }};
@@ -165,6 +178,7 @@ fleet_status fleet_mpi_dgetrf(fleet_mpi_grid* grid, int64_t m, int64_t n, double
                 const Dealt of_a = described(*grid->grid, {"a", m, n, a, ia, ja, desca}, a);
                 need_pivots(*grid->grid, of_a, ipiv);
                 if (m != n) throw Refusal(FLEET_UNSUPPORTED, "only squares are supported");
+                check_messages(*grid->grid, most_numbers_of_equations(*grid->grid, of_a));
                 return by_equations(*grid, of_a, [=](Equations& equations, const Rank& rank) {
                   const Factored factored = equations.factor(rank);
                   put_pivots(*grid->grid, of_a.rows, factored.pivots, ia, desca, ipiv);
