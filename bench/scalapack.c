@@ -3,11 +3,16 @@
  * scalapack.c: one routine of ScaLAPACK's on random matrices, timed and verified. It knows no other
  * library than ScaLAPACK: what stands before that is preloaded.
  *
+ * Of libfleetblas_scalapack.so it asks who did the call, and says that as an error: "FleetBLAS
+ * computes", or "ScaLAPACK computes".
+ *
  * usage: scalapack ROUTINE N NB P Q REPEATS   (ROUTINE: gemm, syrk, trsm, potrf, getrf, gesv)
  *
  * Prints a line for each repeat: routine n nb p q seconds gflops error. The error is that of a
  * product with a random vector, over what rounding may make of it; 16 and more is wrong.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <float.h>
 #include <math.h>
 #include <mpi.h>
@@ -180,6 +185,14 @@ static int compute(const char* routine, int n, matrix a, matrix b, matrix c, mat
   return info;
 }
 
+/* How many calls FleetBLAS has done and passed on. */
+static void count(int64_t* done, int64_t* passed_on) {
+  void (*calls)(int64_t*, int64_t*);
+  *done = *passed_on = 0;
+  *(void**)&calls = dlsym(RTLD_DEFAULT, "fleet_scalapack_calls");
+  if (calls != NULL) calls(done, passed_on);
+}
+
 int main(int argc, char** argv) {
   const char* routine;
   int n, repeats, rank, turn, info = 0, world;
@@ -217,14 +230,20 @@ int main(int argc, char** argv) {
     compute(routine, n < 4 * nb ? n : 4 * nb, a, b, c, x, pivots);
     for (turn = 0; turn < repeats; ++turn) {
       double begin, seconds, most = 0, error, size;
+      int64_t done_before, done, passed_before, passed_on;
       fill(a, 1, is_potrf || is_trsm ? n : 0);
       fill(b, 2, 0);
       fill(c, 3, 0);
       fill(x, 4, 0);
+      count(&done_before, &passed_before);
       MPI_Barrier(MPI_COMM_WORLD);
       begin = MPI_Wtime();
       info = compute(routine, n, a, b, c, x, pivots);
       seconds = MPI_Wtime() - begin;
+      count(&done, &passed_on);
+      if (rank == 0)
+        fprintf(stderr, "scalapack: %s computes\n",
+                done > done_before && passed_on == passed_before ? "FleetBLAS" : "ScaLAPACK");
       MPI_Allreduce(&seconds, &most, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 
       /* Both ways to a vector: z by what was made, y by what it was made from. */
