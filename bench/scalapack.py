@@ -42,7 +42,7 @@ class Runs:
         self.options = options
         self.program = str(pathlib.Path(folder) / "scalapack")
         source = str(ROOT / "bench/scalapack.c")
-        libraries = [f"-l{options.scalapack}", "-lm"]
+        libraries = [f"-l{options.scalapack}", "-lm", "-ldl"]
         command = [options.compiler, "-O2", "-o", self.program, source, *libraries]
         subprocess.run(command, check=True)
         p, q = options.grid
@@ -65,6 +65,14 @@ class Runs:
             [*self.launcher, "env", *settings, self.program, routine, *sizes],
             env=environment, capture_output=True, text=True,
         )  # fmt: skip
+        if done.returncode != 0:
+            raise SystemExit(f"scalapack.py: {routine} by {who} ends with {done.returncode}:\n"
+                             f"{done.stdout}{done.stderr}")  # fmt: skip
+        # Not even where the library is not found, which the loader only mentions.
+        wrong = "ScaLAPACK computes" if who == "fleetblas" else "FleetBLAS computes"
+        right = "FleetBLAS computes" if who == "fleetblas" else "ScaLAPACK computes"
+        if wrong in done.stderr or right not in done.stderr:
+            raise SystemExit(f"scalapack.py: {routine} is not that of {who}:\n{done.stderr}")
         return line_of(done.stdout + done.stderr, routine)
 
 

@@ -14,24 +14,33 @@
  *   desc[2] M              desc[5] columns       desc[8] the local leading dimension
  *                          of a block
  *
- * desc[1] is ScaLAPACK's context; a grid takes its place, so no BLACS is needed. Functions take a
- * part of the matrix: its first row and column count from 1, as ScaLAPACK's ia and ja, and lie at
- * the beginning of a block. All matrices of a call have square blocks of one size. Only rows
- * (columns) that are all of one block may begin anywhere in it, and its size matters less: as for
- * a right side whose blocks are nb x 1. What is otherwise is FLEET_UNSUPPORTED.
+ * All are ints, as in ipiv: those of a ScaLAPACK with 64-bit integers (ILP64) are not. desc[1] is
+ * ScaLAPACK's context; a grid takes its place, so no BLACS is needed. Functions take a part of the
+ * matrix: its first row and column count from 1, as ScaLAPACK's ia and ja, and lie at the beginning
+ * of a block. All matrices of a call have square blocks of one size. Only rows (columns) that are
+ * all of one block may begin anywhere in it, and its size matters less: as for a right side whose
+ * blocks are nb x 1. What is otherwise is FLEET_UNSUPPORTED.
  *
  * All ranks of a grid call a function together, with the same arguments but for pointers and the
- * leading dimension, and get the same status. While they compute, a thread of each rank drives the
- * messages if the program lets threads call MPI in turn: MPI_Init_thread with
+ * leading dimension, and get the same status, but see below. While they compute, a thread of each
+ * rank drives the messages if the program lets threads call MPI in turn: MPI_Init_thread with
  * MPI_THREAD_SERIALIZED or more. No other thread of the rank may call MPI meanwhile, unless the
- * program has MPI_THREAD_MULTIPLE. Without, messages are driven between products.
+ * program has MPI_THREAD_MULTIPLE. Without, messages are driven between products. A grid serves one
+ * thread of a rank at a time.
  *
  * Each function returns FLEET_OK, or
  *   FLEET_BAD_ARGUMENT   an argument of some rank is illegal, or ranks' arguments differ;
  *                        fleet_mpi_message() names it; nothing was touched
- *   FLEET_UNSUPPORTED    see above; nothing was touched
- *   FLEET_DEVICE_FAILED  a rank does not answer, or has no memory; what the function writes is
- *                        undefined, and the grid can only be destroyed
+ *   FLEET_UNSUPPORTED    see above, or messages would be longer than MPI allows; nothing was
+ *                        touched
+ *   FLEET_NO_MEMORY      fleet_mpi_dgetrf, fleet_mpi_dgesv: some rank has not the memory that they
+ *                        say they take; nothing was touched. A system that promises more than it
+ *                        has ends the process later
+ *   FLEET_DEVICE_FAILED  a rank does not answer, or has no memory for messages; what the function
+ *                        writes is undefined, and the grid can only be destroyed
+ * The first three are the same on all ranks. The last one is not: a rank that has all it needs from
+ * the others returns FLEET_OK, though one of them may fail after that. It hears of it by the next
+ * call on the grid, which waits for that rank for patience_s seconds.
  */
 #ifndef FLEETBLAS_MPI_H
 #define FLEETBLAS_MPI_H
@@ -47,9 +56,11 @@ extern "C" {
 typedef struct fleet_mpi_grid fleet_mpi_grid;
 
 /**
- * The ranks of `comm`, p*q of them, in rows and columns. order: 'r' numbers them along the rows,
- * 'c' along the columns, as BLACS_GRIDINIT does. All of them call it together. Messages have
- * communicators of their own.
+ * The ranks of `comm`, p*q of them, in rows and columns. order: 'r' or 'R' numbers them along the
+ * rows, 'c' or 'C' along the columns, as BLACS_GRIDINIT does. All of them call it together, but for
+ * the options with the same arguments, and get the same status: only where comm is MPI_COMM_NULL,
+ * or MPI is not initialized, a rank hears of it alone. Messages have communicators of their own.
+ * From Fortran's mpi_f08, comm is what MPI_Comm_f2c makes of comm%MPI_VAL.
  *
  * options: NULL, or words like "cores=4;patience_s=60". The environment variable FLEETBLAS_MPI has
  * the same; options win.
@@ -58,8 +69,9 @@ typedef struct fleet_mpi_grid fleet_mpi_grid;
  *   patience_s=N   the longest that a rank waits for another one; 600, 0: for ever
  *   overlap=WORD   full: messages travel during products; none: each is waited for
  *
- * *grid is NULL where the status is not FLEET_OK: FLEET_BAD_ARGUMENT, FLEET_BAD_OPTION, or
- * FLEET_DEVICE_FAILED (this MPI is not that of the library, the system gives no threads).
+ * *grid is NULL where the status is not FLEET_OK: FLEET_BAD_ARGUMENT (also where `overlap` is not
+ * the same on all ranks), FLEET_BAD_OPTION, FLEET_NO_MEMORY, or FLEET_DEVICE_FAILED (this MPI is
+ * not that of the library, the system gives no threads).
  */
 FLEET_API fleet_status fleet_mpi_grid_create(MPI_Comm comm, char order, int p, int q,
                                              const char* options, fleet_mpi_grid** grid);
@@ -109,13 +121,14 @@ FLEET_API fleet_status fleet_mpi_dpotrf(fleet_mpi_grid* grid, fleet_uplo uplo, i
  * one int for each row of the whole matrix that the rank has, as pdgetrf has them: row i of the
  * matrix (from 1 on, as ia counts) was exchanged with row ipiv[local row of i], on the ranks that
  * have row i. *info = i: U(i, i) is exactly 0, and equations cannot be solved with it; 0 otherwise.
- * Each rank takes as much memory again as its part of A has. */
+ * Before anything is touched each rank takes as much memory again as its part of A has, and that of
+ * two panels and of their rows in all columns: else FLEET_NO_MEMORY. */
 FLEET_API fleet_status fleet_mpi_dgetrf(fleet_mpi_grid* grid, int64_t m, int64_t n, double* a,
                                         int64_t ia, int64_t ja, const int* desca, int* ipiv,
                                         int64_t* info);
 
 /** A*X = B: fleet_mpi_dgetrf, and the n x nrhs solutions in the place of B, which is untouched
- * where *info is not 0. */
+ * where *info is not 0. The memory is that of fleet_mpi_dgetrf; rows of B travel by 128 columns. */
 FLEET_API fleet_status fleet_mpi_dgesv(fleet_mpi_grid* grid, int64_t n, int64_t nrhs, double* a,
                                        int64_t ia, int64_t ja, const int* desca, int* ipiv,
                                        double* b, int64_t ib, int64_t jb, const int* descb,

@@ -76,6 +76,7 @@ class MpiRequest final : public Request {
 
   bool test() override {
     const std::lock_guard lock(mpi_mutex);
+    check(error);
     if (!is_done) under_way.look();
     return is_done;
   }
@@ -90,6 +91,7 @@ class MpiRequest final : public Request {
   }
 
   bool is_done = false;
+  int error = MPI_SUCCESS;  ///< that another request's look found
   /// MPI reads them until the end. The last two are of what is sent, by an exchange.
   std::vector<int> counts, offsets, from_counts, from_offsets;
 
@@ -119,13 +121,23 @@ void UnderWay::look() {
   looked_ = now;
   int count = 0;
   found_.resize(handles_.size());
-  check(MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count, found_.data(),
-                     MPI_STATUSES_IGNORE));
-  if (count <= 0) return;
-  for (int i = 0; i < count; ++i)
-    requests_[static_cast<std::size_t>(found_[static_cast<std::size_t>(i)])]->is_done = true;
-  std::erase_if(requests_, [](const MpiRequest* request) { return request->is_done; });
-  std::erase(handles_, MPI_REQUEST_NULL);
+  const int code = MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count,
+                                found_.data(), MPI_STATUSES_IGNORE);
+  if (code == MPI_SUCCESS && count <= 0) return;
+  // With an error, too, MPI has let go of some. Which of these have failed it does not say here.
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < handles_.size(); ++i) {
+    if (handles_[i] == MPI_REQUEST_NULL) {
+      requests_[i]->is_done = code == MPI_SUCCESS;
+      requests_[i]->error = code;
+      continue;
+    }
+    handles_[kept] = handles_[i];
+    requests_[kept++] = requests_[i];
+  }
+  handles_.resize(kept);
+  requests_.resize(kept);
+  check(code);
 }
 
 class MpiComm final : public Comm {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace fleet::lu {
 namespace {
@@ -94,8 +95,7 @@ class PanelFactoring {
   /// One column: its pivot comes into the square, and its multiples leave the columns before `end`.
   void eliminate(std::int64_t c, std::int64_t end) {
     say(c);
-    recorder_.time(What::pivots, panel_.step,
-                   [this] { ranks_.gather(of_rank_, counts_, of_all_)->wait(); });
+    recorder_.time(What::pivots, panel_.step, [this] { gather_words(); });
     const int winner = best();
     const double* const won = words_of(winner);
     const double* const pivot_row = won + kHead;
@@ -112,6 +112,16 @@ class PanelFactoring {
     note_pivot(c, pivot_row[c]);
     const std::int64_t row = below(c + 1);
     subtract_multiples(pivot_row + c, end - c, column(c) + row, ld_, rows_ - row);
+  }
+
+  void gather_words() {
+    try {
+      ranks_.gather(of_rank_, counts_, of_all_)->wait();
+    } catch (...) {
+      // The message may still come, or be read.
+      for (std::vector<double>* words : {&of_rank_, &of_all_}) new std::vector(std::move(*words));
+      throw;
+    }
   }
 
   void note_pivot(std::int64_t c, double pivot) {

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <vector>
 
 #include "comm_mpi/over.hpp"
 #include "mpi_api/options.hpp"
+#include "routines/message_memory.hpp"
 
 namespace fleet::lu {
 namespace {
@@ -18,44 +21,79 @@ thread_local std::string message;
 /// Of messages that travel.
 constexpr std::size_t kMostText = 400;
 
-/// What a rank says of a call before it begins.
-enum Said : std::size_t { kStatus, kArguments, kSaid };
+/// What a rank says of a call before it goes on. A hash travels in halves, which doubles hold.
+enum Said : std::size_t { kStatus, kUpper, kLower, kSaid };
 
-/// So many bits of a hash (FNV-1a) as a double holds.
-double hash_of(std::initializer_list<double> numbers) {
+/// FNV-1a by words.
+std::uint64_t hash_of(std::initializer_list<std::uint64_t> words) {
   std::uint64_t hash = 14695981039346656037u;
-  for (const double number : numbers) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &number, sizeof bits);
-    hash = (hash ^ bits) * 1099511628211u;
+  for (const std::uint64_t word : words) {
+    hash = (hash ^ word) * 1099511628211u;
     hash ^= hash >> 29;
   }
-  return static_cast<double>(hash >> 12);
+  return hash;
+}
+
+std::uint64_t hash_of(const char* text) {
+  std::uint64_t hash = 0;
+  for (; *text != 0; ++text) hash = hash_of({hash, word(*text)});
+  return hash;
+}
+
+/// The numbers of each rank, in the order of ranks. A failure keeps the memory, as of all messages.
+std::vector<double> gathered(Comm& ranks, std::span<const double> mine) {
+  MessageMemory out, in;
+  const std::int64_t count = std::ssize(mine), size = ranks.size();
+  const std::span<double> said = out.take(count), all = in.take(count * size);
+  std::ranges::copy(mine, said.begin());
+  ranks.gather(said, std::vector<std::int64_t>(static_cast<std::size_t>(size), count), all)->wait();
+  return {all.begin(), all.end()};
 }
 
 std::string text_from(Comm& ranks, int root, const std::string& mine) {
-  std::vector<double> words(kMostText / sizeof(double), 0.0);
+  MessageMemory memory;
+  const std::span<double> words = memory.take(kMostText / sizeof(double));
   const auto bytes = reinterpret_cast<char*>(words.data());
+  std::fill_n(bytes, kMostText, '\0');
   std::copy_n(mine.data(), std::min(mine.size(), kMostText - 1), bytes);
   ranks.broadcast(words, root)->wait();
   return {bytes, strnlen(bytes, kMostText)};
 }
 
-/// Throws the refusal that all ranks know: the first one's.
-void agree(Comm& ranks, const char* name, fleet_status status, const std::string& why,
-           double arguments) {
-  const auto size = static_cast<std::size_t>(ranks.size());
-  const double said[kSaid] = {static_cast<double>(status), arguments};
-  std::vector<double> all(kSaid * size);
-  ranks.gather(said, std::vector<std::int64_t>(size, kSaid), all)->wait();
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    const auto theirs = static_cast<fleet_status>(static_cast<int>(all[kSaid * rank + kStatus]));
-    if (theirs == FLEET_OK) continue;
-    const std::string text = text_from(ranks, static_cast<int>(rank), why);
-    throw Refusal(theirs, name + (": " + text));
+/// What came of something that this rank did without the others.
+struct Verdict {
+  fleet_status status = FLEET_OK;
+  std::string why;
+};
+
+Verdict verdict_of(const std::function<void()>& attempt) {
+  try {
+    attempt();
+    return {};
+  } catch (const Refusal& refusal) {
+    return {refusal.status, refusal.what()};
+  } catch (const std::bad_alloc&) {
+    return {FLEET_NO_MEMORY, "the host has no memory left"};
+  } catch (const std::exception& failure) {
+    return {FLEET_DEVICE_FAILED, failure.what()};
   }
-  for (std::size_t rank = 1; rank < size; ++rank)
-    if (all[kSaid * rank + kArguments] != all[kArguments])
+}
+
+/// Throws the refusal that all ranks know: the first one's.
+void agree(Comm& ranks, const char* name, const Verdict& mine, std::uint64_t same) {
+  const double said[kSaid] = {static_cast<double>(mine.status), static_cast<double>(same >> 32),
+                              static_cast<double>(same & 0xffffffffu)};
+  const std::vector<double> all = gathered(ranks, said);
+  const auto of = [&](int rank, Said what) {
+    return all[kSaid * static_cast<std::size_t>(rank) + what];
+  };
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const auto theirs = static_cast<fleet_status>(static_cast<int>(of(rank, kStatus)));
+    if (theirs == FLEET_OK) continue;
+    throw Refusal(theirs, name + (": " + text_from(ranks, rank, mine.why)));
+  }
+  for (int rank = 1; rank < ranks.size(); ++rank)
+    if (of(rank, kUpper) != of(0, kUpper) || of(rank, kLower) != of(0, kLower))
       throw Refusal(FLEET_BAD_ARGUMENT, std::string(name) + ": arguments of rank " +
                                             std::to_string(rank) +
                                             " of the grid differ from those of rank 0");
@@ -66,80 +104,97 @@ int usable_cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-std::unique_ptr<fleet_mpi_grid> made(MPI_Comm comm, char order, int p, int q, const char* options) {
-  int is_started = 0, is_over = 0, threads = MPI_THREAD_SINGLE, ranks = 0;
+constexpr const char* kCreate = "fleet_mpi_grid_create";
+
+/// What is not in MPI, or in no communicator, has nobody to agree with.
+void check_ranks(MPI_Comm comm) {
+  int is_started = 0, is_over = 0;
   MPI_Initialized(&is_started);
   MPI_Finalized(&is_over);
   if (is_started == 0 || is_over != 0) throw Refusal(FLEET_BAD_ARGUMENT, "MPI is not initialized");
   if (comm == MPI_COMM_NULL) throw Refusal(FLEET_BAD_ARGUMENT, "comm is MPI_COMM_NULL");
-  if (order != 'r' && order != 'c') throw Refusal(FLEET_BAD_ARGUMENT, "order is not 'r' or 'c'");
-  MPI_Comm_size(comm, &ranks);
-  if (p < 1 || q < 1 || static_cast<std::int64_t>(p) * q != ranks)
-    throw Refusal(FLEET_BAD_ARGUMENT, "a grid of " + std::to_string(p) + " x " + std::to_string(q) +
-                                          " needs as many ranks, and comm has " +
-                                          std::to_string(ranks));
-  MPI_Query_thread(&threads);
-  auto made = std::make_unique<fleet_mpi_grid>();
-  made->given = over(comm);
-  const GridOptions wanted = [&] {
-    GridOptions found;
-    std::string why;
-    fleet_status status = FLEET_OK;
-    try {
-      found = grid_options(options);
-    } catch (const Refusal& refusal) {
-      status = refusal.status;
-      why = refusal.what();
-    }
-    agree(*made->given, "fleet_mpi_grid_create", status, why, static_cast<int>(found.overlap));
-    return found;
-  }();
-  const Mpi::OnNode node = on_node(comm);
-  made->given->set_patience(wanted.patience_s);
-  const int rank = made->given->rank();
-  made->ordered = made->given->split(0, order == 'r' ? rank : rank % p * q + rank / p);
-  made->grid.emplace(*made->ordered, p, q);
-  made->overlap = wanted.overlap;
-  const int share = std::max(1, usable_cores() / node.on_its_cores);
-  made->workshop.emplace(Means{.cores = wanted.cores > 0 ? wanted.cores : share,
-                               .progress_thread = wanted.overlap == Overlap::full &&
-                                                  threads >= MPI_THREAD_SERIALIZED && ranks > 1,
-                               .patience_s = wanted.patience_s},
-                         wanted.overlap);
-  return made;
 }
+
+/// The same outcome on all ranks: of their arguments, and then of what each needs.
+void make(fleet_mpi_grid& made, MPI_Comm comm, char order, int p, int q, const char* options,
+          bool has_place) {
+  made.given = over(comm);
+  Comm& given = *made.given;
+  const bool by_rows = order == 'r' || order == 'R';
+  GridOptions wanted;
+  const Verdict legal = verdict_of([&] {
+    if (!has_place) throw Refusal(FLEET_BAD_ARGUMENT, "grid is null");
+    if (!by_rows && order != 'c' && order != 'C')
+      throw Refusal(FLEET_BAD_ARGUMENT, "order is not 'r' or 'c'");
+    if (p < 1 || q < 1 || static_cast<std::int64_t>(p) * q != given.size())
+      throw Refusal(FLEET_BAD_ARGUMENT,
+                    "a grid of " + std::to_string(p) + " x " + std::to_string(q) +
+                        " needs as many ranks, and comm has " + std::to_string(given.size()));
+    wanted = grid_options(options);
+  });
+  given.set_patience(wanted.patience_s);
+  agree(given, kCreate, legal, hash_of({word(by_rows), word(p), word(q), word(wanted.overlap)}));
+  const Verdict made_of = verdict_of([&] {
+    const int rank = given.rank();
+    made.ordered = given.split(0, by_rows ? rank : rank % p * q + rank / p);
+    made.grid.emplace(*made.ordered, p, q);
+    made.overlap = wanted.overlap;
+    int threads = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&threads);
+    const int share = std::max(1, usable_cores() / on_node(comm).on_its_cores);
+    made.workshop.emplace(
+        Means{.cores = wanted.cores > 0 ? wanted.cores : share,
+              .progress_thread = wanted.overlap == Overlap::full &&
+                                 threads >= MPI_THREAD_SERIALIZED && given.size() > 1,
+              .patience_s = wanted.patience_s},
+        wanted.overlap);
+  });
+  agree(given, kCreate, made_of, 0);
+}
+
+/// Of a grid that other ranks may not come to destroy, or that has messages under way: its
+/// communicators stay.
+void abandon(fleet_mpi_grid* grid) { grid->workshop.reset(); }
 
 }  // namespace
 
-fleet_status ended(fleet_status status, const std::string& why) {
-  message = why;
+fleet_status ended(fleet_status status, const char* name, const char* why) noexcept {
+  try {
+    message = *name == 0 ? why : std::string(name) + ": " + why;
+  } catch (const std::exception&) {
+    message.clear();
+  }
   return status;
 }
 
-fleet_status call(fleet_mpi_grid* grid, const char* name, std::initializer_list<double> same,
-                  const std::function<std::function<void()>()>& prepare) {
-  if (grid == nullptr) return ended(FLEET_BAD_ARGUMENT, std::string(name) + ": grid is null");
+std::uint64_t word(const int* descriptor) {
+  if (descriptor == nullptr) return 0;
+  const auto at = [&](int place) { return word(descriptor[place]); };
+  return hash_of({at(0), at(2), at(3), at(4), at(5), at(6), at(7)});
+}
+
+fleet_status call_prepared(fleet_mpi_grid* grid, const char* name,
+                           std::initializer_list<std::uint64_t> same,
+                           const std::function<Steps()>& prepare) noexcept {
+  if (grid == nullptr) return ended(FLEET_BAD_ARGUMENT, name, "grid is null");
   if (grid->has_failed)
-    return ended(FLEET_DEVICE_FAILED,
-                 std::string(name) + ": a call before has failed, and the grid with it");
+    return ended(FLEET_DEVICE_FAILED, name, "a call before has failed, and the grid with it");
   try {
-    fleet_status status = FLEET_OK;
-    std::string why;
-    std::function<void()> work;
-    try {
-      work = prepare();
-    } catch (const Refusal& refusal) {
-      status = refusal.status;
-      why = refusal.what();
+    Steps steps;
+    const Verdict legal = verdict_of([&] { steps = prepare(); });
+    agree(*grid->ordered, name, legal, hash_of({hash_of(name), hash_of(same)}));
+    if (steps.make_room) {
+      Verdict room = verdict_of(steps.make_room);
+      if (room.status != FLEET_OK) room.status = FLEET_NO_MEMORY;
+      agree(*grid->ordered, name, room, 0);
     }
-    agree(*grid->ordered, name, status, why, hash_of(same));
-    work();
-    return ended(FLEET_OK, "");
+    steps.run();
+    return ended(FLEET_OK);
   } catch (const Refusal& refusal) {
-    return ended(refusal.status, refusal.what());
+    return ended(refusal.status, "", refusal.what());
   } catch (const std::exception& failure) {
     grid->has_failed = true;
-    return ended(FLEET_DEVICE_FAILED, std::string(name) + ": " + failure.what());
+    return ended(FLEET_DEVICE_FAILED, name, failure.what());
   }
 }
 
@@ -149,35 +204,39 @@ using namespace fleet::lu;
 
 fleet_status fleet_mpi_grid_create(MPI_Comm comm, char order, int p, int q, const char* options,
                                    fleet_mpi_grid** grid) {
-  if (grid == nullptr) return ended(FLEET_BAD_ARGUMENT, "fleet_mpi_grid_create: grid is null");
-  *grid = nullptr;
+  if (grid != nullptr) *grid = nullptr;
+  // Not within `try`: while an exception is under way, communicators stay.
+  std::unique_ptr<fleet_mpi_grid> made;
   try {
-    *grid = made(comm, order, p, q, options).release();
-    return ended(FLEET_OK, "");
+    check_ranks(comm);
+    made = std::make_unique<fleet_mpi_grid>();
+    make(*made, comm, order, p, q, options, grid != nullptr);
+    *grid = made.release();
+    return ended(FLEET_OK);
   } catch (const Refusal& refusal) {
-    return ended(refusal.status, refusal.what());
+    // With a communicator of its own ranks are as far as they have come, each for itself.
+    if (made != nullptr && made->ordered != nullptr) abandon(made.release());
+    return ended(refusal.status, "", refusal.what());
   } catch (const std::exception& failure) {
-    return ended(FLEET_DEVICE_FAILED, std::string("fleet_mpi_grid_create: ") + failure.what());
+    if (made != nullptr) abandon(made.release());
+    return ended(FLEET_DEVICE_FAILED, kCreate, failure.what());
   }
 }
 
 fleet_status fleet_mpi_grid_destroy(fleet_mpi_grid* grid) {
-  if (grid == nullptr) return ended(FLEET_OK, "");
-  if (grid->has_failed) {
-    // Its communicators stay: other ranks may not come to free them, and messages may be under way.
-    grid->workshop.reset();
-    return ended(FLEET_OK, "");
-  }
-  delete grid;
-  return ended(FLEET_OK, "");
+  if (grid != nullptr && grid->has_failed)
+    abandon(grid);
+  else
+    delete grid;
+  return ended(FLEET_OK);
 }
 
 fleet_status fleet_mpi_grid_place(const fleet_mpi_grid* grid, int* row, int* col) {
   if (grid == nullptr || row == nullptr || col == nullptr)
-    return ended(FLEET_BAD_ARGUMENT, "fleet_mpi_grid_place: a pointer is null");
+    return ended(FLEET_BAD_ARGUMENT, "fleet_mpi_grid_place", "a pointer is null");
   *row = grid->grid->row;
   *col = grid->grid->col;
-  return ended(FLEET_OK, "");
+  return ended(FLEET_OK);
 }
 
 const char* fleet_mpi_message(void) { return message.c_str(); }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // routines.cpp: the functions of mpi.h that are BLAS's and LAPACK's, as calls of the rooms below.
+#include <limits>
+
 #include "mpi_api/grid.hpp"
 #include "routines/cholesky.hpp"
 #include "routines/equations.hpp"
@@ -25,16 +27,6 @@ void check_size(std::int64_t size, const char* name) {
 /// Of real numbers.
 fleet_op plain(fleet_op op) { return op == FLEET_NO_TRANS ? FLEET_NO_TRANS : FLEET_TRANS; }
 
-double number(std::int64_t value) { return static_cast<double>(value); }
-/// What ranks agree on of a descriptor: all but the context and the leading dimension.
-double number(const int* descriptor) {
-  if (descriptor == nullptr) return -1;
-  double all = 0;
-  constexpr double kPrime = 1000003;
-  for (const int at : {0, 2, 3, 4, 5, 6, 7}) all = all * kPrime + descriptor[at];
-  return all;
-}
-
 /// Pivots go to the local rows of the whole matrix, of which A begins at row `ia`.
 void put_pivots(const Grid& grid, const Dimension& rows, const std::vector<std::int64_t>& pivots,
                 std::int64_t ia, const int* desca, int* ipiv) {
@@ -49,6 +41,22 @@ void need_pivots(const Grid& grid, const Dealt& a, const int* ipiv) {
   need(ipiv != nullptr || a.rows.local_size(grid.row) == 0, "ipiv is null");
 }
 
+/// MPI counts what is in a message by ints. One rank sends none.
+void check_messages(const Grid& grid, std::int64_t most) {
+  if (grid.all.size() > 1 && most > std::numeric_limits<int>::max())
+    throw Refusal(FLEET_UNSUPPORTED,
+                  "messages of up to " + std::to_string(most) +
+                      " numbers are longer than MPI allows: smaller blocks or more ranks help");
+}
+
+/// Takes the memory of a factorization first.
+Steps by_equations(const fleet_mpi_grid& grid, const Dealt& a,
+                   const std::function<void(Equations&, const Rank&)>& run) {
+  const auto equations = std::make_shared<std::optional<Equations>>();
+  return {[=, &grid] { run(**equations, grid.workshop->rank()); },
+          [=, &grid] { equations->emplace(*grid.grid, a, grid.overlap); }};
+}
+
 }  // namespace
 }  // namespace fleet::lu
 
@@ -61,10 +69,9 @@ fleet_status fleet_mpi_dgemm(fleet_mpi_grid* grid, fleet_op transa, fleet_op tra
                              const int* descc) {
   return call(
       grid, "fleet_mpi_dgemm",
-      {number(transa), number(transb), number(m), number(n), number(k), alpha, number(ia),
-       number(ja), number(desca), number(ib), number(jb), number(descb), beta, number(ic),
-       number(jc), number(descc)},
-      [&]() -> std::function<void()> {
+      {word(transa), word(transb), word(m), word(n), word(k), word(alpha), word(ia), word(ja),
+       word(desca), word(ib), word(jb), word(descb), word(beta), word(ic), word(jc), word(descc)},
+      [&]() -> Steps {
         check_op(transa, "transa");
         check_op(transb, "transb");
         check_size(m, "m");
@@ -82,7 +89,8 @@ fleet_status fleet_mpi_dgemm(fleet_mpi_grid* grid, fleet_op transa, fleet_op tra
             .c = described(on, {"c", m, n, c, ic, jc, descc}, c),
             .depth = k};
         check_blocks({product.a, product.b, product.c});
-        return [=] { multiply(*grid->grid, product, grid->workshop->rank(), grid->overlap); };
+        check_messages(on, most_numbers(on, product));
+        return {[=] { multiply(*grid->grid, product, grid->workshop->rank(), grid->overlap); }};
       });
 }
 
@@ -92,9 +100,9 @@ fleet_status fleet_mpi_dsyrk(fleet_mpi_grid* grid, fleet_uplo uplo, fleet_op tra
                              const int* descc) {
   return call(
       grid, "fleet_mpi_dsyrk",
-      {number(uplo), number(trans), number(n), number(k), alpha, number(ia), number(ja),
-       number(desca), beta, number(ic), number(jc), number(descc)},
-      [&]() -> std::function<void()> {
+      {word(uplo), word(trans), word(n), word(k), word(alpha), word(ia), word(ja), word(desca),
+       word(beta), word(ic), word(jc), word(descc)},
+      [&]() -> Steps {
         check_uplo(uplo);
         check_op(trans, "trans");
         check_size(n, "n");
@@ -112,7 +120,8 @@ fleet_status fleet_mpi_dsyrk(fleet_mpi_grid* grid, fleet_uplo uplo, fleet_op tra
                               .c = described(*grid->grid, {"c", n, n, c, ic, jc, descc}, c),
                               .depth = k};
         check_blocks({product.a, product.c});
-        return [=] { multiply(*grid->grid, product, grid->workshop->rank(), grid->overlap); };
+        check_messages(*grid->grid, most_numbers(*grid->grid, product));
+        return {[=] { multiply(*grid->grid, product, grid->workshop->rank(), grid->overlap); }};
       });
 }
 
@@ -120,87 +129,84 @@ fleet_status fleet_mpi_dtrsm(fleet_mpi_grid* grid, fleet_side side, fleet_uplo u
                              fleet_op transa, fleet_diag diag, int64_t m, int64_t n, double alpha,
                              const double* a, int64_t ia, int64_t ja, const int* desca, double* b,
                              int64_t ib, int64_t jb, const int* descb) {
-  return call(grid, "fleet_mpi_dtrsm",
-              {number(side), number(uplo), number(transa), number(diag), number(m), number(n),
-               alpha, number(ia), number(ja), number(desca), number(ib), number(jb), number(descb)},
-              [&]() -> std::function<void()> {
-                need(side == FLEET_LEFT || side == FLEET_RIGHT, "side is no fleet_side");
-                check_uplo(uplo);
-                check_op(transa, "transa");
-                need(diag == FLEET_UNIT || diag == FLEET_NON_UNIT, "diag is no fleet_diag");
-                check_size(m, "m");
-                check_size(n, "n");
-                const std::int64_t order = side == FLEET_LEFT ? m : n;
-                const Solution solution{
-                    side,
-                    uplo,
-                    plain(transa),
-                    diag,
-                    alpha,
-                    described(*grid->grid, {"a", order, order, a, ia, ja, desca}),
-                    described(*grid->grid, {"b", m, n, b, ib, jb, descb}, b)};
-                check_blocks({solution.a, solution.b});
-                return [=] { solve(*grid->grid, solution, grid->workshop->rank(), grid->overlap); };
-              });
+  return call(
+      grid, "fleet_mpi_dtrsm",
+      {word(side), word(uplo), word(transa), word(diag), word(m), word(n), word(alpha), word(ia),
+       word(ja), word(desca), word(ib), word(jb), word(descb)},
+      [&]() -> Steps {
+        need(side == FLEET_LEFT || side == FLEET_RIGHT, "side is no fleet_side");
+        check_uplo(uplo);
+        check_op(transa, "transa");
+        need(diag == FLEET_UNIT || diag == FLEET_NON_UNIT, "diag is no fleet_diag");
+        check_size(m, "m");
+        check_size(n, "n");
+        const std::int64_t order = side == FLEET_LEFT ? m : n;
+        const Solution solution{side,
+                                uplo,
+                                plain(transa),
+                                diag,
+                                alpha,
+                                described(*grid->grid, {"a", order, order, a, ia, ja, desca}),
+                                described(*grid->grid, {"b", m, n, b, ib, jb, descb}, b)};
+        check_blocks({solution.a, solution.b});
+        return {[=] { solve(*grid->grid, solution, grid->workshop->rank(), grid->overlap); }};
+      });
 }
 
 fleet_status fleet_mpi_dpotrf(fleet_mpi_grid* grid, fleet_uplo uplo, int64_t n, double* a,
                               int64_t ia, int64_t ja, const int* desca, int64_t* info) {
-  return call(grid, "fleet_mpi_dpotrf",
-              {number(uplo), number(n), number(ia), number(ja), number(desca)},
-              [&]() -> std::function<void()> {
+  return call(grid, "fleet_mpi_dpotrf", {word(uplo), word(n), word(ia), word(ja), word(desca)},
+              [&]() -> Steps {
                 check_uplo(uplo);
                 check_size(n, "n");
                 need(info != nullptr, "info is null");
                 const Dealt of_a = described(*grid->grid, {"a", n, n, a, ia, ja, desca}, a);
-                return [=] {
+                check_messages(*grid->grid, most_numbers_of_cholesky(*grid->grid, of_a));
+                return {[=] {
                   *info = cholesky(*grid->grid, uplo, of_a, grid->workshop->rank(), grid->overlap);
-                };
+                }};
               });
 }
 
 fleet_status fleet_mpi_dgetrf(fleet_mpi_grid* grid, int64_t m, int64_t n, double* a, int64_t ia,
                               int64_t ja, const int* desca, int* ipiv, int64_t* info) {
-  return call(grid, "fleet_mpi_dgetrf",
-              {number(m), number(n), number(ia), number(ja), number(desca)},
-              [&]() -> std::function<void()> {
+  return call(grid, "fleet_mpi_dgetrf", {word(m), word(n), word(ia), word(ja), word(desca)},
+              [&]() -> Steps {
                 check_size(m, "m");
                 check_size(n, "n");
                 need(info != nullptr, "info is null");
                 const Dealt of_a = described(*grid->grid, {"a", m, n, a, ia, ja, desca}, a);
                 need_pivots(*grid->grid, of_a, ipiv);
                 if (m != n) throw Refusal(FLEET_UNSUPPORTED, "only squares are supported");
-                return [=] {
-                  const Factored factored =
-                      factor_equations(*grid->grid, of_a, grid->workshop->rank(), grid->overlap);
+                check_messages(*grid->grid, most_numbers_of_equations(*grid->grid, of_a));
+                return by_equations(*grid, of_a, [=](Equations& equations, const Rank& rank) {
+                  const Factored factored = equations.factor(rank);
                   put_pivots(*grid->grid, of_a.rows, factored.pivots, ia, desca, ipiv);
                   *info = factored.info;
-                };
+                });
               });
 }
 
 fleet_status fleet_mpi_dgesv(fleet_mpi_grid* grid, int64_t n, int64_t nrhs, double* a, int64_t ia,
                              int64_t ja, const int* desca, int* ipiv, double* b, int64_t ib,
                              int64_t jb, const int* descb, int64_t* info) {
-  return call(grid, "fleet_mpi_dgesv",
-              {number(n), number(nrhs), number(ia), number(ja), number(desca), number(ib),
-               number(jb), number(descb)},
-              [&]() -> std::function<void()> {
-                check_size(n, "n");
-                check_size(nrhs, "nrhs");
-                need(info != nullptr, "info is null");
-                const Dealt of_a = described(*grid->grid, {"a", n, n, a, ia, ja, desca}, a);
-                const Dealt of_b = described(*grid->grid, {"b", n, nrhs, b, ib, jb, descb}, b);
-                check_blocks({of_a, of_b});
-                need_pivots(*grid->grid, of_a, ipiv);
-                return [=] {
-                  const Rank& rank = grid->workshop->rank();
-                  const Factored factored =
-                      factor_equations(*grid->grid, of_a, rank, grid->overlap);
-                  put_pivots(*grid->grid, of_a.rows, factored.pivots, ia, desca, ipiv);
-                  *info = factored.info;
-                  if (factored.info == 0 && n > 0 && nrhs > 0)
-                    solve_equations(*grid->grid, of_a, factored.pivots, of_b, rank, grid->overlap);
-                };
-              });
+  return call(
+      grid, "fleet_mpi_dgesv",
+      {word(n), word(nrhs), word(ia), word(ja), word(desca), word(ib), word(jb), word(descb)},
+      [&]() -> Steps {
+        check_size(n, "n");
+        check_size(nrhs, "nrhs");
+        need(info != nullptr, "info is null");
+        const Dealt of_a = described(*grid->grid, {"a", n, n, a, ia, ja, desca}, a);
+        const Dealt of_b = described(*grid->grid, {"b", n, nrhs, b, ib, jb, descb}, b);
+        check_blocks({of_a, of_b});
+        need_pivots(*grid->grid, of_a, ipiv);
+        return by_equations(*grid, of_a, [=](Equations& equations, const Rank& rank) {
+          const Factored factored = equations.factor(rank);
+          put_pivots(*grid->grid, of_a.rows, factored.pivots, ia, desca, ipiv);
+          *info = factored.info;
+          if (factored.info == 0 && n > 0 && nrhs > 0)
+            solve_equations(*grid->grid, of_a, factored.pivots, of_b, rank, grid->overlap);
+        });
+      });
 }

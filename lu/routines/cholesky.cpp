@@ -129,13 +129,13 @@ class Factoring {
     }
     const std::int64_t first = p.below.first, count = rows_.local_size(row_) - first;
     double* const below = element(first, column);
-    const TriangleOf t{is_lower_ ? FLEET_RIGHT : FLEET_LEFT,
-                       uplo_,
-                       FLEET_TRANS,
-                       FLEET_NON_UNIT,
-                       square.data(),
-                       width};
-    solve_at_once(rank_, t, is_lower_ ? count : width, is_lower_ ? width : count, below, a_.ld);
+    const Blas::Triangle t{is_lower_ ? FLEET_RIGHT : FLEET_LEFT,
+                           uplo_,
+                           FLEET_TRANS,
+                           FLEET_NON_UNIT,
+                           square.data(),
+                           width};
+    rank_.all_cores.solve(t, is_lower_ ? count : width, is_lower_ ? width : count, below, a_.ld);
     for (std::int64_t c = 0; c < (is_lower_ ? width : count); ++c)
       std::copy_n(below + c * a_.ld, p.below.ld, p.words.data() + c * p.below.ld);
   }
@@ -329,6 +329,11 @@ class Factoring {
 std::int64_t cholesky(const Grid& grid, fleet_uplo uplo, const Dealt& a, const Rank& rank,
                       Overlap overlap) {
   return Factoring(grid, uplo, a, rank, overlap).run();
+}
+
+std::int64_t most_numbers_of_cholesky(const Grid& grid, const Dealt& a) {
+  const std::int64_t width = std::min(a.rows.blocks.nb, a.rows.size());
+  return 1 + width * std::max({width, a.rows.local_size(grid.row), a.cols.local_size(grid.col)});
 }
 
 }  // namespace fleet::lu

@@ -13,4 +13,7 @@ namespace fleet::lu {
 std::int64_t cholesky(const Grid& grid, fleet_uplo uplo, const Dealt& a, const Rank& rank,
                       Overlap overlap);
 
+/// No message of this rank's has more numbers.
+std::int64_t most_numbers_of_cholesky(const Grid& grid, const Dealt& a);
+
 }  // namespace fleet::lu

@@ -59,7 +59,7 @@ std::int64_t block_size(const Operand& o, const Dimension& rows, const Dimension
     lack("i" + o.name + " = " + std::to_string(o.i) + " and j" + o.name + " = " +
          std::to_string(o.j) + " are not where a block begins, and only that is supported");
   if (by_rows == by_cols) return by_rows;
-  if (cols_in_one && o.cols <= by_rows && (o.rows <= by_rows || !rows_in_one)) return by_rows;
+  if (cols_in_one && o.cols <= by_rows) return by_rows;
   if (rows_in_one && o.rows <= by_cols) return by_cols;
   lack("blocks of " + o.name + " are " + std::to_string(by_rows) + " x " + std::to_string(by_cols) +
        ", and only squares are supported");

@@ -3,7 +3,6 @@
 // had them: on their way back to A they take the places that later pivots give them.
 #include "routines/equations.hpp"
 
-#include <memory>
 #include <optional>
 
 #include "routines/row_order.hpp"
@@ -27,35 +26,41 @@ struct TurnedGrid {
   std::optional<Grid> turned;
 };
 
-/// What a factorization takes. A failure may leave messages under way in it, so it stays then.
-struct Copy {
-  Copy(const Grid& grid, std::int64_t n, std::int64_t nb) : system(grid, n, nb) {}
+}  // namespace
+
+struct Equations::Copy {
+  Copy(const Grid& grid, const Dealt& a, Overlap overlap)
+      : turned(grid, a), on(turned.or_else(grid)), system(on, a.rows.size(), a.rows.blocks.nb) {
+    workspace.touch(on, system, overlap);
+  }
+  TurnedGrid turned;
+  const Grid& on;
   System system;
   Workspace workspace;
 };
 
-Factored factored(const Grid& grid, Copy& copy, const Rank& rank, Overlap overlap) {
-  return factor(grid, copy.system, copy.workspace, rank, {.overlap = overlap});
+Equations::Equations(const Grid& grid, const Dealt& a, Overlap overlap)
+    : grid_(grid), a_(a), overlap_(overlap) {
+  if (a.rows.size() > 0) copy_ = std::make_unique<Copy>(grid, a, overlap);
 }
 
-}  // namespace
+Equations::~Equations() = default;
 
-Factored factor_equations(const Grid& grid, const Dealt& a, const Rank& rank, Overlap overlap) {
+Factored Equations::factor(const Rank& rank) {
+  const Grid& grid = grid_;
+  const Dealt& a = a_;
   const std::int64_t n = a.rows.size(), nb = a.rows.blocks.nb;
   if (n == 0) return {};
-  const TurnedGrid turned(grid, a);
-  const Grid& on = turned.or_else(grid);
-  auto copy = std::make_unique<Copy>(on, n, nb);
-  System& system = copy->system;
+  System& system = copy_->system;
   const std::int64_t rows = a.rows.local_size(grid.row), cols = a.cols.local_size(grid.col);
   for (std::int64_t c = 0; c < cols; ++c) std::copy_n(a.at(0, c), rows, system.at(0, c));
   // The right side, which there is none of.
   for (std::int64_t c = cols; c < system.local_cols; ++c) std::fill_n(system.at(0, c), rows, 0.0);
   Factored result;
   try {
-    result = factored(on, *copy, rank, overlap);
+    result = lu::factor(copy_->on, system, copy_->workspace, rank, {.overlap = overlap_});
   } catch (...) {
-    static_cast<void>(copy.release());
+    static_cast<void>(copy_.release());  // messages may be under way in it
     throw;
   }
   for (std::int64_t block = 0; block < a.cols.blocks.count(); ++block) {
@@ -69,6 +74,7 @@ Factored factor_equations(const Grid& grid, const Dealt& a, const Rank& rank, Ov
               {system.at(0, local), system.ld, end - begin}, {a.at(0, local), a.ld, end - begin},
               block);
   }
+  copy_.reset();
   return result;
 }
 
@@ -79,6 +85,13 @@ void solve_equations(const Grid& grid, const ConstDealt& a, std::span<const std:
             {b.elements, b.ld, cols}, 0);
   solve(grid, {FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS, FLEET_UNIT, 1, a, b}, rank, overlap);
   solve(grid, {FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT, 1, a, b}, rank, overlap);
+}
+
+std::int64_t most_numbers_of_equations(const Grid& grid, const Dealt& a) {
+  // Of a panel and its pivots, and of its rows in all columns; the right side's column is one more.
+  const std::int64_t width = std::min(a.rows.blocks.nb, a.rows.size());
+  return 1 +
+         width * (width + 2 + std::max(a.rows.local_size(grid.row), a.cols.local_size(grid.col)));
 }
 
 }  // namespace fleet::lu

@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // equations.hpp: PA = LU over a grid, and A*X = B by it.
 #pragma once
+#include <memory>
+
 #include "dist/grid.hpp"
 #include "factor/factor.hpp"
 #include "routines/local.hpp"
 
 namespace fleet::lu {
 
-/// In the place of A, a square of square blocks, by all ranks of the grid, numbered along its rows.
-/// Each rank takes as much memory again as its part has. Pivots and info are LAPACK's, on all
-/// ranks. Throws Failure.
-Factored factor_equations(const Grid& grid, const Dealt& a, const Rank& rank, Overlap overlap);
+/// A factorization of A, a square of square blocks, by all ranks of the grid, numbered along its
+/// rows.
+class Equations {
+ public:
+  /// Takes the memory: of each rank as much again as its part of A has, and that of messages.
+  /// Nothing is done to A. Throws Failure.
+  Equations(const Grid& grid, const Dealt& a, Overlap overlap);
+  ~Equations();
+  /// Once, in the place of A. Pivots and info are LAPACK's, on all ranks. Throws Failure.
+  Factored factor(const Rank& rank);
+
+ private:
+  struct Copy;
+  const Grid& grid_;
+  const Dealt a_;
+  const Overlap overlap_;
+  std::unique_ptr<Copy> copy_;
+};
 
 /// X in the place of B, by what that left in A. Throws Failure.
 void solve_equations(const Grid& grid, const ConstDealt& a, std::span<const std::int64_t> pivots,
                      const Dealt& b, const Rank& rank, Overlap overlap);
+
+/// No message of this rank's has more numbers, but for those of solve_equations().
+std::int64_t most_numbers_of_equations(const Grid& grid, const Dealt& a);
 
 }  // namespace fleet::lu

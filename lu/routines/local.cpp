@@ -147,13 +147,6 @@ void update_at_once(const Rank& rank, const Update& with, Range rows, Range cols
   Updating(rank.all_cores, with).run(rows, cols);
 }
 
-void solve_at_once(const Rank& rank, const TriangleOf& t, std::int64_t m, std::int64_t n, double* b,
-                   std::int64_t ldb) {
-  if (m == 0 || n == 0) return;
-  check(fleet_dtrsm(rank.all_cores.context(), t.side, t.uplo, t.op, t.diag, m, n, 1, t.elements,
-                    legal(t.ld), b, legal(ldb)));
-}
-
 std::int64_t cholesky_at_once(const Rank& rank, fleet_uplo uplo, std::int64_t n, double* a,
                               std::int64_t lda) {
   std::int64_t info = 0;

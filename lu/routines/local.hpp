@@ -50,18 +50,6 @@ void update(const Rank& rank, const Update& with, Range rows, Range cols,
 /// The same by the thread that calls it, with a BLAS that may use all cores.
 void update_at_once(const Rank& rank, const Update& with, Range rows, Range cols);
 
-/// Column-major, as fleet_dtrsm has them: b := op(t)^-1 * b or b * op(t)^-1, b m x n.
-struct TriangleOf {
-  fleet_side side;
-  fleet_uplo uplo;
-  fleet_op op;
-  fleet_diag diag;
-  const double* elements;
-  std::int64_t ld;
-};
-void solve_at_once(const Rank& rank, const TriangleOf& t, std::int64_t m, std::int64_t n, double* b,
-                   std::int64_t ldb);
-
 /// A = L*L^T or U^T*U. Returns the order of the first leading minor that is not positive definite,
 /// or 0.
 std::int64_t cholesky_at_once(const Rank& rank, fleet_uplo uplo, std::int64_t n, double* a,

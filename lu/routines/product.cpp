@@ -59,4 +59,11 @@ void multiply(const Grid& grid, const Product& product, const Rank& rank, Overla
   }
 }
 
+std::int64_t most_numbers(const Grid& grid, const Product& p) {
+  const std::int64_t width =
+      std::min(p.depth, strip_width(p.c.rows.blocks.nb, grid.rows, grid.cols));
+  return std::max(Strip(grid, {Role::left, p.a, p.op_a, p.c.rows}).most_numbers(width),
+                  Strip(grid, {Role::right, p.b, p.op_b, p.c.cols}).most_numbers(width));
+}
+
 }  // namespace fleet::lu

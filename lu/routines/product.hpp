@@ -22,4 +22,7 @@ struct Product {
 /// Failure.
 void multiply(const Grid& grid, const Product& product, const Rank& rank, Overlap overlap);
 
+/// No message of this rank's has more numbers.
+std::int64_t most_numbers(const Grid& grid, const Product& product);
+
 }  // namespace fleet::lu

@@ -110,9 +110,9 @@ class Solving {
       const StripView& strip = strip_of(step).view();
       const std::int64_t at = rows_.local(range.begin);
       double* const b = is_left_ ? s_.b.at(at, 0) : s_.b.at(0, at);
-      const TriangleOf t{s_.side, s_.uplo, s_.op, s_.diag, strip.at(at), strip.ld};
+      const Blas::Triangle t{s_.side, s_.uplo, s_.op, s_.diag, strip.at(at), strip.ld};
       const std::int64_t m = is_left_ ? width : count, n = is_left_ ? count : width;
-      solve_at_once(rank_, t, m, n, b, s_.b.ld);
+      rank_.all_cores.solve(t, m, n, b, s_.b.ld);
       for (std::int64_t c = 0; c < n; ++c) std::copy_n(b + c * s_.b.ld, m, x.words.data() + c * m);
     });
   }
@@ -151,6 +151,15 @@ class Solving {
 
 void solve(const Grid& grid, const Solution& solution, const Rank& rank, Overlap overlap) {
   Solving(grid, solution, rank, overlap).run();
+}
+
+std::int64_t most_numbers(const Grid& grid, const Solution& s) {
+  const bool is_left = s.side == FLEET_LEFT;
+  const Dimension &rows = is_left ? s.b.rows : s.b.cols, &cols = is_left ? s.b.cols : s.b.rows;
+  const std::int64_t width = std::min(rows.blocks.nb, rows.size());
+  const Strip strip(grid, {is_left ? Role::left : Role::right, s.a, s.op, rows});
+  return std::max(strip.most_numbers(width),
+                  width * cols.local_size(is_left ? grid.col : grid.row));
 }
 
 }  // namespace fleet::lu

@@ -20,4 +20,7 @@ struct Solution {
 /// By all ranks of the grid, numbered along its rows. Blocks are squares. Throws Failure.
 void solve(const Grid& grid, const Solution& solution, const Rank& rank, Overlap overlap);
 
+/// No message of this rank's has more numbers.
+std::int64_t most_numbers(const Grid& grid, const Solution& solution);
+
 }  // namespace fleet::lu

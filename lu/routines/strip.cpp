@@ -85,6 +85,14 @@ const double* Strip::unpack(const Piece& piece, const double* from) {
   return from;
 }
 
+std::int64_t Strip::most_numbers(std::int64_t sum) const {
+  const std::int64_t coming = source_.target.local_size(target_part(grid_.row, grid_.col));
+  if (is_beside()) return sum * coming;
+  // What others need of its own goes to all that share a part of C's indices.
+  const std::int64_t own = source_.of_c().local_size(source_.along() ? grid_.row : grid_.col);
+  return sum * std::max(coming, own * (source_.role == Role::left ? grid_.cols : grid_.rows));
+}
+
 void Strip::send(Range sum, Range of_c, const Rank& rank, std::int64_t step) {
   sum_ = sum;
   of_c_ = of_c;

@@ -41,6 +41,8 @@ class Strip {
   void send(Range sum, Range of_c, const Rank& rank, std::int64_t step);
   /// Waits for it.
   void arrive(const Rank& rank);
+  /// No message of this rank's is longer that has so many of the indices that are summed over.
+  std::int64_t most_numbers(std::int64_t sum) const;
   /// For the rank's part of C.
   const StripView& view() const { return view_; }
 

@@ -19,14 +19,23 @@ struct Blacs {
   void (*get)(int, int, int*);
   void (*gridinfo)(int, int*, int*, int*, int*);
   MPI_Comm (*communicator)(int);
-  void (*free_handle)(int);
 
-  bool is_there() const { return get && gridinfo && communicator && free_handle; }
+  bool is_there() const { return get && gridinfo && communicator; }
 };
 
 template <typename Function>
 void find(Function*& function, const char* symbol) {
   function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, symbol));
+}
+
+/// Once, as it is called for the first time: on one rank, which knows no grid.
+void tell_no_blacs() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0) return;
+  std::fprintf(stderr,
+               "libfleetblas_scalapack: the program's BLACS is not to be seen (it is of another "
+               "kind, or loaded with RTLD_LOCAL); ScaLAPACK computes\n");
 }
 
 const Blacs& blacs() {
@@ -35,7 +44,7 @@ const Blacs& blacs() {
     find(all.get, "Cblacs_get");
     find(all.gridinfo, "Cblacs_gridinfo");
     find(all.communicator, "Cblacs2sys_handle");
-    find(all.free_handle, "Cfree_blacs_system_handle");
+    if (!all.is_there()) tell_no_blacs();
     return all;
   }();
   return found;
@@ -47,15 +56,8 @@ const char* options() {
   return set != nullptr && std::strstr(set, "patience_s") != nullptr ? nullptr : "patience_s=0";
 }
 
-/// What hangs on a communicator; without a grid where none could be made.
-struct Attached {
-  fleet_mpi_grid* grid = nullptr;
-};
-
 int remove(MPI_Comm, int, void* attached, void*) {
-  const auto gone = static_cast<Attached*>(attached);
-  fleet_mpi_grid_destroy(gone->grid);
-  delete gone;
+  fleet_mpi_grid_destroy(static_cast<fleet_mpi_grid*>(attached));
   return MPI_SUCCESS;
 }
 
@@ -78,21 +80,20 @@ fleet_mpi_grid* grid_of(int context) {
   blacs().gridinfo(context, &p, &q, &row, &col);
   if (row < 0 || col < 0 || p < 1 || q < 1) return nullptr;
   int handle = -1;
+  // Whoever asks for the handle of a communicator gets the same one, the program too: it stays.
   blacs().get(context, kCommunicatorOf, &handle);
   MPI_Comm ranks = blacs().communicator(handle);
-  blacs().free_handle(handle);
   void* attached = nullptr;
   int is_there = 0;
   MPI_Comm_get_attr(ranks, key(), &attached, &is_there);
-  if (is_there == 0) {
-    const auto made = new Attached;
-    const fleet_status status = fleet_mpi_grid_create(ranks, 'r', p, q, options(), &made->grid);
-    if (status != FLEET_OK && row == 0 && col == 0)
-      std::fprintf(stderr, "libfleetblas_scalapack: %s; ScaLAPACK computes\n", fleet_mpi_message());
-    MPI_Comm_set_attr(ranks, key(), made);
-    attached = made;
-  }
-  return static_cast<Attached*>(attached)->grid;
+  if (is_there != 0) return static_cast<fleet_mpi_grid*>(attached);
+  fleet_mpi_grid* grid = nullptr;
+  const fleet_status status = fleet_mpi_grid_create(ranks, 'r', p, q, options(), &grid);
+  if (status != FLEET_OK && row == 0 && col == 0)
+    std::fprintf(stderr, "libfleetblas_scalapack: %s; ScaLAPACK computes\n", fleet_mpi_message());
+  // Null, too, where none could be made: it is not tried again.
+  MPI_Comm_set_attr(ranks, key(), grid);
+  return grid;
 }
 
 }  // namespace fleet::scalapack

@@ -2,7 +2,9 @@
 // names.cpp: ScaLAPACK's and PBLAS's names of what mpi.h has, before those of the program's own
 // library. What is refused here is that library's: it does what this one cannot, and its errors are
 // its own. All ranks decide alike, since a status is that of all ranks.
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
@@ -25,30 +27,44 @@ bool is_ours(const int* first, Descriptors... others) {
 int lower(const char* word) { return *word | ('a' - 'A'); }
 fleet_op op(const char* word) { return static_cast<fleet_op>(lower(word)); }
 
+/// Calls since the program began.
+std::atomic<std::int64_t> calls_done, calls_passed_on;
+
+/// All ranks: ScaLAPACK knows no way to say that one cannot go on.
+[[noreturn]] void end_all(const char* name, const char* why) noexcept {
+  std::fprintf(stderr, "libfleetblas_scalapack: %s: %s\n", name, why);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::_Exit(1);
+}
+
 /// Calls the program's own routine with the same arguments.
 template <typename... Arguments>
 void pass_on(const char* name, Arguments... arguments) {
   const auto function = reinterpret_cast<void (*)(Arguments...)>(fleet::scalapack::next(name));
-  if (function == nullptr) {
-    std::fprintf(stderr, "libfleetblas_scalapack: no library of the program has %s\n", name);
-    std::abort();
-  }
+  if (function == nullptr)
+    end_all(
+        name,
+        "no library of the program that this one can see has it (is it loaded with RTLD_LOCAL?)");
+  ++calls_passed_on;
   function(arguments...);
 }
 
-/// Whether the call is done: C is complete, or the run cannot go on, since ScaLAPACK knows no way
-/// to say that a rank does not answer.
+/// Whether the call is done. Where it was refused nothing was touched; after a failure the run
+/// cannot go on.
 bool is_done(const char* name, fleet_status status) {
-  if (status == FLEET_OK) return true;
-  if (status != FLEET_DEVICE_FAILED && status != FLEET_NO_MEMORY) return false;
-  std::fprintf(stderr, "libfleetblas_scalapack: %s: %s\n", name, fleet_mpi_message());
-  MPI_Abort(MPI_COMM_WORLD, 1);
-  return true;
+  if (status == FLEET_DEVICE_FAILED) end_all(name, fleet_mpi_message());
+  if (status == FLEET_OK) ++calls_done;
+  return status == FLEET_OK;
 }
 
 }  // namespace
 
 extern "C" {
+
+FLEET_API void fleet_scalapack_calls(std::int64_t* done, std::int64_t* passed_on) noexcept {
+  *done = calls_done;
+  *passed_on = calls_passed_on;
+}
 
 FLEET_API void pdgemm_(const char* transa, const char* transb, const int* m, const int* n,
                        const int* k, const double* alpha, const double* a, const int* ia,

@@ -2,6 +2,7 @@
 // product_tasks.cpp: SUMMA (van de Geijn and Watts), with the next strips under way.
 #include "schedule/product_tasks.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace fleet::lu {
@@ -26,7 +27,7 @@ std::vector<ProductTask> product_tasks(std::int64_t steps, Overlap overlap) {
 
 std::int64_t strip_width(std::int64_t nb, int rows, int cols) {
   const std::int64_t round = std::lcm(rows, cols) * nb;
-  if (round > kWidest) return std::max<std::int64_t>(1, kWidth / nb) * nb;
+  if (round > kWidest) return std::min(kWidest, std::max<std::int64_t>(1, kWidth / nb) * nb);
   return (kWidth + round - 1) / round * round;
 }
 

@@ -23,7 +23,7 @@ struct ProductTask {
 std::vector<ProductTask> product_tasks(std::int64_t steps, Overlap overlap);
 
 /// What is summed over in one step: whole blocks of nb, as many for each rank of a row and of a
-/// column of the grid where that is not too wide.
+/// column of the grid where that is not too wide. Of a block that is too wide itself, a part.
 std::int64_t strip_width(std::int64_t nb, int rows, int cols);
 
 }  // namespace fleet::lu

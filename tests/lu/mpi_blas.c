@@ -62,9 +62,12 @@ static double difference(matrix x, double (*right)(int, int)) {
   double largest = 0;
   int r, c;
   for (c = 0; c < x.cols; ++c)
-    for (r = 0; r < x.rows; ++r)
-      largest = fmax(largest, fabs(x.at[r + c * x.desc[8]] -
-                                   right(global(r, row, p - 1, p), global(c, col, q - 1, q))));
+    for (r = 0; r < x.rows; ++r) {
+      const double apart =
+          fabs(x.at[r + c * x.desc[8]] - right(global(r, row, p - 1, p), global(c, col, q - 1, q)));
+      if (!(apart <= largest)) largest = apart; /* a NaN, too, and for good */
+      if (isnan(largest)) return largest;
+    }
   return largest;
 }
 
@@ -133,6 +136,7 @@ static void check_equations(int is_positive) {
 static void check_refusals(void) {
   matrix a = made(kM, kM, 5, kM), b = made(kM, kM, 5, kM);
   int64_t info = -1;
+  int word;
   const int is_one = row == p - 1 && col == 0;
   CHECK(fleet_mpi_dpotrf(NULL, FLEET_LOWER, kM, a.at, 1, 1, a.desc, &info) == FLEET_BAD_ARGUMENT);
   CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, -1, a.at, 1, 1, a.desc, &info) == FLEET_BAD_ARGUMENT);
@@ -148,12 +152,66 @@ static void check_refusals(void) {
     CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, is_one ? kM : kM - 1, a.at, 1, 1, a.desc, &info) ==
           FLEET_BAD_ARGUMENT);
     CHECK(strstr(fleet_mpi_message(), "differ") != NULL);
+    /* A descriptor that is legal on the rank that has another one: only the ranks together see it.
+     * Its leading dimension has a row to spare. */
+    for (word = 2; word <= 7; ++word) {
+      const int was = a.desc[word];
+      if ((word == 6 && p == 1) || (word == 7 && q == 1)) continue;
+      if (is_one) {
+        a.desc[word] = word < 4 ? was + 1 : was - 1; /* it has no more rows than before but one */
+        if (word >= 6) a.desc[word] = (was + 1) % (word == 6 ? p : q);
+      }
+      CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, 4, a.at, 1, 1, a.desc, &info) ==
+            FLEET_BAD_ARGUMENT);
+      CHECK(strstr(fleet_mpi_message(), "differ") != NULL);
+      a.desc[word] = was;
+    }
   }
+  /* More than memory has, and than a message may: they are never looked at. */
+  a.desc[2] = a.desc[3] = a.desc[8] = 30000000;
+  CHECK(fleet_mpi_dgetrf(grid, 30000000, 30000000, a.at, 1, 1, a.desc, &word, &info) ==
+        FLEET_NO_MEMORY);
+  a.desc[4] = a.desc[5] = 1000000;
+  if (p * q > 1) {
+    CHECK(fleet_mpi_dpotrf(grid, FLEET_UPPER, 30000000, a.at, 1, 1, a.desc, &info) ==
+          FLEET_UNSUPPORTED);
+    CHECK(strstr(fleet_mpi_message(), "MPI allows") != NULL);
+  }
+  a.desc[2] = a.desc[3] = kM;
+  a.desc[4] = a.desc[5] = nb;
   CHECK(memcmp(a.at, b.at, sizeof(double) * (size_t)(a.cols > 0 ? a.rows : 0)) == 0);
   CHECK(fleet_mpi_dpotrf(grid, FLEET_LOWER, 0, NULL, 1, 1, a.desc, &info) == FLEET_OK);
   CHECK(info == 0);
   free(a.at);
   free(b.at);
+}
+
+/* One rank asks for another grid than the others: all hear of it, and nobody waits. */
+static void check_grids_that_differ(int size, int rank) {
+  static const struct {
+    char order;
+    int turned, more;
+    const char* options;
+    fleet_status status;
+    const char* text;
+  } wrong[] = {{'x', 0, 0, NULL, FLEET_BAD_ARGUMENT, "order"},
+               {'r', 0, 1, NULL, FLEET_BAD_ARGUMENT, "needs as many ranks"},
+               {'r', 0, 0, "cores=few", FLEET_BAD_OPTION, "cores=few"},
+               {'c', 0, 0, NULL, FLEET_BAD_ARGUMENT, "differ"},
+               {'r', 1, 0, NULL, FLEET_BAD_ARGUMENT, "differ"},
+               {'r', 0, 0, "overlap=none", FLEET_BAD_ARGUMENT, "differ"}};
+  size_t i;
+  for (i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    const int is_one = rank == size - 1, turned = is_one && wrong[i].turned;
+    CHECK(fleet_mpi_grid_create(MPI_COMM_WORLD, is_one ? wrong[i].order : 'r', turned ? size : 1,
+                                (turned ? 1 : size) + (is_one ? wrong[i].more : 0),
+                                is_one ? wrong[i].options : NULL, &grid) == wrong[i].status);
+    CHECK(strstr(fleet_mpi_message(), wrong[i].text) != NULL);
+    CHECK(grid == NULL);
+  }
+  CHECK(fleet_mpi_grid_create(MPI_COMM_WORLD, 'R', 1, size, NULL, rank == 0 ? NULL : &grid) ==
+        FLEET_BAD_ARGUMENT);
+  CHECK(strstr(fleet_mpi_message(), "grid is null") != NULL);
 }
 
 static void on_grid(char order, int rows) {
@@ -205,6 +263,7 @@ int main(int argc, char** argv) {
   CHECK(fleet_mpi_grid_create(MPI_COMM_WORLD, 'r', size, 1, "cores=many", &grid) ==
         FLEET_BAD_OPTION);
   CHECK(grid == NULL);
+  if (size > 1) check_grids_that_differ(size, rank);
   for (rows = 1; rows <= size; ++rows)
     if (size % rows == 0) on_grid(rows % 2 == 0 ? 'c' : 'r', rows);
   if (size > 1) lose_a_rank();
