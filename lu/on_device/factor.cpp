@@ -145,7 +145,8 @@ std::vector<double> solve(const Grid& grid, const Columns& columns, const Device
                           const SolutionPlace& place) {
   const std::int64_t n = columns.n, nb = columns.cols.nb;
   const auto& [left, solved] = place;
-  // What this rank's columns leave of the right sides is `left`; the sum over all ranks is left.
+  // What this rank's columns leave of its part of the right sides is in `left`; summed over all
+  // ranks it is what the next unknowns are solved for.
   std::vector<double> x(static_cast<std::size_t>(std::max<std::int64_t>(1, columns.local_cols)));
   if (grid.col == columns.cols.owner(n)) {
     device.copy(left.data(), columns.part(0, columns.cols.local(n), n, 1).data, n);
