@@ -4,12 +4,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
+#include <new>
+#include <utility>
 #include <vector>
 
 namespace fleet::lu {
 
 Failure no_answer(double seconds) {
   return Failure("a rank has not answered for " + std::to_string(seconds) + " s");
+}
+
+void keep_for_ever(std::shared_ptr<const void> memory) noexcept {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& kept = *new std::vector<std::shared_ptr<const void>>;
+  const std::lock_guard lock(mutex);
+  try {
+    kept.push_back(memory);
+  } catch (const std::bad_alloc&) {
+    using Memory = std::shared_ptr<const void>;
+    alignas(Memory) static unsigned char last[sizeof(Memory)];
+    new (last) Memory(std::move(memory));
+  }
 }
 
 void Comm::reduce(std::span<double> data, Reduction how) {
@@ -19,7 +35,7 @@ void Comm::reduce(std::span<double> data, Reduction how) {
   try {
     gather(data, counts, all)->wait();
   } catch (...) {
-    new std::vector(std::move(all));  // the message may still come
+    keep_for_ever(std::make_shared<std::vector<double>>(std::move(all)));
     throw;
   }
   std::copy_n(all.begin(), data.size(), data.begin());

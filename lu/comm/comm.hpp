@@ -34,6 +34,10 @@ class Request {
   virtual void wait() = 0;
 };
 
+/// Memory of a message that a failure leaves under way: collectives cannot be cancelled, so the
+/// message may still come, or be read, and the process may go on.
+void keep_for_ever(std::shared_ptr<const void> memory) noexcept;
+
 /// Of a patience, in seconds: longer than any run.
 constexpr double kForever = 1e9;
 

@@ -118,8 +118,8 @@ class PanelFactoring {
     try {
       ranks_.gather(of_rank_, counts_, of_all_)->wait();
     } catch (...) {
-      // The message may still come, or be read.
-      for (std::vector<double>* words : {&of_rank_, &of_all_}) new std::vector(std::move(*words));
+      for (std::vector<double>* words : {&of_rank_, &of_all_})
+        keep_for_ever(std::make_shared<std::vector<double>>(std::move(*words)));
       throw;
     }
   }

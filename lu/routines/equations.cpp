@@ -60,7 +60,7 @@ Factored Equations::factor(const Rank& rank) {
   try {
     result = lu::factor(copy_->on, system, copy_->workspace, rank, {.overlap = overlap_});
   } catch (...) {
-    static_cast<void>(copy_.release());  // messages may be under way in it
+    keep_for_ever(std::shared_ptr<Copy>(std::move(copy_)));
     throw;
   }
   for (std::int64_t block = 0; block < a.cols.blocks.count(); ++block) {
