@@ -351,11 +351,7 @@ Mpi::~Mpi() {
   if (is_ours_ && std::uncaught_exceptions() == 0) MPI_Finalize();
 }
 
-std::unique_ptr<Comm> Mpi::world() const {
-  MPI_Comm all = MPI_COMM_NULL;
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &all));
-  return std::make_unique<MpiComm>(all);
-}
+std::unique_ptr<Comm> Mpi::world() const { return over(MPI_COMM_WORLD); }
 
 int Mpi::rank() const {
   int rank = 0;

@@ -82,7 +82,7 @@ bool Lanes::has_messages(int rank) const {
 }
 
 double Lanes::cores_end_s(std::size_t rank, double begin_s, double core_s) const {
-  // A rank of one core has its thread for messages beside it, as in lu/work/workshop.cpp.
+  // A rank of one core has its thread for messages beside it, as Workshop gives it.
   if (options_.overlap != Overlap::full || cores_ < 2) return begin_s + core_s / cores_;
   double now_s = begin_s;
   for (const Interval& away : away_[rank]) {

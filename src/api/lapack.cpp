@@ -5,12 +5,10 @@
 
 #include <algorithm>
 
-#include "api/parameters.hpp"
-#include "core/argument_check.hpp"
+#include "api/lapack_function.hpp"
 #include "cpu/element.hpp"
 #include "linalg/inverse.hpp"
 #include "linalg/orthogonal.hpp"
-#include "linalg/panel.hpp"
 #include "linalg/solve.hpp"
 
 using namespace fleet;          // NOLINT: this file is the border between the two languages
@@ -18,39 +16,6 @@ using namespace fleet::capi;    // NOLINT
 using namespace fleet::linalg;  // NOLINT
 
 namespace {
-
-using Int = std::int64_t;
-
-/// The function that was called.
-struct Function {
-  fleet_context* context;
-  const char* symbol;
-  Storage storage;
-
-  ArgumentCheck check() const { return {symbol, kBehindContext}; }
-  Level3 on() const { return {context_of(context), storage, symbol}; }
-  /// What the library itself reads and writes element by element.
-  void require_host(const char* name, const void* data, Int elements, Storage type) const {
-    const View array{.data = const_cast<void*>(data), .rows = elements, .cols = 1, .ld = elements};
-    if (elements > 0 && !context_of(context).bring_to_cpu(array, type, Access::update))
-      refuse_argument(std::string(symbol) + ": " + name + " is on a device, expected host memory");
-  }
-  void require_host_pivots(const Int* pivots, Int elements) const {
-    require_host("ipiv", pivots, elements, Storage::f64);  // of the same size
-  }
-  void require_host_tau(const void* tau, Int elements) const {
-    require_host("tau", tau, elements, storage);
-  }
-};
-
-/// A matrix and its leading dimension, as arguments.
-struct Given {
-  const void* data;
-  Int ld;
-  View view(Int rows, Int cols, Fill fill = Fill::full) const {
-    return {.data = const_cast<void*>(data), .rows = rows, .cols = cols, .ld = ld, .fill = fill};
-  }
-};
 
 Fill fill_of(fleet_uplo uplo) { return uplo == FLEET_UPPER ? Fill::upper : Fill::lower; }
 Diag diag_of(fleet_diag diag) { return diag == FLEET_UNIT ? Diag::unit : Diag::non_unit; }
@@ -86,55 +51,6 @@ fleet_status getrf(const Function& f, Int m, Int n, Given a, Int* ipiv, Int* inf
         .array("info", info, 1);
     f.require_host_pivots(ipiv, std::min(m, n));
     *info = linalg::getrf(f.on(), a.view(m, n), ipiv);
-  });
-}
-
-Storage storage_of(fleet_type type) {
-  return type == FLEET_F32   ? Storage::f32
-         : type == FLEET_F64 ? Storage::f64
-         : type == FLEET_C32 ? Storage::c32
-                             : Storage::c64;
-}
-
-/// Of m rows and n columns, at an address.
-LuPanel panel_of(Int m, Int n, const void* panel) {
-  return {.rows = m, .width = n, .data = const_cast<void*>(panel)};
-}
-
-fleet_status getrf_panel(const Function& f, Int m, Int n, Given a, void* panel) {
-  return guarded([&] {
-    f.check()
-        .within("m", m, 0, kMostPanelRows)
-        .within("n", n, 0, m)
-        .matrix("a", a.data, "lda", a.ld, m, n, f.storage)
-        .array("panel", panel, n);
-    linalg::factor_panel(f.on(), a.view(m, n), panel_of(m, n, panel));
-  });
-}
-
-fleet_status getrf_pivots(const Function& f, Int m, Int n, const void* panel, Int* ipiv,
-                          Int* info) {
-  return guarded([&] {
-    f.check()
-        .within("m", m, 0, kMostPanelRows)
-        .within("n", n, 0, m)
-        .array("panel", panel, n)
-        .array("ipiv", ipiv, n)
-        .array("info", info, 1);
-    f.require_host_pivots(ipiv, n);
-    *info = linalg::panel_pivots(f.on(), panel_of(m, n, panel), ipiv);
-  });
-}
-
-fleet_status getrf_apply(const Function& f, Int m, Int n, const void* panel, Int k, Given c) {
-  return guarded([&] {
-    f.check()
-        .within("m", m, 0, kMostPanelRows)
-        .within("n", n, 0, m)
-        .array("panel", panel, n)
-        .at_least("k", k, 0)
-        .matrix("c", c.data, "ldc", c.ld, m, k, f.storage);
-    linalg::apply_panel(f.on(), panel_of(m, n, panel), c.view(m, k));
   });
 }
 
@@ -407,24 +323,7 @@ fleet_status larfb(const Function& f, const Applied& how, fleet_direct direct, f
   });
 }
 
-template <class T>
-using Element = std::conditional_t<std::is_floating_point_v<T>, T, void>;
-
 }  // namespace
-
-fleet_status fleet_getrf_panel_bytes(fleet_type type, Int m, Int n, Int* bytes) {
-  return guarded([&] {
-    ArgumentCheck("fleet_getrf_panel_bytes", 1)
-        .flag("type", type, "sdcz")
-        .within("m", m, 0, kMostPanelRows)
-        .within("n", n, 0, m)
-        .array("bytes", bytes, 1);
-    *bytes = linalg::panel_bytes(storage_of(type), m, n);
-  });
-}
-
-#define FLEET_F(letter, word, T) \
-  Function { context, "fleet_" #letter #word, kTypeOf<T>.storage }
 
 // For one letter and element type; real and complex names of orthogonal matrices differ.
 #define FLEET_DEFINE_LAPACK(x, T, ORG, ORM)                                                        \
@@ -435,18 +334,6 @@ fleet_status fleet_getrf_panel_bytes(fleet_type type, Int m, Int n, Int* bytes) 
   fleet_status fleet_##x##getrf(fleet_context* context, Int m, Int n, Element<T>* a, Int lda,      \
                                 Int* ipiv, Int* info) {                                            \
     return getrf(FLEET_F(x, getrf, T), m, n, {a, lda}, ipiv, info);                                \
-  }                                                                                                \
-  fleet_status fleet_##x##getrf_panel(fleet_context* context, Int m, Int n, Element<T>* a,         \
-                                      Int lda, void* panel) {                                      \
-    return getrf_panel(FLEET_F(x, getrf_panel, T), m, n, {a, lda}, panel);                         \
-  }                                                                                                \
-  fleet_status fleet_##x##getrf_pivots(fleet_context* context, Int m, Int n, const void* panel,    \
-                                       Int* ipiv, Int* info) {                                     \
-    return getrf_pivots(FLEET_F(x, getrf_pivots, T), m, n, panel, ipiv, info);                     \
-  }                                                                                                \
-  fleet_status fleet_##x##getrf_apply(fleet_context* context, Int m, Int n, const void* panel,     \
-                                      Int k, Element<T>* c, Int ldc) {                             \
-    return getrf_apply(FLEET_F(x, getrf_apply, T), m, n, panel, k, {c, ldc});                      \
   }                                                                                                \
   fleet_status fleet_##x##geqrf(fleet_context* context, Int m, Int n, Element<T>* a, Int lda,      \
                                 Element<T>* tau) {                                                 \

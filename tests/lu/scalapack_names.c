@@ -165,6 +165,20 @@ static void products(void* scalapack, int offset) {
   }
 }
 
+/* pdgetrf of m x n elements from (at, at) on, by both: by FleetBLAS itself or not. */
+static void factor_both(void* scalapack, int m, int n, int at, int is_done) {
+  int i, info[2];
+  find(scalapack, "pdgetrf_");
+  for (i = 0; i < 2; ++i) {
+    make(&c[i], kSize, kSize, 5, 0);
+    begin();
+    ((getrf)seen[i])(&m, &n, c[i].at, &at, &at, c[i].desc, c[i].pivots, &info[i]);
+    end(i, is_done);
+  }
+  CHECK(info[0] == 0 && info[1] == 0);
+  same(&c[0], &c[1], 1e-8);
+}
+
 static void factorizations(void* scalapack, int offset) {
   const int n = 45, nrhs = 3, at = 1 + offset * nb, one = 1;
   int info[2] = {-1, -1}, turn, i;
@@ -180,15 +194,7 @@ static void factorizations(void* scalapack, int offset) {
     CHECK(info[0] == info[1] && (info[0] > 0) == (turn >= 2));
     if (info[0] == 0) same(&c[0], &c[1], 1e-12);
   }
-  find(scalapack, "pdgetrf_");
-  for (i = 0; i < 2; ++i) {
-    make(&c[i], kSize, kSize, 5, 0);
-    begin();
-    ((getrf)seen[i])(&n, &n, c[i].at, &at, &at, c[i].desc, c[i].pivots, &info[i]);
-    end(i, 1);
-  }
-  CHECK(info[0] == 0 && info[1] == 0);
-  same(&c[0], &c[1], 1e-8);
+  factor_both(scalapack, n, n, at, 1);
   /* Behind these, ScaLAPACK may write what it likes. */
   CHECK(memcmp(c[0].pivots, c[1].pivots, sizeof(int) * (size_t)local_rows(&c[0], at - 1 + n)) == 0);
   find(scalapack, "pdgesv_");
@@ -209,7 +215,7 @@ static void factorizations(void* scalapack, int offset) {
 static void passed_on(void* scalapack) {
   const int m = 33, n = 21, k = 27, at = 3, one = 1;
   const double alpha = 1.5, beta = -0.5;
-  int i, info[2];
+  int i;
   find(scalapack, "pdgemm_");
   make(&a, kSize, kSize, 1, 0);
   make(&b[0], kSize, kSize, 2, 0);
@@ -221,15 +227,7 @@ static void passed_on(void* scalapack) {
     end(i, 0);
   }
   same(&c[0], &c[1], 1e-12);
-  find(scalapack, "pdgetrf_");
-  for (i = 0; i < 2; ++i) {
-    make(&c[i], kSize, kSize, 5, 0);
-    begin();
-    ((getrf)seen[i])(&m, &n, c[i].at, &one, &one, c[i].desc, c[i].pivots, &info[i]);
-    end(i, 0);
-  }
-  CHECK(info[0] == 0 && info[1] == 0);
-  same(&c[0], &c[1], 1e-8);
+  factor_both(scalapack, m, n, one, 0);
 }
 
 int main(int argc, char** argv) {
