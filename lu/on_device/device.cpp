@@ -8,15 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "comm/comm.hpp"
-#include "work/config.hpp"
+#include "work/context.hpp"
 
 namespace fleet::lu {
 namespace {
-
-void check(fleet_status status) {
-  if (status != FLEET_OK) throw Failure(std::string("FleetBLAS: ") + fleet_message());
-}
 
 std::size_t bytes_of(std::int64_t count) {
   return static_cast<std::size_t>(count) * sizeof(double);
@@ -30,6 +25,12 @@ void start(fleet_context* context) {
   check(fleet_free(context, data));
 }
 
+Context started(int number) {
+  Context context = make_context("offload=always;devices=" + std::to_string(number) + ",");
+  start(context.get());
+  return context;
+}
+
 }  // namespace
 
 std::vector<int> Device::numbers(bool only_a_part) {
@@ -37,25 +38,13 @@ std::vector<int> Device::numbers(bool only_a_part) {
   if (offload != nullptr && std::string_view(offload) == "never") return {};
   Context part;
   // What the environment says of devices is meant for all processes.
-  if (only_a_part && std::getenv("FLEETBLAS_DEVICES") == nullptr) {
-    fleet_context* made = nullptr;
-    check(fleet_context_create("devices=split", &made));
-    part.reset(made);
-  }
+  if (only_a_part && std::getenv("FLEETBLAS_DEVICES") == nullptr)
+    part = make_context("devices=split");
   start(part.get());
   std::vector<int> found;
   std::istringstream list(config_value(part.get(), "devices"));
   for (int number = 0; list >> number; list.ignore()) found.push_back(number);
   return found;
-}
-
-Device::Context Device::started(int number) {
-  const std::string options = "offload=always;devices=" + std::to_string(number) + ",";
-  fleet_context* made = nullptr;
-  check(fleet_context_create(options.c_str(), &made));
-  Context context(made);
-  start(made);
-  return context;
 }
 
 Device::Device(int number) : number_(number), context_(started(number)), panels_(started(number)) {}

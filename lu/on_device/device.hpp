@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fleetblas/lapack.h"
+#include "work/context.hpp"
 
 namespace fleet::lu {
 
@@ -65,11 +66,6 @@ class Device {
   void subtract_product(const Part& a, const double* x, double* y) const;
 
  private:
-  struct Destroy {
-    void operator()(fleet_context* context) const { fleet_context_destroy(context); }
-  };
-  using Context = std::unique_ptr<fleet_context, Destroy>;
-  static Context started(int number);
   std::optional<Memory> take(int location, std::int64_t count) const;
 
   const int number_;

@@ -6,14 +6,10 @@
 #include <chrono>
 #include <thread>
 
-#include "comm/comm.hpp"
+#include "work/context.hpp"
 
 namespace fleet::lu {
 namespace {
-
-void check(fleet_status status) {
-  if (status != FLEET_OK) throw Failure(std::string("FleetBLAS: ") + fleet_message());
-}
 
 std::int64_t legal(std::int64_t ld) { return std::max<std::int64_t>(1, ld); }
 

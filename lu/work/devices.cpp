@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "comm/comm.hpp"
-#include "work/config.hpp"
 
 namespace fleet::lu {
 namespace {
@@ -34,21 +33,17 @@ void warm_up(const Blas& blas) {
 
 }  // namespace
 
-Devices::Devices(const DeviceMeans& means, int cores) : balance(cores, means.cpu_share) {
-  if (fleet_context_create(options_of(means).c_str(), &context_) != FLEET_OK)
-    throw Failure(std::string("FleetBLAS: ") + fleet_message());
-  blas_ = Blas(context_, means.most_flops_per_s);
+Devices::Devices(const DeviceMeans& means, int cores)
+    : balance(cores, means.cpu_share),
+      context_(make_context(options_of(means))),
+      blas_(context_.get(), means.most_flops_per_s) {
+  if (config_value(context_.get(), "runs_on") != "devices")
+    throw Failure("there are no devices (--devices=none: by the CPU alone)");
+  warm_up(Blas(context_.get()));
   try {
-    if (config_value(context_, "runs_on") != "devices")
-      throw Failure("there are no devices (--devices=none: by the CPU alone)");
-    warm_up(Blas(context_));
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
-    fleet_context_destroy(context_);
     throw Failure("the system gives no thread for devices");
-  } catch (...) {
-    fleet_context_destroy(context_);
-    throw;
   }
 }
 
@@ -59,7 +54,6 @@ Devices::~Devices() {
   }
   begins_.notify_one();
   thread_.join();
-  fleet_context_destroy(context_);
 }
 
 void Devices::begin(std::function<void()> work) {
@@ -116,9 +110,9 @@ void Devices::run() {
 
 Devices::Pinned Devices::pin(const std::vector<Memory>& memory) const {
   Pinned pinned;
-  pinned.context_ = context_;
+  pinned.context_ = context_.get();
   for (const auto& [data, bytes] : memory)
-    if (bytes >= kWorthPinning && fleet_host_register(context_, data, bytes) == FLEET_OK)
+    if (bytes >= kWorthPinning && fleet_host_register(context_.get(), data, bytes) == FLEET_OK)
       pinned.memory_.push_back(data);
   return pinned;
 }

@@ -13,6 +13,7 @@
 
 #include "schedule/balance.hpp"
 #include "work/blas.hpp"
+#include "work/context.hpp"
 
 namespace fleet::lu {
 
@@ -67,7 +68,7 @@ class Devices {
  private:
   void run();
 
-  fleet_context* context_ = nullptr;
+  const Context context_;
   Blas blas_;
   std::mutex mutex_;
   std::condition_variable begins_, ends_;

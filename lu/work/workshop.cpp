@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <string>
 
-#include "work/config.hpp"
-
 namespace fleet::lu {
 
-CpuContext::CpuContext(int threads) {
-  const std::string options = "offload=never;cpu_threads=" + std::to_string(threads);
-  if (fleet_context_create(options.c_str(), &context_) != FLEET_OK)
-    throw Failure(std::string("FleetBLAS: ") + fleet_message());
-}
+CpuContext::CpuContext(int threads)
+    : context_(make_context("offload=never;cpu_threads=" + std::to_string(threads))) {}
 
 std::string CpuContext::blas() const {
-  const std::string name = config_value(context_, "cpu_blas");
+  const std::string name = config_value(get(), "cpu_blas");
   return name.empty() ? "unknown" : name;
 }
 

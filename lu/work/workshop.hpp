@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schedule/tasks.hpp"
+#include "work/context.hpp"
 #include "work/rank.hpp"
 
 namespace fleet::lu {
@@ -31,15 +32,12 @@ class CpuContext {
  public:
   /// Throws Failure.
   explicit CpuContext(int threads);
-  ~CpuContext() { fleet_context_destroy(context_); }
-  CpuContext(const CpuContext&) = delete;
-  CpuContext& operator=(const CpuContext&) = delete;
-  fleet_context* get() const { return context_; }
+  fleet_context* get() const { return context_.get(); }
   /// The CPU BLAS that it uses, as the library words it.
   std::string blas() const;
 
  private:
-  fleet_context* context_ = nullptr;
+  Context context_;
 };
 
 /// The cores of a rank at work. With `full`, the thread that drives messages is one of the crew

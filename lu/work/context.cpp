@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// config.cpp: two kinds of values, from the library's own text, need no reader of JSON.
-#include "work/config.hpp"
+// context.cpp: two kinds of values, from the library's own text, need no reader of JSON.
+#include "work/context.hpp"
+
+#include "comm/comm.hpp"
 
 namespace fleet::lu {
+
+void check(fleet_status status) {
+  if (status != FLEET_OK) throw Failure(std::string("FleetBLAS: ") + fleet_message());
+}
+
+Context make_context(const std::string& options) {
+  fleet_context* made = nullptr;
+  check(fleet_context_create(options.c_str(), &made));
+  return Context(made);
+}
 
 std::string config_value(fleet_context* context, const std::string& key) {
   char* text = nullptr;

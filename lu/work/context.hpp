@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// context.hpp: contexts of the library, and what its functions return. It knows no matrices.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "fleetblas/fleetblas.h"
+
+namespace fleet::lu {
+
+/// Throws Failure, with the library's reason, where the last call has failed.
+void check(fleet_status status);
+
+struct DestroyContext {
+  void operator()(fleet_context* context) const { fleet_context_destroy(context); }
+};
+using Context = std::unique_ptr<fleet_context, DestroyContext>;
+/// Throws Failure.
+Context make_context(const std::string& options);
+
+/// The value of a key of fleet_config_json that is a text or a list of numbers, without its quotes
+/// or brackets; empty where there is none. nullptr: of the default context.
+std::string config_value(fleet_context* context, const std::string& key);
+
+}  // namespace fleet::lu
