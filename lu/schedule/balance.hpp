@@ -24,7 +24,7 @@ struct Split {
 };
 
 /// The shares for which cores and devices end together: P_cpu/(P_cpu + P_devices), with the rates
-/// that both had at work of the same kind.
+/// that both had at work of the same kind; or none of the cores', where devices alone are faster.
 class Balance {
  public:
   /// `cores` do the CPU's part. `given`: that share always.
@@ -51,8 +51,13 @@ class Balance {
   struct Rates {
     double cpu = 0, devices = 0;  ///< 0: not known
     bool are_tried = false;       ///< by a few columns only
+    double together = 0, alone = 0;  ///< of all, with cores and by devices alone; 0: not known
+    int times_same = 0;              ///< in a row, either way
+    bool were_together = false;
   };
   bool is_known(Work work) const;
+  /// Do cores take part?
+  bool has_cpu(const Rates& rates) const;
   Split trial(std::int64_t columns) const;
   double share(const Rates& rates) const;
 

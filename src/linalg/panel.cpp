@@ -2,7 +2,6 @@
 // panel.cpp: the kernels of factorizations (program/panel.hpp) without a program.
 #include "linalg/panel.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -12,9 +11,6 @@
 
 namespace fleet::linalg {
 namespace {
-
-/// Kernels copy the rows that an update solves for: so many bytes at most at a time.
-constexpr std::int64_t kMostRowBytes = std::int64_t{64} << 20;
 
 Panel layout_of(Storage storage, std::int64_t rows, std::int64_t width) {
   return {.routine = Factoring::getrf,
@@ -71,15 +67,11 @@ void apply_panel(const Level3& on, const LuPanel& panel, const View& c) {
   if (panel.width == 0 || is_empty(c)) return;
   const Panel layout = layout_of(on.storage(), panel.rows, panel.width);
   const View tile = view_of(layout, panel.data);
-  const std::int64_t most =
-      std::max<std::int64_t>(1, kMostRowBytes / (layout.width * layout.element_bytes));
-  std::vector<Launch> launches;
-  for (std::int64_t col = 0; col < c.cols; col += most)
-    launches.push_back({.kernel = Kernel::update,
-                        .type = {.storage = on.storage()},
-                        .a = tile,
-                        .c = on.part_of(c, 0, col, c.rows, std::min(most, c.cols - col)),
-                        .panel = layout});
+  const Launch launches[] = {{.kernel = Kernel::update,
+                              .type = {.storage = on.storage()},
+                              .a = tile,
+                              .c = c,
+                              .panel = layout}};
   on.context().compute_in_place(
       launches, {{{c, on.storage(), Access::update}, {tile, on.storage(), Access::read}}});
 }

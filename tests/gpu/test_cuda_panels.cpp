@@ -43,6 +43,35 @@ TYPED_TEST(CudaPanels, FactorAsGetrfDoes) {
   }
 }
 
+/// Wide enough for two streams; also where the panel is a square, which leaves no products.
+TYPED_TEST(CudaPanels, DoTheSameToManyColumnsAsToFew) {
+  using T = TypeParam;
+  using Api = test::Lapack<T>;
+  constexpr std::int64_t kWidth = 96, kColumns = 9000, kFew = 1000;
+  const HostContext context("backend=cuda;devices=0,");
+  std::mt19937 random(9);
+  for (const std::int64_t rows : {kWidth, std::int64_t{700}}) {
+    const Matrix<T> a(rows, kWidth, random), c(rows, kColumns, random);
+    Placed<T> square(context, a, 0), at_once(context, c, 0), by_few(context, c, 0);
+    const test::PanelMemory<T> panel(context, rows, kWidth, 0);
+    ASSERT_EQ(Api::getrf_panel(context, rows, kWidth, square.data(), square.ld(), panel.data()),
+              FLEET_OK)
+        << fleet_message();
+    ASSERT_EQ(Api::getrf_apply(context, rows, kWidth, panel.data(), kColumns, at_once.data(),
+                               at_once.ld()),
+              FLEET_OK)
+        << fleet_message();
+    for (std::int64_t col = 0; col < kColumns; col += kFew)
+      ASSERT_EQ(Api::getrf_apply(context, rows, kWidth, panel.data(), kFew,
+                                 by_few.data() + col * by_few.ld(), by_few.ld()),
+                FLEET_OK)
+          << fleet_message();
+    EXPECT_LE(difference(at_once.now(), by_few.now()).largest(),
+              20.0 * kWidth * kUnitOf<T> * by_few.now().largest())
+        << rows;
+  }
+}
+
 TEST(CudaCopies, BetweenDevicesAreRight) {
   const auto devices = test::all_gpus();
   if (devices.size() < 2) GTEST_SKIP() << "one GPU";

@@ -75,6 +75,31 @@ TEST(Balance, LeavesOutACpuThatIsPointless) {
   EXPECT_EQ(balance.split(Work::alone, 3200).on_cpu, 0);
 }
 
+/// What the CPU has of works one after another, devices having another rate alone.
+double share_of_cpu(double cpu, double devices_beside_it, double devices_alone) {
+  constexpr int kWorks = 100;
+  constexpr std::int64_t kColumns = 3200;
+  Balance balance;
+  double all_on_cpu = 0;
+  for (int i = 0; i < kWorks; ++i)
+    for (std::int64_t left = kColumns; left > 0;) {
+      const Split split = balance.split(Work::alone, left);
+      const auto on_cpu = static_cast<double>(split.on_cpu);
+      const auto rest = static_cast<double>(split.columns - split.on_cpu);
+      const double devices = on_cpu > 0 ? devices_beside_it : devices_alone;
+      balance.learn(Work::alone, {on_cpu, on_cpu / cpu, rest, rest / devices});
+      left -= split.columns;
+      all_on_cpu += on_cpu;
+    }
+  return all_on_cpu / (kWorks * kColumns);
+}
+
+TEST(Balance, LeavesOutCoresThatSlowDevicesDown) {
+  EXPECT_LT(share_of_cpu(1, 7, 10), 0.01);
+  EXPECT_GT(share_of_cpu(1, 9.5, 10), 0.09);
+  EXPECT_GT(share_of_cpu(1, 7, 7), 0.11);
+}
+
 TEST(Balance, MeasuresDevicesAgainThatWereSlowOnce) {
   Balance balance;
 

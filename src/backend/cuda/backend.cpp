@@ -133,11 +133,15 @@ class CudaBackend final : public Backend {
         launches, "kernels outside of a plan", [&](const DeviceLaunch& of_device, Stream& stream) {
           if (devices_.faults.next_launch_fails())
             throw Error(Status::device_failed, "failed on purpose");
-          if (!stream.blas)
-            stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
-          if (factors(of_device.launch.kernel))
-            stream.workspace.grow(factoring_bytes(of_device.launch, {*stream.blas, stream.stream}));
-          Run::compute(of_device.launch, stream);
+          const Launch& launch = of_device.launch;
+          const bool in_two = can_update_in_two(launch);
+          Stream& first = in_two ? rows_beside_runs(of_device.device) : stream;
+          const Handles handles = handles_of(first);
+          if (factors(launch.kernel)) first.workspace.grow(factoring_bytes(launch, handles));
+          if (in_two)
+            run_update_in_two(launch, handles, first.workspace.data(), handles_of(stream));
+          else
+            Run::compute(launch, stream);
           devices_.faults.note_kernel(of_device.device);
         });
   }
@@ -219,6 +223,15 @@ class CudaBackend final : public Backend {
   /// `is_ahead`: its kernels go before those of others, which need them.
   Stream& stream_beside_runs(DeviceId device, bool is_ahead = false) {
     return devices_.streams.of({Queue::Kind::lane, device, kHost, 0, is_ahead});
+  }
+
+  Stream& rows_beside_runs(DeviceId device) {
+    return devices_.streams.of({Queue::Kind::lane, device, kHost, kRowsLane});
+  }
+  Handles handles_of(Stream& stream) {
+    if (!stream.blas)
+      stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
+    return {*stream.blas, stream.stream};
   }
 
   static bool is_ahead(const CopyWithin&) { return false; }

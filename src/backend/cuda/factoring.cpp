@@ -4,6 +4,7 @@
 #include "backend/cuda/factoring.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "backend/cuda/check.hpp"
@@ -20,17 +21,55 @@ std::size_t aligned(std::int64_t bytes) {
   return static_cast<std::size_t>(round_up(bytes, kAlignmentBytes));
 }
 
-/// One kernel of a factorization.
+/// Rows of U are solved for in pieces of so many bytes at most. The product has them all at once:
+/// by 16384 columns at a time it takes up to a fifth longer (docs/performance/lessons.md).
+constexpr std::int64_t kSolvedBytes = std::int64_t{64} << 20;
+
+/// Columns of getrf's c that are solved for at a time.
+std::int64_t solved_columns(const Launch& launch) {
+  const std::int64_t column = launch.panel.width * bytes_of(launch.type.storage);
+  return std::clamp<std::int64_t>(kSolvedBytes / std::max<std::int64_t>(1, column), 1,
+                                  std::max<std::int64_t>(1, launch.c.cols));
+}
+
+/// Columns of an update in two streams: fewer are not worth the second. The first products are of
+/// few columns, since nothing runs beside what comes before them.
+constexpr std::int64_t kLeastColumnsInTwo = 4096;
+constexpr std::array kEndsInTwo = {1.0 / 16, 1.0 / 4, 1.0};
+/// Whole tiles of cuBLAS's kernels.
+constexpr std::int64_t kColumnsOfTile = 128;
+
+/// Makes one stream wait for another.
+class Order {
+ public:
+  Order() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"); }
+  ~Order() { works(cudaEventDestroy(event_)); }
+  Order(const Order&) = delete;
+  Order& operator=(const Order&) = delete;
+
+  void put(cudaStream_t first, cudaStream_t second) const {
+    check(cudaEventRecord(event_, first), "cudaEventRecord");
+    check(cudaStreamWaitEvent(second, event_), "cudaStreamWaitEvent");
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// One kernel of a factorization. `products`: who has the last product of an update of getrf, after
+/// what `handles` have.
 class PanelKernel {
  public:
-  PanelKernel(const Launch& launch, const Handles& handles, char* workspace)
+  PanelKernel(const Launch& launch, const Handles& handles, char* workspace,
+              const Handles* products = nullptr)
       : launch_(launch),
         panel_(launch.panel),
         storage_(launch.type.storage),
         blas_(handles.blas),
         panels_(handles),
         stream_(handles.stream),
-        workspace_(workspace) {}
+        workspace_(workspace),
+        products_(products) {}
 
   void run() {
     switch (launch_.kernel) {
@@ -200,19 +239,27 @@ class PanelKernel {
     fleet::update(launch_,
                   {.multiply =
                        [&](const Launch& product) {
-                         panel_.in_halves
-                             ? multiply_halves(product, scratch(1, panel_.width, product.b.cols))
-                             : blas_.multiply(product);
+                         if (panel_.in_halves)
+                           return multiply_halves(product,
+                                                  scratch(1, panel_.width, product.b.cols));
+                         if (products_ != nullptr) Order().put(stream_, products_->stream);
+                         (products_ != nullptr ? products_->blas : blas_).multiply(product);
                        },
                    .solve =
                        [&](const View& p, const View& c) {
-                         const View solved = scratch(0, c.rows, c.cols);
-                         blas_.multiply({.type = launch_.type,
-                                         .alpha = 1.0,
-                                         .a = piece(p, panel_.block_begin(), panel_.width),
-                                         .b = c,
-                                         .c = solved});
-                         copy_filled(storage_, solved, c, stream_);
+                         const View inverse = piece(p, panel_.block_begin(), panel_.width);
+                         const std::int64_t most = solved_columns(launch_);
+                         for (std::int64_t col = 0; col < c.cols; col += most) {
+                           const View some = part(c, storage_, 0, col, c.rows,
+                                                  std::min(most, c.cols - col));
+                           const View solved = scratch(0, some.rows, some.cols);
+                           blas_.multiply({.type = launch_.type,
+                                           .alpha = 1.0,
+                                           .a = inverse,
+                                           .b = some,
+                                           .c = solved});
+                           copy_filled(storage_, solved, some, stream_);
+                         }
                        },
                    .exchange = [&](const View& p, const View& c) { exchange(c, notes(p)); },
                    .scratch = scratch});
@@ -225,6 +272,7 @@ class PanelKernel {
   const Panels panels_;
   cudaStream_t stream_;
   char* workspace_;
+  const Handles* products_;
 };
 
 }  // namespace
@@ -246,8 +294,13 @@ bool Workspace::grow(std::size_t bytes) {
 }
 
 std::size_t update_bytes(const Launch& launch) {
-  if (launch.panel.routine == Factoring::potrf) return 0;
-  return 2 * aligned(launch.panel.width * launch.c.cols * bytes_of(launch.type.storage));
+  const Panel& panel = launch.panel;
+  const auto rows_of = [&](std::int64_t cols) {
+    return aligned(panel.width * cols * bytes_of(launch.type.storage));
+  };
+  if (panel.routine == Factoring::potrf) return 0;
+  if (panel.routine == Factoring::getrf && !panel.in_halves) return rows_of(solved_columns(launch));
+  return 2 * rows_of(launch.c.cols);
 }
 
 std::size_t factoring_bytes(const Launch& launch, const Handles& handles) {
@@ -276,6 +329,33 @@ std::size_t factoring_bytes(const Launch& launch, const Handles& handles) {
 
 void run_factoring(const Launch& launch, const Handles& handles, char* workspace) {
   PanelKernel(launch, handles, workspace).run();
+}
+
+bool can_update_in_two(const Launch& launch) {
+  return launch.kernel == Kernel::update && launch.panel.routine == Factoring::getrf &&
+         !launch.panel.in_halves && launch.c.cols >= kLeastColumnsInTwo;
+}
+
+void run_update_in_two(const Launch& launch, const Handles& rows, char* workspace,
+                       const Handles& products) {
+  try {
+    std::int64_t begin = 0;
+    for (const double share : kEndsInTwo) {
+      const std::int64_t end =
+          share == 1 ? launch.c.cols
+                     : round_up(static_cast<std::int64_t>(share * static_cast<double>(launch.c.cols)),
+                                kColumnsOfTile);
+      Launch some = launch;
+      some.c = part(launch.c, launch.type.storage, 0, begin, launch.c.rows, end - begin);
+      PanelKernel(some, rows, workspace, &products).run();
+      begin = end;
+    }
+    // Where a panel is a square there are no products.
+    if (launch.panel.length == launch.panel.width) Order().put(rows.stream, products.stream);
+  } catch (...) {
+    works(cudaStreamSynchronize(rows.stream));
+    throw;
+  }
 }
 
 }  // namespace fleet::cuda

@@ -38,4 +38,13 @@ std::size_t factoring_bytes(const Launch& launch, const Handles& handles);
 /// the device can factor.
 void run_factoring(const Launch& launch, const Handles& handles, char* workspace);
 
+/// Is `launch` an update that gains by it?
+bool can_update_in_two(const Launch& launch);
+/// An update of getrf in two streams: the exchange of rows and those of U, which memory bounds, for
+/// columns of which products come later, while the arithmetic units have those of columns before.
+/// `rows` has the workspace, and has nothing to do any more when `products` has not. Throws as
+/// run_factoring, and then waits for `rows`.
+void run_update_in_two(const Launch& launch, const Handles& rows, char* workspace,
+                       const Handles& products);
+
 }  // namespace fleet::cuda

@@ -18,6 +18,10 @@
 
 namespace fleet::cuda {
 
+/// The lane, which no plan has, of what comes before the products of an update: these wait for its
+/// kernels, and panels go before both.
+constexpr int kRowsLane = -1;
+
 /// Runs the tasks of one queue on a GPU.
 struct Stream {
   Queue queue;
