@@ -13,14 +13,14 @@ constexpr double kTrial = 1.0 / 16;
 /// The devices' columns are multiples of this, since their products are fastest then (paper 3,
 /// section 3.3, has 64). A core tries so many: few, since devices may be a hundred times as fast.
 constexpr std::int64_t kUnit = 32;
-/// Below this the CPU is left out: its cores have messages and copies to look after.
-constexpr double kLeastShare = 0.02;
+/// Below this the CPU is left out: its cores have messages and copies to look after, and slow the
+/// devices down, whose operands go through the same memory. On two H100 with 32 cores a share of
+/// 0.09, at which both ended together, took 18 % longer than none.
+constexpr double kLeastShare = 0.1;
 /// The devices always have a part, so that a rate that was measured too low once is measured again.
 constexpr double kMostShare = 7.0 / 8;
-/// Cores that would have less than this slow the devices down, whose operands go through the same
-/// memory, and may cost more than they do: on two H100 with 32 cores a share of 0.09, at which both
-/// ended together, took 18 % longer than none. So both ways are measured, each again after so many
-/// times of the other.
+/// Below this it may be the same, so both ways are measured, each again after so many times of the
+/// other.
 constexpr double kDoubtfulShare = 0.25;
 constexpr int kTimesUntilOther = 32;
 /// The last work counts so much beside all before it.

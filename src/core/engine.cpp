@@ -84,22 +84,27 @@ std::vector<int> gpu_ids(const Options& options, const DeviceLibrary& library) {
 
 Engine start_gpus(const Options& options, const std::optional<NamedMachine>& named,
                   const std::shared_ptr<CpuBlas>& blas) {
+  const double begin_s = now_s();
   const DeviceLibrary& library = device_library(options);
   Engine engine;
   engine.users = gpu_ids(options, library);
+  const double driver_s = now_s() - begin_s;
   // Probing must see the devices as they are, not the faults that a test asks for.
   Options undisturbed = options;
   undisturbed.inject = {};
   undisturbed.inject.nopeer = options.inject.nopeer;
   engine.backend = library.open(undisturbed, engine.users);
+  engine.backend->phases().add("driver", driver_s);
   const Machine& shape = engine.backend->machine();
   if (named && named->machine.device_count() != shape.device_count())
     throw Error(Status::bad_option, "machine: it has " + std::to_string(named->users.size()) +
                                         " devices, and " + std::to_string(shape.device_count()) +
                                         " are used");
-  KeptMachine kept =
-      named ? KeptMachine{named->machine, {}}
-            : cached_gpu_machine(options, library.identity(engine.users), *blas, *engine.backend);
+  KeptMachine kept = engine.backend->phases().time("machine", [&] {
+    return named ? KeptMachine{named->machine, {}}
+                 : cached_gpu_machine(options, library.identity(engine.users), *blas,
+                                      *engine.backend);
+  });
   engine.keep = std::move(kept.keep);
   Machine machine = std::move(kept.machine);
   std::erase_if(machine.links, [&](const Link& link) {  // what a named one has, and these do not
@@ -116,8 +121,10 @@ Engine start_gpus(const Options& options, const std::optional<NamedMachine>& nam
     engine.backend->trim();
   engine.machine = std::make_shared<Machine>(std::move(machine));
   if (!options.inject_text.empty()) {
+    const std::vector<Phase> before = engine.backend->phases().take();
     engine.backend.reset();
     engine.backend = library.open(options, engine.users);
+    for (const Phase& phase : before) engine.backend->phases().add(phase.name, phase.seconds);
   }
   engine.backend->keep_times(options.timeline || !options.trace.empty());
   return engine;
@@ -180,8 +187,10 @@ Engine start_engine(const Options& options, const std::optional<NamedMachine>& n
         std::make_shared<Machine>(named ? named->machine : measured_host(options, blas));
     return engine;
   }
+  const double begin_s = now_s();
   KeptMachine kept = named ? KeptMachine{named->machine, {}}
                            : measure(options, static_cast<int>(ids.size()), blas);
+  const double machine_s = now_s() - begin_s;
   engine.keep = std::move(kept.keep);
   Machine machine = std::move(kept.machine);
   // Users' device numbers do not change if only some of the devices are used.
@@ -189,6 +198,7 @@ Engine start_engine(const Options& options, const std::optional<NamedMachine>& n
     for (std::size_t i = 0; i < ids.size(); ++i)
       machine.devices[kFirstDevice + i].name = std::to_string(ids[i]);
   engine.backend = make_host_backend(machine, blas, options);
+  engine.backend->phases().add("machine", machine_s);
   engine.machine = std::make_shared<Machine>(engine.backend->machine());
   return engine;
 }

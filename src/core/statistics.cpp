@@ -72,6 +72,9 @@ void write_record(JsonText& json, const CallRecord& record) {
       .member("predicted_s", record.predicted_s)
       .member("corrected", record.corrections != nullptr ? largest(*record.corrections) : 1.0)
       .member("status", to_string(record.status));
+  json.key("phases").open('{');
+  for (const Phase& phase : record.phases) json.member(phase.name, phase.seconds);
+  json.close('}');
   write_links(json, record.bytes_by_link);
   write_kinds(json, record.bytes_by_kind);
   json.close('}');
@@ -195,6 +198,11 @@ std::string verbose_line(const CallRecord& r) {
     if (r.plan_s > 0) text += " (" + duration(r.prepare_s) + " to prepare)";
     text += " predicted " + duration(r.predicted_s);
     if (r.corrections != nullptr) text += " (corrected x" + number(largest(*r.corrections)) + ")";
+  }
+  const char* separator = " started: ";
+  for (const Phase& phase : r.phases) {
+    text += separator + phase.name + " " + duration(phase.seconds);
+    separator = ", ";
   }
   text += " gpus:" + std::to_string(r.workers);
   if (r.cpu_share > 0) text += " cpu:" + number(r.cpu_share);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/phases.hpp"
 #include "core/corrections_text.hpp"
 #include "core/factor_call.hpp"
 #include "machine/machine.hpp"
@@ -53,6 +54,7 @@ struct CallRecord : CallShape {
   double prepare_s = 0;    ///< of `seconds`, before the first task: start-up, waiting, planning
   double plan_s = 0;       ///< 0 when the plan was there already
   double predicted_s = 0;  ///< 0 when nothing was planned
+  std::vector<Phase> phases = {};  ///< of what was done once, since the call before
   bool is_planned_ahead = false;  ///< the plan was made while the devices ran something else
   bool is_at_once = false;        ///< it began while others were on devices of their own
   Status status = Status::ok;
@@ -68,7 +70,8 @@ void add_bytes(CallRecord& record, const Machine& machine, const std::vector<std
 /// `dgemm(N,N,m,n,k,alpha,A,lda,B,ldb,beta,C,ldc) 4.7ms predicted 4.5ms gpus:8 tile:2048
 /// 0.27/1.88/0.13GB h2d/p2p/d2h 29.2TFLOPS devices (reason)`; `fleet_gemm_ex:h(...)` for types that
 /// no symbol names. If the plan was made for this call, `4.7ms (2.1ms to prepare)`: the prediction
-/// does not include preparation. `predicted 4.5ms (corrected x0.75)`: runs have corrected the
+/// does not include preparation. `started: contexts 812ms, handles 45ms`: what was done once, since
+/// the call before. `predicted 4.5ms (corrected x0.75)`: runs have corrected the
 /// machine, by this factor at most. Calls that devices did not do have no prediction.
 std::string verbose_line(const CallRecord& record);
 

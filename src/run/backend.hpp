@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/phases.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
 #include "run/binding.hpp"
@@ -160,6 +161,12 @@ class Backend {
   /// Findings about its devices that only this kind of backend can have, beyond those of
   /// examine_links. Between runs only.
   virtual std::vector<Finding> examine() { return {}; }
+
+  /// Where the time of what is done once goes: for devices, for libraries, for the first run.
+  Phases& phases() { return phases_; }
+
+ private:
+  Phases phases_;
 };
 
 }  // namespace fleet

@@ -44,6 +44,26 @@ def test_missing_peer_copies_show_up_and_are_not_unhealthy(cli):
     assert "nopeer:0-1" in found["FLEETBLAS_*"]["text"]
 
 
+def test_where_the_time_of_first_calls_goes(cli):
+    done = cli(f"{HOST} --startup --size 128 --json -")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["startup"]
+    assert (found["size"], found["place"], found["where"]) == (128, "h", "devices")
+    assert all(seconds >= 1e-3 for seconds in found["phases"].values())
+    assert [call["plan_s"] > 0 for call in found["calls"]] == [True, False, False]
+    assert all(0 <= call["prepare_s"] <= call["seconds"] for call in found["calls"])
+
+
+def test_the_table_of_a_start_names_each_phase_and_call(cli):
+    done = cli(f"{HOST} --startup --size 128 --place p", FLEETBLAS_CACHE_DIR="")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0][:3] == ["start", "of", "dgemm"]
+    words = [line[0] for line in lines if line]
+    assert "machine" in words  # measured
+    assert words.count("call") == 3
+
+
 def test_a_lost_device_is_unhealthy(cli):
     done = cli(HOST, FLEETBLAS_INJECT="lost:1@0")
     assert done.returncode == 1

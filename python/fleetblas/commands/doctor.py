@@ -15,7 +15,7 @@ import pathlib
 
 from .. import __version__, _native
 from .._context import option_text
-from . import common
+from . import common, startup
 
 EXAMPLE = """example: fleetblas doctor
          fleetblas doctor --backend host --devices 4 --json -
@@ -37,6 +37,16 @@ def add_arguments(parser) -> None:
     common.add_backend_arguments(parser, ("auto", "cuda", "host", "sim"))
     parser.add_argument("--machine", metavar="FILE", help="machine file or shipped name (h200x8)")
     parser.add_argument("--json", metavar="FILE", help="write the findings; - for stdout")
+    parser.add_argument(
+        "--startup", action="store_true", help="first say where the time of first calls goes"
+    )
+    parser.add_argument(
+        "--size", type=common.positive_size, default=4096,
+        help="with --startup: m, n and k of its dgemm (default 4096)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--place", default="h", help="with --startup: where operands are, h, p or a device (default h)"
+    )
 
 
 def finding(subject: str, verdict: str, text: str, advice: str = "") -> dict:
@@ -131,18 +141,26 @@ def text_of(findings: list[dict]) -> str:
 
 def execute(arguments) -> int:
     common.require_writable(arguments.json)
-    options = option_text(common.context_options(arguments))
+    asked_for = common.context_options(arguments)
+    # Before anything else has started the devices.
+    begun = (
+        startup.measure(asked_for, arguments.size, arguments.place) if arguments.startup else None
+    )
+    options = option_text(asked_for)
     report = json.loads(_native.text_of(_native.library.fleet_doctor_json, options))
     findings = libraries() + packages() + environment() + report["findings"]
     broken = [each for each in findings if each["verdict"] == "broken"]
     slow = [each for each in findings if each["verdict"] == "slow"]
     if arguments.json != "-":
+        if begun:
+            print(startup.text_of(begun), end="\n\n")
         print(text_of(findings))
         state = f"not healthy: {len(broken)} broken" if broken else "healthy"
         print(f"{state}, {len(slow)} slow" if slow else state)
     if arguments.json:
         common.write_json(
             arguments.json,
-            {"healthy": not broken, "version": __version__, "findings": findings},
+            {"healthy": not broken, "version": __version__, "findings": findings}
+            | ({"startup": begun} if begun else {}),
         )
     return 1 if broken else 0

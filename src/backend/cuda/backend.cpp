@@ -29,7 +29,7 @@ constexpr double kLeastBesideCpuS = 1e-3;
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Options& options, const std::vector<int>& ordinals)
-      : options_(options), devices_(options, ordinals) {}
+      : options_(options), devices_(options, ordinals, phases()) {}
 
   const Machine& machine() const override { return devices_.machine; }
 

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <future>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "backend/cuda/stream_memory.hpp"
@@ -69,7 +71,7 @@ class CudaExecution final : public Execution {
       devices.faults.require_devices(plan);
       spans_.assign(plan.tasks.size(), {});
       choose_way(binding, serial);
-      if (!is_whole()) reserve();
+      if (!is_whole()) devices.phases.time("memory", [this] { reserve(); });
       begin_s_ = now_s();
       range_.emplace(devices.ranges, plan);
       if (!is_whole()) open();
@@ -187,7 +189,7 @@ class CudaExecution final : public Execution {
   /// Counts as time of the run: a kept graph, which is compared with it, needs none of this.
   void open() {
     try {
-      make_handles();
+      devices_.phases.time("handles", [this] { make_handles(); });
       if (way_ == Graphs::Way::capture)
         run_.open_capture(plan_);
       else
@@ -201,7 +203,9 @@ class CudaExecution final : public Execution {
   /// For the copies of pageable memory, if the plan has any.
   Stager* stager() {
     if (!Run::stages(plan_)) return nullptr;
-    if (!devices_.stager) devices_.stager = std::make_unique<Stager>(copy_threads());
+    if (!devices_.stager)
+      devices_.stager = devices_.phases.time(
+          "copy threads", [] { return std::make_unique<Stager>(copy_threads()); });
     return devices_.stager.get();
   }
 
@@ -421,6 +425,24 @@ class CudaExecution final : public Execution {
   bool is_open_ = false;
 };
 
+/// CUDA makes a context on a device with the first call for it, which takes tenths of a second: side
+/// by side. A device that fails here says so to whoever uses it.
+std::vector<int> started(const std::vector<int>& ordinals) {
+  const auto start = [](int ordinal) {
+    DeviceScope device;
+    if (device.try_use(ordinal)) works(cudaFree(nullptr));
+  };
+  std::vector<std::future<void>> starting;
+  for (const int ordinal : ordinals) {
+    try {
+      starting.push_back(std::async(std::launch::async, start, ordinal));
+    } catch (const std::system_error&) {  // no thread
+      start(ordinal);
+    }
+  }
+  return ordinals;
+}
+
 std::shared_ptr<const CusolverLibrary> load_cusolver(const Options& options,
                                                      const CublasLibrary& cublas) {
   return wants_cusolver(options) ? CusolverLibrary::load(cublas.version()) : nullptr;
@@ -432,11 +454,12 @@ bool wants_cusolver(const Options& options) {
   return options.cusolver && !environment_changes_cublas();
 }
 
-Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals)
-    : ordinals(cuda_ordinals),
-      cublas(CublasLibrary::load()),
-      cusolver(load_cusolver(options, *cublas)),
-      peers(connect(ordinals)),
+Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals, Phases& of_start)
+    : phases(of_start),
+      ordinals(phases.time("contexts", [&] { return started(cuda_ordinals); })),
+      cublas(phases.time("libraries", [] { return CublasLibrary::load(); })),
+      cusolver(phases.time("libraries", [&] { return load_cusolver(options, *cublas); })),
+      peers(phases.time("peer access", [&] { return connect(ordinals); })),
       whole(
           shape_of(ordinals, peers, cusolver ? CholeskyPanels::cusolver : CholeskyPanels::kernels)),
       machine(without_peers(whole, options.inject)),

@@ -26,7 +26,7 @@ namespace fleet::cuda {
 /// The state that the runs of a backend share.
 struct Devices {
   /// `cuda_ordinals`: CUDA's numbers of the devices from kFirstDevice on.
-  Devices(const Options& options, const std::vector<int>& cuda_ordinals);
+  Devices(const Options& options, const std::vector<int>& cuda_ordinals, Phases& of_start);
   ~Devices();
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
@@ -37,6 +37,7 @@ struct Devices {
     return ordinals[static_cast<std::size_t>(device - kFirstDevice)];
   }
 
+  Phases& phases;
   const std::vector<int> ordinals;
   const std::shared_ptr<const CublasLibrary> cublas;
   const std::shared_ptr<const CusolverLibrary> cusolver;  ///< none: it is not there, or not wanted

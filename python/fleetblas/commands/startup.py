@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the time of the first products of a process goes, for `fleetblas doctor --startup`.
+
+Knows no hardware: the library names the phases.
+"""
+
+from __future__ import annotations
+
+import time
+
+from .._context import Context
+from . import common
+
+CALLS = 3
+DOES = {
+    "driver": "CUDA's driver loaded, GPUs counted",
+    "contexts": "a context on each GPU, side by side",
+    "libraries": "cuBLAS and cuSOLVER loaded",
+    "peer access": "pairs of GPUs connected and tried with data",
+    "machine": "rates measured, or read from the cache folder",
+    "memory": "memory of devices for tiles",
+    "handles": "cuBLAS handles, which load its kernels",
+    "copy threads": "threads that copy pageable memory",
+}
+
+
+def measure(options: dict, size: int, place: str) -> dict:
+    """Seconds of phases and of the first calls of dgemm, square, with operands at one place."""
+    import numpy as np
+
+    begin = time.perf_counter()
+    with Context(**options, offload="always") as context:
+        made_s = time.perf_counter() - begin
+        arrays = [
+            np.empty((size, size), order="F")
+            if place == "p"
+            else context.empty((size, size), location=place, order="F")
+            for _ in range(3)
+        ]
+        for array in arrays:
+            array.fill(0.5)
+        ready_s = time.perf_counter() - begin
+        calls, phases = [], {}
+        for _ in range(CALLS):
+            context.gemm(*arrays[:2], out=arrays[2])
+            last = context.stats()["last"]
+            calls.append({name: last[name] for name in ("seconds", "prepare_s", "plan_s")})
+            for name, seconds in last["phases"].items():
+                phases[name] = phases.get(name, 0) + seconds
+        where = last["where"]
+    return {
+        "size": size, "place": place, "where": where, "context_s": made_s,
+        "operands_s": ready_s - made_s, "phases": phases, "calls": calls,
+    }  # fmt: skip
+
+
+def text_of(found: dict) -> str:
+    rows = [[name, common.duration(seconds), DOES.get(name, "")]
+            for name, seconds in found["phases"].items()]  # fmt: skip
+    begin = found["context_s"] + found["operands_s"]
+    rows.append(["before calls", common.duration(begin), "context and operands, with what it starts"])
+    for number, call in enumerate(found["calls"], 1):
+        said = f"{common.duration(call['prepare_s'])} of it before its first task"
+        if call["plan_s"] > 0:
+            said += f", {common.duration(call['plan_s'])} of that planning"
+        rows.append([f"call {number}", common.duration(call["seconds"]), said])
+    title = f"start of dgemm {found['size']} at {found['place']}, by {found['where']}"
+    width = max(len(row[0]) for row in rows)
+    return "\n".join(
+        [title, *(f"  {name:<{width}}  {time:>8}  {said}".rstrip() for name, time, said in rows)]
+    )
