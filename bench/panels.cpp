@@ -19,7 +19,6 @@
 #include <memory>
 #include <string>
 
-#include "backend/cuda/factoring_kernels.hpp"
 #include "base/sizes.hpp"
 #include "gpu/panels/panel_trial.hpp"
 
@@ -185,79 +184,6 @@ class Bench {
         [&] { potrf_solver_->potrf(kStorage, view, info.data(), buffer.data()); }, verify);
   }
 
-  /// What an update beside a panel of `width` columns consists of, for the last columns and rows of
-  /// a matrix of order n, whose other rows lie between them.
-  void measure_update(std::int64_t n, std::int64_t width, const std::vector<std::int64_t>& sizes) {
-    constexpr std::int64_t kRandom = 1 << 24;
-    const auto some = HostMatrix<T>::random(kRandom, 1, kRandom, 45);
-    const DeviceArray<T> matrix(n * n), panel(n * width), head(width * n), turned(n * width);
-    for (const auto* array : {&matrix, &panel, &head, &turned}) fill(*array, some.values);
-    const DeviceArray<T> square(width * width);
-    fill(square, some.values);
-    for (const std::int64_t size : sizes) {
-      const std::int64_t rest = size - width;
-      const auto corner = [&](std::int64_t rows, std::int64_t above) {
-        return View{.data = matrix.data() + (n - size + above) + (n - size) * n,
-                    .rows = rows,
-                    .cols = size,
-                    .ld = n};
-      };
-      std::vector<std::int32_t> pivots(static_cast<std::size_t>(width));
-      PanelRandom numbers(44);
-      for (std::int32_t i = 0; i < width; ++i)
-        pivots[static_cast<std::size_t>(i)] =
-            i + static_cast<std::int32_t>(static_cast<double>(size - i) * (numbers.next() + 1) / 2);
-      const DeviceArray<std::int32_t> list(pivots);
-      const DeviceArray<std::int32_t> composed(4 * width + 1);
-      cuda::compose_exchanges(list.data(), 0, width, false, composed.data(), stream_);
-      const auto part_of = [&](const char* name, double flops, const std::function<void()>& work) {
-        std::vector<double> times;
-        for (int i = 0; i < kWarmups + 3; ++i) times.push_back(events_.time_s(stream_, work));
-        times.erase(times.begin());
-        std::ranges::sort(times);
-        std::printf("update %6ld width %4ld %-22s %9.1f us  %6.2f TFLOPS (max %9.1f)\n", (long)size,
-                    (long)width, name, times[1] * 1e6, flops / times[1] * 1e-12, times.back() * 1e6);
-        std::fflush(stdout);
-      };
-      const double square_flops = 2.0 * static_cast<double>(width * width * size);
-      const double flops = 2.0 * static_cast<double>(width) * static_cast<double>(rest) *
-                           static_cast<double>(size);
-      const View top = corner(width, 0), below = corner(rest, width);
-      const View p{.data = panel.data(), .rows = rest, .cols = width, .ld = size};
-      const View h{.data = head.data(), .rows = width, .cols = size, .ld = width};
-      const View t{.data = turned.data(), .rows = size, .cols = width, .ld = size};
-      const View q{.data = square.data(), .rows = width, .cols = width, .ld = width};
-      const auto multiply = [&](const View& a, Op op_a, const View& b, Op op_b, const View& c,
-                                double alpha, double beta) {
-        blas_->multiply({.kernel = Kernel::multiply, .type = {.storage = kStorage}, .op_a = op_a,
-                         .op_b = op_b, .alpha = alpha, .beta = beta, .a = a, .b = b, .c = c});
-      };
-      part_of("exchange", 0, [&] {
-        cuda::exchange_composed(kStorage, corner(size, 0), composed.data(), width, stream_);
-      });
-      part_of("inverse", square_flops,
-              [&] { multiply(q, Op::none, top, Op::none, h, 1, 0); });
-      part_of("copy", 0, [&] { cuda::copy_filled(kStorage, h, top, stream_); });
-      const auto in_chunks = [&](std::int64_t chunk, Op op_b) {
-        for (std::int64_t col = 0; col < size; col += chunk) {
-          const std::int64_t cols = std::min(chunk, size - col);
-          multiply(p, Op::none,
-                   op_b == Op::none ? part(h, kStorage, 0, col, width, cols)
-                                    : part(t, kStorage, col, 0, cols, width),
-                   op_b, part(below, kStorage, 0, col, rest, cols), -1e-9, 1);
-        }
-      };
-      part_of("product", flops, [&] { in_chunks(size, Op::none); });
-      part_of("product in place", flops, [&] {
-        multiply(p, Op::none, top, Op::none, below, -1e-9, 1);
-      });
-      part_of("product 16384", flops, [&] { in_chunks(16384, Op::none); });
-      part_of("product 8192", flops, [&] { in_chunks(8192, Op::none); });
-      part_of("product, b^T", flops, [&] { in_chunks(size, Op::transpose); });
-      part_of("product 16384, b^T", flops, [&] { in_chunks(16384, Op::transpose); });
-    }
-  }
-
   void measure_exchange(std::int64_t rows, std::int64_t cols, std::int64_t count) {
     const auto a = HostMatrix<T>::random(rows, cols, rows, 43);
     const DeviceArray<T> original(a.values), data(rows * cols);
@@ -281,14 +207,6 @@ class Bench {
 
  private:
   static constexpr Storage kStorage = ElementTraits<T>::kStorage;
-
-  void fill(const DeviceArray<T>& array, const std::vector<T>& some) {
-    const auto all = static_cast<std::size_t>(array.count());
-    for (std::size_t at = 0; at < all; at += some.size())
-      check(cudaMemcpy(array.data() + at, some.data(),
-                       std::min(all - at, some.size()) * sizeof(T), cudaMemcpyHostToDevice),
-            "random numbers");
-  }
 
   cuda::Panels panels(int width) { return cuda::Panels({*blas_, stream_}, width); }
 
@@ -529,13 +447,6 @@ void measure_type(char letter, const std::vector<std::int64_t>& rows,
   for (const std::int64_t n : cols) bench.measure_potrf(n);
 }
 
-std::vector<std::int64_t> sizes_of(std::int64_t n) {
-  std::vector<std::int64_t> sizes{n - 512};
-  for (const std::int64_t size : {49152, 40960, 32768, 24576, 16384, 8192, 4096})
-    if (size < n) sizes.push_back(size);
-  return sizes;
-}
-
 void measure_only(char letter, std::int64_t rows, std::int64_t cols) {
   if (letter == 's') return measure_type<float>('s', {rows}, {cols}, {0}, false);
   if (letter == 'd') return measure_type<double>('d', {rows}, {cols}, {0}, false);
@@ -571,11 +482,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   try {
-    if (count > 3 && std::string(arguments[2]) == "update")
-      fleet::test::Bench<double>('d', false)
-          .measure_update(std::atoll(arguments[3]), count > 4 ? std::atoll(arguments[4]) : 512,
-                          fleet::test::sizes_of(std::atoll(arguments[3])));
-    else if (count > 4)
+    if (count > 4)
       fleet::test::measure_only(arguments[2][0], std::atoll(arguments[3]),
                                 std::atoll(arguments[4]));
     else

@@ -45,7 +45,9 @@ def add_arguments(parser) -> None:
         help="with --startup: m, n and k of its dgemm (default 4096)",
     )  # fmt: skip
     parser.add_argument(
-        "--place", default="h", help="with --startup: where operands are, h, p or a device (default h)"
+        "--place",
+        default="h",
+        help="with --startup: where operands are, h, p or a device (default h)",
     )
 
 

@@ -58,7 +58,9 @@ def text_of(found: dict) -> str:
     rows = [[name, common.duration(seconds), DOES.get(name, "")]
             for name, seconds in found["phases"].items()]  # fmt: skip
     begin = found["context_s"] + found["operands_s"]
-    rows.append(["before calls", common.duration(begin), "context and operands, with what it starts"])
+    rows.append(
+        ["before calls", common.duration(begin), "context and operands, with what it starts"]
+    )
     for number, call in enumerate(found["calls"], 1):
         said = f"{common.duration(call['prepare_s'])} of it before its first task"
         if call["plan_s"] > 0:

@@ -75,7 +75,6 @@ class DeviceArray {
   DeviceArray& operator=(const DeviceArray&) = delete;
 
   T* data() const { return static_cast<T*>(data_); }
-  std::int64_t count() const { return count_; }
   std::vector<T> values() const {
     std::vector<T> copy(static_cast<std::size_t>(count_));
     cuda::check(cudaMemcpy(copy.data(), data_, copy.size() * sizeof(T), cudaMemcpyDefault),
