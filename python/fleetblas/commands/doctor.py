@@ -47,7 +47,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--place",
         default="h",
-        help="with --startup: where operands are, h, p or a device (default h)",
+        help="with --startup: where operands are: h, p or a device (default h)",
     )
 
 
