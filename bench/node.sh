@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# node.sh: all tables of one node: squares, level 3, skinny products, scaling, first calls, energy,
+# queued calls, factorizations and Linpack, verified, with the bound of the same run, and beside
+# cuBLASXt and cuSOLVER where they are found. What fails is named at the end, and the rest goes on.
+#
+# usage: bench/node.sh FOLDER [SECONDS]    results go into FOLDER; SECONDS in all (default 1400)
+#        SMALL=1 bench/node.sh FOLDER 60   small sizes, to try it on virtual devices
+#
+# A folder that has results already is gone on with. Needs the package with NumPy; FLEETBLAS_DEVICES
+# and other settings count.
+set -uo pipefail
+
+(($# >= 1)) || { sed -n '7,8s/^# //p' "$0" >&2; exit 2; }
+mkdir -p "$1" || exit 1
+folder=$(realpath "$1")
+all=${2:-1400}
+here=$(dirname "$(realpath "$0")")
+python=${PYTHON:-python3}
+fleet=("$python" -m fleetblas)
+failed=()
+
+if [[ -n ${SMALL:-} ]]; then
+  squares=256,512 large=512 first=256
+  xt=() solver=()
+else
+  squares=8K,16K,32K,48K large=16K,32K first=16K linpack=32768:1,65536:1
+  xt=(--vs cublasxt) solver=(--vs cusolver,cusolvermg)
+fi
+
+# Of 1000 parts of the time in all: part NAME SHARE COMMAND...
+part() {
+  local name=$1 limit=$(($2 * all / 1000 + 1))
+  shift 2
+  printf '\n== %s (%d s)\n' "$name" "$limit"
+  # {S}: the seconds, {J}: the file of results.
+  local words=("${@//\{S\}/$limit}")
+  words=("${words[@]//\{J\}/$folder/$name.json}")
+  # What keeps to no limit of its own is ended.
+  timeout --kill-after=10 $((limit * 2 + 30)) "${words[@]}" 2>&1 | tee "$folder/$name.txt"
+  ((PIPESTATUS[0] == 0)) || failed+=("$name")
+}
+
+bench() { # NAME SHARE ARGUMENT...
+  local name=$1 share=$2
+  shift 2
+  part "$name" "$share" "${fleet[@]}" bench "$@" --budget '{S}' --json '{J}'
+}
+
+if [[ -s $folder/machine.json ]]; then
+  echo "the machine of $folder/machine.json"
+else
+  part machine 80 "${fleet[@]}" probe --budget '{S}' -o "$folder/machine.json"
+fi
+[[ -s $folder/machine.json ]] && export FLEETBLAS_MACHINE=$folder/machine.json
+
+for place in h p 0; do
+  part "start-$place" 10 "${fleet[@]}" doctor --startup --size $first --place $place
+done
+bench squares 150 gemm --size $squares --place 'h;0;p' --seconds 2 "${xt[@]}"
+bench squares-s 80 gemm --type s --size $squares --place 'h;0' --seconds 2 "${xt[@]}"
+if [[ -n ${SMALL:-} ]]; then
+  bench level3 150 syrk,trsm,trmm,syr2k,symm --size $large --place 'h;0' --seconds 2
+else
+  bench level3 150 all --dataset level3 --size $large
+  bench skinny 70 gemm --dataset skinny
+  bench scaling 100 gemm --dataset scaling
+  bench irregular 60 gemm --dataset irregular
+  bench paralia 60 gemm --dataset paralia
+fi
+bench factors 90 potrf,getrf,geqrf --size $large --place 'h;0' --seconds 3 "${solver[@]}"
+if [[ -z ${SMALL:-} ]]; then
+  part compose 50 "$python" "$here/compose.py" --sizes 8K,16K -o '{J}'
+  part objectives 60 "$python" "$here/objectives.py" --problems 8 -o '{J}'
+  # Beside the host and its pageable memory, which are locations too.
+  gpus=$("$python" -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["devices"]) - 2)' \
+    "$folder/machine.json" || echo 1)
+  ((gpus > 1)) && linpack=$linpack,${linpack//:1/:$gpus}
+  part linpack 60 "$python" "$here/linpack_devices.py" --cases "$linpack" --repeat 1 \
+    --seconds '{S}' --json '{J}'
+fi
+
+results=()
+for name in squares squares-s level3 skinny scaling irregular paralia factors; do
+  [[ -s $folder/$name.json ]] && results+=("$folder/$name.json")
+done
+((${#results[@]} > 0)) && "${fleet[@]}" report "${results[@]}" -o "$folder/report.html" &&
+  echo "$folder/report.html"
+printf '\n%d seconds\n' "$SECONDS"
+((${#failed[@]} == 0)) && exit 0
+echo "failed: ${failed[*]}" >&2
+exit 1
