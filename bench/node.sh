@@ -68,6 +68,7 @@ else
   bench irregular 60 gemm --dataset irregular
   bench paralia 60 gemm --dataset paralia
 fi
+[[ -n ${SMALL:-} ]] || part threshold 30 "${fleet[@]}" bench gemm --threshold --budget '{S}' --json '{J}'
 bench factors 90 potrf,getrf,geqrf --size $large --place 'h;0' --seconds 3 "${solver[@]}"
 if [[ -z ${SMALL:-} ]]; then
   part compose 50 "$python" "$here/compose.py" --sizes 8K,16K -o '{J}'

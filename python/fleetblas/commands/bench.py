@@ -14,7 +14,7 @@ import sys
 
 from .. import Context
 from .._routines import KNOWN, LAPACK, ROUTINES
-from . import bench_rows, common, datasets
+from . import bench_rows, bench_threshold, common, datasets
 from .bench_engines import Resident
 from .bench_run import Budget, Work, header, key_of, measured, simulated
 
@@ -26,6 +26,7 @@ EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2
           fleetblas bench gemv,axpy,dot --size 32K --vs hostblas
           fleetblas bench all --dataset level3 --size 8K,16K --place h,h,h --vs cublasxt
           fleetblas bench gemm --size 8K --resident
+          fleetblas bench gemm --threshold --type s
           fleetblas bench potrf,getrf,geqrf --size 16K,32K --vs cusolver,cusolvermg,lapack
           fleetblas bench gesv --size 16K --nrhs 16 --refine --vs lapack
 
@@ -128,6 +129,12 @@ def add_arguments(parser) -> None:
         "--refine",
         action="store_true",
         help="gesv also with factors in single precision and a refined solution (types d, z)",
+    )
+    parser.add_argument(
+        "--threshold",
+        action="store_true",
+        help="a table of the sizes from which on devices are faster than the CPU BLAS, by shape "
+        "and number of calls, for gemm; --size has the sizes to try, --place their place (default p)",
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
     parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
@@ -271,6 +278,8 @@ def require_equations(arguments) -> None:
 
 
 def execute(arguments) -> int:
+    if arguments.threshold:
+        return bench_threshold.execute(arguments)
     fill_in(arguments)
     is_simulated = arguments.backend == "sim"
     if is_simulated and (arguments.vs or arguments.check):

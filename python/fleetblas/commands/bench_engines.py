@@ -186,17 +186,17 @@ class Resident(FleetBlas):
         queue.event.wait()
 
     def reset(self) -> None:
-        self._read_c()
+        self.read_c()
         super().reset()
         memory = self._memories["c"]
         memory.wrote(self.context.handle, memory.block)
 
-    def _read_c(self) -> None:
+    def read_c(self) -> None:
         memory = self._memories["c"]
         memory.read(self.context.handle, memory.block)
 
     def verdict(self, reference: verify.Reference, everything: bool) -> verify.Verdict:
-        self._read_c()
+        self.read_c()
         return super().verdict(reference, everything)
 
     def describe(self, row: dict) -> None:
