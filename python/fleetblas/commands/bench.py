@@ -134,7 +134,7 @@ def add_arguments(parser) -> None:
         "--threshold",
         action="store_true",
         help="a table of the sizes from which on devices are faster than the CPU BLAS, by shape "
-        "and number of calls, for gemm; --size has the sizes to try, --place their place (default p)",
+        "and number of calls, for gemm; --size: the sizes to try, --place: their place (default p)",
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
     parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
