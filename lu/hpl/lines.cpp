@@ -133,7 +133,8 @@ std::string result_lines(const Input& input, const Trial& trial, const Means& me
   text += print("%s%12lld %5lld %5d %5d %18.2f %22.4e\n", variant.c_str(),
                 static_cast<long long>(trial.n), static_cast<long long>(trial.nb), trial.rows,
                 trial.cols, outcome.seconds, gflops(trial.n, outcome.seconds));
-  text += "- the matrix is in " + place_of(means) + " when the clock starts\n";
+  text += "- the matrix is in " + place_of(means) + " when the clock starts" +
+          (outcome.panel_way.empty() ? "" : "; panels go " + outcome.panel_way) + "\n";
   text += where_time_went(means, outcome) + shares_line(outcome) + energy_line(trial, outcome) +
           rule('-');
   if (outcome.info > 0)

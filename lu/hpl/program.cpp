@@ -100,7 +100,9 @@ Means means_of(const Settings& settings, const Place& place) {
           .patience_s = settings.patience_s,
           .memory_bytes = available_bytes() / place.ranks_on_node,
           .keeps_spans = !settings.trace.empty(),
-          .devices = settings.devices};
+          .devices = settings.devices,
+          .matrix_devices = {},
+          .device_comm = settings.device_comm};
 }
 
 /// Devices of this rank: all, if it is the only rank, else one, those of the node being dealt to

@@ -83,6 +83,8 @@ class DeviceSolver final : public Solver {
       : trial_(trial),
         grid_(grid),
         rank_(rank),
+        device_comm_(means.device_comm),
+        patience_s_(means.patience_s),
         share_{{trial.n, trial.nb, 1}, 0, {trial.n + 1, trial.nb, grid.cols}, grid.col} {
     if (grid.rows > 1)
       refusal_ = "a matrix on devices needs a grid of one row (P = 1), and P = " +
@@ -97,12 +99,14 @@ class DeviceSolver final : public Solver {
                                            static_cast<double>(Mail::Places{}.size() * panel));
     refusal_ =
         refusal_of(trial, grid, bytes, take_memory(panel), "of a rank's device", "it has left");
+    if (refusal_.empty()) find_way();
   }
 
   std::string refusal() const override { return refusal_; }
+  std::string panel_way() const override { return panel_way_; }
   void prepare() override {
     mail_.emplace(grid_, *device_, rank_.engine, std::move(*places_),
-                  Device::panel_size(trial_.n, width()));
+                  Device::panel_size(trial_.n, width()), std::move(between_));
     warm_up();
     lu::fill(grid_, *columns_, *device_, rank_);
   }
@@ -145,6 +149,24 @@ class DeviceSolver final : public Solver {
     return places_ && solution_;
   }
 
+  /// For panels, the same on all ranks of the row.
+  void find_way() {
+    if (grid_.cols == 1) return;
+    if (grid_.all.shares_memory()) {
+      panel_way_ = "from device to device";
+      return;
+    }
+    std::string why;
+    // Virtual devices have no number for NCCL; a test may ask for it all the same.
+    const bool is_asked_for = device_comm_ == DeviceComm::nccl;
+    if (device_comm_ != DeviceComm::host)
+      between_ = DeviceRow::make(*grid_.row_ranks,
+                                 is_asked_for || device_->is_gpu() ? device_->number() : -1,
+                                 patience_s_, why);
+    if (between_ == nullptr && is_asked_for) refusal_ = "--device-comm=nccl: " + why;
+    panel_way_ = between_ != nullptr ? "by " + between_->name() : "over host memory";
+  }
+
   /// Devices start with their first kernels and take memory for them outside of the time that
   /// counts. What the columns hold until they are filled does not matter.
   void warm_up() {
@@ -170,12 +192,16 @@ class DeviceSolver final : public Solver {
   const Trial trial_;
   const Grid& grid_;
   const Rank& rank_;
+  const DeviceComm device_comm_;
+  const double patience_s_;
   const Share share_;
+  std::string panel_way_;
   std::string refusal_;
   std::optional<Device> device_;
   std::optional<Columns> columns_;
   std::optional<Mail::Places> places_;
   std::optional<SolutionPlace> solution_;
+  std::unique_ptr<DeviceRow> between_;  ///< until the mail has it
   std::optional<Mail> mail_;
 };
 

@@ -34,6 +34,8 @@ class Solver {
   virtual void prepare() = 0;
   virtual Factored factor(const std::function<void(std::int64_t, std::int64_t)>& after_step) = 0;
   virtual std::vector<double> solve() = 0;
+  /// How panels come to other ranks, once prepared; empty: in host memory, as all messages do.
+  virtual std::string panel_way() const { return {}; }
   /// Of the system as it was.
   virtual double residual(const std::vector<double>& x) = 0;
 };

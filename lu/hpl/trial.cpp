@@ -87,6 +87,7 @@ Outcome run_trial(Comm& all, const Trial& trial, const Means& means,
   const auto begin = Recorder::Clock::now();
   const Factored factored = solver->factor(after_step);
   outcome.info = factored.info;
+  outcome.panel_way = solver->panel_way();
   std::vector<double> x;
   if (factored.info == 0) x = solver->solve();
   double seconds[1] = {std::chrono::duration<double>(Recorder::Clock::now() - begin).count()};

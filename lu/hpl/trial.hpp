@@ -20,6 +20,7 @@ struct Outcome {
   double seconds = 0;     ///< factorization and back substitution, of the slowest rank
   std::int64_t info = 0;  ///< the first pivot that is zero, from 1 on
   double residual = 0;    ///< not set where info > 0
+  std::string panel_way;  ///< as a Solver says it
   /// Seconds, by What, of the rank that spent most on it.
   std::array<double, kWhats> most{};
   std::vector<Span> spans;  ///< of this rank

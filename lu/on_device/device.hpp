@@ -20,6 +20,9 @@ class Device {
   /// node; empty where it computes on the CPU alone. Starts them.
   static std::vector<int> numbers(bool only_a_part = false);
   explicit Device(int number);
+  int number() const { return number_; }
+  /// Or a virtual device.
+  bool is_gpu() const;
 
   /// Memory of a context of the library; empty at first.
   class Memory {

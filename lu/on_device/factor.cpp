@@ -70,8 +70,7 @@ class DeviceFactoring {
   void update_all(const std::vector<Task>& tasks) {
     for (std::size_t i = 0; i < tasks.size();) {
       Task task = tasks[i++];
-      for (; i < tasks.size() && tasks[i].begin == task.end; ++i)
-        task.end = tasks[i].end;
+      for (; i < tasks.size() && tasks[i].begin == task.end; ++i) task.end = tasks[i].end;
       update(task);
     }
   }

@@ -72,19 +72,21 @@ std::optional<Mail::Places> Mail::places(const Device& device, std::int64_t size
   return places;
 }
 
-Mail::Mail(const Grid& grid, const Device& device, Engine& engine, Places places, std::int64_t size)
+Mail::Mail(const Grid& grid, const Device& device, Engine& engine, Places places, std::int64_t size,
+           std::unique_ptr<DeviceRow> between)
     : row_(*grid.row_ranks),
       device_(device),
       engine_(engine),
       fetches_(row_.size() > 1 && row_.shares_memory()),
       receipts_(row_.split(0, row_.rank())),
-      counts_(static_cast<std::size_t>(row_.size()), 1) {
+      counts_(static_cast<std::size_t>(row_.size()), 1),
+      between_(std::move(between)) {
   for (std::size_t s = 0; s < slots_.size(); ++s) {
     Slot& slot = slots_[s];
     slot.said.resize(counts_.size());
     slot.panel = std::move(places[s]);
     if (fetches_) slot.offer = Offer::make(slot.panel.data());
-    if (fetches_ || row_.size() == 1) continue;
+    if (fetches_ || between_ != nullptr || row_.size() == 1) continue;
     auto way = device.take_on_host(size);
     if (!way) throw Failure("the host has no memory for panels on their way to a device");
     slot.way = std::move(*way);
@@ -107,6 +109,11 @@ void Mail::send(std::int64_t k, std::int64_t count, int root) {
   Slot& slot = this->slot(k);
   slot.count = count;
   slot.comes = row_.rank() != root;
+  if (between_ != nullptr) {
+    slot.sent =
+        engine_.drive(between_->broadcast(slot.panel.data(), count, root), {What::panel_way, k});
+    return;
+  }
   std::span<double> message(slot.way.data(), static_cast<std::size_t>(count));
   if (fetches_ || row_.size() == 1) message = {&slot.offered, 1};
   if (!slot.comes && fetches_) slot.offered = static_cast<double>(slot.offer->number());
@@ -118,6 +125,7 @@ void Mail::send(std::int64_t k, std::int64_t count, int root) {
 void Mail::arrive(std::int64_t k) {
   Slot& slot = this->slot(k);
   slot.sent->wait();
+  if (between_ != nullptr) return;
   if (slot.comes && fetches_)
     Offer::of(static_cast<std::int64_t>(slot.offered))->take([&](const double* from) {
       device_.fetch(slot.panel.data(), from, slot.count);

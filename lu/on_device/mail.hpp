@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm_nccl/device_row.hpp"
 #include "dist/grid.hpp"
 #include "on_device/device.hpp"
 #include "work/engine.hpp"
@@ -12,9 +13,9 @@
 namespace fleet::lu {
 
 /// Two panels at a time are known, on each rank, in memory of its device. Ranks of one process
-/// fetch a panel from the device that has it; between processes it goes over host memory. All ranks
-/// of the row make the same calls in the same order, each by the thread that factors. Each throws
-/// Failure.
+/// fetch a panel from the device that has it; between processes it goes by NCCL where there is a
+/// DeviceRow, else over host memory. All ranks of the row make the same calls in the same order,
+/// each by the thread that factors. Each throws Failure.
 class Mail {
  public:
   /// What a rank keeps panels in.
@@ -22,7 +23,9 @@ class Mail {
   /// Places for panels of `size` numbers; nothing where the device has no room.
   static std::optional<Places> places(const Device& device, std::int64_t size);
 
-  Mail(const Grid& grid, const Device& device, Engine& engine, Places places, std::int64_t size);
+  /// `between`: of the grid's row, or nothing.
+  Mail(const Grid& grid, const Device& device, Engine& engine, Places places, std::int64_t size,
+       std::unique_ptr<DeviceRow> between = nullptr);
   /// Ranks that are fetching from this one are waited for.
   ~Mail();
   Mail(const Mail&) = delete;
@@ -60,6 +63,7 @@ class Mail {
   const std::unique_ptr<Comm> receipts_;
   const std::vector<std::int64_t> counts_;
   std::array<Slot, 2> slots_;
+  const std::unique_ptr<DeviceRow> between_;  ///< goes before the memory that it may write to
 };
 
 }  // namespace fleet::lu

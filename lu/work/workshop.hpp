@@ -11,6 +11,9 @@
 
 namespace fleet::lu {
 
+/// How panels go from device to device of different processes.
+enum class DeviceComm { best, nccl, host };
+
 /// What a rank computes with.
 struct Means {
   int cores = 1;
@@ -24,6 +27,7 @@ struct Means {
   /// Numbers of the devices in whose memory the rank's part of the matrix is; none: it is on the
   /// host.
   std::vector<int> matrix_devices;
+  DeviceComm device_comm = DeviceComm::best;
   double most_flops_per_s = 0;  ///< of a core at products, for tests; 0: as fast as it is
 };
 

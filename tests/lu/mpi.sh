@@ -3,9 +3,9 @@
 # mpi.sh: fleetblas-linpack as processes of MPI: results, and ends where a rank is lost, stops
 # answering, or has nothing to run.
 #
-# usage: tests/lu/mpi.sh PROGRAM MPIEXEC
+# usage: tests/lu/mpi.sh PROGRAM MPIEXEC FAKE_NCCL
 set -uo pipefail
-program=$1 mpiexec=$2
+program=$1 mpiexec=$2 fake_nccl=$3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -72,6 +72,35 @@ ended_with_a_line() {
   esac
   [ "$(grep -c "^fleetblas-linpack: .*$text" err)" = 1 ] || fail "$what: not one line with '$text'"
 }
+
+# Panels by a stand-in of NCCL, whose messages are files.
+export FLEETBLAS_BACKEND=host FLEETBLAS_NCCL=$fake_nccl FAKE_NCCL_FOLDER=$folder
+nccl="--cores=1 --matrix=devices --device-comm=nccl"
+dat 200 1 3 0
+launch 3 $nccl || fail "NCCL: it ends with $?"
+[ "$(grep -c 'PASSED$' out)" = 2 ] || fail "NCCL: it has not passed"
+[ "$(grep -c 'panels go by NCCL 2.27.3$' out)" = 2 ] || fail "NCCL: panels go another way"
+launch 3 --cores=1 --matrix=devices || fail "virtual devices beside NCCL: it ends with $?"
+[ "$(grep -c 'panels go over host memory$' out)" = 2 ] || fail "virtual devices go by NCCL"
+FAKE_NCCL=shared launch 3 $nccl && fail "NCCL with one GPU for all: it ends with 0"
+grep -q 'skipped: --device-comm=nccl: two ranks share a GPU' out || fail "NCCL with one GPU for all: no line"
+FLEETBLAS_NCCL=$folder/none launch 3 $nccl && fail "no NCCL: it ends with 0"
+grep -q 'skipped: --device-comm=nccl: a rank finds no NCCL' out || fail "no NCCL: no line"
+# failed_with WHAT TEXT: after a launch that had to fail, on whichever ranks say so first.
+failed_with() {
+  case $1 in
+    0) fail "$2: it ends with 0" ;;
+    124 | 137) fail "$2: it does not end" ;;
+  esac
+  grep -q "^fleetblas-linpack: rank . *.*$3" err || fail "$2: no line with '$3'"
+}
+FAKE_NCCL=start launch 3 $nccl
+failed_with $? "NCCL that does not start" "NCCL: failed on purpose"
+FAKE_NCCL=later launch 3 $nccl
+failed_with $? "NCCL that fails later" "NCCL: failed on purpose"
+FAKE_NCCL=never launch 3 $nccl --patience=1
+failed_with $? "NCCL that never ends" "has not answered for 1"
+unset FLEETBLAS_BACKEND FLEETBLAS_NCCL
 
 launch 3 --devices=many
 ended_with_a_line $? "devices that mean nothing" "FleetBLAS: devices=many"

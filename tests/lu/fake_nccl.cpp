@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fake_nccl.cpp: the functions of NCCL and of CUDA's driver that ranks use, between processes of
+// one machine, in host memory. A message is a file in FAKE_NCCL_FOLDER. FAKE_NCCL=start, later,
+// never: it does not start, reports an error after the first messages, or has messages that never
+// come; =shared: all ranks have the same GPU.
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace {
+
+constexpr int kInternalError = 3, kRemoteError = 6, kNotReady = 600;
+constexpr int kGoodMessages = 3;
+
+bool is_asked_for(const std::string& what) {
+  const char* const asked = std::getenv("FAKE_NCCL");
+  return asked != nullptr && what == asked;
+}
+
+std::string folder() {
+  const char* const named = std::getenv("FAKE_NCCL_FOLDER");
+  return named != nullptr ? named : "/tmp";
+}
+
+/// What its rank waits for.
+struct Message {
+  std::string file;
+  void* to;
+  std::size_t bytes;
+  bool is_done = false;
+
+  bool look() {
+    if (is_done) return true;
+    std::FILE* const in = std::fopen(file.c_str(), "rb");
+    if (in == nullptr) return false;
+    is_done = std::fread(to, 1, bytes, in) == bytes;
+    std::fclose(in);
+    return is_done;
+  }
+};
+
+struct Rank {
+  int rank = 0, messages = 0;
+  std::string id;
+};
+
+struct Id {
+  char bytes[128];
+};
+
+/// One for all: a process has one stream, and asks after each message before the next.
+std::shared_ptr<Message> last;
+
+struct Event {
+  std::shared_ptr<Message> message;
+};
+
+}  // namespace
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+EXPORTED int ncclGetVersion(int* version) { return *version = 22703, 0; }
+EXPORTED const char* ncclGetErrorString(int) { return "failed on purpose"; }
+EXPORTED int ncclGetUniqueId(Id* id) {
+  *id = {};
+  std::snprintf(id->bytes, sizeof id->bytes, "%ld", static_cast<long>(getpid()));
+  return 0;
+}
+EXPORTED int ncclCommInitRank(void** comm, int, Id id, int rank) {
+  if (is_asked_for("start")) return kInternalError;
+  static int made = 0;
+  *comm = new Rank{
+      .rank = rank, .messages = 0, .id = std::string(id.bytes) + "-" + std::to_string(made++)};
+  return 0;
+}
+EXPORTED int ncclCommDestroy(void* comm) { return delete static_cast<Rank*>(comm), 0; }
+EXPORTED int ncclCommAbort(void* comm) { return ncclCommDestroy(comm); }
+EXPORTED int ncclCommGetAsyncError(void* comm, int* error) {
+  *error = is_asked_for("later") && static_cast<Rank*>(comm)->messages > kGoodMessages
+               ? kRemoteError
+               : 0;
+  return 0;
+}
+EXPORTED int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root,
+                           void* comm, void*) {
+  Rank& mine = *static_cast<Rank*>(comm);
+  constexpr int kDouble = 8;
+  if (type != kDouble) return kInternalError;
+  const std::size_t bytes = count * sizeof(double);
+  const int number = mine.messages++;
+  last = std::make_shared<Message>(Message{
+      .file = folder() + "/" + mine.id + "-" + std::to_string(number), .to = to, .bytes = bytes});
+  const bool comes = !((is_asked_for("later") || is_asked_for("never")) && number >= kGoodMessages);
+  if (mine.rank != root || !comes) return 0;
+  const std::string part = last->file + ".part";
+  std::FILE* const out = std::fopen(part.c_str(), "wb");
+  if (out == nullptr || std::fwrite(from, 1, bytes, out) != bytes || std::fclose(out) != 0 ||
+      std::rename(part.c_str(), last->file.c_str()) != 0)
+    return kInternalError;
+  last->is_done = true;
+  return 0;
+}
+
+EXPORTED int cuInit(unsigned) { return 0; }
+EXPORTED int cuDeviceGet(int* device, int number) { return *device = number, 0; }
+EXPORTED int cuDeviceGetPCIBusId(char* bus, int length, int) {
+  std::snprintf(bus, static_cast<std::size_t>(length), "bus %ld",
+                is_asked_for("shared") ? 1L : static_cast<long>(getpid()));
+  return 0;
+}
+EXPORTED int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &last, 0; }
+EXPORTED int cuCtxSetCurrent(void*) { return 0; }
+EXPORTED int cuStreamCreate(void** stream, unsigned) { return *stream = &last, 0; }
+EXPORTED int cuStreamDestroy_v2(void*) { return 0; }
+EXPORTED int cuEventCreate(Event** event, unsigned) { return *event = new Event, 0; }
+EXPORTED int cuEventRecord(Event* event, void*) { return event->message = last, 0; }
+EXPORTED int cuEventQuery(Event* event) { return event->message->look() ? 0 : kNotReady; }
+EXPORTED int cuEventDestroy_v2(Event* event) { return delete event, 0; }
