@@ -133,8 +133,9 @@ run_others() {
   if has docs; then part docs "${pytest[@]}" tests/house/test_site.py; fi
 }
 
-# By itself, because it has the tests of what planning costs and of forks under load.
-if has core; then part core "${ctest[@]}" $jobs --preset release; fi
+# By itself, because it has the tests of what planning costs and of forks under load. One more than
+# cores, since some wait; tests of times have ctest's RUN_SERIAL.
+if has core; then part core "${ctest[@]}" $((jobs + 1)) --preset release; fi
 
 # Three sequences at the same time. The output of the last is shown as it comes.
 sequences=()

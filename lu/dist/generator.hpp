@@ -7,10 +7,11 @@
 namespace fleet::lu {
 
 /// A linear congruential sequence modulo 2^64, which can be entered anywhere: the numbers of a
-/// matrix do not depend on the grid. By the formula of HPL 2.1 and later, rounded as there.
+/// matrix do not depend on the grid. By the formula of HPL 2.0 and later, rounded as there.
 class Sequence {
  public:
-  explicit Sequence(std::uint64_t seed = kSeed) : state_(seed) {}
+  /// HPL's first number is the one after the seed.
+  explicit Sequence(std::uint64_t seed = kSeed) : state_(Step{}.after(seed)) {}
 
   /// `count` numbers on.
   void skip(std::uint64_t count) { state_ = Step{}.times(count).after(state_); }

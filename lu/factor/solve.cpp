@@ -7,10 +7,17 @@
 namespace fleet::lu {
 namespace {
 
-/// y -= (rows x cols of a)*x.
+/// y -= (rows x cols of a)*x. Four columns at a time: y is rounded a quarter as often.
 void subtract(const double* a, std::int64_t ld, std::int64_t rows, std::int64_t cols,
               const double* x, double* y) {
-  for (std::int64_t c = 0; c < cols; ++c)
+  std::int64_t c = 0;
+  for (; c + 4 <= cols; c += 4) {
+    const double* const a0 = a + c * ld;
+    const double *const a1 = a0 + ld, *const a2 = a1 + ld, *const a3 = a2 + ld;
+    for (std::int64_t r = 0; r < rows; ++r)
+      y[r] -= (a0[r] * x[c] + a1[r] * x[c + 1]) + (a2[r] * x[c + 2] + a3[r] * x[c + 3]);
+  }
+  for (; c < cols; ++c)
     for (std::int64_t r = 0; r < rows; ++r) y[r] -= a[r + c * ld] * x[c];
 }
 

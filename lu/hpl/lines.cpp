@@ -10,9 +10,9 @@
 namespace fleet::lu {
 namespace {
 
-constexpr int kWidth = 80;
+constexpr int kLineWidth = 80;
 
-std::string rule(char of) { return std::string(kWidth, of) + "\n"; }
+std::string rule(char of) { return std::string(kLineWidth, of) + "\n"; }
 
 __attribute__((format(printf, 1, 2))) std::string print(const char* format, ...) {
   char text[512];

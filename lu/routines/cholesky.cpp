@@ -29,9 +29,10 @@ struct CholeskyPanel {
 /// the next one has its links for that. More would have too much to send.
 constexpr int kMostWithoutRelay = 2;
 
-class Factoring {
+class CholeskyFactoring {
  public:
-  Factoring(const Grid& grid, fleet_uplo uplo, const Dealt& a, const Rank& rank, Overlap overlap)
+  CholeskyFactoring(const Grid& grid, fleet_uplo uplo, const Dealt& a, const Rank& rank,
+                    Overlap overlap)
       : a_(a),
         rank_(rank),
         overlap_(overlap),
@@ -328,7 +329,7 @@ class Factoring {
 
 std::int64_t cholesky(const Grid& grid, fleet_uplo uplo, const Dealt& a, const Rank& rank,
                       Overlap overlap) {
-  return Factoring(grid, uplo, a, rank, overlap).run();
+  return CholeskyFactoring(grid, uplo, a, rank, overlap).run();
 }
 
 std::int64_t most_numbers_of_cholesky(const Grid& grid, const Dealt& a) {

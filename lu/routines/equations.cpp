@@ -9,26 +9,23 @@
 #include "routines/solution.hpp"
 
 namespace fleet::lu {
-namespace {
-
-/// The same ranks, with the first block of A on the first one: Linpack's matrices begin there.
-struct TurnedGrid {
-  TurnedGrid(const Grid& grid, const Dealt& a) {
-    if (a.rows.first == 0 && a.cols.first == 0) return;
-    const int row = (grid.row - a.rows.first + grid.rows) % grid.rows;
-    const int col = (grid.col - a.cols.first + grid.cols) % grid.cols;
-    ranks = grid.all.split(0, row * grid.cols + col);
-    turned.emplace(*ranks, grid.rows, grid.cols);
-  }
-  const Grid& or_else(const Grid& grid) const { return turned ? *turned : grid; }
-
-  std::unique_ptr<Comm> ranks;
-  std::optional<Grid> turned;
-};
-
-}  // namespace
 
 struct Equations::Copy {
+  /// The same ranks, with the first block of A on the first one: Linpack's matrices begin there.
+  struct TurnedGrid {
+    TurnedGrid(const Grid& grid, const Dealt& a) {
+      if (a.rows.first == 0 && a.cols.first == 0) return;
+      const int row = (grid.row - a.rows.first + grid.rows) % grid.rows;
+      const int col = (grid.col - a.cols.first + grid.cols) % grid.cols;
+      ranks = grid.all.split(0, row * grid.cols + col);
+      turned.emplace(*ranks, grid.rows, grid.cols);
+    }
+    const Grid& or_else(const Grid& grid) const { return turned ? *turned : grid; }
+
+    std::unique_ptr<Comm> ranks;
+    std::optional<Grid> turned;
+  };
+
   Copy(const Grid& grid, const Dealt& a, Overlap overlap)
       : turned(grid, a), on(turned.or_else(grid)), system(on, a.rows.size(), a.rows.blocks.nb) {
     workspace.touch(on, system, overlap);

@@ -11,8 +11,6 @@
 namespace fleet::lu {
 namespace {
 
-std::int64_t legal(std::int64_t ld) { return std::max<std::int64_t>(1, ld); }
-
 /// An update by one thread.
 class Updating {
  public:

@@ -28,8 +28,8 @@ std::vector<std::int64_t> sources_of(std::span<const std::int64_t> partners, Ran
 }
 
 void take_rows(const Grid& grid, const Rank& rank, const Dimension& rows, Range these,
-               std::span<const std::int64_t> sources, Columns<const double> from,
-               Columns<double> to, std::int64_t step) {
+               std::span<const std::int64_t> sources, LocalColumns<const double> from,
+               LocalColumns<double> to, std::int64_t step) {
   Comm& ranks = *grid.col_ranks;
   const auto size = static_cast<std::size_t>(ranks.size());
   std::vector<std::vector<std::int64_t>> going(size), coming(size);  // local rows, by rank

@@ -16,7 +16,7 @@ std::vector<std::int64_t> sources_of(std::span<const std::int64_t> partners, Ran
 
 /// Some columns of a rank, from row 0 on.
 template <typename Number>
-struct Columns {
+struct LocalColumns {
   Number* elements;
   std::int64_t ld, count;
 };
@@ -24,7 +24,7 @@ struct Columns {
 /// Rows `these` of `to` become rows sources[i] of `from`, which may be the same memory. By the
 /// ranks of a column of the grid, which have the same columns. Throws Failure.
 void take_rows(const Grid& grid, const Rank& rank, const Dimension& rows, Range these,
-               std::span<const std::int64_t> sources, Columns<const double> from,
-               Columns<double> to, std::int64_t step);
+               std::span<const std::int64_t> sources, LocalColumns<const double> from,
+               LocalColumns<double> to, std::int64_t step);
 
 }  // namespace fleet::lu

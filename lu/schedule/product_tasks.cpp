@@ -10,7 +10,7 @@ namespace {
 
 /// A product that sums over fewer has not its full rate; over more, the first strips, which nothing
 /// hides, take longer.
-constexpr std::int64_t kWidth = 256, kWidest = 768;
+constexpr std::int64_t kStripWidth = 256, kWidestStrip = 768;
 
 }  // namespace
 
@@ -27,8 +27,9 @@ std::vector<ProductTask> product_tasks(std::int64_t steps, Overlap overlap) {
 
 std::int64_t strip_width(std::int64_t nb, int rows, int cols) {
   const std::int64_t round = std::lcm(rows, cols) * nb;
-  if (round > kWidest) return std::min(kWidest, std::max<std::int64_t>(1, kWidth / nb) * nb);
-  return (kWidth + round - 1) / round * round;
+  if (round > kWidestStrip)
+    return std::min(kWidestStrip, std::max<std::int64_t>(1, kStripWidth / nb) * nb);
+  return (kStripWidth + round - 1) / round * round;
 }
 
 }  // namespace fleet::lu

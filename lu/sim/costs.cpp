@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kBytes = 8;  ///< of a double
 /// Columns of a panel that are eliminated one by one, as in lu/factor.
-constexpr double kFew = 8;
+constexpr double kOneByOne = 8;
 /// As good as endless.
 constexpr double kLarge = 1e6;
 
@@ -83,7 +83,7 @@ double panel_s(const RankMeans& rank, double rows, double width, double cores) {
     return width * rank.gpu_panel.column_s + rows * width * rank.gpu_panel.element_s;
   double seconds = 0, left = width;
   // Products of each level of halves, bound by the cores or by memory.
-  for (; left > kFew; left /= 2) {
+  for (; left > kOneByOne; left /= 2) {
     const double half = left / 2, products = width / left;
     const double flops = 2 * rows * half * half, bytes = 3 * kBytes * rows * half;
     const double rate = rank.core.at(rows, half, half) * cores;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Of the cores, what messages leave at least: nothing stands still.
-constexpr double kLeast = 0.05;
+constexpr double kLeastCores = 0.05;
 
 bool is_done(const Load::Chain& chain) { return chain.end_s.size() == chain.seconds.size(); }
 
@@ -51,7 +51,7 @@ void Load::run(std::vector<Chain>& chains) {
       else
         next_s = std::min(next_s, chain.now_s);
     }
-    const double speed = std::min(1.0, std::max(kLeast * cores_, left_over) / wanted);
+    const double speed = std::min(1.0, std::max(kLeastCores * cores_, left_over) / wanted);
     const auto works = [&](std::size_t i) {
       return !is_done(chains[i]) && chains[i].now_s <= now_s;
     };

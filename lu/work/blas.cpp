@@ -9,12 +9,6 @@
 #include "work/context.hpp"
 
 namespace fleet::lu {
-namespace {
-
-std::int64_t legal(std::int64_t ld) { return std::max<std::int64_t>(1, ld); }
-
-}  // namespace
-
 template <typename Work>
 void Blas::pace(double flops, Work&& work) const {
   const auto begin = std::chrono::steady_clock::now();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // context.hpp: contexts of the library, and what its functions return. It knows no matrices.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,9 @@ namespace fleet::lu {
 
 /// Throws Failure, with the library's reason, where the last call has failed.
 void check(fleet_status status);
+
+/// A leading dimension that its functions take, of a matrix that may have no rows.
+inline std::int64_t legal(std::int64_t ld) { return std::max<std::int64_t>(1, ld); }
 
 struct DestroyContext {
   void operator()(fleet_context* context) const { fleet_context_destroy(context); }

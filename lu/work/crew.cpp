@@ -12,7 +12,7 @@ namespace {
 
 /// The smallest part, and what parts are multiples of: a product's kernel works on so many columns
 /// at a time.
-constexpr std::int64_t kLeast = 32;
+constexpr std::int64_t kLeastPart = 32;
 /// Whoever is free takes this share of what each core would have of the rest.
 constexpr double kShare = 0.5;
 /// The most of a core without others that looks after something between its parts.
@@ -54,10 +54,10 @@ bool Crew::take_part(std::unique_lock<std::mutex>& lock) {
   const int hands = threads() + (has_helpers_ ? 1 : 0);
   std::int64_t wanted = left;
   if (hands > 1)
-    wanted =
-        static_cast<std::int64_t>(kShare * static_cast<double>(left) / hands) / kLeast * kLeast;
+    wanted = static_cast<std::int64_t>(kShare * static_cast<double>(left) / hands) / kLeastPart *
+             kLeastPart;
   const std::int64_t begin = share_.next;
-  const std::int64_t end = begin + std::min(left, std::max(kLeast, wanted));
+  const std::int64_t end = begin + std::min(left, std::max(kLeastPart, wanted));
   share_.next = end;
   ++share_.busy;
   const auto& work = *share_.work;

@@ -132,4 +132,16 @@ Matrix<T> difference(const Matrix<T>& a, const Matrix<T>& b) {
   return c;
 }
 
+// In oracle.cpp.
+extern template struct Matrix<float>;
+extern template struct Matrix<double>;
+extern template struct Matrix<std::complex<float>>;
+extern template struct Matrix<std::complex<double>>;
+extern template Matrix<float> difference(const Matrix<float>&, const Matrix<float>&);
+extern template Matrix<double> difference(const Matrix<double>&, const Matrix<double>&);
+extern template Matrix<std::complex<float>> difference(const Matrix<std::complex<float>>&,
+                                                       const Matrix<std::complex<float>>&);
+extern template Matrix<std::complex<double>> difference(const Matrix<std::complex<double>>&,
+                                                        const Matrix<std::complex<double>>&);
+
 }  // namespace fleet::test

@@ -2,10 +2,29 @@
 // oracle.cpp: the parts of the oracles that tests spend their time in, compiled once and optimised,
 // whatever the flags of the tests.
 #include "support/interpreter.hpp"
+#include "support/lapack_matrix.hpp"
 #include "support/reference.hpp"
 #include "support/reference_level3.hpp"
 
 namespace fleet::test {
+
+template class Guarded<float>;
+template class Guarded<double>;
+template class Guarded<std::complex<float>>;
+template class Guarded<std::complex<double>>;
+template class Guarded<F16>;
+template class Guarded<BF16>;
+
+template struct Matrix<float>;
+template struct Matrix<double>;
+template struct Matrix<std::complex<float>>;
+template struct Matrix<std::complex<double>>;
+template Matrix<float> difference(const Matrix<float>&, const Matrix<float>&);
+template Matrix<double> difference(const Matrix<double>&, const Matrix<double>&);
+template Matrix<std::complex<float>> difference(const Matrix<std::complex<float>>&,
+                                                const Matrix<std::complex<float>>&);
+template Matrix<std::complex<double>> difference(const Matrix<std::complex<double>>&,
+                                                 const Matrix<std::complex<double>>&);
 
 template Expected expect_gemm(const GemmCall<float>&);
 template Expected expect_gemm(const GemmCall<double>&);

@@ -352,6 +352,12 @@ std::string first_difference(const Expected& expected, const T* c, std::int64_t 
 }
 
 // Tests compute with these for longer than with the library: oracle.cpp has them, optimised.
+extern template class Guarded<float>;
+extern template class Guarded<double>;
+extern template class Guarded<std::complex<float>>;
+extern template class Guarded<std::complex<double>>;
+extern template class Guarded<F16>;
+extern template class Guarded<BF16>;
 extern template Expected expect_gemm(const GemmCall<float>&);
 extern template Expected expect_gemm(const GemmCall<double>&);
 extern template Expected expect_gemm(const GemmCall<std::complex<float>>&);

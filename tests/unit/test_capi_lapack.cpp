@@ -149,7 +149,7 @@ TYPED_TEST(CapiLapack, FactorsMatricesOfAnyShape) {
 TYPED_TEST(CapiLapack, SolvesAndInvertsTriangles) {
   using Api = typename TestFixture::Api;
   for (const std::int64_t n :
-       {std::int64_t{0}, std::int64_t{1}, std::int64_t{70}, std::int64_t{700}})
+       {std::int64_t{0}, std::int64_t{1}, std::int64_t{70}, TestFixture::large() + 100})
     for (const Fill fill : {Fill::lower, Fill::upper})
       for (const bool unit : {false, true}) {
         Matrix<TypeParam> a(n, n, this->random_), b(n, 9, this->random_);
@@ -229,8 +229,9 @@ TYPED_TEST(CapiLapack, SquaresTriangles) {
 
 TYPED_TEST(CapiLapack, MakesAndAppliesOrthogonalFactors) {
   using Api = typename TestFixture::Api;
-  for (const auto& [m, n] : {std::pair(1, 1), std::pair(90, 90), std::pair(40, 130),
-                             std::pair(130, 40), std::pair(600, 560)}) {
+  using Size = std::pair<std::int64_t, std::int64_t>;
+  for (const auto& [m, n] : {Size(1, 1), Size(90, 90), Size(40, 130), Size(130, 40),
+                             Size(TestFixture::large(), TestFixture::large() - 40)}) {
     const std::int64_t k = std::min(m, n);
     const auto scale = static_cast<double>(m + n);
     const Matrix<TypeParam> a(m, n, this->random_);

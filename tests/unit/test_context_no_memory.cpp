@@ -196,8 +196,9 @@ TEST(NoMemoryInALongBatch, IsNoReasonToCallATouchedCUntouched) {
   run_with([&](auto&& work) { all = test::count_allocations(work); });
   int undefined = 0;
   constexpr long kParts = 16;
+  const long step = test::test_scale() < 1 ? 3 : 1;
 
-  for (long part = kParts / 2; part < kParts; ++part) {
+  for (long part = kParts - 1; part >= kParts / 2; part -= step) {
     run_with([&](auto&& work) { with_failure(all * part / kParts, false, work); });
 
     undefined += status == FLEET_DEVICE_FAILED;

@@ -9,6 +9,7 @@
 #include "cpu/triangular.hpp"
 #include "support/host_trial.hpp"
 #include "support/reference.hpp"
+#include "support/scale.hpp"
 
 namespace fleet {
 namespace {
@@ -104,10 +105,14 @@ void expect_the_same_by_library_and_loops(DataType type, std::int64_t order, con
 }
 
 TEST(Triangular, IsSolvedWithByTheLibraryAsByLoops) {
+  // Odd, so that every part of the lists below has its turn.
+  const std::int64_t step = test::scaled_step() | 1;
+  std::int64_t each = 0;
   for (const std::int64_t order : {1, 65, 530})
     for (const Variant& variant : variants())
       for (const Diag diag : {Diag::unit, Diag::non_unit})
         for (const DataType type : {DataType::f32, DataType::f64, DataType::c32, DataType::c64}) {
+          if (each++ % step != 0) continue;
           Variant of_type = variant;
           if (is_complex(type.storage) && variant.op == Op::transpose) of_type.op = Op::conjugate;
           test::with_blas_type(type, [&]<typename T>() {
