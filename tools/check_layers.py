@@ -14,12 +14,13 @@ import sys
 # The pure rooms (values and functions of values), each of which sees those before it.
 MODEL = ("base", "problem", "machine", "program", "plan", "sim")
 # The other rooms that each room of src sees.
-RUN = MODEL
+RUN = (*MODEL, "pool")
 CPU = (*RUN, "run")
 BACKEND = (*CPU, "cpu")
 CORE = (*BACKEND, "tune", "recover", "probe", "backend", "backend/host", "backend/sim")
 ROOMS = {
     **{room: MODEL[:place] for place, room in enumerate(MODEL)},
+    "pool": (),
     "tune": MODEL,
     "run": RUN,
     "cpu": CPU,
@@ -52,7 +53,7 @@ LU_ROOMS = {
     "scalapack": (),
 }
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.
-FRONTS = {"preload": ("preload",), "libblas": ("preload", "libblas")}
+FRONTS = {"preload": ("preload", "pool"), "libblas": ("preload", "libblas")}
 # The headers of other rooms that those see: they need no library.
 SEEN_BY_FRONTS = ("api/dropin.h", "problem/arguments.hpp", "problem/lapack_arguments.hpp")
 # The rooms that see the C API.
@@ -64,6 +65,7 @@ MAX_SHARE = 1 / 5
 # The rooms of each library, whose files CMakeLists.txt compiles several at a time.
 LIBRARIES = (
     ("base",),
+    ("pool",),
     (*MODEL[1:], "tune"),
     ("run", "cpu", "recover", "probe", "backend", "backend/host", "backend/sim"),
     ("core", "linalg", "api"),

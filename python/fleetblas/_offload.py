@@ -9,7 +9,7 @@ import functools
 import importlib.util
 import sys
 
-from . import _native
+from . import _array_pool, _native
 
 
 @functools.cache
@@ -57,14 +57,21 @@ def offload():
     It applies to the whole process and all threads until the block ends, also by an exception.
     Blocks may nest. Libraries imported inside the block are not affected. The value is the number
     of patched entries that call FleetBLAS.
+
+    Inside the block NumPy's arrays of 64 MB and more come from a pool of memory, which stays pinned
+    once devices have used it (FLEETBLAS_POOL=0: they do not). That is a matter of the context of
+    Python that the block is in: threads that are started in it have a new context, and their arrays
+    come from malloc unless they open a block of their own.
     """
     library, hook = _preload(), _hook()
     slots = _changed(library.fleetblas_preload_patch)
     try:
         hook.enter()
+        handler = _array_pool.enter(library)
         try:
             yield slots
         finally:
+            _array_pool.leave(handler)
             hook.leave()
     finally:
         _changed(library.fleetblas_preload_unpatch)

@@ -167,6 +167,7 @@ void Context::run_on_cpu(const Call& call, const Homes& homes, std::optional<Dev
 std::int64_t Context::run_on_devices(const Call& call, const Homes& homes, const Choice& choice,
                                      DeviceUse& use, CallRecord& record) {
   note_choice(record, choice);
+  pin_soon(call);
   record.is_at_once = choice.is_at_once;
   std::int64_t done = 0;
   try {
@@ -388,11 +389,36 @@ bool Context::profitable(std::int64_t edge) {
 
 Context::Homes Context::locate(const Call& call) {
   Homes homes{kHost, kHost, kHost};
-  for (const std::size_t operand : {kA, kB, kC})
-    if (operand == kC || !call.only_scales())
-      homes[operand] =
-          locate(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
+  std::array<PoolState, 3> pooled{};
+  for (const std::size_t operand : {kA, kB, kC}) {
+    if (operand != kC && call.only_scales()) continue;
+    const std::int64_t bytes = call.all_bytes(static_cast<int>(operand));
+    homes[operand] = locate(call.arguments.data[operand], bytes);
+    pooled[operand] = pins_.state(call.arguments.data[operand], bytes);
+  }
+  // While A and B are being pinned a call is planned as before any operand was: each mixture would
+  // be a plan of its own, made for one call. A new C in each call is no such moment.
+  if (pooled[kA] == PoolState::plain || pooled[kB] == PoolState::plain)
+    for (const std::size_t operand : {kA, kB, kC})
+      if (pooled[operand] == PoolState::pinned && homes[operand] == kHost)
+        homes[operand] = kPageable;
   return homes;
+}
+
+/// Has the operands of a call that devices do pinned. C first: it is often memory that nobody has
+/// touched, and is needed last.
+void Context::pin_soon(const Call& call) noexcept {
+  for (const std::size_t operand : {kC, kA, kB})
+    if (operand == kC || !call.only_scales())
+      pin_soon(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
+}
+
+void Context::pin_soon(const void* data, std::int64_t bytes) noexcept {
+  try {
+    pins_.pin_soon(*offloader_.engine().backend, data, bytes);
+  } catch (const std::exception&) {
+    // No memory for it, or no devices any more: the call does without.
+  }
 }
 
 /// By the registry alone: a CPU BLAS has used the operands, so no device has to be asked.

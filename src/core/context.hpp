@@ -21,6 +21,7 @@
 #include "core/registry.hpp"
 #include "core/residents.hpp"
 #include "run/device_turn.hpp"
+#include "run/pool_pins.hpp"
 
 namespace fleet {
 
@@ -336,6 +337,8 @@ class Context {
   Homes locate(const Call& call);
   Homes registered_homes(const Call& call);
   DeviceId locate(const void* data, std::int64_t bytes);
+  void pin_soon(const void* data, std::int64_t bytes) noexcept;
+  void pin_soon(const Call& call) noexcept;
   std::int64_t bytes_at(const void* data);
   void give_back(const Range& range);
 
@@ -366,6 +369,7 @@ class Context {
   std::shared_ptr<Journal> journal_;
   DeviceTurn turn_;
   Offloader offloader_;    // guarded by turn_
+  PoolPins pins_;          // by the backend that offloader_ has
   double min_flops_ = -1;  // guarded by turn_; -1: not known yet
   /// The last answer of a type: LAPACK asks again and again, and a bound takes 20 us.
   struct KnownBlockSize {

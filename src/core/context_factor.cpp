@@ -180,6 +180,7 @@ bool Context::run_factors(const FactorCall& call, const Factorization& what,
       take_strips(block, *planned->stages.front()->tuned.plan.program->strips, strips);
       factored.strips = strips->strips();
     }
+    pin_soon(call.a, block.bytes);
     outcome = offloader_.run(what, factored, planned, record, *journal_, log_);
   } catch (const Error& error) {
     if (what.dealt.empty() || error.status() != Status::device_failed) throw;

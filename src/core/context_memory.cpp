@@ -41,8 +41,11 @@ DeviceId Context::locate(const void* data, std::int64_t bytes) {
     const DeviceId known = registry_.locate(data, bytes);
     if (known != kPageable) return known;
   }
-  // The memory may be the program's own, on a device or pinned.
   if (gate::only_cpu_left()) return kPageable;
+  const PoolState pooled = pins_.state(data, bytes);
+  if (pooled == PoolState::pinned) return kHost;
+  if (pooled == PoolState::plain) return kPageable;
+  // The memory may be the program's own, on a device or pinned.
   if (offloader_.backend_if_started() == nullptr && offloader_.has_backend() &&
       program_uses_gpus()) {
     const auto turn = take_turn();
@@ -158,6 +161,7 @@ void Context::trim() {
   const User inside(users_);
   if (gate::only_cpu_left()) return;
   const auto turn = take_turn();
+  pins_.trim();
   if (Backend* const backend = offloader_.backend_if_started()) residents_.trim(*backend);
   offloader_.trim();
 }

@@ -15,6 +15,7 @@
 
 #include "base/gate.hpp"
 #include "core/output.hpp"
+#include "run/pool_pins.hpp"
 
 namespace fleet {
 namespace {
@@ -120,8 +121,9 @@ void Journal::note(const RunRecord& run) {
 }
 
 std::string Journal::statistics_json() const {
+  const PoolCounters pool = pool_counters();  // it looks for a library: not with the lock
   const gate::StateLock lock;
-  return statistics_.json();
+  return statistics_.json(pool);
 }
 
 RunRecord Journal::last_run() const {
@@ -189,6 +191,7 @@ class ExitReport {
 
   void write_all() {
     Books books;
+    const PoolCounters pool = pool_counters();
     {
       const gate::StateLock lock;
       books = closed_;
@@ -196,10 +199,10 @@ class ExitReport {
     }
     for (const auto& [path, statistics] : books.summaries) {
       if (path == "1")
-        write_quietly(STDERR_FILENO, statistics.text());
+        write_quietly(STDERR_FILENO, statistics.text(pool));
       else
         write_file(path_of_process(path),
-                   path.ends_with(".json") ? statistics.json() + "\n" : statistics.text());
+                   path.ends_with(".json") ? statistics.json(pool) + "\n" : statistics.text(pool));
     }
     for (const auto& [path, runs] : books.timelines)
       write_file(path_of_process(path), merged_timeline(runs));

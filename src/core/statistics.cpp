@@ -333,7 +333,7 @@ const std::string& Statistics::why(int device, const Idle& idle) {
   return std::ranges::find(*idle.last, device, &LeftOut::device)->why;
 }
 
-std::string Statistics::json() const {
+std::string Statistics::json(const PoolCounters& pool) const {
   const Tally all = total();
   JsonText json;
   json.open('{')
@@ -372,6 +372,14 @@ std::string Statistics::json() const {
         .member("flops", lapack.all.flops)
         .close('}');
   json.close(']');
+  json.key("pool")
+      .open('{')
+      .member("blocks", pool.blocks)
+      .member("given", pool.given)
+      .member("reused", pool.reused)
+      .member("pinned", pool.pinned)
+      .member("beyond", pool.beyond)
+      .close('}');
   write_corrections(json, corrections_ != nullptr ? *corrections_ : NamedCorrections{});
   write_kinds(json, bytes_by_kind_);
   write_links(json, bytes_by_link_);
@@ -383,7 +391,7 @@ std::string Statistics::json() const {
   return json.close('}').text();
 }
 
-std::string Statistics::text() const {
+std::string Statistics::text(const PoolCounters& pool) const {
   const Tally all = total();
   std::string text = "fleetblas: " + std::to_string(all.calls) +
                      (all.calls == 1 ? " call" : " calls") + ", " + duration(all.seconds) +
@@ -409,6 +417,11 @@ std::string Statistics::text() const {
     text += "fleetblas:   the CPU beside the devices: " + number(100 * beside_.share()) +
             " % of the work of " + std::to_string(beside_.calls) +
             (beside_.calls == 1 ? " call\n" : " calls\n");
+  const auto bytes = [](std::int64_t count) { return byte_count(static_cast<double>(count)); };
+  if (pool.blocks > 0)
+    text += "fleetblas:   large blocks: " + bytes(pool.given) + " in " +
+            std::to_string(pool.blocks) + ", " + bytes(pool.reused) + " of it used again, " +
+            bytes(pool.pinned) + " pinned, " + bytes(pool.beyond) + " left to malloc\n";
   text += "fleetblas:   moved";
   for (int kind = 0; kind < kLinkKinds; ++kind)
     text += std::string(kind == 0 ? " " : ", ") + to_string(static_cast<LinkKind>(kind)) + " " +

@@ -16,6 +16,7 @@
 #include "core/corrections_text.hpp"
 #include "core/factor_call.hpp"
 #include "machine/machine.hpp"
+#include "pool/pool.hpp"
 #include "problem/factorization.hpp"
 #include "problem/problem.hpp"
 #include "tune/considered.hpp"
@@ -101,8 +102,9 @@ class Statistics {
   void add_bytes(const CallRecord& record);
   void merge(const Statistics& other);
 
-  std::string json() const;
-  std::string text() const;  ///< a few lines for people
+  /// `pool`: of the process.
+  std::string json(const PoolCounters& pool = {}) const;
+  std::string text(const PoolCounters& pool = {}) const;  ///< a few lines for people
 
  private:
   struct Tally {

@@ -81,8 +81,9 @@ struct CpuBeside {
 
 /// The devices of one context. Runs that share no places (places_of) may be under way at the same
 /// time, each for its own thread; begin() is for one thread at a time, and trim() for a time
-/// without runs (the Context sees to it). allocate and release may be called at any time from any
-/// thread, transfer for places that no run has; and by a recovery, for the places of its run.
+/// without runs (the Context sees to it). allocate and release, pin_piece and unpin may be called
+/// at any time from any thread, transfer for places that no run has; and by a recovery, for the
+/// places of its run.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -116,6 +117,9 @@ class Backend {
   /// Lets devices reach the caller's memory, which is then kHost. False, with nothing changed,
   /// where that is refused.
   virtual bool pin(void* /*data*/, std::int64_t /*bytes*/) { return true; }
+  /// The same for a piece of a block of the pool (pool/pool.hpp), whose neighbours are pinned by
+  /// themselves: copies may go from one to the next.
+  virtual bool pin_piece(void* data, std::int64_t bytes) { return pin(data, bytes); }
   virtual void unpin(void* /*data*/) {}
 
   /// Memory at a location (kHost: pinned). Throws Error(no_memory).

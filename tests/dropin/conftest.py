@@ -118,6 +118,13 @@ LAPACK_ROUTINES = {
 NAME_FORMS = ("%s_", "scipy_%s_", "%s_64_", "%s64_", "scipy_%s_64_")
 LAPACK_NAMES = {form % routine for form in NAME_FORMS for routine in LAPACK_ROUTINES}
 ILAENV_NAMES = {form % "ilaenv" for form in NAME_FORMS}
+# The names of the preload library alone that have to do with memory.
+MEMORY_NAMES = {
+    *("malloc", "calloc", "realloc", "free", "malloc_usable_size"),
+    *("aligned_alloc", "posix_memalign", "memalign", "valloc", "pvalloc"),
+    *("fleetblas_array_" + word for word in ("malloc", "calloc", "realloc", "free")),
+    "fleetblas_pool",
+}
 
 
 @pytest.fixture(params=["netlib", "openblas", "openblas-wheel"])

@@ -12,6 +12,7 @@ from conftest import (
     HOST_DEVICES,
     ILAENV_NAMES,
     LAPACK_NAMES,
+    MEMORY_NAMES,
     SOURCE,
     environment_python,
     where_calls_ran,
@@ -52,7 +53,7 @@ def test_the_library_exports_the_table_and_needs_libc_alone(recorder, run):
     dynamic = run(["readelf", "-dW", recorder]).stdout
 
     exported = {line.split()[-1] for line in symbols.splitlines()}
-    own = {"fleetblas_preload_patch", "fleetblas_preload_unpatch"}
+    own = {"fleetblas_preload_patch", "fleetblas_preload_unpatch"} | MEMORY_NAMES
     assert exported == exported_names() | LAPACK_NAMES | ILAENV_NAMES | own
     assert len(LAPACK_NAMES) == 5 * (4 * 15 + 2)
     assert len(exported_names()) == 10 * (8 * 4 + 3 * 2)

@@ -99,3 +99,77 @@ print("passed")
 """
         )
     )
+
+
+ARRAYS = """
+import threading
+import numpy as np, fleetblas
+def name_of(array):
+    return np._core.multiarray.get_handler_name(array)
+large = lambda: np.ones((3000, 3000))
+before = large()
+with fleetblas.offload():
+    with fleetblas.offload():
+        array = large()
+    zeros, small = np.zeros((9000, 1000)), np.ones(9)
+    others = []
+    thread = threading.Thread(target=lambda: others.append(large()))
+    thread.start(); thread.join()
+    grown = np.ones(9_000_000); grown.resize(20_000_000, refcheck=False)
+after = large()
+"""
+
+
+def test_large_arrays_inside_the_block_come_from_the_pool(script):
+    passes(
+        script(
+            ARRAYS
+            + """
+handlers = [name_of(x) for x in (before, array, zeros, small, others[0], after)]
+default = name_of(before)
+assert handlers == [default, "fleetblas", "fleetblas", "fleetblas", default, default], handlers
+place = lambda x: x.ctypes.data % (256 << 20)
+assert place(array) == place(zeros) == place(grown) == 0
+assert place(before) and place(small) and place(others[0])
+assert zeros.sum() == 0 and grown.sum() == 9_000_000
+del array, zeros, small, grown   # freed after the block
+print("passed")
+"""
+        )
+    )
+
+
+def test_arrays_of_the_pool_are_pinned_once_devices_have_used_them(script):
+    passes(
+        script(
+            """
+import time
+import numpy as np, fleetblas
+with fleetblas.offload():
+    a, b = np.ones((90000, 100)), np.ones((100, 100))
+    for _ in range(50):
+        c = a @ b
+        time.sleep(0.02)
+        if fleetblas.stats()["last"]["place"] == "h,p,h":
+            break
+assert c[5, 5] == 100
+last = fleetblas.stats()
+assert last["last"]["place"] in ("h,p,h", "p,h,h"), last["last"]["place"]
+assert last["pool"]["pinned"] >= 3 * 72e6, last["pool"]
+print("passed")
+"""
+        )
+    )
+
+
+def test_without_a_pool_arrays_are_left_alone(script):
+    passes(
+        script(
+            ARRAYS
+            + """
+assert name_of(array) == name_of(before)
+print("passed")
+""",
+            FLEETBLAS_POOL="0",
+        )
+    )

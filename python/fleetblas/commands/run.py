@@ -78,6 +78,7 @@ def merged(summaries: list[dict]) -> dict:
     ran: dict = {}
     lapack: dict = {}
     kinds = dict.fromkeys(LINK_KINDS, 0)
+    pool: dict = {}
     for summary in summaries:
         for key in total:
             total[key] += summary.get(key, 0)
@@ -91,8 +92,22 @@ def merged(summaries: list[dict]) -> dict:
                 entry[key] += row[key]
         for kind, moved in summary.get("bytes_by_kind", {}).items():
             kinds[kind] = kinds.get(kind, 0) + moved
+        for key, number in summary.get("pool", {}).items():
+            pool[key] = pool.get(key, 0) + number
     rows = {"ran": list(ran.values()), "lapack": list(lapack.values())}
-    return {**total, **rows, "bytes_by_kind": kinds}
+    return {**total, **rows, "bytes_by_kind": kinds, "pool": pool}
+
+
+def pool_text(pool: dict) -> str:
+    """What the pool of large blocks did."""
+    count = pool["blocks"]
+    text = f"{common.byte_text(pool['given'])} in {count:,} large block{'' if count == 1 else 's'}"
+    if pool["reused"]:
+        text += f", {common.byte_text(pool['reused'])} of it used again"
+    text += f", {common.byte_text(pool['pinned'])} pinned"
+    if pool["beyond"]:
+        text += f", {common.byte_text(pool['beyond'])} left to malloc"
+    return text
 
 
 def summary_text(summary: dict, wall_s: float) -> str:
@@ -115,6 +130,8 @@ def summary_text(summary: dict, wall_s: float) -> str:
         lines.append(
             f"  {'LAPACK':<8} {row['calls']:>8,} calls {spent:>9}  {row['symbol']}{behind}"
         )
+    if summary.get("pool", {}).get("blocks"):
+        lines.append("  pool     " + pool_text(summary["pool"]))
     moved = (
         f"{LINK_KINDS.get(kind, kind)} {common.byte_text(number)}"
         for kind, number in summary["bytes_by_kind"].items()

@@ -86,8 +86,14 @@ class CudaBackend final : public Backend {
     const ExitGuard inside;
     return works(cudaHostRegister(data, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
   }
+  bool pin_piece(void* data, std::int64_t bytes) override {
+    note_piece(data, bytes);
+    return pin(data, bytes);
+  }
   void unpin(void* data) override {
     const ExitGuard inside;
+    // They copy by what the driver has found out about the memory.
+    devices_.graphs.clear();
     works(cudaHostUnregister(data));
   }
 

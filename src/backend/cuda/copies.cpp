@@ -5,11 +5,14 @@
 #include "backend/cuda/copies.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/elementwise.hpp"
 #include "base/sizes.hpp"
 #include "cpu/copies.hpp"
+#include "pool/pool.hpp"
+#include "run/piece_borders.hpp"
 
 namespace fleet::cuda {
 namespace {
@@ -25,6 +28,16 @@ std::int64_t panel_columns(const View& triangle) {
   return std::max(kLeastPanelColumns, ceil_div(triangle.cols, kPanels));
 }
 
+/// All pieces that were ever pinned by themselves lie between these: in the pool's addresses, where
+/// nothing else is. Process-wide, as pins are.
+std::atomic<std::uintptr_t> first_piece{UINTPTR_MAX}, end_of_pieces{0};
+
+bool is_in_pieces(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  return address >= first_piece.load(std::memory_order_relaxed) &&
+         address < end_of_pieces.load(std::memory_order_relaxed);
+}
+
 struct Rectangle {
   std::int64_t row = 0;
   std::int64_t rows = 0;
@@ -32,35 +45,75 @@ struct Rectangle {
   std::int64_t cols = 0;
 };
 
+/// As many columns at both ends, so many bytes apart.
+struct Pitched {
+  char* target = nullptr;
+  const char* source = nullptr;
+  std::int64_t target_pitch = 0, source_pitch = 0;
+  std::int64_t bytes = 0;  ///< of a column
+  std::int64_t cols = 0;
+};
+
+void put(const Pitched& copy, cudaStream_t stream) {
+  const auto width = static_cast<std::size_t>(copy.bytes);
+  const auto put_bytes = [&](char* to, const char* from, std::size_t bytes) {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+  };
+  if ((copy.source_pitch == copy.bytes && copy.target_pitch == copy.bytes) || copy.cols == 1)
+    return put_bytes(copy.target, copy.source, width * static_cast<std::size_t>(copy.cols));
+  if (std::max(copy.source_pitch, copy.target_pitch) > kLargestPitch) {
+    for (std::int64_t col = 0; col < copy.cols; ++col)
+      put_bytes(copy.target + col * copy.target_pitch, copy.source + col * copy.source_pitch,
+                width);
+    return;
+  }
+  check(cudaMemcpy2DAsync(copy.target, static_cast<std::size_t>(copy.target_pitch), copy.source,
+                          static_cast<std::size_t>(copy.source_pitch), width,
+                          static_cast<std::size_t>(copy.cols), cudaMemcpyDefault, stream),
+        "cudaMemcpy2DAsync");
+}
+
+/// CUDA refuses copies of pinned memory that go beyond what was pinned at once.
+void put_by_pieces(const Pitched& copy, cudaStream_t stream) {
+  const bool from_pieces = is_in_pieces(copy.source);
+  if (!from_pieces && !is_in_pieces(copy.target)) return put(copy, stream);
+  const char* const in_pieces = from_pieces ? copy.source : copy.target;
+  cut_at_borders(reinterpret_cast<std::uintptr_t>(in_pieces),
+                 from_pieces ? copy.source_pitch : copy.target_pitch, copy.bytes, copy.cols,
+                 static_cast<std::int64_t>(kPoolPieceBytes), [&](const ColumnBytes& part) {
+                   Pitched one = copy;
+                   one.target += part.first_col * copy.target_pitch + part.first_byte;
+                   one.source += part.first_col * copy.source_pitch + part.first_byte;
+                   one.bytes = part.bytes;
+                   one.cols = part.cols;
+                   put(one, stream);
+                 });
+}
+
 void copy_rectangle(const ColumnCopy& copy, const Rectangle& part, cudaStream_t stream) {
   if (part.rows <= 0 || part.cols <= 0) return;
   const std::int64_t element = copy.element_bytes;
   const std::int64_t source_pitch = copy.from.ld * element, target_pitch = copy.to.ld * element;
-  const char* source =
-      static_cast<const char*>(copy.from.data) + part.row * element + part.col * source_pitch;
-  char* target = static_cast<char*>(copy.to.data) + part.row * element + part.col * target_pitch;
-  const auto width = static_cast<std::size_t>(part.rows * element);
-  const auto put = [&](char* to, const char* from, std::size_t bytes) {
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
-  };
-  if ((copy.from.ld == part.rows && copy.to.ld == part.rows) || part.cols == 1)
-    return put(target, source, width * static_cast<std::size_t>(part.cols));
-  if (std::max(source_pitch, target_pitch) > kLargestPitch) {
-    for (std::int64_t col = 0; col < part.cols; ++col)
-      put(target + col * target_pitch, source + col * source_pitch, width);
-    return;
-  }
-  check(cudaMemcpy2DAsync(target, static_cast<std::size_t>(target_pitch), source,
-                          static_cast<std::size_t>(source_pitch), width,
-                          static_cast<std::size_t>(part.cols), cudaMemcpyDefault, stream),
-        "cudaMemcpy2DAsync");
+  const std::int64_t above = part.row * element;
+  put_by_pieces(
+      {.target = static_cast<char*>(copy.to.data) + above + part.col * target_pitch,
+       .source = static_cast<const char*>(copy.from.data) + above + part.col * source_pitch,
+       .target_pitch = target_pitch,
+       .source_pitch = source_pitch,
+       .bytes = part.rows * element,
+       .cols = part.cols},
+      stream);
 }
 
 /// The address of `data` for threads of the current device, or nullptr if they cannot reach it.
 void* on_current_device(void* data) {
   cudaPointerAttributes attributes{};
   if (!works(cudaPointerGetAttributes(&attributes, data))) return nullptr;
-  if (attributes.type == cudaMemoryTypeHost) return attributes.devicePointer;
+  if (attributes.type == cudaMemoryTypeHost) {
+    // Where devices have other addresses for it, those of two pieces need not be neighbours.
+    const bool may_end = is_in_pieces(data) && attributes.devicePointer != data;
+    return may_end ? nullptr : attributes.devicePointer;
+  }
   if (attributes.type != cudaMemoryTypeDevice) return nullptr;
   int current = 0, allowed = 0;
   check(cudaGetDevice(&current), "cudaGetDevice");
@@ -94,6 +147,15 @@ void copy_diagonal(const ColumnCopy& copy, std::int64_t edge, cudaStream_t strea
 }
 
 }  // namespace
+
+void note_piece(const void* data, std::int64_t bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t end = first + static_cast<std::uintptr_t>(bytes);
+  std::uintptr_t known = first_piece.load();
+  while (first < known && !first_piece.compare_exchange_weak(known, first)) continue;
+  known = end_of_pieces.load();
+  while (end > known && !end_of_pieces.compare_exchange_weak(known, end)) continue;
+}
 
 void copy_columns(const ColumnCopy& copy, cudaStream_t stream) {
   const View& from = copy.from;

@@ -24,6 +24,10 @@ struct ColumnCopy {
   Target target = Target::callers;
 };
 
+/// This piece of host memory (pool/pool.hpp) is pinned by itself from now on, or will be: no copy
+/// of CUDA may go over its ends. For all copies of the process, as pins are.
+void note_piece(const void* data, std::int64_t bytes);
+
 /// Column-major memory to memory, wherever they are, in order with `stream` of the current device.
 /// Touches nothing between the columns, and of a caller's triangle nothing but the triangle. Throws
 /// Error(device_failed).
