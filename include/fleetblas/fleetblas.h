@@ -775,8 +775,9 @@ FLEET_API fleet_status fleet_config_json(fleet_context* context, char** text);
  * devices (cpu_beside: calls, and its share of their work), programs of queued calls whose plan was
  * made while the devices ran others (planned_ahead), calls that began while others were on devices
  * of their own (at_once), the calls of LAPACK that the drop-in was given, by name (lapack: all,
- * those that the LAPACK behind did, seconds, flops), corrections of the model, bytes per link,
- * seconds; and the last call by itself. */
+ * those that the LAPACK behind did, seconds, flops), what the pool of large blocks did in this
+ * process (pool: blocks given, and bytes given, reused, pinned and left to malloc), corrections of
+ * the model, bytes per link, seconds; and the last call by itself. */
 FLEET_API fleet_status fleet_stats_json(fleet_context* context, char** text);
 /* Called during long work with the share that is done (0 to 1) and the current step. A result other
  * than 0 stops the work. */

@@ -414,6 +414,8 @@ void Context::pin_soon(const Call& call) noexcept {
 }
 
 void Context::pin_soon(const void* data, std::int64_t bytes) noexcept {
+  // The plan of pinned operands may be another one, and then bits are.
+  if (options_.deterministic) return;
   try {
     pins_.pin_soon(*offloader_.engine().backend, data, bytes);
   } catch (const std::exception&) {

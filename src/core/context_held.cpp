@@ -161,6 +161,7 @@ std::unique_ptr<Factors> Context::factors_of(const HeldCall& call, Storage stora
     record.reason = "too large to plan";
   }
   if (factors != nullptr) {
+    pin_soon(call.a.data, block.bytes);  // for the next time
     close_record(record, now_s() - start_s);
   } else {
     log_.line(Log::kInfo, {call.symbol, " holds no factors on devices: ", record.reason,

@@ -160,9 +160,18 @@ void Blocks::forget(Index block) {
   while (end_ > 0 && at(end_ - 1).block == 0) --end_;
 }
 
+std::size_t Blocks::idle_bytes() {
+  std::size_t sum = 0;
+  for (Index i = 0; i < end_; i += std::max<Index>(1, at(i).granules))
+    if (at(i).use == Use::idle) sum += at(i).bytes;
+  return sum;
+}
+
+/// False: beyond the cap, which idle blocks that could make room are to do.
 bool Blocks::may_grow(std::size_t bytes) {
-  if (bytes <= cap_ - std::min(held_, cap_)) return true;
-  is_room_wanted_ = idle_ > 0;
+  if (held_ + bytes <= cap_) return true;
+  if (idle_ > 0 && held_ - idle_bytes() + bytes <= cap_)
+    room_wanted_ = std::max(room_wanted_, bytes);
   return false;
 }
 
@@ -345,18 +354,24 @@ void Blocks::note(const PoolPiece& piece, PoolState now) {
   retire(block);
 }
 
+/// The one that has been idle for the longest time.
 bool Blocks::take_idle(std::int64_t least_age_ns, void*& block) {
   const Lock lock(*this);
-  const std::int64_t latest_ns = now_ns() - (is_room_wanted_ ? 0 : least_age_ns);
+  if (held_ + room_wanted_ <= cap_) room_wanted_ = 0;
+  const std::int64_t latest_ns = now_ns() - (room_wanted_ > 0 ? 0 : least_age_ns);
+  Index oldest = kNone;
   for (Index i = 0; idle_ > 0 && i < end_; i += std::max<Index>(1, at(i).granules)) {
     if (at(i).use != Use::idle || at(i).busy > 0 || at(i).freed_ns > latest_ns) continue;
-    --idle_;
-    at(i).use = Use::leaving;
-    block = address(i);
-    return true;
+    if (oldest == kNone || at(i).freed_ns < at(oldest).freed_ns) oldest = i;
   }
-  is_room_wanted_ = false;
-  return false;
+  if (oldest == kNone) {
+    room_wanted_ = 0;
+    return false;
+  }
+  --idle_;
+  at(oldest).use = Use::leaving;
+  block = address(oldest);
+  return true;
 }
 
 bool Blocks::take_any(void*& block) {
@@ -413,14 +428,12 @@ void Blocks::after_fork_in_child() {
     at(i).is_refused = false;
     if (at(i).use == Use::idle || at(i).use == Use::leaving) {
       unmap_memory(address(i), at(i).bytes);  // hidden ones are holes, which others could get
-      const Index end = end_;
       forget(i);
-      if (end_ < end && next > end_) break;
     }
     i = next;
   }
   pinned_ = idle_ = 0;
-  is_room_wanted_ = false;
+  room_wanted_ = 0;
 }
 
 }  // namespace fleet::pool

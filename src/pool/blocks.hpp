@@ -105,6 +105,7 @@ class Blocks {
   void claim(Index block, std::size_t bytes);
   void forget(Index block);
   bool may_grow(std::size_t bytes);
+  std::size_t idle_bytes();
   bool resize_in_place(Index block, std::size_t bytes);
   void* move(Index block, std::size_t bytes);
   void set_idle(Index block);
@@ -119,7 +120,7 @@ class Blocks {
   std::size_t cap_ = 0;
   std::size_t held_ = 0;               ///< bytes of all blocks
   std::size_t pinned_ = 0, idle_ = 0;  ///< granules, blocks
-  bool is_room_wanted_ = false;
+  std::size_t room_wanted_ = 0;        ///< bytes that idle blocks kept the program from
   PoolCounters counters_ = {};
 };
 

@@ -30,6 +30,12 @@ void before_fork() { process_pool.before_fork(); }
 void after_fork_in_parent() { process_pool.after_fork_in_parent(); }
 void after_fork_in_child() { process_pool.after_fork_in_child(); }
 
+// Before the core has handlers of its own, which wait for threads that may allocate: those run
+// first then, while the pool is free.
+__attribute__((constructor)) void watch_forks() {
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 void warn_of_setting(const char* value) {
   const char* level = setting("LOG_LEVEL");
   if (level == nullptr || atoi(level) < kWarningLevel) return;
@@ -50,8 +56,7 @@ void warn_of_setting(const char* value) {
   const char* value = secure_getenv("FLEETBLAS_POOL");
   pool::Cap cap;
   if (!pool::parse_cap(value, cap)) warn_of_setting(value);
-  const bool is_on = process_pool.open(static_cast<std::size_t>(pool::bytes_of(cap))) &&
-                     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+  const bool is_on = process_pool.open(static_cast<std::size_t>(pool::bytes_of(cap)));
   phase.store(is_on ? Phase::on : Phase::off, std::memory_order_release);
   return is_on;
 }

@@ -193,6 +193,35 @@ TEST_F(PoolBlocks, IdleOnesMakeRoomWhenTheCapIsReached) {
   EXPECT_EQ(give_idle_back(kHour_ns), 0);
 }
 
+TEST_F(PoolBlocks, IdleOnesStayWhereTheirRoomWouldNotDo) {
+  open(192 * kMiB);
+  char* const data = allocate(64 * kMiB);
+  pin(data, 1);
+  blocks.release(data);
+  constexpr std::int64_t kHour_ns = 3'600'000'000'000;
+
+  EXPECT_EQ(allocate(256 * kMiB), nullptr);
+
+  EXPECT_EQ(give_idle_back(kHour_ns), 0);
+}
+
+TEST_F(PoolBlocks, TheLongestIdleMakeRoomAndNoMoreThanIsWanted) {
+  open(320 * kMiB);
+  char* const first = allocate(128 * kMiB);
+  char* const second = allocate(128 * kMiB);
+  for (char* data : {second, first}) {
+    pin(data, 1);
+    blocks.release(data);
+  }
+  constexpr std::int64_t kHour_ns = 3'600'000'000'000;
+  EXPECT_EQ(allocate(80 * kMiB), nullptr);
+
+  EXPECT_EQ(give_idle_back(kHour_ns), 1);
+
+  EXPECT_EQ(allocate(120 * kMiB), first);  // still pinned
+  EXPECT_EQ(state(first, 1), PoolState::pinned);
+}
+
 TEST_F(PoolBlocks, GrowWhereTheyAreOrElsewhereWithWhatTheyHold) {
   open(2048 * kMiB);
   char* const data = allocate(64 * kMiB);

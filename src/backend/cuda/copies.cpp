@@ -75,8 +75,11 @@ void put(const Pitched& copy, cudaStream_t stream) {
 
 /// CUDA refuses copies of pinned memory that go beyond what was pinned at once.
 void put_by_pieces(const Pitched& copy, cudaStream_t stream) {
-  const bool from_pieces = is_in_pieces(copy.source);
-  if (!from_pieces && !is_in_pieces(copy.target)) return put(copy, stream);
+  const auto reaches_pieces = [&](const char* data, std::int64_t pitch) {
+    return is_in_pieces(data) || is_in_pieces(data + (copy.cols - 1) * pitch + copy.bytes - 1);
+  };
+  const bool from_pieces = reaches_pieces(copy.source, copy.source_pitch);
+  if (!from_pieces && !reaches_pieces(copy.target, copy.target_pitch)) return put(copy, stream);
   const char* const in_pieces = from_pieces ? copy.source : copy.target;
   cut_at_borders(reinterpret_cast<std::uintptr_t>(in_pieces),
                  from_pieces ? copy.source_pitch : copy.target_pitch, copy.bytes, copy.cols,

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Large arrays are pinned once GPUs have used them, in pieces of 256 MB: results are right before,
-meanwhile and after, for matrices whose columns go over the borders of pieces."""
+meanwhile and after, for matrices whose columns go over the borders of pieces, and both sides of a
+fork have their data."""
 
 import os
 import subprocess
 import sys
 
 PRODUCTS = """
-import sys, time
+import os, time
 import fleetblas
 import numpy as np
 random = np.random.default_rng(1)
@@ -17,7 +18,7 @@ with fleetblas.offload():
     a = a + 0.0  # blocks of their own
     b = b + 0.0
     x = random.standard_normal((edge, 3))
-    wanted = a @ (b @ x)
+    wanted, first = a @ (b @ x), a[:, 0].copy()
     pinned = 0
     for _ in range(40):
         c = a @ b
@@ -26,6 +27,13 @@ with fleetblas.offload():
         time.sleep(0.1)
         if pinned > 3:
             break
+    child = os.fork()
+    if child == 0:
+        right = np.array_equal(a[:, 0], first) and np.allclose(c @ x, wanted, atol=1e-7 * edge)
+        a[:, 0] = 0
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(a[:, 0], first)
     s = c @ c.T + edge * np.eye(edge)
     for _ in range(3):
         l = np.linalg.cholesky(s)
