@@ -157,13 +157,10 @@ class DeviceSolver final : public Solver {
       return;
     }
     std::string why;
-    // Virtual devices have no number for NCCL; a test may ask for it all the same.
-    const bool is_asked_for = device_comm_ == DeviceComm::nccl;
-    if (device_comm_ != DeviceComm::host)
-      between_ = DeviceRow::make(*grid_.row_ranks,
-                                 is_asked_for || device_->is_gpu() ? device_->number() : -1,
-                                 patience_s_, why);
-    if (between_ == nullptr && is_asked_for) refusal_ = "--device-comm=nccl: " + why;
+    if (device_comm_ == DeviceComm::nccl) {
+      between_ = DeviceRow::make(*grid_.row_ranks, device_->number(), patience_s_, why);
+      if (between_ == nullptr) refusal_ = "--device-comm=nccl: " + why;
+    }
     panel_way_ = between_ != nullptr ? "by " + between_->name() : "over host memory";
   }
 

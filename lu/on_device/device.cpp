@@ -49,8 +49,6 @@ std::vector<int> Device::numbers(bool only_a_part) {
 
 Device::Device(int number) : number_(number), context_(started(number)), panels_(started(number)) {}
 
-bool Device::is_gpu() const { return config_value(context_.get(), "backend") == "cuda"; }
-
 std::optional<Device::Memory> Device::take(int location, std::int64_t count) const {
   if (count > INT64_MAX / static_cast<std::int64_t>(sizeof(double))) return {};
   void* data = nullptr;

@@ -21,8 +21,6 @@ class Device {
   static std::vector<int> numbers(bool only_a_part = false);
   explicit Device(int number);
   int number() const { return number_; }
-  /// Or a virtual device.
-  bool is_gpu() const;
 
   /// Memory of a context of the library; empty at first.
   class Memory {
