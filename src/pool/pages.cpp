@@ -22,7 +22,8 @@ constexpr int kMostThreads = 16;
 constexpr std::size_t kStackBytes = std::size_t{1} << 20;  // some programs' TLS is in it too
 /// Starting a thread takes as long as touching a tenth of this.
 constexpr std::size_t kLeastShareBytes = std::size_t{16} << 20;
-constexpr int kInterleave = 3;      // MPOL_INTERLEAVE of the kernel's mempolicy.h
+constexpr int kDefaultPolicy = 0;   // MPOL_DEFAULT of the kernel's mempolicy.h
+constexpr int kInterleave = 3;      // MPOL_INTERLEAVE
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, from Linux 5.14 on
 constexpr int kLeaveUnmapped = 4;   // MREMAP_DONTUNMAP, from Linux 5.7 on
 
@@ -38,9 +39,16 @@ bool has_several_nodes() {
   return several != 0;
 }
 
+/// Whoever started the program may have said where its memory is to be (numactl).
+bool has_policy() {
+  int mode = kDefaultPolicy;
+  return syscall(SYS_get_mempolicy, &mode, nullptr, 0UL, nullptr, 0UL) == 0 &&
+         mode != kDefaultPolicy;
+}
+
 /// All devices read it: each node has its share of the pages.
 void spread_over_nodes(char* data, std::size_t bytes) {
-  if (!has_several_nodes()) return;
+  if (!has_several_nodes() || has_policy()) return;
   const unsigned long all_nodes = ~0UL;
   // A wish: where it is not allowed, pages are where they are touched.
   syscall(SYS_mbind, data, bytes, kInterleave, &all_nodes, 8 * sizeof all_nodes, 0U);
