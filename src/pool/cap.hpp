@@ -6,17 +6,17 @@
 
 namespace fleet::pool {
 
-inline constexpr double kDefaultShare = 0.5;
+inline constexpr double kUsualShare = 0.5;
 
 /// The setting: a share of memory, or bytes where `share` is 0; nothing of either turns it off.
 struct Cap {
-  double share = kDefaultShare;
+  double share = kUsualShare;
   std::int64_t bytes = 0;
   friend bool operator==(const Cap&, const Cap&) = default;
 };
 
-/// nullptr, "", "1" and "on": the default; "0", "off", "false" and "no": none; "0.25": a share
-/// below 1; "512M", "16G": bytes. False: it is none of these, and `cap` is the default.
+/// "1" and "on": the usual share; nullptr, "", "0", "off", "false" and "no": no pool; "0.25": a share
+/// below 1; "512M", "16G": bytes. False: it is none of these, and there is no pool.
 bool parse_cap(const char* text, Cap& cap);
 
 /// What the machine has, or the least that a control group of this process allows.

@@ -134,7 +134,8 @@ assert place(before) and place(small) and place(others[0])
 assert zeros.sum() == 0 and grown.sum() == 9_000_000
 del array, zeros, small, grown   # freed after the block
 print("passed")
-"""
+""",
+            FLEETBLAS_POOL="1",
         )
     )
 
@@ -157,7 +158,8 @@ last = fleetblas.stats()
 assert last["last"]["place"] in ("h,p,h", "p,h,h"), last["last"]["place"]
 assert last["pool"]["pinned"] >= 3 * 72e6, last["pool"]
 print("passed")
-"""
+""",
+            FLEETBLAS_POOL="1",
         )
     )
 

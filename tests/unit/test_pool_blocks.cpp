@@ -415,7 +415,7 @@ TEST(PoolCap, IsAShareOrBytes) {
     Cap cap;
     return parse_cap(text, cap) ? std::optional(cap) : std::nullopt;
   };
-  EXPECT_EQ(cap_of(nullptr), Cap{});
+  EXPECT_EQ(cap_of(nullptr), (Cap{.share = 0, .bytes = 0}));
   EXPECT_EQ(cap_of("1"), Cap{});
   EXPECT_EQ(cap_of("0"), (Cap{.share = 0, .bytes = 0}));
   EXPECT_EQ(cap_of("off"), (Cap{.share = 0, .bytes = 0}));
@@ -426,7 +426,7 @@ TEST(PoolCap, IsAShareOrBytes) {
     EXPECT_EQ(cap_of(text), std::nullopt) << text;
 }
 
-TEST(PoolCap, OfTheDefaultIsHalfOfTheMemory) {
+TEST(PoolCap, UsuallyIsHalfOfTheMemory) {
   EXPECT_GT(memory_bytes(), std::int64_t{1} << 28);
   EXPECT_NEAR(static_cast<double>(bytes_of(Cap{})), static_cast<double>(memory_bytes()) / 2, 1);
   EXPECT_EQ(bytes_of({.share = 0, .bytes = 77}), 77);

@@ -45,7 +45,7 @@ print(pinned, fleetblas.stats()["pool"]["pinned"] // 2**20)
 def test_large_arrays_become_pinned_and_results_stay_right(gpus):
     done = subprocess.run(
         [sys.executable, "-c", PRODUCTS],
-        env=dict(os.environ),
+        env=os.environ | {"FLEETBLAS_POOL": "1"},
         capture_output=True,
         text=True,
         timeout=300,
