@@ -60,8 +60,8 @@ def offload():
 
     With FLEETBLAS_POOL=1 NumPy's arrays of 64 MB and more that are made inside the block come from
     a pool of memory, which stays pinned once devices have used it. That is a matter of the context
-    of Python that the block is in: threads that are started in it have a new context, and their arrays
-    come from malloc unless they open a block of their own.
+    of Python that the block is in: threads that are started in it have a new context, and their
+    arrays come from malloc unless they open a block of their own.
     """
     library, hook = _preload(), _hook()
     slots = _changed(library.fleetblas_preload_patch)
