@@ -4,7 +4,8 @@
 
     bench/linpack_devices.py --cases 32768:1,65536:1,65536:2 --nb 512
 
-Ranks are threads of one process (no mpirun is needed), a device each, the first ones of the node.
+Ranks are threads of one process (no mpirun is needed), or with --launcher "mpiexec -n" processes,
+whose panels go as --device-comm says; each has a device, the first ones of the node.
 The product that counts is the update of such a run: C -= A*B with C of 32768 x 32768 on the device
 and k = NB, best of some. Runs alternate between overlaps. Standard library and the package only.
 """
@@ -18,6 +19,7 @@ import json
 import os
 import pathlib
 import random
+import shlex
 import statistics
 import subprocess
 import tempfile
@@ -81,23 +83,28 @@ def product_gflops(library, device, nb, edge=32768, times=6):
     return 2 * edge * edge * nb / best * 1e-9
 
 
-def run(program, n, nb, ranks, overlap, limit_s, trace):
+def run(options, n, nb, ranks, overlap, trace):
     """(Gflops, residual, seconds by what) of one run, or why there are none."""
+    ranks_are = [options.program, f"--ranks={ranks}"]
+    if options.launcher:
+        ranks_are = [*shlex.split(options.launcher), str(ranks), options.program]
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "HPL.dat")
         file.write_text(DAT.format(title="", n=n, nb=nb, p=1, q=ranks))
         try:
             done = subprocess.run(
-                [program, f"--ranks={ranks}", f"--overlap={overlap}", "--matrix=devices"]
+                ranks_are
+                + [f"--overlap={overlap}", "--matrix=devices"]
+                + [f"--device-comm={options.device_comm}"]
                 + ([f"--trace={trace}"] if trace else []),
                 cwd=folder,
                 env=os.environ | {"FLEETBLAS_DEVICES": ",".join(map(str, range(ranks))) + ","},
                 capture_output=True,
                 text=True,
-                timeout=limit_s,
+                timeout=options.limit,
             )
         except subprocess.TimeoutExpired:
-            return f"has not ended after {limit_s} s"
+            return f"has not ended after {options.limit} s"
     found, checked = RESULT.search(done.stdout), RESIDUAL.search(done.stdout)
     if not found or not checked or checked[2] != "PASSED":
         return done.stdout[-1000:] + done.stderr[-1000:]
@@ -115,6 +122,8 @@ def main():
     parser.add_argument("--overlaps", default="none,full")
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--program", default=str(ROOT / ".venv/bin/fleetblas-linpack"))
+    parser.add_argument("--launcher", help="of processes, up to their number")
+    parser.add_argument("--device-comm", default="host", choices=["host", "nccl"])
     parser.add_argument("--library", help="libfleetblas.so; default: the package's")
     parser.add_argument("--seconds", type=float, default=1e9, help="no run begins after so many")
     parser.add_argument("--limit", type=float, default=600, help="seconds of a run")
@@ -141,7 +150,7 @@ def main():
         if time.monotonic() - begin > options.seconds:
             continue
         trace = options.trace and options.trace.resolve() / f"{n}-{nb}-{ranks}-{overlap}.json"
-        found = run(options.program, n, nb, ranks, overlap, options.limit, trace)
+        found = run(options, n, nb, ranks, overlap, trace)
         if isinstance(found, str):
             failed += 1
             print(f"{n:7} {nb:5} {ranks:5} {overlap:>9} failed: {found}", flush=True)
