@@ -199,11 +199,6 @@ std::string verbose_line(const CallRecord& r) {
     text += " predicted " + duration(r.predicted_s);
     if (r.corrections != nullptr) text += " (corrected x" + number(largest(*r.corrections)) + ")";
   }
-  const char* separator = " started: ";
-  for (const Phase& phase : r.phases) {
-    text += separator + phase.name + " " + duration(phase.seconds);
-    separator = ", ";
-  }
   text += " gpus:" + std::to_string(r.workers);
   if (r.cpu_share > 0) text += " cpu:" + number(r.cpu_share);
   text += " tile:" + std::to_string(r.tile) + " " + gigabytes(LinkKind::host_to_device) + "/" +
@@ -213,6 +208,11 @@ std::string verbose_line(const CallRecord& r) {
   text += " " + number(rate) + "TFLOPS " + to_string(r.ran) + " (" + r.reason;
   if (!r.detail.empty()) text += ": " + r.detail;
   text += ")";
+  const char* separator = " started: ";
+  for (const Phase& phase : r.phases) {
+    text += separator + phase.name + " " + duration(phase.seconds);
+    separator = ", ";
+  }
   if (r.status != Status::ok) text += std::string(" ") + to_string(r.status);
   return text;
 }

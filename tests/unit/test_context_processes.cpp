@@ -440,7 +440,7 @@ TEST(VerboseLines, SayWhatRanWhereAndWhy) {
   const std::regex shape(
       R"(fleet_dgemm\(N,N,64,64,64,1,A,64,B,64,2,C,64\) [0-9.]+(us|ms|s) )"
       R"(\([0-9.]+(us|ms|s) to prepare\) predicted [0-9.]+(us|ms|s) gpus:2 tile:32 )"
-      R"([0-9.e-]+/[0-9.e-]+/[0-9.e-]+GB h2d/p2p/d2h [0-9.e-]+TFLOPS devices \(offload=always\)\n)");
+      R"([0-9.e-]+/[0-9.e-]+/[0-9.e-]+GB h2d/p2p/d2h [0-9.e-]+TFLOPS devices \(offload=always\)( started: [^\n]*)?\n)");
   EXPECT_TRUE(std::regex_match(ended.output, shape)) << ended.output;
 }
 
