@@ -7,8 +7,8 @@
 # usage: bench/node.sh FOLDER [SECONDS]    results go into FOLDER; SECONDS in all (default 1400)
 #        SMALL=1 bench/node.sh FOLDER 60   small sizes, to try it on virtual devices
 #
-# A folder that has results already is gone on with. Needs the package with NumPy; FLEETBLAS_DEVICES
-# and other settings count.
+# In a folder that has results already, the machine file is kept, and data sets are gone on with. Needs
+# the package with NumPy; settings count, but for FLEETBLAS_DEVICES in the part of Linpack.
 set -uo pipefail
 
 (($# >= 1)) || { sed -n '7,8s/^# //p' "$0" >&2; exit 2; }
@@ -85,8 +85,9 @@ results=()
 for name in squares squares-s level3 skinny scaling irregular paralia factors; do
   [[ -s $folder/$name.json ]] && results+=("$folder/$name.json")
 done
-((${#results[@]} > 0)) && "${fleet[@]}" report "${results[@]}" -o "$folder/report.html" &&
-  echo "$folder/report.html"
+if ((${#results[@]} > 0)); then
+  "${fleet[@]}" report "${results[@]}" -o "$folder/report.html" || failed+=(report)
+fi
 printf '\n%d seconds\n' "$SECONDS"
 ((${#failed[@]} == 0)) && exit 0
 echo "failed: ${failed[*]}" >&2

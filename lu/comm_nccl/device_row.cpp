@@ -27,6 +27,7 @@ class Link {
   Link(const Libraries& calls, CudaContext* context) : calls_(calls), context_(context) {}
   ~Link() {
     const std::lock_guard lock(mutex_);
+    calls_.use(context_);
     if (comm_ != nullptr) under_way_ == 0 ? calls_.end(comm_) : calls_.abort(comm_);
     if (stream_ != nullptr) calls_.end_stream(stream_);
   }
@@ -36,7 +37,10 @@ class Link {
   void begin(const NcclId& id, int rank, int size) {
     const std::lock_guard lock(mutex_);
     require_cuda(calls_.use(context_));
-    require_cuda(calls_.make_stream(&stream_, Libraries::kNonBlocking));
+    // Before products, which fill the device: they hide what is under way.
+    int least = 0, greatest = 0;
+    require_cuda(calls_.priorities(&least, &greatest));
+    require_cuda(calls_.make_stream(&stream_, Libraries::kNonBlocking, greatest));
     require(calls_.begin(&comm_, size, id, rank));
   }
 
@@ -61,6 +65,7 @@ class Link {
   bool is_done(CudaEvent* event) {
     const std::lock_guard lock(mutex_);
     require_alive();
+    require_cuda(calls_.use(context_));  // any thread may ask
     const int state = calls_.query(event);
     if (state == 0) {
       --under_way_;
@@ -73,12 +78,14 @@ class Link {
     return false;
   }
 
+  /// Nothing is read or written any more.
   void give_up() {
     const std::lock_guard lock(mutex_);
-    end();
+    if (under_way_ > 0) end();
   }
   void free(CudaEvent* event) {
     const std::lock_guard lock(mutex_);
+    calls_.use(context_);
     calls_.end_event(event);
   }
   std::string name() const { return "NCCL " + calls_.version_text(); }
@@ -113,26 +120,30 @@ class Link {
 class Broadcast final : public Request {
  public:
   Broadcast(std::shared_ptr<Link> link, CudaEvent* event, double patience_s)
-      : link_(std::move(link)), event_(event), patience_s_(patience_s) {}
+      : link_(std::move(link)),
+        event_(event),
+        patience_s_(patience_s),
+        limit_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                  std::chrono::duration<double>(patience_s))) {}
   ~Broadcast() override { link_->free(event_); }
 
-  bool test() override { return is_done_ = is_done_ || link_->is_done(event_); }
+  bool test() override {
+    if (is_done_ || link_->is_done(event_)) return is_done_ = true;
+    if (Clock::now() < limit_) return false;
+    link_->give_up();
+    throw no_answer(patience_s_);
+  }
   void wait() override {
     Backoff backoff;
-    const auto limit =
-        std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s_);
-    while (!test()) {
-      backoff.pause();
-      if (std::chrono::steady_clock::now() < limit) continue;
-      link_->give_up();
-      throw no_answer(patience_s_);
-    }
+    while (!test()) backoff.pause();
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   const std::shared_ptr<Link> link_;
   CudaEvent* const event_;
   const double patience_s_;
+  const Clock::time_point limit_;
   bool is_done_ = false;
 };
 
@@ -140,6 +151,10 @@ class NcclRow final : public DeviceRow {
  public:
   NcclRow(std::shared_ptr<Link> link, double patience_s)
       : link_(std::move(link)), patience_s_(patience_s) {}
+  /// Requests may live longer, with the link.
+  ~NcclRow() override { link_->give_up(); }
+  NcclRow(const NcclRow&) = delete;
+  NcclRow& operator=(const NcclRow&) = delete;
 
   std::unique_ptr<Request> broadcast(double* data, std::int64_t count, int root) override {
     return std::make_unique<Broadcast>(link_, link_->broadcast(data, count, root), patience_s_);

@@ -60,7 +60,8 @@ bool find_all(void* nccl, void* driver, Libraries& all) {
          find(driver, "cuDeviceGet", all.device) && find(driver, "cuDeviceGetPCIBusId", all.bus) &&
          find(driver, "cuDevicePrimaryCtxRetain", all.context) &&
          find(driver, "cuCtxSetCurrent", all.use) &&
-         find(driver, "cuStreamCreate", all.make_stream) &&
+         find(driver, "cuCtxGetStreamPriorityRange", all.priorities) &&
+         find(driver, "cuStreamCreateWithPriority", all.make_stream) &&
          find(driver, "cuStreamDestroy_v2", all.end_stream) &&
          find(driver, "cuEventCreate", all.make_event) &&
          find(driver, "cuEventRecord", all.record) && find(driver, "cuEventQuery", all.query) &&

@@ -40,7 +40,8 @@ struct Libraries {
   int (*bus)(char*, int, int) = nullptr;
   int (*context)(CudaContext**, int) = nullptr;
   int (*use)(CudaContext*) = nullptr;
-  int (*make_stream)(CudaStream**, unsigned) = nullptr;
+  int (*priorities)(int* least, int* greatest) = nullptr;
+  int (*make_stream)(CudaStream**, unsigned, int) = nullptr;
   int (*end_stream)(CudaStream*) = nullptr;
   int (*make_event)(CudaEvent**, unsigned) = nullptr;
   int (*record)(CudaEvent*, CudaStream*) = nullptr;

@@ -13,8 +13,8 @@
 namespace fleet::lu {
 
 /// Two panels at a time are known, on each rank, in memory of its device. Ranks of one process
-/// fetch a panel from the device that has it; between processes it goes over host memory, or by NCCL where
-/// there is a DeviceRow. All ranks of the row make the same calls in the same order,
+/// fetch a panel from the device that has it; between processes it goes over host memory, or by
+/// NCCL where there is a DeviceRow. All ranks of the row make the same calls in the same order,
 /// each by the thread that factors. Each throws Failure.
 class Mail {
  public:

@@ -485,9 +485,8 @@ void Context::note_choice(CallRecord& record, const Choice& choice) noexcept {
 void Context::close_record(CallRecord& record, double seconds) noexcept {
   try {
     record.seconds = seconds;
-    Backend* const backend =
-        gate::only_cpu_left() ? nullptr : offloader_.backend_if_started();
-    if (backend != nullptr) record.phases = backend->phases().take();
+    Backend* const backend = gate::only_cpu_left() ? nullptr : offloader_.backend_if_started();
+    if (backend != nullptr && record.ran == Ran::devices) record.phases = backend->phases().take();
     if (options_.verbose > 0) log_.say(verbose_line(record));
     if (log_.wants(Log::kEverything)) log_.line(Log::kEverything, {verbose_line(record)});
     journal_->note(std::move(record));

@@ -114,7 +114,13 @@ EXPORTED int cuDeviceGetPCIBusId(char* bus, int length, int) {
 }
 EXPORTED int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &last, 0; }
 EXPORTED int cuCtxSetCurrent(void*) { return 0; }
-EXPORTED int cuStreamCreate(void** stream, unsigned) { return *stream = &last, 0; }
+EXPORTED int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  return *least = 0, *greatest = -5, 0;
+}
+EXPORTED int cuStreamCreateWithPriority(void** stream, unsigned, int priority) {
+  constexpr int kGreatest = -5;
+  return *stream = &last, priority == kGreatest ? 0 : 1;
+}
 EXPORTED int cuStreamDestroy_v2(void*) { return 0; }
 EXPORTED int cuEventCreate(Event** event, unsigned) { return *event = new Event, 0; }
 EXPORTED int cuEventRecord(Event* event, void*) { return event->message = last, 0; }

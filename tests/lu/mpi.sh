@@ -84,6 +84,8 @@ launch 3 --cores=1 --matrix=devices || fail "NCCL that nobody asks for: it ends 
 [ "$(grep -c 'panels go over host memory$' out)" = 2 ] || fail "NCCL that nobody asks for is used"
 FAKE_NCCL=shared launch 3 $nccl && fail "NCCL with one GPU for all: it ends with 0"
 grep -q 'skipped: --device-comm=nccl: two ranks share a GPU' out || fail "NCCL with one GPU for all: no line"
+rm -f "$folder"/[0-9]*-*
+FLEETBLAS_NCCL=$folder/none launch 3 --cores=1 --device-comm=nccl && fail "no NCCL, and any matrix: it ends with 0"
 FLEETBLAS_NCCL=$folder/none launch 3 $nccl && fail "no NCCL: it ends with 0"
 grep -q 'skipped: --device-comm=nccl: a rank finds no NCCL' out || fail "no NCCL: no line"
 # failed_with WHAT TEXT: after a launch that had to fail, on whichever ranks say so first.

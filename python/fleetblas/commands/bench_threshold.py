@@ -47,7 +47,7 @@ def problems(words: dict, parts: tuple, sizes) -> list[dict]:
     return found
 
 
-def resident_s(context: Context, operands: Operands, calls: int) -> float:
+def resident_s(context: Context, operands: Operands, calls: int, reference) -> float:
     """The median time of so many calls, from operands on the host to the result there."""
     times = []
     for _ in range(REPEATS):
@@ -59,6 +59,8 @@ def resident_s(context: Context, operands: Operands, calls: int) -> float:
                 engine.compute()
             engine.read_c()
             times.append(time.perf_counter() - begin)
+            if calls == 1 and not engine.verdict(reference, everything=False).ok:
+                raise common.Failure(f"resident: a wrong result at {operands.sizes}")
         finally:
             engine.close()
     return statistics.median(times)
@@ -79,7 +81,7 @@ def measured_row(context: Context, host: Context, operands: Operands) -> dict:
     return {
         "cpu_s": [calls * cpu_s for calls in CALLS],
         "copied_s": [calls * copied_s for calls in CALLS],
-        "resident_s": [resident_s(context, operands, calls) for calls in CALLS],
+        "resident_s": [resident_s(context, operands, calls, reference) for calls in CALLS],
     }
 
 

@@ -145,9 +145,7 @@ def execute(arguments) -> int:
     common.require_writable(arguments.json)
     asked_for = common.context_options(arguments)
     # Before anything else has started the devices.
-    begun = (
-        startup.measure(asked_for, arguments.size, arguments.place) if arguments.startup else None
-    )
+    begun = startup.found(asked_for, arguments.size, arguments.place) if arguments.startup else None
     options = option_text(asked_for)
     report = json.loads(_native.text_of(_native.library.fleet_doctor_json, options))
     findings = libraries() + packages() + environment() + report["findings"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from .. import _native
 from .._context import Context
 from . import common
 
@@ -19,7 +20,7 @@ DOES = {
     "peer access": "pairs of GPUs connected and tried with data",
     "machine": "rates measured, or read from the cache folder",
     "memory": "memory of devices for tiles",
-    "handles": "cuBLAS handles, which load its kernels",
+    "handles": "cuBLAS handles",
     "copy threads": "threads that copy pageable memory",
 }
 
@@ -54,7 +55,17 @@ def measure(options: dict, size: int, place: str) -> dict:
     }  # fmt: skip
 
 
+def found(options: dict, size: int, place: str) -> dict:
+    """The same, or why there is nothing to measure: a doctor goes on then."""
+    try:
+        return measure(options, size, place)
+    except (ImportError, _native.Error) as error:
+        return {"size": size, "place": place, "error": str(error)}
+
+
 def text_of(found: dict) -> str:
+    if "error" in found:
+        return f"start of dgemm {found['size']}: not measured, {found['error']}"
     rows = [[name, common.duration(seconds), DOES.get(name, "")]
             for name, seconds in found["phases"].items()]  # fmt: skip
     begin = found["context_s"] + found["operands_s"]

@@ -236,33 +236,29 @@ class PanelKernel {
                   .cols = cols,
                   .ld = rows};
     };
-    fleet::update(launch_,
-                  {.multiply =
-                       [&](const Launch& product) {
-                         if (panel_.in_halves)
-                           return multiply_halves(product,
-                                                  scratch(1, panel_.width, product.b.cols));
-                         if (products_ != nullptr) Order().put(stream_, products_->stream);
-                         (products_ != nullptr ? products_->blas : blas_).multiply(product);
-                       },
-                   .solve =
-                       [&](const View& p, const View& c) {
-                         const View inverse = piece(p, panel_.block_begin(), panel_.width);
-                         const std::int64_t most = solved_columns(launch_);
-                         for (std::int64_t col = 0; col < c.cols; col += most) {
-                           const View some = part(c, storage_, 0, col, c.rows,
-                                                  std::min(most, c.cols - col));
-                           const View solved = scratch(0, some.rows, some.cols);
-                           blas_.multiply({.type = launch_.type,
-                                           .alpha = 1.0,
-                                           .a = inverse,
-                                           .b = some,
-                                           .c = solved});
-                           copy_filled(storage_, solved, some, stream_);
-                         }
-                       },
-                   .exchange = [&](const View& p, const View& c) { exchange(c, notes(p)); },
-                   .scratch = scratch});
+    fleet::update(
+        launch_,
+        {.multiply =
+             [&](const Launch& product) {
+               if (panel_.in_halves)
+                 return multiply_halves(product, scratch(1, panel_.width, product.b.cols));
+               if (products_ != nullptr) Order().put(stream_, products_->stream);
+               (products_ != nullptr ? products_->blas : blas_).multiply(product);
+             },
+         .solve =
+             [&](const View& p, const View& c) {
+               const View inverse = piece(p, panel_.block_begin(), panel_.width);
+               const std::int64_t most = solved_columns(launch_);
+               for (std::int64_t col = 0; col < c.cols; col += most) {
+                 const View some = part(c, storage_, 0, col, c.rows, std::min(most, c.cols - col));
+                 const View solved = scratch(0, some.rows, some.cols);
+                 blas_.multiply(
+                     {.type = launch_.type, .alpha = 1.0, .a = inverse, .b = some, .c = solved});
+                 copy_filled(storage_, solved, some, stream_);
+               }
+             },
+         .exchange = [&](const View& p, const View& c) { exchange(c, notes(p)); },
+         .scratch = scratch});
   }
 
   const Launch& launch_;
@@ -339,12 +335,14 @@ bool can_update_in_two(const Launch& launch) {
 void run_update_in_two(const Launch& launch, const Handles& rows, char* workspace,
                        const Handles& products) {
   try {
+    Order().put(products.stream, rows.stream);
     std::int64_t begin = 0;
     for (const double share : kEndsInTwo) {
       const std::int64_t end =
-          share == 1 ? launch.c.cols
-                     : round_up(static_cast<std::int64_t>(share * static_cast<double>(launch.c.cols)),
-                                kColumnsOfTile);
+          share == 1
+              ? launch.c.cols
+              : round_up(static_cast<std::int64_t>(share * static_cast<double>(launch.c.cols)),
+                         kColumnsOfTile);
       Launch some = launch;
       some.c = part(launch.c, launch.type.storage, 0, begin, launch.c.rows, end - begin);
       PanelKernel(some, rows, workspace, &products).run();

@@ -33,7 +33,7 @@ Stream& Streams::of(const Queue& queue) {
   // Not bound to the legacy default stream: the caller's own work goes on beside ours. And not of its
   // priority: streams of one priority share a few hardware queues, in which ours would wait behind a
   // stream of the program that waits for our event (see hold_stream).
-  const int ours = std::max(greatest, least - 1);
+  const int ours = least - greatest > 1 ? least - 1 : least;
   const int priority = queue.is_ahead            ? greatest
                        : queue.lane == kRowsLane ? std::max(greatest, ours - 1)
                                                  : ours;
