@@ -21,7 +21,7 @@ constexpr double kLeastShare = 0.1;
 constexpr double kMostShare = 7.0 / 8;
 /// Below this it may be the same, so both ways are measured, each again after so many times of the
 /// other.
-constexpr double kDoubtfulShare = 0.25;
+constexpr double kDoubtfulShare = 0.15;
 constexpr int kTimesUntilOther = 32;
 /// The last work counts so much beside all before it.
 constexpr double kNewest = 0.3;
