@@ -10,14 +10,7 @@ hpcc=$(command -v hpcc) || {
   echo "beside_hpl.sh: skipped, since this machine has no HPL (Debian's package hpcc)"
   exit 77
 }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-# As in mpi.sh.
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OPENBLAS_NUM_THREADS=1
-failed=0
+. "$(dirname "$(realpath "$0")")/ranks.sh"
 
 fail() {
   printf 'beside_hpl.sh: %s\n' "$1"

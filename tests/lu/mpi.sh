@@ -6,15 +6,7 @@
 # usage: tests/lu/mpi.sh PROGRAM MPIEXEC FAKE_NCCL
 set -uo pipefail
 program=$1 mpiexec=$2 fake_nccl=$3
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-# More ranks than cores, and root in a container, are no error here. The names are Open MPI's.
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Processes that wait for the same few cores need no threads of the BLAS.
-export OPENBLAS_NUM_THREADS=1
-failed=0
+. "$(dirname "$(realpath "$0")")/ranks.sh"
 
 # dat N P Q PMAP: writes HPL.dat.
 dat() {

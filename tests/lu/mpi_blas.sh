@@ -6,13 +6,7 @@
 # usage: tests/lu/mpi_blas.sh MPIEXEC PROGRAM SCALAPACK_PROGRAM PRELOAD   (no-scalapack: there is none)
 set -uo pipefail
 mpiexec=$1 program=$2 scalapack_program=$3 preload=$4
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-# As in mpi.sh.
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OPENBLAS_NUM_THREADS=1
-failed=0
+. "$(dirname "$(realpath "$0")")/ranks.sh"
 
 # launch RANKS COMMAND...: for at most a minute; the last line has to say that it passed.
 launch() {
