@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -392,16 +393,14 @@ Context::Homes Context::locate(const Call& call) {
   std::array<PoolState, 3> pooled{};
   for (const std::size_t operand : {kA, kB, kC}) {
     if (operand != kC && call.only_scales()) continue;
-    const std::int64_t bytes = call.all_bytes(static_cast<int>(operand));
-    homes[operand] = locate(call.arguments.data[operand], bytes);
-    pooled[operand] = pins_.state(call.arguments.data[operand], bytes);
+    std::tie(homes[operand], pooled[operand]) =
+        locate_with_pool(call.arguments.data[operand], call.all_bytes(static_cast<int>(operand)));
   }
   // While A and B are being pinned a call is planned as before any operand was: each mixture would
   // be a plan of its own, made for one call. A new C in each call is no such moment.
   if (pooled[kA] == PoolState::plain || pooled[kB] == PoolState::plain)
     for (const std::size_t operand : {kA, kB, kC})
-      if (pooled[operand] == PoolState::pinned && homes[operand] == kHost)
-        homes[operand] = kPageable;
+      if (pooled[operand] == PoolState::pinned) homes[operand] = kPageable;
   return homes;
 }
 

@@ -337,6 +337,8 @@ class Context {
   Homes locate(const Call& call);
   Homes registered_homes(const Call& call);
   DeviceId locate(const void* data, std::int64_t bytes);
+  /// The same, with what the pool knows of the memory.
+  std::pair<DeviceId, PoolState> locate_with_pool(const void* data, std::int64_t bytes);
   void pin_soon(const void* data, std::int64_t bytes) noexcept;
   void pin_soon(const Call& call) noexcept;
   std::int64_t bytes_at(const void* data);

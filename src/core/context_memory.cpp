@@ -36,15 +36,19 @@ DeviceTurn::Range range_at(const void* data, std::int64_t bytes) {
 }  // namespace
 
 DeviceId Context::locate(const void* data, std::int64_t bytes) {
+  return locate_with_pool(data, bytes).first;
+}
+
+std::pair<DeviceId, PoolState> Context::locate_with_pool(const void* data, std::int64_t bytes) {
   {
     const gate::StateLock lock;
     const DeviceId known = registry_.locate(data, bytes);
-    if (known != kPageable) return known;
+    if (known != kPageable) return {known, PoolState::elsewhere};
   }
-  if (gate::only_cpu_left()) return kPageable;
+  if (gate::only_cpu_left()) return {kPageable, PoolState::elsewhere};
   const PoolState pooled = pins_.state(data, bytes);
-  if (pooled == PoolState::pinned) return kHost;
-  if (pooled == PoolState::plain) return kPageable;
+  if (pooled == PoolState::pinned) return {kHost, pooled};
+  if (pooled == PoolState::plain) return {kPageable, pooled};
   // The memory may be the program's own, on a device or pinned.
   if (offloader_.backend_if_started() == nullptr && offloader_.has_backend() &&
       program_uses_gpus()) {
@@ -52,7 +56,7 @@ DeviceId Context::locate(const void* data, std::int64_t bytes) {
     start_devices();
   }
   Backend* const backend = offloader_.backend_if_started();
-  return backend != nullptr ? backend->locate(data, bytes) : kPageable;
+  return {backend != nullptr ? backend->locate(data, bytes) : kPageable, pooled};
 }
 
 void* Context::allocate(int location, std::int64_t bytes) {

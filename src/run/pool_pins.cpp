@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/clock.hpp"
 #include "base/gate.hpp"
 
 namespace fleet {
@@ -19,6 +20,9 @@ namespace {
 constexpr const char* kPoolLibrary = "libfleetblas_preload.so";
 /// An operand below it says nothing about large blocks: the pool is not worth looking for.
 constexpr std::int64_t kWorthLooking = std::int64_t{64} << 20;
+/// The library with the pool may be loaded later. Asking the loader takes microseconds, and a call
+/// has three operands.
+constexpr double kBetweenLooksS = 1;
 /// Longer than the pause between two products of a program that is at work; pinning again takes an
 /// eighth of a second for each GB.
 constexpr std::int64_t kIdle_ns = 10'000'000'000;
@@ -143,6 +147,9 @@ PoolPins::~PoolPins() {
 const Pool* PoolPins::pool(std::int64_t bytes) {
   const Pool* known = pool_.load(std::memory_order_acquire);
   if (known != nullptr || bytes < kWorthLooking) return known;
+  const double now = now_s();
+  if (now < next_look_s_.load(std::memory_order_relaxed)) return nullptr;
+  next_look_s_.store(now + kBetweenLooksS, std::memory_order_relaxed);
   known = find_();
   pool_.store(known, std::memory_order_release);
   return known;

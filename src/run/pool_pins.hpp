@@ -46,6 +46,7 @@ class PoolPins {
 
   Find* const find_;
   std::atomic<const Pool*> pool_{nullptr};
+  std::atomic<double> next_look_s_{0};
   const std::shared_ptr<Desk> desk_;  ///< shared with the thread, which may outlive this
   WorkerCrew crew_;
 };
