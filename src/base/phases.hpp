@@ -19,7 +19,7 @@ struct Phase {
   double seconds = 0;
 };
 
-/// Seconds by phase, in the order in which phases first came. Thread-safe.
+/// Seconds by phase. Thread-safe.
 class Phases {
  public:
   /// Less than a millisecond is no phase: what every run does again is not named.

@@ -135,21 +135,22 @@ class CudaBackend final : public Backend {
   }
 
   void compute(std::span<const DeviceLaunch> launches) override {
-    side_by_side(
-        launches, "kernels outside of a plan", [&](const DeviceLaunch& of_device, Stream& stream) {
-          if (devices_.faults.next_launch_fails())
-            throw Error(Status::device_failed, "failed on purpose");
-          const Launch& launch = of_device.launch;
-          const bool in_two = can_update_in_two(launch);
-          Stream& first = in_two ? rows_beside_runs(of_device.device) : stream;
-          const Handles handles = handles_of(first);
-          if (factors(launch.kernel)) first.workspace.grow(factoring_bytes(launch, handles));
-          if (in_two)
-            run_update_in_two(launch, handles, first.workspace.data(), handles_of(stream));
-          else
-            Run::compute(launch, stream);
-          devices_.faults.note_kernel(of_device.device);
-        });
+    side_by_side(launches, "kernels outside of a plan",
+                 [&](const DeviceLaunch& of_device, Stream& stream) {
+                   if (devices_.faults.next_launch_fails())
+                     throw Error(Status::device_failed, "failed on purpose");
+                   const Launch& launch = of_device.launch;
+                   const bool in_two = can_update_in_two(launch);
+                   Stream& first = in_two ? rows_beside_runs(of_device.device) : stream;
+                   const Handles handles = handles_of(first);
+                   if (factors(launch.kernel))
+                     first.workspace.grow(factoring_bytes(launch, handles));
+                   if (in_two)
+                     run_update_in_two(launch, handles, first.workspace.data(), handles_of(stream));
+                   else
+                     Run::compute(launch, stream);
+                   devices_.faults.note_kernel(of_device.device);
+                 });
   }
 
   /// One core issues; others may copy pageable memory. The threads of a CPU BLAS may sleep, which
@@ -234,11 +235,7 @@ class CudaBackend final : public Backend {
   Stream& rows_beside_runs(DeviceId device) {
     return devices_.streams.of({Queue::Kind::lane, device, kHost, kRowsLane});
   }
-  Handles handles_of(Stream& stream) {
-    if (!stream.blas)
-      stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
-    return {*stream.blas, stream.stream};
-  }
+  Handles handles_of(Stream& stream) const { return {devices_.blas_of(stream), stream.stream}; }
 
   static bool is_ahead(const CopyWithin&) { return false; }
   /// A panel is what the updates of all other columns wait for.

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <future>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "backend/cuda/stream_memory.hpp"
@@ -221,7 +219,7 @@ class CudaExecution final : public Execution {
       Stream& stream = devices_.streams.of(plan_.queues[q]);
       if (stream.blas) continue;
       device.use(stream.ordinal);
-      stream.blas = std::make_unique<CublasHandle>(devices_.cublas, stream.stream);
+      devices_.blas_of(stream);
     }
     if (asks_cusolver()) make_solvers(device);
     if (plan_.program->strips) make_workspaces(device);
@@ -425,22 +423,9 @@ class CudaExecution final : public Execution {
   bool is_open_ = false;
 };
 
-/// CUDA makes a context on a device with the first call for it, which takes tenths of a second: side
-/// by side. A device that fails here says so to whoever uses it.
-std::vector<int> started(const std::vector<int>& ordinals) {
-  const auto start = [](int ordinal) {
-    DeviceScope device;
-    if (device.try_use(ordinal)) works(cudaFree(nullptr));
-  };
-  std::vector<std::future<void>> starting;
-  for (const int ordinal : ordinals) {
-    try {
-      starting.push_back(std::async(std::launch::async, start, ordinal));
-    } catch (const std::system_error&) {  // no thread
-      start(ordinal);
-    }
-  }
-  return ordinals;
+std::vector<std::vector<Peer>> start(const std::vector<int>& ordinals, Phases& phases) {
+  phases.time("contexts", [&] { start_contexts(ordinals); });
+  return phases.time("peer access", [&] { return connect(ordinals); });
 }
 
 std::shared_ptr<const CusolverLibrary> load_cusolver(const Options& options,
@@ -456,10 +441,10 @@ bool wants_cusolver(const Options& options) {
 
 Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals, Phases& of_start)
     : phases(of_start),
-      ordinals(phases.time("contexts", [&] { return started(cuda_ordinals); })),
+      ordinals(cuda_ordinals),
       cublas(phases.time("libraries", [] { return CublasLibrary::load(); })),
       cusolver(phases.time("libraries", [&] { return load_cusolver(options, *cublas); })),
-      peers(phases.time("peer access", [&] { return connect(ordinals); })),
+      peers(start(ordinals, phases)),
       whole(
           shape_of(ordinals, peers, cusolver ? CholeskyPanels::cusolver : CholeskyPanels::kernels)),
       machine(without_peers(whole, options.inject)),
@@ -486,6 +471,11 @@ Devices::~Devices() {
       static_cast<void>(loader.blas.release());
       static_cast<void>(loader.solver.release());
     }
+}
+
+CublasHandle& Devices::blas_of(Stream& stream) const {
+  if (!stream.blas) stream.blas = std::make_unique<CublasHandle>(cublas, stream.stream);
+  return *stream.blas;
 }
 
 void Devices::load_libraries(DeviceId device) {

@@ -33,6 +33,8 @@ struct Devices {
   /// cuBLAS loads its kernels with the first handle, and cuSOLVER has one inside; the driver waits
   /// for all streams meanwhile. To be called before a stream of the device is held.
   void load_libraries(DeviceId device);
+  /// The stream's handle, made for the first that asks, with its device as the current one.
+  CublasHandle& blas_of(Stream& stream) const;
   int ordinal(DeviceId device) const {
     return ordinals[static_cast<std::size_t>(device - kFirstDevice)];
   }

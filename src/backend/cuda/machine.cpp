@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "backend/cuda/check.hpp"
@@ -225,6 +227,22 @@ int visible_devices(std::string& why) {
   cudaGetLastError();
   why = cudaGetErrorString(code);
   return 0;
+}
+
+void start_contexts(const std::vector<int>& ordinals) {
+  // The first call for a device makes its context, which takes tenths of a second.
+  const auto start = [](int ordinal) {
+    DeviceScope device;
+    if (device.try_use(ordinal)) works(cudaFree(nullptr));
+  };
+  std::vector<std::future<void>> starting;
+  for (const int ordinal : ordinals) {
+    try {
+      starting.push_back(std::async(std::launch::async, start, ordinal));
+    } catch (const std::system_error&) {  // no thread
+      start(ordinal);
+    }
+  }
 }
 
 std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals) {

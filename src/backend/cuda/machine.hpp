@@ -21,6 +21,9 @@ enum class Peer {
   wrong,    ///< the driver says that there is, and what arrived was something else
 };
 
+/// Makes CUDA's contexts on these devices, side by side. One that fails says so to whoever uses it.
+void start_contexts(const std::vector<int>& ordinals);
+
 /// Peer access switched on for every ordered pair of these devices for which the driver allows it,
 /// and each pair tried with data: result[from][to]. Throws Error(device_failed, no_memory).
 std::vector<std::vector<Peer>> connect(const std::vector<int>& ordinals);

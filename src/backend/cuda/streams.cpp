@@ -30,9 +30,9 @@ Stream& Streams::of(const Queue& queue) {
   const DeviceScope device(stream.ordinal);
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  // Not bound to the legacy default stream: the caller's own work goes on beside ours. And not of its
-  // priority: streams of one priority share a few hardware queues, in which ours would wait behind a
-  // stream of the program that waits for our event (see hold_stream).
+  // Not bound to the legacy default stream: the caller's own work goes on beside ours. And not of
+  // its priority: streams of one priority share a few hardware queues, in which ours would wait
+  // behind a stream of the program that waits for our event (see hold_stream).
   const int ours = least - greatest > 1 ? least - 1 : least;
   const int priority = queue.is_ahead            ? greatest
                        : queue.lane == kRowsLane ? std::max(greatest, ours - 1)
