@@ -130,6 +130,10 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--trace", type=pathlib.Path, help="a folder for the timelines")
     options = parser.parse_args()
+    if options.device_comm != "host" and not options.launcher:
+        parser.error("--device-comm is of processes: --launcher starts them")
+    if options.trace:
+        options.trace.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     if options.library:
         library = ctypes.CDLL(options.library)

@@ -64,6 +64,18 @@ def test_the_table_of_a_start_names_each_phase_and_call(cli):
     assert words.count("call") == 3
 
 
+def test_what_is_of_a_start_needs_one(cli):
+    assert cli(f"{HOST} --size 128").returncode == 2
+    assert cli(f"{HOST} --place p").returncode == 2
+
+
+def test_a_start_that_cannot_be_measured_leaves_the_findings(cli):
+    done = cli("doctor --backend sim --startup --json -")
+    found = json.loads(done.stdout)
+    assert "machine" in found["startup"]["error"]
+    assert found["findings"]
+
+
 def test_a_lost_device_is_unhealthy(cli):
     done = cli(HOST, FLEETBLAS_INJECT="lost:1@0")
     assert done.returncode == 1

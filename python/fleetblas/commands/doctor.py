@@ -41,12 +41,11 @@ def add_arguments(parser) -> None:
         "--startup", action="store_true", help="first say where the time of first calls goes"
     )
     parser.add_argument(
-        "--size", type=common.positive_size, default=4096,
+        "--size", type=common.positive_size,
         help="with --startup: m, n and k of its dgemm (default 4096)",
     )  # fmt: skip
     parser.add_argument(
         "--place",
-        default="h",
         help="with --startup: where operands are: h, p or a device (default h)",
     )
 
@@ -143,9 +142,12 @@ def text_of(findings: list[dict]) -> str:
 
 def execute(arguments) -> int:
     common.require_writable(arguments.json)
+    if not arguments.startup and (arguments.size or arguments.place):
+        raise common.UsageError("--size and --place are of --startup")
     asked_for = common.context_options(arguments)
-    # Before anything else has started the devices.
-    begun = startup.found(asked_for, arguments.size, arguments.place) if arguments.startup else None
+    begun = None
+    if arguments.startup:  # before anything else has started the devices
+        begun = startup.found(asked_for, arguments.size or 4096, arguments.place or "h")
     options = option_text(asked_for)
     report = json.loads(_native.text_of(_native.library.fleet_doctor_json, options))
     findings = libraries() + packages() + environment() + report["findings"]
