@@ -135,7 +135,7 @@ class DeviceFactoring {
 };
 
 /// The device plans a product of vectors anew for each number of rows: of a matrix of 128 blocks
-/// that took 0.06 s, a few percent of a run on two GPUs. So there are few such numbers: rows below
+/// that took 0.05 s, 2 % of a run on two GPUs. So there are few such numbers: rows below
 /// those that matter are solved for already, and what is subtracted from them is never read.
 std::int64_t few_heights(std::int64_t rows, std::int64_t n) {
   constexpr std::int64_t kHeights = 16;
