@@ -56,7 +56,7 @@ def main():
     arguments = parser.parse_args()
     script = (MULTIPLY if arguments.multiply else FILL).format(**vars(arguments))
     ways = {
-        "pool": {"LD_PRELOAD": arguments.library, "FLEETBLAS_POOL": "1"},
+        "pool": {"LD_PRELOAD": arguments.library, "FLEETBLAS_POOL": ""},
         "no pool": {"LD_PRELOAD": arguments.library, "FLEETBLAS_POOL": "0"},
     }
     if not arguments.multiply:

@@ -106,12 +106,10 @@ std::int64_t group_limit(const char* controller, const char* folder, const char*
 }  // namespace
 
 bool parse_cap(const char* text, Cap& cap) {
+  cap = {};
+  if (text == nullptr || is_one_of(text, {"", "1", "on", "true", "yes"})) return true;
   cap = {.share = 0};
-  if (text == nullptr || is_one_of(text, {"", "0", "off", "false", "no"})) return true;
-  if (is_one_of(text, {"1", "on", "true", "yes"})) {
-    cap = {};
-    return true;
-  }
+  if (is_one_of(text, {"0", "off", "false", "no"})) return true;
   Cap wanted{.share = 0};
   if (!parse_share(text, wanted.share)) {
     wanted.share = 0;

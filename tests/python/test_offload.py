@@ -135,7 +135,6 @@ assert zeros.sum() == 0 and grown.sum() == 9_000_000
 del array, zeros, small, grown   # freed after the block
 print("passed")
 """,
-            FLEETBLAS_POOL="1",
         )
     )
 
@@ -159,7 +158,6 @@ assert last["last"]["place"] in ("h,p,h", "p,h,h"), last["last"]["place"]
 assert last["pool"]["pinned"] >= 3 * 72e6, last["pool"]
 print("passed")
 """,
-            FLEETBLAS_POOL="1",
         )
     )
 

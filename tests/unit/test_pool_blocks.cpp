@@ -415,7 +415,8 @@ TEST(PoolCap, IsAShareOrBytes) {
     Cap cap;
     return parse_cap(text, cap) ? std::optional(cap) : std::nullopt;
   };
-  EXPECT_EQ(cap_of(nullptr), (Cap{.share = 0, .bytes = 0}));
+  EXPECT_EQ(cap_of(nullptr), Cap{});
+  EXPECT_EQ(cap_of(""), Cap{});
   EXPECT_EQ(cap_of("1"), Cap{});
   EXPECT_EQ(cap_of("0"), (Cap{.share = 0, .bytes = 0}));
   EXPECT_EQ(cap_of("off"), (Cap{.share = 0, .bytes = 0}));
