@@ -123,14 +123,14 @@ def main():
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--program", default=str(ROOT / ".venv/bin/fleetblas-linpack"))
     parser.add_argument("--launcher", help="of processes, up to their number")
-    parser.add_argument("--device-comm", default="host", choices=["host", "nccl"])
+    parser.add_argument("--device-comm", default="auto", choices=["auto", "host", "nccl"])
     parser.add_argument("--library", help="libfleetblas.so; default: the package's")
     parser.add_argument("--seconds", type=float, default=1e9, help="no run begins after so many")
     parser.add_argument("--limit", type=float, default=600, help="seconds of a run")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--trace", type=pathlib.Path, help="a folder for the timelines")
     options = parser.parse_args()
-    if options.device_comm != "host" and not options.launcher:
+    if options.device_comm != "auto" and not options.launcher:
         parser.error("--device-comm is of processes: --launcher starts them")
     if options.trace:
         options.trace.mkdir(parents=True, exist_ok=True)

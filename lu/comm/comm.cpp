@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <sstream>
 #include <new>
 #include <utility>
 #include <vector>
@@ -12,7 +13,9 @@
 namespace fleet::lu {
 
 Failure no_answer(double seconds) {
-  return Failure("a rank has not answered for " + std::to_string(seconds) + " s");
+  std::ostringstream text;
+  text << "a rank has not answered for " << seconds << " s";
+  return Failure(text.str());
 }
 
 void keep_for_ever(std::shared_ptr<const void> memory) noexcept {

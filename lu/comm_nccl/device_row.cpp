@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // device_row.cpp: one stream, since what NCCL does blocks its device's queue until all ranks take
-// part; an event tells when a message is done.
+// part; an event tells when a message is done. NCCL never blocks a thread: patience ends all.
 #include "comm_nccl/device_row.hpp"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,39 +20,63 @@
 namespace fleet::lu {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+Clock::time_point after(double seconds) {
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// NCCL takes seconds to start. A rank that cannot is waited for so long, or for half of the
+/// patience: then the others still hear from this one.
+constexpr double kStartS = 60, kStartShare = 0.5;
+/// Ranks have said all when they end.
+constexpr double kEndS = 5;
+
 /// NCCL on one device of this rank. Whatever goes wrong ends it for good: other ranks may never
 /// come.
 class Link {
  public:
-  Link(const Libraries& calls, CudaContext* context) : calls_(calls), context_(context) {}
+  Link(const Libraries& calls, CudaContext* context, int device)
+      : calls_(calls), context_(context), device_(device) {}
   ~Link() {
     const std::lock_guard lock(mutex_);
     calls_.use(context_);
-    if (comm_ != nullptr) under_way_ == 0 ? calls_.end(comm_) : calls_.abort(comm_);
+    if (comm_ != nullptr && under_way_ == 0 && std::uncaught_exceptions() == 0) finish();
+    end();
     if (stream_ != nullptr) calls_.end_stream(stream_);
   }
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  void begin(const NcclId& id, int rank, int size) {
+  /// Returns when all ranks have.
+  void begin(const NcclId& id, int rank, int size, double limit_s) {
     const std::lock_guard lock(mutex_);
     require_cuda(calls_.use(context_));
     // Before products, which fill the device: they hide what is under way.
     int least = 0, greatest = 0;
     require_cuda(calls_.priorities(&least, &greatest));
     require_cuda(calls_.make_stream(&stream_, Libraries::kNonBlocking, greatest));
-    require(calls_.begin(&comm_, size, id, rank));
+    NcclConfig config;
+    settle(calls_.begin(&comm_, size, id, rank, &config), limit_s);
+    // It asks a runtime of its own which device this thread uses.
+    int device = -1;
+    require(calls_.device_of(comm_, &device));
+    if (device == device_) return;
+    end();
+    throw Failure("NCCL has taken GPU " + std::to_string(device));
   }
 
-  CudaEvent* broadcast(double* data, std::int64_t count, int root) {
+  CudaEvent* broadcast(double* data, std::int64_t count, int root, double limit_s) {
     const std::lock_guard lock(mutex_);
     require_alive();
     require_cuda(calls_.use(context_));
     CudaEvent* event = nullptr;
     require_cuda(calls_.make_event(&event, Libraries::kNoTiming));
     try {
-      require(calls_.broadcast(data, data, static_cast<std::size_t>(count), Libraries::kDouble,
-                               root, comm_, stream_));
+      settle(calls_.broadcast(data, data, static_cast<std::size_t>(count), Libraries::kDouble, root,
+                              comm_, stream_),
+             limit_s);
       require_cuda(calls_.record(event, stream_));
     } catch (...) {
       calls_.end_event(event);
@@ -81,6 +105,10 @@ class Link {
   /// Nothing is read or written any more.
   void give_up() {
     const std::lock_guard lock(mutex_);
+    end();
+  }
+  void give_up_what_is_under_way() {
+    const std::lock_guard lock(mutex_);
     if (under_way_ > 0) end();
   }
   void free(CudaEvent* event) {
@@ -91,6 +119,27 @@ class Link {
   std::string name() const { return "NCCL " + calls_.version_text(); }
 
  private:
+  /// Of a call of NCCL: until it is no longer under way.
+  void settle(int status, double limit_s) {
+    const auto limit = after(limit_s);
+    for (Backoff backoff; status == Libraries::kInProgress; backoff.pause()) {
+      int now = 0;
+      require(calls_.async_error(comm_, &now));
+      status = now;
+      if (status != Libraries::kInProgress || Clock::now() < limit) continue;
+      end();
+      throw no_answer(limit_s);
+    }
+    require(status);
+  }
+  /// With all ranks, which have buffers that others read.
+  void finish() {
+    try {
+      settle(calls_.finish(comm_), kEndS);
+      calls_.end(std::exchange(comm_, nullptr));
+    } catch (const Failure&) {  // it has ended all the same
+    }
+  }
   void end() {
     if (comm_ != nullptr) calls_.abort(std::exchange(comm_, nullptr));
   }
@@ -111,6 +160,7 @@ class Link {
 
   const Libraries& calls_;
   CudaContext* const context_;  ///< the device's primary one, which is never let go
+  const int device_;            ///< as CUDA numbers it
   std::mutex mutex_;
   NcclComm* comm_ = nullptr;  // these are guarded by mutex_
   CudaStream* stream_ = nullptr;
@@ -120,11 +170,7 @@ class Link {
 class Broadcast final : public Request {
  public:
   Broadcast(std::shared_ptr<Link> link, CudaEvent* event, double patience_s)
-      : link_(std::move(link)),
-        event_(event),
-        patience_s_(patience_s),
-        limit_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                  std::chrono::duration<double>(patience_s))) {}
+      : link_(std::move(link)), event_(event), patience_s_(patience_s), limit_(after(patience_s)) {}
   ~Broadcast() override { link_->free(event_); }
 
   bool test() override {
@@ -139,7 +185,6 @@ class Broadcast final : public Request {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   const std::shared_ptr<Link> link_;
   CudaEvent* const event_;
   const double patience_s_;
@@ -152,12 +197,13 @@ class NcclRow final : public DeviceRow {
   NcclRow(std::shared_ptr<Link> link, double patience_s)
       : link_(std::move(link)), patience_s_(patience_s) {}
   /// Requests may live longer, with the link.
-  ~NcclRow() override { link_->give_up(); }
+  ~NcclRow() override { link_->give_up_what_is_under_way(); }
   NcclRow(const NcclRow&) = delete;
   NcclRow& operator=(const NcclRow&) = delete;
 
   std::unique_ptr<Request> broadcast(double* data, std::int64_t count, int root) override {
-    return std::make_unique<Broadcast>(link_, link_->broadcast(data, count, root), patience_s_);
+    return std::make_unique<Broadcast>(link_, link_->broadcast(data, count, root, patience_s_),
+                                       patience_s_);
   }
   std::string name() const override { return link_->name(); }
 
@@ -166,57 +212,109 @@ class NcclRow final : public DeviceRow {
   const double patience_s_;
 };
 
-/// A number that only this device of this node has, or 0: there is none.
-double number_of(const Libraries& calls, int device, CudaContext** context) {
-  int handle = 0;
-  char bus[64] = "", node[256] = "";
-  if (device < 0 || calls.device(&handle, device) != 0 || calls.bus(bus, sizeof bus, handle) != 0 ||
-      calls.context(context, handle) != 0 || gethostname(node, sizeof node - 1) != 0)
+/// What a rank says of itself. As numbers, which every Comm carries unchanged.
+struct Word {
+  double device = 0;  ///< a number that only this device has; 0: there is none
+  double version = 0;
+};
+
+/// Of the device with the memory, whose context is found; 0: the library's device is none of
+/// CUDA's.
+double number_of(const Libraries& calls, const DeviceRow::Place& place, CudaContext** context) {
+  int handle = 0, device = -1;
+  DeviceName name{};
+  if (place.device < 0 || calls.device(&handle, place.device) != 0 ||
+      calls.context(context, handle) != 0 || calls.use(*context) != 0 ||
+      calls.pointer(&device, Libraries::kDeviceOfMemory,
+                    reinterpret_cast<std::uintptr_t>(place.data)) != 0 ||
+      device != place.device || calls.name(&name, handle) != 0)
     return 0;
   constexpr std::uint64_t kExact = (std::uint64_t{1} << 53) - 1;  // of a double
-  const std::uint64_t hash = std::hash<std::string>()(std::string(node) + " " + bus);
+  const std::uint64_t hash = std::hash<std::string_view>()({name.bytes.data(), name.bytes.size()});
   return static_cast<double>(std::max<std::uint64_t>(1, hash & kExact));
 }
 
 /// Why these cannot be a row: it is the same on all ranks.
-std::string objection(std::vector<double> numbers) {
-  if (std::ranges::find(numbers, 0.0) != numbers.end())
+std::string objection(std::vector<Word> words) {
+  if (std::ranges::find(words, 0.0, &Word::device) != words.end())
     return "a rank finds no NCCL, or has no GPU";
-  std::ranges::sort(numbers);
-  if (std::ranges::adjacent_find(numbers) != numbers.end()) return "two ranks share a GPU";
+  std::ranges::sort(words, {}, &Word::device);
+  if (std::ranges::adjacent_find(words, {}, &Word::device) != words.end())
+    return "two ranks share a GPU";
+  if (std::ranges::adjacent_find(words, std::ranges::not_equal_to(), &Word::version) != words.end())
+    return "ranks have different versions of NCCL";
   return {};
+}
+
+std::vector<Word> words_of_all(Comm& ranks, const Word& mine) {
+  const auto size = static_cast<std::size_t>(ranks.size());
+  const std::array<double, 2> said{mine.device, mine.version};
+  std::vector<double> all(size * said.size());
+  ranks.gather(said, std::vector<std::int64_t>(size, std::ssize(said)), all)->wait();
+  std::vector<Word> words;
+  for (std::size_t rank = 0; rank < size; ++rank)
+    words.push_back({all[2 * rank], all[2 * rank + 1]});
+  return words;
+}
+
+/// The first rank's way to be found; its status where NCCL makes none.
+int share_id(Comm& ranks, const Libraries& calls, NcclId& id) {
+  std::array<double, 1 + sizeof(NcclId) / sizeof(double)> message{};
+  if (ranks.rank() == 0) {
+    message[0] = calls.make_id(&id);
+    std::memcpy(message.data() + 1, &id, sizeof id);
+  }
+  ranks.broadcast(message, 0)->wait();
+  std::memcpy(&id, message.data() + 1, sizeof id);
+  return static_cast<int>(message[0]);
+}
+
+/// On all ranks: nothing where it works on each, or why it does not.
+std::string try_together(Comm& ranks, const std::function<void()>& work) {
+  std::string why;
+  try {
+    work();
+  } catch (const Failure& failure) {
+    why = failure.what();
+  }
+  double failed[1] = {why.empty() ? 0.0 : 1.0};
+  ranks.reduce(failed, Reduction::largest);
+  if (failed[0] != 0 && why.empty()) why = "NCCL does not start on another rank";
+  return why;
 }
 
 }  // namespace
 
-std::unique_ptr<DeviceRow> DeviceRow::make(Comm& ranks, int device, double patience_s,
+std::unique_ptr<DeviceRow> DeviceRow::make(Comm& ranks, const Place& place, double patience_s,
                                            std::string& why) {
   std::string own_reason;
   const Libraries* const calls = libraries(own_reason);
   CudaContext* context = nullptr;
-  const double mine[1] = {calls != nullptr ? number_of(*calls, device, &context) : 0};
-  const auto size = static_cast<std::size_t>(ranks.size());
-  std::vector<double> numbers(size);
-  ranks.gather(mine, std::vector<std::int64_t>(size, 1), numbers)->wait();
-  why = objection(numbers);
+  Word mine;
+  int version = 0;
+  if (calls != nullptr && calls->version(&version) == 0)
+    mine = {.device = number_of(*calls, place, &context), .version = static_cast<double>(version)};
+  why = objection(words_of_all(ranks, mine));
   if (!why.empty()) {
     if (!own_reason.empty()) why += " (" + own_reason + ")";
     return nullptr;
   }
-  // The first rank's way to be found, as numbers, with its status.
   NcclId id{};
-  std::array<double, 1 + sizeof(NcclId) / sizeof(double)> message{};
-  if (ranks.rank() == 0) {
-    message[0] = calls->make_id(&id);
-    std::memcpy(message.data() + 1, &id, sizeof id);
+  if (const int status = share_id(ranks, *calls, id); status != 0) {
+    why = "NCCL: " + std::string(calls->text(status));
+    return nullptr;
   }
-  ranks.broadcast(message, 0)->wait();
-  if (message[0] != 0)
-    throw Failure("NCCL: " + std::string(calls->text(static_cast<int>(message[0]))));
-  std::memcpy(&id, message.data() + 1, sizeof id);
-  auto link = std::make_shared<Link>(*calls, context);
-  link->begin(id, ranks.rank(), ranks.size());
-  return std::make_unique<NcclRow>(std::move(link), patience_s);
+  const double limit_s = std::min(kStartS, kStartShare * patience_s);
+  auto link = std::make_shared<Link>(*calls, context, place.device);
+  why = try_together(ranks, [&] { link->begin(id, ranks.rank(), ranks.size(), limit_s); });
+  if (why.empty())
+    why = try_together(ranks, [&] {
+      for (int root = 0; root < ranks.size(); ++root)
+        Broadcast(link, link->broadcast(place.data, place.count, root, limit_s), limit_s).wait();
+    });
+  if (why.empty()) return std::make_unique<NcclRow>(std::move(link), patience_s);
+  link->give_up();
+  return nullptr;
 }
 
 }  // namespace fleet::lu

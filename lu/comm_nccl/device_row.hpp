@@ -13,10 +13,17 @@ namespace fleet::lu {
 /// The ranks of a group, each with a device of its own.
 class DeviceRow {
  public:
-  /// All ranks call it together. `device`: as CUDA numbers them, negative: this rank has none.
-  /// Nothing where a rank finds no NCCL or has no device of its own, on all ranks alike, and `why`.
-  /// Throws Failure where NCCL does not start.
-  static std::unique_ptr<DeviceRow> make(Comm& ranks, int device, double patience_s,
+  /// Memory of a rank's device, as large as its largest message.
+  struct Place {
+    int device;  ///< as CUDA numbers it; negative: this rank has none
+    double* data;
+    std::int64_t count;
+  };
+  /// All ranks, which outlive it, call it together. Messages are tried, in that memory: NCCL
+  /// connects ranks when the first ones go. Nothing where that does not work on a rank, or where
+  /// one finds no NCCL or has no device of its own, on all ranks alike, and `why`. Throws Failure
+  /// where a rank does not answer.
+  static std::unique_ptr<DeviceRow> make(Comm& ranks, const Place& place, double patience_s,
                                          std::string& why);
   virtual ~DeviceRow() = default;
 

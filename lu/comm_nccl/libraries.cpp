@@ -53,11 +53,15 @@ bool find(void* library, const char* name, Function& function) {
 
 bool find_all(void* nccl, void* driver, Libraries& all) {
   return find(nccl, "ncclGetVersion", all.version) && find(nccl, "ncclGetErrorString", all.text) &&
-         find(nccl, "ncclGetUniqueId", all.make_id) && find(nccl, "ncclCommInitRank", all.begin) &&
-         find(nccl, "ncclCommDestroy", all.end) && find(nccl, "ncclCommAbort", all.abort) &&
+         find(nccl, "ncclGetUniqueId", all.make_id) &&
+         find(nccl, "ncclCommInitRankConfig", all.begin) &&
+         find(nccl, "ncclCommCuDevice", all.device_of) &&
+         find(nccl, "ncclCommFinalize", all.finish) && find(nccl, "ncclCommDestroy", all.end) &&
+         find(nccl, "ncclCommAbort", all.abort) &&
          find(nccl, "ncclCommGetAsyncError", all.async_error) &&
          find(nccl, "ncclBroadcast", all.broadcast) && find(driver, "cuInit", all.start) &&
-         find(driver, "cuDeviceGet", all.device) && find(driver, "cuDeviceGetPCIBusId", all.bus) &&
+         find(driver, "cuDeviceGet", all.device) && find(driver, "cuDeviceGetUuid", all.name) &&
+         find(driver, "cuPointerGetAttribute", all.pointer) &&
          find(driver, "cuDevicePrimaryCtxRetain", all.context) &&
          find(driver, "cuCtxSetCurrent", all.use) &&
          find(driver, "cuCtxGetStreamPriorityRange", all.priorities) &&
@@ -82,9 +86,12 @@ Found look() {
   if (driver == nullptr)
     found.why = "CUDA's driver was not found";
   else if (!find_all(nccl, driver, found.all))
-    found.why = "NCCL or CUDA's driver lacks a function";
+    found.why = "NCCL is older than 2.14, or CUDA's driver too old";
   else if (found.all.start(0) != 0)
     found.why = "CUDA's driver does not start";
+  // A newer driver tells the parts of one GPU apart.
+  else if (auto* const parts = dlsym(driver, "cuDeviceGetUuid_v2"))
+    found.all.name = reinterpret_cast<decltype(found.all.name)>(parts);
   return found;
 }
 

@@ -13,6 +13,19 @@ struct NcclId {
   std::array<char, 128> bytes;
 };
 
+/// NCCL's ncclConfig_t as its first version had it: later ones read no more of it.
+struct NcclConfig {
+  std::size_t size = sizeof(NcclConfig);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21400;
+  int blocking = 0;
+};
+
+/// The driver's CUuuid.
+struct DeviceName {
+  std::array<char, 16> bytes;
+};
+
 /// What both call handles.
 struct NcclComm;
 struct CudaStream;
@@ -25,11 +38,14 @@ struct Libraries {
   static constexpr int kInProgress = 7;  ///< ncclInProgress
   static constexpr int kDouble = 8;      ///< ncclFloat64
   static constexpr unsigned kNoTiming = 2, kNonBlocking = 1;
+  static constexpr int kDeviceOfMemory = 9;  ///< an attribute of pointers
 
   int (*version)(int*) = nullptr;
   const char* (*text)(int) = nullptr;
   int (*make_id)(NcclId*) = nullptr;
-  int (*begin)(NcclComm**, int, NcclId, int) = nullptr;
+  int (*begin)(NcclComm**, int, NcclId, int, NcclConfig*) = nullptr;
+  int (*device_of)(NcclComm*, int*) = nullptr;
+  int (*finish)(NcclComm*) = nullptr;
   int (*end)(NcclComm*) = nullptr;
   int (*abort)(NcclComm*) = nullptr;
   int (*async_error)(NcclComm*, int*) = nullptr;
@@ -37,9 +53,10 @@ struct Libraries {
 
   int (*start)(unsigned) = nullptr;
   int (*device)(int*, int) = nullptr;
-  int (*bus)(char*, int, int) = nullptr;
+  int (*name)(DeviceName*, int) = nullptr;
   int (*context)(CudaContext**, int) = nullptr;
   int (*use)(CudaContext*) = nullptr;
+  int (*pointer)(void* value, int attribute, unsigned long long address) = nullptr;
   int (*priorities)(int* least, int* greatest) = nullptr;
   int (*make_stream)(CudaStream**, unsigned, int) = nullptr;
   int (*end_stream)(CudaStream*) = nullptr;

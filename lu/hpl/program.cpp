@@ -226,7 +226,7 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
             ProgressBar bar(speaks && place.is_watched, n);
             const auto progress = [&](double share) { bar.show(share); };
             outcome = run_trial(all, trial, means, progress);
-            if (settings.matrix == MatrixPlace::best && settings.device_comm == DeviceComm::host &&
+            if (settings.matrix == MatrixPlace::best && settings.device_comm != DeviceComm::nccl &&
                 !means.matrix_devices.empty() && is_refused(all, outcome)) {
               means.matrix_devices.clear();
               outcome = run_trial(all, trial, means, progress);

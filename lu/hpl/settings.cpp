@@ -33,9 +33,10 @@ MatrixPlace matrix_of(const std::string& name, const std::string& value) {
 }
 
 DeviceComm device_comm_of(const std::string& name, const std::string& value) {
+  if (value == "auto") return DeviceComm::best;
   if (value == "nccl") return DeviceComm::nccl;
   if (value == "host") return DeviceComm::host;
-  refuse(name, value, "host or nccl");
+  refuse(name, value, "auto, host or nccl");
 }
 
 bool either(const std::string& name, const std::string& value, const char* yes, const char* no) {
@@ -152,8 +153,8 @@ or a test was skipped, and 2 where nothing could be run or the run could not go 
   --matrix=auto         where the matrix is: in memory of the host, or of devices (one for each rank, all for a
                         single one; with P = 1); auto: of devices where all ranks have one, P = 1, and they
                         have room
-  --device-comm=host    how panels go between devices of different processes: over memory of the host, or by nccl, which
-                        has to be found, with a GPU for each rank (not measured on GPUs yet)
+  --device-comm=auto    how panels go between devices of different processes: by nccl, which has to be found, with a
+                        GPU for each rank, or over memory of the host; auto: by nccl where it starts
   --cores=0             cores of a rank; 0: those that it may use, shared with ranks that may too
   --ranks=0             this many ranks as threads of one process, without mpirun; 0: MPI's ranks
   --devices=none        devices that take part in products: all, auto, a count (2), ids (0,2) or split

@@ -26,7 +26,7 @@ struct Settings {
   std::optional<DeviceMeans> devices;
   std::string trace;  ///< file for the timeline of all ranks
   MatrixPlace matrix = MatrixPlace::best;
-  DeviceComm device_comm = DeviceComm::host;
+  DeviceComm device_comm = DeviceComm::best;
   bool asks_for_help = false;
 
   /// Of trials with this overlap.

@@ -156,12 +156,18 @@ class DeviceSolver final : public Solver {
       panel_way_ = "from device to device";
       return;
     }
+    panel_way_ = "over host memory";
+    if (device_comm_ == DeviceComm::host) return;
     std::string why;
-    if (device_comm_ == DeviceComm::nccl) {
-      between_ = DeviceRow::make(*grid_.row_ranks, device_->number(), patience_s_, why);
-      if (between_ == nullptr) refusal_ = "--device-comm=nccl: " + why;
-    }
-    panel_way_ = between_ != nullptr ? "by " + between_->name() : "over host memory";
+    const DeviceRow::Place place{device_->number(), places_->front().data(),
+                                 Device::panel_size(trial_.n, width())};
+    between_ = DeviceRow::make(*grid_.row_ranks, place, patience_s_, why);
+    if (between_ != nullptr)
+      panel_way_ = "by " + between_->name();
+    else if (device_comm_ == DeviceComm::nccl)
+      refusal_ = "--device-comm=nccl: " + why;
+    else
+      panel_way_ += ": " + why;
   }
 
   /// Devices start with their first kernels and take memory for them outside of the time that

@@ -12,7 +12,7 @@
 namespace fleet::lu {
 
 /// How panels go from device to device of different processes.
-enum class DeviceComm { host, nccl };
+enum class DeviceComm { best, host, nccl };
 
 /// What a rank computes with.
 struct Means {
@@ -27,7 +27,7 @@ struct Means {
   /// Numbers of the devices in whose memory the rank's part of the matrix is; none: it is on the
   /// host.
   std::vector<int> matrix_devices;
-  DeviceComm device_comm = DeviceComm::host;
+  DeviceComm device_comm = DeviceComm::best;
   double most_flops_per_s = 0;  ///< of a core at products, for tests; 0: as fast as it is
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // fake_nccl.cpp: the functions of NCCL and of CUDA's driver that ranks use, between processes of
-// one machine, in host memory. A message is a file in FAKE_NCCL_FOLDER. FAKE_NCCL=start, later,
-// never: it does not start, reports an error after the first messages, or has messages that never
-// come; =shared: all ranks have the same GPU.
+// one machine, in host memory. A message is a file in FAKE_NCCL_FOLDER. FAKE_NCCL=start, slow,
+// later, never: it fails at its start, never ends it, reports an error after the first messages, or
+// has messages that never come then; =shared: all ranks have the same GPU; =elsewhere: memory is
+// not the device's.
 #include <unistd.h>
 
 #include <cstddef>
@@ -14,7 +15,9 @@
 namespace {
 
 constexpr int kInternalError = 3, kRemoteError = 6, kNotReady = 600;
-constexpr int kGoodMessages = 3;
+constexpr int kInProgress = 7;
+/// Of which each rank of three sends one that is only tried.
+constexpr int kGoodMessages = 6;
 
 bool is_asked_for(const std::string& what) {
   const char* const asked = std::getenv("FAKE_NCCL");
@@ -46,11 +49,21 @@ struct Message {
 struct Rank {
   int rank = 0, messages = 0;
   std::string id;
+  int questions = 0;  ///< since a call that goes on beside its thread
 };
 
 struct Id {
   char bytes[128];
 };
+
+struct Config {
+  std::size_t size;
+  unsigned magic, version;
+  int blocking;
+};
+
+/// A process uses one.
+int current_device = -1;
 
 /// One for all: a process has one stream, and asks after each message before the next.
 std::shared_ptr<Message> last;
@@ -70,19 +83,27 @@ EXPORTED int ncclGetUniqueId(Id* id) {
   std::snprintf(id->bytes, sizeof id->bytes, "%ld", static_cast<long>(getpid()));
   return 0;
 }
-EXPORTED int ncclCommInitRank(void** comm, int, Id id, int rank) {
-  if (is_asked_for("start")) return kInternalError;
+EXPORTED int ncclCommInitRankConfig(void** comm, int, Id id, int rank, Config* config) {
+  if (config->size < sizeof(Config) || config->magic != 0xcafebeef || config->blocking != 0)
+    return kInternalError;
   static int made = 0;
-  *comm = new Rank{
-      .rank = rank, .messages = 0, .id = std::string(id.bytes) + "-" + std::to_string(made++)};
-  return 0;
+  *comm = new Rank{.rank = rank, .id = std::string(id.bytes) + "-" + std::to_string(made++)};
+  return kInProgress;
+}
+EXPORTED int ncclCommCuDevice(void*, int* device) { return *device = current_device, 0; }
+EXPORTED int ncclCommFinalize(void* comm) {
+  static_cast<Rank*>(comm)->questions = 0;
+  return kInProgress;
 }
 EXPORTED int ncclCommDestroy(void* comm) { return delete static_cast<Rank*>(comm), 0; }
 EXPORTED int ncclCommAbort(void* comm) { return ncclCommDestroy(comm); }
 EXPORTED int ncclCommGetAsyncError(void* comm, int* error) {
-  *error = is_asked_for("later") && static_cast<Rank*>(comm)->messages > kGoodMessages
-               ? kRemoteError
-               : 0;
+  Rank& mine = *static_cast<Rank*>(comm);
+  constexpr int kQuestions = 3;
+  *error = ++mine.questions <= kQuestions || is_asked_for("slow") ? kInProgress : 0;
+  // One rank alone.
+  if (is_asked_for("start") && mine.rank == 1 && *error == 0) *error = kInternalError;
+  if (is_asked_for("later") && mine.messages > kGoodMessages) *error = kRemoteError;
   return 0;
 }
 EXPORTED int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root,
@@ -92,28 +113,40 @@ EXPORTED int ncclBroadcast(const void* from, void* to, std::size_t count, int ty
   if (type != kDouble) return kInternalError;
   const std::size_t bytes = count * sizeof(double);
   const int number = mine.messages++;
+  mine.questions = 0;
   last = std::make_shared<Message>(Message{
       .file = folder() + "/" + mine.id + "-" + std::to_string(number), .to = to, .bytes = bytes});
   const bool comes = !((is_asked_for("later") || is_asked_for("never")) && number >= kGoodMessages);
-  if (mine.rank != root || !comes) return 0;
+  // As the first one, which connects ranks.
+  const int status = number == 0 ? kInProgress : 0;
+  if (mine.rank != root || !comes) return status;
   const std::string part = last->file + ".part";
   std::FILE* const out = std::fopen(part.c_str(), "wb");
   if (out == nullptr || std::fwrite(from, 1, bytes, out) != bytes || std::fclose(out) != 0 ||
       std::rename(part.c_str(), last->file.c_str()) != 0)
     return kInternalError;
   last->is_done = true;
-  return 0;
+  return status;
 }
 
 EXPORTED int cuInit(unsigned) { return 0; }
 EXPORTED int cuDeviceGet(int* device, int number) { return *device = number, 0; }
-EXPORTED int cuDeviceGetPCIBusId(char* bus, int length, int) {
-  std::snprintf(bus, static_cast<std::size_t>(length), "bus %ld",
-                is_asked_for("shared") ? 1L : static_cast<long>(getpid()));
+EXPORTED int cuDeviceGetUuid(char* name, int) {
+  std::snprintf(name, 16, "%ld", is_asked_for("shared") ? 1L : static_cast<long>(getpid()));
   return 0;
 }
-EXPORTED int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &last, 0; }
-EXPORTED int cuCtxSetCurrent(void*) { return 0; }
+EXPORTED int cuDevicePrimaryCtxRetain(void** context, int device) {
+  static int devices[8];
+  devices[device] = device;
+  return *context = &devices[device], 0;
+}
+EXPORTED int cuCtxSetCurrent(void* context) {
+  return current_device = *static_cast<int*>(context), 0;
+}
+EXPORTED int cuPointerGetAttribute(void* value, int, unsigned long long) {
+  *static_cast<int*>(value) = is_asked_for("elsewhere") ? -1 : current_device;
+  return 0;
+}
 EXPORTED int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return *least = 0, *greatest = -5, 0;
 }

@@ -72,8 +72,18 @@ dat 200 1 3 0
 launch 3 $nccl || fail "NCCL: it ends with $?"
 [ "$(grep -c 'PASSED$' out)" = 2 ] || fail "NCCL: it has not passed"
 [ "$(grep -c 'panels go by NCCL 2.27.3$' out)" = 2 ] || fail "NCCL: panels go another way"
-launch 3 --cores=1 --matrix=devices || fail "NCCL that nobody asks for: it ends with $?"
-[ "$(grep -c 'panels go over host memory$' out)" = 2 ] || fail "NCCL that nobody asks for is used"
+launch 3 --cores=1 --matrix=devices || fail "NCCL that is there: it ends with $?"
+[ "$(grep -c 'panels go by NCCL 2.27.3$' out)" = 2 ] || fail "NCCL that is there is not used"
+launch 3 --cores=1 --matrix=devices --device-comm=host || fail "no NCCL is wanted: it ends with $?"
+[ "$(grep -c 'panels go over host memory$' out)" = 2 ] || fail "NCCL that nobody wants is used"
+# over_the_host FAULT PATIENCE WHY: without NCCL, all ranks go on.
+over_the_host() {
+  FAKE_NCCL=$1 launch 3 --cores=1 --matrix=devices --patience=$2 || fail "NCCL, $1: it ends with $?"
+  [ "$(grep -c "panels go over host memory: $3" out)" = 2 ] || fail "NCCL, $1: no line with '$3'"
+}
+over_the_host start 60 "NCCL"  # the rank itself knows more
+over_the_host slow 2 "a rank has not answered for 1"
+over_the_host elsewhere 60 "a rank finds no NCCL, or has no GPU"
 FAKE_NCCL=shared launch 3 $nccl && fail "NCCL with one GPU for all: it ends with 0"
 grep -q 'skipped: --device-comm=nccl: two ranks share a GPU' out || fail "NCCL with one GPU for all: no line"
 rm -f "$folder"/[0-9]*-*
@@ -88,8 +98,8 @@ failed_with() {
   esac
   grep -q "^fleetblas-linpack: rank . *.*$3" err || fail "$2: no line with '$3'"
 }
-FAKE_NCCL=start launch 3 $nccl
-failed_with $? "NCCL that does not start" "NCCL: failed on purpose"
+FAKE_NCCL=start launch 3 $nccl && fail "NCCL that does not start: it ends with 0"
+grep -q 'skipped: --device-comm=nccl: NCCL' out || fail "NCCL that does not start: no line"
 FAKE_NCCL=later launch 3 $nccl
 failed_with $? "NCCL that fails later" "NCCL: failed on purpose"
 FAKE_NCCL=never launch 3 $nccl --patience=1
