@@ -25,6 +25,11 @@ def test_the_threshold_is_the_first_size_after_the_last_at_which_the_cpu_is_fast
     assert of() is None
 
 
+def test_a_shape_that_was_not_measured_has_no_threshold():
+    assert bench_threshold.size_text([], "copied", 0) == "-"
+    assert bench_threshold.size_text(rows((1, 2)), "copied", 0) == "> 100"
+
+
 def test_shapes_have_no_empty_edges():
     found = bench_threshold.problems({}, (16, 16, 1), [8, 32])
     assert found == [{"m": 2, "n": 2, "k": 32, "size": 32}]

@@ -99,8 +99,15 @@ def threshold(rows: list[dict], way: str, at: int) -> int | None:
     return found
 
 
+def size_text(rows: list[dict], way: str, at: int) -> str:
+    if not rows:
+        return "-"
+    size = threshold(rows, way, at)
+    return str(size) if size else f"> {rows[-1]['size']}"
+
+
 def text_of(found: dict) -> str:
-    """A table of thresholds."""
+    """A table of thresholds; "-": there was no time to measure any size."""
     lines = [
         f"{found['type']}gemm, operands at {found['place']}: the size s from which on devices are "
         f"faster than the CPU BLAS ({found['cores']} cores)",
@@ -109,12 +116,8 @@ def text_of(found: dict) -> str:
     for shape in found["shapes"]:
         for at, calls in enumerate(CALLS):
             name = SHAPES[shape["shape"]][0] if at == 0 else ""
-            sizes = [threshold(shape["rows"], way, at) for way in WAYS]
-            last = shape["rows"][-1]["size"] if shape["rows"] else 0
-            lines.append(
-                f"{name:<22} {calls:>5}"
-                + "".join(f" {size if size else f'> {last}':>9}" for size in sizes)
-            )
+            sizes = "".join(f" {size_text(shape['rows'], way, at):>9}" for way in WAYS)
+            lines.append(f"{name:<22} {calls:>5}{sizes}")
     return "\n".join(lines)
 
 
@@ -133,14 +136,16 @@ def execute(arguments) -> int:
     if words["type"] not in Resident.types or words["type"] not in HostBlas.types:
         raise common.UsageError(f"--threshold has no type {words['type']}")
     common.require_writable(arguments.json)
-    budget = Budget(arguments.budget or math.inf)
     options = {**common.context_options(arguments), "offload": "always"}
     progress = Progress()
     with Context(**options) as context, host_context() as host:
         cases = {name: problems(words, parts, sizes) for name, (_, parts) in SHAPES.items()}
         pool = Pool(context, [problem for listed in cases.values() for problem in listed])
         shapes = []
-        for name, listed in cases.items():
+        begin = time.monotonic()
+        for number, (name, listed) in enumerate(cases.items(), 1):
+            # A shape has its part of the time, and what those before it have left.
+            budget = Budget((arguments.budget or math.inf) * number / len(cases), begin)
             rows: list[dict] = []
             for problem in listed:
                 wins = [

@@ -55,3 +55,16 @@ def test_the_gpus_count_what_they_draw(rows, gpus):
         # All GPUs of the context count: each draws more than 20 W, and less than 2 kW.
         assert 20 * len(gpus) < row["watts"] < 2000 * len(gpus)
         assert row["joules"] == pytest.approx(row["watts"] * row["median_s"], rel=1.0)
+
+
+def test_the_doctor_starts_products_of_operands_on_a_gpu(gpus):
+    words = f"doctor --json - --startup --size 512 --place {gpus[-1]}"
+    done = subprocess.run(
+        [sys.executable, "-m", "fleetblas", *words.split()],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    assert json.loads(done.stdout)["startup"]["phases"]["contexts"] > 0
