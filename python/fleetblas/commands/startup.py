@@ -20,7 +20,7 @@ DOES = {
     "peer access": "pairs of GPUs connected and tried with data",
     "machine": "rates measured, or read from the cache folder",
     "memory": "memory of devices for tiles",
-    "handles": "cuBLAS handles",
+    "handles": "cuBLAS handles, with kernels that are still being loaded",
     "copy threads": "threads that copy pageable memory",
 }
 

@@ -58,7 +58,7 @@ class CudaBackend final : public Backend {
 
   std::function<void()> hold_stream(DeviceId device, void* stream) override {
     const ExitGuard inside;
-    devices_.load_libraries(device);
+    devices_.loader.finish(static_cast<std::size_t>(device - kFirstDevice));
     const DeviceScope scope(devices_.ordinal(device));
     return cuda::hold_stream(callers(stream));
   }
@@ -235,7 +235,7 @@ class CudaBackend final : public Backend {
   Stream& rows_beside_runs(DeviceId device) {
     return devices_.streams.of({Queue::Kind::lane, device, kHost, kRowsLane});
   }
-  Handles handles_of(Stream& stream) const { return {devices_.blas_of(stream), stream.stream}; }
+  Handles handles_of(Stream& stream) { return {devices_.blas_of(stream), stream.stream}; }
 
   static bool is_ahead(const CopyWithin&) { return false; }
   /// A panel is what the updates of all other columns wait for.

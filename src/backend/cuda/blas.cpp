@@ -305,8 +305,7 @@ CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStr
   try {
     require(call.create(&handle), "cublasCreate");
     handle_ = handle;
-    require(call.set_stream(handle, stream), "cublasSetStream");
-    require(call.set_workspace(handle, workspace_, kWorkspaceBytes), "cublasSetWorkspace");
+    use(stream);
     require(native_.set_up(handle), "cublasSetEmulationStrategy");
   } catch (const Error&) {
     if (handle != nullptr) call.destroy(handle);
@@ -318,6 +317,24 @@ CublasHandle::CublasHandle(std::shared_ptr<const CublasLibrary> library, cudaStr
 CublasHandle::~CublasHandle() {
   library_->functions().destroy(static_cast<cublasHandle_t>(handle_));
   works(cudaFree(workspace_));
+}
+
+void CublasHandle::use(cudaStream_t stream) {
+  const auto& call = library_->functions();
+  const auto handle = static_cast<cublasHandle_t>(handle_);
+  require(call.set_stream(handle, stream), "cublasSetStream");
+  stream_ = stream;
+  // The stream takes the handle's own workspace away.
+  require(call.set_workspace(handle, workspace_, kWorkspaceBytes), "cublasSetWorkspace");
+}
+
+void CublasHandle::load_kernels(DataType type) {
+  constexpr std::int64_t kEdge = 64;
+  const auto square = [&](std::int64_t at) {
+    void* const data = static_cast<char*>(scratch_) + at * kEdge * kEdge * bytes_of(type.storage);
+    return View{.data = data, .rows = kEdge, .cols = kEdge, .ld = kEdge};
+  };
+  multiply({.type = type, .alpha = 1, .a = square(0), .b = square(1), .c = square(2)});
 }
 
 void CublasHandle::multiply(const Launch& launch) {

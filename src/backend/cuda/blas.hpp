@@ -40,6 +40,11 @@ class CublasHandle {
   CublasHandle(const CublasHandle&) = delete;
   CublasHandle& operator=(const CublasHandle&) = delete;
 
+  /// From now on; all work in the stream before has ended.
+  void use(cudaStream_t stream);
+  /// Makes the first product of a type, of whatever is in its memory: cuBLAS loads kernels then.
+  /// Throws Error(device_failed).
+  void load_kernels(DataType type);
   /// c = alpha*op(a)*op(b) + beta*c, where c may be a triangle, or one of the factors may be one of
   /// a symmetric (Hermitian) matrix or a triangular matrix. Throws Error(device_failed).
   void multiply(const Launch& launch);

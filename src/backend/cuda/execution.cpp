@@ -455,37 +455,23 @@ Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals, 
               .limit_bytes = options.device_memory,
               .failing_allocation = inject.alloc,
               .poison = inject.poison}),
-      streams(ordinals) {
+      streams(ordinals),
+      loader(cublas, cusolver, ordinals) {
   for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d) {
     std::int64_t& bytes = machine.devices[d].memory_bytes;
     if (options.device_memory > 0) bytes = std::min(bytes, options.device_memory);
   }
   // After CUDA has installed its own: what is installed last is called first.
   ExitGuard::install();
+  loader.begin();
 }
 
-Devices::~Devices() {
-  // To give a handle back is to wait for its device. The process has them to its end then.
-  if (any_stream_is_held())
-    for (Loaders& loader : loaders) {
-      static_cast<void>(loader.blas.release());
-      static_cast<void>(loader.solver.release());
-    }
-}
-
-CublasHandle& Devices::blas_of(Stream& stream) const {
-  if (!stream.blas) stream.blas = std::make_unique<CublasHandle>(cublas, stream.stream);
+CublasHandle& Devices::blas_of(Stream& stream) {
+  if (!stream.blas) {
+    const auto at = std::ranges::find(ordinals, stream.ordinal) - ordinals.begin();
+    stream.blas = loader.take(static_cast<std::size_t>(at), stream.stream);
+  }
   return *stream.blas;
-}
-
-void Devices::load_libraries(DeviceId device) {
-  const std::lock_guard lock(loading);
-  loaders.resize(ordinals.size());
-  Loaders& loader = loaders[static_cast<std::size_t>(device - kFirstDevice)];
-  if (loader.blas != nullptr) return;
-  const DeviceScope scope(ordinal(device));
-  loader.blas = std::make_unique<CublasHandle>(cublas, nullptr);
-  if (cusolver != nullptr) loader.solver = CusolverHandle::make(cusolver, nullptr);
 }
 
 std::unique_ptr<Execution> begin_run(Devices& devices, const Plan& plan, const Binding& binding,

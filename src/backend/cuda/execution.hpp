@@ -10,6 +10,7 @@
 
 #include "backend/cuda/blas.hpp"
 #include "backend/cuda/graphs.hpp"
+#include "backend/cuda/kernel_loader.hpp"
 #include "backend/cuda/machine.hpp"
 #include "backend/cuda/memory.hpp"
 #include "backend/cuda/ranges.hpp"
@@ -27,14 +28,10 @@ namespace fleet::cuda {
 struct Devices {
   /// `cuda_ordinals`: CUDA's numbers of the devices from kFirstDevice on.
   Devices(const Options& options, const std::vector<int>& cuda_ordinals, Phases& of_start);
-  ~Devices();
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
-  /// cuBLAS loads its kernels with the first handle, and cuSOLVER has one inside; the driver waits
-  /// for all streams meanwhile. To be called before a stream of the device is held.
-  void load_libraries(DeviceId device);
   /// The stream's handle, made for the first that asks, with its device as the current one.
-  CublasHandle& blas_of(Stream& stream) const;
+  CublasHandle& blas_of(Stream& stream);
   int ordinal(DeviceId device) const {
     return ordinals[static_cast<std::size_t>(device - kFirstDevice)];
   }
@@ -55,12 +52,7 @@ struct Devices {
   std::unique_ptr<Stager> stager;  ///< made for the first plan with pageable memory
   Graphs graphs;
   const Ranges ranges;
-  struct Loaders {
-    std::unique_ptr<CublasHandle> blas;
-    std::unique_ptr<CusolverHandle> solver;
-  };
-  std::mutex loading;
-  std::vector<Loaders> loaders;                 ///< by device; see load_libraries
+  KernelLoader loader;
   std::mutex mutex;                             ///< of the next two
   Places busy;                                  ///< runs are under way there
   std::vector<std::unique_ptr<Run>> free_runs;  ///< earlier ones, whose events are used again
