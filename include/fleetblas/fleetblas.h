@@ -535,7 +535,8 @@ FLEET_API fleet_status fleet_event_record(fleet_context* context, int device, vo
  * event fails, these calls fail with its status and a message that names what failed, C untouched,
  * until fleet_matrix_wrote says that the program has written the matrix. When the event is done,
  * the memory counts as written (fleet_matrix_wrote), so calls that were queued before and use the
- * matrix have to be done by then. In a forked child and at exit: the event's
+ * matrix have to be done by then, and what they have made of it is lost unless it was read:
+ * fleet_matrix_read before this call sees to both. In a forked child and at exit: the event's
  * status, or FLEET_UNSUPPORTED if it is not done. */
 FLEET_API fleet_status fleet_matrix_after(const fleet_matrix* matrix, const fleet_event* event);
 /* What the program puts into this stream from now on starts after the event (device, stream and

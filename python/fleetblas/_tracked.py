@@ -195,7 +195,9 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
 
     def after(self, event: Event) -> None:
         """Calls on the matrix from now on start after the event, and whatever reads it waits, too.
-        If the event fails, so do they. Waits itself for a view that no call can be queued on."""
+        If the event fails, so do they. With the event the matrix counts as written by others: what
+        calls before have made of it is lost unless the array was read. Waits itself for a view that
+        no call can be queued on."""
         block = block_of(self._view)
         if block is None:
             return event.wait()
