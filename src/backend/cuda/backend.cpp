@@ -60,6 +60,7 @@ class CudaBackend final : public Backend {
     const ExitGuard inside;
     devices_.loader.finish(static_cast<std::size_t>(device - kFirstDevice));
     const DeviceScope scope(devices_.ordinal(device));
+    const auto none_loads = KernelLoader::wait_for_all();
     return cuda::hold_stream(callers(stream));
   }
 

@@ -2,7 +2,7 @@
 // kernel_loader.cpp: a thread for each device multiplies a few numbers in the usual types.
 #include "backend/cuda/kernel_loader.hpp"
 
-#include <mutex>
+#include <atomic>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +13,16 @@
 
 namespace fleet::cuda {
 
+namespace {
+
+/// Shared by those who load beside the program.
+std::shared_mutex& under_way() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
 struct KernelLoader::Device {
   ~Device() {
     blas.reset();
@@ -20,8 +30,8 @@ struct KernelLoader::Device {
   }
 
   int ordinal = 0;
-  std::mutex mutex;  // of all that follows
-  bool has_begun = false;
+  std::atomic<bool> is_wanted{false};  ///< by a call: what is not loaded yet has to wait
+  std::mutex mutex;                    // of the next ones
   cudaStream_t stream = nullptr;       ///< of `blas`
   std::unique_ptr<CublasHandle> blas;  ///< until somebody takes it
   std::unique_ptr<CusolverHandle> solver;
@@ -32,16 +42,22 @@ struct KernelLoader::Shared {
   std::shared_ptr<const CusolverLibrary> solver;
   std::vector<Device> devices;
 
-  /// Makes the first product of the type, unless the handle has been taken.
+  /// With its lock, and as the current device.
+  void make_handle(Device& device) const {
+    if (device.blas != nullptr) return;
+    if (device.stream == nullptr)
+      check(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    device.blas = std::make_unique<CublasHandle>(blas, device.stream);
+  }
+
+  /// Makes the first product of the type, unless a call is there already.
   void load(Device& device, DataType type) const {
     const ExitGuard inside;
+    const std::shared_lock loading(under_way());
     const std::lock_guard lock(device.mutex);
-    if (std::exchange(device.has_begun, true) && device.blas == nullptr) return;
+    if (device.is_wanted || any_stream_is_held()) return;
     const DeviceScope scope(device.ordinal);
-    if (device.blas == nullptr) {
-      check(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking), "cudaStreamCreate");
-      device.blas = std::make_unique<CublasHandle>(blas, device.stream);
-    }
+    make_handle(device);
     device.blas->load_kernels(type);
     check(cudaStreamSynchronize(device.stream), "the first product");
     ExitGuard::install_again();  // before the handlers that cuBLAS has installed meanwhile
@@ -51,7 +67,7 @@ struct KernelLoader::Shared {
 KernelLoader::KernelLoader(std::shared_ptr<const CublasLibrary> blas,
                            std::shared_ptr<const CusolverLibrary> solver,
                            const std::vector<int>& ordinals)
-    : shared_(std::make_shared<Shared>()) {
+    : shared_(std::make_unique<Shared>()) {
   shared_->blas = std::move(blas);
   shared_->solver = std::move(solver);
   shared_->devices = std::vector<Device>(ordinals.size());
@@ -70,10 +86,9 @@ KernelLoader::~KernelLoader() {
 }
 
 void KernelLoader::begin() {
-  if (any_stream_is_held()) return;
   try {
     for (Device& device : shared_->devices)
-      threads_.emplace_back([shared = shared_, &device] {
+      threads_.emplace_back([shared = shared_.get(), &device] {
         try {
           for (const DataType type : {DataType::f64, DataType::f32}) shared->load(device, type);
         } catch (const Error&) {
@@ -87,9 +102,9 @@ void KernelLoader::begin() {
 
 std::unique_ptr<CublasHandle> KernelLoader::take(std::size_t index, cudaStream_t stream) {
   Device& device = shared_->devices[index];
+  device.is_wanted = true;
   {
     const std::lock_guard lock(device.mutex);
-    device.has_begun = true;
     if (device.blas != nullptr) {
       auto taken = std::move(device.blas);
       taken->use(stream);
@@ -101,12 +116,16 @@ std::unique_ptr<CublasHandle> KernelLoader::take(std::size_t index, cudaStream_t
 
 void KernelLoader::finish(std::size_t index) {
   Device& device = shared_->devices[index];
+  const bool was_wanted = device.is_wanted.exchange(true);
   const std::lock_guard lock(device.mutex);
   const DeviceScope scope(device.ordinal);
-  if (!std::exchange(device.has_begun, true))
-    device.blas = std::make_unique<CublasHandle>(shared_->blas, nullptr);
+  if (!was_wanted) shared_->make_handle(device);
   if (shared_->solver != nullptr && device.solver == nullptr)
     device.solver = CusolverHandle::make(shared_->solver, nullptr);
+}
+
+std::unique_lock<std::shared_mutex> KernelLoader::wait_for_all() {
+  return std::unique_lock(under_way());
 }
 
 }  // namespace fleet::cuda

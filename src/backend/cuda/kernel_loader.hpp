@@ -5,6 +5,8 @@
 #include <cuda_runtime.h>
 
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <vector>
 
@@ -31,13 +33,16 @@ class KernelLoader {
   /// there is one that has loaded kernels, it is taken. Throws Error(no_memory, device_failed).
   std::unique_ptr<CublasHandle> take(std::size_t device, cudaStream_t stream);
   /// The driver waits for all streams of a device while kernels are loaded, and cuSOLVER has a
-  /// handle of cuBLAS inside. To be called before a stream of the device is held. Throws the same.
+  /// handle of cuBLAS inside: to be called before a stream of the device is held. Throws the same.
   void finish(std::size_t device);
+  /// None of the process has anything under way beside it, or begins, as long as the lock lives and
+  /// then as long as a stream is held.
+  static std::unique_lock<std::shared_mutex> wait_for_all();
 
  private:
   struct Device;
   struct Shared;
-  const std::shared_ptr<Shared> shared_;
+  const std::unique_ptr<Shared> shared_;
   std::vector<std::thread> threads_;
 };
 
