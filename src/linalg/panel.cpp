@@ -43,8 +43,9 @@ void factor_panel(const Level3& on, const View& a, const LuPanel& panel) {
   const Launch launches[] = {
       {.kernel = Kernel::factor, .type = type, .a = a, .c = tile, .panel = layout},
       {.kernel = Kernel::adopt, .type = type, .a = tile, .c = a, .panel = layout}};
-  on.context().compute_in_place(
-      launches, {{{a, on.storage(), Access::update}, {tile, on.storage(), Access::write}}});
+  const Context::InPlace operands[] = {{a, on.storage(), Access::update},
+                                       {tile, on.storage(), Access::write}};
+  on.context().compute_in_place(launches, operands);
 }
 
 std::int64_t panel_pivots(const Level3& on, const LuPanel& panel, std::int64_t* pivots) {
@@ -72,8 +73,9 @@ void apply_panel(const Level3& on, const LuPanel& panel, const View& c) {
                               .a = tile,
                               .c = c,
                               .panel = layout}};
-  on.context().compute_in_place(
-      launches, {{{c, on.storage(), Access::update}, {tile, on.storage(), Access::read}}});
+  const Context::InPlace operands[] = {{c, on.storage(), Access::update},
+                                       {tile, on.storage(), Access::read}};
+  on.context().compute_in_place(launches, operands);
 }
 
 }  // namespace fleet::linalg

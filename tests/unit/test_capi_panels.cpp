@@ -68,7 +68,7 @@ TEST(CapiPanelsRefuse, WhatIsNotInOnePlace) {
             FLEET_UNSUPPORTED);
   EXPECT_EQ(fleet_dgetrf_apply(context, 20, 4, panel.data(), 3, there.data(), there.ld()),
             FLEET_UNSUPPORTED);
-  EXPECT_STREQ(fleet_message(), "the matrix and the panel lie in different places");
+  EXPECT_STREQ(fleet_message(), "the operands lie in different places");
   EXPECT_EQ(here.now().data, a.data);
   EXPECT_EQ(there.now().data, a.data);
 }
