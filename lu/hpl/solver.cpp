@@ -74,7 +74,7 @@ class HostSolver final : public Solver {
   const std::string refusal_;
   std::optional<System> system_;
   Workspace workspace_;
-  std::optional<Devices::Pinned> pinned_;
+  std::optional<Pinned> pinned_;
 };
 
 class DeviceSolver final : public Solver {
