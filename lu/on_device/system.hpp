@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// columns.hpp: whole columns of a system of equations in the memory of a rank's device. It knows no
+// system.hpp: a rank's part of a system of equations in the memory of its device. It knows no
 // algorithm.
 #pragma once
 #include <optional>
@@ -11,32 +11,32 @@
 
 namespace fleet::lu {
 
-/// [A b], n x (n+1), in blocks of nb columns over a grid of one row.
-class Columns {
+/// [A b], n x (n+1), in blocks of nb x nb. In a grid of one row a rank has whole columns. In others
+/// there are nb rows more below its own, for those of U that it needs and another rank has.
+class DeviceSystem {
  public:
   /// Nothing where the device has no room.
-  static std::optional<Columns> make(const Grid& grid, std::int64_t n, std::int64_t nb,
-                                     const Device& device);
+  static std::optional<DeviceSystem> make(const Grid& grid, std::int64_t n, std::int64_t nb,
+                                          const Device& device);
 
-  /// From row `row` and local column `col` on.
-  Device::Part part(std::int64_t row, std::int64_t col, std::int64_t rows,
-                    std::int64_t count) const {
-    return {elements_.data() + row + col * ld, rows, count, ld};
+  /// From a local row and a local column on.
+  Device::Part part(std::int64_t row, std::int64_t col, std::int64_t row_count,
+                    std::int64_t col_count) const {
+    return {elements_.data() + row + col * ld, row_count, col_count, ld};
   }
 
-  const std::int64_t n;
-  const Blocks cols;
-  const std::int64_t local_cols, ld;
+  const Blocks rows, cols;
+  const std::int64_t local_rows, local_cols;
+  const std::int64_t spare_row;  ///< the first below this rank's own
+  const std::int64_t ld;
 
  private:
-  Columns(std::int64_t order, const Blocks& blocks, std::int64_t local, std::int64_t leading,
-          Device::Memory elements)
-      : n(order), cols(blocks), local_cols(local), ld(leading), elements_(std::move(elements)) {}
+  DeviceSystem(const Grid& grid, const Blocks& row_blocks, const Blocks& col_blocks);
 
   Device::Memory elements_;
 };
 
 /// Linpack's system, made by all cores of the rank. Throws Failure.
-void fill(const Grid& grid, const Columns& columns, const Device& device, const Rank& rank);
+void fill(const Grid& grid, const DeviceSystem& system, const Device& device, const Rank& rank);
 
 }  // namespace fleet::lu
