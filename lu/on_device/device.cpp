@@ -129,15 +129,9 @@ void Device::copy_numbers(std::int64_t* to, const std::vector<std::int64_t>& fro
   check(fleet_copy(panels_.get(), to, from.data(), from.size() * sizeof(std::int64_t)));
 }
 
-void Device::solve_lower(const Part& square, const Part& b) const {
-  check(fleet_dtrsm(context_.get(), FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS, FLEET_UNIT, b.rows,
-                    b.cols, 1, square.data, square.ld, b.data, b.ld));
-}
-
-void Device::subtract_product(const Part& a, const Part& b, const Part& c) const {
-  if (c.rows == 0 || c.cols == 0) return;
-  check(fleet_dgemm(context_.get(), FLEET_NO_TRANS, FLEET_NO_TRANS, c.rows, c.cols, a.cols, -1,
-                    a.data, a.ld, b.data, b.ld, 1, c.data, c.ld));
+void Device::update(const Part& panel, const Part& upper, const Part& below) const {
+  check(fleet_dgetrf_update(context_.get(), panel.rows, panel.cols, panel.data, panel.ld,
+                            upper.cols, upper.data, upper.ld, below.data, below.ld));
 }
 
 void Device::solve_upper(const Part& square, double* x) const {

@@ -79,10 +79,8 @@ class Device {
   void unpack_rows(const Rows& rows, const double* from, double* packed, const Part& to) const;
   /// Numbers of rows; as copy_panel.
   void copy_numbers(std::int64_t* to, const std::vector<std::int64_t>& from) const;
-  /// b = L^-1 b, with the unit lower triangle of a square.
-  void solve_lower(const Part& square, const Part& b) const;
-  /// c -= a*b.
-  void subtract_product(const Part& a, const Part& b, const Part& c) const;
+  /// What a panel does to columns whose rows have been exchanged: those of U, and those below.
+  void update(const Part& panel, const Part& upper, const Part& below) const;
   /// What a panel of so many columns does to those beside it.
   void apply(const double* panel, std::int64_t width, const Part& columns) const;
   /// x = U^-1 x, with the upper triangle of a square.

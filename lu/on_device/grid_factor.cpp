@@ -48,38 +48,45 @@ class GridFactoring {
   /// Of a step and the one after it: no more are known at a time.
   std::optional<DeviceStep>& of(std::int64_t k) { return steps_[slot(k)]; }
 
-  /// With look-ahead, the device updates the columns that do not belong to the next panel, the
-  /// right ones first, while that panel is factored, sent and waited for. When the right ones are
-  /// done, their rows of the next step are exchanged, while it updates the left ones.
+  /// With look-ahead, the device updates the columns that do not belong to the next panel while the
+  /// thread that factors has other things to do: it sends the left columns' rows and, while the
+  /// right ones are updated and then the left ones, has the next panel and, once the right ones are
+  /// done, their rows of the next step.
   void run_step(const std::vector<Task>& tasks) {
-    const auto is_beside = [this](const Task& task) {
-      return overlap_ != Overlap::none && task.act == Act::update && task.part != Part::ahead;
+    const auto is_beside = [](const Task& task) {
+      return task.part != Part::ahead && task.act == Act::update;
     };
-    std::vector<Task> beside;
-    std::ranges::copy_if(tasks, std::back_inserter(beside), is_beside);
-    std::vector<std::shared_future<void>> updated;
+    const auto is_of_left = [](const Task& task) {
+      return task.part == Part::left && task.act == Act::exchange;
+    };
+    if (overlap_ == Overlap::none ||
+        std::ranges::find(tasks, Act::factor, &Task::act) == tasks.end()) {
+      for (const Task& task : tasks) run(task);
+      return;
+    }
+    std::vector<Task> updates, rows;
+    std::ranges::copy_if(tasks, std::back_inserter(updates), is_beside);
+    std::ranges::copy_if(tasks, std::back_inserter(rows), is_of_left);
+    std::shared_future<void> right, left;
     for (const Task& task : tasks) {
-      if (is_beside(task)) continue;
-      if (task.act == Act::factor && overlap_ != Overlap::none) updated = begin(beside);
-      if (task.act == Act::exchange && !updated.empty()) updated.front().get();
+      if (is_beside(task) || is_of_left(task)) continue;
+      if (task.act == Act::factor) {
+        right = begin(updates.front(), {});
+        for (const Task& of_left : rows) run(of_left);
+        left = begin(updates.back(), right);
+      }
+      if (task.act == Act::exchange && task.part == Part::right) right.get();
       run(task);
     }
-    if (updated.empty())
-      for (const Task& task : beside) run(task);
-    for (const auto& end : updated) end.get();
+    left.get();
   }
 
-  /// One after another.
-  std::vector<std::shared_future<void>> begin(const std::vector<Task>& updates) {
-    std::vector<std::shared_future<void>> ends;
-    for (const Task& task : updates) {
-      const auto before = ends.empty() ? std::shared_future<void>() : ends.back();
-      ends.push_back(beside_this_thread([this, task, before] {
-                       if (before.valid()) before.get();
-                       run(task);
-                     }).share());
-    }
-    return ends;
+  std::shared_future<void> begin(const Task& update, const std::shared_future<void>& before) {
+    return beside_this_thread([this, update, before] {
+             if (before.valid()) before.get();
+             run(update);
+           })
+        .share();
   }
 
   void run(const Task& task) {
@@ -101,7 +108,7 @@ class GridFactoring {
                         task.end, workspace_.sections[static_cast<std::size_t>(task.part)]);
         return;
       case Act::update:
-        section->update(workspace_.panels[slot(task.step)]);
+        section->update(panel_of(*step.panel));
         section.reset();
         return;
     }
@@ -109,6 +116,12 @@ class GridFactoring {
 
   Device::Part columns_of(const Panel& panel, std::int64_t rows) const {
     return system_.part(panel.local_begin, system_.cols.local(panel.begin), rows, panel.width);
+  }
+
+  /// On the device: its square, and what is below it there.
+  Device::Part panel_of(const Panel& panel) const {
+    const std::int64_t rows = panel.width + panel.rows_below;
+    return {workspace_.panels[slot(panel.step)].data(), rows, panel.width, Device::aligned(rows)};
   }
 
   void factor(Panel& panel) {
@@ -127,11 +140,11 @@ class GridFactoring {
     step.moves = std::make_unique<RowMoves>(panel);
     for (std::int64_t c = 0; c < width; ++c) result_.pivots.push_back(panel.pivot(c) + 1);
     if (result_.info == 0) result_.info = panel.info();
-    const auto& [square, below] = workspace_.panels[slot(panel.step)];
+    const Device::Part there = panel_of(panel);
     rank_.recorder.time(What::pack, panel.step, [&] {
-      device_.put_part(panel.square(), width, {square.data(), width, width, width});
+      device_.put_part(panel.square(), width, {there.data, width, width, there.ld});
       if (rows > 0)
-        device_.put_part(panel.below(), rows, {below.data(), rows, width, Device::aligned(rows)});
+        device_.put_part(panel.below(), rows, {there.data + width, rows, width, there.ld});
       // Back substitution needs U of it.
       if (panel.is_of(grid_) && grid_.row == panel.owner_row)
         device_.put_part(panel.square(), width, columns_of(panel, width));
@@ -156,10 +169,10 @@ std::optional<DeviceWorkspace> DeviceWorkspace::make(const Grid& grid, const Dev
   const Shape shape{system.rows.n, system.rows.nb, grid.rows, grid.cols};
   const std::int64_t width = std::min(shape.nb, shape.n);
   DeviceWorkspace made;
-  for (DevicePanel& panel : made.panels) {
-    auto square = device.take(width * width), below = device.take(system.spare_row * width);
-    if (!square || !below) return {};
-    panel = {std::move(*square), std::move(*below)};
+  for (Device::Memory& panel : made.panels) {
+    auto memory = device.take(Device::aligned(width + system.local_rows) * width);
+    if (!memory) return {};
+    panel = std::move(*memory);
   }
   const auto longest = longest_sections(shape, grid.col, overlap);
   for (std::size_t part = 0; part < longest.size(); ++part) {
@@ -196,15 +209,15 @@ Pinned DeviceWorkspace::touch(const Grid& grid, const DeviceSystem& system, cons
 void DeviceWorkspace::warm_up(const DeviceSystem& system, const Device& device) {
   const std::int64_t width = std::min(system.rows.nb, system.rows.n);
   std::vector<double> numbers(static_cast<std::size_t>(width * width));
-  const Device::Part square{panels[0].square.data(), width, width, width};
+  const Device::Part square{panels[0].data(), width, width, width};
   device.put_part(numbers.data(), width, square);
   device.fetch_part(square, numbers.data(), width);
   const std::int64_t height = std::min(width, system.local_rows);
   const Device::Part spare = system.part(system.spare_row, 0, width, system.local_cols);
   if (spare.cols == 0) return;
-  device.solve_lower(square, spare);
-  device.subtract_product({panels[1].square.data(), height, width, width}, spare,
-                          system.part(0, 0, height, spare.cols));
+  const std::int64_t rows = width + height;
+  device.update({panels[0].data(), rows, width, Device::aligned(rows)}, spare,
+                system.part(0, 0, height, spare.cols));
   for (const DeviceSectionMemory& section : sections) {
     if (section.packed.data() == nullptr) continue;
     void* const memory = section.numbers.data();

@@ -9,7 +9,7 @@ namespace fleet::lu {
 
 /// The memory of such a factorization beside the matrix.
 struct DeviceWorkspace {
-  std::array<DevicePanel, 2> panels;            ///< of a step and the next one
+  std::array<Device::Memory, 2> panels;         ///< of a step and the next one
   std::array<DeviceSectionMemory, 3> sections;  ///< by Part
   std::array<Buffer, 2> messages;               ///< the panels on the host
   Buffer columns;                               ///< of a panel that the host factors

@@ -56,19 +56,16 @@ void DeviceSection::tell_numbers() {
   arriving_ = {there + leaving, arriving};
 }
 
-void DeviceSection::update(const DevicePanel& panel) {
+void DeviceSection::update(const Device::Part& panel) {
   if (!exchange_) return;
-  const std::int64_t width = panel_.width, rows = panel_.rows_below;
   exchange_->arrive();
   rank_.recorder.time(What::pack, panel_.step, [&] {
     device_.unpack_rows(arriving_, exchange_->arriving().data(), memory_.packed.data(),
                         part(0, system_.ld));
   });
   rank_.recorder.time(What::product, panel_.step, [&] {
-    const Device::Part upper = part(upper_row_, width);
-    device_.solve_lower({panel.square.data(), width, width, width}, upper);
-    device_.subtract_product({panel.below.data(), rows, width, Device::aligned(rows)}, upper,
-                             part(panel_.local_below, rows));
+    device_.update(panel, part(upper_row_, panel_.width),
+                   part(panel_.local_below, panel_.rows_below));
   });
 }
 

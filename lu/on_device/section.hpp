@@ -7,11 +7,6 @@
 
 namespace fleet::lu {
 
-/// A panel in the memory of a device.
-struct DevicePanel {
-  Device::Memory square, below;
-};
-
 /// The memory of a section.
 struct DeviceSectionMemory {
   ExchangeBuffers rows;    ///< on the host
@@ -31,7 +26,7 @@ class DeviceSection {
                 std::int64_t end, DeviceSectionMemory& memory);
 
   /// Waits for the rows, and updates. May be called by another thread than the one that factors.
-  void update(const DevicePanel& panel);
+  void update(const Device::Part& panel);
 
  private:
   /// All of the section's columns, from a row on.

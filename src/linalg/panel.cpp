@@ -78,4 +78,29 @@ void apply_panel(const Level3& on, const LuPanel& panel, const View& c) {
   on.context().compute_in_place(launches, operands);
 }
 
+void update_by_panel(const Level3& on, const View& l, const View& upper, const View& c) {
+  if (is_empty(upper)) return;
+  const DataType type{.storage = on.storage()};
+  const std::int64_t width = l.cols;
+  std::vector<Launch> launches{{.kernel = Kernel::solve,
+                                .type = type,
+                                .beta = 1.0,
+                                .a = on.part_of(l, 0, 0, width, width, Fill::lower),
+                                .c = upper,
+                                .triangular = true,
+                                .diag = Diag::unit}};
+  std::vector<Context::InPlace> operands{{l, on.storage(), Access::read},
+                                         {upper, on.storage(), Access::update}};
+  if (!is_empty(c)) {
+    launches.push_back({.type = type,
+                        .alpha = -1.0,
+                        .beta = 1.0,
+                        .a = on.part_of(l, width, 0, c.rows, width),
+                        .b = upper,
+                        .c = c});
+    operands.push_back({c, on.storage(), Access::update});
+  }
+  on.context().compute_in_place(launches, operands);
+}
+
 }  // namespace fleet::linalg

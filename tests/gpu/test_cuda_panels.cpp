@@ -73,12 +73,14 @@ TYPED_TEST(CudaPanels, DoTheSameToManyColumnsAsToFew) {
   }
 }
 
-TYPED_TEST(CudaPanels, MoveRows) {
+TYPED_TEST(CudaPanels, AreAppliedWhereProgramsMoveRows) {
   const HostContext context("backend=cuda;devices=0,");
   std::mt19937 random(5);
   for (const auto& [rows, cols, count] :
        {std::array{1, 1, 1}, {40, 19, 40}, {97, 130, 33}, {2000, 3000, 700}})
     test::move_rows<TypeParam>(context, 0, rows, cols, count, random);
+  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {40, 16, 23}, {16, 16, 9}, {900, 128, 1000}})
+    test::update_exchanged<TypeParam>(context, 0, m, n, k, random);
   for (const int host : {test::kOwnMemory, FLEET_HOST}) {
     test::copy_part<TypeParam>(context, 0, host, random);
     test::copy_part<TypeParam>(context, host, 0, random);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// row_trial.hpp: rows of a matrix packed and unpacked at a place, beside the same by hand. It knows
-// no device.
+// row_trial.hpp: rows of a matrix packed, unpacked and updated at a place, beside the same by hand.
+// It knows no device.
 #pragma once
 #include <algorithm>
 #include <numeric>
@@ -64,6 +64,35 @@ void copy_part(fleet_context* context, int to_location, int from_location, std::
             FLEET_OK)
       << fleet_message();
   EXPECT_EQ(to.now().data, expected.data) << from_location << " to " << to_location;
+}
+
+/// A panel of m x n, and columns whose rows have been exchanged: U far from what is below it.
+template <typename T>
+void update_exchanged(fleet_context* context, int location, std::int64_t m, std::int64_t n,
+                      std::int64_t k, std::mt19937& random) {
+  // Multipliers are no larger than 1, and with small ones U stays so too.
+  Matrix<T> l(m, n, random);
+  for (T& element : l.data) element /= T(static_cast<float>(n));
+  const Matrix<T> u(n, k, random), c(m - n, k, random);
+  Placed<T> panel(context, l, location), upper(context, u, location), below(context, c, location);
+  EXPECT_EQ(Lapack<T>::getrf_update(context, m, n, panel.data(), panel.ld(), k, upper.data(),
+                                    upper.ld(), below.data(), below.ld()),
+            FLEET_OK)
+      << fleet_message();
+  const Matrix<T> solved = upper.now(), left = below.now();
+  Matrix<T> square(n, n), rest(m - n, n);
+  for (std::int64_t col = 0; col < n; ++col)
+    for (std::int64_t row = 0; row < m; ++row)
+      (row < n ? square.at(row, col) : rest.at(row - n, col)) = l.at(row, col);
+  const auto product_of = [&](const Matrix<T>& a) {
+    return product(Op::none, a, Op::none, solved);
+  };
+  const double limit = 40.0 * static_cast<double>(n) * kUnitOf<T> * std::max(1.0, solved.largest());
+  EXPECT_LE(difference(product_of(square.triangle(Fill::lower, true)), u).largest(), limit);
+  Matrix<T> sum = product_of(rest);
+  for (std::int64_t col = 0; col < k; ++col)
+    for (std::int64_t row = 0; row < m - n; ++row) sum.at(row, col) += left.at(row, col);
+  EXPECT_LE(difference(sum, c).largest(), limit) << m << " x " << n << ", " << k;
 }
 
 }  // namespace fleet::test
