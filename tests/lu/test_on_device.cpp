@@ -184,6 +184,37 @@ TEST(Devices, SolveWhatTheHostSolves) {
     }
 }
 
+/// Faults of the contexts that are made meanwhile.
+class Injected {
+ public:
+  explicit Injected(const char* faults) { setenv("FLEETBLAS_INJECT", faults, 1); }
+  ~Injected() { unsetenv("FLEETBLAS_INJECT"); }
+};
+
+TEST(Blocks, ReadNoMemoryThatNobodyHasSet) {
+  const Injected faults("poison");
+  const Trial trial{.n = 203, .nb = 24, .rows = 3, .cols = 2, .schedule = {}};
+  const Outcome found = outcome_of(trial, 0);
+  EXPECT_EQ(found.refusal, "");
+  EXPECT_EQ(found.info, 0);
+  EXPECT_GT(found.residual, 0);
+  EXPECT_LT(found.residual, 1);
+}
+
+TEST(Blocks, OnADeviceThatFailsEndAll) {
+  for (const char* const when : {"launch:1", "launch:20"}) {
+    const Injected faults(when);
+    for (const Overlap overlap : {Overlap::none, Overlap::full})
+      EXPECT_THROW(run_ranks(6, {},
+                             [&](Comm& comm) {
+                               Blocked blocked(comm, 3, 2, 90, 8, overlap);
+                               blocked.factor();
+                             }),
+                   Failure)
+          << when;
+  }
+}
+
 TEST(Devices, OfOneRankShareItsMatrix) {
   const Trial trial{.n = 150, .nb = 16, .rows = 1, .cols = 1, .schedule = {}};
   const std::unique_ptr<Comm> comm = only_this_rank();
