@@ -98,6 +98,64 @@ FLEET_API fleet_status fleet_zgetrf_pivots(fleet_context* context, int64_t m, in
 FLEET_API fleet_status fleet_zgetrf_apply(fleet_context* context, int64_t m, int64_t n,
                                           const void* panel, int64_t k, void* c, int64_t ldc);
 
+/* The same for programs that deal the rows of a matrix too, and exchange them by messages.
+ *
+ *   lacpy         B := A, m x n, each in any place
+ *   pack_rows     row i of P, with n elements one after another, becomes row rows[i - 1] of A,
+ *                 m x n, for i = 1 to k; rows are counted from 1, and row i of P begins at
+ *                 p[(i - 1) * ldp], ldp >= n
+ *   unpack_rows   row rows[i - 1] of A becomes row i of P; none may be named twice
+ *   getrf_update  what getrf_apply does once rows are exchanged: U, n x k, becomes L1^-1 times
+ *                 itself, and C, (m - n) x k, loses L2 times U. L1, a unit lower triangle, and L2
+ *                 are the first n rows of L, m x n with m >= n, and the others
+ *
+ * A, P and the numbers of rows lie in one place, and so do L, U and C, as the operands of
+ * getrf_apply. Numbers that are no rows of A are not noticed. */
+FLEET_API fleet_status fleet_slacpy(fleet_context* context, int64_t m, int64_t n, const float* a,
+                                    int64_t lda, float* b, int64_t ldb);
+FLEET_API fleet_status fleet_spack_rows(fleet_context* context, int64_t k, const int64_t* rows,
+                                        int64_t m, int64_t n, const float* a, int64_t lda, float* p,
+                                        int64_t ldp);
+FLEET_API fleet_status fleet_sunpack_rows(fleet_context* context, int64_t k, const int64_t* rows,
+                                          int64_t m, int64_t n, float* a, int64_t lda,
+                                          const float* p, int64_t ldp);
+FLEET_API fleet_status fleet_sgetrf_update(fleet_context* context, int64_t m, int64_t n,
+                                           const float* l, int64_t ldl, int64_t k, float* u,
+                                           int64_t ldu, float* c, int64_t ldc);
+FLEET_API fleet_status fleet_dlacpy(fleet_context* context, int64_t m, int64_t n, const double* a,
+                                    int64_t lda, double* b, int64_t ldb);
+FLEET_API fleet_status fleet_dpack_rows(fleet_context* context, int64_t k, const int64_t* rows,
+                                        int64_t m, int64_t n, const double* a, int64_t lda,
+                                        double* p, int64_t ldp);
+FLEET_API fleet_status fleet_dunpack_rows(fleet_context* context, int64_t k, const int64_t* rows,
+                                          int64_t m, int64_t n, double* a, int64_t lda,
+                                          const double* p, int64_t ldp);
+FLEET_API fleet_status fleet_dgetrf_update(fleet_context* context, int64_t m, int64_t n,
+                                           const double* l, int64_t ldl, int64_t k, double* u,
+                                           int64_t ldu, double* c, int64_t ldc);
+FLEET_API fleet_status fleet_clacpy(fleet_context* context, int64_t m, int64_t n, const void* a,
+                                    int64_t lda, void* b, int64_t ldb);
+FLEET_API fleet_status fleet_cpack_rows(fleet_context* context, int64_t k, const int64_t* rows,
+                                        int64_t m, int64_t n, const void* a, int64_t lda, void* p,
+                                        int64_t ldp);
+FLEET_API fleet_status fleet_cunpack_rows(fleet_context* context, int64_t k, const int64_t* rows,
+                                          int64_t m, int64_t n, void* a, int64_t lda, const void* p,
+                                          int64_t ldp);
+FLEET_API fleet_status fleet_cgetrf_update(fleet_context* context, int64_t m, int64_t n,
+                                           const void* l, int64_t ldl, int64_t k, void* u,
+                                           int64_t ldu, void* c, int64_t ldc);
+FLEET_API fleet_status fleet_zlacpy(fleet_context* context, int64_t m, int64_t n, const void* a,
+                                    int64_t lda, void* b, int64_t ldb);
+FLEET_API fleet_status fleet_zpack_rows(fleet_context* context, int64_t k, const int64_t* rows,
+                                        int64_t m, int64_t n, const void* a, int64_t lda, void* p,
+                                        int64_t ldp);
+FLEET_API fleet_status fleet_zunpack_rows(fleet_context* context, int64_t k, const int64_t* rows,
+                                          int64_t m, int64_t n, void* a, int64_t lda, const void* p,
+                                          int64_t ldp);
+FLEET_API fleet_status fleet_zgetrf_update(fleet_context* context, int64_t m, int64_t n,
+                                           const void* l, int64_t ldl, int64_t k, void* u,
+                                           int64_t ldu, void* c, int64_t ldc);
+
 /*   geqrf   A = Q*R, m x n: R on and above the diagonal. Q = H(1)*H(2)*...*H(k), k = min(m, n),
  *           with H(i) = 1 - tau[i-1]*v*v^H: v is 0 above element i, which is 1, and below the
  *           diagonal of A's column i */

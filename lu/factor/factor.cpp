@@ -51,9 +51,10 @@ class Factoring {
     auto& section = step.sections[static_cast<std::size_t>(task.part)];
     switch (task.act) {
       case Act::factor:
-        step.panel = std::make_unique<Panel>(
-            grid_, system_, task.step, workspace_.panels[static_cast<std::size_t>(task.step % 2)]);
-        return step.panel->factor(grid_, system_, rank_, schedule_.pivoting);
+        step.panel =
+            std::make_unique<Panel>(grid_, system_.rows, system_.cols, task.step,
+                                    workspace_.panels[static_cast<std::size_t>(task.step % 2)]);
+        return factor(*step.panel);
       case Act::send:
         step.sent = rank_.engine.drive(step.panel->broadcast(grid_), {What::panel_way, task.step});
         return;
@@ -74,6 +75,12 @@ class Factoring {
         run_late_at_last();
         return;
     }
+  }
+
+  void factor(Panel& panel) {
+    if (!panel.is_of(grid_)) return;
+    panel.factor(grid_, system_.at(panel.local_begin, system_.cols.local(panel.begin)), system_.ld,
+                 rank_, schedule_.pivoting);
   }
 
   /// With look-ahead, a panel that is not there yet is waited for during the next update, which
@@ -117,25 +124,35 @@ class Factoring {
 
 }  // namespace
 
-void Workspace::touch(const Grid& grid, const System& system, Overlap overlap) {
-  const Shape shape{system.rows.n, system.rows.nb, grid.rows, grid.cols};
-  const Panel first(grid, system, 0, panels[0]);
-  panels[0].touch(first.size());
-  if (shape.steps() > 1) panels[1].touch(Panel(grid, system, 1, panels[1]).size());
-  const auto touch_for = [&](const std::vector<Task>& tasks) {
+std::array<std::int64_t, 3> longest_sections(const Shape& shape, int col, Overlap overlap) {
+  std::array<std::int64_t, 3> longest{};
+  const auto look_at = [&](const std::vector<Task>& tasks) {
     for (const Task& task : tasks)
-      if (task.act == Act::exchange)
-        sections[static_cast<std::size_t>(task.part)].touch(grid.rows, first.width,
-                                                            task.end - task.begin);
+      if (task.act == Act::exchange) {
+        std::int64_t& columns = longest[static_cast<std::size_t>(task.part)];
+        columns = std::max(columns, task.end - task.begin);
+      }
   };
-  touch_for(first_tasks(shape, grid.col, overlap));
+  look_at(first_tasks(shape, col, overlap));
   // Sections of later steps are no longer; that of the next panel is empty in some of these.
-  for (std::int64_t k = 0; k < std::min<std::int64_t>(shape.steps(), grid.cols); ++k)
-    touch_for(step_tasks(shape, grid.col, overlap, k));
+  for (std::int64_t k = 0; k < std::min<std::int64_t>(shape.steps(), shape.cols); ++k)
+    look_at(step_tasks(shape, col, overlap, k));
+  return longest;
 }
 
-Devices::Pinned Workspace::pin(System& system, const Devices& devices) {
-  std::vector<Devices::Memory> memory = {{system.at(0, 0), system.bytes()}};
+void Workspace::touch(const Grid& grid, const System& system, Overlap overlap) {
+  const Shape shape{system.rows.n, system.rows.nb, grid.rows, grid.cols};
+  for (std::int64_t k = 0; k < std::min<std::int64_t>(shape.steps(), 2); ++k) {
+    Buffer& panel = panels[static_cast<std::size_t>(k)];
+    panel.touch(Panel(grid, system.rows, system.cols, k, panel).size());
+  }
+  const auto longest = longest_sections(shape, grid.col, overlap);
+  for (std::size_t part = 0; part < sections.size(); ++part)
+    sections[part].touch(grid.rows, std::min(shape.nb, shape.n), longest[part]);
+}
+
+Pinned Workspace::pin(System& system, const Devices& devices) {
+  std::vector<Pinned::Memory> memory = {{system.at(0, 0), system.bytes()}};
   for (const Buffer& panel : panels) memory.push_back({panel.data(), panel.bytes()});
   for (const SectionBuffers& section : sections)
     memory.push_back({section.upper.data(), section.upper.bytes()});

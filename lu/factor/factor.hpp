@@ -29,8 +29,11 @@ struct Workspace {
   /// Takes all of it now, and throws Failure where there is too little.
   void touch(const Grid& grid, const System& system, Overlap overlap);
   /// Pinned for the devices of the rank, together with the matrix, as far as it is taken.
-  Devices::Pinned pin(System& system, const Devices& devices);
+  Pinned pin(System& system, const Devices& devices);
 };
+
+/// Columns of the longest section of each Part.
+std::array<std::int64_t, 3> longest_sections(const Shape& shape, int col, Overlap overlap);
 
 /// PA = LU in the place of A; b becomes L^-1 P b. `after_step` hears how many of all steps are
 /// done. Throws Failure.

@@ -17,15 +17,17 @@ constexpr std::int64_t kFew = 8;
 
 }  // namespace
 
-Panel::Panel(const Grid& grid, const System& system, std::int64_t k, Buffer& message)
-    : step(k),
-      begin(k * system.rows.nb),
-      width(std::min(system.rows.nb, system.rows.n - begin)),
-      owner_row(system.rows.owner(begin)),
-      owner_col(system.cols.owner(begin)),
-      local_begin(system.rows.local_begin(begin, grid.row)),
-      local_below(system.rows.local_begin(begin + width, grid.row)),
-      rows_below(system.local_rows - local_below),
+Panel::Panel(const Grid& grid, const Blocks& row_blocks, const Blocks& cols, std::int64_t k,
+             Buffer& message)
+    : rows(row_blocks),
+      step(k),
+      begin(k * rows.nb),
+      width(std::min(rows.nb, rows.n - begin)),
+      owner_row(rows.owner(begin)),
+      owner_col(cols.owner(begin)),
+      local_begin(rows.local_begin(begin, grid.row)),
+      local_below(rows.local_begin(begin + width, grid.row)),
+      rows_below(rows.local_size(grid.row) - local_below),
       message_(message.take(width * width + width + 1 + rows_below * width)) {
   message_[info_at()] = 0;
 }
@@ -33,18 +35,17 @@ Panel::Panel(const Grid& grid, const System& system, std::int64_t k, Buffer& mes
 /// The factorization of one panel on one rank.
 class PanelFactoring {
  public:
-  PanelFactoring(Panel& panel, const Grid& grid, System& system, const Rank& rank)
+  PanelFactoring(Panel& panel, const Grid& grid, double* columns, std::int64_t ld, const Rank& rank)
       : panel_(panel),
-        system_(system),
         ranks_(*grid.pivot_ranks),
         blas_(rank.all_cores),
         recorder_(rank.recorder),
         rank_(grid.row),
         has_square_(grid.row == panel.owner_row),
         width_(panel.width),
-        rows_(system.local_rows - panel.local_begin),
-        ld_(system.ld),
-        x_(system.at(panel.local_begin, system.cols.local(panel.begin))),
+        rows_(panel.local_rows()),
+        ld_(ld),
+        x_(columns),
         square_(panel.message_.data()),
         of_rank_(static_cast<std::size_t>(kHead) + static_cast<std::size_t>(2 * width_)),
         of_all_(of_rank_.size() * static_cast<std::size_t>(ranks_.size())),
@@ -191,7 +192,7 @@ class PanelFactoring {
     of_rank_[kSize] = found < 0 ? -1 : std::abs(x[found]);
     of_rank_[kLocal] = static_cast<double>(found);
     of_rank_[kGlobal] =
-        found < 0 ? 0 : static_cast<double>(system_.rows.global(panel_.local_begin + found, rank_));
+        found < 0 ? 0 : static_cast<double>(panel_.rows.global(panel_.local_begin + found, rank_));
     for (std::int64_t i = 0; i < width_; ++i) {
       const auto at = static_cast<std::size_t>(kHead) + static_cast<std::size_t>(i);
       if (found >= 0) of_rank_[at] = column(i)[found];
@@ -214,7 +215,6 @@ class PanelFactoring {
   }
 
   Panel& panel_;
-  System& system_;
   Comm& ranks_;
   const Blas& blas_;
   Recorder& recorder_;
@@ -227,10 +227,10 @@ class PanelFactoring {
   const std::vector<std::int64_t> counts_;
 };
 
-void Panel::factor(const Grid& grid, System& system, const Rank& rank, Pivoting pivoting) {
-  if (grid.col != owner_col) return;
+void Panel::factor(const Grid& grid, double* columns, std::int64_t ld, const Rank& rank,
+                   Pivoting pivoting) {
   rank.recorder.time(What::panel, step,
-                     [&] { PanelFactoring(*this, grid, system, rank).run(pivoting); });
+                     [&] { PanelFactoring(*this, grid, columns, ld, rank).run(pivoting); });
 }
 
 RowMoves::RowMoves(const Panel& panel) {

@@ -4,7 +4,9 @@
 #pragma once
 #include <vector>
 
-#include "dist/matrix.hpp"
+#include "dist/blocks.hpp"
+#include "dist/buffer.hpp"
+#include "dist/grid.hpp"
 #include "work/rank.hpp"
 
 namespace fleet::lu {
@@ -17,12 +19,16 @@ enum class Pivoting {
 /// Rows [begin, n) of columns [begin, begin + width).
 class Panel {
  public:
-  /// `message` is its memory.
-  Panel(const Grid& grid, const System& system, std::int64_t step, Buffer& message);
+  /// Of a matrix whose rows and columns are dealt over the grid. `message` is its memory.
+  Panel(const Grid& grid, const Blocks& rows, const Blocks& cols, std::int64_t step,
+        Buffer& message);
 
-  /// In place, by all ranks of the column of the grid that has it. Elsewhere it waits for
-  /// broadcast().
-  void factor(const Grid& grid, System& system, const Rank& rank, Pivoting pivoting);
+  /// This rank has a part of its columns.
+  bool is_of(const Grid& grid) const { return grid.col == owner_col; }
+  /// In place, by all ranks of the column of the grid that has it: `columns` are this rank's part,
+  /// from row local_begin on. Elsewhere it waits for broadcast().
+  void factor(const Grid& grid, double* columns, std::int64_t ld, const Rank& rank,
+              Pivoting pivoting);
   std::unique_ptr<Request> broadcast(const Grid& grid) {
     return grid.row_ranks->broadcast(message_, owner_col);
   }
@@ -30,10 +36,12 @@ class Panel {
   /// Numbers of its message.
   std::int64_t size() const { return std::ssize(message_); }
 
+  const Blocks rows;  ///< of the matrix
   const std::int64_t step, begin, width;
   const int owner_row, owner_col;
   /// This rank's first row from `begin` on, and from the end of the panel's square on.
   const std::int64_t local_begin, local_below, rows_below;
+  std::int64_t local_rows() const { return local_below - local_begin + rows_below; }
 
   /// The square, width x width: L and U of its columns. Then L below it, rows_below x width.
   const double* square() const { return message_.data(); }

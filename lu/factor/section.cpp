@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// section.cpp: rows packed by rank, one message for those that come into the square and one for
-// those that leave it.
+// section.cpp: rows packed and unpacked by all cores; products by cores and devices.
 #include "factor/section.hpp"
 
 #include <chrono>
 #include <exception>
-#include <numeric>
 
 namespace fleet::lu {
 
 void SectionBuffers::touch(int grid_rows, std::int64_t width, std::int64_t columns) {
   upper.touch(width * columns);
-  if (grid_rows == 1) return;
-  for (Buffer* buffer : {&to_square, &square_rows, &to_below, &below_rows})
-    buffer->touch(width * columns);
+  if (grid_rows > 1) rows.touch(width, columns);
 }
 
 Section::Section(const Grid& grid, System& system, const Rank& rank, const Panel& panel,
@@ -23,94 +19,46 @@ Section::Section(const Grid& grid, System& system, const Rank& rank, const Panel
       system_(system),
       rank_(rank),
       panel_(panel),
-      moves_(moves),
       begin_(begin),
-      end_(std::max(begin, end)),
-      square_counts_(static_cast<std::size_t>(grid.rows), 0),
-      below_counts_(static_cast<std::size_t>(grid.rows), 0) {
+      end_(std::max(begin, end)) {
   if (columns() == 0) return;
   rank_.recorder.time(What::pack, panel.step, [&] {
-    find_places();
+    exchange_.emplace(grid, rank, panel, moves, columns(), buffers.rows);
     upper_ = buffers.upper.take(panel_.width * columns());
-    if (grid.rows == 1) return exchange_here();
-    to_square_ = buffers.to_square.take(std::ssize(into_square_) * columns());
-    to_below_ = buffers.to_below.take(std::ssize(out_of_square_) * columns());
-    below_rows_ = buffers.below_rows.take(std::ssize(below_) * columns());
-    square_rows_ = buffers.square_rows.take(panel_.width * columns());
-    pack();
+    if (grid.row == panel.owner_row)
+      for (std::int64_t c = 0; c < panel_.width; ++c)
+        square_.push_back({panel_.local_begin + c, c});
+    grid.rows == 1 ? exchange_here() : pack();
   });
-  if (grid.rows == 1) return;
-  const Engine::Label label{What::rows_way, panel.step};
-  scattered_ = rank_.engine.drive(
-      grid.col_ranks->scatter(to_below_, below_counts_, below_rows_, panel.owner_row), label);
-  gathered_ =
-      rank_.engine.drive(grid.col_ranks->gather(to_square_, square_counts_, square_rows_), label);
-}
-
-void Section::find_places() {
-  const Blocks& rows = system_.rows;
-  for (const std::int64_t source : moves_.sources) {
-    square_counts_[static_cast<std::size_t>(rows.owner(source))] += columns();
-    if (rows.owner(source) == grid_.row)
-      into_square_.push_back({rows.local(source), std::ssize(into_square_)});
-  }
-  for (const auto& [to, top] : moves_.displaced) {
-    below_counts_[static_cast<std::size_t>(rows.owner(to))] += columns();
-    if (rows.owner(to) == grid_.row) below_.push_back({rows.local(to), std::ssize(below_)});
-  }
-  if (grid_.row != panel_.owner_row) return;
-  std::vector<std::int64_t> next(below_counts_.size(), 0);
-  std::exclusive_scan(below_counts_.begin(), below_counts_.end(), next.begin(), std::int64_t{0});
-  for (const auto& [to, top] : moves_.displaced) {
-    std::int64_t& at = next[static_cast<std::size_t>(rows.owner(to))];
-    out_of_square_.push_back({panel_.local_begin + top, at / columns()});
-    at += columns();
-  }
-  for (std::int64_t c = 0; c < panel_.width; ++c) square_.push_back({panel_.local_begin + c, c});
+  if (grid.rows > 1) exchange_->send();
 }
 
 void Section::exchange_here() {
   rank_.share(columns(), [this](std::int64_t begin, std::int64_t end) {
+    const auto into = exchange_->into_square(), out = exchange_->out_of_square(),
+               below = exchange_->below();
     for_columns(begin, end, [&](std::int64_t first, std::int64_t last) {
-      pack_rows(into_square_, data(), system_.ld, upper_.data(), columns(), first, last);
-      for (std::size_t i = 0; i < below_.size(); ++i)
+      pack_rows(into, data(), system_.ld, upper_.data(), columns(), first, last);
+      for (std::size_t i = 0; i < below.size(); ++i)
         for (std::int64_t c = first; c < last; ++c)
-          data()[below_[i].row + c * system_.ld] = data()[out_of_square_[i].row + c * system_.ld];
+          data()[below[i].row + c * system_.ld] = data()[out[i].row + c * system_.ld];
     });
   });
 }
 
 void Section::pack() {
   rank_.share(columns(), [this](std::int64_t begin, std::int64_t end) {
-    pack_rows(into_square_, data(), system_.ld, to_square_.data(), columns(), begin, end);
-    pack_rows(out_of_square_, data(), system_.ld, to_below_.data(), columns(), begin, end);
+    for (const auto rows : {exchange_->into_square(), exchange_->out_of_square()})
+      pack_rows(rows, data(), system_.ld, exchange_->leaving().data(), columns(), begin, end);
   });
-}
-
-void Section::order_square() {
-  const Blocks& rows = system_.rows;
-  std::vector<std::int64_t> next(square_counts_.size(), 0);
-  std::exclusive_scan(square_counts_.begin(), square_counts_.end(), next.begin(), std::int64_t{0});
-  for (std::int64_t c = 0; c < panel_.width; ++c) {
-    std::int64_t& at =
-        next[static_cast<std::size_t>(rows.owner(moves_.sources[static_cast<std::size_t>(c)]))];
-    std::copy_n(square_rows_.begin() + at, columns(), upper_.begin() + c * columns());
-    at += columns();
-  }
 }
 
 void Section::unpack() {
-  order_square();
-  rank_.share(columns(), [this](std::int64_t begin, std::int64_t end) {
-    unpack_rows(below_, data(), system_.ld, below_rows_.data(), columns(), begin, end);
-  });
-}
-
-void Section::arrive() {
-  if (gathered_ == nullptr) return;
-  rank_.recorder.time(What::wait, panel_.step, [this] {
-    scattered_->wait();
-    gathered_->wait();
+  const double* const arrived = exchange_->arriving().data();
+  for (const auto& [c, packed] : exchange_->square())
+    std::copy_n(arrived + packed * columns(), columns(), upper_.begin() + c * columns());
+  rank_.share(columns(), [&](std::int64_t begin, std::int64_t end) {
+    unpack_rows(exchange_->below(), data(), system_.ld, arrived, columns(), begin, end);
   });
 }
 
@@ -170,7 +118,7 @@ std::int64_t Section::update_by_all(Work kind, std::int64_t first,
 
 void Section::update(Work kind, const std::function<void()>& between) {
   if (columns() == 0) return;
-  if (gathered_ != nullptr) rank_.recorder.time(What::pack, panel_.step, [this] { unpack(); });
+  if (grid_.rows > 1) rank_.recorder.time(What::pack, panel_.step, [this] { unpack(); });
   rank_.recorder.time(What::product, panel_.step, [&] {
     if (rank_.devices == nullptr) return update_by_cores(0, columns(), between);
     for (std::int64_t done = 0; done < columns();) done += update_by_all(kind, done, between);

@@ -2,15 +2,18 @@
 // section.hpp: columns to the right of a panel: their rows are exchanged, then they are updated. It
 // knows no schedule.
 #pragma once
-#include "factor/panel.hpp"
-#include "factor/rows.hpp"
+#include <optional>
+
+#include "dist/matrix.hpp"
+#include "factor/exchange.hpp"
 
 namespace fleet::lu {
 
 /// The memory of a section: rows one after another, so that U is there transposed, columns x width.
 struct SectionBuffers {
-  Buffer to_square, square_rows, to_below, below_rows, upper;
-  /// For sections of so many columns: any rank may have all rows of a message.
+  ExchangeBuffers rows;
+  Buffer upper;
+  /// For sections of so many columns.
   void touch(int grid_rows, std::int64_t width, std::int64_t columns);
 };
 
@@ -23,18 +26,17 @@ class Section {
           const RowMoves& moves, std::int64_t begin, std::int64_t end, SectionBuffers& buffers);
 
   /// Waits for the rows.
-  void arrive();
+  void arrive() {
+    if (exchange_) exchange_->arrive();
+  }
   /// Then U, and the product: work of a kind, which tells how cores and devices share it. `between`
   /// is called between parts of it.
   void update(Work kind, const std::function<void()>& between);
 
  private:
-  void find_places();
   /// Where all rows are on this rank.
   void exchange_here();
   void pack();
-  /// Rows came by rank; they go where they belong.
-  void order_square();
   void unpack();
   /// U and the product of columns [begin, end) of the section.
   void update_columns(const Blas& blas, std::int64_t begin, std::int64_t end);
@@ -53,14 +55,10 @@ class Section {
   System& system_;
   const Rank& rank_;
   const Panel& panel_;
-  const RowMoves& moves_;
   const std::int64_t begin_, end_;
-  /// This rank's rows that go into the square, those of the square that leave it, those that come
-  /// from it, and the square's: by their order in messages.
-  std::vector<RowPlace> into_square_, out_of_square_, below_, square_;
-  std::span<double> to_square_, square_rows_, to_below_, below_rows_, upper_;
-  std::vector<std::int64_t> square_counts_, below_counts_;
-  std::unique_ptr<Request> gathered_, scattered_;
+  std::vector<RowPlace> square_;  ///< this rank's rows of the square, in `upper_`
+  std::span<double> upper_;
+  std::optional<RowExchange> exchange_;  ///< none where there are no columns
 };
 
 }  // namespace fleet::lu

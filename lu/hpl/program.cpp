@@ -108,12 +108,9 @@ Means means_of(const Settings& settings, const Place& place) {
 /// Devices of this rank: all, if it is the only rank, else one, those of the node being dealt to
 /// its ranks in turn. None on all ranks if one has none, or if no trial can use them. Throws
 /// Failure where they were asked for.
-std::vector<int> devices_of(Comm& all, const Settings& settings, const Input& input,
-                            int rank_on_node) {
+std::vector<int> devices_of(Comm& all, const Settings& settings, int rank_on_node) {
   const bool is_asked_for = settings.matrix == MatrixPlace::devices;
-  const bool may_use_them =
-      settings.schedule.pivoting == Pivoting::partial &&
-      std::ranges::any_of(input.grids, [](const auto& grid) { return grid.rows == 1; });
+  const bool may_use_them = settings.schedule.pivoting == Pivoting::partial;
   if (settings.matrix == MatrixPlace::host || (!is_asked_for && !may_use_them)) return {};
   std::vector<int> devices;
   std::string error = "a rank has no device that the library can use";
@@ -193,7 +190,7 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
   require_devices(all, settings);
   Means means = means_of(settings, place);
   const std::vector<int> devices =
-      devices_of(all, settings, input, place.rank_on_node >= 0 ? place.rank_on_node : all.rank());
+      devices_of(all, settings, place.rank_on_node >= 0 ? place.rank_on_node : all.rank());
   const bool speaks = all.rank() == 0;
   std::optional<Output> output;
   if (speaks) {
@@ -210,11 +207,7 @@ Exit run_program(Comm& all, const Settings& settings, const Place& place) {
           trial.counters.ranks_on_node = place.ranks_on_node;
           if (depth == 0) trial.schedule.overlap = Overlap::none;
           means.progress_thread = settings.has_progress_thread(trial.schedule.overlap);
-          const bool can_be_on_devices =
-              grid.rows == 1 && trial.schedule.pivoting == Pivoting::partial;
-          means.matrix_devices = can_be_on_devices || settings.matrix == MatrixPlace::devices
-                                     ? devices
-                                     : std::vector<int>();
+          means.matrix_devices = devices;
           Outcome outcome;
           if (n < 1)
             outcome.refusal = "N = " + std::to_string(n) + " is no size of a system";

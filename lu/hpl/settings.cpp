@@ -151,8 +151,7 @@ or a test was skipped, and 2 where nothing could be run or the run could not go 
                         between tasks). Default: thread with dedicated and full, else none
   --pivot=partial       none: without pivots, for timing messages and products; no Linpack result
   --matrix=auto         where the matrix is: in memory of the host, or of devices (one for each rank, all for a
-                        single one; with P = 1); auto: of devices where all ranks have one, P = 1, and they
-                        have room
+                        single one); auto: of devices where all ranks have one, and these have room
   --device-comm=auto    how panels go between devices of different processes: by nccl, which has to be found, with a
                         GPU for each rank, or over memory of the host; auto: by nccl where it starts
   --cores=0             cores of a rank; 0: those that it may use, shared with ranks that may too

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// solver.cpp: matrices in host memory, and whole columns on devices.
+// solver.cpp: matrices in host memory, and on devices.
 #include "hpl/solver.hpp"
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 
 #include "factor/residual.hpp"
 #include "on_device/factor.hpp"
+#include "on_device/grid_factor.hpp"
+#include "on_device/solve.hpp"
 
 namespace fleet::lu {
 namespace {
@@ -74,7 +76,7 @@ class HostSolver final : public Solver {
   const std::string refusal_;
   std::optional<System> system_;
   Workspace workspace_;
-  std::optional<Devices::Pinned> pinned_;
+  std::optional<Pinned> pinned_;
 };
 
 class DeviceSolver final : public Solver {
@@ -85,41 +87,42 @@ class DeviceSolver final : public Solver {
         rank_(rank),
         device_comm_(means.device_comm),
         patience_s_(means.patience_s),
-        share_{{trial.n, trial.nb, 1}, 0, {trial.n + 1, trial.nb, grid.cols}, grid.col} {
-    if (grid.rows > 1)
-      refusal_ = "a matrix on devices needs a grid of one row (P = 1), and P = " +
-                 std::to_string(grid.rows);
-    else if (trial.schedule.pivoting == Pivoting::none)
-      refusal_ = "devices factor with pivots only";
+        share_{{trial.n, trial.nb, grid.rows},
+               grid.row,
+               {trial.n + 1, trial.nb, grid.cols},
+               grid.col} {
+    if (trial.schedule.pivoting == Pivoting::none) refusal_ = "devices factor with pivots only";
     if (!refusal_.empty()) return;
     device_.emplace(means.matrix_devices.front());
-    const std::int64_t panel = Device::panel_size(std::min(trial.n, kMostRows), width());
-    const auto local = static_cast<double>(share_.cols.local_size(grid.col));
-    const double bytes = sizeof(double) * (static_cast<double>(trial.n) * local +
-                                           static_cast<double>(Mail::Places{}.size() * panel));
-    refusal_ =
-        refusal_of(trial, grid, bytes, take_memory(panel), "of a rank's device", "it has left");
+    refusal_ = refusal_of(trial, grid, bytes(), take_memory(), "of a rank's device", "it has left");
     if (refusal_.empty()) find_way();
   }
 
   std::string refusal() const override { return refusal_; }
   std::string panel_way() const override { return panel_way_; }
   void prepare() override {
-    mail_.emplace(grid_, *device_, rank_.engine, std::move(*places_),
-                  Device::panel_size(trial_.n, width()), std::move(between_));
+    if (workspace_) {
+      pinned_.emplace(workspace_->touch(grid_, *system_, *device_, trial_.schedule.overlap));
+      workspace_->warm_up(*system_, *device_);
+    } else {
+      mail_.emplace(grid_, *device_, rank_.engine, std::move(*places_),
+                    Device::panel_size(trial_.n, width()), std::move(between_));
+    }
     warm_up();
-    lu::fill(grid_, *columns_, *device_, rank_);
+    lu::fill(grid_, *system_, *device_, rank_);
   }
   Factored factor(const std::function<void(std::int64_t, std::int64_t)>& after_step) override {
-    return lu::factor(grid_, *columns_, *mail_, *device_, rank_, trial_.schedule.overlap,
-                      after_step);
+    const Overlap overlap = trial_.schedule.overlap;
+    if (workspace_)
+      return lu::factor(grid_, *system_, *workspace_, *device_, rank_, overlap, after_step);
+    return lu::factor(grid_, *system_, *mail_, *device_, rank_, overlap, after_step);
   }
-  std::vector<double> solve() override { return lu::solve(grid_, *columns_, *device_, *solution_); }
+  std::vector<double> solve() override { return lu::solve(grid_, *system_, *device_, *solution_); }
   /// The system is made once more, a few columns at a time.
   double residual(const std::vector<double>& x) override {
     constexpr std::int64_t kColumns = 64;
     Buffer some;
-    const std::int64_t ld = trial_.n;
+    const std::int64_t ld = std::max<std::int64_t>(1, share_.rows.local_size(share_.row));
     some.take(ld * kColumns);
     return lu::residual(
         grid_, share_, x, kColumns,
@@ -133,25 +136,52 @@ class DeviceSolver final : public Solver {
   }
 
  private:
-  /// Pivots have 32 bits.
+  /// Pivots of a panel on a device have 32 bits.
   static constexpr std::int64_t kMostRows = INT32_MAX;
 
   std::int64_t width() const { return std::min(trial_.nb, trial_.n); }
 
+  /// Whole columns have their rows exchanged on the device, which makes their panels too.
+  bool has_whole_columns() const { return grid_.rows == 1; }
+
+  /// Of a device: this rank's part, and panels; beside blocks also the rows that move, and those of
+  /// U that another rank has.
+  double bytes() const {
+    const auto rows = static_cast<double>(share_.rows.local_size(grid_.row));
+    const auto cols = static_cast<double>(share_.cols.local_size(grid_.col));
+    const auto wide = static_cast<double>(width());
+    const double beside =
+        has_whole_columns()
+            ? 2 * static_cast<double>(Device::panel_size(std::min(trial_.n, kMostRows), width()))
+            : 2 * wide * (rows + wide) + 3 * wide * cols;
+    return sizeof(double) * (rows * cols + beside);
+  }
+
   /// All that is large. False where the device has no room.
-  bool take_memory(std::int64_t panel_size) {
-    if (trial_.n > kMostRows) return false;
-    if (auto made = Columns::make(grid_, trial_.n, trial_.nb, *device_))
-      columns_.emplace(std::move(*made));
-    if (!columns_) return false;
-    places_ = Mail::places(*device_, panel_size);
-    solution_ = SolutionPlace::make(*columns_, *device_);
-    return places_ && solution_;
+  bool take_memory() {
+    if (has_whole_columns() && trial_.n > kMostRows) return false;
+    if (auto made = DeviceSystem::make(grid_, trial_.n, trial_.nb, *device_))
+      system_.emplace(std::move(*made));
+    if (!system_) return false;
+    if (has_whole_columns())
+      places_ = Mail::places(*device_, Device::panel_size(trial_.n, width()));
+    else if (auto made = DeviceWorkspace::make(grid_, *system_, *device_, trial_.schedule.overlap))
+      workspace_.emplace(std::move(*made));
+    solution_ = SolutionPlace::make(*system_, *device_);
+    return (places_ || workspace_) && solution_;
   }
 
   /// For panels, the same on all ranks of the row.
   void find_way() {
+    if (!has_whole_columns() && device_comm_ == DeviceComm::nccl) {
+      refusal_ = "--device-comm=nccl is for grids of one row (P = 1)";
+      return;
+    }
     if (grid_.cols == 1) return;
+    if (!has_whole_columns()) {
+      panel_way_ = "over host memory";
+      return;
+    }
     if (grid_.all.shares_memory()) {
       panel_way_ = "from device to device";
       return;
@@ -171,7 +201,7 @@ class DeviceSolver final : public Solver {
   }
 
   /// Devices start with their first kernels and take memory for them outside of the time that
-  /// counts. What the columns hold until they are filled does not matter.
+  /// counts. What the system holds until it is filled does not matter.
   void warm_up() {
     const std::int64_t nb = width();
     const Blocks square{nb, nb, 1};
@@ -182,14 +212,20 @@ class DeviceSolver final : public Solver {
     const Device::Part first{memory->data(), nb, nb, nb};
     device_->copy(first.data, numbers.data(), nb * nb);
     device_->copy(solution_->solved.data(), numbers.data(), nb);
-    device_->copy(solution_->left.data(), numbers.data(), nb);
+    const std::int64_t height = std::min(nb, system_->local_rows);
+    device_->copy(solution_->left.data(), numbers.data(), height);
+    if (mail_) warm_up_mail(first);
+    device_->solve_upper(first, solution_->solved.data());
+    device_->subtract_product({first.data, height, nb, nb}, solution_->solved.data(),
+                              solution_->left.data());
+  }
+
+  void warm_up_mail(const Device::Part& first) {
     double* const panel = mail_->place(0);
     device_->factor(first, panel);
-    device_->apply(panel, nb, columns_->part(0, 0, nb, columns_->local_cols));
-    device_->solve_upper(first, solution_->solved.data());
-    device_->subtract_product(first, solution_->solved.data(), solution_->left.data());
+    device_->apply(panel, first.cols, system_->part(0, 0, first.cols, system_->local_cols));
     if (grid_.cols > 1 && grid_.all.shares_memory())
-      device_->fetch(columns_->part(0, 0, 1, 1).data, panel, 1);
+      device_->fetch(system_->part(0, 0, 1, 1).data, panel, 1);
   }
 
   const Trial trial_;
@@ -201,11 +237,13 @@ class DeviceSolver final : public Solver {
   std::string panel_way_;
   std::string refusal_;
   std::optional<Device> device_;
-  std::optional<Columns> columns_;
+  std::optional<DeviceSystem> system_;
   std::optional<Mail::Places> places_;
   std::optional<SolutionPlace> solution_;
-  std::unique_ptr<DeviceRow> between_;  ///< until the mail has it
-  std::optional<Mail> mail_;
+  std::unique_ptr<DeviceRow> between_;        ///< until the mail has it
+  std::optional<Mail> mail_;                  ///< of whole columns
+  std::optional<DeviceWorkspace> workspace_;  ///< of blocks
+  std::optional<Pinned> pinned_;
 };
 
 }  // namespace

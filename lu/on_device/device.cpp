@@ -102,6 +102,38 @@ void Device::apply(const double* panel, std::int64_t width, const Part& columns)
                            columns.ld));
 }
 
+void Device::fetch_part(const Part& from, double* to, std::int64_t ld) const {
+  check(fleet_dlacpy(panels_.get(), from.rows, from.cols, from.data, from.ld, to, legal(ld)));
+}
+
+void Device::put_part(const double* from, std::int64_t ld, const Part& to) const {
+  check(fleet_dlacpy(panels_.get(), to.rows, to.cols, from, legal(ld), to.data, to.ld));
+}
+
+void Device::pack_rows(const Rows& rows, const Part& from, double* packed, double* to) const {
+  if (rows.count == 0) return;
+  check(fleet_dpack_rows(panels_.get(), rows.count, rows.numbers, from.rows, from.cols, from.data,
+                         from.ld, packed, from.cols));
+  copy_panel(to, packed, rows.count * from.cols);
+}
+
+void Device::unpack_rows(const Rows& rows, const double* from, double* packed,
+                         const Part& to) const {
+  if (rows.count == 0) return;
+  copy(packed, from, rows.count * to.cols);
+  check(fleet_dunpack_rows(context_.get(), rows.count, rows.numbers, to.rows, to.cols, to.data,
+                           to.ld, packed, to.cols));
+}
+
+void Device::copy_numbers(std::int64_t* to, const std::vector<std::int64_t>& from) const {
+  check(fleet_copy(panels_.get(), to, from.data(), from.size() * sizeof(std::int64_t)));
+}
+
+void Device::update(const Part& panel, const Part& upper, const Part& below) const {
+  check(fleet_dgetrf_update(context_.get(), panel.rows, panel.cols, panel.data, panel.ld,
+                            upper.cols, upper.data, upper.ld, below.data, below.ld));
+}
+
 void Device::solve_upper(const Part& square, double* x) const {
   check(fleet_dtrsm(context_.get(), FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT,
                     square.rows, 1, 1, square.data, square.ld, x, square.rows));

@@ -21,6 +21,8 @@ class Device {
   static std::vector<int> numbers(bool only_a_part = false);
   explicit Device(int number);
   int number() const { return number_; }
+  /// Memory of the host, from now on.
+  Pinned pin(const std::vector<Pinned::Memory>& memory) const { return {context_.get(), memory}; }
 
   /// Memory of a context of the library; empty at first.
   class Memory {
@@ -47,6 +49,9 @@ class Device {
   /// From any device of the process.
   void fetch(double* to, const double* from, std::int64_t count) const;
 
+  /// Rows or leading dimensions, rounded up so that columns begin where the device reads best.
+  static constexpr std::int64_t aligned(std::int64_t rows) { return (rows + 31) / 32 * 32; }
+
   struct Part {
     double* data;
     std::int64_t rows, cols, ld;
@@ -59,6 +64,23 @@ class Device {
   /// 1-based, within the panel; returns getrf's info.
   std::int64_t pivots(std::int64_t rows, std::int64_t cols, const double* panel,
                       std::int64_t* pivots) const;
+  /// A part, to and from the host; as copy_panel.
+  void fetch_part(const Part& from, double* to, std::int64_t ld) const;
+  void put_part(const double* from, std::int64_t ld, const Part& to) const;
+
+  /// Rows of a part by their numbers, from 1 on, which are on the device too. There are so many.
+  struct Rows {
+    const std::int64_t* numbers;
+    std::int64_t count;
+  };
+  /// The rows, one after another, to the host by way of `packed` on the device; as copy_panel.
+  void pack_rows(const Rows& rows, const Part& from, double* packed, double* to) const;
+  /// The same from the host; goes with the updates.
+  void unpack_rows(const Rows& rows, const double* from, double* packed, const Part& to) const;
+  /// Numbers of rows; as copy_panel.
+  void copy_numbers(std::int64_t* to, const std::vector<std::int64_t>& from) const;
+  /// What a panel does to columns whose rows have been exchanged: those of U, and those below.
+  void update(const Part& panel, const Part& upper, const Part& below) const;
   /// What a panel of so many columns does to those beside it.
   void apply(const double* panel, std::int64_t width, const Part& columns) const;
   /// x = U^-1 x, with the upper triangle of a square.

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// factor.cpp: the tasks of the schedule by a device, and back substitution there.
+// factor.cpp: the tasks of the schedule by a device that has whole columns.
 #include "on_device/factor.hpp"
 
 #include <algorithm>
 #include <future>
 #include <iterator>
-#include <system_error>
+
+#include "on_device/beside.hpp"
 
 namespace fleet::lu {
 namespace {
 
 class DeviceFactoring {
  public:
-  DeviceFactoring(const Grid& grid, const Columns& columns, Mail& mail, const Device& device,
+  DeviceFactoring(const Grid& grid, const DeviceSystem& system, Mail& mail, const Device& device,
                   const Rank& rank, Overlap overlap)
       : grid_(grid),
-        columns_(columns),
+        system_(system),
         mail_(mail),
         device_(device),
         rank_(rank),
         overlap_(overlap),
-        shape_{columns.n, columns.cols.nb, 1, grid.cols} {}
+        shape_{system.rows.n, system.cols.nb, 1, grid.cols} {}
 
   Factored run(const std::function<void(std::int64_t, std::int64_t)>& after_step) {
     for (const Task& task : first_tasks(shape_, grid_.col, overlap_)) run(task);
@@ -36,7 +37,7 @@ class DeviceFactoring {
   std::int64_t begin(std::int64_t k) const { return k * shape_.nb; }
   std::int64_t width(std::int64_t k) const { return std::min(shape_.nb, shape_.n - begin(k)); }
   std::int64_t rows(std::int64_t k) const { return shape_.n - begin(k); }
-  int owner(std::int64_t k) const { return columns_.cols.owner(begin(k)); }
+  int owner(std::int64_t k) const { return system_.cols.owner(begin(k)); }
 
   /// With look-ahead, the next panel is factored, sent and waited for while the device updates the
   /// columns that do not belong to it.
@@ -55,14 +56,6 @@ class DeviceFactoring {
       run(task);
     }
     updated.valid() ? updated.get() : update_all(beside);
-  }
-
-  static std::future<void> beside_this_thread(std::function<void()> work) {
-    try {
-      return std::async(std::launch::async, work);
-    } catch (const std::system_error&) {  // no thread: then one after the other
-      return std::async(std::launch::deferred, std::move(work));
-    }
   }
 
   /// Of one step. Columns that follow each other are one task for a device, which no message
@@ -98,7 +91,7 @@ class DeviceFactoring {
     double* panel = nullptr;
     rank_.recorder.time(What::wait, k, [&] { panel = mail_.place(k); });
     rank_.recorder.time(What::panel, k, [&] {
-      device_.factor(columns_.part(begin(k), columns_.cols.local(begin(k)), rows(k), width(k)),
+      device_.factor(system_.part(begin(k), system_.cols.local(begin(k)), rows(k), width(k)),
                      panel);
     });
   }
@@ -109,7 +102,7 @@ class DeviceFactoring {
     if (task.begin >= task.end) return;
     rank_.recorder.time(What::product, k, [&] {
       device_.apply(mail_.panel(k), width(k),
-                    columns_.part(begin(k), task.begin, rows(k), task.end - task.begin));
+                    system_.part(begin(k), task.begin, rows(k), task.end - task.begin));
     });
   }
 
@@ -125,7 +118,7 @@ class DeviceFactoring {
   }
 
   const Grid& grid_;
-  const Columns& columns_;
+  const DeviceSystem& system_;
   Mail& mail_;
   const Device& device_;
   const Rank& rank_;
@@ -134,56 +127,12 @@ class DeviceFactoring {
   Factored result_;
 };
 
-/// The device plans a product of vectors anew for each number of rows: of a matrix of 128 blocks
-/// that took 0.05 s, 2 % of a run on two GPUs. So there are few such numbers: rows below
-/// those that matter are solved for already, and what is subtracted from them is never read.
-std::int64_t few_heights(std::int64_t rows, std::int64_t n) {
-  constexpr std::int64_t kHeights = 16;
-  const std::int64_t step = std::max<std::int64_t>(1, (n + kHeights - 1) / kHeights);
-  return std::min(n, (rows + step - 1) / step * step);
-}
-
 }  // namespace
 
-Factored factor(const Grid& grid, const Columns& columns, Mail& mail, const Device& device,
+Factored factor(const Grid& grid, const DeviceSystem& system, Mail& mail, const Device& device,
                 const Rank& rank, Overlap overlap,
                 const std::function<void(std::int64_t, std::int64_t)>& after_step) {
-  return DeviceFactoring(grid, columns, mail, device, rank, overlap).run(after_step);
-}
-
-std::optional<SolutionPlace> SolutionPlace::make(const Columns& columns, const Device& device) {
-  auto left = device.take(columns.n), solved = device.take(columns.cols.nb);
-  if (!left || !solved) return {};
-  return SolutionPlace{std::move(*left), std::move(*solved)};
-}
-
-std::vector<double> solve(const Grid& grid, const Columns& columns, const Device& device,
-                          const SolutionPlace& place) {
-  const std::int64_t n = columns.n, nb = columns.cols.nb;
-  const auto& [left, solved] = place;
-  // What this rank's columns leave of its part of the right sides is in `left`; summed over all
-  // ranks it is what the next unknowns are solved for.
-  std::vector<double> x(static_cast<std::size_t>(std::max<std::int64_t>(1, columns.local_cols)));
-  if (grid.col == columns.cols.owner(n)) {
-    device.copy(left.data(), columns.part(0, columns.cols.local(n), n, 1).data, n);
-  } else {
-    const std::vector<double> zeros(static_cast<std::size_t>(n));
-    device.copy(left.data(), zeros.data(), n);
-  }
-  for (std::int64_t block = (n + nb - 1) / nb - 1; block >= 0; --block) {
-    const std::int64_t begin = block * nb, width = std::min(nb, n - begin);
-    std::vector<double> part(static_cast<std::size_t>(width));
-    device.copy(part.data(), left.data() + begin, width);
-    grid.row_ranks->reduce(part, Reduction::sum);
-    if (grid.col != columns.cols.owner(begin)) continue;
-    const std::int64_t local = columns.cols.local(begin);
-    device.copy(solved.data(), part.data(), width);
-    device.solve_upper(columns.part(begin, local, width, width), solved.data());
-    device.subtract_product(columns.part(0, local, few_heights(begin, n), width), solved.data(),
-                            left.data());
-    device.copy(x.data() + local, solved.data(), width);
-  }
-  return x;
+  return DeviceFactoring(grid, system, mail, device, rank, overlap).run(after_step);
 }
 
 }  // namespace fleet::lu

@@ -5,6 +5,12 @@
 #include "comm/comm.hpp"
 
 namespace fleet::lu {
+namespace {
+
+/// Smaller memory is not worth being pinned.
+constexpr std::size_t kWorthPinning = 1 << 20;
+
+}  // namespace
 
 void check(fleet_status status) {
   if (status != FLEET_OK) throw Failure(std::string("FleetBLAS: ") + fleet_message());
@@ -14,6 +20,16 @@ Context make_context(const std::string& options) {
   fleet_context* made = nullptr;
   check(fleet_context_create(options.c_str(), &made));
   return Context(made);
+}
+
+Pinned::Pinned(fleet_context* context, const std::vector<Memory>& memory) : context_(context) {
+  for (const auto& [data, bytes] : memory)
+    if (bytes >= kWorthPinning && fleet_host_register(context, data, bytes) == FLEET_OK)
+      memory_.push_back(data);
+}
+
+Pinned::~Pinned() {
+  for (void* const data : memory_) fleet_host_unregister(context_, data);
 }
 
 std::string config_value(fleet_context* context, const std::string& key) {

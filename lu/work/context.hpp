@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fleetblas/fleetblas.h"
 
@@ -21,6 +23,25 @@ struct DestroyContext {
 using Context = std::unique_ptr<fleet_context, DestroyContext>;
 /// Throws Failure.
 Context make_context(const std::string& options);
+
+/// Memory of the program that devices reach without detours, until it is let go.
+class Pinned {
+ public:
+  struct Memory {
+    void* data;
+    std::size_t bytes;
+  };
+  Pinned(fleet_context* context, const std::vector<Memory>& memory);
+  Pinned(Pinned&& other) noexcept : context_(other.context_), memory_(std::move(other.memory_)) {
+    other.memory_.clear();
+  }
+  Pinned& operator=(Pinned&&) = delete;
+  ~Pinned();
+
+ private:
+  fleet_context* context_;
+  std::vector<void*> memory_;
+};
 
 /// The value of a key of fleet_config_json that is a text or a list of numbers, without its quotes
 /// or brackets; empty where there is none. nullptr: of the default context.

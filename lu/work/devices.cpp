@@ -11,9 +11,6 @@
 namespace fleet::lu {
 namespace {
 
-/// Smaller memory is not worth being pinned.
-constexpr std::size_t kWorthPinning = 1 << 20;
-
 std::string options_of(const DeviceMeans& means) {
   // The crew's tasks call the CPU BLAS at the same time, also with one thread: calls with different
   // numbers would wait for each other.
@@ -106,19 +103,6 @@ void Devices::run() {
     work_ = nullptr;
     ends_.notify_all();
   }
-}
-
-Devices::Pinned Devices::pin(const std::vector<Memory>& memory) const {
-  Pinned pinned;
-  pinned.context_ = context_.get();
-  for (const auto& [data, bytes] : memory)
-    if (bytes >= kWorthPinning && fleet_host_register(context_.get(), data, bytes) == FLEET_OK)
-      pinned.memory_.push_back(data);
-  return pinned;
-}
-
-Devices::Pinned::~Pinned() {
-  for (void* const data : memory_) fleet_host_unregister(context_, data);
 }
 
 }  // namespace fleet::lu

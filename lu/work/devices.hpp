@@ -42,26 +42,7 @@ class Devices {
   /// again and again.
   double finish(const std::function<void()>& meanwhile = {});
 
-  /// Memory that devices reach without detours, until it is let go.
-  class Pinned {
-   public:
-    Pinned() = default;
-    Pinned(Pinned&& other) noexcept : context_(other.context_), memory_(std::move(other.memory_)) {
-      other.memory_.clear();
-    }
-    Pinned& operator=(Pinned&&) = delete;
-    ~Pinned();
-
-   private:
-    friend class Devices;
-    fleet_context* context_ = nullptr;
-    std::vector<void*> memory_;
-  };
-  struct Memory {
-    void* data;
-    std::size_t bytes;
-  };
-  Pinned pin(const std::vector<Memory>& memory) const;
+  Pinned pin(const std::vector<Pinned::Memory>& memory) const { return {context_.get(), memory}; }
 
   Balance balance;
 

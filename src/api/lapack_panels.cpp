@@ -53,6 +53,19 @@ fleet_status getrf_apply(const Function& f, Int m, Int n, const void* panel, Int
   });
 }
 
+fleet_status getrf_update(const Function& f, Int m, Int n, Given l, Int k, Given u, Given c) {
+  return guarded([&] {
+    f.check()
+        .at_least("m", m, 0)
+        .within("n", n, 0, m)
+        .matrix("l", l.data, "ldl", l.ld, m, n, f.storage)
+        .at_least("k", k, 0)
+        .matrix("u", u.data, "ldu", u.ld, n, k, f.storage)
+        .matrix("c", c.data, "ldc", c.ld, m - n, k, f.storage);
+    linalg::update_by_panel(f.on(), l.view(m, n), u.view(n, k), c.view(m - n, k));
+  });
+}
+
 }  // namespace
 
 fleet_status fleet_getrf_panel_bytes(fleet_type type, Int m, Int n, Int* bytes) {
@@ -66,18 +79,23 @@ fleet_status fleet_getrf_panel_bytes(fleet_type type, Int m, Int n, Int* bytes) 
   });
 }
 
-#define FLEET_DEFINE_PANELS(x, T)                                                               \
-  fleet_status fleet_##x##getrf_panel(fleet_context* context, Int m, Int n, Element<T>* a,      \
-                                      Int lda, void* panel) {                                   \
-    return getrf_panel(FLEET_F(x, getrf_panel, T), m, n, {a, lda}, panel);                      \
-  }                                                                                             \
-  fleet_status fleet_##x##getrf_pivots(fleet_context* context, Int m, Int n, const void* panel, \
-                                       Int* ipiv, Int* info) {                                  \
-    return getrf_pivots(FLEET_F(x, getrf_pivots, T), m, n, panel, ipiv, info);                  \
-  }                                                                                             \
-  fleet_status fleet_##x##getrf_apply(fleet_context* context, Int m, Int n, const void* panel,  \
-                                      Int k, Element<T>* c, Int ldc) {                          \
-    return getrf_apply(FLEET_F(x, getrf_apply, T), m, n, panel, k, {c, ldc});                   \
+#define FLEET_DEFINE_PANELS(x, T)                                                                 \
+  fleet_status fleet_##x##getrf_panel(fleet_context* context, Int m, Int n, Element<T>* a,        \
+                                      Int lda, void* panel) {                                     \
+    return getrf_panel(FLEET_F(x, getrf_panel, T), m, n, {a, lda}, panel);                        \
+  }                                                                                               \
+  fleet_status fleet_##x##getrf_pivots(fleet_context* context, Int m, Int n, const void* panel,   \
+                                       Int* ipiv, Int* info) {                                    \
+    return getrf_pivots(FLEET_F(x, getrf_pivots, T), m, n, panel, ipiv, info);                    \
+  }                                                                                               \
+  fleet_status fleet_##x##getrf_apply(fleet_context* context, Int m, Int n, const void* panel,    \
+                                      Int k, Element<T>* c, Int ldc) {                            \
+    return getrf_apply(FLEET_F(x, getrf_apply, T), m, n, panel, k, {c, ldc});                     \
+  }                                                                                               \
+  fleet_status fleet_##x##getrf_update(fleet_context* context, Int m, Int n, const Element<T>* l, \
+                                       Int ldl, Int k, Element<T>* u, Int ldu, Element<T>* c,     \
+                                       Int ldc) {                                                 \
+    return getrf_update(FLEET_F(x, getrf_update, T), m, n, {l, ldl}, k, {u, ldu}, {c, ldc});      \
   }
 
 FLEET_DEFINE_PANELS(s, float)

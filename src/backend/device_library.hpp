@@ -22,7 +22,7 @@ struct DeviceLibrary {
 };
 
 /// Raised whenever the interface between the two changes, Options and Backend included.
-inline constexpr int kDeviceLibraryVersion = 9;
+inline constexpr int kDeviceLibraryVersion = 10;
 inline constexpr const char* kDeviceLibrarySymbol = "fleet_device_library";
 
 /// Whether there could be a GPU here. Cheap: looks only for the driver's device files, or for the

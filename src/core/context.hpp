@@ -80,9 +80,10 @@ class Context {
     Storage storage;
     Access access;
   };
-  /// Runs kernels one after another where both operands lie: on a device or, on the host, by the
-  /// CPU. After queued calls that use them. Throws Error(unsupported) if that is not one place.
-  void compute_in_place(std::span<const Launch> launches, const std::array<InPlace, 2>& operands);
+  /// Runs kernels one after another where all operands lie, three at most: on a device or, on the
+  /// host, by the CPU. After queued calls that use them. Throws Error(unsupported) if that is not
+  /// one place.
+  void compute_in_place(std::span<const Launch> launches, std::span<const InPlace> operands);
 
   /// Queues the call; its event is finished when it is done, or has failed. Calls that are queued
   /// one after another are planned as one where they can be.

@@ -9,23 +9,25 @@
 namespace fleet {
 
 void Context::compute_in_place(std::span<const Launch> launches,
-                               const std::array<InPlace, 2>& operands) {
+                               std::span<const InPlace> operands) {
   const User inside(users_);
   if (options_.backend == BackendKind::sim)
     throw Error(Status::unsupported, "backend=sim computes nothing: it is for plans and timelines");
-  std::array<DeviceId, 2> homes{};
   std::array<DeviceTurn::Range, 3> ranges{};
+  DeviceId home = kHost;
+  bool is_here = true, is_together = true;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Block block = block_of(operands[i].view, operands[i].storage);
     settle(block, operands[i].access);
-    homes[i] = locate(operands[i].view.data, block.bytes);
+    const DeviceId found = locate(operands[i].view.data, block.bytes);
+    if (i == 0) home = found;
+    is_here = is_here && on_host(found);
+    is_together = is_together && found == home;
     ranges[i] = {block.begin, block.bytes};
     if (gate::only_cpu_left()) require_readable(operands[i].view.data, block.bytes);
   }
-  const DeviceId home = homes[0];
-  const bool is_here = on_host(home) && on_host(homes[1]);
-  if (!is_here && home != homes[1])
-    throw Error(Status::unsupported, "the matrix and the panel lie in different places");
+  if (!is_here && !is_together)
+    throw Error(Status::unsupported, "the operands lie in different places");
   if (is_here || gate::only_cpu_left()) {
     with_cpu([&](CpuBlas& blas) {
       for (const Launch& launch : launches) run_kernel(launch, blas);

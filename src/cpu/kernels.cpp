@@ -4,6 +4,7 @@
 
 #include "cpu/narrow.hpp"
 #include "cpu/panels.hpp"
+#include "cpu/rows.hpp"
 #include "cpu/triangles.hpp"
 #include "cpu/triangular.hpp"
 
@@ -26,6 +27,10 @@ void run_kernel(const Launch& launch, CpuBlas& blas) {
       return scale(launch);
     case Kernel::narrow:
       return narrow(launch);
+    case Kernel::pack:
+      return pack_rows(launch);
+    case Kernel::unpack:
+      return unpack_rows(launch);
     default:
       return run_factoring(launch, blas);
   }

@@ -43,8 +43,9 @@ void factor_panel(const Level3& on, const View& a, const LuPanel& panel) {
   const Launch launches[] = {
       {.kernel = Kernel::factor, .type = type, .a = a, .c = tile, .panel = layout},
       {.kernel = Kernel::adopt, .type = type, .a = tile, .c = a, .panel = layout}};
-  on.context().compute_in_place(
-      launches, {{{a, on.storage(), Access::update}, {tile, on.storage(), Access::write}}});
+  const Context::InPlace operands[] = {{a, on.storage(), Access::update},
+                                       {tile, on.storage(), Access::write}};
+  on.context().compute_in_place(launches, operands);
 }
 
 std::int64_t panel_pivots(const Level3& on, const LuPanel& panel, std::int64_t* pivots) {
@@ -72,8 +73,34 @@ void apply_panel(const Level3& on, const LuPanel& panel, const View& c) {
                               .a = tile,
                               .c = c,
                               .panel = layout}};
-  on.context().compute_in_place(
-      launches, {{{c, on.storage(), Access::update}, {tile, on.storage(), Access::read}}});
+  const Context::InPlace operands[] = {{c, on.storage(), Access::update},
+                                       {tile, on.storage(), Access::read}};
+  on.context().compute_in_place(launches, operands);
+}
+
+void update_by_panel(const Level3& on, const View& l, const View& upper, const View& c) {
+  if (is_empty(upper)) return;
+  const DataType type{.storage = on.storage()};
+  const std::int64_t width = l.cols;
+  std::vector<Launch> launches{{.kernel = Kernel::solve,
+                                .type = type,
+                                .beta = 1.0,
+                                .a = on.part_of(l, 0, 0, width, width, Fill::lower),
+                                .c = upper,
+                                .triangular = true,
+                                .diag = Diag::unit}};
+  std::vector<Context::InPlace> operands{{l, on.storage(), Access::read},
+                                         {upper, on.storage(), Access::update}};
+  if (!is_empty(c)) {
+    launches.push_back({.type = type,
+                        .alpha = -1.0,
+                        .beta = 1.0,
+                        .a = on.part_of(l, width, 0, c.rows, width),
+                        .b = upper,
+                        .c = c});
+    operands.push_back({c, on.storage(), Access::update});
+  }
+  on.context().compute_in_place(launches, operands);
 }
 
 }  // namespace fleet::linalg

@@ -30,5 +30,8 @@ std::int64_t panel_pivots(const Level3& on, const LuPanel& panel, std::int64_t* 
 /// Columns beside the panel, which have its rows: these are exchanged as the panel's were, the
 /// first become those of U, and the product is subtracted from the others.
 void apply_panel(const Level3& on, const LuPanel& panel, const View& c);
+/// The same where the rows have been exchanged, and `upper` is not above c: `l` has as many rows as
+/// both, and its upper triangle does not count.
+void update_by_panel(const Level3& on, const View& l, const View& upper, const View& c);
 
 }  // namespace fleet::linalg

@@ -29,8 +29,8 @@ std::int64_t trtrs(const Level3& on, Op op, Diag diag, const View& a, const View
 /// x = the solution of op(a)*x = b, where x may be b; a is only read. Where the result is not 0, x
 /// is left alone.
 std::int64_t solve(const Level3& on, Op op, const View& a, const View& b, const View& x);
-/// x = the inverse of a, where x may be a, which is only read else. Where the result is not 0, x has
-/// nothing of use.
+/// x = the inverse of a, where x may be a, which is only read else. Where the result is not 0, x
+/// has nothing of use.
 std::int64_t inverse(const Level3& on, const View& a, const View& x);
 /// The determinant is sign * exp(log): 0 and minus infinity of a singular matrix.
 struct LogDet {

@@ -10,8 +10,8 @@ namespace fleet {
 
 const char* to_string(Kernel kernel) {
   constexpr std::array<const char*, kKernels> kWords{
-      "multiply", "add",    "scale",  "solve",   "prepare", "gemv",     "axpy",  "dot",
-      "narrow",   "update", "factor", "outcome", "adopt",   "exchange", "reload"};
+      "multiply", "add",    "scale",  "solve",  "prepare", "gemv",  "axpy",     "dot",   "narrow",
+      "pack",     "unpack", "update", "factor", "outcome", "adopt", "exchange", "reload"};
   return kWords[static_cast<std::size_t>(kernel)];
 }
 

@@ -121,6 +121,8 @@ enum class Kernel : std::uint8_t {
   axpy,      ///< C = alpha*A + (by Accumulate) C
   dot,       ///< C = alpha*op(A)*B^T + (by Accumulate) C
   narrow,    ///< C = A in single precision, with what a norm needs of A's rows in B. In no program
+  pack,      ///< columns of C = the rows of A that B names (RowNumber). In no program
+  unpack,    ///< rows of C that B names = columns of A. In no program
   // Of factorizations, whose tiles are strips, panels (panel.hpp) and their outcomes:
   update,    ///< strip C = the factorization so far, of the panel A too
   factor,    ///< panel C = the strip A factored
@@ -129,7 +131,7 @@ enum class Kernel : std::uint8_t {
   exchange,  ///< rows of the strip C are exchanged by the outcome A
   reload,    ///< panel C = what factor made of the strip A, which has adopted it; B: its outcome
 };
-inline constexpr int kKernels = 15;
+inline constexpr int kKernels = 17;
 const char* to_string(Kernel kernel);
 /// Its time follows the bytes that it streams, not its multiply-adds.
 constexpr bool has_vectors(Kernel kernel) {
@@ -140,8 +142,9 @@ constexpr bool factors(Kernel kernel) { return kernel >= Kernel::update; }
 constexpr bool copies_factors(Kernel kernel) { return kernel > Kernel::factor; }
 /// Its time and its watts are those of the device's memory.
 constexpr bool streams_memory(Kernel kernel) {
-  return kernel == Kernel::add || kernel == Kernel::scale || kernel == Kernel::narrow ||
-         has_vectors(kernel) || copies_factors(kernel);
+  return kernel == Kernel::add || kernel == Kernel::scale ||
+         (kernel >= Kernel::narrow && kernel <= Kernel::unpack) || has_vectors(kernel) ||
+         copies_factors(kernel);
 }
 /// It adds a product to its target; a tile is made of such products.
 constexpr bool is_product(Kernel kernel) {

@@ -34,6 +34,9 @@ struct RowSizes {
   static constexpr std::int64_t kSum = 0, kLargest = 1, kColumns = 2;
 };
 
+/// What Kernel::pack and unpack take as b: the rows, from 1 on, as a column of such numbers.
+using RowNumber = std::int64_t;
+
 /// One kernel launch with its operands resolved. Unused views are empty.
 struct Launch {
   Kernel kernel = Kernel::multiply;
@@ -44,7 +47,7 @@ struct Launch {
   std::complex<double> beta{};  ///< factor of the old contents of c; 0: they are never read
   View a{};  ///< the left factor; add: what is added; solve, prepare: the triangular matrix
   View b{};  ///< the right factor; solve: the inverses of a's blocks, if there are any; narrow: see
-             ///< RowSizes
+             ///< RowSizes; pack, unpack: see RowNumber
   View c{};
   /// A factor that is a triangle is symmetric; with this, it and C are Hermitian: their diagonals
   /// are real.

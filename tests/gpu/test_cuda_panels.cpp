@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// test_cuda_panels.cpp: the steps of getrf, and copies between devices, on the GPUs of this
-// machine.
+// test_cuda_panels.cpp: the steps of getrf, rows that move, and copies between devices, on the GPUs
+// of this machine.
 #include <gtest/gtest.h>
 
 #include "gpu/gpus.hpp"
 #include "support/host_context.hpp"
 #include "support/panel_trial.hpp"
+#include "support/row_trial.hpp"
 
 namespace fleet {
 namespace {
@@ -69,6 +70,20 @@ TYPED_TEST(CudaPanels, DoTheSameToManyColumnsAsToFew) {
     EXPECT_LE(difference(at_once.now(), by_few.now()).largest(),
               20.0 * kWidth * kUnitOf<T> * by_few.now().largest())
         << rows;
+  }
+}
+
+TYPED_TEST(CudaPanels, AreAppliedWhereProgramsMoveRows) {
+  const HostContext context("backend=cuda;devices=0,");
+  std::mt19937 random(5);
+  for (const auto& [rows, cols, count] :
+       {std::array{1, 1, 1}, {40, 19, 40}, {97, 130, 33}, {2000, 3000, 700}})
+    test::move_rows<TypeParam>(context, 0, rows, cols, count, random);
+  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {40, 16, 23}, {16, 16, 9}, {900, 128, 1000}})
+    test::update_exchanged<TypeParam>(context, 0, m, n, k, random);
+  for (const int host : {test::kOwnMemory, FLEET_HOST}) {
+    test::copy_part<TypeParam>(context, 0, host, random);
+    test::copy_part<TypeParam>(context, host, 0, random);
   }
 }
 

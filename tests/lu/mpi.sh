@@ -45,9 +45,17 @@ for ranks in "3" "1 --ranks=3"; do
   [ "$(grep -c 'PASSED$' out)" = 2 ] || fail "devices: $ranks has not passed"
   [ "$(grep -c 'in the memory of 1 device a rank' out)" = 2 ] || fail "devices: $ranks did not use them"
 done
-dat 200 2 1 0
-FLEETBLAS_BACKEND=host launch 2 --cores=1 --matrix=devices && fail "devices, P = 2: it ends with 0"
-grep -q 'skipped: a matrix on devices needs a grid of one row' out || fail "devices, P = 2: no line"
+for grid in "2 1" "2 2"; do
+  dat 200 $grid 0
+  for overlap in none lookahead dedicated full; do
+    what="devices, $grid, $overlap"
+    FLEETBLAS_BACKEND=host launch 4 --cores=1 --matrix=devices --overlap=$overlap || fail "$what: it ends with $?"
+    [ "$(grep -c 'PASSED$' out)" = 2 ] || fail "$what: it has not passed"
+    [ "$(grep -c 'in the memory of 1 device a rank' out)" = 2 ] || fail "$what: it did not use them"
+  done
+done
+FLEETBLAS_BACKEND=host launch 4 --cores=1 --matrix=devices --device-comm=nccl && fail "NCCL, P = 2: it ends with 0"
+grep -q 'skipped: --device-comm=nccl is for grids of one row' out || fail "NCCL, P = 2: no line"
 dat 300 2 2 0
 export FLEETBLAS_BACKEND=host
 launch 4 --cores=1 --devices=1 --transfer-overlap=off || fail "ranks with virtual devices end with $?"

@@ -196,7 +196,7 @@ Solved run(std::int64_t n, std::int64_t nb, Overlap overlap, int cores,
   const Rank& rank = workshop.rank();
   Workspace workspace;
   workspace.touch(grid, system, overlap);
-  const Devices::Pinned pinned = workspace.pin(system, *rank.devices);
+  const Pinned pinned = workspace.pin(system, *rank.devices);
   fill(grid, system);
   Solved solved;
   solved.pivots = factor(grid, system, workspace, rank, {.overlap = overlap}).pivots;

@@ -22,6 +22,10 @@ struct Lapack;
     static constexpr auto getrf_panel = fleet_##x##getrf_panel;   \
     static constexpr auto getrf_pivots = fleet_##x##getrf_pivots; \
     static constexpr auto getrf_apply = fleet_##x##getrf_apply;   \
+    static constexpr auto getrf_update = fleet_##x##getrf_update; \
+    static constexpr auto lacpy = fleet_##x##lacpy;               \
+    static constexpr auto pack_rows = fleet_##x##pack_rows;       \
+    static constexpr auto unpack_rows = fleet_##x##unpack_rows;   \
     static constexpr auto geqrf = fleet_##x##geqrf;               \
     static constexpr auto potrs = fleet_##x##potrs;               \
     static constexpr auto getrs = fleet_##x##getrs;               \

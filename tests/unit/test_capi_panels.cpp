@@ -6,6 +6,7 @@
 #include "cpu/lapack.hpp"
 #include "support/host_context.hpp"
 #include "support/panel_trial.hpp"
+#include "support/row_trial.hpp"
 
 namespace fleet {
 namespace {
@@ -58,6 +59,12 @@ TYPED_TEST(CapiPanels, NamesTheFirstPivotThatIsZero) {
   EXPECT_EQ(factor_by_panels(this->context_, placed, 40, 8, 1, pivots), 22);
 }
 
+TYPED_TEST(CapiPanels, UpdateWhereRowsAreExchanged) {
+  for (const int location : {kOwnMemory, 0})
+    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {40, 16, 23}, {16, 16, 9}, {70, 24, 5}})
+      test::update_exchanged<TypeParam>(this->context_, location, m, n, k, this->random_);
+}
+
 TEST(CapiPanelsRefuse, WhatIsNotInOnePlace) {
   const HostContext context(test::host_options(2));
   std::mt19937 random(3);
@@ -68,7 +75,7 @@ TEST(CapiPanelsRefuse, WhatIsNotInOnePlace) {
             FLEET_UNSUPPORTED);
   EXPECT_EQ(fleet_dgetrf_apply(context, 20, 4, panel.data(), 3, there.data(), there.ld()),
             FLEET_UNSUPPORTED);
-  EXPECT_STREQ(fleet_message(), "the matrix and the panel lie in different places");
+  EXPECT_STREQ(fleet_message(), "the operands lie in different places");
   EXPECT_EQ(here.now().data, a.data);
   EXPECT_EQ(there.now().data, a.data);
 }
@@ -82,6 +89,8 @@ TEST(CapiPanelsRefuse, IllegalArguments) {
   EXPECT_EQ(fleet_dgetrf_panel(context, 4, 2, a.data(), 4, nullptr), FLEET_BAD_ARGUMENT);
   EXPECT_EQ(fleet_dgetrf_pivots(context, 4, 2, panel.data(), nullptr, &info), FLEET_BAD_ARGUMENT);
   EXPECT_EQ(fleet_dgetrf_apply(context, 4, 2, panel.data(), -1, a.data(), 4), FLEET_BAD_ARGUMENT);
+  EXPECT_EQ(fleet_dgetrf_update(context, 2, 3, a.data(), 4, 1, panel.data(), 4, panel.data(), 4),
+            FLEET_BAD_ARGUMENT);
   EXPECT_EQ(fleet_getrf_panel_bytes(FLEET_F16, 4, 2, &bytes), FLEET_BAD_ARGUMENT);
   EXPECT_EQ(fleet_getrf_panel_bytes(FLEET_F64, INT64_MAX, 2, &bytes), FLEET_BAD_ARGUMENT);
   EXPECT_EQ(fleet_getrf_panel_bytes(FLEET_F64, 4, 0, &bytes), FLEET_OK);

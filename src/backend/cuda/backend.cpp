@@ -239,9 +239,10 @@ class CudaBackend final : public Backend {
   Handles handles_of(Stream& stream) { return {devices_.blas_of(stream), stream.stream}; }
 
   static bool is_ahead(const CopyWithin&) { return false; }
-  /// A panel is what the updates of all other columns wait for.
+  /// A panel is what the updates of all other columns wait for; other processes, rows.
   static bool is_ahead(const DeviceLaunch& of_device) {
-    return of_device.launch.kernel == Kernel::factor || of_device.launch.kernel == Kernel::adopt;
+    const Kernel kernel = of_device.launch.kernel;
+    return kernel == Kernel::factor || kernel == Kernel::adopt || kernel == Kernel::pack;
   }
 
   /// All items are in streams before any is waited for, and all are waited for whatever fails.

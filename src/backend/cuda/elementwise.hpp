@@ -21,6 +21,9 @@ void scale(const Launch& launch, cudaStream_t stream);
 /// Error(device_failed).
 void narrow(const Launch& launch, cudaStream_t stream);
 
+/// Kernel::pack and unpack. Throws Error(device_failed).
+void move_rows(const Launch& launch, cudaStream_t stream);
+
 /// c = sums + beta * c for a c that is a triangle, likewise; beta == 0 never reads c. `sums` has
 /// the shape of c.
 void merge(const Launch& launch, const View& sums, cudaStream_t stream);

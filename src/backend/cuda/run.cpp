@@ -271,6 +271,9 @@ void Run::compute(const Launch& launch, Stream& stream) {
       return scale(launch, stream.stream);
     case Kernel::narrow:
       return narrow(launch, stream.stream);
+    case Kernel::pack:
+    case Kernel::unpack:
+      return move_rows(launch, stream.stream);
     default:
       return run_factoring(launch, {blas(), stream.stream, stream.solver.get()},
                            stream.workspace.data());
