@@ -95,6 +95,8 @@ beside setup tools/setup.sh dev $(has dropin && echo dropin)
 built release
 cmake --install build/release --component python --prefix python/fleetblas >/dev/null || exit 1
 joined setup || exit 1
+# Tests start Python with the package hundreds of times, and write no bytecode themselves.
+python -m compileall -q python/fleetblas || exit 1
 
 FLEETBLAS_CPU_BLAS=$(wheel_blas) || exit 1
 export FLEETBLAS_CPU_BLAS

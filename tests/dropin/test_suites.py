@@ -5,6 +5,7 @@ run. test_python.py has NumPy's."""
 
 import itertools
 import json
+import os
 import re
 import subprocess
 
@@ -17,16 +18,15 @@ from conftest import (
     where_calls_ran,
 )
 
-# 76 s of CPU time with NumPy 1.26, 100 s with NumPy 2; without us 56 s and 68 s, with the same
+# 100 s of CPU time with NumPy 2, and 76 s with NumPy 1.26; without us 68 s and 56 s, with the same
 # numbers of tests that pass, skip themselves and are marked as failing.
 LIMIT_S = 900
-MODULES = [
-    f"scipy.linalg.tests.test_{name}"
-    for name in (
-        *("blas", "fblas", "cython_blas", "lapack", "basic", "solvers", "procrustes"),
-        *("decomp", "decomp_cholesky", "decomp_lu", "decomp_ldl", "decomp_polar", "decomp_update"),
-    )
-]
+# These call BLAS and LAPACK by each of their names: 9 s with NumPy 1.26.
+BY_NAME = ("blas", "fblas", "cython_blas", "lapack", "decomp_cholesky", "decomp_lu")
+# The others are about what SciPy makes of the same calls. The environments differ in the names
+# that they call by, so the others run in the newer one; with FLEETBLAS_TEST_SCALE above 1 in both.
+OTHERS = ("basic", "solvers", "procrustes", "decomp", "decomp_ldl", "decomp_polar", "decomp_update")
+IN_BOTH = float(os.environ.get("FLEETBLAS_TEST_SCALE", 1)) > 1
 # Eigenvalues of a pencil for which any number is one: rounding of QR factors turns an infinite one
 # into a finite one, of a backward error of 1e-16, for which its absolute tolerance is too small.
 NOT_RUN = "not (TestEig and test_singular)"
@@ -52,6 +52,8 @@ ALL_FACTORIZATIONS = {
 TRTRI_SINCE = (1, 17)
 # Tests of newer versions have no inverse by it that is taken over.
 GETRI_UNTIL = (1, 16)
+# Only those of OTHERS call it.
+NOT_BY_NAME = {"trtrs"}
 
 
 def scipy_version(python):
@@ -67,8 +69,11 @@ def factorizations(python):
 
 
 def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, run, tmp_path):
+    has_all = IN_BOTH or "numpy2" in str(python)
+    names = (*BY_NAME, *OTHERS) if has_all else BY_NAME
+    modules = [f"scipy.linalg.tests.test_{name}" for name in names]
     result = run(
-        [python, "-m", "pytest", *OPTIONS, "--pyargs", *MODULES],
+        [python, "-m", "pytest", *OPTIONS, "--pyargs", *modules],
         preload=preload,
         cwd=tmp_path,
         limit_s=LIMIT_S,
@@ -78,7 +83,7 @@ def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, 
 
     outcomes = {word: int(count) for count, word in OUTCOME.findall(result.stdout[-300:])}
     assert result.returncode == 0, result.stdout[-3000:]
-    assert outcomes["passed"] > 3000
+    assert outcomes["passed"] > (3000 if has_all else 2000)
     calls = where_calls_ran(result.stderr)
     # A call of LAPACK has a line for each of its parts, under its own name or ours, and one of its
     # own.
@@ -86,8 +91,8 @@ def test_scipy_s_own_linalg_tests_pass_on_four_virtual_devices(python, preload, 
     assert {where for _, where, _ in blas} == {"devices"}
     assert {ROUTINE.match(symbol).groups() for symbol, _, _ in blas} == ALL_ROUTINES
     lapack = {ROUTINE.match(symbol)[2] for symbol in LAPACK_LINE.findall(result.stderr)}
-    assert lapack >= factorizations(python)
-    assert len(blas) > 5000
+    assert lapack >= factorizations(python) - (set() if has_all else NOT_BY_NAME)
+    assert len(blas) > (5000 if has_all else 2500)
 
 
 # The first expects the same bits of two functions of SciPy, of which one is replaced. The others

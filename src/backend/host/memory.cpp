@@ -26,6 +26,19 @@ void fill_with_nan(char* data, std::int64_t bytes) {
   if (bytes > 0) std::memset(data, 0xff, static_cast<std::size_t>(bytes));
 }
 
+#ifdef __SANITIZE_THREAD__
+// Of each write ThreadSanitizer keeps notes of twice its size. Fresh memory needs none: no other
+// thread knows it yet, and most of it is never used.
+__attribute__((no_sanitize("thread"))) void fill_fresh(char* data, std::int64_t bytes) {
+  // volatile: a loop that is made a memset would be noted. Whole words fit, since blocks are
+  // aligned.
+  auto* words = reinterpret_cast<volatile std::uint64_t*>(data);
+  for (std::int64_t i = 0; i < ceil_div(bytes, 8); ++i) words[i] = ~std::uint64_t{0};
+}
+#else
+void fill_fresh(char* data, std::int64_t bytes) { fill_with_nan(data, bytes); }
+#endif
+
 char* raw_memory(std::int64_t bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   const bool large = size >= 2 * kHugePageBytes;
@@ -64,7 +77,7 @@ Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
   if (data == nullptr)
     throw Error(Status::no_memory,
                 "no " + std::to_string(bytes) + " bytes at location " + place_word(location));
-  if (settings_.poison) fill_with_nan(data, bytes);
+  if (settings_.poison) fill_fresh(data, bytes);
   Block block;
   block.data.reset(data);
   block.bytes = bytes;
