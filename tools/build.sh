@@ -25,7 +25,8 @@ werror=$([ -n "${CI:-}" ] && echo ON || echo OFF)
 kernels=()
 if [ -n "${CI:-}" ]; then
   kernels=('-DCMAKE_CUDA_ARCHITECTURES=75-virtual;90-real'
-    '-DCMAKE_CUDA_FLAGS_RELEASE=-O1 -DNDEBUG -Xcicc -O0 -Xptxas -O0')
+    '-DCMAKE_CUDA_FLAGS_RELEASE=-O1 -DNDEBUG -Xcicc -O0 -Xptxas -O0'
+    -DFLEETBLAS_GPU_PROGRAM_FLAGS=-O0)
 fi
 # Nor does what CI needs depend on what ccache remembers. It has memory for larger parts.
 unity=${CI:+-DFLEETBLAS_UNITY=ON -DFLEETBLAS_UNITY_FILES=24}

@@ -13,36 +13,10 @@
 #include "plan/factor_planner.hpp"
 #include "program/strips.hpp"
 #include "run/execute.hpp"
+#include "support/dense.hpp"
 #include "support/random_plans.hpp"
 
 namespace fleet::test {
-
-/// A dense matrix in the widest type, to multiply factors with.
-using Wide = std::complex<long double>;
-struct Dense {
-  Dense(std::int64_t m, std::int64_t n)
-      : rows(m), cols(n), values(static_cast<std::size_t>(m * n)) {}
-  Wide& at(std::int64_t i, std::int64_t j) {
-    return values[static_cast<std::size_t>(i + j * rows)];
-  }
-  std::int64_t rows, cols;
-  std::vector<Wide> values;
-};
-
-inline Dense product(Dense& a, Dense& b) {
-  Dense c(a.rows, b.cols);
-  for (std::int64_t j = 0; j < b.cols; ++j)
-    for (std::int64_t k = 0; k < a.cols; ++k)
-      for (std::int64_t i = 0; i < a.rows; ++i) c.at(i, j) += a.at(i, k) * b.at(k, j);
-  return c;
-}
-
-inline long double distance(Dense& a, Dense& b) {
-  long double most = 0;
-  for (std::size_t i = 0; i < a.values.size(); ++i)
-    most = std::max(most, std::abs(a.values[i] - b.values[i]));
-  return most;
-}
 
 template <typename T>
 struct RealOf {

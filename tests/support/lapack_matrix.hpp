@@ -103,7 +103,8 @@ struct Matrix {
     for (std::int64_t col = 0; col < cols; ++col)
       for (std::int64_t row = 0; row < rows; ++row) {
         const double size = std::abs(at(row, col));
-        if (!(size <= most)) most = size;  // NaN too
+        if (std::isnan(size)) return size;
+        most = std::max(most, size);
       }
     return most;
   }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // oracle.cpp: the parts of the oracles that tests spend their time in, compiled once and optimised,
 // whatever the flags of the tests.
+#include <algorithm>
+#include <cmath>
+
+#include "support/dense.hpp"
 #include "support/interpreter.hpp"
 #include "support/lapack_matrix.hpp"
 #include "support/reference.hpp"
@@ -50,6 +54,31 @@ template std::string first_difference(const ExpectedLevel3<std::complex<float>>&
                                       const std::complex<float>*, std::int64_t);
 template std::string first_difference(const ExpectedLevel3<std::complex<double>>&,
                                       const std::complex<double>*, std::int64_t);
+
+Dense product(Dense& a, Dense& b) {
+  Dense c(a.rows, b.cols);
+  for (std::int64_t j = 0; j < b.cols; ++j)
+    for (std::int64_t k = 0; k < a.cols; ++k) {
+      const Wide y = b.at(k, j);
+      for (std::int64_t i = 0; i < a.rows; ++i) {
+        // Not by complex's operator, which looks at each product for infinities.
+        const Wide x = a.at(i, k);
+        c.at(i, j) += Wide(x.real() * y.real() - x.imag() * y.imag(),
+                           x.real() * y.imag() + x.imag() * y.real());
+      }
+    }
+  return c;
+}
+
+long double distance(const Dense& a, const Dense& b) {
+  long double most = 0;
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    const long double apart = std::abs(a.values[i] - b.values[i]);
+    if (std::isnan(apart)) return apart;
+    most = std::max(most, apart);
+  }
+  return most;
+}
 
 template class Interpreter<float>;
 template class Interpreter<double>;

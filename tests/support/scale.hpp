@@ -28,6 +28,12 @@ inline std::int64_t scaled_step() {
   return std::max<std::int64_t>(1, std::llround(1 / test_scale()));
 }
 
+/// Whether the case after `earlier` others runs: each at scale 1 or more, and a third of them
+/// below, in which each value of loops of 2, 3, 4 or 10 has its turn.
+inline bool has_turn(unsigned earlier) {
+  return test_scale() >= 1 || (earlier + earlier / 3) % 3 == 0;
+}
+
 /// The first ones of a list, and at least one: all of it at scale 1 or more. For cases that differ
 /// in the numbers that are judged, and not in what they do with memory.
 template <typename T>

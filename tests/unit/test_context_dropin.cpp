@@ -539,7 +539,7 @@ int take_with_failure(Way way, long n) {
 void expect_no_changed_call_handed_on(Way way) {
   const std::map<std::string, std::string> settings = {
       {"FLEETBLAS_OFFLOAD", "always"}, {"FLEETBLAS_TILE", "16"}, {"FLEETBLAS_INJECT", "launch:20"}};
-  const auto step = static_cast<long>(std::max(1.0, 0.5 / test::test_scale()));
+  const auto step = static_cast<long>(std::max(1.0, 1 / test::test_scale()));
   constexpr long kMost = 2000;
   int code = 0;
   for (long n = 1; code == 0 && n < kMost; n += step) {

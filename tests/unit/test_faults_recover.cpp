@@ -313,7 +313,7 @@ TEST(LostDevice, LeavesTheRightCWhenAllOperandsAreOnTheHost) {
   for (const char* rules : {"all", "all,-lazy", "all,-overlap"})
     for (const DeviceId home : {kHost, kPageable})
       for (const bool zero : {false, true})
-        for (std::int64_t tiles = 0; tiles < 40; ++tiles) {
+        for (std::int64_t tiles = 0; tiles < 40; tiles += test::scaled_step()) {
           const Case c{.shape = {.m = 50, .n = 37, .k = 41},
                        .conditions = {.homes = {home, kHost, home}, .beta_is_zero = zero},
                        .tuning = tuning_for(3, 16, parse_rules(rules)),
@@ -378,7 +378,7 @@ TEST(OutOfCorePlans, AreFinishedFromTheirPartialSums) {
         ASSERT_EQ(why, "") << to_string(mode) << " at copy " << index;
         if (end == End::no_fault) break;
       }
-      for (std::int64_t tiles = 0; tiles < 150; tiles += 7) {
+      for (std::int64_t tiles = 0; tiles < 150; tiles += 6 + step) {
         Inject inject;
         inject.lost = Inject::Lost{1, tiles};
         std::string why;

@@ -327,7 +327,7 @@ TEST(Programs, BitsDoNotDependOnWhatIsPlannedTogether) {
                                        "dtrmm size=64 a=T@h c=D@h side=r\n"};
   const Matrices apart = bits_after(calls, 4);
   Generator random(74);
-  for (int trial = 0; trial < 40; ++trial) {
+  for (std::int64_t trial = 0; trial < test::scaled(40); ++trial) {
     std::vector<std::string> programs{""};
     for (const std::string& call : calls) {
       if (chance(random, 40)) programs.emplace_back();
