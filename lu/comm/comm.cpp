@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <sstream>
 #include <new>
+#include <sstream>
 #include <utility>
 #include <vector>
 

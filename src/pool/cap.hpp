@@ -15,8 +15,8 @@ struct Cap {
   friend bool operator==(const Cap&, const Cap&) = default;
 };
 
-/// nullptr, "", "1" and "on": the usual share; "0", "off", "false" and "no": no pool; "0.25": a share
-/// below 1; "512M", "16G": bytes. False: it is none of these, and there is no pool.
+/// nullptr, "", "1" and "on": the usual share; "0", "off", "false" and "no": no pool; "0.25": a
+/// share below 1; "512M", "16G": bytes. False: it is none of these, and there is no pool.
 bool parse_cap(const char* text, Cap& cap);
 
 /// What the machine has, or the least that a control group of this process allows.
