@@ -101,10 +101,10 @@ FLEET_API fleet_status fleet_zgetrf_apply(fleet_context* context, int64_t m, int
 /* The same for programs that deal the rows of a matrix too, and exchange them by messages.
  *
  *   lacpy         B := A, m x n, each in any place
- *   pack_rows     row i of P, with n elements one after another, becomes row rows[i - 1] of A,
- *                 m x n, for i = 1 to k; rows are counted from 1, and row i of P begins at
- *                 p[(i - 1) * ldp], ldp >= n
- *   unpack_rows   row rows[i - 1] of A becomes row i of P; none may be named twice
+ *   pack_rows     row i of P := row rows[i - 1] of A, m x n, for i = 1 to k; rows are counted
+ *                 from 1, and the n elements of row i of P lie one after another from
+ *                 p[(i - 1) * ldp] on, ldp >= n
+ *   unpack_rows   row rows[i - 1] of A := row i of P; none may be named twice
  *   getrf_update  what getrf_apply does once rows are exchanged: U, n x k, becomes L1^-1 times
  *                 itself, and C, (m - n) x k, loses L2 times U. L1, a unit lower triangle, and L2
  *                 are the first n rows of L, m x n with m >= n, and the others

@@ -95,6 +95,10 @@ class DeviceSolver final : public Solver {
     if (!refusal_.empty()) return;
     device_.emplace(means.matrix_devices.front());
     refusal_ = refusal_of(trial, grid, bytes(), take_memory(), "of a rank's device", "it has left");
+    if (refusal_.empty() && !has_whole_columns())
+      refusal_ = refusal_of(trial, grid, host_bytes(),
+                            means.memory_bytes <= 0 || host_bytes() <= means.memory_bytes,
+                            "for a rank", "its node has for each of its ranks");
     if (refusal_.empty()) find_way();
   }
 
@@ -155,6 +159,13 @@ class DeviceSolver final : public Solver {
             ? 2 * static_cast<double>(Device::panel_size(std::min(trial_.n, kMostRows), width()))
             : 2 * wide * (rows + wide) + 3 * wide * cols;
     return sizeof(double) * (rows * cols + beside);
+  }
+
+  /// Panels and rows on their way, where columns are not whole.
+  double host_bytes() const {
+    const auto rows = static_cast<double>(share_.rows.local_size(grid_.row));
+    const auto cols = static_cast<double>(share_.cols.local_size(grid_.col));
+    return sizeof(double) * static_cast<double>(width()) * (3 * rows + 4 * cols);
   }
 
   /// All that is large. False where the device has no room.

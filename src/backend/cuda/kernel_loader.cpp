@@ -2,8 +2,12 @@
 // kernel_loader.cpp: a thread for each device multiplies a few numbers in the usual types.
 #include "backend/cuda/kernel_loader.hpp"
 
+#include <pthread.h>
+#include <signal.h>
+
+#include <array>
 #include <atomic>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "backend/cuda/check.hpp"
@@ -15,16 +19,28 @@ namespace fleet::cuda {
 
 namespace {
 
+constexpr std::array kUsualTypes{DataType::f64, DataType::f32};
+
 /// Shared by those who load beside the program.
 std::shared_mutex& under_way() {
   static std::shared_mutex mutex;
   return mutex;
 }
 
+/// Kernels are the process's, whatever context of the library asked for them. Bits of usual types,
+/// by CUDA's number of the device.
+std::atomic<unsigned>& loaded_types(int ordinal) {
+  constexpr std::size_t kMostDevices = 64;  // more of them share what is known
+  static std::array<std::atomic<unsigned>, kMostDevices> types{};
+  return types[static_cast<std::size_t>(ordinal) % kMostDevices];
+}
+
 }  // namespace
 
 struct KernelLoader::Device {
   ~Device() {
+    DeviceScope scope;
+    scope.try_use(ordinal);
     blas.reset();
     if (stream != nullptr) works(cudaStreamDestroy(stream));
   }
@@ -32,6 +48,7 @@ struct KernelLoader::Device {
   int ordinal = 0;
   std::atomic<bool> is_wanted{false};  ///< by a call: what is not loaded yet has to wait
   std::mutex mutex;                    // of the next ones
+  bool has_had_handle = false;
   cudaStream_t stream = nullptr;       ///< of `blas`
   std::unique_ptr<CublasHandle> blas;  ///< until somebody takes it
   std::unique_ptr<CusolverHandle> solver;
@@ -44,23 +61,34 @@ struct KernelLoader::Shared {
 
   /// With its lock, and as the current device.
   void make_handle(Device& device) const {
-    if (device.blas != nullptr) return;
     if (device.stream == nullptr)
       check(cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking), "cudaStreamCreate");
     device.blas = std::make_unique<CublasHandle>(blas, device.stream);
+    device.has_had_handle = true;
   }
 
-  /// Makes the first product of the type, unless a call is there already.
-  void load(Device& device, DataType type) const {
-    const ExitGuard inside;
-    const std::shared_lock loading(under_way());
-    const std::lock_guard lock(device.mutex);
-    if (device.is_wanted || any_stream_is_held()) return;
-    const DeviceScope scope(device.ordinal);
-    make_handle(device);
-    device.blas->load_kernels(type);
+  /// Makes the first product of a usual type in this process. With the lock of the device, which is
+  /// the current one.
+  void load(Device& device, std::size_t type) const {
+    if (any_stream_is_held()) return;
+    if (device.blas == nullptr) make_handle(device);
+    device.blas->load_kernels(kUsualTypes[type]);
     check(cudaStreamSynchronize(device.stream), "the first product");
+    loaded_types(device.ordinal) |= 1U << type;
     ExitGuard::install_again();  // before the handlers that cuBLAS has installed meanwhile
+  }
+
+  /// Beside the program: nothing once a call is there.
+  void load_all(Device& device) const {
+    for (std::size_t type = 0; type < kUsualTypes.size(); ++type) {
+      const ExitGuard inside;
+      const std::shared_lock loading(under_way());
+      const std::lock_guard lock(device.mutex);
+      const bool is_loaded = (loaded_types(device.ordinal) >> type & 1) != 0;
+      if (is_loaded || device.is_wanted) continue;
+      const DeviceScope scope(device.ordinal);
+      load(device, type);
+    }
   }
 };
 
@@ -86,40 +114,48 @@ KernelLoader::~KernelLoader() {
 }
 
 void KernelLoader::begin() {
+  // The program's handlers of signals are for its own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     for (Device& device : shared_->devices)
       threads_.emplace_back([shared = shared_.get(), &device] {
         try {
-          for (const DataType type : {DataType::f64, DataType::f32}) shared->load(device, type);
-        } catch (const Error&) {
+          shared->load_all(device);
+        } catch (const std::exception&) {
           // The call that needs it says so.
         }
       });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // No thread: kernels are loaded when they are needed.
   }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 std::unique_ptr<CublasHandle> KernelLoader::take(std::size_t index, cudaStream_t stream) {
   Device& device = shared_->devices[index];
   device.is_wanted = true;
-  {
-    const std::lock_guard lock(device.mutex);
-    if (device.blas != nullptr) {
-      auto taken = std::move(device.blas);
-      taken->use(stream);
-      return taken;
-    }
+  const std::lock_guard lock(device.mutex);
+  if (device.blas != nullptr) {
+    auto taken = std::move(device.blas);
+    taken->use(stream);
+    return taken;
   }
-  return std::make_unique<CublasHandle>(shared_->blas, stream);
+  auto made = std::make_unique<CublasHandle>(shared_->blas, stream);
+  device.has_had_handle = true;
+  return made;
 }
 
 void KernelLoader::finish(std::size_t index) {
   Device& device = shared_->devices[index];
-  const bool was_wanted = device.is_wanted.exchange(true);
+  device.is_wanted = true;
+  const std::shared_lock loading(under_way());  // no other context holds a stream meanwhile
   const std::lock_guard lock(device.mutex);
   const DeviceScope scope(device.ordinal);
-  if (!was_wanted) shared_->make_handle(device);
+  if (!device.has_had_handle) shared_->make_handle(device);
+  for (std::size_t type = 0; type < kUsualTypes.size(); ++type)
+    if ((loaded_types(device.ordinal) >> type & 1) == 0) shared_->load(device, type);
   if (shared_->solver != nullptr && device.solver == nullptr)
     device.solver = CusolverHandle::make(shared_->solver, nullptr);
 }
