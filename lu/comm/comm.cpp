@@ -8,7 +8,6 @@
 #include <new>
 #include <sstream>
 #include <utility>
-#include <vector>
 
 namespace fleet::lu {
 
@@ -31,16 +30,28 @@ void keep_for_ever(std::shared_ptr<const void> memory) noexcept {
   }
 }
 
-void Comm::reduce(std::span<double> data, Reduction how) {
+std::vector<double> Comm::gathered(std::span<const double> mine) {
+  struct Message {
+    std::vector<double> mine, all;
+    std::vector<std::int64_t> counts;
+  };
   const auto ranks = static_cast<std::size_t>(size());
-  std::vector<double> all(data.size() * ranks);
-  const std::vector<std::int64_t> counts(ranks, std::ssize(data));
+  const auto message =
+      std::make_shared<Message>(Message{{mine.begin(), mine.end()},
+                                        std::vector<double>(mine.size() * ranks),
+                                        std::vector<std::int64_t>(ranks, std::ssize(mine))});
   try {
-    gather(data, counts, all)->wait();
+    gather(message->mine, message->counts, message->all)->wait();
   } catch (...) {
-    keep_for_ever(std::make_shared<std::vector<double>>(std::move(all)));
+    keep_for_ever(message);
     throw;
   }
+  return std::move(message->all);
+}
+
+void Comm::reduce(std::span<double> data, Reduction how) {
+  const auto ranks = static_cast<std::size_t>(size());
+  const std::vector<double> all = gathered(data);
   std::copy_n(all.begin(), data.size(), data.begin());
   for (std::size_t rank = 1; rank < ranks; ++rank)
     for (std::size_t i = 0; i < data.size(); ++i) {

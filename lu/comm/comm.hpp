@@ -6,6 +6,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace fleet::lu {
 
@@ -75,6 +76,9 @@ class Comm {
   /// The ranks of one `color`, ordered by `key` and then by rank.
   virtual std::unique_ptr<Comm> split(int color, int key) = 0;
 
+  /// The elements of each rank, of which all have as many, in the order of ranks. Waits; a failure
+  /// keeps the memory that the message may still use.
+  std::vector<double> gathered(std::span<const double> mine);
   /// Element by element over all ranks, in the order of ranks, so that all get the same bits. The
   /// largest of numbers with a NaN is a NaN. Waits, as barrier() does.
   void reduce(std::span<double> data, Reduction how);

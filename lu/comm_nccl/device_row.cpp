@@ -246,45 +246,25 @@ std::string objection(std::vector<Word> words) {
   return {};
 }
 
-/// Waits for a message of memory that a failure does not take away.
-template <typename Memory, typename Send>
-void wait_for(const std::shared_ptr<Memory>& memory, Send&& send) {
-  try {
-    send(*memory)->wait();
-  } catch (...) {
-    keep_for_ever(memory);
-    throw;
-  }
-}
-
 std::vector<Word> words_of_all(Comm& ranks, const Word& mine) {
-  struct Message {
-    std::array<double, 2> mine;
-    std::vector<double> all;
-    std::vector<std::int64_t> counts;
-  };
-  const auto size = static_cast<std::size_t>(ranks.size());
-  const auto message = std::make_shared<Message>(Message{{mine.device, mine.version},
-                                                         std::vector<double>(2 * size),
-                                                         std::vector<std::int64_t>(size, 2)});
-  wait_for(message, [&](Message& m) { return ranks.gather(m.mine, m.counts, m.all); });
+  const std::array<double, 2> said{mine.device, mine.version};
+  const std::vector<double> all = ranks.gathered(said);
   std::vector<Word> words;
-  for (std::size_t rank = 0; rank < size; ++rank)
-    words.push_back({message->all[2 * rank], message->all[2 * rank + 1]});
+  for (std::size_t at = 0; at < all.size(); at += said.size())
+    words.push_back({all[at], all[at + 1]});
   return words;
 }
 
 /// The first rank's way to be found; its status where NCCL makes none.
 int share_id(Comm& ranks, const Libraries& calls, NcclId& id) {
-  using Message = std::array<double, 1 + sizeof(NcclId) / sizeof(double)>;
-  const auto message = std::make_shared<Message>();
+  std::array<double, 1 + sizeof(NcclId) / sizeof(double)> mine{};
   if (ranks.rank() == 0) {
-    message->front() = calls.make_id(&id);
-    std::memcpy(message->data() + 1, &id, sizeof id);
+    mine[0] = calls.make_id(&id);
+    std::memcpy(mine.data() + 1, &id, sizeof id);
   }
-  wait_for(message, [&](Message& m) { return ranks.broadcast(m, 0); });
-  std::memcpy(&id, message->data() + 1, sizeof id);
-  return static_cast<int>(message->front());
+  const std::vector<double> all = ranks.gathered(mine);
+  std::memcpy(&id, all.data() + 1, sizeof id);
+  return static_cast<int>(all[0]);
 }
 
 /// On all ranks: nothing where it works on each, or why it does not.

@@ -19,9 +19,8 @@ constexpr double kGapS = 0.01;     ///< between trials
 
 void Timeline::add(Comm& all, const std::vector<Span>& spans) {
   const auto ranks = static_cast<std::size_t>(all.size());
-  std::vector<double> sizes(ranks);
   const double mine[1] = {static_cast<double>(spans.size() * kWords)};
-  all.gather(mine, std::vector<std::int64_t>(ranks, 1), sizes)->wait();
+  const std::vector<double> sizes = all.gathered(mine);
   std::vector<std::int64_t> counts(sizes.begin(), sizes.end());
   std::vector<double> words;
   for (const Span& span : spans)

@@ -40,16 +40,6 @@ std::uint64_t hash_of(const char* text) {
   return hash;
 }
 
-/// The numbers of each rank, in the order of ranks. A failure keeps the memory, as of all messages.
-std::vector<double> gathered(Comm& ranks, std::span<const double> mine) {
-  MessageMemory out, in;
-  const std::int64_t count = std::ssize(mine), size = ranks.size();
-  const std::span<double> said = out.take(count), all = in.take(count * size);
-  std::ranges::copy(mine, said.begin());
-  ranks.gather(said, std::vector<std::int64_t>(static_cast<std::size_t>(size), count), all)->wait();
-  return {all.begin(), all.end()};
-}
-
 std::string text_from(Comm& ranks, int root, const std::string& mine) {
   MessageMemory memory;
   const std::span<double> words = memory.take(kMostText / sizeof(double));
@@ -83,7 +73,7 @@ Verdict verdict_of(const std::function<void()>& attempt) {
 void agree(Comm& ranks, const char* name, const Verdict& mine, std::uint64_t same) {
   const double said[kSaid] = {static_cast<double>(mine.status), static_cast<double>(same >> 32),
                               static_cast<double>(same & 0xffffffffu)};
-  const std::vector<double> all = gathered(ranks, said);
+  const std::vector<double> all = ranks.gathered(said);
   const auto of = [&](int rank, Said what) {
     return all[kSaid * static_cast<std::size_t>(rank) + what];
   };
