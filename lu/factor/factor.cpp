@@ -3,7 +3,6 @@
 #include "factor/factor.hpp"
 
 #include <array>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -12,11 +11,8 @@
 namespace fleet::lu {
 namespace {
 
-/// A panel that all ranks know or will know, and the columns that it is applied to.
-struct Step {
-  std::unique_ptr<Panel> panel;
-  std::unique_ptr<RowMoves> moves;
-  std::unique_ptr<Request> sent;
+/// And the columns that the panel is applied to.
+struct Step : PanelStep {
   std::array<std::optional<Section>, 3> sections;  ///< by Part
 };
 
@@ -56,11 +52,10 @@ class Factoring {
                                     workspace_.panels[static_cast<std::size_t>(task.step % 2)]);
         return factor(*step.panel);
       case Act::send:
-        step.sent = rank_.engine.drive(step.panel->broadcast(grid_), {What::panel_way, task.step});
-        return;
+        return step.send(grid_, rank_);
       case Act::arrive:
         if (is_late(step)) return postpone(task);
-        return arrive(step);
+        return step.arrive(rank_, result_);
       case Act::exchange:
         if (!late_.empty() && late_.front().step == task.step) return postpone(task);
         section.emplace(grid_, system_, rank_, *step.panel, *step.moves, task.begin, task.end,
@@ -95,20 +90,12 @@ class Factoring {
   }
   void run_late_at_last() {
     for (const Task& task : std::exchange(late_, {}))
-      task.act == Act::arrive ? arrive(*of(task.step)) : run(task);
+      task.act == Act::arrive ? of(task.step)->arrive(rank_, result_) : run(task);
   }
 
   Work kind_of(const Task& task) const {
     if (task.part == Part::ahead) return Work::ahead;
     return rank_.engine.is_busy() ? Work::overlapped : Work::alone;
-  }
-
-  void arrive(Step& step) {
-    const Panel& panel = *step.panel;
-    rank_.recorder.time(What::wait, panel.step, [&] { step.sent->wait(); });
-    step.moves = std::make_unique<RowMoves>(panel);
-    for (std::int64_t c = 0; c < panel.width; ++c) result_.pivots.push_back(panel.pivot(c) + 1);
-    if (result_.info == 0) result_.info = panel.info();
   }
 
   const Grid& grid_;
@@ -123,6 +110,25 @@ class Factoring {
 };
 
 }  // namespace
+
+void PanelStep::send(const Grid& grid, const Rank& rank) {
+  sent = rank.engine.drive(panel->broadcast(grid), {What::panel_way, panel->step});
+}
+
+void PanelStep::arrive(const Rank& rank, Factored& factored) {
+  rank.recorder.time(What::wait, panel->step, [&] { sent->wait(); });
+  moves = std::make_unique<RowMoves>(*panel);
+  for (std::int64_t c = 0; c < panel->width; ++c) factored.pivots.push_back(panel->pivot(c) + 1);
+  if (factored.info == 0) factored.info = panel->info();
+}
+
+void touch(PanelBuffers& buffers, const Grid& grid, const Blocks& rows, const Blocks& cols) {
+  const std::int64_t steps = std::min(rows.count(), std::ssize(buffers));
+  for (std::int64_t k = 0; k < steps; ++k) {
+    Buffer& buffer = buffers[static_cast<std::size_t>(k)];
+    buffer.touch(Panel(grid, rows, cols, k, buffer).size());
+  }
+}
 
 std::array<std::int64_t, 3> longest_sections(const Shape& shape, int col, Overlap overlap) {
   std::array<std::int64_t, 3> longest{};
@@ -142,10 +148,7 @@ std::array<std::int64_t, 3> longest_sections(const Shape& shape, int col, Overla
 
 void Workspace::touch(const Grid& grid, const System& system, Overlap overlap) {
   const Shape shape{system.rows.n, system.rows.nb, grid.rows, grid.cols};
-  for (std::int64_t k = 0; k < std::min<std::int64_t>(shape.steps(), 2); ++k) {
-    Buffer& panel = panels[static_cast<std::size_t>(k)];
-    panel.touch(Panel(grid, system.rows, system.cols, k, panel).size());
-  }
+  lu::touch(panels, grid, system.rows, system.cols);
   const auto longest = longest_sections(shape, grid.col, overlap);
   for (std::size_t part = 0; part < sections.size(); ++part)
     sections[part].touch(grid.rows, std::min(shape.nb, shape.n), longest[part]);

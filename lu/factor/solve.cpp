@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // solve.cpp: back substitution, block by block.
-#include <cmath>
+#include <algorithm>
 
 #include "factor/factor.hpp"
 
@@ -21,36 +21,63 @@ void subtract(const double* a, std::int64_t ld, std::int64_t rows, std::int64_t 
     for (std::int64_t r = 0; r < rows; ++r) y[r] -= a[r + c * ld] * x[c];
 }
 
+/// By the host.
+class HostSubstitution final : public Substitution {
+ public:
+  HostSubstitution(const Grid& grid, System& system, const Rank& rank)
+      : system_(system),
+        rank_(rank),
+        left_(static_cast<std::size_t>(std::max<std::int64_t>(1, system.local_rows))) {
+    if (grid.col == system.cols.owner(system.rows.n))
+      std::copy_n(system.at(0, system.cols.local(system.rows.n)), system.local_rows, left_.begin());
+  }
+
+  void read_left(std::int64_t row, std::span<double> part) override {
+    std::copy_n(left_.begin() + row, part.size(), part.begin());
+  }
+  void solve(std::int64_t row, std::int64_t col, std::span<double> part) override {
+    rank_.all_cores.solve(
+        {FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT, system_.at(row, col), system_.ld},
+        std::ssize(part), 1, part.data(), std::ssize(part));
+  }
+  void subtract(std::int64_t row, std::int64_t col, std::span<const double> part) override {
+    lu::subtract(system_.at(0, col), system_.ld, row, std::ssize(part), part.data(), left_.data());
+  }
+
+ private:
+  System& system_;
+  const Rank& rank_;
+  std::vector<double> left_;
+};
+
 }  // namespace
 
-std::vector<double> solve(const Grid& grid, System& system, const Rank& rank) {
-  const std::int64_t n = system.rows.n, nb = system.rows.nb;
-  std::vector<double> x(static_cast<std::size_t>(std::max<std::int64_t>(1, system.local_cols)));
-  // What this rank's columns leave of its rows' right sides; their sum over the row of the grid is
-  // what is left.
-  std::vector<double> left(static_cast<std::size_t>(std::max<std::int64_t>(1, system.local_rows)));
-  if (grid.col == system.cols.owner(n))
-    std::copy_n(system.at(0, system.cols.local(n)), system.local_rows, left.begin());
-  for (std::int64_t block = system.rows.count() - 1; block >= 0; --block) {
-    const std::int64_t begin = block * nb, width = std::min(nb, n - begin);
-    const int row = system.rows.owner(begin), col = system.cols.owner(begin);
-    const std::int64_t above = system.rows.local_begin(begin, grid.row);
+std::vector<double> solve(const Grid& grid, const Blocks& rows, const Blocks& cols,
+                          Substitution& own) {
+  std::vector<double> x(
+      static_cast<std::size_t>(std::max<std::int64_t>(1, cols.local_size(grid.col))));
+  for (std::int64_t block = rows.count() - 1; block >= 0; --block) {
+    const std::int64_t begin = block * rows.nb, width = std::min(rows.nb, rows.n - begin);
+    const int row = rows.owner(begin), col = cols.owner(begin);
+    const std::int64_t above = rows.local_begin(begin, grid.row), local = cols.local(begin);
     std::vector<double> part(static_cast<std::size_t>(width));
     if (grid.row == row) {
-      std::copy_n(left.begin() + above, width, part.begin());
+      own.read_left(above, part);
+      // What the columns of all ranks of the row leave is their sum.
       grid.row_ranks->reduce(part, Reduction::sum);
-      if (grid.col == col)
-        rank.all_cores.solve({FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT,
-                              system.at(above, system.cols.local(begin)), system.ld},
-                             width, 1, part.data(), width);
+      if (grid.col == col) own.solve(above, local, part);
     }
     if (grid.col != col) continue;
     grid.col_ranks->broadcast(part, row)->wait();
-    const std::int64_t local = system.cols.local(begin);
     std::ranges::copy(part, x.begin() + local);
-    subtract(system.at(0, local), system.ld, above, width, part.data(), left.data());
+    own.subtract(above, local, part);
   }
   return x;
+}
+
+std::vector<double> solve(const Grid& grid, System& system, const Rank& rank) {
+  HostSubstitution own(grid, system, rank);
+  return solve(grid, system.rows, system.cols, own);
 }
 
 }  // namespace fleet::lu

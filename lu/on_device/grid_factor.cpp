@@ -14,10 +14,7 @@ namespace {
 /// Of the host's copy of a panel's columns: they do not all begin in the same places of caches.
 std::int64_t ld_of_columns(std::int64_t rows) { return (rows + 7) / 8 * 8 + 8; }
 
-struct DeviceStep {
-  std::unique_ptr<Panel> panel;
-  std::unique_ptr<RowMoves> moves;
-  std::unique_ptr<Request> sent;
+struct DeviceStep : PanelStep {
   std::array<std::optional<DeviceSection>, 3> sections;  ///< by Part
 };
 
@@ -99,10 +96,10 @@ class GridFactoring {
                                              workspace_.messages[slot(task.step)]);
         return factor(*step.panel);
       case Act::send:
-        step.sent = rank_.engine.drive(step.panel->broadcast(grid_), {What::panel_way, task.step});
-        return;
+        return step.send(grid_, rank_);
       case Act::arrive:
-        return arrive(step);
+        step.arrive(rank_, result_);
+        return put(*step.panel);
       case Act::exchange:
         section.emplace(grid_, system_, device_, rank_, *step.panel, *step.moves, task.begin,
                         task.end, workspace_.sections[static_cast<std::size_t>(task.part)]);
@@ -133,13 +130,9 @@ class GridFactoring {
     panel.factor(grid_, columns.data(), ld, rank_, Pivoting::partial);
   }
 
-  void arrive(DeviceStep& step) {
-    const Panel& panel = *step.panel;
+  /// On the device.
+  void put(const Panel& panel) {
     const std::int64_t width = panel.width, rows = panel.rows_below;
-    rank_.recorder.time(What::wait, panel.step, [&] { step.sent->wait(); });
-    step.moves = std::make_unique<RowMoves>(panel);
-    for (std::int64_t c = 0; c < width; ++c) result_.pivots.push_back(panel.pivot(c) + 1);
-    if (result_.info == 0) result_.info = panel.info();
     const Device::Part there = panel_of(panel);
     rank_.recorder.time(What::pack, panel.step, [&] {
       device_.put_part(panel.square(), width, {there.data, width, width, there.ld});
@@ -187,10 +180,7 @@ Pinned DeviceWorkspace::touch(const Grid& grid, const DeviceSystem& system, cons
                               Overlap overlap) {
   const Shape shape{system.rows.n, system.rows.nb, grid.rows, grid.cols};
   const std::int64_t width = std::min(shape.nb, shape.n);
-  for (std::int64_t k = 0; k < std::min<std::int64_t>(shape.steps(), 2); ++k) {
-    Buffer& message = messages[static_cast<std::size_t>(k)];
-    message.touch(Panel(grid, system.rows, system.cols, k, message).size());
-  }
+  lu::touch(messages, grid, system.rows, system.cols);
   columns.touch(ld_of_columns(system.local_rows) * width);
   const auto longest = longest_sections(shape, grid.col, overlap);
   for (std::size_t part = 0; part < longest.size(); ++part)

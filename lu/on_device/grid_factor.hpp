@@ -11,7 +11,7 @@ namespace fleet::lu {
 struct DeviceWorkspace {
   std::array<Device::Memory, 2> panels;         ///< of a step and the next one
   std::array<DeviceSectionMemory, 3> sections;  ///< by Part
-  std::array<Buffer, 2> messages;               ///< the panels on the host
+  PanelBuffers messages;                        ///< the panels on the host
   Buffer columns;                               ///< of a panel that the host factors
 
   /// Nothing where the device has no room. What is on the host is taken by touch().

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// solve.cpp: block by block, as on the host.
+// solve.cpp: what a device does for each block.
 #include "on_device/solve.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "factor/factor.hpp"
 
 namespace fleet::lu {
 namespace {
@@ -16,6 +19,44 @@ std::int64_t few_heights(std::int64_t rows, std::int64_t all) {
   return std::min(all, (rows + step - 1) / step * step);
 }
 
+class DeviceSubstitution final : public Substitution {
+ public:
+  DeviceSubstitution(const Grid& grid, const DeviceSystem& system, const Device& device,
+                     const SolutionPlace& place)
+      : system_(system), device_(device), left_(place.left.data()), solved_(place.solved.data()) {
+    const std::int64_t n = system.rows.n, height = system.local_rows;
+    if (grid.col == system.cols.owner(n)) {
+      device.copy(left_, system.part(0, system.cols.local(n), height, 1).data, height);
+    } else {
+      const std::vector<double> zeros(static_cast<std::size_t>(height));
+      device.copy(left_, zeros.data(), height);
+    }
+  }
+
+  void read_left(std::int64_t row, std::span<double> part) override {
+    device_.copy(part.data(), left_ + row, std::ssize(part));
+  }
+  void solve(std::int64_t row, std::int64_t col, std::span<double> part) override {
+    const std::int64_t width = std::ssize(part);
+    device_.copy(solved_, part.data(), width);
+    device_.solve_upper(system_.part(row, col, width, width), solved_);
+    device_.copy(part.data(), solved_, width);
+    has_solved_ = true;
+  }
+  void subtract(std::int64_t row, std::int64_t col, std::span<const double> part) override {
+    const std::int64_t width = std::ssize(part);
+    if (!std::exchange(has_solved_, false)) device_.copy(solved_, part.data(), width);
+    device_.subtract_product(system_.part(0, col, few_heights(row, system_.local_rows), width),
+                             solved_, left_);
+  }
+
+ private:
+  const DeviceSystem& system_;
+  const Device& device_;
+  double *const left_, *const solved_;
+  bool has_solved_ = false;  ///< the block at hand: it is on the device
+};
+
 }  // namespace
 
 std::optional<SolutionPlace> SolutionPlace::make(const DeviceSystem& system, const Device& device) {
@@ -27,40 +68,8 @@ std::optional<SolutionPlace> SolutionPlace::make(const DeviceSystem& system, con
 
 std::vector<double> solve(const Grid& grid, const DeviceSystem& system, const Device& device,
                           const SolutionPlace& place) {
-  const std::int64_t n = system.rows.n, nb = system.rows.nb, height = system.local_rows;
-  const auto& [left, solved] = place;
-  // What this rank's columns leave of its rows' right sides is in `left`; summed over the row of
-  // the grid it is what the next unknowns are solved for.
-  std::vector<double> x(static_cast<std::size_t>(std::max<std::int64_t>(1, system.local_cols)));
-  if (grid.col == system.cols.owner(n)) {
-    device.copy(left.data(), system.part(0, system.cols.local(n), height, 1).data, height);
-  } else {
-    const std::vector<double> zeros(static_cast<std::size_t>(height));
-    device.copy(left.data(), zeros.data(), height);
-  }
-  for (std::int64_t block = system.rows.count() - 1; block >= 0; --block) {
-    const std::int64_t begin = block * nb, width = std::min(nb, n - begin);
-    const int row = system.rows.owner(begin), col = system.cols.owner(begin);
-    const std::int64_t above = system.rows.local_begin(begin, grid.row);
-    std::vector<double> part(static_cast<std::size_t>(width));
-    if (grid.row == row) {
-      device.copy(part.data(), left.data() + above, width);
-      grid.row_ranks->reduce(part, Reduction::sum);
-    }
-    if (grid.col != col) continue;
-    const std::int64_t local = system.cols.local(begin);
-    if (grid.row == row) {
-      device.copy(solved.data(), part.data(), width);
-      device.solve_upper(system.part(above, local, width, width), solved.data());
-      device.copy(part.data(), solved.data(), width);
-    }
-    if (grid.rows > 1) grid.col_ranks->broadcast(part, row)->wait();
-    if (grid.row != row) device.copy(solved.data(), part.data(), width);
-    device.subtract_product(system.part(0, local, few_heights(above, height), width), solved.data(),
-                            left.data());
-    std::ranges::copy(part, x.begin() + local);
-  }
-  return x;
+  DeviceSubstitution own(grid, system, device, place);
+  return solve(grid, system.rows, system.cols, own);
 }
 
 }  // namespace fleet::lu
