@@ -8,32 +8,25 @@ namespace {
 /// Numbers are as large as these elements.
 constexpr Storage kNumber = Storage::f64;
 
-}  // namespace
-
-void pack_rows(const Level3& on, const View& matrix, const View& numbers, const View& packed) {
-  if (is_empty(packed)) return;
-  const Launch launches[] = {{.kernel = Kernel::pack,
-                              .type = {.storage = on.storage()},
-                              .a = matrix,
-                              .b = numbers,
-                              .c = packed}};
-  const Context::InPlace operands[] = {{matrix, on.storage(), Access::read},
+void move(const Level3& on, Kernel kernel, const View& from, const View& numbers, const View& to,
+          Access access) {
+  if (is_empty(from) || is_empty(numbers)) return;
+  const Launch launches[] = {
+      {.kernel = kernel, .type = {.storage = on.storage()}, .a = from, .b = numbers, .c = to}};
+  const Context::InPlace operands[] = {{from, on.storage(), Access::read},
                                        {numbers, kNumber, Access::read},
-                                       {packed, on.storage(), Access::write}};
+                                       {to, on.storage(), access}};
   on.context().compute_in_place(launches, operands);
 }
 
+}  // namespace
+
+void pack_rows(const Level3& on, const View& matrix, const View& numbers, const View& packed) {
+  move(on, Kernel::pack, matrix, numbers, packed, Access::write);
+}
+
 void unpack_rows(const Level3& on, const View& matrix, const View& numbers, const View& packed) {
-  if (is_empty(packed)) return;
-  const Launch launches[] = {{.kernel = Kernel::unpack,
-                              .type = {.storage = on.storage()},
-                              .a = packed,
-                              .b = numbers,
-                              .c = matrix}};
-  const Context::InPlace operands[] = {{matrix, on.storage(), Access::update},
-                                       {numbers, kNumber, Access::read},
-                                       {packed, on.storage(), Access::read}};
-  on.context().compute_in_place(launches, operands);
+  move(on, Kernel::unpack, packed, numbers, matrix, Access::update);
 }
 
 }  // namespace fleet::linalg

@@ -67,10 +67,11 @@ struct KernelLoader::Shared {
     device.has_had_handle = true;
   }
 
-  /// Makes the first product of a usual type in this process. With the lock of the device, which is
-  /// the current one.
+  /// Makes the first product of a usual type, if it is the first in this process. With the lock of
+  /// the device, which is the current one.
   void load(Device& device, std::size_t type) const {
-    if (any_stream_is_held()) return;
+    const bool is_loaded = (loaded_types(device.ordinal) >> type & 1) != 0;
+    if (is_loaded || any_stream_is_held()) return;
     if (device.blas == nullptr) make_handle(device);
     device.blas->load_kernels(kUsualTypes[type]);
     check(cudaStreamSynchronize(device.stream), "the first product");
@@ -84,8 +85,7 @@ struct KernelLoader::Shared {
       const ExitGuard inside;
       const std::shared_lock loading(under_way());
       const std::lock_guard lock(device.mutex);
-      const bool is_loaded = (loaded_types(device.ordinal) >> type & 1) != 0;
-      if (is_loaded || device.is_wanted) continue;
+      if (device.is_wanted) return;
       const DeviceScope scope(device.ordinal);
       load(device, type);
     }
@@ -154,8 +154,7 @@ void KernelLoader::finish(std::size_t index) {
   const std::lock_guard lock(device.mutex);
   const DeviceScope scope(device.ordinal);
   if (!device.has_had_handle) shared_->make_handle(device);
-  for (std::size_t type = 0; type < kUsualTypes.size(); ++type)
-    if ((loaded_types(device.ordinal) >> type & 1) == 0) shared_->load(device, type);
+  for (std::size_t type = 0; type < kUsualTypes.size(); ++type) shared_->load(device, type);
   if (shared_->solver != nullptr && device.solver == nullptr)
     device.solver = CusolverHandle::make(shared_->solver, nullptr);
 }
