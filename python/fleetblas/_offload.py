@@ -58,10 +58,10 @@ def offload():
     Blocks may nest. Libraries imported inside the block are not affected. The value is the number
     of patched entries that call FleetBLAS.
 
-    NumPy's arrays of 64 MB and more that are made inside the block come from
-    a pool of memory, which stays pinned once devices have used it. That is a matter of the context
-    of Python that the block is in: threads that are started in it have a new context, and their
-    arrays come from malloc unless they open a block of their own.
+    NumPy's arrays of 64 MB and more that are made inside the block come from a pool of memory,
+    which stays pinned once devices have used it. That is a matter of the context of Python that the
+    block is in: threads that are started in it have a new context, and their arrays come from
+    malloc unless they open a block of their own.
     """
     library, hook = _preload(), _hook()
     slots = _changed(library.fleetblas_preload_patch)
