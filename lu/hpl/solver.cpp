@@ -184,15 +184,14 @@ class DeviceSolver final : public Solver {
 
   /// For panels, the same on all ranks of the row.
   void find_way() {
-    if (!has_whole_columns() && device_comm_ == DeviceComm::nccl) {
-      refusal_ = "--device-comm=nccl is for grids of one row (P = 1)";
+    if (!has_whole_columns()) {
+      if (device_comm_ == DeviceComm::nccl)
+        refusal_ = "--device-comm=nccl is for grids of one row (P = 1)";
+      else if (grid_.cols > 1)
+        panel_way_ = "over host memory";
       return;
     }
     if (grid_.cols == 1) return;
-    if (!has_whole_columns()) {
-      panel_way_ = "over host memory";
-      return;
-    }
     if (grid_.all.shares_memory()) {
       panel_way_ = "from device to device";
       return;

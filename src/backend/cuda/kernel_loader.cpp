@@ -34,6 +34,7 @@ std::atomic<unsigned>& loaded_types(int ordinal) {
   static std::array<std::atomic<unsigned>, kMostDevices> types{};
   return types[static_cast<std::size_t>(ordinal) % kMostDevices];
 }
+bool is_loaded(int ordinal, std::size_t type) { return (loaded_types(ordinal) >> type & 1) != 0; }
 
 }  // namespace
 
@@ -70,8 +71,7 @@ struct KernelLoader::Shared {
   /// Makes the first product of a usual type, if it is the first in this process. With the lock of
   /// the device, which is the current one.
   void load(Device& device, std::size_t type) const {
-    const bool is_loaded = (loaded_types(device.ordinal) >> type & 1) != 0;
-    if (is_loaded || any_stream_is_held()) return;
+    if (is_loaded(device.ordinal, type) || any_stream_is_held()) return;
     if (device.blas == nullptr) make_handle(device);
     device.blas->load_kernels(kUsualTypes[type]);
     check(cudaStreamSynchronize(device.stream), "the first product");
@@ -119,7 +119,8 @@ void KernelLoader::begin() {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    for (Device& device : shared_->devices)
+    for (Device& device : shared_->devices) {
+      if (is_loaded(device.ordinal, kUsualTypes.size() - 1)) continue;  // the last one
       threads_.emplace_back([shared = shared_.get(), &device] {
         try {
           shared->load_all(device);
@@ -127,6 +128,7 @@ void KernelLoader::begin() {
           // The call that needs it says so.
         }
       });
+    }
   } catch (const std::exception&) {
     // No thread: kernels are loaded when they are needed.
   }
