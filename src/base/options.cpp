@@ -120,6 +120,9 @@ std::string environment(const std::string& name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
+/// Set, if only to nothing; nor that in a setuid program.
+bool is_in_environment(const std::string& name) { return secure_getenv(name.c_str()) != nullptr; }
+
 void set_devices(Options& options, std::string_view value) {
   constexpr std::string_view kAllowed = "auto, all, a count (4), ids (0,2 or 2,) or split";
   constexpr int kMost = 4096;
@@ -392,7 +395,10 @@ Options read_options(std::vector<std::string>& complaints) {
   for (const OptionInfo& info : kTable) {
     const std::string variable = environment_name(info.name);
     const std::string value = environment(variable);
-    if (!value.empty())
+    // Nothing is as good as not set, but where nothing is a value and not the default.
+    const bool is_no_folder =
+        std::string_view(info.name) == "cache_dir" && is_in_environment(variable);
+    if (!value.empty() || is_no_folder)
       apply(options, info.name, trimmed(value), Origin::environment, variable + ": ", complaints);
   }
   return options;

@@ -283,6 +283,10 @@ TEST_F(Environment, KeepsWhatIsMeasuredInTheUsersCacheFolder) {
   EXPECT_EQ(read_options(complaints).cache_dir, "/some/cache/fleetblas");
   setenv("FLEETBLAS_CACHE_DIR", "/other", 1);
   EXPECT_EQ(read_options(complaints).cache_dir, "/other");
+  setenv("FLEETBLAS_CACHE_DIR", "", 1);  // nothing is kept
+  EXPECT_EQ(read_options(complaints).cache_dir, "");
+  EXPECT_TRUE(complaints.empty());
+  unsetenv("FLEETBLAS_CACHE_DIR");
   unsetenv("XDG_CACHE_HOME");
 }
 
