@@ -220,7 +220,7 @@ def test_functions_that_write_to_a_tracked_matrix(context):
 
 def test_an_error_names_its_call_wherever_it_is_read():
     with fleetblas.Context(
-        backend="host", devices=2, offload="always", tile=16, inject="lost:0@3"
+        backend="host", devices=1, offload="always", tile=16, cpu_share="off", inject="lost:0@3"
     ) as failing:
         y = failing.tracked(numbers(N, N))
         with fleetblas.compose():

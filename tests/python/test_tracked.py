@@ -177,7 +177,7 @@ def test_errors(context):
     with pytest.raises(TypeError):
         context.tracked(np.zeros((2, 2), int))
     with fleetblas.Context(
-        backend="host", devices=2, offload="always", tile=16, inject="lost:0@3"
+        backend="host", devices=1, offload="always", tile=16, cpu_share="off", inject="lost:0@3"
     ) as failing:
         y = failing.tracked(numbers(N, N))
         lost = failing.gemm(y, y, out=failing.tracked(shape=(N, N), place=0))
