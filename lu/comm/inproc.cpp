@@ -4,6 +4,7 @@
 #include "comm/inproc.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -24,62 +25,23 @@ Clock::duration seconds(double s) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
 }
 
-/// One collective call: what each rank has said.
-struct Entry {
+/// One collective call: what each rank says. It does not change after that, so that it is read
+/// without a lock.
+class Call {
+ public:
+  explicit Call(std::size_t ranks) : parts_(ranks) {}
+
   struct Part {
     std::vector<double> data;
     Clock::time_point said;
+    std::atomic<bool> is_said = false;
   };
-  std::vector<std::optional<Part>> parts;
-  int left = 0;  ///< ranks that still want something of it
-};
-
-/// The ranks of a group by their numbers in the process, the splits that it came from, and which
-/// call of the group.
-using EntryKey = std::tuple<std::vector<int>, std::vector<int>, std::int64_t>;
-
-/// What all ranks of a run share.
-class Board {
- public:
-  explicit Board(const Pace& pace) : pace_(pace) {}
-
-  void say(const EntryKey& key, int rank, std::span<const double> data) {
-    {
-      const std::lock_guard lock(mutex_);
-      Entry& entry = entry_of(key);
-      entry.parts[static_cast<std::size_t>(rank)] = {{data.begin(), data.end()}, Clock::now()};
-    }
-    heard_.notify_all();
-  }
-
-  /// When everything of `wanted` is with rank `to`; nothing as long as somebody has not spoken.
-  /// Throws Failure.
-  std::optional<Clock::time_point> arrival(const EntryKey& key, std::span<const int> wanted,
-                                           int to) {
-    const std::lock_guard lock(mutex_);
-    return arrival_locked(key, wanted, to);
-  }
-
-  /// Waits for it. Throws Failure.
-  void wait(const EntryKey& key, std::span<const int> wanted, int to, double patience_s) {
-    std::unique_lock lock(mutex_);
-    const auto limit = Clock::now() + seconds(patience_s);
-    for (;;) {
-      if (const auto there = arrival_locked(key, wanted, to)) {
-        lock.unlock();
-        std::this_thread::sleep_until(*there);
-        return;
-      }
-      if (heard_.wait_until(lock, limit) == std::cv_status::timeout &&
-          !arrival_locked(key, wanted, to))
-        throw no_answer(patience_s);
-    }
-  }
+  Part& of(int rank) { return parts_[static_cast<std::size_t>(rank)]; }
+  const Part& of(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
 
   /// What a rank has said, from its element `first` on.
-  void read(const EntryKey& key, int rank, std::int64_t first, std::span<double> to) {
-    const std::lock_guard lock(mutex_);
-    const auto& data = entry_of(key).parts[static_cast<std::size_t>(rank)]->data;
+  void read(int rank, std::int64_t first, std::span<double> to) const {
+    const std::vector<double>& data = of(rank).data;
     const std::size_t end = static_cast<std::size_t>(first) + to.size();
     if (data.size() < end)
       throw Failure("a rank has sent " + std::to_string(data.size()) + " numbers where " +
@@ -87,17 +49,83 @@ class Board {
     std::copy_n(data.begin() + first, to.size(), to.begin());
   }
 
-  /// A rank needs nothing more of it.
-  void leave(const EntryKey& key) {
+ private:
+  std::vector<Part> parts_;
+};
+
+/// The ranks of a group by their numbers in the process, the splits that it came from, and which
+/// call of the group.
+using CallKey = std::tuple<std::vector<int>, std::vector<int>, std::int64_t>;
+
+/// What all ranks of a run share.
+class Board {
+ public:
+  Board(const Pace& pace, int ranks)
+      : pace_(pace),
+        has_cores_(static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency()) {}
+
+  /// The same for all ranks of the group, each of which asks once.
+  std::shared_ptr<Call> call(const CallKey& key) {
+    const std::size_t ranks = std::get<0>(key).size();
     const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(key);
-    if (found != entries_.end() && --found->second.left == 0) entries_.erase(found);
+    Asked& asked = calls_[key];
+    if (asked.call == nullptr) asked.call = std::make_shared<Call>(ranks);
+    const std::shared_ptr<Call> call = asked.call;
+    if (++asked.by == ranks) calls_.erase(key);
+    return call;
+  }
+
+  void say(Call& call, int rank, std::span<const double> data) {
+    Call::Part& part = call.of(rank);
+    part.data.assign(data.begin(), data.end());
+    part.said = Clock::now();
+    {
+      const std::lock_guard lock(mutex_);  // nobody begins to wait at this moment
+      part.is_said.store(true, std::memory_order_release);
+    }
+    heard_.notify_all();
+  }
+
+  /// When everything of `wanted` is with rank `to`; nothing as long as somebody has not spoken.
+  /// Throws Failure.
+  std::optional<Clock::time_point> arrival(const Call& call, std::span<const int> wanted,
+                                           int to) const {
+    if (has_failed_.load(std::memory_order_acquire)) throw Failure("another rank has failed");
+    Clock::time_point there = Clock::time_point::min();
+    for (const int from : wanted) {
+      const Call::Part& part = call.of(from);
+      if (!part.is_said.load(std::memory_order_acquire)) return {};
+      if (from == to) continue;
+      double takes_s = pace_.latency_s;
+      if (pace_.bytes_per_s > 0)
+        takes_s += static_cast<double>(part.data.size() * sizeof(double)) / pace_.bytes_per_s;
+      there = std::max(there, part.said + seconds(takes_s));
+    }
+    return there;
+  }
+
+  /// Waits for it. Throws Failure.
+  void wait(const Call& call, std::span<const int> wanted, int to, double patience_s) {
+    // To be woken takes longer than most answers of ranks that are at the same work. Where they
+    // share cores, whoever looks keeps others from answering.
+    constexpr std::chrono::microseconds kSoon{50};
+    const auto now = Clock::now(), limit = now + seconds(patience_s);
+    const auto soon = has_cores_ ? now + kSoon : now;
+    auto there = arrival(call, wanted, to);
+    while (!there && Clock::now() < soon) there = arrival(call, wanted, to);
+    if (!there) {
+      std::unique_lock lock(mutex_);
+      const auto is_there = [&] { return (there = arrival(call, wanted, to)).has_value(); };
+      if (!heard_.wait_until(lock, limit, is_there)) throw no_answer(patience_s);
+    }
+    std::this_thread::sleep_until(*there);
   }
 
   void fail(std::exception_ptr error) {
     {
       const std::lock_guard lock(mutex_);
       if (error_ == nullptr) error_ = std::move(error);
+      has_failed_.store(true, std::memory_order_release);
     }
     heard_.notify_all();
   }
@@ -106,46 +134,29 @@ class Board {
   }
 
  private:
-  Entry& entry_of(const EntryKey& key) {
-    const auto [found, is_new] = entries_.try_emplace(key);
-    if (is_new) {
-      found->second.parts.resize(std::get<0>(key).size());
-      found->second.left = static_cast<int>(std::get<0>(key).size());
-    }
-    return found->second;
-  }
-
-  std::optional<Clock::time_point> arrival_locked(const EntryKey& key, std::span<const int> wanted,
-                                                  int to) {
-    if (error_ != nullptr) throw Failure("another rank has failed");
-    Clock::time_point there = Clock::time_point::min();
-    const Entry& entry = entry_of(key);
-    for (const int from : wanted) {
-      const auto& part = entry.parts[static_cast<std::size_t>(from)];
-      if (!part) return {};
-      if (from == to) continue;
-      double takes_s = pace_.latency_s;
-      if (pace_.bytes_per_s > 0)
-        takes_s += static_cast<double>(part->data.size() * sizeof(double)) / pace_.bytes_per_s;
-      there = std::max(there, part->said + seconds(takes_s));
-    }
-    return there;
-  }
+  struct Asked {
+    std::shared_ptr<Call> call;
+    std::size_t by = 0;  ///< so many ranks
+  };
 
   const Pace pace_;
+  const bool has_cores_;  ///< each rank one
   std::mutex mutex_;
   std::condition_variable heard_;
-  std::map<EntryKey, Entry> entries_;
-  std::exception_ptr error_;
+  std::map<CallKey, Asked> calls_;  // guarded by mutex_: what not all ranks have come to
+  std::exception_ptr error_;        // guarded by mutex_ while ranks run
+  std::atomic<bool> has_failed_ = false;
 };
 
 /// Waits for the parts of some ranks, then takes them.
 class BoardRequest final : public Request {
  public:
-  BoardRequest(Board& board, EntryKey key, std::vector<int> wanted, int rank, double patience_s,
-               std::function<void()> take)
+  using Take = std::function<void(const Call&)>;
+
+  BoardRequest(Board& board, std::shared_ptr<const Call> call, std::vector<int> wanted, int rank,
+               double patience_s, Take take)
       : board_(board),
-        key_(std::move(key)),
+        call_(std::move(call)),
         wanted_(std::move(wanted)),
         rank_(rank),
         patience_s_(patience_s),
@@ -153,30 +164,30 @@ class BoardRequest final : public Request {
 
   bool test() override {
     if (is_done_) return true;
-    const auto there = board_.arrival(key_, wanted_, rank_);
+    const auto there = board_.arrival(*call_, wanted_, rank_);
     if (!there || *there > Clock::now()) return false;
     finish();
     return true;
   }
   void wait() override {
     if (is_done_) return;
-    board_.wait(key_, wanted_, rank_, patience_s_);
+    board_.wait(*call_, wanted_, rank_, patience_s_);
     finish();
   }
 
  private:
   void finish() {
-    take_();
+    take_(*call_);
     is_done_ = true;
-    board_.leave(key_);
+    call_.reset();
   }
 
   Board& board_;
-  const EntryKey key_;
+  std::shared_ptr<const Call> call_;
   const std::vector<int> wanted_;
   const int rank_;
   const double patience_s_;
-  const std::function<void()> take_;
+  const Take take_;
   bool is_done_ = false;
 };
 
@@ -199,36 +210,36 @@ class InprocComm final : public Comm {
   bool shares_memory() const override { return true; }
 
   std::unique_ptr<Request> broadcast(std::span<double> data, int root) override {
-    const EntryKey key = next_key();
-    if (rank_ == root) board_.say(key, rank_, data);
-    return request(key, {root}, [this, key, data, root] {
-      if (rank_ != root) board_.read(key, root, 0, data);
+    const std::shared_ptr<Call> call = next_call();
+    if (rank_ == root) board_.say(*call, rank_, data);
+    return request(call, {root}, [this, data, root](const Call& said) {
+      if (rank_ != root) said.read(root, 0, data);
     });
   }
 
   std::unique_ptr<Request> scatter(std::span<const double> from,
                                    std::span<const std::int64_t> counts, std::span<double> to,
                                    int root) override {
-    const EntryKey key = next_key();
-    if (rank_ == root) board_.say(key, rank_, from);
+    const std::shared_ptr<Call> call = next_call();
+    if (rank_ == root) board_.say(*call, rank_, from);
     const std::int64_t first =
         std::accumulate(counts.begin(), counts.begin() + rank_, std::int64_t{0});
-    return request(key, {root},
-                   [this, key, to, first, root] { board_.read(key, root, first, to); });
+    return request(call, {root},
+                   [to, first, root](const Call& said) { said.read(root, first, to); });
   }
 
   std::unique_ptr<Request> gather(std::span<const double> from,
                                   std::span<const std::int64_t> counts,
                                   std::span<double> to) override {
-    const EntryKey key = next_key();
-    board_.say(key, rank_, from);
+    const std::shared_ptr<Call> call = next_call();
+    board_.say(*call, rank_, from);
     return request(
-        key, everybody_, [this, key, to, sizes = std::vector(counts.begin(), counts.end())] {
+        call, everybody_,
+        [to, sizes = std::vector(counts.begin(), counts.end())](const Call& said) {
           std::int64_t at = 0;
           for (std::size_t r = 0; r < sizes.size(); ++r) {
-            board_.read(
-                key, static_cast<int>(r), 0,
-                to.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(sizes[r])));
+            said.read(static_cast<int>(r), 0,
+                      to.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(sizes[r])));
             at += sizes[r];
           }
         });
@@ -237,25 +248,25 @@ class InprocComm final : public Comm {
   std::unique_ptr<Request> exchange(std::span<const double> from,
                                     std::span<const std::int64_t> from_counts, std::span<double> to,
                                     std::span<const std::int64_t> to_counts) override {
-    const EntryKey key = next_key();
+    const std::shared_ptr<Call> call = next_call();
     // Each rank's part begins where the numbers at the front say.
-    std::vector<double> said;
+    std::vector<double> words;
     std::int64_t offset = std::ssize(group_);
     for (const std::int64_t count : from_counts) {
-      said.push_back(static_cast<double>(offset));
+      words.push_back(static_cast<double>(offset));
       offset += count;
     }
-    said.insert(said.end(), from.begin(), from.end());
-    board_.say(key, rank_, said);
+    words.insert(words.end(), from.begin(), from.end());
+    board_.say(*call, rank_, words);
     return request(
-        key, everybody_, [this, key, to, sizes = std::vector(to_counts.begin(), to_counts.end())] {
+        call, everybody_,
+        [this, to, sizes = std::vector(to_counts.begin(), to_counts.end())](const Call& said) {
           std::int64_t at = 0;
           for (std::size_t r = 0; r < sizes.size(); ++r) {
             double begin = 0;
-            board_.read(key, static_cast<int>(r), rank_, {&begin, 1});
-            board_.read(
-                key, static_cast<int>(r), static_cast<std::int64_t>(begin),
-                to.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(sizes[r])));
+            said.read(static_cast<int>(r), rank_, {&begin, 1});
+            said.read(static_cast<int>(r), static_cast<std::int64_t>(begin),
+                      to.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(sizes[r])));
             at += sizes[r];
           }
         });
@@ -284,11 +295,11 @@ class InprocComm final : public Comm {
   }
 
  private:
-  EntryKey next_key() { return {group_, origin_, calls_++}; }
-  std::unique_ptr<Request> request(const EntryKey& key, std::vector<int> wanted,
-                                   std::function<void()> take) {
-    return std::make_unique<BoardRequest>(board_, key, std::move(wanted), rank_, patience_s_,
-                                          std::move(take));
+  std::shared_ptr<Call> next_call() { return board_.call({group_, origin_, calls_++}); }
+  std::unique_ptr<Request> request(std::shared_ptr<const Call> call, std::vector<int> wanted,
+                                   BoardRequest::Take take) {
+    return std::make_unique<BoardRequest>(board_, std::move(call), std::move(wanted), rank_,
+                                          patience_s_, std::move(take));
   }
 
   Board& board_;
@@ -304,7 +315,7 @@ class InprocComm final : public Comm {
 }  // namespace
 
 void run_ranks(int ranks, const Pace& pace, const std::function<void(Comm&)>& rank_main) {
-  Board board(pace);
+  Board board(pace, ranks);
   std::vector<int> group(static_cast<std::size_t>(ranks));
   std::iota(group.begin(), group.end(), 0);
   std::vector<std::thread> threads;

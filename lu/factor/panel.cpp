@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // panel.cpp: by LAPACK where one rank has all rows. Else columns by halves, down to a few that are
 // eliminated one by one; the square is on all ranks of the column, so that only pivots' rows
-// travel.
+// travel. Each core has the same rows all the time.
 #include "factor/panel.hpp"
 
-#include <cmath>
-#include <limits>
+#include <algorithm>
 #include <map>
 #include <utility>
+
+#include "factor/elimination.hpp"
 
 namespace fleet::lu {
 namespace {
 
 /// So many columns are eliminated one by one.
 constexpr std::int64_t kFew = 8;
+/// Below so many numbers, one core is done with them before others have begun.
+constexpr std::int64_t kWorthSharing = 8192;
 
 }  // namespace
 
@@ -38,7 +41,9 @@ class PanelFactoring {
   PanelFactoring(Panel& panel, const Grid& grid, double* columns, std::int64_t ld, const Rank& rank)
       : panel_(panel),
         ranks_(*grid.pivot_ranks),
-        blas_(rank.all_cores),
+        crew_(rank.crew),
+        one_core_(rank.one_core.context()),
+        all_cores_(rank.all_cores),
         recorder_(rank.recorder),
         rank_(grid.row),
         has_square_(grid.row == panel.owner_row),
@@ -57,14 +62,21 @@ class PanelFactoring {
     else if (ranks_.size() == 1)
       factor_alone();
     else
-      factor(0, width_);
+      factor_together();
     double* below = panel_.message_.data() + (panel_.below() - panel_.square());
     const double* from = x_ + (panel_.local_below - panel_.local_begin);
-    for (std::int64_t c = 0; c < width_; ++c)
-      std::copy_n(from + c * ld_, panel_.rows_below, below + c * panel_.rows_below);
+    crew_.share(width_, [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t c = first; c < end; ++c)
+        std::copy_n(from + c * ld_, panel_.rows_below, below + c * panel_.rows_below);
+    });
   }
 
  private:
+  /// What a core has found. Cores do not write to the same line of memory.
+  struct alignas(64) OfCore {
+    Largest largest;
+  };
+
   /// What a rank says of a column: the size of its best element and that element's rows, in the
   /// matrix and in its own part. Then that row, and the row of the square from whoever has it.
   enum Word : std::size_t { kSize, kGlobal, kLocal, kHead };
@@ -73,25 +85,61 @@ class PanelFactoring {
   /// This rank's first row below row c of the square.
   std::int64_t below(std::int64_t c) const { return has_square_ ? c : 0; }
 
+  /// With the ranks that have other rows.
+  void factor_together() {
+    crew_.in_lockstep([this](Lockstep& cores) {
+      cores_ = &cores;
+      of_cores_.resize(static_cast<std::size_t>(cores.parts()));
+      factor(0, width_);
+    });
+  }
+
+  /// work(core, begin, end) for this rank's rows from `first` on, with so many numbers each.
+  template <typename Work>
+  void share_rows(std::int64_t first, std::int64_t numbers, const Work& work) {
+    const auto part = [&](int core, std::int64_t begin, std::int64_t end) {
+      begin = std::max(begin, first);
+      if (begin < end) work(core, begin, end);
+    };
+    if (cores_->parts() == 1 || rows_ * numbers < kWorthSharing) return part(0, 0, rows_);
+    cores_->each([&](int core) { part(core, border(core), border(core + 1)); });
+  }
+  /// Of the rows of a core: whole lines of memory.
+  std::int64_t border(int core) const {
+    constexpr std::int64_t kLine = 8;
+    return std::min(rows_, (rows_ * core / cores_->parts() + kLine - 1) / kLine * kLine);
+  }
+
   void factor(std::int64_t first, std::int64_t count) {
     if (count <= kFew) {
+      look_at(first);
       for (std::int64_t c = first; c < first + count; ++c) eliminate(c, first + count);
       return;
     }
     const std::int64_t half = count / 2, middle = first + half, rest = count - half;
     factor(first, half);
     double* const upper = square_ + first + middle * width_;
-    blas_.solve({FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS, FLEET_UNIT,
-                 square_ + first + first * width_, width_},
-                half, rest, upper, width_);
+    one_core_.solve({FLEET_LEFT, FLEET_LOWER, FLEET_NO_TRANS, FLEET_UNIT,
+                     square_ + first + first * width_, width_},
+                    half, rest, upper, width_);
     if (has_square_)
       for (std::int64_t c = 0; c < rest; ++c)
         std::copy_n(upper + c * width_, half, column(middle + c) + first);
-    const std::int64_t row = below(middle);
-    blas_.subtract_product(rows_ - row, rest, half, column(first) + row, ld_, FLEET_NO_TRANS, upper,
-                           width_, column(middle) + row, ld_);
+    share_rows(below(middle), rest * half, [&](int, std::int64_t begin, std::int64_t end) {
+      one_core_.subtract_product(end - begin, rest, half, column(first) + begin, ld_,
+                                 FLEET_NO_TRANS, upper, width_, column(middle) + begin, ld_);
+    });
     factor(middle, rest);
   }
+
+  /// For its pivot. By whoever has the rows in its caches, as in the columns that follow.
+  void look_at(std::int64_t c) {
+    forget();
+    share_rows(below(c), kFew, [&](int core, std::int64_t begin, std::int64_t end) {
+      of_cores_[static_cast<std::size_t>(core)].largest.look_at(column(c), begin, end);
+    });
+  }
+  void forget() { std::ranges::fill(of_cores_, OfCore{}); }
 
   /// One column: its pivot comes into the square, and its multiples leave the columns before `end`.
   void eliminate(std::int64_t c, std::int64_t end) {
@@ -111,8 +159,11 @@ class PanelFactoring {
       if (has_square_) column(i)[c] = pivot_row[i];
     }
     note_pivot(c, pivot_row[c]);
-    const std::int64_t row = below(c + 1);
-    subtract_multiples(pivot_row + c, end - c, column(c) + row, ld_, rows_ - row);
+    forget();
+    share_rows(below(c + 1), end - c, [&](int core, std::int64_t first, std::int64_t last) {
+      of_cores_[static_cast<std::size_t>(core)].largest =
+          lu::eliminate(pivot_row + c, end - c, column(c), ld_, first, last);
+    });
   }
 
   void gather_words() {
@@ -130,28 +181,10 @@ class PanelFactoring {
     if (pivot == 0 && info == 0) info = static_cast<double>(panel_.begin + c + 1);
   }
 
-  /// `from`: the pivot and what follows it in its row, `count` columns. `column` and those after it
-  /// lose its multiples in `rows` rows; `column` keeps the multipliers.
-  static void subtract_multiples(const double* from, std::int64_t count, double* column,
-                                 std::int64_t ld, std::int64_t rows) {
-    const double pivot = from[0];
-    if (pivot == 0) return;
-    // As LAPACK does it: where the reciprocal would overflow, each element is divided.
-    const bool divides = std::abs(pivot) < std::numeric_limits<double>::min();
-    const double inverse = 1 / pivot;
-    for (std::int64_t i = 0; i < rows; ++i)
-      column[i] = divides ? column[i] / pivot : column[i] * inverse;
-    for (std::int64_t other = 1; other < count; ++other) {
-      const double factor = from[other];
-      double* const target = column + other * ld;
-      for (std::int64_t i = 0; i < rows; ++i) target[i] -= column[i] * factor;
-    }
-  }
-
   /// By LAPACK: nobody else has rows.
   void factor_alone() {
     std::vector<std::int64_t> pivots(static_cast<std::size_t>(width_));
-    const std::int64_t info = blas_.factor(rows_, width_, x_, ld_, pivots.data());
+    const std::int64_t info = all_cores_.factor(rows_, width_, x_, ld_, pivots.data());
     if (info > 0) panel_.message_[panel_.info_at()] = static_cast<double>(panel_.begin + info);
     for (std::int64_t c = 0; c < width_; ++c) {
       std::copy_n(column(c), width_, square_ + c * width_);
@@ -167,7 +200,7 @@ class PanelFactoring {
       for (std::int64_t c = 0; c < width_; ++c) {
         for (std::int64_t i = c; i < width_; ++i) row[static_cast<std::size_t>(i)] = column(i)[c];
         note_pivot(c, row[static_cast<std::size_t>(c)]);
-        subtract_multiples(row.data() + c, width_ - c, column(c) + c + 1, ld_, width_ - c - 1);
+        lu::eliminate(row.data() + c, width_ - c, column(c), ld_, c + 1, width_);
       }
       for (std::int64_t c = 0; c < width_; ++c)
         std::copy_n(column(c), width_, square_ + c * width_);
@@ -180,16 +213,15 @@ class PanelFactoring {
       ranks_.broadcast(known, panel_.owner_row)->wait();
     });
     const std::int64_t row = below(width_);
-    blas_.solve({FLEET_RIGHT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT, square_, width_},
-                rows_ - row, width_, x_ + row, ld_);
+    all_cores_.solve({FLEET_RIGHT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT, square_, width_},
+                     rows_ - row, width_, x_ + row, ld_);
   }
 
   void say(std::int64_t c) {
-    const double* const x = column(c);
-    std::int64_t found = -1;
-    for (std::int64_t row = below(c); row < rows_; ++row)
-      if (found < 0 || std::abs(x[row]) > std::abs(x[found])) found = row;
-    of_rank_[kSize] = found < 0 ? -1 : std::abs(x[found]);
+    Largest largest;
+    for (const OfCore& core : of_cores_) largest.or_later(core.largest);
+    const std::int64_t found = largest.row;
+    of_rank_[kSize] = largest.size;
     of_rank_[kLocal] = static_cast<double>(found);
     of_rank_[kGlobal] =
         found < 0 ? 0 : static_cast<double>(panel_.rows.global(panel_.local_begin + found, rank_));
@@ -216,7 +248,11 @@ class PanelFactoring {
 
   Panel& panel_;
   Comm& ranks_;
-  const Blas& blas_;
+  Crew& crew_;
+  Lockstep* cores_ = nullptr;
+  std::vector<OfCore> of_cores_;
+  const Blas one_core_;
+  const Blas& all_cores_;
   Recorder& recorder_;
   const int rank_;
   const bool has_square_;

@@ -20,9 +20,11 @@ constexpr std::int64_t kMostBetween = 256;
 
 }  // namespace
 
-Crew::Crew(int threads, bool has_helpers) : has_helpers_(has_helpers) {
+Crew::Crew(int threads, bool has_helpers)
+    : has_helpers_(has_helpers), lockstep_(std::max(1, threads)) {
   try {
-    for (int other = 1; other < threads; ++other) others_.emplace_back([this] { run(); });
+    for (int other = 1; other < threads; ++other)
+      others_.emplace_back([this, other] { run(other); });
   } catch (const std::system_error&) {
     {
       const std::lock_guard lock(mutex_);
@@ -115,12 +117,32 @@ bool Crew::help() {
   return take_part(lock);
 }
 
-void Crew::run() {
+void Crew::in_lockstep(const std::function<void(Lockstep&)>& body) {
+  struct On {
+    explicit On(Lockstep& of) : lockstep(of) { lockstep.begin(); }
+    ~On() { lockstep.end(); }
+    Lockstep& lockstep;
+  };
   std::unique_lock lock(mutex_);
+  const On on(lockstep_);
+  lock.unlock();
+  begins_.notify_all();
+  body(lockstep_);
+}
+
+void Crew::run(int number) {
+  std::unique_lock lock(mutex_);
+  const auto has_work = [this] {
+    return lockstep_.is_on() || (share_.work != nullptr && share_.next < share_.count);
+  };
   for (;;) {
-    begins_.wait(
-        lock, [this] { return stops_ || (share_.work != nullptr && share_.next < share_.count); });
+    begins_.wait(lock, [&] { return stops_ || has_work(); });
     if (stops_) return;
+    if (lockstep_.is_on()) {
+      lock.unlock();
+      lockstep_.follow(number);
+      lock.lock();
+    }
     while (take_part(lock)) {
     }
   }

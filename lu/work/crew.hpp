@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "work/lockstep.hpp"
+
 namespace fleet::lu {
 
 /// Threads that share work whose parts are independent.
@@ -30,6 +32,9 @@ class Crew {
              const std::function<void()>& between = {});
   /// One part of what is shared now; false where there is none.
   bool help();
+  /// `body` by the caller, while the other threads stay awake for the pieces that it gives out: for
+  /// work whose pieces take microseconds. What anybody shares meanwhile, that thread does alone.
+  void in_lockstep(const std::function<void(Lockstep&)>& body);
   int threads() const { return static_cast<int>(others_.size()) + 1; }
 
   /// Who can be asked for help is told when there is work.
@@ -44,7 +49,7 @@ class Crew {
     std::exception_ptr error;
   };
 
-  void run();
+  void run(int number);
   /// With the lock: nobody takes another part.
   void fail(const std::exception_ptr& error);
   /// With the lock, which it leaves for the work. False: there is nothing left to take.
@@ -55,6 +60,7 @@ class Crew {
   std::condition_variable begins_, ends_;
   Share share_;         // guarded by mutex_
   bool stops_ = false;  // guarded by mutex_
+  Lockstep lockstep_;
   std::vector<std::thread> others_;
 };
 

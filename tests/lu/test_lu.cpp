@@ -161,6 +161,17 @@ TEST(Lu, IsTheSameOverSlowLinksWithAnyNumberOfCores) {
       }
 }
 
+TEST(Lu, HasPanelsThatAreTallEnoughForAllCores) {
+  constexpr std::int64_t kOrder = 2300, kWidth = 24;
+  const auto [pivots, info] = by_lapack(kOrder);
+  for (const int cores : test::few({3, 1})) {
+    const Solved found = run({2, 1, kOrder, kWidth, Overlap::lookahead, cores});
+    EXPECT_EQ(found.pivots, pivots);
+    EXPECT_EQ(found.info, info);
+    EXPECT_LT(found.residual, kMostResidual);
+  }
+}
+
 TEST(Lu, WithoutPivotsLeavesAllRowsWhereTheyAre) {
   // A diagonal that no sum of a row reaches: no pivots are needed.
   const Change change = [](std::int64_t row, std::int64_t col, double& element) {

@@ -121,11 +121,13 @@ std::vector<std::int64_t> pivots_of_host(const Grid& grid, std::int64_t n, std::
 }
 
 TEST(Blocks, HaveThePivotsOfTheHostAndOfLapack) {
+  unsigned turn = 0;
   for (const auto& [rows, cols] : {std::pair{2, 1}, {2, 2}, {3, 2}, {3, 3}, {2, 3}})
     for (const auto& [n, nb] : {std::pair{1, 4}, {40, 64}, {100, 16}, {203, 24}})
       for (const Overlap overlap : kOverlaps) {
         // Threads of messages that never rest are slow where cores are few.
         if (overlap == Overlap::dedicated && rows * cols > 4) continue;
+        if (!test::has_turn(turn++)) continue;
         const auto expected = pivots_of_lapack(n);
         run_ranks(rows * cols, {}, [&, n = n, nb = nb, rows = rows, cols = cols](Comm& comm) {
           Blocked blocked(comm, rows, cols, n, nb, overlap);

@@ -2,6 +2,7 @@
 // test_work.cpp: the cores of a rank and the thread that drives its messages.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -70,6 +71,58 @@ TEST(Crew, IsHelpedByThreadsOfOthers) {
   EXPECT_EQ(done, 2000);
   EXPECT_GT(by_helper, 0);
   EXPECT_FALSE(crew.help());
+}
+
+TEST(Crew, DoesEveryPartOfEachPieceInLockstepOnce) {
+  constexpr int kPieces = 2000;
+  for (const int threads : {1, 2, 5}) {
+    Crew crew(threads);
+    for (int turn = 0; turn < 3; ++turn) {
+      std::vector<int> done(static_cast<std::size_t>(threads), 0);
+      crew.in_lockstep([&](Lockstep& cores) {
+        ASSERT_EQ(cores.parts(), threads);
+        for (int piece = 0; piece < kPieces; ++piece) {
+          // What is not a part of this thread is seen when the piece is done.
+          cores.each([&](int part) { ++done[static_cast<std::size_t>(part)]; });
+          ASSERT_EQ(std::ranges::count(done, piece + 1), threads);
+        }
+      });
+      std::atomic<std::int64_t> shared = 0;
+      crew.share(1000, [&](std::int64_t begin, std::int64_t end) { shared += end - begin; });
+      EXPECT_EQ(shared, 1000);
+    }
+  }
+}
+
+TEST(Crew, IsHelpedInLockstep) {
+  Crew crew(2);
+  std::atomic<bool> is_helped = false;
+  crew.in_lockstep([&](Lockstep& cores) {
+    const std::thread::id leader = std::this_thread::get_id();
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    while (!is_helped && std::chrono::steady_clock::now() < limit)
+      cores.each([&](int) {
+        if (std::this_thread::get_id() != leader) is_helped = true;
+        std::this_thread::sleep_for(100us);
+      });
+  });
+  EXPECT_TRUE(is_helped);
+}
+
+TEST(Crew, ThrowsWhatAPartInLockstepHasThrown) {
+  for (const int threads : {1, 3}) {
+    Crew crew(threads);
+    EXPECT_THROW(crew.in_lockstep([](Lockstep& cores) {
+      cores.each([&](int part) {
+        if (part == cores.parts() - 1) throw Failure("this part is broken");
+      });
+    }),
+                 Failure);
+    int done = 0;
+    crew.in_lockstep(
+        [&](Lockstep& cores) { cores.each([&](int part) { done += part == 0 ? 1 : 0; }); });
+    EXPECT_EQ(done, 1);
+  }
 }
 
 TEST(Crew, LetsItsCallerShareOtherWorkBetweenParts) {
