@@ -92,4 +92,8 @@ Factored DeviceEquations::factor(
   return lu::factor(grid_, *system_, *mail_, device_, rank, overlap_, after_step);
 }
 
+void DeviceEquations::withdraw() {
+  if (mail_) mail_->withdraw();
+}
+
 }  // namespace fleet::lu

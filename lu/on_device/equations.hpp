@@ -49,6 +49,8 @@ class DeviceEquations {
   /// As factor() of a System.
   Factored factor(const Rank& rank, Kept kept,
                   const std::function<void(std::int64_t, std::int64_t)>& after_step = {});
+  /// After a failure, where the memory has to stay: other ranks fetch nothing from it any more.
+  void withdraw();
 
  private:
   std::int64_t width() const { return std::min(nb_, n_); }

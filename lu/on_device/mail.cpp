@@ -98,7 +98,7 @@ Mail::Mail(const Grid& grid, const Device& device, Engine& engine, Places places
   }
 }
 
-Mail::~Mail() {
+void Mail::withdraw() {
   for (const Slot& slot : slots_)
     if (slot.offer != nullptr) slot.offer->end();
 }

@@ -36,7 +36,7 @@ class Mail {
   Mail(const Grid& grid, const Device& device, Engine& engine, Places places,
        std::unique_ptr<DeviceRow> between = nullptr);
   /// Ranks that are fetching from this one are waited for.
-  ~Mail();
+  ~Mail() { withdraw(); }
   Mail(const Mail&) = delete;
   Mail& operator=(const Mail&) = delete;
 
@@ -50,6 +50,8 @@ class Mail {
   const double* panel(std::int64_t k) { return slot(k).panel.data(); }
   /// Waits until nobody needs what this rank has sent.
   void settle();
+  /// For a rank that has failed: others fetch nothing from it any more.
+  void withdraw();
 
  private:
   class Offer;
