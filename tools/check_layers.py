@@ -47,9 +47,9 @@ LU_ROOMS = {
     "factor": ("comm", "dist", "schedule", "work"),
     "on_device": ("comm", "comm_nccl", "dist", "schedule", "work", "factor"),
     "hpl": ("comm", "dist", "schedule", "work", "factor", "on_device"),
-    "routines": ("comm", "dist", "schedule", "work", "factor"),
+    "routines": ("comm", "dist", "schedule", "work", "factor", "on_device"),
     "linpack": ("comm", "comm_mpi", "hpl"),
-    "mpi_api": ("comm", "comm_mpi", "dist", "schedule", "work", "routines"),
+    "mpi_api": ("comm", "comm_mpi", "dist", "schedule", "work", "on_device", "routines"),
     "scalapack": (),
 }
 # The entry layers in front of a BLAS, and the rooms whose headers each may include.

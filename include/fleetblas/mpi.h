@@ -2,8 +2,9 @@
  *
  * mpi.h: products, equations and factorizations of matrices that are dealt over the ranks of an MPI
  * program, as ScaLAPACK deals them. C99. A library of its own, libfleetblas_mpi.so, built where
- * there is an MPI, and for that MPI alone. It computes on CPUs, with the CPU BLAS that libfleetblas
- * finds.
+ * there is an MPI, and for that MPI alone. Each rank computes on its cores, with the CPU BLAS that
+ * libfleetblas finds, and products, LU factors and equations on a device of its own where that is
+ * faster (option devices).
  *
  * A matrix is M x N in square blocks: block (i, j) is on row (RSRC + i) mod P and column
  * (CSRC + j) mod Q of a grid of P x Q ranks, and what a rank has is one column-major array. The
@@ -36,8 +37,9 @@
  *   FLEET_NO_MEMORY      fleet_mpi_dgetrf, fleet_mpi_dgesv: some rank has not the memory that they
  *                        say they take; nothing was touched. A system that promises more than it
  *                        has ends the process later
- *   FLEET_DEVICE_FAILED  a rank does not answer, or has no memory for messages; what the function
- *                        writes is undefined, and the grid can only be destroyed
+ *   FLEET_DEVICE_FAILED  a rank does not answer, has no memory for messages, or its device fails
+ *                        while it computes; what the function writes is undefined, and the grid can
+ *                        only be destroyed
  * The first three are the same on all ranks. The last one is not: a rank that has all it needs from
  * the others returns FLEET_OK, though one of them may fail after that. It hears of it by the next
  * call on the grid, which waits for that rank for patience_s seconds.
@@ -68,10 +70,17 @@ typedef struct fleet_mpi_grid fleet_mpi_grid;
  *                  ranks of its node that may use them too
  *   patience_s=N   the longest that a rank waits for another one; 600, 0: for ever
  *   overlap=WORD   full: messages travel during products; none: each is waited for
+ *   devices=WORD   auto, the default: fleet_mpi_dgemm, _dsyrk, _dgetrf and _dgesv compute on one
+ *                  device of each rank where a rank has at least 1024^3 multiply-adds, and 256 for
+ *                  each number that goes to the device or comes back; always: whatever the size;
+ *                  none: never. The first such call starts the device, which is of the rank's part
+ *                  of its node's (as with the setting devices=split) or of those that
+ *                  FLEETBLAS_DEVICES names, which the ranks of a node take in turn. All other
+ *                  functions, and ranks without a device that has room, compute on cores
  *
- * *grid is NULL where the status is not FLEET_OK: FLEET_BAD_ARGUMENT (also where `overlap` is not
- * the same on all ranks), FLEET_BAD_OPTION, FLEET_NO_MEMORY, or FLEET_DEVICE_FAILED (this MPI is
- * not that of the library, the system gives no threads).
+ * *grid is NULL where the status is not FLEET_OK: FLEET_BAD_ARGUMENT (also where `overlap` or
+ * `devices` is not the same on all ranks), FLEET_BAD_OPTION, FLEET_NO_MEMORY, or
+ * FLEET_DEVICE_FAILED (this MPI is not that of the library, the system gives no threads).
  */
 FLEET_API fleet_status fleet_mpi_grid_create(MPI_Comm comm, char order, int p, int q,
                                              const char* options, fleet_mpi_grid** grid);
@@ -88,7 +97,7 @@ FLEET_API const char* fleet_mpi_message(void);
 FLEET_API int64_t fleet_mpi_local_size(int64_t n, int64_t nb, int part, int first, int parts);
 
 /** C := alpha*op(A)*op(B) + beta*C: op(A) m x k, op(B) k x n, C m x n. C is not read when beta is
- * 0.
+ * 0. On a device a rank's part of C is there until the call ends, beside two strips of each factor.
  */
 FLEET_API fleet_status fleet_mpi_dgemm(fleet_mpi_grid* grid, fleet_op transa, fleet_op transb,
                                        int64_t m, int64_t n, int64_t k, double alpha,
@@ -122,7 +131,9 @@ FLEET_API fleet_status fleet_mpi_dpotrf(fleet_mpi_grid* grid, fleet_uplo uplo, i
  * matrix (from 1 on, as ia counts) was exchanged with row ipiv[local row of i], on the ranks that
  * have row i. *info = i: U(i, i) is exactly 0, and equations cannot be solved with it; 0 otherwise.
  * Before anything is touched each rank takes as much memory again as its part of A has, and that of
- * two panels and of their rows in all columns: else FLEET_NO_MEMORY. */
+ * two panels and of their rows in all columns: else FLEET_NO_MEMORY. That is memory of devices, and
+ * of the host for messages alone, where every rank has a device with so much; else all ranks
+ * compute on cores. */
 FLEET_API fleet_status fleet_mpi_dgetrf(fleet_mpi_grid* grid, int64_t m, int64_t n, double* a,
                                         int64_t ia, int64_t ja, const int* desca, int* ipiv,
                                         int64_t* info);

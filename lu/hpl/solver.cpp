@@ -7,8 +7,7 @@
 #include <optional>
 
 #include "factor/residual.hpp"
-#include "on_device/factor.hpp"
-#include "on_device/grid_factor.hpp"
+#include "on_device/equations.hpp"
 #include "on_device/solve.hpp"
 
 namespace fleet::lu {
@@ -94,10 +93,13 @@ class DeviceSolver final : public Solver {
     if (trial.schedule.pivoting == Pivoting::none) refusal_ = "devices factor with pivots only";
     if (!refusal_.empty()) return;
     device_.emplace(means.matrix_devices.front());
-    refusal_ = refusal_of(trial, grid, bytes(), take_memory(), "of a rank's device", "it has left");
-    if (refusal_.empty() && !has_whole_columns())
-      refusal_ = refusal_of(trial, grid, host_bytes(),
-                            means.memory_bytes <= 0 || host_bytes() <= means.memory_bytes,
+    equations_.emplace(grid, trial.n, trial.nb, *device_, trial.schedule.overlap);
+    refusal_ = refusal_of(trial, grid, equations_->bytes(), take_memory(), "of a rank's device",
+                          "it has left");
+    const double host_bytes = equations_->host_bytes();
+    if (refusal_.empty() && !equations_->has_whole_columns())
+      refusal_ = refusal_of(trial, grid, host_bytes,
+                            means.memory_bytes <= 0 || host_bytes <= means.memory_bytes,
                             "for a rank", "its node has for each of its ranks");
     if (refusal_.empty()) find_way();
   }
@@ -105,23 +107,17 @@ class DeviceSolver final : public Solver {
   std::string refusal() const override { return refusal_; }
   std::string panel_way() const override { return panel_way_; }
   void prepare() override {
-    if (workspace_) {
-      pinned_.emplace(workspace_->touch(grid_, *system_, *device_, trial_.schedule.overlap));
-      workspace_->warm_up(*system_, *device_);
-    } else {
-      mail_.emplace(grid_, *device_, rank_.engine, std::move(*places_),
-                    Device::panel_size(trial_.n, width()), std::move(between_));
-    }
+    equations_->take_host_memory(between_.get());
+    equations_->connect(rank_, std::move(between_));
     warm_up();
-    lu::fill(grid_, *system_, *device_, rank_);
+    lu::fill(grid_, equations_->system(), *device_, rank_);
   }
   Factored factor(const std::function<void(std::int64_t, std::int64_t)>& after_step) override {
-    const Overlap overlap = trial_.schedule.overlap;
-    if (workspace_)
-      return lu::factor(grid_, *system_, *workspace_, *device_, rank_, overlap, after_step);
-    return lu::factor(grid_, *system_, *mail_, *device_, rank_, overlap, after_step);
+    return equations_->factor(rank_, Kept::upper, after_step);
   }
-  std::vector<double> solve() override { return lu::solve(grid_, *system_, *device_, *solution_); }
+  std::vector<double> solve() override {
+    return lu::solve(grid_, equations_->system(), *device_, *solution_);
+  }
   /// The system is made once more, a few columns at a time.
   double residual(const std::vector<double>& x) override {
     constexpr std::int64_t kColumns = 64;
@@ -140,51 +136,18 @@ class DeviceSolver final : public Solver {
   }
 
  private:
-  /// Pivots of a panel on a device have 32 bits.
-  static constexpr std::int64_t kMostRows = INT32_MAX;
-
   std::int64_t width() const { return std::min(trial_.nb, trial_.n); }
-
-  /// Whole columns have their rows exchanged on the device, which makes their panels too.
-  bool has_whole_columns() const { return grid_.rows == 1; }
-
-  /// Of a device: this rank's part, and panels; beside blocks also the rows that move, and those of
-  /// U that another rank has.
-  double bytes() const {
-    const auto rows = static_cast<double>(share_.rows.local_size(grid_.row));
-    const auto cols = static_cast<double>(share_.cols.local_size(grid_.col));
-    const auto wide = static_cast<double>(width());
-    const double beside =
-        has_whole_columns()
-            ? 2 * static_cast<double>(Device::panel_size(std::min(trial_.n, kMostRows), width()))
-            : 2 * wide * (rows + wide) + 3 * wide * cols;
-    return sizeof(double) * (rows * cols + beside);
-  }
-
-  /// Panels and rows on their way, where columns are not whole.
-  double host_bytes() const {
-    const auto rows = static_cast<double>(share_.rows.local_size(grid_.row));
-    const auto cols = static_cast<double>(share_.cols.local_size(grid_.col));
-    return sizeof(double) * static_cast<double>(width()) * (3 * rows + 4 * cols);
-  }
 
   /// All that is large. False where the device has no room.
   bool take_memory() {
-    if (has_whole_columns() && trial_.n > kMostRows) return false;
-    if (auto made = DeviceSystem::make(grid_, trial_.n, trial_.nb, *device_))
-      system_.emplace(std::move(*made));
-    if (!system_) return false;
-    if (has_whole_columns())
-      places_ = Mail::places(*device_, Device::panel_size(trial_.n, width()));
-    else if (auto made = DeviceWorkspace::make(grid_, *system_, *device_, trial_.schedule.overlap))
-      workspace_.emplace(std::move(*made));
-    solution_ = SolutionPlace::make(*system_, *device_);
-    return (places_ || workspace_) && solution_;
+    if (!equations_->take_memory()) return false;
+    solution_ = SolutionPlace::make(equations_->system(), *device_);
+    return solution_.has_value();
   }
 
   /// For panels, the same on all ranks of the row.
   void find_way() {
-    if (!has_whole_columns()) {
+    if (!equations_->has_whole_columns()) {
       if (device_comm_ == DeviceComm::nccl)
         refusal_ = "--device-comm=nccl is for grids of one row (P = 1)";
       else if (grid_.cols > 1)
@@ -199,9 +162,7 @@ class DeviceSolver final : public Solver {
     panel_way_ = "over host memory";
     if (device_comm_ == DeviceComm::host) return;
     std::string why;
-    const DeviceRow::Place place{device_->number(), places_->front().data(),
-                                 Device::panel_size(trial_.n, width())};
-    between_ = DeviceRow::make(*grid_.row_ranks, place, patience_s_, why);
+    between_ = DeviceRow::make(*grid_.row_ranks, equations_->place(), patience_s_, why);
     if (between_ != nullptr)
       panel_way_ = "by " + between_->name();
     else if (device_comm_ == DeviceComm::nccl)
@@ -222,20 +183,12 @@ class DeviceSolver final : public Solver {
     const Device::Part first{memory->data(), nb, nb, nb};
     device_->copy(first.data, numbers.data(), nb * nb);
     device_->copy(solution_->solved.data(), numbers.data(), nb);
-    const std::int64_t height = std::min(nb, system_->local_rows);
+    const std::int64_t height = std::min(nb, equations_->system().local_rows);
     device_->copy(solution_->left.data(), numbers.data(), height);
-    if (mail_) warm_up_mail(first);
+    equations_->warm_up(first);
     device_->solve_upper(first, solution_->solved.data());
     device_->subtract_product({first.data, height, nb, nb}, solution_->solved.data(),
                               solution_->left.data());
-  }
-
-  void warm_up_mail(const Device::Part& first) {
-    double* const panel = mail_->place(0);
-    device_->factor(first, panel);
-    device_->apply(panel, first.cols, system_->part(0, 0, first.cols, system_->local_cols));
-    if (grid_.cols > 1 && grid_.all.shares_memory())
-      device_->fetch(system_->part(0, 0, 1, 1).data, panel, 1);
   }
 
   const Trial trial_;
@@ -247,13 +200,9 @@ class DeviceSolver final : public Solver {
   std::string panel_way_;
   std::string refusal_;
   std::optional<Device> device_;
-  std::optional<DeviceSystem> system_;
-  std::optional<Mail::Places> places_;
   std::optional<SolutionPlace> solution_;
-  std::unique_ptr<DeviceRow> between_;        ///< until the mail has it
-  std::optional<Mail> mail_;                  ///< of whole columns
-  std::optional<DeviceWorkspace> workspace_;  ///< of blocks
-  std::optional<Pinned> pinned_;
+  std::unique_ptr<DeviceRow> between_;  ///< until the equations have it
+  std::optional<DeviceEquations> equations_;
 };
 
 }  // namespace

@@ -123,7 +123,8 @@ void make(fleet_mpi_grid& made, MPI_Comm comm, char order, int p, int q, const c
     wanted = grid_options(options);
   });
   given.set_patience(wanted.patience_s);
-  agree(given, kCreate, legal, hash_of({word(by_rows), word(p), word(q), word(wanted.overlap)}));
+  agree(given, kCreate, legal,
+        hash_of({word(by_rows), word(p), word(q), word(wanted.overlap), word(wanted.devices)}));
   const Verdict made_of = verdict_of([&] {
     const int rank = given.rank();
     made.ordered = given.split(0, by_rows ? rank : rank % p * q + rank / p);
@@ -131,13 +132,17 @@ void make(fleet_mpi_grid& made, MPI_Comm comm, char order, int p, int q, const c
     made.overlap = wanted.overlap;
     int threads = MPI_THREAD_SINGLE;
     MPI_Query_thread(&threads);
-    const int share = std::max(1, usable_cores() / on_node(comm).on_its_cores);
+    const Mpi::OnNode place = on_node(comm);
+    const int share = std::max(1, usable_cores() / place.on_its_cores);
     made.workshop.emplace(
         Means{.cores = wanted.cores > 0 ? wanted.cores : share,
               .progress_thread = wanted.overlap == Overlap::full &&
                                  threads >= MPI_THREAD_SERIALIZED && given.size() > 1,
               .patience_s = wanted.patience_s},
         wanted.overlap);
+    made.device.emplace(*made.grid, OwnDevice::Means{.use = wanted.devices,
+                                                     .turn = place.rank,
+                                                     .patience_s = wanted.patience_s});
   });
   agree(given, kCreate, made_of, 0);
 }

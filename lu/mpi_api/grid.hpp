@@ -11,6 +11,7 @@
 
 #include "dist/grid.hpp"
 #include "fleetblas/mpi.h"
+#include "on_device/own_device.hpp"
 #include "routines/described.hpp"
 #include "work/workshop.hpp"
 
@@ -18,6 +19,7 @@ struct fleet_mpi_grid {
   std::unique_ptr<fleet::lu::Comm> given, ordered;  ///< as MPI numbers the ranks; along rows
   std::optional<fleet::lu::Grid> grid;
   std::optional<fleet::lu::Workshop> workshop;
+  std::optional<fleet::lu::OwnDevice> device;
   fleet::lu::Overlap overlap = fleet::lu::Overlap::full;
   bool has_failed = false;
 };

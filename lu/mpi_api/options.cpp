@@ -15,7 +15,15 @@ namespace {
 [[noreturn]] void refuse(std::string_view word) {
   throw Refusal(FLEET_BAD_OPTION, "option '" + std::string(word) +
                                       "' means nothing: cores=N, patience_s=N, overlap=full, "
-                                      "overlap=none, with ; between them");
+                                      "overlap=none, devices=auto, devices=none, devices=always, "
+                                      "with ; between them");
+}
+
+OwnDevice::Use use(std::string_view text, std::string_view word) {
+  if (text == "auto") return OwnDevice::Use::where_it_pays;
+  if (text == "always") return OwnDevice::Use::always;
+  if (text != "none") refuse(word);
+  return OwnDevice::Use::never;
 }
 
 int number(std::string_view text, std::string_view word) {
@@ -40,6 +48,8 @@ void apply(std::string_view words, GridOptions& options) {
       if (options.patience_s == 0) options.patience_s = kForever;
     } else if (name == "overlap" && (value == "full" || value == "none")) {
       options.overlap = value == "full" ? Overlap::full : Overlap::none;
+    } else if (name == "devices") {
+      options.devices = use(value, word);
     } else {
       refuse(word);
     }

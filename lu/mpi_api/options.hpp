@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // options.hpp: the words that a grid is made with.
 #pragma once
+#include "on_device/own_device.hpp"
 #include "schedule/tasks.hpp"
 
 namespace fleet::lu {
@@ -9,6 +10,7 @@ struct GridOptions {
   int cores = 0;  ///< 0: this rank's share
   double patience_s = 600;
   Overlap overlap = Overlap::full;
+  OwnDevice::Use devices = OwnDevice::Use::where_it_pays;
 };
 
 /// Of the environment, then of `words`, which may be null. Throws Refusal.

@@ -49,12 +49,18 @@ void check_messages(const Grid& grid, std::int64_t most) {
                       " numbers are longer than MPI allows: smaller blocks or more ranks help");
 }
 
+void multiply(fleet_mpi_grid& grid, const Product& product) {
+  lu::multiply(*grid.grid, product, grid.workshop->rank(), grid.overlap, &*grid.device);
+}
+
 /// Takes the memory of a factorization first.
-Steps by_equations(const fleet_mpi_grid& grid, const Dealt& a,
-                   const std::function<void(Equations&, const Rank&)>& run) {
+Steps by_equations(fleet_mpi_grid& grid, const Dealt& a,
+                   const std::function<void(Equations&)>& run) {
   const auto equations = std::make_shared<std::optional<Equations>>();
-  return {[=, &grid] { run(**equations, grid.workshop->rank()); },
-          [=, &grid] { equations->emplace(*grid.grid, a, grid.overlap); }};
+  return {[=] { run(**equations); },
+          [=, &grid] {
+            equations->emplace(*grid.grid, a, grid.workshop->rank(), grid.overlap, &*grid.device);
+          }};
 }
 
 }  // namespace
@@ -90,7 +96,7 @@ fleet_status fleet_mpi_dgemm(fleet_mpi_grid* grid, fleet_op transa, fleet_op tra
             .depth = k};
         check_blocks({product.a, product.b, product.c});
         check_messages(on, most_numbers(on, product));
-        return {[=] { multiply(*grid->grid, product, grid->workshop->rank(), grid->overlap); }};
+        return {[=] { multiply(*grid, product); }};
       });
 }
 
@@ -121,7 +127,7 @@ fleet_status fleet_mpi_dsyrk(fleet_mpi_grid* grid, fleet_uplo uplo, fleet_op tra
                               .depth = k};
         check_blocks({product.a, product.c});
         check_messages(*grid->grid, most_numbers(*grid->grid, product));
-        return {[=] { multiply(*grid->grid, product, grid->workshop->rank(), grid->overlap); }};
+        return {[=] { multiply(*grid, product); }};
       });
 }
 
@@ -179,8 +185,8 @@ fleet_status fleet_mpi_dgetrf(fleet_mpi_grid* grid, int64_t m, int64_t n, double
                 need_pivots(*grid->grid, of_a, ipiv);
                 if (m != n) throw Refusal(FLEET_UNSUPPORTED, "only squares are supported");
                 check_messages(*grid->grid, most_numbers_of_equations(*grid->grid, of_a));
-                return by_equations(*grid, of_a, [=](Equations& equations, const Rank& rank) {
-                  const Factored factored = equations.factor(rank);
+                return by_equations(*grid, of_a, [=](Equations& equations) {
+                  const Factored factored = equations.factor();
                   put_pivots(*grid->grid, of_a.rows, factored.pivots, ia, desca, ipiv);
                   *info = factored.info;
                 });
@@ -201,12 +207,13 @@ fleet_status fleet_mpi_dgesv(fleet_mpi_grid* grid, int64_t n, int64_t nrhs, doub
         const Dealt of_b = described(*grid->grid, {"b", n, nrhs, b, ib, jb, descb}, b);
         check_blocks({of_a, of_b});
         need_pivots(*grid->grid, of_a, ipiv);
-        return by_equations(*grid, of_a, [=](Equations& equations, const Rank& rank) {
-          const Factored factored = equations.factor(rank);
+        return by_equations(*grid, of_a, [=](Equations& equations) {
+          const Factored factored = equations.factor();
           put_pivots(*grid->grid, of_a.rows, factored.pivots, ia, desca, ipiv);
           *info = factored.info;
           if (factored.info == 0 && n > 0 && nrhs > 0)
-            solve_equations(*grid->grid, of_a, factored.pivots, of_b, rank, grid->overlap);
+            solve_equations(*grid->grid, of_a, factored.pivots, of_b, grid->workshop->rank(),
+                            grid->overlap);
         });
       });
 }

@@ -134,6 +134,12 @@ void Device::update(const Part& panel, const Part& upper, const Part& below) con
                             upper.cols, upper.data, upper.ld, below.data, below.ld));
 }
 
+void Device::multiply(const Product& product, const Part& c) const {
+  const auto& [alpha, left, right, depth, beta] = product;
+  check(fleet_dgemm(context_.get(), left.op, right.op, c.rows, c.cols, depth, alpha, left.data,
+                    left.ld, right.data, right.ld, beta, c.data, c.ld));
+}
+
 void Device::solve_upper(const Part& square, double* x) const {
   check(fleet_dtrsm(context_.get(), FLEET_LEFT, FLEET_UPPER, FLEET_NO_TRANS, FLEET_NON_UNIT,
                     square.rows, 1, 1, square.data, square.ld, x, square.rows));

@@ -83,6 +83,20 @@ class Device {
   void update(const Part& panel, const Part& upper, const Part& below) const;
   /// What a panel of so many columns does to those beside it.
   void apply(const double* panel, std::int64_t width, const Part& columns) const;
+  /// A matrix as a factor of a product.
+  struct Factor {
+    fleet_op op;
+    const double* data;
+    std::int64_t ld;
+  };
+  struct Product {
+    double alpha;
+    Factor left, right;
+    std::int64_t depth;  ///< what is summed over
+    double beta;
+  };
+  /// c := alpha*left*right + beta*c; goes with the updates.
+  void multiply(const Product& product, const Part& c) const;
   /// x = U^-1 x, with the upper triangle of a square.
   void solve_upper(const Part& square, double* x) const;
   /// y -= a*x.

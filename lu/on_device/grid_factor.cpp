@@ -21,13 +21,14 @@ struct DeviceStep : PanelStep {
 class GridFactoring {
  public:
   GridFactoring(const Grid& grid, const DeviceSystem& system, DeviceWorkspace& workspace,
-                const Device& device, const Rank& rank, Overlap overlap)
+                const Device& device, const Rank& rank, const DeviceSchedule& schedule)
       : grid_(grid),
         system_(system),
         workspace_(workspace),
         device_(device),
         rank_(rank),
-        overlap_(overlap),
+        overlap_(schedule.overlap),
+        kept_(schedule.kept),
         shape_{system.rows.n, system.rows.nb, grid.rows, grid.cols} {}
 
   Factored run(const std::function<void(std::int64_t, std::int64_t)>& after_step) {
@@ -138,9 +139,13 @@ class GridFactoring {
       device_.put_part(panel.square(), width, {there.data, width, width, there.ld});
       if (rows > 0)
         device_.put_part(panel.below(), rows, {there.data + width, rows, width, there.ld});
-      // Back substitution needs U of it.
-      if (panel.is_of(grid_) && grid_.row == panel.owner_row)
+      if (!panel.is_of(grid_)) return;
+      if (grid_.row == panel.owner_row)
         device_.put_part(panel.square(), width, columns_of(panel, width));
+      if (kept_ == Kept::both && rows > 0)
+        device_.put_part(
+            there.data + width, there.ld,
+            system_.part(panel.local_below, system_.cols.local(panel.begin), rows, width));
     });
   }
 
@@ -150,6 +155,7 @@ class GridFactoring {
   const Device& device_;
   const Rank& rank_;
   const Overlap overlap_;
+  const Kept kept_;
   const Shape shape_;
   std::array<std::optional<DeviceStep>, 2> steps_;
   Factored result_;
@@ -221,9 +227,9 @@ void DeviceWorkspace::warm_up(const DeviceSystem& system, const Device& device) 
 }
 
 Factored factor(const Grid& grid, const DeviceSystem& system, DeviceWorkspace& workspace,
-                const Device& device, const Rank& rank, Overlap overlap,
+                const Device& device, const Rank& rank, const DeviceSchedule& schedule,
                 const std::function<void(std::int64_t, std::int64_t)>& after_step) {
-  return GridFactoring(grid, system, workspace, device, rank, overlap).run(after_step);
+  return GridFactoring(grid, system, workspace, device, rank, schedule).run(after_step);
 }
 
 }  // namespace fleet::lu

@@ -24,10 +24,18 @@ struct DeviceWorkspace {
   void warm_up(const DeviceSystem& system, const Device& device);
 };
 
+/// What the matrix has in the end: U is enough for back substitution.
+enum class Kept { upper, both };
+
+struct DeviceSchedule {
+  Overlap overlap = Overlap::full;
+  Kept kept = Kept::upper;
+};
+
 /// As factor() of a System, by the same tasks. Panels are factored on the host; panels and rows
 /// travel over its memory.
 Factored factor(const Grid& grid, const DeviceSystem& system, DeviceWorkspace& workspace,
-                const Device& device, const Rank& rank, Overlap overlap,
+                const Device& device, const Rank& rank, const DeviceSchedule& schedule,
                 const std::function<void(std::int64_t, std::int64_t)>& after_step = {});
 
 }  // namespace fleet::lu

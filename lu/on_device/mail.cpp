@@ -64,15 +64,23 @@ class Mail::Offer {
 
 std::optional<Mail::Places> Mail::places(const Device& device, std::int64_t size) {
   Places places;
-  for (Device::Memory& place : places) {
+  for (Device::Memory& panel : places.panels) {
     auto memory = device.take(size);
     if (!memory) return {};
-    place = std::move(*memory);
+    panel = std::move(*memory);
   }
   return places;
 }
 
-Mail::Mail(const Grid& grid, const Device& device, Engine& engine, Places places, std::int64_t size,
+void Mail::take_ways(const Device& device, std::int64_t size, Places& places) {
+  for (Device::Memory& way : places.ways) {
+    auto memory = device.take_on_host(size);
+    if (!memory) throw Failure("the host has no memory for panels on their way to a device");
+    way = std::move(*memory);
+  }
+}
+
+Mail::Mail(const Grid& grid, const Device& device, Engine& engine, Places places,
            std::unique_ptr<DeviceRow> between)
     : row_(*grid.row_ranks),
       device_(device),
@@ -84,16 +92,13 @@ Mail::Mail(const Grid& grid, const Device& device, Engine& engine, Places places
   for (std::size_t s = 0; s < slots_.size(); ++s) {
     Slot& slot = slots_[s];
     slot.said.resize(counts_.size());
-    slot.panel = std::move(places[s]);
+    slot.panel = std::move(places.panels[s]);
+    slot.way = std::move(places.ways[s]);
     if (fetches_) slot.offer = Offer::make(slot.panel.data());
-    if (fetches_ || between_ != nullptr || row_.size() == 1) continue;
-    auto way = device.take_on_host(size);
-    if (!way) throw Failure("the host has no memory for panels on their way to a device");
-    slot.way = std::move(*way);
   }
 }
 
-Mail::~Mail() {
+void Mail::withdraw() {
   for (const Slot& slot : slots_)
     if (slot.offer != nullptr) slot.offer->end();
 }

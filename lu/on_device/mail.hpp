@@ -19,15 +19,24 @@ namespace fleet::lu {
 class Mail {
  public:
   /// What a rank keeps panels in.
-  using Places = std::array<Device::Memory, 2>;
+  struct Places {
+    std::array<Device::Memory, 2> panels;
+    std::array<Device::Memory, 2> ways;  ///< on the host, where panels go over it
+  };
   /// Places for panels of `size` numbers; nothing where the device has no room.
   static std::optional<Places> places(const Device& device, std::int64_t size);
+  /// Takes the host's. Throws Failure where there is too little.
+  static void take_ways(const Device& device, std::int64_t size, Places& places);
+  /// Panels go from one process to another.
+  static bool is_between_processes(const Grid& grid) {
+    return grid.cols > 1 && !grid.all.shares_memory();
+  }
 
-  /// `between`: of the grid's row, or nothing.
-  Mail(const Grid& grid, const Device& device, Engine& engine, Places places, std::int64_t size,
+  /// `between`: of the grid's row, or nothing; without, processes need ways.
+  Mail(const Grid& grid, const Device& device, Engine& engine, Places places,
        std::unique_ptr<DeviceRow> between = nullptr);
   /// Ranks that are fetching from this one are waited for.
-  ~Mail();
+  ~Mail() { withdraw(); }
   Mail(const Mail&) = delete;
   Mail& operator=(const Mail&) = delete;
 
@@ -41,6 +50,8 @@ class Mail {
   const double* panel(std::int64_t k) { return slot(k).panel.data(); }
   /// Waits until nobody needs what this rank has sent.
   void settle();
+  /// For a rank that has failed: others fetch nothing from it any more.
+  void withdraw();
 
  private:
   class Offer;

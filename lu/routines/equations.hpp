@@ -5,6 +5,7 @@
 
 #include "dist/grid.hpp"
 #include "factor/factor.hpp"
+#include "on_device/own_device.hpp"
 #include "routines/local.hpp"
 
 namespace fleet::lu {
@@ -13,18 +14,22 @@ namespace fleet::lu {
 /// rows.
 class Equations {
  public:
-  /// Takes the memory: of each rank as much again as its part of A has, and that of messages.
-  /// Nothing is done to A. Throws Failure.
-  Equations(const Grid& grid, const Dealt& a, Overlap overlap);
+  /// Takes the memory: of each rank as much again as its part of A has, and that of messages. That
+  /// is memory of devices where A is worth it and all ranks have one with room. Nothing is done to
+  /// A. All outlive it, until factor() has returned. Throws Failure.
+  Equations(const Grid& grid, const Dealt& a, const Rank& rank, Overlap overlap,
+            OwnDevice* own = nullptr);
   ~Equations();
+  bool is_on_devices() const;
   /// Once, in the place of A. Pivots and info are LAPACK's, on all ranks. Throws Failure.
-  Factored factor(const Rank& rank);
+  Factored factor();
 
  private:
   struct Copy;
   const Grid& grid_;
   const Dealt a_;
-  const Overlap overlap_;
+  const Rank& rank_;
+  OwnDevice* const own_;
   std::unique_ptr<Copy> copy_;
 };
 

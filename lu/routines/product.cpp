@@ -4,12 +4,14 @@
 
 #include <array>
 
+#include "routines/device_product.hpp"
 #include "routines/strip.hpp"
 #include "schedule/product_tasks.hpp"
 
 namespace fleet::lu {
 
-void multiply(const Grid& grid, const Product& product, const Rank& rank, Overlap overlap) {
+void multiply(const Grid& grid, const Product& product, const Rank& rank, Overlap overlap,
+              OwnDevice* own) {
   const Dealt& c = product.c;
   const std::int64_t m = c.rows.size(), n = c.cols.size();
   const Range rows{0, c.rows.local_size(grid.row)}, cols{0, c.cols.local_size(grid.col)};
@@ -35,6 +37,8 @@ void multiply(const Grid& grid, const Product& product, const Rank& rank, Overla
   std::array<Strip, 2> rights{Strip(grid, of_b), Strip(grid, of_b)};
   const std::int64_t width = strip_width(c.rows.blocks.nb, grid.rows, grid.cols);
   const std::int64_t steps = (depth + width - 1) / width;
+  std::unique_ptr<DeviceProduct> there;
+  if (own != nullptr) there = DeviceProduct::make(*own, with, {depth, std::min(width, depth)});
   for (const auto& [act, step] : product_tasks(steps, overlap)) {
     const Range sum{step * width, std::min(depth, (step + 1) * width)};
     Strip& left = lefts[static_cast<std::size_t>(step % 2)];
@@ -52,11 +56,15 @@ void multiply(const Grid& grid, const Product& product, const Rank& rank, Overla
         with.left = left.view();
         with.right = right.view();
         with.depth = sum.size();
-        rank.recorder.time(What::product, step, [&] { update(rank, with, rows, cols); });
+        if (there != nullptr)
+          there->update(with, rank, step);
+        else
+          rank.recorder.time(What::product, step, [&] { update(rank, with, rows, cols); });
         with.beta = 1;
         break;
     }
   }
+  if (there != nullptr) there->finish(rank);
 }
 
 std::int64_t most_numbers(const Grid& grid, const Product& p) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * mpi_blas.c: a C99 program that uses mpi.h: results on the grids that its ranks make, refusals,
- * and a rank that does not come. It exits with the number of the check that fails.
+ * and a rank that does not come, or (argument: device) loses its device.
  */
 #include <fleetblas/mpi.h>
 #include <math.h>
@@ -88,6 +88,15 @@ static double of_parts(int i, int j) {
   return sum;
 }
 
+/* The lower triangle of A^T*A, and C as it was above it. */
+static double of_square(int i, int j) {
+  double sum = 0;
+  int k;
+  if (i < j) return number(i, j, 3);
+  for (k = 0; k < kK; ++k) sum += number(k, i, 1) * number(k, j, 1);
+  return sum;
+}
+
 static double of_unknowns(int i, int j) { return number(i, j, 7); }
 
 static void check_products(void) {
@@ -100,6 +109,11 @@ static void check_products(void) {
                         a.desc, b.at, 1, 1 + 2 * kNb, b.desc, 0, d.at, 1 + kNb, 1,
                         d.desc) == FLEET_OK);
   CHECK(difference(d, of_parts) < 1e-12);
+  free(c.at);
+  c = made(kM, kM, 3, 0);
+  CHECK(fleet_mpi_dsyrk(grid, FLEET_LOWER, FLEET_TRANS, kM, kK, 1, a.at, 1, 1, a.desc, 0, c.at, 1,
+                        1, c.desc) == FLEET_OK);
+  CHECK(difference(c, of_square) < 1e-12);
   free(a.at);
   free(b.at);
   free(c.at);
@@ -199,7 +213,9 @@ static void check_grids_that_differ(int size, int rank) {
                {'r', 0, 0, "cores=few", FLEET_BAD_OPTION, "cores=few"},
                {'c', 0, 0, NULL, FLEET_BAD_ARGUMENT, "differ"},
                {'r', 1, 0, NULL, FLEET_BAD_ARGUMENT, "differ"},
-               {'r', 0, 0, "overlap=none", FLEET_BAD_ARGUMENT, "differ"}};
+               {'r', 0, 0, "overlap=none", FLEET_BAD_ARGUMENT, "differ"},
+               {'r', 0, 0, "devices=some", FLEET_BAD_OPTION, "devices=none, devices=always"},
+               {'r', 0, 0, "devices=none", FLEET_BAD_ARGUMENT, "differ"}};
   size_t i;
   for (i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
     const int is_one = rank == size - 1, turned = is_one && wrong[i].turned;
@@ -252,6 +268,33 @@ static void lose_a_rank(void) {
   free(a.at);
 }
 
+/* Of a rank, as the environment wants it: all end with a status, and a grid without devices works.
+ */
+static void lose_a_device(void) {
+  matrix a;
+  int64_t info = -1;
+  int* pivots;
+  MPI_Comm_size(MPI_COMM_WORLD, &q);
+  p = 1;
+  CHECK(fleet_mpi_grid_create(MPI_COMM_WORLD, 'r', p, q, "patience_s=1;cores=1;devices=always",
+                              &grid) == FLEET_OK);
+  CHECK(fleet_mpi_grid_place(grid, &row, &col) == FLEET_OK);
+  a = made(kM, kM, 5, 0.01);
+  pivots = malloc(sizeof(int) * (size_t)(a.rows + nb));
+  CHECK(fleet_mpi_dgetrf(grid, kM, kM, a.at, 1, 1, a.desc, pivots, &info) == FLEET_DEVICE_FAILED);
+  CHECK(fleet_mpi_dgetrf(grid, kM, kM, a.at, 1, 1, a.desc, pivots, &info) == FLEET_DEVICE_FAILED);
+  CHECK(strstr(fleet_mpi_message(), "a call before has failed") != NULL);
+  CHECK(fleet_mpi_grid_destroy(grid) == FLEET_OK);
+  free(a.at);
+  free(pivots);
+  MPI_Barrier(MPI_COMM_WORLD);
+  CHECK(fleet_mpi_grid_create(MPI_COMM_WORLD, 'r', p, q, "cores=1;devices=none", &grid) ==
+        FLEET_OK);
+  check_products();
+  check_equations(0);
+  CHECK(fleet_mpi_grid_destroy(grid) == FLEET_OK);
+}
+
 int main(int argc, char** argv) {
   int provided, size, rows, rank;
   const int wanted =
@@ -263,10 +306,14 @@ int main(int argc, char** argv) {
   CHECK(fleet_mpi_grid_create(MPI_COMM_WORLD, 'r', size, 1, "cores=many", &grid) ==
         FLEET_BAD_OPTION);
   CHECK(grid == NULL);
-  if (size > 1) check_grids_that_differ(size, rank);
-  for (rows = 1; rows <= size; ++rows)
-    if (size % rows == 0) on_grid(rows % 2 == 0 ? 'c' : 'r', rows);
-  if (size > 1) lose_a_rank();
+  if (argc > 1 && strcmp(argv[1], "device") == 0) {
+    lose_a_device();
+  } else {
+    if (size > 1) check_grids_that_differ(size, rank);
+    for (rows = 1; rows <= size; ++rows)
+      if (size % rows == 0) on_grid(rows % 2 == 0 ? 'c' : 'r', rows);
+    if (size > 1) lose_a_rank();
+  }
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) puts("mpi_blas: passed");
   MPI_Finalize();

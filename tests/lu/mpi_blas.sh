@@ -3,9 +3,10 @@
 # mpi_blas.sh: the functions of mpi.h in a C program over MPI, and ScaLAPACK's names of them in front
 # of the machine's ScaLAPACK.
 #
-# usage: tests/lu/mpi_blas.sh MPIEXEC PROGRAM SCALAPACK_PROGRAM PRELOAD   (no-scalapack: there is none)
+# usage: tests/lu/mpi_blas.sh MPIEXEC PROGRAM FAKE_NCCL SCALAPACK_PROGRAM PRELOAD
+# (no-scalapack: there is none)
 set -uo pipefail
-mpiexec=$1 program=$2 scalapack_program=$3 preload=$4
+mpiexec=$1 program=$2 fake_nccl=$3 scalapack_program=$4 preload=$5
 . "$(dirname "$(realpath "$0")")/ranks.sh"
 
 # launch RANKS COMMAND...: for at most a minute; the last line has to say that it passed.
@@ -22,6 +23,17 @@ launch() {
 
 for ranks in 1 3 4 6; do launch $ranks "$program"; done
 launch 4 "$program" single
+
+# On virtual devices, of which two ranks share one; where one rank has none; and where one is lost.
+export FLEETBLAS_BACKEND=host FLEETBLAS_DEVICES=2 FLEETBLAS_MPI="devices=always"
+for ranks in 1 4; do launch $ranks "$program"; done
+launch 1 env FLEETBLAS_OFFLOAD=never "$program" : -n 1 "$program"
+for ranks in 1 2; do launch $ranks env FLEETBLAS_INJECT=launch:2 "$program" device; done
+# Panels by a stand-in of NCCL, whose messages are files.
+mkdir messages
+launch 3 env FLEETBLAS_NCCL="$fake_nccl" FAKE_NCCL_FOLDER="$folder/messages" "$program"
+[ -n "$(ls messages)" ] || { echo "mpi_blas.sh: NCCL that is there is not used" && failed=1; }
+unset FLEETBLAS_BACKEND FLEETBLAS_DEVICES FLEETBLAS_MPI
 
 if [ "$scalapack_program" = no-scalapack ]; then
   echo "mpi_blas.sh: skipped the names of ScaLAPACK, since this MPI has none (libscalapack-openmpi-dev)"

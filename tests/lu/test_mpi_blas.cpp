@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 
 #include "../support/scale.hpp"
@@ -21,11 +22,34 @@ namespace {
 
 constexpr double kMostDifference = 1e-11;
 
+/// Before the default context is made.
+class VirtualDevices : public testing::Environment {
+ public:
+  void SetUp() override {
+    setenv("FLEETBLAS_BACKEND", "host", 1);
+    setenv("FLEETBLAS_DEVICES", "2", 1);
+  }
+};
+const auto* const kEnvironment = testing::AddGlobalTestEnvironment(new VirtualDevices);
+
+/// What the environment says to contexts that are made meanwhile.
+class Said {
+ public:
+  Said(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+  ~Said() { unsetenv(name_); }
+  Said(const Said&) = delete;
+  Said& operator=(const Said&) = delete;
+
+ private:
+  const char* const name_;
+};
+
 struct Ranks {
   int rows, cols;
   Overlap overlap = Overlap::full;
   int cores = 1;
   bool progress_thread = true;
+  OwnDevice::Use devices = OwnDevice::Use::never;
 };
 
 std::string text_of(const Ranks& ranks) {
@@ -33,13 +57,15 @@ std::string text_of(const Ranks& ranks) {
          std::to_string(static_cast<int>(ranks.overlap));
 }
 
-void on_grid(const Ranks& ranks, const std::function<void(const Grid&, const Rank&)>& run,
+void on_grid(const Ranks& ranks,
+             const std::function<void(const Grid&, const Rank&, OwnDevice&)>& run,
              const Pace& pace = {}) {
   run_ranks(ranks.rows * ranks.cols, pace, [&](Comm& comm) {
     const Grid grid(comm, ranks.rows, ranks.cols);
     const Workshop workshop({.cores = ranks.cores, .progress_thread = ranks.progress_thread},
                             ranks.overlap);
-    run(grid, workshop.rank());
+    OwnDevice own(grid, {.use = ranks.devices, .turn = comm.rank()});
+    run(grid, workshop.rank(), own);
   });
 }
 
@@ -54,6 +80,14 @@ const std::vector<Ranks> kRanks = {{1, 1},
                                    {1, 5},
                                    {5, 1},
                                    {2, 1}};
+
+/// Each rank has a device.
+const std::vector<Ranks> kOnDevices = {{1, 1, Overlap::full, 1, true, OwnDevice::Use::always},
+                                       {1, 2, Overlap::none, 1, false, OwnDevice::Use::always},
+                                       {2, 1, Overlap::full, 1, false, OwnDevice::Use::always},
+                                       {2, 2, Overlap::full, 2, true, OwnDevice::Use::always},
+                                       {1, 3, Overlap::lookahead, 1, false, OwnDevice::Use::always},
+                                       {3, 2, Overlap::full, 1, true, OwnDevice::Use::always}};
 
 struct Sizes {
   std::int64_t m, n, k, nb;
@@ -75,6 +109,46 @@ class MpiBlas : public ::testing::Test {
   const CpuContext context_{1};
 };
 
+struct ProductCase {
+  Sizes size;
+  fleet_op op_a, op_b;
+  double beta;
+};
+
+void expect_product(fleet_context* blas, const Ranks& ranks, const ProductCase& wanted, int shift) {
+  const auto& [size, op_a, op_b, beta] = wanted;
+  const Whole a = factor_matrix(op_a, size.m, size.k, 1);
+  const Whole b = factor_matrix(op_b, size.k, size.n, 2);
+  Whole c = random_matrix(size.m, size.n, 3), found = c;
+  if (beta == 0)
+    for (double& element : c.elements) element = found.elements[0] = NAN;
+  ASSERT_EQ(fleet_dgemm(blas, op_a, op_b, size.m, size.n, size.k, 1.5, a.elements.data(), a.ld(),
+                        b.elements.data(), b.ld(), beta, c.elements.data(), c.ld()),
+            FLEET_OK);
+  std::atomic<bool> is_clean{true};
+  on_grid(ranks, [&](const Grid& grid, const Rank& rank, OwnDevice& own) {
+    Local local_a(grid, a, size.nb, {shift % 2, shift % 3});
+    Local local_b(grid, b, size.nb, {shift % 5, 0});
+    Local local_c(grid, found, size.nb, {0, shift % 4});
+    grid.all.barrier();
+    multiply(grid,
+             {.op_a = op_a,
+              .op_b = op_b,
+              .alpha = 1.5,
+              .a = local_a.get(),
+              .b = local_b.get(),
+              .beta = beta,
+              .c = local_c.get(),
+              .depth = size.k},
+             rank, ranks.overlap, &own);
+    if (!local_c.put(found)) is_clean = false;
+  });
+  EXPECT_LT(difference(found, c), kMostDifference)
+      << size.m << " " << size.n << " " << size.k << " " << text_of(ranks) << " ops " << op_a
+      << op_b << " beta " << beta;
+  EXPECT_TRUE(is_clean);
+}
+
 TEST_F(MpiBlas, ProductsAreThoseOfWholeMatrices) {
   unsigned turn = 0;
   for (const Sizes& size : kSizes)
@@ -82,38 +156,53 @@ TEST_F(MpiBlas, ProductsAreThoseOfWholeMatrices) {
       for (const double beta : {0.0, 1.0, -0.5}) {
         const Ranks& ranks = kRanks[turn % kRanks.size()];
         if (!test::has_turn(turn++)) continue;
-        const fleet_op op_a = op_of(ops & 1), op_b = op_of(ops >> 1);
-        const Whole a = factor_matrix(op_a, size.m, size.k, 1);
-        const Whole b = factor_matrix(op_b, size.k, size.n, 2);
-        Whole c = random_matrix(size.m, size.n, 3), found = c;
-        if (beta == 0)
-          for (double& element : c.elements) element = found.elements[0] = NAN;
-        ASSERT_EQ(fleet_dgemm(blas(), op_a, op_b, size.m, size.n, size.k, 1.5, a.elements.data(),
-                              a.ld(), b.elements.data(), b.ld(), beta, c.elements.data(), c.ld()),
-                  FLEET_OK);
-        std::atomic<bool> is_clean{true};
-        const int shift = static_cast<int>(turn);
-        on_grid(ranks, [&](const Grid& grid, const Rank& rank) {
-          Local local_a(grid, a, size.nb, {shift % 2, shift % 3});
-          Local local_b(grid, b, size.nb, {shift % 5, 0});
-          Local local_c(grid, found, size.nb, {0, shift % 4});
-          grid.all.barrier();
-          multiply(grid,
-                   {.op_a = op_a,
-                    .op_b = op_b,
-                    .alpha = 1.5,
-                    .a = local_a.get(),
-                    .b = local_b.get(),
-                    .beta = beta,
-                    .c = local_c.get(),
-                    .depth = size.k},
-                   rank, ranks.overlap);
-          if (!local_c.put(found)) is_clean = false;
-        });
-        EXPECT_LT(difference(found, c), kMostDifference)
-            << size.m << " " << size.n << " " << size.k << " " << text_of(ranks) << " ops " << ops;
-        EXPECT_TRUE(is_clean);
+        expect_product(blas(), ranks, {size, op_of(ops & 1), op_of(ops >> 1), beta},
+                       static_cast<int>(turn));
       }
+}
+
+TEST_F(MpiBlas, ProductsOnDevicesAreThoseOfWholeMatrices) {
+  unsigned turn = 0;
+  for (const Ranks& ranks : kOnDevices)
+    for (unsigned ops = 0; ops < 4; ++ops)
+      for (const double beta : {0.0, 1.0, -0.5})
+        expect_product(blas(), ranks,
+                       {kSizes[turn % kSizes.size()], op_of(ops & 1), op_of(ops >> 1), beta},
+                       static_cast<int>(++turn));
+}
+
+struct TriangleCase {
+  Sizes size;
+  fleet_uplo uplo;
+  fleet_op op;
+};
+
+void expect_triangle(fleet_context* blas, const Ranks& ranks, const TriangleCase& wanted,
+                     int shift) {
+  const auto& [size, uplo, op] = wanted;
+  const Whole a = factor_matrix(op, size.n, size.k, 1);
+  Whole c = random_matrix(size.n, size.n, 3), found = c;
+  ASSERT_EQ(fleet_dsyrk(blas, uplo, op, size.n, size.k, -2, a.elements.data(), a.ld(), 0.5,
+                        c.elements.data(), c.ld()),
+            FLEET_OK);
+  on_grid(ranks, [&](const Grid& grid, const Rank& rank, OwnDevice& own) {
+    Local local_a(grid, a, size.nb, {shift % 2, 0});
+    Local local_c(grid, found, size.nb, {shift % 3, shift % 4});
+    grid.all.barrier();
+    multiply(grid,
+             {.which = uplo == FLEET_LOWER ? Elements::lower : Elements::upper,
+              .op_a = op,
+              .op_b = op == FLEET_NO_TRANS ? FLEET_TRANS : FLEET_NO_TRANS,
+              .alpha = -2,
+              .a = local_a.get(),
+              .b = local_a.get(),
+              .beta = 0.5,
+              .c = local_c.get(),
+              .depth = size.k},
+             rank, ranks.overlap, &own);
+    EXPECT_TRUE(local_c.put(found));
+  });
+  EXPECT_LT(difference(found, c), kMostDifference) << size.n << " " << text_of(ranks);
 }
 
 TEST_F(MpiBlas, UpdatesOfTrianglesLeaveTheOtherOne) {
@@ -123,31 +212,45 @@ TEST_F(MpiBlas, UpdatesOfTrianglesLeaveTheOtherOne) {
       for (const fleet_op op : {FLEET_NO_TRANS, FLEET_TRANS}) {
         const Ranks& ranks = kRanks[turn % kRanks.size()];
         if (!test::has_turn(turn++)) continue;
-        const Whole a = factor_matrix(op, size.n, size.k, 1);
-        Whole c = random_matrix(size.n, size.n, 3), found = c;
-        ASSERT_EQ(fleet_dsyrk(blas(), uplo, op, size.n, size.k, -2, a.elements.data(), a.ld(), 0.5,
-                              c.elements.data(), c.ld()),
-                  FLEET_OK);
-        const int shift = static_cast<int>(turn);
-        on_grid(ranks, [&](const Grid& grid, const Rank& rank) {
-          Local local_a(grid, a, size.nb, {shift % 2, 0});
-          Local local_c(grid, found, size.nb, {shift % 3, shift % 4});
-          grid.all.barrier();
-          multiply(grid,
-                   {.which = uplo == FLEET_LOWER ? Elements::lower : Elements::upper,
-                    .op_a = op,
-                    .op_b = op == FLEET_NO_TRANS ? FLEET_TRANS : FLEET_NO_TRANS,
-                    .alpha = -2,
-                    .a = local_a.get(),
-                    .b = local_a.get(),
-                    .beta = 0.5,
-                    .c = local_c.get(),
-                    .depth = size.k},
-                   rank, ranks.overlap);
-          local_c.put(found);
-        });
-        EXPECT_LT(difference(found, c), kMostDifference) << size.n << " " << text_of(ranks);
+        expect_triangle(blas(), ranks, {size, uplo, op}, static_cast<int>(turn));
       }
+}
+
+TEST_F(MpiBlas, UpdatesOfTrianglesOnDevicesLeaveTheOtherOne) {
+  unsigned turn = 0;
+  for (const Ranks& ranks : kOnDevices)
+    for (const fleet_uplo uplo : {FLEET_LOWER, FLEET_UPPER})
+      for (const fleet_op op : {FLEET_NO_TRANS, FLEET_TRANS})
+        expect_triangle(blas(), ranks, {kSizes[turn % kSizes.size()], uplo, op},
+                        static_cast<int>(++turn));
+  // Of more columns than are one product.
+  for (const fleet_uplo uplo : {FLEET_LOWER, FLEET_UPPER}) {
+    expect_triangle(blas(), kOnDevices[0], {{0, 1300, 20, 50}, uplo, FLEET_NO_TRANS}, 0);
+    expect_triangle(blas(), kOnDevices[2], {{0, 1300, 20, 50}, uplo, FLEET_TRANS}, 1);
+  }
+}
+
+TEST_F(MpiBlas, SmallProductsAndThoseOfRanksWithoutRoomStayOnTheCores) {
+  // Of one strip and several tiles; the device is lost after the first one of these.
+  const ProductCase wanted{{20, 30, 250, 8}, FLEET_NO_TRANS, FLEET_NO_TRANS, 1};
+  Ranks ranks = kOnDevices[0];
+  const Said tile("FLEETBLAS_TILE", "16"), fault("FLEETBLAS_INJECT", "lost:0@1");
+  EXPECT_THROW(expect_product(blas(), ranks, wanted, 0), Failure);
+  ranks.devices = OwnDevice::Use::where_it_pays;
+  expect_product(blas(), ranks, wanted, 0);
+  ranks.devices = OwnDevice::Use::never;
+  expect_product(blas(), ranks, wanted, 0);
+  const Said room("FLEETBLAS_DEVICE_MEMORY", "1K");
+  expect_product(blas(), kOnDevices[0], wanted, 0);
+}
+
+TEST_F(MpiBlas, LargeWorkOnFewNumbersIsWorthADevice) {
+  on_grid({1, 1, Overlap::none, 1, false, OwnDevice::Use::where_it_pays},
+          [](const Grid&, const Rank&, OwnDevice& own) {
+            EXPECT_TRUE(own.is_worth(1024.0 * 1024 * 1024, 4.0 * 1024 * 1024));
+            EXPECT_FALSE(own.is_worth(1024.0 * 1024 * 1023, 1));
+            EXPECT_FALSE(own.is_worth(1e12, 1e12 / 255));
+          });
 }
 
 TEST_F(MpiBlas, SolutionsAreThoseOfWholeMatrices) {
@@ -169,7 +272,7 @@ TEST_F(MpiBlas, SolutionsAreThoseOfWholeMatrices) {
                             a.ld(), b.elements.data(), b.ld()),
                 FLEET_OK);
       const int shift = static_cast<int>(turn);
-      on_grid(ranks, [&](const Grid& grid, const Rank& rank) {
+      on_grid(ranks, [&](const Grid& grid, const Rank& rank, OwnDevice&) {
         Local local_a(grid, a, size.nb, {shift % 2, shift % 3});
         Local local_b(grid, found, size.nb, {shift % 5 / 2, 0});
         grid.all.barrier();
@@ -185,7 +288,7 @@ TEST_F(MpiBlas, SolutionsAreThoseOfWholeMatrices) {
 std::int64_t factored(const Ranks& ranks, fleet_uplo uplo, std::int64_t nb, Whole& a,
                       Origin origin = {}, const Pace& pace = {}) {
   std::atomic<std::int64_t> info{-1};
-  const auto run = [&](const Grid& grid, const Rank& rank) {
+  const auto run = [&](const Grid& grid, const Rank& rank, OwnDevice&) {
     Local local(grid, a, nb, origin);
     grid.all.barrier();
     const std::int64_t mine = cholesky(grid, uplo, local.get(), rank, ranks.overlap);
@@ -234,42 +337,95 @@ TEST_F(MpiBlas, CholeskyTellsTheFirstMinorThatIsNotPositive) {
       }
 }
 
+void expect_equations(fleet_context* blas, const Ranks& ranks, const Sizes& size, int shift,
+                      bool on_devices = false) {
+  const auto& [_, nrhs, n, nb] = size;
+  Whole a = random_matrix(n, n, 5), b = random_matrix(n, nrhs, 6), found_a = a, found_b = b;
+  std::vector<std::int64_t> pivots(static_cast<std::size_t>(n));
+  std::int64_t info = -1;
+  ASSERT_EQ(fleet_dgesv(blas, n, nrhs, a.elements.data(), a.ld(), pivots.data(), b.elements.data(),
+                        b.ld(), &info),
+            FLEET_OK);
+  on_grid(ranks, [&](const Grid& grid, const Rank& rank, OwnDevice& own) {
+    Local local_a(grid, found_a, size.nb, {shift % 2, shift % 3});
+    Local local_b(grid, found_b, size.nb, {shift % 3, 0});
+    grid.all.barrier();
+    Equations equations(grid, local_a.get(), rank, ranks.overlap, &own);
+    EXPECT_EQ(equations.is_on_devices(), on_devices);
+    const Factored factored = equations.factor();
+    solve_equations(grid, local_a.get(), factored.pivots, local_b.get(), rank, ranks.overlap);
+    EXPECT_TRUE(local_a.put(found_a));
+    EXPECT_TRUE(local_b.put(found_b));
+    EXPECT_EQ(factored.pivots, pivots);
+    EXPECT_EQ(factored.info, 0);
+  });
+  EXPECT_LT(difference(found_a, a), kMostDifference) << size.k << " " << text_of(ranks);
+  EXPECT_LT(difference(found_b, b), 1e-9) << size.k << " " << text_of(ranks);
+}
+
 TEST_F(MpiBlas, EquationsHaveThePivotsAndSolutionsOfWholeMatrices) {
   int shift = 0;
   for (const Ranks& ranks : kRanks)
     for (const std::int64_t n : {1, 100}) {
       const std::int64_t nb = 8 + ++shift % 9;
       // Of the first ones more columns than travel at once.
-      Whole a = random_matrix(n, n, 5), b = random_matrix(n, shift < 8 ? 600 : 19, 6), found_a = a,
-            found_b = b;
-      std::vector<std::int64_t> pivots(static_cast<std::size_t>(n));
-      std::int64_t info = -1;
-      ASSERT_EQ(fleet_dgesv(blas(), n, b.cols, a.elements.data(), a.ld(), pivots.data(),
-                            b.elements.data(), b.ld(), &info),
-                FLEET_OK);
-      on_grid(ranks, [&](const Grid& grid, const Rank& rank) {
-        Local local_a(grid, found_a, nb, {shift % 2, shift % 3});
-        Local local_b(grid, found_b, nb, {shift % 3, 0});
-        grid.all.barrier();
-        const Factored factored = Equations(grid, local_a.get(), ranks.overlap).factor(rank);
-        solve_equations(grid, local_a.get(), factored.pivots, local_b.get(), rank, ranks.overlap);
-        EXPECT_TRUE(local_a.put(found_a));
-        EXPECT_TRUE(local_b.put(found_b));
-        EXPECT_EQ(factored.pivots, pivots);
-        EXPECT_EQ(factored.info, 0);
-      });
-      EXPECT_LT(difference(found_a, a), kMostDifference) << n << " " << text_of(ranks);
-      EXPECT_LT(difference(found_b, b), 1e-9) << n << " " << text_of(ranks);
+      expect_equations(blas(), ranks, {n, shift < 8 ? 600 : 19, n, nb}, shift);
     }
 }
 
+TEST_F(MpiBlas, EquationsOnDevicesHaveThem) {
+  int shift = 0;
+  for (const Ranks& ranks : kOnDevices)
+    for (const auto& [n, nb] : {std::pair<std::int64_t, std::int64_t>{1, 8}, {100, 9}, {131, 16}}) {
+      // A system whose right side would begin a block, which a rank has then that has no other.
+      expect_equations(blas(), ranks, {n, 3, n, nb}, ++shift, true);
+    }
+  expect_equations(blas(), kOnDevices[3], {96, 3, 96, 16}, 0, true);
+  const Said poison("FLEETBLAS_INJECT", "poison");
+  expect_equations(blas(), kOnDevices[4], {100, 3, 100, 9}, 1, true);
+  expect_equations(blas(), kOnDevices[5], {100, 3, 100, 9}, 1, true);
+}
+
+TEST_F(MpiBlas, EquationsStayOnTheCoresWhereOneRankHasNoRoom) {
+  // Of a grid of 1 x 2 the first rank has all columns, and each has two panels.
+  constexpr std::int64_t kN = 320;
+  const Sizes size{kN, 2, kN, kN};
+  const std::int64_t panels = 16 * Device::panel_size(kN, kN), columns = 8 * kN * kN;
+  for (const auto& [bytes, is_room] :
+       {std::pair{panels + 2 * columns, true}, {panels + columns / 2, false}}) {
+    const Said room("FLEETBLAS_DEVICE_MEMORY", std::to_string(bytes));
+    expect_equations(blas(), kOnDevices[1], size, 0, is_room);
+  }
+}
+
+TEST_F(MpiBlas, EquationsThatAreSmallStayOnTheCores) {
+  expect_equations(blas(), {2, 2, Overlap::full, 1, true, OwnDevice::Use::where_it_pays},
+                   {100, 3, 100, 9}, 0, false);
+}
+
+TEST_F(MpiBlas, EquationsOnADeviceThatFailsEnd) {
+  for (const Ranks& ranks : kOnDevices) {
+    const Said fault("FLEETBLAS_INJECT", "launch:4");
+    Whole a = random_matrix(100, 100, 5);
+    EXPECT_THROW(on_grid(ranks,
+                         [&](const Grid& grid, const Rank& rank, OwnDevice& own) {
+                           Local local(grid, a, 8);
+                           Equations(grid, local.get(), rank, ranks.overlap, &own).factor();
+                         }),
+                 Failure)
+        << text_of(ranks);
+  }
+}
+
 TEST_F(MpiBlas, EquationsWithoutASolutionTellTheirFirstZero) {
-  for (const Ranks& ranks : kRanks) {
+  std::vector<Ranks> all = kRanks;
+  all.insert(all.end(), kOnDevices.begin(), kOnDevices.end());
+  for (const Ranks& ranks : all) {
     Whole a = random_matrix(50, 50, 5);
     for (std::int64_t row = 0; row < 50; ++row) a.at(row, 30) = 0;
-    on_grid(ranks, [&](const Grid& grid, const Rank& rank) {
+    on_grid(ranks, [&](const Grid& grid, const Rank& rank, OwnDevice& own) {
       Local local(grid, a, 8);
-      EXPECT_EQ(Equations(grid, local.get(), ranks.overlap).factor(rank).info, 31);
+      EXPECT_EQ(Equations(grid, local.get(), rank, ranks.overlap, &own).factor().info, 31);
     });
   }
 }

@@ -61,7 +61,7 @@ TEST(Devices, HaveThePivotsOfLapack) {
           const auto system = DeviceSystem::make(grid, n, nb, device);
           ASSERT_TRUE(system.has_value());
           const std::int64_t size = Device::panel_size(n, std::min(nb, n));
-          Mail mail(grid, device, workshop.rank().engine, Mail::places(device, size).value(), size);
+          Mail mail(grid, device, workshop.rank().engine, Mail::places(device, size).value());
           fill(grid, *system, device, workshop.rank());
           const Factored found = factor(grid, *system, mail, device, workshop.rank(), overlap);
           EXPECT_EQ(found.info, 0);
@@ -85,7 +85,7 @@ class Blocked {
     fill(grid, system, device, workshop.rank());
   }
   Factored factor(const std::function<void(std::int64_t, std::int64_t)>& after_step = {}) {
-    return lu::factor(grid, system, workspace_, device, workshop.rank(), overlap_, after_step);
+    return lu::factor(grid, system, workspace_, device, workshop.rank(), {overlap_}, after_step);
   }
   /// Makes column `col` of the matrix zero.
   void clear(std::int64_t col) {
@@ -256,7 +256,7 @@ TEST(Devices, OfARankThatFailsAreNotReadByOthers) {
                              const Workshop workshop({.cores = 1}, Overlap::none);
                              const Device device(comm.rank() % kDevices);
                              Mail mail(grid, device, workshop.rank().engine,
-                                       Mail::places(device, kSize).value(), kSize);
+                                       Mail::places(device, kSize).value());
                              mail.place(0);
                              mail.send(0, kSize, 0);
                              if (comm.rank() == 0) throw Failure("on purpose");

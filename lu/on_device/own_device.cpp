@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// own_device.cpp: what is worth a device, and one start of each thing.
+#include "on_device/own_device.hpp"
+
+namespace fleet::lu {
+namespace {
+
+/// 1024^3: some cores do them in a few hundredths of a second, and the first such work starts the
+/// device.
+constexpr double kLeastMultiplyAdds = 1 << 30;
+/// In the time that one number takes to a device, half a nanosecond, cores do as many at 1 TFLOPS.
+constexpr double kLeastPerNumber = 256;
+
+/// The ranks of a row, numbered from one of them on.
+class TurnedRow final : public DeviceRow {
+ public:
+  TurnedRow(std::shared_ptr<DeviceRow> row, int first, int ranks)
+      : row_(std::move(row)), first_(first), ranks_(ranks) {}
+  std::unique_ptr<Request> broadcast(double* data, std::int64_t count, int root) override {
+    return row_->broadcast(data, count, (root + first_) % ranks_);
+  }
+  std::string name() const override { return row_->name(); }
+
+ private:
+  const std::shared_ptr<DeviceRow> row_;
+  const int first_, ranks_;
+};
+
+}  // namespace
+
+bool OwnDevice::is_worth(double multiply_adds, double numbers) const {
+  if (means_.use != Use::where_it_pays) return means_.use == Use::always;
+  return multiply_adds >= kLeastMultiplyAdds && multiply_adds >= kLeastPerNumber * numbers;
+}
+
+const Device* OwnDevice::start() {
+  if (is_started_) return device_ ? &*device_ : nullptr;
+  is_started_ = true;
+  try {
+    const std::vector<int> numbers = Device::numbers(true);
+    if (!numbers.empty())
+      device_.emplace(numbers[static_cast<std::size_t>(means_.turn) % numbers.size()]);
+  } catch (const Failure&) {
+    // Cores do what a device that does not start would have done.
+  }
+  return device_ ? &*device_ : nullptr;
+}
+
+std::unique_ptr<DeviceRow> OwnDevice::row(int first, const DeviceRow::Place& place) {
+  std::string why;
+  if (!row_is_sought_) row_ = DeviceRow::make(*grid_.row_ranks, place, means_.patience_s, why);
+  row_is_sought_ = true;
+  if (row_ == nullptr) return nullptr;
+  return std::make_unique<TurnedRow>(row_, first, grid_.cols);
+}
+
+}  // namespace fleet::lu
