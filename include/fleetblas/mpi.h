@@ -71,7 +71,7 @@ typedef struct fleet_mpi_grid fleet_mpi_grid;
  *   patience_s=N   the longest that a rank waits for another one; 600, 0: for ever
  *   overlap=WORD   full: messages travel during products; none: each is waited for
  *   devices=WORD   auto, the default: fleet_mpi_dgemm, _dsyrk, _dgetrf and _dgesv compute on one
- *                  device of each rank where a rank has at least 1024^3 multiply-adds, and 256 for
+ *                  device of each rank where a rank has at least 4096^3 multiply-adds, and 256 for
  *                  each number that goes to the device or comes back; always: whatever the size;
  *                  none: never. The first such call starts the device, which is of the rank's part
  *                  of its node's (as with the setting devices=split) or of those that

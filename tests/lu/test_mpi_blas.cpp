@@ -247,8 +247,8 @@ TEST_F(MpiBlas, SmallProductsAndThoseOfRanksWithoutRoomStayOnTheCores) {
 TEST_F(MpiBlas, LargeWorkOnFewNumbersIsWorthADevice) {
   on_grid({1, 1, Overlap::none, 1, false, OwnDevice::Use::where_it_pays},
           [](const Grid&, const Rank&, OwnDevice& own) {
-            EXPECT_TRUE(own.is_worth(1024.0 * 1024 * 1024, 4.0 * 1024 * 1024));
-            EXPECT_FALSE(own.is_worth(1024.0 * 1024 * 1023, 1));
+            EXPECT_TRUE(own.is_worth(4096.0 * 4096 * 4096, 4.0 * 4096 * 4096));
+            EXPECT_FALSE(own.is_worth(4096.0 * 4096 * 4095, 1));
             EXPECT_FALSE(own.is_worth(1e12, 1e12 / 255));
           });
 }
