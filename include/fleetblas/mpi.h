@@ -70,10 +70,10 @@ typedef struct fleet_mpi_grid fleet_mpi_grid;
  *                  ranks of its node that may use them too
  *   patience_s=N   the longest that a rank waits for another one; 600, 0: for ever
  *   overlap=WORD   full: messages travel during products; none: each is waited for
- *   devices=WORD   auto, the default: fleet_mpi_dgemm, _dsyrk, _dgetrf and _dgesv compute on one
+ *   devices=WORD   auto: fleet_mpi_dgemm, _dsyrk, _dgetrf and _dgesv compute on one
  *                  device of each rank where a rank has at least 4096^3 multiply-adds, and 256 for
  *                  each number that goes to the device or comes back; always: whatever the size;
- *                  none: never. The first such call starts the device, which is of the rank's part
+ *                  none, the default: never. The first such call starts the device, which is of the rank's part
  *                  of its node's (as with the setting devices=split) or of those that
  *                  FLEETBLAS_DEVICES names, which the ranks of a node take in turn. All other
  *                  functions, and ranks without a device that has room, compute on cores

@@ -140,9 +140,11 @@ void make(fleet_mpi_grid& made, MPI_Comm comm, char order, int p, int q, const c
                                  threads >= MPI_THREAD_SERIALIZED && given.size() > 1,
               .patience_s = wanted.patience_s},
         wanted.overlap);
-    made.device.emplace(*made.grid, OwnDevice::Means{.use = wanted.devices,
-                                                     .turn = place.rank,
-                                                     .patience_s = wanted.patience_s});
+    made.device.emplace(*made.grid,
+                        OwnDevice::Means{.use = wanted.devices,
+                                         .turn = place.rank,
+                                         .patience_s = wanted.patience_s,
+                                         .has_threads = threads >= MPI_THREAD_SERIALIZED});
   });
   agree(given, kCreate, made_of, 0);
 }

@@ -10,7 +10,7 @@ struct GridOptions {
   int cores = 0;  ///< 0: this rank's share
   double patience_s = 600;
   Overlap overlap = Overlap::full;
-  OwnDevice::Use devices = OwnDevice::Use::where_it_pays;
+  OwnDevice::Use devices = OwnDevice::Use::never;
 };
 
 /// Of the environment, then of `words`, which may be null. Throws Refusal.

@@ -36,6 +36,7 @@ bool OwnDevice::is_worth(double multiply_adds, double numbers) const {
 const Device* OwnDevice::start() {
   if (is_started_) return device_ ? &*device_ : nullptr;
   is_started_ = true;
+  if (!means_.has_threads) return nullptr;
   try {
     const std::vector<int> numbers = Device::numbers(true);
     if (!numbers.empty())

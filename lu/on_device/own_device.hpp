@@ -18,6 +18,9 @@ class OwnDevice {
     Use use = Use::where_it_pays;
     int turn = 0;  ///< of this rank, among those of its node, which may have to share devices
     double patience_s = kForever;  ///< as of a Comm
+    /// Threads of the process may call MPI in turn: blocks on a device have one that waits for
+    /// rows.
+    bool has_threads = true;
   };
   /// Of a rank of a grid, which outlives it.
   OwnDevice(const Grid& grid, const Means& means) : grid_(grid), means_(means) {}

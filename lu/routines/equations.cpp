@@ -10,7 +10,6 @@
 #include "routines/solution.hpp"
 
 namespace fleet::lu {
-namespace {
 
 /// Where a rank's part of A is factored, with a right side that is zero: there is none.
 class Place {
@@ -23,6 +22,8 @@ class Place {
   /// After a failure: its memory stays for messages under way, and nothing else uses it.
   virtual void give_up() {}
 };
+
+namespace {
 
 /// Numbers of a message between processes: as MPI counts them.
 constexpr std::int64_t kLongestMessage = INT32_MAX;
