@@ -70,13 +70,15 @@ typedef struct fleet_mpi_grid fleet_mpi_grid;
  *                  ranks of its node that may use them too
  *   patience_s=N   the longest that a rank waits for another one; 600, 0: for ever
  *   overlap=WORD   full: messages travel during products; none: each is waited for
- *   devices=WORD   auto: fleet_mpi_dgemm, _dsyrk, _dgetrf and _dgesv compute on one
- *                  device of each rank where a rank has at least 4096^3 multiply-adds, and 256 for
- *                  each number that goes to the device or comes back; always: whatever the size;
- *                  none, the default: never. The first such call starts the device, which is of the rank's part
- *                  of its node's (as with the setting devices=split) or of those that
- *                  FLEETBLAS_DEVICES names, which the ranks of a node take in turn. All other
- *                  functions, and ranks without a device that has room, compute on cores
+ *   devices=WORD   none, the default: cores compute everything. auto: fleet_mpi_dgemm, _dsyrk,
+ *                  _dgetrf and _dgesv compute on one device of each rank that has at least 4096^3
+ *                  multiply-adds to do, and 256 for each number that is copied for them. always:
+ *                  whatever the size. The first such call starts the device: one of the rank's
+ *                  part of its node's, as the setting devices=split deals them. Where the user has
+ *                  set `devices` of the library (FLEETBLAS_DEVICES), the ranks of a grid take
+ *                  those in turn on each node. All other functions compute on cores, and so do
+ *                  ranks whose device does not start or has no room (the log says why from level 1
+ *                  on), and all where MPI was initialized with less than MPI_THREAD_SERIALIZED
  *
  * *grid is NULL where the status is not FLEET_OK: FLEET_BAD_ARGUMENT (also where `overlap` or
  * `devices` is not the same on all ranks), FLEET_BAD_OPTION, FLEET_NO_MEMORY, or

@@ -11,10 +11,10 @@
 
 namespace fleet::lu {
 
-Failure no_answer(double seconds) {
+BrokenMessages no_answer(double seconds) {
   std::ostringstream text;
   text << "a rank has not answered for " << seconds << " s";
-  return Failure(text.str());
+  return BrokenMessages(text.str());
 }
 
 void keep_for_ever(std::shared_ptr<const void> memory) noexcept {
@@ -61,6 +61,20 @@ void Comm::reduce(std::span<double> data, Reduction how) {
       else if (other > data[i] || std::isnan(other))
         data[i] = other;
     }
+}
+
+std::string Comm::try_on_all(const std::function<void()>& work, const std::string& elsewhere) {
+  std::string why;
+  double fails[1] = {0};
+  try {
+    work();
+  } catch (const std::exception& failure) {
+    why = failure.what();
+    fails[0] = 1;
+  }
+  reduce(fails, Reduction::largest);
+  if (fails[0] != 0 && why.empty()) why = elsewhere;
+  return why;
 }
 
 void Comm::barrier() {

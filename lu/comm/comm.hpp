@@ -2,6 +2,7 @@
 // comm.hpp: what the ranks of a group say to each other. It knows no matrices.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -16,6 +17,13 @@ class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Messages cannot go on: a rank has failed or does not answer, or MPI fails. Others may be
+/// elsewhere, so this group is of no more use.
+class BrokenMessages : public Failure {
+ public:
+  using Failure::Failure;
+};
+
 /// There is nothing to run, and all ranks leave together. The first of them says why.
 class NothingToRun : public Failure {
  public:
@@ -23,7 +31,7 @@ class NothingToRun : public Failure {
 };
 
 /// A rank has not answered for so long.
-Failure no_answer(double seconds);
+BrokenMessages no_answer(double seconds);
 
 /// A message under way. Its buffers are the caller's and must outlive it.
 class Request {
@@ -56,6 +64,8 @@ class Comm {
   virtual int size() const = 0;
   /// Are all ranks threads of one process?
   virtual bool shares_memory() const { return false; }
+  /// Numbers of the longest message.
+  virtual std::int64_t longest_message() const { return INT64_MAX; }
 
   /// All ranks get what the root has.
   virtual std::unique_ptr<Request> broadcast(std::span<double> data, int root) = 0;
@@ -83,6 +93,9 @@ class Comm {
   /// largest of numbers with a NaN is a NaN. Waits, as barrier() does.
   void reduce(std::span<double> data, Reduction how);
   void barrier();
+  /// Does `work`, which sends no messages of this group. On all ranks alike: "" where it works on
+  /// each, else why it failed here, or `elsewhere`. Waits, and throws for messages alone.
+  std::string try_on_all(const std::function<void()>& work, const std::string& elsewhere);
 };
 
 }  // namespace fleet::lu

@@ -62,7 +62,7 @@ class Board {
  public:
   Board(const Pace& pace, int ranks)
       : pace_(pace),
-        has_cores_(static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency()) {}
+        ranks_have_cores_(static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency()) {}
 
   /// The same for all ranks of the group, each of which asks once.
   std::shared_ptr<Call> call(const CallKey& key) {
@@ -90,7 +90,8 @@ class Board {
   /// Throws Failure.
   std::optional<Clock::time_point> arrival(const Call& call, std::span<const int> wanted,
                                            int to) const {
-    if (has_failed_.load(std::memory_order_acquire)) throw Failure("another rank has failed");
+    if (has_failed_.load(std::memory_order_acquire))
+      throw BrokenMessages("another rank has failed");
     Clock::time_point there = Clock::time_point::min();
     for (const int from : wanted) {
       const Call::Part& part = call.of(from);
@@ -110,7 +111,7 @@ class Board {
     // share cores, whoever looks keeps others from answering.
     constexpr std::chrono::microseconds kSoon{50};
     const auto now = Clock::now(), limit = now + seconds(patience_s);
-    const auto soon = has_cores_ ? now + kSoon : now;
+    const auto soon = ranks_have_cores_ ? now + kSoon : now;
     auto there = arrival(call, wanted, to);
     while (!there && Clock::now() < soon) there = arrival(call, wanted, to);
     if (!there) {
@@ -140,7 +141,7 @@ class Board {
   };
 
   const Pace pace_;
-  const bool has_cores_;  ///< each rank one
+  const bool ranks_have_cores_;  ///< as many as there are ranks
   std::mutex mutex_;
   std::condition_variable heard_;
   std::map<CallKey, Asked> calls_;  // guarded by mutex_: what not all ranks have come to

@@ -29,11 +29,13 @@ void check(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw Failure("MPI: " + std::string(text, static_cast<std::size_t>(length)));
+  throw BrokenMessages("MPI: " + std::string(text, static_cast<std::size_t>(length)));
 }
 
+constexpr std::int64_t kLongestMessage = std::numeric_limits<int>::max();
+
 int count_of(std::int64_t elements) {
-  if (elements > std::numeric_limits<int>::max())
+  if (elements > kLongestMessage)
     throw Failure("a message of " + std::to_string(elements) +
                   " numbers is longer than MPI allows: take a smaller NB or more ranks");
   return static_cast<int>(elements);
@@ -155,6 +157,8 @@ class MpiComm final : public Comm {
   }
 
   void set_patience(double seconds) override { patience_s_ = seconds; }
+  /// MPI counts what is in a message by ints. One rank sends none.
+  std::int64_t longest_message() const override { return size_ > 1 ? kLongestMessage : INT64_MAX; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 

@@ -267,20 +267,6 @@ int share_id(Comm& ranks, const Libraries& calls, NcclId& id) {
   return static_cast<int>(all[0]);
 }
 
-/// On all ranks: nothing where it works on each, or why it does not.
-std::string try_together(Comm& ranks, const std::function<void()>& work) {
-  std::string why;
-  try {
-    work();
-  } catch (const Failure& failure) {
-    why = failure.what();
-  }
-  double failed[1] = {why.empty() ? 0.0 : 1.0};
-  ranks.reduce(failed, Reduction::largest);
-  if (failed[0] != 0 && why.empty()) why = "NCCL does not start on another rank";
-  return why;
-}
-
 }  // namespace
 
 std::unique_ptr<DeviceRow> DeviceRow::make(Comm& ranks, const Place& place, double patience_s,
@@ -304,12 +290,16 @@ std::unique_ptr<DeviceRow> DeviceRow::make(Comm& ranks, const Place& place, doub
   }
   const double limit_s = std::min(kStartS, kStartShare * patience_s);
   auto link = std::make_shared<Link>(*calls, context, place.device);
-  why = try_together(ranks, [&] { link->begin(id, ranks.rank(), ranks.size(), limit_s); });
+  const std::string elsewhere = "NCCL does not start on another rank";
+  why = ranks.try_on_all([&] { link->begin(id, ranks.rank(), ranks.size(), limit_s); }, elsewhere);
   if (why.empty())
-    why = try_together(ranks, [&] {
-      for (int root = 0; root < ranks.size(); ++root)
-        Broadcast(link, link->broadcast(place.data, place.count, root, limit_s), limit_s).wait();
-    });
+    why = ranks.try_on_all(
+        [&] {
+          for (int root = 0; root < ranks.size(); ++root)
+            Broadcast(link, link->broadcast(place.data, place.count, root, limit_s), limit_s)
+                .wait();
+        },
+        elsewhere);
   if (why.empty()) return std::make_unique<NcclRow>(std::move(link), patience_s);
   link->give_up();
   return nullptr;

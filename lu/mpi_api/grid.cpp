@@ -50,7 +50,7 @@ std::string text_from(Comm& ranks, int root, const std::string& mine) {
   return {bytes, strnlen(bytes, kMostText)};
 }
 
-/// What came of something that this rank did without the others.
+/// What came of something that this rank did, as far as the others can be told of it.
 struct Verdict {
   fleet_status status = FLEET_OK;
   std::string why;
@@ -62,6 +62,8 @@ Verdict verdict_of(const std::function<void()>& attempt) {
     return {};
   } catch (const Refusal& refusal) {
     return {refusal.status, refusal.what()};
+  } catch (const BrokenMessages&) {
+    throw;
   } catch (const std::bad_alloc&) {
     return {FLEET_NO_MEMORY, "the host has no memory left"};
   } catch (const std::exception& failure) {
@@ -142,7 +144,7 @@ void make(fleet_mpi_grid& made, MPI_Comm comm, char order, int p, int q, const c
         wanted.overlap);
     made.device.emplace(*made.grid,
                         OwnDevice::Means{.use = wanted.devices,
-                                         .turn = place.rank,
+                                         .place_on_node = place.rank,
                                          .patience_s = wanted.patience_s,
                                          .has_threads = threads >= MPI_THREAD_SERIALIZED});
   });

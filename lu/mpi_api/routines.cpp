@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // routines.cpp: the functions of mpi.h that are BLAS's and LAPACK's, as calls of the rooms below.
-#include <limits>
 
 #include "mpi_api/grid.hpp"
 #include "routines/cholesky.hpp"
@@ -41,9 +40,8 @@ void need_pivots(const Grid& grid, const Dealt& a, const int* ipiv) {
   need(ipiv != nullptr || a.rows.local_size(grid.row) == 0, "ipiv is null");
 }
 
-/// MPI counts what is in a message by ints. One rank sends none.
 void check_messages(const Grid& grid, std::int64_t most) {
-  if (grid.all.size() > 1 && most > std::numeric_limits<int>::max())
+  if (most > grid.all.longest_message())
     throw Refusal(FLEET_UNSUPPORTED,
                   "messages of up to " + std::to_string(most) +
                       " numbers are longer than MPI allows: smaller blocks or more ranks help");

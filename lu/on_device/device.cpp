@@ -3,10 +3,8 @@
 #include "on_device/device.hpp"
 
 #include <cstdint>
-#include <cstdlib>
 #include <sstream>
 #include <string>
-#include <string_view>
 
 #include "work/context.hpp"
 
@@ -34,12 +32,10 @@ Context started(int number) {
 }  // namespace
 
 std::vector<int> Device::numbers(bool only_a_part) {
-  const char* const offload = std::getenv("FLEETBLAS_OFFLOAD");
-  if (offload != nullptr && std::string_view(offload) == "never") return {};
+  if (option(nullptr, "offload").value == "never") return {};
   Context part;
-  // What the environment says of devices is meant for all processes.
-  if (only_a_part && std::getenv("FLEETBLAS_DEVICES") == nullptr)
-    part = make_context("devices=split");
+  // What the user says of devices is meant for all processes.
+  if (only_a_part && !option(nullptr, "devices").is_set) part = make_context("devices=split");
   start(part.get());
   std::vector<int> found;
   std::istringstream list(config_value(part.get(), "devices"));

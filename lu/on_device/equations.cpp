@@ -67,7 +67,7 @@ DeviceRow::Place DeviceEquations::place() const {
 void DeviceEquations::take_host_memory(const DeviceRow* between) {
   if (workspace_)
     pinned_.emplace(workspace_->touch(grid_, *system_, device_, overlap_));
-  else if (has_panels_for_processes() && between == nullptr)
+  else if (sends_panels_between_processes() && between == nullptr)
     Mail::take_ways(device_, panel_size(), *places_);
 }
 

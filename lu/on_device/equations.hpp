@@ -33,7 +33,7 @@ class DeviceEquations {
   const DeviceSystem& system() const { return *system_; }
 
   /// Panels go from one process to another: over the host, unless there is a DeviceRow.
-  bool has_panels_for_processes() const {
+  bool sends_panels_between_processes() const {
     return has_whole_columns() && Mail::is_between_processes(grid_);
   }
   /// That such a row may try its messages in.

@@ -101,6 +101,7 @@ Mail::Mail(const Grid& grid, const Device& device, Engine& engine, Places places
 void Mail::withdraw() {
   for (const Slot& slot : slots_)
     if (slot.offer != nullptr) slot.offer->end();
+  between_.reset();
 }
 
 double* Mail::place(std::int64_t k) {

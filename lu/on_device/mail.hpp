@@ -50,7 +50,8 @@ class Mail {
   const double* panel(std::int64_t k) { return slot(k).panel.data(); }
   /// Waits until nobody needs what this rank has sent.
   void settle();
-  /// For a rank that has failed: others fetch nothing from it any more.
+  /// For a rank that has failed: others fetch nothing from it any more, and messages between
+  /// devices end.
   void withdraw();
 
  private:
@@ -74,7 +75,7 @@ class Mail {
   const std::unique_ptr<Comm> receipts_;
   const std::vector<std::int64_t> counts_;
   std::array<Slot, 2> slots_;
-  const std::unique_ptr<DeviceRow> between_;  ///< goes before the memory that it may write to
+  std::unique_ptr<DeviceRow> between_;  ///< goes before the memory that it may write to
 };
 
 }  // namespace fleet::lu

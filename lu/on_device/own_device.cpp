@@ -2,6 +2,10 @@
 // own_device.cpp: what is worth a device, and one start of each thing.
 #include "on_device/own_device.hpp"
 
+#include <cstdio>
+
+#include "work/context.hpp"
+
 namespace fleet::lu {
 namespace {
 
@@ -36,15 +40,26 @@ bool OwnDevice::is_worth(double multiply_adds, double numbers) const {
 const Device* OwnDevice::start() {
   if (is_started_) return device_ ? &*device_ : nullptr;
   is_started_ = true;
-  if (!means_.has_threads) return nullptr;
+  if (!means_.has_threads) {
+    say_why_not("MPI was not initialized for threads that call it in turn (MPI_THREAD_SERIALIZED)");
+    return nullptr;
+  }
   try {
     const std::vector<int> numbers = Device::numbers(true);
     if (!numbers.empty())
-      device_.emplace(numbers[static_cast<std::size_t>(means_.turn) % numbers.size()]);
-  } catch (const Failure&) {
-    // Cores do what a device that does not start would have done.
+      device_.emplace(numbers[static_cast<std::size_t>(means_.place_on_node) % numbers.size()]);
+    else
+      say_why_not("the library has no devices here");
+  } catch (const Failure& failure) {
+    say_why_not(failure.what());
   }
   return device_ ? &*device_ : nullptr;
+}
+
+void OwnDevice::say_why_not(const std::string& why) {
+  if (has_said_why_ || option(nullptr, "log_level").value == "0") return;
+  has_said_why_ = true;
+  std::fprintf(stderr, "fleetblas: mpi.h: cores compute: %s\n", why.c_str());
 }
 
 std::unique_ptr<DeviceRow> OwnDevice::row(int first, const DeviceRow::Place& place) {

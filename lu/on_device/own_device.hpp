@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "comm_nccl/device_row.hpp"
 #include "dist/grid.hpp"
@@ -16,7 +17,8 @@ class OwnDevice {
   enum class Use { never, where_it_pays, always };
   struct Means {
     Use use = Use::where_it_pays;
-    int turn = 0;  ///< of this rank, among those of its node, which may have to share devices
+    /// Of this rank, among those of the grid on its node, which may have to share devices.
+    int place_on_node = 0;
     double patience_s = kForever;  ///< as of a Comm
     /// Threads of the process may call MPI in turn: blocks on a device have one that waits for
     /// rows.
@@ -25,8 +27,8 @@ class OwnDevice {
   /// Of a rank of a grid, which outlives it.
   OwnDevice(const Grid& grid, const Means& means) : grid_(grid), means_(means) {}
 
-  /// Is work of so many multiply-adds worth it that so many numbers go to the device or come from
-  /// it for? Starts nothing, and depends on nothing else.
+  /// Whether a device pays for so many multiply-adds, if so many numbers are copied for them.
+  /// Starts nothing, and depends on nothing else.
   bool is_worth(double multiply_adds, double numbers) const;
   /// nullptr where there is none, or it cannot be started. By one thread at a time.
   const Device* start();
@@ -35,13 +37,15 @@ class OwnDevice {
   /// from column `first` on. Sought once; nothing where there is none. All ranks of the row call it
   /// together. Throws Failure.
   std::unique_ptr<DeviceRow> row(int first, const DeviceRow::Place& place);
+  /// Cores do what a device was to do: says so, and why, once, where the log level is 1 or more.
+  void say_why_not(const std::string& why);
   /// After a failure: messages under way end.
   void drop_row() { row_.reset(); }
 
  private:
   const Grid& grid_;
   const Means means_;
-  bool is_started_ = false, row_is_sought_ = false;
+  bool is_started_ = false, row_is_sought_ = false, has_said_why_ = false;
   std::optional<Device> device_;
   std::shared_ptr<DeviceRow> row_;
 };

@@ -29,15 +29,19 @@ std::unique_ptr<DeviceProduct> DeviceProduct::make(OwnDevice& own, const Update&
     const Device* const device = own.start();
     if (device == nullptr) return nullptr;
     std::unique_ptr<DeviceProduct> made(new DeviceProduct(*device, first));
-    if (!made->take_memory(depth.of_strip)) return nullptr;
+    if (!made->take_memory(depth.of_strip)) {
+      own.say_why_not("the device has no room for the rank's part of C");
+      return nullptr;
+    }
     if (first.beta != 0)
       made->for_parts([&](Range of_rows, Range of_cols) {
         device->put_part(first.c.at(of_rows.begin, of_cols.begin), first.c.ld,
                          made->part(of_rows, of_cols));
       });
     return made;
-  } catch (const Failure&) {
-    return nullptr;  // as if there were no device: nothing has been done yet
+  } catch (const Failure& failure) {
+    own.say_why_not(failure.what());
+    return nullptr;  // nothing has been done yet
   }
 }
 
@@ -54,7 +58,7 @@ bool DeviceProduct::take_memory(std::int64_t strip) {
     if (!take(strips.left, rows_, Device::aligned(strip)) ||
         !take(strips.right, cols_, Device::aligned(strip)))
       return false;
-  if (which_ == Elements::all) return true;
+  if (first_.which == Elements::all) return true;
   auto way = device_.take_on_host(rows_ * std::min(cols_, kColumns));
   if (way) way_ = std::move(*way);
   return way.has_value();
@@ -62,7 +66,7 @@ bool DeviceProduct::take_memory(std::int64_t strip) {
 
 template <typename Visit>
 void DeviceProduct::for_parts(Visit&& visit) const {
-  const std::int64_t width = which_ == Elements::all ? cols_ : kColumns;
+  const std::int64_t width = first_.which == Elements::all ? cols_ : kColumns;
   for (std::int64_t begin = 0; begin < cols_; begin += width) {
     const Range cols{begin, std::min(cols_, begin + width)};
     const Range rows = rows_of(cols);
@@ -71,14 +75,11 @@ void DeviceProduct::for_parts(Visit&& visit) const {
 }
 
 Range DeviceProduct::rows_of(Range cols) const {
-  const auto row_of = [&](std::int64_t col, std::int64_t further) {
-    return c_.rows.local_begin(c_.cols.global(col, col_) + further, row_);
-  };
-  switch (which_) {
+  switch (first_.which) {
     case Elements::lower:
-      return {row_of(cols.begin, 0), rows_};
+      return {first_.row_of(cols.begin), rows_};
     case Elements::upper:
-      return {0, row_of(cols.end - 1, 1)};
+      return {0, first_.row_of(cols.end - 1, 1)};
     case Elements::all:
       break;
   }
@@ -132,13 +133,13 @@ void DeviceProduct::wait(const Rank& rank) {
 void DeviceProduct::finish(const Rank& rank) {
   wait(rank);
   for_parts([&](Range rows, Range cols) {
-    if (which_ == Elements::all)
-      return device_.fetch_part(part(rows, cols), c_.at(rows.begin, cols.begin), c_.ld);
+    if (first_.which == Elements::all)
+      return device_.fetch_part(part(rows, cols), first_.c.at(rows.begin, cols.begin), first_.c.ld);
     device_.fetch_part(part(rows, cols), way_.data(), rows.size());
     for (std::int64_t col = cols.begin; col < cols.end; ++col) {
       const Range mine = rows_of({col, col + 1});
       std::copy_n(way_.data() + mine.begin - rows.begin + (col - cols.begin) * rows.size(),
-                  mine.size(), c_.at(mine.begin, col));
+                  mine.size(), first_.c.at(mine.begin, col));
     }
   });
 }

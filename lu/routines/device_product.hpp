@@ -37,18 +37,15 @@ class DeviceProduct {
 
   DeviceProduct(const Device& device, const Update& first)
       : device_(device),
-        c_(first.c),
-        which_(first.which),
-        row_(first.row),
-        col_(first.col),
-        rows_(c_.rows.local_size(row_)),
-        cols_(c_.cols.local_size(col_)) {}
+        first_(first),
+        rows_(first.c.rows.local_size(first.row)),
+        cols_(first.c.cols.local_size(first.col)) {}
   /// False where there is no room.
   bool take_memory(std::int64_t strip);
   /// Calls `visit(rows, cols)` for all of C, or a triangle in parts.
   template <typename Visit>
   void for_parts(Visit&& visit) const;
-  /// That some columns of it have elements in.
+  /// The rows in which these columns have elements of C.
   Range rows_of(Range cols) const;
   Device::Part part(Range rows, Range cols) const;
   /// A strip with so many of C's rows or columns, on the device.
@@ -56,9 +53,7 @@ class DeviceProduct {
   void wait(const Rank& rank);
 
   const Device& device_;
-  const Dealt c_;
-  const Elements which_;
-  const int row_, col_;
+  const Update first_;  ///< for C, and what of it there is
   const std::int64_t rows_, cols_;
   Device::Memory elements_, way_;
   std::array<Strips, 2> strips_;

@@ -25,9 +25,6 @@ class Place {
 
 namespace {
 
-/// Numbers of a message between processes: as MPI counts them.
-constexpr std::int64_t kLongestMessage = INT32_MAX;
-
 class OnHost final : public Place {
  public:
   OnHost(const Grid& grid, const Dealt& a, const Rank& rank, Overlap overlap)
@@ -63,17 +60,25 @@ class OnDevice final : public Place {
   static std::unique_ptr<OnDevice> make(const Grid& grid, const Dealt& a, const Rank& rank,
                                         Overlap overlap, OwnDevice& own) {
     std::unique_ptr<OnDevice> made;
-    const auto take = [&] {
-      const Device* const device = own.start();
-      if (device == nullptr) return false;
-      made.reset(new OnDevice(grid, a, rank, overlap, *device));
-      return made->equations_.take_memory() && made->equations_.has_room_for_panels();
+    // Why one of them leaves it to the cores.
+    const std::string elsewhere = "another rank has no device with room";
+    const auto works = [&](const std::function<void()>& take) {
+      const std::string why = grid.all.try_on_all(take, elsewhere);
+      if (!why.empty()) own.say_why_not(why);
+      return why.empty();
     };
-    if (!all_can(grid, take)) return nullptr;
+    if (!works([&] {
+          const Device* const device = own.start();
+          if (device == nullptr) throw Failure("there is no device");
+          made.reset(new OnDevice(grid, a, rank, overlap, *device));
+          if (!made->equations_.take_memory() || !made->equations_.has_room_for_panels())
+            throw Failure("the device has no room for the rank's part of the matrix");
+        }))
+      return nullptr;
     std::unique_ptr<DeviceRow> between;
-    if (made->equations_.has_panels_for_processes())
+    if (made->equations_.sends_panels_between_processes())
       between = own.row(a.cols.first, made->equations_.place());
-    if (!all_can(grid, [&] { return made->take_host_memory(between.get()); })) return nullptr;
+    if (!works([&] { made->take_host_memory(between.get()); })) return nullptr;
     made->equations_.connect(rank, std::move(between));
     return made;
   }
@@ -98,46 +103,40 @@ class OnDevice final : public Place {
  private:
   OnDevice(const Grid& grid, const Dealt& a, const Rank& rank, Overlap overlap,
            const Device& device)
-      : rank_(rank),
+      : grid_(grid),
+        rank_(rank),
         device_(device),
         equations_(grid, a.rows.size(), a.rows.blocks.nb, device, overlap) {}
 
-  /// Whether `take`, which this rank does without the others, works on each.
-  static bool all_can(const Grid& grid, const std::function<bool()>& take) {
-    double fails[1] = {1};
-    try {
-      if (take()) fails[0] = 0;
-    } catch (const std::exception&) {
-      // Cores go on.
-    }
-    grid.all.reduce(fails, Reduction::largest);
-    return fails[0] == 0;
-  }
-
-  bool take_host_memory(const DeviceRow* between) {
-    if (between == nullptr && equations_.has_panels_for_processes() &&
-        equations_.place().count > kLongestMessage)
-      return false;
+  /// Throws where there is too little.
+  void take_host_memory(const DeviceRow* between) {
+    if (between == nullptr && equations_.sends_panels_between_processes() &&
+        equations_.place().count > grid_.all.longest_message())
+      throw Failure("panels are longer than a message may be");
     equations_.take_host_memory(between);
     const DeviceSystem& system = equations_.system();
     auto way = device_.take_on_host(
         std::max<std::int64_t>(1, system.local_rows * std::min(system.cols.nb, system.local_cols)));
-    if (way) way_ = std::move(*way);
-    return way.has_value();
+    if (!way) throw Failure("the host has no memory for columns on their way from a device");
+    way_ = std::move(*way);
   }
 
+  const Grid& grid_;
   const Rank& rank_;
   const Device& device_;
   DeviceEquations equations_;
   Device::Memory way_;  ///< of a block of columns on its way back
 };
 
-/// For so many multiply-adds of a rank its part goes to the device and comes back: by the sizes of
-/// the whole, so that all ranks decide alike.
+/// For so many multiply-adds of a rank its part goes to the device and comes back, and with blocks
+/// panels go there and rows that pivots move go both ways: by the sizes of the whole, so that all
+/// ranks decide alike.
 bool is_worth_devices(const Grid& grid, const Dealt& a, const OwnDevice& own) {
   const auto n = static_cast<double>(a.rows.size());
   const double share = 1.0 / (static_cast<double>(grid.rows) * grid.cols);
-  return own.is_worth(share * n * n * n / 3, share * 2 * n * n);
+  double numbers = share * 2 * n * n;
+  if (grid.rows > 1) numbers += n * n / (2.0 * grid.rows) + n * n / grid.cols;
+  return own.is_worth(share * n * n * n / 3, numbers);
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace fleet::lu {
 /// rows.
 class Equations {
  public:
-  /// Takes the memory: of each rank as much again as its part of A has, and that of messages. That
-  /// is memory of devices where A is worth it and all ranks have one with room. Nothing is done to
-  /// A. All outlive it, until factor() has returned. Throws Failure.
+  /// All ranks make it together. Takes the memory: of each rank as much again as its part of A has,
+  /// and that of messages. That is memory of devices where A is worth it and all ranks have one
+  /// with room. Nothing is done to A. All outlive it, until factor() has returned. Throws Failure.
   Equations(const Grid& grid, const Dealt& a, const Rank& rank, Overlap overlap,
             OwnDevice* own = nullptr);
   ~Equations();

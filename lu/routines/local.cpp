@@ -24,12 +24,12 @@ class Updating {
         return rectangle(rows, cols);
       case Elements::lower: {
         // What is below all of the diagonal is one product, as wide as can be.
-        const std::int64_t below = std::clamp(row_of(cols.end - 1, 1), rows.begin, rows.end);
+        const std::int64_t below = std::clamp(with_.row_of(cols.end - 1, 1), rows.begin, rows.end);
         rectangle({below, rows.end}, cols);
         return lower({rows.begin, below}, cols);
       }
       case Elements::upper: {
-        const std::int64_t above = std::clamp(row_of(cols.begin), rows.begin, rows.end);
+        const std::int64_t above = std::clamp(with_.row_of(cols.begin), rows.begin, rows.end);
         rectangle({rows.begin, above}, cols);
         return upper({above, rows.end}, cols);
       }
@@ -37,10 +37,6 @@ class Updating {
   }
 
  private:
-  /// The first local row from the one on whose index is that of a local column, or `further` on.
-  std::int64_t row_of(std::int64_t col, std::int64_t further = 0) const {
-    return c_.rows.local_begin(c_.cols.global(col, with_.col) + further, with_.row);
-  }
   /// Whether the rank has that row, too, so that its part has a piece of the diagonal there.
   bool has_diagonal(std::int64_t col) const {
     return c_.rows.owner(c_.cols.global(col, with_.col)) == with_.row;
@@ -57,14 +53,14 @@ class Updating {
     if (rows.is_empty() || cols.is_empty()) return;
     const std::int64_t border = middle(cols);
     if (border >= cols.end) {
-      const std::int64_t top = row_of(cols.begin);
+      const std::int64_t top = with_.row_of(cols.begin);
       if (!has_diagonal(cols.begin) || top < rows.begin)
         return rectangle({std::max(rows.begin, top), rows.end}, cols);
       const std::int64_t below = std::min(rows.end, top + cols.size());
       triangle(FLEET_LOWER, {top, below}, cols);
       return rectangle({below, rows.end}, cols);
     }
-    const std::int64_t row = std::clamp(row_of(border), rows.begin, rows.end);
+    const std::int64_t row = std::clamp(with_.row_of(border), rows.begin, rows.end);
     rectangle({row, rows.end}, {cols.begin, border});
     lower({rows.begin, row}, {cols.begin, border});
     lower({row, rows.end}, {border, cols.end});
@@ -74,13 +70,13 @@ class Updating {
     if (rows.is_empty() || cols.is_empty()) return;
     const std::int64_t border = middle(cols);
     if (border >= cols.end) {
-      const std::int64_t top = row_of(cols.begin);
+      const std::int64_t top = with_.row_of(cols.begin);
       rectangle({rows.begin, std::min(rows.end, top)}, cols);
       if (has_diagonal(cols.begin) && top < rows.end && top >= rows.begin)
         triangle(FLEET_UPPER, {top, std::min(rows.end, top + cols.size())}, cols);
       return;
     }
-    const std::int64_t row = std::clamp(row_of(border), rows.begin, rows.end);
+    const std::int64_t row = std::clamp(with_.row_of(border), rows.begin, rows.end);
     rectangle({rows.begin, row}, {border, cols.end});
     upper({rows.begin, row}, {cols.begin, border});
     upper({row, rows.end}, {border, cols.end});

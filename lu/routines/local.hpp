@@ -41,6 +41,11 @@ struct Update {
   StripView left, right;
   std::int64_t depth;  ///< what is summed over; 0: C is scaled only
   double beta;
+
+  /// The first local row from the one on whose index is that of a local column, or `further` on.
+  std::int64_t row_of(std::int64_t local_col, std::int64_t further = 0) const {
+    return c.rows.local_begin(c.cols.global(local_col, col) + further, row);
+  }
 };
 
 /// Of these local rows and columns, by all cores of the rank; `between` as Crew::share says.

@@ -10,7 +10,7 @@
 
 namespace fleet::lu {
 
-void multiply(const Grid& grid, const Product& product, const Rank& rank, Overlap overlap,
+bool multiply(const Grid& grid, const Product& product, const Rank& rank, Overlap overlap,
               OwnDevice* own) {
   const Dealt& c = product.c;
   const std::int64_t m = c.rows.size(), n = c.cols.size();
@@ -26,10 +26,10 @@ void multiply(const Grid& grid, const Product& product, const Rank& rank, Overla
               .right = {},
               .depth = 0,
               .beta = product.beta};
-  if (m == 0 || n == 0) return;
+  if (m == 0 || n == 0) return false;
   if (depth == 0) {
     if (product.beta != 1) update(rank, with, rows, cols);
-    return;
+    return false;
   }
   const StripSource of_a{Role::left, product.a, product.op_a, c.rows};
   const StripSource of_b{Role::right, product.b, product.op_b, c.cols};
@@ -65,6 +65,7 @@ void multiply(const Grid& grid, const Product& product, const Rank& rank, Overla
     }
   }
   if (there != nullptr) there->finish(rank);
+  return there != nullptr;
 }
 
 std::int64_t most_numbers(const Grid& grid, const Product& p) {

@@ -20,8 +20,8 @@ struct Product {
 };
 
 /// By all ranks of the grid, numbered along its rows; on the rank's own device where that is worth
-/// it. C shares no memory with A and B. Throws Failure.
-void multiply(const Grid& grid, const Product& product, const Rank& rank, Overlap overlap,
+/// it; returns whether it was. C shares no memory with A and B. Throws Failure.
+bool multiply(const Grid& grid, const Product& product, const Rank& rank, Overlap overlap,
               OwnDevice* own = nullptr);
 
 /// No message of this rank's has more numbers.

@@ -49,8 +49,8 @@ class Balance {
 
  private:
   struct Rates {
-    double cpu = 0, devices = 0;  ///< 0: not known
-    bool are_tried = false;       ///< by a few columns only
+    double cpu = 0, devices = 0;     ///< 0: not known
+    bool are_tried = false;          ///< by a few columns only
     double together = 0, alone = 0;  ///< of all, with cores and by devices alone; 0: not known
     int times_same = 0;              ///< in a row, either way
     bool were_together = false;

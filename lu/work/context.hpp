@@ -47,4 +47,12 @@ class Pinned {
 /// or brackets; empty where there is none. nullptr: of the default context.
 std::string config_value(fleet_context* context, const std::string& key);
 
+/// An option as the context has it, whoever set it: the environment or a file, too.
+struct Option {
+  std::string value;
+  bool is_set = false;  ///< by somebody; else it is the default
+};
+/// Empty where there is none of the name. nullptr: of the default context.
+Option option(fleet_context* context, const std::string& name);
+
 }  // namespace fleet::lu

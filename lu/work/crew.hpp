@@ -33,7 +33,7 @@ class Crew {
   /// One part of what is shared now; false where there is none.
   bool help();
   /// `body` by the caller, while the other threads stay awake for the pieces that it gives out: for
-  /// work whose pieces take microseconds. What anybody shares meanwhile, that thread does alone.
+  /// work whose pieces take microseconds. A call of share() meanwhile is done by its caller alone.
   void in_lockstep(const std::function<void(Lockstep&)>& body);
   int threads() const { return static_cast<int>(others_.size()) + 1; }
 

@@ -5,25 +5,26 @@
 #include <thread>
 #include <utility>
 
+#include "comm/backoff.hpp"
+
 namespace fleet::lu {
 namespace {
 
 /// Looks again for something that takes less time than a system call. After that it lets others
-/// have the core: ranks, drivers and BLAS have threads too.
+/// have the core, and then sleeps: ranks, drivers and BLAS have threads too, and the next piece may
+/// need a message of a rank that is still at something else.
 class Look {
  public:
   void again() {
-    if (++looked_ < kAtOnce) {
+    if (++looked_ > kAtOnce + kYielding) return nap();
+    if (looked_ > kAtOnce) return std::this_thread::yield();
 #if defined(__x86_64__)
-      __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #endif
-    } else {
-      std::this_thread::yield();
-    }
   }
 
  private:
-  static constexpr int kAtOnce = 1000;
+  static constexpr int kAtOnce = 1000, kYielding = 200;
   int looked_ = 0;
 };
 

@@ -12,9 +12,9 @@
 namespace fleet::lu {
 
 /// A leader gives out work in as many parts as there are threads, and the followers look for it
-/// without sleeping. Nobody waits for a follower that has not come: whoever is there does its part.
-/// A part is done by the same thread each time if that one is there, so that its data stay in the
-/// caches of one core.
+/// without sleeping as long as it comes soon. Nobody waits for a follower that has not come:
+/// whoever is there does its part. A part is done by the same thread each time if that one is
+/// there, so that its data stay in the caches of one core.
 class Lockstep {
  public:
   explicit Lockstep(int threads);

@@ -271,17 +271,21 @@ static void lose_a_rank(void) {
 /* Of a rank, as the environment wants it: all end with a status, and a grid without devices works.
  */
 static void lose_a_device(void) {
+  const char* const faults = getenv("FLEETBLAS_INJECT");
   matrix a;
   int64_t info = -1;
   int* pivots;
   MPI_Comm_size(MPI_COMM_WORLD, &q);
   p = 1;
-  CHECK(fleet_mpi_grid_create(MPI_COMM_WORLD, 'r', p, q, "patience_s=1;cores=1;devices=always",
+  CHECK(fleet_mpi_grid_create(MPI_COMM_WORLD, 'r', p, q, "patience_s=3;cores=1;devices=always",
                               &grid) == FLEET_OK);
   CHECK(fleet_mpi_grid_place(grid, &row, &col) == FLEET_OK);
   a = made(kM, kM, 5, 0.01);
   pivots = malloc(sizeof(int) * (size_t)(a.rows + nb));
   CHECK(fleet_mpi_dgetrf(grid, kM, kM, a.at, 1, 1, a.desc, pivots, &info) == FLEET_DEVICE_FAILED);
+  /* The others hear of it by waiting. */
+  CHECK(faults != NULL || strstr(fleet_mpi_message(), "has not answered") != NULL);
+  CHECK(faults == NULL || strstr(fleet_mpi_message(), "failed on purpose") != NULL);
   CHECK(fleet_mpi_dgetrf(grid, kM, kM, a.at, 1, 1, a.desc, pivots, &info) == FLEET_DEVICE_FAILED);
   CHECK(strstr(fleet_mpi_message(), "a call before has failed") != NULL);
   CHECK(fleet_mpi_grid_destroy(grid) == FLEET_OK);

@@ -24,11 +24,16 @@ launch() {
 for ranks in 1 3 4 6; do launch $ranks "$program"; done
 launch 4 "$program" single
 
-# On virtual devices, of which two ranks share one; where one rank has none; and where one is lost.
+# On virtual devices, of which two ranks share one; where one rank has none; where one is lost; and
+# where no thread but the first may call MPI.
 export FLEETBLAS_BACKEND=host FLEETBLAS_DEVICES=2 FLEETBLAS_MPI="devices=always"
 for ranks in 1 4; do launch $ranks "$program"; done
 launch 1 env FLEETBLAS_OFFLOAD=never "$program" : -n 1 "$program"
-for ranks in 1 2; do launch $ranks env FLEETBLAS_INJECT=launch:2 "$program" device; done
+launch 1 env FLEETBLAS_INJECT=launch:2 "$program" device
+launch 1 env FLEETBLAS_INJECT=launch:2 "$program" device : -n 1 "$program" device
+launch 4 "$program" single
+# Each rank's part of the node's devices.
+launch 2 env -u FLEETBLAS_DEVICES "$program"
 # Panels by a stand-in of NCCL, whose messages are files.
 mkdir messages
 launch 3 env FLEETBLAS_NCCL="$fake_nccl" FAKE_NCCL_FOLDER="$folder/messages" "$program"

@@ -206,6 +206,21 @@ TEST(Ranks, EndWhereOneFailsOrStopsAnswering) {
   EXPECT_THROW(run_ranks(3, {}, [](Comm& comm) { Grid(comm, 2, 2); }), Failure);
 }
 
+TEST(Ranks, AgreeOnWhatOneCannot) {
+  run_ranks(3, {}, [](Comm& comm) {
+    EXPECT_EQ(comm.try_on_all([] {}, "elsewhere"), "");
+    const auto fails = [&] {
+      if (comm.rank() == 1) throw Failure("no room");
+    };
+    EXPECT_EQ(comm.try_on_all(fails, "elsewhere"), comm.rank() == 1 ? "no room" : "elsewhere");
+  });
+  // That messages are broken is no reason which others could hear of.
+  const auto silent = [](Comm& comm) {
+    if (comm.rank() == 0) EXPECT_THROW(comm.try_on_all([] {}, ""), BrokenMessages);
+  };
+  run_ranks(2, {.patience_s = 0.05}, silent);
+}
+
 TEST(Numbers, CanBeEnteredAnywhere) {
   Sequence all;
   std::vector<double> numbers;

@@ -64,7 +64,7 @@ void on_grid(const Ranks& ranks,
     const Grid grid(comm, ranks.rows, ranks.cols);
     const Workshop workshop({.cores = ranks.cores, .progress_thread = ranks.progress_thread},
                             ranks.overlap);
-    OwnDevice own(grid, {.use = ranks.devices, .turn = comm.rank()});
+    OwnDevice own(grid, {.use = ranks.devices, .place_on_node = comm.rank()});
     run(grid, workshop.rank(), own);
   });
 }
@@ -109,14 +109,22 @@ class MpiBlas : public ::testing::Test {
   const CpuContext context_{1};
 };
 
+/// A rank computes on its device what it has a part of, if it is to.
+void expect_place(bool is_there, bool is_wanted, const Grid& grid, const Dealt& c,
+                  std::int64_t depth) {
+  const bool has_part = c.rows.local_size(grid.row) > 0 && c.cols.local_size(grid.col) > 0;
+  EXPECT_EQ(is_there, is_wanted && has_part && depth > 0);
+}
+
 struct ProductCase {
   Sizes size;
   fleet_op op_a, op_b;
   double beta;
+  bool is_room = true;  ///< on devices
 };
 
 void expect_product(fleet_context* blas, const Ranks& ranks, const ProductCase& wanted, int shift) {
-  const auto& [size, op_a, op_b, beta] = wanted;
+  const auto& [size, op_a, op_b, beta, is_room] = wanted;
   const Whole a = factor_matrix(op_a, size.m, size.k, 1);
   const Whole b = factor_matrix(op_b, size.k, size.n, 2);
   Whole c = random_matrix(size.m, size.n, 3), found = c;
@@ -131,16 +139,18 @@ void expect_product(fleet_context* blas, const Ranks& ranks, const ProductCase& 
     Local local_b(grid, b, size.nb, {shift % 5, 0});
     Local local_c(grid, found, size.nb, {0, shift % 4});
     grid.all.barrier();
-    multiply(grid,
-             {.op_a = op_a,
-              .op_b = op_b,
-              .alpha = 1.5,
-              .a = local_a.get(),
-              .b = local_b.get(),
-              .beta = beta,
-              .c = local_c.get(),
-              .depth = size.k},
-             rank, ranks.overlap, &own);
+    const bool is_there = multiply(grid,
+                                   {.op_a = op_a,
+                                    .op_b = op_b,
+                                    .alpha = 1.5,
+                                    .a = local_a.get(),
+                                    .b = local_b.get(),
+                                    .beta = beta,
+                                    .c = local_c.get(),
+                                    .depth = size.k},
+                                   rank, ranks.overlap, &own);
+    expect_place(is_there, is_room && ranks.devices == OwnDevice::Use::always, grid, local_c.get(),
+                 size.k);
     if (!local_c.put(found)) is_clean = false;
   });
   EXPECT_LT(difference(found, c), kMostDifference)
@@ -165,10 +175,11 @@ TEST_F(MpiBlas, ProductsOnDevicesAreThoseOfWholeMatrices) {
   unsigned turn = 0;
   for (const Ranks& ranks : kOnDevices)
     for (unsigned ops = 0; ops < 4; ++ops)
-      for (const double beta : {0.0, 1.0, -0.5})
-        expect_product(blas(), ranks,
-                       {kSizes[turn % kSizes.size()], op_of(ops & 1), op_of(ops >> 1), beta},
-                       static_cast<int>(++turn));
+      for (const double beta : {0.0, 1.0, -0.5}) {
+        const Sizes& size = kSizes[turn++ % kSizes.size()];
+        expect_product(blas(), ranks, {size, op_of(ops & 1), op_of(ops >> 1), beta},
+                       static_cast<int>(turn));
+      }
 }
 
 struct TriangleCase {
@@ -189,17 +200,19 @@ void expect_triangle(fleet_context* blas, const Ranks& ranks, const TriangleCase
     Local local_a(grid, a, size.nb, {shift % 2, 0});
     Local local_c(grid, found, size.nb, {shift % 3, shift % 4});
     grid.all.barrier();
-    multiply(grid,
-             {.which = uplo == FLEET_LOWER ? Elements::lower : Elements::upper,
-              .op_a = op,
-              .op_b = op == FLEET_NO_TRANS ? FLEET_TRANS : FLEET_NO_TRANS,
-              .alpha = -2,
-              .a = local_a.get(),
-              .b = local_a.get(),
-              .beta = 0.5,
-              .c = local_c.get(),
-              .depth = size.k},
-             rank, ranks.overlap, &own);
+    const bool is_there =
+        multiply(grid,
+                 {.which = uplo == FLEET_LOWER ? Elements::lower : Elements::upper,
+                  .op_a = op,
+                  .op_b = op == FLEET_NO_TRANS ? FLEET_TRANS : FLEET_NO_TRANS,
+                  .alpha = -2,
+                  .a = local_a.get(),
+                  .b = local_a.get(),
+                  .beta = 0.5,
+                  .c = local_c.get(),
+                  .depth = size.k},
+                 rank, ranks.overlap, &own);
+    expect_place(is_there, ranks.devices == OwnDevice::Use::always, grid, local_c.get(), size.k);
     EXPECT_TRUE(local_c.put(found));
   });
   EXPECT_LT(difference(found, c), kMostDifference) << size.n << " " << text_of(ranks);
@@ -220,9 +233,10 @@ TEST_F(MpiBlas, UpdatesOfTrianglesOnDevicesLeaveTheOtherOne) {
   unsigned turn = 0;
   for (const Ranks& ranks : kOnDevices)
     for (const fleet_uplo uplo : {FLEET_LOWER, FLEET_UPPER})
-      for (const fleet_op op : {FLEET_NO_TRANS, FLEET_TRANS})
-        expect_triangle(blas(), ranks, {kSizes[turn % kSizes.size()], uplo, op},
-                        static_cast<int>(++turn));
+      for (const fleet_op op : {FLEET_NO_TRANS, FLEET_TRANS}) {
+        const Sizes& size = kSizes[turn++ % kSizes.size()];
+        expect_triangle(blas(), ranks, {size, uplo, op}, static_cast<int>(turn));
+      }
   // Of more columns than are one product.
   for (const fleet_uplo uplo : {FLEET_LOWER, FLEET_UPPER}) {
     expect_triangle(blas(), kOnDevices[0], {{0, 1300, 20, 50}, uplo, FLEET_NO_TRANS}, 0);
@@ -241,7 +255,9 @@ TEST_F(MpiBlas, SmallProductsAndThoseOfRanksWithoutRoomStayOnTheCores) {
   ranks.devices = OwnDevice::Use::never;
   expect_product(blas(), ranks, wanted, 0);
   const Said room("FLEETBLAS_DEVICE_MEMORY", "1K");
-  expect_product(blas(), kOnDevices[0], wanted, 0);
+  ProductCase without_room = wanted;
+  without_room.is_room = false;
+  expect_product(blas(), kOnDevices[0], without_room, 0);
 }
 
 TEST_F(MpiBlas, LargeWorkOnFewNumbersIsWorthADevice) {
@@ -377,7 +393,8 @@ TEST_F(MpiBlas, EquationsOnDevicesHaveThem) {
   int shift = 0;
   for (const Ranks& ranks : kOnDevices)
     for (const auto& [n, nb] : {std::pair<std::int64_t, std::int64_t>{1, 8}, {100, 9}, {131, 16}}) {
-      // A system whose right side would begin a block, which a rank has then that has no other.
+      // The right side of Linpack's system begins a block of its own, on a rank without other
+      // columns.
       expect_equations(blas(), ranks, {n, 3, n, nb}, ++shift, true);
     }
   expect_equations(blas(), kOnDevices[3], {96, 3, 96, 16}, 0, true);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "work/context.hpp"
 #include "work/crew.hpp"
 #include "work/engine.hpp"
 
@@ -206,6 +207,21 @@ TEST(Engine, TellsWhoeverWaitsThatAMessageHasFailedOrDoesNotCome) {
     auto never = engine.drive(std::make_unique<After>(1 << 30), kLabel);
     EXPECT_THROW(never->wait(), Failure);
   }
+}
+
+TEST(Contexts, TellTheirOptions) {
+  const Context context = make_context("offload=never;log_level=1");
+  const Option offload = option(context.get(), "offload"),
+               level = option(context.get(), "log_level"), tile = option(context.get(), "tile"),
+               none = option(context.get(), "no such");
+  EXPECT_EQ(offload.value, "never");
+  EXPECT_TRUE(offload.is_set);
+  EXPECT_EQ(level.value, "1");
+  EXPECT_TRUE(level.is_set);
+  EXPECT_EQ(tile.value, "0");
+  EXPECT_FALSE(tile.is_set);
+  EXPECT_EQ(none.value, "");
+  EXPECT_FALSE(none.is_set);
 }
 
 }  // namespace
