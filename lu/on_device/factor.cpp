@@ -40,7 +40,7 @@ class DeviceFactoring {
   int owner(std::int64_t k) const { return system_.cols.owner(begin(k)); }
 
   /// With look-ahead, the next panel is factored, sent and waited for while the device updates the
-  /// columns that do not belong to it.
+  /// columns that do not belong to it. Near the end panels go first.
   void run_step(const std::vector<Task>& tasks) {
     const auto is_beside = [this](const Task& task) {
       return overlap_ != Overlap::none && task.act == Act::update && task.part != Part::ahead;
@@ -51,21 +51,39 @@ class DeviceFactoring {
     std::future<void> updated;
     for (const Task& task : tasks) {
       if (is_beside(task)) continue;
+      const bool is_first = task.act == Act::factor && panel_goes_first(task.step);
+      if (is_first) run(task);
       if (task.act == Act::factor && !beside.empty())
         updated = beside_this_thread([this, beside] { update_all(beside); });
-      run(task);
+      if (!is_first) run(task);
     }
     updated.valid() ? updated.get() : update_all(beside);
+  }
+
+  /// Whether all would wait for the next panel if it were factored beside products, which doubles
+  /// its time: each of its kernels waits for a multiprocessor. By itself it delays the update of
+  /// its own rank instead, which has as many steps as there are ranks to catch up.
+  bool panel_goes_first(std::int64_t k) {
+    if (owner(k) != grid_.col || grid_.cols == 1 || update_s_ == 0) return false;
+    const double beside_s = went_first_ ? 2 * panel_s_ : panel_s_;
+    went_first_ = update_s_ < beside_s * (1 - 0.5 / grid_.cols);
+    return went_first_;
   }
 
   /// Of one step. Columns that follow each other are one task for a device, which no message
   /// interrupts.
   void update_all(const std::vector<Task>& tasks) {
+    const auto begin = Recorder::Clock::now();
     for (std::size_t i = 0; i < tasks.size();) {
       Task task = tasks[i++];
       for (; i < tasks.size() && tasks[i].begin == task.end; ++i) task.end = tasks[i].end;
       update(task);
     }
+    update_s_ = seconds_since(begin);
+  }
+
+  static double seconds_since(Recorder::Clock::time_point begin) {
+    return std::chrono::duration<double>(Recorder::Clock::now() - begin).count();
   }
 
   void run(const Task& task) {
@@ -90,10 +108,12 @@ class DeviceFactoring {
     if (owner(k) != grid_.col) return;
     double* panel = nullptr;
     rank_.recorder.time(What::wait, k, [&] { panel = mail_.place(k); });
+    const auto started = Recorder::Clock::now();
     rank_.recorder.time(What::panel, k, [&] {
       device_.factor(system_.part(begin(k), system_.cols.local(begin(k)), rows(k), width(k)),
                      panel);
     });
+    panel_s_ = seconds_since(started);
   }
 
   /// Its panel is there.
@@ -124,6 +144,8 @@ class DeviceFactoring {
   const Rank& rank_;
   const Overlap overlap_;
   const Shape shape_;
+  double update_s_ = 0, panel_s_ = 0;  ///< of the last ones of this rank
+  bool went_first_ = false;            ///< the last panel of this rank
   Factored result_;
 };
 
