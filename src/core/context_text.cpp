@@ -11,6 +11,7 @@
 #include "core/corrections_text.hpp"
 #include "core/plan_text.hpp"
 #include "core/version.hpp"
+#include "machine/corrections.hpp"
 #include "program/distribution.hpp"
 #include "sim/simulate.hpp"
 #include "tune/tune_factorization.hpp"
@@ -173,7 +174,7 @@ std::string Context::plan_json(std::string_view text) {
   report.planned = planned.get();
   report.host_s = planned->host_s;
   const Plan& plan = planned->tuned.plan;
-  report.bound = bound(problem, *machine, plan.tuning.cpu_part);
+  report.bound = bound(problem, at_best(*machine), plan.tuning.cpu_part);
   report.bound_value = offloader_.value_bound(problem, plan);
   report.users = offloader_.users();
   report.rules = to_string(planned->tuned.plan.tuning.rules);
@@ -233,7 +234,7 @@ std::string Context::plan_program_json(std::string_view text) {
   report.machine = machine.get();
   report.planned = &planned;
   report.users = offloader_.users();
-  report.bound = bound(*planned.tuned.plan.program, *machine);
+  report.bound = bound(*planned.tuned.plan.program, at_best(*machine));
   report.goal = offloader_.goal();
   return to_json(report);
 }

@@ -8,6 +8,7 @@
 #include "base/sizes.hpp"
 #include "core/cpu_path.hpp"
 #include "core/offloader.hpp"
+#include "machine/corrections.hpp"
 #include "program/strips.hpp"
 #include "recover/recover.hpp"
 #include "tune/tune_factorization.hpp"
@@ -114,12 +115,12 @@ std::shared_ptr<const PlannedFactors> Offloader::keep(const Factorization& what,
   return kept;
 }
 
-Bound Offloader::bound(const Factorization& what) { return fleet::bound(what, *model()); }
+Bound Offloader::bound(const Factorization& what) { return fleet::bound(what, at_best(*model())); }
 
 std::shared_ptr<const PlannedFactors> Offloader::plan_if_promising(const Factorization& what) {
   if (const auto known = find_factors(what)) return known;
   const double by_cpu_s = fleet::host_s(what, *model());
-  const double at_least_s = bound(what).seconds;
+  const double at_least_s = fleet::bound(what, *model()).seconds;
   if (at_least_s < by_cpu_s) return plan(what);
   PlannedFactors hopeless;
   hopeless.cost.seconds = at_least_s;

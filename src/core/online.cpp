@@ -33,10 +33,13 @@ void OnlineModel::change(std::shared_ptr<const Machine> machine) {
   std::swap(corrections_, corrections);
 }
 
-bool OnlineModel::forgets_after_unused() {
-  if (corrections_ == nullptr) return false;
+bool OnlineModel::has_slower() const {
   const auto is_slower = [](const NamedCorrection& correction) { return correction.factor < 1; };
-  if (std::ranges::none_of(*corrections_, is_slower) || ++unused_ < patience_) return false;
+  return corrections_ != nullptr && std::ranges::any_of(*corrections_, is_slower);
+}
+
+bool OnlineModel::forgets_after_unused() {
+  if (!has_slower() || ++unused_ < patience_) return false;
   unused_ = 0;
   patience_ *= 2;
   change(std::make_shared<const Machine>(uncorrected(*machine_)));
@@ -49,6 +52,10 @@ bool OnlineModel::outdates(const Planned& planned, const Trace& measured) {
       learn(*planned.evidence, planned.tuned.plan, *machine_, planned.tuned.cost.seconds, measured);
   if (!lesson.corrections.empty()) {
     change(std::make_shared<const Machine>(corrected(*machine_, lesson.corrections)));
+    ++version_;
+    is_kept_ = keep_ == nullptr;
+  } else if (lesson.too_fast && has_slower()) {
+    change(std::make_shared<const Machine>(uncorrected(*machine_)));
     ++version_;
     is_kept_ = keep_ == nullptr;
   }

@@ -47,9 +47,10 @@ class OnlineModel {
   /// The corrections of the machine; null: none. For the thread with the turn.
   const std::shared_ptr<const NamedCorrections>& corrections() const { return corrections_; }
 
-  /// Learns from a run of `planned`, which was made or priced for the present machine. True: the
-  /// prediction was far off twice, and the machine has changed since the plan was made, so that a
-  /// better plan may exist.
+  /// Learns from a run of `planned`, which was made or priced for the present machine. Where runs
+  /// are much faster than predicted and no rate shows why, corrections are dropped if some are
+  /// downwards: they describe a machine that was disturbed. True: the prediction was far off twice,
+  /// and the machine has changed since the plan was made, so that a better plan may exist.
   bool outdates(const Planned& planned, const Trace& measured);
 
   /// For a call that the model kept off some devices, or off all. If rates were corrected
@@ -62,6 +63,7 @@ class OnlineModel {
   static constexpr std::uint64_t kPatience = 64;
   static constexpr double kKeepAgainS = 1;
   void change(std::shared_ptr<const Machine> machine);
+  bool has_slower() const;
 
   std::shared_ptr<const Machine> machine_;
   std::shared_ptr<const NamedCorrections> corrections_;

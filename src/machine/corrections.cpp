@@ -80,6 +80,13 @@ Machine uncorrected(Machine machine) {
   return machine;
 }
 
+Machine at_best(Machine machine) {
+  for_each_rate(machine, [](const RateId&, Rate rate) {
+    if (rate.measured > rate.now) rate.now = std::exchange(rate.measured, 0);
+  });
+  return machine;
+}
+
 std::vector<Correction> corrections_of(const Machine& machine) {
   std::vector<Correction> all;
   Machine copy = machine;

@@ -52,6 +52,10 @@ Machine corrected(Machine machine, std::span<const Correction> corrections);
 /// The machine as it was measured.
 Machine uncorrected(Machine machine);
 
+/// Each rate as it was measured, or as runs have shown it where that is faster. Bounds are of this
+/// machine: what slows a device down for a while does not change what it can do.
+Machine at_best(Machine machine);
+
 /// Gives rates of one kind that are equal, and were found off by about as much (kNoise), the mean
 /// of their factors. So devices that are alike stay alike, and are one class for the tuner.
 std::vector<Correction> evened(const Machine& machine, std::vector<Correction> corrections);

@@ -3,6 +3,7 @@
 // it came to the bound under "fleetblas". It must not know how the run was timed.
 #include <nlohmann/json.hpp>
 
+#include "machine/corrections.hpp"
 #include "plan/bound.hpp"
 #include "sim/busy_time.hpp"
 #include "sim/trace.hpp"
@@ -222,7 +223,7 @@ Json bytes_of_links(const Machine& machine, const Cost& cost) {
 }
 
 Json summary(const Plan& plan, const Machine& machine, const Trace& trace) {
-  const Bound least = bound(*plan.program, machine, plan.tuning.cpu_part);
+  const Bound least = bound(*plan.program, at_best(machine), plan.tuning.cpu_part);
   const Cost cost = cost_of(plan, machine, trace);
   std::size_t unfinished = plan.tasks.size();
   for (const Span& span : trace.spans) unfinished -= span.done() ? 1 : 0;

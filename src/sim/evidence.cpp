@@ -48,7 +48,15 @@ Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, doubl
   evidence.speed = speed;
   if (distance(speed) > kFarOff) evidence.far_off = again ? before.far_off + 1 : 1;
   Lesson lesson{.far_off = evidence.far_off >= 2};
-  if (before.runs < before.look_from || !has_task_times(plan, measured)) return lesson;
+  if (!has_task_times(plan, measured)) {
+    evidence.untimed_speed = speed;
+    return lesson;
+  }
+  if (before.runs < before.look_from) return lesson;
+  if (speed * kNoise < before.untimed_speed) {
+    look_later(evidence);
+    return lesson;
+  }
 
   evidence.timed = true;
   evidence.observed = observe(plan, machine, simulate(plan, machine), measured);
@@ -58,6 +66,7 @@ Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, doubl
   lesson.corrections = evened(machine, std::move(lesson.corrections));
   if (corrected(machine, lesson.corrections) == machine) {  // none, or all at their bounds
     lesson.corrections.clear();
+    lesson.too_fast = lesson.far_off && speed > 1;
     look_later(evidence);
   } else {  // what was observed is off against a machine that is no more
     evidence = {.runs = evidence.runs, .far_off = evidence.far_off};

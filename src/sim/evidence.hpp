@@ -10,10 +10,11 @@ namespace fleet {
 
 /// The last run of a plan, as far as it contradicts the prediction.
 struct Evidence {
-  int runs = 0;        ///< all of them, the cold first one included
-  int far_off = 0;     ///< runs in a row that were off by kFarOff, in the same direction
-  double speed = 1;    ///< predicted seconds of the last run as a share of measured ones; 1: right
-  bool timed = false;  ///< `observed` is known
+  int runs = 0;      ///< all of them, the cold first one included
+  int far_off = 0;   ///< runs in a row that were off by kFarOff, in the same direction
+  double speed = 1;  ///< predicted seconds of the last run as a share of measured ones; 1: right
+  double untimed_speed = 0;  ///< the same where it was off and did not measure its tasks, else 0
+  bool timed = false;        ///< `observed` is known
   std::vector<Correction> observed;
   /// Looks at the tasks that found no rate to blame. After the n-th the next 2^n runs are not
   /// looked at, until `look_from`: what the model leaves out must not cost every run its times.
@@ -30,13 +31,15 @@ inline bool wants_task_times(const Evidence& evidence) {
 /// What a run teaches.
 struct Lesson {
   std::vector<Correction> corrections;  ///< of the machine that predicted it: they change it
-  bool far_off = false;  ///< the prediction was off by kFarOff in this run and the one before
+  bool far_off = false;   ///< the prediction was off by kFarOff in this run and the one before
+  bool too_fast = false;  ///< these runs were faster, and none of the machine's rates is to blame
 };
 
 /// Takes down one run of `plan`, which `machine` predicts to take `predicted_s`. `measured` is of a
 /// run that was not disturbed, as far as its owner knows. The first run of a plan is cold and
 /// teaches nothing; nor does one that is off by more than 8 times, in which something else
-/// happened. A correction needs two runs in a row that point the same way, of which the last has
+/// happened; nor one that measuring its tasks has slowed down, as it does where tasks are short. A
+/// correction needs two runs in a row that point the same way, of which the last has
 /// the times of its tasks.
 Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, double predicted_s,
              const Trace& measured);

@@ -110,6 +110,18 @@ TEST(Corrected, ChangesTheNamedRateOnlyAndSaysByHowMuch) {
   EXPECT_EQ(corrections_of(machine).size(), 0u);
 }
 
+TEST(AtBest, HasEachRateAsMeasuredOrFaster) {
+  const Machine machine = shipped("h200x4");
+  const LinkId link = machine.find_link(kHost, kFirstDevice);
+  const std::vector<Correction> down = {{{Kind::products, kFirstDevice, DataType::f64}, 0.5},
+                                        {{Kind::port, 0}, 0.8}};
+  const std::vector<Correction> up = {{{Kind::link, link}, 1.25}};
+
+  EXPECT_EQ(at_best(machine), machine);
+  EXPECT_EQ(at_best(corrected(machine, down)), machine);
+  EXPECT_EQ(at_best(corrected(corrected(machine, down), up)), corrected(machine, up));
+}
+
 // Queued calls promise bits that do not depend on when they are made.
 TEST(Corrected, HasTheSameRegularTiles) {
   for (const char* name : {"h200x4", "h200x8", "charisma-4v100"})
@@ -353,6 +365,46 @@ TEST(Learn, LooksAtTasksMoreAndMoreRarelyWhereNoRateIsToBlame) {
 
   EXPECT_GE(timed, 5);
   EXPECT_LE(timed, 12);
+}
+
+/// Events between short tasks take time, and a run that measures its tasks goes without a graph.
+TEST(Learn, TakesNothingFromARunThatMeasuringItsTasksHasSlowedDown) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+  const double predicted_s = simulate(plan, machine).seconds;
+  Evidence evidence;
+  int timed = 0;
+
+  for (int run = 0; run < 100; ++run) {
+    const bool is_timed = wants_task_times(evidence);
+    Trace measured = simulate(plan, slower(machine, is_timed ? 0.6 : 0.9));
+    if (!is_timed)
+      for (Span& span : measured.spans) span = {0, measured.seconds};
+    timed += is_timed;
+    EXPECT_TRUE(learn(evidence, plan, machine, predicted_s, measured).corrections.empty());
+  }
+
+  EXPECT_GE(timed, 3);
+  EXPECT_LE(timed, 8);
+}
+
+TEST(Learn, SaysWhereRunsAreMuchFasterAndNoRateIsToBlame) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+  const Trace predicted = simulate(plan, machine);
+  const auto course_of = [&](double speed) {
+    Evidence evidence;
+    std::vector<bool> too_fast;
+    for (int run = 0; run < 5; ++run) {
+      Trace measured = predicted;  // each task as predicted
+      measured.seconds /= speed;
+      too_fast.push_back(learn(evidence, plan, machine, predicted.seconds, measured).too_fast);
+    }
+    return too_fast;
+  };
+
+  EXPECT_EQ(course_of(1.5), (std::vector<bool>{false, false, true, false, false}));
+  EXPECT_EQ(course_of(1 / 1.5), std::vector<bool>(5, false));
 }
 
 TEST(Learn, StopsAtTheBoundsOfCorrections) {
