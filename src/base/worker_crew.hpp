@@ -24,7 +24,7 @@ class WorkerCrew {
 
   /// Starts those of these workers that do not exist yet. False if the system refuses a thread.
   bool hire(const std::vector<int>& workers);
-  /// Sets these workers, which must be hired and idle, to work.
+  /// Sets these workers, which must be hired, to work: one that is at work begins again afterwards.
   void invite(const std::vector<int>& workers);
   /// Waits until these workers have done all that they were invited to.
   void wait(const std::vector<int>& workers) const;

@@ -11,6 +11,7 @@
 #include "backend/device_library.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "machine/corrections.hpp"
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
 #include "sim/simulate.hpp"
@@ -187,6 +188,7 @@ TuneRequest Offloader::wishes(const Problem& problem) {
       .cpu_share = options_.cpu_share,
       .cpu_margin = cpu.margin,
       .cpu_least_s = cpu.least_s,
+      .helpers = std::min(cores_, limits::kMostPlanning) - 1,
       // A kernel that cannot reach it would end the process, whatever the file says.
       .shares_pageable = engine().backend == nullptr || engine().backend->reaches_pageable(),
       .goal = goal_};
@@ -241,15 +243,16 @@ void Offloader::note_left_out(Planned& planned) const {
     planned.left_out = std::make_shared<const std::vector<LeftOut>>(std::move(left_out));
 }
 
-Bound Offloader::bound(const Problem& problem) {
-  const auto machine = model();
+Bound Offloader::bound(const Problem& problem, const Machine& machine) {
   const TuneRequest wanted = wishes(problem);
-  const bool has_cpu = why_no_cpu(problem, *machine, wanted).empty();
-  return fleet::bound(problem, *machine, has_cpu ? wanted.cpu_part : 0);
+  const bool has_cpu = why_no_cpu(problem, machine, wanted).empty();
+  return fleet::bound(problem, machine, has_cpu ? wanted.cpu_part : 0);
 }
 
+Bound Offloader::bound(const Problem& problem) { return bound(problem, at_best(*model())); }
+
 std::optional<double> Offloader::value_bound(const Problem& problem, const Plan& plan) {
-  return goal_bound(problem, *model(), workers(problem.type), goal_, plan.tuning.cpu_part);
+  return goal_bound(problem, at_best(*model()), workers(problem.type), goal_, plan.tuning.cpu_part);
 }
 
 void Offloader::set_goal(Goal goal) {
@@ -300,7 +303,7 @@ std::shared_ptr<const Planned> Offloader::plan(const Problem& problem) {
 std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem) {
   if (auto known = find(problem)) return known;
   const double by_cpu_s = host_seconds(problem);
-  const double at_least_s = bound(problem).seconds;
+  const double at_least_s = bound(problem, *model()).seconds;
   if (at_least_s < by_cpu_s) return keep(problem, plan_afresh(problem));
   Planned hopeless{.tuned = {.plan = {}, .cost = {.seconds = at_least_s}}, .host_s = by_cpu_s};
   hopeless.priced_for = online_.version();

@@ -323,10 +323,17 @@ void append(TileProgram& program, const Problem& problem, const CallCuts& cuts,
 }
 
 std::shared_ptr<const TileProgram> Expansions::of(const Problem& problem, const CallCuts& cuts) {
-  for (const auto& program : known_)
-    if (program->calls.front().cuts == cuts) return program;
-  known_.push_back(std::make_shared<const TileProgram>(expand(problem, cuts)));
-  return known_.back();
+  using Program = std::shared_ptr<const TileProgram>;
+  const auto known = [&](const std::vector<Program>& programs) -> Program {
+    for (const Program& program : programs)
+      if (program->calls.front().cuts == cuts) return program;
+    return nullptr;
+  };
+  if (Program program = known_.with(known)) return program;
+  // Meanwhile others expand other cuts, or now and then the same.
+  const auto program = std::make_shared<const TileProgram>(expand(problem, cuts));
+  known_.with([&](std::vector<Program>& programs) { programs.push_back(program); });
+  return program;
 }
 
 }  // namespace fleet

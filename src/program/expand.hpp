@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/locked.hpp"
 #include "program/tile_program.hpp"
 
 namespace fleet {
@@ -35,14 +36,14 @@ std::pair<CutsOf, CutsOf> stored_dimensions(const Problem& problem, int operand)
 /// The kernel of a routine's products.
 Kernel product_of(Routine routine);
 
-/// The programs of one problem under different cuts, each expanded once. Every call of
-/// `of` must have the same problem.
+/// The programs of one problem under different cuts, which are kept. Every call of `of` must have
+/// the same problem. Several threads may call it.
 class Expansions {
  public:
   std::shared_ptr<const TileProgram> of(const Problem& problem, const CallCuts& cuts);
 
  private:
-  std::vector<std::shared_ptr<const TileProgram>> known_;
+  Locked<std::vector<std::shared_ptr<const TileProgram>>> known_;
 };
 
 }  // namespace fleet

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -80,9 +81,7 @@ class Choice::Eligible {
 
 const Considered* Choice::attempt(Considered c) {
   try {
-    Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
-    std::int64_t rates_given = 0;
-    Trace trace = simulate(plan, machine_, &rates_given);
+    auto [plan, trace, rates_given] = ahead_.take(c.tuning);
     c.seconds = trace.seconds;
     c.value = c.seconds;
     if (!goal_.is_time()) {
@@ -128,8 +127,7 @@ Choice::Kept Choice::plan_of(std::size_t candidate) {
   const auto kept = std::ranges::find(near_, candidate, &Kept::candidate);
   if (kept != near_.end()) return std::move(*kept);
   const Considered& c = search_.list[candidate];
-  Plan plan = make_plan(problem_, machine_, c.tuning, expansions_);
-  Trace trace = simulate(plan, machine_);
+  auto [plan, trace, rates_given] = ahead_.take(c.tuning);
   return {candidate, std::move(plan), std::move(trace), rank(c)};
 }
 
@@ -175,13 +173,19 @@ std::vector<std::size_t> Choice::nearly_best() const {
   return candidates;
 }
 
-/// The most that the plan takes on a machine whose products, or whose links, are slower than known.
-double Choice::worst_s(const Plan& plan) {
-  if (slower_.empty()) slower_ = slower(machine_);
-  double worst_s = 0;
-  for (const Machine& machine : slower_)
-    worst_s = std::max(worst_s, simulate(plan, machine).seconds);
-  return worst_s;
+/// Notes the most that each plan takes where products, links or issuing are slower than known.
+void Choice::examine(const std::vector<Kept>& affordable) {
+  const std::vector<Machine> machines = slower(machine_);
+  const std::size_t n = machines.size();
+  std::vector<double> seconds(affordable.size() * n);
+  helpers().for_each(seconds.size(), [&](std::size_t i) {
+    seconds[i] = simulate(affordable[i / n].plan, machines[i % n]).seconds;
+  });
+  for (std::size_t i = 0; i < affordable.size(); ++i) {
+    Considered& c = search_.list[affordable[i].candidate];
+    c.worst_s = std::max(std::ranges::max(std::span(seconds).subspan(i * n, n)),
+                         c.seconds + machine_.issue_s * static_cast<double>(c.tasks));
+  }
 }
 
 // Among the nearly best plans, the one that errors of the machine and of issuing harm least.
@@ -189,18 +193,18 @@ Tuned Choice::take() {
   rank_by_goal();  // what was best when it came may be too slow by now
   if (least_ == kNever)
     throw Error(Status::bad_argument, "the objective is a finite number for no plan");
+  std::vector<Kept> candidates;
+  std::int64_t effort = 0;
+  for (const std::size_t i : nearly_best()) {
+    effort += search_.list[i].effort;
+    if (!candidates.empty() && effort > limits::kMostExaminedEffort) break;
+    candidates.push_back(plan_of(i));
+  }
+  if (candidates.size() > 1 || effort <= limits::kMostExaminedEffort) examine(candidates);
   std::optional<Kept> best;
   double least_s = kNever;
-  std::int64_t examined = 0;
-  for (const std::size_t i : nearly_best()) {
-    Considered& c = search_.list[i];
-    examined += c.effort;
-    const bool is_affordable = examined <= limits::kMostExaminedEffort;
-    if (best && !is_affordable) break;
-    Kept kept = plan_of(i);
-    if (is_affordable)
-      c.worst_s =
-          std::max(worst_s(kept.plan), c.seconds + machine_.issue_s * static_cast<double>(c.tasks));
+  for (Kept& kept : candidates) {
+    const Considered& c = search_.list[kept.candidate];
     for (Considered& twin : search_.list)
       if (twin.is_planned() && twin.seconds == c.seconds && twin.tasks == c.tasks)
         twin.worst_s = c.worst_s;

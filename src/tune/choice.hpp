@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
+#include "tune/ahead.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -14,8 +15,14 @@ class Choice {
  public:
   /// All must outlive it.
   Choice(const Problem& problem, const Machine& machine, const Goal& goal)
-      : problem_(problem), machine_(machine), goal_(goal), search_{.objective = goal.objective} {}
+      : machine_(machine),
+        goal_(goal),
+        search_{.objective = goal.objective},
+        ahead_(problem, machine) {}
 
+  /// Candidates that are likely to be attempted next, in this order: helpers begin with them.
+  void expect(const std::vector<Tuning>& tunings) { ahead_.expect(tunings); }
+  Helpers& helpers() { return ahead_.helpers(); }
   /// Plans and simulates a candidate, and books it. Null: it does not fit into memory or lacks a
   /// route. Valid until the next candidate.
   const Considered* attempt(Considered candidate);
@@ -57,15 +64,13 @@ class Choice {
   }
   Kept plan_of(std::size_t candidate);
   std::vector<std::size_t> nearly_best() const;
-  double worst_s(const Plan& plan);
+  void examine(const std::vector<Kept>& affordable);
 
-  const Problem& problem_;
   const Machine& machine_;
   const Goal& goal_;
   Search search_;
-  Expansions expansions_;        ///< shared by candidates with equal cuts
-  std::vector<Kept> near_;       ///< plans nearly as good as the best so far
-  std::vector<Machine> slower_;  ///< the machine with errors in its rates, once it is asked for
+  Ahead ahead_;
+  std::vector<Kept> near_;  ///< plans nearly as good as the best so far
   bool by_goal_ = false;
   double least_ = kNever, least_s_ = kNever;
   Error refusal_{Status::no_memory, "the memory caps hold no tile product"};

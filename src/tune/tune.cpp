@@ -49,6 +49,13 @@ class Budget {
   std::int64_t spent_ = 0, whole_ = limits::kLeastBudget;
 };
 
+constexpr std::int64_t kNoEnd = INT64_MAX;
+
+std::vector<Considered> first_of(const std::vector<Considered>& list, std::size_t most) {
+  return {list.begin(),
+          list.begin() + std::min(std::ssize(list), static_cast<std::ptrdiff_t>(most))};
+}
+
 class Tuner {
  public:
   Tuner(const Problem& problem, const Machine& machine, const TuneRequest& request)
@@ -66,6 +73,7 @@ class Tuner {
   const Considered* attempt(Considered candidate);
   bool fits(const Considered& candidate, std::int64_t end) const;
   const Considered* attempt_before(std::int64_t end, Considered candidate);
+  void expect(const std::vector<Considered>& list, std::int64_t end);
   void attempt_list(std::vector<Considered> list);
   void search_teams(const Goal& goal);
   /// A set of workers that does without some.
@@ -136,6 +144,19 @@ bool Tuner::fits(const Considered& c, std::int64_t end) const {
   return std::max(c.tasks, c.effort) <= end - budget_.spent();
 }
 
+/// Candidates that are attempted next, as far as the budget up to `end` goes.
+void Tuner::expect(const std::vector<Considered>& list, std::int64_t end) {
+  if (!choice_.helpers().any()) return;
+  std::vector<Tuning> likely;
+  std::int64_t spent = budget_.spent();
+  for (const Considered& c : list) {
+    if (c.tasks > end - spent) continue;
+    spent += c.tasks;
+    likely.push_back(c.tuning);
+  }
+  choice_.expect(likely);
+}
+
 // The same if its tasks fit into the budget up to `end`.
 const Considered* Tuner::attempt_before(std::int64_t end, Considered c) {
   if (fits(c, end)) return attempt(std::move(c));
@@ -153,6 +174,17 @@ std::vector<Considered> Tuner::listed(const Team& team) const {
 
 // Plans candidates while the budget lasts, and at least one of each out-of-core mode.
 void Tuner::attempt_list(std::vector<Considered> list) {
+  if (choice_.helpers().any()) {
+    std::vector<Tuning> likely;
+    std::int64_t left = limits::kForTiles(budget_.whole());
+    for (const Considered& c : list) {
+      if (!likely.empty() && c.tasks > left) continue;
+      left -= c.tasks;
+      likely.push_back(c.tuning);
+      if (std::ssize(likely) == limits::kMostPlanned) break;
+    }
+    choice_.expect(likely);
+  }
   bool seen[3] = {};
   for (Considered& c : list) {
     bool& mode = seen[static_cast<std::size_t>(c.tuning.out_of_core)];
@@ -186,6 +218,11 @@ void Tuner::attempt_trials(std::int64_t end) {
   std::vector<Trial*> fresh;
   for (Trial& trial : trials_)
     if (trial.tried == 0) fresh.push_back(&trial);
+  std::vector<Considered> likely;
+  for (std::size_t round = 0; round < limits::kLeastOfTeam; ++round)
+    for (const Trial* const trial : fresh)
+      if (round < trial->list.size()) likely.push_back(trial->list[round]);
+  expect(likely, end);
   for (std::size_t round = 0; round < limits::kMostOfTeam; ++round)
     for (Trial* const trial : fresh) {
       const bool is_hopeless = round >= limits::kLeastOfTeam &&
@@ -232,6 +269,7 @@ Tuned Tuner::run() {
   if (problem_.k == 0 || problem_.m == 0 || problem_.n == 0) return trivial();
   std::vector<Considered> list = listed(base_.workers);
   budget_ = Budget(list.empty() ? 0 : list.front().estimate_s);
+  if (budget_.whole() >= limits::kWorthHelpers) choice_.helpers().use(request_.helpers);
   attempt_list(std::move(list));
   if (choice_.planned() == 0) throw choice_.refusal();
   const std::int64_t for_groups =
@@ -251,14 +289,20 @@ Tuned Tuner::run() {
 
 /// Plans with sets of workers that may be better than those that were tried, and varies the best.
 void Tuner::search_teams(const Goal& goal) {
+  const std::size_t known = trials_.size();
   for (const Team& team : teams(problem_, machine_, base_.workers, goal))
     if (team != base_.workers && std::ranges::find(trials_, team, &Trial::team) == trials_.end())
-      trials_.push_back({.team = team, .list = listed(team)});
+      trials_.push_back({.team = team});
+  choice_.helpers().for_each(trials_.size() - known, [&](std::size_t i) {
+    Trial& trial = trials_[known + i];
+    trial.list = listed(trial.team);
+  });
   const bool many = base_.workers.size() > limits::kMostEnumerated;
   const std::int64_t whole = budget_.whole();
   attempt_trials(budget_.spent() + (many ? limits::kForTeamsOfMany : limits::kForTeams)(whole));
   for (Trial* const trial : best_trials()) {
     const std::int64_t end = budget_.spent() + limits::kForBestTeam(whole);
+    if (!many) expect(first_of(trial->list, limits::kMostOfBestTeam - trial->tried), end);
     while (!many && trial->tried < limits::kMostOfBestTeam && attempt_next(*trial, end)) {
     }
     attempt_variants(trial->team, limits::kForGroupsOfTeam(whole));
@@ -277,11 +321,12 @@ void Tuner::pass_over_trials() {
 // Half types round C at each step, so they get no extra steps.
 void Tuner::attempt_ramps(const Team& team) {
   if (is_half(problem_.type.storage) || request_.tile > 0 || problem_.traits().has_side()) return;
-  for (Considered& ramped : choice_.best(limits::kMostRamped, &team)) {
-    if (ramped.tuning.out_of_core == OutOfCore::cube) continue;
-    ramped.tuning.ramp = limits::kRamp;
-    attempt(std::move(ramped));
-  }
+  std::vector<Considered> ramped = choice_.best(limits::kMostRamped, &team);
+  std::erase_if(ramped,
+                [](const Considered& c) { return c.tuning.out_of_core == OutOfCore::cube; });
+  for (Considered& c : ramped) c.tuning.ramp = limits::kRamp;
+  expect(ramped, kNoEnd);
+  for (Considered& c : ramped) attempt(std::move(c));
 }
 
 /// The worker that holds C, or if C is on the host, the one that holds both A and B; -1 if none.
@@ -515,15 +560,17 @@ std::optional<Tuning> Tuner::grouped(Tuning t, const limits::Groups& groups) con
 
 // Groups keep the estimate of their tuning: estimates consider neither groups nor ramps.
 void Tuner::attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end) {
+  std::vector<Considered> list;
   for (const limits::Groups& groups : limits::kGroups)
     for (const Considered& ungrouped : ungrouped_ones) {
       std::optional<Tuning> tuning = grouped(ungrouped.tuning, groups);
       if (!tuning) continue;
-      Considered c{.tuning = std::move(*tuning),
-                   .estimate_s = ungrouped.estimate_s,
-                   .tasks = ungrouped.tasks};
-      attempt_before(end, std::move(c));
+      list.push_back({.tuning = std::move(*tuning),
+                      .estimate_s = ungrouped.estimate_s,
+                      .tasks = ungrouped.tasks});
     }
+  expect(list, end);
+  for (Considered& c : list) attempt_before(end, std::move(c));
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ struct TuneRequest {
   /// which gives it what it would compute if it took this many times as long,
   double cpu_margin = 1;
   double cpu_least_s = 0;       ///< and nothing where devices alone take less than this
+  int helpers = 0;              ///< threads that plan beside the caller's; they change no plan
   bool shares_pageable = true;  ///< where memory is shared with the host, pageable memory is too
   Goal goal;
 };
