@@ -179,10 +179,24 @@ double LeastTraffic::of_one_product(double share) const {
   return whole;
 }
 
+void LeastTraffic::note_use(std::array<Use, 3> uses, std::array<double, 3> costs,
+                            std::int64_t order) {
+  for (std::size_t x = 0; x < costs.size(); ++x)
+    (uses[x] == Use::even ? even_ : triangle_) += costs[x];
+  slack_ = 1 / static_cast<double>(std::max<std::int64_t>(1, order));
+}
+
+/// A triangle's rows with the fewest products are the first p of m: p*p/2 of m*(m + 1)/2.
+double LeastTraffic::by_use(double share) const {
+  const double left = (1 - share) * (1 + slack_);
+  return even_ * std::max(0.0, 1 - left - slack_) +
+         triangle_ * std::max(0.0, 1 - std::sqrt(left) - slack_);
+}
+
 double LeastTraffic::units(double share) const {
   share = std::clamp(share, 0.0, 1.0);
-  if (share < chord_end_) return share * chord_;
-  return of_one_product(share < 1 ? ease_ * share : 1);
+  if (share < chord_end_) return std::max(share * chord_, by_use(share));
+  return std::max(of_one_product(share < 1 ? ease_ * share : 1), by_use(share));
 }
 
 double Term::least_seconds(double low, double high) const {
@@ -290,6 +304,23 @@ std::vector<Term> TermMaker::host_terms(const std::vector<Meter>& meters,
   return terms;
 }
 
+namespace {
+
+/// How the operands of a problem are used, and the order of its triangle.
+std::pair<std::array<LeastTraffic::Use, 3>, std::int64_t> uses_of(const Problem& problem) {
+  using enum LeastTraffic::Use;
+  const RoutineTraits& traits = problem.traits();
+  // A triangular A has one part in all columns of C (or rows), whose rows (columns) are a triangle.
+  if (traits.triangular) return {{even, triangle, triangle}, problem.k};
+  // In gemmt row i of A meets i columns; with both factors of a symmetric C, all meet as many.
+  if (traits.triangle && !traits.by_itself) return {{triangle, triangle, even}, problem.n};
+  // An element of a symmetric A stands for two, but for those on its diagonal.
+  if (traits.symmetric) return {{even, even, even}, problem.k};
+  return {{even, even, even}, traits.triangle ? problem.n : INT64_MAX};
+}
+
+}  // namespace
+
 std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Meter>& meters) const {
   const Place place = place_of(device);
   const bool whole_items =
@@ -299,6 +330,7 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
   // So are those of a triangular A.
   const RoutineTraits& traits = problem_.traits();
   const double ease = traits.triangle || traits.triangular ? std::sqrt(0.5) : 1;
+  const auto [uses, order] = uses_of(problem_);
   std::vector<Term> terms;
   for (const Meter& meter : with_cuts(place, meters)) {
     const double out = least_weight(meter, place.out);
@@ -327,6 +359,9 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
               .capacity = meter.capacity,
               .away = LeastTraffic(away, whole_items, ease),
               .here = LeastTraffic(here, whole_items, ease)};
+    // Of the CPU's small share hardly anything stays at home. Other homes do a good part, for which
+    // the inequality above says more, and each curve with a second bend takes longer to search.
+    if (device == kHost) term.away.note_use(uses, away, order);
     const double own_rate = machine_.best_rate(device, problem_.type);
     if (own_rate > 0)
       term.own_kernels = meter.per_busy_s[index(device)] / own_rate * flops(problem_);

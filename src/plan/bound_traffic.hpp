@@ -37,16 +37,25 @@ class LeastTraffic {
   /// `whole_items`: independent products, so that a share may also be whole items of them. `ease`:
   /// the product of the fractions need be (ease * s)^2 only, but all is seen for all of it.
   LeastTraffic(std::array<double, 3> costs, bool whole_items, double ease = 1);
+  /// In how many products each element of an operand has a part: in as many as any other, up to one
+  /// more in the count of rows `order`; or in none to all of them, as the rows of a triangle have.
+  enum class Use { even, triangle };
+  /// What is not seen of an operand leaves its products to the others: of a share s, at least s of
+  /// what is used evenly is seen, and 1 - sqrt(1 - s) of what is used as a triangle.
+  void note_use(std::array<Use, 3> uses, std::array<double, 3> costs, std::int64_t order);
   double units(double share) const;
 
  private:
   double of_one_product(double share) const;
+  double by_use(double share) const;
 
   std::array<double, 3> costs_{};  ///< the positive ones, ascending
   int count_ = 0;
   double chord_end_ = 0;  ///< below this share whole items are cheaper
   double chord_ = 0;      ///< units per share there
   double ease_ = 1;
+  double even_ = 0, triangle_ = 0;  ///< units of the operands used so
+  double slack_ = 0;                ///< one row's part of all
 };
 
 /// The time that one meter needs when a place computes a share of the products itself.

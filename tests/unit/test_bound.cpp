@@ -164,6 +164,24 @@ TEST(Bound, ReturnsOnlyTheSmallestPartOfCThatTheOthersMustHaveSeen) {
   EXPECT_NEAR(b.seconds, 1.6e-3, 1e-7);
 }
 
+// With a hundredth of the work for the CPU, nearly all of A and C leaves home all the same.
+TEST(Bound, LeavesTheCpuLittleOfTheTrafficForALittleOfTheWork) {
+  const Machine machine = load_machine("h200x4", kShipped);
+  for (const char* text : {"dgemm size=16384", "dsyrk n=16384 k=16384", "dsyr2k n=16384 k=1024",
+                           "dtrmm m=16384 n=16384", "dtrsm m=16384 n=16384", "dsymm size=16384",
+                           "dgemmt n=16384 k=4096"}) {
+    const Problem problem = parse_problem(text);
+    const Bound alone = bound(problem, machine);
+
+    const Bound beside = bound(problem, machine, 1);
+
+    const double share = beside.seconds * machine.best_rate(kHost, problem.type) / flops(problem);
+    EXPECT_LE(beside.seconds, alone.seconds) << text;
+    EXPECT_GE(beside.seconds, (1 - 2 * std::sqrt(share)) * alone.seconds) << text;
+    EXPECT_LT(share, 0.03) << text;
+  }
+}
+
 TEST(Bound, SharesItemsOfABatchWhole) {
   const Machine machine = plain_machine(2);
   const double one = bound_of("dgemm size=400 a@0 b@0 c@0", machine).seconds;
