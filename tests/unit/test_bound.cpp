@@ -166,7 +166,8 @@ TEST(Bound, ReturnsOnlyTheSmallestPartOfCThatTheOthersMustHaveSeen) {
 
 // With a hundredth of the work for the CPU, nearly all of A and C leaves home all the same.
 TEST(Bound, LeavesTheCpuLittleOfTheTrafficForALittleOfTheWork) {
-  const Machine machine = load_machine("h200x4", kShipped);
+  Machine machine = load_machine("h200x4", kShipped);
+  machine.devices[kHost].kernels = {{.type = DataType::f64, .edge = 4096, .flops_per_s = 2e12}};
   for (const char* text : {"dgemm size=16384", "dsyrk n=16384 k=16384", "dsyr2k n=16384 k=1024",
                            "dtrmm m=16384 n=16384", "dtrsm m=16384 n=16384", "dsymm size=16384",
                            "dgemmt n=16384 k=4096"}) {
@@ -176,9 +177,9 @@ TEST(Bound, LeavesTheCpuLittleOfTheTrafficForALittleOfTheWork) {
     const Bound beside = bound(problem, machine, 1);
 
     const double share = beside.seconds * machine.best_rate(kHost, problem.type) / flops(problem);
-    EXPECT_LE(beside.seconds, alone.seconds) << text;
-    EXPECT_GE(beside.seconds, (1 - 2 * std::sqrt(share)) * alone.seconds) << text;
-    EXPECT_LT(share, 0.03) << text;
+    EXPECT_LT(beside.seconds, alone.seconds) << text;
+    EXPECT_GE(beside.seconds, (1 - 1.1 * std::sqrt(share)) * alone.seconds) << text;
+    EXPECT_LT(share, 0.06) << text;
   }
 }
 
