@@ -41,6 +41,10 @@ Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, doubl
              const Trace& measured) {
   const Evidence before = std::exchange(evidence, one_run_later(evidence));
   if (before.runs == 0 || !(predicted_s > 0) || !(measured.seconds > 0)) return {};
+  if (measured.waits_for_issuing()) {
+    if (has_task_times(plan, measured)) look_later(evidence);
+    return {};
+  }
   const double speed = predicted_s / measured.seconds;
   if (distance(speed) <= kNoise || distance(speed) > kIncredible) return {};
 

@@ -36,11 +36,11 @@ struct Lesson {
 };
 
 /// Takes down one run of `plan`, which `machine` predicts to take `predicted_s`. `measured` is of a
-/// run that was not disturbed, as far as its owner knows. The first run of a plan is cold and
-/// teaches nothing; nor does one that is off by more than 8 times, in which something else
-/// happened; nor one that measuring its tasks has slowed down, as it does where tasks are short. A
-/// correction needs two runs in a row that point the same way, of which the last has
-/// the times of its tasks.
+/// run that was not disturbed, as far as its owner knows. A run teaches nothing if it is the first
+/// of its plan, which is cold; if it is off by more than 8 times, in which something else happened;
+/// if devices waited for their tasks to be issued; or if measuring its tasks has slowed it down, as
+/// it does where they are short. A correction needs two runs in a row that point the same way, of
+/// which the last has the times of its tasks.
 Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, double predicted_s,
              const Trace& measured);
 

@@ -43,7 +43,11 @@ struct Trace {
   TaskId failed = kNoTask;
   DeviceId lost = -1;  ///< a device that must not be used again in this process, or -1
   double seconds = 0;
+  double issued_s = 0;      ///< until devices had been given all tasks; 0: at once
   std::vector<Span> spans;  ///< per task of the plan
+
+  /// Whether devices had to wait for the thread that gives them tasks.
+  bool waits_for_issuing() const { return issued_s > 0.8 * seconds; }
 };
 
 /// "A(0,1)" for copies, "C(2,3) k=4" for products, "C(2,3) add" for other kernels; "A[3](0,1)" for

@@ -388,6 +388,28 @@ TEST(Learn, TakesNothingFromARunThatMeasuringItsTasksHasSlowedDown) {
   EXPECT_LE(timed, 8);
 }
 
+TEST(Learn, TakesNothingFromARunWhoseTasksWereIssuedTooSlowly) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+  const double predicted_s = simulate(plan, machine).seconds;
+  Evidence evidence;
+  int timed = 0;
+
+  for (int run = 0; run < 100; ++run) {
+    Trace measured = simulate(plan, slower(machine, 0.5));
+    const bool is_timed = wants_task_times(evidence);
+    if (is_timed)
+      measured.issued_s = 0.9 * measured.seconds;
+    else  // as a graph
+      for (Span& span : measured.spans) span = {0, measured.seconds};
+    timed += is_timed;
+    EXPECT_TRUE(learn(evidence, plan, machine, predicted_s, measured).corrections.empty());
+  }
+
+  EXPECT_GE(timed, 3);
+  EXPECT_LE(timed, 8);
+}
+
 TEST(Learn, SaysWhereRunsAreMuchFasterAndNoRateIsToBlame) {
   const Machine machine = shipped("h200x4");
   const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;

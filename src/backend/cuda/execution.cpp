@@ -292,6 +292,7 @@ class CudaExecution final : public Execution {
 
   Trace close() {
     Trace trace;
+    if (way_ == Graphs::Way::streams) trace.issued_s = now_s() - begin_s_;
     trace.spans = std::move(spans_);
     if (way_ == Graphs::Way::streams)
       finish_run(trace);

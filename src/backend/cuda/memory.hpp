@@ -51,6 +51,9 @@ class Memory {
   };
 
   Block get(DeviceId location, std::int64_t bytes);
+  /// Counts it as asked for. Throws Error(no_memory) where a limit or a test forbids it.
+  void admit(DeviceId location, std::int64_t bytes);
+  Block taken(DeviceId location, std::int64_t bytes) const;
   void give_back(DeviceId location, Block& block);
   void give_back_kept();
   void free(DeviceId location, const Block& block);
