@@ -6,12 +6,13 @@
 #
 # usage: bench/node.sh FOLDER [SECONDS]    results go into FOLDER; SECONDS in all (default 1400)
 #        SMALL=1 bench/node.sh FOLDER 60   small sizes, to try it on virtual devices
+#        ONLY=squares,factors bench/node.sh FOLDER   these parts, each with its share of SECONDS
 #
 # In a folder that has results already, the machine file is kept, and data sets are gone on with. Needs
 # the package with NumPy; settings count, but for FLEETBLAS_DEVICES in the part of Linpack.
 set -uo pipefail
 
-(($# >= 1)) || { sed -n '7,8s/^# //p' "$0" >&2; exit 2; }
+(($# >= 1)) || { sed -n '7,9s/^# //p' "$0" >&2; exit 2; }
 mkdir -p "$1" || exit 1
 folder=$(realpath "$1")
 all=${2:-1400}
@@ -24,7 +25,7 @@ if [[ -n ${SMALL:-} ]]; then
   squares=256,512 large=512 first=256
   xt=() solver=()
 else
-  squares=8K,16K,32K,48K large=16K,32K first=16K linpack=32768:1,65536:1
+  squares=4K,8K,16K,32K,48K large=16K,32K first=16K linpack=32768:1,49152:1,65536:1
   xt=(--vs cublasxt) solver=(--vs cusolver,cusolvermg)
 fi
 
@@ -32,6 +33,7 @@ fi
 part() {
   local name=$1 limit=$(($2 * all / 1000 + 1))
   shift 2
+  [[ -z ${ONLY:-} || ,$ONLY, == *,$name,* ]] || return 0
   printf '\n== %s (%d s)\n' "$name" "$limit"
   # {S}: the seconds, {J}: the file of results.
   local words=("${@//\{S\}/$limit}")
@@ -47,8 +49,8 @@ bench() { # NAME SHARE ARGUMENT...
   part "$name" "$share" "${fleet[@]}" bench "$@" --budget '{S}' --json '{J}'
 }
 
-if [[ -s $folder/machine.json ]]; then
-  echo "the machine of $folder/machine.json"
+if [[ -s $folder/machine.json || (-n ${ONLY:-} && ,$ONLY, != *,machine,*) ]]; then
+  echo "the machine of ${FLEETBLAS_MACHINE:-$folder/machine.json}"
 else
   part machine 80 "${fleet[@]}" probe --budget '{S}' -o "$folder/machine.json"
 fi
