@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/helpers.hpp"
+#include "base/locked.hpp"
 #include "base/sizes.hpp"
 #include "plan/bound.hpp"
 #include "plan/factor_planner.hpp"
@@ -54,28 +59,55 @@ class FactorTuner {
     if (request_.selects && holders_.empty())
       for (std::size_t count = base_.workers.size() / 2; count > 0; count /= 2)
         teams.push_back(count);
-    for (const std::size_t count : teams) attempt_team(count);
-    if (best_.stages.empty()) throw refusal_;
-    best_.cost.source = CostSource::predicted;
-    best_.planned = planned_;
-    best_.tried = std::move(tried_);
-    return std::move(best_);
+    std::vector<Tuning> tunings;
+    for (const std::size_t count : teams)
+      for (const std::int64_t width : widths()) {
+        Tuning& tuning = tunings.emplace_back(base_);
+        tuning.workers.resize(count);
+        tuning.grid = {1, static_cast<int>(count)};
+        tuning.tile = width;
+      }
+    std::vector<Attempt> attempts(tunings.size());
+    Helpers helpers;
+    helpers.use(request_.helpers);
+    helpers.for_each(tunings.size(), [&](std::size_t i) { attempts[i] = attempt(tunings[i], i); });
+    return chosen(std::move(attempts));
   }
 
  private:
-  void attempt_team(std::size_t count) {
-    Tuning tuning = base_;
-    tuning.workers.resize(count);
-    tuning.grid = {1, static_cast<int>(count)};
-    for (const std::int64_t width : widths()) {
-      tuning.tile = width;
-      try {
-        attempt(tuning);
-      } catch (const Error& error) {
-        if (error.status() != Status::no_memory && error.status() != Status::unreachable) throw;
-        refusal_ = error;
-        tried_.push_back({.width = width, .workers = tuning.workers, .refusal = error.what()});
-      }
+  /// One width and set of workers.
+  struct Attempt {
+    TriedStrips tried;
+    std::optional<Error> refusal;
+  };
+  /// The best so far; of equal ones the first.
+  struct Best {
+    TunedFactorization candidate;
+    std::size_t attempt = 0;
+    double value = 0;
+  };
+
+  TunedFactorization chosen(std::vector<Attempt> attempts) {
+    TunedFactorization best = best_.with([](Best& b) { return std::move(b.candidate); });
+    for (Attempt& attempt : attempts) {
+      if (!attempt.refusal)
+        ++best.planned;
+      else if (best.stages.empty())
+        refusal_ = *attempt.refusal;
+      best.tried.push_back(std::move(attempt.tried));
+    }
+    if (best.stages.empty()) throw refusal_;
+    best.cost.source = CostSource::predicted;
+    return best;
+  }
+
+  Attempt attempt(const Tuning& tuning, std::size_t number) {
+    try {
+      return {.tried = planned(tuning, number), .refusal = {}};
+    } catch (const Error& error) {
+      if (error.status() != Status::no_memory && error.status() != Status::unreachable) throw;
+      return {.tried = {.width = tuning.tile, .workers = tuning.workers, .refusal = error.what()},
+              .refusal = error};
     }
   }
 
@@ -98,7 +130,7 @@ class FactorTuner {
     return widths;
   }
 
-  void attempt(const Tuning& tuning) {
+  TriedStrips planned(const Tuning& tuning, std::size_t number) {
     TunedFactorization candidate{.width = tuning.tile};
     const Strips all = strips_on(machine_, tuning.workers, what_, tuning.tile);
     if (all.count() > kMostStripsAtAll)
@@ -119,16 +151,17 @@ class FactorTuner {
     const bool exchanges = what_.routine == Factoring::getrf && candidate.stages.size() > 1;
     for (int begin = 0; exchanges && begin + 1 < all.panels; begin += per_stage)
       add({.begin = begin, .end = std::min(begin + per_stage, all.panels), .only_exchanges = true});
-    ++planned_;
     const double value = request_.goal.value(candidate.cost);
     TriedStrips tried{.width = tuning.tile, .workers = tuning.workers, .cost = candidate.cost};
     tried.value = value;
     tried.stages = candidate.stages.size();
     for (const Plan& plan : candidate.stages) tried.tasks += plan.tasks.size();
-    tried_.push_back(std::move(tried));
-    if (!best_.stages.empty() && value >= least_) return;
-    least_ = value;
-    best_ = std::move(candidate);
+    best_.with([&](Best& best) {
+      const bool is_better = best.candidate.stages.empty() || value < best.value ||
+                             (value == best.value && number < best.attempt);
+      if (is_better) best = {std::move(candidate), number, value};
+    });
+    return tried;
   }
 
   /// As many as the caps hold: all of them, where that is possible.
@@ -165,10 +198,7 @@ class FactorTuner {
   const Machine& machine_;
   const TuneRequest& request_;
   Tuning base_;
-  TunedFactorization best_;
-  double least_ = 0;
-  int planned_ = 0;
-  std::vector<TriedStrips> tried_;
+  Locked<Best> best_;
   Error refusal_{Status::no_memory, "the memory caps hold no strip of the matrix"};
 };
 
