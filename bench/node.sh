@@ -19,7 +19,8 @@ all=${2:-1400}
 here=$(dirname "$(realpath "$0")")
 python=${PYTHON:-python3}
 fleet=("$python" -m fleetblas)
-failed=()
+failed=() running=
+trap '[[ -z $running ]] || kill "$running" 2>/dev/null; exit 143' TERM INT
 
 if [[ -n ${SMALL:-} ]]; then
   squares=256,512 large=512 first=256
@@ -38,9 +39,11 @@ part() {
   # {S}: the seconds, {J}: the file of results.
   local words=("${@//\{S\}/$limit}")
   words=("${words[@]//\{J\}/$folder/$name.json}")
-  # What keeps to no limit of its own is ended.
-  timeout --kill-after=10 $((limit * 2 + 30)) "${words[@]}" 2>&1 | tee "$folder/$name.txt"
-  ((PIPESTATUS[0] == 0)) || failed+=("$name")
+  # What keeps to no limit of its own is ended, and so is what runs when this script is.
+  timeout --kill-after=10 $((limit * 2 + 30)) "${words[@]}" >"$folder/$name.txt" 2>&1 &
+  running=$!
+  wait "$running" || failed+=("$name")
+  cat "$folder/$name.txt"
 }
 
 bench() { # NAME SHARE ARGUMENT...

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "bench" / "node.sh"
 
@@ -32,3 +33,32 @@ def test_parts_that_fail_are_named_and_the_others_are_run(tmp_path):
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "failed: squares squares-s"
     assert (tmp_path / "results" / "factors.txt").exists()
+
+
+def test_only_the_parts_that_are_named_run(tmp_path):
+    done = run(tmp_path, 10, SMALL="1", ONLY="start-p,factors", PYTHON="true")
+    assert done.returncode == 0
+    assert {path.name for path in tmp_path.glob("*.txt")} == {"start-p.txt", "factors.txt"}
+
+
+def test_what_ends_it_ends_the_part_that_runs(tmp_path):
+    pid = tmp_path / "pid"
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho $$ >"{pid}.new"; mv "{pid}.new" "{pid}"\nexec sleep 100\n')
+    python.chmod(0o755)
+    script = subprocess.Popen(
+        [SCRIPT, tmp_path / "results", "50"],
+        env=os.environ | {"ONLY": "squares", "PYTHON": str(python)},
+        stdout=subprocess.DEVNULL,
+    )
+    for _ in range(500):
+        if pid.exists():
+            break
+        time.sleep(0.02)
+    script.terminate()
+    assert script.wait(20) == 143
+    for _ in range(500):
+        if not pathlib.Path(f"/proc/{pid.read_text().strip()}").exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError("the part goes on")
