@@ -86,8 +86,12 @@ class Prober {
       }
       measure_issue(all);
     });
-    session_.part("ports", machine_,
-                  [&] { fit_ports(machine_, backend_.machine().ports.size(), memory_, session_); });
+    session_.part("ports", machine_, [&] {
+      const double staged = backend_.staged_units();
+      if (staged > 0) charge_staging(machine_, 0);
+      fit_ports(machine_, backend_.machine().ports.size(), memory_, session_);
+      if (staged > 0) charge_staging(machine_, staged);
+    });
     measure_columns(machine_, memory_, session_);
     if (session_.careful()) return measure_kernels_by_type(series);
     // Plans need rates of kernels, so their time is guaranteed, however long the parts before took.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "probe/loads.hpp"
+#include "probe/ports.hpp"
 #include "probe/probe.hpp"
 #include "support/probe_nodes.hpp"
 #include "support/scale.hpp"
@@ -95,6 +96,36 @@ TEST(PortsThatAreNotDescribed, AreFoundOnMeasuredNodes) {
 
     EXPECT_EQ(other_ports(real, probe(backend, kBudgetS), hidden), "") << name;
   }
+}
+
+TEST(Staging, TakesHostMemoryBesideTheThreadsThatCopy) {
+  const auto weight_at = [](const Machine& machine, DeviceId from, DeviceId to) {
+    double weight = 0;
+    for (const PortShare& share :
+         machine.links[static_cast<std::size_t>(machine.find_link(from, to))].ports)
+      if (machine.ports[static_cast<std::size_t>(share.port)].name == "host memory")
+        weight += share.weight;
+    return weight;
+  };
+  Machine machine = shipped("h200x4");
+
+  charge_staging(machine, 2);
+  EXPECT_EQ(weight_at(machine, kPageable, kHost), 2);
+  EXPECT_EQ(weight_at(machine, kHost, kPageable), 2);
+  const Machine once = machine;
+  charge_staging(machine, 2);
+  EXPECT_EQ(machine, once);
+
+  // A copy by itself has the rate that was measured.
+  const auto into_ring = static_cast<std::size_t>(machine.find_link(kPageable, kHost));
+  machine.links[into_ring].bytes_per_s = 140e9;
+  charge_staging(machine, 2);
+  EXPECT_NEAR(weight_at(machine, kPageable, kHost), 154.9 / 140, 1e-9);
+
+  charge_staging(machine, 0);
+  EXPECT_EQ(weight_at(machine, kPageable, kHost), 0);
+  EXPECT_EQ(weight_at(machine, kHost, kFirstDevice),
+            weight_at(shipped("h200x4"), kHost, kFirstDevice));
 }
 
 TEST(PortsThatAreNotDescribed, AreFoundByACarefulProbeToo) {

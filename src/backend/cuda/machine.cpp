@@ -148,7 +148,8 @@ class Shape {
     const PortId memory = port("host memory"), reads = port("host reads"),
                  writes = port("host writes");
     const PortId threads = port("copy threads");
-    // They use host memory too, but not as a GPU does: one load of both fits neither.
+    // They use host memory too, but not as a GPU does: one load of both fits neither, so a probe
+    // adds that afterwards.
     link(kPageable, kHost, kStagingBytesPerS, {threads});
     link(kHost, kPageable, kStagingBytesPerS, {threads});
     std::vector<PortId> out, in;
