@@ -19,8 +19,14 @@ all=${2:-1400}
 here=$(dirname "$(realpath "$0")")
 python=${PYTHON:-python3}
 fleet=("$python" -m fleetblas)
-failed=() running=
-trap '[[ -z $running ]] || kill "$running" 2>/dev/null; exit 143' TERM INT
+failed=() running= known=,machine,
+end() {
+  [[ -z $running ]] || kill "$running" 2>/dev/null
+  exit "$1"
+}
+trap 'end 143' TERM
+trap 'end 130' INT
+trap 'end 129' HUP
 
 if [[ -n ${SMALL:-} ]]; then
   squares=256,512 large=512 first=256
@@ -34,6 +40,7 @@ fi
 part() {
   local name=$1 limit=$(($2 * all / 1000 + 1))
   shift 2
+  known+=$name,
   [[ -z ${ONLY:-} || ,$ONLY, == *,$name,* ]] || return 0
   printf '\n== %s (%d s)\n' "$name" "$limit"
   # {S}: the seconds, {J}: the file of results.
@@ -43,6 +50,7 @@ part() {
   timeout --kill-after=10 $((limit * 2 + 30)) "${words[@]}" >"$folder/$name.txt" 2>&1 &
   running=$!
   wait "$running" || failed+=("$name")
+  running=
   cat "$folder/$name.txt"
 }
 
@@ -53,11 +61,12 @@ bench() { # NAME SHARE ARGUMENT...
 }
 
 if [[ -s $folder/machine.json || (-n ${ONLY:-} && ,$ONLY, != *,machine,*) ]]; then
-  echo "the machine of ${FLEETBLAS_MACHINE:-$folder/machine.json}"
+  :  # known
 else
   part machine 80 "${fleet[@]}" probe --budget '{S}' -o "$folder/machine.json"
 fi
 [[ -s $folder/machine.json ]] && export FLEETBLAS_MACHINE=$folder/machine.json
+echo "machine: ${FLEETBLAS_MACHINE:-in the cache folder}"
 
 for place in h p 0; do
   part "start-$place" 10 "${fleet[@]}" doctor --startup --size $first --place $place
@@ -80,12 +89,16 @@ if [[ -z ${SMALL:-} ]]; then
   part objectives 60 "$python" "$here/objectives.py" --problems 8 -o '{J}'
   # Beside the host and its pageable memory, which are locations too.
   gpus=$("$python" -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["devices"]) - 2)' \
-    "$folder/machine.json" || echo 1)
+    "${FLEETBLAS_MACHINE:-$folder/machine.json}" 2>/dev/null || echo 1)
   ((gpus > 1)) && linpack=$linpack,${linpack//:1/:$gpus}
   part linpack 60 "$python" "$here/linpack_devices.py" --cases "$linpack" --repeat 1 \
     --seconds '{S}' --json '{J}'
 fi
 
+only=${ONLY:-}
+for name in ${only//,/ }; do
+  [[ $known == *,$name,* ]] || { failed+=("$name: no such part"); }
+done
 results=()
 for name in squares squares-s level3 skinny scaling irregular paralia factors; do
   [[ -s $folder/$name.json ]] && results+=("$folder/$name.json")

@@ -61,8 +61,9 @@ class DeviceFactoring {
   }
 
   /// Whether all would wait for the next panel if it were factored beside products, which doubles
-  /// its time: each of its kernels waits for a multiprocessor. By itself it delays the update of
-  /// its own rank instead, which has as many steps as there are ranks to catch up.
+  /// its time p: each of its kernels waits for a multiprocessor. By itself it delays the update u
+  /// of its own rank, which has as many steps as there are columns of ranks to catch up: u +
+  /// p/columns, where all others would wait for 2p.
   bool panel_goes_first(std::int64_t k) {
     if (owner(k) != grid_.col || grid_.cols == 1 || update_s_ == 0) return false;
     const double beside_s = went_first_ ? 2 * panel_s_ : panel_s_;
@@ -73,13 +74,13 @@ class DeviceFactoring {
   /// Of one step. Columns that follow each other are one task for a device, which no message
   /// interrupts.
   void update_all(const std::vector<Task>& tasks) {
-    const auto begin = Recorder::Clock::now();
+    const auto started = Recorder::Clock::now();
     for (std::size_t i = 0; i < tasks.size();) {
       Task task = tasks[i++];
       for (; i < tasks.size() && tasks[i].begin == task.end; ++i) task.end = tasks[i].end;
       update(task);
     }
-    update_s_ = seconds_since(begin);
+    update_s_ = seconds_since(started);
   }
 
   static double seconds_since(Recorder::Clock::time_point begin) {

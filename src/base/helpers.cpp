@@ -19,19 +19,23 @@ void Helpers::offer(const std::shared_ptr<Job>& job) {
   if (crew_ == nullptr) {
     std::vector<int> all(static_cast<std::size_t>(threads_));
     std::iota(all.begin(), all.end(), 0);
-    auto crew = std::make_unique<WorkerCrew>(threads_, [this](int) { serve(); });
+    auto crew = std::make_unique<WorkerCrew>(threads_, [this](int helper) { serve(helper); });
     if (!crew->hire(all)) {
       threads_ = 0;
       return;
     }
+    resting_ = std::move(all);
     crew_ = std::move(crew);
   }
+  std::vector<int> woken;
   {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(job);
+    if (resting_.empty()) return;  // those at work look for more when they are done
+    woken.push_back(resting_.back());
+    resting_.pop_back();
   }
-  invited_ = (invited_ + 1) % threads_;
-  crew_->invite({invited_});
+  crew_->invite(woken);
 }
 
 /// With the mutex held: what is to be done next, null if nothing waits.
@@ -54,9 +58,10 @@ void Helpers::run(Job& job, std::unique_lock<std::mutex>& lock) {
   is_done_.notify_all();
 }
 
-void Helpers::serve() {
+void Helpers::serve(int helper) {
   std::unique_lock lock(mutex_);
   while (const std::shared_ptr<Job> job = next()) run(*job, lock);
+  resting_.push_back(helper);  // it has room for all: they all rested at first
 }
 
 void Helpers::finish(Job& job) {
@@ -81,6 +86,7 @@ void Helpers::for_each(std::size_t count, const std::function<void(std::size_t)>
     for (std::size_t i = 0; i < count; ++i) work(i);
     return;
   }
+  withdraw();
   std::vector<std::exception_ptr> failures(count);
   std::vector<std::shared_ptr<Job>> jobs(count);
   for (std::size_t i = 0; i < count; ++i)

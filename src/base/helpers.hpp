@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/worker_crew.hpp"
 
@@ -16,7 +18,8 @@ namespace fleet {
 /// or where the system refuses them, that thread does all of the work.
 class Helpers {
  public:
-  Helpers() = default;
+  /// So many threads, which start when work is first offered.
+  explicit Helpers(int threads = 0) : threads_(threads) {}
   /// What a helper is at is waited for.
   ~Helpers();
   Helpers(const Helpers&) = delete;
@@ -35,31 +38,33 @@ class Helpers {
     State state_ = State::waits;
   };
 
-  /// So many threads, from now on. They start when work is first offered.
-  void use(int threads) { threads_ = threads; }
+  /// So many threads, unless some have started.
+  void use(int threads) {
+    if (crew_ == nullptr) threads_ = threads;
+  }
   bool any() const { return threads_ > 0; }
-  /// The next free helper may do it.
+  /// A helper may do it: one that rests is woken.
   void offer(const std::shared_ptr<Job>& job);
   /// Returns once it is done: by this thread, unless a helper has begun. Then this thread does
   /// others that wait.
   void finish(Job& job);
   /// Jobs that nobody has begun are not done.
   void withdraw();
-  /// Does work(0) to work(count - 1), in any order and several at a time. All are done when it
-  /// returns or throws, which is what the first of them threw.
+  /// Does work(0) to work(count - 1), in any order and several at a time, and withdraws what was
+  /// offered before. All are done when it returns or throws, which is what the first of them threw.
   void for_each(std::size_t count, const std::function<void(std::size_t)>& work);
 
  private:
   std::shared_ptr<Job> next();
   void run(Job& job, std::unique_lock<std::mutex>& lock);
-  void serve();
+  void serve(int helper);
 
   int threads_ = 0;
   std::mutex mutex_;
   std::condition_variable is_done_;
   std::deque<std::shared_ptr<Job>> waiting_;  // guarded by mutex_, as all jobs' states are
   std::unique_ptr<WorkerCrew> crew_;
-  int invited_ = 0;  ///< the last one
+  std::vector<int> resting_;  // guarded by mutex_: helpers that nothing was offered to
 };
 
 }  // namespace fleet

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// worker_crew.hpp: the threads of virtual devices. It must not know what their work is.
+// worker_crew.hpp: threads that wait for work. It must not know what their work is.
 #pragma once
 #include <pthread.h>
 

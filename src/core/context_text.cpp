@@ -166,7 +166,7 @@ std::string Context::plan_json(std::string_view text) {
   report.host_s = host_s(problem, *machine);
   report.goal = offloader_.goal();
   if (offloader_.users().empty()) {
-    report.bound = bound_of_cpu(problem, *machine);
+    report.bound = bound_of_cpu(problem, at_best(*machine));
     report.reason = "no usable device";
     return to_json(report);
   }
@@ -263,8 +263,8 @@ std::string Context::bound_json(std::string_view text) {
   }
   const Problem problem = parse(text);
   const auto machine = offloader_.model();
-  const Bound least =
-      offloader_.users().empty() ? bound_of_cpu(problem, *machine) : offloader_.bound(problem);
+  const Bound least = offloader_.users().empty() ? bound_of_cpu(problem, at_best(*machine))
+                                                 : offloader_.bound(problem);
   JsonText json;
   json.open('{').member("bound_s", least.seconds).member("limited_by", least.limited_by);
   return json.close('}').text();

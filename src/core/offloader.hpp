@@ -211,8 +211,8 @@ class Offloader {
                    const KeptSlots& slots);
   /// The run with the CPU's part of it on our lane; null: the CPU has no lane.
   std::unique_ptr<Execution> with_lane(const Plan& plan, std::unique_ptr<Execution> run);
-  /// All the rest: C may be changed. The run teaches the machine unless `problem` is null.
   Bound bound(const Problem& problem, const Machine& machine);
+  /// All the rest: C may be changed. The run teaches the machine unless `problem` is null.
   Outcome complete(const Problem* problem, Begun begun, const Computing& computing, DeviceUse* use,
                    CallRecord& record, Journal& journal, const Log& log);
   /// Corrects the machine by a whole run. Never throws: the call is done.

@@ -55,7 +55,7 @@ bool OnlineModel::outdates(const Planned& planned, const Trace& measured) {
     ++version_;
     is_kept_ = keep_ == nullptr;
   } else if (lesson.too_fast && has_slower()) {
-    change(std::make_shared<const Machine>(uncorrected(*machine_)));
+    change(std::make_shared<const Machine>(at_best(*machine_)));
     ++version_;
     is_kept_ = keep_ == nullptr;
   }

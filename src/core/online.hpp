@@ -48,9 +48,9 @@ class OnlineModel {
   const std::shared_ptr<const NamedCorrections>& corrections() const { return corrections_; }
 
   /// Learns from a run of `planned`, which was made or priced for the present machine. Where runs
-  /// are much faster than predicted and no rate shows why, corrections are dropped if some are
-  /// downwards: they describe a machine that was disturbed. True: the prediction was far off twice,
-  /// and the machine has changed since the plan was made, so that a better plan may exist.
+  /// are much faster than predicted and no rate shows why, corrections downwards are dropped: they
+  /// describe a machine that was disturbed. True: the prediction was far off twice, and the machine
+  /// has changed since the plan was made, so that a better plan may exist.
   bool outdates(const Planned& planned, const Trace& measured);
 
   /// For a call that the model kept off some devices, or off all. If rates were corrected

@@ -359,8 +359,8 @@ std::vector<Term> TermMaker::device_terms(DeviceId device, const std::vector<Met
               .capacity = meter.capacity,
               .away = LeastTraffic(away, whole_items, ease),
               .here = LeastTraffic(here, whole_items, ease)};
-    // Of the CPU's small share hardly anything stays at home. Other homes do a good part, for which
-    // the inequality above says more, and each curve with a second bend takes longer to search.
+    // The CPU's share is small, so nearly all of each operand has to leave home. Other homes
+    // compute much, where the inequality above says more; a second bend would only slow the search.
     if (device == kHost) term.away.note_use(uses, away, order);
     const double own_rate = machine_.best_rate(device, problem_.type);
     if (own_rate > 0)

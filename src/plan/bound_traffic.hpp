@@ -37,10 +37,10 @@ class LeastTraffic {
   /// `whole_items`: independent products, so that a share may also be whole items of them. `ease`:
   /// the product of the fractions need be (ease * s)^2 only, but all is seen for all of it.
   LeastTraffic(std::array<double, 3> costs, bool whole_items, double ease = 1);
-  /// In how many products each element of an operand has a part: in as many as any other, up to one
-  /// more in the count of rows `order`; or in none to all of them, as the rows of a triangle have.
+  /// In how many products each element of an operand has a part: in as many as any other, give or
+  /// take one in `order`; or in one to all of them, as the rows of a triangle have.
   enum class Use { even, triangle };
-  /// What is not seen of an operand leaves its products to the others: of a share s, at least s of
+  /// What is not seen of an operand leaves its products to the home: of a share s, at least s of
   /// what is used evenly is seen, and 1 - sqrt(1 - s) of what is used as a triangle.
   void note_use(std::array<Use, 3> uses, std::array<double, 3> costs, std::int64_t order);
   double units(double share) const;

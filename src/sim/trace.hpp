@@ -46,7 +46,8 @@ struct Trace {
   double issued_s = 0;      ///< until devices had been given all tasks; 0: at once
   std::vector<Span> spans;  ///< per task of the plan
 
-  /// Whether devices had to wait for the thread that gives them tasks.
+  /// Whether devices are taken to have waited for the thread that gives them tasks: it was at it
+  /// nearly until the end.
   bool waits_for_issuing() const { return issued_s > 0.8 * seconds; }
 };
 

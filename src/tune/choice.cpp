@@ -193,14 +193,16 @@ Tuned Choice::take() {
   rank_by_goal();  // what was best when it came may be too slow by now
   if (least_ == kNever)
     throw Error(Status::bad_argument, "the objective is a finite number for no plan");
+  helpers().withdraw();
   std::vector<Kept> candidates;
-  std::int64_t effort = 0;
+  std::int64_t left = limits::kMostExaminedEffort;
   for (const std::size_t i : nearly_best()) {
-    effort += search_.list[i].effort;
-    if (!candidates.empty() && effort > limits::kMostExaminedEffort) break;
+    const std::int64_t effort = search_.list[i].effort;
+    if (!candidates.empty() && effort > left) break;
+    left -= effort;
     candidates.push_back(plan_of(i));
   }
-  if (candidates.size() > 1 || effort <= limits::kMostExaminedEffort) examine(candidates);
+  if (left >= 0) examine(candidates);
   std::optional<Kept> best;
   double least_s = kNever;
   for (Kept& kept : candidates) {

@@ -153,6 +153,7 @@ void Tuner::expect(const std::vector<Considered>& list, std::int64_t end) {
     if (c.tasks > end - spent) continue;
     spent += c.tasks;
     likely.push_back(c.tuning);
+    if (std::ssize(likely) == limits::kMostPlanned) break;
   }
   choice_.expect(likely);
 }
@@ -174,17 +175,7 @@ std::vector<Considered> Tuner::listed(const Team& team) const {
 
 // Plans candidates while the budget lasts, and at least one of each out-of-core mode.
 void Tuner::attempt_list(std::vector<Considered> list) {
-  if (choice_.helpers().any()) {
-    std::vector<Tuning> likely;
-    std::int64_t left = limits::kForTiles(budget_.whole());
-    for (const Considered& c : list) {
-      if (!likely.empty() && c.tasks > left) continue;
-      left -= c.tasks;
-      likely.push_back(c.tuning);
-      if (std::ssize(likely) == limits::kMostPlanned) break;
-    }
-    choice_.expect(likely);
-  }
+  expect(list, limits::kForTiles(budget_.whole()));
   bool seen[3] = {};
   for (Considered& c : list) {
     bool& mode = seen[static_cast<std::size_t>(c.tuning.out_of_core)];

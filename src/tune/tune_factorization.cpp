@@ -68,8 +68,8 @@ class FactorTuner {
         tuning.tile = width;
       }
     std::vector<Attempt> attempts(tunings.size());
-    Helpers helpers;
-    helpers.use(request_.helpers);
+    // A caller's own objective is called in the caller's thread.
+    Helpers helpers(request_.goal.own ? 0 : request_.helpers);
     helpers.for_each(tunings.size(), [&](std::size_t i) { attempts[i] = attempt(tunings[i], i); });
     return chosen(std::move(attempts));
   }

@@ -7,11 +7,13 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/helpers.hpp"
 #include "support/shipped.hpp"
 #include "tune/tune.hpp"
+#include "tune/tune_factorization.hpp"
 
 namespace fleet {
 namespace {
@@ -19,8 +21,7 @@ namespace {
 TEST(HelpersOf, DoEachPieceOfWorkOnce) {
   for (const int threads : {0, 1, 3}) {
     std::vector<std::atomic<int>> done(200);
-    Helpers helpers;
-    helpers.use(threads);
+    Helpers helpers(threads);
 
     for (int time = 1; time <= 3; ++time) {
       helpers.for_each(done.size(), [&](std::size_t i) { ++done[i]; });
@@ -30,8 +31,7 @@ TEST(HelpersOf, DoEachPieceOfWorkOnce) {
 }
 
 TEST(HelpersOf, AreWaitedForAndThenTheFirstFailureIsThrown) {
-  Helpers helpers;
-  helpers.use(2);
+  Helpers helpers(2);
   std::atomic<int> done{0};
 
   try {
@@ -49,8 +49,7 @@ TEST(HelpersOf, AreWaitedForAndThenTheFirstFailureIsThrown) {
 TEST(HelpersOf, DoWhatIsAskedForOnceAndMayLeaveWhatIsWithdrawn) {
   std::atomic<int> done{0};
   const auto job = [&] { return std::make_shared<Helpers::Job>([&] { ++done; }); };
-  auto helpers = std::make_unique<Helpers>();
-  helpers->use(1);
+  auto helpers = std::make_unique<Helpers>(1);
   std::vector<std::shared_ptr<Helpers::Job>> jobs;
   for (int i = 0; i < 100; ++i) {
     jobs.push_back(job());
@@ -97,6 +96,46 @@ TEST(HelpersOf, ATunerChangeNeitherThePlanNorWhatWasConsidered) {
         EXPECT_EQ(search_of(helped), search_of(alone)) << name << " " << size;
       }
   }
+}
+
+TEST(HelpersOf, AFactorizationsTunerChangeNothing) {
+  const Machine machine = test::shipped("h200x4");
+  for (const Factoring routine : {Factoring::potrf, Factoring::getrf}) {
+    const Factorization what = make_factorization({.routine = routine, .m = 8192, .n = 8192});
+    TuneRequest request{.selects = true};
+
+    const TunedFactorization alone = tune(what, machine, request);
+    request.helpers = 3;
+    const TunedFactorization helped = tune(what, machine, request);
+
+    EXPECT_EQ(helped.stages, alone.stages);
+    EXPECT_EQ(helped.planned, alone.planned);
+    ASSERT_EQ(helped.tried.size(), alone.tried.size());
+    for (std::size_t i = 0; i < alone.tried.size(); ++i) {
+      EXPECT_EQ(helped.tried[i].width, alone.tried[i].width);
+      EXPECT_EQ(helped.tried[i].value, alone.tried[i].value);
+    }
+  }
+}
+
+/// It is C code of a program, which may keep what it likes for the thread that called.
+TEST(HelpersOf, TunersCallNoObjectiveOfTheCaller) {
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> by_others{0}, calls{0};
+  TuneRequest request{.selects = true, .helpers = 3};
+  request.goal.objective.kind = Objective::Kind::own;
+  request.goal.own = [&](const Cost& cost) {
+    ++calls;
+    by_others += std::this_thread::get_id() != caller;
+    return cost.seconds;
+  };
+  const Machine machine = test::shipped("h200x4");
+
+  tune(make_problem({.m = 8192, .n = 8192, .k = 8192}, {}), machine, request);
+  tune(make_factorization({.routine = Factoring::potrf, .m = 8192, .n = 8192}), machine, request);
+
+  EXPECT_GT(calls, 20);
+  EXPECT_EQ(by_others, 0);
 }
 
 }  // namespace

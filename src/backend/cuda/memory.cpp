@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <system_error>
 #include <thread>
 
 #include "backend/cuda/check.hpp"
@@ -49,7 +48,7 @@ void touch(char* data, std::size_t bytes) {
   std::size_t first = 0;
   try {
     for (; first + share < bytes; first += share) crew.emplace_back(work, first);
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // No more threads: this one does the rest.
   }
   for (; first < bytes; first += share) work(first);
@@ -113,7 +112,7 @@ void Memory::admit(DeviceId location, std::int64_t bytes) {
                 "no " + std::to_string(bytes) + " bytes at location " + place_word(location));
 }
 
-/// By any thread.
+/// Changes nothing here: several threads may call it.
 Memory::Block Memory::taken(DeviceId location, std::int64_t bytes) const {
   Block block{.bytes = bytes};
   void* data = nullptr;
@@ -184,13 +183,14 @@ void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
     }
   };
   others.reserve(growing.size());
-  std::size_t first = 0;
+  // Pinned memory, which comes first, is taken by this thread, whose device is the caller's.
+  std::size_t by_others = growing.size();
   try {
-    for (; first + 1 < growing.size(); ++first) others.emplace_back(grow, first);
-  } catch (const std::system_error&) {
+    for (; by_others > 1; --by_others) others.emplace_back(grow, by_others - 1);
+  } catch (const std::exception&) {
     // No more threads: this one does the rest.
   }
-  for (; first < growing.size(); ++first) grow(first);
+  for (std::size_t i = 0; i < by_others; ++i) grow(i);
   for (std::thread& other : others) other.join();
   for (const DeviceId location : growing)
     held_bytes_[static_cast<std::size_t>(location)] +=

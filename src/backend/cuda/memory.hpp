@@ -30,7 +30,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   /// Makes the arena of each location at least this large; contents are not kept. Throws
-  /// Error(no_memory).
+  /// Error(no_memory), after which those that were to grow may be gone.
   void reserve(const std::vector<std::int64_t>& arena_bytes);
   /// Changes whenever an arena has moved or is gone.
   std::int64_t generation() const { return generation_; }
