@@ -97,24 +97,13 @@ Memory::~Memory() {
 
 Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
   give_back_kept();
-  admit(location, bytes);
-  const Block block = taken(location, bytes);
-  held_bytes_[static_cast<std::size_t>(location)] += bytes;
-  return block;
-}
-
-void Memory::admit(DeviceId location, std::int64_t bytes) {
   const auto where = static_cast<std::size_t>(location);
+  Block block{.bytes = bytes};
   const bool over_limit = !on_host(location) && settings_.limit_bytes > 0 &&
                           held_bytes_[where] + bytes > settings_.limit_bytes;
   if (++allocations_ == settings_.failing_allocation || over_limit)
     throw Error(Status::no_memory,
                 "no " + std::to_string(bytes) + " bytes at location " + place_word(location));
-}
-
-/// Changes nothing here: several threads may call it.
-Memory::Block Memory::taken(DeviceId location, std::int64_t bytes) const {
-  Block block{.bytes = bytes};
   void* data = nullptr;
   if (!on_host(location)) {
     const DeviceScope device(ordinal(location));
@@ -127,6 +116,7 @@ Memory::Block Memory::taken(DeviceId location, std::int64_t bytes) const {
             "cudaHostAlloc");
   }
   block.data = static_cast<char*>(data);
+  held_bytes_[where] += bytes;
   return block;
 }
 
@@ -161,42 +151,13 @@ void Memory::free(DeviceId location, const Block& block) {
 
 void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
   const std::lock_guard lock(mutex_);
-  std::vector<DeviceId> growing;
   for (std::size_t location = 0; location < arena_bytes.size(); ++location) {
-    if (arenas_[location].bytes >= arena_bytes[location]) continue;
-    growing.push_back(static_cast<DeviceId>(location));
+    Block& arena = arenas_[location];
+    if (arena.bytes >= arena_bytes[location]) continue;
     ++generation_;
-    give_back(growing.back(), arenas_[location]);
+    give_back(static_cast<DeviceId>(location), arena);
+    arena = get(static_cast<DeviceId>(location), arena_bytes[location]);
   }
-  give_back_kept();
-  for (const DeviceId location : growing)
-    admit(location, arena_bytes[static_cast<std::size_t>(location)]);
-  // A device maps its memory for all its peers: of four H100, each took 10 ms for its arena.
-  std::vector<std::exception_ptr> failures(growing.size());
-  std::vector<std::thread> others;
-  const auto grow = [&](std::size_t i) {
-    const auto where = static_cast<std::size_t>(growing[i]);
-    try {
-      arenas_[where] = taken(growing[i], arena_bytes[where]);
-    } catch (...) {
-      failures[i] = std::current_exception();
-    }
-  };
-  others.reserve(growing.size());
-  // Pinned memory, which comes first, is taken by this thread, whose device is the caller's.
-  std::size_t by_others = growing.size();
-  try {
-    for (; by_others > 1; --by_others) others.emplace_back(grow, by_others - 1);
-  } catch (const std::exception&) {
-    // No more threads: this one does the rest.
-  }
-  for (std::size_t i = 0; i < by_others; ++i) grow(i);
-  for (std::thread& other : others) other.join();
-  for (const DeviceId location : growing)
-    held_bytes_[static_cast<std::size_t>(location)] +=
-        arenas_[static_cast<std::size_t>(location)].bytes;
-  for (const std::exception_ptr& failure : failures)
-    if (failure != nullptr) std::rethrow_exception(failure);
 }
 
 void Memory::poison_arenas(const std::vector<std::int64_t>& bytes) {

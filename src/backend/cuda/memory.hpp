@@ -30,7 +30,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   /// Makes the arena of each location at least this large; contents are not kept. Throws
-  /// Error(no_memory), after which those that were to grow may be gone.
+  /// Error(no_memory).
   void reserve(const std::vector<std::int64_t>& arena_bytes);
   /// Changes whenever an arena has moved or is gone.
   std::int64_t generation() const { return generation_; }
@@ -51,9 +51,6 @@ class Memory {
   };
 
   Block get(DeviceId location, std::int64_t bytes);
-  /// Counts it as asked for. Throws Error(no_memory) where a limit or a test forbids it.
-  void admit(DeviceId location, std::int64_t bytes);
-  Block taken(DeviceId location, std::int64_t bytes) const;
   void give_back(DeviceId location, Block& block);
   void give_back_kept();
   void free(DeviceId location, const Block& block);
