@@ -74,17 +74,13 @@ class DeviceFactoring {
   /// Of one step. Columns that follow each other are one task for a device, which no message
   /// interrupts.
   void update_all(const std::vector<Task>& tasks) {
-    const auto started = Recorder::Clock::now();
+    double seconds = 0;
     for (std::size_t i = 0; i < tasks.size();) {
       Task task = tasks[i++];
       for (; i < tasks.size() && tasks[i].begin == task.end; ++i) task.end = tasks[i].end;
-      update(task);
+      seconds += update(task);
     }
-    update_s_ = seconds_since(started);
-  }
-
-  static double seconds_since(Recorder::Clock::time_point begin) {
-    return std::chrono::duration<double>(Recorder::Clock::now() - begin).count();
+    update_s_ = seconds;
   }
 
   void run(const Task& task) {
@@ -92,16 +88,18 @@ class DeviceFactoring {
       case Act::factor:
         return factor(task.step);
       case Act::send:
-        return rank_.recorder.time(What::wait, task.step, [&] {
+        rank_.recorder.time(What::wait, task.step, [&] {
           mail_.send(task.step, Device::panel_size(rows(task.step), width(task.step)),
                      owner(task.step));
         });
+        return;
       case Act::arrive:
         return arrive(task.step);
       case Act::exchange:  // as part of the update
         return;
       case Act::update:
-        return update(task);
+        update(task);
+        return;
     }
   }
 
@@ -109,19 +107,17 @@ class DeviceFactoring {
     if (owner(k) != grid_.col) return;
     double* panel = nullptr;
     rank_.recorder.time(What::wait, k, [&] { panel = mail_.place(k); });
-    const auto started = Recorder::Clock::now();
-    rank_.recorder.time(What::panel, k, [&] {
+    panel_s_ = rank_.recorder.time(What::panel, k, [&] {
       device_.factor(system_.part(begin(k), system_.cols.local(begin(k)), rows(k), width(k)),
                      panel);
     });
-    panel_s_ = seconds_since(started);
   }
 
-  /// Its panel is there.
-  void update(const Task& task) {
+  /// Its panel is there. Returns the seconds that it took.
+  double update(const Task& task) {
     const std::int64_t k = task.step;
-    if (task.begin >= task.end) return;
-    rank_.recorder.time(What::product, k, [&] {
+    if (task.begin >= task.end) return 0;
+    return rank_.recorder.time(What::product, k, [&] {
       device_.apply(mail_.panel(k), width(k),
                     system_.part(begin(k), task.begin, rows(k), task.end - task.begin));
     });

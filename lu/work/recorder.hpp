@@ -40,12 +40,14 @@ class Recorder {
   /// Now is zero.
   void start() { zero_ = Clock::now(); }
   void note(What what, std::int64_t step, Clock::time_point begin, Clock::time_point end);
-  /// Runs `work` and notes how long it took.
+  /// Runs `work`, notes how long it took and returns these seconds.
   template <typename Work>
-  void time(What what, std::int64_t step, Work&& work) {
+  double time(What what, std::int64_t step, Work&& work) {
     const Clock::time_point begin = Clock::now();
     work();
-    note(what, step, begin, Clock::now());
+    const Clock::time_point end = Clock::now();
+    note(what, step, begin, end);
+    return std::chrono::duration<double>(end - begin).count();
   }
 
   double seconds(What what) const;

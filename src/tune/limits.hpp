@@ -90,9 +90,9 @@ inline constexpr double kUsualShare = 0.08, kLargestShare = 0.4;
 /// Number of plans of the size at hand to which the budget grows, within the largest share.
 inline constexpr double kBudgetFactor = 3.0;
 
-/// The least budget with which helpers are worth their start, which takes 0.2 ms; and the most
-/// threads that plan: the first tiles that are tried, 32 at most, are a third of all plans, and
-/// what follows them comes a few at a time.
+/// The least budget with which helpers are worth their start and end, which take 0.2 to 0.4 ms (one
+/// to seven of them, on two cores); and the most threads that plan: the first tiles that are tried,
+/// 32 at most, are a third of all plans, and what follows them comes a few at a time.
 inline constexpr std::int64_t kWorthHelpers = 4000;
 inline constexpr int kMostPlanning = 8;
 

@@ -51,11 +51,6 @@ class Budget {
 
 constexpr std::int64_t kNoEnd = INT64_MAX;
 
-std::vector<Considered> first_of(const std::vector<Considered>& list, std::size_t most) {
-  return {list.begin(),
-          list.begin() + std::min(std::ssize(list), static_cast<std::ptrdiff_t>(most))};
-}
-
 class Tuner {
  public:
   Tuner(const Problem& problem, const Machine& machine, const TuneRequest& request)
@@ -73,7 +68,8 @@ class Tuner {
   const Considered* attempt(Considered candidate);
   bool fits(const Considered& candidate, std::int64_t end) const;
   const Considered* attempt_before(std::int64_t end, Considered candidate);
-  void expect(const std::vector<Considered>& list, std::int64_t end);
+  void expect(const std::vector<Considered>& list, std::int64_t end,
+              std::size_t most = limits::kMostPlanned);
   void attempt_list(std::vector<Considered> list);
   void search_teams(const Goal& goal);
   /// A set of workers that does without some.
@@ -144,8 +140,8 @@ bool Tuner::fits(const Considered& c, std::int64_t end) const {
   return std::max(c.tasks, c.effort) <= end - budget_.spent();
 }
 
-/// Candidates that are attempted next, as far as the budget up to `end` goes.
-void Tuner::expect(const std::vector<Considered>& list, std::int64_t end) {
+/// The first candidates are attempted next, as far as the budget up to `end` goes.
+void Tuner::expect(const std::vector<Considered>& list, std::int64_t end, std::size_t most) {
   if (!choice_.helpers().any()) return;
   std::vector<Tuning> likely;
   std::int64_t spent = budget_.spent();
@@ -153,7 +149,7 @@ void Tuner::expect(const std::vector<Considered>& list, std::int64_t end) {
     if (c.tasks > end - spent) continue;
     spent += c.tasks;
     likely.push_back(c.tuning);
-    if (std::ssize(likely) == limits::kMostPlanned) break;
+    if (likely.size() == most) break;
   }
   choice_.expect(likely);
 }
@@ -293,7 +289,7 @@ void Tuner::search_teams(const Goal& goal) {
   attempt_trials(budget_.spent() + (many ? limits::kForTeamsOfMany : limits::kForTeams)(whole));
   for (Trial* const trial : best_trials()) {
     const std::int64_t end = budget_.spent() + limits::kForBestTeam(whole);
-    if (!many) expect(first_of(trial->list, limits::kMostOfBestTeam - trial->tried), end);
+    if (!many) expect(trial->list, end, limits::kMostOfBestTeam - trial->tried);
     while (!many && trial->tried < limits::kMostOfBestTeam && attempt_next(*trial, end)) {
     }
     attempt_variants(trial->team, limits::kForGroupsOfTeam(whole));

@@ -69,7 +69,8 @@ class FactorTuner {
       }
     std::vector<Attempt> attempts(tunings.size());
     // A caller's own objective is called in the caller's thread.
-    Helpers helpers(request_.goal.own ? 0 : request_.helpers);
+    const int others = static_cast<int>(std::ssize(tunings)) - 1;
+    Helpers helpers(request_.goal.own ? 0 : std::min(request_.helpers, others));
     helpers.for_each(tunings.size(), [&](std::size_t i) { attempts[i] = attempt(tunings[i], i); });
     return chosen(std::move(attempts));
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include "backend/host/machine.hpp"
@@ -367,47 +368,41 @@ TEST(Learn, LooksAtTasksMoreAndMoreRarelyWhereNoRateIsToBlame) {
   EXPECT_LE(timed, 12);
 }
 
-/// Events between short tasks take time, and a run that measures its tasks goes without a graph.
-TEST(Learn, TakesNothingFromARunThatMeasuringItsTasksHasSlowedDown) {
+/// Runs that measure their tasks are disturbed by that, and others are off: nothing is learnt, and
+/// tasks are looked at more and more rarely.
+void expect_nothing_learnt(const std::function<Trace(bool is_timed)>& run) {
   const Machine machine = shipped("h200x4");
   const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
   const double predicted_s = simulate(plan, machine).seconds;
   Evidence evidence;
   int timed = 0;
-
-  for (int run = 0; run < 100; ++run) {
+  for (int i = 0; i < 100; ++i) {
     const bool is_timed = wants_task_times(evidence);
-    Trace measured = simulate(plan, slower(machine, is_timed ? 0.6 : 0.9));
+    Trace measured = run(is_timed);
     if (!is_timed)
       for (Span& span : measured.spans) span = {0, measured.seconds};
     timed += is_timed;
     EXPECT_TRUE(learn(evidence, plan, machine, predicted_s, measured).corrections.empty());
   }
-
   EXPECT_GE(timed, 3);
   EXPECT_LE(timed, 8);
+}
+
+TEST(Learn, TakesNothingFromARunThatMeasuringItsTasksHasSlowedDown) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+  expect_nothing_learnt(
+      [&](bool is_timed) { return simulate(plan, slower(machine, is_timed ? 0.6 : 0.9)); });
 }
 
 TEST(Learn, TakesNothingFromARunWhoseTasksWereIssuedTooSlowly) {
   const Machine machine = shipped("h200x4");
   const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
-  const double predicted_s = simulate(plan, machine).seconds;
-  Evidence evidence;
-  int timed = 0;
-
-  for (int run = 0; run < 100; ++run) {
+  expect_nothing_learnt([&](bool is_timed) {  // else as a graph
     Trace measured = simulate(plan, slower(machine, 0.5));
-    const bool is_timed = wants_task_times(evidence);
-    if (is_timed)
-      measured.issued_s = 0.9 * measured.seconds;
-    else  // as a graph
-      for (Span& span : measured.spans) span = {0, measured.seconds};
-    timed += is_timed;
-    EXPECT_TRUE(learn(evidence, plan, machine, predicted_s, measured).corrections.empty());
-  }
-
-  EXPECT_GE(timed, 3);
-  EXPECT_LE(timed, 8);
+    if (is_timed) measured.issued_s = 0.9 * measured.seconds;
+    return measured;
+  });
 }
 
 TEST(Learn, SaysWhereRunsAreMuchFasterAndNoRateIsToBlame) {
