@@ -49,6 +49,7 @@ bool add_fault(Inject& inject, std::string_view text) {
   if (word == "copy") return set_counter(inject.copy, value);
   if (word == "launch") return set_counter(inject.launch, value);
   if (word == "poison") return inject.poison = colon == std::string_view::npos;
+  if (word == "issuers") return inject.issuers = colon == std::string_view::npos;
   if (word == "order") {
     inject.order = number_of<std::uint64_t>(value);
     return inject.order.has_value();
@@ -87,7 +88,7 @@ Inject parse_inject(std::string_view text) {
       throw Error(Status::bad_option,
                   "inject=" + std::string(word) +
                       ": expected alloc:N, copy:N, launch:N, lost:DEV@TILES, slow:LINK*FACTOR, "
-                      "delay:LINK+SECONDS, nopeer[:i-j], order:SEED or poison");
+                      "delay:LINK+SECONDS, nopeer[:i-j], order:SEED, poison or issuers");
   return inject;
 }
 

@@ -37,6 +37,7 @@ struct Inject {
   std::vector<NoPeer> nopeer;
   std::optional<std::uint64_t> order;  ///< order:SEED, random legal order
   bool poison = false;                 ///< NaN in fresh and freed memory
+  bool issuers = false;                ///< a thread for each GPU hands its tasks over, even few
 };
 
 /// Reads a comma-joined list. Throws Error(bad_option) naming the word that it does not know.

@@ -12,16 +12,15 @@
 namespace fleet {
 namespace {
 
-// A CPU BLAS keeps its workspace on the heap; 1 MiB leaves room for its stack frames.
-constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 constexpr auto kLongestFarewell = std::chrono::seconds(2);
 
 }  // namespace
 
-WorkerCrew::WorkerCrew(int workers, std::function<void(int)> work)
+WorkerCrew::WorkerCrew(int workers, std::function<void(int)> work, std::size_t stack_bytes)
     : shared_(std::make_shared<Shared>(workers, std::move(work))),
       threads_(static_cast<std::size_t>(workers)),
       hired_(static_cast<std::size_t>(workers), 0),
+      stack_bytes_(stack_bytes),
       process_(getpid()) {}
 
 WorkerCrew::~WorkerCrew() {
@@ -51,7 +50,7 @@ bool WorkerCrew::start(int worker) {
   sigfillset(&all);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_attr_setstacksize(&attributes, stack_bytes_);
   ++shared_->alive;
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int error = pthread_create(&threads_[w], &attributes, thread_main, contract.get());

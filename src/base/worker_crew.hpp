@@ -4,19 +4,23 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
 
 namespace fleet {
 
-/// Persistent threads. hire() starts each with all signals blocked and a small stack. Several
-/// threads may invite different workers, and wait for theirs; all else is for one thread at a time.
+/// Persistent threads. hire() starts each with all signals blocked. Several threads may invite
+/// different workers, and wait for theirs; all else is for one thread at a time.
 class WorkerCrew {
  public:
+  /// A CPU BLAS keeps its workspace on the heap; this leaves room for its stack frames.
+  static constexpr std::size_t kSmallStack = std::size_t{1} << 20;
+
   /// Worker w calls `work(w)` each time it is invited. `work` and everything it refers to must stay
   /// alive as long as a worker may be in it.
-  WorkerCrew(int workers, std::function<void(int)> work);
+  WorkerCrew(int workers, std::function<void(int)> work, std::size_t stack_bytes = kSmallStack);
   /// Waits at most two seconds for workers that are still busy, then detaches them.
   ~WorkerCrew();
   WorkerCrew(const WorkerCrew&) = delete;
@@ -60,6 +64,7 @@ class WorkerCrew {
   std::shared_ptr<Shared> shared_;
   std::vector<pthread_t> threads_;
   std::vector<char> hired_;
+  const std::size_t stack_bytes_;
   const pid_t process_;
 };
 

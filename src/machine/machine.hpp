@@ -155,7 +155,7 @@ struct Link {
 struct Machine {
   std::string name;
   std::string source;  ///< origin of the numbers: a measurement, a paper, assumptions
-  /// Seconds that the issuing thread spends on one task: task i of a plan starts no earlier than i
+  /// Seconds that one thread spends on issuing a task: task i of a plan starts no earlier than i
   /// * issue_s, so that many small tasks are not free. Each chunk of a copy counts as one task.
   double issue_s = 0;
   std::vector<Device> devices;

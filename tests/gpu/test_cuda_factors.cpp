@@ -37,6 +37,13 @@ TEST(CudaFactors, WithoutCusolverAreRight) {
   expect_right(5, 8, 300, options);
 }
 
+TEST(CudaFactors, ThatAThreadForEachDeviceHandsOverAreRight) {
+  Options options;
+  options.inject.issuers = true;
+  expect_right(6, 150, 60, options);
+  expect_right(7, 8, 300, options);
+}
+
 /// Without cuSOLVER, which is not captured.
 TEST(CudaFactors, AreTheSameAsGraphs) {
   Generator random(3);

@@ -122,7 +122,7 @@ TEST(SetOption, ReadsEveryFault) {
 
   set_option(options, "inject",
              "alloc:3,copy:4,launch:5,lost:1@7,slow:host->0*2.5,delay:0->1+1e-3,nopeer:0-1,nopeer,"
-             "order:42,poison");
+             "order:42,poison,issuers");
 
   const Inject& inject = options.inject;
   EXPECT_EQ(inject.alloc, 3);
@@ -143,19 +143,21 @@ TEST(SetOption, ReadsEveryFault) {
   EXPECT_EQ(inject.nopeer[1].a, -1);
   EXPECT_EQ(inject.order, 42u);
   EXPECT_TRUE(inject.poison);
+  EXPECT_TRUE(inject.issuers);
 }
 
 TEST(SetOption, SaysNameValueAndWhatIsAllowedInOneLine) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"backend", "gpu"},     {"devices", "x"},         {"devices", "0,0"},
-      {"devices", "-1"},      {"devices", ","},         {"offload", "maybe"},
-      {"memory_cap", "lots"}, {"tile", "-4"},           {"grid", "2"},
-      {"grid", "2x"},         {"grid", "0x4"},          {"min_flops", "-1"},
-      {"min_flops", "nan"},   {"verbose", "9"},         {"log_level", "6"},
-      {"deterministic", "2"}, {"device_memory", "1T"},  {"inject", "alloc:0"},
-      {"inject", "copy"},     {"inject", "lost:1"},     {"inject", "slow:host*2"},
-      {"inject", "nopeer:1"}, {"inject", "explode:1"},  {"inject", "slow:a->b*0"},
-      {"inject", "poison:1"}, {"inject", "delay:a->b"}, {"inject", "order:-1"}};
+      {"backend", "gpu"},     {"devices", "x"},        {"devices", "0,0"},
+      {"devices", "-1"},      {"devices", ","},        {"offload", "maybe"},
+      {"memory_cap", "lots"}, {"tile", "-4"},          {"grid", "2"},
+      {"grid", "2x"},         {"grid", "0x4"},         {"min_flops", "-1"},
+      {"min_flops", "nan"},   {"verbose", "9"},        {"log_level", "6"},
+      {"deterministic", "2"}, {"device_memory", "1T"}, {"inject", "alloc:0"},
+      {"inject", "copy"},     {"inject", "lost:1"},    {"inject", "slow:host*2"},
+      {"inject", "nopeer:1"}, {"inject", "explode:1"}, {"inject", "slow:a->b*0"},
+      {"inject", "poison:1"}, {"inject", "issuers:1"}, {"inject", "delay:a->b"},
+      {"inject", "order:-1"}};
 
   for (const auto& [name, value] : wrong) {
     const std::string message = message_of(name, value);

@@ -157,12 +157,13 @@ class CudaBackend final : public Backend {
                  });
   }
 
-  /// One core issues; others may copy pageable memory. The threads of a CPU BLAS may sleep, which
-  /// no model knows: waking them takes a part of the time of short products.
+  /// A core for each device may issue, or one does while others copy pageable memory. The threads
+  /// of a CPU BLAS may sleep, which no model knows: waking them takes a part of the time of short
+  /// products.
   CpuBeside cpu_beside(const Problem& problem) const override {
     const bool stages = std::ranges::any_of(
         problem.operands, [](const Operand& operand) { return operand.home == kPageable; });
-    const int busy = 1 + (stages ? copy_threads() : 0);
+    const int busy = stages ? 1 + copy_threads() : static_cast<int>(devices_.ordinals.size());
     return {
         .cores = std::max(1, core_count() - busy), .margin = kFarOff, .least_s = kLeastBesideCpuS};
   }

@@ -4,12 +4,12 @@
 #include "backend/cuda/execution.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "backend/cuda/first_calls.hpp"
 #include "backend/cuda/stream_memory.hpp"
 #include "base/clock.hpp"
 #include "base/exit_guard.hpp"
@@ -20,30 +20,6 @@ namespace {
 
 bool has_faults(const Inject& inject) {
   return inject.copy > 0 || inject.launch > 0 || inject.lost.has_value();
-}
-
-/// A number for the routine and the type: gemm has all types, the others those of BLAS.
-constexpr int kBlasTypes = 4, kGemmTypes = kComputes * kStorages;
-constexpr int kProductKinds = kGemmTypes + (kRoutines - 1) * kBlasTypes;
-constexpr int kKinds = kProductKinds + kFactorings * kBlasTypes;
-unsigned kind_of(const Problem& problem) {
-  const int routine = static_cast<int>(problem.routine);
-  const auto [compute, storage] = problem.type;
-  const int kind = routine == 0 ? static_cast<int>(compute) * kStorages
-                                : kGemmTypes + (routine - 1) * kBlasTypes;
-  return static_cast<unsigned>(kind + static_cast<int>(storage));
-}
-
-unsigned kind_of(const Factorization& what) {
-  return static_cast<unsigned>(kProductKinds + static_cast<int>(what.routine) * kBlasTypes +
-                               static_cast<int>(what.storage));
-}
-
-/// cuBLAS and cuSOLVER set themselves up with the first call of a kind, exit handlers included.
-void outlast_handlers_of(unsigned kind) {
-  static std::array<std::atomic<bool>, kKinds> known{};
-  if (!known[kind].load(std::memory_order_relaxed) && !known[kind].exchange(true))
-    ExitGuard::install_again();
 }
 
 }  // namespace
@@ -96,16 +72,19 @@ class CudaExecution final : public Execution {
   }
 
   void copy(TaskId id, const View& from, const View& to) override {
-    enqueue(id, devices_.faults.next_copy_fails(), [&] { run_.copy(id, from, to); });
+    const bool doomed = devices_.faults.next_copy_fails();
+    hand_over(id, doomed, [=, this] { run_.copy(id, from, to); });
   }
 
   void launch(TaskId id, const Launch& launch) override {
-    enqueue(id, devices_.faults.next_launch_fails(), [&] {
+    const bool doomed = devices_.faults.next_launch_fails();
+    hand_over(id, doomed, [=, this] {
       run_.launch(id, launch);
       Faults& faults = devices_.faults;
-      faults.note_kernel(plan_.tasks[static_cast<std::size_t>(id)].device());
-      if (places_.has(faults.lost()) && !faults.is_reported(faults.lost()))
-        throw Error(Status::device_failed, "device " + place_word(faults.lost()) + " was lost");
+      const DeviceId device = plan_.tasks[static_cast<std::size_t>(id)].device();
+      faults.note_kernel(device);
+      if (faults.lost() == device && !faults.is_reported(device))
+        throw Error(Status::device_failed, "device " + place_word(device) + " was lost");
     });
   }
 
@@ -115,11 +94,7 @@ class CudaExecution final : public Execution {
     Trace trace = close();
     leave();
     guard_.reset();
-    if (trace.status == Status::ok)
-      for (const ProgramCall& call : plan_.program->calls)
-        outlast_handlers_of(kind_of(call.problem));
-    if (trace.status == Status::ok && plan_.program->strips)
-      outlast_handlers_of(kind_of(plan_.program->strips->what));
+    if (trace.status == Status::ok) outlast_handlers_of(*plan_.program);
     return trace;
   }
 
@@ -128,7 +103,6 @@ class CudaExecution final : public Execution {
     Status status = Status::ok;
     std::string message;
     TaskId task = kNoTask;
-    bool begun = false;  ///< it may have been put into its stream in part
   };
 
   /// Ends a run that is not finished and of which nothing has been launched.
@@ -192,10 +166,22 @@ class CudaExecution final : public Execution {
         run_.open_capture(plan_);
       else
         run_.open(plan_, is_timed_, stager());
+      if (is_worth_sharing()) run_.share(devices_.issuers);
     } catch (...) {
       run_.abandon();
       throw;
     }
+  }
+
+  /// Whether several threads should put tasks into streams. Where the devices do not wait for one
+  /// thread, waking several makes runs longer: by 0.1 to 0.4 ms and more, seen in runs of 1 to 4
+  /// ms.
+  bool is_worth_sharing() const {
+    constexpr std::int64_t kFewCalls = 600;
+    if (way_ != Graphs::Way::streams || !Run::can_share(plan_)) return false;
+    if (devices_.inject.issuers) return true;
+    const int devices = run_.device_count();
+    return devices > 1 && core_count() > devices && Run::calls_of(plan_) > kFewCalls;
   }
 
   /// For the copies of pageable memory, if the plan has any.
@@ -272,26 +258,42 @@ class CudaExecution final : public Execution {
     way_ = Graphs::Way::streams;
   }
 
-  /// After the first thing that goes wrong nothing more is enqueued: what is there can end.
+  /// After the first thing that goes wrong nothing more is enqueued, but what other threads are at:
+  /// what is there can end.
   template <typename Put>
-  void enqueue(TaskId id, bool doomed, Put&& put) {
+  void hand_over(TaskId id, bool doomed, Put put) {
+    if (has_failed_) return;
+    if (!run_.is_shared(id)) return enqueue(id, doomed, put);
+    try {
+      run_.post(id, [this, id, doomed, put = std::move(put)] { enqueue(id, doomed, put); });
+    } catch (const std::bad_alloc& error) {
+      fail(error, id);
+    }
+  }
+
+  template <typename Put>
+  void enqueue(TaskId id, bool doomed, const Put& put) {
+    if (!run_.await_needs(id) || has_failed_) return;
     const Ranges::TaskRange range(devices_.ranges, plan_, devices_.machine, id);
-    if (failure_.status != Status::ok) return;
     try {
       if (doomed) throw Error(Status::device_failed, "failed on purpose");
       put();
     } catch (const std::exception& error) {  // std::bad_alloc too: part of the task may be there
+      run_.doubt(id);
+      if (!doomed && way_ == Graphs::Way::streams) spans_[static_cast<std::size_t>(id)] = {0, -1};
       fail(error, id);
-      failure_.begun = !doomed;
     }
   }
 
+  /// The first failure counts, of whichever thread.
   void fail(const std::exception& error, TaskId task = kNoTask) noexcept {
+    if (has_failed_.exchange(true)) return;
     failure_ = {.status = Status::device_failed, .message = message_of(error), .task = task};
   }
 
   Trace close() {
     Trace trace;
+    trace.issuers = run_.finish_putting();
     if (way_ == Graphs::Way::streams) trace.issued_s = now_s() - begin_s_;
     trace.spans = std::move(spans_);
     if (way_ == Graphs::Way::streams)
@@ -320,7 +322,7 @@ class CudaExecution final : public Execution {
       graph_stream_ = &stream;
       return true;
     } catch (const std::exception& error) {
-      if (failure_.status == Status::ok) fail(error);
+      fail(error);
     }
     return false;
   }
@@ -342,8 +344,9 @@ class CudaExecution final : public Execution {
 
   KeptGraph captured() {
     // A graph of a part would be taken for the plan from now on.
-    if (failure_.status != Status::ok || run_.enqueued() < std::ssize(plan_.tasks))
-      throw Error(Status::device_failed, "the plan was not captured as a whole");
+    bool whole = !has_failed_;
+    for (TaskId id = 0; id < std::ssize(plan_.tasks); ++id) whole = whole && run_.has_put(id);
+    if (!whole) throw Error(Status::device_failed, "the plan was not captured as a whole");
     return devices_.graphs.keep(*key_, run_.end_capture());
   }
 
@@ -363,21 +366,20 @@ class CudaExecution final : public Execution {
   }
 
   void finish_run(Trace& trace) {
-    const TaskId enqueued = run_.enqueued();
     bool whole = true;
     try {
       run_.wait();
-      for (TaskId id = 0; id < enqueued; ++id) trace.spans[static_cast<std::size_t>(id)] = {0, 0};
+      for (TaskId id = 0; id < std::ssize(plan_.tasks); ++id)
+        if (run_.has_put(id)) trace.spans[static_cast<std::size_t>(id)] = {0, 0};
       if (is_timed_) run_.measure(trace.spans);
     } catch (const std::exception& error) {
       whole = false;
-      if (failure_.status == Status::ok) fail(error);
+      fail(error);
       run_.find_done(trace.spans);
     }
     if (failure_.status == Status::ok) return;
     note_failure(trace);
     trace.failed = failure_.task;
-    if (failure_.begun) trace.spans[static_cast<std::size_t>(failure_.task)] = {0, -1};
     const DeviceId lost = devices_.faults.lost();
     trace.lost = places_.has(lost) ? lost : whole ? -1 : broken_device();
   }
@@ -419,7 +421,8 @@ class CudaExecution final : public Execution {
   Graphs::Way way_ = Graphs::Way::streams;
   const Stream* graph_stream_ = nullptr;  ///< the graph under way is in it
   Failure failure_;
-  std::vector<Span> spans_;  ///< finish() must wait, memory or not
+  std::atomic<bool> has_failed_{false};  ///< set before failure_, which is read after the run
+  std::vector<Span> spans_;              ///< finish() must wait, memory or not
   double begin_s_ = 0;
   bool is_open_ = false;
 };
@@ -457,7 +460,8 @@ Devices::Devices(const Options& options, const std::vector<int>& cuda_ordinals, 
               .failing_allocation = inject.alloc,
               .poison = inject.poison}),
       streams(ordinals),
-      loader(cublas, cusolver, ordinals) {
+      loader(cublas, cusolver, ordinals),
+      issuers(std::ranges::max(ordinals) + 1) {
   for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d) {
     std::int64_t& bytes = machine.devices[d].memory_bytes;
     if (options.device_memory > 0) bytes = std::min(bytes, options.device_memory);

@@ -20,6 +20,7 @@
 #include "base/options.hpp"
 #include "run/backend.hpp"
 #include "run/faults.hpp"
+#include "run/issuers.hpp"
 #include "run/places.hpp"
 
 namespace fleet::cuda {
@@ -53,6 +54,7 @@ struct Devices {
   Graphs graphs;
   const Ranges ranges;
   KernelLoader loader;
+  Issuers issuers;                              ///< by CUDA's numbers
   std::mutex mutex;                             ///< of the next two
   Places busy;                                  ///< runs are under way there
   std::vector<std::unique_ptr<Run>> free_runs;  ///< earlier ones, whose events are used again

@@ -11,8 +11,8 @@ struct nvtxDomainRegistration_st;
 
 namespace fleet::cuda {
 
-/// Ranges of the domain "fleetblas": one per call, and inside it one around what the caller's
-/// thread does for each task, which a profiler projects onto the work that was put into streams.
+/// Ranges of the domain "fleetblas": one per call, and inside it one around what a thread does for
+/// each task, which a profiler projects onto the work that was put into streams.
 /// Without a tool a range is one comparison, and no name is made.
 class Ranges {
  public:

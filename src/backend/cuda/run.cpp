@@ -4,12 +4,14 @@
 #include "backend/cuda/run.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "backend/cuda/copies.hpp"
 #include "backend/cuda/elementwise.hpp"
 #include "backend/cuda/factoring.hpp"
 #include "base/clock.hpp"
+#include "base/sizes.hpp"
 #include "cpu/blas.hpp"
 
 namespace fleet::cuda {
@@ -34,6 +36,21 @@ bool is_cpus(const Task& task) {
 
 }  // namespace
 
+std::int64_t Run::calls_of(const Plan& plan) {
+  // A block of a solution: a product by its inverse from a copy, and one for those behind.
+  constexpr std::int64_t kCallsOfBlock = 3;
+  const TileProgram& program = *plan.program;
+  std::int64_t calls = 0;
+  for (const Task& task : plan.tasks) {
+    calls += task.chunks;
+    if (task.kernel != Kernel::solve || task.kind != TaskKind::compute) continue;
+    const TileId triangle = program.op(task.op).inputs[0].tile;
+    const Matrix& of = program.matrix_of(triangle);
+    calls += kCallsOfBlock * ceil_div(program.rows_of(triangle), inverse_block(of.storage));
+  }
+  return calls;
+}
+
 bool Run::stages(const Plan& plan) { return std::ranges::any_of(plan.tasks, is_staged); }
 
 bool Run::can_capture(const Plan& plan) {
@@ -41,11 +58,14 @@ bool Run::can_capture(const Plan& plan) {
          std::ranges::none_of(plan.queues, is_mixed);
 }
 
+bool Run::can_share(const Plan& plan) {
+  return !stages(plan) && std::ranges::none_of(plan.queues, is_mixed);
+}
+
 void Run::open(const Plan& plan, bool timed, Stager* stager) {
   stager_ = stager;
   timed_ = timed;
   capturing_ = false;
-  root_ = nullptr;
   events_ = timed ? &timed_events_ : &untimed_;
   prepare(plan);
   if (timed_) start_clock();
@@ -59,39 +79,90 @@ void Run::open_capture(const Plan& plan) {
   events_ = &untimed_;
   prepare(plan);
   origin_ = &stream_of(0);
-  device_->use(origin_->ordinal);
+  use(*origin_);
   check(cudaStreamBeginCapture(origin_->stream, cudaStreamCaptureModeRelaxed),
         "cudaStreamBeginCapture");
   capturing_ = true;
-  root_ = mark(*origin_);
-  origin_->run = run_;
-  begun_.push_back(origin_);
+  const cudaEvent_t root = mark(*origin_);
+  for (const Stream* stream : used_)
+    if (stream != origin_) await(*stream, root);
+}
+
+void Run::share(Issuers& issuers) {
+  try {
+    if (issuers.begin(ordinals_, plan_->tasks.size())) issuers_ = &issuers;
+  } catch (const std::bad_alloc&) {
+    // This thread does it.
+  }
+}
+
+bool Run::is_shared(TaskId id) const { return issuers_ != nullptr && !is_cpus(task(id)); }
+
+void Run::post(TaskId id, std::function<void()> put) {
+  issuers_->post(thread_of(id), id, std::move(put));
+}
+
+bool Run::is_put_from(TaskId id, int thread) const {
+  if (is_shared(id) && thread_of(id) != thread) issuers_->await(thread_of(id), id);
+  return has_put(id);
+}
+
+bool Run::await_needs(TaskId id) const {
+  if (!is_shared(id)) return true;
+  const int thread = thread_of(id);
+  const TaskId upstream = task(id).upstream;
+  return std::ranges::all_of(plan_->after(task(id)),
+                             [&](TaskId earlier) { return is_put_from(earlier, thread); }) &&
+         (upstream == kNoTask || is_put_from(upstream, thread));
+}
+
+int Run::finish_putting() {
+  if (issuers_ == nullptr) return 0;
+  issuers_->finish(ordinals_);
+  issuers_ = nullptr;
+  return device_count();
+}
+
+/// A thread of a shared run belongs to one device.
+void Run::use(const Stream& stream) {
+  if (issuers_ == nullptr) return device_->use(stream.ordinal);
+  check(cudaSetDevice(stream.ordinal), "cudaSetDevice");
 }
 
 void Run::prepare(const Plan& plan) {
   plan_ = &plan;
   device_ = std::make_unique<DeviceScope>();
-  enqueued_ = 0;
   opened_s_ = now_s();
   events_->reset();
   const std::size_t tasks = plan.tasks.size();
+  put_.assign(tasks, 0);
   ends_.assign(tasks, {});
   chunks_.assign(tasks, {});
   staged_.assign(tasks, -1);
   staged_count_ = 0;
   for (std::size_t id = 0; id < tasks; ++id)
     if (is_staged(plan.tasks[id])) staged_[id] = staged_count_++;
-  lanes_.assign(plan.queues.size(), {});
-  run_ = streams_.next_run();
-  begun_.clear();
-  for (TaskId id = 0; id < static_cast<TaskId>(tasks); ++id) {
-    Lane& lane = lanes_[static_cast<std::size_t>(task(id).queue)];
-    const Queue& queue = plan.queues[static_cast<std::size_t>(task(id).queue)];
-    lane.mixed = is_mixed(queue);
-    if (lane.stream == nullptr && !lane.mixed && !is_cpus(task(id)))
-      lane.stream = &streams_.of(queue);
-  }
+  find_streams();
   find_needs();
+}
+
+void Run::find_streams() {
+  lanes_.assign(plan_->queues.size(), {});
+  used_.clear();
+  ordinals_.clear();
+  for (TaskId id = 0; id < static_cast<TaskId>(plan_->tasks.size()); ++id) {
+    Lane& lane = lanes_[static_cast<std::size_t>(task(id).queue)];
+    const Queue& queue = plan_->queues[static_cast<std::size_t>(task(id).queue)];
+    lane.mixed = is_mixed(queue);
+    if (is_cpus(task(id)) || lane.stream != nullptr) continue;
+    if (!lane.mixed) lane.stream = &streams_.of(queue);
+    Stream& stream = stream_of(id);
+    if (std::ranges::find(used_, &stream) != used_.end()) continue;
+    used_.push_back(&stream);
+    if (std::ranges::find(ordinals_, stream.ordinal) != ordinals_.end()) continue;
+    ordinals_.push_back(stream.ordinal);
+    events_->make_room(static_cast<std::size_t>(stream.ordinal) + 1);
+  }
 }
 
 void Run::find_needs() {
@@ -135,13 +206,13 @@ void Run::start_clock() {
 }
 
 cudaEvent_t Run::mark(Stream& stream) {
-  device_->use(stream.ordinal);
+  use(stream);
   const cudaEvent_t event = events_->next(stream.ordinal);
   check(cudaEventRecord(event, stream.stream), "cudaEventRecord");
   return event;
 }
 
-void Run::await(Stream& stream, cudaEvent_t event) {
+void Run::await(const Stream& stream, cudaEvent_t event) {
   check(cudaStreamWaitEvent(stream.stream, event, 0), "cudaStreamWaitEvent");
 }
 
@@ -156,11 +227,7 @@ void Run::await_task(TaskId earlier, Stream& stream) {
 Stream& Run::begin(TaskId id) {
   const Task& now = task(id);
   Stream& stream = stream_of(id);
-  device_->use(stream.ordinal);
-  if (std::exchange(stream.run, run_) != run_) {
-    begun_.push_back(&stream);
-    if (root_ != nullptr) await(stream, root_);
-  }
+  use(stream);
   for (const TaskId earlier : plan_->after(now))
     if (task(earlier).queue != now.queue) await_task(earlier, stream);
   const Lane& lane = lanes_[static_cast<std::size_t>(now.queue)];
@@ -175,7 +242,7 @@ void Run::note_start(TaskId id, Stream& stream) {
 void Run::end(TaskId id, Stream& stream) {
   if (timed_ || needed_[static_cast<std::size_t>(id)]) ends(id).stop = mark(stream);
   lanes_[static_cast<std::size_t>(task(id).queue)].last = id;
-  enqueued_ = id + 1;
+  put_[static_cast<std::size_t>(id)] = 1;
 }
 
 Stream& Run::stream_of(TaskId id) {
@@ -232,7 +299,7 @@ void Run::stage(TaskId id, const View& from, const View& to) {
   stager_->enqueue(now.to.device == kHost ? Stager::Line::in : Stager::Line::out,
                    staged_[static_cast<std::size_t>(id)], from, to,
                    plan_->program->element_bytes_of(now.tile), std::move(awaited));
-  enqueued_ = id + 1;
+  put_[static_cast<std::size_t>(id)] = 1;
 }
 
 void Run::launch(TaskId id, const Launch& launch) {
@@ -241,7 +308,7 @@ void Run::launch(TaskId id, const Launch& launch) {
     if (launch.kernel != Kernel::scale || task(id).after_count > 0)
       throw Error(Status::unsupported, "the host is no worker of this backend");
     scale(launch);
-    enqueued_ = id + 1;
+    put_[static_cast<std::size_t>(id)] = 1;
     return;
   }
   Stream& stream = begin(id);
@@ -284,7 +351,7 @@ void Run::wait() {
   const char* failure = nullptr;  // streams are waited for also where memory has run out
   // The CPU's lines first: streams may wait for them, never for what comes after.
   if (staged_count_ > 0) failure = stager_->finish();
-  for (const Stream* stream : begun_) {
+  for (const Stream* stream : used_) {
     device_->try_use(stream->ordinal);  // from another device the driver notes an error of its own
     const cudaError_t code = cudaStreamSynchronize(stream->stream);
     if (code == cudaSuccess) continue;
@@ -296,10 +363,10 @@ void Run::wait() {
 }
 
 cudaGraph_t Run::end_capture() {
-  for (Stream* stream : begun_) {
+  for (Stream* stream : used_) {
     if (stream == origin_) continue;
     const cudaEvent_t event = mark(*stream);
-    device_->use(origin_->ordinal);
+    use(*origin_);
     await(*origin_, event);
   }
   cudaGraph_t graph = nullptr;
@@ -319,7 +386,8 @@ void Run::abandon() {
 
 void Run::find_done(std::vector<Span>& spans) {
   std::vector<char> later_done(lanes_.size(), 0);  // in the same queue: first in, first out
-  for (TaskId id = enqueued_ - 1; id >= 0; --id) {
+  for (TaskId id = static_cast<TaskId>(plan_->tasks.size()) - 1; id >= 0; --id) {
+    if (!has_put(id)) continue;
     auto& later = later_done[static_cast<std::size_t>(task(id).queue)];
     if (is_cpus(task(id)) && !staged(id))
       later = 1;
@@ -338,7 +406,8 @@ void Run::measure(std::vector<Span>& spans) {
     check(cudaEventElapsedTime(&milliseconds, epoch.event, event), "cudaEventElapsedTime");
     return std::max(0.0, epoch.host_s + 1e-3 * static_cast<double>(milliseconds) - opened_s_);
   };
-  for (TaskId id = 0; id < enqueued_; ++id) {
+  for (TaskId id = 0; id < static_cast<TaskId>(plan_->tasks.size()); ++id) {
+    if (!has_put(id)) continue;
     Span& span = spans[static_cast<std::size_t>(id)];
     if (staged(id)) {
       const auto [start_s, stop_s] = stager_->span(staged_[static_cast<std::size_t>(id)]);

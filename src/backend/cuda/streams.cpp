@@ -52,9 +52,7 @@ Events::~Events() {
 }
 
 cudaEvent_t Events::next(int ordinal) {
-  const auto place = static_cast<std::size_t>(ordinal);
-  if (pools_.size() <= place) pools_.resize(place + 1);
-  Pool& pool = pools_[place];
+  Pool& pool = pools_.at(static_cast<std::size_t>(ordinal));
   if (pool.used == pool.events.size()) {
     cudaEvent_t event = nullptr;
     check(cudaEventCreateWithFlags(&event, timed_ ? cudaEventDefault : cudaEventDisableTiming),
@@ -62,6 +60,10 @@ cudaEvent_t Events::next(int ordinal) {
     pool.events.push_back(event);
   }
   return pool.events[pool.used++];
+}
+
+void Events::make_room(std::size_t ordinals) {
+  if (pools_.size() < ordinals) pools_.resize(ordinals);
 }
 
 void Events::reset() {

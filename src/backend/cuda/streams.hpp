@@ -4,8 +4,6 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include <atomic>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -32,7 +30,6 @@ struct Stream {
       solver;                     ///< made for the first panel of Cholesky, where it can be
   bool asked_for_solver = false;  ///< it is made once, or never
   Workspace workspace;            ///< of panels
-  std::uint64_t run = 0;          ///< the last one that has put something into it
 };
 
 /// Streams stay: a queue of a later plan gets the one that its like had. Copies between two devices
@@ -48,12 +45,9 @@ class Streams {
 
   /// From any thread; the stream is for the run that has its device. Throws Error(device_failed).
   Stream& of(const Queue& queue);
-  /// A number that no run has had, for Stream::run.
-  std::uint64_t next_run() { return ++runs_; }
 
  private:
   std::vector<int> ordinals_;
-  std::atomic<std::uint64_t> runs_{0};
   std::mutex mutex_;
   std::deque<Stream> streams_;  ///< they stay where they are
 };
@@ -66,8 +60,11 @@ class Events {
   Events(const Events&) = delete;
   Events& operator=(const Events&) = delete;
 
-  /// For a stream of the current device, which is `ordinal`. Throws Error(device_failed).
+  /// For a stream of the current device, which is `ordinal`. By one thread at a time for each
+  /// device. Throws Error(device_failed).
   cudaEvent_t next(int ordinal);
+  /// next() is for devices before `ordinals`.
+  void make_room(std::size_t ordinals);
   /// All of them may be handed out again.
   void reset();
 
