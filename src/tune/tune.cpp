@@ -11,6 +11,7 @@
 #include "base/sizes.hpp"
 #include "plan/bound.hpp"
 #include "program/decompose.hpp"
+#include "tune/attempts.hpp"
 #include "tune/candidates.hpp"
 #include "tune/choice.hpp"
 #include "tune/cpu_share.hpp"
@@ -18,36 +19,13 @@
 #include "tune/limits.hpp"
 #include "tune/preset.hpp"
 #include "tune/shares.hpp"
+#include "tune/team_search.hpp"
 #include "tune/teams.hpp"
 
 namespace fleet {
 namespace {
 
 using Verdict = Considered::Verdict;
-
-/// The budget of planning, in tasks. It grows with the size of the plans made.
-class Budget {
- public:
-  /// `run_s` is the estimated time of the run.
-  explicit Budget(double run_s)
-      : affordable_(limits::kLargestShare * run_s * limits::kTasksPerSecond) {
-    const double usual =
-        std::max(limits::kUsualBudget, limits::kUsualShare * run_s * limits::kTasksPerSecond);
-    whole_ = std::max(whole_, static_cast<std::int64_t>(std::min(affordable_, usual)));
-  }
-
-  void spend(std::int64_t effort) {
-    spent_ += effort;
-    const double wanted = limits::kBudgetFactor * static_cast<double>(effort);
-    whole_ = std::max(whole_, static_cast<std::int64_t>(std::min(wanted, affordable_)));
-  }
-  std::int64_t whole() const { return whole_; }
-  std::int64_t spent() const { return spent_; }
-
- private:
-  double affordable_;
-  std::int64_t spent_ = 0, whole_ = limits::kLeastBudget;
-};
 
 constexpr std::int64_t kNoEnd = INT64_MAX;
 
@@ -65,25 +43,7 @@ class Tuner {
  private:
   Tuned trivial();
   std::vector<Considered> listed(const Team& team) const;
-  const Considered* attempt(Considered candidate);
-  bool fits(const Considered& candidate, std::int64_t end) const;
-  const Considered* attempt_before(std::int64_t end, Considered candidate);
-  void expect(const std::vector<Considered>& list, std::int64_t end,
-              std::size_t most = limits::kMostPlanned);
   void attempt_list(std::vector<Considered> list);
-  void search_teams(const Goal& goal);
-  /// A set of workers that does without some.
-  struct Trial {
-    Team team;
-    std::vector<Considered> list;  ///< the candidates that are left, the most promising first
-    std::size_t tried = 0;         ///< no longer in the list
-    double least = kNever;         ///< rank while it was tried
-    bool is_varied = false;
-  };
-  void attempt_trials(std::int64_t end);
-  bool attempt_next(Trial& trial, std::int64_t end);
-  void pass_over_trials();
-  std::vector<Trial*> best_trials();
   int owner(const Team& workers) const;
   double all_by_s(DeviceId device, const Tuning& tuning) const;
   void attempt_variants(const Team& team, std::int64_t for_groups);
@@ -107,7 +67,10 @@ class Tuner {
   const Tuning base_;  ///< of all workers
   Choice choice_;
   Budget budget_{0};
-  std::vector<Trial> trials_;  ///< of all searches
+  Attempts attempts_{choice_, budget_};
+  TeamSearch team_search_{
+      attempts_, base_.workers, [this](const Team& team) { return listed(team); },
+      [this](const Team& team, std::int64_t for_groups) { attempt_variants(team, for_groups); }};
 };
 
 // Without a product, C is scaled at its home, or left as it is.
@@ -117,48 +80,8 @@ Tuned Tuner::trivial() {
   t.workers = {on_host(home) ? kHost : home};
   t.grid = {1, 1};
   t.tile = std::max<std::int64_t>({1, problem_.m, problem_.n});
-  if (attempt({.tuning = std::move(t)}) == nullptr) throw choice_.refusal();
+  if (attempts_.attempt({.tuning = std::move(t)}) == nullptr) throw choice_.refusal();
   return choice_.take();
-}
-
-// Plans and simulates one tuning. Returns what came out, until the next one; null if it does not
-// fit into memory or lacks a route.
-const Considered* Tuner::attempt(Considered c) {
-  std::optional<Considered> direct;
-  if (c.tuning.max_hops > 0) direct = c;
-  const Considered* planned = choice_.attempt(std::move(c));
-  if (planned == nullptr && direct) {
-    // Tiles that pass through a worker take memory there.
-    direct->tuning.max_hops = 0;
-    return attempt(*std::move(direct));
-  }
-  if (planned != nullptr) budget_.spend(planned->effort);
-  return planned;
-}
-
-bool Tuner::fits(const Considered& c, std::int64_t end) const {
-  return std::max(c.tasks, c.effort) <= end - budget_.spent();
-}
-
-/// The first candidates are attempted next, as far as the budget up to `end` goes.
-void Tuner::expect(const std::vector<Considered>& list, std::int64_t end, std::size_t most) {
-  if (!choice_.helpers().any()) return;
-  std::vector<Tuning> likely;
-  std::int64_t spent = budget_.spent();
-  for (const Considered& c : list) {
-    if (c.tasks > end - spent) continue;
-    spent += c.tasks;
-    likely.push_back(c.tuning);
-    if (likely.size() == most) break;
-  }
-  choice_.expect(likely);
-}
-
-// The same if its tasks fit into the budget up to `end`.
-const Considered* Tuner::attempt_before(std::int64_t end, Considered c) {
-  if (fits(c, end)) return attempt(std::move(c));
-  choice_.pass_over(std::move(c), Verdict::over_budget, end - budget_.spent());
-  return nullptr;
 }
 
 /// The candidates of a team, the most promising first.
@@ -171,7 +94,7 @@ std::vector<Considered> Tuner::listed(const Team& team) const {
 
 // Plans candidates while the budget lasts, and at least one of each out-of-core mode.
 void Tuner::attempt_list(std::vector<Considered> list) {
-  expect(list, limits::kForTiles(budget_.whole()));
+  attempts_.expect(list, limits::kForTiles(budget_.whole()));
   bool seen[3] = {};
   for (Considered& c : list) {
     bool& mode = seen[static_cast<std::size_t>(c.tuning.out_of_core)];
@@ -181,54 +104,8 @@ void Tuner::attempt_list(std::vector<Considered> list) {
     else if (choice_.planned() > 0 && mode && c.tasks > left)
       choice_.pass_over(std::move(c), Verdict::over_budget, left);
     else
-      mode |= attempt(std::move(c)) != nullptr;
+      mode |= attempts_.attempt(std::move(c)) != nullptr;
   }
-}
-
-/// The sets with the best plans of those that were not varied. Even one that is behind may be the
-/// best once its parts are uneven.
-std::vector<Tuner::Trial*> Tuner::best_trials() {
-  std::vector<Trial*> best;
-  for (const Considered& c : choice_.best(static_cast<std::size_t>(choice_.planned()))) {
-    const auto trial = std::ranges::find(trials_, c.tuning.workers, &Trial::team);
-    if (trial == trials_.end() || trial->is_varied) continue;
-    if (best.size() < limits::kMostVaried && std::ranges::find(best, &*trial) == best.end())
-      best.push_back(&*trial);
-  }
-  return best;
-}
-
-// Plans the first candidates of sets that do without some of the workers: one of each set, then the
-// next of each, but for sets that are far behind. Sets of an earlier search had their turn, unless
-// all that they have was too large then.
-void Tuner::attempt_trials(std::int64_t end) {
-  std::vector<Trial*> fresh;
-  for (Trial& trial : trials_)
-    if (trial.tried == 0) fresh.push_back(&trial);
-  std::vector<Considered> likely;
-  for (std::size_t round = 0; round < limits::kLeastOfTeam; ++round)
-    for (const Trial* const trial : fresh)
-      if (round < trial->list.size()) likely.push_back(trial->list[round]);
-  expect(likely, end);
-  for (std::size_t round = 0; round < limits::kMostOfTeam; ++round)
-    for (Trial* const trial : fresh) {
-      const bool is_hopeless = round >= limits::kLeastOfTeam &&
-                               trial->least > within(limits::kHopelessTeam, choice_.least());
-      if (!is_hopeless) attempt_next(*trial, end);
-    }
-}
-
-// Plans the first candidate that fits into the budget. False: there is none.
-bool Tuner::attempt_next(Trial& trial, std::int64_t end) {
-  const auto next =
-      std::ranges::find_if(trial.list, [&](const Considered& c) { return fits(c, end); });
-  if (next == trial.list.end()) return false;
-  Considered candidate = std::move(*next);
-  trial.list.erase(next);
-  ++trial.tried;
-  if (const Considered* planned = attempt(std::move(candidate)))
-    trial.least = std::min(trial.least, choice_.rank(*planned));
-  return true;
 }
 
 // Variants of the fastest plans of a team: halved first steps, other shares and edges, and where
@@ -264,44 +141,15 @@ Tuned Tuner::run() {
   attempt_variants(base_.workers, for_groups);
   const bool selects =
       request_.selects && request_.grid.rows * request_.grid.cols != std::ssize(base_.workers);
-  if (selects) search_teams(Goal{});
+  if (selects) team_search_.search(teams(problem_, machine_, base_.workers, Goal{}));
   // What another goal chooses is at least as good as what is fastest, which has just been found.
   choice_.rank_by_goal();
-  if (selects && !request_.goal.is_time()) search_teams(request_.goal);
-  pass_over_trials();
+  if (selects && !request_.goal.is_time())
+    team_search_.search(teams(problem_, machine_, base_.workers, request_.goal));
+  team_search_.pass_over_rest();
   attempt_shared();
   attempt_cpu();
   return choice_.take();
-}
-
-/// Plans with sets of workers that may be better than those that were tried, and varies the best.
-void Tuner::search_teams(const Goal& goal) {
-  const std::size_t known = trials_.size();
-  for (const Team& team : teams(problem_, machine_, base_.workers, goal))
-    if (team != base_.workers && std::ranges::find(trials_, team, &Trial::team) == trials_.end())
-      trials_.push_back({.team = team});
-  choice_.helpers().for_each(trials_.size() - known, [&](std::size_t i) {
-    Trial& trial = trials_[known + i];
-    trial.list = listed(trial.team);
-  });
-  const bool many = base_.workers.size() > limits::kMostEnumerated;
-  const std::int64_t whole = budget_.whole();
-  attempt_trials(budget_.spent() + (many ? limits::kForTeamsOfMany : limits::kForTeams)(whole));
-  for (Trial* const trial : best_trials()) {
-    const std::int64_t end = budget_.spent() + limits::kForBestTeam(whole);
-    if (!many) expect(trial->list, end, limits::kMostOfBestTeam - trial->tried);
-    while (!many && trial->tried < limits::kMostOfBestTeam && attempt_next(*trial, end)) {
-    }
-    attempt_variants(trial->team, limits::kForGroupsOfTeam(whole));
-    trial->is_varied = true;
-  }
-}
-
-/// Says of sets without a plan that their candidates had too many tasks.
-void Tuner::pass_over_trials() {
-  for (Trial& trial : trials_)
-    if (trial.tried == 0 && !trial.list.empty())
-      choice_.pass_over(std::move(trial.list.front()), Verdict::over_budget, 0);
 }
 
 // No device multiplies until the first tiles arrive: 6 of 92 ms (16384 from the host, two H200).
@@ -312,8 +160,8 @@ void Tuner::attempt_ramps(const Team& team) {
   std::erase_if(ramped,
                 [](const Considered& c) { return c.tuning.out_of_core == OutOfCore::cube; });
   for (Considered& c : ramped) c.tuning.ramp = limits::kRamp;
-  expect(ramped, kNoEnd);
-  for (Considered& c : ramped) attempt(std::move(c));
+  attempts_.expect(ramped, kNoEnd);
+  for (Considered& c : ramped) attempts_.attempt(std::move(c));
 }
 
 /// The worker that holds C, or if C is on the host, the one that holds both A and B; -1 if none.
@@ -349,7 +197,7 @@ void Tuner::attempt_balanced(const Team& team, std::int64_t end) {
     const auto attempt_parts = [&] {
       Considered c{.tuning = in_proportion(unbalanced, parts), .tasks = latest.tasks};
       c.estimate_s = latest.estimate_s;
-      const Considered* planned = attempt_before(end, std::move(c));
+      const Considered* planned = attempts_.attempt_before(end, std::move(c));
       const bool is_better = planned != nullptr && choice_.rank(*planned) < choice_.rank(latest);
       if (is_better) latest = *planned;
       return is_better;
@@ -408,7 +256,7 @@ void Tuner::attempt_two_sizes(const Team& team, std::int64_t end) {
         edges.clear();
         for (const double line : speed)
           edges.push_back(std::max<std::int64_t>(1, std::llround(edge * part_of(line))));
-        attempt_before(end, std::move(c));
+        attempts_.attempt_before(end, std::move(c));
       };
       const auto is_fast = [&](double line) { return line >= limits::kFasterLink * slowest; };
       attempt_edges([&](double line) { return is_fast(line) ? 0.5 : 1.0; });
@@ -436,7 +284,7 @@ void Tuner::attempt_owned(const Team& team, std::int64_t end) {
       if (share * workers < limits::kWorthFavouring) break;
       Considered uneven{.tuning = favour(equal.tuning, favoured, share), .tasks = equal.tasks};
       uneven.estimate_s = estimator.seconds(uneven.tuning);
-      const Considered* planned = attempt_before(end, std::move(uneven));
+      const Considered* planned = attempts_.attempt_before(end, std::move(uneven));
       if (planned == nullptr || choice_.rank(*planned) >= least) break;
       seconds = planned->seconds;
       least = choice_.rank(*planned);
@@ -454,7 +302,7 @@ void Tuner::attempt_shared() {
   for (const Considered& best : plans) {
     const std::optional<Tuning> in_place = shared(best.tuning, problem_, machine_, request_);
     if (!in_place) continue;
-    attempt({.tuning = *in_place, .estimate_s = best.estimate_s, .tasks = best.tasks});
+    attempts_.attempt({.tuning = *in_place, .estimate_s = best.estimate_s, .tasks = best.tasks});
     if (request_.tile > 0 || has_square_tiles(problem_)) continue;
     Tuning whole = *in_place;
     whole.tile = std::max({problem_.m, problem_.n, problem_.k});
@@ -462,7 +310,8 @@ void Tuner::attempt_shared() {
     whole.ramp = 0;
     whole.row_tiles.clear();
     whole.col_tiles.clear();
-    attempt({.tuning = std::move(whole), .estimate_s = best.estimate_s, .tasks = best.tasks});
+    attempts_.attempt(
+        {.tuning = std::move(whole), .estimate_s = best.estimate_s, .tasks = best.tasks});
   }
 }
 
@@ -503,10 +352,10 @@ void Tuner::balance_cpu(const Considered& without, double alone_s, std::int64_t 
                  .tasks = without.tasks};
     share = c.tuning.cpu_share;
     if (request_.cpu_share) {
-      attempt(std::move(c));
+      attempts_.attempt(std::move(c));
       return;
     }
-    const Considered* planned = attempt_before(end, std::move(c));
+    const Considered* planned = attempts_.attempt_before(end, std::move(c));
     if (planned == nullptr || choice_.rank(*planned) >= least) return;
     least = choice_.rank(*planned);
     const double cpu_s = planned->ends_s.back() * margin, devices_s = planned->devices_end_s;
@@ -556,8 +405,8 @@ void Tuner::attempt_groups(const std::vector<Considered>& ungrouped_ones, std::i
                       .estimate_s = ungrouped.estimate_s,
                       .tasks = ungrouped.tasks});
     }
-  expect(list, end);
-  for (Considered& c : list) attempt_before(end, std::move(c));
+  attempts_.expect(list, end);
+  for (Considered& c : list) attempts_.attempt_before(end, std::move(c));
 }
 
 }  // namespace
