@@ -14,6 +14,10 @@ struct Crew {
   std::vector<DeviceId> alike;  ///< if not empty, the measured rates hold for each of these
 };
 
+/// All devices with kernels in `said`, as the backend describes them. Similar virtual devices form
+/// one crew; real devices fill crews in turn.
+std::vector<Crew> crews_of(const Machine& machine, const std::vector<Device>& said);
+
 /// Gives each device the value that was measured on it or on a similar device.
 template <typename Apply>
 void for_each_measured(const Crew& crew, const std::vector<DeviceId>& busy,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// probe.cpp: measures kernels by the spans of small runs; links.cpp and ports.cpp measure the rest.
+// probe.cpp: measures kernels by the spans of small runs; its siblings measure the rest.
 // It must not know what kind of backend it measures, and reads a clock only to keep its budget.
 #include "probe/probe.hpp"
 
@@ -13,6 +13,7 @@
 
 #include "probe/columns.hpp"
 #include "probe/crew.hpp"
+#include "probe/issue_runs.hpp"
 #include "probe/links.hpp"
 #include "probe/parts.hpp"
 #include "probe/ports.hpp"
@@ -42,9 +43,6 @@ constexpr std::int64_t kLeastQuickEdge = 2048;
 bool has_short_products(DataType type) {
   return bytes_of(type.storage) == 2 || type == DataType::tf32;
 }
-constexpr int kIssued = 64;
-constexpr int kManyIssued = 512;
-constexpr int kIssueRepeats = 5;
 constexpr std::int64_t kStreamEdges[] = {512, 4096};
 /// The order in which types are measured while time is left.
 constexpr DataType kTypes[] = {DataType::f64, DataType::f32,  DataType::c64, DataType::c32,
@@ -75,7 +73,7 @@ class Prober {
   }
 
   void measure() {
-    const std::vector<Crew> all = crews();
+    const std::vector<Crew> all = crews_of(machine_, said_);
     std::vector<Series> series = series_of(all);
     expect(all.size(), series);
     measure_links(machine_, memory_, session_);
@@ -124,12 +122,9 @@ class Prober {
 
   std::vector<Series> series_of(const std::vector<Crew>& crews) const;
   void expect(std::size_t crews, const std::vector<Series>& series);
-  std::vector<Crew> crews();
-  bool fits_ports(const std::vector<DeviceId>& busy, DeviceId newcomer);
   void measure_launch(const Crew& crew);
   void measure_stream(const Crew& crew);
   void measure_issue(const std::vector<Crew>& crews);
-  std::vector<double> issue_once(const ProbePlan& few, const ProbePlan& many);
   void measure_kernels(std::vector<Series>& all);
   void measure_kernels_by_type(std::vector<Series>& all);
   void measure_next(Series& series);
@@ -165,43 +160,6 @@ void Prober::expect(std::size_t crews, const std::vector<Series>& series) {
   session_.expect("ports", loads_of(machine_));
   expect_columns(machine_, session_);
   for (const Series& each : series) session_.expect(kernels_part(each.type), each.edges.size());
-}
-
-/// Similar virtual devices form one crew; real devices fill crews in turn.
-std::vector<Crew> Prober::crews() {
-  std::vector<Crew> crews;
-  std::vector<bool> known(machine_.devices.size(), false);
-  for (DeviceId id = kFirstDevice; id < static_cast<DeviceId>(machine_.devices.size()); ++id) {
-    if (known[static_cast<std::size_t>(id)] || said_kernels(id).empty()) continue;
-    std::vector<DeviceId> same;
-    for (DeviceId other = id; other < static_cast<DeviceId>(machine_.devices.size()); ++other)
-      if (devices_alike(machine_, id, other)) same.push_back(other);
-    for (const DeviceId other : same) known[static_cast<std::size_t>(other)] = true;
-    if (!same.empty()) {
-      crews.push_back({.busy = {}, .alike = same});
-      for (const DeviceId other : same)
-        if (fits_ports(crews.back().busy, other)) crews.back().busy.push_back(other);
-    } else if (!crews.empty() && crews.back().alike.empty() && fits_ports(crews.back().busy, id)) {
-      crews.back().busy.push_back(id);
-    } else {
-      crews.push_back({.busy = {id}, .alike = {}});
-    }
-  }
-  return crews;
-}
-
-bool Prober::fits_ports(const std::vector<DeviceId>& busy, DeviceId newcomer) {
-  if (busy.empty()) return true;
-  std::vector<double> load(machine_.ports.size(), 0.0);
-  const auto add = [&](DeviceId id) {
-    for (const PortShare& share : device(id).ports)
-      load[static_cast<std::size_t>(share.port)] += share.weight;
-  };
-  std::ranges::for_each(busy, add);
-  add(newcomer);
-  for (std::size_t p = 0; p < load.size(); ++p)
-    if (load[p] > machine_.ports[p].capacity) return false;
-  return true;
 }
 
 /// Usual seconds of this kernel on each of the devices while all of them are busy. Empty if the
@@ -261,41 +219,15 @@ void Prober::measure_stream(const Crew& crew) {
   }
 }
 
-/// Empty kernels, each in a queue of its own: the time between their starts is the cost of issuing.
 void Prober::measure_issue(const std::vector<Crew>& crews) {
   if (crews.empty()) return;
   const std::vector<DeviceId>& busy = crews.front().busy;
-  const auto plan_of = [&](int tasks) {
-    ProbePlan plan(machine_, said_kernels(busy.front()).front().type, 1);
-    for (int task = 0; task < tasks; ++task) {
-      const auto turn = static_cast<std::size_t>(task) % busy.size();
-      plan.kernel(busy[turn], task % kIssued / static_cast<int>(busy.size()), Kernel::add, {});
-    }
-    return plan;
-  };
-  const ProbePlan few = plan_of(kIssued), many = plan_of(kManyIssued);
+  const IssueRuns runs(machine_, busy, said_kernels(busy.front()).front().type);
   // Measuring each task may cost more than issuing it.
   const Untimed untimed(backend_);
   const std::vector<double> taken =
-      session_.repeated("issue", "s", [&] { return issue_once(few, many); });
+      session_.repeated("issue", "s", [&] { return runs.seconds(memory_); });
   if (!taken.empty()) machine_.issue_s = taken.front();
-}
-
-std::vector<double> Prober::issue_once(const ProbePlan& few, const ProbePlan& many) {
-  std::vector<double> taken, whole_s, longer_s;
-  for (int repeat = 0; repeat < kIssueRepeats; ++repeat)
-    if (const auto trace = memory_.run(few)) {
-      const auto [first, last] = std::ranges::minmax(trace->spans, {}, &Span::start_s);
-      taken.push_back((last.start_s - first.start_s) / (kIssued - 1));
-      whole_s.push_back(trace->seconds);
-    }
-  if (taken.empty()) return {};
-  if (const double issue_s = usual(taken); issue_s > 0) return {issue_s};
-  // All tasks share the span of their run, so the cost is what each further task adds to it.
-  for (int repeat = 0; repeat < kIssueRepeats; ++repeat)
-    if (const auto trace = memory_.run(many)) longer_s.push_back(trace->seconds);
-  if (longer_s.empty()) return {0};
-  return {std::max(0.0, usual(longer_s) - usual(whole_s)) / (kManyIssued - kIssued)};
 }
 
 std::vector<Prober::Series> Prober::series_of(const std::vector<Crew>& crews) const {
