@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// fake_runtime.cpp: a CUDA runtime without GPUs. Its streams do everything at once, in the thread
+// that asks: what these threads leave unordered gives wrong results, or a race that a sanitizer
+// sees. It has no graphs, no callbacks and no kernels.
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <random>
+#include <string_view>
+#include <thread>
+
+namespace {
+
+constexpr int kDevices = 3;
+constexpr std::size_t kMemoryBytes = std::size_t{1} << 32;
+
+thread_local int current = 0;
+
+/// An event or a stream. Its number orders memory between threads as CUDA orders work.
+struct Ordered {
+  int device = current;
+  std::atomic<int> number{0};
+};
+
+/// Work goes into a stream or an event of the current device, or not at all.
+bool note(void* handle) {
+  if (handle == nullptr) return true;  // the default stream
+  auto* const ordered = static_cast<Ordered*>(handle);
+  ordered->number.fetch_add(1, std::memory_order_acq_rel);
+  return ordered->device == current;
+}
+
+/// Shuffles what threads do.
+void hesitate() {
+  thread_local std::minstd_rand random(
+      static_cast<unsigned>(std::hash<std::thread::id>{}(std::this_thread::get_id())));
+  const auto chance = random() % 64;
+  if (chance == 0) std::this_thread::sleep_for(std::chrono::microseconds(30));
+  if (chance < 16) std::this_thread::yield();
+}
+
+template <typename Work>
+cudaError_t in_stream(cudaStream_t stream, Work&& work) {
+  hesitate();
+  if (!note(stream)) return cudaErrorInvalidResourceHandle;
+  work();
+  return cudaSuccess;
+}
+
+/// Blocks by their addresses, with the device that has them; -1: pinned memory.
+struct Block {
+  std::size_t bytes;
+  int device;
+};
+std::mutex blocks_mutex;
+std::map<const char*, Block>& blocks() {
+  static auto& all = *new std::map<const char*, Block>;
+  return all;
+}
+
+void forget(const void* data) {
+  const std::lock_guard lock(blocks_mutex);
+  blocks().erase(static_cast<const char*>(data));
+}
+
+void remember(const void* data, std::size_t bytes, int device) {
+  const std::lock_guard lock(blocks_mutex);
+  blocks()[static_cast<const char*>(data)] = {bytes, device};
+}
+
+cudaError_t allocate(void** data, std::size_t bytes, int device) {
+  constexpr std::size_t kPage = 4096;
+  if (posix_memalign(data, kPage, bytes > 0 ? bytes : 1) != 0) return cudaErrorMemoryAllocation;
+  remember(*data, bytes, device);
+  return cudaSuccess;
+}
+
+std::uint32_t& number_at(unsigned long long address) {
+  return *reinterpret_cast<std::uint32_t*>(address);
+}
+
+/// cuStreamWaitValue32, by the only condition that the backend asks for: at least so much.
+int wait_for_value(void* stream, unsigned long long address, unsigned least, unsigned /*flags*/) {
+  if (!note(stream)) return 1;
+  const std::atomic_ref number(number_at(address));
+  while (static_cast<int>(number.load(std::memory_order_acquire) - least) < 0)
+    std::this_thread::yield();
+  return 0;
+}
+
+int write_value(void* stream, unsigned long long address, unsigned value, unsigned /*flags*/) {
+  if (!note(stream)) return 1;
+  std::atomic_ref(number_at(address)).store(value, std::memory_order_release);
+  return 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+const char* cudaGetErrorString(cudaError_t /*code*/) { return "an error of the fake CUDA"; }
+cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
+cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
+
+cudaError_t cudaGetDeviceCount(int* count) { return *count = kDevices, cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) { return *device = current, cudaSuccess; }
+cudaError_t cudaSetDevice(int device) { return current = device, cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceCanAccessPeer(int* can, int /*device*/, int /*peer*/) {
+  return *can = 1, cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int /*peer*/, unsigned /*flags*/) { return cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {
+  return *value = 9, cudaSuccess;  // a Hopper, if that is asked
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* /*pool*/, int /*device*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t /*pool*/, const cudaMemAccessDesc* /*accesses*/,
+                                 std::size_t /*count*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
+  std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return *least = 0, *greatest = -5, cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "fake GPU %d", device);
+  properties->totalGlobalMem = kMemoryBytes;
+  properties->major = 9;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return *free = *total = kMemoryBytes, cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** data, std::size_t bytes) { return allocate(data, bytes, current); }
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
+  return allocate(data, bytes, -1);
+}
+cudaError_t cudaFree(void* data) {
+  forget(data);
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) { return cudaFree(data); }
+cudaError_t cudaHostRegister(void* data, std::size_t bytes, unsigned /*flags*/) {
+  return remember(data, bytes, -1), cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void* data) { return forget(data), cudaSuccess; }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
+  *attributes = {};
+  const auto* const address = static_cast<const char*>(data);
+  const std::lock_guard lock(blocks_mutex);
+  const auto after = blocks().upper_bound(address);
+  if (after == blocks().begin()) return cudaSuccess;
+  const auto& [begin, block] = *std::prev(after);
+  if (address >= begin + block.bytes) return cudaSuccess;
+  attributes->type = block.device < 0 ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+  attributes->device = block.device < 0 ? 0 : block.device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
+                            cudaStream_t stream) {
+  return in_stream(stream, [&] { std::memcpy(to, from, bytes); });
+}
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+}
+cudaError_t cudaMemcpyPeerAsync(void* to, int /*target*/, const void* from, int /*source*/,
+                                std::size_t bytes, cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
+}
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
+                              std::size_t from_pitch, std::size_t bytes, std::size_t cols,
+                              cudaMemcpyKind /*kind*/, cudaStream_t stream) {
+  return in_stream(stream, [&] {
+    for (std::size_t col = 0; col < cols; ++col)
+      std::memcpy(static_cast<char*>(to) + col * to_pitch,
+                  static_cast<const char*>(from) + col * from_pitch, bytes);
+  });
+}
+cudaError_t cudaMemset2DAsync(void* data, std::size_t pitch, int value, std::size_t bytes,
+                              std::size_t cols, cudaStream_t stream) {
+  return in_stream(stream, [&] {
+    for (std::size_t col = 0; col < cols; ++col)
+      std::memset(static_cast<char*>(data) + col * pitch, value, bytes);
+  });
+}
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  return cudaMemset2DAsync(data, bytes, value, bytes, 1, stream);
+}
+cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
+  return cudaMemsetAsync(data, value, bytes, nullptr);
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/,
+                                         int /*priority*/) {
+  return *stream = reinterpret_cast<cudaStream_t>(new Ordered), cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete reinterpret_cast<Ordered*>(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream != nullptr) reinterpret_cast<Ordered*>(stream)->number.load(std::memory_order_acquire);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  return in_stream(stream, [&] { cudaEventSynchronize(event); });
+}
+cudaError_t cudaStreamAddCallback(cudaStream_t /*stream*/, cudaStreamCallback_t /*callback*/,
+                                  void* /*data*/, unsigned /*flags*/) {
+  return cudaErrorNotSupported;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  return *event = reinterpret_cast<cudaEvent_t>(new Ordered), cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete reinterpret_cast<Ordered*>(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (!note(event)) return cudaErrorInvalidResourceHandle;
+  return in_stream(stream, [] {});
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  reinterpret_cast<Ordered*>(event)->number.load(std::memory_order_acquire);
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t /*start*/, cudaEvent_t /*stop*/) {
+  return *milliseconds = 1e-3F, cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t /*stream*/, cudaStreamCaptureMode /*mode*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t /*stream*/, cudaGraph_t* /*graph*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* /*instance*/, cudaGraph_t /*graph*/,
+                                 unsigned long long /*flags*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t /*instance*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t /*graph*/) { return cudaErrorNotSupported; }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t /*instance*/) { return cudaErrorNotSupported; }
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function,
+                                             unsigned /*version*/, unsigned long long /*flags*/,
+                                             cudaDriverEntryPointQueryResult* found) {
+  const std::string_view wanted = name;
+  *function = wanted == "cuStreamWaitValue32"    ? reinterpret_cast<void*>(&wait_for_value)
+              : wanted == "cuStreamWriteValue32" ? reinterpret_cast<void*>(&write_value)
+                                                 : nullptr;
+  *found = *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
+}  // extern "C"
