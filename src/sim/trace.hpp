@@ -44,7 +44,7 @@ struct Trace {
   DeviceId lost = -1;  ///< a device that must not be used again in this process, or -1
   double seconds = 0;
   double issued_s = 0;      ///< until devices had been given all tasks; 0: at once
-  int issuers = 0;          ///< threads that gave them tasks, besides or instead of the caller's
+  int issuers = 0;          ///< threads of devices that gave them tasks; 0: the caller's did
   std::vector<Span> spans;  ///< per task of the plan
 
   /// Whether devices are taken to have waited for the threads that give them tasks: these were at

@@ -31,7 +31,7 @@ std::vector<Step> random_steps(std::size_t count, int threads, unsigned seed) {
 /// Posts them all; `put` is by task, and not atomic: who reads it has waited for it.
 void run(Issuers& issuers, const std::vector<Step>& steps, const std::vector<int>& threads) {
   std::vector<int> put(steps.size(), 0);
-  std::vector<TaskId> last(16, kNoTask);
+  std::vector<TaskId> last(4, kNoTask);  // by thread
   std::atomic<int> wrong{0};
 
   ASSERT_TRUE(issuers.begin(threads, steps.size()));

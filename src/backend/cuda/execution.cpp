@@ -100,7 +100,6 @@ class CudaExecution final : public Execution {
 
  private:
   struct Failure {
-    Status status = Status::ok;
     std::string message;
     TaskId task = kNoTask;
   };
@@ -178,7 +177,7 @@ class CudaExecution final : public Execution {
   /// ms.
   bool is_worth_sharing() const {
     constexpr std::int64_t kFewCalls = 600;
-    if (way_ != Graphs::Way::streams || !Run::can_share(plan_)) return false;
+    if (way_ != Graphs::Way::streams || !run_.can_share()) return false;
     if (devices_.inject.issuers) return true;
     const int devices = run_.device_count();
     return devices > 1 && core_count() > devices && Run::calls_of(plan_) > kFewCalls;
@@ -288,7 +287,7 @@ class CudaExecution final : public Execution {
   /// The first failure counts, of whichever thread.
   void fail(const std::exception& error, TaskId task = kNoTask) noexcept {
     if (has_failed_.exchange(true)) return;
-    failure_ = {.status = Status::device_failed, .message = message_of(error), .task = task};
+    failure_ = {.message = message_of(error), .task = task};
   }
 
   Trace close() {
@@ -377,7 +376,7 @@ class CudaExecution final : public Execution {
       fail(error);
       run_.find_done(trace.spans);
     }
-    if (failure_.status == Status::ok) return;
+    if (!has_failed_) return;
     note_failure(trace);
     trace.failed = failure_.task;
     const DeviceId lost = devices_.faults.lost();
@@ -385,7 +384,7 @@ class CudaExecution final : public Execution {
   }
 
   void note_failure(Trace& trace) {
-    trace.status = failure_.status;
+    trace.status = Status::device_failed;
     trace.message = std::move(failure_.message);
   }
 

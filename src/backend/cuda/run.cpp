@@ -58,8 +58,8 @@ bool Run::can_capture(const Plan& plan) {
          std::ranges::none_of(plan.queues, is_mixed);
 }
 
-bool Run::can_share(const Plan& plan) {
-  return !stages(plan) && std::ranges::none_of(plan.queues, is_mixed);
+bool Run::can_share() const {
+  return staged_count_ == 0 && std::ranges::none_of(lanes_, &Lane::mixed);
 }
 
 void Run::open(const Plan& plan, bool timed, Stager* stager) {

@@ -25,8 +25,11 @@ class Run {
   void open(const Plan& plan, bool timed, Stager* stager);
   /// The same, captured into a graph instead of run. The plan has no copies of pageable memory.
   void open_capture(const Plan& plan);
+  /// After open(): whether threads of devices can put its tasks into streams. They copy no pageable
+  /// memory, and share no queue.
+  bool can_share() const;
   /// From here on a thread for each device puts its tasks into streams, if the system has threads
-  /// and memory for that. For a plan that can be shared; `issuers` have a thread for each of CUDA's
+  /// and memory for that. If can_share(); `issuers` have a thread for each of CUDA's
   /// numbers of devices.
   void share(Issuers& issuers);
   /// How many devices have streams of this run.
@@ -68,7 +71,6 @@ class Run {
   static std::int64_t calls_of(const Plan& plan);
   static bool stages(const Plan& plan);       ///< whether it copies pageable memory
   static bool can_capture(const Plan& plan);  ///< whether it can be kept as a graph
-  static bool can_share(const Plan& plan);    ///< whether threads of devices can put its tasks
 
  private:
   struct Ends {
