@@ -192,7 +192,7 @@ class Checker {
       if (reader != t && !order_.before(reader, t))
         return "may overwrite what task " + std::to_string(reader) + " still reads";
     if (where.in_place())
-      if (std::string fault = check_replaced(t, content.tile); !fault.empty()) return fault;
+      if (std::string fault = check_replaced(t, content); !fault.empty()) return fault;
     s.content = content;
     s.writer = t;
     s.readers.clear();
@@ -200,10 +200,17 @@ class Checker {
   }
 
   // If a device fails, results that were computed from a tile at home and are not yet at home are
-  // computed once more, so the tile must not be replaced before they are.
-  std::string check_replaced(TaskId t, const TileId& tile) {
+  // computed once more, so the tile must not be replaced before they are. Those that were computed
+  // from the very version that replaces it will find that at home.
+  std::string check_replaced(TaskId t, const Content& by) {
+    const TileId& tile = by.tile;
     auto& users = used_by_[versions_.place(tile)];
+    std::vector<OpId> later;
     for (const OpId user : users) {
+      if (!uses_older(user, by)) {
+        later.push_back(user);
+        continue;
+      }
       const TileId& target =
           program_.chains[static_cast<std::size_t>(versions_.of(user).chain)].target;
       // What does not return is lost with its device, as the status says.
@@ -214,8 +221,17 @@ class Checker {
           !order_.before(s.writer, t))
         return "replaces what may be needed once more";
     }
-    users.clear();
+    users.swap(later);
     return {};
+  }
+
+  /// Does the op read the tile in a version before this one?
+  bool uses_older(OpId user, const Content& version) const {
+    const TileOp& op = program_.op(user);
+    for (const std::size_t x : {0, 1})
+      if (op.inputs[x].tile == version.tile && versions_.of(user).inputs[x] < version.last)
+        return true;
+    return false;
   }
 
   std::string replay(TaskId t) {
@@ -393,9 +409,10 @@ class Checker {
   const TileProgram& program_;
   const Versions versions_;
   HappensBefore order_;
-  std::vector<std::vector<State>> slots_;   ///< per device and slot
-  std::vector<State> homes_;                ///< per tile
-  std::vector<std::vector<OpId>> used_by_;  ///< per tile: ops that have read what is there now
+  std::vector<std::vector<State>> slots_;  ///< per device and slot
+  std::vector<State> homes_;               ///< per tile
+  std::vector<std::vector<OpId>>
+      used_by_;  ///< per tile: ops that have read it since it was written
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ Mover::Mover(Plan& plan, const Machine& machine, std::span<const Dealing> deals,
       tasks_(tasks),
       router_(machine, plan.tuning),
       stores_(machine.devices.size()),
+      last_input_(machine.devices.size(), kNoTask),
       devices_(plan.tuning.workers),
       positions_(plan.tuning.workers.size()) {
   number_tiles();
@@ -302,7 +303,7 @@ void Mover::note_home(const TileId& tile, double home_s) {
   if (change == nullptr) return;
   change->home_s = home_s;
   change->is_home = true;
-  change->last_user = kNoTile;
+  change->nearest_user = kNoTile;
   change->users.clear();
   for (int w = 0; w < holders(); ++w)
     if (w != change->producer) keeps_results_ ? release(key_of(tile), w) : drop(key_of(tile), w);
@@ -395,6 +396,7 @@ TaskId Mover::emit_hop(TaskKind kind, const TileId& tile, LinkId link, const Whe
   const TaskId id = tasks_.add(task, after_);
   note_read(from, tile, id);
   note_write(to, tile, id);
+  if (on_host(from.device)) last_input_[static_cast<std::size_t>(to.device)] = id;
   return id;
 }
 
@@ -417,7 +419,7 @@ void Mover::before_write(const Where& where, const TileId& tile) {
   after_.insert(after_.end(), home->readers.begin(), home->readers.end());
   // Results of the old contents have to be at home first: devices may fail.
   for (const TileId& user : home->users) after_.push_back(changing(user)->writer);
-  if (home->last_user.exists()) after_.push_back(changing(home->last_user)->writer);
+  if (home->nearest_user.exists()) after_.push_back(changing(home->nearest_user)->writer);
 }
 
 void Mover::before_read(const Where& where, const TileId& tile) {

@@ -2,6 +2,7 @@
 // mover.hpp: which device holds which tile, and the copies that bring tiles to workers and results
 // home. It does not choose what is computed next.
 #pragma once
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <span>
@@ -23,6 +24,11 @@ struct Step {
   int item = 0;
   int at = 0;
 };
+
+/// How many tiles lie between two tiles of one row or column.
+inline int distance(const TileId& a, const TileId& b) {
+  return std::abs(a.row - b.row) + std::abs(a.col - b.col);
+}
 
 /// No input tile.
 inline constexpr int kNoKey = -1;
@@ -82,10 +88,13 @@ class Mover {
   void note_use(const TileId& tile, const TileId& target) {
     Changing* change = changing(tile);
     if (change == nullptr || tile == target) return;
-    if (tile.matrix == target.matrix && !layout_->call().reads_results)
-      change->last_user = target;
-    else if (change->users.empty() || change->users.back() != target)
+    if (tile.matrix == target.matrix && !layout_->call().reads_results) {
+      if (!change->nearest_user.exists() ||
+          distance(tile, target) < distance(tile, change->nearest_user))
+        change->nearest_user = target;
+    } else if (change->users.empty() || change->users.back() != target) {
       change->users.push_back(target);
+    }
   }
 
   /// The place of a prepared form of a tile on the worker's device. `made` says whether it was
@@ -112,6 +121,11 @@ class Mover {
   void note_read(const Where& where, const TileId& tile, TaskId task);
   void note_write(const Where& where, const TileId& tile, TaskId task);
   std::vector<TaskId>& after() { return after_; }
+
+  /// What is added next comes after the last copy of an input from the host to the device.
+  void after_inputs(DeviceId device) {
+    after_.push_back(last_input_[static_cast<std::size_t>(device)]);
+  }
 
   void set_position(int worker, const Step& step) {
     positions_[static_cast<std::size_t>(worker)] = step;
@@ -147,9 +161,9 @@ class Mover {
     bool is_home = true;  ///< the newest version is at home, or on its way
     double home_s = 0;    ///< when it is at home
     /// The targets that were computed from the version at home. Where they replace each other's
-    /// inputs, they come home one after another, and the last is enough.
+    /// inputs, they come home one after another, the nearest last, and that one is enough.
     std::vector<TileId> users;
-    TileId last_user = kNoTile;
+    TileId nearest_user = kNoTile;
   };
   /// A position at which a tile is used: one worker's, where groups are computed in turn and the
   /// tile goes to later users at once; else any worker's, which may get it from one that kept it.
@@ -235,11 +249,12 @@ class Mover {
   bool keeps_results_ = false;
   TaskList& tasks_;
   Router router_;
-  std::vector<SlotStore> stores_;  ///< per device
-  std::vector<int> found_slots_;   ///< per device: the first slots have what the plan finds
-  bool copies_left_ = false;       ///< some copy of an input has made room for another tile
-  std::vector<Keys> keys_;         ///< per matrix
-  std::vector<TileId> tiles_;      ///< per key
+  std::vector<SlotStore> stores_;   ///< per device
+  std::vector<TaskId> last_input_;  ///< per device: the last copy from the host
+  std::vector<int> found_slots_;    ///< per device: the first slots have what the plan finds
+  bool copies_left_ = false;        ///< some copy of an input has made room for another tile
+  std::vector<Keys> keys_;          ///< per matrix
+  std::vector<TileId> tiles_;       ///< per key
   std::vector<Cargo> cargos_;
   std::vector<DeviceId> devices_;                             ///< of workers and other holders
   std::vector<Held> held_;                                    ///< [holder][key]

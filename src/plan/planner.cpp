@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "plan/kernel_times.hpp"
+#include "plan/lanes.hpp"
 #include "plan/mover.hpp"
 #include "plan/queues.hpp"
 #include "plan/stealing.hpp"
@@ -27,11 +28,15 @@ struct Output {
   bool add_at_end = false;       ///< lazy: the caller's tile still has to be added
 };
 
+// A result that goes home when the turn is over.
+struct LateResult {
+  int chain;
+  Where where;
+  double ready_s;
+};
+
 // Most plans have at most two tasks for each op, and growing would end with no less room.
 constexpr std::size_t kTasksOfOp = 2, kMostReserved = 1 << 16;
-
-// A kernel that streams takes all of a device's bandwidth: one runs while the next is launched.
-constexpr int kStreamingLanes = 2;
 
 class Planner {
  public:
@@ -40,14 +45,13 @@ class Planner {
       : machine_(machine), deals_(deals), times_(*program, machine, tuning) {
     plan_.program = std::move(program);
     plan_.tuning = tuning;
-    first_lane_ = add_queues(plan_, machine_);
+    lanes_.emplace(add_queues(plan_, machine_), machine_, tuning);
     tasks_.emplace(plan_, plan_.queues.size());
     mover_.emplace(plan_, machine_, deals, before, *tasks_);
     const std::size_t tasks = std::min(kTasksOfOp * plan_.program->ops.size(), kMostReserved);
     plan_.tasks.reserve(tasks);
     plan_.after_pool.reserve(tasks);
     compute_free_s_.resize(tuning.workers.size(), 0.0);
-    next_lane_.resize(tuning.workers.size(), 0);
   }
 
   Plan run() {
@@ -57,6 +61,7 @@ class Planner {
       if (layout.call().chains == 0) continue;
       const Kernel first = layout.op(layout.call().first_chain, 0).kernel;
       first == Kernel::scale ? scale_in_place() : compute();
+      send_late();
     }
     mover_->finish();
     return std::move(plan_);
@@ -77,10 +82,9 @@ class Planner {
   void add_callers_tile(int worker, const OpChain& chain, Output& out);
   void collect(int chain);
   void send_home(int worker, const TileId& tile, Output& out);
+  void send_late();
   void take_time(int worker, double seconds, double arrival_s, Output& out);
   TaskId add_compute(const Task& task, const std::array<TileId, 2>& inputs);
-  int lanes_of_call() const;
-  QueueId next_lane(int worker);
   bool lazy(int worker, const OpChain& chain) const;
   int parts() const { return layout_->is_split() ? layout_->deal().grid.rows : 1; }
   int part_of(int worker) const {
@@ -100,11 +104,10 @@ class Planner {
   const CallLayout* layout_ = nullptr;
   std::optional<TaskList> tasks_;
   std::optional<Mover> mover_;
-  std::vector<Output> outputs_;  ///< per target and part
+  std::optional<Lanes> lanes_;
+  std::vector<Output> outputs_;   ///< per target and part
+  std::vector<LateResult> late_;  ///< results of this turn, where they are late
   std::vector<double> compute_free_s_;
-  int lanes_in_use_ = 1;  ///< of each device, if it has as many
-  std::vector<int> next_lane_;
-  std::vector<QueueId> first_lane_;  ///< per device
 };
 
 // C = beta*C where it lies: no tile has to move.
@@ -117,25 +120,12 @@ void Planner::scale_in_place() {
     task.accumulate = Accumulate::beta;
     task.tile = chain.target;
     task.to = mover_->newest(chain.target);
-    task.queue = first_lane_[static_cast<std::size_t>(task.to.device)];
+    task.queue = lanes_->first_of(task.to.device);
     task.op = chain.first;
     add_compute(task, {kNoTile, kNoTile});
     plan_.planned_s += machine_.stream_s(task.to.device, 2 * plan_.program->bytes_of(task.tile));
     mover_->note_changed(chain.target, task.to, plan_.planned_s);
   }
-}
-
-// As many lanes as it takes products to fill the device.
-int Planner::lanes_of_call() const {
-  if (layout_->deal().streams) return kStreamingLanes;
-  const CallCuts& cuts = layout_->call().cuts;
-  const std::int64_t elements = std::max<std::int64_t>(1, longest_piece(cuts.m)) *
-                                std::max<std::int64_t>(1, longest_piece(cuts.n));
-  const Device& device = machine_.devices[static_cast<std::size_t>(mover_->device_of(0))];
-  const auto lanes = static_cast<int>(ceil_div(device.filling_elements, elements));
-  const OpChain& chain = layout_->chain(layout_->call().first_chain);
-  const bool solves = plan_.program->op(chain.first + chain.ops - 1).kernel == Kernel::solve;
-  return solves ? std::max(lanes, device.lanes_beside_solves) : lanes;
 }
 
 // The workers in the order in which each emits its next op: where sums are split, all parts of a
@@ -151,7 +141,7 @@ std::vector<int> Planner::round() const {
 
 void Planner::compute() {
   mover_->enter(*layout_);
-  lanes_in_use_ = lanes_of_call();
+  lanes_->enter(*layout_, mover_->device_of(0));
   outputs_.assign(layout_->places() * static_cast<std::size_t>(parts()), {});
   if (plan_.tuning.steals && Stealing::is_possible(*layout_)) return compute_stealing();
   std::vector<Walk> walks;
@@ -198,11 +188,12 @@ int Planner::next_group(std::vector<Walk>& walks) const {
 int Planner::enter_group(std::vector<Walk>& walks, int before) {
   const int next = next_group(walks);
   if (next == before) return next;
+  const Dealing& deal = layout_->deal();
   if (layout_->is_split()) {
     leave_group(before);
-  } else if (const int in_turn = layout_->deal().groups_in_turn();
-             layout_->call().reads_results && next / in_turn != before / in_turn) {
-    leave_group(before);
+  } else if (deal.turn_of(next) != deal.turn_of(before)) {
+    send_late();
+    if (layout_->call().reads_results) leave_group(before);
   }
   return next;
 }
@@ -211,23 +202,15 @@ int Planner::enter_group(std::vector<Walk>& walks, int before) {
 // which nobody reads from slots any more.
 void Planner::leave_group(int group) {
   const ProgramCall& call = layout_->call();
-  const int in_turn = layout_->is_split() ? 1 : layout_->deal().groups_in_turn();
+  const Dealing& deal = layout_->deal();
+  const auto leaves = [&](int other) {
+    return layout_->is_split() ? other == group : deal.turn_of(other) == deal.turn_of(group);
+  };
   for (int c = call.first_chain; c < call.first_chain + call.chains; ++c) {
     const TileId& tile = layout_->chain(c).target;
-    if (layout_->group_of(tile) / in_turn != group / in_turn) continue;
+    if (!leaves(layout_->group_of(tile))) continue;
     layout_->is_split() ? collect(c) : mover_->forget_result(tile);
   }
-}
-
-// Targets take the lanes of their device in turn, so that neighbours overlap. The CPU's kernels
-// have all of its cores, one after another.
-QueueId Planner::next_lane(int worker) {
-  const std::size_t device = static_cast<std::size_t>(mover_->device_of(worker));
-  if (on_host(mover_->device_of(worker))) return first_lane_[device];
-  const int lanes = plan_.tuning.rules.has(Rule::overlap)
-                        ? std::clamp(lanes_in_use_, 1, std::max(1, machine_.devices[device].lanes))
-                        : 1;
-  return first_lane_[device] + next_lane_[static_cast<std::size_t>(worker)]++ % lanes;
 }
 
 // Does the caller's tile come late, to be added? It does where it would travel with the inputs.
@@ -264,7 +247,7 @@ Accumulate Planner::begin_part(int worker, const OpChain& chain, int at, Output&
   const bool goes_on = first && (reads_old || !layout_->call().reads_target);
   if (!out.open) {
     out.open = true;
-    out.queue = next_lane(worker);
+    out.queue = lanes_->next(worker, mover_->device_of(worker));
     out.where = {mover_->device_of(worker), -1};
     if (!in_place && !(goes_on && mover_->take_over(chain.target, worker, out.where, arrival_s))) {
       out.where = part == 0 ? mover_->take_target(worker, chain.target)
@@ -370,9 +353,15 @@ void Planner::end_part(int worker, int chain_id, int at, Output& out) {
   const auto& cubes = layout_->deal().step_cube;
   const bool cube_ends = !last && cubes[step + 1] != cubes[step];
   if ((!last && !cube_ends) || layout_->is_split()) return;
-  if (layout_->call().reads_results) {
-    // It stays where it is for the ops that read it.
-    mover_->note_result(chain.target, worker, out.where, out.ready_s);
+  const bool reads_results = layout_->call().reads_results;
+  // It stays where it is for the ops that read it.
+  if (reads_results) mover_->note_result(chain.target, worker, out.where, out.ready_s);
+  if (layout_->deal().is_late) {
+    out.open = false;
+    late_.push_back({chain_id, out.where, out.ready_s});
+    return;
+  }
+  if (reads_results) {
     out.open = false;
     if (!out.where.in_place() && mover_->may_wait(chain.target)) return;
     double home_s = out.ready_s;
@@ -402,6 +391,22 @@ void Planner::send_home(int worker, const TileId& tile, Output& out) {
     mover_->note_home(tile, home_s);
   }
   if (keeps) mover_->forget_result(tile);
+}
+
+// Sends the results of a turn home behind its inputs, in the order of the program, in which none
+// replaces what another is still to be computed from.
+void Planner::send_late() {
+  std::ranges::sort(late_, {}, &LateResult::chain);
+  for (const LateResult& result : late_) {
+    const TileId& tile = layout_->chain(result.chain).target;
+    mover_->after_inputs(result.where.device);
+    TaskId last = kNoTask;
+    const double home_s = mover_->write_back(tile, result.where, result.ready_s, last);
+    plan_.planned_s = std::max(plan_.planned_s, home_s);
+    if (!layout_->call().reads_results) mover_->give_back_output(result.where);
+    mover_->note_home(tile, home_s);
+  }
+  late_.clear();
 }
 
 void Planner::add_callers_tile(int worker, const OpChain& chain, Output& out) {

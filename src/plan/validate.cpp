@@ -44,9 +44,12 @@ void require_valid(const TileProgram& program, std::span<const Dealing> deals,
   if (!tuning.sharing.empty()) require_sharing(program, machine, tuning);
   if (deals.size() != program.calls.size())
     throw Error(Status::bad_argument, "not every call of the program is dealt to the workers");
-  for (const Dealing& deal : deals)
+  for (const Dealing& deal : deals) {
     if (deal.grid != tuning.grid)
       throw Error(Status::bad_argument, "a call is dealt to another grid of workers");
+    if (deal.is_late && deals.size() != 1)
+      throw Error(Status::bad_argument, "results are late in plans of single calls only");
+  }
   if (tuning.tile < 1) throw Error(Status::bad_argument, "the tile edge must be positive");
   if (tuning.out_of_core != OutOfCore::none && tuning.memory_cap.size() < machine.devices.size())
     throw Error(Status::bad_argument, "an out-of-core plan needs a memory cap for every device");

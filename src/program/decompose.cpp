@@ -1,192 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// decompose.cpp: groups, blocks and tiles of each dimension.
+// decompose.cpp: the pieces of each dimension by what the routine is, and who has them.
 #include "program/decompose.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <span>
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "program/owners.hpp"
+#include "program/pieces.hpp"
 
 namespace fleet {
 namespace {
-
-struct Piece {
-  std::int64_t begin = 0;
-  int group = 0;
-  int block = 0;
-};
-
-// Tile edges are multiples of this, so that copies are aligned and tiles are whole numbers of the
-// 128 x 128 elements that a block of GPU threads computes. It grows with the piece, so that
-// rounding stays small beside it.
-std::int64_t alignment_of(std::int64_t piece) {
-  return piece >= 2048 ? 128 : piece >= 1024 ? 64 : piece >= 128 ? 8 : 1;
-}
-
-// The first step of k is not halved below this: products of a few columns gain nothing by coming
-// early.
-constexpr std::int64_t kLeastRamp = 8;
-
-// Begins of `parts` nearly equal pieces of [0, size), aligned; fewer if some would be empty.
-std::vector<std::int64_t> split(std::int64_t size, std::int64_t parts) {
-  parts = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(size, 1));
-  const std::int64_t even = ceil_div(size, parts);
-  const std::int64_t unit = alignment_of(even);
-  std::vector<std::int64_t> begins;
-  for (std::int64_t p = 0; p < parts; ++p) {
-    // Rounding the ideal cut (not the piece) keeps pieces within one unit of each other.
-    const std::int64_t ideal = size * p / parts;
-    const std::int64_t begin = (ideal + unit / 2) / unit * unit;
-    if (begin < size && (begins.empty() || begin > begins.back())) begins.push_back(begin);
-  }
-  return begins;
-}
-
-std::int64_t end_of(const std::vector<std::int64_t>& begins, std::size_t i, std::int64_t size) {
-  return i + 1 < begins.size() ? begins[i + 1] : size;
-}
-
-struct Block {
-  std::int64_t begin = 0, size = 0;
-  int owner = 0;  ///< row or column of the grid
-};
-
-/// The rows (or columns) of the grid, which divide a dimension of C or of k among themselves.
-struct GridLines {
-  int count = 1;
-  std::int64_t tile = 1;                     ///< largest edge of the tiles
-  std::span<const double> shares = {};       ///< empty: equal ones
-  std::span<const std::int64_t> tiles = {};  ///< largest edges by line; empty: `tile` for all
-  const Cuts* cuts = nullptr;                ///< where the tiles begin, if that is given
-
-  std::int64_t edge_of(int line) const {
-    return std::max<std::int64_t>(1, tiles.empty() ? tile : tiles[static_cast<std::size_t>(line)]);
-  }
-};
-
-// Splits [0, size) into a block for each row or column of the grid, by their shares. A share that
-// rounds to nothing gets no block.
-std::vector<Block> blocks_of(std::int64_t size, const GridLines& lines) {
-  const std::span<const double> shares = lines.shares;
-  std::vector<Block> blocks;
-  if (shares.empty()) {
-    const auto begins = split(size, lines.count);
-    for (std::size_t b = 0; b < begins.size(); ++b)
-      blocks.push_back({begins[b], end_of(begins, b, size) - begins[b], static_cast<int>(b)});
-    return blocks;
-  }
-  const double whole = std::accumulate(shares.begin(), shares.end(), 0.0);
-  double sum = 0;
-  std::int64_t begin = 0;
-  for (std::size_t b = 0; b < shares.size(); ++b) {
-    sum += shares[b];
-    const double ideal = static_cast<double>(size) * sum / whole;
-    const std::int64_t unit = alignment_of(size / std::ssize(shares));
-    const std::int64_t end =
-        b + 1 == shares.size()
-            ? size
-            : std::clamp<std::int64_t>(std::llround(ideal / static_cast<double>(unit)) * unit,
-                                       begin, size);
-    if (end > begin) blocks.push_back({begin, end - begin, static_cast<int>(b)});
-    begin = end;
-  }
-  return blocks;
-}
-
-// Deals given tiles to the groups and lines in whose equal parts their middles lie.
-std::vector<Piece> given_pieces(const Cuts& cuts, std::int64_t group, const GridLines& lines) {
-  std::vector<Piece> pieces;
-  const std::int64_t size = cuts.back(), groups = group > 0 ? ceil_div(size, group) : 1;
-  const auto part_of = [&](std::size_t tile, std::int64_t begin, std::int64_t end,
-                           std::int64_t parts) {
-    return ((cuts[tile] + cuts[tile + 1] - 2 * begin) * parts - 1) / (2 * (end - begin));
-  };
-  std::size_t begin = 0;  // of the group
-  for (std::size_t t = 0; t + 1 < cuts.size(); ++t) {
-    const auto in_group = [&](std::size_t tile) { return part_of(tile, 0, size, groups); };
-    if (in_group(t) != in_group(begin)) begin = t;
-    std::size_t end = t + 1;
-    while (end + 1 < cuts.size() && in_group(end) == in_group(t)) ++end;
-    const int last = pieces.empty() ? -1 : pieces.back().group;
-    pieces.push_back({cuts[t], begin == t ? last + 1 : last,
-                      static_cast<int>(part_of(t, cuts[begin], cuts[end], lines.count))});
-  }
-  return pieces;
-}
-
-// Splits [0, size) into groups of at most `group` (0: one group), each group into a block for each
-// row or column of the grid, and each block into tiles.
-std::vector<Piece> pieces_of(std::int64_t size, std::int64_t group, const GridLines& lines) {
-  std::vector<Piece> pieces;
-  if (size == 0) return pieces;
-  if (lines.cuts != nullptr) return given_pieces(*lines.cuts, group, lines);
-  const auto groups = split(size, group > 0 ? ceil_div(size, group) : 1);
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::int64_t group_size = end_of(groups, g, size) - groups[g];
-    for (const Block& block : blocks_of(group_size, lines))
-      for (std::int64_t t : split(block.size, ceil_div(block.size, lines.edge_of(block.owner))))
-        pieces.push_back({groups[g] + block.begin + t, static_cast<int>(g), block.owner});
-  }
-  return pieces;
-}
-
-// Splits the first of `pieces` (of [0, size)) into pieces of growing length: it is halved, then its
-// first half, and so on.
-void ramp_up(std::vector<Piece>& pieces, std::int64_t size, int halvings) {
-  if (pieces.empty()) return;
-  std::int64_t edge = pieces.size() > 1 ? pieces[1].begin : size;
-  for (int halved = 0; halved < halvings; ++halved) {
-    edge /= 2;
-    if (edge < kLeastRamp) return;
-    const std::int64_t unit = alignment_of(edge);
-    Piece second = pieces.front();
-    second.begin = edge / unit * unit;
-    pieces.insert(pieces.begin() + 1, second);
-  }
-}
-
-// Deals pieces to the rows (or columns) of the grid to and fro.
-void deal(std::vector<Piece>& pieces, int count) {
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const int turn = static_cast<int>(i) % (2 * count);
-    pieces[i].block = turn < count ? turn : 2 * count - 1 - turn;
-  }
-}
-
-// Deals pieces to the rows (or columns) of the grid in turn.
-void cycle(std::vector<Piece>& pieces, int count) {
-  for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i].block = static_cast<int>(i) % count;
-}
-
-// Adds the CPU's strip after `end`, where the pieces of the grid end. Its pieces are no longer than
-// theirs, because slots of devices have room for the longest piece of all.
-void append_cpu(std::vector<Piece>& pieces, std::int64_t end, std::int64_t strip) {
-  if (strip == 0) return;
-  std::int64_t longest = 1;
-  for (std::size_t i = 0; i < pieces.size(); ++i)
-    longest =
-        std::max(longest, (i + 1 < pieces.size() ? pieces[i + 1].begin : end) - pieces[i].begin);
-  // Cuts are rounded to whole units, so one more piece may be needed to stay below that.
-  std::vector<std::int64_t> begins;
-  for (std::int64_t count = ceil_div(strip, longest);; ++count) {
-    begins = split(strip, count);
-    std::int64_t most = 0;
-    for (std::size_t i = 0; i < begins.size(); ++i)
-      most = std::max(most, end_of(begins, i, strip) - begins[i]);
-    if (most <= longest || count >= strip) break;
-  }
-  for (const std::int64_t begin : begins) pieces.push_back({end + begin, 0, Dealing::kCpu});
-}
-
-// The pieces of `other`, in one group.
-std::vector<Piece> alike(std::vector<Piece> other) {
-  for (Piece& piece : other) piece.group = piece.block = 0;
-  return other;
-}
 
 Cuts cuts_of(const std::vector<Piece>& pieces, std::int64_t size) {
   Cuts cuts;
@@ -363,11 +188,11 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning, const Call
                    .shares = tuning.row_shares,
                    .tiles = tuning.row_tiles,
                    .cuts = cuts_m};
-  const GridLines by_col{.count = tuning.grid.cols,
-                         .tile = tuning.tile,
-                         .shares = tuning.col_shares,
-                         .tiles = tuning.col_tiles,
-                         .cuts = cuts_n};
+  GridLines by_col{.count = tuning.grid.cols,
+                   .tile = tuning.tile,
+                   .shares = tuning.col_shares,
+                   .tiles = tuning.col_tiles,
+                   .cuts = cuts_n};
   GridLines by_step{.tile = longest_step(problem.type.storage, tuning.edge_k()),
                     .cuts = given ? &given->k : nullptr};
   if (splits) {
@@ -377,6 +202,10 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning, const Call
   } else {
     by_row.count = static_cast<int>(ceil_div<std::int64_t>(tuning.grid.rows, problem.batch));
   }
+  // Workers that compute in place replace their tiles at once.
+  const bool is_late = traits.triangular && tuning.inputs_first && !given && !tuning.has_cpu() &&
+                       tuning.out_of_core == OutOfCore::none && on_host(problem.operands[kC].home);
+  by_row.halves_last = by_col.halves_last = is_late;
   auto rows = pieces_of(grid_m, tuning.group_rows(), by_row);
   auto cols = pieces_of(grid_n, tuning.group, by_col);
   auto steps =
@@ -406,9 +235,11 @@ Decomposition decompose(const Problem& problem, const Tuning& tuning, const Call
       along[static_cast<std::size_t>(i)].group = rank_of_tile(problem, count, i);
     d.cols_outside = left;
     d.to_and_fro = false;
+    d.is_late = is_late;
+    d.reversed = is_late && !traits.solves;
   }
-  append_cpu(rows, grid_m, cpu.rows);
-  append_cpu(cols, grid_n, cpu.cols);
+  append_strip(rows, grid_m, cpu.rows, Dealing::kCpu);
+  append_strip(cols, grid_n, cpu.cols, Dealing::kCpu);
   if (traits.has_side() && problem.k > 0)
     steps = alike(left ? rows : cols);
   else if (!given)
@@ -470,16 +301,22 @@ std::int64_t Dealing::most_single_tiles() const {
   return most;
 }
 
+int Dealing::place_in_turn(int turn, int group) const {
+  const bool is_last = turn == (cols_outside ? col_groups : row_groups) - 1;
+  const bool turns_back = to_and_fro ? turn % 2 == 1 : reversed && !is_last;
+  return turns_back ? groups_in_turn() - 1 - group : group;
+}
+
 int Dealing::position(int row_group, int col_group) const {
-  if (cols_outside) return col_group * row_groups + row_group;
-  if (to_and_fro && row_group % 2 == 1) col_group = col_groups - 1 - col_group;
-  return row_group * col_groups + col_group;
+  const int turn = cols_outside ? col_group : row_group;
+  const int group = cols_outside ? row_group : col_group;
+  return turn * groups_in_turn() + place_in_turn(turn, group);
 }
 
 std::pair<int, int> Dealing::group_at(int position) const {
-  if (cols_outside) return {position % row_groups, position / row_groups};
-  const int row_group = position / col_groups, col_group = position % col_groups;
-  return {row_group, to_and_fro && row_group % 2 == 1 ? col_groups - 1 - col_group : col_group};
+  const int turn = turn_of(position);
+  const int group = place_in_turn(turn, position % groups_in_turn());
+  return cols_outside ? std::pair(group, turn) : std::pair(turn, group);
 }
 
 std::vector<Grid> grids_of(int workers) {

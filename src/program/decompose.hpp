@@ -38,6 +38,11 @@ struct Dealing {
   /// Groups follow each other row by row, columns to and fro (so that B is used again at the turn);
   /// where A is triangular, those along its side are the inner loop.
   bool cols_outside = false, to_and_fro = true;
+  /// Where A is triangular: results go home when their turn is over (Tuning::inputs_first).
+  bool is_late = false;
+  /// Late, and groups of all turns but the last are computed in the reverse of the order of
+  /// dependence: a product by a triangle needs the fewest inputs first then.
+  bool reversed = false;
   /// Levels 1 and 2: tiles are used once and not kept. They go to the columns of the grid in turn
   /// (paper 2, 4.1: round-robin), a column of tiles at a time.
   bool streams = false;
@@ -50,11 +55,17 @@ struct Dealing {
   /// The most tiles of one worker in one group, where single tiles are dealt; else 0.
   std::int64_t most_single_tiles() const;
   int groups() const { return row_groups * col_groups; }
-  /// The number of groups along the side of a triangular A, which follow each other.
+  /// The number of groups along the side of a triangular A, which follow each other: a turn.
   int groups_in_turn() const { return cols_outside ? row_groups : col_groups; }
+  /// The turn of the group at this position.
+  int turn_of(int position) const { return position / groups_in_turn(); }
   int position(int row_group, int col_group) const;
   std::pair<int, int> group_at(int position) const;  ///< {row group, column group}
   friend bool operator==(const Dealing&, const Dealing&) = default;
+
+ private:
+  /// The place of a group within its turn, and the inverse.
+  int place_in_turn(int turn, int group) const;
 };
 
 /// The tiles of a call under a tuning, and who computes them. Tiles of a block are of nearly equal

@@ -128,8 +128,13 @@ struct Tuning {
   std::int64_t group = 0;  ///< edge in elements of a group of C tiles that a worker finishes before
                            ///< the next; 0: all of its block
   std::int64_t group_m = 0;  ///< the same along m only, where not 0
-  bool own_copies = false;   ///< devices multiply in slots only, also what is at home on them, so
-                             ///< that addresses and leading dimensions of operands change no bits
+  /// Where A is triangular: results of a turn (Dealing::turn_of) go home after the copies of its
+  /// inputs from the host, turns of trmm but the last are reversed, and the last of several is
+  /// halved. For single calls in core with C in host memory, without the CPU; else it means
+  /// nothing.
+  bool inputs_first = false;
+  bool own_copies = false;  ///< devices multiply in slots only, also what is at home on them, so
+                            ///< that addresses and leading dimensions of operands change no bits
   /// Devices that use all operands in host memory in place, over their links (Device::shares_host).
   /// Not in calls with a triangular factor.
   std::vector<DeviceId> sharing;

@@ -58,6 +58,9 @@ class Tuner {
   void attempt_cpu();
   void balance_cpu(const Considered& without, double alone_s, std::int64_t end);
   void attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end);
+  void attempt_inputs_first(const Team& team, const std::vector<Considered>& ungrouped_ones,
+                            std::int64_t end);
+  void attempt_smaller(const Team& team, std::int64_t end);
   std::optional<Tuning> grouped(Tuning tuning, const limits::Groups& groups) const;
   std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
 
@@ -109,7 +112,7 @@ void Tuner::attempt_list(std::vector<Considered> list) {
 }
 
 // Variants of the fastest plans of a team: halved first steps, other shares and edges, and where
-// these do not leave the team far behind, groups.
+// these do not leave the team far behind, groups, and results that wait for inputs.
 void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
   if (base_.rules.has(Rule::tile)) attempt_ramps(team);
   std::vector<Considered> to_group = choice_.best(limits::kMostGrouped, &team);
@@ -126,7 +129,9 @@ void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
       to_group.resize(std::min(to_group.size(), limits::kMostGrouped));
     }
   }
-  if (base_.rules.has(Rule::order)) attempt_groups(to_group, budget_.spent() + for_groups);
+  if (!base_.rules.has(Rule::order)) return;
+  attempt_groups(to_group, budget_.spent() + for_groups);
+  attempt_inputs_first(team, to_group, budget_.spent() + limits::kForInputsFirst(budget_.whole()));
 }
 
 Tuned Tuner::run() {
@@ -407,6 +412,53 @@ void Tuner::attempt_groups(const std::vector<Considered>& ungrouped_ones, std::i
     }
   attempts_.expect(list, end);
   for (Considered& c : list) attempts_.attempt_before(end, std::move(c));
+}
+
+// Products by a triangle and solves multiply little until much has come, and both ways share the
+// host's memory: results that wait leave it to the inputs.
+void Tuner::attempt_inputs_first(const Team& team, const std::vector<Considered>& ungrouped_ones,
+                                 std::int64_t end) {
+  if (!problem_.traits().triangular || !on_host(problem_.operands[kC].home)) return;
+  std::vector<Considered> list;
+  for (const int turns : limits::kTurns)
+    for (const Considered& ungrouped : ungrouped_ones)
+      if (std::optional<Tuning> tuning = grouped(ungrouped.tuning, {1, turns}))
+        list.push_back({.tuning = std::move(*tuning),
+                        .estimate_s = ungrouped.estimate_s,
+                        .tasks = ungrouped.tasks});
+  for (Considered& fast : choice_.best(limits::kMostInputsFirst, &team))
+    if (std::ranges::find(list, fast.tuning, &Considered::tuning) == list.end())
+      list.push_back(std::move(fast));
+  std::erase_if(list, [](const Considered& c) { return c.tuning.out_of_core != OutOfCore::none; });
+  for (Considered& c : list) c.tuning.inputs_first = true;
+  attempts_.expect(list, end);
+  for (Considered& c : list) attempts_.attempt_before(end, std::move(c));
+  attempt_smaller(team, end);
+}
+
+// Tiles were chosen without: where results wait, smaller ones may be faster.
+void Tuner::attempt_smaller(const Team& team, std::int64_t end) {
+  Considered best = choice_.best(1, &team).front();
+  if (!best.tuning.inputs_first) return;
+  std::vector<Considered> list = listed(team);
+  std::erase_if(list, [&](const Considered& c) {
+    return c.tuning.grid != best.tuning.grid || c.tuning.tile >= best.tuning.tile ||
+           c.tuning.out_of_core != OutOfCore::none;
+  });
+  std::ranges::sort(list, std::greater{}, [](const Considered& c) { return c.tuning.tile; });
+  for (const Considered& smaller : list) {
+    const double least = choice_.rank(best);
+    for (const int turns : limits::kTurns) {
+      std::optional<Tuning> tuning = grouped(smaller.tuning, {1, turns});
+      if (!tuning) continue;
+      tuning->inputs_first = true;
+      const Considered* const planned = attempts_.attempt_before(
+          end,
+          {.tuning = std::move(*tuning), .estimate_s = smaller.estimate_s, .tasks = smaller.tasks});
+      if (planned != nullptr && choice_.rank(*planned) < choice_.rank(best)) best = *planned;
+    }
+    if (choice_.rank(best) >= least) return;
+  }
 }
 
 }  // namespace

@@ -191,6 +191,7 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
     t.memory_cap[kHost] = 1LL << 40;
   }
   t.own_copies = chance(random, 15);
+  t.inputs_first = chance(random, 40);
   if (problem.batch == 1 && !problem.traits().triangle && !problem.traits().triangular &&
       chance(random, 25)) {
     const auto shares = [&](int parts) {

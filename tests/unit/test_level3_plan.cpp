@@ -8,6 +8,8 @@
 
 #include "base/error.hpp"
 #include "plan/plan.hpp"
+#include "program/decompose.hpp"
+#include "sim/simulate.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
 
@@ -134,6 +136,87 @@ TEST(Level3Plan, CheckFindsATrmmThatReplacesTooEarly) {
     if (task.kind == TaskKind::writeback) task.after_count = 0;
 
   EXPECT_NE(check(plan), "");
+}
+
+Problem by_triangle(Routine routine, Side side, std::int64_t n) {
+  return make_problem({.routine = routine, .side = side, .m = n, .n = n}, {});
+}
+
+// In all turns but the last a product by a triangle begins with the tile that needs one tile of A
+// and of B; in the last it may replace a tile as soon as it is computed.
+TEST(Level3Plan, ReversesTheTurnsOfTrmmButTheLastWhereInputsComeFirst) {
+  for (const Side side : {Side::left, Side::right}) {
+    Tuning tuning = simple(node(1), {1, 1}, 512);
+    tuning.group = 2048;
+    const auto steps_by_turn = [&](Routine routine) {
+      const Decomposition cut = decompose(by_triangle(routine, side, 4096), tuning);
+      std::vector<std::vector<int>> turns;
+      for (int at = 0; at < cut.deal.groups(); ++at) {
+        const auto [row, col] = cut.deal.group_at(at);
+        EXPECT_EQ(cut.deal.position(row, col), at);
+        turns.resize(static_cast<std::size_t>(cut.deal.turn_of(at)) + 1);
+        turns.back().push_back(side == Side::left ? row : col);
+      }
+      return turns;
+    };
+    const std::vector<int> onwards{0, 1, 2, 3, 4, 5, 6, 7}, back(onwards.rbegin(), onwards.rend());
+    tuning.inputs_first = false;
+    EXPECT_EQ(steps_by_turn(Routine::trmm), (std::vector{onwards, onwards}));
+    tuning.inputs_first = true;  // halves the last turn
+    EXPECT_EQ(steps_by_turn(Routine::trmm), (std::vector{back, back, onwards}));
+    EXPECT_EQ(steps_by_turn(Routine::trsm), (std::vector{onwards, onwards, onwards}));
+  }
+}
+
+TEST(Level3Plan, SendsResultsHomeBehindTheInputsOfTheirTurn) {
+  const Machine machine = node(2);
+  for (const Routine routine : {Routine::trsm, Routine::trmm})
+    for (const std::int64_t group : {0, 2048}) {
+      Tuning tuning = simple(machine, {1, 2}, 512);
+      tuning.group = group;
+      const auto least_wait_s = [&] {
+        const Plan plan = make_plan(by_triangle(routine, Side::left, 4096), machine, tuning);
+        EXPECT_EQ(check(plan), "");
+        const Trace trace = simulate(plan, machine);
+        // All of A comes in the first turn.
+        std::map<DeviceId, double> first_home_s, last_input_s;
+        for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
+          const Task& task = plan.tasks[t];
+          if (task.kind == TaskKind::writeback)
+            first_home_s.try_emplace(task.from.device, trace.spans[t].start_s);
+          else if (task.kind == TaskKind::fetch && task.from.device == kHost &&
+                   task.tile.matrix == kA)
+            last_input_s[task.to.device] = trace.spans[t].stop_s;
+        }
+        double least_s = 1e300;
+        for (const auto& [device, home_s] : first_home_s)
+          least_s = std::min(least_s, home_s - last_input_s[device]);
+        return least_s;
+      };
+      tuning.inputs_first = true;
+      EXPECT_GE(least_wait_s(), 0);
+      tuning.inputs_first = false;
+      if (routine == Routine::trsm) EXPECT_LT(least_wait_s(), 0);
+    }
+}
+
+TEST(Level3Plan, CheckFindsAReversedTrmmThatReplacesTooEarly) {
+  const Machine machine = node(2);
+  Tuning tuning = simple(machine, {2, 1}, 512);
+  tuning.group = 512;
+  tuning.inputs_first = true;
+  Plan plan = make_plan(by_triangle(Routine::trmm, Side::left, 1024), machine, tuning);
+  ASSERT_EQ(check(plan), "");
+
+  const auto goes_home = [&](TaskId t) {
+    return plan.tasks[static_cast<std::size_t>(t)].kind == TaskKind::writeback;
+  };
+  int dropped = 0;
+  for (TaskId& earlier : plan.after_pool)
+    if (goes_home(earlier)) earlier = 0, ++dropped;
+
+  EXPECT_GT(dropped, 0);
+  EXPECT_NE(check(plan).find("replaces what may be needed once more"), std::string::npos);
 }
 
 TEST(Level3Plan, RefusesRoutinesThatDoNotExist) {

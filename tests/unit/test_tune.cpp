@@ -10,6 +10,7 @@
 #include "sim/simulate.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
+#include "support/shipped.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -188,6 +189,24 @@ TEST(Tune, MakesGroupsOfWholeColumnsWhereTilesAreLong) {
   EXPECT_EQ(grouped.plan.tuning.group_m, problem.m);
   EXPECT_LT(grouped.cost.seconds,
             simulate(make_plan(problem, machine, ungrouped), machine).seconds);
+}
+
+// The first products by a triangle need the most bytes for each multiply-add, and results take the
+// same host memory.
+TEST(Tune, LetsResultsOfTrianglesWaitWhereInputsAreTheLimit) {
+  const Machine machine = test::shipped("h200x4");
+  for (const Routine routine : {Routine::trsm, Routine::trmm}) {
+    const Problem problem = make_problem({.routine = routine, .m = 32768, .n = 32768});
+    const Tuned waits = tune(problem, machine, {});
+    EXPECT_EQ(check(waits.plan), "");
+    EXPECT_TRUE(waits.plan.tuning.inputs_first);
+    const Tuned product = tune(square(32768, kHost), machine, {});
+    EXPECT_LT(waits.cost.seconds, product.cost.seconds / 2 / 0.95);
+  }
+  // Where C is not in host memory, nothing is gained.
+  const Problem at_device = make_problem({.routine = Routine::trsm, .m = 8192, .n = 8192},
+                                         {.homes = {kHost, kHost, kFirstDevice}});
+  EXPECT_FALSE(tune(at_device, machine, {}).plan.tuning.inputs_first);
 }
 
 // C is 32 times as large as A and B: with equal parts the links of the device that holds all
