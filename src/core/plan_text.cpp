@@ -166,6 +166,7 @@ void write_considered(JsonText& json, const Considered& considered, const std::s
       .member("split_k", tuning.split_k);
   write_shared(json, tuning, problem);
   json.member("ramp", tuning.ramp)
+      .member("both_sides", tuning.both_sides)
       .member("inputs_first", tuning.inputs_first)
       .member("out_of_core", to_string(tuning.out_of_core))
       .member("group", tuning.group)

@@ -159,29 +159,45 @@ double Mover::estimate_s(int key, int worker) {
                            cargos_[static_cast<std::size_t>(key)]);
 }
 
-/// Workers of one row of the grid have left factors in common, those of one column right ones.
-bool Mover::reads_alike(int worker, int other, Side side) const {
+// Does the worker compute a target of its group in this row of C, or in this column?
+bool Mover::multiplies(int worker, int line) const {
+  const Dealing& deal = layout_->deal();
+  const Step& at = positions_[index(worker)];
+  const auto is_its = [&](int row, int col) {
+    return deal.row_group[index(row)] == at.row_group &&
+           deal.col_group[index(col)] == at.col_group && layout_->chain_at(row, col) >= 0 &&
+           layout_->owner_of({0, row, col}) == worker;
+  };
+  for (int other = 0; other < std::ssize(deal.row_owner); ++other)
+    if (is_its(other, line) || is_its(line, other)) return true;
+  return false;
+}
+
+/// Workers of one row of the grid have left factors in common, those of one column right ones; all
+/// of both have them where C is symmetric (Tuning::both_sides).
+bool Mover::reads_alike(int worker, int other, const FactorUse& use) const {
   const int cols = tuning_.grid.cols;
   if (layout_->is_cpu(worker) || layout_->is_cpu(other)) return false;  // all is in place for it
   // Parts of sums have no right factor in common.
-  if (layout_->is_split() && side == Side::right) return false;
-  return side == Side::left ? worker / cols == other / cols : worker % cols == other % cols;
+  if (layout_->is_split() && use.side == Side::right) return false;
+  if (tuning_.both_sides) return multiplies(other, use.line);
+  return use.side == Side::left ? worker / cols == other / cols : worker % cols == other % cols;
 }
 
 // The other workers of the grid row (for the left factor) or grid column (for the right one) that
 // will need the tile.
-void Mover::find_users(int key, int worker, Side side) {
+void Mover::find_users(int key, int worker, const FactorUse& use) {
   users_.assign(1, worker);
   // Where tiles stream, a worker keeps none beyond its use, so none comes before it is asked for.
   if (!tuning_.rules.has(Rule::batching) || layout_->deal().streams || !layout_->is_grid()) return;
-  const bool along_rows = side == Side::left;
+  const bool along_rows = use.side == Side::left;
   // An item's own right factor is of use to no other rows.
   if (!along_rows && program_.matrix_of(tiles_[static_cast<std::size_t>(key)]).items > 1) return;
   const Grid& grid = tuning_.grid;
   const Step& at = positions_[static_cast<std::size_t>(worker)];
   for (int other = 0; other < static_cast<int>(tuning_.workers.size()); ++other) {
     if (other == worker || held_s(key, other) >= 0) continue;
-    if (!reads_alike(worker, other, side)) continue;
+    if (!reads_alike(worker, other, use)) continue;
     const int row = other / grid.cols, col = other % grid.cols;
     if (!row_present_[static_cast<std::size_t>(at.row_group)][static_cast<std::size_t>(row)] ||
         !col_present_[static_cast<std::size_t>(at.col_group)][static_cast<std::size_t>(col)])
@@ -198,10 +214,10 @@ void Mover::find_users(int key, int worker, Side side) {
   }
 }
 
-Where Mover::acquire(int key, int worker, int pinned, Side side) {
+Where Mover::acquire(int key, int worker, int pinned, const FactorUse& use) {
   if (lies_in_place(key, worker)) return {device_of(worker), -1};
   if (const Held& h = held(key, worker); h.slot >= 0) return {device_of(worker), h.slot};
-  find_users(key, worker, side);
+  find_users(key, worker, use);
   user_devices_.clear();
   for (int user : users_) user_devices_.push_back(device_of(user));
   const TileId tile = tiles_[static_cast<std::size_t>(key)];
@@ -211,7 +227,7 @@ Where Mover::acquire(int key, int worker, int pinned, Side side) {
   Where from = place_of(chain.source, key);
   const bool passes = std::ranges::any_of(chain.legs, [](const Leg& l) { return l.hop_count > 1; });
   keepers_.clear();
-  if (passes && tuning_.max_hops > 0) find_keepers(key, worker, pinned, side);
+  if (passes && tuning_.max_hops > 0) find_keepers(key, worker, pinned, use);
   TaskId upstream = kNoTask;
   for (std::size_t u = 0; u < chain.users.size(); ++u) {
     const auto at = std::find(user_devices_.begin(), user_devices_.end(), chain.users[u]);
@@ -236,12 +252,12 @@ Where Mover::place_of(DeviceId source, int key) const {
 
 /// Workers that will need the tile, but are not at its step yet: where it passes through them, it
 /// stays (paper 2, 3.2).
-void Mover::find_keepers(int key, int worker, int pinned, Side side) {
+void Mover::find_keepers(int key, int worker, int pinned, const FactorUse& use) {
   keepers_pin_ = pinned;
   if (layout_->deal().streams || !tuning_.rules.has(Rule::caching) || !layout_->is_grid()) return;
   for (int other = 0; other < static_cast<int>(tuning_.workers.size()); ++other)
     if (std::ranges::find(users_, other) == users_.end() && held_s(key, other) < 0 &&
-        reads_alike(worker, other, side) && may_take(key, other, pinned))
+        reads_alike(worker, other, use) && may_take(key, other, pinned))
       keepers_.push_back({device_of(other), other});
 }
 

@@ -30,6 +30,12 @@ inline int distance(const TileId& a, const TileId& b) {
   return std::abs(a.row - b.row) + std::abs(a.col - b.col);
 }
 
+/// A factor of the targets in a row (the left one) or a column of C.
+struct FactorUse {
+  Side side = Side::left;
+  int line = 0;  ///< the row, or the column
+};
+
 /// No input tile.
 inline constexpr int kNoKey = -1;
 
@@ -57,7 +63,7 @@ class Mover {
   /// other workers at the same group that will need it get it by the same chain: those of the same
   /// row of the grid where it is the `left` factor, of the same column where it is the right one.
   /// `pinned` is a key that must not be evicted meanwhile (or kNoKey).
-  Where acquire(int key, int worker, int pinned, Side side);
+  Where acquire(int key, int worker, int pinned, const FactorUse& use);
   /// The worker is done with the tile for good (rule caching off).
   void drop(int key, int worker);
   /// The worker's slot has the call's result for this tile, and others will read it from there.
@@ -208,9 +214,10 @@ class Mover {
   int user_of(int worker) const { return layout_->call().reads_target ? worker : 0; }
   Use use_now(int worker) const;
   std::span<const Holder> holders_of(int key);
-  bool reads_alike(int worker, int other, Side side) const;
-  void find_users(int key, int worker, Side side);
-  void find_keepers(int key, int worker, int pinned, Side side);
+  bool reads_alike(int worker, int other, const FactorUse& use) const;
+  void find_users(int key, int worker, const FactorUse& use);
+  void find_keepers(int key, int worker, int pinned, const FactorUse& use);
+  bool multiplies(int worker, int line) const;
   Where passed_place(const TileId& tile, const LinkClock::Hop& hop);
   bool may_take(int key, int worker, int pinned);
   int take_input(int key, int worker, int pinned);

@@ -290,8 +290,9 @@ void Planner::emit(int worker, const Next& next) {
   double arrival_s = 0;
   for (std::size_t x = 0; x < 2; ++x) {
     if (keys[x] == kNoKey) continue;
-    task.inputs[x] =
-        mover_->acquire(keys[x], worker, keys[1 - x], x == 0 ? Side::left : Side::right);
+    const FactorUse use =
+        x == 0 ? FactorUse{Side::left, chain.target.row} : FactorUse{Side::right, chain.target.col};
+    task.inputs[x] = mover_->acquire(keys[x], worker, keys[1 - x], use);
   }
   for (const int key : keys)
     if (key != kNoKey) arrival_s = std::max(arrival_s, mover_->held_s(key, worker));

@@ -228,10 +228,10 @@ void Walk::ask_for_one() {
   if (rows_asked_ == 0 && cols_asked_ > 0) take_row = true;
   if (cols_asked_ == 0 && rows_asked_ > 0) take_row = false;
   if (take_row) {
-    mover_.acquire(row_keys_[row], worker_, kNoKey, Side::left);
+    mover_.acquire(row_keys_[row], worker_, kNoKey, {Side::left, rows_[row]});
     schedule_row(row, mover_.held_s(row_keys_[row], worker_));
   } else {
-    mover_.acquire(col_keys_[col], worker_, kNoKey, Side::right);
+    mover_.acquire(col_keys_[col], worker_, kNoKey, {Side::right, cols_[col]});
     schedule_col(col, mover_.held_s(col_keys_[col], worker_));
   }
 }

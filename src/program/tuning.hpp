@@ -128,6 +128,10 @@ struct Tuning {
   std::int64_t group = 0;  ///< edge in elements of a group of C tiles that a worker finishes before
                            ///< the next; 0: all of its block
   std::int64_t group_m = 0;  ///< the same along m only, where not 0
+  /// Where C is a triangle of a product of a matrix by itself (or of two, both ways): a tile goes
+  /// to the users of its rows and of its columns at once, instead of to one after the other. Needs
+  /// the rule `batching`.
+  bool both_sides = false;
   /// Where A is triangular: results of a turn (Dealing::turn_of) go home after the copies of its
   /// inputs from the host, turns of trmm but the last are reversed, and the last of several is
   /// halved. For single calls in core with C in host memory, without the CPU; else it means

@@ -134,6 +134,9 @@ struct Groups {
   int rows, cols;
 };
 inline constexpr std::array<Groups, 6> kGroups{{{3, 3}, {1, 4}, {2, 2}, {1, 8}, {4, 4}, {1, 2}}};
+/// The kMostBothSides fastest plans of a symmetric C, and the fastest without groups, are also
+/// tried with one chain of copies of a tile for the users on both sides.
+inline constexpr std::size_t kMostBothSides = 3;
 /// Results that wait for inputs are tried with these numbers of turns (groups along the side that a
 /// triangular A leaves free), and with the kMostInputsFirst fastest plans.
 inline constexpr std::array<int, 2> kTurns{2, 4};

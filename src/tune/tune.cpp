@@ -48,6 +48,7 @@ class Tuner {
   double all_by_s(DeviceId device, const Tuning& tuning) const;
   void attempt_variants(const Team& team, std::int64_t for_groups);
   void attempt_ramps(const Team& team);
+  void attempt_both_sides(const Team& team, const Considered& ungrouped);
   bool may_share() const;
   std::vector<double> speeds(const Tuning& tuning) const;
   void attempt_owned(const Team& team, std::int64_t end);
@@ -112,7 +113,8 @@ void Tuner::attempt_list(std::vector<Considered> list) {
 }
 
 // Variants of the fastest plans of a team: halved first steps, other shares and edges, and where
-// these do not leave the team far behind, groups, and results that wait for inputs.
+// these do not leave the team far behind, groups, one chain for both sides of C, and results that
+// wait for inputs.
 void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
   if (base_.rules.has(Rule::tile)) attempt_ramps(team);
   std::vector<Considered> to_group = choice_.best(limits::kMostGrouped, &team);
@@ -131,6 +133,7 @@ void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
   }
   if (!base_.rules.has(Rule::order)) return;
   attempt_groups(to_group, budget_.spent() + for_groups);
+  attempt_both_sides(team, to_group.front());
   attempt_inputs_first(team, to_group, budget_.spent() + limits::kForInputsFirst(budget_.whole()));
 }
 
@@ -167,6 +170,20 @@ void Tuner::attempt_ramps(const Team& team) {
   for (Considered& c : ramped) c.tuning.ramp = limits::kRamp;
   attempts_.expect(ramped, kNoEnd);
   for (Considered& c : ramped) attempts_.attempt(std::move(c));
+}
+
+// A tile that is a factor on both sides of C would else come from the host a second time where that
+// is sooner than from a device, and take the host's memory from others.
+void Tuner::attempt_both_sides(const Team& team, const Considered& ungrouped) {
+  const RoutineTraits& traits = problem_.traits();
+  if (!base_.rules.has(Rule::batching) || team.size() < 2 || !(traits.by_itself || traits.twice))
+    return;
+  std::vector<Considered> list = choice_.best(limits::kMostBothSides, &team);
+  if (std::ranges::find(list, ungrouped.tuning, &Considered::tuning) == list.end())
+    list.push_back(ungrouped);
+  for (Considered& c : list) c.tuning.both_sides = true;
+  attempts_.expect(list, kNoEnd);
+  for (Considered& c : list) attempts_.attempt(std::move(c));
 }
 
 /// The worker that holds C, or if C is on the host, the one that holds both A and B; -1 if none.

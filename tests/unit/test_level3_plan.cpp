@@ -53,6 +53,33 @@ TEST(Level3Plan, MovesTheOneOperandOfSyrkOnce) {
   EXPECT_LE(std::ssize(arrivals), 4 * (n / tile) * (k / tile));
 }
 
+// One chain brings a tile to the users of its rows and of its columns. Each side by itself may find
+// the host sooner than a device.
+TEST(Level3Plan, TakesATileForBothSidesFromTheHostOnce) {
+  const Machine machine = node(4);
+  const auto most_times = [&](const Tuning& tuning) {
+    const Plan plan = make_plan(syrk(4096, 2048), machine, tuning);
+    EXPECT_EQ(check(plan), "");
+    std::map<TileId, int> times;
+    for (const Task& task : plan.tasks)
+      if (task.kind == TaskKind::fetch && task.tile.matrix == kA && task.from.device == kHost)
+        ++times[task.tile];
+    return std::ranges::max(times | std::views::values);
+  };
+  Tuning tuning = simple(machine, {2, 2}, 512);
+  EXPECT_GT(most_times(tuning), 1);
+  tuning.both_sides = true;
+  EXPECT_EQ(most_times(tuning), 1);
+}
+
+TEST(Level3Plan, RefusesBothSidesWhereCIsNotSymmetric) {
+  const Machine machine = node(4);
+  Tuning tuning = simple(machine, {2, 2}, 512);
+  tuning.both_sides = true;
+  const Problem problem = make_problem({.m = 4096, .n = 1024, .k = 1024});
+  EXPECT_THROW(make_plan(problem, machine, tuning), Error);
+}
+
 TEST(Level3Plan, GivesTheWorkersEqualPartsOfATriangle) {
   const Machine machine = node(8);
   for (const auto& [workers, grid] :

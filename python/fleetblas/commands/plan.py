@@ -181,6 +181,8 @@ def _tuning(tried: dict, routine: str) -> str:
     if tried["group"]:
         rows, columns = tried["group_m"], tried["group"]
         text += f", groups of {rows}" + (f" x {columns}" if rows != columns else "")
+    if tried["both_sides"]:
+        text += ", both sides at once"
     if tried["inputs_first"]:
         text += ", inputs first"
     return text
