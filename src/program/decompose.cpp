@@ -55,20 +55,24 @@ void own_rows(const Problem& problem, const Tuning& tuning, const std::vector<Pi
 // Shares and tile edges by line are as many as the grid has lines, and sensible.
 void require_lines(const Problem& problem, const Tuning& tuning) {
   const RoutineTraits& traits = problem.traits();
-  const bool allowed = problem.batch == 1 && !traits.triangle && !traits.triangular;
-  const auto require = [&](const auto& values, int lines, const auto& is_sensible,
+  const bool allowed = problem.batch == 1 && !traits.triangle;
+  const auto require = [&](const auto& values, int lines, bool fits, const auto& is_sensible,
                            const char* message) {
-    if (!values.empty() &&
-        (!allowed || std::ssize(values) != lines || !std::ranges::all_of(values, is_sensible)))
+    if (!values.empty() && (!allowed || !fits || std::ssize(values) != lines ||
+                            !std::ranges::all_of(values, is_sensible)))
       throw Error(Status::bad_argument, message);
   };
+  // Tiles along the side of a triangle are dealt to and fro.
+  const bool left = problem.side == Side::left, dealt = traits.triangular;
   const auto is_share = [](double share) { return share > 0 && share < 1e6; };
   const auto is_edge = [](std::int64_t edge) { return edge > 0; };
   const auto [rows, cols] = tuning.grid;
-  require(tuning.row_shares, rows, is_share, "the shares are not those of the grid");
-  require(tuning.col_shares, cols, is_share, "the shares are not those of the grid");
-  require(tuning.row_tiles, rows, is_edge, "the tile edges are not those of the grid");
-  require(tuning.col_tiles, cols, is_edge, "the tile edges are not those of the grid");
+  const char* const no_shares = "the shares are not those of the grid";
+  const char* const no_edges = "the tile edges are not those of the grid";
+  require(tuning.row_shares, rows, !dealt || !left || rows == 1, is_share, no_shares);
+  require(tuning.col_shares, cols, !dealt || left || cols == 1, is_share, no_shares);
+  require(tuning.row_tiles, rows, !dealt, is_edge, no_edges);
+  require(tuning.col_tiles, cols, !dealt, is_edge, no_edges);
 }
 
 // A part along one edge of C, as a number of elements.

@@ -98,7 +98,7 @@ struct Tuning {
   /// copies leave; 0: the CPU may have no part.
   double cpu_part = 0;
   /// Relative shares of C's rows and columns for the rows and columns of the grid; empty: equal
-  /// shares. Not for batches.
+  /// shares. Not for batches, triangles of C, nor along the side of a triangular A.
   std::vector<double> row_shares, col_shares;
   std::int64_t tile = 0;                ///< largest tile edge in elements, in each dimension,
   std::int64_t tile_m = 0, tile_k = 0;  ///< but along these where not 0: long columns travel fast

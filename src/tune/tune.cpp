@@ -49,7 +49,9 @@ class Tuner {
   void attempt_variants(const Team& team, std::int64_t for_groups);
   void attempt_ramps(const Team& team);
   void attempt_both_sides(const Team& team, const Considered& ungrouped);
+  void attempt_shares(const Team& team);
   bool may_share() const;
+  bool may_share(const Tuning& tuning) const;
   std::vector<double> speeds(const Tuning& tuning) const;
   void attempt_owned(const Team& team, std::int64_t end);
   void attempt_balanced(const Team& team, std::int64_t end);
@@ -118,12 +120,10 @@ void Tuner::attempt_list(std::vector<Considered> list) {
 void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
   if (base_.rules.has(Rule::tile)) attempt_ramps(team);
   std::vector<Considered> to_group = choice_.best(limits::kMostGrouped, &team);
-  if (base_.rules.has(Rule::grid) && may_share()) {
-    const std::int64_t for_shares = limits::kForShares(budget_.whole());
-    attempt_owned(team, budget_.spent() + for_shares);
-    attempt_balanced(team, budget_.spent() + for_shares);
-    if (base_.rules.has(Rule::tile) && request_.tile == 0)
-      attempt_two_sizes(team, budget_.spent() + for_shares);
+  // Where A is triangular, groups gain more than shares, so these are tried with them.
+  const bool shares_last = problem_.traits().triangular;
+  if (!shares_last) {
+    attempt_shares(team);
     const Considered best = choice_.best(1, &team).front();
     if (choice_.rank(best) > within(limits::kHopelessTeam, choice_.least())) return;
     if (choice_.rank(best) < choice_.rank(to_group.front())) {
@@ -131,10 +131,24 @@ void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
       to_group.resize(std::min(to_group.size(), limits::kMostGrouped));
     }
   }
-  if (!base_.rules.has(Rule::order)) return;
-  attempt_groups(to_group, budget_.spent() + for_groups);
-  attempt_both_sides(team, to_group.front());
-  attempt_inputs_first(team, to_group, budget_.spent() + limits::kForInputsFirst(budget_.whole()));
+  if (base_.rules.has(Rule::order)) {
+    attempt_groups(to_group, budget_.spent() + for_groups);
+    attempt_both_sides(team, to_group.front());
+    attempt_inputs_first(team, to_group,
+                         budget_.spent() + limits::kForInputsFirst(budget_.whole()));
+  }
+  if (shares_last) attempt_shares(team);
+}
+
+// Parts of C that are larger for the owner of operands, or for faster workers, and tiles of two
+// sizes.
+void Tuner::attempt_shares(const Team& team) {
+  if (!base_.rules.has(Rule::grid) || !may_share()) return;
+  const std::int64_t for_shares = limits::kForShares(budget_.whole());
+  attempt_owned(team, budget_.spent() + for_shares);
+  attempt_balanced(team, budget_.spent() + for_shares);
+  if (base_.rules.has(Rule::tile) && request_.tile == 0)
+    attempt_two_sizes(team, budget_.spent() + for_shares);
 }
 
 Tuned Tuner::run() {
@@ -195,9 +209,12 @@ int Tuner::owner(const Team& workers) const {
   return found == workers.end() ? -1 : static_cast<int>(found - workers.begin());
 }
 
-bool Tuner::may_share() const {
-  const RoutineTraits& traits = problem_.traits();
-  return problem_.batch == 1 && !traits.triangle && !traits.triangular;
+bool Tuner::may_share() const { return problem_.batch == 1 && !problem_.traits().triangle; }
+
+/// Where A is triangular, only the side that it leaves free is cut into shares.
+bool Tuner::may_share(const Tuning& tuning) const {
+  const int along = problem_.side == Side::left ? tuning.grid.rows : tuning.grid.cols;
+  return tuning.out_of_core == OutOfCore::none && (!problem_.traits().triangular || along == 1);
 }
 
 /// How fast each worker of the tuning alone multiplies its tiles, relative to the first.
@@ -214,7 +231,7 @@ void Tuner::attempt_balanced(const Team& team, std::int64_t end) {
   if (team.size() < 2) return;
   for (Considered latest : choice_.best(limits::kMostShared, &team)) {
     const Tuning unbalanced = latest.tuning;
-    if (unbalanced.out_of_core != OutOfCore::none) continue;
+    if (!may_share(unbalanced)) continue;
     std::vector<double> parts = parts_of(unbalanced);
     const auto attempt_parts = [&] {
       Considered c{.tuning = in_proportion(unbalanced, parts), .tasks = latest.tasks};
@@ -256,7 +273,7 @@ double Tuner::speed_of_input(DeviceId worker, int factor) const {
 // ones, whose first tile then comes sooner (unequal load); or edges in inverse proportion to the
 // speed of the links, with which each worker multiplies as long as it fetches (idle case).
 void Tuner::attempt_two_sizes(const Team& team, std::int64_t end) {
-  if (team.size() < 2) return;
+  if (team.size() < 2 || problem_.traits().triangular) return;
   for (const Considered& alike : choice_.best(limits::kMostTwoSized, &team)) {
     const Tuning& tuning = alike.tuning;
     if (tuning.out_of_core != OutOfCore::none || tuning.split_k) continue;
@@ -298,7 +315,7 @@ void Tuner::attempt_owned(const Team& team, std::int64_t end) {
   const Estimator estimator(problem_, machine_, team);
   const double bound_s = bound(problem_, machine_).seconds;
   for (const Considered& equal : choice_.best(limits::kMostShared, &team)) {
-    if (equal.tuning.out_of_core != OutOfCore::none || !equal.tuning.row_shares.empty()) continue;
+    if (!may_share(equal.tuning) || !equal.tuning.row_shares.empty()) continue;
     const double alone_s = all_by_s(team[static_cast<std::size_t>(favoured)], equal.tuning);
     double seconds = equal.seconds, least = choice_.rank(equal);
     for (int round = 0; round < limits::kShareRounds; ++round) {
@@ -394,7 +411,8 @@ double Tuner::all_by_s(DeviceId device, const Tuning& tuning) const {
   const auto volume = [](std::int64_t x, std::int64_t y, std::int64_t z) {
     return static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(z);
   };
-  return machine_.multiply_s(device, problem_.type, m, n, k) *
+  return problem_.traits().part_of_products() *
+         machine_.multiply_s(device, problem_.type, m, n, k) *
          volume(problem_.m, problem_.n, problem_.k) / volume(m, n, k);
 }
 

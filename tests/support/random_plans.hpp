@@ -193,23 +193,26 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   t.own_copies = chance(random, 15);
   t.inputs_first = chance(random, 40);
   t.both_sides = (problem.traits().by_itself || problem.traits().twice) && chance(random, 40);
-  if (problem.batch == 1 && !problem.traits().triangle && !problem.traits().triangular &&
-      chance(random, 25)) {
+  const bool triangular = problem.traits().triangular;
+  if (problem.batch == 1 && !problem.traits().triangle && chance(random, 25)) {
     const auto shares = [&](int parts) {
       std::vector<double> some;
       for (int part = 0; part < parts; ++part)
         some.push_back(static_cast<double>(between(random, 1, 20)));
       return some;
     };
-    if (chance(random, 70)) t.row_shares = shares(t.grid.rows);
-    if (chance(random, 70)) t.col_shares = shares(t.grid.cols);
+    const bool left = problem.side == Side::left;
+    if (chance(random, 70) && !(triangular && left && t.grid.rows > 1))
+      t.row_shares = shares(t.grid.rows);
+    if (chance(random, 70) && !(triangular && !left && t.grid.cols > 1))
+      t.col_shares = shares(t.grid.cols);
     const auto edges = [&](int lines) {
       std::vector<std::int64_t> some;
       for (int line = 0; line < lines; ++line) some.push_back(between(random, 1, 2 * t.tile));
       return some;
     };
-    if (chance(random, 40)) t.row_tiles = edges(t.grid.rows);
-    if (chance(random, 40)) t.col_tiles = edges(t.grid.cols);
+    if (chance(random, 40) && !triangular) t.row_tiles = edges(t.grid.rows);
+    if (chance(random, 40) && !triangular) t.col_tiles = edges(t.grid.cols);
   }
   if (t.out_of_core == OutOfCore::none && chance(random, 30)) {
     if (chance(random, 70)) t.tile_m = between(random, t.tile, 4 * t.tile);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <ranges>
+#include <utility>
 
 #include "base/error.hpp"
 #include "plan/plan.hpp"
@@ -192,6 +193,29 @@ TEST(Level3Plan, ReversesTheTurnsOfTrmmButTheLastWhereInputsComeFirst) {
     tuning.inputs_first = true;  // halves the last turn
     EXPECT_EQ(steps_by_turn(Routine::trmm), (std::vector{back, back, onwards}));
     EXPECT_EQ(steps_by_turn(Routine::trsm), (std::vector{onwards, onwards, onwards}));
+  }
+}
+
+// Where A leaves a side free, workers may have uneven parts of it.
+TEST(Level3Plan, GivesEachWorkerItsShareOfTheSideThatATriangleLeavesFree) {
+  const Machine machine = node(2);
+  for (const Side side : {Side::left, Side::right}) {
+    const bool left = side == Side::left;
+    Tuning tuning = simple(machine, left ? Grid{1, 2} : Grid{2, 1}, 512);
+    (left ? tuning.col_shares : tuning.row_shares) = {3, 1};
+    const Problem problem = by_triangle(Routine::trsm, side, 4096);
+    const Plan plan = make_plan(problem, machine, tuning);
+    EXPECT_EQ(check(plan), "");
+    std::map<DeviceId, std::int64_t> elements;
+    for (const Task& task : plan.tasks)
+      if (task.kind == TaskKind::compute && task.kernel == Kernel::solve)
+        elements[task.device()] +=
+            plan.program->rows_of(task.tile) * plan.program->cols_of(task.tile);
+    EXPECT_EQ(elements[kFirstDevice], 3 * elements[kFirstDevice + 1]);
+
+    std::swap(tuning.grid.rows, tuning.grid.cols);
+    std::swap(tuning.row_shares, tuning.col_shares);
+    EXPECT_THROW(make_plan(problem, machine, tuning), Error) << "along the triangle";
   }
 }
 

@@ -235,6 +235,20 @@ TEST(Tune, GivesMoreToTheOwnerWhereTheOthersWaitForItsLinks) {
   EXPECT_LT(free.cost.seconds, 0.95 * equal.cost.seconds);
 }
 
+TEST(Tune, GivesMoreOfTheRightHandSidesToTheOwner) {
+  const Machine machine = test::shipped("h200x4");
+  const DeviceId owner = kFirstDevice + 2;
+  const Problem problem = make_problem({.routine = Routine::trsm, .m = 4096, .n = 4096},
+                                       {.homes = {owner, owner, owner}});
+  const Tuned free = tune(problem, machine, {});
+  const Tuned equal = tune(problem, machine, {.rules = Rules::all().without(Rule::grid)});
+
+  EXPECT_EQ(check(free.plan), "");
+  ASSERT_EQ(free.plan.tuning.col_shares.size(), 4u);
+  EXPECT_GT(free.plan.tuning.col_shares[2], 0.3);
+  EXPECT_LT(free.cost.seconds, 0.95 * equal.cost.seconds);
+}
+
 // In a grid of 2 x 2 a larger part for one worker also gives its neighbour more rows of A.
 TEST(Tune, GivesNoLargerPartThanMemoryHolds) {
   const Machine machine = node(4, 50e9, 100e9);
