@@ -316,7 +316,11 @@ class Checker {
       // A device may do without a form that it does not prepare.
       if (!tile.exists() || (needed.form != Form::stored && now.inputs[x].in_place())) continue;
       if (std::string fault = read(t, now.inputs[x], needed); !fault.empty()) return fault;
-      if (program_.matrix_of(tile).is_written) used_by_[versions_.place(tile)].push_back(now.op);
+      if (!program_.matrix_of(tile).is_written) continue;
+      if (program_.matrix_of(now.tile).returns &&
+          state({program_.matrix_of(tile).home, -1}, tile).content.last > needed.last)
+        return "reads what its home has no more, but may be needed once more";
+      used_by_[versions_.place(tile)].push_back(now.op);
     }
     return {};
   }
@@ -411,8 +415,8 @@ class Checker {
   HappensBefore order_;
   std::vector<std::vector<State>> slots_;  ///< per device and slot
   std::vector<State> homes_;               ///< per tile
-  std::vector<std::vector<OpId>>
-      used_by_;  ///< per tile: ops that have read it since it was written
+  /// Per tile: ops that have read a version not older than the one at home.
+  std::vector<std::vector<OpId>> used_by_;
 };
 
 }  // namespace

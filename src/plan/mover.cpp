@@ -184,8 +184,7 @@ bool Mover::reads_alike(int worker, int other, const FactorUse& use) const {
   return use.side == Side::left ? worker / cols == other / cols : worker % cols == other % cols;
 }
 
-// The other workers of the grid row (for the left factor) or grid column (for the right one) that
-// will need the tile.
+// The other workers that read alike and will need the tile.
 void Mover::find_users(int key, int worker, const FactorUse& use) {
   users_.assign(1, worker);
   // Where tiles stream, a worker keeps none beyond its use, so none comes before it is asked for.

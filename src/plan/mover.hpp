@@ -25,11 +25,6 @@ struct Step {
   int at = 0;
 };
 
-/// How many tiles lie between two tiles of one row or column.
-inline int distance(const TileId& a, const TileId& b) {
-  return std::abs(a.row - b.row) + std::abs(a.col - b.col);
-}
-
 /// A factor of the targets in a row (the left one) or a column of C.
 struct FactorUse {
   Side side = Side::left;
@@ -61,7 +56,8 @@ class Mover {
   double estimate_s(int key, int worker);
   /// Brings the tile to the worker unless it is there, and says where. With the rule `batching`,
   /// other workers at the same group that will need it get it by the same chain: those of the same
-  /// row of the grid where it is the `left` factor, of the same column where it is the right one.
+  /// row of the grid where it is the left factor, of the same column where it is the right one, or
+  /// of both (Tuning::both_sides).
   /// `pinned` is a key that must not be evicted meanwhile (or kNoKey).
   Where acquire(int key, int worker, int pinned, const FactorUse& use);
   /// The worker is done with the tile for good (rule caching off).
@@ -96,7 +92,7 @@ class Mover {
     if (change == nullptr || tile == target) return;
     if (tile.matrix == target.matrix && !layout_->call().reads_results) {
       if (!change->nearest_user.exists() ||
-          distance(tile, target) < distance(tile, change->nearest_user))
+          tiles_between(tile, target) < tiles_between(tile, change->nearest_user))
         change->nearest_user = target;
     } else if (change->users.empty() || change->users.back() != target) {
       change->users.push_back(target);
@@ -150,6 +146,10 @@ class Mover {
   void finish();
 
  private:
+  /// Of two tiles of one row or column.
+  static int tiles_between(const TileId& a, const TileId& b) {
+    return std::abs(a.row - b.row) + std::abs(a.col - b.col);
+  }
   struct Keys {
     int first = kNoKey;  ///< of the matrix's first tile; kNoKey: no op reads it
     int cols = 0;

@@ -50,9 +50,11 @@ void require_valid(const TileProgram& program, std::span<const Dealing> deals,
     if (deal.is_late && deals.size() != 1)
       throw Error(Status::bad_argument, "results are late in plans of single calls only");
   }
-  for (const ProgramCall& call : program.calls)
-    if (tuning.both_sides && call.cuts.m != call.cuts.n)
-      throw Error(Status::bad_argument, "tiles are on both sides of a symmetric C only");
+  for (const ProgramCall& call : program.calls) {
+    const Matrix& target = program.matrices[static_cast<std::size_t>(call.target())];
+    if (tuning.both_sides && (target.diagonal == Fill::full || target.items > 1))
+      throw Error(Status::bad_argument, "tiles are on both sides of a triangle of C only");
+  }
   if (tuning.tile < 1) throw Error(Status::bad_argument, "the tile edge must be positive");
   if (tuning.out_of_core != OutOfCore::none && tuning.memory_cap.size() < machine.devices.size())
     throw Error(Status::bad_argument, "an out-of-core plan needs a memory cap for every device");

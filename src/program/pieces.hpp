@@ -24,7 +24,7 @@ struct GridLines {
   std::span<const double> shares = {};       ///< empty: equal ones
   std::span<const std::int64_t> tiles = {};  ///< largest edges by line; empty: `tile` for all
   const Cuts* cuts = nullptr;                ///< where the tiles begin, if that is given
-  bool halves_last = false;                  ///< of several groups, so that less is left at the end
+  bool halves_last = false;                  ///< the last of several groups is cut in two
 
   std::int64_t edge_of(int line) const {
     return std::max<std::int64_t>(1, tiles.empty() ? tile : tiles[static_cast<std::size_t>(line)]);

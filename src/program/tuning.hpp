@@ -133,9 +133,10 @@ struct Tuning {
   /// the rule `batching`.
   bool both_sides = false;
   /// Where A is triangular: results of a turn (Dealing::turn_of) go home after the copies of its
-  /// inputs from the host, turns of trmm but the last are reversed, and the last of several is
-  /// halved. For single calls in core with C in host memory, without the CPU; else it means
-  /// nothing.
+  /// inputs from the host, since both take the host's memory. Turns of trmm but the last are
+  /// reversed then, so that they begin with what needs the fewest inputs, and the last of several
+  /// is halved, so that less is left to go home at the end. For single calls in core with C in host
+  /// memory, without the CPU; else it means nothing.
   bool inputs_first = false;
   bool own_copies = false;  ///< devices multiply in slots only, also what is at home on them, so
                             ///< that addresses and leading dimensions of operands change no bits

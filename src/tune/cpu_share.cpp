@@ -25,6 +25,7 @@ Tuning with_cpu(Tuning tuning, const Problem& problem, double share, double cpu_
   tuning.workers.push_back(kHost);
   tuning.cpu_share = share_of(problem, cpu_strip(problem, share));
   tuning.cpu_part = cpu_part;
+  tuning.inputs_first = false;  // it replaces its tiles at once
   return tuning;
 }
 

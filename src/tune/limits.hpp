@@ -103,11 +103,11 @@ struct Part {
 };
 /// Tiles get two thirds of the budget. Groups get what tiles leave, and at least half of the
 /// budget. A larger part for the owner of operands gets a fifth on top; plans with a halved first
-/// step are few and have no limit. Smaller sets of workers get three quarters of it on top, and
-/// each of the best of these a quarter for more tilings and half of it for groups. Sets of many
-/// workers are few, one of each size, and get three eighths and no more tilings: tuning for 72
-/// devices is to take less than two seconds. The CPU's part gets a quarter, and results that
-/// wait for inputs a third.
+/// step, or one chain for both sides of C, are few and have no limit. Smaller sets of workers get
+/// three quarters of it on top, and each of the best of these a quarter for more tilings and half
+/// of it for groups. Sets of many workers are few, one of each size, and get three eighths and no
+/// more tilings: tuning for 72 devices is to take less than two seconds. The CPU's part gets a
+/// quarter, and results that wait for inputs a third.
 inline constexpr Part kForTiles{2, 3}, kForGroups{1, 2}, kForShares{1, 5}, kForTeams{3, 4},
     kForTeamsOfMany{3, 8}, kForBestTeam{1, 4}, kForGroupsOfTeam{1, 2}, kForCpu{1, 4},
     kForInputsFirst{1, 3};
@@ -134,13 +134,13 @@ struct Groups {
   int rows, cols;
 };
 inline constexpr std::array<Groups, 6> kGroups{{{3, 3}, {1, 4}, {2, 2}, {1, 8}, {4, 4}, {1, 2}}};
+/// Results that wait for inputs are tried in these groups (turns), with smaller tiles as long as
+/// that is faster, and for the kMostInputsFirst fastest plans.
+inline constexpr std::array<Groups, 2> kTurns{{{1, 2}, {1, 4}}};
+inline constexpr std::size_t kMostInputsFirst = 3;
 /// The kMostBothSides fastest plans of a symmetric C, and the fastest without groups, are also
 /// tried with one chain of copies of a tile for the users on both sides.
 inline constexpr std::size_t kMostBothSides = 3;
-/// Results that wait for inputs are tried with these numbers of turns (groups along the side that a
-/// triangular A leaves free), and with the kMostInputsFirst fastest plans.
-inline constexpr std::array<int, 2> kTurns{2, 4};
-inline constexpr std::size_t kMostInputsFirst = 3;
 /// The kMostShared fastest plans are also tried with a larger part of C for the worker that holds
 /// the operands, adjusted in kShareRounds rounds.
 inline constexpr std::size_t kMostShared = 3;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
@@ -60,10 +61,12 @@ class Tuner {
   void attempt_shared();
   void attempt_cpu();
   void balance_cpu(const Considered& without, double alone_s, std::int64_t end);
-  void attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end);
+  std::vector<Considered> in_groups(const std::vector<Considered>& ungrouped_ones,
+                                    std::span<const limits::Groups> all) const;
+  void attempt_all(std::vector<Considered> list, std::int64_t end);
   void attempt_inputs_first(const Team& team, const std::vector<Considered>& ungrouped_ones,
                             std::int64_t end);
-  void attempt_smaller(const Team& team, std::int64_t end);
+  void attempt_smaller_tiles(const Team& team, std::int64_t end);
   std::optional<Tuning> grouped(Tuning tuning, const limits::Groups& groups) const;
   std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
 
@@ -131,12 +134,12 @@ void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
       to_group.resize(std::min(to_group.size(), limits::kMostGrouped));
     }
   }
-  if (base_.rules.has(Rule::order)) {
-    attempt_groups(to_group, budget_.spent() + for_groups);
-    attempt_both_sides(team, to_group.front());
+  const bool orders = base_.rules.has(Rule::order);
+  if (orders) attempt_all(in_groups(to_group, limits::kGroups), budget_.spent() + for_groups);
+  attempt_both_sides(team, to_group.front());
+  if (orders)
     attempt_inputs_first(team, to_group,
                          budget_.spent() + limits::kForInputsFirst(budget_.whole()));
-  }
   if (shares_last) attempt_shares(team);
 }
 
@@ -434,10 +437,12 @@ std::optional<Tuning> Tuner::grouped(Tuning t, const limits::Groups& groups) con
   return t;
 }
 
-// Groups keep the estimate of their tuning: estimates consider neither groups nor ramps.
-void Tuner::attempt_groups(const std::vector<Considered>& ungrouped_ones, std::int64_t end) {
+/// All of them in each of these groups, where C is large enough. They keep the estimate of their
+/// tuning: estimates consider neither groups nor ramps.
+std::vector<Considered> Tuner::in_groups(const std::vector<Considered>& ungrouped_ones,
+                                         std::span<const limits::Groups> all) const {
   std::vector<Considered> list;
-  for (const limits::Groups& groups : limits::kGroups)
+  for (const limits::Groups& groups : all)
     for (const Considered& ungrouped : ungrouped_ones) {
       std::optional<Tuning> tuning = grouped(ungrouped.tuning, groups);
       if (!tuning) continue;
@@ -445,6 +450,10 @@ void Tuner::attempt_groups(const std::vector<Considered>& ungrouped_ones, std::i
                       .estimate_s = ungrouped.estimate_s,
                       .tasks = ungrouped.tasks});
     }
+  return list;
+}
+
+void Tuner::attempt_all(std::vector<Considered> list, std::int64_t end) {
   attempts_.expect(list, end);
   for (Considered& c : list) attempts_.attempt_before(end, std::move(c));
 }
@@ -454,25 +463,18 @@ void Tuner::attempt_groups(const std::vector<Considered>& ungrouped_ones, std::i
 void Tuner::attempt_inputs_first(const Team& team, const std::vector<Considered>& ungrouped_ones,
                                  std::int64_t end) {
   if (!problem_.traits().triangular || !on_host(problem_.operands[kC].home)) return;
-  std::vector<Considered> list;
-  for (const int turns : limits::kTurns)
-    for (const Considered& ungrouped : ungrouped_ones)
-      if (std::optional<Tuning> tuning = grouped(ungrouped.tuning, {1, turns}))
-        list.push_back({.tuning = std::move(*tuning),
-                        .estimate_s = ungrouped.estimate_s,
-                        .tasks = ungrouped.tasks});
+  std::vector<Considered> list = in_groups(ungrouped_ones, limits::kTurns);
   for (Considered& fast : choice_.best(limits::kMostInputsFirst, &team))
     if (std::ranges::find(list, fast.tuning, &Considered::tuning) == list.end())
       list.push_back(std::move(fast));
   std::erase_if(list, [](const Considered& c) { return c.tuning.out_of_core != OutOfCore::none; });
   for (Considered& c : list) c.tuning.inputs_first = true;
-  attempts_.expect(list, end);
-  for (Considered& c : list) attempts_.attempt_before(end, std::move(c));
-  attempt_smaller(team, end);
+  attempt_all(std::move(list), end);
+  attempt_smaller_tiles(team, end);
 }
 
 // Tiles were chosen without: where results wait, smaller ones may be faster.
-void Tuner::attempt_smaller(const Team& team, std::int64_t end) {
+void Tuner::attempt_smaller_tiles(const Team& team, std::int64_t end) {
   Considered best = choice_.best(1, &team).front();
   if (!best.tuning.inputs_first) return;
   std::vector<Considered> list = listed(team);
@@ -483,13 +485,9 @@ void Tuner::attempt_smaller(const Team& team, std::int64_t end) {
   std::ranges::sort(list, std::greater{}, [](const Considered& c) { return c.tuning.tile; });
   for (const Considered& smaller : list) {
     const double least = choice_.rank(best);
-    for (const int turns : limits::kTurns) {
-      std::optional<Tuning> tuning = grouped(smaller.tuning, {1, turns});
-      if (!tuning) continue;
-      tuning->inputs_first = true;
-      const Considered* const planned = attempts_.attempt_before(
-          end,
-          {.tuning = std::move(*tuning), .estimate_s = smaller.estimate_s, .tasks = smaller.tasks});
+    for (Considered& c : in_groups({smaller}, limits::kTurns)) {
+      c.tuning.inputs_first = true;
+      const Considered* const planned = attempts_.attempt_before(end, std::move(c));
       if (planned != nullptr && choice_.rank(*planned) < choice_.rank(best)) best = *planned;
     }
     if (choice_.rank(best) >= least) return;

@@ -44,12 +44,30 @@ std::optional<Inject> inject_of(Fault fault, Generator& random, const Plan& plan
   return inject;
 }
 
-/// Runs `faults` random plans with one fault each. Lost devices hold no operands.
-void expect_right_c(Fault fault, std::int64_t faults, std::uint64_t seed) {
+/// Makes the plan one whose results wait for inputs, in several turns.
+void make_late(Generator& random, Problem& problem, Tuning& tuning) {
+  for (Operand& operand : problem.operands) operand.home = chance(random, 50) ? kHost : kPageable;
+  tuning.out_of_core = OutOfCore::none;
+  tuning.memory_cap.clear();
+  tuning.owners = Owners::blocks;
+  tuning.worker_shares.clear();
+  if (tuning.has_cpu()) {
+    tuning.workers.pop_back();
+    tuning.cpu_share = tuning.cpu_part = 0;
+  }
+  const std::int64_t free_side = problem.side == Side::left ? problem.n : problem.m;
+  tuning.group = between(random, 1, std::max<std::int64_t>(1, free_side / 2));
+  tuning.group_m = 0;
+  tuning.inputs_first = true;
+}
+
+/// Runs `faults` random plans with one fault each. Lost devices hold no operands. With
+/// `only_late` results wait for inputs.
+void expect_right_c(Fault fault, std::int64_t faults, std::uint64_t seed, bool only_late = false) {
   Generator random(seed);
   std::int64_t failed = 0;
   // Problems without a product, and plans without a task for the fault, are drawn again.
-  const std::int64_t trials = 4 * faults;
+  const std::int64_t trials = (only_late ? 16 : 4) * faults;
   for (std::int64_t trial = 0; trial < trials && failed < faults; ++trial) {
     const Machine machine = test::node(kDevices);
     Problem problem = test::random_level3(random, kDevices, 60);
@@ -62,6 +80,10 @@ void expect_right_c(Fault fault, std::int64_t faults, std::uint64_t seed) {
     // With `pairs` a tile goes home in pieces, and C is undefined where its device is lost
     // meanwhile.
     if (fault == Fault::lost && tuning.routing == Routing::pairs) tuning.routing = Routing::fleet;
+    if (only_late) {
+      if (!problem.traits().triangular) continue;
+      make_late(random, problem, tuning);
+    }
     const auto plan = test::plan_if_any(problem, machine, tuning);
     if (!plan) continue;
     const auto inject = inject_of(fault, random, *plan);
@@ -91,6 +113,11 @@ TEST(Level3Faults, AFailedKernelLeavesTheRightC) {
 
 TEST(Level3Faults, ALostDeviceLeavesTheRightCOnTheHost) {
   expect_right_c(Fault::lost, test::scaled(1000), 33);
+}
+
+TEST(Level3Faults, OfResultsThatWaitForInputsLeaveTheRightC) {
+  for (const Fault fault : {Fault::copy, Fault::launch, Fault::lost})
+    expect_right_c(fault, test::scaled(400), 34, true);
 }
 
 }  // namespace

@@ -206,7 +206,9 @@ TEST(Tune, LetsResultsOfTrianglesWaitWhereInputsAreTheLimit) {
   // Where C is not in host memory, nothing is gained.
   const Problem at_device = make_problem({.routine = Routine::trsm, .m = 8192, .n = 8192},
                                          {.homes = {kHost, kHost, kFirstDevice}});
-  EXPECT_FALSE(tune(at_device, machine, {}).plan.tuning.inputs_first);
+  const Tuned there = tune(at_device, machine, {});
+  for (const Considered* candidate : there.search.best_first())
+    EXPECT_FALSE(candidate->tuning.inputs_first);
 }
 
 // C is 32 times as large as A and B: with equal parts the links of the device that holds all
