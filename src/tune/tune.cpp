@@ -10,7 +10,6 @@
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
-#include "plan/bound.hpp"
 #include "program/decompose.hpp"
 #include "tune/attempts.hpp"
 #include "tune/candidates.hpp"
@@ -19,9 +18,9 @@
 #include "tune/fits.hpp"
 #include "tune/limits.hpp"
 #include "tune/preset.hpp"
-#include "tune/shares.hpp"
 #include "tune/team_search.hpp"
 #include "tune/teams.hpp"
+#include "tune/uneven_parts.hpp"
 
 namespace fleet {
 namespace {
@@ -45,19 +44,9 @@ class Tuner {
   Tuned trivial();
   std::vector<Considered> listed(const Team& team) const;
   void attempt_list(std::vector<Considered> list);
-  int owner(const Team& workers) const;
-  double all_by_s(DeviceId device, const Tuning& tuning) const;
   void attempt_variants(const Team& team, std::int64_t for_groups);
   void attempt_ramps(const Team& team);
   void attempt_both_sides(const Team& team, const Considered& ungrouped);
-  void attempt_shares(const Team& team);
-  bool may_share() const;
-  bool may_share(const Tuning& tuning) const;
-  std::vector<double> speeds(const Tuning& tuning) const;
-  void attempt_owned(const Team& team, std::int64_t end);
-  void attempt_balanced(const Team& team, std::int64_t end);
-  void attempt_two_sizes(const Team& team, std::int64_t end);
-  double speed_of_input(DeviceId worker, int factor) const;
   void attempt_shared();
   void attempt_cpu();
   void balance_cpu(const Considered& without, double alone_s, std::int64_t end);
@@ -77,6 +66,7 @@ class Tuner {
   Choice choice_;
   Budget budget_{0};
   Attempts attempts_{choice_, budget_};
+  UnevenParts uneven_parts_{problem_, machine_, request_, attempts_};
   TeamSearch team_search_{
       attempts_, base_.workers, [this](const Team& team) { return listed(team); },
       [this](const Team& team, std::int64_t for_groups) { attempt_variants(team, for_groups); }};
@@ -126,7 +116,7 @@ void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
   // Where A is triangular, groups gain more than shares, so these are tried with them.
   const bool shares_last = problem_.traits().triangular;
   if (!shares_last) {
-    attempt_shares(team);
+    uneven_parts_.attempt(team);
     const Considered best = choice_.best(1, &team).front();
     if (choice_.rank(best) > within(limits::kHopelessTeam, choice_.least())) return;
     if (choice_.rank(best) < choice_.rank(to_group.front())) {
@@ -140,18 +130,7 @@ void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
   if (orders)
     attempt_inputs_first(team, to_group,
                          budget_.spent() + limits::kForInputsFirst(budget_.whole()));
-  if (shares_last) attempt_shares(team);
-}
-
-// Parts of C that are larger for the owner of operands, or for faster workers, and tiles of two
-// sizes.
-void Tuner::attempt_shares(const Team& team) {
-  if (!base_.rules.has(Rule::grid) || !may_share()) return;
-  const std::int64_t for_shares = limits::kForShares(budget_.whole());
-  attempt_owned(team, budget_.spent() + for_shares);
-  attempt_balanced(team, budget_.spent() + for_shares);
-  if (base_.rules.has(Rule::tile) && request_.tile == 0)
-    attempt_two_sizes(team, budget_.spent() + for_shares);
+  if (shares_last) uneven_parts_.attempt(team);
 }
 
 Tuned Tuner::run() {
@@ -192,146 +171,13 @@ void Tuner::attempt_ramps(const Team& team) {
 // A tile that is a factor on both sides of C would else come from the host a second time where that
 // is sooner than from a device, and take the host's memory from others.
 void Tuner::attempt_both_sides(const Team& team, const Considered& ungrouped) {
-  const RoutineTraits& traits = problem_.traits();
-  if (!base_.rules.has(Rule::batching) || team.size() < 2 || !(traits.by_itself || traits.twice))
-    return;
+  if (!base_.rules.has(Rule::batching) || team.size() < 2 || !problem_.traits().by_itself) return;
   std::vector<Considered> list = choice_.best(limits::kMostBothSides, &team);
   if (std::ranges::find(list, ungrouped.tuning, &Considered::tuning) == list.end())
     list.push_back(ungrouped);
   for (Considered& c : list) c.tuning.both_sides = true;
   attempts_.expect(list, kNoEnd);
   for (Considered& c : list) attempts_.attempt(std::move(c));
-}
-
-/// The worker that holds C, or if C is on the host, the one that holds both A and B; -1 if none.
-int Tuner::owner(const Team& workers) const {
-  const auto& operands = problem_.operands;
-  DeviceId home = operands[kC].home;
-  if (on_host(home) && operands[kA].home == operands[kB].home) home = operands[kA].home;
-  const auto found = std::ranges::find(workers, home);
-  return found == workers.end() ? -1 : static_cast<int>(found - workers.begin());
-}
-
-bool Tuner::may_share() const { return problem_.batch == 1 && !problem_.traits().triangle; }
-
-/// Where A is triangular, only the side that it leaves free is cut into shares.
-bool Tuner::may_share(const Tuning& tuning) const {
-  const int along = problem_.side == Side::left ? tuning.grid.rows : tuning.grid.cols;
-  return tuning.out_of_core == OutOfCore::none && (!problem_.traits().triangular || along == 1);
-}
-
-/// How fast each worker of the tuning alone multiplies its tiles, relative to the first.
-std::vector<double> Tuner::speeds(const Tuning& tuning) const {
-  std::vector<double> speeds;
-  const double first_s = all_by_s(tuning.workers.front(), tuning);
-  for (const DeviceId worker : tuning.workers) speeds.push_back(first_s / all_by_s(worker, tuning));
-  return speeds;
-}
-
-// Workers whose products end late get smaller parts of C, until all end at about the same time
-// (paper 2, 3.1: within 5 %). Uneven devices start with parts by their speeds.
-void Tuner::attempt_balanced(const Team& team, std::int64_t end) {
-  if (team.size() < 2) return;
-  for (Considered latest : choice_.best(limits::kMostShared, &team)) {
-    const Tuning unbalanced = latest.tuning;
-    if (!may_share(unbalanced)) continue;
-    std::vector<double> parts = parts_of(unbalanced);
-    const auto attempt_parts = [&] {
-      Considered c{.tuning = in_proportion(unbalanced, parts), .tasks = latest.tasks};
-      c.estimate_s = latest.estimate_s;
-      const Considered* planned = attempts_.attempt_before(end, std::move(c));
-      const bool is_better = planned != nullptr && choice_.rank(*planned) < choice_.rank(latest);
-      if (is_better) latest = *planned;
-      return is_better;
-    };
-    if (unbalanced.row_shares.empty()) {
-      const std::vector<double> fast = speeds(unbalanced);
-      const auto [slowest, quickest] = std::ranges::minmax(fast);
-      if (quickest >= limits::kUneven * slowest) {
-        parts = fast;
-        if (!attempt_parts()) continue;
-      }
-    }
-    for (int round = 0; round < limits::kBalanceRounds; ++round) {
-      const auto [first, last] = std::ranges::minmax(latest.ends_s);
-      if (first <= 0 || last <= limits::kBalanced * first) break;
-      for (std::size_t worker = 0; worker < parts.size(); ++worker)
-        parts[worker] *= last / latest.ends_s[worker];
-      if (!attempt_parts()) break;
-    }
-  }
-}
-
-/// Bytes per second of the link over which the worker gets a factor from its home; infinite where
-/// it is at home there, 0 where it comes over another worker.
-double Tuner::speed_of_input(DeviceId worker, int factor) const {
-  const DeviceId home = problem_.operands[static_cast<std::size_t>(factor)].home;
-  if (home == worker) return kNever;
-  const LinkId link = machine_.find_link(on_host(home) ? kHost : home, worker);
-  return link < 0 ? 0 : machine_.links[static_cast<std::size_t>(link)].bytes_per_s;
-}
-
-// Two tile sizes (paper 4), of A by rows or of B by columns of the grid, where some of these have
-// faster links from its home than others: half the edge for the faster ones, or for the slower
-// ones, whose first tile then comes sooner (unequal load); or edges in inverse proportion to the
-// speed of the links, with which each worker multiplies as long as it fetches (idle case).
-void Tuner::attempt_two_sizes(const Team& team, std::int64_t end) {
-  if (team.size() < 2 || problem_.traits().triangular) return;
-  for (const Considered& alike : choice_.best(limits::kMostTwoSized, &team)) {
-    const Tuning& tuning = alike.tuning;
-    if (tuning.out_of_core != OutOfCore::none || tuning.split_k) continue;
-    for (const bool by_row : {true, false}) {
-      std::vector<double> speed(
-          static_cast<std::size_t>(by_row ? tuning.grid.rows : tuning.grid.cols), kNever);
-      for (std::size_t worker = 0; worker < team.size(); ++worker) {
-        const auto cols = static_cast<std::size_t>(tuning.grid.cols);
-        double& line = speed[by_row ? worker / cols : worker % cols];
-        line = std::min(line, speed_of_input(team[worker], by_row ? kA : kB));
-      }
-      const auto [slowest, fastest] = std::ranges::minmax(speed);
-      if (slowest <= 0 || fastest < limits::kFasterLink * slowest) continue;
-      const auto edge = static_cast<double>(by_row ? tuning.edge_m() : tuning.tile);
-      const auto attempt_edges = [&](const auto& part_of) {
-        Considered c{.tuning = alike.tuning, .tasks = alike.tasks};
-        c.estimate_s = alike.estimate_s;
-        std::vector<std::int64_t>& edges = by_row ? c.tuning.row_tiles : c.tuning.col_tiles;
-        edges.clear();
-        for (const double line : speed)
-          edges.push_back(std::max<std::int64_t>(1, std::llround(edge * part_of(line))));
-        attempts_.attempt_before(end, std::move(c));
-      };
-      const auto is_fast = [&](double line) { return line >= limits::kFasterLink * slowest; };
-      attempt_edges([&](double line) { return is_fast(line) ? 0.5 : 1.0; });
-      attempt_edges([&](double line) { return is_fast(line) ? 1.0 : 0.5; });
-      attempt_edges([&](double line) { return std::max(limits::kLeastPart, slowest / line); });
-    }
-  }
-}
-
-// With equal parts the other workers still wait for links when the owner is done, because its tiles
-// need no copies. The owner therefore gets the share that it computes in the mean of the bound and
-// the time of the best plan so far.
-void Tuner::attempt_owned(const Team& team, std::int64_t end) {
-  const int favoured = owner(team);
-  const auto workers = static_cast<int>(team.size());
-  if (favoured < 0 || workers < 2) return;
-  const Estimator estimator(problem_, machine_, team);
-  const double bound_s = bound(problem_, machine_).seconds;
-  for (const Considered& equal : choice_.best(limits::kMostShared, &team)) {
-    if (!may_share(equal.tuning) || !equal.tuning.row_shares.empty()) continue;
-    const double alone_s = all_by_s(team[static_cast<std::size_t>(favoured)], equal.tuning);
-    double seconds = equal.seconds, least = choice_.rank(equal);
-    for (int round = 0; round < limits::kShareRounds; ++round) {
-      const double share = std::min((seconds + bound_s) / 2 / alone_s, limits::kMostOwned);
-      if (share * workers < limits::kWorthFavouring) break;
-      Considered uneven{.tuning = favour(equal.tuning, favoured, share), .tasks = equal.tasks};
-      uneven.estimate_s = estimator.seconds(uneven.tuning);
-      const Considered* planned = attempts_.attempt_before(end, std::move(uneven));
-      if (planned == nullptr || choice_.rank(*planned) >= least) break;
-      seconds = planned->seconds;
-      least = choice_.rank(*planned);
-    }
-  }
 }
 
 // The best plans, and the best on all workers, with operands in place that lie in memory which
@@ -404,19 +250,6 @@ void Tuner::balance_cpu(const Considered& without, double alone_s, std::int64_t 
     if (std::max(cpu_s, devices_s) <= limits::kBalanced * std::min(cpu_s, devices_s)) return;
     share = balanced_share(cpu_s / share, devices_s / (1 - share));
   }
-}
-
-/// Seconds of the whole problem in these tiles on one device that holds all operands.
-double Tuner::all_by_s(DeviceId device, const Tuning& tuning) const {
-  const std::int64_t m = std::min(tuning.edge_m(), problem_.m),
-                     n = std::min(tuning.tile, problem_.n),
-                     k = std::min(longest_step(problem_.type.storage, tuning.edge_k()), problem_.k);
-  const auto volume = [](std::int64_t x, std::int64_t y, std::int64_t z) {
-    return static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(z);
-  };
-  return problem_.traits().part_of_products() *
-         machine_.multiply_s(device, problem_.type, m, n, k) *
-         volume(problem_.m, problem_.n, problem_.k) / volume(m, n, k);
 }
 
 /// The tuning with C in groups; nullopt if C is too small for them.

@@ -192,7 +192,7 @@ inline Tuning random_tuning(Generator& random, const Machine& machine, const Pro
   }
   t.own_copies = chance(random, 15);
   t.inputs_first = chance(random, 40);
-  t.both_sides = (problem.traits().by_itself || problem.traits().twice) && chance(random, 40);
+  t.both_sides = problem.traits().by_itself && chance(random, 40);
   const bool triangular = problem.traits().triangular;
   if (problem.batch == 1 && !problem.traits().triangle && chance(random, 25)) {
     const auto shares = [&](int parts) {

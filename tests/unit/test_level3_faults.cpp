@@ -86,6 +86,7 @@ void expect_right_c(Fault fault, std::int64_t faults, std::uint64_t seed, bool o
     }
     const auto plan = test::plan_if_any(problem, machine, tuning);
     if (!plan) continue;
+    ASSERT_TRUE(!only_late || decompose(problem, tuning).deal.is_late);
     const auto inject = inject_of(fault, random, *plan);
     if (!inject) continue;
     Options options;
