@@ -49,6 +49,33 @@ LinkId Machine::find_link(DeviceId source, DeviceId target) const {
   return found == links.end() ? -1 : static_cast<LinkId>(found - links.begin());
 }
 
+std::vector<char> Machine::sends_in_turn() const {
+  constexpr double kShare = 2.0 / 3;
+  struct Sender {
+    int links = 0;
+    std::vector<PortId> shared;  ///< ports that each of its links takes so much of
+  };
+  std::vector<Sender> senders(devices.size());
+  for (const Link& link : links) {
+    if (on_host(link.source) || on_host(link.target)) continue;
+    std::vector<PortId> taken;
+    for (const PortShare& share : link.ports)
+      if (link.bytes_per_s * share.weight >=
+          kShare * ports[static_cast<std::size_t>(share.port)].capacity)
+        taken.push_back(share.port);
+    Sender& sender = senders[static_cast<std::size_t>(link.source)];
+    if (sender.links++ == 0)
+      sender.shared = std::move(taken);
+    else
+      std::erase_if(sender.shared,
+                    [&](PortId port) { return std::ranges::find(taken, port) == taken.end(); });
+  }
+  std::vector<char> in_turn;
+  for (const Sender& sender : senders)
+    in_turn.push_back(sender.links > 1 && !sender.shared.empty());
+  return in_turn;
+}
+
 DataType Machine::rated_as(DeviceId device, DataType type) const {
   const bool like_f32 = type == DataType::tf32 || (on_host(device) && is_half(type.storage));
   if (!like_f32) return type;

@@ -170,6 +170,10 @@ struct Machine {
   /// Id of the link source -> target, or -1.
   LinkId find_link(DeviceId source, DeviceId target) const;
 
+  /// By device: whether it has links to several devices, which share a port of which each alone
+  /// takes two thirds or more. Copies to them are then no faster side by side than in turn.
+  std::vector<char> sends_in_turn() const;
+
   /// Seconds of one unchunked copy on an idle machine.
   double copy_s(LinkId link, std::int64_t bytes) const {
     const Link& l = links[static_cast<std::size_t>(link)];

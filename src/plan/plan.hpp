@@ -86,6 +86,9 @@ struct Queue {
   DeviceId source = kHost;  ///< link only
   int lane = 0;             ///< lane only
   bool is_ahead = false;    ///< lane only: its kernels go before those of other lanes
+  /// Link only, between devices: what the source sends for products through this and other such
+  /// queues goes in the order of the plan where the backend can have it so.
+  bool in_turn = false;
   friend bool operator==(const Queue&, const Queue&) = default;
 };
 

@@ -41,24 +41,51 @@ std::optional<Case> random_case(Generator& random, const Machine& machine, const
 /// Such calls of other routines than gemm never come to a plan.
 bool is_empty(const Problem& problem) { return problem.m == 0 || problem.n == 0 || problem.k == 0; }
 
-/// Returns the most threads that handed over the tasks of one of them.
-int expect_right_random_plans(const Options& options, unsigned seed) {
+struct Ran {
+  int most_issuers = 0;  ///< threads that handed over the tasks of one plan
+  int in_turn = 0;       ///< plans in which devices send in turn
+};
+
+bool sends_in_turn(const Plan& plan) {
+  return std::ranges::any_of(plan.tasks, [&](const Task& task) {
+    return plan.queues[static_cast<std::size_t>(task.queue)].in_turn;
+  });
+}
+
+/// The machine as if it had been measured behind switches: one link takes all that leaves a device.
+Machine behind_switches(Machine machine) {
+  for (const Link& link : machine.links)
+    if (!on_host(link.source) && !on_host(link.target))
+      for (const PortShare& share : link.ports)
+        machine.ports[static_cast<std::size_t>(share.port)].capacity = link.bytes_per_s;
+  return machine;
+}
+
+/// `on_one_device`: all matrices of a problem are at home on one, and devices hang on switches.
+Ran expect_right_random_plans(const Options& options, unsigned seed, bool on_one_device = false) {
   Generator random(seed);
   const auto backend = gpus(options);
-  int run = 0, refused = 0, most_issuers = 0;
+  const Machine machine = on_one_device ? behind_switches(backend->machine()) : backend->machine();
+  Ran ran;
+  int run = 0, refused = 0;
   for (int trial = 0; trial < test::scaled(400); ++trial) {
     const std::int64_t most = trial % 8 == 0 ? 400 : 90;
-    const Problem problem = test::random_gemm(random, backend->machine().device_count(), most);
-    const auto made = random_case(random, backend->machine(), problem, most / 3);
+    const int devices = machine.device_count();
+    Problem problem = test::random_gemm(random, devices, most);
+    const DeviceId home = kFirstDevice + between(random, 0, devices - 1);
+    if (on_one_device)
+      for (Operand& operand : problem.operands) operand.home = home;
+    const auto made = random_case(random, machine, problem, most / 3);
     if (!made) {
       ++refused;
       continue;
     }
     ++run;
+    ran.in_turn += sends_in_turn(made->plan);
     const std::string wrong = test::with_type(made->problem.type, [&]<typename T>() {
       HostTrial<T> trial_of(made->problem, random(), between(random, 0, 3));
       const Trace trace = trial_of.run(made->plan, *backend);
-      most_issuers = std::max(most_issuers, trace.issuers);
+      ran.most_issuers = std::max(ran.most_issuers, trace.issuers);
       return trace.status == Status::ok ? trial_of.verdict() : trace.message;
     });
     EXPECT_EQ(wrong, "") << to_text(made->problem) << " rules "
@@ -66,20 +93,32 @@ int expect_right_random_plans(const Options& options, unsigned seed) {
     if (!wrong.empty()) break;
   }
   EXPECT_GT(run, refused);
-  return most_issuers;
+  return ran;
 }
 
 TEST(Cuda, RandomPlansGiveTheRightC) {
   Options options;
   options.inject.poison = true;
-  EXPECT_EQ(expect_right_random_plans(options, 20261121), 0);
+  expect_right_random_plans(options, 20261121);
 }
 
 TEST(Cuda, RandomPlansThatAThreadForEachDeviceHandsOverGiveTheRightC) {
   Options options;
   options.inject.poison = options.inject.issuers = true;
   const int devices = static_cast<int>(test::all_gpus().size());
-  EXPECT_EQ(expect_right_random_plans(options, 20261126), devices);
+  EXPECT_EQ(expect_right_random_plans(options, 20261126).most_issuers, devices);
+}
+
+TEST(Cuda, RandomPlansOfDataOnOneDeviceGiveTheRightC) {
+  const std::size_t devices = test::all_gpus().size();
+  for (const bool issuers : {false, true}) {
+    Options options;
+    options.inject.poison = true;
+    options.inject.issuers = issuers;
+    const Ran ran = expect_right_random_plans(options, 20261127, true);
+    // Of two devices neither has several to send to.
+    if (devices > 2) EXPECT_GT(ran.in_turn, test::scaled(20));
+  }
 }
 
 TEST(Cuda, RandomPlansWithAPartForTheCpuGiveTheRightC) {

@@ -137,6 +137,43 @@ TEST(LinkTable, AgreesWithFindLinkForEveryPair) {
 
 // --- machines of fewer devices ------------------------------------------------------------------
 
+/// Three GPUs; a link takes `share` of the port that all links out of its source pass.
+Machine with_ways_out(double share) {
+  Machine m = test::node(3);
+  m.links.clear();
+  m.ports.clear();
+  for (DeviceId from = kFirstDevice; from < std::ssize(m.devices); ++from) {
+    m.ports.push_back({.name = "out of " + std::to_string(from), .capacity = 100});
+    for (DeviceId to = kFirstDevice; to < std::ssize(m.devices); ++to)
+      if (from != to)
+        m.links.push_back({.source = from,
+                           .target = to,
+                           .bytes_per_s = 100 * share,
+                           .ports = {{static_cast<PortId>(from - kFirstDevice), 1}}});
+  }
+  return m;
+}
+
+TEST(SendsInTurn, WhereOneCopyTakesMostOfThePortOfAll) {
+  const std::vector<char> all = {0, 0, 1, 1, 1}, none(5, 0);
+  EXPECT_EQ(with_ways_out(1).sends_in_turn(), all);
+  EXPECT_EQ(with_ways_out(0.7).sends_in_turn(), all);
+  EXPECT_EQ(with_ways_out(0.5).sends_in_turn(), none);
+}
+
+TEST(SendsInTurn, NotWhereALinkHasAPortOfItsOwn) {
+  Machine m = with_ways_out(1);
+  m.ports.push_back({.name = "another", .capacity = 100});
+  m.links.front().ports = {{static_cast<PortId>(m.ports.size() - 1), 1}};
+  EXPECT_EQ(m.sends_in_turn(), (std::vector<char>{0, 0, 0, 1, 1}));
+}
+
+TEST(SendsInTurn, NotToASingleDevice) {
+  Machine m = with_ways_out(1);
+  std::erase_if(m.links, [](const Link& link) { return link.target == kFirstDevice + 2; });
+  EXPECT_EQ(m.sends_in_turn(), (std::vector<char>{0, 0, 0, 0, 1}));
+}
+
 TEST(SubMachine, RenumbersDevicesInTheGivenOrder) {
   Machine whole = test::node(4);
   whole.devices[kFirstDevice + 3].launch_s = 9e-6;

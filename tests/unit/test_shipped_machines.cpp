@@ -254,6 +254,17 @@ TEST(Dgx1, MovesWhatFigure2PrintsInBothDirectionsTogether) {
   EXPECT_NEAR(both(6, 7), 96.4, 0.2);
 }
 
+TEST(ShippedMachines, SendInTurnWhereGpusHangOnASwitch) {
+  for (const char* name : {"h200x4", "h200x8", "karolina"}) {
+    const std::vector<char> in_turn = load_machine(name, kFolder).sends_in_turn();
+    EXPECT_TRUE(std::all_of(in_turn.begin() + kFirstDevice, in_turn.end(), [](char device) {
+      return device != 0;
+    })) << name;
+  }
+  for (const char* name : {"dgx1", "ac922", "charisma-4v100", "gh200"})
+    EXPECT_EQ(std::ranges::count(load_machine(name, kFolder).sends_in_turn(), 1), 0) << name;
+}
+
 TEST(Dgx1, HoldsItsBestPublishedResult) {
   const Machine m = load_machine("dgx1", kFolder);
   const double all = 8 * m.best_rate(kFirstDevice, DataType::f64);

@@ -94,40 +94,50 @@ void open_pool(int owner, int reader) {
   works(cudaMemPoolSetAccess(pool, &access, 1));
 }
 
-/// Lets the current device, `to`, read the other's memory, for as long as the process lives.
-bool open_peer(int from, int to) {
+/// Lets the current device reach the other's memory, for as long as the process lives.
+bool open_peer(int current, int other) {
   static std::mutex mutex;
   // Asking again counts as an error with CUDA's tools. Never freed: threads may outlive exit().
   static auto& open = *new std::set<std::pair<int, int>>;
   const std::lock_guard lock(mutex);
-  if (open.contains({from, to})) return true;
-  const cudaError_t enabled = cudaDeviceEnablePeerAccess(from, 0);
+  if (open.contains({current, other})) return true;
+  int allowed = 0;
+  if (!works(cudaDeviceCanAccessPeer(&allowed, current, other)) || allowed == 0) return false;
+  const cudaError_t enabled = cudaDeviceEnablePeerAccess(other, 0);
   if (enabled != cudaSuccess) cudaGetLastError();
   if (enabled != cudaSuccess && enabled != cudaErrorPeerAccessAlreadyEnabled) return false;
-  open.insert({from, to});
+  open.insert({current, other});
   return true;
 }
 
+/// As runs do it: by a stream of the target or of the source (senders.hpp), not by cudaMemcpyPeer,
+/// which may go another way.
 Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, unsigned seed) {
-  int allowed = 0;
-  if (!works(cudaDeviceCanAccessPeer(&allowed, to, from)) || allowed == 0) return Peer::refused;
-  const DeviceScope device(to);
-  if (!open_peer(from, to)) return Peer::refused;
   open_pool(from, to);
   open_pool(to, from);
   const std::size_t bytes = kPatternWords * sizeof(unsigned);
   const std::vector<unsigned> sent = pattern(seed);
-  std::vector<unsigned> got(kPatternWords);
-  check(cudaMemcpy(source.data(), sent.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
-  check(cudaDeviceSynchronize(), "cudaMemcpy");
-  check(cudaMemset(target.data(), 0, bytes), "cudaMemset");
-  check(cudaDeviceSynchronize(), "cudaMemset");
-  // As runs do it: by a stream of the target, not by cudaMemcpyPeer, which may go another way.
-  if (!works(cudaMemcpyAsync(target.data(), source.data(), bytes, cudaMemcpyDefault, nullptr)) ||
-      !works(cudaStreamSynchronize(nullptr)))
-    return Peer::refused;
-  check(cudaMemcpy(got.data(), target.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
-  return got == sent ? Peer::direct : Peer::wrong;
+  {
+    const DeviceScope device(from);
+    check(cudaMemcpy(source.data(), sent.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    check(cudaDeviceSynchronize(), "cudaMemcpy");
+  }
+  for (const auto& [owner, other] : {std::pair(to, from), std::pair(from, to)}) {
+    std::vector<unsigned> got(kPatternWords);
+    {
+      const DeviceScope device(to);
+      check(cudaMemset(target.data(), 0, bytes), "cudaMemset");
+      check(cudaDeviceSynchronize(), "cudaMemset");
+    }
+    const DeviceScope device(owner);
+    if (!open_peer(owner, other)) return Peer::refused;
+    if (!works(cudaMemcpyAsync(target.data(), source.data(), bytes, cudaMemcpyDefault, nullptr)) ||
+        !works(cudaStreamSynchronize(nullptr)))
+      return Peer::refused;
+    check(cudaMemcpy(got.data(), target.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    if (got != sent) return Peer::wrong;
+  }
+  return Peer::direct;
 }
 
 /// Its ports are those that are certain: memory of the host, and what leaves or enters one GPU for

@@ -10,6 +10,7 @@
 #include "backend/cuda/copies.hpp"
 #include "backend/cuda/elementwise.hpp"
 #include "backend/cuda/factoring.hpp"
+#include "backend/cuda/senders.hpp"
 #include "base/clock.hpp"
 #include "base/sizes.hpp"
 #include "cpu/blas.hpp"
@@ -147,6 +148,7 @@ void Run::prepare(const Plan& plan) {
 }
 
 void Run::find_streams() {
+  const std::vector<Queue> served = served_by(*plan_);
   lanes_.assign(plan_->queues.size(), {});
   used_.clear();
   ordinals_.clear();
@@ -155,7 +157,7 @@ void Run::find_streams() {
     const Queue& queue = plan_->queues[static_cast<std::size_t>(task(id).queue)];
     lane.mixed = is_mixed(queue);
     if (is_cpus(task(id)) || lane.stream != nullptr) continue;
-    if (!lane.mixed) lane.stream = &streams_.of(queue);
+    if (!lane.mixed) lane.stream = &streams_.of(served[static_cast<std::size_t>(task(id).queue)]);
     Stream& stream = stream_of(id);
     if (std::ranges::find(used_, &stream) != used_.end()) continue;
     used_.push_back(&stream);

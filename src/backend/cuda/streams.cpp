@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/senders.hpp"
 
 namespace fleet::cuda {
 
@@ -23,10 +24,9 @@ Stream& Streams::of(const Queue& queue) {
   const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find(streams_, queue, &Stream::queue);
   if (known != streams_.end()) return *known;
-  const DeviceId owner = on_host(queue.device) ? queue.source : queue.device;
   Stream stream;
   stream.queue = queue;
-  stream.ordinal = ordinals_[static_cast<std::size_t>(owner - kFirstDevice)];
+  stream.ordinal = ordinals_[static_cast<std::size_t>(owner_of(queue) - kFirstDevice)];
   const DeviceScope device(stream.ordinal);
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");

@@ -32,9 +32,8 @@ struct Stream {
   Workspace workspace;            ///< of panels
 };
 
-/// Streams stay: a queue of a later plan gets the one that its like had. Copies between two devices
-/// are fetched by the target: a device that sends to several at once serves one stream to its end
-/// before the next (seen on H200), and the last would wait for all the others.
+/// Streams stay: a queue of a later plan gets the one that its like had. They belong to the owner
+/// of their queue (senders.hpp).
 class Streams {
  public:
   /// `ordinals`: CUDA's numbers of the devices from kFirstDevice on.
