@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# node.sh: all tables of one node: squares, level 3, skinny products, scaling, first calls, energy,
-# queued calls, factorizations and Linpack, verified, with the bound of the same run; squares and
-# factorizations beside cuBLASXt and cuSOLVER. What fails is named at the end, and the rest goes on.
+# node.sh: all tables of one node: squares, level 3, skinny products, scaling, first calls, programs,
+# energy, queued calls, factorizations and Linpack, verified, with the bound of the same run; squares
+# and factorizations beside cuBLASXt and cuSOLVER. What fails is named at the end, and the rest goes on.
 #
 # usage: bench/node.sh FOLDER [SECONDS]    results go into FOLDER; SECONDS in all (default 1400)
 #        SMALL=1 bench/node.sh FOLDER 60   small sizes, to try it on virtual devices
@@ -71,17 +71,18 @@ echo "machine: ${FLEETBLAS_MACHINE:-in the cache folder}"
 for place in h p 0; do
   part "start-$place" 10 "${fleet[@]}" doctor --startup --size $first --place $place
 done
-bench squares 130 gemm --size $squares --place 'h;0;p' --seconds 2 "${xt[@]}"
+bench squares 120 gemm --size $squares --place 'h;0;p' --seconds 2 "${xt[@]}"
 bench squares-s 80 gemm --type s --size $squares --place 'h;0' --seconds 2 "${xt[@]}"
 if [[ -n ${SMALL:-} ]]; then
   bench level3 130 syrk,trsm,trmm,syr2k,symm --size $large --place 'h;0' --seconds 2
 else
-  bench level3 130 all --dataset level3 --size $large
+  bench level3 110 all --dataset level3 --size $large
   bench skinny 70 gemm --dataset skinny
   bench scaling 70 gemm --dataset scaling
   bench irregular 60 gemm --dataset irregular
   bench paralia 60 gemm --dataset paralia
 fi
+[[ -n ${SMALL:-} ]] || bench calls 30 calls --size 4K,8K --processes 1,4,28 --seconds 1
 [[ -n ${SMALL:-} ]] || part threshold 30 "${fleet[@]}" bench gemm --threshold --budget '{S}' --json '{J}'
 bench factors 90 potrf,getrf,geqrf --size $large --place 'h;0' --seconds 3 "${solver[@]}"
 if [[ -z ${SMALL:-} ]]; then

@@ -14,7 +14,7 @@ import sys
 
 from .. import Context
 from .._routines import KNOWN, LAPACK, ROUTINES
-from . import bench_rows, bench_threshold, common, datasets
+from . import bench_calls, bench_rows, bench_threshold, common, datasets
 from .bench_engines import Resident
 from .bench_run import Budget, Work, header, key_of, measured, simulated
 
@@ -27,8 +27,13 @@ EXAMPLE = """examples: fleetblas bench gemm --size 4K --backend host --devices 2
           fleetblas bench all --dataset level3 --size 8K,16K --place h,h,h --vs cublasxt
           fleetblas bench gemm --size 8K --resident
           fleetblas bench gemm --threshold --type s
+          fleetblas bench calls --size 4K,8K --processes 1,4,28
           fleetblas bench potrf,getrf,geqrf --size 16K,32K --vs cusolver,cusolvermg,lapack
           fleetblas bench gesv --size 16K --nrhs 16 --refine --vs lapack
+
+calls are those of an unmodified NumPy program, under the drop-in and by itself: it allocates
+operands for each product, multiplies the same ones again, mixes small and large products, or is one
+of several processes. Each program has --seconds (default 2).
 
 potrf, getrf, geqrf and gesv begin each call with a fresh random matrix, copied in before the clock
 starts, and are verified by their backward errors as LAPACK's testers do.
@@ -76,6 +81,10 @@ def peers(word: str) -> list[str]:
         if name not in PEERS:
             raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(PEERS)}")
     return names
+
+
+def process_counts(word: str) -> list[int]:
+    return [common.positive_size(part) for part in word.split(",")]
 
 
 def add_arguments(parser) -> None:
@@ -135,6 +144,14 @@ def add_arguments(parser) -> None:
         action="store_true",
         help="a table of the sizes from which on devices are faster than the CPU BLAS, by shape "
         "and number of calls, for gemm; --size: the sizes to try, --place: their place (default p)",
+    )
+    parser.add_argument(
+        "--processes",
+        type=process_counts,
+        metavar="P,...",
+        help="of calls: numbers of processes that run at once (default "
+        + ",".join(map(str, bench_calls.PROCESSES))
+        + ")",
     )
     parser.add_argument("--check", action="store_true", help="verify all of C, not only a sample")
     parser.add_argument("--vs", type=peers, default=[], metavar="LIST", help=", ".join(PEERS))
@@ -278,6 +295,10 @@ def require_equations(arguments) -> None:
 
 
 def execute(arguments) -> int:
+    if arguments.routine == ["calls"]:
+        return bench_calls.execute(arguments)
+    if arguments.processes:
+        raise common.UsageError("--processes is of calls")
     if arguments.threshold:
         return bench_threshold.execute(arguments)
     fill_in(arguments)

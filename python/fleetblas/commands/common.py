@@ -102,12 +102,14 @@ def planned_place(word: str) -> str:
 
 
 def routines(word: str) -> list[str]:
-    """ "gemm,trsm", and "all" of level 3."""
+    """ "gemm,trsm", "all" of level 3, and "calls", which are of programs."""
+    if word == "calls":
+        return [word]
     names = list(ROUTINES) if word == "all" else list(dict.fromkeys(word.split(",")))
     for name in names:
         if name not in KNOWN:
             known = ", ".join(KNOWN)
-            raise argparse.ArgumentTypeError(f"{name!r} is no routine; known: {known}, all")
+            raise argparse.ArgumentTypeError(f"{name!r} is no routine; known: {known}, all, calls")
     return names
 
 
@@ -163,7 +165,7 @@ def add_problem_lists(parser) -> None:
         "routine",
         type=routines,
         metavar="ROUTINE,...",
-        help=f"{', '.join(KNOWN)}, or all (of level 3)",
+        help=f"{', '.join(KNOWN)}, all (of level 3), or calls (what programs do)",
     )
     parser.add_argument(
         "--size", type=sizes, metavar="N,...", help="m, n and k, one or several (suffixes K, M, G)"
