@@ -55,14 +55,18 @@ std::vector<char> Machine::sends_in_turn() const {
     int links = 0;
     std::vector<PortId> shared;  ///< ports that each of its links takes so much of
   };
+  // What runs have taught is no news of how devices are linked.
+  const auto measured = [](double rate, double before) { return before > 0 ? before : rate; };
   std::vector<Sender> senders(devices.size());
   for (const Link& link : links) {
     if (on_host(link.source) || on_host(link.target)) continue;
     std::vector<PortId> taken;
-    for (const PortShare& share : link.ports)
-      if (link.bytes_per_s * share.weight >=
-          kShare * ports[static_cast<std::size_t>(share.port)].capacity)
+    const double bytes_per_s = measured(link.bytes_per_s, link.measured);
+    for (const PortShare& share : link.ports) {
+      const Port& port = ports[static_cast<std::size_t>(share.port)];
+      if (bytes_per_s * share.weight >= kShare * measured(port.capacity, port.measured))
         taken.push_back(share.port);
+    }
     Sender& sender = senders[static_cast<std::size_t>(link.source)];
     if (sender.links++ == 0)
       sender.shared = std::move(taken);

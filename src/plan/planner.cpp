@@ -46,8 +46,7 @@ class Planner {
     plan_.program = std::move(program);
     plan_.tuning = tuning;
     lanes_.emplace(add_queues(plan_, machine_), machine_, tuning);
-    if (tuning.rules.has(Rule::overlap) && lies_on_one_device(*plan_.program))
-      send_in_turn(plan_, machine_);
+    send_in_turn(plan_, machine_);
     tasks_.emplace(plan_, plan_.queues.size());
     mover_.emplace(plan_, machine_, deals, before, *tasks_);
     const std::size_t tasks = std::min(kTasksOfOp * plan_.program->ops.size(), kMostReserved);

@@ -24,19 +24,27 @@ inline std::vector<QueueId> add_queues(Plan& plan, const Machine& machine) {
   return first_lane;
 }
 
-/// Whether all matrices are at home on one device, the source that all others wait for.
-inline bool lies_on_one_device(const TileProgram& program) {
+/// The device that all matrices of a call are at home on, on which all others then wait; or the
+/// host, if there is none. Several calls pass results to each other, and parts of k sums.
+inline DeviceId only_source(const Plan& plan) {
+  const TileProgram& program = *plan.program;
   const auto first = std::ranges::find(program.matrices, false, &Matrix::is_scratch);
-  return first != program.matrices.end() && !on_host(first->home) &&
-         std::all_of(first, program.matrices.end(), [&](const Matrix& matrix) {
-           return matrix.is_scratch ||
-                  (matrix.home == first->home && !matrix.stays && !matrix.distribution);
-         });
+  if (first == program.matrices.end() || program.calls.size() != 1 || plan.tuning.split_k)
+    return kHost;
+  const bool alone = std::all_of(first, program.matrices.end(), [&](const Matrix& matrix) {
+    return matrix.is_scratch ||
+           (matrix.home == first->home && !matrix.stays && !matrix.distribution);
+  });
+  return alone ? first->home : kHost;
 }
 
-/// Has devices that send in turn do so. Measured where `lies_on_one_device`; with data elsewhere,
-/// simulated, copies wait for others that are not ready (docs/performance/lessons.md).
+/// Has devices that can send in turn do so, where they wait for one that sends to several of them.
+/// Anywhere else copies that are not ready would hold up others (docs/performance/lessons.md).
 inline void send_in_turn(Plan& plan, const Machine& machine) {
+  const DeviceId source = only_source(plan);
+  const auto targets = static_cast<std::ptrdiff_t>(plan.tuning.workers.size()) -
+                       std::ranges::count(plan.tuning.workers, source);
+  if (on_host(source) || targets < 2 || !plan.tuning.rules.has(Rule::overlap)) return;
   const std::vector<char> in_turn = machine.sends_in_turn();
   for (Queue& queue : plan.queues)
     queue.in_turn = queue.kind == Queue::Kind::link && !on_host(queue.device) &&

@@ -15,6 +15,7 @@
 #include "support/level3_trial.hpp"
 #include "support/random_plans.hpp"
 #include "support/scale.hpp"
+#include "tune/tune.hpp"
 
 namespace fleet {
 namespace {
@@ -116,6 +117,7 @@ TEST(Cuda, RandomPlansOfDataOnOneDeviceGiveTheRightC) {
     options.inject.poison = true;
     options.inject.issuers = issuers;
     const Ran ran = expect_right_random_plans(options, 20261127, true);
+    if (issuers) EXPECT_EQ(ran.most_issuers, static_cast<int>(devices));
     // Of two devices neither has several to send to.
     EXPECT_GT(ran.in_turn, devices > 2 ? test::scaled(20) : -1);
   }
@@ -245,12 +247,37 @@ TEST(Cuda, AFaultLeavesEnoughToFinishOnTheCpu) {
     Problem problem = test::random_gemm(random, backend->machine().device_count(), 150);
     problem.type = DataType::f64;
     problem.batch = 1;
-    for (Operand& operand : problem.operands) operand.home = kHost;
-    const auto made = random_case(random, backend->machine(), problem, 40);
+    // What was on a lost device is lost.
+    const bool on_one_device = kind != 2 && trial % 2 == 1;
+    for (Operand& operand : problem.operands) operand.home = on_one_device ? kFirstDevice : kHost;
+    const auto made = random_case(random, behind_switches(backend->machine()), problem, 40);
     if (!made) continue;
     HostTrial<double> run(problem, random(), 1);
     const Trace trace = run.run(made->plan, *backend, true);
     ASSERT_EQ(run.verdict(), "") << to_text(problem) << " " << trace.message << " trial " << trial;
+  }
+}
+
+TEST(Cuda, ADeviceSendsInTheOrderOfThePlan) {
+  if (test::all_gpus().size() < 3) GTEST_SKIP() << "of two GPUs neither has several to send to";
+  const auto backend = gpus({});
+  const Machine machine = behind_switches(backend->machine());
+  const Problem problem = make_problem({.m = 2048, .n = 2048, .k = 2048},
+                                       {.homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
+  const Plan plan = tune(problem, machine, {.tile = 512}).plan;
+  ASSERT_TRUE(sends_in_turn(plan));
+  backend->keep_times(true);
+  HostTrial<double> run(problem, 1, 1);
+  const Trace trace = run.run(plan, *backend);
+  ASSERT_EQ(run.verdict(), "");
+  std::vector<double> sent_s(machine.devices.size(), 0);
+  for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
+    const Task& task = plan.tasks[id];
+    if (task.kind != TaskKind::fetch || !plan.queues[static_cast<std::size_t>(task.queue)].in_turn)
+      continue;
+    double& before_s = sent_s[static_cast<std::size_t>(task.from.device)];
+    EXPECT_GE(trace.spans[id].start_s, before_s - 1e-6) << "task " << id;
+    before_s = trace.spans[id].stop_s;
   }
 }
 

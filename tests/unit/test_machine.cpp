@@ -135,8 +135,6 @@ TEST(LinkTable, AgreesWithFindLinkForEveryPair) {
   }
 }
 
-// --- machines of fewer devices ------------------------------------------------------------------
-
 /// Three GPUs; a link takes `share` of the port that all links out of its source pass.
 Machine with_ways_out(double share) {
   Machine m = test::node(3);
@@ -168,11 +166,23 @@ TEST(SendsInTurn, NotWhereALinkHasAPortOfItsOwn) {
   EXPECT_EQ(m.sends_in_turn(), (std::vector<char>{0, 0, 0, 1, 1}));
 }
 
+TEST(SendsInTurn, WhateverRunsHaveTaught) {
+  Machine m = with_ways_out(1);
+  const std::vector<char> before = m.sends_in_turn();
+  for (Link& link : m.links) {
+    link.measured = link.bytes_per_s;
+    link.bytes_per_s /= 4;
+  }
+  EXPECT_EQ(m.sends_in_turn(), before);
+}
+
 TEST(SendsInTurn, NotToASingleDevice) {
   Machine m = with_ways_out(1);
   std::erase_if(m.links, [](const Link& link) { return link.target == kFirstDevice + 2; });
   EXPECT_EQ(m.sends_in_turn(), (std::vector<char>{0, 0, 0, 0, 1}));
 }
+
+// --- machines of fewer devices ------------------------------------------------------------------
 
 TEST(SubMachine, RenumbersDevicesInTheGivenOrder) {
   Machine whole = test::node(4);

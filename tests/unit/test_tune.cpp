@@ -253,10 +253,11 @@ TEST(Tune, GivesMoreOfTheRightHandSidesToTheOwner) {
 }
 
 /// The queues that go in turn, each of which is between devices.
-int queues_in_turn(const Machine& machine, const std::array<DeviceId, 3>& homes) {
+int queues_in_turn(const Machine& machine, const std::array<DeviceId, 3>& homes,
+                   const TuneRequest& request = {.tile = 256}) {
   const Problem problem = make_problem({.m = 512, .n = 512, .k = 512}, {.homes = homes});
   int count = 0;
-  for (const Queue& queue : tune(problem, machine, {.tile = 256}).plan.queues) {
+  for (const Queue& queue : tune(problem, machine, request).plan.queues) {
     count += queue.in_turn;
     if (!queue.in_turn) continue;
     EXPECT_EQ(queue.kind, Queue::Kind::link);
@@ -272,6 +273,10 @@ TEST(Tune, SendsInTurnWhereAllDataLieOnOneDeviceOfASwitch) {
   EXPECT_EQ(queues_in_turn(h200x4, {d, e, d}), 0);
   EXPECT_EQ(queues_in_turn(h200x4, {kHost, kHost, kHost}), 0);
   EXPECT_EQ(queues_in_turn(dgx1, {d, d, d}), 0);
+  // Of two workers one sends to a single other.
+  EXPECT_EQ(queues_in_turn(h200x4, {d, d, d}, {.workers = {d, e}}), 0);
+  EXPECT_EQ(queues_in_turn(h200x4, {d, d, d}, {.workers = {d + 1, d + 2}}), 4 * 3);
+  EXPECT_EQ(queues_in_turn(h200x4, {d, d, d}, {.rules = Rules::all().without(Rule::overlap)}), 0);
 }
 
 // In a grid of 2 x 2 a larger part for one worker also gives its neighbour more rows of A.

@@ -113,8 +113,6 @@ bool open_peer(int current, int other) {
 /// As runs do it: by a stream of the target or of the source (senders.hpp), not by cudaMemcpyPeer,
 /// which may go another way.
 Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, unsigned seed) {
-  open_pool(from, to);
-  open_pool(to, from);
   const std::size_t bytes = kPatternWords * sizeof(unsigned);
   const std::vector<unsigned> sent = pattern(seed);
   {
@@ -131,6 +129,7 @@ Peer try_pair(int from, int to, const Scratch& source, const Scratch& target, un
     }
     const DeviceScope device(owner);
     if (!open_peer(owner, other)) return Peer::refused;
+    open_pool(other, owner);
     if (!works(cudaMemcpyAsync(target.data(), source.data(), bytes, cudaMemcpyDefault, nullptr)) ||
         !works(cudaStreamSynchronize(nullptr)))
       return Peer::refused;

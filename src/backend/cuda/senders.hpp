@@ -17,7 +17,7 @@ inline Queue sender_of(DeviceId source) {
 /// side share it in a way that no plan knows: a device serves some of its own to their end before
 /// the others, and of two copies that a device fetches at once, the one whose source is busy gets a
 /// quarter (docs/performance/lessons.md). A queue that only brings results home keeps a stream of
-/// its own, because what others need must not wait for a result.
+/// its own, so that what others need does not wait for these.
 std::vector<Queue> served_by(const Plan& plan);
 
 /// The device whose streams have copies and kernels of this queue. Copies between two devices are
