@@ -79,6 +79,13 @@ def test_programs_beyond_the_budget_are_counted(cli):
     assert "programs are not measured" in done.stderr
 
 
+def test_what_does_not_fit_into_memory_is_left_out(cli):
+    done = cli("bench calls --size 8M --backend host --processes 1")
+    assert done.returncode == 0
+    for pattern in bench_calls.PATTERNS:
+        assert f"{pattern} 8388608, 1 process: left out, as it needs" in done.stderr
+
+
 def test_what_is_not_of_calls_is_refused(cli):
     for words in (
         "calls --place h",

@@ -179,6 +179,24 @@ def specs(arguments) -> list[tuple[dict, int]]:
     return found
 
 
+def needed_bytes(spec: dict, processes: int) -> int:
+    """About what the processes allocate: operands and their copies, C, and what replaces it."""
+    item = {"s": 4, "d": 8, "c": 8, "z": 16}[spec["type"]]
+    return processes * 6 * item * spec["size"] ** 2
+
+
+def free_bytes() -> int:
+    """What the system could give, caches that it would drop included."""
+    for line in pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return 1024 * int(line.split()[1])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def name_of(spec: dict, processes: int) -> str:
+    return f"{spec['pattern']} {spec['size']}, {processes} process{'es' if processes > 1 else ''}"
+
+
 def table(rows: list[dict]) -> str:
     """A line for each program: our times beside NumPy's own."""
     lines = [
@@ -227,8 +245,13 @@ def execute(arguments) -> int:
         if budget.left_s() <= 0:
             left += 1
             continue
+        if needed_bytes(spec, processes) > free_bytes():
+            needed = common.byte_text(needed_bytes(spec, processes))
+            name = name_of(spec, processes)
+            sys.stderr.write(f"fleetblas bench: {name}: left out, as it needs {needed} of memory\n")
+            continue
         for way in WAYS:
-            progress(f"{spec['pattern']} {spec['size']}, {processes} processes: {way}")
+            progress(f"{name_of(spec, processes)}: {way}")
             rows.append(measured_row(spec, processes, way, arguments))
     progress("")
     if arguments.json != "-":
@@ -239,7 +262,7 @@ def execute(arguments) -> int:
         common.write_json(arguments.json, {**head, "unfinished": left, "results": rows})
     for row in rows:
         if row["status"] != "ok":
-            where = f"{row['pattern']} {row['size']}, {row['processes']} processes"
+            where = name_of(row, row["processes"])
             sys.stderr.write(f"fleetblas bench: {row['engine']} {where}: {row['message']}\n")
     if left:
         sys.stderr.write(f"fleetblas bench: {left} programs are not measured\n")
