@@ -10,6 +10,7 @@
 #include "preload/routines.hpp"
 #include "problem/problem.hpp"
 #include "support/random_plans.hpp"
+#include "support/refusal.hpp"
 #include "support/scale.hpp"
 
 namespace fleet {
@@ -18,13 +19,7 @@ namespace {
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 std::string refusal(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.status(), Status::bad_argument) << e.what();
-    return e.what();
-  }
-  return "nothing was refused";
+  return test::refusal(Status::bad_argument, act);
 }
 
 std::string refusal_of_text(const std::string& text) {
