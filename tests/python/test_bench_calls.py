@@ -23,7 +23,7 @@ def test_each_program_is_measured_in_both_ways(cli, tmp_path):
     assert len(done.stdout.splitlines()) == 1 + len(bench_calls.PATTERNS) + 1
     found = json.loads(file.read_text(encoding="utf-8"))
     rows = found["results"]
-    assert found["unfinished"] == 0
+    assert found["unfinished"] == 0 and found["machine"]
     assert [row["engine"] for row in rows] == list(bench_calls.WAYS) * 4
     for row in rows:
         assert row["status"] == "ok"
@@ -54,7 +54,13 @@ def test_a_wrong_result_is_no_result(tmp_path, monkeypatch):
     program(tmp_path, monkeypatch, wrong)
     row = bench_calls.measured_row(SPEC, 1, "numpy", NO_BACKEND)
     assert row["status"] == "wrong" and "a wrong result" in row["message"]
-    assert "-" in bench_calls.table([row]).splitlines()[1]
+
+    def faster_by(numpy):
+        right = {**row, "status": "ok", "engine": "fleetblas", "on_devices": 1}
+        return bench_calls.table([right, numpy]).splitlines()[1].split()[-3]
+
+    assert faster_by(row) == "-"
+    assert faster_by({**row, "status": "ok"}) == "1.00"
 
 
 def test_a_program_that_ends_early_is_named(tmp_path, monkeypatch):

@@ -22,8 +22,9 @@ import tempfile
 import threading
 import time
 
+from .. import Context, _types
 from . import common, run
-from .bench_run import Budget, Progress
+from .bench_run import Budget, Progress, machine_text
 
 SIZES = (1024, 4096, 8192)
 PROCESSES = (1, 2, 4, 8, 16, 28)
@@ -89,11 +90,9 @@ class Child:
 
 def run_processes(spec: dict, processes: int, environment: dict) -> list[dict]:
     """What so many processes measured that begin together. Raises Failure."""
+    # As who starts several processes does it: they share the cores.
     threads = str(max(1, (os.cpu_count() or 1) // processes))
-    environment = {
-        **environment,
-        **{name: environment.get(name, threads) for name in THREAD_COUNTS},
-    }
+    environment = {**dict.fromkeys(THREAD_COUNTS, threads), **environment}
     children: list[Child] = []
     # Reads have no time limit, so what hangs is ended.
     alarm = threading.Timer(
@@ -143,7 +142,7 @@ def measured_row(spec: dict, processes: int, way: str, arguments) -> dict:
         if way == "fleetblas":
             row["on_devices"] = on_devices(pathlib.Path(folder))
     error = max(one["error"] for one in found)
-    flops = (8 if spec["type"] in "cz" else 2) * float(spec["size"]) ** 3
+    edges = [spec["size"]] * 3
     row.update(
         status="ok" if error <= MOST_ERROR else "wrong",
         error=error,
@@ -154,7 +153,10 @@ def measured_row(spec: dict, processes: int, way: str, arguments) -> dict:
         round_s=statistics.median(one["round_s"] for one in found),
         rounds=sum(one["rounds"] for one in found),
         # Of the large products, by the time of whole rounds.
-        flops_per_s=sum(flops * one["rounds"] / one["seconds"] for one in found),
+        tflops=sum(
+            common.tflops("gemm", spec["type"], *edges, one["seconds"] / one["rounds"])
+            for one in found
+        ),
     )
     if row["status"] == "wrong":
         row["message"] = f"a wrong result: {error:.3g} times what rounding may do"
@@ -181,8 +183,7 @@ def specs(arguments) -> list[tuple[dict, int]]:
 
 def needed_bytes(spec: dict, processes: int) -> int:
     """About what the processes allocate: operands and their copies, C, and what replaces it."""
-    item = {"s": 4, "d": 8, "c": 8, "z": 16}[spec["type"]]
-    return processes * 6 * item * spec["size"] ** 2
+    return processes * 6 * _types.TYPES[spec["type"]].dtype.itemsize * spec["size"] ** 2
 
 
 def free_bytes() -> int:
@@ -212,7 +213,7 @@ def table(rows: list[dict]) -> str:
         both = ours.get("status") == numpy.get("status") == "ok"
         cells = [common.duration(ours.get(name)) for name in ("first_s", "product_s", "round_s")]
         cells.append(common.duration(numpy.get("round_s")))
-        cells.append(f"{ours['flops_per_s'] / numpy['flops_per_s']:.2f}" if both else "-")
+        cells.append(f"{ours['tflops'] / numpy['tflops']:.2f}" if both else "-")
         share = ours.get("on_devices")
         line = f"{PATTERNS[pattern]:<42} {size:>6} {processes:>9}"
         line += "".join(f" {cell:>9}" for cell in cells)
@@ -236,6 +237,9 @@ def require_arguments(arguments) -> None:
 def execute(arguments) -> int:
     require_arguments(arguments)
     common.require_writable(arguments.json)
+    with Context(**common.context_options(arguments)) as context:
+        context.machine()  # starts the backend, which finds the devices
+        machine = machine_text(context)
     programs = specs(arguments)
     budget = Budget(arguments.budget) if arguments.budget else Budget()
     progress = Progress()
@@ -257,7 +261,8 @@ def execute(arguments) -> int:
     if arguments.json != "-":
         print(table(rows))
     if arguments.json:
-        head = {"schema": 1, "kind": "calls", "cores": os.cpu_count(), "commit": common.commit()}
+        head = {"schema": 1, "kind": "calls", "machine": machine, "cores": os.cpu_count()}
+        head["commit"] = common.commit()
         head.update(date=time.strftime("%Y-%m-%d"), options=common.context_options(arguments))
         common.write_json(arguments.json, {**head, "unfinished": left, "results": rows})
     for row in rows:
