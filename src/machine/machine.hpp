@@ -140,6 +140,9 @@ struct Link {
   std::vector<PortShare> ports;
   std::vector<ColumnRate> columns;  ///< sorted by bytes; none: strided columns cost nothing
   double measured = 0;              ///< `bytes_per_s` before runs corrected it; 0: they did not
+  /// latency_s of copies that the source sends in turn (Queue::in_turn): nothing starts them but
+  /// the copy before. 0: the same.
+  double sent_latency_s = 0;
 
   /// Bytes per second of this cargo with the machine otherwise idle. The share is interpolated
   /// linearly between known column lengths; a column shorter than the shortest known one takes as
@@ -149,6 +152,9 @@ struct Link {
     return apart && !columns.empty() ? bytes_per_s * column_share(cargo.column_bytes) : bytes_per_s;
   }
   double column_share(std::int64_t column_bytes) const;
+  double latency(bool in_turn) const {
+    return in_turn && sent_latency_s > 0 ? sent_latency_s : latency_s;
+  }
   friend bool operator==(const Link&, const Link&) = default;
 };
 

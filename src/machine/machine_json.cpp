@@ -253,14 +253,17 @@ std::vector<ColumnRate> read_columns(const Json& object, const std::string& wher
 }
 
 Link read_link(const Machine& m, const Json& object, const std::string& where) {
-  know_only(object, where,
-            {"from", "to", "latency_s", "bytes_per_s", "columns", "ports", "measured"});
+  know_only(
+      object, where,
+      {"from", "to", "latency_s", "sent_latency_s", "bytes_per_s", "columns", "ports", "measured"});
   Link l;
   l.source = id_of(m.devices, text(object, where, "from"), where, "device");
   l.target = id_of(m.devices, text(object, where, "to"), where, "device");
   if (l.source == l.target) refuse(where + " leads from a device to itself");
   if (m.find_link(l.source, l.target) >= 0) refuse(where + " appears twice");
   l.latency_s = at_least_zero(object, where, "latency_s");
+  if (object.contains("sent_latency_s"))
+    l.sent_latency_s = positive(object, where, "sent_latency_s");
   l.bytes_per_s = positive(object, where, "bytes_per_s");
   l.measured = measured(object, where);
   l.columns = read_columns(object, where);
@@ -362,6 +365,7 @@ Json write_link(const Machine& m, const Link& link) {
               {"to", m.devices.at(static_cast<std::size_t>(link.target)).name},
               {"latency_s", link.latency_s},
               {"bytes_per_s", link.bytes_per_s}};
+  if (link.sent_latency_s > 0) out["sent_latency_s"] = link.sent_latency_s;
   for (const ColumnRate& column : link.columns)
     out["columns"].push_back({{"bytes", column.bytes}, {"share", column.share}});
   out["ports"] = write_shares(m, link.ports);

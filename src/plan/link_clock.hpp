@@ -21,15 +21,17 @@ class LinkClock {
     double stop_s = 0;
   };
 
-  /// With Routing::pairs only links are busy, not the ports that they share.
-  LinkClock(const Machine& machine, Routing routing)
+  /// With Routing::pairs only links are busy, not the ports that they share. `in_turn`: devices
+  /// send in turn (Queue::in_turn).
+  LinkClock(const Machine& machine, Routing routing, bool in_turn)
       : machine_(machine),
+        in_turn_(in_turn),
         knows_ports_(routing != Routing::pairs),
         link_free_s_(machine.links.size(), 0.0),
         port_busy_s_(machine.ports.size(), 0.0) {
     for (const Link& link : machine.links) {
       if (link.source == kPageable || link.target == kPageable) continue;  // never within a chain
-      least_latency_s_ = std::min(least_latency_s_, link.latency_s);
+      least_latency_s_ = std::min(least_latency_s_, link.latency(in_turn));
       best_bytes_per_s_ = std::max(best_bytes_per_s_, link.bytes_per_s);
     }
   }
@@ -39,7 +41,8 @@ class LinkClock {
   Hop hop(LinkId link, const Cargo& cargo, double ready_s, int chunks = 1,
           const Hop* upstream = nullptr) const {
     const Link& l = machine_.links[static_cast<std::size_t>(link)];
-    const double chunk_s = l.latency_s + static_cast<double>(cargo.bytes) / chunks / l.rate(cargo);
+    const double chunk_s =
+        l.latency(in_turn_) + static_cast<double>(cargo.bytes) / chunks / l.rate(cargo);
     double start_s = std::max(ready_s, link_free_s_[static_cast<std::size_t>(link)]);
     if (upstream) start_s = std::max(start_s, upstream->first_s);
     Hop hop{link, start_s + chunk_s, start_s + chunks * chunk_s};
@@ -76,6 +79,7 @@ class LinkClock {
   }
 
   const Machine& machine_;
+  const bool in_turn_;
   const bool knows_ports_;
   std::vector<double> link_free_s_;
   std::vector<double> port_busy_s_;

@@ -2,6 +2,7 @@
 // plan.hpp: the static schedule of a tile program. A value: comparable, printable, replayable. It
 // knows tiles and queues; it does not know routines, pointers, scalars or clocks.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -130,6 +131,16 @@ struct Plan {
  private:
   static std::shared_ptr<const TileProgram> no_program();
 };
+
+/// Do devices send in turn what others need for products?
+inline bool sends_in_turn(const Plan& plan) {
+  return std::ranges::any_of(plan.queues, &Queue::in_turn);
+}
+
+/// Is the copy one of those that its source sends in turn?
+inline bool is_sent_in_turn(const Plan& plan, const Task& task) {
+  return task.kind == TaskKind::fetch && plan.queues[static_cast<std::size_t>(task.queue)].in_turn;
+}
 
 /// Is an input of an op read where it lies? A form that the device does not prepare is in no slot.
 inline bool is_read(const Factor& input, const Where& where) {

@@ -152,8 +152,8 @@ int Router::chunks_for(DeviceId source, std::span<const DeviceId> users, const C
       : first >= 0                                           ? first
                                                              : links_.at(kHost, users[0]))];
   const double bytes_s = static_cast<double>(cargo.bytes) / l.rate(cargo);
-  const double best =
-      std::sqrt((hops - 1) * bytes_s / std::max(l.latency_s + hops * machine_.issue_s, 1e-9));
+  const double best = std::sqrt((hops - 1) * bytes_s /
+                                std::max(l.latency(in_turn_) + hops * machine_.issue_s, 1e-9));
   return static_cast<int>(std::clamp<double>(std::round(best), 1.0, static_cast<double>(most)));
 }
 

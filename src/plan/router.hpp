@@ -36,12 +36,14 @@ struct Chain {
 
 class Router {
  public:
-  Router(const Machine& machine, const Tuning& tuning)
+  /// `in_turn`: devices send in turn (Queue::in_turn).
+  Router(const Machine& machine, const Tuning& tuning, bool in_turn)
       : machine_(machine),
         tuning_(tuning),
         links_(machine),
         detours_(machine, links_, tuning),
-        clock_(machine, tuning.routing) {}
+        in_turn_(in_turn),
+        clock_(machine, tuning.routing, in_turn) {}
 
   /// The best way for one tile to all `users` (at least one). holders[0] is the tile's home. The
   /// result is valid until the next call. Throws Error(unreachable).
@@ -79,6 +81,7 @@ class Router {
   const Tuning& tuning_;
   LinkTable links_;
   Detours detours_;
+  bool in_turn_;
   LinkClock clock_;
   Chain best_, trial_;
   double best_stop_s_ = 0;

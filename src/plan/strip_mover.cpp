@@ -11,7 +11,7 @@ StripMover::StripMover(Plan& plan, const Machine& machine, TaskList& tasks)
       program_(*plan.program),
       machine_(machine),
       tasks_(tasks),
-      router_(machine, plan.tuning),
+      router_(machine, plan.tuning, false),
       slots_(machine.devices.size()),
       homes_(program_.matrices.size()) {}
 

@@ -17,6 +17,7 @@
 #include "probe/links.hpp"
 #include "probe/parts.hpp"
 #include "probe/ports.hpp"
+#include "probe/sends.hpp"
 #include "probe/small_plans.hpp"
 #include "probe/times.hpp"
 #include "probe/watts.hpp"
@@ -90,6 +91,7 @@ class Prober {
       fit_ports(machine_, backend_.machine().ports.size(), memory_, session_);
       if (staged > 0) charge_staging(machine_, staged);
     });
+    measure_sends(machine_, memory_, session_);
     measure_columns(machine_, memory_, session_);
     if (session_.careful()) return measure_kernels_by_type(series);
     // Plans need rates of kernels, so their time is guaranteed, however long the parts before took.
@@ -158,6 +160,7 @@ void Prober::expect(std::size_t crews, const std::vector<Series>& series) {
   expect_links(machine_, session_);
   session_.expect("launches", (1 + std::size(kStreamEdges)) * crews + 1);
   session_.expect("ports", loads_of(machine_));
+  expect_sends(machine_, session_);
   expect_columns(machine_, session_);
   for (const Series& each : series) session_.expect(kernels_part(each.type), each.edges.size());
 }

@@ -147,7 +147,10 @@ TaskId ProbePlan::add(Task task, const std::vector<TaskId>& after) {
 
 QueueId ProbePlan::queue_of(LinkId link) {
   const Link& taken = machine_->links[static_cast<std::size_t>(link)];
-  return queue({Queue::Kind::link, taken.target, taken.source, 0});
+  return queue({.kind = Queue::Kind::link,
+                .device = taken.target,
+                .source = taken.source,
+                .in_turn = in_turn_ && !on_host(taken.source) && !on_host(taken.target)});
 }
 
 bool ProbePlan::in_place(LinkId link, DeviceId end) const {

@@ -29,6 +29,8 @@ class ProbePlan {
   };
   ProbePlan(const Machine& machine, DataType type, const Columns& columns);
 
+  /// From now on the sources of copies between devices send them in turn (Queue::in_turn).
+  void send_in_turn() { in_turn_ = true; }
   /// Copies the next tile over `link`. Copies over one link are sequential.
   TaskId copy(LinkId link, const std::vector<TaskId>& after);
   /// The same, after all earlier copies added by copy_in_turn. They share the tiles written at each
@@ -81,6 +83,7 @@ class ProbePlan {
   std::vector<int> own_tiles_;                   ///< by queue: index along k, 0: none
   std::map<DeviceId, QueueId> writers_in_turn_;  ///< by target
   std::vector<TaskId> last_in_turn_;
+  bool in_turn_ = false;
   int next_ = 0;
 };
 

@@ -134,6 +134,7 @@ class Simulation {
     double launched_s = kNever;  ///< when a kernel after its delay becomes a flow
   };
   struct TaskState {
+    int queue = kNoQueue;
     TaskId next = kNoTask;           ///< next task of the same queue
     std::int32_t pieces_before = 0;  ///< kernels and chunks issued before this task
     int finish_watcher = kNoQueue;
@@ -143,6 +144,7 @@ class Simulation {
   const Task& task(TaskId id) const { return plan_.tasks[static_cast<std::size_t>(id)]; }
   TaskState& state(TaskId id) { return states_[static_cast<std::size_t>(id)]; }
   QueueState& queue(int id) { return queues_[static_cast<std::size_t>(id)]; }
+  int queue_of(const Task& task) const;
   Span& span(TaskId id) { return trace_.spans[static_cast<std::size_t>(id)]; }
   std::size_t slot_of_kernels(DeviceId device) const {
     return queues_.size() + static_cast<std::size_t>(device);
@@ -164,7 +166,7 @@ class Simulation {
 
   const Plan& plan_;
   const Machine& machine_;
-  std::vector<QueueState> queues_;
+  std::vector<QueueState> queues_;  ///< of the plan, then of each device that sends in turn
   std::vector<TaskState> states_;
   std::vector<KernelPool> pools_;  ///< one per device whose kernels share only that device
   std::vector<int> to_examine_;
@@ -181,11 +183,11 @@ class Simulation {
 Simulation::Simulation(const Plan& plan, const Machine& machine)
     : plan_(plan),
       machine_(machine),
-      queues_(plan.queues.size()),
+      queues_(plan.queues.size() + (sends_in_turn(plan) ? machine.devices.size() : 0)),
       states_(plan.tasks.size()),
       pools_(machine.devices.size()),
-      share_(machine, static_cast<int>(plan.queues.size())),
-      events_(plan.queues.size() + machine.devices.size()),
+      share_(machine, static_cast<int>(queues_.size())),
+      events_(queues_.size() + machine.devices.size()),
       kernel_times_(plan, machine) {
   trace_.source = CostSource::simulated;
   trace_.spans.resize(plan.tasks.size());
@@ -196,12 +198,20 @@ Simulation::Simulation(const Plan& plan, const Machine& machine)
     if (task(id).link >= static_cast<LinkId>(machine.links.size()) ||
         task(id).device() >= static_cast<DeviceId>(machine.devices.size()))
       throw Error(Status::internal, "the plan is not made for machine " + machine.name);
-    QueueState& q = queue(task(id).queue);
+    state(id).queue = queue_of(task(id));
+    QueueState& q = queue(state(id).queue);
     (q.tail == kNoTask ? q.head : state(q.tail).next) = id;
     q.tail = id;
     state(id).pieces_before = pieces;
     pieces += task(id).chunks;
   }
+}
+
+/// What a device sends in turn goes through one queue, in the order of the plan.
+int Simulation::queue_of(const Task& task) const {
+  if (!is_sent_in_turn(plan_, task)) return task.queue;
+  return static_cast<int>(plan_.queues.size()) +
+         plan_.queues[static_cast<std::size_t>(task.queue)].source;
 }
 
 Trace Simulation::run() {
@@ -248,7 +258,7 @@ void Simulation::examine(int id) {
 
 bool Simulation::upstream_allows(int id, TaskId upstream) {
   if (span(upstream).done()) return true;
-  const int hop = task(upstream).queue;
+  const int hop = state(upstream).queue;
   const bool under_way = queue(hop).running && queue(hop).head == upstream;
   if (under_way && share_.first_chunk_arrived(hop, now_s_)) return true;
   queue(id).next_watcher = state(upstream).chunk_watcher;
@@ -273,10 +283,10 @@ void Simulation::start(int id) {
 void Simulation::start_copy(int id, const Task& copy) {
   const LoneCopy lone = lone_copy(plan_, machine_, copy);
   const double chunk = lone.bytes / copy.chunks;
-  const double latency_s = machine_.links[static_cast<std::size_t>(copy.link)].latency_s;
+  const double latency_s = lone.latency_s / copy.chunks;
   const double alone_s = latency_s + chunk / lone.rate;
   const FlowId upstream =
-      copy.upstream == kNoTask || span(copy.upstream).done() ? kNoFlow : task(copy.upstream).queue;
+      copy.upstream == kNoTask || span(copy.upstream).done() ? kNoFlow : state(copy.upstream).queue;
   share_.start(id,
                {.user = share_.user_of_link(copy.link),
                 .amount = lone.bytes,

@@ -91,6 +91,8 @@ const Considered* Choice::attempt(Considered c) {
     }
     c.tasks = std::ssize(plan.tasks);
     c.effort = std::max(c.tasks, rates_given / limits::kRatesOfTask);
+    c.deals_both_ways =
+        plan.tuning.grid.rows > 1 && plan.tuning.grid.cols > 1 && sends_in_turn(plan);
     note_ends(c, plan, trace);
     ++planned_;
     least_s_ = std::min(least_s_, c.seconds);
@@ -142,8 +144,8 @@ void Choice::rank_by_goal() {
   least_ = kNever;
   const Eligible is_eligible(*this);
   for (const Considered& c : search_.list)
-    if (is_eligible(c)) least_ = std::min(least_, c.value);
-  for (Kept& kept : near_) kept.rank = search_.list[kept.candidate].value;
+    if (is_eligible(c)) least_ = std::min(least_, rank(c));
+  for (Kept& kept : near_) kept.rank = rank(search_.list[kept.candidate]);
 }
 
 /// A few candidates within kNear of the best: those that cost least if issuing takes twice as long.
@@ -152,9 +154,9 @@ std::vector<std::size_t> Choice::nearly_best() const {
   std::vector<std::tuple<double, std::size_t, std::size_t>> near;
   for (std::size_t i = 0; i < search_.list.size(); ++i) {
     const Considered& c = search_.list[i];
-    if (!is_eligible(c) || c.value > within(limits::kNear, least_)) continue;
+    if (!is_eligible(c) || rank(c) > within(limits::kNear, least_)) continue;
     const double per_second = c.seconds > 0 ? std::abs(c.value) / c.seconds : 1;
-    near.emplace_back(std::max(c.value, within(limits::kSame, least_)) +
+    near.emplace_back(std::max(rank(c), within(limits::kSame, least_)) +
                           per_second * machine_.issue_s * static_cast<double>(c.tasks),
                       c.tuning.workers.size(), i);
   }
@@ -210,8 +212,9 @@ Tuned Choice::take() {
     for (Considered& twin : search_.list)
       if (twin.is_planned() && twin.seconds == c.seconds && twin.tasks == c.tasks)
         twin.worst_s = c.worst_s;
-    if (best && limits::kSame * c.worst_s >= least_s) continue;
-    least_s = c.worst_s;
+    const double worst_s = expected(c, c.worst_s);
+    if (best && limits::kSame * worst_s >= least_s) continue;
+    least_s = worst_s;
     best = std::move(kept);
   }
   search_.choose(best->candidate, machine_.issue_s);

@@ -7,6 +7,8 @@
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "tune/ahead.hpp"
+#include "tune/goal.hpp"
+#include "tune/limits.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -36,8 +38,9 @@ class Choice {
   void require_cpu();
 
   int planned() const { return planned_; }
-  /// What candidates are ranked by: their time, and after rank_by_goal() their value.
-  double rank(const Considered& c) const { return by_goal_ ? c.value : c.seconds; }
+  /// What candidates are ranked by: their time, and after rank_by_goal() their value, as expected
+  /// of their kind of plan.
+  double rank(const Considered& c) const { return expected(c, by_goal_ ? c.value : c.seconds); }
   void rank_by_goal();
   /// The least rank.
   double least() const { return least_; }
@@ -53,6 +56,9 @@ class Choice {
  private:
   /// Whether a candidate may be chosen, whatever its rank.
   class Eligible;
+  static double expected(const Considered& c, double value) {
+    return c.deals_both_ways ? within(limits::kBothWays, value) : value;
+  }
   struct Kept {
     std::size_t candidate;  ///< its index in `search_`
     Plan plan;

@@ -187,6 +187,11 @@ inline constexpr double kNear = 1.02;
 /// with larger tiles was 2 % faster when measured, and of two 1 % apart it was 3 % slower.
 inline constexpr double kSame = 1.005;
 
+/// Of two nearly best plans of data on one device that sends them in turn, the one that deals only
+/// columns or only rows: plans that deal both were 2.5 to 8 % slower when measured, and simulated
+/// from 0.8 % faster to 1.2 % slower (docs/performance/lessons.md).
+inline constexpr double kBothWays = kNear;
+
 /// Of the nearly best plans the first kMostExamined are also simulated with products, links to the
 /// host and links between devices slower than known, one kind at a time, by this factor. The one
 /// that takes least in its worst case is chosen, issuing at twice its cost being a case too.

@@ -141,7 +141,8 @@ class Symmetry {
       return;
     }
     const Link& link = machine_.links[static_cast<std::size_t>(id)];
-    digest.put(link.bytes_per_s).put(link.latency_s).put_sorted(digests_of(link.ports));
+    digest.put(link.bytes_per_s).put(link.latency_s).put(link.sent_latency_s);
+    digest.put_sorted(digests_of(link.ports));
   }
 
   const Machine& machine_;

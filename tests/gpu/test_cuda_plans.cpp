@@ -55,12 +55,6 @@ int calls_of(const Plan& plan) {
   return calls;
 }
 
-bool sends_in_turn(const Plan& plan) {
-  return std::ranges::any_of(plan.tasks, [&](const Task& task) {
-    return plan.queues[static_cast<std::size_t>(task.queue)].in_turn;
-  });
-}
-
 /// The machine as if it had been measured behind switches: one link takes all that leaves a device.
 Machine behind_switches(Machine machine) {
   for (const Link& link : machine.links)
@@ -273,9 +267,9 @@ TEST(Cuda, ADeviceSendsInTheOrderOfThePlan) {
   if (test::all_gpus().size() < 3) GTEST_SKIP() << "of two GPUs neither has several to send to";
   const auto backend = gpus({});
   const Machine machine = behind_switches(backend->machine());
-  const Problem problem = make_problem({.m = 2048, .n = 2048, .k = 2048},
+  const Problem problem = make_problem({.m = 512, .n = 512, .k = 512},
                                        {.homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
-  const Plan plan = tune(problem, machine, {.tile = 512}).plan;
+  const Plan plan = tune(problem, machine, {.tile = 128}).plan;
   ASSERT_TRUE(sends_in_turn(plan));
   backend->keep_times(true);
   HostTrial<double> run(problem, 1, 1);

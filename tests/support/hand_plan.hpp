@@ -64,6 +64,9 @@ class HandPlan {
     plan_.arena_bytes.assign(machine.devices.size(), 8 * cuts.back());
   }
 
+  /// The sources of copies between devices send them in turn.
+  void send_in_turn() { sends_in_turn_ = true; }
+
   struct Copy {
     LinkId link = 0;
     int tile = 0;
@@ -75,7 +78,11 @@ class HandPlan {
     const Link& link = machine_.links[static_cast<std::size_t>(copy.link)];
     Task task{.kind = link.target == kHost ? TaskKind::writeback : TaskKind::fetch,
               .chunks = static_cast<std::uint8_t>(copy.chunks),
-              .queue = queue({Queue::Kind::link, link.target, link.source, 0}),
+              .queue = queue(
+                  {.kind = Queue::Kind::link,
+                   .device = link.target,
+                   .source = link.source,
+                   .in_turn = sends_in_turn_ && !on_host(link.target) && !on_host(link.source)}),
               .link = copy.link,
               .upstream = copy.upstream,
               .tile = {kA, copy.tile, 0},
@@ -127,6 +134,7 @@ class HandPlan {
   }
 
   const Machine& machine_;
+  bool sends_in_turn_ = false;
   Plan plan_;
 };
 

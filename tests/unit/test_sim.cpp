@@ -145,6 +145,46 @@ TEST(Simulate, AChainPaysTheLatencyOfEachChunkInEachHop) {
   EXPECT_DOUBLE_EQ(stop_s(trace, b), 5 * 1.5);
 }
 
+// Tiles of 4 and 8 elements: side by side they share the port, the first until 8 s.
+TEST(Simulate, ADeviceSendsInTurnWithALatencyOfItsOwn) {
+  HandMachine machine(3);
+  const PortId out = machine.port(1);
+  const LinkId two = machine.link(kOne, kTwo, 1, {{out, 1}}, 2);
+  const LinkId three = machine.link(kOne, kThree, 1, {{out, 1}}, 2);
+  for (Link& link : machine.get().links) link.sent_latency_s = 0.5;
+  HandPlan side_by_side(machine.get(), {4, 8});
+  side_by_side.copy({.link = two, .tile = 0});
+  side_by_side.copy({.link = three, .tile = 1});
+  HandPlan in_turn(machine.get(), {4, 8});
+  in_turn.send_in_turn();
+  const TaskId first = in_turn.copy({.link = two, .tile = 0});
+  const TaskId second = in_turn.copy({.link = three, .tile = 1, .chunks = 2});
+
+  EXPECT_DOUBLE_EQ(stop_s(simulate(side_by_side.get(), machine.get()), 0), 8);
+  const Trace trace = simulate(in_turn.get(), machine.get());
+  EXPECT_DOUBLE_EQ(stop_s(trace, first), 0.5 + 4);
+  EXPECT_DOUBLE_EQ(start_s(trace, second), 4.5);
+  EXPECT_DOUBLE_EQ(stop_s(trace, second), 4.5 + 2 * 0.5 + 8);
+}
+
+// A copy that waits for its upstream holds up what its source sends after it, but no result.
+TEST(Simulate, WhatIsSentInTurnWaitsForWhatIsSentBefore) {
+  HandMachine machine(3);
+  const LinkId in = machine.link(kHost, kOne, 1), out = machine.link(kOne, kHost, 1);
+  const LinkId two = machine.link(kOne, kTwo, 1), three = machine.link(kOne, kThree, 1);
+  HandPlan plan(machine.get(), {4, 1});
+  plan.send_in_turn();
+  const TaskId fetched = plan.copy({.link = in, .tile = 0});
+  const TaskId passed = plan.copy({.link = two, .tile = 0, .upstream = fetched});
+  const TaskId later = plan.copy({.link = three, .tile = 1});
+  const TaskId result = plan.copy({.link = out, .tile = 1});
+
+  const Trace trace = simulate(plan.get(), machine.get());
+
+  EXPECT_DOUBLE_EQ(start_s(trace, later), stop_s(trace, passed));
+  EXPECT_DOUBLE_EQ(start_s(trace, result), 0);
+}
+
 TEST(Simulate, AFastHopIsHeldBackByItsSlowUpstream) {
   HandMachine machine(3);
   const PortId out = machine.port(4);

@@ -279,6 +279,24 @@ TEST(Tune, SendsInTurnWhereAllDataLieOnOneDeviceOfASwitch) {
   EXPECT_EQ(queues_in_turn(h200x4, {d, d, d}, {.rules = Rules::all().without(Rule::overlap)}), 0);
 }
 
+// Plans that deal rows and columns run slower than they simulate (limits::kBothWays).
+TEST(Tune, DealsOneWayWhereThatTakesAsLongAndOneDeviceSends) {
+  const Machine machine = test::shipped("h200x4");
+  int passed_by = 0;
+  for (const std::int64_t n : {3072, 4096, 6144, 8192, 12288, 16384}) {
+    const Tuned tuned = tune(square(n, kFirstDevice), machine, {});
+    const Considered& chosen = tuned.search.list.at(tuned.search.chosen);
+    for (const Considered& c : tuned.search.list) {
+      passed_by += c.verdict == Considered::Verdict::both_ways;
+      if (c.is_planned() && chosen.deals_both_ways && !c.deals_both_ways) {
+        EXPECT_GT(c.worst_s > 0 ? c.worst_s : c.seconds, chosen.seconds) << n;
+      }
+    }
+    EXPECT_EQ(tune(square(n, kHost), machine, {}).search.list.at(0).deals_both_ways, false);
+  }
+  EXPECT_GT(passed_by, 0);
+}
+
 // In a grid of 2 x 2 a larger part for one worker also gives its neighbour more rows of A.
 TEST(Tune, GivesNoLargerPartThanMemoryHolds) {
   const Machine machine = node(4, 50e9, 100e9);

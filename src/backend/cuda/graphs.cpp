@@ -34,7 +34,7 @@ Graphs::Way Graphs::next(const GraphKey& key) {
   if (known->streams_runs < kTrials) return Way::streams;
   if (known->graph == nullptr) return known->graph_runs == 0 ? Way::capture : Way::streams;
   if (known->graph_runs < kTrials) return Way::graph;
-  return known->graph_s < known->streams_s ? Way::graph : Way::streams;
+  return known->prefers_graph() ? Way::graph : Way::streams;
 }
 
 KeptGraph Graphs::graph(const GraphKey& key) {
@@ -66,7 +66,7 @@ void Graphs::note(const GraphKey& key, Way way, double seconds) {
   double& least_s = streams ? known->streams_s : known->graph_s;
   if (runs++ > 0) least_s = std::min(least_s, seconds);
   // Streams have won: the graph only takes memory.
-  if (known->graph_runs == kTrials && known->streams_s <= known->graph_s) known->graph.reset();
+  if (known->graph_runs == kTrials && !known->prefers_graph()) known->graph.reset();
 }
 
 void Graphs::clear() {

@@ -8,8 +8,7 @@ std::vector<Queue> served_by(const Plan& plan) {
   std::vector<Queue> served = plan.queues;
   for (const Task& task : plan.tasks) {
     const auto q = static_cast<std::size_t>(task.queue);
-    if (task.kind == TaskKind::fetch && plan.queues[q].in_turn)
-      served[q] = sender_of(plan.queues[q].source);
+    if (is_sent_in_turn(plan, task)) served[q] = sender_of(plan.queues[q].source);
   }
   return served;
 }
