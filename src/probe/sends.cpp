@@ -12,10 +12,10 @@
 namespace fleet {
 namespace {
 
-constexpr const char* kPart = "sends";
+constexpr const char* kSendsPart = "sends";
 /// Tiles of 2 and 8 MB, as plans send: of much smaller ones issuing is all, of much larger ones the
 /// rate.
-constexpr std::int64_t kEdges[] = {512, 1024};
+constexpr std::int64_t kSentEdges[] = {512, 1024};
 constexpr int kRounds = 6;
 /// More would only cost time: the sender is the same.
 constexpr std::size_t kMostTargets = 4;
@@ -38,9 +38,9 @@ std::vector<LinkId> links_of_a_sender(const Machine& machine) {
 void measure_sends(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
   const std::vector<LinkId> links = links_of_a_sender(machine);
   if (links.empty()) return;
-  session.part(kPart, machine, [&] {
+  session.part(kSendsPart, machine, [&] {
     std::vector<double> latencies_s;
-    for (const std::int64_t edge : kEdges) {
+    for (const std::int64_t edge : kSentEdges) {
       ProbePlan plan(machine, DataType::f64, edge);
       plan.send_in_turn();
       std::vector<TaskId> copies;
@@ -74,7 +74,7 @@ void measure_sends(Machine& machine, ProbeMemory& memory, ProbeSession& session)
 }
 
 void expect_sends(const Machine& machine, ProbeSession& session) {
-  if (!links_of_a_sender(machine).empty()) session.expect(kPart, std::size(kEdges));
+  if (!links_of_a_sender(machine).empty()) session.expect(kSendsPart, std::size(kSentEdges));
 }
 
 }  // namespace fleet
