@@ -91,8 +91,6 @@ const Considered* Choice::attempt(Considered c) {
     }
     c.tasks = std::ssize(plan.tasks);
     c.effort = std::max(c.tasks, rates_given / limits::kRatesOfTask);
-    c.deals_both_ways =
-        plan.tuning.grid.rows > 1 && plan.tuning.grid.cols > 1 && sends_in_turn(plan);
     note_ends(c, plan, trace);
     ++planned_;
     least_s_ = std::min(least_s_, c.seconds);
@@ -124,6 +122,22 @@ std::vector<Considered> Choice::best(std::size_t most, const std::vector<DeviceI
   return copies;
 }
 
+std::vector<Considered> Choice::best_of_grids(std::size_t most,
+                                              const std::vector<DeviceId>& team) const {
+  std::vector<Considered> all = best(search_.list.size(), &team), chosen;
+  for (Considered& c : all) {
+    bool is_first = true, is_twin = false;  // different edges may cut alike
+    for (const Considered& other : chosen)
+      if (other.tuning.grid == c.tuning.grid) {
+        is_first = false;
+        is_twin |= other.seconds == c.seconds && other.tasks == c.tasks;
+      }
+    const bool is_near = rank(c) <= within(limits::kOtherGrid, least_) && !is_too_slow(c);
+    if (!is_twin && (chosen.size() < most || (is_near && is_first))) chosen.push_back(std::move(c));
+  }
+  return chosen;
+}
+
 /// The plan of a candidate, made again where it was not among the best when it was booked.
 Choice::Kept Choice::plan_of(std::size_t candidate) {
   const auto kept = std::ranges::find(near_, candidate, &Kept::candidate);
@@ -144,8 +158,8 @@ void Choice::rank_by_goal() {
   least_ = kNever;
   const Eligible is_eligible(*this);
   for (const Considered& c : search_.list)
-    if (is_eligible(c)) least_ = std::min(least_, rank(c));
-  for (Kept& kept : near_) kept.rank = rank(search_.list[kept.candidate]);
+    if (is_eligible(c)) least_ = std::min(least_, c.value);
+  for (Kept& kept : near_) kept.rank = search_.list[kept.candidate].value;
 }
 
 /// A few candidates within kNear of the best: those that cost least if issuing takes twice as long.
@@ -154,9 +168,9 @@ std::vector<std::size_t> Choice::nearly_best() const {
   std::vector<std::tuple<double, std::size_t, std::size_t>> near;
   for (std::size_t i = 0; i < search_.list.size(); ++i) {
     const Considered& c = search_.list[i];
-    if (!is_eligible(c) || rank(c) > within(limits::kNear, least_)) continue;
+    if (!is_eligible(c) || c.value > within(limits::kNear, least_)) continue;
     const double per_second = c.seconds > 0 ? std::abs(c.value) / c.seconds : 1;
-    near.emplace_back(std::max(rank(c), within(limits::kSame, least_)) +
+    near.emplace_back(std::max(c.value, within(limits::kSame, least_)) +
                           per_second * machine_.issue_s * static_cast<double>(c.tasks),
                       c.tuning.workers.size(), i);
   }
@@ -212,9 +226,8 @@ Tuned Choice::take() {
     for (Considered& twin : search_.list)
       if (twin.is_planned() && twin.seconds == c.seconds && twin.tasks == c.tasks)
         twin.worst_s = c.worst_s;
-    const double worst_s = expected(c, c.worst_s);
-    if (best && limits::kSame * worst_s >= least_s) continue;
-    least_s = worst_s;
+    if (best && limits::kSame * c.worst_s >= least_s) continue;
+    least_s = c.worst_s;
     best = std::move(kept);
   }
   search_.choose(best->candidate, machine_.issue_s);

@@ -7,8 +7,6 @@
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "tune/ahead.hpp"
-#include "tune/goal.hpp"
-#include "tune/limits.hpp"
 #include "tune/tune.hpp"
 
 namespace fleet {
@@ -38,9 +36,8 @@ class Choice {
   void require_cpu();
 
   int planned() const { return planned_; }
-  /// What candidates are ranked by: their time, and after rank_by_goal() their value, as expected
-  /// of their kind of plan.
-  double rank(const Considered& c) const { return expected(c, by_goal_ ? c.value : c.seconds); }
+  /// What candidates are ranked by: their time, and after rank_by_goal() their value.
+  double rank(const Considered& c) const { return by_goal_ ? c.value : c.seconds; }
   void rank_by_goal();
   /// The least rank.
   double least() const { return least_; }
@@ -48,6 +45,9 @@ class Choice {
   const Error& refusal() const { return refusal_; }
   /// The planned ones, best first; of workers `team` only, unless null.
   std::vector<Considered> best(std::size_t most, const std::vector<DeviceId>* team = nullptr) const;
+  /// best(most, &team), but one of those that are cut alike, then of each other grid the best that
+  /// is not far behind.
+  std::vector<Considered> best_of_grids(std::size_t most, const std::vector<DeviceId>& team) const;
 
   /// Chooses. At least one candidate must have a plan. Throws Error(bad_argument) where the
   /// caller's objective is a number for none.
@@ -56,9 +56,6 @@ class Choice {
  private:
   /// Whether a candidate may be chosen, whatever its rank.
   class Eligible;
-  static double expected(const Considered& c, double value) {
-    return c.deals_both_ways ? within(limits::kBothWays, value) : value;
-  }
   struct Kept {
     std::size_t candidate;  ///< its index in `search_`
     Plan plan;

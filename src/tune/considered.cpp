@@ -55,9 +55,9 @@ std::string compared(const char* more, const char* less, double value, double ot
 
 const char* to_string(Considered::Verdict verdict) {
   constexpr const char* kNames[kVerdicts] = {
-      "chosen",       "slower",      "worse",        "too_slow",    "less_robust",
-      "more_issuing", "both_ways",   "little_gain",  "without_cpu", "alike",
-      "refused",      "over_budget", "enough_plans", "too_large"};
+      "chosen",       "slower",       "worse",       "too_slow", "less_robust",
+      "more_issuing", "little_gain",  "without_cpu", "alike",    "refused",
+      "over_budget",  "enough_plans", "too_large"};
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
@@ -85,14 +85,13 @@ void Search::choose(std::size_t index, double issue_s) {
   for (Considered& c : list) {
     if (!c.is_planned()) continue;
     const Verdict behind = objective.is_time() ? Verdict::slower : Verdict::worse;
-    c.verdict = c.seconds > objective.most_time * least_s    ? Verdict::too_slow
-                : needs_cpu && !c.tuning.has_cpu()           ? Verdict::without_cpu
-                : c.value > best.value                       ? behind
-                : is_cpu_against(c, least_without_cpu)       ? Verdict::little_gain
-                : c.deals_both_ways && !best.deals_both_ways ? Verdict::both_ways
-                : c.worst_s > best.worst_s                   ? Verdict::less_robust
-                : c.tasks > best.tasks && issue_s > 0        ? Verdict::more_issuing
-                                                             : Verdict::alike;
+    c.verdict = c.seconds > objective.most_time * least_s ? Verdict::too_slow
+                : needs_cpu && !c.tuning.has_cpu()        ? Verdict::without_cpu
+                : c.value > best.value                    ? behind
+                : is_cpu_against(c, least_without_cpu)    ? Verdict::little_gain
+                : c.worst_s > best.worst_s                ? Verdict::less_robust
+                : c.tasks > best.tasks && issue_s > 0     ? Verdict::more_issuing
+                                                          : Verdict::alike;
   }
   list[index].verdict = Verdict::chosen;
 }
@@ -181,10 +180,6 @@ std::string Search::reason(const Considered& c) const {
               : objective.is_time() ? "faster by " + percent(best.value, c.value)
                                     : std::string("better")) +
              ", but more tasks to issue (+" + std::to_string(c.tasks - best.tasks) + ")";
-    case Verdict::both_ways:
-      return (c.value >= best.value ? same() : "better by " + percent(best.value, c.value)) +
-             ", but with rows and columns dealt while one device sends all, which runs slower than "
-             "its simulation";
     case Verdict::little_gain:
       return (c.value < least_without_cpu && c.value > 0
                   ? "better than without it by " + percent(least_without_cpu, c.value)

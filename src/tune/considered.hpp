@@ -12,7 +12,7 @@
 namespace fleet {
 
 struct Considered {
-  /// The outcome for this candidate. Those with one of the first ten were planned and simulated.
+  /// The outcome for this candidate. Those with one of the first nine were planned and simulated.
   enum class Verdict {
     chosen,
     slower,        ///< than the chosen one, where time is the objective
@@ -20,7 +20,6 @@ struct Considered {
     too_slow,      ///< it takes more of the least time than the objective allows
     less_robust,   ///< at least as good, but worse where rates of the machine are wrong by 15 %
     more_issuing,  ///< at least as fast, but issuing its extra tasks would cost more than it gains
-    both_ways,     ///< at least as fast, but deals rows and columns where one device sends all
     little_gain,   ///< better with the CPU's part, but by less than limits::kWorthTheCpu
     without_cpu,   ///< the caller gave the CPU a part, and here it has none
     alike,         ///< neither faster nor with fewer tasks: the one planned first was kept
@@ -40,8 +39,6 @@ struct Considered {
   std::int64_t effort = 0;  ///< of planning and simulating it, in tasks; 0 without a plan
   /// Seconds after which each worker's last product ends, in the simulation; empty without a plan.
   std::vector<double> ends_s;
-  /// Rows and columns of C are both dealt, while one device sends all in turn (Queue::in_turn).
-  bool deals_both_ways = false;
   double devices_end_s = 0;  ///< the same of the last task that is not the CPU's, with C at home
   Verdict verdict = Verdict::slower;
   std::int64_t limit =
@@ -51,7 +48,7 @@ struct Considered {
   bool is_planned() const { return verdict <= Verdict::alike; }
 };
 
-inline constexpr int kVerdicts = 14;
+inline constexpr int kVerdicts = 13;
 const char* to_string(Considered::Verdict verdict);  ///< the enumerator's name
 
 /// A worker that the chosen plan does without.

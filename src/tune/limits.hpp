@@ -119,6 +119,10 @@ inline constexpr int kMostPlanned = 32;
 
 // ---- variants of the fastest --------------------------------------------------------------------
 
+/// Some variants are tried of the best plan of each grid too, within this ratio of the fastest: what
+/// variants gain differs by more than grids do.
+inline constexpr double kOtherGrid = 1.05;
+
 /// The kMostRamped fastest plans are also tried with a first step of k that is halved kRamp times.
 inline constexpr std::size_t kMostRamped = 5;
 inline constexpr int kRamp = 3;
@@ -186,11 +190,6 @@ inline constexpr double kNear = 1.02;
 /// Simulated times within this ratio count as equal: of two plans simulated 0.5 % apart, the one
 /// with larger tiles was 2 % faster when measured, and of two 1 % apart it was 3 % slower.
 inline constexpr double kSame = 1.005;
-
-/// Of two nearly best plans of data on one device that sends them in turn, the one that deals only
-/// columns or only rows: plans that deal both were 2.5 to 8 % slower when measured, and simulated
-/// from 0.8 % faster to 1.2 % slower (docs/performance/lessons.md).
-inline constexpr double kBothWays = kNear;
 
 /// Of the nearly best plans the first kMostExamined are also simulated with products, links to the
 /// host and links between devices slower than known, one kind at a time, by this factor. The one

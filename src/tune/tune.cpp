@@ -160,7 +160,7 @@ Tuned Tuner::run() {
 // Half types round C at each step, so they get no extra steps.
 void Tuner::attempt_ramps(const Team& team) {
   if (is_half(problem_.type.storage) || request_.tile > 0 || problem_.traits().has_side()) return;
-  std::vector<Considered> ramped = choice_.best(limits::kMostRamped, &team);
+  std::vector<Considered> ramped = choice_.best_of_grids(limits::kMostRamped, team);
   std::erase_if(ramped,
                 [](const Considered& c) { return c.tuning.out_of_core == OutOfCore::cube; });
   for (Considered& c : ramped) c.tuning.ramp = limits::kRamp;

@@ -51,7 +51,7 @@ std::vector<double> UnevenParts::speeds(const Tuning& tuning) const {
 // (paper 2, 3.1: within 5 %). Uneven devices start with parts by their speeds.
 void UnevenParts::attempt_balanced(const Team& team, std::int64_t end) {
   if (team.size() < 2) return;
-  for (Considered latest : choice_.best(limits::kMostShared, &team)) {
+  for (Considered latest : choice_.best_of_grids(limits::kMostShared, team)) {
     const Tuning unbalanced = latest.tuning;
     if (!may_cut(unbalanced)) continue;
     std::vector<double> parts = parts_of(unbalanced);
@@ -136,7 +136,7 @@ void UnevenParts::attempt_owned(const Team& team, std::int64_t end) {
   if (favoured < 0 || workers < 2) return;
   const Estimator estimator(problem_, machine_, team);
   const double bound_s = bound(problem_, machine_).seconds;
-  for (const Considered& equal : choice_.best(limits::kMostShared, &team)) {
+  for (const Considered& equal : choice_.best_of_grids(limits::kMostShared, team)) {
     if (!may_cut(equal.tuning) || !equal.tuning.row_shares.empty()) continue;
     const double alone_s = all_by_s(team[static_cast<std::size_t>(favoured)], equal.tuning);
     double seconds = equal.seconds, least = choice_.rank(equal);

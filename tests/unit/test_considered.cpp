@@ -74,10 +74,6 @@ void expect_true_verdict(const Trial& trial, const Considered& c) {
       EXPECT_GT(c.tasks, best.tasks);
       EXPECT_GE(trial.issued_s(c), trial.issued_s(best));
       break;
-    case Verdict::both_ways:
-      EXPECT_LE(c.seconds, best.seconds);
-      EXPECT_TRUE(c.deals_both_ways && !best.deals_both_ways);
-      break;
     case Verdict::alike:
       EXPECT_LE(c.seconds, best.seconds);
       EXPECT_TRUE(trial.issued_s(c) == trial.issued_s(best) || c.worst_s == best.worst_s);

@@ -75,8 +75,9 @@ class Child:
         return line
 
     def begin(self) -> None:
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended: the next read says how
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
 
     def close(self) -> None:
         if self.process.poll() is None:
