@@ -51,6 +51,7 @@ LinkId Machine::find_link(DeviceId source, DeviceId target) const {
 
 std::vector<char> Machine::sends_in_turn() const {
   constexpr double kShare = 2.0 / 3;
+  constexpr double kLeastOfBytes = 1e6;  ///< lower capacities are of cores and threads, in seconds
   struct Sender {
     int links = 0;
     std::vector<PortId> shared;  ///< ports that each of its links takes so much of
@@ -64,7 +65,8 @@ std::vector<char> Machine::sends_in_turn() const {
     const double bytes_per_s = measured(link.bytes_per_s, link.measured);
     for (const PortShare& share : link.ports) {
       const Port& port = ports[static_cast<std::size_t>(share.port)];
-      if (bytes_per_s * share.weight >= kShare * measured(port.capacity, port.measured))
+      if (port.capacity >= kLeastOfBytes &&
+          bytes_per_s * share.weight >= kShare * measured(port.capacity, port.measured))
         taken.push_back(share.port);
     }
     Sender& sender = senders[static_cast<std::size_t>(link.source)];

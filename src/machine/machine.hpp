@@ -140,8 +140,8 @@ struct Link {
   std::vector<PortShare> ports;
   std::vector<ColumnRate> columns;  ///< sorted by bytes; none: strided columns cost nothing
   double measured = 0;              ///< `bytes_per_s` before runs corrected it; 0: they did not
-  /// latency_s of copies that the source sends in turn (Queue::in_turn): nothing starts them but
-  /// the copy before. 0: the same.
+  /// The latency of copies that the source sends in turn (Queue::in_turn); each starts when the one
+  /// before it ends. 0: not known, latency_s is taken.
   double sent_latency_s = 0;
 
   /// Bytes per second of this cargo with the machine otherwise idle. The share is interpolated

@@ -264,6 +264,8 @@ Link read_link(const Machine& m, const Json& object, const std::string& where) {
   l.latency_s = at_least_zero(object, where, "latency_s");
   if (object.contains("sent_latency_s"))
     l.sent_latency_s = positive(object, where, "sent_latency_s");
+  if (l.sent_latency_s > 0 && (on_host(l.source) || on_host(l.target)))
+    refuse(where + ": 'sent_latency_s' is of links between devices");
   l.bytes_per_s = positive(object, where, "bytes_per_s");
   l.measured = measured(object, where);
   l.columns = read_columns(object, where);

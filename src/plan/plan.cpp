@@ -25,6 +25,15 @@ Residency residency_after(const Plan& plan) {
   return after;
 }
 
+std::vector<DeviceId> senders(const Plan& plan) {
+  std::vector<DeviceId> senders(plan.queues.size(), -1);
+  for (const Task& task : plan.tasks) {
+    const auto q = static_cast<std::size_t>(task.queue);
+    if (task.kind == TaskKind::fetch && plan.queues[q].in_turn) senders[q] = plan.queues[q].source;
+  }
+  return senders;
+}
+
 double cpu_share(const Plan& plan) {
   if (!plan.tuning.has_cpu()) return 0;
   double cpus = 0, all = 0;

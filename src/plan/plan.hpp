@@ -88,7 +88,7 @@ struct Queue {
   int lane = 0;             ///< lane only
   bool is_ahead = false;    ///< lane only: its kernels go before those of other lanes
   /// Link only, between devices: what the source sends for products through this and other such
-  /// queues goes in the order of the plan where the backend can have it so.
+  /// queues goes in the order of the plan (senders()), in simulations and on backends that can.
   bool in_turn = false;
   friend bool operator==(const Queue&, const Queue&) = default;
 };
@@ -137,10 +137,10 @@ inline bool sends_in_turn(const Plan& plan) {
   return std::ranges::any_of(plan.queues, &Queue::in_turn);
 }
 
-/// Is the copy one of those that its source sends in turn?
-inline bool is_sent_in_turn(const Plan& plan, const Task& task) {
-  return task.kind == TaskKind::fetch && plan.queues[static_cast<std::size_t>(task.queue)].in_turn;
-}
+/// By queue, the device that sends its copies in turn with those of other such queues, or -1: those
+/// of a queue that goes in turn and has a fetch. One that only brings results home goes by itself,
+/// so that what others need does not wait for these.
+std::vector<DeviceId> senders(const Plan& plan);
 
 /// Is an input of an op read where it lies? A form that the device does not prepare is in no slot.
 inline bool is_read(const Factor& input, const Where& where) {

@@ -22,7 +22,8 @@ inline LoneCopy lone_copy(const Plan& plan, const Machine& machine, const Task& 
   if (!copy.from.in_place() && !copy.to.in_place()) cargo.column_bytes = 0;
   return {.bytes = static_cast<double>(std::max<std::int64_t>(1, cargo.bytes)),
           .rate = link.rate(cargo),
-          .latency_s = link.latency(is_sent_in_turn(plan, copy)) * copy.chunks};
+          .latency_s = link.latency(plan.queues[static_cast<std::size_t>(copy.queue)].in_turn) *
+                       copy.chunks};
 }
 
 }  // namespace fleet

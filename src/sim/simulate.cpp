@@ -166,6 +166,7 @@ class Simulation {
 
   const Plan& plan_;
   const Machine& machine_;
+  const std::vector<DeviceId> senders_;
   std::vector<QueueState> queues_;  ///< of the plan, then of each device that sends in turn
   std::vector<TaskState> states_;
   std::vector<KernelPool> pools_;  ///< one per device whose kernels share only that device
@@ -183,6 +184,7 @@ class Simulation {
 Simulation::Simulation(const Plan& plan, const Machine& machine)
     : plan_(plan),
       machine_(machine),
+      senders_(senders(plan)),
       queues_(plan.queues.size() + (sends_in_turn(plan) ? machine.devices.size() : 0)),
       states_(plan.tasks.size()),
       pools_(machine.devices.size()),
@@ -198,8 +200,10 @@ Simulation::Simulation(const Plan& plan, const Machine& machine)
     if (task(id).link >= static_cast<LinkId>(machine.links.size()) ||
         task(id).device() >= static_cast<DeviceId>(machine.devices.size()))
       throw Error(Status::internal, "the plan is not made for machine " + machine.name);
-    state(id).queue = queue_of(task(id));
-    QueueState& q = queue(state(id).queue);
+    const int in = state(id).queue = queue_of(task(id));
+    if (in >= static_cast<int>(queues_.size()))
+      throw Error(Status::internal, "the plan is not made for machine " + machine.name);
+    QueueState& q = queue(in);
     (q.tail == kNoTask ? q.head : state(q.tail).next) = id;
     q.tail = id;
     state(id).pieces_before = pieces;
@@ -209,9 +213,8 @@ Simulation::Simulation(const Plan& plan, const Machine& machine)
 
 /// What a device sends in turn goes through one queue, in the order of the plan.
 int Simulation::queue_of(const Task& task) const {
-  if (!is_sent_in_turn(plan_, task)) return task.queue;
-  return static_cast<int>(plan_.queues.size()) +
-         plan_.queues[static_cast<std::size_t>(task.queue)].source;
+  const DeviceId sender = senders_[static_cast<std::size_t>(task.queue)];
+  return sender < 0 ? task.queue : static_cast<int>(plan_.queues.size()) + sender;
 }
 
 Trace Simulation::run() {

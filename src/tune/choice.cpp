@@ -133,7 +133,9 @@ std::vector<Considered> Choice::best_of_grids(std::size_t most,
         is_twin |= other.seconds == c.seconds && other.tasks == c.tasks;
       }
     const bool is_near = rank(c) <= within(limits::kOtherGrid, least_) && !is_too_slow(c);
-    if (!is_twin && (chosen.size() < most || (is_near && is_first))) chosen.push_back(std::move(c));
+    if (!is_twin && (chosen.size() < most ||
+                     (is_near && is_first && chosen.size() < most + limits::kMostOtherGrids)))
+      chosen.push_back(std::move(c));
   }
   return chosen;
 }

@@ -119,8 +119,10 @@ inline constexpr int kMostPlanned = 32;
 
 // ---- variants of the fastest --------------------------------------------------------------------
 
-/// Some variants are tried of the best plan of each grid too, within this ratio of the fastest: what
-/// variants gain differs by more than grids do.
+/// First steps that are halved and other parts of C are also tried for the best plan of each grid
+/// that none of the fastest plans has, within this ratio of the fastest: what they gain differs by
+/// more than grids do.
+inline constexpr std::size_t kMostOtherGrids = 3;
 inline constexpr double kOtherGrid = 1.05;
 
 /// The kMostRamped fastest plans are also tried with a first step of k that is halved kRamp times.

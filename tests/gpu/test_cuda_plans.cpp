@@ -267,19 +267,19 @@ TEST(Cuda, ADeviceSendsInTheOrderOfThePlan) {
   if (test::all_gpus().size() < 3) GTEST_SKIP() << "of two GPUs neither has several to send to";
   const auto backend = gpus({});
   const Machine machine = behind_switches(backend->machine());
-  const Problem problem = make_problem({.m = 512, .n = 512, .k = 512},
+  const Problem problem = make_problem({.m = 4096, .n = 4096, .k = 64},
                                        {.homes = {kFirstDevice, kFirstDevice, kFirstDevice}});
-  const Plan plan = tune(problem, machine, {.tile = 128}).plan;
+  const Plan plan = tune(problem, machine, {.tile = 2048}).plan;
   ASSERT_TRUE(sends_in_turn(plan));
   backend->keep_times(true);
   HostTrial<double> run(problem, 1, 1);
   const Trace trace = run.run(plan, *backend);
   ASSERT_EQ(run.verdict(), "");
+  const std::vector<DeviceId> sent_by = senders(plan);
   std::vector<double> sent_s(machine.devices.size(), 0);
   for (std::size_t id = 0; id < plan.tasks.size(); ++id) {
     const Task& task = plan.tasks[id];
-    if (task.kind != TaskKind::fetch || !plan.queues[static_cast<std::size_t>(task.queue)].in_turn)
-      continue;
+    if (sent_by[static_cast<std::size_t>(task.queue)] < 0) continue;
     double& before_s = sent_s[static_cast<std::size_t>(task.from.device)];
     EXPECT_GE(trace.spans[id].start_s, before_s - 1e-6) << "task " << id;
     before_s = trace.spans[id].stop_s;

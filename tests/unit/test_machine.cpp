@@ -139,12 +139,12 @@ Machine with_ways_out(double share) {
   m.links.clear();
   m.ports.clear();
   for (DeviceId from = kFirstDevice; from < std::ssize(m.devices); ++from) {
-    m.ports.push_back({.name = "out of " + std::to_string(from), .capacity = 100});
+    m.ports.push_back({.name = "out of " + std::to_string(from), .capacity = 100e9});
     for (DeviceId to = kFirstDevice; to < std::ssize(m.devices); ++to)
       if (from != to)
         m.links.push_back({.source = from,
                            .target = to,
-                           .bytes_per_s = 100 * share,
+                           .bytes_per_s = 100e9 * share,
                            .ports = {{static_cast<PortId>(from - kFirstDevice), 1}}});
   }
   return m;
@@ -159,7 +159,7 @@ TEST(SendsInTurn, WhereOneCopyTakesMostOfThePortOfAll) {
 
 TEST(SendsInTurn, NotWhereALinkHasAPortOfItsOwn) {
   Machine m = with_ways_out(1);
-  m.ports.push_back({.name = "another", .capacity = 100});
+  m.ports.push_back({.name = "another", .capacity = 100e9});
   m.links.front().ports = {{static_cast<PortId>(m.ports.size() - 1), 1}};
   EXPECT_EQ(m.sends_in_turn(), (std::vector<char>{0, 0, 0, 1, 1}));
 }
@@ -178,6 +178,14 @@ TEST(SendsInTurn, NotToASingleDevice) {
   Machine m = with_ways_out(1);
   std::erase_if(m.links, [](const Link& link) { return link.target == kFirstDevice + 2; });
   EXPECT_EQ(m.sends_in_turn(), (std::vector<char>{0, 0, 0, 0, 1}));
+}
+
+// A device that copies with a thread, or on a core that all share, sends as this has time.
+TEST(SendsInTurn, NotWhereCopiesShareACore) {
+  Machine m = with_ways_out(1);
+  for (Port& port : m.ports) port.capacity = 1;
+  for (Link& link : m.links) link.ports.front().weight = 1 / link.bytes_per_s;
+  EXPECT_EQ(m.sends_in_turn(), std::vector<char>(5, 0));
 }
 
 // --- machines of fewer devices ------------------------------------------------------------------

@@ -88,7 +88,9 @@ Machine any_machine(Random& random) {
                            .bytes_per_s = any_positive(random),
                            .ports = any_shares(random, ports),
                            .columns = any_columns(random),
-                           .sent_latency_s = chance(random, 50) ? 0 : any_positive(random)});
+                           .sent_latency_s = on_host(a) || on_host(b) || chance(random, 50)
+                                                 ? 0
+                                                 : any_positive(random)});
   return m;
 }
 
@@ -170,7 +172,7 @@ std::string edited(const std::string& from, const std::string& to) {
       {"name": "0", "memory_bytes": 8, "lanes": 2, "launch_s": 0.5,
        "kernels": [{"type": "d", "edge": 9, "flops_per_s": 10}],
        "ports": [{"port": "p", "weight": 11}]}],
-    "links": [{"from": "host", "to": "0", "latency_s": 12, "sent_latency_s": 17, "bytes_per_s": 13,
+    "links": [{"from": "host", "to": "0", "latency_s": 12, "bytes_per_s": 13,
                "columns": [{"bytes": 15, "share": 0.25}, {"bytes": 16, "share": 0.5}],
                "ports": [{"port": "q", "weight": 14}]}]})";
   const std::size_t at = text.find(from);
@@ -276,8 +278,10 @@ INSTANTIATE_TEST_SUITE_P(
               "\"links\": [{\"from\": \"host\", \"to\": \"0\", \"bytes_per_s\": 1},",
               "link 1 appears twice"},
         Wrong{"\"latency_s\": 12", "\"latency_s\": -12", "link 0: 'latency_s' is negative"},
-        Wrong{"\"sent_latency_s\": 17", "\"sent_latency_s\": 0",
+        Wrong{"\"latency_s\": 12", "\"latency_s\": 12, \"sent_latency_s\": 0",
               "link 0: 'sent_latency_s' is not positive"},
+        Wrong{"\"latency_s\": 12", "\"latency_s\": 12, \"sent_latency_s\": 1",
+              "link 0: 'sent_latency_s' is of links between devices"},
         Wrong{"\"bytes_per_s\": 13", "\"bytes_per_s\": 0", "link 0: 'bytes_per_s' is not positive"},
         Wrong{"\"bytes_per_s\": 13,", "", "link 0 has no 'bytes_per_s'"},
         Wrong{"\"bytes\": 16", "\"bytes\": 15", "link 0, columns are not sorted by bytes"},

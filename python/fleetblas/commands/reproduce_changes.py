@@ -18,7 +18,8 @@ UNEVEN_PEAK = 7.0
 
 def _latency(machine: dict, factor: float) -> None:
     for link in machine["links"]:
-        link["latency_s"] *= factor
+        for key in {"latency_s", "sent_latency_s"} & link.keys():
+            link[key] *= factor
 
 
 def _small_tiles(machine: dict, factor: float) -> None:

@@ -25,9 +25,8 @@ struct GraphKey {
 using KeptGraph = std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>>;
 
 /// Thread-safe. Decides by measurement how a run that comes again is best done: a few times in
-/// streams, a few times as a graph, then as a graph unless
-/// streams took clearly less. The least recently used ones are
-/// dropped: each node of a graph takes about a kilobyte.
+/// streams, a few times as a graph, then as a graph unless streams took clearly less. The least
+/// recently used ones are dropped: each node of a graph takes about a kilobyte.
 class Graphs {
  public:
   enum class Way { streams, capture, graph };
@@ -44,6 +43,7 @@ class Graphs {
   void clear();
 
  private:
+  static constexpr double kClearlyLess = 0.95;
   struct Entry {
     GraphKey key;
     KeptGraph graph = {};
@@ -51,9 +51,9 @@ class Graphs {
     int graph_runs = 0;
     double streams_s = 1e300;  ///< the least, without the first, which warms up
     double graph_s = 1e300;
-    /// Streams wait for the thread that issues their tasks, whenever the system takes its core:
-    /// their least time is rarer than that of a graph, so it must be less by more than chance.
-    bool prefers_graph() const { return graph_s < 1.05 * streams_s; }
+    /// The least time of a few runs in streams flatters them: others wait whenever the system takes
+    /// the core of the thread that issues their tasks. So streams must be clearly faster.
+    bool prefers_graph() const { return kClearlyLess * graph_s < streams_s; }
   };
   Entry* find(const GraphKey& key);
   std::mutex mutex_;

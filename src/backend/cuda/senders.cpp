@@ -6,10 +6,9 @@ namespace fleet::cuda {
 
 std::vector<Queue> served_by(const Plan& plan) {
   std::vector<Queue> served = plan.queues;
-  for (const Task& task : plan.tasks) {
-    const auto q = static_cast<std::size_t>(task.queue);
-    if (is_sent_in_turn(plan, task)) served[q] = sender_of(plan.queues[q].source);
-  }
+  const std::vector<DeviceId> sent_by = senders(plan);
+  for (std::size_t q = 0; q < served.size(); ++q)
+    if (sent_by[q] >= 0) served[q] = sender_of(sent_by[q]);
   return served;
 }
 
