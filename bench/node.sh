@@ -71,9 +71,8 @@ echo "machine: ${FLEETBLAS_MACHINE:-in the cache folder}"
 for place in h p 0; do
   part "start-$place" 10 "${fleet[@]}" doctor --startup --size $first --place $place
 done
-# A plan that comes again is done in streams and as a graph three times each before one is chosen.
-bench squares 120 gemm --size $squares --place 'h;0;p' --warmup 8 --seconds 2 "${xt[@]}"
-bench squares-s 80 gemm --type s --size $squares --place 'h;0' --warmup 8 --seconds 2 "${xt[@]}"
+bench squares 120 gemm --size $squares --place 'h;0;p' --seconds 2 "${xt[@]}"
+bench squares-s 80 gemm --type s --size $squares --place 'h;0' --seconds 2 "${xt[@]}"
 if [[ -n ${SMALL:-} ]]; then
   bench level3 130 syrk,trsm,trmm,syr2k,symm --size $large --place 'h;0' --seconds 2
 else

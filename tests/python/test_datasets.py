@@ -133,6 +133,9 @@ def test_warming_up_ends_with_calls_or_seconds_but_not_before_the_first():
     assert not Method(warmup=2, most=1, seconds=0.5).is_warm([])
     assert Method(warmup=2, most=1, seconds=0.5).is_warm([1.0])
     assert not Method(warmup=2, most=1).is_warm([1.0])
+    short = Method(warmup=10, most=1, enough_warm_s=0.5)
+    assert not short.is_warm([0.01] * 9) and short.is_warm([0.01] * 10)
+    assert not short.is_warm([0.4] * 2) and short.is_warm([0.4] * 3)
     assert Method(warmup=0, most=1).is_warm([])
 
 

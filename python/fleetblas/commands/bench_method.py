@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from .bench_engines import MEASURING_ERRORS, Engine
 
 LEAST_CALLS = 3  # the least number for a median, however long calls take
+LEAST_WARMUPS = 3
 # 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom; the last holds beyond.
 STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
 STUDENT += (2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064)
@@ -37,9 +38,14 @@ class Method:
     least: int = LEAST_CALLS
     seconds: float = math.inf  # for timed calls, and the same for warm-ups
     precision: float | None = None  # interval at which to stop, as a share; None: only at `most`
+    enough_warm_s: float = math.inf  # after this, LEAST_WARMUPS are enough
 
     def is_warm(self, times: list[float]) -> bool:
-        return len(times) >= self.warmup or (len(times) >= 1 and sum(times) >= self.seconds)
+        if len(times) >= self.warmup:
+            return True
+        if len(times) >= LEAST_WARMUPS and sum(times) >= self.enough_warm_s:
+            return True
+        return len(times) >= 1 and sum(times) >= self.seconds
 
     def is_timed(self, times: list[float]) -> bool:
         if len(times) >= self.most:

@@ -256,6 +256,7 @@ def method_of(arguments, budget: Budget, works_left: int) -> Method:
         least=min(arguments.least, arguments.repeat),
         seconds=seconds,
         precision=arguments.precision,
+        enough_warm_s=getattr(arguments, "enough_warm_s", math.inf),
     )
 
 
