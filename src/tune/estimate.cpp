@@ -106,11 +106,16 @@ class Traffic {
   /// Seconds of the busiest link or port.
   double seconds() const {
     double worst_s = 0;
-    std::vector<double> port_s(machine_.ports.size(), 0.0);
+    std::vector<double> port_s(machine_.ports.size(), 0.0), sender_s(machine_.devices.size(), 0.0);
     for (std::size_t l = 0; l < machine_.links.size(); ++l) {
       if (bytes_[l] == 0) continue;
       const Link& link = machine_.links[l];
-      worst_s = std::max(worst_s, wire_s_[l] + copies_[l] * link.latency_s);
+      const auto source = static_cast<std::size_t>(link.source);
+      const bool in_turn = ways_.in_turn[source] != 0 && !on_host(link.target) && !tuning_.split_k;
+      if (in_turn)  // one after another
+        sender_s[source] += bytes_[l] / link.bytes_per_s + copies_[l] * link.latency(true);
+      worst_s =
+          std::max({worst_s, wire_s_[l] + copies_[l] * link.latency(in_turn), sender_s[source]});
       for (const PortShare& share : link.ports)
         port_s[static_cast<std::size_t>(share.port)] +=
             bytes_[l] * share.weight /
@@ -179,6 +184,16 @@ Estimator::Estimator(const Problem& problem, const Machine& machine,
     const Link& link = machine.links[static_cast<std::size_t>(l)];
     if (works(link.source) && works(link.target)) ways_.between.push_back(l);
   }
+  // As send_in_turn has plans (plan/queues.hpp).
+  const DeviceId home = problem.operands[kC].home;
+  const bool alone = std::ranges::all_of(problem.operands, [&](const Operand& operand) {
+    return operand.home == home || operand.rows * operand.cols == 0;
+  });
+  const auto targets = std::ranges::count_if(workers, [&](DeviceId d) { return d != home; });
+  if (!on_host(home) && alone && targets > 1)
+    ways_.in_turn = machine.sends_in_turn();
+  else
+    ways_.in_turn.assign(machine.devices.size(), 0);
 }
 
 double Estimator::seconds(const Tuning& tuning) const {

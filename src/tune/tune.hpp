@@ -61,6 +61,7 @@ class Estimator {
     };
     Operand operand[3];
     std::vector<LinkId> between;  ///< worker to worker
+    std::vector<char> in_turn;    ///< by device: plans send in turn what leaves it
   };
 
  private:
