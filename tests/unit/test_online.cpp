@@ -307,8 +307,7 @@ TEST(Learn, MakesPredictionsRightWithinTenRunsOfAMachineThatIsAQuarterSlower) {
 
         EXPECT_LT(lessons.speeds.front(), 0.85) << name << " " << to_text(problem);
         // What a device passes on takes as long as what it gets, so its links show no rate.
-        const double near = sends_in_turn(plan) ? 0.06 : kNear;
-        EXPECT_NEAR(lessons.speeds.back(), 1, near) << name << " " << to_text(problem);
+        EXPECT_NEAR(lessons.speeds.back(), 1, sends_in_turn(plan) ? 0.06 : kNear) << name;
       }
 }
 
