@@ -38,14 +38,22 @@ inline DeviceId only_source(const Plan& plan) {
   return alone ? first->home : kHost;
 }
 
-/// Has devices that can send in turn do so, where they wait for one that sends to several of them.
-/// Anywhere else copies that are not ready would hold up others (docs/performance/lessons.md).
+/// By device, whether it is to send in turn, where all data of a call lie at `source`: devices that
+/// can, where they wait for one that sends to several of them. Anywhere else copies that are not
+/// ready would hold up others (docs/performance/lessons.md).
+inline std::vector<char> sending_in_turn(const Machine& machine, DeviceId source,
+                                         const std::vector<DeviceId>& workers) {
+  const auto targets =
+      static_cast<std::ptrdiff_t>(workers.size()) - std::ranges::count(workers, source);
+  if (on_host(source) || targets < 2) return std::vector<char>(machine.devices.size(), 0);
+  return machine.sends_in_turn();
+}
+
+/// Marks the queues of the plan that go in turn.
 inline void send_in_turn(Plan& plan, const Machine& machine) {
-  const DeviceId source = only_source(plan);
-  const auto targets = static_cast<std::ptrdiff_t>(plan.tuning.workers.size()) -
-                       std::ranges::count(plan.tuning.workers, source);
-  if (on_host(source) || targets < 2 || !plan.tuning.rules.has(Rule::overlap)) return;
-  const std::vector<char> in_turn = machine.sends_in_turn();
+  if (!plan.tuning.rules.has(Rule::overlap)) return;
+  const std::vector<char> in_turn =
+      sending_in_turn(machine, only_source(plan), plan.tuning.workers);
   for (Queue& queue : plan.queues)
     queue.in_turn = queue.kind == Queue::Kind::link && !on_host(queue.device) &&
                     in_turn[static_cast<std::size_t>(queue.source)] != 0;

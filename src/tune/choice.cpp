@@ -59,6 +59,11 @@ void note_ends(Considered& c, const Plan& plan, const Trace& trace) {
   }
 }
 
+/// Different edges may cut alike.
+bool cut_alike(const Considered& a, const Considered& b) {
+  return a.seconds == b.seconds && a.tasks == b.tasks;
+}
+
 }  // namespace
 
 class Choice::Eligible {
@@ -126,11 +131,11 @@ std::vector<Considered> Choice::best_of_grids(std::size_t most,
                                               const std::vector<DeviceId>& team) const {
   std::vector<Considered> all = best(search_.list.size(), &team), chosen;
   for (Considered& c : all) {
-    bool is_first = true, is_twin = false;  // different edges may cut alike
+    bool is_first = true, is_twin = false;
     for (const Considered& other : chosen)
       if (other.tuning.grid == c.tuning.grid) {
         is_first = false;
-        is_twin |= other.seconds == c.seconds && other.tasks == c.tasks;
+        is_twin |= cut_alike(other, c);
       }
     const bool is_near = rank(c) <= within(limits::kOtherGrid, least_) && !is_too_slow(c);
     if (!is_twin && (chosen.size() < most ||
@@ -180,10 +185,8 @@ std::vector<std::size_t> Choice::nearly_best() const {
   std::ranges::sort(near);
   std::vector<std::size_t> candidates;
   for (const auto& [issued, workers, i] : near) {
-    // Different edges may cut alike.
     const auto is_same = [&, i = i](std::size_t other) {
-      return search_.list[other].seconds == search_.list[i].seconds &&
-             search_.list[other].tasks == search_.list[i].tasks;
+      return cut_alike(search_.list[other], search_.list[i]);
     };
     if (std::ranges::none_of(candidates, is_same)) candidates.push_back(i);
     if (candidates.size() == limits::kMostExamined) break;
@@ -226,8 +229,7 @@ Tuned Choice::take() {
   for (Kept& kept : candidates) {
     const Considered& c = search_.list[kept.candidate];
     for (Considered& twin : search_.list)
-      if (twin.is_planned() && twin.seconds == c.seconds && twin.tasks == c.tasks)
-        twin.worst_s = c.worst_s;
+      if (twin.is_planned() && cut_alike(twin, c)) twin.worst_s = c.worst_s;
     if (best && limits::kSame * c.worst_s >= least_s) continue;
     least_s = c.worst_s;
     best = std::move(kept);

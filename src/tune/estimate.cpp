@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "plan/queues.hpp"
 #include "program/decompose.hpp"
 #include "tune/limits.hpp"
 #include "tune/tune.hpp"
@@ -111,7 +112,8 @@ class Traffic {
       if (bytes_[l] == 0) continue;
       const Link& link = machine_.links[l];
       const auto source = static_cast<std::size_t>(link.source);
-      const bool in_turn = ways_.in_turn[source] != 0 && !on_host(link.target) && !tuning_.split_k;
+      const bool in_turn = ways_.in_turn[source] != 0 && !on_host(link.target) &&
+                           !tuning_.split_k && tuning_.rules.has(Rule::overlap);
       if (in_turn)  // one after another
         sender_s[source] += bytes_[l] / link.bytes_per_s + copies_[l] * link.latency(true);
       worst_s =
@@ -184,16 +186,11 @@ Estimator::Estimator(const Problem& problem, const Machine& machine,
     const Link& link = machine.links[static_cast<std::size_t>(l)];
     if (works(link.source) && works(link.target)) ways_.between.push_back(l);
   }
-  // As send_in_turn has plans (plan/queues.hpp).
   const DeviceId home = problem.operands[kC].home;
   const bool alone = std::ranges::all_of(problem.operands, [&](const Operand& operand) {
     return operand.home == home || operand.rows * operand.cols == 0;
   });
-  const auto targets = std::ranges::count_if(workers, [&](DeviceId d) { return d != home; });
-  if (!on_host(home) && alone && targets > 1)
-    ways_.in_turn = machine.sends_in_turn();
-  else
-    ways_.in_turn.assign(machine.devices.size(), 0);
+  ways_.in_turn = sending_in_turn(machine, alone ? home : kHost, workers);
 }
 
 double Estimator::seconds(const Tuning& tuning) const {

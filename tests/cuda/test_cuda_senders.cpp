@@ -22,7 +22,7 @@ struct Three {
     for (const DeviceId from : {kHost, kD0, kD1, kD2})
       for (const DeviceId to : {kHost, kD0, kD1, kD2})
         if (from != to) links.push_back({from, to, machine.link(from, to, 1)});
-    is_in_turn = in_turn;
+    if (in_turn) plan.send_in_turn();
   }
   TaskId copy(TaskKind kind, DeviceId from, DeviceId to) {
     const auto link = std::ranges::find_if(
@@ -31,15 +31,8 @@ struct Three {
     plan.task(id).kind = kind;
     return id;
   }
-  Plan get() const {
-    Plan whole = plan.get();
-    for (Queue& queue : whole.queues)
-      queue.in_turn = is_in_turn && queue.kind == Queue::Kind::link && !on_host(queue.device) &&
-                      !on_host(queue.source);
-    return whole;
-  }
-  Queue own(TaskId id) const { return get().queues[queue_of(id)]; }
-  Queue served(TaskId id) const { return served_by(get())[queue_of(id)]; }
+  Queue own(TaskId id) const { return plan.get().queues[queue_of(id)]; }
+  Queue served(TaskId id) const { return served_by(plan.get())[queue_of(id)]; }
 
   struct Between {
     DeviceId from, to;
@@ -48,7 +41,6 @@ struct Three {
   HandMachine machine{3};
   std::vector<Between> links;
   HandPlan plan;
-  bool is_in_turn = false;
 
  private:
   std::size_t queue_of(TaskId id) const {

@@ -306,8 +306,7 @@ TEST(Learn, MakesPredictionsRightWithinTenRunsOfAMachineThatIsAQuarterSlower) {
         const Lessons lessons = taught(plan, said, slower(said, 0.75), {.untimed = untimed});
 
         EXPECT_LT(lessons.speeds.front(), 0.85) << name << " " << to_text(problem);
-        // What a device passes on takes as long as what it gets, so its links show no rate.
-        EXPECT_NEAR(lessons.speeds.back(), 1, sends_in_turn(plan) ? 0.06 : kNear) << name;
+        EXPECT_NEAR(lessons.speeds.back(), 1, kNear) << name << " " << to_text(problem);
       }
 }
 
