@@ -95,6 +95,8 @@ struct Device {
   /// Seconds that a solve takes per row of the triangle on top of its multiply-adds, however narrow
   /// C is: its steps are sequential. Other kernels have the device meanwhile.
   double solve_row_s = 0;
+  /// The same where a triangle is solved with as it is, without inverses; 0: as with them.
+  double plain_row_s = 0;
   /// Seconds that a solve takes per element of C on top of its multiply-adds: its products have few
   /// rows and are slower than full ones. It keeps the device busy.
   double solve_element_s = 0;

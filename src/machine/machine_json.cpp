@@ -182,6 +182,7 @@ Device read_device(const Machine& m, const Json& object, const std::string& wher
                                 "filling_elements",
                                 "lanes_beside_solves",
                                 "solve_row_s",
+                                "plain_row_s",
                                 "solve_element_s",
                                 "inverse_order",
                                 "triangle_share",
@@ -216,6 +217,7 @@ Device read_device(const Machine& m, const Json& object, const std::string& wher
       static_cast<int>(count("lanes_beside_solves", d.lanes_beside_solves, 1, 256));
   d.inverse_order = count("inverse_order", d.inverse_order, 0, std::int64_t{1} << 40);
   d.solve_row_s = at_least_zero(object, where, "solve_row_s");
+  d.plain_row_s = at_least_zero(object, where, "plain_row_s");
   d.solve_element_s = at_least_zero(object, where, "solve_element_s");
   d.prepare_s = at_least_zero(object, where, "prepare_s");
   if (object.contains("panels")) read_panels(object.at("panels"), where + ", panels", d);
@@ -346,6 +348,7 @@ Json write_device(const Machine& m, const Device& d) {
       if (times.widest != kWidestPanel) panel["widest"] = times.widest;
     }
   if (d.solve_row_s != usual.solve_row_s) out["solve_row_s"] = d.solve_row_s;
+  if (d.plain_row_s != usual.plain_row_s) out["plain_row_s"] = d.plain_row_s;
   if (d.solve_element_s != usual.solve_element_s) out["solve_element_s"] = d.solve_element_s;
   if (d.triangle_share != usual.triangle_share) out["triangle_share"] = d.triangle_share;
   if (d.memory_measured > 0) out["memory_measured"] = d.memory_measured;

@@ -78,7 +78,11 @@ class KernelTimes {
   /// Seconds of a solve beyond its multiply-adds, in which most processors are free for others.
   double steps_s(DeviceId device, const TileOp& op) const {
     if (op.kernel != Kernel::solve) return 0;
-    return static_cast<double>(program_.rows_of(op.inputs[0].tile)) * of(device).solve_row_s;
+    const TileId& triangle = op.inputs[0].tile;
+    const Device& d = of(device);
+    const bool plain = d.plain_row_s > 0 && !program_.is_prepared(triangle, Form::inverses, d);
+    return static_cast<double>(program_.rows_of(triangle)) *
+           (plain ? d.plain_row_s : d.solve_row_s);
   }
   /// Seconds of a solve beyond its multiply-adds, in which it keeps the device busy.
   double few_rows_s(DeviceId device, const TileOp& op, const TileId& target) const {

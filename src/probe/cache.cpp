@@ -46,7 +46,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// To be raised whenever a probe measures, or the simulator interprets, a value differently.
-constexpr int kProbeVersion = 13;
+constexpr int kProbeVersion = 14;
 constexpr double kDevicesBudgetS = 1.2;
 constexpr double kHostBudgetS = 0.4;
 /// Measurements of one machine: a node that is always busy, or that the model cannot describe, must

@@ -140,6 +140,29 @@ TEST(Solves, TakeTimeForTheInversesAndForRowsAndElementsBeyondTheirMultiplyAdds)
   EXPECT_NEAR(seconds() - without_s, 5 + 64 * 1 + 64 * 32 * 0.25, 1e-9);
 }
 
+TEST(Solves, TakeTimeOfTheirOwnForTheRowsOfTrianglesWithoutInverses) {
+  const Problem problem = make_problem({.routine = Routine::trsm, .m = 64, .n = 32},
+                                       {.homes = {kFirstDevice, kHost, kFirstDevice}});
+  Machine machine = one_device();
+  Device& device = machine.devices[kFirstDevice];
+  const auto seconds = [&] {
+    return simulate(make_plan(problem, machine, test::simple(machine, {1, 1}, 64)), machine)
+        .seconds;
+  };
+  const auto beyond = [&](std::int64_t inverse_order, double row_s, double plain_row_s) {
+    device.inverse_order = inverse_order;
+    device.solve_row_s = device.plain_row_s = 0;
+    const double without_s = seconds();
+    device.solve_row_s = row_s;
+    device.plain_row_s = plain_row_s;
+    return seconds() - without_s;
+  };
+
+  EXPECT_NEAR(beyond(64, 1, 3), 64 * 1, 1e-9);
+  EXPECT_NEAR(beyond(65, 1, 3), 64 * 3, 1e-9);
+  EXPECT_NEAR(beyond(65, 1, 0), 64 * 1, 1e-9);
+}
+
 TEST(Solves, LeaveTheDeviceToOthersForTheirRowsAndNotForTheirElements) {
   const Problem problem = make_problem({.routine = Routine::trsm, .m = 32, .n = 64},
                                        {.homes = {kFirstDevice, kHost, kFirstDevice}});

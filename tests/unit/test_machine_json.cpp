@@ -63,8 +63,8 @@ Machine any_machine(Random& random) {
     if (chance(random, 50)) device.filling_elements = between(random, 1, 1LL << 40);
     if (chance(random, 50)) device.lanes_beside_solves = static_cast<int>(between(random, 1, 256));
     if (chance(random, 50)) device.inverse_order = between(random, 0, 1LL << 40);
-    for (double* usual :
-         {&device.prepare_s, &device.solve_row_s, &device.solve_element_s, &device.triangle_share})
+    for (double* usual : {&device.prepare_s, &device.solve_row_s, &device.plain_row_s,
+                          &device.solve_element_s, &device.triangle_share})
       if (chance(random, 50)) *usual = any_positive(random);
     for (const DataType type : kDataTypes)
       for (std::int64_t edge = 1; chance(random, 60); edge += between(random, 1, 1'000'000))
@@ -97,8 +97,9 @@ Machine any_machine(Random& random) {
 TEST(MachineJson, HasWhatIsNotAsUsualOfADeviceOnly) {
   Machine machine = test::node(1);
   const std::string usual = to_json(machine);
-  for (const char* key : {"filling_elements", "lanes_beside_solves", "inverse_order", "prepare_s",
-                          "solve_row_s", "solve_element_s", "triangle_share", "watts"})
+  for (const char* key :
+       {"filling_elements", "lanes_beside_solves", "inverse_order", "prepare_s", "solve_row_s",
+        "plain_row_s", "solve_element_s", "triangle_share", "watts"})
     EXPECT_EQ(usual.find(key), std::string::npos) << key;
 
   Device& device = machine.devices[kFirstDevice];

@@ -41,6 +41,8 @@ constexpr std::int64_t kInverseOrder = 512;
 // 1024, 2048, 4096 and 8192: within 1.3 % of a solve what its rows and its elements of C take here.
 constexpr double kSolveRowS = 0.135e-6;
 constexpr double kSolveElementS = 6e-12;
+/// cuBLAS's trsm takes 150 us for 512 rows and 256 columns of C (H200, doubles).
+constexpr double kPlainRowS = 0.29e-6;
 /// Panels of potrf, getrf and geqrf of doubles on an H100, beside nothing
 /// (bench/results/panels-h100.json).
 constexpr std::array<PanelTimes, kFactorings> kPanels{{{.column_s = 0.75e-6},
@@ -205,6 +207,7 @@ class Shape {
     const DeviceScope scope(ordinal);
     if (can_invert_diagonal()) device.inverse_order = kInverseOrder;
     device.solve_row_s = kSolveRowS;
+    device.plain_row_s = kPlainRowS;
     device.solve_element_s = kSolveElementS;
     device.prepare_s = kPrepareS;
     device.panels = panels_;
