@@ -116,21 +116,31 @@ void compute_leaf(const Triangular& t, const View& c, std::complex<double> facto
   for (std::int64_t col = 0; col < c.cols; ++col) sweep_column(t, leaf, by, data + col * c.ld);
 }
 
+/// What a triangle is multiplied with or solved for, and where the result goes: `c` itself, or, of
+/// a solution, right-hand sides that lie elsewhere and are used up.
+struct Sides {
+  View right;
+  View c;
+};
+
 /// How far a matrix is halved, and who does the rest.
 struct Halving {
   std::int64_t leaf_edge;
   std::function<void(const Launch&)> plain;
-  std::function<void(const Triangular&, const View& c, std::complex<double> factor)> leaf;
+  std::function<void(const Triangular&, const Sides&, std::complex<double> factor)> leaf;
 };
 
-void compute(const Triangular& t, const View& c, std::complex<double> factor,
+void compute(const Triangular& t, const Sides& sides, std::complex<double> factor,
              const Halving& halving) {
   const std::int64_t n = t.a.rows;
-  if (n <= halving.leaf_edge) return halving.leaf(t, c, factor);
+  if (n <= halving.leaf_edge) return halving.leaf(t, sides, factor);
   const std::int64_t half = half_of(n, halving.leaf_edge), rest = n - half;
   const auto along_side = [&](std::int64_t begin, std::int64_t size) {
-    return t.on_left ? part(c, t.type.storage, begin, 0, size, c.cols)
-                     : part(c, t.type.storage, 0, begin, c.rows, size);
+    const auto of = [&](const View& x) {
+      return t.on_left ? part(x, t.type.storage, begin, 0, size, x.cols)
+                       : part(x, t.type.storage, 0, begin, x.rows, size);
+    };
+    return Sides{of(sides.right), of(sides.c)};
   };
   const auto on_diagonal = [&](std::int64_t begin, std::int64_t size) {
     Triangular block = t;
@@ -138,14 +148,14 @@ void compute(const Triangular& t, const View& c, std::complex<double> factor,
     return block;
   };
   Triangular giver = on_diagonal(0, half), taker = on_diagonal(half, rest);
-  View given = along_side(0, half), taken = along_side(half, rest);
+  Sides given = along_side(0, half), taken = along_side(half, rest);
   if (!t.looks_back()) {
     std::swap(giver, taker);
     std::swap(given, taken);
   }
   const View off = t.a.fill == Fill::lower ? part(t.a, t.type.storage, half, 0, rest, half)
                                            : part(t.a, t.type.storage, 0, half, half, rest);
-  Launch between{.type = t.type, .a = off, .b = given, .c = taken};
+  Launch between{.type = t.type, .a = off, .b = given.c, .c = taken.right};
   between.op_a = t.op;
   if (!t.on_left) {
     std::swap(between.a, between.b);
@@ -162,9 +172,10 @@ Halving on_cpu(CpuBlas& blas) {
   return {.leaf_edge = kLeafEdge,
           .plain = [&](const Launch& plain) { blas.gemm(plain); },
           .leaf =
-              [](const Triangular& t, const View& c, std::complex<double> factor) {
-                with_wide_element(t.type.storage,
-                                  [&](auto zero) { compute_leaf<decltype(zero)>(t, c, factor); });
+              [](const Triangular& t, const Sides& sides, std::complex<double> factor) {
+                with_wide_element(t.type.storage, [&](auto zero) {
+                  compute_leaf<decltype(zero)>(t, sides.c, factor);
+                });
               }};
 }
 
@@ -179,26 +190,15 @@ void solve_by_library(const Triangular& t, const View& c, std::complex<double> f
     const std::int64_t size = std::min(kLibraryRightSides, right_sides - begin);
     launch.c = t.on_left ? part(c, t.type.storage, 0, begin, c.rows, size)
                          : part(c, t.type.storage, begin, 0, size, c.cols);
-    if (!blas.solve(launch)) compute(t, launch.c, factor, on_cpu(blas));
+    if (!blas.solve(launch)) compute(t, {launch.c, launch.c}, factor, on_cpu(blas));
   }
 }
 
 Halving by_library(CpuBlas& blas) {
   return {.leaf_edge = kLibraryEdge,
           .plain = [&](const Launch& plain) { blas.gemm(plain); },
-          .leaf = [&](const Triangular& t, const View& c,
-                      std::complex<double> factor) { solve_by_library(t, c, factor, blas); }};
-}
-
-/// A product that takes the place of one of its factors, which is copied to `old` first.
-void multiply_in_place(const Launch& launch, std::vector<char>& old, CpuBlas& blas) {
-  const View& c = launch.c;
-  old.resize(static_cast<std::size_t>(c.rows * c.cols * bytes_of(launch.type.storage)));
-  const View kept{.data = old.data(), .rows = c.rows, .cols = c.cols, .ld = c.rows};
-  copy_columns(c, kept, bytes_of(launch.type.storage), 0, c.cols);
-  Launch product = launch;
-  (launch.a.data == c.data ? product.a : product.b) = kept;
-  blas.gemm(product);
+          .leaf = [&](const Triangular& t, const Sides& sides,
+                      std::complex<double> factor) { solve_by_library(t, sides.c, factor, blas); }};
 }
 
 Triangular solved_with(const Launch& launch) {
@@ -223,16 +223,27 @@ void multiply_triangular(const Launch& launch, CpuBlas& blas) {
            .on_left = on_left,
            .unit = launch.diag == Diag::unit,
            .solves = false},
-          launch.c, launch.alpha, on_cpu(blas));
+          {launch.c, launch.c}, launch.alpha, on_cpu(blas));
 }
 
 void solve(const Launch& launch, CpuBlas& blas) {
   if (launch.b.data == nullptr)
-    return compute(solved_with(launch), launch.c, launch.beta, by_library(blas));
-  std::vector<char> old;
+    return compute(solved_with(launch), {launch.c, launch.c}, launch.beta, by_library(blas));
+  constexpr std::int64_t kMostBytes = std::int64_t{4} << 20;
+  std::vector<char> memory;
+  const std::int64_t element = bytes_of(launch.type.storage);
   solve_by_inverses(launch,
                     {.plain = [&](const Launch& plain) { blas.gemm(plain); },
-                     .in_place = [&](const Launch& leaf) { multiply_in_place(leaf, old, blas); }});
+                     .copied =
+                         [&](const View& c) {
+                           const std::int64_t ld = round_up(c.rows, kCopyRows);
+                           memory.resize(static_cast<std::size_t>(ld * c.cols * element));
+                           const View copy{
+                               .data = memory.data(), .rows = c.rows, .cols = c.cols, .ld = ld};
+                           copy_columns(c, copy, element, 0, c.cols);
+                           return copy;
+                         },
+                     .most_bytes = kMostBytes});
 }
 
 void prepare(const Launch& launch, CpuBlas& blas) {
@@ -258,24 +269,47 @@ void prepare(const Launch& launch, CpuBlas& blas) {
 }
 
 void solve_by_inverses(const Launch& launch, const Products& products) {
+  const Triangular whole = solved_with(launch);
   const std::int64_t edge = launch.b.ld, bytes = bytes_of(launch.type.storage);
-  const auto leaf = [&](const Triangular& t, const View& c, std::complex<double> factor) {
+  const std::int64_t right_sides = whole.on_left ? launch.c.cols : launch.c.rows;
+  if (right_sides == 0 || launch.a.rows == 0) return;
+  const auto by_inverse = [&](const Triangular& t, const Sides& sides,
+                              std::complex<double> factor) {
     const std::int64_t distance = static_cast<char*>(t.a.data) - static_cast<char*>(launch.a.data);
     const std::int64_t begin = distance / ((launch.a.ld + 1) * bytes);
     Launch product{.type = launch.type,
                    .op_a = launch.op_a,
                    .alpha = factor,
                    .a = part(launch.b, launch.type.storage, 0, begin, t.a.rows, t.a.cols),
-                   .b = c,
-                   .c = c};
-    if (launch.side == Side::right) {
+                   .b = sides.right,
+                   .c = sides.c};
+    if (!t.on_left) {
       std::swap(product.a, product.b);
       std::swap(product.op_a, product.op_b);
     }
-    products.in_place(product);
+    products.plain(product);
   };
-  compute(solved_with(launch), launch.c, launch.beta,
-          {.leaf_edge = edge, .plain = products.plain, .leaf = leaf});
+  // Right-hand sides of as many blocks as there is room for are copied at once, and used up where
+  // the copy is: products with inverses cannot take the place of what they multiply.
+  const auto by_copy = [&](const Triangular& t, const Sides& sides, std::complex<double> factor) {
+    const View& c = sides.c;
+    const std::int64_t line = (t.on_left ? round_up(c.rows, kCopyRows) : c.cols) * bytes;
+    const std::int64_t step = t.on_left ? 1 : kCopyRows;
+    const std::int64_t most = std::max(step, products.most_bytes / line / step * step);
+    for (std::int64_t begin = 0; begin < right_sides; begin += most) {
+      const std::int64_t size = std::min(most, right_sides - begin);
+      const View some = t.on_left ? part(c, t.type.storage, 0, begin, c.rows, size)
+                                  : part(c, t.type.storage, begin, 0, size, c.cols);
+      compute(t, {products.copied(some), some}, factor,
+              {.leaf_edge = edge, .plain = products.plain, .leaf = by_inverse});
+    }
+  };
+  const std::int64_t across = whole.on_left ? right_sides : round_up(right_sides, kCopyRows);
+  const std::int64_t blocks = products.most_bytes / (across * bytes * edge);
+  compute(whole, {launch.c, launch.c}, launch.beta,
+          {.leaf_edge = std::max<std::int64_t>(1, blocks) * edge,
+           .plain = products.plain,
+           .leaf = by_copy});
 }
 
 }  // namespace fleet

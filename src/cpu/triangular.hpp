@@ -19,11 +19,16 @@ void solve(const Launch& launch, CpuBlas& blas);
 /// beside each other.
 void prepare(const Launch& launch, CpuBlas& blas);
 
-/// Who computes products for solve_by_inverses: plain ones, and those that take the place of their
-/// factor c.
+/// Rows of a copy of c, of which some may be unused: columns of others may be aligned badly.
+constexpr std::int64_t kCopyRows = 16;
+
+/// Who computes products for solve_by_inverses, and copies a part of c to memory of its own, each
+/// copy to the place of the one before: `most_bytes` with a leading dimension that is a multiple of
+/// kCopyRows.
 struct Products {
   std::function<void(const Launch&)> plain;
-  std::function<void(const Launch&)> in_place;
+  std::function<View(const View& c)> copied;
+  std::int64_t most_bytes = 0;  ///< enough for kCopyRows and a block of the triangle
 };
 
 /// The solution by the inverses that `prepare` made, with nothing but products. The zeros of an

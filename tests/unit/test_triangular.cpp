@@ -3,6 +3,7 @@
 // solves.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -68,6 +69,54 @@ TEST(Triangular, IsSolvedWithByTheInversesOfItsBlocks) {
     solve(launch, blas);
 
     for (std::size_t i = 0; i < given.size(); ++i) ASSERT_NEAR(given[i], expected[i], 1e-12);
+  }
+}
+
+TEST(Triangular, IsSolvedWithInAsManyBlocksAtOnceAsThereIsRoomFor) {
+  constexpr std::int64_t kRightSides = 37, kC = 301;
+  constexpr std::int64_t kRoom = kCopyRows * 128, kMostRoom = 400 * 400;
+  CpuBlas& blas = *test::shared_cpu_blas();
+  const std::int64_t edge = inverse_block(Storage::f64);
+  for (const Variant& variant : variants()) {
+    std::vector<double> a = triangle(variant.fill), inverses(3 * edge * edge);
+    Launch preparing{.kernel = Kernel::prepare, .type = DataType::f64};
+    preparing.a = {a.data(), kOrder, kOrder, kLd, variant.fill};
+    preparing.c = {inverses.data(), edge, kOrder, edge};
+    prepare(preparing, blas);
+    const bool on_left = variant.side == Side::left;
+    const auto solved_in = [&](std::int64_t room, int* copies) {
+      std::vector<double> c(kC * kC), memory(static_cast<std::size_t>(room));
+      for (std::size_t i = 0; i < c.size(); ++i) c[i] = std::sin(static_cast<double>(i));
+      Launch launch{.kernel = Kernel::solve, .type = DataType::f64, .beta = -2.0};
+      launch.a = preparing.a;
+      launch.b = preparing.c;
+      launch.c = {c.data(), on_left ? kOrder : kRightSides, on_left ? kRightSides : kOrder, kC};
+      launch.op_a = variant.op;
+      launch.side = variant.side;
+      const auto copied = [&](const View& from) {
+        ++*copies;
+        const View copy{memory.data(), from.rows, from.cols, round_up(from.rows, kCopyRows)};
+        EXPECT_LE(copy.ld * copy.cols, room);
+        for (std::int64_t col = 0; col < from.cols; ++col)
+          std::copy_n(static_cast<double*>(from.data) + col * from.ld, from.rows,
+                      static_cast<double*>(copy.data) + col * copy.ld);
+        return copy;
+      };
+      solve_by_inverses(launch, {.plain = [&](const Launch& plain) { blas.gemm(plain); },
+                                 .copied = copied,
+                                 .most_bytes = 8 * room});
+      return c;
+    };
+    int one = 0;
+    const std::vector<double> at_once = solved_in(kMostRoom, &one);
+    EXPECT_EQ(one, 1);
+    for (const std::int64_t room : {kRoom, 2 * kRoom, 37 * edge, 48 * edge, 48 * 2 * edge}) {
+      int several = 0;
+      const std::vector<double> in_pieces = solved_in(room, &several);
+      EXPECT_GT(several, 1) << room;
+      for (std::size_t i = 0; i < at_once.size(); ++i)
+        ASSERT_NEAR(in_pieces[i], at_once[i], 1e-12) << room;
+    }
   }
 }
 

@@ -50,8 +50,15 @@ void CublasHandle::multiply_in_place(const Launch& launch) {
 
 void CublasHandle::solve(const Launch& launch) {
   if (launch.b.data == nullptr) return solve_by_cublas(launch);
+  const auto copied = [&](const View& c) {
+    const View copy{
+        .data = scratch_, .rows = c.rows, .cols = c.cols, .ld = round_up(c.rows, kCopyRows)};
+    cuda::copy(c, copy, launch.type.storage, stream_);
+    return copy;
+  };
   solve_by_inverses(launch, {.plain = [this](const Launch& plain) { multiply_plainly(plain); },
-                             .in_place = [this](const Launch& leaf) { multiply_in_place(leaf); }});
+                             .copied = copied,
+                             .most_bytes = kScratchBytes});
 }
 
 void CublasHandle::prepare(const Launch& launch) {
