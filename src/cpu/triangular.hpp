@@ -19,12 +19,12 @@ void solve(const Launch& launch, CpuBlas& blas);
 /// beside each other.
 void prepare(const Launch& launch, CpuBlas& blas);
 
-/// Rows of a copy of c, of which some may be unused: columns of others may be aligned badly.
+/// The leading dimension of a copy of c is a multiple of this, so that its columns are aligned.
 constexpr std::int64_t kCopyRows = 16;
 
-/// Who computes products for solve_by_inverses, and copies a part of c to memory of its own, each
-/// copy to the place of the one before: `most_bytes` with a leading dimension that is a multiple of
-/// kCopyRows.
+/// Who computes products for solve_by_inverses, and copies a part of c to memory of its own. A copy
+/// takes the place of the one before, and at most `most_bytes`, with its leading dimension rounded
+/// up to kCopyRows.
 struct Products {
   std::function<void(const Launch&)> plain;
   std::function<View(const View& c)> copied;

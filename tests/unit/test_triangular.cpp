@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <vector>
 
+#include "base/sizes.hpp"
 #include "cpu/triangular.hpp"
 #include "support/host_trial.hpp"
 #include "support/reference.hpp"
@@ -72,52 +74,82 @@ TEST(Triangular, IsSolvedWithByTheInversesOfItsBlocks) {
   }
 }
 
-TEST(Triangular, IsSolvedWithInAsManyBlocksAtOnceAsThereIsRoomFor) {
-  constexpr std::int64_t kRightSides = 37, kC = 301;
-  constexpr std::int64_t kRoom = kCopyRows * 128, kMostRoom = 400 * 400;
+/// In memory for so many elements of copies, beside a solution without inverses. Returns how many
+/// copies that took.
+template <typename T>
+int expect_the_same_in(std::int64_t room, DataType type, Variant variant, Diag diag,
+                       std::int64_t right_sides) {
+  constexpr std::int64_t kLdOfC = kOrder + 1;
   CpuBlas& blas = *test::shared_cpu_blas();
-  const std::int64_t edge = inverse_block(Storage::f64);
-  for (const Variant& variant : variants()) {
-    std::vector<double> a = triangle(variant.fill), inverses(3 * edge * edge);
-    Launch preparing{.kernel = Kernel::prepare, .type = DataType::f64};
-    preparing.a = {a.data(), kOrder, kOrder, kLd, variant.fill};
-    preparing.c = {inverses.data(), edge, kOrder, edge};
-    prepare(preparing, blas);
-    const bool on_left = variant.side == Side::left;
-    const auto solved_in = [&](std::int64_t room, int* copies) {
-      std::vector<double> c(kC * kC), memory(static_cast<std::size_t>(room));
-      for (std::size_t i = 0; i < c.size(); ++i) c[i] = std::sin(static_cast<double>(i));
-      Launch launch{.kernel = Kernel::solve, .type = DataType::f64, .beta = -2.0};
-      launch.a = preparing.a;
-      launch.b = preparing.c;
-      launch.c = {c.data(), on_left ? kOrder : kRightSides, on_left ? kRightSides : kOrder, kC};
-      launch.op_a = variant.op;
-      launch.side = variant.side;
-      const auto copied = [&](const View& from) {
-        ++*copies;
-        const View copy{memory.data(), from.rows, from.cols, round_up(from.rows, kCopyRows)};
-        EXPECT_LE(copy.ld * copy.cols, room);
-        for (std::int64_t col = 0; col < from.cols; ++col)
-          std::copy_n(static_cast<double*>(from.data) + col * from.ld, from.rows,
-                      static_cast<double*>(copy.data) + col * copy.ld);
-        return copy;
-      };
-      solve_by_inverses(launch, {.plain = [&](const Launch& plain) { blas.gemm(plain); },
-                                 .copied = copied,
-                                 .most_bytes = 8 * room});
-      return c;
-    };
-    int one = 0;
-    const std::vector<double> at_once = solved_in(kMostRoom, &one);
-    EXPECT_EQ(one, 1);
-    for (const std::int64_t room : {kRoom, 2 * kRoom, 37 * edge, 48 * edge, 48 * 2 * edge}) {
-      int several = 0;
-      const std::vector<double> in_pieces = solved_in(room, &several);
-      EXPECT_GT(several, 1) << room;
-      for (std::size_t i = 0; i < at_once.size(); ++i)
-        ASSERT_NEAR(in_pieces[i], at_once[i], 1e-12) << room;
-    }
+  const std::int64_t edge = inverse_block(type.storage);
+  const std::vector<double> elements = triangle(variant.fill);
+  std::vector<T> a(elements.begin(), elements.end());
+  for (T& element : a)
+    if constexpr (requires { element.imag(); }) element *= T(1, 0.5);
+  std::vector<T> inverses(static_cast<std::size_t>(round_up(kOrder, edge) * edge));
+  Launch launch{.kernel = Kernel::prepare, .type = type};
+  launch.a = {a.data(), kOrder, kOrder, kLd, variant.fill};
+  launch.c = {inverses.data(), edge, kOrder, edge};
+  launch.diag = diag;
+  prepare(launch, blas);
+
+  const bool on_left = variant.side == Side::left;
+  std::vector<T> solved(kLdOfC * kLdOfC), expected;
+  for (std::size_t i = 0; i < solved.size(); ++i) solved[i] = T(std::sin(static_cast<double>(i)));
+  expected = solved;
+  launch.kernel = Kernel::solve;
+  launch.beta = -2.0;
+  launch.op_a = variant.op;
+  launch.side = variant.side;
+  launch.b = launch.c;
+  launch.c = {solved.data(), on_left ? kOrder : right_sides, on_left ? right_sides : kOrder,
+              kLdOfC};
+  int copies = 0;
+  std::vector<T> memory(static_cast<std::size_t>(room));
+  const auto copied = [&](const View& from) {
+    ++copies;
+    std::ranges::fill(memory, T(std::nan("")));
+    const View copy{memory.data(), from.rows, from.cols, round_up(from.rows, kCopyRows)};
+    EXPECT_LE(copy.ld * copy.cols, room);
+    for (std::int64_t col = 0; col < from.cols; ++col)
+      std::copy_n(static_cast<T*>(from.data) + col * from.ld, from.rows,
+                  static_cast<T*>(copy.data) + col * copy.ld);
+    return copy;
+  };
+  solve_by_inverses(launch, {.plain = [&](const Launch& plain) { blas.gemm(plain); },
+                             .copied = copied,
+                             .most_bytes = room * std::int64_t{sizeof(T)}});
+  launch.b = {};
+  launch.c.data = expected.data();
+  solve(launch, blas);
+
+  // Elements outside of C too: they have kept their values.
+  for (std::size_t i = 0; i < solved.size(); ++i) {
+    EXPECT_LE(std::abs(solved[i] - expected[i]), 1e-12) << i;
+    if (!(std::abs(solved[i] - expected[i]) <= 1e-12)) break;
   }
+  return copies;
+}
+
+TEST(Triangular, IsSolvedWithInAsManyBlocksAtOnceAsThereIsRoomFor) {
+  for (Variant variant : variants())
+    for (const Diag diag : {Diag::unit, Diag::non_unit}) {
+      constexpr std::int64_t kEdge = 128, kWhole = 400 * 400;
+      const auto copies = [&](std::int64_t room, std::int64_t right_sides) {
+        return expect_the_same_in<double>(room, DataType::f64, variant, diag, right_sides);
+      };
+      EXPECT_EQ(copies(kWhole, 37), 1);
+      // A few right-hand sides of a block, of two blocks, all of one, all of two.
+      for (const std::int64_t room :
+           {kCopyRows * kEdge, 2 * kCopyRows * kEdge, 48 * kEdge, 48 * 2 * kEdge})
+        EXPECT_GT(copies(room, 37), 1) << room;
+      // Of 300 rows 256 and 44; on the right each column of a copy has 16 elements, not 7.
+      EXPECT_EQ(copies(kCopyRows * kEdge, 7), variant.side == Side::left ? 2 : 3);
+      if (variant.op == Op::transpose) variant.op = Op::conjugate;
+      expect_the_same_in<std::complex<double>>(kCopyRows * 64, DataType::c64, variant, diag, 37);
+      expect_the_same_in<std::complex<double>>(48 * 2 * 64, DataType::c64, variant, diag, 37);
+      if (variant.op == Op::conjugate) variant.op = Op::transpose;
+    }
 }
 
 /// One side of a triangle whose elements are small off the diagonal, so that errors do not grow.

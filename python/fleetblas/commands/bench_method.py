@@ -16,9 +16,16 @@ from .bench_engines import MEASURING_ERRORS, Engine
 
 LEAST_CALLS = 3  # the least number for a median, however long calls take
 LEAST_WARMUPS = 3
-# The threads of the CPU's BLAS, which verifies the first call, spin for a while when they are done,
-# and take the core of the thread that launches kernels (docs/performance/lessons.md).
-QUIET_S = 0.15
+# Calls on GPUs take longer for 0.15 s after the CPU has checked a result (docs/performance, "Where
+# the time of a call goes").
+QUIET_S = 0.3
+
+
+def quiet_s(backend: str) -> float:
+    """Seconds to wait after a check before anything is timed."""
+    return QUIET_S if backend == "cuda" else 0.0
+
+
 # 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom; the last holds beyond.
 STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
 STUDENT += (2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064)
@@ -74,7 +81,7 @@ def measure(
     alone for its energy, then a verified call.
 
     `reference()` is the expected result, `meter(gpus)` the energy meter or None; `everything`: all
-    of C is verified at the end; `quiet_s`: seconds between the first calls and the others.
+    of C is verified at the end; `quiet_s`: seconds to wait after the check of each first call.
     """
 
     def attempt(engine: Engine, step) -> None:
@@ -89,6 +96,7 @@ def measure(
         engine.reset()
         engine.first_s = engine.first_call()
         engine.verdicts.append(engine.verdict(reference(), everything=False))
+        time.sleep(quiet_s)
 
     def energy(engine: Engine) -> None:
         counters = meter(engine.gpus)
@@ -109,7 +117,6 @@ def measure(
     for engine in engines:
         progress(f"{engine.name}: first call")
         attempt(engine, lambda engine=engine: first(engine))
-    time.sleep(quiet_s)
     turn = 0  # each round begins with another engine: the first call after a pause differs
     while not all(map(is_done, engines)):
         turn = (turn + 1) % len(engines)

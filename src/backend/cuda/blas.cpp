@@ -337,8 +337,12 @@ void CublasHandle::load_kernels(DataType type) {
   multiply({.type = type, .alpha = 1, .a = square(0), .b = square(1), .c = square(2)});
 }
 
+void CublasHandle::set_mode(DataType type) {
+  require(native_.set_mode(static_cast<cublasHandle_t>(handle_), type), "cublasSetMathMode");
+}
+
 void CublasHandle::multiply(const Launch& launch) {
-  require(native_.set_mode(static_cast<cublasHandle_t>(handle_), launch.type), "cublasSetMathMode");
+  set_mode(launch.type);
   if (has_vectors(launch.kernel))
     return multiply_vectors(library_->functions().vectors, static_cast<cublasHandle_t>(handle_),
                             launch, scratch_, stream_);
@@ -391,7 +395,7 @@ void CublasHandle::multiply_by_triangular(const Launch& launch) {
 
 void CublasHandle::solve_by_cublas(const Launch& launch) {
   const auto handle = static_cast<cublasHandle_t>(handle_);
-  require(native_.set_mode(handle, launch.type), "cublasSetMathMode");
+  set_mode(launch.type);
   with_triangles(library_->functions(), launch.type.storage,
                  [&](const auto& call) { call_trsm(call.trsm, handle, launch); });
 }

@@ -66,6 +66,7 @@ class CublasHandle {
   void update_by_itself(const Launch& launch);
   void update_by_two(const Launch& launch);
   void multiply_leaf(const Launch& launch);
+  void set_mode(DataType type);
   void multiply_in_place(const Launch& launch);
   void solve_by_cublas(const Launch& launch);
 

@@ -41,7 +41,7 @@ constexpr std::int64_t kInverseOrder = 512;
 // 1024, 2048, 4096 and 8192: within 1.3 % of a solve what its rows and its elements of C take here.
 constexpr double kSolveRowS = 0.135e-6;
 constexpr double kSolveElementS = 6e-12;
-/// cuBLAS's trsm takes 150 us for 512 rows and 256 columns of C (H200, doubles).
+/// The least of what cuBLAS's trsm takes for a row: 150 us for 512 rows and 256 columns of C.
 constexpr double kPlainRowS = 0.29e-6;
 /// Panels of potrf, getrf and geqrf of doubles on an H100, beside nothing
 /// (bench/results/panels-h100.json).

@@ -38,7 +38,8 @@ bool is_cpus(const Task& task) {
 }  // namespace
 
 std::int64_t Run::calls_of(const Plan& plan) {
-  // A block of a solution: a product by its inverse, and one for those behind.
+  // A block of a solution: a product by its inverse, and one for those behind. Copies of right-hand
+  // sides, a few for each solution, do not count.
   constexpr std::int64_t kCallsOfBlock = 2;
   const TileProgram& program = *plan.program;
   std::int64_t calls = 0;

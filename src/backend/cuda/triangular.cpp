@@ -50,6 +50,7 @@ void CublasHandle::multiply_in_place(const Launch& launch) {
 
 void CublasHandle::solve(const Launch& launch) {
   if (launch.b.data == nullptr) return solve_by_cublas(launch);
+  set_mode(launch.type);
   const auto copied = [&](const View& c) {
     const View copy{
         .data = scratch_, .rows = c.rows, .cols = c.cols, .ld = round_up(c.rows, kCopyRows)};
