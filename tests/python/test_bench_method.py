@@ -3,17 +3,24 @@
 
 import types
 
+import pytest
 from fleetblas.commands import bench_method
 
 
-def test_nothing_is_timed_while_the_threads_that_verified_may_still_spin(monkeypatch):
-    notes = []
-    monkeypatch.setattr(bench_method.time, "sleep", lambda seconds: notes.append(seconds))
+@pytest.fixture
+def notes(monkeypatch):
+    taken = []
+    monkeypatch.setattr(bench_method.time, "sleep", taken.append)
+    return taken
 
-    def engine(name):
+
+def measure(notes, gpus):
+    """Two engines, of which the second has these GPUs."""
+
+    def engine(name, gpus):
         return types.SimpleNamespace(
             name=name,
-            gpus=[],
+            gpus=gpus,
             failure=None,
             times=[],
             verdicts=[],
@@ -26,20 +33,26 @@ def test_nothing_is_timed_while_the_threads_that_verified_may_still_spin(monkeyp
             verdict=lambda reference, everything: notes.append(f"{name} verified"),
         )
 
-    method = bench_method.Method(warmup=1, most=1, least=1)
     bench_method.measure(
-        [engine("a"), engine("b")],
-        method,
+        [engine("a", []), engine("b", gpus)],
+        bench_method.Method(warmup=1, most=1, least=1),
         lambda: None,
         lambda gpus: None,
         lambda text: None,
-        quiet_s=0.25,
     )
 
-    assert notes[:6] == ["a first", "a verified", 0.25, "b first", "b verified", 0.25]
-    assert "call" in notes[6]
+
+def test_on_gpus_nothing_is_timed_while_the_threads_that_verified_may_still_spin(notes):
+    measure(notes, [0])
+
+    wait = bench_method.QUIET_S
+    assert wait >= 0.15
+    assert notes[:6] == ["a first", "a verified", wait, "b first", "b verified", wait]
+    assert notes[6] == "b call"
 
 
-def test_only_gpus_are_disturbed_by_threads_of_the_cpu():
-    assert bench_method.quiet_s("cuda") >= 0.15
-    assert bench_method.quiet_s("host") == 0
+def test_nobody_waits_without_gpus(notes):
+    measure(notes, [])
+
+    assert notes[:5] == ["a first", "a verified", "b first", "b verified", "b call"]
+    assert bench_method.QUIET_S not in notes

@@ -19,13 +19,6 @@ LEAST_WARMUPS = 3
 # Calls on GPUs take longer for 0.15 s after the CPU has checked a result (docs/performance, "Where
 # the time of a call goes").
 QUIET_S = 0.3
-
-
-def quiet_s(backend: str) -> float:
-    """Seconds to wait after a check before anything is timed."""
-    return QUIET_S if backend == "cuda" else 0.0
-
-
 # 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom; the last holds beyond.
 STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
 STUDENT += (2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064)
@@ -69,19 +62,13 @@ class Method:
 
 
 def measure(
-    engines: list[Engine],
-    method: Method,
-    reference,
-    meter,
-    progress,
-    everything: bool = False,
-    quiet_s: float = 0.0,
+    engines: list[Engine], method: Method, reference, meter, progress, everything: bool = False
 ) -> None:
-    """First calls, warm-up, rounds in which the engines take turns, a second or more of each engine
-    alone for its energy, then a verified call.
+    """First calls, each checked, warm-up, rounds in which the engines take turns, a second or more
+    of each engine alone for its energy, then a verified call.
 
     `reference()` is the expected result, `meter(gpus)` the energy meter or None; `everything`: all
-    of C is verified at the end; `quiet_s`: seconds to wait after the check of each first call.
+    of C is verified at the end. Where an engine has GPUs, each first check is waited out.
     """
 
     def attempt(engine: Engine, step) -> None:
@@ -96,7 +83,8 @@ def measure(
         engine.reset()
         engine.first_s = engine.first_call()
         engine.verdicts.append(engine.verdict(reference(), everything=False))
-        time.sleep(quiet_s)
+        if any(each.gpus for each in engines):
+            time.sleep(QUIET_S)
 
     def energy(engine: Engine) -> None:
         counters = meter(engine.gpus)

@@ -29,7 +29,7 @@ from .bench_engines import (
 )
 from .bench_factors import Factorizer, FactorOperands, FactorPool, LapackEngine, Refined
 from .bench_lapack import CpuLapack
-from .bench_method import Method, measure, quiet_s
+from .bench_method import Method, measure
 from .bench_nvblas import Nvblas, NvblasProcess
 from .bench_operands import Operands, Pool
 from .bench_peers import Cublas, CublasXt
@@ -231,8 +231,7 @@ class Bench:
         engines = self._engines(context, operands, work)
         try:
             check = self.arguments.check
-            quiet = quiet_s(context.config()["backend"])
-            measure(engines, method, reference, self.meter, self.progress, check, quiet)
+            measure(engines, method, reference, self.meter, self.progress, check)
             engines[0].balance = self._balance(context, work.options, engines[0])
             rows = [
                 bench_rows.measured_row(engine, context, work.words, method) for engine in engines

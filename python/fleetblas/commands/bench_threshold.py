@@ -17,7 +17,7 @@ import time
 from .. import Context
 from . import common
 from .bench_engines import MEASURING_ERRORS, FleetBlas, HostBlas, Resident, host_context
-from .bench_method import Method, measure, quiet_s
+from .bench_method import QUIET_S, Method, measure
 from .bench_operands import Operands, Pool
 from .bench_run import Budget, Progress, machine_text
 
@@ -61,8 +61,8 @@ def resident_s(context: Context, operands: Operands, calls: int, reference) -> f
             times.append(time.perf_counter() - begin)
             if calls == 1 and not engine.verdict(reference, everything=False).ok:
                 raise common.Failure(f"resident: a wrong result at {operands.sizes}")
-            if calls == 1:
-                time.sleep(quiet_s(context.config()["backend"]))
+            if calls == 1 and engine.gpus:
+                time.sleep(QUIET_S)
         finally:
             engine.close()
     return statistics.median(times)
@@ -73,8 +73,7 @@ def measured_row(context: Context, host: Context, operands: Operands) -> dict:
     wrong."""
     engines = [HostBlas(host, operands), FleetBlas(context, operands)]
     reference = operands.reference()
-    quiet = quiet_s(context.config()["backend"])
-    measure(engines, METHOD, lambda: reference, lambda gpus: None, lambda text: None, quiet_s=quiet)
+    measure(engines, METHOD, lambda: reference, lambda gpus: None, lambda text: None)
     for engine in engines:
         if engine.failure is not None:
             raise common.Failure(f"{engine.name}: {engine.failure}")
