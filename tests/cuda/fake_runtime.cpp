@@ -2,7 +2,11 @@
 // fake_runtime.cpp: a CUDA runtime without GPUs. Its streams do everything at once, in the thread
 // that asks: what these threads leave unordered gives wrong results, or a race that a sanitizer
 // sees. It has no graphs, no callbacks and no kernels.
+#include "cuda/fake_runtime.hpp"
+
+#include <cuda.h>
 #include <cuda_runtime.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <cstdint>
@@ -17,7 +21,9 @@
 
 namespace {
 
-constexpr int kDevices = 3;
+using fleet::test::fake_memory;
+
+constexpr int kDevices = fleet::test::FakeMemory::kDevices;
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 32;
 
 thread_local int current = 0;
@@ -100,7 +106,109 @@ int write_value(void* stream, unsigned long long address, unsigned value, unsign
   return 0;
 }
 
+/// Virtual memory: addresses that may not be touched until a piece is mapped and its owner allowed.
+struct Piece {
+  std::size_t bytes;
+  int device;
+};
+
+CUresult attribute(int* value, CUdevice_attribute wanted, CUdevice /*device*/) {
+  if (wanted != CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)
+    return CUDA_ERROR_INVALID_VALUE;
+  return *value = fake_memory().is_virtual ? 1 : 0, CUDA_SUCCESS;
+}
+CUresult granularity(std::size_t* bytes, const CUmemAllocationProp* /*memory*/,
+                     CUmemAllocationGranularity_flags /*which*/) {
+  return *bytes = 4096, CUDA_SUCCESS;
+}
+CUresult reserve(CUdeviceptr* address, std::size_t bytes, std::size_t /*alignment*/,
+                 CUdeviceptr /*wish*/, unsigned long long /*flags*/) {
+  void* const data =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  return *address = reinterpret_cast<CUdeviceptr>(data), CUDA_SUCCESS;
+}
+CUresult free_addresses(CUdeviceptr address, std::size_t bytes) {
+  return munmap(reinterpret_cast<void*>(address), bytes) == 0 ? CUDA_SUCCESS
+                                                              : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
+                const CUmemAllocationProp* memory, unsigned long long /*flags*/) {
+  const std::lock_guard lock(blocks_mutex);
+  std::size_t& used = fake_memory().used_bytes[memory->location.id];
+  if (used + bytes > kMemoryBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  used += bytes;
+  *handle = reinterpret_cast<CUmemGenericAllocationHandle>(new Piece{bytes, memory->location.id});
+  return CUDA_SUCCESS;
+}
+/// It stays mapped; what is never mapped would count as used forever.
+CUresult release(CUmemGenericAllocationHandle handle) {
+  delete reinterpret_cast<Piece*>(handle);
+  return CUDA_SUCCESS;
+}
+CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t /*offset*/,
+             CUmemGenericAllocationHandle handle, unsigned long long /*flags*/) {
+  const Piece& piece = *reinterpret_cast<Piece*>(handle);
+  if (bytes != piece.bytes) return CUDA_ERROR_INVALID_VALUE;
+  remember(reinterpret_cast<void*>(address), bytes, piece.device);
+  return CUDA_SUCCESS;
+}
+CUresult allow(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
+               std::size_t count) {
+  if (fake_memory().refuses_access) return CUDA_ERROR_NOT_SUPPORTED;
+  fake_memory().users.clear();
+  for (std::size_t i = 0; i < count; ++i) fake_memory().users.push_back(access[i].location.id);
+  return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+/// Whole pieces, as CUDA asks for.
+CUresult unmap(CUdeviceptr address, std::size_t bytes) {
+  auto* const data = reinterpret_cast<char*>(address);
+  {
+    const std::lock_guard lock(blocks_mutex);
+    auto piece = blocks().find(data);
+    std::size_t found = 0;
+    for (; found < bytes && piece != blocks().end() && piece->first == data + found;
+         piece = blocks().erase(piece)) {
+      found += piece->second.bytes;
+      fake_memory().used_bytes[piece->second.device] -= piece->second.bytes;
+    }
+    if (found != bytes) return CUDA_ERROR_INVALID_VALUE;
+  }
+  mprotect(data, bytes, PROT_NONE);
+  madvise(data, bytes, MADV_DONTNEED);
+  return CUDA_SUCCESS;
+}
+
+struct DriverFunction {
+  std::string_view name;
+  void* function;
+};
+const DriverFunction driver_functions[] = {
+    {"cuStreamWaitValue32", reinterpret_cast<void*>(&wait_for_value)},
+    {"cuStreamWriteValue32", reinterpret_cast<void*>(&write_value)},
+    {"cuDeviceGetAttribute", reinterpret_cast<void*>(&attribute)},
+    {"cuMemGetAllocationGranularity", reinterpret_cast<void*>(&granularity)},
+    {"cuMemAddressReserve", reinterpret_cast<void*>(&reserve)},
+    {"cuMemAddressFree", reinterpret_cast<void*>(&free_addresses)},
+    {"cuMemCreate", reinterpret_cast<void*>(&create)},
+    {"cuMemRelease", reinterpret_cast<void*>(&release)},
+    {"cuMemMap", reinterpret_cast<void*>(&map)},
+    {"cuMemUnmap", reinterpret_cast<void*>(&unmap)},
+    {"cuMemSetAccess", reinterpret_cast<void*>(&allow)},
+};
+
 }  // namespace
+
+namespace fleet::test {
+
+FakeMemory& fake_memory() {
+  static FakeMemory memory;
+  return memory;
+}
+
+}  // namespace fleet::test
 
 extern "C" {
 
@@ -142,7 +250,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  return *free = *total = kMemoryBytes, cudaSuccess;
+  const std::lock_guard lock(blocks_mutex);
+  *free = kMemoryBytes - fake_memory().used_bytes[current];
+  return *total = kMemoryBytes, cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) { return allocate(data, bytes, current); }
@@ -268,10 +378,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t /*instance*/) { return cudaErro
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function,
                                              unsigned /*version*/, unsigned long long /*flags*/,
                                              cudaDriverEntryPointQueryResult* found) {
-  const std::string_view wanted = name;
-  *function = wanted == "cuStreamWaitValue32"    ? reinterpret_cast<void*>(&wait_for_value)
-              : wanted == "cuStreamWriteValue32" ? reinterpret_cast<void*>(&write_value)
-                                                 : nullptr;
+  *function = nullptr;
+  for (const DriverFunction& known : driver_functions)
+    if (known.name == name) *function = known.function;
   *found = *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }

@@ -76,19 +76,6 @@ TEST_F(CudaTriangles, AreSolvedWithInEveryVariant) {
   expect_all_right(Routine::trsm, 512, 3, kHost);
 }
 
-TEST_F(CudaTriangles, AreSolvedWithInPartsOfTheRightSides) {
-  // 1 KiB of a block of 128 rows for each of them, of which 32 MiB fit.
-  for (const Side side : {Side::left, Side::right}) {
-    constexpr std::int64_t kWidth = (std::int64_t{32} << 20) / 1024 + 100;
-    expect_right({.routine = Routine::trsm,
-                  .type = DataType::f64,
-                  .side = side,
-                  .m = side == Side::left ? kOrder : kWidth,
-                  .n = side == Side::left ? kWidth : kOrder},
-                 kFirstDevice);
-  }
-}
-
 TEST_F(CudaTriangles, AreMultipliedWithInEveryVariant) {
   expect_all_right(Routine::trmm, kOrder, 5, kFirstDevice);
   expect_all_right(Routine::trmm, 70, 9, kHost);

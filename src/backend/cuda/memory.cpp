@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// memory.cpp: device memory by cudaMalloc; pinned memory by pages that many threads touch and
-// CUDA then locks, which is several times faster than cudaHostAlloc. It must not know plans.
+// memory.cpp: device memory by arenas and cudaMalloc; pinned memory by pages that many threads
+// touch and CUDA then locks, which is several times faster than cudaHostAlloc. It must not know
+// plans.
 #include "backend/cuda/memory.hpp"
 
 #include <sys/mman.h>
@@ -84,6 +85,7 @@ Memory::Memory(Settings settings)
     : settings_(std::move(settings)),
       arenas_(settings_.ordinals.size() + kFirstDevice),
       blocks_(arenas_.size()),
+      lacks_arenas_(arenas_.size(), 0),
       held_bytes_(arenas_.size(), 0) {}
 
 Memory::~Memory() {
@@ -95,15 +97,20 @@ Memory::~Memory() {
   for (const auto& [location, block] : kept_) free(location, block);
 }
 
-Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
+/// Throws Error(no_memory) where so many more bytes are too many.
+void Memory::require(DeviceId location, std::int64_t bytes) {
   give_back_kept();
-  const auto where = static_cast<std::size_t>(location);
-  Block block{.bytes = bytes};
-  const bool over_limit = !on_host(location) && settings_.limit_bytes > 0 &&
-                          held_bytes_[where] + bytes > settings_.limit_bytes;
+  const bool over_limit =
+      !on_host(location) && settings_.limit_bytes > 0 &&
+      held_bytes_[static_cast<std::size_t>(location)] + bytes > settings_.limit_bytes;
   if (++allocations_ == settings_.failing_allocation || over_limit)
     throw Error(Status::no_memory,
                 "no " + std::to_string(bytes) + " bytes at location " + place_word(location));
+}
+
+Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
+  require(location, bytes);
+  Block block{.bytes = bytes};
   void* data = nullptr;
   if (!on_host(location)) {
     const DeviceScope device(ordinal(location));
@@ -116,8 +123,29 @@ Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
             "cudaHostAlloc");
   }
   block.data = static_cast<char*>(data);
-  held_bytes_[where] += bytes;
+  held_bytes_[static_cast<std::size_t>(location)] += bytes;
   return block;
+}
+
+/// Makes a block that is an arena, or is none yet, larger where it is. False: the location has no
+/// arenas.
+bool Memory::grow(DeviceId location, Block& block, std::int64_t bytes) {
+  const auto where = static_cast<std::size_t>(location);
+  if (on_host(location) || lacks_arenas_[where] != 0) return false;
+  require(location, bytes - block.bytes);
+  if (block.arena == nullptr) block.arena = Arena::reserve(ordinal(location), settings_.ordinals);
+  try {
+    if (block.arena != nullptr) block.arena->grow(bytes);
+  } catch (const Error& error) {
+    if (error.status() == Status::no_memory || block.bytes > 0) throw;
+    block.arena = nullptr;
+  }
+  lacks_arenas_[where] = block.arena == nullptr;
+  if (block.arena == nullptr) return false;
+  block.data = block.arena->data();
+  held_bytes_[where] += bytes - block.bytes;
+  block.bytes = bytes;
+  return true;
 }
 
 void Memory::give_back(DeviceId location, Block& block) {
@@ -138,6 +166,7 @@ void Memory::give_back_kept() {
 
 void Memory::free(DeviceId location, const Block& block) {
   held_bytes_[static_cast<std::size_t>(location)] -= block.bytes;
+  if (block.arena != nullptr) return;  // the last block that has it ends it
   if (block.mapped) {
     works(cudaHostUnregister(block.data));
     munmap(block.data, rounded(block.bytes));
@@ -153,10 +182,11 @@ void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
   const std::lock_guard lock(mutex_);
   for (std::size_t location = 0; location < arena_bytes.size(); ++location) {
     Block& arena = arenas_[location];
-    if (arena.bytes >= arena_bytes[location]) continue;
+    const auto where = static_cast<DeviceId>(location);
+    if (arena.bytes >= arena_bytes[location] || grow(where, arena, arena_bytes[location])) continue;
     ++generation_;
-    give_back(static_cast<DeviceId>(location), arena);
-    arena = get(static_cast<DeviceId>(location), arena_bytes[location]);
+    give_back(where, arena);
+    arena = get(where, arena_bytes[location]);
   }
 }
 

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/arena.hpp"
 #include "problem/problem.hpp"
 
 namespace fleet::cuda {
@@ -29,8 +31,8 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Makes the arena of each location at least this large; contents are not kept. Throws
-  /// Error(no_memory).
+  /// Makes the arena of each location at least this large; contents are not kept. Arenas of devices
+  /// with virtual memory stay where they are. Throws Error(no_memory).
   void reserve(const std::vector<std::int64_t>& arena_bytes);
   /// Changes whenever an arena has moved or is gone.
   std::int64_t generation() const { return generation_; }
@@ -47,10 +49,13 @@ class Memory {
   struct Block {
     char* data = nullptr;
     std::int64_t bytes = 0;
-    bool mapped = false;  ///< by mmap and registered, not by CUDA
+    bool mapped = false;                ///< by mmap and registered, not by CUDA
+    std::shared_ptr<Arena> arena = {};  ///< that it is the first bytes of; null: of none
   };
 
+  void require(DeviceId location, std::int64_t bytes);
   Block get(DeviceId location, std::int64_t bytes);
+  bool grow(DeviceId location, Block& block, std::int64_t bytes);
   void give_back(DeviceId location, Block& block);
   void give_back_kept();
   void free(DeviceId location, const Block& block);
@@ -67,6 +72,7 @@ class Memory {
   /// Blocks that were given back while the program's streams were held: CUDA waits for all that a
   /// device does before it frees memory.
   std::vector<std::pair<DeviceId, Block>> kept_;
+  std::vector<char> lacks_arenas_;        ///< per location: it has no virtual memory
   std::vector<std::int64_t> held_bytes_;  ///< arena, blocks and kept_, per location
 };
 

@@ -3,8 +3,6 @@
 // know what streams wait for.
 #include "backend/cuda/stream_memory.hpp"
 
-#include <cuda.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -12,6 +10,7 @@
 #include <string>
 
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/driver.hpp"
 
 namespace fleet::cuda {
 namespace {
@@ -21,19 +20,12 @@ constexpr std::size_t kNumbers = 4096;
 /// on: from then on the number may be used for another one.
 constexpr std::uint32_t kHeld = 0, kOpen = 1, kPassed = 2;
 
-void* driver_function(const char* name) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  check(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found), name);
-  if (function == nullptr || found != cudaDriverEntryPointSuccess)
+/// Throws Error(device_failed) where the driver lacks it.
+void* waiting_function(const char* name) {
+  void* const function = driver_function<void*>(name);
+  if (function == nullptr)
     throw Error(Status::device_failed, "this driver's streams cannot wait for memory");
   return function;
-}
-
-void check_driver(CUresult result, const char* what) {
-  if (result != CUDA_SUCCESS)
-    throw Error(Status::device_failed,
-                std::string(what) + ": error " + std::to_string(static_cast<int>(result)));
 }
 
 CUdeviceptr address(const std::uint32_t* number) { return reinterpret_cast<CUdeviceptr>(number); }
@@ -117,22 +109,21 @@ class Holds {
 }  // namespace
 
 StreamMemory::StreamMemory()
-    : wait_(driver_function("cuStreamWaitValue32")),
-      write_(driver_function("cuStreamWriteValue32")) {}
+    : wait_(waiting_function("cuStreamWaitValue32")),
+      write_(waiting_function("cuStreamWriteValue32")) {}
 
 void StreamMemory::wait(cudaStream_t stream, const std::uint32_t* number,
                         std::uint32_t least) const {
   using Wait = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
-  check_driver(
-      reinterpret_cast<Wait>(wait_)(stream, address(number), least, CU_STREAM_WAIT_VALUE_GEQ),
-      "cuStreamWaitValue32");
+  check(reinterpret_cast<Wait>(wait_)(stream, address(number), least, CU_STREAM_WAIT_VALUE_GEQ),
+        "cuStreamWaitValue32");
 }
 
 void StreamMemory::write(cudaStream_t stream, std::uint32_t* number, std::uint32_t value) const {
   using Write = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
-  check_driver(reinterpret_cast<Write>(write_)(stream, address(number), value,
-                                               CU_STREAM_WRITE_VALUE_DEFAULT),
-               "cuStreamWriteValue32");
+  check(reinterpret_cast<Write>(write_)(stream, address(number), value,
+                                        CU_STREAM_WRITE_VALUE_DEFAULT),
+        "cuStreamWriteValue32");
 }
 
 std::function<void()> hold_stream(cudaStream_t stream) { return Holds::of_process().hold(stream); }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// test_cuda_memory.cpp: arenas grow where they are, by the virtual memory of the fake CUDA, or move
+// where there is none.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/cuda/memory.hpp"
+#include "cuda/fake_runtime.hpp"
+#include "support/refusal.hpp"
+
+namespace fleet::cuda {
+namespace {
+
+constexpr std::int64_t kMB = std::int64_t{1} << 20;
+constexpr DeviceId kFirst = kFirstDevice, kSecond = kFirstDevice + 1;
+
+class CudaMemory : public testing::Test {
+ protected:
+  CudaMemory() { test::fake_memory() = {}; }
+  ~CudaMemory() override { test::fake_memory() = {}; }
+
+  static std::vector<std::int64_t> at(DeviceId location, std::int64_t bytes) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(kSecond) + 1, 0);
+    all[static_cast<std::size_t>(location)] = bytes;
+    return all;
+  }
+  static std::string refused(Memory& memory, DeviceId location, std::int64_t bytes) {
+    return test::refusal(Status::no_memory, [&] { memory.reserve(at(location, bytes)); });
+  }
+  static std::int64_t used(int ordinal) {
+    return static_cast<std::int64_t>(test::fake_memory().used_bytes[ordinal]);
+  }
+
+  Memory::Settings two_{.ordinals = {2, 0}};
+};
+
+TEST_F(CudaMemory, AnArenaGrowsWhereItIs) {
+  Memory memory(two_);
+  memory.reserve(at(kSecond, 3 * kMB));
+  char* const data = memory.arena(kSecond);
+  const std::int64_t generation = memory.generation();
+  std::fill_n(data, 3 * kMB, 'x');
+  memory.reserve(at(kSecond, 700 * kMB));  // several pieces
+  EXPECT_EQ(memory.arena(kSecond), data);
+  EXPECT_EQ(memory.generation(), generation) << "graphs of earlier plans could be kept";
+  EXPECT_EQ(std::count(data, data + 3 * kMB, 'x'), 3 * kMB);
+  data[700 * kMB - 1] = 'y';
+  EXPECT_EQ(used(0), 700 * kMB);
+  EXPECT_EQ(used(2), 0);
+  memory.reserve(at(kSecond, kMB));
+  EXPECT_EQ(used(0), 700 * kMB) << "it is kept";
+}
+
+TEST_F(CudaMemory, OtherDevicesOfTheContextReachIt) {
+  Memory memory(two_);
+  memory.reserve(at(kFirst, kMB));
+  std::vector<int> users = test::fake_memory().users;
+  std::ranges::sort(users);
+  EXPECT_EQ(users, (std::vector{0, 2}));
+}
+
+TEST_F(CudaMemory, WhatDoesNotFitLeavesItAsItWas) {
+  Memory memory(two_);
+  memory.reserve(at(kFirst, 300 * kMB));
+  char* const data = memory.arena(kFirst);
+  *data = 'x';
+  const std::int64_t available = memory.available_bytes(kFirst);
+  EXPECT_EQ(available, 4096 * kMB);
+  for (const std::int64_t bytes : {4097 * kMB, std::int64_t{1} << 50}) {
+    EXPECT_NE(refused(memory, kFirst, bytes), "nothing was refused");
+    EXPECT_EQ(memory.arena(kFirst), data);
+    EXPECT_EQ(*data, 'x');
+    EXPECT_EQ(used(2), 300 * kMB);
+    EXPECT_EQ(memory.available_bytes(kFirst), available);
+  }
+  memory.reserve(at(kFirst, available));
+  EXPECT_EQ(used(2), available);
+}
+
+TEST_F(CudaMemory, LimitsAndInjectedFailuresHold) {
+  two_.limit_bytes = 10 * kMB;
+  two_.failing_allocation = 3;
+  Memory memory(two_);
+  memory.reserve(at(kFirst, 4 * kMB));
+  void* const block = memory.allocate(kFirst, 2 * kMB);
+  EXPECT_NE(refused(memory, kFirst, 5 * kMB), "nothing was refused") << "by injection";
+  EXPECT_NE(refused(memory, kFirst, 9 * kMB), "nothing was refused") << "by the limit";
+  EXPECT_EQ(memory.available_bytes(kFirst), 8 * kMB);
+  memory.reserve(at(kFirst, 8 * kMB));
+  memory.release(kFirst, block);
+}
+
+TEST_F(CudaMemory, TrimmingGivesEverythingBack) {
+  Memory memory(two_);
+  memory.reserve(at(kFirst, 300 * kMB));
+  const std::int64_t generation = memory.generation();
+  memory.trim();
+  EXPECT_EQ(used(2), 0);
+  EXPECT_NE(memory.generation(), generation);
+  memory.reserve(at(kFirst, kMB));
+  *memory.arena(kFirst) = 'x';
+  EXPECT_EQ(used(2), kMB);
+}
+
+TEST_F(CudaMemory, TheEndGivesEverythingBack) {
+  { Memory(two_).reserve(at(kFirst, 300 * kMB)); }
+  EXPECT_EQ(used(2), 0);
+}
+
+TEST_F(CudaMemory, WithoutVirtualMemoryAnArenaMoves) {
+  for (const bool says_so : {true, false}) {
+    test::fake_memory() = {.is_virtual = !says_so, .refuses_access = true};
+    Memory memory(two_);
+    memory.reserve(at(kFirst, kMB));
+    *memory.arena(kFirst) = 'x';
+    const std::int64_t generation = memory.generation();
+    memory.reserve(at(kFirst, 2 * kMB));
+    memory.arena(kFirst)[2 * kMB - 1] = 'x';
+    EXPECT_NE(memory.generation(), generation);
+    EXPECT_EQ(used(2), 0);
+  }
+}
+
+}  // namespace
+}  // namespace fleet::cuda
