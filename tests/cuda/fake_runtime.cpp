@@ -107,6 +107,13 @@ int write_value(void* stream, unsigned long long address, unsigned value, unsign
 }
 
 /// Virtual memory: addresses that may not be touched until a piece is mapped and its owner allowed.
+/// As CUDA, it takes whole granules only, at addresses that are reserved and free.
+constexpr std::size_t kGranule = std::size_t{2} << 20;
+std::map<CUdeviceptr, std::size_t>& reservations() {
+  static auto& all = *new std::map<CUdeviceptr, std::size_t>;
+  return all;
+}
+
 struct Piece {
   std::size_t bytes;
   int device;
@@ -119,21 +126,47 @@ CUresult attribute(int* value, CUdevice_attribute wanted, CUdevice /*device*/) {
 }
 CUresult granularity(std::size_t* bytes, const CUmemAllocationProp* /*memory*/,
                      CUmemAllocationGranularity_flags /*which*/) {
-  return *bytes = 4096, CUDA_SUCCESS;
+  return *bytes = kGranule, CUDA_SUCCESS;
 }
 CUresult reserve(CUdeviceptr* address, std::size_t bytes, std::size_t /*alignment*/,
                  CUdeviceptr /*wish*/, unsigned long long /*flags*/) {
+  if (bytes == 0 || bytes % kGranule != 0) return CUDA_ERROR_INVALID_VALUE;
   void* const data =
       mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  return *address = reinterpret_cast<CUdeviceptr>(data), CUDA_SUCCESS;
+  *address = reinterpret_cast<CUdeviceptr>(data);
+  const std::lock_guard lock(blocks_mutex);
+  reservations()[*address] = bytes;
+  return CUDA_SUCCESS;
 }
 CUresult free_addresses(CUdeviceptr address, std::size_t bytes) {
+  const std::lock_guard lock(blocks_mutex);
+  const auto found = reservations().find(address);
+  const auto mapped = blocks().lower_bound(reinterpret_cast<const char*>(address));
+  if (found == reservations().end() || found->second != bytes ||
+      (mapped != blocks().end() && mapped->first < reinterpret_cast<const char*>(address) + bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  reservations().erase(found);
   return munmap(reinterpret_cast<void*>(address), bytes) == 0 ? CUDA_SUCCESS
                                                               : CUDA_ERROR_INVALID_VALUE;
 }
+/// Are the addresses reserved, and none of them mapped?
+bool may_map(CUdeviceptr address, std::size_t bytes) {
+  const std::lock_guard lock(blocks_mutex);
+  const auto after = reservations().upper_bound(address);
+  if (after == reservations().begin()) return false;
+  const auto& [begin, reserved] = *std::prev(after);
+  if ((address - begin) % kGranule != 0 || address + bytes > begin + reserved) return false;
+  const auto* const first = reinterpret_cast<const char*>(address);
+  const auto next = blocks().lower_bound(first);
+  if (next != blocks().end() && next->first < first + bytes) return false;
+  if (next == blocks().begin()) return true;
+  const auto& [before, block] = *std::prev(next);
+  return before + block.bytes <= first;
+}
 CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                 const CUmemAllocationProp* memory, unsigned long long /*flags*/) {
+  if (bytes == 0 || bytes % kGranule != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(blocks_mutex);
   std::size_t& used = fake_memory().used_bytes[memory->location.id];
   if (used + bytes > kMemoryBytes) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -149,12 +182,13 @@ CUresult release(CUmemGenericAllocationHandle handle) {
 CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t /*offset*/,
              CUmemGenericAllocationHandle handle, unsigned long long /*flags*/) {
   const Piece& piece = *reinterpret_cast<Piece*>(handle);
-  if (bytes != piece.bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes != piece.bytes || !may_map(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   remember(reinterpret_cast<void*>(address), bytes, piece.device);
   return CUDA_SUCCESS;
 }
 CUresult allow(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
                std::size_t count) {
+  const std::lock_guard lock(blocks_mutex);
   if (fake_memory().refuses_access) return CUDA_ERROR_NOT_SUPPORTED;
   fake_memory().users.clear();
   for (std::size_t i = 0; i < count; ++i) fake_memory().users.push_back(access[i].location.id);
@@ -221,8 +255,8 @@ cudaError_t cudaGetDeviceCount(int* count) { return *count = kDevices, cudaSucce
 cudaError_t cudaGetDevice(int* device) { return *device = current, cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return current = device, cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int /*device*/, int /*peer*/) {
-  return *can = 1, cudaSuccess;
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  return *can = device != peer && fake_memory().has_peers ? 1 : 0, cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int /*peer*/, unsigned /*flags*/) { return cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {

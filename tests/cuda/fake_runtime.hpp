@@ -9,9 +9,10 @@ namespace fleet::test {
 struct FakeMemory {
   static constexpr int kDevices = 3;
   bool is_virtual = true;                 ///< devices say that they have virtual memory
-  bool refuses_access = false;            ///< no piece can be shown to anyone
+  bool refuses_access = false;            ///< nobody may reach a piece
+  bool has_peers = true;                  ///< devices reach each other's memory
   std::size_t used_bytes[kDevices] = {};  ///< by virtual memory
-  std::vector<int> users;                 ///< who may reach the piece that was allowed last
+  std::vector<int> users;                 ///< who may reach the piece that was mapped last
 };
 
 FakeMemory& fake_memory();

@@ -25,8 +25,10 @@ class CudaMemory : public testing::Test {
     all[static_cast<std::size_t>(location)] = bytes;
     return all;
   }
-  static std::string refused(Memory& memory, DeviceId location, std::int64_t bytes) {
-    return test::refusal(Status::no_memory, [&] { memory.reserve(at(location, bytes)); });
+  static bool is_refused(Memory& memory, DeviceId location, std::int64_t bytes,
+                         Status status = Status::no_memory) {
+    return test::refusal(status, [&] { memory.reserve(at(location, bytes)); }) !=
+           "nothing was refused";
   }
   static std::int64_t used(int ordinal) {
     return static_cast<std::int64_t>(test::fake_memory().used_bytes[ordinal]);
@@ -52,30 +54,61 @@ TEST_F(CudaMemory, AnArenaGrowsWhereItIs) {
   EXPECT_EQ(used(0), 700 * kMB) << "it is kept";
 }
 
-TEST_F(CudaMemory, OtherDevicesOfTheContextReachIt) {
+TEST_F(CudaMemory, OtherDevicesOfTheContextReachItIfTheyCan) {
+  for (const bool can : {true, false}) {
+    test::fake_memory().has_peers = can;
+    Memory memory(two_);
+    memory.reserve(at(kFirst, 600 * kMB));
+    std::vector<int> users = test::fake_memory().users;
+    std::ranges::sort(users);
+    EXPECT_EQ(users, (can ? std::vector{0, 2} : std::vector{2}));
+    memory.arena(kFirst)[600 * kMB - 1] = 'x';
+  }
+}
+
+TEST_F(CudaMemory, WholeGranulesAreMapped) {
   Memory memory(two_);
-  memory.reserve(at(kFirst, kMB));
-  std::vector<int> users = test::fake_memory().users;
-  std::ranges::sort(users);
-  EXPECT_EQ(users, (std::vector{0, 2}));
+  for (const std::int64_t bytes : {kMB, 3 * kMB + 256, 300 * kMB + 1}) {
+    memory.reserve(at(kFirst, bytes));
+    memory.arena(kFirst)[bytes - 1] = 'x';
+    EXPECT_EQ(used(2), (bytes + 2 * kMB - 1) / (2 * kMB) * (2 * kMB));
+  }
 }
 
 TEST_F(CudaMemory, WhatDoesNotFitLeavesItAsItWas) {
-  Memory memory(two_);
+  Memory other({.ordinals = {2}}), memory(two_);
+  other.reserve({0, 0, 2048 * kMB});
   memory.reserve(at(kFirst, 300 * kMB));
   char* const data = memory.arena(kFirst);
   *data = 'x';
   const std::int64_t available = memory.available_bytes(kFirst);
-  EXPECT_EQ(available, 4096 * kMB);
-  for (const std::int64_t bytes : {4097 * kMB, std::int64_t{1} << 50}) {
-    EXPECT_NE(refused(memory, kFirst, bytes), "nothing was refused");
+  EXPECT_EQ(available, 2048 * kMB);
+  // The first of them for want of addresses, the last two with pieces that were mapped before.
+  for (const std::int64_t bytes : {std::int64_t{1} << 50, 3000 * kMB, available + 1}) {
+    EXPECT_TRUE(is_refused(memory, kFirst, bytes)) << bytes;
     EXPECT_EQ(memory.arena(kFirst), data);
     EXPECT_EQ(*data, 'x');
-    EXPECT_EQ(used(2), 300 * kMB);
+    EXPECT_EQ(used(2), 2348 * kMB);
     EXPECT_EQ(memory.available_bytes(kFirst), available);
   }
   memory.reserve(at(kFirst, available));
-  EXPECT_EQ(used(2), available);
+  data[available - 1] = 'y';
+  EXPECT_EQ(memory.arena(kFirst), data);
+  EXPECT_EQ(used(2), 4096 * kMB);
+}
+
+TEST_F(CudaMemory, ADriverThatRefusesToGrowItLeavesItAsItWas) {
+  Memory memory(two_);
+  memory.reserve(at(kFirst, 300 * kMB));
+  char* const data = memory.arena(kFirst);
+  *data = 'x';
+  test::fake_memory().refuses_access = true;
+  EXPECT_TRUE(is_refused(memory, kFirst, 600 * kMB, Status::device_failed));
+  EXPECT_EQ(used(2), 300 * kMB);
+  test::fake_memory().refuses_access = false;
+  memory.reserve(at(kFirst, 600 * kMB));
+  EXPECT_EQ(memory.arena(kFirst), data);
+  EXPECT_EQ(*data, 'x');
 }
 
 TEST_F(CudaMemory, LimitsAndInjectedFailuresHold) {
@@ -84,8 +117,8 @@ TEST_F(CudaMemory, LimitsAndInjectedFailuresHold) {
   Memory memory(two_);
   memory.reserve(at(kFirst, 4 * kMB));
   void* const block = memory.allocate(kFirst, 2 * kMB);
-  EXPECT_NE(refused(memory, kFirst, 5 * kMB), "nothing was refused") << "by injection";
-  EXPECT_NE(refused(memory, kFirst, 9 * kMB), "nothing was refused") << "by the limit";
+  EXPECT_TRUE(is_refused(memory, kFirst, 5 * kMB)) << "by injection";
+  EXPECT_TRUE(is_refused(memory, kFirst, 9 * kMB)) << "by the limit";
   EXPECT_EQ(memory.available_bytes(kFirst), 8 * kMB);
   memory.reserve(at(kFirst, 8 * kMB));
   memory.release(kFirst, block);
@@ -98,9 +131,9 @@ TEST_F(CudaMemory, TrimmingGivesEverythingBack) {
   memory.trim();
   EXPECT_EQ(used(2), 0);
   EXPECT_NE(memory.generation(), generation);
-  memory.reserve(at(kFirst, kMB));
+  memory.reserve(at(kFirst, 2 * kMB));
   *memory.arena(kFirst) = 'x';
-  EXPECT_EQ(used(2), kMB);
+  EXPECT_EQ(used(2), 2 * kMB);
 }
 
 TEST_F(CudaMemory, TheEndGivesEverythingBack) {
@@ -109,8 +142,9 @@ TEST_F(CudaMemory, TheEndGivesEverythingBack) {
 }
 
 TEST_F(CudaMemory, WithoutVirtualMemoryAnArenaMoves) {
-  for (const bool says_so : {true, false}) {
-    test::fake_memory() = {.is_virtual = !says_so, .refuses_access = true};
+  for (const bool is_refused_later : {false, true}) {
+    test::fake_memory().is_virtual = is_refused_later;
+    test::fake_memory().refuses_access = true;
     Memory memory(two_);
     memory.reserve(at(kFirst, kMB));
     *memory.arena(kFirst) = 'x';
@@ -120,6 +154,14 @@ TEST_F(CudaMemory, WithoutVirtualMemoryAnArenaMoves) {
     EXPECT_NE(memory.generation(), generation);
     EXPECT_EQ(used(2), 0);
   }
+}
+
+TEST_F(CudaMemory, WithoutVirtualMemoryAnAllocationCountsOnce) {
+  test::fake_memory().is_virtual = false;
+  two_.failing_allocation = 2;
+  Memory memory(two_);
+  memory.reserve(at(kFirst, kMB));
+  EXPECT_TRUE(is_refused(memory, kFirst, 2 * kMB));
 }
 
 }  // namespace

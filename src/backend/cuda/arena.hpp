@@ -2,40 +2,65 @@
 // arena.hpp: memory of a device that grows where it is, by the driver's virtual memory. It must not
 // know locations, limits nor plans.
 #pragma once
+#include <cuda.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 namespace fleet::cuda {
 
-struct VirtualMemory;
-
-/// Addresses for all memory of a device, of which a part is mapped. Not thread-safe.
+/// Addresses for all memory of a device, of which the first part is mapped. Not thread-safe. It
+/// waits for nothing: the owner gives memory back when no run uses it.
 class Arena {
  public:
-  /// `readers`: the devices that reach it, as far as they can. Null where the driver or the device
-  /// has no virtual memory.
-  static std::shared_ptr<Arena> reserve(int ordinal, const std::vector<int>& readers);
-  /// Waits for all that the device does, as cudaFree would, and gives everything back.
+  /// Nothing is mapped yet. `others`: the devices beside `ordinal` that are to reach the memory; a
+  /// device that cannot is left out. Null where the driver or the device has no virtual memory, or
+  /// refuses the addresses.
+  static std::shared_ptr<Arena> reserve(int ordinal, const std::vector<int>& others);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Maps at least the first `bytes`: what is there stays where it is, with its contents. Throws
-  /// Error(no_memory, device_failed), and then has as many as before.
+  /// Maps at least the first `bytes`: the part that is mapped already stays where it is, with its
+  /// contents. Throws Error(no_memory, device_failed), and then may have mapped a part of them.
   void grow(std::int64_t bytes);
+  /// Gives back all pieces that lie wholly behind the first `bytes`.
+  void shrink(std::int64_t bytes);
 
   char* data() const { return reinterpret_cast<char*>(address_); }
+  std::int64_t bytes() const { return static_cast<std::int64_t>(mapped()); }
 
  private:
-  Arena(const VirtualMemory& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
+  /// The driver's functions.
+  struct Driver {
+    CUresult (*attribute)(int*, CUdevice_attribute, CUdevice);
+    CUresult (*granularity)(std::size_t*, const CUmemAllocationProp*,
+                            CUmemAllocationGranularity_flags);
+    CUresult (*reserve)(CUdeviceptr*, std::size_t, std::size_t, CUdeviceptr, unsigned long long);
+    CUresult (*free)(CUdeviceptr, std::size_t);
+    CUresult (*create)(CUmemGenericAllocationHandle*, std::size_t, const CUmemAllocationProp*,
+                       unsigned long long);
+    CUresult (*release)(CUmemGenericAllocationHandle);
+    CUresult (*map)(CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle,
+                    unsigned long long);
+    CUresult (*unmap)(CUdeviceptr, std::size_t);
+    CUresult (*allow)(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t);
+
+    /// False: the driver lacks some.
+    bool find();
+  };
+
+  Arena() = default;
+  std::size_t mapped() const { return ends_.empty() ? 0 : ends_.back(); }
   void map_next(std::size_t bytes);
 
-  const VirtualMemory& driver_;
-  int ordinal_;
-  std::vector<int> users_;  ///< those that reach it
-  unsigned long long address_ = 0;
-  std::size_t granule_ = 0, reserved_ = 0, mapped_ = 0;
+  Driver driver_{};
+  CUmemAllocationProp memory_{};
+  std::vector<CUmemAccessDesc> access_;  ///< by the device itself and the others
+  CUdeviceptr address_ = 0;
+  std::size_t granule_ = 0, reserved_ = 0;
+  std::vector<std::size_t> ends_;  ///< of the pieces, from the first address on
 };
 
 }  // namespace fleet::cuda

@@ -10,7 +10,7 @@
 namespace fleet::cuda {
 
 /// The function of this name, of the type `Function` (a pointer), as of CUDA 12.0; nullptr: this
-/// driver has none.
+/// driver has none, or fails.
 template <class Function>
 Function driver_function(const char* name) {
   void* function = nullptr;
@@ -21,13 +21,8 @@ Function driver_function(const char* name) {
                                                           : nullptr;
 }
 
-/// Throws Error(no_memory, device_failed).
-inline void check(CUresult code, const char* what) {
-  if (code == CUDA_SUCCESS) return;
-  throw Error(code == CUDA_ERROR_OUT_OF_MEMORY ? Status::no_memory : Status::device_failed,
-              std::string(what) + ": error " + std::to_string(static_cast<int>(code)));
-}
-
+/// The driver's codes are those of the runtime.
 inline bool works(CUresult code) { return code == CUDA_SUCCESS; }
+inline void check(CUresult code, const char* what) { check(static_cast<cudaError_t>(code), what); }
 
 }  // namespace fleet::cuda

@@ -85,7 +85,7 @@ Memory::Memory(Settings settings)
     : settings_(std::move(settings)),
       arenas_(settings_.ordinals.size() + kFirstDevice),
       blocks_(arenas_.size()),
-      lacks_arenas_(arenas_.size(), 0),
+      lacks_virtual_memory_(arenas_.size(), 0),
       held_bytes_(arenas_.size(), 0) {}
 
 Memory::~Memory() {
@@ -127,22 +127,27 @@ Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
   return block;
 }
 
-/// Makes a block that is an arena, or is none yet, larger where it is. False: the location has no
-/// arenas.
+/// Makes a block that begins an Arena, or is empty, larger where it is. False: the location has no
+/// virtual memory.
 bool Memory::grow(DeviceId location, Block& block, std::int64_t bytes) {
   const auto where = static_cast<std::size_t>(location);
-  if (on_host(location) || lacks_arenas_[where] != 0) return false;
-  require(location, bytes - block.bytes);
+  if (on_host(location) || lacks_virtual_memory_[where] != 0) return false;
   if (block.arena == nullptr) block.arena = Arena::reserve(ordinal(location), settings_.ordinals);
-  try {
-    if (block.arena != nullptr) block.arena->grow(bytes);
-  } catch (const Error& error) {
-    if (error.status() == Status::no_memory || block.bytes > 0) throw;
-    block.arena = nullptr;
-  }
-  lacks_arenas_[where] = block.arena == nullptr;
+  lacks_virtual_memory_[where] = block.arena == nullptr;
   if (block.arena == nullptr) return false;
+  require(location, bytes - block.bytes);
   block.data = block.arena->data();
+  try {
+    block.arena->grow(bytes);
+  } catch (const Error& error) {
+    // What was mapped before the failure is of use to nobody. CUDA may wait for the device as it
+    // unmaps, so while a stream is held, the next growth finds it.
+    if (!any_stream_is_held()) block.arena->shrink(block.bytes);
+    if (error.status() == Status::no_memory || block.bytes > 0) throw;
+    give_back(location, block);
+    lacks_virtual_memory_[where] = 1;
+    return false;
+  }
   held_bytes_[where] += bytes - block.bytes;
   block.bytes = bytes;
   return true;
@@ -166,7 +171,7 @@ void Memory::give_back_kept() {
 
 void Memory::free(DeviceId location, const Block& block) {
   held_bytes_[static_cast<std::size_t>(location)] -= block.bytes;
-  if (block.arena != nullptr) return;  // the last block that has it ends it
+  if (block.arena != nullptr) return;  // it gives its memory back with its last owner
   if (block.mapped) {
     works(cudaHostUnregister(block.data));
     munmap(block.data, rounded(block.bytes));
@@ -182,11 +187,13 @@ void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
   const std::lock_guard lock(mutex_);
   for (std::size_t location = 0; location < arena_bytes.size(); ++location) {
     Block& arena = arenas_[location];
+    const std::int64_t wanted = arena_bytes[location];
     const auto where = static_cast<DeviceId>(location);
-    if (arena.bytes >= arena_bytes[location] || grow(where, arena, arena_bytes[location])) continue;
+    if (arena.bytes >= wanted) continue;
+    if (grow(where, arena, wanted)) continue;
     ++generation_;
     give_back(where, arena);
-    arena = get(where, arena_bytes[location]);
+    arena = get(where, wanted);
   }
 }
 
@@ -240,7 +247,9 @@ std::int64_t Memory::available_bytes(DeviceId location) const {
     if (!works(cudaMemGetInfo(&free, &total))) return 0;
     free_bytes = static_cast<std::int64_t>(free);
   }
-  free_bytes += arenas_[where].bytes;
+  // A growth that failed while a stream was held may have left more in an arena than its block has.
+  const Block& arena = arenas_[where];
+  free_bytes += arena.arena != nullptr ? std::max(arena.bytes, arena.arena->bytes()) : arena.bytes;
   if (settings_.limit_bytes > 0 && !on_host(location))
     free_bytes =
         std::min(free_bytes, settings_.limit_bytes - held_bytes_[where] + arenas_[where].bytes);

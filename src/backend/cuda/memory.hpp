@@ -32,7 +32,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   /// Makes the arena of each location at least this large; contents are not kept. Arenas of devices
-  /// with virtual memory stay where they are. Throws Error(no_memory).
+  /// with virtual memory stay where they are. Throws Error(no_memory, device_failed).
   void reserve(const std::vector<std::int64_t>& arena_bytes);
   /// Changes whenever an arena has moved or is gone.
   std::int64_t generation() const { return generation_; }
@@ -50,7 +50,7 @@ class Memory {
     char* data = nullptr;
     std::int64_t bytes = 0;
     bool mapped = false;                ///< by mmap and registered, not by CUDA
-    std::shared_ptr<Arena> arena = {};  ///< that it is the first bytes of; null: of none
+    std::shared_ptr<Arena> arena = {};  ///< whose first bytes this block is, or null
   };
 
   void require(DeviceId location, std::int64_t bytes);
@@ -72,8 +72,8 @@ class Memory {
   /// Blocks that were given back while the program's streams were held: CUDA waits for all that a
   /// device does before it frees memory.
   std::vector<std::pair<DeviceId, Block>> kept_;
-  std::vector<char> lacks_arenas_;        ///< per location: it has no virtual memory
-  std::vector<std::int64_t> held_bytes_;  ///< arena, blocks and kept_, per location
+  std::vector<char> lacks_virtual_memory_;  ///< per location, as far as was tried
+  std::vector<std::int64_t> held_bytes_;    ///< arena, blocks and kept_, per location
 };
 
 }  // namespace fleet::cuda

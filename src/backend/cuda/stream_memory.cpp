@@ -20,14 +20,6 @@ constexpr std::size_t kNumbers = 4096;
 /// on: from then on the number may be used for another one.
 constexpr std::uint32_t kHeld = 0, kOpen = 1, kPassed = 2;
 
-/// Throws Error(device_failed) where the driver lacks it.
-void* waiting_function(const char* name) {
-  void* const function = driver_function<void*>(name);
-  if (function == nullptr)
-    throw Error(Status::device_failed, "this driver's streams cannot wait for memory");
-  return function;
-}
-
 CUdeviceptr address(const std::uint32_t* number) { return reinterpret_cast<CUdeviceptr>(number); }
 
 std::atomic<int> held{0};  ///< streams, in the process
@@ -109,20 +101,19 @@ class Holds {
 }  // namespace
 
 StreamMemory::StreamMemory()
-    : wait_(waiting_function("cuStreamWaitValue32")),
-      write_(waiting_function("cuStreamWriteValue32")) {}
+    : wait_(driver_function<Function>("cuStreamWaitValue32")),
+      write_(driver_function<Function>("cuStreamWriteValue32")) {
+  if (wait_ == nullptr || write_ == nullptr)
+    throw Error(Status::device_failed, "this driver's streams cannot wait for memory");
+}
 
 void StreamMemory::wait(cudaStream_t stream, const std::uint32_t* number,
                         std::uint32_t least) const {
-  using Wait = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
-  check(reinterpret_cast<Wait>(wait_)(stream, address(number), least, CU_STREAM_WAIT_VALUE_GEQ),
-        "cuStreamWaitValue32");
+  check(wait_(stream, address(number), least, CU_STREAM_WAIT_VALUE_GEQ), "cuStreamWaitValue32");
 }
 
 void StreamMemory::write(cudaStream_t stream, std::uint32_t* number, std::uint32_t value) const {
-  using Write = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
-  check(reinterpret_cast<Write>(write_)(stream, address(number), value,
-                                        CU_STREAM_WRITE_VALUE_DEFAULT),
+  check(write_(stream, address(number), value, CU_STREAM_WRITE_VALUE_DEFAULT),
         "cuStreamWriteValue32");
 }
 

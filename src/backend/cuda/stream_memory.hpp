@@ -2,6 +2,7 @@
 // stream_memory.hpp: streams that wait for numbers in pinned memory, and the program's streams
 // that are held in this way. It must not know what they wait for.
 #pragma once
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -20,8 +21,8 @@ class StreamMemory {
   void write(cudaStream_t stream, std::uint32_t* number, std::uint32_t value) const;
 
  private:
-  void* wait_ = nullptr;
-  void* write_ = nullptr;
+  using Function = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+  Function wait_ = nullptr, write_ = nullptr;
 };
 
 /// Holds a stream of the current device until the result is called, once, by any thread. The end of

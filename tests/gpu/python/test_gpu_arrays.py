@@ -164,18 +164,23 @@ def test_pytorch_reads_through_delayed_conjugates_and_ends_at_other_types(gpus):
 
 def test_products_stay_right_while_the_memory_for_tiles_grows(gpus):
     random = np.random.default_rng(11)
-    small = [np.asfortranarray(random.standard_normal((300, 300))) for _ in range(2)]
-    expected = small[0] @ small[1]
-    out = np.zeros((300, 300), order="F")
+    edge = 300
     with fleetblas.Context(backend="cuda", offload="always", cpu_share="off") as context:
-        for edge in (600, 6000, 9000):
-            for _ in range(8):  # the same arguments: it may become a graph, which is kept
-                out[:] = 0
-                context.gemm(*small, beta=1, c=out, out=out)
-                np.testing.assert_allclose(out, expected, rtol=1e-10, atol=1e-10)
-            large = np.asfortranarray(random.standard_normal((edge, edge)).astype(np.float32))
+        # On a GPU, where calls with the same arguments become graphs.
+        small = [context.empty((edge, edge), "float64", 0) for _ in range(3)]
+        before = [random.standard_normal((edge, edge)) for _ in range(3)]
+        for array, values in zip(small, before, strict=True):
+            context.copy(array, values)
+        expected = before[2]
+        for large_edge in (600, 6000, 9000):
+            for _ in range(9):
+                context.gemm(*small[:2], beta=1, c=small[2], out=small[2])
+                expected = expected + before[0] @ before[1]
+            found = context.copy(np.empty((edge, edge)), small[2])
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
+            large = random.standard_normal((large_edge, large_edge)).astype(np.float32)
             product = context.gemm(large, large)
-            rows = slice(edge // 2, edge // 2 + 50)
+            rows = slice(large_edge // 2, large_edge // 2 + 50)
             np.testing.assert_allclose(
-                product[rows], large[rows] @ large, rtol=0, atol=2e-3 * np.sqrt(edge)
+                product[rows], large[rows] @ large, rtol=0, atol=2e-3 * np.sqrt(large_edge)
             )
