@@ -13,7 +13,7 @@ namespace fleet::cuda {
 namespace {
 
 /// To show an allocation of 512 MiB or more to other devices takes the driver 9 to 10 ms, and one
-/// of 256 MiB 0.4 to 0.7 ms (docs/performance/lessons.md).
+/// of 256 MiB 0.4 ms (docs/performance/lessons.md).
 constexpr std::size_t kPieceBytes = std::size_t{256} << 20;
 
 template <class Function>
