@@ -117,7 +117,9 @@ std::map<CUdeviceptr, std::size_t>& reservations() {
 struct Piece {
   std::size_t bytes;
   int device;
+  bool is_mapped = false;
 };
+bool is_refused(int& after) { return after >= 0 && after-- == 0; }
 
 CUresult attribute(int* value, CUdevice_attribute wanted, CUdevice /*device*/) {
   if (wanted != CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)
@@ -166,7 +168,9 @@ bool may_map(CUdeviceptr address, std::size_t bytes) {
 }
 CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                 const CUmemAllocationProp* memory, unsigned long long /*flags*/) {
-  if (bytes == 0 || bytes % kGranule != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0 || bytes % kGranule != 0 || memory->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      memory->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(blocks_mutex);
   std::size_t& used = fake_memory().used_bytes[memory->location.id];
   if (used + bytes > kMemoryBytes) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -174,41 +178,48 @@ CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
   *handle = reinterpret_cast<CUmemGenericAllocationHandle>(new Piece{bytes, memory->location.id});
   return CUDA_SUCCESS;
 }
-/// It stays mapped; what is never mapped would count as used forever.
+/// What is mapped lasts.
 CUresult release(CUmemGenericAllocationHandle handle) {
-  delete reinterpret_cast<Piece*>(handle);
+  const auto* const piece = reinterpret_cast<Piece*>(handle);
+  const std::lock_guard lock(blocks_mutex);
+  if (!piece->is_mapped) fake_memory().used_bytes[piece->device] -= piece->bytes;
+  delete piece;
   return CUDA_SUCCESS;
 }
-CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t /*offset*/,
+CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
              CUmemGenericAllocationHandle handle, unsigned long long /*flags*/) {
-  const Piece& piece = *reinterpret_cast<Piece*>(handle);
-  if (bytes != piece.bytes || !may_map(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  Piece& piece = *reinterpret_cast<Piece*>(handle);
+  if (is_refused(fake_memory().refused_map)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (bytes != piece.bytes || offset != 0 || !may_map(address, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
   remember(reinterpret_cast<void*>(address), bytes, piece.device);
+  piece.is_mapped = true;
+  fake_memory().pieces.push_back(bytes);
   return CUDA_SUCCESS;
 }
 CUresult allow(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
                std::size_t count) {
   const std::lock_guard lock(blocks_mutex);
-  if (fake_memory().refuses_access) return CUDA_ERROR_NOT_SUPPORTED;
+  if (is_refused(fake_memory().refused_access)) return CUDA_ERROR_NOT_SUPPORTED;
+  const auto piece = blocks().find(reinterpret_cast<const char*>(address));
+  if (piece == blocks().end() || piece->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
   fake_memory().users.clear();
-  for (std::size_t i = 0; i < count; ++i) fake_memory().users.push_back(access[i].location.id);
+  for (std::size_t i = 0; i < count; ++i)
+    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      fake_memory().users.push_back(access[i].location.id);
   return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0
              ? CUDA_SUCCESS
              : CUDA_ERROR_INVALID_VALUE;
 }
-/// Whole pieces, as CUDA asks for.
+/// One piece, as it was mapped.
 CUresult unmap(CUdeviceptr address, std::size_t bytes) {
   auto* const data = reinterpret_cast<char*>(address);
   {
     const std::lock_guard lock(blocks_mutex);
-    auto piece = blocks().find(data);
-    std::size_t found = 0;
-    for (; found < bytes && piece != blocks().end() && piece->first == data + found;
-         piece = blocks().erase(piece)) {
-      found += piece->second.bytes;
-      fake_memory().used_bytes[piece->second.device] -= piece->second.bytes;
-    }
-    if (found != bytes) return CUDA_ERROR_INVALID_VALUE;
+    const auto piece = blocks().find(data);
+    if (piece == blocks().end() || piece->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+    fake_memory().used_bytes[piece->second.device] -= bytes;
+    blocks().erase(piece);
   }
   mprotect(data, bytes, PROT_NONE);
   madvise(data, bytes, MADV_DONTNEED);

@@ -8,10 +8,12 @@ namespace fleet::test {
 
 struct FakeMemory {
   static constexpr int kDevices = 3;
-  bool is_virtual = true;                 ///< devices say that they have virtual memory
-  bool refuses_access = false;            ///< nobody may reach a piece
-  bool has_peers = true;                  ///< devices reach each other's memory
-  std::size_t used_bytes[kDevices] = {};  ///< by virtual memory
+  bool is_virtual = true;  ///< devices say that they have virtual memory
+  bool has_peers = true;   ///< devices reach each other's memory
+  /// Refused is the piece after so many more that are mapped, or shown to anyone; -1: none.
+  int refused_map = -1, refused_access = -1;
+  std::size_t used_bytes[kDevices] = {};  ///< by virtual memory: pieces created and not gone
+  std::vector<std::size_t> pieces;        ///< bytes of those that were mapped, in their order
   std::vector<int> users;                 ///< who may reach the piece that was mapped last
 };
 

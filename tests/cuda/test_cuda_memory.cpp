@@ -43,7 +43,10 @@ TEST_F(CudaMemory, AnArenaGrowsWhereItIs) {
   char* const data = memory.arena(kSecond);
   const std::int64_t generation = memory.generation();
   std::fill_n(data, 3 * kMB, 'x');
-  memory.reserve(at(kSecond, 700 * kMB));  // several pieces
+  memory.reserve(at(kSecond, 700 * kMB));
+  const auto mb = [](std::int64_t count) { return static_cast<std::size_t>(count * kMB); };
+  EXPECT_EQ(test::fake_memory().pieces, (std::vector{mb(4), mb(256), mb(256), mb(184)}))
+      << "other devices are shown small pieces sooner";
   EXPECT_EQ(memory.arena(kSecond), data);
   EXPECT_EQ(memory.generation(), generation) << "graphs of earlier plans could be kept";
   EXPECT_EQ(std::count(data, data + 3 * kMB, 'x'), 3 * kMB);
@@ -62,6 +65,8 @@ TEST_F(CudaMemory, OtherDevicesOfTheContextReachItIfTheyCan) {
     std::vector<int> users = test::fake_memory().users;
     std::ranges::sort(users);
     EXPECT_EQ(users, (can ? std::vector{0, 2} : std::vector{2}));
+    EXPECT_EQ(test::fake_memory().pieces.size(), can ? 3U : 1U);
+    test::fake_memory().pieces.clear();
     memory.arena(kFirst)[600 * kMB - 1] = 'x';
   }
 }
@@ -83,7 +88,7 @@ TEST_F(CudaMemory, WhatDoesNotFitLeavesItAsItWas) {
   *data = 'x';
   const std::int64_t available = memory.available_bytes(kFirst);
   EXPECT_EQ(available, 2048 * kMB);
-  // The first of them for want of addresses, the last two with pieces that were mapped before.
+  // The first of them for want of addresses, the others after pieces that there are.
   for (const std::int64_t bytes : {std::int64_t{1} << 50, 3000 * kMB, available + 1}) {
     EXPECT_TRUE(is_refused(memory, kFirst, bytes)) << bytes;
     EXPECT_EQ(memory.arena(kFirst), data);
@@ -97,18 +102,52 @@ TEST_F(CudaMemory, WhatDoesNotFitLeavesItAsItWas) {
   EXPECT_EQ(used(2), 4096 * kMB);
 }
 
-TEST_F(CudaMemory, ADriverThatRefusesToGrowItLeavesItAsItWas) {
+TEST_F(CudaMemory, ADriverThatRefusesAPieceLeavesItAsItWas) {
   Memory memory(two_);
   memory.reserve(at(kFirst, 300 * kMB));
   char* const data = memory.arena(kFirst);
   *data = 'x';
-  test::fake_memory().refuses_access = true;
-  EXPECT_TRUE(is_refused(memory, kFirst, 600 * kMB, Status::device_failed));
-  EXPECT_EQ(used(2), 300 * kMB);
-  test::fake_memory().refuses_access = false;
-  memory.reserve(at(kFirst, 600 * kMB));
+  for (int* const refused :
+       {&test::fake_memory().refused_map, &test::fake_memory().refused_access}) {
+    *refused = 1;  // the second one
+    EXPECT_TRUE(is_refused(memory, kFirst, 900 * kMB, Status::device_failed));
+    EXPECT_EQ(*refused, -1);
+    EXPECT_EQ(used(2), 300 * kMB);
+    EXPECT_EQ(memory.available_bytes(kFirst), 4096 * kMB);
+  }
+  memory.reserve(at(kFirst, 900 * kMB));
+  data[900 * kMB - 1] = 'y';
   EXPECT_EQ(memory.arena(kFirst), data);
   EXPECT_EQ(*data, 'x');
+}
+
+TEST_F(CudaMemory, NothingIsMappedNorUnmappedWhileStreamsAreHeld) {
+  static bool held;
+  held = false;
+  two_.are_streams_held = [] { return held; };
+  two_.limit_bytes = 40 * kMB;
+  Memory memory(two_);
+  memory.reserve(at(kFirst, 4 * kMB));
+  char* const first = memory.arena(kFirst);
+  *first = 'x';
+  std::int64_t generation = memory.generation();
+
+  held = true;
+  memory.reserve(at(kFirst, 8 * kMB));
+  memory.arena(kFirst)[8 * kMB - 1] = 'y';
+  EXPECT_NE(memory.arena(kFirst), first);
+  EXPECT_NE(memory.generation(), generation);
+  EXPECT_EQ(*first, 'x') << "it is kept until no stream is held";
+  EXPECT_EQ(used(2), 4 * kMB);
+  EXPECT_EQ(memory.available_bytes(kFirst), 36 * kMB) << "what is kept counts";
+  generation = memory.generation();
+
+  held = false;
+  memory.reserve(at(kFirst, 20 * kMB));
+  memory.arena(kFirst)[20 * kMB - 1] = 'z';
+  EXPECT_EQ(used(2), 20 * kMB) << "an arena again, and what was kept is gone";
+  EXPECT_NE(memory.generation(), generation);
+  EXPECT_EQ(memory.available_bytes(kFirst), 40 * kMB);
 }
 
 TEST_F(CudaMemory, LimitsAndInjectedFailuresHold) {
@@ -144,7 +183,7 @@ TEST_F(CudaMemory, TheEndGivesEverythingBack) {
 TEST_F(CudaMemory, WithoutVirtualMemoryAnArenaMoves) {
   for (const bool is_refused_later : {false, true}) {
     test::fake_memory().is_virtual = is_refused_later;
-    test::fake_memory().refuses_access = true;
+    test::fake_memory().refused_access = is_refused_later ? 0 : -1;
     Memory memory(two_);
     memory.reserve(at(kFirst, kMB));
     *memory.arena(kFirst) = 'x';

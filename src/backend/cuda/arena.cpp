@@ -65,41 +65,65 @@ std::shared_ptr<Arena> Arena::reserve(int ordinal, const std::vector<int>& other
 }
 
 Arena::~Arena() {
-  shrink(0);
+  unmap_to(0);
   if (reserved_ > 0) driver_.free(address_, reserved_);
 }
 
 void Arena::grow(std::int64_t bytes) {
   const std::size_t wanted = round_up(static_cast<std::size_t>(bytes), granule_);
+  if (wanted <= mapped()) return;
   if (wanted > reserved_)
     throw Error(Status::no_memory, "the device never has " + std::to_string(bytes) + " bytes");
-  const std::size_t piece = round_up(kPieceBytes, granule_);
+  // All are there before the first is mapped: where memory is short, nothing has to be unmapped.
+  const std::vector<Piece> pieces = create(wanted - mapped());
+  const std::size_t before = ends_.size();
+  ends_.reserve(before + pieces.size());
+  CUresult code = CUDA_SUCCESS;
+  for (auto piece = pieces.begin(); piece != pieces.end() && works(code); ++piece)
+    code = map(*piece);
+  release(pieces);  // what is mapped lasts until it is unmapped
+  if (!works(code)) unmap_to(before);
+  check(code, "mapping memory of a device");
+}
+
+std::vector<Arena::Piece> Arena::create(std::size_t bytes) {
   const bool is_shared = access_.size() > 1;
-  while (mapped() < wanted) {
-    const std::size_t missing = wanted - mapped();
-    map_next(is_shared ? std::min(piece, missing) : missing);
+  const std::size_t most = is_shared ? round_up(kPieceBytes, granule_) : bytes;
+  std::vector<Piece> pieces(ceil_div(bytes, most));
+  for (Piece& piece : pieces) {
+    piece.bytes = std::min(most, bytes);
+    bytes -= piece.bytes;
+    const CUresult code = driver_.create(&piece.handle, piece.bytes, &memory_, 0);
+    if (works(code)) continue;
+    piece.bytes = 0;
+    release(pieces);
+    check(code, "cuMemCreate");
+  }
+  return pieces;
+}
+
+/// Those that were created.
+void Arena::release(const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    if (piece.bytes == 0) return;
+    driver_.release(piece.handle);
   }
 }
 
-void Arena::map_next(std::size_t bytes) {
-  ends_.reserve(ends_.size() + 1);
-  CUmemGenericAllocationHandle piece{};
-  check(driver_.create(&piece, bytes, &memory_, 0), "cuMemCreate");
+/// Behind those that are mapped.
+CUresult Arena::map(const Piece& piece) {
   const CUdeviceptr at = address_ + mapped();
-  const CUresult mapping = driver_.map(at, bytes, 0, piece, 0);
-  driver_.release(piece);  // the memory lasts as long as it is mapped
-  check(mapping, "cuMemMap");
-  const CUresult allowing = driver_.allow(at, bytes, access_.data(), access_.size());
-  if (!works(allowing)) driver_.unmap(at, bytes);
-  check(allowing, "cuMemSetAccess");
-  ends_.push_back(mapped() + bytes);
+  const CUresult code = driver_.map(at, piece.bytes, 0, piece.handle, 0);
+  if (!works(code)) return code;
+  ends_.push_back(mapped() + piece.bytes);
+  return driver_.allow(at, piece.bytes, access_.data(), access_.size());
 }
 
-void Arena::shrink(std::int64_t bytes) {
-  while (!ends_.empty()) {
+/// All but the first `pieces`, each as it was mapped.
+void Arena::unmap_to(std::size_t pieces) {
+  while (ends_.size() > pieces) {
     const std::size_t begin = ends_.size() > 1 ? ends_[ends_.size() - 2] : 0;
-    if (begin < static_cast<std::size_t>(bytes)) return;
-    driver_.unmap(address_ + begin, ends_.back() - begin);
+    if (!works(driver_.unmap(address_ + begin, ends_.back() - begin))) return;
     ends_.pop_back();
   }
 }

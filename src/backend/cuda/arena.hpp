@@ -10,8 +10,9 @@
 
 namespace fleet::cuda {
 
-/// Addresses for all memory of a device, of which the first part is mapped. Not thread-safe. It
-/// waits for nothing: the owner gives memory back when no run uses it.
+/// Addresses for all memory of a device, of which the first part is mapped. Not thread-safe. The
+/// driver may wait for devices as it grows and ends, so it does neither while a run uses it or a
+/// stream of the program is held.
 class Arena {
  public:
   /// Nothing is mapped yet. `others`: the devices beside `ordinal` that are to reach the memory; a
@@ -23,13 +24,10 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   /// Maps at least the first `bytes`: the part that is mapped already stays where it is, with its
-  /// contents. Throws Error(no_memory, device_failed), and then may have mapped a part of them.
+  /// contents. Throws Error(no_memory, device_failed), and is then as before.
   void grow(std::int64_t bytes);
-  /// Gives back all pieces that lie wholly behind the first `bytes`.
-  void shrink(std::int64_t bytes);
 
   char* data() const { return reinterpret_cast<char*>(address_); }
-  std::int64_t bytes() const { return static_cast<std::int64_t>(mapped()); }
 
  private:
   /// The driver's functions.
@@ -51,9 +49,17 @@ class Arena {
     bool find();
   };
 
+  struct Piece {
+    CUmemGenericAllocationHandle handle{};
+    std::size_t bytes = 0;
+  };
+
   Arena() = default;
   std::size_t mapped() const { return ends_.empty() ? 0 : ends_.back(); }
-  void map_next(std::size_t bytes);
+  std::vector<Piece> create(std::size_t bytes);
+  void release(const std::vector<Piece>& pieces);
+  CUresult map(const Piece& piece);
+  void unmap_to(std::size_t pieces);
 
   Driver driver_{};
   CUmemAllocationProp memory_{};

@@ -10,14 +10,19 @@
 
 namespace fleet::cuda {
 
+/// Throws Error(no_memory, device_failed).
+[[noreturn]] inline void fail(cudaError_t code, const char* what) {
+  const Status status =
+      code == cudaErrorMemoryAllocation ? Status::no_memory : Status::device_failed;
+  throw Error(status, std::string(what) + ": " + cudaGetErrorString(code));
+}
+
 /// Throws Error(no_memory, device_failed). Clears the code, which the host program's next CUDA call
 /// would report otherwise.
 inline void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();
-  const Status status =
-      code == cudaErrorMemoryAllocation ? Status::no_memory : Status::device_failed;
-  throw Error(status, std::string(what) + ": " + cudaGetErrorString(code));
+  fail(code, what);
 }
 
 /// True if it worked; clears the code otherwise.

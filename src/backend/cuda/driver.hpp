@@ -21,8 +21,10 @@ Function driver_function(const char* name) {
                                                           : nullptr;
 }
 
-/// The driver's codes are those of the runtime.
 inline bool works(CUresult code) { return code == CUDA_SUCCESS; }
-inline void check(CUresult code, const char* what) { check(static_cast<cudaError_t>(code), what); }
+/// As check() of the runtime's codes, which these equal. The driver leaves none to be cleared.
+inline void check(CUresult code, const char* what) {
+  if (!works(code)) fail(static_cast<cudaError_t>(code), what);
+}
 
 }  // namespace fleet::cuda

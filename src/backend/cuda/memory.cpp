@@ -14,7 +14,6 @@
 #include <thread>
 
 #include "backend/cuda/check.hpp"
-#include "backend/cuda/stream_memory.hpp"
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "cpu/blas.hpp"
@@ -127,35 +126,40 @@ Memory::Block Memory::get(DeviceId location, std::int64_t bytes) {
   return block;
 }
 
-/// Makes a block that begins an Arena, or is empty, larger where it is. False: the location has no
-/// virtual memory.
+/// Puts an empty Arena in the place of a block that is none. False: the location has no virtual
+/// memory.
+bool Memory::begin_arena(DeviceId location, Block& block) {
+  char& lacks_it = lacks_virtual_memory_[static_cast<std::size_t>(location)];
+  if (on_host(location) || lacks_it != 0) return false;
+  std::shared_ptr<Arena> arena = Arena::reserve(ordinal(location), settings_.ordinals);
+  lacks_it = arena == nullptr;
+  if (arena == nullptr) return false;
+  if (block.data != nullptr) ++generation_;
+  give_back(location, block);
+  block = {.data = arena->data(), .arena = std::move(arena)};
+  return true;
+}
+
+/// Makes an arena larger where it is. False: it cannot, or must not now.
 bool Memory::grow(DeviceId location, Block& block, std::int64_t bytes) {
-  const auto where = static_cast<std::size_t>(location);
-  if (on_host(location) || lacks_virtual_memory_[where] != 0) return false;
-  if (block.arena == nullptr) block.arena = Arena::reserve(ordinal(location), settings_.ordinals);
-  lacks_virtual_memory_[where] = block.arena == nullptr;
-  if (block.arena == nullptr) return false;
+  if (settings_.are_streams_held()) return false;
+  if (block.arena == nullptr && !begin_arena(location, block)) return false;
   require(location, bytes - block.bytes);
-  block.data = block.arena->data();
   try {
     block.arena->grow(bytes);
   } catch (const Error& error) {
-    // What was mapped before the failure is of use to nobody. CUDA may wait for the device as it
-    // unmaps, so while a stream is held, the next growth finds it.
-    if (!any_stream_is_held()) block.arena->shrink(block.bytes);
     if (error.status() == Status::no_memory || block.bytes > 0) throw;
-    give_back(location, block);
-    lacks_virtual_memory_[where] = 1;
+    lacks_virtual_memory_[static_cast<std::size_t>(location)] = 1;
     return false;
   }
-  held_bytes_[where] += bytes - block.bytes;
+  held_bytes_[static_cast<std::size_t>(location)] += bytes - block.bytes;
   block.bytes = bytes;
   return true;
 }
 
 void Memory::give_back(DeviceId location, Block& block) {
   if (block.data == nullptr) return;
-  if (any_stream_is_held())
+  if (settings_.are_streams_held())
     kept_.emplace_back(location, block);
   else
     free(location, block);
@@ -164,7 +168,7 @@ void Memory::give_back(DeviceId location, Block& block) {
 
 /// Unless a stream is held now as well.
 void Memory::give_back_kept() {
-  if (any_stream_is_held()) return;
+  if (settings_.are_streams_held()) return;
   for (const auto& [location, block] : kept_) free(location, block);
   kept_.clear();
 }
@@ -189,8 +193,7 @@ void Memory::reserve(const std::vector<std::int64_t>& arena_bytes) {
     Block& arena = arenas_[location];
     const std::int64_t wanted = arena_bytes[location];
     const auto where = static_cast<DeviceId>(location);
-    if (arena.bytes >= wanted) continue;
-    if (grow(where, arena, wanted)) continue;
+    if (arena.bytes >= wanted || grow(where, arena, wanted)) continue;
     ++generation_;
     give_back(where, arena);
     arena = get(where, wanted);
@@ -211,6 +214,7 @@ void Memory::poison_arenas(const std::vector<std::int64_t>& bytes) {
   }
 }
 
+/// No run uses what is given back: the caller sees to that.
 void Memory::trim() {
   const std::lock_guard lock(mutex_);
   ++generation_;
@@ -247,9 +251,7 @@ std::int64_t Memory::available_bytes(DeviceId location) const {
     if (!works(cudaMemGetInfo(&free, &total))) return 0;
     free_bytes = static_cast<std::int64_t>(free);
   }
-  // A growth that failed while a stream was held may have left more in an arena than its block has.
-  const Block& arena = arenas_[where];
-  free_bytes += arena.arena != nullptr ? std::max(arena.bytes, arena.arena->bytes()) : arena.bytes;
+  free_bytes += arenas_[where].bytes;
   if (settings_.limit_bytes > 0 && !on_host(location))
     free_bytes =
         std::min(free_bytes, settings_.limit_bytes - held_bytes_[where] + arenas_[where].bytes);

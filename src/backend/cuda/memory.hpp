@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/cuda/arena.hpp"
+#include "backend/cuda/stream_memory.hpp"
 #include "problem/problem.hpp"
 
 namespace fleet::cuda {
@@ -24,6 +25,8 @@ class Memory {
     std::int64_t limit_bytes = 0;         ///< per device, all together; 0: what there is
     std::int64_t failing_allocation = 0;  ///< the N-th one fails; 0: none
     bool poison = false;                  ///< arenas are NaN of every type before each run
+    /// Are streams of the program held? CUDA may then wait for ever where it waits for devices.
+    bool (*are_streams_held)() = any_stream_is_held;
   };
   explicit Memory(Settings settings);
   /// Gives everything back.
@@ -32,7 +35,8 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   /// Makes the arena of each location at least this large; contents are not kept. Arenas of devices
-  /// with virtual memory stay where they are. Throws Error(no_memory, device_failed).
+  /// with virtual memory stay where they are, unless streams are held. Throws Error(no_memory,
+  /// device_failed).
   void reserve(const std::vector<std::int64_t>& arena_bytes);
   /// Changes whenever an arena has moved or is gone.
   std::int64_t generation() const { return generation_; }
@@ -55,6 +59,7 @@ class Memory {
 
   void require(DeviceId location, std::int64_t bytes);
   Block get(DeviceId location, std::int64_t bytes);
+  bool begin_arena(DeviceId location, Block& block);
   bool grow(DeviceId location, Block& block, std::int64_t bytes);
   void give_back(DeviceId location, Block& block);
   void give_back_kept();

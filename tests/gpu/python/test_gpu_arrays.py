@@ -166,18 +166,21 @@ def test_products_stay_right_while_the_memory_for_tiles_grows(gpus):
     random = np.random.default_rng(11)
     edge = 300
     with fleetblas.Context(backend="cuda", offload="always", cpu_share="off") as context:
-        # On a GPU, where calls with the same arguments become graphs.
-        small = [context.empty((edge, edge), "float64", 0) for _ in range(3)]
+        # In pinned memory: tiles come to the arenas, and calls with the same arguments become
+        # graphs, which have the addresses of these.
+        small = [context.empty((edge, edge), "float64", "h") for _ in range(3)]
         before = [random.standard_normal((edge, edge)) for _ in range(3)]
         for array, values in zip(small, before, strict=True):
             context.copy(array, values)
         expected = before[2]
-        for large_edge in (600, 6000, 9000):
+        for large_edge in (600, 6000, 9000, None):
             for _ in range(9):
                 context.gemm(*small[:2], beta=1, c=small[2], out=small[2])
                 expected = expected + before[0] @ before[1]
-            found = context.copy(np.empty((edge, edge)), small[2])
-            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
+            assert sum(context.stats()["last"]["bytes_by_link"].values()) > 0
+            np.testing.assert_allclose(small[2], expected, rtol=1e-10, atol=1e-9)
+            if large_edge is None:
+                break
             large = random.standard_normal((large_edge, large_edge)).astype(np.float32)
             product = context.gemm(large, large)
             rows = slice(large_edge // 2, large_edge // 2 + 50)
