@@ -221,17 +221,72 @@ double Offloader::host_seconds(const Problem& problem) {
 }
 
 Planned Offloader::plan_afresh(const Problem& problem) {
-  const TuneRequest wanted = request(problem);
+  return planned(problem, request(problem));
+}
+
+Planned Offloader::plan_for_call(const Problem& problem) {
+  TuneRequest wanted = request(problem);
+  wanted.quick = may_plan_again(problem);
+  Planned made = planned(problem, wanted);
+  made.may_improve = wanted.quick;
+  return made;
+}
+
+Planned Offloader::planned(const Problem& problem, const TuneRequest& wanted) {
   require_few_products(problem, wanted.tile);
   const double start_s = now_s();
-  Planned planned{.tuned = tune(problem, *model(), wanted)};
-  planned.plan_s = now_s() - start_s;
-  planned.made_for = planned.priced_for = online_.version();
+  Tuned tuned = tune(problem, *model(), wanted);
+  return planned(problem, std::move(tuned), now_s() - start_s, online_.version());
+}
+
+Planned Offloader::planned(const Problem& problem, Tuned tuned, double plan_s,
+                           std::uint64_t made_for) {
+  Planned planned{.tuned = std::move(tuned), .plan_s = plan_s};
+  planned.made_for = planned.priced_for = made_for;
   planned.host_s = host_seconds(problem);
   planned.cpu_share = cpu_share(planned.tuned.plan);
   note_left_out(planned);
   verify(planned.tuned.plan);
   return planned;
+}
+
+std::shared_ptr<const Planned> Offloader::improved(const Problem& problem,
+                                                   std::shared_ptr<const Planned> known) {
+  auto outcome = again_.take(problem);
+  if (!outcome) {
+    if (again_.can_begin()) search_better(problem);
+    return known;
+  }
+  Planned better = *known;
+  better.may_improve = false;
+  better.made_for = outcome->made_for;
+  if (outcome->tuned && outcome->tuned->plan != known->tuned.plan) {
+    better = planned(problem, *std::move(outcome->tuned), outcome->plan_s, outcome->made_for);
+    better.serial = ++last_serial_;
+    better.places = places_of(better.tuned.plan);
+  }
+  auto kept = std::make_shared<const Planned>(std::move(better));
+  cache_.insert(problem, kept);
+  return kept;
+}
+
+/// Without memory or a thread for it, what is known stays.
+void Offloader::search_better(const Problem& problem) noexcept {
+  try {
+    TuneRequest wanted = request(problem);
+    wanted.helpers = std::min(wanted.helpers, cores_ / 2 - 1);  // the other cores are for the calls
+    again_.begin(problem, online_.version(),
+                 [problem, wanted, machine = model()] { return tune(problem, *machine, wanted); });
+  } catch (const std::exception&) {
+    // The next call tries again.
+  }
+}
+
+/// What never changes its plans takes its time at once, and so does a BLAS with one core; other
+/// objectives may gain more than the time of planning. Calls of level 2 are planned soon.
+bool Offloader::may_plan_again(const Problem& problem) const {
+  return learns_ && cores_ > 1 && preset_ == Preset::none && goal_.is_time() &&
+         !problem.traits().vectors;
 }
 
 /// By user-facing numbers.
@@ -284,6 +339,7 @@ Planned Offloader::priced_again(const Problem& problem, const Planned& known) {
 
 std::shared_ptr<const Planned> Offloader::find(const Problem& problem) {
   auto known = cache_.find(problem);
+  if (known != nullptr && known->may_improve) known = improved(problem, std::move(known));
   if (known == nullptr || known->priced_for == online_.version()) return known;
   if (known->tuned.planned == 0) {  // what was hopeless may not be any more
     cache_.erase(problem);
@@ -297,6 +353,12 @@ std::shared_ptr<const Planned> Offloader::find(const Problem& problem) {
 std::shared_ptr<const Planned> Offloader::plan(const Problem& problem) {
   const auto known = find(problem);
   if (known && known->tuned.planned > 0) return known;
+  return keep(problem, plan_for_call(problem));
+}
+
+std::shared_ptr<const Planned> Offloader::plan_well(const Problem& problem) {
+  const auto known = find(problem);
+  if (known && known->tuned.planned > 0 && !known->may_improve) return known;
   return keep(problem, plan_afresh(problem));
 }
 
@@ -304,7 +366,7 @@ std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& probl
   if (auto known = find(problem)) return known;
   const double by_cpu_s = host_seconds(problem);
   const double at_least_s = bound(problem, *model()).seconds;
-  if (at_least_s < by_cpu_s) return keep(problem, plan_afresh(problem));
+  if (at_least_s < by_cpu_s) return keep(problem, plan_for_call(problem));
   Planned hopeless{.tuned = {.plan = {}, .cost = {.seconds = at_least_s}}, .host_s = by_cpu_s};
   hopeless.priced_for = online_.version();
   return keep(problem, std::move(hopeless));

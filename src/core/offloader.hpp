@@ -15,6 +15,7 @@
 #include "core/journal.hpp"
 #include "core/online.hpp"
 #include "core/output.hpp"
+#include "core/plan_again.hpp"
 #include "core/plan_cache.hpp"
 #include "core/program_planner.hpp"
 #include "cpu/lane.hpp"
@@ -67,8 +68,12 @@ class Offloader {
   std::vector<DeviceId> workers(DataType type);
   bool is_lost(DeviceId device) const;
 
-  /// The plan for `problem` from the cache, or made now. Throws as tune().
+  /// The plan for `problem` from the cache, or made now: where runs may change plans, one that is
+  /// found soon, and when the problem comes again, a thread looks for a better one beside the
+  /// calls. Throws as tune().
   std::shared_ptr<const Planned> plan(const Problem& problem);
+  /// The same, or in place of one that may improve the best that can be found, made now.
+  std::shared_ptr<const Planned> plan_well(const Problem& problem);
   /// The same, without a plan (planned == 0) where even the lower bound loses against the CPU.
   std::shared_ptr<const Planned> plan_if_promising(const Problem& problem);
   /// The same on these devices only, without the CPU, whose lane another call may have. Where
@@ -186,6 +191,18 @@ class Offloader {
   TuneRequest request(const Problem& problem);
   CpuBeside cpu_beside(const Problem& problem);
   double host_seconds(const Problem& problem);
+  /// Made now, for a call.
+  Planned plan_for_call(const Problem& problem);
+  Planned planned(const Problem& problem, const TuneRequest& wanted);
+  /// With all that is known of it beside the plan.
+  Planned planned(const Problem& problem, Tuned tuned, double plan_s, std::uint64_t made_for);
+  /// May runs change its plan? Then the first call gets a quick one.
+  bool may_plan_again(const Problem& problem) const;
+  /// A plan that may improve: the one that a longer search has found meanwhile, or the same, for
+  /// which a search begins.
+  std::shared_ptr<const Planned> improved(const Problem& problem,
+                                          std::shared_ptr<const Planned> known);
+  void search_better(const Problem& problem) noexcept;
   void note_left_out(Planned& planned) const;
   /// From the cache, with the cost that the machine of now predicts; nullptr: not in it.
   std::shared_ptr<const Planned> find(const Problem& problem);
@@ -266,6 +283,7 @@ class Offloader {
   std::atomic<const Started*> published_{nullptr};
   OnlineModel online_;
   PlanCache<Problem> cache_;
+  PlanAgain again_;
   /// For a part of the devices.
   struct PartKey {
     Problem problem;

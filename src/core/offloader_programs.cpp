@@ -79,6 +79,7 @@ bool Offloader::run_copies(const Plan& plan, const Binding& binding, Journal& jo
 
 void Offloader::forget_plans() {
   cache_.clear();
+  again_.forget();
   parts_.clear();
   programs_.clear();
   factors_.clear();

@@ -26,8 +26,11 @@ struct Planned {
   std::shared_ptr<const std::vector<LeftOut>> left_out = {};
   std::vector<DeviceId> part = {};  ///< the devices that it had to be for; empty: any
   bool is_ahead = false;            ///< made while the devices ran something else
-  double cpu_share = 0;             ///< of its multiply-adds, by the CPU beside the devices
-  double host_s = 0;                ///< what the CPU BLAS would take, copies from devices included
+  /// A search beside the calls may find a better one: this was made for a call that waited for it,
+  /// or the machine has changed since.
+  bool may_improve = false;
+  double cpu_share = 0;  ///< of its multiply-adds, by the CPU beside the devices
+  double host_s = 0;     ///< what the CPU BLAS would take, copies from devices included
   /// The changes of the machine (OnlineModel::version) before the plan was made, and before its
   /// cost was predicted.
   std::uint64_t made_for = 0, priced_for = 0;

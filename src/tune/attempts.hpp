@@ -12,25 +12,27 @@ namespace fleet {
 /// The budget of planning, in tasks. It grows with the size of the plans made.
 class Budget {
  public:
-  /// `run_s` is the estimated time of the run.
-  explicit Budget(double run_s)
-      : affordable_(limits::kLargestShare * run_s * limits::kTasksPerSecond) {
-    const double usual =
-        std::max(limits::kUsualBudget, limits::kUsualShare * run_s * limits::kTasksPerSecond);
-    whole_ = std::max(whole_, static_cast<std::int64_t>(std::min(affordable_, usual)));
+  /// `run_s` is the estimated time of the run; `part` of what it is worth is the budget.
+  explicit Budget(double run_s, double part = 1)
+      : affordable_(part * limits::kLargestShare * run_s * limits::kTasksPerSecond),
+        factor_(part * limits::kBudgetFactor) {
+    const double usual = part * std::max(limits::kUsualBudget,
+                                         limits::kUsualShare * run_s * limits::kTasksPerSecond);
+    const double least = part * static_cast<double>(limits::kLeastBudget);
+    whole_ = static_cast<std::int64_t>(std::max(least, std::min(affordable_, usual)));
   }
 
   void spend(std::int64_t effort) {
     spent_ += effort;
-    const double wanted = limits::kBudgetFactor * static_cast<double>(effort);
+    const double wanted = factor_ * static_cast<double>(effort);
     whole_ = std::max(whole_, static_cast<std::int64_t>(std::min(wanted, affordable_)));
   }
   std::int64_t whole() const { return whole_; }
   std::int64_t spent() const { return spent_; }
 
  private:
-  double affordable_;
-  std::int64_t spent_ = 0, whole_ = limits::kLeastBudget;
+  double affordable_, factor_;
+  std::int64_t spent_ = 0, whole_ = 0;
 };
 
 class Attempts {

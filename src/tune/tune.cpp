@@ -136,15 +136,15 @@ void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
 Tuned Tuner::run() {
   if (problem_.k == 0 || problem_.m == 0 || problem_.n == 0) return trivial();
   std::vector<Considered> list = listed(base_.workers);
-  budget_ = Budget(list.empty() ? 0 : list.front().estimate_s);
+  budget_ = Budget(list.empty() ? 0 : list.front().estimate_s, request_.quick ? limits::kQuick : 1);
   if (budget_.whole() >= limits::kWorthHelpers) choice_.helpers().use(request_.helpers);
   attempt_list(std::move(list));
   if (choice_.planned() == 0) throw choice_.refusal();
   const std::int64_t for_groups =
       std::max(budget_.whole() - budget_.spent(), limits::kForGroups(budget_.whole()));
   attempt_variants(base_.workers, for_groups);
-  const bool selects =
-      request_.selects && request_.grid.rows * request_.grid.cols != std::ssize(base_.workers);
+  const bool selects = request_.selects && !request_.quick &&
+                       request_.grid.rows * request_.grid.cols != std::ssize(base_.workers);
   if (selects) team_search_.search(teams(problem_, machine_, base_.workers, Goal{}));
   // What another goal chooses is at least as good as what is fastest, which has just been found.
   choice_.rank_by_goal();

@@ -16,8 +16,10 @@ enum class Preset { none, cublasxt, blasx, xkblas, paralia, uncut };
 
 /// The choices that the caller fixed; the tuner makes all others.
 struct TuneRequest {
-  std::vector<DeviceId> workers;         ///< empty: every device that can compute the type
-  bool selects = false;                  ///< workers may be left out where that is faster
+  std::vector<DeviceId> workers;  ///< empty: every device that can compute the type
+  bool selects = false;           ///< workers may be left out where that is faster
+  /// For a call that waits: by all workers, and with a part of the budget (limits::kQuick).
+  bool quick = false;
   std::vector<std::int64_t> memory_cap;  ///< per device; empty: 80 % of Machine memory
   std::int64_t tile = 0;                 ///< 0: by model
   Grid grid{0, 0};                       ///< if it does not match the number of workers: by model

@@ -31,6 +31,7 @@ def measure(notes, gpus):
             first_call=lambda: notes.append(f"{name} first") or 1.0,
             call=lambda: notes.append(f"{name} call") or 1.0,
             verdict=lambda reference, everything: notes.append(f"{name} verified"),
+            make_ready=lambda: notes.append(f"{name} ready"),
         )
 
     bench_method.measure(
@@ -47,12 +48,14 @@ def test_on_gpus_nothing_is_timed_while_the_threads_that_verified_may_still_spin
 
     wait = bench_method.QUIET_S
     assert wait >= 0.15
-    assert notes[:6] == ["a first", "a verified", wait, "b first", "b verified", wait]
-    assert notes[6] == "b call"
+    firsts = ["a first", "a verified", "a ready", wait, "b first", "b verified", "b ready", wait]
+    assert notes[:8] == firsts
+    assert notes[8] == "b call"
 
 
 def test_nobody_waits_without_gpus(notes):
     measure(notes, [])
 
-    assert notes[:5] == ["a first", "a verified", "b first", "b verified", "b call"]
+    firsts = ["a first", "a verified", "a ready", "b first", "b verified", "b ready"]
+    assert notes[:7] == [*firsts, "b call"]
     assert bench_method.QUIET_S not in notes

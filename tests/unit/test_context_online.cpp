@@ -13,31 +13,22 @@
 #include <vector>
 
 #include "fleetblas/fleetblas.h"
-#include "support/fake_gpus.hpp"
 #include "support/host_context.hpp"
-#include "support/random_plans.hpp"
+#include "support/simulated_gpus.hpp"
 #include "support/slower.hpp"
 
 namespace fleet {
 namespace {
 
 using Json = nlohmann::json;
-using test::FakeGpus;
+using test::four_gpus;
 using test::HostContext;
+using test::SimulatedGpus;
 using test::slower;
 
 constexpr std::int64_t kEdge = 8192;
 constexpr const char* kProblem = "dgemm size=8192 a@h b@h c@h";
 constexpr double kNear = 0.05;
-
-/// A node of four GPUs with rates of kernels at two edges.
-Machine node() {
-  Machine machine = test::node(4);
-  machine.name = "four simulated GPUs";
-  for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d)
-    machine.devices[d].kernels = {{DataType::f64, 512, 15e12}, {DataType::f64, 1024, 20e12}};
-  return machine;
-}
 
 Machine with_slow_kernels(Machine machine, std::initializer_list<int> slow, double factor) {
   for (const int device : slow)
@@ -47,35 +38,13 @@ Machine with_slow_kernels(Machine machine, std::initializer_list<int> slow, doub
   return machine;
 }
 
-class Online : public ::testing::Test {
+class Online : public SimulatedGpus {
  protected:
-  /// The GPUs that contexts find from now on.
-  void make_real(const Machine& machine) {
-    gpus = test::fake_gpus();
-    ASSERT_NE(gpus, nullptr);
-    gpus->count = machine.device_count();
-    gpus->simulated = to_json(machine);
-    gpus->later.clear();
-    gpus->pace.clear();
-    gpus->disturbed = false;
-    gpus->beside = {};
-    gpus->runs = gpus->timed_runs = 0;
-  }
-  void TearDown() override { gpus->simulated.clear(); }
-
-  static std::string measured() {
-    return "backend=cuda;offload=always;device_library=" FLEETBLAS_FAKE_GPUS;
-  }
-  /// Options of a context that believes in this machine.
-  static std::string believing(const Machine& said) {
-    const std::string file = test::temporary_file("said.json");
-    std::ofstream(file) << to_json(said);
-    return measured() + ";machine=" + file;
-  }
-
-  /// One call in pinned memory that is never touched: the GPUs compute nothing.
+  /// One call in pinned memory that is never touched: the GPUs compute nothing. Its plan is the
+  /// best from the first call on, so that none found beside the calls takes its place.
   struct Operands {
-    explicit Operands(fleet_context* of) : context(of) {
+    explicit Operands(const HostContext& of) : context(of) {
+      plan(of);
       for (void*& matrix : data)
         EXPECT_EQ(fleet_alloc(context, FLEET_HOST, kEdge * kEdge * 8, &matrix), FLEET_OK);
     }
@@ -134,13 +103,11 @@ class Online : public ::testing::Test {
       some[key] = plan.at(key);
     return some;
   }
-
-  FakeGpus* gpus = nullptr;
 };
 
 TEST_F(Online, MakesPredictionsRightWithinTenCallsOfAMachineThatIsAQuarterSlower) {
-  make_real(slower(node(), 0.75));
-  const HostContext context(believing(node()));
+  make_real(slower(four_gpus(), 0.75));
+  const HostContext context(believing(four_gpus()));
 
   const std::vector<Ran> all = calls(context, 10);
 
@@ -155,21 +122,21 @@ TEST_F(Online, MakesPredictionsRightWithinTenCallsOfAMachineThatIsAQuarterSlower
 
 /// Without a contradiction no run pays for the times of its tasks.
 TEST_F(Online, MeasuresTasksOnlyAfterARunThatWasNotAsPredicted) {
-  make_real(node());
-  const HostContext right(believing(node()));
+  make_real(four_gpus());
+  const HostContext right(believing(four_gpus()));
   calls(right, 5);
   EXPECT_EQ(gpus->timed_runs, 0);
 
-  make_real(slower(node(), 0.75));
-  const HostContext wrong(believing(node()));
+  make_real(slower(four_gpus(), 0.75));
+  const HostContext wrong(believing(four_gpus()));
   calls(wrong, 10);
   EXPECT_GE(gpus->timed_runs, 1);
   EXPECT_LE(gpus->timed_runs, 3);
 }
 
 TEST_F(Online, GivesLoadedDevicesLessWithinThreeCalls) {
-  make_real(with_slow_kernels(node(), {0, 1}, 0.5));
-  const HostContext context(believing(node()));
+  make_real(with_slow_kernels(four_gpus(), {0, 1}, 0.5));
+  const HostContext context(believing(four_gpus()));
   const Operands operands(context);
 
   std::vector<double> seconds;
@@ -180,8 +147,8 @@ TEST_F(Online, GivesLoadedDevicesLessWithinThreeCalls) {
 }
 
 TEST_F(Online, KeepsAPlanWhosePredictionIsOffByLessThanAQuarter) {
-  make_real(slower(node(), 0.85));
-  const HostContext context(believing(node()));
+  make_real(slower(four_gpus(), 0.85));
+  const HostContext context(believing(four_gpus()));
   const Operands operands(context);
   call(context, operands);
   const Json before = shape(context);
@@ -194,9 +161,9 @@ TEST_F(Online, KeepsAPlanWhosePredictionIsOffByLessThanAQuarter) {
 }
 
 TEST_F(Online, KeepsPlansThroughNoiseOfTenPerCent) {
-  make_real(node());
+  make_real(four_gpus());
   gpus->pace = {1.1, 0.92, 1.06, 1.1, 0.95, 0.9, 1.03, 0.97, 1.08, 1.1, 0.91};
-  const HostContext context(believing(node()));
+  const HostContext context(believing(four_gpus()));
   calls(context, 1);
   const Json before = shape(context);
 
@@ -206,9 +173,9 @@ TEST_F(Online, KeepsPlansThroughNoiseOfTenPerCent) {
 }
 
 TEST_F(Online, LearnsNothingWhereItMustNot) {
-  make_real(slower(node(), 0.6));
+  make_real(slower(four_gpus(), 0.6));
   for (const char* option : {";deterministic=1", ";online=off", ";timeline=1"}) {
-    const HostContext context(believing(node()) + option);
+    const HostContext context(believing(four_gpus()) + option);
     const Json machine = machine_of(context);
     const std::string before = plan(context);
 
@@ -224,7 +191,7 @@ TEST_F(Online, LearnsNothingWhereItMustNot) {
 
 /// On virtual devices, whose plans may change while they compute.
 TEST_F(Online, LeavesResultsRight) {
-  make_real(node());
+  make_real(four_gpus());
   constexpr std::int64_t kSmall = 96;
   const HostContext context(test::host_options(2) + ";online=on");
   const std::vector<double> ones(kSmall * kSmall, 1.0);
@@ -239,9 +206,9 @@ TEST_F(Online, LeavesResultsRight) {
 }
 
 TEST_F(Online, SaysWhatItHasCorrected) {
-  make_real(with_slow_kernels(node(), {0, 1, 2, 3}, 0.5));
+  make_real(with_slow_kernels(four_gpus(), {0, 1, 2, 3}, 0.5));
   const std::string log = test::temporary_file("corrected.log");
-  const HostContext context(believing(node()) + ";log_level=5;log_file=" + log);
+  const HostContext context(believing(four_gpus()) + ";log_level=5;log_file=" + log);
 
   calls(context, 4);
 
@@ -257,8 +224,9 @@ TEST_F(Online, SaysWhatItHasCorrected) {
 
 /// They share the cores and the memory: what such a call takes says nothing about one alone.
 TEST_F(Online, LearnsNothingFromACallBesideAnother) {
-  make_real(slower(node(), 0.6));
-  const HostContext context(believing(node())), other(test::host_options(2) + ";offload=never");
+  make_real(slower(four_gpus(), 0.6));
+  const HostContext context(believing(four_gpus())),
+      other(test::host_options(2) + ";offload=never");
   gpus->beside = [&] {
     const double one = 1;
     double c = 0;
@@ -278,12 +246,12 @@ TEST_F(Online, LearnsNothingFromACallBesideAnother) {
 TEST_F(Online, WritesAMachineFromWhichTheSamePlanComes) {
   const test::TemporaryFolder cache;
   const std::string options = measured() + ";cache_dir=" + cache.path();
-  make_real(node());
+  make_real(four_gpus());
   {
     const HostContext first(options);
     plan(first);
   }
-  make_real(slower(node(), 0.85));
+  make_real(slower(four_gpus(), 0.85));
   std::string learnt, machine;
   {
     const HostContext second(options);
@@ -307,7 +275,7 @@ TEST_F(Online, WritesAMachineFromWhichTheSamePlanComes) {
 TEST_F(Online, WritesTheLastChangeASecondLater) {
   const test::TemporaryFolder cache;
   const HostContext context(measured() + ";cache_dir=" + cache.path());
-  make_real(node());
+  make_real(four_gpus());
   const auto is_kept = [&] {
     const Json machine = machine_of(context);
     const Json kept = kept_in(cache)["machine"];
@@ -333,7 +301,7 @@ TEST_F(Online, WritesTheLastChangeASecondLater) {
 TEST_F(Online, DoesNotReplaceANewerMeasurement) {
   const test::TemporaryFolder cache;
   const HostContext context(measured() + ";cache_dir=" + cache.path());
-  make_real(node());
+  make_real(four_gpus());
   machine_of(context);
   Json newer = kept_in(cache);
   newer["machine"]["notes"]["probe"]["times"] = 2;
@@ -350,12 +318,12 @@ TEST_F(Online, DoesNotReplaceANewerMeasurement) {
 TEST_F(Online, IsSilentWhereTheFileCannotBeWritten) {
   const test::TemporaryFolder cache;
   const std::string folder = cache.path() + "/here";
-  make_real(node());
+  make_real(four_gpus());
   {
     const HostContext first(measured() + ";cache_dir=" + folder);
     plan(first);
   }
-  make_real(slower(node(), 0.8));
+  make_real(slower(four_gpus(), 0.8));
   const HostContext second(measured() + ";cache_dir=" + folder);
   calls(second, 1);
   std::filesystem::remove_all(folder);
@@ -370,12 +338,12 @@ TEST_F(Online, IsSilentWhereTheFileCannotBeWritten) {
 TEST_F(Online, MeasuresAgainWhatRunsContradict) {
   const test::TemporaryFolder cache;
   const std::string options = measured() + ";cache_dir=" + cache.path();
-  make_real(slower(node(), 0.6));
+  make_real(slower(four_gpus(), 0.6));
   {
     const HostContext beside_other_load(options);
     plan(beside_other_load);
   }
-  make_real(node());
+  make_real(four_gpus());
   {
     const HostContext contradicted(options);
     EXPECT_EQ(gpus->runs, 0);  // its file is there
@@ -397,7 +365,7 @@ TEST_F(Online, MeasuresAgainWhatRunsContradict) {
 TEST_F(Online, MeasuresADisturbedMachineAgainAndNotForEver) {
   const test::TemporaryFolder cache;
   const std::string options = measured() + ";cache_dir=" + cache.path();
-  make_real(node());
+  make_real(four_gpus());
   const auto probed = [&](bool disturbed) {
     gpus->disturbed = disturbed;
     gpus->runs = 0;
@@ -424,14 +392,14 @@ TEST_F(Online, MeasuresADisturbedMachineAgainAndNotForEver) {
 
 /// A device that is left out is not measured, so only a new trial shows that it is free again.
 TEST_F(Online, TakesADeviceThatIsFreeAgainBackIn) {
-  make_real(with_slow_kernels(node(), {0}, 0.26));
-  const HostContext context(believing(node()));
+  make_real(with_slow_kernels(four_gpus(), {0}, 0.26));
+  const HostContext context(believing(four_gpus()));
   const Operands operands(context);
   for (int i = 0; i < 8; ++i) call(context, operands);
   const auto workers = [&] { return shape(context)["workers"].size(); };
   const std::size_t without = workers();
 
-  gpus->later = to_json(node());
+  gpus->later = to_json(four_gpus());
   for (int i = 0; i < 80; ++i) call(context, operands);
 
   EXPECT_LT(without, 4u);
@@ -443,7 +411,7 @@ TEST_F(Online, TakesADeviceThatIsFreeAgainBackIn) {
 TEST_F(Online, BeginsWithTheMeasurementWhereCorrectionsAreFarOff) {
   const test::TemporaryFolder cache;
   const std::string options = measured() + ";cache_dir=" + cache.path();
-  make_real(node());
+  make_real(four_gpus());
   {
     const HostContext first(options);
     plan(first);
@@ -467,7 +435,7 @@ TEST_F(Online, BeginsWithTheMeasurementWhereCorrectionsAreFarOff) {
 TEST_F(Online, DoesNotMeasureAgainWhereItCannotWrite) {
   const test::TemporaryFolder cache;
   const std::string options = measured() + ";cache_dir=" + cache.path();
-  make_real(node());
+  make_real(four_gpus());
   gpus->disturbed = true;
   {
     const HostContext first(options);

@@ -105,6 +105,13 @@ TEST(TuneCost, StaysUnderItsBudget) {
   }
 }
 
+/// For a first call, which waits.
+TEST(TuneCost, IsLessForAQuickSearch) {
+  const Cost whole = cost_of(8192, {.selects = true});
+  const Cost quick = cost_of(8192, {.selects = true, .quick = true});
+  EXPECT_LT(quick.units, whole.units / 3);
+}
+
 /// Tuning of one product on 72 devices.
 struct Many {
   double seconds = 0;  ///< as Cost::seconds

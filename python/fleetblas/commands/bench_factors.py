@@ -219,6 +219,9 @@ class LapackEngine(Engine):
     info = 0
     _fresh = False
 
+    def make_ready(self) -> None:
+        """Factorizations are planned once."""
+
     def reset(self) -> None:
         self.operands.reset()
         self._fresh = True

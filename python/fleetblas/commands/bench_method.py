@@ -83,6 +83,7 @@ def measure(
         engine.reset()
         engine.first_s = engine.first_call()
         engine.verdicts.append(engine.verdict(reference(), everything=False))
+        engine.make_ready()
         if any(each.gpus for each in engines):
             time.sleep(QUIET_S)
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// plan_again.hpp: the thread that plans a problem anew, with all the time that a good plan takes,
+// while calls run with the plan that they did not have to wait long for. It knows no devices.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/worker_crew.hpp"
+#include "problem/problem.hpp"
+#include "tune/tune.hpp"
+
+namespace fleet {
+
+/// For one thread at a time. Its thread is started by the first problem and ends with its owner; a
+/// forked child has none.
+class PlanAgain {
+ public:
+  /// What planning came to.
+  struct Outcome {
+    std::optional<Tuned> tuned;  ///< nothing: no plan is possible, or there was no memory for it
+    double plan_s = 0;           ///< measured
+    std::uint64_t made_for = 0;  ///< what begin() was told
+  };
+  /// It takes no state but its own, and may throw.
+  using Work = std::function<Tuned()>;
+
+  PlanAgain();
+
+  /// Is no problem being planned, nor this a forked child?
+  bool can_begin() const { return is_free() && crew_.present(); }
+  /// Begins if it can and a thread is to be had. `made_for`: the version of the machine.
+  void begin(const Problem& problem, std::uint64_t made_for, Work work);
+  /// The outcome for this problem once there is one; each is given once.
+  std::optional<Outcome> take(const Problem& problem);
+  /// What is being planned is not wanted any more.
+  void forget() { problem_.reset(); }
+
+ private:
+  /// Shared with the thread, which may outlive this.
+  struct Desk {
+    Work work;
+    Outcome outcome;
+    std::atomic<bool> is_free{true};
+  };
+  static void plan(Desk& desk);
+  bool is_free() const { return desk_->is_free.load(std::memory_order_acquire); }
+
+  const std::shared_ptr<Desk> desk_;
+  WorkerCrew crew_;
+  std::optional<Problem> problem_;  ///< whose outcome is wanted
+};
+
+}  // namespace fleet
