@@ -252,9 +252,9 @@ Context::Choice Context::choose(const Call& call, const Homes& homes) {
   }
 }
 
-Context::Choice Context::choose_by_model(const Problem& problem) {
+Context::Choice Context::choose_by_model(const Problem& problem, Offloader::Pace pace) {
   Choice choice;
-  choice.planned = offloader_.plan_if_promising(problem);
+  choice.planned = offloader_.plan_if_promising(problem, pace);
   const double devices_s = choice.planned->tuned.cost.seconds, cpu_s = choice.planned->host_s;
   choice.devices = choice.planned->tuned.planned > 0 && devices_s < cpu_s;
   if (!choice.devices) offloader_.note_unused_devices();
@@ -382,7 +382,7 @@ bool Context::profitable(std::int64_t edge) {
   const Problem problem =
       make_problem({.m = edge, .n = edge, .k = edge}, {.homes = {kPageable, kPageable, kPageable}});
   try {
-    return choose_by_model(problem).devices;
+    return choose_by_model(problem, Offloader::Pace::well).devices;
   } catch (const Error&) {
     return false;
   }

@@ -277,7 +277,7 @@ class Context {
   std::string start_devices();
   Choice choose_in_turn(const Call& call, const Homes& homes, std::optional<DeviceUse>& use);
   Choice choose(const Call& call, const Homes& homes);
-  Choice choose_by_model(const Problem& problem);
+  Choice choose_by_model(const Problem& problem, Offloader::Pace pace = Offloader::Pace::soon);
   static constexpr double kReflectorFlops = 5e10;
   /// Below 512^3 with host operands no GPU beats the CPU.
   static constexpr double kColdFlops = 2.0 * 512 * 512 * 512;

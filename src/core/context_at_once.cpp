@@ -107,7 +107,8 @@ bool Context::takes_devices(const Call& call, const Homes& homes, Choice& choice
     if (free.empty() || homes_of(problem).meets(taken)) return false;
     // A plan for these devices alone takes as long to make; it pays if they meet again.
     const bool is_known = offloader_.has_plan_on(problem, free) || use.is_steady();
-    if (!is_known && use.seconds_until_free(wanted) < choice.planned->plan_s) return false;
+    if (!is_known && use.seconds_until_free(wanted) < choice.planned->whole_search_s())
+      return false;
     planned = offloader_.plan_on(problem, free);
     const double part_s = planned->tuned.cost.seconds;
     const bool may_be_cpus = options_.offload == Offload::automatic && options_.min_flops == 0;

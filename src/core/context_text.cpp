@@ -94,7 +94,7 @@ std::shared_ptr<const Planned> Context::plan_for_text(const Problem& problem) {
   // Another thread may have left the cache half changed.
   if (gate::only_cpu_left())
     return std::make_shared<const Planned>(offloader_.plan_afresh(problem));
-  return offloader_.plan_well(problem);
+  return offloader_.plan(problem, Offloader::Pace::well);
 }
 
 /// A block-cyclic place stands for strips that are dealt to its devices.

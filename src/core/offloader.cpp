@@ -224,9 +224,9 @@ Planned Offloader::plan_afresh(const Problem& problem) {
   return planned(problem, request(problem));
 }
 
-Planned Offloader::plan_for_call(const Problem& problem) {
+Planned Offloader::plan_now(const Problem& problem, Pace pace) {
   TuneRequest wanted = request(problem);
-  wanted.quick = may_plan_again(problem);
+  wanted.quick = pace == Pace::soon && may_plan_again(problem);
   Planned made = planned(problem, wanted);
   made.may_improve = wanted.quick;
   return made;
@@ -250,24 +250,26 @@ Planned Offloader::planned(const Problem& problem, Tuned tuned, double plan_s,
   return planned;
 }
 
-std::shared_ptr<const Planned> Offloader::improved(const Problem& problem,
-                                                   std::shared_ptr<const Planned> known) {
-  auto outcome = again_.take(problem);
-  if (!outcome) {
-    if (again_.can_begin()) search_better(problem);
-    return known;
-  }
-  Planned better = *known;
-  better.may_improve = false;
-  better.made_for = outcome->made_for;
-  if (outcome->tuned && outcome->tuned->plan != known->tuned.plan) {
-    better = planned(problem, *std::move(outcome->tuned), outcome->plan_s, outcome->made_for);
+// Whoever asks for a plan files what was found, for whichever problem: the next search would take
+// its place.
+void Offloader::file_better_plan() {
+  auto outcome = again_.take();
+  if (!outcome) return;
+  const Problem& problem = outcome->problem;
+  const auto known = cache_.find(problem);
+  // While the search went on the machine may have been corrected, and this plan made for it.
+  if (known == nullptr || !known->may_improve || outcome->made_for < known->made_for) return;
+  const bool is_new = outcome->tuned && outcome->tuned->plan != known->tuned.plan;
+  Planned better =
+      is_new ? planned(problem, *std::move(outcome->tuned), outcome->plan_s, outcome->made_for)
+             : *known;
+  if (is_new) {
     better.serial = ++last_serial_;
     better.places = places_of(better.tuned.plan);
   }
-  auto kept = std::make_shared<const Planned>(std::move(better));
-  cache_.insert(problem, kept);
-  return kept;
+  better.may_improve = false;
+  better.made_for = outcome->made_for;
+  cache_.insert(problem, std::make_shared<const Planned>(std::move(better)));
 }
 
 /// Without memory or a thread for it, what is known stays.
@@ -283,10 +285,11 @@ void Offloader::search_better(const Problem& problem) noexcept {
 }
 
 /// What never changes its plans takes its time at once, and so does a BLAS with one core; other
-/// objectives may gain more than the time of planning. Calls of level 2 are planned soon.
+/// objectives may gain more than the time of planning. Calls of level 2 are planned soon, and the
+/// plan of a batch's sample says into which parts, all of them problems, the batch is cut.
 bool Offloader::may_plan_again(const Problem& problem) const {
   return learns_ && cores_ > 1 && preset_ == Preset::none && goal_.is_time() &&
-         !problem.traits().vectors;
+         !problem.traits().vectors && problem.batch < kSampleItems;
 }
 
 /// By user-facing numbers.
@@ -337,9 +340,13 @@ Planned Offloader::priced_again(const Problem& problem, const Planned& known) {
   return again;
 }
 
-std::shared_ptr<const Planned> Offloader::find(const Problem& problem) {
+std::shared_ptr<const Planned> Offloader::find(const Problem& problem, Pace pace) {
+  file_better_plan();
   auto known = cache_.find(problem);
-  if (known != nullptr && known->may_improve) known = improved(problem, std::move(known));
+  if (known != nullptr && known->may_improve) {
+    if (pace == Pace::well) return nullptr;
+    if (again_.can_begin()) search_better(problem);
+  }
   if (known == nullptr || known->priced_for == online_.version()) return known;
   if (known->tuned.planned == 0) {  // what was hopeless may not be any more
     cache_.erase(problem);
@@ -350,23 +357,17 @@ std::shared_ptr<const Planned> Offloader::find(const Problem& problem) {
   return known;
 }
 
-std::shared_ptr<const Planned> Offloader::plan(const Problem& problem) {
-  const auto known = find(problem);
+std::shared_ptr<const Planned> Offloader::plan(const Problem& problem, Pace pace) {
+  const auto known = find(problem, pace);
   if (known && known->tuned.planned > 0) return known;
-  return keep(problem, plan_for_call(problem));
+  return keep(problem, plan_now(problem, pace));
 }
 
-std::shared_ptr<const Planned> Offloader::plan_well(const Problem& problem) {
-  const auto known = find(problem);
-  if (known && known->tuned.planned > 0 && !known->may_improve) return known;
-  return keep(problem, plan_afresh(problem));
-}
-
-std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem) {
-  if (auto known = find(problem)) return known;
+std::shared_ptr<const Planned> Offloader::plan_if_promising(const Problem& problem, Pace pace) {
+  if (auto known = find(problem, pace)) return known;
   const double by_cpu_s = host_seconds(problem);
   const double at_least_s = bound(problem, *model()).seconds;
-  if (at_least_s < by_cpu_s) return keep(problem, plan_for_call(problem));
+  if (at_least_s < by_cpu_s) return keep(problem, plan_now(problem, pace));
   Planned hopeless{.tuned = {.plan = {}, .cost = {.seconds = at_least_s}}, .host_s = by_cpu_s};
   hopeless.priced_for = online_.version();
   return keep(problem, std::move(hopeless));

@@ -68,14 +68,14 @@ class Offloader {
   std::vector<DeviceId> workers(DataType type);
   bool is_lost(DeviceId device) const;
 
-  /// The plan for `problem` from the cache, or made now: where runs may change plans, one that is
-  /// found soon, and when the problem comes again, a thread looks for a better one beside the
-  /// calls. Throws as tune().
-  std::shared_ptr<const Planned> plan(const Problem& problem);
-  /// The same, or in place of one that may improve the best that can be found, made now.
-  std::shared_ptr<const Planned> plan_well(const Problem& problem);
+  /// How a plan is made that is not known: for a call that waits, where runs may change plans, one
+  /// that is found soon; when the problem comes again, a thread looks for a better one beside the
+  /// calls. Or the best at once, also in place of one that was found soon.
+  enum class Pace { soon, well };
+  /// The plan for `problem` from the cache, or made now. Throws as tune().
+  std::shared_ptr<const Planned> plan(const Problem& problem, Pace pace = Pace::soon);
   /// The same, without a plan (planned == 0) where even the lower bound loses against the CPU.
-  std::shared_ptr<const Planned> plan_if_promising(const Problem& problem);
+  std::shared_ptr<const Planned> plan_if_promising(const Problem& problem, Pace pace = Pace::soon);
   /// The same on these devices only, without the CPU, whose lane another call may have. Where
   /// none is possible, its cost is infinite.
   std::shared_ptr<const Planned> plan_on(const Problem& problem,
@@ -191,21 +191,20 @@ class Offloader {
   TuneRequest request(const Problem& problem);
   CpuBeside cpu_beside(const Problem& problem);
   double host_seconds(const Problem& problem);
-  /// Made now, for a call.
-  Planned plan_for_call(const Problem& problem);
+  Planned plan_now(const Problem& problem, Pace pace);
   Planned planned(const Problem& problem, const TuneRequest& wanted);
   /// With all that is known of it beside the plan.
   Planned planned(const Problem& problem, Tuned tuned, double plan_s, std::uint64_t made_for);
   /// May runs change its plan? Then the first call gets a quick one.
   bool may_plan_again(const Problem& problem) const;
-  /// A plan that may improve: the one that a longer search has found meanwhile, or the same, for
-  /// which a search begins.
-  std::shared_ptr<const Planned> improved(const Problem& problem,
-                                          std::shared_ptr<const Planned> known);
+  /// Puts what a longer search has found into the cache.
+  void file_better_plan();
   void search_better(const Problem& problem) noexcept;
+  bool takes_cores(const Problem& problem, const Plan& plan) const;
   void note_left_out(Planned& planned) const;
-  /// From the cache, with the cost that the machine of now predicts; nullptr: not in it.
-  std::shared_ptr<const Planned> find(const Problem& problem);
+  /// From the cache, with the cost that the machine of now predicts; nullptr: not in it. Begins the
+  /// search for a better one.
+  std::shared_ptr<const Planned> find(const Problem& problem, Pace pace);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
   /// The same plan, with the cost that the machine of now predicts.
   Planned priced_again(const Problem& problem, const Planned& known);
@@ -215,6 +214,7 @@ class Offloader {
     Binding binding;
     std::unique_ptr<Execution> run;
     double start_s = 0;
+    bool is_beside_search = false;  ///< for a better plan, which takes cores
   };
   /// The last step that leaves C untouched: begins with `planned`, or with a plan that needs less.
   /// Nothing where the CPU has to do the call; the record has the reason.

@@ -68,7 +68,7 @@ Offloader::Begun Offloader::begin_once(std::span<const Arguments> arguments,
   Backend& backend = *engine().backend;
   if (learns_) backend.keep_times(wants_task_times(*planned->evidence));
   auto run = backend.begin(plan, binding, planned->serial);
-  return {std::move(planned), std::move(binding), std::move(run), start_s};
+  return {std::move(planned), std::move(binding), std::move(run), start_s, again_.is_busy()};
 }
 
 Offloader::Outcome Offloader::run(std::span<const Arguments> arguments,
@@ -155,7 +155,8 @@ Offloader::Outcome Offloader::complete(const Problem* problem, Begun begun,
   }
   keep_books(*begun.planned, trace, record);
   const auto machine = online_.machine();  // that predicted the run
-  if (whole && learns_ && problem != nullptr && computing.alone())
+  if (whole && learns_ && problem != nullptr && computing.alone() &&
+      !(begun.is_beside_search && takes_cores(*problem, plan)))
     learn(*problem, *begun.planned, trace, log);
   if (begun.planned->left_out != nullptr) note_unused_devices();
   record.corrections = online_.corrections();
@@ -166,6 +167,13 @@ Offloader::Outcome Offloader::complete(const Problem* problem, Begun begun,
     // C is complete: a lost timeline is no error.
   }
   return whole ? Outcome::done : Outcome::finished_on_cpu;
+}
+
+/// Does a run take cores for more than handing tasks over?
+bool Offloader::takes_cores(const Problem& problem, const Plan& plan) const {
+  return options_.backend == BackendKind::host || plan.tuning.has_cpu() ||
+         std::ranges::any_of(problem.operands,
+                             [](const Operand& operand) { return operand.home == kPageable; });
 }
 
 void Offloader::keep_books(const Planned& planned, const Trace& trace, CallRecord& record) {

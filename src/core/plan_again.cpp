@@ -27,17 +27,19 @@ void PlanAgain::plan(Desk& desk) {
 }
 
 void PlanAgain::begin(const Problem& problem, std::uint64_t made_for, Work work) {
-  if (!can_begin() || !crew_.hire({0})) return;
+  if (!can_begin()) return;
+  was_refused_ = !crew_.hire({0});
+  if (was_refused_) return;
   desk_->work = std::move(work);
-  desk_->outcome = {.tuned = {}, .made_for = made_for};
+  desk_->outcome = {.problem = problem, .tuned = {}, .made_for = made_for};
   desk_->is_free = false;
-  problem_ = problem;
+  is_wanted_ = true;
   crew_.invite({0});
 }
 
-std::optional<PlanAgain::Outcome> PlanAgain::take(const Problem& problem) {
-  if (problem_ != problem || !is_free()) return {};
-  problem_.reset();
+std::optional<PlanAgain::Outcome> PlanAgain::take() {
+  if (!is_wanted_ || is_busy()) return {};
+  is_wanted_ = false;
   return std::exchange(desk_->outcome, {});
 }
 

@@ -20,6 +20,7 @@ class PlanAgain {
  public:
   /// What planning came to.
   struct Outcome {
+    Problem problem;
     std::optional<Tuned> tuned;  ///< nothing: no plan is possible, or there was no memory for it
     double plan_s = 0;           ///< measured
     std::uint64_t made_for = 0;  ///< what begin() was told
@@ -29,14 +30,16 @@ class PlanAgain {
 
   PlanAgain();
 
-  /// Is no problem being planned, nor this a forked child?
-  bool can_begin() const { return is_free() && crew_.present(); }
-  /// Begins if it can and a thread is to be had. `made_for`: the version of the machine.
+  /// Is a problem being planned, which takes cores from whatever else is under way?
+  bool is_busy() const { return !desk_->is_free.load(std::memory_order_acquire); }
+  /// Is none being planned, and is a thread to be had? A forked child has none.
+  bool can_begin() const { return !is_busy() && !was_refused_ && crew_.present(); }
+  /// Begins if it can. What nobody has taken is gone then. `made_for`: the version of the machine.
   void begin(const Problem& problem, std::uint64_t made_for, Work work);
-  /// The outcome for this problem once there is one; each is given once.
-  std::optional<Outcome> take(const Problem& problem);
+  /// The last outcome, once it is there; each is given once.
+  std::optional<Outcome> take();
   /// What is being planned is not wanted any more.
-  void forget() { problem_.reset(); }
+  void forget() { is_wanted_ = false; }
 
  private:
   /// Shared with the thread, which may outlive this.
@@ -46,11 +49,11 @@ class PlanAgain {
     std::atomic<bool> is_free{true};
   };
   static void plan(Desk& desk);
-  bool is_free() const { return desk_->is_free.load(std::memory_order_acquire); }
 
   const std::shared_ptr<Desk> desk_;
   WorkerCrew crew_;
-  std::optional<Problem> problem_;  ///< whose outcome is wanted
+  bool is_wanted_ = false;    ///< the outcome on the desk, or to come
+  bool was_refused_ = false;  ///< the system has refused the thread
 };
 
 }  // namespace fleet

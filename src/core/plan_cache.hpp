@@ -17,6 +17,8 @@ namespace fleet {
 
 /// A plan, and what deciding whether to use it needs.
 struct Planned {
+  /// Of the time of a search in full, what one for a call that waits takes (limits::kQuick).
+  static constexpr double kQuickShare = 0.25;
   Tuned tuned;
   Places places;      ///< that a run of it has to itself
   double plan_s = 0;  ///< tuning and planning together, measured
@@ -26,14 +28,15 @@ struct Planned {
   std::shared_ptr<const std::vector<LeftOut>> left_out = {};
   std::vector<DeviceId> part = {};  ///< the devices that it had to be for; empty: any
   bool is_ahead = false;            ///< made while the devices ran something else
-  /// A search beside the calls may find a better one: this was made for a call that waited for it,
-  /// or the machine has changed since.
+  /// A longer search may find a better one: this was made for a call that waited for it.
   bool may_improve = false;
   double cpu_share = 0;  ///< of its multiply-adds, by the CPU beside the devices
   double host_s = 0;     ///< what the CPU BLAS would take, copies from devices included
   /// The changes of the machine (OnlineModel::version) before the plan was made, and before its
   /// cost was predicted.
   std::uint64_t made_for = 0, priced_for = 0;
+  /// About what a search in full for its problem takes.
+  double whole_search_s() const { return may_improve ? plan_s / kQuickShare : plan_s; }
   /// Of its runs; the thread with the turn writes it.
   std::shared_ptr<Evidence> evidence = std::make_shared<Evidence>();
 };
