@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # node.sh: all tables of one node: squares, level 3, skinny products, scaling, first calls, programs,
-# energy, queued calls, factorizations and Linpack, verified, with the bound of the same run; squares
-# and factorizations beside cuBLASXt and cuSOLVER. What fails is named at the end, and the rest goes on.
+# energy, queued calls, factorizations, a NumPy script and Linpack, verified, with the bound of the same
+# run; squares and factorizations beside cuBLASXt and cuSOLVER. What fails is named at the end, and the rest goes on.
 #
 # usage: bench/node.sh FOLDER [SECONDS]    results go into FOLDER; SECONDS in all (default 1400)
 #        SMALL=1 bench/node.sh FOLDER 60   small sizes, to try it on virtual devices
@@ -77,20 +77,23 @@ if [[ -n ${SMALL:-} ]]; then
   bench level3 130 syrk,trsm,trmm,syr2k,symm --size $large --place 'h;0' --seconds 2
 else
   bench level3 110 all --dataset level3 --size $large
-  bench skinny 70 gemm --dataset skinny
+  bench skinny 60 gemm --dataset skinny
   bench scaling 70 gemm --dataset scaling
-  bench irregular 60 gemm --dataset irregular
-  bench paralia 60 gemm --dataset paralia
+  bench irregular 50 gemm --dataset irregular
+  bench paralia 50 gemm --dataset paralia
 fi
 [[ -n ${SMALL:-} ]] || bench calls 30 calls --size 4K,8K --processes 1,4,28 --seconds 1
 [[ -n ${SMALL:-} ]] || part threshold 30 "${fleet[@]}" bench gemm --threshold --budget '{S}' --json '{J}'
-bench factors 90 potrf,getrf,geqrf --size $large --place 'h;0' --seconds 3 "${solver[@]}"
+bench factors 90 potrf,getrf,geqrf --size $first --place 'h;0' --seconds 3 "${solver[@]}"
 if [[ -z ${SMALL:-} ]]; then
-  part compose 50 "$python" "$here/compose.py" --sizes 8K,16K -o '{J}'
-  part objectives 60 "$python" "$here/objectives.py" --problems 8 -o '{J}'
   # Beside the host and its pageable memory, which are locations too.
   gpus=$("$python" -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["devices"]) - 2)' \
     "${FLEETBLAS_MACHINE:-$folder/machine.json}" 2>/dev/null || echo 1)
+  bench deep 8 gemm --m 3000 --n 3000 --k 30000 --place 0,0,0
+  ((gpus < 3)) || bench three 8 gemm --m 30000 --n 30000 --k 3000 --place 0,1,2
+  part numpy 14 "${fleet[@]}" run -- "$python" "$here/numpy_product.py"
+  part compose 50 "$python" "$here/compose.py" --sizes 8K,16K -o '{J}'
+  part objectives 60 "$python" "$here/objectives.py" --problems 8 -o '{J}'
   ((gpus > 1)) && linpack=$linpack,${linpack//:1/:$gpus}
   part linpack 60 "$python" "$here/linpack_devices.py" --cases "$linpack" --repeat 1 \
     --seconds '{S}' --json '{J}'
@@ -101,7 +104,7 @@ for name in ${only//,/ }; do
   [[ $known == *,$name,* ]] || { failed+=("$name: no such part"); }
 done
 results=()
-for name in squares squares-s level3 skinny scaling irregular paralia factors; do
+for name in squares squares-s level3 skinny scaling irregular paralia factors deep three; do
   [[ -s $folder/$name.json ]] && results+=("$folder/$name.json")
 done
 if ((${#results[@]} > 0)); then

@@ -3,9 +3,12 @@
 
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 import time
+
+import numpy as np
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "bench" / "node.sh"
 
@@ -62,3 +65,18 @@ def test_what_ends_it_ends_the_part_that_runs(tmp_path):
             return
         time.sleep(0.02)
     raise AssertionError("the part goes on")
+
+
+def test_the_numpy_script_checks_its_product():
+    script = SCRIPT.with_name("numpy_product.py")
+    words = [sys.executable, script, "--size", "64", "--repeat", "3"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("a @ b, 64: first ")
+
+    module = runpy.run_path(str(script))
+    a, b = np.random.default_rng(3).random((2, 64, 64))
+    c = a @ b
+    assert module["error_of"](c, a, b) < module["TOLERANCE"]
+    c[5, 7] *= 1 + 1e-9
+    assert module["error_of"](c, a, b) > module["TOLERANCE"]
