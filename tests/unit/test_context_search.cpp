@@ -106,7 +106,9 @@ TEST_F(Search, LeavesRunsToTeachTheModel) {
   for (int i = 0; i < 100 && std::abs(speed - 1) > 0.05; ++i) {
     const Json last = user.call();
     speed = last["predicted_s"].get<double>() / gpus->last_s;
-    if (i == 0) EXPECT_LT(speed, 0.9);
+    if (i == 0) {
+      EXPECT_LT(speed, 0.9);
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 
