@@ -95,10 +95,10 @@ inline constexpr double kBudgetFactor = 3.0;
 inline constexpr double kQuick = 1.0 / 3;
 
 /// The least budget with which helpers are worth their start and end, which take 0.2 to 0.4 ms (one
-/// to seven of them, on two cores): small plans take longer than their tasks say, so such a search
-/// takes 3 to 6 ms; and the most threads that plan: the first tiles that are tried,
-/// 32 at most, are a third of all plans, and what follows them comes a few at a time.
-inline constexpr std::int64_t kWorthHelpers = 900;
+/// to seven of them, on two cores), more than kLeastBudget; and the most threads that plan: the
+/// first tiles that are tried, 32 at most, are a third of all plans, and what follows them comes a
+/// few at a time.
+inline constexpr std::int64_t kWorthHelpers = 2000;
 inline constexpr int kMostPlanning = 8;
 
 /// A part of the budget, in whole tasks.
