@@ -288,9 +288,13 @@ class RunTimeBlas final : public CpuBlas {
 };
 
 std::shared_ptr<RunTimeBlas> open_verified(const std::string& file, std::string& why) {
+  ExitGuard::install();
+  const ExitGuard inside;  // an exit waits until the library is loaded and in no call
   std::optional<BlasLibrary> library = open_blas(file, why);
   if (!library) return nullptr;
-  ExitGuard::install();
+  // Handlers that the library has installed run after ours.
+  static const bool installed = (ExitGuard::install_again(), true);
+  static_cast<void>(installed);
   auto blas = std::make_shared<RunTimeBlas>(std::move(library));
   if (blas->verified()) return blas;
   why = file + " computes wrong products";
