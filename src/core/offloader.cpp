@@ -259,17 +259,19 @@ void Offloader::file_better_plan() {
   const auto known = cache_.find(problem);
   // While the search went on the machine may have been corrected, and this plan made for it.
   if (known == nullptr || !known->may_improve || outcome->made_for < known->made_for) return;
-  const bool is_new = outcome->tuned && outcome->tuned->plan != known->tuned.plan;
-  Planned better =
-      is_new ? planned(problem, *std::move(outcome->tuned), outcome->plan_s, outcome->made_for)
-             : *known;
-  if (is_new) {
-    better.serial = ++last_serial_;
-    better.places = places_of(better.tuned.plan);
+  try {
+    if (outcome->tuned && outcome->tuned->plan != known->tuned.plan) {
+      keep_found(problem,
+                 planned(problem, *std::move(outcome->tuned), outcome->plan_s, outcome->made_for));
+      return;
+    }
+    Planned best = *known;  // with its serial, so that a backend keeps what it has for it
+    best.may_improve = false;
+    best.made_for = outcome->made_for;
+    cache_.insert(problem, std::make_shared<const Planned>(std::move(best)));
+  } catch (const std::bad_alloc&) {
+    // The call has a plan.
   }
-  better.may_improve = false;
-  better.made_for = outcome->made_for;
-  cache_.insert(problem, std::make_shared<const Planned>(std::move(better)));
 }
 
 /// Without memory or a thread for it, what is known stays.
@@ -320,6 +322,10 @@ void Offloader::set_goal(Goal goal) {
 
 std::shared_ptr<const Planned> Offloader::keep(const Problem& problem, Planned planned) {
   planning_s_ += planned.plan_s;
+  return keep_found(problem, std::move(planned));
+}
+
+std::shared_ptr<const Planned> Offloader::keep_found(const Problem& problem, Planned planned) {
   planned.serial = ++last_serial_;
   planned.places = places_of(planned.tuned.plan);
   auto kept = std::make_shared<const Planned>(std::move(planned));

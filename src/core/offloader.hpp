@@ -206,6 +206,8 @@ class Offloader {
   /// search for a better one.
   std::shared_ptr<const Planned> find(const Problem& problem, Pace pace);
   std::shared_ptr<const Planned> keep(const Problem& problem, Planned planned);
+  /// The same of a plan that no call has waited for.
+  std::shared_ptr<const Planned> keep_found(const Problem& problem, Planned planned);
   /// The same plan, with the cost that the machine of now predicts.
   Planned priced_again(const Problem& problem, const Planned& known);
   /// A plan with the run that the backend has begun of it.
