@@ -335,14 +335,13 @@ std::shared_ptr<const Planned> Offloader::keep_found(const Problem& problem, Pla
 
 Planned Offloader::priced_again(const Problem& problem, const Planned& known) {
   Planned again = known;
-  const Plan& plan = again.tuned.plan;
-  const auto machine = model();
-  again.tuned.cost = cost_of(plan, *machine, simulate(plan, *machine));
-  again.tuned.cost.source = CostSource::predicted;
+  again.tuned.cost = predicted(again.tuned.plan, *model());
   again.host_s = host_seconds(problem);
   again.priced_for = online_.version();
   // What runs showed was against the prediction before.
-  again.evidence = std::make_shared<Evidence>(Evidence{.runs = known.evidence->runs});
+  const Evidence& before = *known.evidence;
+  again.evidence = std::make_shared<Evidence>(
+      Evidence{.runs = before.runs, .looks = before.looks, .look_from = before.look_from});
   return again;
 }
 

@@ -33,6 +33,13 @@ void OnlineModel::change(std::shared_ptr<const Machine> machine) {
   std::swap(corrections_, corrections);
 }
 
+void OnlineModel::correct(Machine machine) {
+  const bool changes_plans = for_plans(machine) != for_plans(*machine_);
+  change(std::make_shared<const Machine>(std::move(machine)));
+  ++version_;
+  if (changes_plans) plans_since_ = version();
+}
+
 bool OnlineModel::has_slower() const {
   const auto is_slower = [](const NamedCorrection& correction) { return correction.factor < 1; };
   return corrections_ != nullptr && std::ranges::any_of(*corrections_, is_slower);
@@ -42,8 +49,7 @@ bool OnlineModel::forgets_after_unused() {
   if (!has_slower() || ++unused_ < patience_) return false;
   unused_ = 0;
   patience_ *= 2;
-  change(std::make_shared<const Machine>(uncorrected(*machine_)));
-  ++version_;
+  correct(uncorrected(*machine_));
   return true;
 }
 
@@ -51,12 +57,10 @@ bool OnlineModel::outdates(const Planned& planned, const Trace& measured) {
   const Lesson lesson =
       learn(*planned.evidence, planned.tuned.plan, *machine_, planned.tuned.cost.seconds, measured);
   if (!lesson.corrections.empty()) {
-    change(std::make_shared<const Machine>(corrected(*machine_, lesson.corrections)));
-    ++version_;
+    correct(corrected(*machine_, lesson.corrections));
     is_kept_ = keep_ == nullptr;
   } else if (lesson.too_fast && has_slower()) {
-    change(std::make_shared<const Machine>(at_best(*machine_)));
-    ++version_;
+    correct(at_best(*machine_));
     is_kept_ = keep_ == nullptr;
   }
   // Writing takes a few milliseconds: not at each of many small changes. The last of them is
@@ -66,7 +70,7 @@ bool OnlineModel::outdates(const Planned& planned, const Trace& measured) {
     is_kept_ = true;
     kept_at_s_ = now_s();
   }
-  return lesson.far_off && planned.made_for != version();
+  return lesson.far_off && planned.made_for < plans_since_;
 }
 
 }  // namespace fleet

@@ -49,8 +49,8 @@ class OnlineModel {
 
   /// Learns from a run of `planned`, which was made or priced for the present machine. Where runs
   /// are much faster than predicted and no rate shows why, corrections downwards are dropped: they
-  /// describe a machine that was disturbed. True: the prediction was far off twice, and the machine
-  /// has changed since the plan was made, so that a better plan may exist.
+  /// describe a machine that was disturbed. True: the prediction was far off twice, and what plans
+  /// are made for (for_plans()) has changed since, so that a better plan may exist.
   bool outdates(const Planned& planned, const Trace& measured);
 
   /// For a call that the model kept off some devices, or off all. If rates were corrected
@@ -63,11 +63,14 @@ class OnlineModel {
   static constexpr std::uint64_t kPatience = 64;
   static constexpr double kKeepAgainS = 1;
   void change(std::shared_ptr<const Machine> machine);
+  /// As one more version.
+  void correct(Machine machine);
   bool has_slower() const;
 
   std::shared_ptr<const Machine> machine_;
   std::shared_ptr<const NamedCorrections> corrections_;
   std::atomic<std::uint64_t> version_{0};
+  std::uint64_t plans_since_ = 0;  ///< the version since which plans are made as now
   std::uint64_t unused_ = 0, patience_ = kPatience;  ///< calls
   Keep keep_;
   bool is_kept_ = true;  ///< the last correction, or nothing keeps machines

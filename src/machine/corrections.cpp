@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace fleet {
@@ -63,6 +64,32 @@ double rate_of(const Machine& machine, const RateId& id) {
   return 0;
 }
 
+/// A set of rates that are alike: what one of them is, the others may be expected to be.
+struct Likes {
+  RateId::Kind kind;
+  DataType type;   ///< products only
+  bool from_host;  ///< links only: not to the host
+  bool of_host;    ///< of the host itself, or between its memories
+  friend bool operator==(const Likes&, const Likes&) = default;
+};
+
+/// Nothing for rates of which a correction holds for some plans only.
+std::optional<Likes> likes_of(const Machine& machine, const RateId& id) {
+  switch (id.kind) {
+    case RateId::Kind::beside:
+    case RateId::Kind::port:
+      return {};
+    case RateId::Kind::link: {
+      const Link& link = machine.links[static_cast<std::size_t>(id.index)];
+      if (!on_host(link.source) && !on_host(link.target)) return {};
+      return Likes{id.kind, DataType{}, on_host(link.source),
+                   on_host(link.source) && on_host(link.target)};
+    }
+    default:
+      return Likes{id.kind, id.type, false, on_host(id.index)};
+  }
+}
+
 }  // namespace
 
 Machine corrected(Machine machine, std::span<const Correction> corrections) {
@@ -83,6 +110,39 @@ Machine uncorrected(Machine machine) {
 Machine at_best(Machine machine) {
   for_each_rate(machine, [](const RateId&, Rate rate) {
     if (rate.measured > rate.now) rate.now = std::exchange(rate.measured, 0);
+  });
+  return machine;
+}
+
+Machine for_plans(Machine machine) {
+  struct Group {
+    Likes likes;
+    double least = kMostCorrection, most = 1 / kMostCorrection, logs = 0, count = 0;
+    bool has_changed() const {
+      return most > kChanged * least || distance(std::exp(logs / count)) > kChanged;
+    }
+  };
+  std::vector<Group> groups;
+  const auto group_of = [&](const RateId& id) -> Group* {
+    const auto likes = likes_of(machine, id);
+    if (!likes) return nullptr;
+    const auto known = std::ranges::find(groups, *likes, &Group::likes);
+    return known != groups.end() ? &*known : &groups.emplace_back(Group{.likes = *likes});
+  };
+  for_each_rate(machine, [&](const RateId& id, Rate rate) {
+    Group* const group = group_of(id);
+    if (group == nullptr || rate.now <= 0) return;
+    const double factor = rate.measured > 0 ? rate.now / rate.measured : 1;
+    group->least = std::min(group->least, factor);
+    group->most = std::max(group->most, factor);
+    group->logs += std::log(factor);
+    ++group->count;
+  });
+  for_each_rate(machine, [&](const RateId& id, Rate rate) {
+    const Group* const group = group_of(id);
+    const bool holds =
+        id.kind == RateId::Kind::beside || (group != nullptr && group->has_changed());
+    if (!holds && rate.measured > 0) rate.now = std::exchange(rate.measured, 0);
   });
   return machine;
 }

@@ -24,15 +24,14 @@ std::vector<Correction> in_direction_of(double speed, const std::vector<Correcti
   return agree;
 }
 
-/// After a look that found nothing: the next one is later.
 void look_later(Evidence& evidence) {
-  constexpr int kMostDoublings = 16;
-  evidence.fruitless = std::min(evidence.fruitless + 1, kMostDoublings);
-  evidence.look_from = evidence.runs + (1 << evidence.fruitless);
+  constexpr int kMostDoublings = 8;
+  ++evidence.looks;
+  evidence.look_from = evidence.runs + (1 << std::min(2 * evidence.looks, kMostDoublings));
 }
 
 Evidence one_run_later(const Evidence& before) {
-  return {.runs = before.runs + 1, .fruitless = before.fruitless, .look_from = before.look_from};
+  return {.runs = before.runs + 1, .looks = before.looks, .look_from = before.look_from};
 }
 
 }  // namespace
@@ -41,10 +40,10 @@ Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, doubl
              const Trace& measured) {
   const Evidence before = std::exchange(evidence, one_run_later(evidence));
   if (before.runs == 0 || !(predicted_s > 0) || !(measured.seconds > 0)) return {};
-  if (measured.waits_for_issuing()) {
-    if (has_task_times(plan, measured)) look_later(evidence);
-    return {};
-  }
+  const bool timed = has_task_times(plan, measured);
+  const bool asked = timed && wants_task_times(before);
+  if (asked) look_later(evidence);  // whatever it shows
+  if (measured.waits_for_issuing()) return {};
   const double speed = predicted_s / measured.seconds;
   if (distance(speed) <= kNoise || distance(speed) > kIncredible) return {};
 
@@ -52,15 +51,13 @@ Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, doubl
   evidence.speed = speed;
   if (distance(speed) > kFarOff) evidence.far_off = again ? before.far_off + 1 : 1;
   Lesson lesson{.far_off = evidence.far_off >= 2};
-  if (!has_task_times(plan, measured)) {
+  if (!timed) {
     evidence.untimed_speed = speed;
     return lesson;
   }
   if (before.runs < before.look_from) return lesson;
-  if (speed * kNoise < before.untimed_speed) {
-    look_later(evidence);
-    return lesson;
-  }
+  if (again && !asked) look_later(evidence);
+  if (speed * kNoise < before.untimed_speed) return lesson;
 
   evidence.timed = true;
   evidence.observed = observe(plan, machine, simulate(plan, machine), measured);
@@ -71,9 +68,11 @@ Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, doubl
   if (corrected(machine, lesson.corrections) == machine) {  // none, or all at their bounds
     lesson.corrections.clear();
     lesson.too_fast = lesson.far_off && speed > 1;
-    look_later(evidence);
   } else {  // what was observed is off against a machine that is no more
-    evidence = {.runs = evidence.runs, .far_off = evidence.far_off};
+    evidence = {.runs = evidence.runs,
+                .far_off = evidence.far_off,
+                .looks = evidence.looks,
+                .look_from = evidence.look_from};
   }
   return lesson;
 }

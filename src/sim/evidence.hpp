@@ -16,9 +16,10 @@ struct Evidence {
   double untimed_speed = 0;  ///< the same where it was off and did not measure its tasks, else 0
   bool timed = false;        ///< `observed` is known
   std::vector<Correction> observed;
-  /// Looks at the tasks that found no rate to blame. After the n-th the next 2^n runs are not
-  /// looked at, until `look_from`: what the model leaves out must not cost every run its times.
-  int fruitless = 0;
+  /// Runs that measured their tasks and were compared task by task. The next one is 4^n runs after
+  /// the n-th, from `look_from` on: such runs take up to a third longer, and what the model leaves
+  /// out would have each run measured.
+  int looks = 0;
   int look_from = 0;
 };
 

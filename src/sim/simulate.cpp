@@ -391,4 +391,10 @@ Trace simulate(const Plan& plan, const Machine& machine, std::int64_t* rates_giv
   return trace;
 }
 
+Cost predicted(const Plan& plan, const Machine& machine) {
+  Cost cost = cost_of(plan, machine, simulate(plan, machine));
+  cost.source = CostSource::predicted;
+  return cost;
+}
+
 }  // namespace fleet

@@ -15,4 +15,7 @@ namespace fleet {
 /// it and with the tasks.
 Trace simulate(const Plan& plan, const Machine& machine, std::int64_t* rates_given = nullptr);
 
+/// What the simulated run costs, as a prediction.
+Cost predicted(const Plan& plan, const Machine& machine);
+
 }  // namespace fleet

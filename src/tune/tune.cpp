@@ -10,7 +10,9 @@
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
+#include "machine/corrections.hpp"
 #include "program/decompose.hpp"
+#include "sim/simulate.hpp"
 #include "tune/attempts.hpp"
 #include "tune/candidates.hpp"
 #include "tune/choice.hpp"
@@ -327,15 +329,22 @@ void Tuner::attempt_smaller_tiles(const Team& team, std::int64_t end) {
   }
 }
 
-}  // namespace
-
-Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request) {
+Tuned tune_for(const Machine& machine, const Problem& problem, const TuneRequest& request) {
   if (problem.traits().vectors && problem.k > 0 && problem.n > 0)
     return tune_vectors(problem, machine, request);
   if (problem.m > 0 && problem.n > 0 && problem.k > 0)
     for (const PresetPolicy& policy : preset_policies())
       if (policy.preset == request.preset) return tune_as(policy, problem, machine, request);
   return Tuner(problem, machine, request).run();
+}
+
+}  // namespace
+
+Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request) {
+  const Machine lasting = for_plans(machine);
+  Tuned tuned = tune_for(lasting, problem, request);
+  if (lasting != machine) tuned.cost = predicted(tuned.plan, machine);
+  return tuned;
 }
 
 }  // namespace fleet

@@ -12,6 +12,7 @@
 #include "base/helpers.hpp"
 #include "base/locked.hpp"
 #include "base/sizes.hpp"
+#include "machine/corrections.hpp"
 #include "plan/bound.hpp"
 #include "plan/factor_planner.hpp"
 #include "plan/kernel_times.hpp"
@@ -34,6 +35,17 @@ constexpr std::int64_t kMostStrips = 256;
 constexpr std::int64_t kNarrowest = 32;
 /// The share of the rate of products that LAPACK on a CPU reaches.
 constexpr double kShareOfProducts = 2.0 / 3;
+
+void add_cost(Cost& sum, const Cost& one) {
+  sum.source = one.source;
+  sum.seconds += one.seconds;
+  sum.devices = std::max(sum.devices, one.devices);
+  sum.joules += one.joules;
+  sum.joules_node += one.joules_node;
+  sum.bytes_by_link.resize(std::max(sum.bytes_by_link.size(), one.bytes_by_link.size()), 0);
+  for (std::size_t l = 0; l < one.bytes_by_link.size(); ++l)
+    sum.bytes_by_link[l] += one.bytes_by_link[l];
+}
 
 class FactorTuner {
  public:
@@ -183,17 +195,6 @@ class FactorTuner {
     return static_cast<int>(least * std::ssize(tuning.workers));
   }
 
-  static void add_cost(Cost& sum, const Cost& one) {
-    sum.source = one.source;
-    sum.seconds += one.seconds;
-    sum.devices = std::max(sum.devices, one.devices);
-    sum.joules += one.joules;
-    sum.joules_node += one.joules_node;
-    sum.bytes_by_link.resize(std::max(sum.bytes_by_link.size(), one.bytes_by_link.size()), 0);
-    for (std::size_t l = 0; l < one.bytes_by_link.size(); ++l)
-      sum.bytes_by_link[l] += one.bytes_by_link[l];
-  }
-
   const Factorization& what_;
   const std::vector<DeviceId> holders_;
   const Machine& machine_;
@@ -207,7 +208,12 @@ class FactorTuner {
 
 TunedFactorization tune(const Factorization& what, const Machine& machine,
                         const TuneRequest& request) {
-  return FactorTuner(what, machine, request).run();
+  const Machine lasting = for_plans(machine);
+  TunedFactorization tuned = FactorTuner(what, lasting, request).run();
+  if (lasting == machine) return tuned;
+  tuned.cost = {};
+  for (const Plan& stage : tuned.stages) add_cost(tuned.cost, predicted(stage, machine));
+  return tuned;
 }
 
 double host_s(const Factorization& what, const Machine& machine) {

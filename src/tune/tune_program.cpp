@@ -275,7 +275,10 @@ RegularTiles regular_tiles(const Machine& corrected, Storage storage, std::int64
 
 Tuned tune_program(std::shared_ptr<const TileProgram> program, const Machine& machine,
                    const TuneRequest& request, const Residency& before) {
-  return ProgramTuner(std::move(program), machine, request, before).run();
+  const Machine lasting = for_plans(machine);
+  Tuned tuned = ProgramTuner(std::move(program), lasting, request, before).run();
+  if (lasting != machine) tuned.cost = predicted(tuned.plan, machine);
+  return tuned;
 }
 
 Tuned tune_program(const Composition& composition, const Machine& machine,

@@ -4,19 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <random>
 
 #include "backend/host/machine.hpp"
-#include "base/error.hpp"
 #include "sim/evidence.hpp"
 #include "sim/simulate.hpp"
 #include "support/random_plans.hpp"
 #include "support/shipped.hpp"
 #include "support/slower.hpp"
 #include "tune/tune.hpp"
-#include "tune/tune_program.hpp"
 
 namespace fleet {
 namespace {
@@ -76,111 +73,6 @@ Lessons taught(const Plan& plan, const Machine& said, const Machine& real, const
     lessons.far_off = lessons.far_off || lesson.far_off;
   }
   return lessons;
-}
-
-TEST(Corrected, ChangesTheNamedRateOnlyAndSaysByHowMuch) {
-  const Machine machine = shipped("h200x4");
-  const LinkId link = machine.find_link(kHost, kFirstDevice);
-  const std::vector<Correction> changes = {{{Kind::products, kFirstDevice, DataType::f64}, 0.5},
-                                           {{Kind::streams, kFirstDevice + 1}, 2},
-                                           {{Kind::link, link}, 0.75},
-                                           {{Kind::port, 0}, 1.25}};
-
-  const Machine changed = corrected(machine, changes);
-
-  const std::vector<Correction> found = corrections_of(changed);
-  ASSERT_EQ(found.size(), changes.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i].rate, changes[i].rate);
-    EXPECT_NEAR(found[i].factor, changes[i].factor, 1e-12);
-  }
-  EXPECT_EQ(uncorrected(changed), machine);
-  EXPECT_EQ(changed.best_rate(kFirstDevice, DataType::f64),
-            machine.best_rate(kFirstDevice, DataType::f64) / 2);
-  EXPECT_EQ(changed.best_rate(kFirstDevice, DataType::f32),
-            machine.best_rate(kFirstDevice, DataType::f32));
-  EXPECT_EQ(changed.best_rate(kFirstDevice + 1, DataType::f64),
-            machine.best_rate(kFirstDevice + 1, DataType::f64));
-  EXPECT_EQ(changed.devices[kFirstDevice + 1].memory_bytes_per_s,
-            machine.devices[kFirstDevice + 1].memory_bytes_per_s * 2);
-  EXPECT_EQ(changed.links[static_cast<std::size_t>(link)].bytes_per_s,
-            machine.links[static_cast<std::size_t>(link)].bytes_per_s * 0.75);
-  EXPECT_EQ(changed.ports[0].capacity, machine.ports[0].capacity * 1.25);
-  EXPECT_EQ(rate_name(machine, changes[0].rate), "products d of device 0");
-  EXPECT_EQ(rate_name(machine, changes[2].rate), "link host->0");
-  EXPECT_EQ(corrections_of(machine).size(), 0u);
-}
-
-TEST(AtBest, HasEachRateAsMeasuredOrFaster) {
-  const Machine machine = shipped("h200x4");
-  const LinkId link = machine.find_link(kHost, kFirstDevice);
-  const std::vector<Correction> down = {{{Kind::products, kFirstDevice, DataType::f64}, 0.5},
-                                        {{Kind::port, 0}, 0.8}};
-  const std::vector<Correction> up = {{{Kind::link, link}, 1.25}};
-
-  EXPECT_EQ(at_best(machine), machine);
-  EXPECT_EQ(at_best(corrected(machine, down)), machine);
-  EXPECT_EQ(at_best(corrected(corrected(machine, down), up)), corrected(machine, up));
-}
-
-// Queued calls promise bits that do not depend on when they are made.
-TEST(Corrected, HasTheSameRegularTiles) {
-  for (const char* name : {"h200x4", "h200x8", "charisma-4v100"})
-    for (const Storage storage : {Storage::f32, Storage::f64, Storage::c32, Storage::c64}) {
-      const Machine machine = shipped(name);
-      const auto least = regular_tiles(machine, storage, 0).least;
-      for (const double factor : {0.25, 0.5, 0.8, 1.25, 2.0, 4.0}) {
-        const Correction change{{Kind::products, kFirstDevice, {.storage = storage}}, factor};
-        EXPECT_EQ(regular_tiles(corrected(machine, {&change, 1}), storage, 0).least, least)
-            << name << " " << factor;
-      }
-    }
-}
-
-TEST(Corrected, StaysWithinFourTimesTheMeasurement) {
-  Machine machine = shipped("h200x4");
-  const double measured = machine.best_rate(kFirstDevice, DataType::f64);
-  const Correction slower_by_two{{Kind::products, kFirstDevice, DataType::f64}, 0.5};
-
-  for (int time = 0; time < 5; ++time) machine = corrected(machine, {&slower_by_two, 1});
-
-  EXPECT_EQ(machine.best_rate(kFirstDevice, DataType::f64), measured / kMostCorrection);
-  EXPECT_EQ(corrections_of(machine).front().factor, 1 / kMostCorrection);
-}
-
-TEST(Corrected, IsAMachineFileFromWhichTheSamePlanComes) {
-  const std::vector<Correction> changes = {
-      {{Kind::beside, kHost}, 0.6},
-      {{Kind::products, kFirstDevice, DataType::f64}, 1 / 3.0},
-      {{Kind::streams, kFirstDevice + 1}, 0.7},
-      {{Kind::link, shipped("h200x4").find_link(kHost, kFirstDevice)}, 0.9},
-      {{Kind::port, 2}, 1.1}};
-  const Machine changed = corrected(shipped("h200x4"), changes);
-
-  const Machine read = parse_machine(to_json(changed));
-
-  EXPECT_EQ(read, changed);
-  const Problem problem = gemm(4096, 4096, 4096);
-  EXPECT_EQ(tune(problem, read, {}).plan, tune(problem, changed, {}).plan);
-  EXPECT_NE(tune(problem, read, {}).plan, tune(problem, shipped("h200x4"), {}).plan);
-  EXPECT_THROW(parse_machine(R"({"schema": 2, "name": "", "source": "",
-                                 "ports": [{"name": "p", "capacity": 1, "measured": 0}]})"),
-               Error);
-}
-
-TEST(Evened, KeepsDevicesAlikeThatAreOffByAboutAsMuch) {
-  const Machine machine = shipped("h200x4");
-  std::vector<Correction> found;
-  for (const double factor : {0.5, 0.51, 0.8, 0.505})
-    found.push_back(
-        {{Kind::products, kFirstDevice + static_cast<int>(found.size()), DataType::f64}, factor});
-
-  const std::vector<Correction> even = evened(machine, found);
-
-  EXPECT_EQ(even[0].factor, even[1].factor);
-  EXPECT_EQ(even[0].factor, even[3].factor);
-  EXPECT_NEAR(even[0].factor, 0.505, 1e-3);
-  EXPECT_EQ(even[2].factor, 0.8);
 }
 
 TEST(Observe, FindsTheDeviceThatIsSlower) {
@@ -366,6 +258,33 @@ TEST(Learn, LooksAtTasksMoreAndMoreRarelyWhereNoRateIsToBlame) {
 
   EXPECT_GE(timed, 5);
   EXPECT_LE(timed, 12);
+}
+
+/// A machine that is now faster, now slower, teaches something each time that tasks are measured.
+TEST(Learn, AsksForTasksFourTimesRarerAfterEachLookThatTaught) {
+  const Machine machine = shipped("h200x4");
+  const Plan plan = tune(gemm(4096, 4096, 4096), machine, {}).plan;
+  Machine model = machine;
+  Evidence evidence;
+  int corrections = 0;
+  std::vector<int> timed;
+
+  for (int run = 0; run < 400; ++run) {
+    const bool is_timed = wants_task_times(evidence);
+    if (is_timed) timed.push_back(run);
+    Trace measured = simulate(plan, slower(machine, run % 6 < 3 ? 0.8 : 1.0));
+    if (!is_timed)
+      for (Span& span : measured.spans) span = {0, measured.seconds};
+    const double predicted_s = simulate(plan, model).seconds;
+    const Lesson lesson = learn(evidence, plan, model, predicted_s, measured);
+    corrections += !lesson.corrections.empty();
+    model = corrected(std::move(model), lesson.corrections);
+  }
+
+  ASSERT_GE(timed.size(), 4u);
+  for (std::size_t i = 1; i < timed.size(); ++i)
+    EXPECT_GE(timed[i] - timed[i - 1], std::min(256, 1 << (2 * i)));
+  EXPECT_GE(corrections, 3);
 }
 
 /// Runs that measure their tasks are disturbed by that, and others are off: nothing is learnt, and
