@@ -12,7 +12,7 @@
 namespace fleet {
 
 /// Persistent threads. hire() starts each with all signals blocked. Several threads may invite
-/// different workers, and wait for theirs; all else is for one thread at a time.
+/// workers, and wait for those that they alone invite; all else is for one thread at a time.
 class WorkerCrew {
  public:
   /// A CPU BLAS keeps its workspace on the heap; this leaves room for its stack frames.

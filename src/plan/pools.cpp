@@ -85,13 +85,17 @@ std::int64_t transit_slots(const Tuning& tuning) {
 
 }  // namespace
 
+std::int64_t ring_slots(const Tuning& tuning) {
+  return std::max<std::int64_t>(8, transit_slots(tuning));
+}
+
 void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine& machine,
                  std::span<const Dealing> deals) {
   const TileProgram& program = *plan.program;
   const Tuning& tuning = plan.tuning;
   TileBytes tile = largest_tiles(program);
   const std::int64_t transit_bytes = round_up(std::max(tile.input, tile.output), kAlignmentBytes);
-  stores[kHost].limit(Pool::transit, transit_slots(tuning), std::max(tile.input, tile.output));
+  stores[kHost].limit(Pool::transit, ring_slots(tuning), std::max(tile.input, tile.output));
   // And as many for tiles that pass through a worker.
   if (tuning.max_hops > 0)
     for (const DeviceId worker : tuning.workers)

@@ -8,6 +8,11 @@
 
 namespace fleet {
 
+/// Slots of the pinned ring of the host. Copies into it and out of it share them in the order of
+/// the plan: with four, those of operands waited for those of results, which took 7 % of a run
+/// (docs/performance/lessons.md).
+std::int64_t ring_slots(const Tuning& tuning);
+
 /// Limits the pools of each location (index DeviceId) where slots are recycled: those of plans that
 /// do not fit the memory caps, that keep no tile (rule `caching` off) or whose tiles stream, and
 /// the pinned ring of the host. Slots of a pool are as large as the largest tile that it may hold.

@@ -259,18 +259,25 @@ std::vector<LinkId> some_of(const Machine& machine, const std::vector<LinkId>& l
   return some;
 }
 
-std::optional<Load> measure_load(const Machine& machine, const Mix& mix, ProbeMemory& memory,
-                                 ProbeSession& session) {
+std::optional<Load> measure_load(const Machine& machine, const Mix& mix,
+                                 const std::function<ProbePlan(std::int64_t edge)>& plan_of,
+                                 ProbeMemory& memory, ProbeSession& session) {
   for (std::int64_t edge = load_edge(machine, mix.links); edge >= 32; edge /= 2) {
-    Load load{.plan = load_plan(machine, mix.links, edge, kFewest),
-              .links = mix.links,
-              .bytes_per_s = {}};
+    Load load{.plan = plan_of(edge), .links = mix.links, .bytes_per_s = {}};
     if (!memory.run(load.plan)) continue;  // it touches the memory for the first time
     if (session.careful() ? run_carefully(load, mix.name, memory, session)
                           : run_quickly(load, memory))
       return load;
   }
   return std::nullopt;
+}
+
+std::optional<Load> measure_load(const Machine& machine, const Mix& mix, ProbeMemory& memory,
+                                 ProbeSession& session) {
+  const auto plan_of = [&](std::int64_t edge) {
+    return load_plan(machine, mix.links, edge, kFewest);
+  };
+  return measure_load(machine, mix, plan_of, memory, session);
 }
 
 std::vector<double> short_loads_s(const Machine& machine, const std::vector<PortId>& ports,

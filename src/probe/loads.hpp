@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // loads.hpp: times copies over many links at once. It knows no capacities and no kind of backend.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +57,10 @@ double rate_in(const Plan& plan, const Trace& trace, LinkId link);
 /// Runs and times the load; its tiles shrink until they fit into memory.
 std::optional<Load> measure_load(const Machine& machine, const Mix& mix, ProbeMemory& memory,
                                  ProbeSession& session);
+/// The same of any plan over these links, given for tiles of an edge.
+std::optional<Load> measure_load(const Machine& machine, const Mix& mix,
+                                 const std::function<ProbePlan(std::int64_t edge)>& plan_of,
+                                 ProbeMemory& memory, ProbeSession& session);
 
 /// For each port the seconds of a load on a few of its links; empty if memory is too small.
 std::vector<double> short_loads_s(const Machine& machine, const std::vector<PortId>& ports,

@@ -457,36 +457,4 @@ void fit_ports(Machine& machine, std::size_t said, ProbeMemory& memory, ProbeSes
   fits.simplify();
 }
 
-namespace {
-
-/// The port of all copies between devices and pinned memory of the host, in both directions; -1:
-/// there is none.
-PortId host_memory_of(const Machine& machine) {
-  std::optional<std::set<PortId>> common;
-  for (const Link& link : machine.links) {
-    if ((link.source == kHost) == (link.target == kHost)) continue;
-    if (link.source == kPageable || link.target == kPageable) continue;
-    std::set<PortId> ports;
-    for (const PortShare& share : link.ports)
-      if (!common || common->contains(share.port)) ports.insert(share.port);
-    common = std::move(ports);
-  }
-  return common && !common->empty() ? *common->begin() : -1;
-}
-
-}  // namespace
-
-void charge_staging(Machine& machine, double units) {
-  const PortId memory = host_memory_of(machine);
-  if (memory < 0) return;
-  for (LinkId id = 0; id < std::ssize(machine.links); ++id) {
-    if (!is_staging(machine, id)) continue;
-    Link& link = machine.links[index(id)];
-    std::erase_if(link.ports, [&](const PortShare& share) { return share.port == memory; });
-    if (units <= 0) continue;
-    const double alone = machine.ports[index(memory)].capacity / link.bytes_per_s;
-    link.ports.push_back({memory, std::min(units, alone)});
-  }
-}
-
 }  // namespace fleet

@@ -48,10 +48,6 @@ void set_rate(Machine& machine, LinkId link, double latency_s, double bytes_per_
 /// the rate of each link under load.
 void fit_ports(Machine& machine, std::size_t said, ProbeMemory& memory, ProbeSession& session);
 
-/// Copies through the pinned ring take `units` per byte of the port that all copies between devices
-/// and the host's memory cross, or none; but never so many that the port slows down one by itself.
-void charge_staging(Machine& machine, double units);
-
 /// The most values that fit_ports may measure for the ports that `machine` has, and about as many
 /// as it may measure to find others.
 std::size_t loads_of(const Machine& machine);

@@ -19,6 +19,7 @@
 #include "probe/ports.hpp"
 #include "probe/sends.hpp"
 #include "probe/small_plans.hpp"
+#include "probe/staging.hpp"
 #include "probe/times.hpp"
 #include "probe/watts.hpp"
 
@@ -86,10 +87,9 @@ class Prober {
       measure_issue(all);
     });
     session_.part("ports", machine_, [&] {
-      const double staged = backend_.staged_units();
-      if (staged > 0) charge_staging(machine_, 0);
+      charge_staging(machine_, 0);
       fit_ports(machine_, backend_.machine().ports.size(), memory_, session_);
-      if (staged > 0) charge_staging(machine_, staged);
+      fit_staging(machine_, memory_, session_);
     });
     measure_sends(machine_, memory_, session_);
     measure_columns(machine_, memory_, session_);
@@ -159,7 +159,7 @@ class Prober {
 void Prober::expect(std::size_t crews, const std::vector<Series>& series) {
   expect_links(machine_, session_);
   session_.expect("launches", (1 + std::size(kStreamEdges)) * crews + 1);
-  session_.expect("ports", loads_of(machine_));
+  session_.expect("ports", loads_of(machine_) + loads_of_staging(machine_));
   expect_sends(machine_, session_);
   expect_columns(machine_, session_);
   for (const Series& each : series) session_.expect(kernels_part(each.type), each.edges.size());

@@ -102,9 +102,6 @@ class Backend {
   virtual bool overlaps_launches() const { return false; }
   /// Whether kernels of every device can use pageable memory of the host in place.
   virtual bool reaches_pageable() const { return false; }
-  /// Units of the host's memory that a byte takes on its way through the pinned ring, where no load
-  /// shows them; 0: what machine() says.
-  virtual double staged_units() const { return 0; }
   /// The clock that a probe keeps its budget by, in seconds from some start. Tests that
   /// simulate devices count simulated seconds, so that what a probe finds does not depend on how
   /// fast they run.

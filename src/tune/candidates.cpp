@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/sizes.hpp"
 #include "plan/detours.hpp"
+#include "plan/pools.hpp"
 #include "program/decompose.hpp"
 #include "tune/cpu_share.hpp"
 #include "tune/fits.hpp"
@@ -39,6 +40,8 @@ class Lister {
   void add_out_of_core(std::vector<Considered>& list, Tuning tuning) const;
   void add_split(std::vector<Considered>& list, Tuning tuning) const;
   std::int64_t tasks_of(const Tuning& t) const;
+  std::int64_t ring_bytes(const Tuning& t) const;
+  void keep_small_rings(std::vector<Considered>& list) const;
 
   const Problem& problem_;
   const Machine& machine_;
@@ -117,6 +120,26 @@ std::int64_t Lister::tasks_of(const Tuning& t) const {
          passes * steps * (rows * t.grid.cols + cols * t.grid.rows);
 }
 
+// Each slot holds the largest tile of any matrix.
+std::int64_t Lister::ring_bytes(const Tuning& t) const {
+  const std::int64_t m = std::min(t.edge_m(), problem_.m), n = std::min(t.tile, problem_.n),
+                     k = std::min(t.edge_k(), problem_.k);
+  return ring_slots(t) * std::max({m * k, k * n, m * n}) * bytes_of(problem_.type.storage);
+}
+
+void Lister::keep_small_rings(std::vector<Considered>& list) const {
+  std::int64_t pageable_bytes = 0;
+  for (const Operand& operand : problem_.operands)
+    if (operand.home == kPageable)
+      pageable_bytes += operand.rows * operand.cols * bytes_of(problem_.type.storage);
+  if (request_.tile > 0 || pageable_bytes == 0) return;
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const Considered& c : list) most = std::min(most, ring_bytes(c.tuning));
+  const double share = limits::kRingShare * static_cast<double>(pageable_bytes);
+  most = std::max({most, limits::kMostRingBytes, static_cast<std::int64_t>(share)});
+  std::erase_if(list, [&](const Considered& c) { return ring_bytes(c.tuning) > most; });
+}
+
 void Lister::add(std::vector<Considered>& list, Tuning t) const {
   Considered c;
   c.estimate_s = estimator_.seconds(t);
@@ -182,6 +205,7 @@ std::vector<Considered> Lister::all() const {
            t.tile /= 2)
         add_out_of_core(list, t);
   }
+  keep_small_rings(list);
   double least_s = std::numeric_limits<double>::infinity();
   for (const Considered& c : list) least_s = std::min(least_s, c.estimate_s);
   const auto rank = [&](const Considered& c) {

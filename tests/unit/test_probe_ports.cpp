@@ -13,6 +13,7 @@
 #include "probe/loads.hpp"
 #include "probe/ports.hpp"
 #include "probe/probe.hpp"
+#include "probe/staging.hpp"
 #include "support/probe_nodes.hpp"
 #include "support/scale.hpp"
 #include "support/shipped.hpp"
@@ -98,15 +99,17 @@ TEST(PortsThatAreNotDescribed, AreFoundOnMeasuredNodes) {
   }
 }
 
+/// Units of the host's memory that a byte over this link takes.
+double weight_at(const Machine& machine, DeviceId from, DeviceId to) {
+  double weight = 0;
+  for (const PortShare& share :
+       machine.links[static_cast<std::size_t>(machine.find_link(from, to))].ports)
+    if (machine.ports[static_cast<std::size_t>(share.port)].name == "host memory")
+      weight += share.weight;
+  return weight;
+}
+
 TEST(Staging, TakesHostMemoryBesideTheThreadsThatCopy) {
-  const auto weight_at = [](const Machine& machine, DeviceId from, DeviceId to) {
-    double weight = 0;
-    for (const PortShare& share :
-         machine.links[static_cast<std::size_t>(machine.find_link(from, to))].ports)
-      if (machine.ports[static_cast<std::size_t>(share.port)].name == "host memory")
-        weight += share.weight;
-    return weight;
-  };
   Machine machine = shipped("h200x4");
 
   charge_staging(machine, 2);
@@ -126,6 +129,22 @@ TEST(Staging, TakesHostMemoryBesideTheThreadsThatCopy) {
   EXPECT_EQ(weight_at(machine, kPageable, kHost), 0);
   EXPECT_EQ(weight_at(machine, kHost, kFirstDevice),
             weight_at(shipped("h200x4"), kHost, kFirstDevice));
+}
+
+TEST(Staging, TakesWhatARunThroughTheRingShows) {
+  // With 0.7 the memory is never full: the threads that copy are slower.
+  for (const auto& [units, expected] : {std::pair{0.0, 0.0}, {0.7, 0.0}, {1.5, 1.5}, {2.2, 2.2}}) {
+    Machine real = shipped("h200x4");
+    charge_staging(real, units);
+    Machine said = real;
+    charge_staging(said, 0);
+    Disguise backend(real, said);
+
+    const Machine found = probe(backend, kBudgetS);
+
+    EXPECT_NEAR(weight_at(found, kPageable, kHost), expected, 0.05) << units;
+    EXPECT_NEAR(weight_at(found, kHost, kPageable), expected, 0.05) << units;
+  }
 }
 
 TEST(PortsThatAreNotDescribed, AreFoundByACarefulProbeToo) {

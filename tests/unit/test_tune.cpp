@@ -339,6 +339,22 @@ TEST(Tune, TakesTheGridThatItIsGivenIfItHoldsTheWorkers) {
             tune(problem, node(4), {}).plan.tuning.grid);
 }
 
+/// The first call waits until it is pinned.
+TEST(Tune, KeepsThePinnedRingSmall) {
+  const Machine machine = test::shipped("h200x4");
+  const auto ring = [&](std::int64_t n, const TuneRequest& request) {
+    const Plan plan = tune(square(n, kPageable), machine, request).plan;
+    EXPECT_GE(plan.slots[kHost].size(), 8u) << n;
+    return plan.arena_bytes[kHost];
+  };
+  const auto operands = [](std::int64_t n) { return 3 * n * n * std::int64_t{sizeof(double)}; };
+
+  for (const std::int64_t n : {8192, 16384})
+    EXPECT_LE(ring(n, {}), limits::kMostRingBytes + kAlignmentBytes) << n;
+  EXPECT_LE(ring(65536, {}), operands(65536) / 16 + kAlignmentBytes);
+  EXPECT_GT(ring(16384, {.tile = 8192}), 4 * limits::kMostRingBytes);  // as it was asked for
+}
+
 TEST(Tune, UsesTheFixedTileWhenTheRuleIsOff) {
   const Tuned tuned =
       tune(square(8192, kHost), node(4), {.rules = Rules::all().without(Rule::tile)});

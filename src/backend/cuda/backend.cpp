@@ -65,9 +65,6 @@ class CudaBackend final : public Backend {
   }
 
   bool overlaps_launches() const override { return true; }
-  /// The CPU reads a byte and writes it: pageable matrices on H200 and H100 are predicted at most
-  /// 18 % too fast with these, and 23 to 39 % without (docs/performance/lessons.md).
-  double staged_units() const override { return 2; }
   /// Grace Hopper and Grace Blackwell: the GPU goes through the page tables of the host.
   bool reaches_pageable() const override {
     const ExitGuard inside;

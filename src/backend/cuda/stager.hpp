@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +16,7 @@
 
 #include "backend/cuda/stream_memory.hpp"
 #include "base/worker_crew.hpp"
+#include "cpu/copy_crew.hpp"
 #include "run/launch.hpp"
 
 namespace fleet::cuda {
@@ -55,8 +55,7 @@ class Stager {
  private:
   struct Copy {
     std::int32_t number;
-    View from, to;
-    std::int64_t element_bytes;
+    CopyCrew::Copy columns;
     std::vector<Awaited> awaited;
   };
   struct LineState {
@@ -64,20 +63,16 @@ class Stager {
     std::condition_variable bell;
     std::deque<Copy> waiting;
     bool closed = true;
-    const Copy* current = nullptr;  ///< what the crew is at
-    std::atomic<std::int64_t> next_column{0};
-    std::unique_ptr<WorkerCrew> crew;
-    std::vector<int> all;
   };
 
   void serve(int line);
-  void help(int line);
-  void do_copy(LineState& line, const Copy& copy);
+  void do_copy(int line, const Copy& copy);
   bool done(std::int32_t number) const;
   void mark(std::int32_t number);
   void fail(const char* what);
 
-  LineState lines_[2];
+  LineState lines_[CopyCrew::kLines];
+  CopyCrew crew_;
   std::uint32_t* flags_ = nullptr;        ///< pinned: the run in which a copy was done last
   std::vector<std::uint32_t*> outgrown_;  ///< freed last: CUDA would wait for whole devices
   std::int32_t capacity_ = 0;

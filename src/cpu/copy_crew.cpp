@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// copy_crew.cpp: shares of copies, dealt to whichever thread comes.
+#include "cpu/copy_crew.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cpu/copies.hpp"
+
+namespace fleet {
+namespace {
+
+/// Bytes that a thread takes at once: so large that taking them costs nothing.
+constexpr std::int64_t kShareBytes = std::int64_t{512} << 10;
+
+}  // namespace
+
+CopyCrew::CopyCrew(int threads, int first)
+    : first_(first), crew_(threads, [this](int worker) { help(worker); }) {
+  for (Line& line : lines_) {
+    line.helpers.resize(static_cast<std::size_t>(threads));
+    std::iota(line.helpers.begin(), line.helpers.end(), 0);
+  }
+  std::ranges::reverse(lines_[1].helpers);
+}
+
+bool CopyCrew::hire() { return crew_.hire(lines_[0].helpers); }
+
+void CopyCrew::copy(int number, const Copy& copy) {
+  Line& line = lines_[static_cast<std::size_t>(number)];
+  const std::int64_t column_bytes = std::max<std::int64_t>(1, copy.from.rows * copy.element_bytes);
+  line.copy = copy;
+  line.share_columns = std::max<std::int64_t>(1, kShareBytes / column_bytes);
+  line.shares = (copy.from.cols + line.share_columns - 1) / line.share_columns;
+  line.left.store(line.shares, std::memory_order_relaxed);
+  line.open.store(line.shares, std::memory_order_release);
+  const auto helpers = std::min<std::int64_t>(line.shares, std::ssize(line.helpers));
+  crew_.invite({line.helpers.begin(), line.helpers.begin() + helpers});
+  for (std::int64_t left = line.shares; left > 0; left = line.left.load(std::memory_order_acquire))
+    line.left.wait(left, std::memory_order_acquire);
+}
+
+void CopyCrew::help(int worker) {
+  const auto own = static_cast<std::size_t>(worker < first_ ? 0 : 1);
+  while (take_share(lines_[own]) || take_share(lines_[1 - own])) {
+  }
+}
+
+/// The line's copy may be read by those only who hold a share of it.
+bool CopyCrew::take_share(Line& line) {
+  std::int64_t open = line.open.load(std::memory_order_relaxed);
+  do {
+    if (open == 0) return false;
+  } while (!line.open.compare_exchange_weak(open, open - 1, std::memory_order_acquire,
+                                            std::memory_order_relaxed));
+  const Copy& copy = line.copy;
+  const std::int64_t first = (line.shares - open) * line.share_columns;
+  copy_columns_past_caches(copy.from, copy.to, copy.element_bytes, first,
+                           std::min(first + line.share_columns, copy.from.cols));
+  if (line.left.fetch_sub(1, std::memory_order_acq_rel) == 1) line.left.notify_all();
+  return true;
+}
+
+}  // namespace fleet

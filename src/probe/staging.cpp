@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// staging.cpp: a run in which tiles go through the pinned ring, and the simulated one that takes as
+// long. It must not know clocks.
+#include "probe/staging.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/sizes.hpp"
+#include "probe/loads.hpp"
+#include "probe/ports.hpp"
+#include "sim/simulate.hpp"
+
+namespace fleet {
+namespace {
+
+/// Three operands come in for one that goes home.
+constexpr int kInForOneOut = 3;
+/// The CPU reads and writes each byte; no cache makes it more.
+constexpr double kMostUnits = 4;
+constexpr double kSettled = 0.01;
+
+/// The port of all copies between devices and pinned memory of the host, in both directions; -1:
+/// there is none.
+PortId host_memory_of(const Machine& machine) {
+  std::optional<std::set<PortId>> common;
+  for (const Link& link : machine.links) {
+    if ((link.source == kHost) == (link.target == kHost)) continue;
+    if (link.source == kPageable || link.target == kPageable) continue;
+    std::set<PortId> ports;
+    for (const PortShare& share : link.ports)
+      if (!common || common->contains(share.port)) ports.insert(share.port);
+    common = std::move(ports);
+  }
+  return common && !common->empty() ? *common->begin() : -1;
+}
+
+/// The links of the ring, and those between its memory and devices.
+struct Ring {
+  LinkId in = -1, out = -1;
+  std::vector<LinkId> to, from;  ///< by device
+};
+
+std::optional<Ring> ring_of(const Machine& machine) {
+  Ring ring{.in = machine.find_link(kPageable, kHost), .out = machine.find_link(kHost, kPageable)};
+  if (ring.in < 0 || ring.out < 0 || !is_staging(machine, ring.in) || host_memory_of(machine) < 0)
+    return {};
+  for (DeviceId d = kFirstDevice; d < std::ssize(machine.devices); ++d) {
+    const LinkId to = machine.find_link(kHost, d), from = machine.find_link(d, kHost);
+    if (to < 0 || from < 0) continue;
+    ring.to.push_back(to);
+    ring.from.push_back(from);
+  }
+  if (ring.to.empty()) return {};
+  return ring;
+}
+
+ProbePlan staged_plan(const Machine& machine, const Ring& ring, std::int64_t edge) {
+  ProbePlan plan(machine, DataType::f64, edge, ProbePlan::Footprint::large);
+  const auto devices = static_cast<int>(ring.to.size());
+  for (int tile = 0; tile < std::max(plan.copies_beyond_caches(), 2 * devices); ++tile) {
+    const std::size_t device = index(tile % devices);
+    const TaskId there = plan.copy(ring.to[device], {plan.copy(ring.in, {})});
+    if (tile % kInForOneOut == kInForOneOut - 1)
+      plan.copy(ring.out, {plan.copy(ring.from[device], {there})});
+  }
+  return plan;
+}
+
+}  // namespace
+
+void charge_staging(Machine& machine, double units) {
+  const PortId memory = host_memory_of(machine);
+  if (memory < 0) return;
+  for (LinkId id = 0; id < std::ssize(machine.links); ++id) {
+    if (!is_staging(machine, id)) continue;
+    Link& link = machine.links[index(id)];
+    std::erase_if(link.ports, [&](const PortShare& share) { return share.port == memory; });
+    if (units <= 0) continue;
+    const double alone = machine.ports[index(memory)].capacity / link.bytes_per_s;
+    link.ports.push_back({memory, std::min(units, alone)});
+  }
+}
+
+void fit_staging(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
+  const std::optional<Ring> ring = ring_of(machine);
+  if (!ring) return;
+  Mix mix{"staging", {ring->in, ring->out}};
+  mix.links.insert(mix.links.end(), ring->to.begin(), ring->to.end());
+  mix.links.insert(mix.links.end(), ring->from.begin(), ring->from.end());
+  const auto plan_of = [&](std::int64_t edge) { return staged_plan(machine, *ring, edge); };
+  const std::optional<Load> load = measure_load(machine, mix, plan_of, memory, session);
+  if (!load) return;
+  if (load->seconds <= simulate(load->plan.plan(), machine).seconds * (1 + load->noticeable))
+    return;
+  const auto is_slower = [&](double units) {
+    charge_staging(machine, units);
+    return simulate(load->plan.plan(), machine).seconds > load->seconds;
+  };
+  double low = 0, high = kMostUnits;
+  while (high - low > kSettled) {
+    const double middle = (low + high) / 2;
+    (is_slower(middle) ? high : low) = middle;
+  }
+  charge_staging(machine, low);
+}
+
+std::size_t loads_of_staging(const Machine& machine) { return ring_of(machine) ? 1 : 0; }
+
+}  // namespace fleet
