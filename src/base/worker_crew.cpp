@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -66,8 +67,9 @@ bool WorkerCrew::start(int worker) {
   return true;
 }
 
-void WorkerCrew::invite(const std::vector<int>& workers) {
-  for (int worker : workers) call(shared_->invitations[static_cast<std::size_t>(worker)]);
+void WorkerCrew::invite(const std::vector<int>& workers, std::size_t most) {
+  for (std::size_t i = 0; i < std::min(most, workers.size()); ++i)
+    call(shared_->invitations[static_cast<std::size_t>(workers[i])]);
 }
 
 void WorkerCrew::call(std::atomic<int>& invitations) {

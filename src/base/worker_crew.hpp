@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -28,8 +29,9 @@ class WorkerCrew {
 
   /// Starts those of these workers that do not exist yet. False if the system refuses a thread.
   bool hire(const std::vector<int>& workers);
-  /// Sets these workers, which must be hired, to work: one that is at work begins again afterwards.
-  void invite(const std::vector<int>& workers);
+  /// Sets the first `most` of these workers, which must be hired, to work: one that is at work
+  /// begins again afterwards.
+  void invite(const std::vector<int>& workers, std::size_t most = SIZE_MAX);
   /// Waits until these workers have done all that they were invited to.
   void wait(const std::vector<int>& workers) const;
   /// The same of all workers.

@@ -280,7 +280,10 @@ void Offloader::search_better(const Problem& problem) noexcept {
     TuneRequest wanted = request(problem);
     wanted.helpers = std::min(wanted.helpers, cores_ / 2 - 1);  // the other cores are for the calls
     again_.begin(problem, online_.version(),
-                 [problem, wanted, machine = model()] { return tune(problem, *machine, wanted); });
+                 [problem, wanted, machine = model()](const auto& gives_up) mutable {
+                   wanted.gives_up = gives_up;
+                   return tune(problem, *machine, wanted);
+                 });
   } catch (const std::exception&) {
     // The next call tries again.
   }
@@ -339,9 +342,7 @@ Planned Offloader::priced_again(const Problem& problem, const Planned& known) {
   again.host_s = host_seconds(problem);
   again.priced_for = online_.version();
   // What runs showed was against the prediction before.
-  const Evidence& before = *known.evidence;
-  again.evidence = std::make_shared<Evidence>(
-      Evidence{.runs = before.runs, .looks = before.looks, .look_from = before.look_from});
+  again.evidence = std::make_shared<Evidence>(known.evidence->about_runs());
   return again;
 }
 

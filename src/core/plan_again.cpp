@@ -17,7 +17,7 @@ void PlanAgain::plan(Desk& desk) {
   const ExitGuard inside;  // exit destroys the tables that planning reads
   const double start_s = now_s();
   try {
-    desk.outcome.tuned = desk.work();
+    desk.outcome.tuned = desk.work([&desk] { return !desk.is_wanted || ExitGuard::exiting(); });
   } catch (const std::exception&) {
     desk.outcome.tuned.reset();
   }
@@ -33,13 +33,13 @@ void PlanAgain::begin(const Problem& problem, std::uint64_t made_for, Work work)
   desk_->work = std::move(work);
   desk_->outcome = {.problem = problem, .tuned = {}, .made_for = made_for};
   desk_->is_free = false;
-  is_wanted_ = true;
+  desk_->is_wanted = true;
   crew_.invite({0});
 }
 
 std::optional<PlanAgain::Outcome> PlanAgain::take() {
-  if (!is_wanted_ || is_busy()) return {};
-  is_wanted_ = false;
+  if (!desk_->is_wanted || is_busy()) return {};
+  desk_->is_wanted = false;
   return std::exchange(desk_->outcome, {});
 }
 

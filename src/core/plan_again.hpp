@@ -15,7 +15,7 @@
 namespace fleet {
 
 /// For one thread at a time. Its thread is started by the first problem and ends with its owner; a
-/// forked child has none.
+/// forked child has none. What nobody wants any more ends with the plan that is being made.
 class PlanAgain {
  public:
   /// What planning came to.
@@ -25,10 +25,14 @@ class PlanAgain {
     double plan_s = 0;           ///< measured
     std::uint64_t made_for = 0;  ///< what begin() was told
   };
-  /// It takes no state but its own, and may throw.
-  using Work = std::function<Tuned()>;
+  /// It takes no state but its own, and may throw. `gives_up` becomes true when the outcome is not
+  /// wanted any more, or the process exits.
+  using Work = std::function<Tuned(const std::function<bool()>& gives_up)>;
 
   PlanAgain();
+  ~PlanAgain() { forget(); }
+  PlanAgain(const PlanAgain&) = delete;
+  PlanAgain& operator=(const PlanAgain&) = delete;
 
   /// Is a problem being planned, which takes cores from whatever else is under way?
   bool is_busy() const { return !desk_->is_free.load(std::memory_order_acquire); }
@@ -39,7 +43,7 @@ class PlanAgain {
   /// The last outcome, once it is there; each is given once.
   std::optional<Outcome> take();
   /// What is being planned is not wanted any more.
-  void forget() { is_wanted_ = false; }
+  void forget() { desk_->is_wanted = false; }
 
  private:
   /// Shared with the thread, which may outlive this.
@@ -47,12 +51,12 @@ class PlanAgain {
     Work work;
     Outcome outcome;
     std::atomic<bool> is_free{true};
+    std::atomic<bool> is_wanted{false};  ///< the outcome on the desk, or to come
   };
   static void plan(Desk& desk);
 
   const std::shared_ptr<Desk> desk_;
   WorkerCrew crew_;
-  bool is_wanted_ = false;    ///< the outcome on the desk, or to come
   bool was_refused_ = false;  ///< the system has refused the thread
 };
 

@@ -3,8 +3,10 @@
 #include "cpu/copy_crew.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
+#include "base/sizes.hpp"
 #include "cpu/copies.hpp"
 
 namespace fleet {
@@ -30,13 +32,13 @@ void CopyCrew::copy(int number, const Copy& copy) {
   Line& line = lines_[static_cast<std::size_t>(number)];
   const std::int64_t column_bytes = std::max<std::int64_t>(1, copy.from.rows * copy.element_bytes);
   line.copy = copy;
-  line.share_columns = std::max<std::int64_t>(1, kShareBytes / column_bytes);
-  line.shares = (copy.from.cols + line.share_columns - 1) / line.share_columns;
+  line.share_columns = std::max({std::int64_t{1}, kShareBytes / column_bytes,
+                                 copy.from.cols / std::numeric_limits<int>::max() + 1});
+  line.shares = static_cast<int>(ceil_div(copy.from.cols, line.share_columns));
   line.left.store(line.shares, std::memory_order_relaxed);
   line.open.store(line.shares, std::memory_order_release);
-  const auto helpers = std::min<std::int64_t>(line.shares, std::ssize(line.helpers));
-  crew_.invite({line.helpers.begin(), line.helpers.begin() + helpers});
-  for (std::int64_t left = line.shares; left > 0; left = line.left.load(std::memory_order_acquire))
+  crew_.invite(line.helpers, static_cast<std::size_t>(line.shares));
+  for (int left = line.shares; left > 0; left = line.left.load(std::memory_order_acquire))
     line.left.wait(left, std::memory_order_acquire);
 }
 
@@ -48,13 +50,13 @@ void CopyCrew::help(int worker) {
 
 /// The line's copy may be read by those only who hold a share of it.
 bool CopyCrew::take_share(Line& line) {
-  std::int64_t open = line.open.load(std::memory_order_relaxed);
+  int open = line.open.load(std::memory_order_relaxed);
   do {
     if (open == 0) return false;
   } while (!line.open.compare_exchange_weak(open, open - 1, std::memory_order_acquire,
                                             std::memory_order_relaxed));
   const Copy& copy = line.copy;
-  const std::int64_t first = (line.shares - open) * line.share_columns;
+  const std::int64_t first = std::int64_t{line.shares - open} * line.share_columns;
   copy_columns_past_caches(copy.from, copy.to, copy.element_bytes, first,
                            std::min(first + line.share_columns, copy.from.cols));
   if (line.left.fetch_sub(1, std::memory_order_acq_rel) == 1) line.left.notify_all();

@@ -34,10 +34,10 @@ class CopyCrew {
   struct Line {
     Copy copy{};
     std::int64_t share_columns = 1;
-    std::int64_t shares = 0;
-    std::atomic<std::int64_t> open{0};  ///< shares that nobody has taken
-    std::atomic<std::int64_t> left{0};  ///< shares that are not copied
-    std::vector<int> helpers;           ///< all threads, those of this line first
+    int shares = 0;
+    alignas(64) std::atomic<int> open{0};  ///< shares that nobody has taken
+    alignas(64) std::atomic<int> left{0};  ///< shares that are not copied
+    std::vector<int> helpers;              ///< all threads, those of this line first
   };
   void help(int worker);
   static bool take_share(Line& line);

@@ -67,13 +67,14 @@ double rate_of(const Machine& machine, const RateId& id) {
 /// A set of rates that are alike: what one of them is, the others may be expected to be.
 struct Likes {
   RateId::Kind kind;
-  DataType type;   ///< products only
-  bool from_host;  ///< links only: not to the host
-  bool of_host;    ///< of the host itself, or between its memories
+  DataType type;                            ///< products only
+  DeviceId source = kHost, target = kHost;  ///< links: pinned memory, pageable memory or any device
   friend bool operator==(const Likes&, const Likes&) = default;
 };
 
-/// Nothing for rates of which a correction holds for some plans only.
+DeviceId any_device(DeviceId device) { return std::min<DeviceId>(device, kFirstDevice); }
+
+/// Nothing for what always counts, and for rates of which a correction holds for some plans only.
 std::optional<Likes> likes_of(const Machine& machine, const RateId& id) {
   switch (id.kind) {
     case RateId::Kind::beside:
@@ -82,11 +83,10 @@ std::optional<Likes> likes_of(const Machine& machine, const RateId& id) {
     case RateId::Kind::link: {
       const Link& link = machine.links[static_cast<std::size_t>(id.index)];
       if (!on_host(link.source) && !on_host(link.target)) return {};
-      return Likes{id.kind, DataType{}, on_host(link.source),
-                   on_host(link.source) && on_host(link.target)};
+      return Likes{id.kind, DataType{}, any_device(link.source), any_device(link.target)};
     }
     default:
-      return Likes{id.kind, id.type, false, on_host(id.index)};
+      return Likes{id.kind, id.type, any_device(id.index), kHost};
   }
 }
 

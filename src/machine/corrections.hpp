@@ -56,16 +56,17 @@ Machine uncorrected(Machine machine);
 /// machine: what slows a device down for a while does not change what it can do.
 Machine at_best(Machine machine);
 
-/// A device or a link that runs found slower or faster by this, against those like it or with all
-/// of them, has changed. Less may come from what the model leaves out: what rates are left of
-/// products beside copies, or of copies beside others, differs by a quarter between plans.
+/// A rate has changed if its factor differs by more than this from the factor of another rate of
+/// its kind, or if the mean factor of the kind is that far from 1. Less may come from what the
+/// model leaves out: what rates are left of products beside copies, or of copies beside others,
+/// differs by a quarter between plans.
 inline constexpr double kChanged = 1.5;
 
 /// The machine that plans are made for: of the corrections only those that hold for every plan.
-/// They are the ones of products, of streams and of links with the host, where all of a kind were
-/// found off by more than kChanged, or differ by more. What GPUs get from each other, and what
-/// ports give, holds for one pattern of copies, and serves predictions only
-/// (docs/performance/lessons.md).
+/// They are the ones of products, of streams and of links with the host, if one of the kind has
+/// changed (kChanged), and of what the CPU reaches beside devices. What GPUs get from each other,
+/// and what ports give, holds for one pattern of copies: it corrects predictions, and so whether a
+/// call goes to devices, but no plan (docs/performance/lessons.md).
 Machine for_plans(Machine machine);
 
 /// Gives rates of one kind that are equal, and were found off by about as much (kNoise), the mean

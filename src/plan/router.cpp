@@ -200,7 +200,7 @@ void Router::search(const Holder& source, std::span<const DeviceId> users, const
                      : kNever;
   order_.resize(users.size());
   std::iota(order_.begin(), order_.end(), std::size_t{0});
-  std::ranges::stable_sort(order_, {}, [this](std::size_t u) { return free_s_[u]; });
+  std::ranges::sort(order_, {}, [this](std::size_t u) { return std::pair(free_s_[u], u); });
   search_from(0, 0.0, users, cargo);
 }
 

@@ -87,9 +87,10 @@ class Prober {
       measure_issue(all);
     });
     session_.part("ports", machine_, [&] {
-      charge_staging(machine_, 0);
+      const double staged = staging_units(machine_);
+      charge_staging(machine_, 0);  // GPUs load the host's memory otherwise
       fit_ports(machine_, backend_.machine().ports.size(), memory_, session_);
-      fit_staging(machine_, memory_, session_);
+      fit_staging(machine_, staged, memory_, session_);
     });
     measure_sends(machine_, memory_, session_);
     measure_columns(machine_, memory_, session_);

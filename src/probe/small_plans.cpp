@@ -18,6 +18,9 @@ constexpr int kReadSlots = 4, kLargeReadSlots = 2;
 /// Slots that a queue writes in turn, so that no slot is written twice in a row.
 constexpr int kOwnSlots = 3, kLargeOwnSlots = 1;
 
+/// Slots between two copies.
+constexpr int kThroughSlots = 8;
+
 /// A tile with a larger edge does not fit into the caches.
 constexpr std::int64_t kSmallEdge = 512;
 
@@ -168,6 +171,30 @@ TaskId ProbePlan::copy_in_turn(LinkId link) {
   const QueueId writer = writers_in_turn_.emplace(target, queue_of(link)).first->second;
   last_in_turn_ = {copy_as(writer, link, last_in_turn_)};
   return last_in_turn_.front();
+}
+
+TaskId ProbePlan::copy_through(LinkId first, LinkId second, const std::vector<TaskId>& after) {
+  const Link &in = machine_->links[static_cast<std::size_t>(first)],
+             &out = machine_->links[static_cast<std::size_t>(second)];
+  if (std::ssize(through_) < kThroughSlots) through_.emplace_back(add_slot(in.target), kNoTask);
+  auto& [slot, reader] = through_[static_cast<std::size_t>(throughs_++ % kThroughSlots)];
+  std::vector<TaskId> before = after;
+  if (reader != kNoTask) before.push_back(reader);
+  const TaskId there = copy(first, slot, queue_of(first), before);
+
+  const QueueId writer = queue_of(second);
+  const bool in_pageable = out.target == kPageable;
+  const Where to = in_pageable ? Where{kPageable, -1} : own_slot(out.target, writer, next_);
+  TileId tile{kA, 0, 0};
+  if (in_pageable) tile = operand_tile(kPageable, own_tiles(writer) + next_ % turns_);
+  reader = add({.kind = on_host(out.target) ? TaskKind::writeback : TaskKind::fetch,
+                .queue = writer,
+                .link = second,
+                .tile = tile,
+                .from = slot,
+                .to = to},
+               {there});
+  return reader;
 }
 
 /// Adds a copy over `link` into a tile or slot that belongs to `writer`.

@@ -33,8 +33,11 @@ class ProbePlan {
   void send_in_turn() { in_turn_ = true; }
   /// Copies the next tile over `link`. Copies over one link are sequential.
   TaskId copy(LinkId link, const std::vector<TaskId>& after);
-  /// The same, after all earlier copies added by copy_in_turn. They share the tiles written at each
-  /// target, so that a plan over many links takes no more memory than one over few.
+  /// Copies the next tile over `first` into a slot, and from there over `second`. Returns the
+  /// second copy. All such copies share as many slots as the pinned ring of a plan has at least.
+  TaskId copy_through(LinkId first, LinkId second, const std::vector<TaskId>& after);
+  /// The same as copy(), after all earlier copies added by copy_in_turn. They share the tiles
+  /// written at each target, so that a plan over many links takes no more memory than one over few.
   TaskId copy_in_turn(LinkId link);
   /// Copies numbers into the slots of `device` and of its lane 0, if there is a link from the host
   /// and the tiles are not too large. Returns the tasks that a kernel there must wait for.
@@ -78,9 +81,12 @@ class ProbePlan {
   DataType type_ = DataType::f64;
   CallCuts cuts_;  ///< along k they grow with each queue that writes tiles
   mutable Plan plan_;
-  std::vector<std::vector<Where>> read_slots_;   ///< by device
-  std::vector<std::vector<Where>> own_slots_;    ///< by queue
-  std::vector<int> own_tiles_;                   ///< by queue: index along k, 0: none
+  std::vector<std::vector<Where>> read_slots_;  ///< by device
+  std::vector<std::vector<Where>> own_slots_;   ///< by queue
+  std::vector<int> own_tiles_;                  ///< by queue: index along k, 0: none
+  /// Slots between two copies, and who reads each: the next writer waits for it.
+  std::vector<std::pair<Where, TaskId>> through_;
+  int throughs_ = 0;
   std::map<DeviceId, QueueId> writers_in_turn_;  ///< by target
   std::vector<TaskId> last_in_turn_;
   bool in_turn_ = false;

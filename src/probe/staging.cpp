@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/sizes.hpp"
+#include "probe/capacity.hpp"
 #include "probe/loads.hpp"
 #include "probe/ports.hpp"
 #include "sim/simulate.hpp"
@@ -16,8 +17,12 @@ namespace fleet {
 namespace {
 
 /// Three operands come in for one that goes home.
-constexpr int kInForOneOut = 3;
-/// The CPU reads and writes each byte; no cache makes it more.
+constexpr std::size_t kInForOneOut = 3;
+/// Operands of a run, of which what fills and drains the ring is a small part.
+constexpr std::size_t kTiles = 24;
+/// A longer edge would take more pinned memory than a probe should.
+constexpr std::int64_t kLongestEdge = 2048;
+/// Streaming stores take two; more where the memory serves others too.
 constexpr double kMostUnits = 4;
 constexpr double kSettled = 0.01;
 
@@ -57,13 +62,15 @@ std::optional<Ring> ring_of(const Machine& machine) {
 }
 
 ProbePlan staged_plan(const Machine& machine, const Ring& ring, std::int64_t edge) {
-  ProbePlan plan(machine, DataType::f64, edge, ProbePlan::Footprint::large);
-  const auto devices = static_cast<int>(ring.to.size());
-  for (int tile = 0; tile < std::max(plan.copies_beyond_caches(), 2 * devices); ++tile) {
-    const std::size_t device = index(tile % devices);
-    const TaskId there = plan.copy(ring.to[device], {plan.copy(ring.in, {})});
+  ProbePlan plan(machine, DataType::f64, std::min(edge, kLongestEdge), ProbePlan::Footprint::large);
+  const std::size_t devices = ring.to.size();
+  const std::size_t tiles =
+      std::max({index(plan.copies_beyond_caches()), kTiles, kInForOneOut * devices});
+  std::size_t results = 0;
+  for (std::size_t tile = 0; tile < tiles; ++tile) {
+    const TaskId there = plan.copy_through(ring.in, ring.to[tile % devices], {});
     if (tile % kInForOneOut == kInForOneOut - 1)
-      plan.copy(ring.out, {plan.copy(ring.from[device], {there})});
+      plan.copy_through(ring.from[results++ % devices], ring.out, {there});
   }
   return plan;
 }
@@ -83,7 +90,7 @@ void charge_staging(Machine& machine, double units) {
   }
 }
 
-void fit_staging(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
+void fit_staging(Machine& machine, double said, ProbeMemory& memory, ProbeSession& session) {
   const std::optional<Ring> ring = ring_of(machine);
   if (!ring) return;
   Mix mix{"staging", {ring->in, ring->out}};
@@ -92,18 +99,25 @@ void fit_staging(Machine& machine, ProbeMemory& memory, ProbeSession& session) {
   const auto plan_of = [&](std::int64_t edge) { return staged_plan(machine, *ring, edge); };
   const std::optional<Load> load = measure_load(machine, mix, plan_of, memory, session);
   if (!load) return;
-  if (load->seconds <= simulate(load->plan.plan(), machine).seconds * (1 + load->noticeable))
-    return;
-  const auto is_slower = [&](double units) {
+  const auto seconds_with = [&](double units) {
     charge_staging(machine, units);
-    return simulate(load->plan.plan(), machine).seconds > load->seconds;
+    return simulate(load->plan.plan(), machine).seconds;
   };
+  const double noise = 1 + load->noticeable;
+  if (const double s = seconds_with(said); load->seconds <= s * noise && s <= load->seconds * noise)
+    return;
   double low = 0, high = kMostUnits;
+  if (load->seconds <= seconds_with(low) * noise) return;
   while (high - low > kSettled) {
     const double middle = (low + high) / 2;
-    (is_slower(middle) ? high : low) = middle;
+    (seconds_with(middle) > load->seconds ? high : low) = middle;
   }
   charge_staging(machine, low);
+}
+
+double staging_units(const Machine& machine) {
+  const std::optional<Ring> ring = ring_of(machine);
+  return ring ? weight_at(machine.links[index(ring->in)], host_memory_of(machine)) : 0;
 }
 
 std::size_t loads_of_staging(const Machine& machine) { return ring_of(machine) ? 1 : 0; }

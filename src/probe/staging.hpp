@@ -11,10 +11,14 @@ namespace fleet {
 /// and the host's memory cross, or none; but never so many that the port slows down one by itself.
 void charge_staging(Machine& machine, double units);
 
-/// The units with which a run that stages tiles, has each go on to a device, and takes results home
-/// as calls do takes as long as it was measured. `machine` has its ports, and staging is not
-/// charged; it is afterwards. Nothing happens where staging and devices share no port to fit.
-void fit_staging(Machine& machine, ProbeMemory& memory, ProbeSession& session);
+/// The units that a byte on its way into the ring takes.
+double staging_units(const Machine& machine);
+
+/// Times a run in which tiles go through the ring to devices, and one result for each three of them
+/// home, and charges the units with which the simulated run takes as long: those that were `said`
+/// before, if they do. `machine` has its ports by then. Nothing happens where staging and devices
+/// share no port.
+void fit_staging(Machine& machine, double said, ProbeMemory& memory, ProbeSession& session);
 
 /// The number of values that fit_staging() measures.
 std::size_t loads_of_staging(const Machine& machine);

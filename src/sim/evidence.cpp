@@ -31,7 +31,9 @@ void look_later(Evidence& evidence) {
 }
 
 Evidence one_run_later(const Evidence& before) {
-  return {.runs = before.runs + 1, .looks = before.looks, .look_from = before.look_from};
+  Evidence later = before.about_runs();
+  ++later.runs;
+  return later;
 }
 
 }  // namespace
@@ -69,10 +71,9 @@ Lesson learn(Evidence& evidence, const Plan& plan, const Machine& machine, doubl
     lesson.corrections.clear();
     lesson.too_fast = lesson.far_off && speed > 1;
   } else {  // what was observed is off against a machine that is no more
-    evidence = {.runs = evidence.runs,
-                .far_off = evidence.far_off,
-                .looks = evidence.looks,
-                .look_from = evidence.look_from};
+    const int far_off = evidence.far_off;
+    evidence = evidence.about_runs();
+    evidence.far_off = far_off;
   }
   return lesson;
 }

@@ -16,11 +16,14 @@ struct Evidence {
   double untimed_speed = 0;  ///< the same where it was off and did not measure its tasks, else 0
   bool timed = false;        ///< `observed` is known
   std::vector<Correction> observed;
-  /// Runs that measured their tasks and were compared task by task. The next one is 4^n runs after
-  /// the n-th, from `look_from` on: such runs take up to a third longer, and what the model leaves
-  /// out would have each run measured.
+  /// Runs that measured their tasks because that was wanted. After the n-th, 4^n runs do without,
+  /// until `look_from`: such runs take up to a third longer, and what the model leaves out would
+  /// have each run measured.
   int looks = 0;
   int look_from = 0;
+
+  /// Without what it says against a prediction that holds no more.
+  Evidence about_runs() const { return {.runs = runs, .looks = looks, .look_from = look_from}; }
 };
 
 /// Whether the next run should measure its tasks: the last one was off, and nobody knows where.

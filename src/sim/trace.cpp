@@ -54,19 +54,21 @@ double joules_of(Work work, const Watts& watts, double seconds) {
 
 void add_energy(Cost& cost, const Plan& plan, const Machine& machine, const Trace& trace) {
   std::vector<Work> works = work_of(plan, machine, trace);
+  const bool knows_watts = machine.knows_watts();
   for (std::size_t d = kFirstDevice; d < works.size(); ++d) {
     const Watts& watts = machine.devices[d].watts;
     const bool takes_part = !works[d].empty();
+    cost.devices += takes_part ? 1 : 0;
+    if (!knows_watts) continue;
     const double joules = takes_part ? joules_of(std::move(works[d]), watts, cost.seconds)
                                      : watts.idle * cost.seconds;
-    cost.devices += takes_part ? 1 : 0;
     if (takes_part) cost.joules += joules;
     cost.joules_node += joules;
   }
+  if (!knows_watts) return;
   const Watts& host = machine.devices[kHost].watts;
   cost.joules += std::max(0.0, host.multiply - host.wait) * busy_s(works[kHost].products);
   cost.joules_node += joules_of(std::move(works[kHost]), host, cost.seconds);
-  if (!machine.knows_watts()) cost.joules = cost.joules_node = 0;
 }
 
 }  // namespace

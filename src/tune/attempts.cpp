@@ -7,6 +7,7 @@
 namespace fleet {
 
 const Considered* Attempts::attempt(Considered c) {
+  if (gives_up_ && gives_up_()) throw GaveUp();
   std::optional<Considered> direct;
   if (c.tuning.max_hops > 0) direct = c;
   const Considered* planned = choice_.attempt(std::move(c));

@@ -2,6 +2,7 @@
 // attempts.hpp: plans and simulates candidates while a budget lasts. It proposes and chooses none.
 #pragma once
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "tune/choice.hpp"
@@ -37,11 +38,12 @@ class Budget {
 
 class Attempts {
  public:
-  /// Both must outlive it.
-  Attempts(Choice& choice, Budget& budget) : choice_(choice), budget_(budget) {}
+  /// All must outlive it.
+  Attempts(Choice& choice, Budget& budget, const std::function<bool()>& gives_up)
+      : choice_(choice), budget_(budget), gives_up_(gives_up) {}
 
   /// Plans and simulates one tuning. Returns what came out, until the next one; null if it does not
-  /// fit into memory or lacks a route.
+  /// fit into memory or lacks a route. Throws GaveUp.
   const Considered* attempt(Considered candidate);
   /// The same if its tasks fit into the budget up to `end`.
   const Considered* attempt_before(std::int64_t end, Considered candidate);
@@ -56,6 +58,7 @@ class Attempts {
  private:
   Choice& choice_;
   Budget& budget_;
+  const std::function<bool()>& gives_up_;
 };
 
 }  // namespace fleet

@@ -39,6 +39,11 @@ class Lister {
   void add(std::vector<Considered>& list, Tuning tuning) const;
   void add_out_of_core(std::vector<Considered>& list, Tuning tuning) const;
   void add_split(std::vector<Considered>& list, Tuning tuning) const;
+  /// The longest pieces of m, n and k, and the numbers of pieces, those of m over all items.
+  struct Pieces {
+    std::int64_t m, n, k, rows, cols, steps;
+  };
+  Pieces pieces(const Tuning& t) const;
   std::int64_t tasks_of(const Tuning& t) const;
   std::int64_t ring_bytes(const Tuning& t) const;
   void keep_small_rings(std::vector<Considered>& list) const;
@@ -103,40 +108,47 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Lister::stretched(const Tunin
   return edges;
 }
 
-std::int64_t Lister::tasks_of(const Tuning& t) const {
-  const std::int64_t batch = problem_.batch;
-  const std::int64_t rows =
-      ceil_div(problem_.m,
-               std::min(t.edge_m(),
-                        std::max<std::int64_t>(1, ceil_div(problem_.m * batch, t.grid.rows)))) *
-      batch;
-  const std::int64_t cols = ceil_div(
-      problem_.n, std::min(t.tile, std::max<std::int64_t>(1, ceil_div(problem_.n, t.grid.cols))));
-  const std::int64_t steps = ceil_div(problem_.k, longest_step(problem_.type.storage, t.edge_k()));
-  const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
-  const std::int64_t tasks = rows * cols * steps + 3 * rows * cols;
-  const RoutineTraits& traits = problem_.traits();
-  return (traits.triangle || traits.triangular ? (tasks + 1) / 2 : tasks) * (traits.twice ? 2 : 1) +
-         passes * steps * (rows * t.grid.cols + cols * t.grid.rows);
+Lister::Pieces Lister::pieces(const Tuning& t) const {
+  const auto of_block = [](std::int64_t edge, std::int64_t length, std::int64_t parts) {
+    return std::min(edge, std::max<std::int64_t>(1, ceil_div(length, parts)));
+  };
+  Pieces p{.m = of_block(t.edge_m(), problem_.m * problem_.batch, t.grid.rows),
+           .n = of_block(t.tile, problem_.n, t.grid.cols),
+           .k = std::min(longest_step(problem_.type.storage, t.edge_k()), problem_.k)};
+  p.rows = ceil_div(problem_.m, p.m) * problem_.batch;
+  p.cols = ceil_div(problem_.n, p.n);
+  p.steps = ceil_div(problem_.k, p.k);
+  return p;
 }
 
-// Each slot holds the largest tile of any matrix.
+std::int64_t Lister::tasks_of(const Tuning& t) const {
+  const Pieces p = pieces(t);
+  const std::int64_t passes = t.group > 0 ? ceil_div(std::max(problem_.m, problem_.n), t.group) : 1;
+  const std::int64_t tasks = p.rows * p.cols * p.steps + 3 * p.rows * p.cols;
+  const RoutineTraits& traits = problem_.traits();
+  return (traits.triangle || traits.triangular ? (tasks + 1) / 2 : tasks) * (traits.twice ? 2 : 1) +
+         passes * p.steps * (p.rows * t.grid.cols + p.cols * t.grid.rows);
+}
+
+// Each slot holds the largest tile of any matrix; a plan with few tiles has fewer. Blocks of uneven
+// parts, which are tried later, may have longer pieces than even ones.
 std::int64_t Lister::ring_bytes(const Tuning& t) const {
-  const std::int64_t m = std::min(t.edge_m(), problem_.m), n = std::min(t.tile, problem_.n),
-                     k = std::min(t.edge_k(), problem_.k);
-  return ring_slots(t) * std::max({m * k, k * n, m * n}) * bytes_of(problem_.type.storage);
+  const Pieces p = pieces(t);
+  const std::int64_t m = std::min(t.edge_m(), problem_.m), n = std::min(t.tile, problem_.n);
+  const std::int64_t tiles = p.rows * p.steps + p.steps * p.cols + 2 * p.rows * p.cols;
+  return std::min(ring_slots(t), tiles) * std::max({m * p.k, p.k * n, m * n}) *
+         bytes_of(problem_.type.storage);
 }
 
 void Lister::keep_small_rings(std::vector<Considered>& list) const {
-  std::int64_t pageable_bytes = 0;
-  for (const Operand& operand : problem_.operands)
-    if (operand.home == kPageable)
-      pageable_bytes += operand.rows * operand.cols * bytes_of(problem_.type.storage);
+  double pageable_bytes = 0;
+  for (int o = 0; o < std::ssize(problem_.operands); ++o)
+    if (problem_.operands[o].home == kPageable) pageable_bytes += bytes_that_count(problem_, o);
   if (request_.tile > 0 || pageable_bytes == 0) return;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   for (const Considered& c : list) most = std::min(most, ring_bytes(c.tuning));
-  const double share = limits::kRingShare * static_cast<double>(pageable_bytes);
-  most = std::max({most, limits::kMostRingBytes, static_cast<std::int64_t>(share)});
+  most = std::max({most, limits::kMostRingBytes,
+                   static_cast<std::int64_t>(limits::kRingShare * pageable_bytes)});
   std::erase_if(list, [&](const Considered& c) { return ring_bytes(c.tuning) > most; });
 }
 

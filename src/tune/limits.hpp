@@ -32,9 +32,9 @@ inline constexpr std::int64_t kFixedTile = 2048;
 inline constexpr double kLatencyTile = 2048, kLatencyWeight = 0.2;
 /// The largest edge: larger tiles leave nothing to overlap.
 inline constexpr std::int64_t kLargestTile = 8192;
-/// The most memory of the pinned ring through which pageable operands go, or this share of the
-/// operands, unless every tile needs more: the first call of a plan waits until it is pinned, 40 ms
-/// per GiB on H100.
+/// The most memory of the pinned ring through which pageable operands go: this, or a share of these
+/// operands where that is more, unless every tile needs more. The first call of a plan waits until
+/// it is pinned, 40 ms per GiB on H100.
 inline constexpr std::int64_t kMostRingBytes = std::int64_t{512} << 20;
 inline constexpr double kRingShare = 1.0 / 16;
 /// The least edge that is tried when memory is short: if it does not fit, tiles are not the reason.

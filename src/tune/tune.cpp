@@ -10,7 +10,6 @@
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
-#include "machine/corrections.hpp"
 #include "program/decompose.hpp"
 #include "sim/simulate.hpp"
 #include "tune/attempts.hpp"
@@ -18,6 +17,7 @@
 #include "tune/choice.hpp"
 #include "tune/cpu_share.hpp"
 #include "tune/fits.hpp"
+#include "tune/lasting.hpp"
 #include "tune/limits.hpp"
 #include "tune/preset.hpp"
 #include "tune/team_search.hpp"
@@ -67,7 +67,7 @@ class Tuner {
   const Tuning base_;  ///< of all workers
   Choice choice_;
   Budget budget_{0};
-  Attempts attempts_{choice_, budget_};
+  Attempts attempts_{choice_, budget_, request_.gives_up};
   UnevenParts uneven_parts_{problem_, machine_, request_, attempts_};
   TeamSearch team_search_{
       attempts_, base_.workers, [this](const Team& team) { return listed(team); },
@@ -341,10 +341,8 @@ Tuned tune_for(const Machine& machine, const Problem& problem, const TuneRequest
 }  // namespace
 
 Tuned tune(const Problem& problem, const Machine& machine, const TuneRequest& request) {
-  const Machine lasting = for_plans(machine);
-  Tuned tuned = tune_for(lasting, problem, request);
-  if (lasting != machine) tuned.cost = predicted(tuned.plan, machine);
-  return tuned;
+  return tuned_for_lasting(
+      machine, [&](const Machine& lasting) { return tune_for(lasting, problem, request); });
 }
 
 }  // namespace fleet

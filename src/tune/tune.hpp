@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // tune.hpp: finds the best tuning and plan for a problem on a machine. Pure.
 #pragma once
+#include <exception>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -36,6 +38,12 @@ struct TuneRequest {
   int helpers = 0;              ///< threads that plan beside the caller's; they change no plan
   bool shares_pageable = true;  ///< where memory is shared with the host, pageable memory is too
   Goal goal;
+  std::function<bool()> gives_up;  ///< asked before each plan; true: tune() throws GaveUp
+};
+
+/// Nobody waits for the plan any more.
+struct GaveUp : std::exception {
+  const char* what() const noexcept override { return "planning was given up"; }
 };
 
 struct Tuned {

@@ -12,7 +12,6 @@
 #include "base/helpers.hpp"
 #include "base/locked.hpp"
 #include "base/sizes.hpp"
-#include "machine/corrections.hpp"
 #include "plan/bound.hpp"
 #include "plan/factor_planner.hpp"
 #include "plan/kernel_times.hpp"
@@ -20,6 +19,7 @@
 #include "program/strips.hpp"
 #include "sim/simulate.hpp"
 #include "tune/candidates.hpp"
+#include "tune/lasting.hpp"
 #include "tune/limits.hpp"
 
 namespace fleet {
@@ -206,14 +206,16 @@ class FactorTuner {
 
 }  // namespace
 
-TunedFactorization tune(const Factorization& what, const Machine& machine,
-                        const TuneRequest& request) {
-  const Machine lasting = for_plans(machine);
-  TunedFactorization tuned = FactorTuner(what, lasting, request).run();
-  if (lasting == machine) return tuned;
+/// For tuned_for_lasting().
+static void price(TunedFactorization& tuned, const Machine& machine) {
   tuned.cost = {};
   for (const Plan& stage : tuned.stages) add_cost(tuned.cost, predicted(stage, machine));
-  return tuned;
+}
+
+TunedFactorization tune(const Factorization& what, const Machine& machine,
+                        const TuneRequest& request) {
+  return tuned_for_lasting(
+      machine, [&](const Machine& lasting) { return FactorTuner(what, lasting, request).run(); });
 }
 
 double host_s(const Factorization& what, const Machine& machine) {

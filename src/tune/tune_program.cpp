@@ -12,6 +12,7 @@
 #include "machine/corrections.hpp"
 #include "sim/simulate.hpp"
 #include "tune/candidates.hpp"
+#include "tune/lasting.hpp"
 #include "tune/limits.hpp"
 #include "tune/teams.hpp"
 
@@ -275,10 +276,9 @@ RegularTiles regular_tiles(const Machine& corrected, Storage storage, std::int64
 
 Tuned tune_program(std::shared_ptr<const TileProgram> program, const Machine& machine,
                    const TuneRequest& request, const Residency& before) {
-  const Machine lasting = for_plans(machine);
-  Tuned tuned = ProgramTuner(std::move(program), lasting, request, before).run();
-  if (lasting != machine) tuned.cost = predicted(tuned.plan, machine);
-  return tuned;
+  return tuned_for_lasting(machine, [&](const Machine& lasting) {
+    return ProgramTuner(program, lasting, request, before).run();
+  });
 }
 
 Tuned tune_program(const Composition& composition, const Machine& machine,

@@ -144,6 +144,7 @@ inline std::string difference(const Machine& real, const Machine& found, double 
           off(expected, column.share))
         return say(name + " columns of " + std::to_string(column.bytes), expected, column.share);
     if (a.columns.empty() != b.columns.empty()) return name + " and its columns";
+    if (a.ports.size() != b.ports.size()) return name + " and its ports";
     for (std::size_t s = 0; s < a.ports.size(); ++s)
       if (off(a.ports[s].weight, b.ports[s].weight))
         return say(name + " weight", a.ports[s].weight, b.ports[s].weight);

@@ -2,7 +2,7 @@
 // test_corrections.cpp: machines whose rates runs have corrected, and what plans are made for.
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <vector>
 
 #include "base/error.hpp"
 #include "machine/corrections.hpp"

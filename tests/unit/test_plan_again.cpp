@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <new>
@@ -17,7 +18,9 @@ namespace {
 
 Problem cube(std::int64_t edge) { return make_problem({.m = edge, .n = edge, .k = edge}); }
 PlanAgain::Work plans(int number) {
-  return [number] { return Tuned{.plan = {}, .cost = {}, .planned = number, .search = {}}; };
+  return [number](const auto&) {
+    return Tuned{.plan = {}, .cost = {}, .planned = number, .search = {}};
+  };
 }
 std::optional<PlanAgain::Outcome> wait_for(PlanAgain& again) {
   while (again.is_busy()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -43,7 +46,9 @@ TEST(PlanAgain, GivesEachOutcomeOnce) {
 TEST(PlanAgain, TakesOneProblemAtATime) {
   PlanAgain again;
   std::promise<void> go;
-  again.begin(cube(1), 0, [&, wait = go.get_future().share()] { return wait.wait(), plans(1)(); });
+  again.begin(cube(1), 0, [&, wait = go.get_future().share()](const auto& gives_up) {
+    return wait.wait(), plans(1)(gives_up);
+  });
   EXPECT_TRUE(again.is_busy());
   EXPECT_FALSE(again.can_begin());
   again.begin(cube(2), 0, plans(2));
@@ -59,7 +64,9 @@ TEST(PlanAgain, TakesOneProblemAtATime) {
 TEST(PlanAgain, LeavesWhatIsNotWantedAnyMore) {
   PlanAgain again;
   std::promise<void> go;
-  again.begin(cube(1), 0, [&, wait = go.get_future().share()] { return wait.wait(), plans(1)(); });
+  again.begin(cube(1), 0, [&, wait = go.get_future().share()](const auto& gives_up) {
+    return wait.wait(), plans(1)(gives_up);
+  });
   again.forget();
   go.set_value();
   EXPECT_FALSE(wait_for(again));
@@ -70,9 +77,37 @@ TEST(PlanAgain, LeavesWhatIsNotWantedAnyMore) {
   EXPECT_EQ(outcome->problem, cube(2));
 }
 
+/// It would go on for ever.
+TEST(PlanAgain, EndsWhatIsNotWantedAnyMore) {
+  const auto until_given_up = [](const auto& gives_up) -> Tuned {
+    while (!gives_up()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    throw GaveUp();
+  };
+  std::promise<void> begun;
+  std::atomic<bool> has_ended{false};
+  {
+    PlanAgain again;
+    again.begin(cube(1), 0, until_given_up);
+    again.forget();
+    EXPECT_FALSE(wait_for(again));
+    EXPECT_TRUE(again.can_begin());
+
+    again.begin(cube(2), 0, [&](const auto& gives_up) -> Tuned {
+      struct Note {
+        std::atomic<bool>& ended;
+        ~Note() { ended = true; }
+      } note{has_ended};
+      begun.set_value();
+      return until_given_up(gives_up);
+    });
+    begun.get_future().wait();
+  }
+  EXPECT_TRUE(has_ended);  // with its owner
+}
+
 TEST(PlanAgain, HasNoPlanWherePlanningThrows) {
   PlanAgain again;
-  again.begin(cube(1), 0, []() -> Tuned { throw std::bad_alloc(); });
+  again.begin(cube(1), 0, [](const auto&) -> Tuned { throw std::bad_alloc(); });
 
   const auto outcome = wait_for(again);
   ASSERT_TRUE(outcome);

@@ -342,17 +342,46 @@ TEST(Tune, TakesTheGridThatItIsGivenIfItHoldsTheWorkers) {
 /// The first call waits until it is pinned.
 TEST(Tune, KeepsThePinnedRingSmall) {
   const Machine machine = test::shipped("h200x4");
-  const auto ring = [&](std::int64_t n, const TuneRequest& request) {
-    const Plan plan = tune(square(n, kPageable), machine, request).plan;
-    EXPECT_GE(plan.slots[kHost].size(), 8u) << n;
-    return plan.arena_bytes[kHost];
+  const auto ring = [&](const Problem& problem, const TuneRequest& request) {
+    return tune(problem, machine, request).plan.arena_bytes[kHost];
   };
-  const auto operands = [](std::int64_t n) { return 3 * n * n * std::int64_t{sizeof(double)}; };
+  const std::int64_t most = limits::kMostRingBytes + kAlignmentBytes;
 
-  for (const std::int64_t n : {8192, 16384})
-    EXPECT_LE(ring(n, {}), limits::kMostRingBytes + kAlignmentBytes) << n;
-  EXPECT_LE(ring(65536, {}), operands(65536) / 16 + kAlignmentBytes);
-  EXPECT_GT(ring(16384, {.tile = 8192}), 4 * limits::kMostRingBytes);  // as it was asked for
+  for (const std::int64_t n : {4096, 8192, 16384})
+    EXPECT_LE(ring(square(n, kPageable), {}), most) << n;
+  EXPECT_LE(ring(square(16384, kPageable), {.workers = {kFirstDevice}}), most);
+  for (const Routine routine : {Routine::syrk, Routine::trsm})
+    EXPECT_LE(ring(make_problem({.routine = routine, .m = 16384, .n = 16384, .k = 16384},
+                                {.homes = {kPageable, kPageable, kPageable}}),
+                   {}),
+              most);
+  EXPECT_LE(ring(make_problem({.type = DataType::f16, .m = 16384, .n = 16384, .k = 16384},
+                              {.homes = {kPageable, kPageable, kPageable}}),
+                 {}),
+            most);
+  const std::int64_t n = 65536;
+  EXPECT_LE(ring(square(n, kPageable), {}), 3 * n * n * 8 / 16 + kAlignmentBytes);
+  EXPECT_GT(ring(square(16384, kPageable), {.tile = 8192}), 4 * most);  // as it was asked for
+}
+
+/// Results on their way home would take those of operands.
+TEST(Tune, GivesTheRingOfOneDeviceEightSlots) {
+  const Plan plan =
+      tune(square(8192, kPageable), test::shipped("h200x4"), {.workers = {kFirstDevice}}).plan;
+
+  EXPECT_EQ(plan.slots[kHost].size(), 8u);
+}
+
+TEST(Tune, EndsBeforeThePlanThatNobodyWaitsFor) {
+  const Machine machine = node(4);
+  const int all = tune(square(4096, kHost), machine, {}).planned;
+  for (const int most : {0, 1, all / 2}) {
+    int asked = 0;
+    TuneRequest request;
+    request.gives_up = [&] { return asked++ == most; };
+    EXPECT_THROW(tune(square(4096, kHost), machine, request), GaveUp);
+    EXPECT_EQ(asked, most + 1);
+  }
 }
 
 TEST(Tune, UsesTheFixedTileWhenTheRuleIsOff) {
