@@ -223,7 +223,7 @@ Tuned Choice::take() {
     left -= effort;
     candidates.push_back(plan_of(i));
   }
-  if (left >= 0) examine(candidates);
+  if (left >= 0 && candidates.size() > 1) examine(candidates);
   std::optional<Kept> best;
   double least_s = kNever;
   for (Kept& kept : candidates) {
