@@ -64,15 +64,18 @@ double rate_of(const Machine& machine, const RateId& id) {
   return 0;
 }
 
+void drop_correction(Rate rate) {
+  if (rate.measured > 0) rate.now = std::exchange(rate.measured, 0);
+}
+
 /// A set of rates that are alike: what one of them is, the others may be expected to be.
 struct Likes {
   RateId::Kind kind;
-  DataType type;                            ///< products only
-  DeviceId source = kHost, target = kHost;  ///< links: pinned memory, pageable memory or any device
+  DataType type;  ///< products only
+  /// Kinds of places (place_kind()): the ends of links, and where other rates are of.
+  DeviceId source = kHost, target = kHost;
   friend bool operator==(const Likes&, const Likes&) = default;
 };
-
-DeviceId any_device(DeviceId device) { return std::min<DeviceId>(device, kFirstDevice); }
 
 /// Nothing for what always counts, and for rates of which a correction holds for some plans only.
 std::optional<Likes> likes_of(const Machine& machine, const RateId& id) {
@@ -83,10 +86,10 @@ std::optional<Likes> likes_of(const Machine& machine, const RateId& id) {
     case RateId::Kind::link: {
       const Link& link = machine.links[static_cast<std::size_t>(id.index)];
       if (!on_host(link.source) && !on_host(link.target)) return {};
-      return Likes{id.kind, DataType{}, any_device(link.source), any_device(link.target)};
+      return Likes{id.kind, DataType{}, place_kind(link.source), place_kind(link.target)};
     }
     default:
-      return Likes{id.kind, id.type, any_device(id.index), kHost};
+      return Likes{id.kind, id.type, place_kind(id.index), kHost};
   }
 }
 
@@ -101,9 +104,7 @@ Machine corrected(Machine machine, std::span<const Correction> corrections) {
 }
 
 Machine uncorrected(Machine machine) {
-  for_each_rate(machine, [](const RateId&, Rate rate) {
-    if (rate.measured > 0) rate.now = std::exchange(rate.measured, 0);
-  });
+  for_each_rate(machine, [](const RateId&, Rate rate) { drop_correction(rate); });
   return machine;
 }
 
@@ -142,7 +143,7 @@ Machine for_plans(Machine machine) {
     const Group* const group = group_of(id);
     const bool holds =
         id.kind == RateId::Kind::beside || (group != nullptr && group->has_changed());
-    if (!holds && rate.measured > 0) rate.now = std::exchange(rate.measured, 0);
+    if (!holds) drop_correction(rate);
   });
   return machine;
 }

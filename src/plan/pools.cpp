@@ -86,7 +86,7 @@ std::int64_t transit_slots(const Tuning& tuning) {
 }  // namespace
 
 std::int64_t ring_slots(const Tuning& tuning) {
-  return std::max<std::int64_t>(8, transit_slots(tuning));
+  return std::max(kLeastRingSlots, transit_slots(tuning));
 }
 
 void limit_pools(std::vector<SlotStore>& stores, const Plan& plan, const Machine& machine,

@@ -8,9 +8,10 @@
 
 namespace fleet {
 
-/// Slots of the pinned ring of the host. Copies into it and out of it share them in the order of
-/// the plan: with four, those of operands waited for those of results, which took 7 % of a run
-/// (docs/performance/lessons.md).
+/// The least slots of the pinned ring of the host. Copies into it and out of it share them in the
+/// order of the plan: with four, those of operands waited for those of results, which took 7 % of a
+/// run (docs/performance/lessons.md).
+inline constexpr std::int64_t kLeastRingSlots = 8;
 std::int64_t ring_slots(const Tuning& tuning);
 
 /// Limits the pools of each location (index DeviceId) where slots are recycled: those of plans that

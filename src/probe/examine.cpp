@@ -267,7 +267,7 @@ class Examination {
   void note_uneven_links() {
     std::map<std::array<int, 2>, double> best;
     const auto kind = [](const Link& link) {
-      return std::array{std::min(link.source, kFirstDevice), std::min(link.target, kFirstDevice)};
+      return std::array{place_kind(link.source), place_kind(link.target)};
     };
     for (const Link& link : measured_.links)
       best[kind(link)] = std::max(best[kind(link)], link.bytes_per_s);

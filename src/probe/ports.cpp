@@ -36,9 +36,6 @@ constexpr std::size_t kMostLoaded = 16;
 /// Short loads of similar ports differ by less than this factor.
 constexpr double kAlikePorts = 1.15;
 
-/// 0: pinned host, 1: pageable host, 2: any device.
-int place_kind(DeviceId device) { return std::min(device, kFirstDevice); }
-
 /// All the links, or as many as also fill the port: sixteen links served by CPU threads keep the
 /// threads of eight devices busy in both directions.
 std::vector<LinkId> to_load(const Machine& machine, const std::vector<LinkId>& links,

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/sizes.hpp"
+#include "plan/pools.hpp"
 #include "run/execute.hpp"
 
 namespace fleet {
@@ -17,9 +18,6 @@ namespace {
 constexpr int kReadSlots = 4, kLargeReadSlots = 2;
 /// Slots that a queue writes in turn, so that no slot is written twice in a row.
 constexpr int kOwnSlots = 3, kLargeOwnSlots = 1;
-
-/// Slots between two copies.
-constexpr int kThroughSlots = 8;
 
 /// A tile with a larger edge does not fit into the caches.
 constexpr std::int64_t kSmallEdge = 512;
@@ -176,8 +174,8 @@ TaskId ProbePlan::copy_in_turn(LinkId link) {
 TaskId ProbePlan::copy_through(LinkId first, LinkId second, const std::vector<TaskId>& after) {
   const Link &in = machine_->links[static_cast<std::size_t>(first)],
              &out = machine_->links[static_cast<std::size_t>(second)];
-  if (std::ssize(through_) < kThroughSlots) through_.emplace_back(add_slot(in.target), kNoTask);
-  auto& [slot, reader] = through_[static_cast<std::size_t>(throughs_++ % kThroughSlots)];
+  if (std::ssize(through_) < kLeastRingSlots) through_.emplace_back(add_slot(in.target), kNoTask);
+  auto& [slot, reader] = through_[static_cast<std::size_t>(throughs_++ % kLeastRingSlots)];
   std::vector<TaskId> before = after;
   if (reader != kNoTask) before.push_back(reader);
   const TaskId there = copy(first, slot, queue_of(first), before);

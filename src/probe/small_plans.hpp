@@ -34,7 +34,7 @@ class ProbePlan {
   /// Copies the next tile over `link`. Copies over one link are sequential.
   TaskId copy(LinkId link, const std::vector<TaskId>& after);
   /// Copies the next tile over `first` into a slot, and from there over `second`. Returns the
-  /// second copy. All such copies share as many slots as the pinned ring of a plan has at least.
+  /// second copy. All such copies share kLeastRingSlots.
   TaskId copy_through(LinkId first, LinkId second, const std::vector<TaskId>& after);
   /// The same as copy(), after all earlier copies added by copy_in_turn. They share the tiles
   /// written at each target, so that a plan over many links takes no more memory than one over few.

@@ -98,7 +98,7 @@ void fit_staging(Machine& machine, double said, ProbeMemory& memory, ProbeSessio
   mix.links.insert(mix.links.end(), ring->from.begin(), ring->from.end());
   const auto plan_of = [&](std::int64_t edge) { return staged_plan(machine, *ring, edge); };
   const std::optional<Load> load = measure_load(machine, mix, plan_of, memory, session);
-  if (!load) return;
+  if (!load) return charge_staging(machine, said);
   const auto seconds_with = [&](double units) {
     charge_staging(machine, units);
     return simulate(load->plan.plan(), machine).seconds;

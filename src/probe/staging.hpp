@@ -16,8 +16,8 @@ double staging_units(const Machine& machine);
 
 /// Times a run in which tiles go through the ring to devices, and one result for each three of them
 /// home, and charges the units with which the simulated run takes as long: those that were `said`
-/// before, if they do. `machine` has its ports by then. Nothing happens where staging and devices
-/// share no port.
+/// before, if they do, or if memory is too small for the run. `machine` has its ports by then, and
+/// staging is not charged. Nothing happens where staging and devices share no port.
 void fit_staging(Machine& machine, double said, ProbeMemory& memory, ProbeSession& session);
 
 /// The number of values that fit_staging() measures.

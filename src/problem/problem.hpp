@@ -18,6 +18,8 @@ inline constexpr DeviceId kPageable = 1;
 inline constexpr DeviceId kFirstDevice = 2;
 
 inline bool on_host(DeviceId d) { return d < kFirstDevice; }
+/// Pinned memory, pageable memory, or any device.
+inline DeviceId place_kind(DeviceId d) { return d < kFirstDevice ? d : kFirstDevice; }
 
 /// The word of `--place` for a location: "h", "p", or the user-facing device number.
 std::string place_word(DeviceId location);

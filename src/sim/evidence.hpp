@@ -16,9 +16,9 @@ struct Evidence {
   double untimed_speed = 0;  ///< the same where it was off and did not measure its tasks, else 0
   bool timed = false;        ///< `observed` is known
   std::vector<Correction> observed;
-  /// Runs that measured their tasks because that was wanted. After the n-th, 4^n runs do without,
-  /// until `look_from`: such runs take up to a third longer, and what the model leaves out would
-  /// have each run measured.
+  /// Runs that measured their tasks because that was wanted, and of virtual devices, whose runs all
+  /// do, those that were compared. After the n-th, 4^n runs do without, until `look_from`: such
+  /// runs take up to a third longer, and what the model leaves out would have each run measured.
   int looks = 0;
   int look_from = 0;
 

@@ -38,7 +38,7 @@ struct TuneRequest {
   int helpers = 0;              ///< threads that plan beside the caller's; they change no plan
   bool shares_pageable = true;  ///< where memory is shared with the host, pageable memory is too
   Goal goal;
-  std::function<bool()> gives_up;  ///< asked before each plan; true: tune() throws GaveUp
+  std::function<bool()> gives_up;  ///< level 3: asked before each plan; true: throws GaveUp
 };
 
 /// Nobody waits for the plan any more.

@@ -35,13 +35,17 @@ void expect_copied(CopyCrew& crew, int line, int times) {
   }
 }
 
+void expect_copied_in_both(CopyCrew& crew, int times) {
+  std::thread other([&] { expect_copied(crew, 1, times); });
+  expect_copied(crew, 0, times);
+  other.join();
+}
+
 TEST(CopyCrew, CopiesInBothLinesAtOnce) {
   for (const int threads : {2, 3, 8}) {
     CopyCrew crew(threads, threads * 2 / 3);
     ASSERT_TRUE(crew.hire());
-    std::thread other([&] { expect_copied(crew, 1, 40); });
-    expect_copied(crew, 0, 40);
-    other.join();
+    expect_copied_in_both(crew, 40);
   }
 }
 
@@ -50,9 +54,7 @@ TEST(CopyCrew, HelpsALineThatHasNoThreadOfItsOwn) {
   ASSERT_TRUE(crew.hire());
 
   expect_copied(crew, 1, 3);
-  std::thread other([&] { expect_copied(crew, 1, 10); });
-  expect_copied(crew, 0, 10);
-  other.join();
+  expect_copied_in_both(crew, 10);
 }
 
 TEST(CopyCrew, ReturnsAtOnceWhereThereIsNothingToCopy) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
+#include "probe/link_sets.hpp"
 #include "probe/loads.hpp"
 #include "probe/ports.hpp"
 #include "probe/probe.hpp"
@@ -163,6 +165,33 @@ TEST(Staging, IsChargedAsSaidWhereTheMemoryIsNeverFull) {
   const Machine found = probe(backend, kBudgetS);
 
   EXPECT_EQ(weight_at(found, kPageable, kHost), weight_at(real, kPageable, kHost));
+}
+
+/// Has no memory for plans that stage tiles for devices.
+class Cramped final : public Disguise {
+ public:
+  using Disguise::Disguise;
+  std::unique_ptr<Execution> begin(const Plan& plan, const Binding& binding,
+                                   std::uint64_t serial) override {
+    const auto has = [&](auto joins) {
+      return std::ranges::any_of(plan.tasks, [&](const Task& task) {
+        return task.link >= 0 && joins(machine().links[static_cast<std::size_t>(task.link)]);
+      });
+    };
+    if (has([](const Link& link) { return link.source == kPageable; }) && has(joins_host))
+      throw Error(Status::no_memory, "cramped");
+    return Disguise::begin(plan, binding, serial);
+  }
+};
+
+TEST(Staging, IsChargedAsSaidWhereNoRunShowsIt) {
+  Machine real = shipped("h200x4");
+  charge_staging(real, 2);
+  Machine said = real;
+  charge_staging(said, 1.5);
+  Cramped backend(real, said);
+
+  EXPECT_EQ(weight_at(probe(backend, kBudgetS), kPageable, kHost), 1.5);
 }
 
 TEST(PortsThatAreNotDescribed, AreFoundByACarefulProbeToo) {
