@@ -82,11 +82,16 @@ struct CallQueue::Line {
 
   /// Copies what is next into `running`: calls to be computed, or one that can only fail.
   void take_next() noexcept {
+    choose_next();
+    // An event is done a moment before it says so. What it has brought must be noted before the
+    // calls that waited for it start: later it would count as newer than what they have made.
+    // Events that were done for the choice are done here.
+    close_holds();
+  }
+
+  void choose_next() noexcept {
     running.clear();
     failed = nullptr;
-    // An event is done a moment before it says so. What it has brought must be noted by then: later
-    // it would count as newer than what the calls that waited for it have made.
-    close_holds();
     try {
       for (const std::size_t i : next_calls(pending, kMostAtOnce)) {
         auto why = failed_before(pending[i]);

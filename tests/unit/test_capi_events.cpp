@@ -278,7 +278,10 @@ TEST(Events, BringNothingNewerThanTheCallsThatWaitedForThem) {
     for (int i = 0; i < kToldBefore; ++i) told.matrix.after(arrived);
     c.matrix.after(arrived);
     const Event held = multiply(context, a, b, 0, c);
-    std::thread sets([&] { arrived.set(); });
+    std::thread sets([&] {  // before, while and after the queue looks for the first time
+      std::this_thread::sleep_for(std::chrono::microseconds(30 * round));
+      arrived.set();
+    });
     while (!arrived.done()) std::this_thread::yield();
     for (int i = 0; i < 3; ++i) unrelated.matrix.read_async().wait();  // the queue looks again
     held.wait();
