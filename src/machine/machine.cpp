@@ -25,16 +25,24 @@ std::vector<DeviceId> renumbering(std::size_t devices, const std::vector<DeviceI
   return now;
 }
 
-}  // namespace
-
-double Link::column_share(std::int64_t column_bytes) const {
+double share_in(const std::vector<ColumnRate>& columns, std::int64_t column_bytes) {
   const auto above = std::ranges::lower_bound(columns, column_bytes, {}, &ColumnRate::bytes);
   if (above == columns.end()) return columns.empty() ? 1 : columns.back().share;
   // The share rises linearly from (0 bytes, 0) to the first known column length.
   const ColumnRate below = above == columns.begin() ? ColumnRate{0, 0} : *std::prev(above);
-  return below.share + (above->share - below.share) *
-                           static_cast<double>(column_bytes - below.bytes) /
-                           static_cast<double>(above->bytes - below.bytes);
+  return std::lerp(below.share, above->share,
+                   static_cast<double>(column_bytes - below.bytes) /
+                       static_cast<double>(above->bytes - below.bytes));
+}
+
+}  // namespace
+
+double Link::column_share(std::int64_t column_bytes, std::int64_t apart_bytes) const {
+  if (near_columns.empty() || apart_bytes >= kFarColumns) return share_in(columns, column_bytes);
+  const double near = share_in(near_columns, column_bytes);
+  const double distances = static_cast<double>(apart_bytes) / static_cast<double>(kNearColumns);
+  return distances < 1 ? std::lerp(1.0, near, distances)
+                       : std::lerp(near, share_in(columns, column_bytes), distances - 1);
 }
 
 bool Machine::knows_watts() const {

@@ -123,15 +123,24 @@ struct Cargo {
   /// Length of a column if the columns are strided at `home`, where the matrix lies; 0: they are
   /// contiguous there, as they are in every other place.
   std::int64_t column_bytes = 0;
+  /// From the beginning of a column to that of the next one at home, where they are strided.
+  std::int64_t apart_bytes = 0;
+  int copies = 1;  ///< that it takes, each with the link's latency
   DeviceId home = kHost;
 };
 
-/// The share of a link's rate that strided columns reach while products keep its ends busy.
+/// The share of a link's rate that strided columns reach while products keep its ends busy. It
+/// looks as if a GPU had to find each 64 KiB of host memory anew, so columns are fast where several
+/// begin in one of these.
 struct ColumnRate {
   std::int64_t bytes = 0;  ///< of a column
   double share = 1;        ///< of the link's bytes_per_s
   friend bool operator==(const ColumnRate&, const ColumnRate&) = default;
 };
+
+/// Distances in bytes between the beginnings of columns: `columns` of a link is of those that lie
+/// at least so far apart.
+inline constexpr std::int64_t kNearColumns = std::int64_t{32} << 10, kFarColumns = 2 * kNearColumns;
 
 /// A directed connection. Two devices without a link cannot copy to each other directly.
 struct Link {
@@ -141,19 +150,24 @@ struct Link {
   double bytes_per_s = 0;  ///< of contiguous memory, with the machine otherwise idle
   std::vector<PortShare> ports;
   std::vector<ColumnRate> columns;  ///< sorted by bytes; none: strided columns cost nothing
-  double measured = 0;              ///< `bytes_per_s` before runs corrected it; 0: they did not
+  /// The same of columns that begin kNearColumns apart; none: not known, they are as the others.
+  std::vector<ColumnRate> near_columns;
+  double measured = 0;  ///< `bytes_per_s` before runs corrected it; 0: they did not
   /// The latency of copies that the source sends in turn (Queue::in_turn); each starts when the one
   /// before it ends. 0: not known, latency_s is taken.
   double sent_latency_s = 0;
 
   /// Bytes per second of this cargo with the machine otherwise idle. The share is interpolated
-  /// linearly between known column lengths; a column shorter than the shortest known one takes as
-  /// long as that one.
+  /// linearly between known column lengths, where a column shorter than the shortest known one
+  /// takes as long as that one, and then between the distances 0, at which nothing is lost,
+  /// kNearColumns and kFarColumns.
   double rate(const Cargo& cargo) const {
     const bool apart = cargo.column_bytes > 0 && (cargo.home == source || cargo.home == target);
-    return apart && !columns.empty() ? bytes_per_s * column_share(cargo.column_bytes) : bytes_per_s;
+    return apart && !columns.empty()
+               ? bytes_per_s * column_share(cargo.column_bytes, cargo.apart_bytes)
+               : bytes_per_s;
   }
-  double column_share(std::int64_t column_bytes) const;
+  double column_share(std::int64_t column_bytes, std::int64_t apart_bytes) const;
   double latency(bool in_turn) const {
     return in_turn && sent_latency_s > 0 ? sent_latency_s : latency_s;
   }

@@ -240,10 +240,11 @@ Device read_device(const Machine& m, const Json& object, const std::string& wher
   return d;
 }
 
-std::vector<ColumnRate> read_columns(const Json& object, const std::string& where) {
+std::vector<ColumnRate> read_columns(const Json& object, const std::string& where,
+                                     const char* key) {
   std::vector<ColumnRate> columns;
-  const std::string here = where + ", columns";
-  for (const Json& column : list(object, where, "columns")) {
+  const std::string here = where + ", " + key;
+  for (const Json& column : list(object, where, key)) {
     know_only(column, here, {"bytes", "share"});
     const ColumnRate rate{whole(column, here, "bytes"), positive(column, here, "share")};
     if (rate.share > 1) refuse(here + ": 'share' is more than 1");
@@ -255,9 +256,9 @@ std::vector<ColumnRate> read_columns(const Json& object, const std::string& wher
 }
 
 Link read_link(const Machine& m, const Json& object, const std::string& where) {
-  know_only(
-      object, where,
-      {"from", "to", "latency_s", "sent_latency_s", "bytes_per_s", "columns", "ports", "measured"});
+  know_only(object, where,
+            {"from", "to", "latency_s", "sent_latency_s", "bytes_per_s", "columns", "near_columns",
+             "ports", "measured"});
   Link l;
   l.source = id_of(m.devices, text(object, where, "from"), where, "device");
   l.target = id_of(m.devices, text(object, where, "to"), where, "device");
@@ -270,7 +271,8 @@ Link read_link(const Machine& m, const Json& object, const std::string& where) {
     refuse(where + ": 'sent_latency_s' is of links between devices");
   l.bytes_per_s = positive(object, where, "bytes_per_s");
   l.measured = measured(object, where);
-  l.columns = read_columns(object, where);
+  l.columns = read_columns(object, where, "columns");
+  l.near_columns = read_columns(object, where, "near_columns");
   l.ports = read_shares(m, object, where);
   return l;
 }
@@ -371,8 +373,10 @@ Json write_link(const Machine& m, const Link& link) {
               {"latency_s", link.latency_s},
               {"bytes_per_s", link.bytes_per_s}};
   if (link.sent_latency_s > 0) out["sent_latency_s"] = link.sent_latency_s;
-  for (const ColumnRate& column : link.columns)
-    out["columns"].push_back({{"bytes", column.bytes}, {"share", column.share}});
+  for (const auto& [key, columns] :
+       {std::pair("columns", &link.columns), std::pair("near_columns", &link.near_columns)})
+    for (const ColumnRate& column : *columns)
+      out[key].push_back({{"bytes", column.bytes}, {"share", column.share}});
   out["ports"] = write_shares(m, link.ports);
   write_measured(out, link.measured);
   return out;

@@ -18,9 +18,13 @@ constexpr std::int64_t kRows[] = {512, 1024, 1280, 1536, 2048, 2816, 4096, 7168}
 constexpr std::int64_t kCarefulRows[] = {256,  512,  768,  1024, 1152, 1280, 1408,
                                          1536, 1792, 2048, 2304, 2560, 2816, 3072,
                                          3328, 3584, 4096, 5120, 6144, 7168, 8192};
+constexpr std::int64_t kNearRows[] = {512, 1024};
+constexpr std::int64_t kCarefulNearRows[] = {256, 512, 1024, 2048};
 constexpr std::int64_t kColumns = 1024;
-/// Rows of the matrix. Tiles of a smaller matrix are copied faster: by a tenth with 4096 rows.
+/// Rows of the matrix: columns lie as far apart as it takes to be slow, or nearer.
 constexpr std::int64_t kRowsApart = 16384;
+constexpr std::int64_t kNearRowsApart = kNearColumns / bytes_of(Storage::f64);
+static_assert(kRowsApart * bytes_of(Storage::f64) >= kFarColumns);
 /// Column length with which contiguous columns are measured.
 constexpr std::int64_t kWholeRows = 2048;
 constexpr int kCopies = 6;
@@ -32,6 +36,11 @@ constexpr char kPart[] = "columns";
 std::span<const std::int64_t> rows_of(const ProbeSession& session) {
   if (session.careful()) return kCarefulRows;
   return kRows;
+}
+
+std::span<const std::int64_t> near_rows_of(const ProbeSession& session) {
+  if (session.careful()) return kCarefulNearRows;
+  return kNearRows;
 }
 
 const Link& link_of(const Machine& machine, LinkId id) {
@@ -118,7 +127,9 @@ void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession
     columns.home = home_of(link);
     const std::string name = "copy " + link_name(machine, id) + " beside products, " +
                              std::to_string(columns.rows) + " rows" +
-                             (columns.rows_apart > 0 ? "" : ", whole columns");
+                             (columns.rows_apart == 0            ? ", whole columns"
+                              : columns.rows_apart == kRowsApart ? ""
+                                                                 : ", near columns");
     const int kernels = kernels_for(machine, id, columns, memory);
     const std::vector<double> taken =
         session.repeated(name, "s", [&] { return copy_s(machine, id, columns, kernels, memory); });
@@ -128,17 +139,28 @@ void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession
   };
   const double whole = bytes_per_s({.rows = kWholeRows, .columns = kColumns});
   if (whole <= 0) return;
-  std::vector<ColumnRate> found;
-  for (const std::int64_t rows : rows_of(session)) {
-    const double rate = bytes_per_s({.rows = rows, .columns = kColumns, .rows_apart = kRowsApart});
-    if (rate <= 0) break;  // longer columns do not fit either
-    found.push_back({rows * bytes_of(Storage::f64), std::min(1.0, rate / whole)});
-  }
-  if (std::ranges::all_of(found, [](const ColumnRate& rate) { return rate.share > kAsFast; }))
-    found.clear();
+  const auto shares = [&](std::span<const std::int64_t> lengths, std::int64_t rows_apart) {
+    std::vector<ColumnRate> found;
+    for (const std::int64_t rows : lengths) {
+      const double rate = bytes_per_s({.rows = rows,
+                                       .columns = kColumns,
+                                       .rows_apart = rows_apart,
+                                       .many = rows_apart == kNearRowsApart});
+      if (rate <= 0) break;  // longer columns do not fit either
+      found.push_back({rows * bytes_of(Storage::f64), std::min(1.0, rate / whole)});
+    }
+    return found;
+  };
+  std::vector<ColumnRate> far = shares(rows_of(session), kRowsApart), near;
+  if (std::ranges::all_of(far, [](const ColumnRate& rate) { return rate.share > kAsFast; }))
+    far.clear();
+  else
+    near = shares(near_rows_of(session), kNearRowsApart);
   for (LinkId other = 0; other < static_cast<LinkId>(machine.links.size()); ++other)
-    if (is_wire(machine, other) && same_kind(machine, id, other))
-      machine.links[static_cast<std::size_t>(other)].columns = found;
+    if (is_wire(machine, other) && same_kind(machine, id, other)) {
+      machine.links[static_cast<std::size_t>(other)].columns = far;
+      machine.links[static_cast<std::size_t>(other)].near_columns = near;
+    }
 }
 
 }  // namespace
@@ -152,7 +174,8 @@ void measure_columns(Machine& machine, ProbeMemory& memory, ProbeSession& sessio
 }
 
 void expect_columns(const Machine& machine, ProbeSession& session) {
-  session.expect(kPart, representatives(machine).size() * (1 + rows_of(session).size()));
+  session.expect(kPart, representatives(machine).size() *
+                            (1 + rows_of(session).size() + near_rows_of(session).size()));
 }
 
 }  // namespace fleet

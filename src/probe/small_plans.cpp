@@ -39,14 +39,19 @@ struct ProbeMemory::RandomBits {
   std::uint64_t kept, set;
 };
 
-ProbePlan::ProbePlan(const Machine& machine, DataType type, std::int64_t edge, Footprint footprint)
+ProbePlan::ProbePlan(const Machine& machine, DataType type, std::int64_t edge, Footprint footprint,
+                     int reads)
     : machine_(&machine),
-      turns_(edge <= kSmallEdge || (footprint == Footprint::large && edge <= kLargeEdge) ? 4 : 1) {
+      turns_(edge <= kSmallEdge || (footprint == Footprint::large && edge <= kLargeEdge) ? 4 : 1),
+      reads_(std::max(turns_ * turns_, reads)) {
   size_up(type, edge, edge, 1);
 }
 
 ProbePlan::ProbePlan(const Machine& machine, DataType type, const Columns& columns)
-    : machine_(&machine), turns_(1), home_(columns.home) {
+    : machine_(&machine),
+      turns_(columns.many ? 2 : 1),
+      reads_(turns_ * turns_),
+      home_(columns.home) {
   const std::int64_t down = std::max<std::int64_t>(2, columns.rows_apart / columns.rows);
   size_up(type, columns.rows, columns.columns, columns.rows_apart > 0 ? static_cast<int>(down) : 1);
 }
@@ -54,11 +59,10 @@ ProbePlan::ProbePlan(const Machine& machine, DataType type, const Columns& colum
 /// A is `tiles_down` tiles high and B one tile wide; along k both have as many tiles as are read.
 /// With one tile down, the columns of a tile of A are contiguous.
 void ProbePlan::size_up(DataType type, std::int64_t rows, std::int64_t columns, int tiles_down) {
-  const int reads = turns_ * turns_;
   type_ = type;
   for (int cut = 0; cut <= tiles_down; ++cut) cuts_.m.push_back(cut * rows);
   cuts_.n = {0, columns};
-  for (int cut = 0; cut <= reads; ++cut) cuts_.k.push_back(cut * columns);
+  for (int cut = 0; cut <= reads_; ++cut) cuts_.k.push_back(cut * columns);
   plan_.tuning.tile = columns;
   slot_bytes_ = std::max(rows, columns) * columns * bytes_of(type.storage);
   plan_.slots.resize(machine_->devices.size());
@@ -178,7 +182,8 @@ TaskId ProbePlan::copy_through(LinkId first, LinkId second, const std::vector<Ta
   auto& [slot, reader] = through_[static_cast<std::size_t>(throughs_++ % kLeastRingSlots)];
   std::vector<TaskId> before = after;
   if (reader != kNoTask) before.push_back(reader);
-  const TaskId there = copy(first, slot, queue_of(first), before);
+  const int turn = in_place(first, in.source) ? through_reads_++ : next_;
+  const TaskId there = copy(first, slot, queue_of(first), before, turn);
 
   const QueueId writer = queue_of(second);
   const bool in_pageable = out.target == kPageable;
@@ -198,19 +203,21 @@ TaskId ProbePlan::copy_through(LinkId first, LinkId second, const std::vector<Ta
 /// Adds a copy over `link` into a tile or slot that belongs to `writer`.
 TaskId ProbePlan::copy_as(QueueId writer, LinkId link, const std::vector<TaskId>& after) {
   const DeviceId target = machine_->links[static_cast<std::size_t>(link)].target;
-  if (!in_place(link, target)) return copy(link, own_slot(target, writer, next_), writer, after);
-  return copy(link, {target, -1}, writer, after);
+  if (!in_place(link, target))
+    return copy(link, own_slot(target, writer, next_), writer, after, next_);
+  return copy(link, {target, -1}, writer, after, next_);
 }
 
-TaskId ProbePlan::copy(LinkId link, Where to, QueueId writer, const std::vector<TaskId>& after) {
+TaskId ProbePlan::copy(LinkId link, Where to, QueueId writer, const std::vector<TaskId>& after,
+                       int turn) {
   const DeviceId source = machine_->links[static_cast<std::size_t>(link)].source;
   Task task{.kind = on_host(to.device) ? TaskKind::writeback : TaskKind::fetch,
             .queue = queue_of(link),
             .link = link,
             .tile = {kA, 0, 0},
-            .from = in_place(link, source) ? Where{source, -1} : read_slot(source, next_),
+            .from = in_place(link, source) ? Where{source, -1} : read_slot(source, turn),
             .to = to};
-  if (task.from.in_place()) task.tile = operand_tile(source, next_ % (turns_ * turns_));
+  if (task.from.in_place()) task.tile = operand_tile(source, turn % reads_);
   if (to.in_place()) task.tile = operand_tile(to.device, own_tiles(writer) + next_ % turns_);
   return add(task, after);
 }
@@ -221,9 +228,9 @@ std::vector<TaskId> ProbePlan::prime(DeviceId device) {
   const QueueId lane = queue({Queue::Kind::lane, device, kHost, 0});
   std::vector<TaskId> last;
   for (int turn = 0; turn < read_slots(); ++turn)
-    last = {copy(link, read_slot(device, turn), lane, last)};
+    last = {copy(link, read_slot(device, turn), lane, last, next_)};
   for (int turn = 0; turn < own_slots(); ++turn)
-    last = {copy(link, own_slot(device, lane, turn), lane, last)};
+    last = {copy(link, own_slot(device, lane, turn), lane, last, next_)};
   return last;
 }
 

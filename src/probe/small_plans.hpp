@@ -18,13 +18,15 @@ class ProbePlan {
   /// Loads of host memory need operands larger than the caches of the largest CPUs; otherwise they
   /// load the caches.
   enum class Footprint { small, large };
+  /// `reads`: the least number of tiles of an operand that are read before the first is read again.
   ProbePlan(const Machine& machine, DataType type, std::int64_t edge,
-            Footprint footprint = Footprint::small);
+            Footprint footprint = Footprint::small, int reads = 0);
   /// The columns of a tile. At the home of A they are contiguous, or this many rows apart (or twice
   /// their length, if that is more).
   struct Columns {
     std::int64_t rows = 1, columns = 1;
     std::int64_t rows_apart = 0;
+    bool many = false;  ///< copies are of other columns in turn, of which a device remembers few
     DeviceId home = kHost;
   };
   ProbePlan(const Machine& machine, DataType type, const Columns& columns);
@@ -62,7 +64,7 @@ class ProbePlan {
   TaskId add(Task task, const std::vector<TaskId>& after);
   QueueId queue_of(LinkId link);
   TaskId copy_as(QueueId writer, LinkId link, const std::vector<TaskId>& after);
-  TaskId copy(LinkId link, Where to, QueueId writer, const std::vector<TaskId>& after);
+  TaskId copy(LinkId link, Where to, QueueId writer, const std::vector<TaskId>& after, int turn);
   /// Whether the copy reads or writes an operand in place at this end. For copies between pageable
   /// and pinned host memory, the pinned end is the ring, whose tiles are slots of the host.
   bool in_place(LinkId link, DeviceId end) const;
@@ -75,7 +77,8 @@ class ProbePlan {
   Where own_slot(DeviceId device, QueueId queue, int turn);
 
   const Machine* machine_;
-  int turns_;  ///< tiles that each queue writes in turn; turns_ squared are read in turn
+  int turns_;                    ///< tiles that each queue writes in turn
+  int reads_;                    ///< tiles that are read in turn
   DeviceId home_ = kHost;        ///< home of A
   std::int64_t slot_bytes_ = 0;  ///< bytes of a tile of A, B or C
   DataType type_ = DataType::f64;
@@ -86,7 +89,7 @@ class ProbePlan {
   std::vector<int> own_tiles_;                  ///< by queue: index along k, 0: none
   /// Slots between two copies, and who reads each: the next writer waits for it.
   std::vector<std::pair<Where, TaskId>> through_;
-  int throughs_ = 0;
+  int throughs_ = 0, through_reads_ = 0;
   std::map<DeviceId, QueueId> writers_in_turn_;  ///< by target
   std::vector<TaskId> last_in_turn_;
   bool in_turn_ = false;

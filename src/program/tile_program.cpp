@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/sizes.hpp"
+#include "program/triangle_panels.hpp"
 
 namespace fleet {
 
@@ -114,11 +115,22 @@ double TileProgram::share_of(const TileId& tile) const {
 
 Cargo TileProgram::cargo_of(const TileId& tile) const {
   const Matrix& matrix = matrix_of(tile);
-  const std::int64_t rows = rows_of(tile);
-  return {.bytes = moved_bytes_of(tile),
-          .columns = cols_of(tile),
-          .column_bytes = rows == matrix.row_cuts.back() ? 0 : rows * element_bytes_of(tile),
-          .home = matrix.home};
+  const std::int64_t rows = rows_of(tile), element = element_bytes_of(tile);
+  Cargo cargo{.bytes = bytes_of(tile),
+              .columns = cols_of(tile),
+              .column_bytes = rows == matrix.row_cuts.back() ? 0 : rows * element,
+              .apart_bytes = matrix.row_cuts.back() * element,
+              .home = matrix.home};
+  if (fill_of(tile) == Fill::full) return cargo;
+  // Panels of the square, each as long as its longest column, and what is beside or below it.
+  const std::int64_t edge = std::min(rows, cargo.columns), width = panel_columns(edge);
+  std::int64_t elements = rows * cargo.columns - edge * edge;
+  cargo.copies = 0;
+  for (std::int64_t col = 0; col < edge; col += width, ++cargo.copies)
+    elements += (edge - col) * std::min(width, edge - col);
+  cargo.bytes = elements * element;
+  cargo.column_bytes = ceil_div(cargo.bytes, cargo.columns);
+  return cargo;
 }
 
 std::int64_t TileProgram::depth_of(const TileOp& op, const TileId& target) const {

@@ -8,7 +8,7 @@
 
 namespace fleet {
 
-/// A copy by itself: chunks * latency_s + bytes / rate.
+/// A copy by itself: latency_s for each chunk, or each copy that it takes, + bytes / rate.
 struct LoneCopy {
   double bytes = 0;
   double rate = 0;       ///< bytes per second, without latency
@@ -23,7 +23,7 @@ inline LoneCopy lone_copy(const Plan& plan, const Machine& machine, const Task& 
   return {.bytes = static_cast<double>(std::max<std::int64_t>(1, cargo.bytes)),
           .rate = link.rate(cargo),
           .latency_s = link.latency(plan.queues[static_cast<std::size_t>(copy.queue)].in_turn) *
-                       copy.chunks};
+                       std::max<int>(copy.chunks, cargo.copies)};
 }
 
 }  // namespace fleet

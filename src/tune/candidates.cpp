@@ -35,6 +35,7 @@ class Lister {
 
  private:
   std::vector<std::int64_t> tiles(const Grid& grid) const;
+  void add_uneven(std::vector<Considered>& list, std::size_t even, Tuning tuning) const;
   std::vector<std::pair<std::int64_t, std::int64_t>> stretched(const Tuning& t) const;
   void add(std::vector<Considered>& list, Tuning tuning) const;
   void add_out_of_core(std::vector<Considered>& list, Tuning tuning) const;
@@ -89,11 +90,13 @@ std::vector<std::int64_t> Lister::tiles(const Grid& grid) const {
 }
 
 // Edges (m, k) of square tiles, and if links are slow on strided columns also longer tiles of A and
-// C (along m) and of B (along k). The columns of transposed operands run along the other edge.
+// C (along m) and of B (along k). The columns of transposed operands run along the other edge. A
+// symmetric or triangular A has square tiles, and what it multiplies needs a row of them: theirs
+// are not longer than other square ones that are tried.
 std::vector<std::pair<std::int64_t, std::int64_t>> Lister::stretched(const Tuning& t) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> edges{{0, 0}};
   const bool may_stretch =
-      request_.tile == 0 && base_.rules.has(Rule::tile) && !has_square_tiles(problem_) &&
+      request_.tile == 0 && base_.rules.has(Rule::tile) && !problem_.traits().triangle &&
       std::ranges::any_of(machine_.links, [](const Link& link) { return !link.columns.empty(); });
   if (!may_stretch || t.tile > limits::kLongestStretched) return edges;
   const std::int64_t block_m =
@@ -103,6 +106,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Lister::stretched(const Tunin
       const std::int64_t m = ceil_div(block_m, ceil_div(block_m, t.tile * times_m)),
                          k = std::min(t.tile * times_k, problem_.k);
       if (m <= t.tile && k <= t.tile) continue;
+      if (problem_.traits().has_side() && (times_k > 1 || m > limits::kLongestStretched)) continue;
       if (std::pair edge{m, k}; edges.back() != edge) edges.push_back(edge);
     }
   return edges;
@@ -160,6 +164,23 @@ void Lister::add(std::vector<Considered>& list, Tuning t) const {
   list.push_back(std::move(c));
 }
 
+// Tiles of a triangle that are no whole rounds, where links are so much faster on their columns
+// that it may outweigh the uneven parts. `even`: where those of whole rounds begin in the list.
+void Lister::add_uneven(std::vector<Considered>& list, std::size_t even, Tuning t) const {
+  if (!problem_.traits().triangle || request_.tile > 0 || !base_.rules.has(Rule::tile) ||
+      base_.workers.size() == 1 || even == list.size())
+    return;
+  double least_s = std::numeric_limits<double>::infinity();
+  for (std::size_t i = even; i < list.size(); ++i) least_s = std::min(least_s, list[i].estimate_s);
+  for (const std::int64_t pieces : limits::kPieces) {
+    t.tile = ceil_div(problem_.n, pieces);
+    if (t.tile < limits::kLeastOfRound / 2) return;
+    if (t.tile <= limits::kLargestTile && fits_in_core(problem_, t) &&
+        estimator_.seconds(t) < limits::kWorthUnevenParts * least_s)
+      add(list, t);
+  }
+}
+
 void Lister::add_out_of_core(std::vector<Considered>& list, Tuning t) const {
   t.out_of_core = OutOfCore::stationary;
   const std::int64_t stationary = t.group = largest_group(problem_, t);
@@ -198,6 +219,7 @@ std::vector<Considered> Lister::all() const {
   for (const Grid& grid : grids) {
     Tuning t = base_;
     t.grid = grid;
+    const std::size_t even = list.size();
     for (std::int64_t tile : tiles(grid)) {
       t.tile = tile;
       for (const auto& [edge_m, edge_k] : stretched(t)) {
@@ -210,6 +232,7 @@ std::vector<Considered> Lister::all() const {
       }
       t.tile_m = t.tile_k = 0;
     }
+    add_uneven(list, even, t);
     add_split(list, t);
     // Nothing fits with the fastest tiles, so smaller ones are tried.
     if (list.empty())

@@ -81,8 +81,10 @@ class Traffic {
     const double whole = bytes_that_count(problem_, x);
     const double tile = std::max(1.0, rows * columns) * element;
     Cargo apart{.home = op.home};
-    if (rows < static_cast<double>(op.rows))
+    if (rows < static_cast<double>(op.rows)) {
       apart.column_bytes = static_cast<std::int64_t>(rows * element);
+      apart.apart_bytes = static_cast<std::int64_t>(static_cast<double>(op.rows) * element);
+    }
     const auto& grid = tuning_.grid;
     const double users = x == kA ? grid.cols : x == kB && !tuning_.split_k ? grid.rows : 1;
     // A worker that is the home of the operand uses its share in place.

@@ -51,6 +51,9 @@ inline constexpr std::array<std::int64_t, 15> kPieces{1,  2,  3,  4,  5,  6,  8,
 /// smaller ones are not worth a product.
 inline constexpr std::array<std::int64_t, 8> kRounds{1, 2, 3, 4, 6, 8, 12, 16};
 inline constexpr std::int64_t kLeastOfRound = 2048;
+/// Other edges of a triangle's tiles are tried if their estimate, which takes the parts of workers
+/// for even ones, is below this share of the least of whole rounds.
+inline constexpr double kWorthUnevenParts = 0.95;
 /// Least ratio of k to the edges of C with which sums are split over the workers, and the numbers
 /// of tiles along the longest edge of a worker's part that are tried then.
 inline constexpr std::int64_t kSplitAspect = 2;

@@ -262,7 +262,7 @@ std::optional<Tuning> Tuner::grouped(Tuning t, const limits::Groups& groups) con
     if (groups.rows != 1 || outer_size() < groups.cols * t.tile) return {};
     t.group = ceil_div(outer_size(), groups.cols);
   } else if (groups.rows == 1) {
-    if (has_square_tiles(problem_) || problem_.n < groups.cols * t.tile) return {};
+    if (problem_.traits().triangle || problem_.n < groups.cols * t.tile) return {};
     t.group = ceil_div(problem_.n, groups.cols);
     t.group_m = problem_.m * problem_.batch;
   } else {

@@ -118,6 +118,7 @@ inline Machine forgotten(Machine machine) {
     link.latency_s = 1;
     link.bytes_per_s = 1e9;
     link.columns.clear();
+    link.near_columns.clear();
   }
   for (std::size_t d = kFirstDevice; d < machine.devices.size(); ++d) {
     machine.devices[d].launch_s = 1;
@@ -139,11 +140,16 @@ inline std::string difference(const Machine& real, const Machine& found, double 
     const std::string name = "link " + std::to_string(l);
     if (off(a.bytes_per_s, b.bytes_per_s)) return say(name, a.bytes_per_s, b.bytes_per_s);
     if (off(a.latency_s, b.latency_s)) return say(name + " latency", a.latency_s, b.latency_s);
-    for (const ColumnRate& column : b.columns)
-      if (const double expected = a.columns.empty() ? 1 : a.column_share(column.bytes);
-          off(expected, column.share))
-        return say(name + " columns of " + std::to_string(column.bytes), expected, column.share);
-    if (a.columns.empty() != b.columns.empty()) return name + " and its columns";
+    for (const auto& [columns, apart] :
+         {std::pair(&b.columns, kFarColumns), std::pair(&b.near_columns, kNearColumns)})
+      for (const ColumnRate& column : *columns)
+        if (const double expected = a.columns.empty() ? 1 : a.column_share(column.bytes, apart);
+            off(expected, column.share))
+          return say(name + " columns of " + std::to_string(column.bytes) + ", " +
+                         std::to_string(apart) + " apart",
+                     expected, column.share);
+    if (a.columns.empty() != b.columns.empty() || a.columns.empty() != b.near_columns.empty())
+      return name + " and its columns";
     if (a.ports.size() != b.ports.size()) return name + " and its ports";
     for (std::size_t s = 0; s < a.ports.size(); ++s)
       if (off(a.ports[s].weight, b.ports[s].weight))
@@ -218,6 +224,7 @@ inline Machine random_node(std::uint64_t seed) {
   for (Link& link : machine.links) {
     const double least = on_host(link.source) ? 0.3 : on_host(link.target) ? 0.4 : 0.5;
     link.columns = {{4096, least}, {16384, 0.9}, {32768, 0.8}, {57344, 1}};
+    link.near_columns = {{2048, least}, {4096, 0.7}, {8192, 0.95}};
   }
   return machine;
 }

@@ -88,6 +88,7 @@ Machine any_machine(Random& random) {
                            .bytes_per_s = any_positive(random),
                            .ports = any_shares(random, ports),
                            .columns = any_columns(random),
+                           .near_columns = any_columns(random),
                            .sent_latency_s = on_host(a) || on_host(b) || chance(random, 50)
                                                  ? 0
                                                  : any_positive(random)});
@@ -133,6 +134,25 @@ TEST(LinkRate, IsInterpolatedForColumnsThatLieApartAtHomeOnly) {
   EXPECT_DOUBLE_EQ(rate(1000, kFirstDevice), 20);
   EXPECT_DOUBLE_EQ(rate(1000, kFirstDevice + 1), 100);  // dense at both ends
   EXPECT_DOUBLE_EQ(Link{.bytes_per_s = 100}.rate({.column_bytes = 8}), 100);
+}
+
+TEST(LinkRate, IsInterpolatedBetweenDistancesOfColumns) {
+  Link link{.source = kHost,
+            .target = kFirstDevice,
+            .bytes_per_s = 100,
+            .ports = {},
+            .columns = {{1000, 0.2}, {2000, 0.6}}};
+  const auto rate = [&](std::int64_t column_bytes, std::int64_t apart_bytes) {
+    return link.rate({.bytes = 1, .column_bytes = column_bytes, .apart_bytes = apart_bytes});
+  };
+  EXPECT_DOUBLE_EQ(rate(1000, kNearColumns), 20);  // not known
+  link.near_columns = {{1000, 0.8}, {1500, 0.9}};
+  EXPECT_DOUBLE_EQ(rate(1000, kNearColumns), 80);
+  EXPECT_DOUBLE_EQ(rate(1000, kNearColumns / 4), 95);
+  EXPECT_DOUBLE_EQ(rate(2000, kNearColumns), 90);
+  EXPECT_DOUBLE_EQ(rate(1000, kNearColumns * 3 / 2), 50);
+  EXPECT_DOUBLE_EQ(rate(1000, kFarColumns), 20);
+  EXPECT_DOUBLE_EQ(rate(2000, kFarColumns * 9), 60);
 }
 
 TEST(MachineJson, GivesBackEveryMachineBitForBit) {

@@ -144,6 +144,45 @@ TEST(Tune, MakesColumnsLongWhereShortOnesAreSlow) {
   EXPECT_LT(free.cost.seconds, 0.95 * squares_s);
 }
 
+// A symmetric or triangular A has square tiles; those of B and C may be longer than wide.
+TEST(Tune, MakesColumnsLongBesideASide) {
+  const Machine machine = with_slow_columns(node(2));
+  for (const Routine routine : {Routine::symm, Routine::trmm, Routine::trsm}) {
+    const Problem problem = make_problem({.routine = routine, .m = 8192, .n = 8192});
+
+    const Tuned free = tune(problem, machine, {});
+    double squares_s = 1e300;
+    for (const std::int64_t tile : {512, 1024, 1366, 2048, 2731, 4096})
+      squares_s = std::min(squares_s, tune(problem, machine, {.tile = tile}).cost.seconds);
+
+    EXPECT_EQ(check(free.plan), "");
+    EXPECT_LT(free.cost.seconds, 0.98 * squares_s) << static_cast<int>(routine);
+  }
+}
+
+// Two workers have uneven parts of a triangle in three rows of tiles, but the columns of these are
+// long enough.
+TEST(Tune, LeavesWholeRoundsOfATriangleWhereTheirColumnsAreSlow) {
+  const auto columns_s = [](const std::vector<ColumnRate>& columns, std::int64_t tile) {
+    Machine machine = with_slow_columns(node(2));
+    for (Link& link : machine.links)
+      if (!link.columns.empty()) link.columns = columns;
+    const Problem problem = make_problem({.routine = Routine::syrk, .n = 8192, .k = 8192});
+    const Tuned tuned = tune(problem, machine, {.tile = tile});
+    EXPECT_EQ(check(tuned.plan), "");
+    return std::pair(tuned.plan.tuning.tile, tuned.cost.seconds);
+  };
+  const std::vector<ColumnRate> long_ones_fast{{8192, 0.6}, {16384, 0.5}, {24576, 1}},
+      all_slow{{8192, 0.6}};
+
+  const auto [tile, seconds] = columns_s(long_ones_fast, 0);
+
+  EXPECT_EQ(tile, 2731);
+  for (const std::int64_t even : {1024, 2048})
+    EXPECT_LT(seconds, 0.95 * columns_s(long_ones_fast, even).second);
+  EXPECT_EQ(2048 % columns_s(all_slow, 0).first, 0);
+}
+
 TEST(Tune, LeavesTilesSquareWhereItIsToldTheirEdgeOrColumnsCostNothing) {
   const Problem problem = square(8192, kHost);
   const Machine machine = with_slow_columns(node(2));

@@ -9,9 +9,9 @@
 
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/elementwise.hpp"
-#include "base/sizes.hpp"
 #include "cpu/copies.hpp"
 #include "pool/pool.hpp"
+#include "program/triangle_panels.hpp"
 #include "run/piece_borders.hpp"
 
 namespace fleet::cuda {
@@ -19,15 +19,6 @@ namespace {
 
 /// Bytes between columns that a 2D copy can do (cudaDevAttrMaxPitch).
 constexpr std::int64_t kLargestPitch = (std::int64_t{1} << 31) - 1;
-/// Panels of a triangle: 8 move an eighth more than the triangle. Every panel is a call of CUDA, so
-/// a small tile has fewer.
-constexpr std::int64_t kPanels = 8;
-constexpr std::int64_t kLeastPanelColumns = 256;
-
-std::int64_t panel_columns(const View& triangle) {
-  return std::max(kLeastPanelColumns, ceil_div(triangle.cols, kPanels));
-}
-
 /// All pieces that were ever pinned by themselves lie between these: in the pool's addresses, where
 /// nothing else is. Process-wide, as pins are.
 std::atomic<std::uintptr_t> first_piece{UINTPTR_MAX}, end_of_pieces{0};
@@ -176,7 +167,7 @@ void copy_columns(const ColumnCopy& copy, cudaStream_t stream) {
     return copy_columns(square, stream);
   }
   const bool exact = copy.target == ColumnCopy::Target::callers;
-  const std::int64_t width = panel_columns(from);
+  const std::int64_t width = panel_columns(from.cols);
   for (std::int64_t col = copy.first; col < copy.last; col += width) {
     const std::int64_t end = std::min(col + width, copy.last);
     // Without the square on the diagonal where it must not be written as a whole.
