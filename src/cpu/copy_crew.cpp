@@ -3,17 +3,46 @@
 #include "cpu/copy_crew.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <numeric>
 
 #include "base/sizes.hpp"
 #include "cpu/copies.hpp"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace fleet {
 namespace {
 
-/// Bytes that a thread takes at once: so large that taking them costs nothing.
-constexpr std::int64_t kShareBytes = std::int64_t{512} << 10;
+/// Bytes that a thread takes at once: so large that taking them costs nothing, and so small that
+/// threads end together.
+constexpr std::int64_t kShareBytes = std::int64_t{128} << 10;
+/// A thread that finds nothing looks again for so long, since the next chunk of a tile follows at
+/// once and waking threads takes as long as they copy it.
+constexpr auto kLinger = std::chrono::microseconds(100);
+constexpr int kLooksBetween = 64;  ///< between two looks at the clock
+
+void pause() {
+#ifdef __SSE2__
+  _mm_pause();
+#endif
+}
+
+/// Looks until `is_over` for as long as it pays; says whether it is.
+template <typename IsOver>
+bool lingers_until(IsOver is_over) {
+  const auto end = std::chrono::steady_clock::now() + kLinger;
+  do {
+    for (int look = 0; look < kLooksBetween; ++look) {
+      if (is_over()) return true;
+      pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
 
 }  // namespace
 
@@ -38,13 +67,16 @@ void CopyCrew::copy(int number, const Copy& copy) {
   line.left.store(line.shares, std::memory_order_relaxed);
   line.open.store(line.shares, std::memory_order_release);
   crew_.invite(line.helpers, static_cast<std::size_t>(line.shares));
-  for (int left = line.shares; left > 0; left = line.left.load(std::memory_order_acquire))
+  while (take_share(line)) {
+  }
+  if (lingers_until([&] { return line.left.load(std::memory_order_acquire) == 0; })) return;
+  for (int left; (left = line.left.load(std::memory_order_acquire)) > 0;)
     line.left.wait(left, std::memory_order_acquire);
 }
 
 void CopyCrew::help(int worker) {
   const auto own = static_cast<std::size_t>(worker < first_ ? 0 : 1);
-  while (take_share(lines_[own]) || take_share(lines_[1 - own])) {
+  while (lingers_until([&] { return take_share(lines_[own]) || take_share(lines_[1 - own]); })) {
   }
 }
 
