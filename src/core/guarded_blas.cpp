@@ -45,6 +45,10 @@ class GuardedBlas final : public CpuBlas {
     const gate::Pass pass;
     return inner_->solve(launch);
   }
+  bool multiply_in_place(const Launch& launch) override {
+    const gate::Pass pass;
+    return inner_->multiply_in_place(launch);
+  }
 
   const LapackLibrary* lapack() const override { return inner_->lapack(); }
 

@@ -83,20 +83,22 @@ void call_library(const BlasLibrary& library, const Launch& launch) {
                     [&](auto zero) { call_library<decltype(zero)>(library, launch, launch.beta); });
 }
 
-void solve_by_library(const BlasLibrary& library, const Launch& launch) {
+void call_triangular(const BlasLibrary& library, const Launch& launch, bool solves) {
   with_wide_element(launch.type.storage, [&](auto zero) {
     const auto alpha = scalar<decltype(zero)>(launch.beta);
-    library.call(launch.type.storage, TrsmCall{.side = launch.side == Side::left ? 'L' : 'R',
-                                               .uplo = launch.a.fill == Fill::lower ? 'L' : 'U',
-                                               .trans = flag_of(launch.op_a, launch.type.storage),
-                                               .diag = launch.diag == Diag::unit ? 'U' : 'N',
-                                               .m = launch.c.rows,
-                                               .n = launch.c.cols,
-                                               .alpha = &alpha,
-                                               .a = launch.a.data,
-                                               .lda = effective_ld(launch.a),
-                                               .b = launch.c.data,
-                                               .ldb = effective_ld(launch.c)});
+    library.call(launch.type.storage,
+                 TriangularCall{.solves = solves,
+                                .side = launch.side == Side::left ? 'L' : 'R',
+                                .uplo = launch.a.fill == Fill::lower ? 'L' : 'U',
+                                .trans = flag_of(launch.op_a, launch.type.storage),
+                                .diag = launch.diag == Diag::unit ? 'U' : 'N',
+                                .m = launch.c.rows,
+                                .n = launch.c.cols,
+                                .alpha = &alpha,
+                                .a = launch.a.data,
+                                .lda = effective_ld(launch.a),
+                                .b = launch.c.data,
+                                .ldb = effective_ld(launch.c)});
   });
 }
 
@@ -163,18 +165,8 @@ class RunTimeBlas final : public CpuBlas {
     if (!vectors_by_library(*library_, launch)) plain_vectors(launch);
   }
 
-  bool solve(const Launch& launch) override {
-    if (!library_ || library_->trsm[static_cast<std::size_t>(launch.type.storage)] == nullptr ||
-        address_space_is_short(threads_))
-      return false;
-    const View &a = launch.a, &c = launch.c;
-    if (!library_->wide_ints &&
-        std::max({c.rows, c.cols, effective_ld(a), effective_ld(c)}) > kNarrowLimit)
-      return false;
-    const ExitGuard guard;
-    solve_by_library(*library_, launch);
-    return true;
-  }
+  bool solve(const Launch& launch) override { return triangular(launch, true); }
+  bool multiply_in_place(const Launch& launch) override { return triangular(launch, false); }
 
   const LapackLibrary* lapack() const override { return library_ ? &library_->lapack : nullptr; }
 
@@ -187,14 +179,16 @@ class RunTimeBlas final : public CpuBlas {
   }
 
   /// Whether the library gives the products that its names promise: exact ones of small numbers. It
-  /// is not asked for solutions that are not right.
+  /// is not asked for solutions, or products with triangles, that are not right.
   bool verified() {
     bool right = true;
     for (Storage storage : {Storage::f32, Storage::f64, Storage::c32, Storage::c64})
       if (library_->has(storage))
         with_wide_element(storage, [&](auto zero) {
           right = right && verify<decltype(zero)>(storage);
-          verify_trsm<decltype(zero)>(storage);
+          // B = (2 4; 7 8) in 2*B*op(A)^-1, and its result, with op(A) = (2 3; 0 4).
+          verify_triangular<decltype(zero)>(storage, true, {2, 4, 7, 8}, {2, 4, 2, 1});
+          verify_triangular<decltype(zero)>(storage, false, {1, 3, 2, 4}, {4, 12, 22, 50});
         });
     return right;
   }
@@ -209,6 +203,20 @@ class RunTimeBlas final : public CpuBlas {
   }
 
  private:
+  bool triangular(const Launch& launch, bool solves) {
+    const auto storage = static_cast<std::size_t>(launch.type.storage);
+    if (!library_ || (solves ? library_->trsm : library_->trmm)[storage] == nullptr ||
+        address_space_is_short(threads_))
+      return false;
+    const View &a = launch.a, &c = launch.c;
+    if (!library_->wide_ints &&
+        std::max({c.rows, c.cols, effective_ld(a), effective_ld(c)}) > kNarrowLimit)
+      return false;
+    const ExitGuard guard;
+    call_triangular(*library_, launch, solves);
+    return true;
+  }
+
   /// By the library where it can, k > 0.
   void multiply(const Launch& launch) {
     if (!library_ || !library_->has(launch.type.storage) || address_space_is_short(threads_))
@@ -263,22 +271,27 @@ class RunTimeBlas final : public CpuBlas {
     return c == std::array<T, 6>{T(13), T(25), T(37), T(25), T(53), T(81)};
   }
 
+  /// 2*B*op(A) or 2*B*op(A)^-1 with op(A) = (2 3; 0 4), B 2 x 2, ld = 3.
   template <typename T>
-  void verify_trsm(Storage storage) {
-    void*& trsm = library_->trsm[static_cast<std::size_t>(storage)];
-    if (trsm == nullptr) return;
-    // X*op(A) = 2*B with op(A) = (2 3; 0 4), B 2 x 2, ld = 3.
-    std::array<T, 6> a{T(2), T(3), T(9), T(9), T(4), T(9)};
-    std::array<T, 6> b{T(2), T(4), T(9), T(7), T(8), T(9)};
-    solve_by_library(*library_, {.kernel = Kernel::multiply,
-                                 .type = {.storage = storage},
-                                 .op_a = Op::transpose,
-                                 .beta = 2.0,
-                                 .a = {a.data(), 2, 2, 3, Fill::lower},
-                                 .c = {b.data(), 2, 2, 3},
-                                 .diag = Diag::non_unit,
-                                 .side = Side::right});
-    if (b != std::array<T, 6>{T(2), T(4), T(9), T(2), T(1), T(9)}) trsm = nullptr;
+  void verify_triangular(Storage storage, bool solves, const std::array<double, 4>& from,
+                         const std::array<double, 4>& to) {
+    void*& symbol = (solves ? library_->trsm : library_->trmm)[static_cast<std::size_t>(storage)];
+    if (symbol == nullptr) return;
+    const auto columns = [](const std::array<double, 4>& of) {
+      return std::array<T, 6>{T(of[0]), T(of[1]), T(9), T(of[2]), T(of[3]), T(9)};
+    };
+    std::array<T, 6> a{T(2), T(3), T(9), T(9), T(4), T(9)}, b = columns(from);
+    call_triangular(*library_,
+                    {.kernel = Kernel::multiply,
+                     .type = {.storage = storage},
+                     .op_a = Op::transpose,
+                     .beta = 2.0,
+                     .a = {a.data(), 2, 2, 3, Fill::lower},
+                     .c = {b.data(), 2, 2, 3},
+                     .diag = Diag::non_unit,
+                     .side = Side::right},
+                    solves);
+    if (b != columns(to)) symbol = nullptr;
   }
 
   std::optional<BlasLibrary> library_;
@@ -320,6 +333,7 @@ std::shared_ptr<CpuBlas> CpuBlas::load(const std::string& file) {
 bool CpuBlas::inside(const std::function<void()>& /*work*/) { return false; }
 
 bool CpuBlas::solve(const Launch& /*launch*/) { return false; }
+bool CpuBlas::multiply_in_place(const Launch& /*launch*/) { return false; }
 
 void CpuBlas::multiply_vectors(const Launch& launch) { plain_vectors(launch); }
 

@@ -40,6 +40,8 @@ class CpuBlas {
   /// says which), by trsm. False, with nothing done, where the library has none for the type and
   /// sizes.
   virtual bool solve(const Launch& launch);
+  /// c = beta*op(a)*c or beta*c*op(a), likewise, by trmm.
+  virtual bool multiply_in_place(const Launch& launch);
 
   /// The LAPACK that the library has; null where it has none. See cpu/lapack.hpp.
   virtual const LapackLibrary* lapack() const { return nullptr; }

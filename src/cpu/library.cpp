@@ -129,6 +129,7 @@ bool find_gemm(void* handle, BlasLibrary& library) {
       library.gemm[at] = symbol;
       library.gemv[at] = find(handle, before + "gemv" + after);
       library.axpy[at] = find(handle, before + "axpy" + after);
+      library.trmm[at] = find(handle, before + "trmm" + after);
       library.trsm[at] = find(handle, before + "trsm" + after);
       any = any || symbol != nullptr;
     }
@@ -241,26 +242,28 @@ void call_fortran(void* symbol, const AxpyCall& c) {
 }
 
 template <typename Int>
-void call_fortran(void* symbol, const TrsmCall& c) {
+void call_fortran(void* symbol, const TriangularCall& c) {
   // The four lengths at the end belong to the character arguments.
-  using Trsm = void (*)(const char*, const char*, const char*, const char*, const Int*, const Int*,
-                        const void*, const void*, const Int*, void*, const Int*, std::size_t,
-                        std::size_t, std::size_t, std::size_t);
+  using Triangular = void (*)(const char*, const char*, const char*, const char*, const Int*,
+                              const Int*, const void*, const void*, const Int*, void*, const Int*,
+                              std::size_t, std::size_t, std::size_t, std::size_t);
   const auto m = static_cast<Int>(c.m), n = static_cast<Int>(c.n), lda = static_cast<Int>(c.lda),
              ldb = static_cast<Int>(c.ldb);
-  as<Trsm>(symbol)(&c.side, &c.uplo, &c.trans, &c.diag, &m, &n, c.alpha, c.a, &lda, c.b, &ldb, 1, 1,
-                   1, 1);
+  as<Triangular>(symbol)(&c.side, &c.uplo, &c.trans, &c.diag, &m, &n, c.alpha, c.a, &lda, c.b, &ldb,
+                         1, 1, 1, 1);
 }
 
 template <typename Int, typename Scalar>
-void call_cblas(void* symbol, const TrsmCall& c, Scalar alpha) {
-  using Trsm = void (*)(int, int, int, int, int, Int, Int, Scalar, const void*, Int, void*, Int);
+void call_cblas(void* symbol, const TriangularCall& c, Scalar alpha) {
+  using Triangular =
+      void (*)(int, int, int, int, int, Int, Int, Scalar, const void*, Int, void*, Int);
   constexpr int kColumnMajor = 102, kUpper = 121, kLower = 122, kNonUnit = 131, kUnit = 132,
                 kLeft = 141, kRight = 142;
   const auto narrow = [](std::int64_t value) { return static_cast<Int>(value); };
-  as<Trsm>(symbol)(kColumnMajor, c.side == 'L' ? kLeft : kRight, c.uplo == 'L' ? kLower : kUpper,
-                   cblas_flag(c.trans), c.diag == 'U' ? kUnit : kNonUnit, narrow(c.m), narrow(c.n),
-                   alpha, c.a, narrow(c.lda), c.b, narrow(c.ldb));
+  as<Triangular>(symbol)(kColumnMajor, c.side == 'L' ? kLeft : kRight,
+                         c.uplo == 'L' ? kLower : kUpper, cblas_flag(c.trans),
+                         c.diag == 'U' ? kUnit : kNonUnit, narrow(c.m), narrow(c.n), alpha, c.a,
+                         narrow(c.lda), c.b, narrow(c.ldb));
 }
 
 template <typename Int, typename Scalar>
@@ -305,7 +308,7 @@ void call_cblas(void* symbol, Storage storage, const AxpyCall& c) {
 }
 
 template <typename Int>
-void call_cblas(void* symbol, Storage storage, const TrsmCall& c) {
+void call_cblas(void* symbol, Storage storage, const TriangularCall& c) {
   with_scalars(
       storage, [&](auto alpha) { call_cblas<Int>(symbol, c, alpha); }, c.alpha);
 }
@@ -330,8 +333,8 @@ void BlasLibrary::call(Storage storage, const AxpyCall& call) const {
   call_symbol(*this, axpy[static_cast<std::size_t>(storage)], storage, call);
 }
 
-void BlasLibrary::call(Storage storage, const TrsmCall& call) const {
-  call_symbol(*this, trsm[static_cast<std::size_t>(storage)], storage, call);
+void BlasLibrary::call(Storage storage, const TriangularCall& call) const {
+  call_symbol(*this, (call.solves ? trsm : trmm)[static_cast<std::size_t>(storage)], storage, call);
 }
 
 void BlasLibrary::call(Storage storage, const BlasCall& call) const {

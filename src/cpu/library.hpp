@@ -51,8 +51,10 @@ struct AxpyCall {
   std::int64_t incy;
 };
 
-/// B = alpha*op(A)^-1*B ('L') or alpha*B*op(A)^-1 ('R'), A triangular, likewise.
-struct TrsmCall {
+/// B = alpha*op(A)*B ('L') or alpha*B*op(A) ('R'), A triangular, likewise, or with op(A)^-1 where
+/// it solves.
+struct TriangularCall {
+  bool solves;
   char side, uplo, trans, diag;
   std::int64_t m, n;
   const void* alpha;
@@ -71,8 +73,8 @@ struct BlasLibrary {
   bool wide_ints = false;
   bool in_use_before = false;           ///< the program had it loaded: its thread count is not ours
   std::array<void*, kStorages> gemm{};  ///< none but those of s, d, c and z
-  std::array<void*, kStorages> gemv{}, axpy{}, trsm{};  ///< or none
-  LapackLibrary lapack;                                 ///< none where the library is a BLAS alone
+  std::array<void*, kStorages> gemv{}, axpy{}, trmm{}, trsm{};  ///< or none
+  LapackLibrary lapack;  ///< none where the library is a BLAS alone
   void (*set_threads)(std::int64_t) = nullptr;
   std::int64_t (*get_threads)() = nullptr;
 
@@ -81,7 +83,7 @@ struct BlasLibrary {
   void call(Storage storage, const BlasCall& call) const;
   void call(Storage storage, const GemvCall& call) const;
   void call(Storage storage, const AxpyCall& call) const;
-  void call(Storage storage, const TrsmCall& call) const;
+  void call(Storage storage, const TriangularCall& call) const;
 };
 
 /// Loads `file` (a path or a soname). Empty when it cannot be loaded, has no gemm, or would be this

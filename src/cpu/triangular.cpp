@@ -18,10 +18,10 @@ namespace {
 
 /// Small enough for the stack, large enough that most of the arithmetic is in plain products.
 constexpr std::int64_t kLeafEdge = 64;
-/// What a library's trsm solves at once: so much that it is fast, so little that most of the
+/// What a library's trsm or trmm does at once: so much that it is fast, so little that most of the
 /// arithmetic of large triangles is in products, which are faster, and that a fork waits for none
 /// long.
-constexpr std::int64_t kLibraryEdge = 512, kLibraryRightSides = 16384;
+constexpr std::int64_t kLibraryEdge = 512, kLibraryOthers = 16384;
 
 /// op(a), on one side of c, which it is multiplied with or solved for.
 struct Triangular {
@@ -179,26 +179,28 @@ Halving on_cpu(CpuBlas& blas) {
               }};
 }
 
-/// By the library's trsm, in pieces along the other side; what it does not solve, by loops.
-void solve_by_library(const Triangular& t, const View& c, std::complex<double> factor,
-                      CpuBlas& blas) {
+/// By the library's trsm or trmm, in pieces along the other side; what it does not do, by loops.
+void compute_by_library(const Triangular& t, const View& c, std::complex<double> factor,
+                        CpuBlas& blas) {
   Launch launch{.type = t.type, .op_a = t.op, .beta = factor, .a = t.a};
   launch.side = t.on_left ? Side::left : Side::right;
   launch.diag = t.unit ? Diag::unit : Diag::non_unit;
-  const std::int64_t right_sides = t.on_left ? c.cols : c.rows;
-  for (std::int64_t begin = 0; begin < right_sides; begin += kLibraryRightSides) {
-    const std::int64_t size = std::min(kLibraryRightSides, right_sides - begin);
+  const std::int64_t others = t.on_left ? c.cols : c.rows;
+  for (std::int64_t begin = 0; begin < others; begin += kLibraryOthers) {
+    const std::int64_t size = std::min(kLibraryOthers, others - begin);
     launch.c = t.on_left ? part(c, t.type.storage, 0, begin, c.rows, size)
                          : part(c, t.type.storage, begin, 0, size, c.cols);
-    if (!blas.solve(launch)) compute(t, {launch.c, launch.c}, factor, on_cpu(blas));
+    if (!(t.solves ? blas.solve(launch) : blas.multiply_in_place(launch)))
+      compute(t, {launch.c, launch.c}, factor, on_cpu(blas));
   }
 }
 
 Halving by_library(CpuBlas& blas) {
-  return {.leaf_edge = kLibraryEdge,
-          .plain = [&](const Launch& plain) { blas.gemm(plain); },
-          .leaf = [&](const Triangular& t, const Sides& sides,
-                      std::complex<double> factor) { solve_by_library(t, sides.c, factor, blas); }};
+  return {
+      .leaf_edge = kLibraryEdge,
+      .plain = [&](const Launch& plain) { blas.gemm(plain); },
+      .leaf = [&](const Triangular& t, const Sides& sides,
+                  std::complex<double> factor) { compute_by_library(t, sides.c, factor, blas); }};
 }
 
 Triangular solved_with(const Launch& launch) {
@@ -223,7 +225,7 @@ void multiply_triangular(const Launch& launch, CpuBlas& blas) {
            .on_left = on_left,
            .unit = launch.diag == Diag::unit,
            .solves = false},
-          {launch.c, launch.c}, launch.alpha, on_cpu(blas));
+          {launch.c, launch.c}, launch.alpha, by_library(blas));
 }
 
 void solve(const Launch& launch, CpuBlas& blas) {
