@@ -109,7 +109,7 @@ void WorkerCrew::serve(Shared& shared, int worker) {
       continue;
     }
     shared.work(worker);
-    ++answers;
+    answers = called;
     answers.notify_all();
   }
 }

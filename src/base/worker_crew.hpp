@@ -19,8 +19,8 @@ class WorkerCrew {
   /// A CPU BLAS keeps its workspace on the heap; this leaves room for its stack frames.
   static constexpr std::size_t kSmallStack = std::size_t{1} << 20;
 
-  /// Worker w calls `work(w)` each time it is invited. `work` and everything it refers to must stay
-  /// alive as long as a worker may be in it.
+  /// Worker w calls `work(w)` when it is invited, once for all invitations before. `work` and
+  /// everything it refers to must stay alive as long as a worker may be in it.
   WorkerCrew(int workers, std::function<void(int)> work, std::size_t stack_bytes = kSmallStack);
   /// Waits at most two seconds for workers that are still busy, then detaches them.
   ~WorkerCrew();

@@ -258,8 +258,11 @@ std::shared_ptr<Event> CallQueue::push(const char* symbol, const Transfer& trans
 
 std::vector<Block> CallQueue::take_arrived() {
   const std::lock_guard lock(line_->mutex);
+  std::vector<Block> arrived;
+  arrived.reserve(line_->holds.size());  // what stays behind has room for all holds again
   line_->arrivals.store(0);
-  return std::exchange(line_->arrived, {});
+  arrived.swap(line_->arrived);
+  return arrived;
 }
 
 bool CallQueue::has_arrived() const noexcept { return line_->arrivals.load() > 0; }

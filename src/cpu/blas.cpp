@@ -186,7 +186,7 @@ class RunTimeBlas final : public CpuBlas {
       if (library_->has(storage))
         with_wide_element(storage, [&](auto zero) {
           right = right && verify<decltype(zero)>(storage);
-          // B = (2 4; 7 8) in 2*B*op(A)^-1, and its result, with op(A) = (2 3; 0 4).
+          // By columns: B and 2*B*op(A)^-1, B and 2*B*op(A).
           verify_triangular<decltype(zero)>(storage, true, {2, 4, 7, 8}, {2, 4, 2, 1});
           verify_triangular<decltype(zero)>(storage, false, {1, 3, 2, 4}, {4, 12, 22, 50});
         });
@@ -273,11 +273,11 @@ class RunTimeBlas final : public CpuBlas {
 
   /// 2*B*op(A) or 2*B*op(A)^-1 with op(A) = (2 3; 0 4), B 2 x 2, ld = 3.
   template <typename T>
-  void verify_triangular(Storage storage, bool solves, const std::array<double, 4>& from,
-                         const std::array<double, 4>& to) {
+  void verify_triangular(Storage storage, bool solves, const std::array<float, 4>& from,
+                         const std::array<float, 4>& to) {
     void*& symbol = (solves ? library_->trsm : library_->trmm)[static_cast<std::size_t>(storage)];
     if (symbol == nullptr) return;
-    const auto columns = [](const std::array<double, 4>& of) {
+    const auto columns = [](const std::array<float, 4>& of) {
       return std::array<T, 6>{T(of[0]), T(of[1]), T(9), T(of[2]), T(of[3]), T(9)};
     };
     std::array<T, 6> a{T(2), T(3), T(9), T(9), T(4), T(9)}, b = columns(from);

@@ -20,14 +20,16 @@ namespace {
 /// Bytes that a thread takes at once: so large that taking them costs nothing, and so small that
 /// threads end together.
 constexpr std::int64_t kShareBytes = std::int64_t{128} << 10;
-/// A thread that finds nothing looks again for so long, since the next chunk of a tile follows at
-/// once and waking threads takes as long as they copy it.
+/// A thread that finds nothing looks again for so long, since the next tile often follows at once:
+/// waking 20 threads one after another takes a part of the time in which they copy it.
 constexpr auto kLinger = std::chrono::microseconds(100);
 constexpr int kLooksBetween = 64;  ///< between two looks at the clock
 
 void pause() {
-#ifdef __SSE2__
+#if defined(__SSE2__)
   _mm_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
 #endif
 }
 
@@ -76,8 +78,14 @@ void CopyCrew::copy(int number, const Copy& copy) {
 
 void CopyCrew::help(int worker) {
   const auto own = static_cast<std::size_t>(worker < first_ ? 0 : 1);
-  while (lingers_until([&] { return take_share(lines_[own]) || take_share(lines_[1 - own]); })) {
+  while (lingers_until([&] { return take_share(lines_[own]) || help_other(own); })) {
   }
+}
+
+bool CopyCrew::help_other(std::size_t own) {
+  if (!take_share(lines_[1 - own])) return false;
+  helped_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 /// The line's copy may be read by those only who hold a share of it.

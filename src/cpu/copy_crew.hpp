@@ -12,9 +12,9 @@
 
 namespace fleet {
 
-/// Two lines of copies side by side, each copy done by several threads. A thread belongs to one
-/// line, and helps the other while its own has nothing to copy: a run brings its operands first and
-/// takes its results home last.
+/// Two lines of copies side by side, each copy done by the caller and several threads. A thread
+/// belongs to one line, and helps the other while its own has nothing to copy: a run brings its
+/// operands first and takes its results home last.
 class CopyCrew {
  public:
   static constexpr int kLines = 2;
@@ -29,6 +29,8 @@ class CopyCrew {
   bool hire();
   /// Returns when all is copied. For one thread per line at a time, after hire().
   void copy(int line, const Copy& copy);
+  /// Shares of the other line that threads have copied.
+  std::int64_t helped() const { return helped_.load(std::memory_order_relaxed); }
 
  private:
   struct Line {
@@ -40,10 +42,12 @@ class CopyCrew {
     std::vector<int> helpers;              ///< all threads, those of this line first
   };
   void help(int worker);
+  bool help_other(std::size_t own);
   static bool take_share(Line& line);
 
   std::array<Line, kLines> lines_;
   const int first_;
+  std::atomic<std::int64_t> helped_{0};
   WorkerCrew crew_;
 };
 

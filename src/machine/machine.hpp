@@ -123,9 +123,10 @@ struct Cargo {
   /// Length of a column if the columns are strided at `home`, where the matrix lies; 0: they are
   /// contiguous there, as they are in every other place.
   std::int64_t column_bytes = 0;
-  /// From the beginning of a column to that of the next one at home, where they are strided.
+  /// From the beginning of a column to that of the next one at home, where they are strided, as if
+  /// the matrix were not a part of a larger one: programs know no leading dimensions.
   std::int64_t apart_bytes = 0;
-  int copies = 1;  ///< that it takes, each with the link's latency
+  int copies = 1;  ///< that it takes, each with the link's latency in simulations
   DeviceId home = kHost;
 };
 

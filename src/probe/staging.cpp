@@ -61,7 +61,8 @@ std::optional<Ring> ring_of(const Machine& machine) {
   return ring;
 }
 
-/// Each tile is read once: a cache of 300 MB keeps a part of 512 MB from one run to the next.
+/// Each tile is read once, so that all that the load reads has left the caches when it is run
+/// again.
 ProbePlan staged_plan(const Machine& machine, const Ring& ring, std::int64_t edge) {
   edge = std::min(edge, kLongestEdge);
   const auto plan_of = [&](std::size_t reads) {

@@ -119,13 +119,14 @@ Cargo TileProgram::cargo_of(const TileId& tile) const {
   Cargo cargo{.bytes = bytes_of(tile),
               .columns = cols_of(tile),
               .column_bytes = rows == matrix.row_cuts.back() ? 0 : rows * element,
-              .apart_bytes = matrix.row_cuts.back() * element,
+              .apart_bytes = (strips ? strips->what.m : matrix.row_cuts.back()) * element,
               .home = matrix.home};
   if (fill_of(tile) == Fill::full) return cargo;
-  // Panels of the square, each as long as its longest column, and what is beside or below it.
+  // Panels of the square, each as long as its longest column, with what is below it, and what is
+  // beside it.
   const std::int64_t edge = std::min(rows, cargo.columns), width = panel_columns(edge);
   std::int64_t elements = rows * cargo.columns - edge * edge;
-  cargo.copies = 0;
+  cargo.copies = cargo.columns > edge ? 1 : 0;
   for (std::int64_t col = 0; col < edge; col += width, ++cargo.copies)
     elements += (edge - col) * std::min(width, edge - col);
   cargo.bytes = elements * element;

@@ -20,6 +20,10 @@ inline LoneCopy lone_copy(const Plan& plan, const Machine& machine, const Task& 
   const Link& link = machine.links[static_cast<std::size_t>(copy.link)];
   Cargo cargo = plan.program->cargo_of(copy.tile);
   if (!copy.from.in_place() && !copy.to.in_place()) cargo.column_bytes = 0;
+  if (on_host(link.source) && on_host(link.target)) {  // by threads: no more than counts
+    cargo.bytes = plan.program->moved_bytes_of(copy.tile);
+    cargo.copies = 1;
+  }
   return {.bytes = static_cast<double>(std::max<std::int64_t>(1, cargo.bytes)),
           .rate = link.rate(cargo),
           .latency_s = link.latency(plan.queues[static_cast<std::size_t>(copy.queue)].in_turn) *

@@ -35,6 +35,10 @@ class Lister {
 
  private:
   std::vector<std::int64_t> tiles(const Grid& grid) const;
+  bool has_slow_columns() const {
+    return std::ranges::any_of(machine_.links,
+                               [](const Link& link) { return !link.columns.empty(); });
+  }
   void add_uneven(std::vector<Considered>& list, std::size_t even, Tuning tuning) const;
   std::vector<std::pair<std::int64_t, std::int64_t>> stretched(const Tuning& t) const;
   void add(std::vector<Considered>& list, Tuning tuning) const;
@@ -95,9 +99,8 @@ std::vector<std::int64_t> Lister::tiles(const Grid& grid) const {
 // are not longer than other square ones that are tried.
 std::vector<std::pair<std::int64_t, std::int64_t>> Lister::stretched(const Tuning& t) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> edges{{0, 0}};
-  const bool may_stretch =
-      request_.tile == 0 && base_.rules.has(Rule::tile) && !problem_.traits().triangle &&
-      std::ranges::any_of(machine_.links, [](const Link& link) { return !link.columns.empty(); });
+  const bool may_stretch = request_.tile == 0 && base_.rules.has(Rule::tile) &&
+                           !problem_.traits().triangle && has_slow_columns();
   if (!may_stretch || t.tile > limits::kLongestStretched) return edges;
   const std::int64_t block_m =
       std::min(problem_.m, ceil_div(problem_.m * problem_.batch, t.grid.rows));
@@ -119,6 +122,7 @@ Lister::Pieces Lister::pieces(const Tuning& t) const {
   Pieces p{.m = of_block(t.edge_m(), problem_.m * problem_.batch, t.grid.rows),
            .n = of_block(t.tile, problem_.n, t.grid.cols),
            .k = std::min(longest_step(problem_.type.storage, t.edge_k()), problem_.k)};
+  if (problem_.traits().has_side()) p.k = problem_.side == Side::left ? p.m : p.n;
   p.rows = ceil_div(problem_.m, p.m) * problem_.batch;
   p.cols = ceil_div(problem_.n, p.n);
   p.steps = ceil_div(problem_.k, p.k);
@@ -168,11 +172,12 @@ void Lister::add(std::vector<Considered>& list, Tuning t) const {
 // that it may outweigh the uneven parts. `even`: where those of whole rounds begin in the list.
 void Lister::add_uneven(std::vector<Considered>& list, std::size_t even, Tuning t) const {
   if (!problem_.traits().triangle || request_.tile > 0 || !base_.rules.has(Rule::tile) ||
-      base_.workers.size() == 1 || even == list.size())
+      base_.workers.size() == 1 || even == list.size() || !has_slow_columns())
     return;
   double least_s = std::numeric_limits<double>::infinity();
   for (std::size_t i = even; i < list.size(); ++i) least_s = std::min(least_s, list[i].estimate_s);
   for (const std::int64_t pieces : limits::kPieces) {
+    if (pieces < std::max(t.grid.rows, t.grid.cols)) continue;  // some workers would have none
     t.tile = ceil_div(problem_.n, pieces);
     if (t.tile < limits::kLeastOfRound / 2) return;
     if (t.tile <= limits::kLargestTile && fits_in_core(problem_, t) &&

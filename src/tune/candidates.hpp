@@ -13,7 +13,7 @@ namespace fleet {
 /// Error(unsupported) if no device computes the type.
 Tuning base_tuning(const Problem& problem, const Machine& machine, const TuneRequest& request);
 
-/// Whether all tiles must be square, as those on the diagonal of a triangle are.
+/// Whether some tiles must be square: those on the diagonal of a triangle.
 bool has_square_tiles(const Problem& problem);
 
 /// All candidates, each with its estimated time and number of tasks, the most promising first.

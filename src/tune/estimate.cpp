@@ -214,8 +214,13 @@ double Estimator::seconds(const Tuning& tuning) const {
 
   Traffic traffic(problem_, machine_, tuning, ways_);
   const bool a_as_is = problem_.op_a == Op::none, b_as_is = problem_.op_b == Op::none;
-  traffic.operand(kA, a_as_is ? s.tile_m : s.tile_k, a_as_is ? s.tile_k : s.tile_m);
-  traffic.operand(kB, b_as_is ? s.tile_k : s.tile_n, b_as_is ? s.tile_n : s.tile_k);
+  if (problem_.traits().has_side() && problem_.side == Side::right) {
+    traffic.operand(kA, s.tile_n, s.tile_n);
+    traffic.operand(kB, s.tile_m, s.tile_n);
+  } else {
+    traffic.operand(kA, a_as_is ? s.tile_m : s.tile_k, a_as_is ? s.tile_k : s.tile_m);
+    traffic.operand(kB, b_as_is ? s.tile_k : s.tile_n, b_as_is ? s.tile_n : s.tile_k);
+  }
   traffic.operand(kC, s.tile_m, s.tile_n);
   const double traffic_s =
       std::max(traffic.seconds(), machine_.issue_s * tasks_of(problem_, tuning, s));

@@ -35,8 +35,8 @@ bool fits_with_triangle(const Problem& problem, const Tuning& t) {
                      across = left ? t.grid.cols : t.grid.rows;
   const double order = static_cast<double>(problem.k);
   const double outer = static_cast<double>(ceil_div((left ? problem.n : problem.m), across));
-  const double of_a =
-      (order + static_cast<double>(along * t.tile)) * order / 2 / static_cast<double>(along);
+  const double of_a = (order + static_cast<double>(along * (left ? t.edge_m() : t.tile))) * order /
+                      2 / static_cast<double>(along);
   const double of_c = order * outer;
   const bool seen = along > 1 || !problem.traits().solves;
   const double elements = of_a + of_c / static_cast<double>(along) + (seen ? of_c : 0);

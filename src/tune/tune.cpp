@@ -317,15 +317,17 @@ void Tuner::attempt_smaller_tiles(const Team& team, std::int64_t end) {
     return c.tuning.grid != best.tuning.grid || c.tuning.tile >= best.tuning.tile ||
            c.tuning.out_of_core != OutOfCore::none;
   });
-  std::ranges::sort(list, std::greater{}, [](const Considered& c) { return c.tuning.tile; });
-  for (const Considered& smaller : list) {
-    const double least = choice_.rank(best);
-    for (Considered& c : in_groups({smaller}, limits::kTurns)) {
+  std::ranges::stable_sort(list, std::greater{}, [](const Considered& c) { return c.tuning.tile; });
+  double least = choice_.rank(best);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    for (Considered& c : in_groups({list[i]}, limits::kTurns)) {
       c.tuning.inputs_first = true;
       const Considered* const planned = attempts_.attempt_before(end, std::move(c));
       if (planned != nullptr && choice_.rank(*planned) < choice_.rank(best)) best = *planned;
     }
-    if (choice_.rank(best) >= least) return;
+    if (i + 1 < list.size() && list[i + 1].tuning.tile == list[i].tuning.tile) continue;
+    if (choice_.rank(best) >= least) return;  // by none of this edge
+    least = choice_.rank(best);
   }
 }
 

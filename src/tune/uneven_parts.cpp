@@ -157,7 +157,9 @@ void UnevenParts::attempt_owned(const Team& team, std::int64_t end) {
 double UnevenParts::all_by_s(DeviceId device, const Tuning& tuning) const {
   const std::int64_t m = std::min(tuning.edge_m(), problem_.m),
                      n = std::min(tuning.tile, problem_.n),
-                     k = std::min(longest_step(problem_.type.storage, tuning.edge_k()), problem_.k);
+                     step = longest_step(problem_.type.storage, tuning.edge_k());
+  std::int64_t k = std::min(step, problem_.k);
+  if (problem_.traits().has_side()) k = problem_.side == Side::left ? m : n;
   const auto volume = [](std::int64_t x, std::int64_t y, std::int64_t z) {
     return static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(z);
   };

@@ -54,6 +54,29 @@ TEST(Level3Plan, MovesTheOneOperandOfSyrkOnce) {
   EXPECT_LE(std::ssize(arrivals), 4 * (n / tile) * (k / tile));
 }
 
+// A copy engine moves a triangle in panels: rectangles with the longest of their columns.
+TEST(Level3Plan, CountsTrianglesAsPanels) {
+  const std::int64_t edge = 1024, n = 3 * edge;
+  const Machine machine = node(1);
+  const Plan plan = make_plan(syrk(n, edge), machine, simple(machine, {1, 1}, edge));
+  const TileId full{kC, 1, 0}, triangle{kC, 1, 1};
+
+  const Cargo whole = plan.program->cargo_of(full), half = plan.program->cargo_of(triangle);
+
+  EXPECT_EQ(whole.copies, 1);
+  EXPECT_EQ(whole.bytes, edge * edge * 8);
+  EXPECT_EQ(whole.column_bytes, edge * 8);
+  EXPECT_EQ(whole.apart_bytes, n * 8);
+  EXPECT_EQ(half.copies, 4);
+  EXPECT_EQ(half.bytes, 256 * (1024 + 768 + 512 + 256) * 8);
+  EXPECT_EQ(half.column_bytes, half.bytes / edge);
+  EXPECT_GT(half.bytes, plan.program->moved_bytes_of(triangle));
+
+  const Plan alone = make_plan(syrk(edge, edge), machine, simple(machine, {1, 1}, edge));
+  EXPECT_EQ(alone.program->cargo_of({kA, 0, 0}).column_bytes, 0) << "contiguous";
+  EXPECT_GT(alone.program->cargo_of({kC, 0, 0}).column_bytes, 0) << "not so a triangle";
+}
+
 // One chain brings a tile to the users of its rows and of its columns. Each side by itself may find
 // the host sooner than a device.
 TEST(Level3Plan, TakesATileForBothSidesFromTheHostOnce) {

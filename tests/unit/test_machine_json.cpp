@@ -149,7 +149,9 @@ TEST(LinkRate, IsInterpolatedBetweenDistancesOfColumns) {
   link.near_columns = {{1000, 0.8}, {1500, 0.9}};
   EXPECT_DOUBLE_EQ(rate(1000, kNearColumns), 80);
   EXPECT_DOUBLE_EQ(rate(1000, kNearColumns / 4), 95);
-  EXPECT_DOUBLE_EQ(rate(2000, kNearColumns), 90);
+  EXPECT_DOUBLE_EQ(rate(1500, kNearColumns), 90);
+  EXPECT_DOUBLE_EQ(rate((1500 + kNearColumns) / 2, kNearColumns), 95);  // to what is contiguous
+  EXPECT_DOUBLE_EQ(rate(2 * kNearColumns, kNearColumns), 100);
   EXPECT_DOUBLE_EQ(rate(1000, kNearColumns * 3 / 2), 50);
   EXPECT_DOUBLE_EQ(rate(1000, kFarColumns), 20);
   EXPECT_DOUBLE_EQ(rate(2000, kFarColumns * 9), 60);

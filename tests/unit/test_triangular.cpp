@@ -154,8 +154,8 @@ TEST(Triangular, IsSolvedWithInAsManyBlocksAtOnceAsThereIsRoomFor) {
 
 /// One side of a triangle whose elements are small off the diagonal, so that errors do not grow.
 template <typename T>
-void expect_the_same_by_library_and_loops(DataType type, std::int64_t order, const Variant& variant,
-                                          Diag diag) {
+void expect_the_same_by_library_and_loops(Kernel kernel, DataType type, std::int64_t order,
+                                          const Variant& variant, Diag diag) {
   const std::int64_t width = 19, ld = order + 3;
   test::Random random(static_cast<std::uint64_t>(order));
   test::Guarded<T> a(order, order, ld), by_library(ld, ld, ld);
@@ -168,24 +168,35 @@ void expect_the_same_by_library_and_loops(DataType type, std::int64_t order, con
     }
   test::Guarded<T> by_loops = by_library;
   const bool on_left = variant.side == Side::left;
-  Launch launch{.kernel = Kernel::solve, .type = type, .beta = 3.0};
-  launch.a = {a.data(), order, order, ld, variant.fill};
-  launch.c = {by_library.data(), on_left ? order : width, on_left ? width : order, ld};
-  launch.op_a = variant.op;
-  launch.side = variant.side;
-  launch.diag = diag;
+  const View triangle{a.data(), order, order, ld, variant.fill};
+  const auto compute = [&](T* of_c, CpuBlas& blas) {
+    Launch launch{.kernel = kernel, .type = type};
+    launch.c = {of_c, on_left ? order : width, on_left ? width : order, ld};
+    launch.side = variant.side;
+    launch.diag = diag;
+    if (kernel == Kernel::solve) {
+      launch.a = triangle;
+      launch.op_a = variant.op;
+      launch.beta = 3.0;
+      return solve(launch, blas);
+    }
+    (on_left ? launch.a : launch.b) = triangle;
+    (on_left ? launch.op_a : launch.op_b) = variant.op;
+    (on_left ? launch.b : launch.a) = launch.c;
+    launch.alpha = 3.0;
+    multiply_triangular(launch, blas);
+  };
   PlainBlas loops;
 
-  solve(launch, *test::shared_cpu_blas());
-  launch.c.data = by_loops.data();
-  solve(launch, loops);
+  compute(by_library.data(), *test::shared_cpu_blas());
+  compute(by_loops.data(), loops);
 
   const double tolerance = type == DataType::f32 || type == DataType::c32 ? 1e-4 : 1e-12;
   for (std::int64_t i = 0; i < ld * ld; ++i)
     ASSERT_LE(std::abs(by_library.data()[i] - by_loops.data()[i]), tolerance) << order;
 }
 
-TEST(Triangular, IsSolvedWithByTheLibraryAsByLoops) {
+TEST(Triangular, IsUsedByTheLibraryAsByLoops) {
   // Odd, so that every part of the lists below has its turn.
   const std::int64_t step = test::scaled_step() | 1;
   std::int64_t each = 0;
@@ -197,7 +208,8 @@ TEST(Triangular, IsSolvedWithByTheLibraryAsByLoops) {
           Variant of_type = variant;
           if (is_complex(type.storage) && variant.op == Op::transpose) of_type.op = Op::conjugate;
           test::with_blas_type(type, [&]<typename T>() {
-            expect_the_same_by_library_and_loops<T>(type, order, of_type, diag);
+            for (const Kernel kernel : {Kernel::solve, Kernel::multiply})
+              expect_the_same_by_library_and_loops<T>(kernel, type, order, of_type, diag);
           });
         }
 }

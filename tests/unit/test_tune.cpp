@@ -147,8 +147,10 @@ TEST(Tune, MakesColumnsLongWhereShortOnesAreSlow) {
 // A symmetric or triangular A has square tiles; those of B and C may be longer than wide.
 TEST(Tune, MakesColumnsLongBesideASide) {
   const Machine machine = with_slow_columns(node(2));
-  for (const Routine routine : {Routine::symm, Routine::trmm, Routine::trsm}) {
-    const Problem problem = make_problem({.routine = routine, .m = 8192, .n = 8192});
+  for (const auto& [routine, side] :
+       {std::pair(Routine::symm, Side::left), std::pair(Routine::trmm, Side::left),
+        std::pair(Routine::trsm, Side::left), std::pair(Routine::trsm, Side::right)}) {
+    const Problem problem = make_problem({.routine = routine, .side = side, .m = 8192, .n = 8192});
 
     const Tuned free = tune(problem, machine, {});
     double squares_s = 1e300;
@@ -156,7 +158,8 @@ TEST(Tune, MakesColumnsLongBesideASide) {
       squares_s = std::min(squares_s, tune(problem, machine, {.tile = tile}).cost.seconds);
 
     EXPECT_EQ(check(free.plan), "");
-    EXPECT_LT(free.cost.seconds, 0.98 * squares_s) << static_cast<int>(routine);
+    EXPECT_GT(free.plan.program->rows_of({kC, 0, 0}), free.plan.program->cols_of({kC, 0, 0}));
+    EXPECT_LT(free.cost.seconds, 0.98 * squares_s) << to_text(problem);
   }
 }
 
