@@ -153,6 +153,10 @@ struct Groups {
   int rows, cols;
 };
 inline constexpr std::array<Groups, 6> kGroups{{{3, 3}, {1, 4}, {2, 2}, {1, 8}, {4, 4}, {1, 2}}};
+/// Beside a triangular A the fastest plan of each of a few other edges of its tiles is grouped too,
+/// within this ratio of the fastest.
+inline constexpr std::size_t kMostOtherEdges = 2;
+inline constexpr double kOtherEdge = 1.1;
 /// Results that wait for inputs are tried in these groups (turns), with smaller tiles as long as
 /// that is faster, and for the kMostInputsFirst fastest plans.
 inline constexpr std::array<Groups, 2> kTurns{{{1, 2}, {1, 4}}};

@@ -58,6 +58,8 @@ class Tuner {
   void attempt_inputs_first(const Team& team, const std::vector<Considered>& ungrouped_ones,
                             std::int64_t end);
   void attempt_smaller_tiles(const Team& team, std::int64_t end);
+  std::vector<Considered> of_other_edges(const Team& team,
+                                         const std::vector<Considered>& these) const;
   std::optional<Tuning> grouped(Tuning tuning, const limits::Groups& groups) const;
   std::int64_t outer_size() const { return problem_.side == Side::left ? problem_.n : problem_.m; }
 
@@ -127,12 +129,35 @@ void Tuner::attempt_variants(const Team& team, std::int64_t for_groups) {
     }
   }
   const bool orders = base_.rules.has(Rule::order);
-  if (orders) attempt_all(in_groups(to_group, limits::kGroups), budget_.spent() + for_groups);
+  if (orders) {
+    std::vector<Considered> list = in_groups(to_group, limits::kGroups);
+    for (Considered& c : in_groups(of_other_edges(team, to_group), limits::kGroups))
+      list.push_back(std::move(c));
+    attempt_all(std::move(list), budget_.spent() + for_groups);
+  }
   attempt_both_sides(team, to_group.front());
   if (orders)
     attempt_inputs_first(team, to_group,
                          budget_.spent() + limits::kForInputsFirst(budget_.whole()));
   if (shares_last) uneven_parts_.attempt(team);
+}
+
+/// Beside a triangular A, the fastest with tiles of A of each of a few edges that none of these has
+/// and that are not far behind: with long tiles of A groups gain most.
+std::vector<Considered> Tuner::of_other_edges(const Team& team,
+                                              const std::vector<Considered>& these) const {
+  std::vector<Considered> found;
+  if (!problem_.traits().triangular) return found;
+  for (Considered& c : choice_.best(static_cast<std::size_t>(choice_.planned()), &team)) {
+    const auto is_alike = [&](const Considered& other) {
+      return other.tuning.edge_m() == c.tuning.edge_m();
+    };
+    const bool is_near = choice_.rank(c) <= within(limits::kOtherEdge, choice_.least());
+    if (is_near && found.size() < limits::kMostOtherEdges &&
+        std::ranges::none_of(these, is_alike) && std::ranges::none_of(found, is_alike))
+      found.push_back(std::move(c));
+  }
+  return found;
 }
 
 Tuned Tuner::run() {
