@@ -39,14 +39,7 @@ double share_in(const std::vector<ColumnRate>& columns, std::int64_t column_byte
 
 double Link::column_share(std::int64_t column_bytes, std::int64_t apart_bytes) const {
   if (near_columns.empty() || apart_bytes >= kFarColumns) return share_in(columns, column_bytes);
-  // A column as long as the distance would be contiguous.
-  const ColumnRate longest = near_columns.back();
-  const double near =
-      column_bytes <= longest.bytes || longest.bytes >= kNearColumns
-          ? share_in(near_columns, column_bytes)
-          : std::lerp(longest.share, 1.0,
-                      std::min(1.0, static_cast<double>(column_bytes - longest.bytes) /
-                                        static_cast<double>(kNearColumns - longest.bytes)));
+  const double near = share_in(near_columns, column_bytes);
   const double distances = static_cast<double>(apart_bytes) / static_cast<double>(kNearColumns);
   return distances < 1 ? std::lerp(1.0, near, distances)
                        : std::lerp(near, share_in(columns, column_bytes), distances - 1);

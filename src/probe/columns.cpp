@@ -154,8 +154,8 @@ void measure_link(LinkId id, Machine& machine, ProbeMemory& memory, ProbeSession
   std::vector<ColumnRate> far = shares(rows_of(session), kRowsApart), near;
   if (std::ranges::all_of(far, [](const ColumnRate& rate) { return rate.share > kAsFast; }))
     far.clear();
-  else
-    near = shares(near_rows_of(session), kNearRowsApart);
+  else if (near = shares(near_rows_of(session), kNearRowsApart); !near.empty())
+    near.push_back({kNearColumns, 1});  // as long as the distance, and so contiguous
   for (LinkId other = 0; other < static_cast<LinkId>(machine.links.size()); ++other)
     if (is_wire(machine, other) && same_kind(machine, id, other)) {
       machine.links[static_cast<std::size_t>(other)].columns = far;

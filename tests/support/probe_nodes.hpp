@@ -224,7 +224,7 @@ inline Machine random_node(std::uint64_t seed) {
   for (Link& link : machine.links) {
     const double least = on_host(link.source) ? 0.3 : on_host(link.target) ? 0.4 : 0.5;
     link.columns = {{4096, least}, {16384, 0.9}, {32768, 0.8}, {57344, 1}};
-    link.near_columns = {{2048, least}, {4096, 0.7}, {8192, 0.95}};
+    link.near_columns = {{2048, least}, {4096, 0.7}, {8192, 0.95}, {kNearColumns, 1}};
   }
   return machine;
 }

@@ -146,7 +146,7 @@ TEST(LinkRate, IsInterpolatedBetweenDistancesOfColumns) {
     return link.rate({.bytes = 1, .column_bytes = column_bytes, .apart_bytes = apart_bytes});
   };
   EXPECT_DOUBLE_EQ(rate(1000, kNearColumns), 20);  // not known
-  link.near_columns = {{1000, 0.8}, {1500, 0.9}};
+  link.near_columns = {{1000, 0.8}, {1500, 0.9}, {kNearColumns, 1}};
   EXPECT_DOUBLE_EQ(rate(1000, kNearColumns), 80);
   EXPECT_DOUBLE_EQ(rate(1000, kNearColumns / 4), 95);
   EXPECT_DOUBLE_EQ(rate(1500, kNearColumns), 90);
