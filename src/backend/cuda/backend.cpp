@@ -155,10 +155,9 @@ class CudaBackend final : public Backend {
   }
 
   /// A core for each device may issue, or one does while others copy pageable memory: the copy
-  /// threads and the two that hand them tiles. The threads
-  /// of a CPU BLAS may sleep, which no model knows: waking them takes a part of the time of short
-  /// products. Rates are known of products alone: a few columns beside a triangle took 1.7 (trmm)
-  /// and 2 times as long (trsm), H100 with 16 cores.
+  /// threads and the two that hand them tiles. The threads of a CPU BLAS may sleep, which no model
+  /// knows: waking them takes a part of the time of short products. Rates are known of products
+  /// alone: a few columns beside a triangle took 1.7 (trmm) and 2 times as long (trsm) on 16 cores.
   CpuBeside cpu_beside(const Problem& problem) const override {
     const bool stages = std::ranges::any_of(
         problem.operands, [](const Operand& operand) { return operand.home == kPageable; });

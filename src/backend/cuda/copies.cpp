@@ -19,6 +19,7 @@ namespace {
 
 /// Bytes between columns that a 2D copy can do (cudaDevAttrMaxPitch).
 constexpr std::int64_t kLargestPitch = (std::int64_t{1} << 31) - 1;
+
 /// All pieces that were ever pinned by themselves lie between these: in the pool's addresses, where
 /// nothing else is. Process-wide, as pins are.
 std::atomic<std::uintptr_t> first_piece{UINTPTR_MAX}, end_of_pieces{0};
